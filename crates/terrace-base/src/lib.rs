@@ -1,0 +1,24 @@
+//! The words that every layer of Terrace shares: keys and their order, sequence numbers, ids,
+//! key intervals, checksums and byte coding.
+//!
+//! This crate does no I/O, starts no thread, reads no clock and allocates only for owned keys.
+//! Nothing here may depend on another crate of the workspace.
+
+mod checksum;
+mod coding;
+mod corruption;
+mod entry;
+mod expiry;
+mod ids;
+mod key_range;
+pub mod limits;
+mod seqno;
+
+pub use checksum::{Checksum, hash_bytes};
+pub use coding::{ByteReader, CodecError, put_bytes, put_varint, varint_bytes};
+pub use corruption::Corruption;
+pub use entry::{Entry, EntryKind, EntryRef, compare_internal};
+pub use expiry::{Expiry, WallTime};
+pub use ids::{Epoch, FileId, LevelNo, MemtableId, RangeId, RowId, TableUid};
+pub use key_range::KeyRange;
+pub use seqno::SeqNo;

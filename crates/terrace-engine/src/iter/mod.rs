@@ -1,0 +1,52 @@
+//! Positions in sorted entries, and how they are merged.
+//!
+//! Two ways through a source, because readers and background jobs want different things:
+//!
+//! * A [`Cursor`] serves reads at one read point. It stands on *keys*: each source shows at most
+//!   one entry a key, the newest at or below the read point, and dead versions never surface. It
+//!   goes both ways.
+//! * A [`Stream`] serves flushes and compactions. It goes forward over *every version* in internal
+//!   order (key ascending, newest first).
+
+use terrace_base::{EntryRef, SeqNo};
+
+use crate::Result;
+
+/// A position on the keys of one source that have a version at or below a read point, which was
+/// fixed when the cursor was made. A new cursor stands nowhere until it is told to seek.
+///
+/// Entries of every kind but range tombstones surface, tombstones and expired entries included:
+/// whoever merges several sources decides what they hide. After an error the cursor stands
+/// nowhere, and may seek again.
+pub trait Cursor {
+    /// Goes to the first key at or above `key`.
+    fn seek(&mut self, key: &[u8]) -> Result<()>;
+
+    /// Goes to the last key below `bound`, or to the last key of all if there is no bound.
+    fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<()>;
+
+    /// Goes to the next key. The cursor must stand on one.
+    fn next(&mut self) -> Result<()>;
+
+    /// Goes to the previous key. The cursor must stand on one.
+    fn prev(&mut self) -> Result<()>;
+
+    /// The newest entry at or below the read point of the key that the cursor stands on; `None`
+    /// if it stands nowhere (past an end, or not yet placed).
+    fn entry(&self) -> Option<EntryRef<'_>>;
+
+    /// The newest entry of the same key with a number below `seqno`, for merge operands that need
+    /// what lies under them. Does not move the cursor off its key; a later `entry` answers as
+    /// before.
+    fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>>;
+}
+
+/// Every version of every key of one source, in internal order. Range tombstones do not surface;
+/// they travel beside as fragments.
+pub trait Stream {
+    /// The entry that the stream stands on; `None` at the end. A new stream stands on its first.
+    fn entry(&self) -> Option<EntryRef<'_>>;
+
+    /// Goes to the next entry. The stream must stand on one.
+    fn advance(&mut self) -> Result<()>;
+}

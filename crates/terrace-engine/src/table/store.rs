@@ -1,0 +1,109 @@
+//! The table store seam: where tables live.
+//!
+//! Local directories, storage nodes and object stores stand behind it. What crosses it: a table is
+//! written front to back as a stream, read as a list of byte intervals with a ticket to wait on,
+//! and deleted. Its place is an opaque [`TableLocation`] that only the store can read.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use terrace_base::FileId;
+
+use crate::Result;
+
+/// Where a table lies, as its store calls the place. Kept in version edits; other rooms compare
+/// and copy it and never look inside.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct TableLocation(pub Vec<u8>);
+
+impl fmt::Debug for TableLocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.0.escape_ascii())
+    }
+}
+
+/// A byte interval of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByteInterval {
+    /// Offset of the first byte.
+    pub offset: u64,
+    /// How many bytes.
+    pub bytes: usize,
+}
+
+/// A place where tables live. All methods may be called by many threads at once.
+pub trait TableStore: Send + Sync + fmt::Debug {
+    /// Begins a table. `expected_bytes` is reserved if the store can, so that lack of space shows
+    /// early; 0 means unknown. The id has never been used before.
+    fn create(&self, id: FileId, expected_bytes: u64) -> Result<Box<dyn TableWriter>>;
+
+    /// Makes durable the names of the tables finished so far: called once a job, before the
+    /// version edit that names them.
+    fn sync(&self) -> Result<()>;
+
+    /// Opens a table for reading.
+    fn open(&self, location: &TableLocation) -> Result<Arc<dyn TableFile>>;
+
+    /// Deletes a table that no version names any more. One that is already gone is no error.
+    fn delete(&self, location: &TableLocation) -> Result<()>;
+
+    /// Every table in the store, finished or not, in the order of their ids: what no version
+    /// names is garbage of an interrupted job.
+    fn list(&self) -> Result<Vec<(FileId, TableLocation)>>;
+}
+
+/// A table being written. Dropping it before [`TableWriter::finish`] abandons the table.
+pub trait TableWriter: Send {
+    /// Appends bytes.
+    fn append(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// Makes the content durable and returns where it lies.
+    fn finish(self: Box<Self>) -> Result<TableLocation>;
+}
+
+/// A finished table, open for reading by many threads at once.
+pub trait TableFile: Send + Sync + fmt::Debug {
+    /// Starts reading the intervals; the ticket gives one buffer for each, in their order. An
+    /// interval beyond the end of the table is an error.
+    fn read(&self, intervals: &[ByteInterval]) -> ReadTicket;
+
+    /// Reads one interval if that can be done without waiting for a device; `None` if not.
+    fn try_read(&self, interval: ByteInterval) -> Result<Option<Vec<u8>>>;
+
+    /// The size of the table in bytes.
+    fn bytes(&self) -> u64;
+
+    /// What to call the table in an error: a path, or an address.
+    fn name(&self) -> PathBuf;
+}
+
+/// The outcome of a read that may still be under way.
+pub struct ReadTicket {
+    wait: Box<dyn FnOnce() -> Result<Vec<Vec<u8>>> + Send>,
+}
+
+impl ReadTicket {
+    /// A read that is already complete, as local ones are.
+    #[must_use]
+    pub fn ready(outcome: Result<Vec<Vec<u8>>>) -> ReadTicket {
+        ReadTicket { wait: Box::new(move || outcome) }
+    }
+
+    /// A read under way; `wait` blocks until it is complete.
+    #[must_use]
+    pub fn pending(wait: Box<dyn FnOnce() -> Result<Vec<Vec<u8>>> + Send>) -> ReadTicket {
+        ReadTicket { wait }
+    }
+
+    /// Blocks until the read is complete: one buffer an interval, in order.
+    pub fn wait(self) -> Result<Vec<Vec<u8>>> {
+        (self.wait)()
+    }
+}
+
+impl fmt::Debug for ReadTicket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ReadTicket")
+    }
+}

@@ -1,0 +1,80 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use terrace_base::WallTime;
+
+use crate::{EnvResult, FileSystem};
+
+/// An environment that many rooms share.
+pub type SharedEnv = Arc<dyn Env>;
+
+/// What a thread runs.
+pub type Job = Box<dyn FnOnce() + Send>;
+
+/// What a thread is for. Real threads carry it in their name, and the background classes run
+/// below the priority of the threads that serve clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum JobClass {
+    /// Serves a client or a test; ordinary priority.
+    Client,
+    /// Prepares log segments and syncs the log; ordinary priority.
+    Log,
+    /// Writes memtables to L0.
+    Flush,
+    /// Moves entries down the levels; lowest priority.
+    Compaction,
+    /// Deletes what nothing needs any more, keeps periods.
+    Maintenance,
+}
+
+/// The outside world. All methods may be called from any thread (in a simulation: from any thread
+/// of that simulation).
+pub trait Env: Send + Sync + fmt::Debug {
+    /// The file system.
+    fn fs(&self) -> &dyn FileSystem;
+
+    /// Time since an arbitrary origin; never goes back.
+    fn now(&self) -> Duration;
+
+    /// The wall clock. May jump; use it for expiry and reports only.
+    fn wall_time(&self) -> WallTime;
+
+    /// The next random number.
+    fn random_u64(&self) -> u64;
+
+    /// How many threads can run at once (at least 1).
+    fn parallelism(&self) -> usize;
+
+    /// Starts a thread. Errors: the operating system refuses another thread.
+    fn spawn(&self, class: JobClass, name: &str, job: Job) -> EnvResult<JobHandle>;
+
+    /// Blocks this thread for at least `duration`.
+    fn sleep(&self, duration: Duration);
+}
+
+/// A started thread. Dropping the handle lets the thread run on by itself.
+pub struct JobHandle {
+    join: Box<dyn FnOnce() -> bool + Send>,
+}
+
+impl JobHandle {
+    /// A handle whose `join` blocks until the thread has ended and says whether it ended without
+    /// a panic.
+    #[must_use]
+    pub fn new(join: Box<dyn FnOnce() -> bool + Send>) -> JobHandle {
+        JobHandle { join }
+    }
+
+    /// Blocks until the thread has ended; `false` if it panicked.
+    #[must_use]
+    pub fn join(self) -> bool {
+        (self.join)()
+    }
+}
+
+impl fmt::Debug for JobHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JobHandle")
+    }
+}

@@ -1,0 +1,140 @@
+//! Files: what the engine asks of a file system, and nothing more.
+//!
+//! Three kinds of file, by use: a [`ReadFile`] is read at offsets, a [`WriteFile`] is written once
+//! from front to back, a [`LogFile`] is preallocated and written at offsets by many threads.
+//! Content becomes durable by the file's `sync`, names by [`FileSystem::sync_dir`]; neither
+//! implies the other. A failed sync leaves the file's bytes in doubt: it must not be retried.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::EnvResult;
+
+/// A file system. Paths name files below directories that the caller created.
+pub trait FileSystem: Send + Sync + fmt::Debug {
+    /// Makes a directory and its missing parents, durably. One that exists is no error.
+    fn create_dir_all(&self, dir: &Path) -> EnvResult<()>;
+
+    /// The entries of a directory, ordered by name.
+    fn list(&self, dir: &Path) -> EnvResult<Vec<DirEntry>>;
+
+    /// Makes durable every creation, rename, link and removal in `dir` so far.
+    fn sync_dir(&self, dir: &Path) -> EnvResult<()>;
+
+    /// Takes the lock of an existing directory, for as long as the [`DirLock`] lives: one
+    /// exclusive holder, or any number of shared ones. Does not wait:
+    /// [`EnvError::is_locked`](crate::EnvError::is_locked) if it is taken. The lock of a killed
+    /// process is free.
+    fn lock_dir(&self, dir: &Path, kind: LockKind) -> EnvResult<DirLock>;
+
+    /// Bytes that can still be written to the file system that holds `dir`.
+    fn free_bytes(&self, dir: &Path) -> EnvResult<u64>;
+
+    /// Opens a file for reading.
+    fn open(&self, path: &Path) -> EnvResult<Arc<dyn ReadFile>>;
+
+    /// Creates a file; one that exists is an error. With `expected_bytes` above 0 the space is
+    /// reserved first, so that a full disk shows here; what is left over is given back at
+    /// [`WriteFile::finish`].
+    fn create(&self, path: &Path, expected_bytes: u64) -> EnvResult<Box<dyn WriteFile>>;
+
+    /// Creates a log file of exactly `bytes` bytes, reserved and touched, so that later writes
+    /// neither fail for lack of space nor wait for it. One that exists is an error.
+    fn create_log(&self, path: &Path, bytes: u64) -> EnvResult<Arc<dyn LogFile>>;
+
+    /// Opens an existing log file for writing under a new name; its old content stays until it is
+    /// overwritten. This is how a segment is recycled.
+    fn recycle_log(&self, from: &Path, to: &Path) -> EnvResult<Arc<dyn LogFile>>;
+
+    /// Gives a file another name in one atomic step, replacing what had that name.
+    fn rename(&self, from: &Path, to: &Path) -> EnvResult<()>;
+
+    /// Gives a file a second name. One that exists is an error.
+    fn link(&self, from: &Path, to: &Path) -> EnvResult<()>;
+
+    /// Removes a name. Open readers go on reading.
+    fn remove(&self, path: &Path) -> EnvResult<()>;
+}
+
+/// One name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    /// The name, without the directory.
+    pub name: String,
+    /// Size of the file in bytes; 0 for a directory.
+    pub bytes: u64,
+    /// Whether it is a directory.
+    pub is_dir: bool,
+}
+
+/// How a directory is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockKind {
+    /// For readers: any number at once.
+    Shared,
+    /// For a writer: alone.
+    Exclusive,
+}
+
+/// The lock of a directory; dropping it gives the lock back.
+pub struct DirLock {
+    _held: Box<dyn Send + Sync>,
+}
+
+impl DirLock {
+    /// A lock that is held for as long as `held` lives.
+    #[must_use]
+    pub fn new(held: Box<dyn Send + Sync>) -> DirLock {
+        DirLock { _held: held }
+    }
+}
+
+impl fmt::Debug for DirLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DirLock")
+    }
+}
+
+/// A file that is read at offsets, by any number of threads at once.
+pub trait ReadFile: Send + Sync + fmt::Debug {
+    /// Fills `buffer` from `offset`, or less at the end of the file; returns how many bytes.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> EnvResult<usize>;
+
+    /// As [`ReadFile::read_at`], but only if no device has to be waited for: `None` if one would.
+    fn try_read_at(&self, offset: u64, buffer: &mut [u8]) -> EnvResult<Option<usize>>;
+
+    /// The size of the file in bytes when it was opened.
+    fn bytes(&self) -> u64;
+}
+
+/// A new file that is written once, from front to back, by one thread.
+pub trait WriteFile: Send + fmt::Debug {
+    /// Appends `bytes`. After an error the file is of no use and should be removed.
+    fn append(&mut self, bytes: &[u8]) -> EnvResult<()>;
+
+    /// Makes what was appended durable (not the file's name: see [`FileSystem::sync_dir`]).
+    fn sync(&mut self) -> EnvResult<()>;
+
+    /// Gives back reserved space that was not used, and syncs.
+    fn finish(self: Box<Self>) -> EnvResult<()>;
+}
+
+/// A preallocated file that many threads write at disjoint offsets.
+///
+/// A write is in the kernel's pages when the call returns: it survives a killed process. Real
+/// files are mapped where the file system makes that safe, and written by `pwrite` elsewhere.
+pub trait LogFile: Send + Sync + fmt::Debug {
+    /// Writes `bytes` at `offset`; both ends lie within [`LogFile::bytes`]. Callers never write
+    /// one byte from two threads at once.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> EnvResult<()>;
+
+    /// Makes durable everything that was written before the call.
+    fn sync(&self) -> EnvResult<()>;
+
+    /// The size of the file in bytes; it never changes.
+    fn bytes(&self) -> u64;
+
+    /// Whether writes go to a mapping (no system call, cannot fail) or through system calls.
+    fn is_mapped(&self) -> bool;
+}

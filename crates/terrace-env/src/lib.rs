@@ -1,0 +1,31 @@
+//! The only contact of Terrace with the outside: files, clock, randomness, threads and every wait.
+//!
+//! # Why
+//! A store is trusted for what its tests have survived. Tests can only decide what the disk keeps
+//! after a power cut, which thread runs next and what time it is if the code asks this crate and
+//! nobody else. So the engine knows no other file system, clock, random number, thread or lock
+//! that sleeps.
+//!
+//! # The three environments
+//! * [`RealEnv`]: the operating system.
+//! * [`SimEnv`]: everything simulated from one seed. Threads are real, but exactly one runs at a
+//!   time, and the seed chooses which at every call of this crate; time is virtual; the disk keeps
+//!   written and synced bytes apart. The same seed replays a run byte for byte.
+//! * [`FaultEnv`]: another environment whose n-th call of a kind fails.
+//!
+//! # Rules for callers
+//! 1. Every blocking wait is one of [`Signal`], [`Mutex`], [`Hold`], [`Env::sleep`] or
+//!    [`JobHandle::join`].
+//! 2. A [`Latch`] is for a few instructions and is never held across a call of this crate; debug
+//!    builds assert it.
+//! 3. No spinning: the simulation cannot see it.
+
+mod env;
+mod error;
+mod fs;
+mod sync;
+
+pub use env::{Env, Job, JobClass, JobHandle, SharedEnv};
+pub use error::{EnvError, EnvResult, Operation};
+pub use fs::{DirEntry, DirLock, FileSystem, LockKind, LogFile, ReadFile, WriteFile};
+pub use sync::{Latch, LatchGuard};

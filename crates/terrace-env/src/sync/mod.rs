@@ -1,0 +1,5 @@
+//! Every wait of the engine.
+
+mod latch;
+
+pub use latch::{Latch, LatchGuard};
