@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use terrace_base::WallTime;
 
-use crate::{EnvResult, FileSystem};
+use crate::{EnvResult, FileSystem, Waits};
 
 /// An environment that many rooms share.
 pub type SharedEnv = Arc<dyn Env>;
@@ -26,6 +26,24 @@ pub enum JobClass {
     Compaction,
     /// Deletes what nothing needs any more, keeps periods.
     Maintenance,
+}
+
+impl JobClass {
+    /// The word for this class in the names of threads.
+    fn word(self) -> &'static str {
+        match self {
+            JobClass::Client => "client",
+            JobClass::Log => "log",
+            JobClass::Flush => "flush",
+            JobClass::Compaction => "compaction",
+            JobClass::Maintenance => "maintenance",
+        }
+    }
+}
+
+/// The name that a thread shows to the operating system and in reports.
+pub(crate) fn thread_name(class: JobClass, name: &str) -> String {
+    format!("terrace-{}-{name}", class.word())
 }
 
 /// The outside world. All methods may be called from any thread (in a simulation: from any thread
@@ -51,6 +69,9 @@ pub trait Env: Send + Sync + fmt::Debug {
 
     /// Blocks this thread for at least `duration`.
     fn sleep(&self, duration: Duration);
+
+    /// The locks and signals of this environment.
+    fn waits(&self) -> Waits;
 }
 
 /// A started thread. Dropping the handle lets the thread run on by itself.

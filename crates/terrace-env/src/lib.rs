@@ -20,12 +20,22 @@
 //!    builds assert it.
 //! 3. No spinning: the simulation cannot see it.
 
+#[cfg(test)]
+mod contract;
 mod env;
 mod error;
+mod fault;
 mod fs;
+mod real;
+mod sim;
 mod sync;
 
 pub use env::{Env, Job, JobClass, JobHandle, SharedEnv};
 pub use error::{EnvError, EnvResult, Operation};
+pub use fault::{Fault, FaultEffect, FaultEnv, FaultErrno, FaultPlan, InjectedFault};
 pub use fs::{DirEntry, DirLock, FileSystem, LockKind, LogFile, ReadFile, WriteFile};
-pub use sync::{Latch, LatchGuard};
+pub use real::RealEnv;
+pub use sim::{CrashPolicy, DiskImage, IoHook, IoPoint, SeededRng, SimEnv, SimOptions};
+pub use sync::{
+    ExclusiveHold, Hold, Latch, LatchGuard, Mutex, MutexGuard, SharedHold, Signal, Ticket, Waits,
+};

@@ -11,6 +11,9 @@ use std::sync::Arc;
 
 use crate::EnvResult;
 
+/// The file inside a directory that carries its lock.
+pub(crate) const LOCK_FILE: &str = "LOCK";
+
 /// A file system. Paths name files below directories that the caller created.
 pub trait FileSystem: Send + Sync + fmt::Debug {
     /// Makes a directory and its missing parents, durably. One that exists is no error.
@@ -43,8 +46,8 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// neither fail for lack of space nor wait for it. One that exists is an error.
     fn create_log(&self, path: &Path, bytes: u64) -> EnvResult<Arc<dyn LogFile>>;
 
-    /// Opens an existing log file for writing under a new name; its old content stays until it is
-    /// overwritten. This is how a segment is recycled.
+    /// Opens an existing log file for writing under a new name, which is an error if it exists;
+    /// its old content stays until it is overwritten. This is how a segment is recycled.
     fn recycle_log(&self, from: &Path, to: &Path) -> EnvResult<Arc<dyn LogFile>>;
 
     /// Gives a file another name in one atomic step, replacing what had that name.
@@ -137,4 +140,11 @@ pub trait LogFile: Send + Sync + fmt::Debug {
 
     /// Whether writes go to a mapping (no system call, cannot fail) or through system calls.
     fn is_mapped(&self) -> bool;
+}
+
+/// Panics if a write would leave the log file: the caller has lost count of its space.
+#[inline]
+pub(crate) fn assert_within_log(offset: u64, bytes: &[u8], log_bytes: u64) {
+    let end = offset.checked_add(bytes.len() as u64);
+    assert!(end.is_some_and(|end| end <= log_bytes), "a write beyond the end of a log file");
 }

@@ -1,0 +1,143 @@
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{CWD, RenameFlags, fsync, renameat_with, statvfs};
+use rustix::io::{Errno, retry_on_intr};
+
+use super::dir_lock;
+use super::files::{RealReadFile, RealWriteFile};
+use super::log_file;
+use crate::{
+    DirEntry, DirLock, EnvError, EnvResult, FileSystem, LockKind, LogFile, Operation, ReadFile,
+    WriteFile,
+};
+
+/// The file systems of the machine.
+#[derive(Debug)]
+pub(super) struct RealFileSystem;
+
+/// Names the call that failed.
+pub(super) fn failed(operation: Operation, path: &Path) -> impl Fn(io::Error) -> EnvError {
+    move |error| EnvError::new(operation, path, error)
+}
+
+impl FileSystem for RealFileSystem {
+    fn create_dir_all(&self, dir: &Path) -> EnvResult<()> {
+        create_dir_all(dir).map_err(failed(Operation::CreateDir, dir))
+    }
+
+    fn list(&self, dir: &Path) -> EnvResult<Vec<DirEntry>> {
+        list(dir).map_err(failed(Operation::List, dir))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> EnvResult<()> {
+        sync_dir(dir).map_err(failed(Operation::SyncDir, dir))
+    }
+
+    fn lock_dir(&self, dir: &Path, kind: LockKind) -> EnvResult<DirLock> {
+        dir_lock::lock(dir, kind).map_err(failed(Operation::Lock, dir))
+    }
+
+    fn free_bytes(&self, dir: &Path) -> EnvResult<u64> {
+        let space = retry_on_intr(|| statvfs(dir))
+            .map_err(|errno| failed(Operation::FreeSpace, dir)(errno.into()))?;
+        // What an ordinary user may take; the rest is reserved for root.
+        Ok(space.f_bavail.saturating_mul(space.f_frsize))
+    }
+
+    fn open(&self, path: &Path) -> EnvResult<Arc<dyn ReadFile>> {
+        Ok(Arc::new(RealReadFile::open(path)?))
+    }
+
+    fn create(&self, path: &Path, expected_bytes: u64) -> EnvResult<Box<dyn WriteFile>> {
+        Ok(Box::new(RealWriteFile::create(path, expected_bytes)?))
+    }
+
+    fn create_log(&self, path: &Path, bytes: u64) -> EnvResult<Arc<dyn LogFile>> {
+        log_file::create(path, bytes)
+    }
+
+    fn recycle_log(&self, from: &Path, to: &Path) -> EnvResult<Arc<dyn LogFile>> {
+        rename_to_new(from, to).map_err(failed(Operation::Rename, from))?;
+        log_file::open(to)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> EnvResult<()> {
+        fs::rename(from, to).map_err(failed(Operation::Rename, from))
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> EnvResult<()> {
+        fs::hard_link(from, to).map_err(failed(Operation::Link, to))
+    }
+
+    fn remove(&self, path: &Path) -> EnvResult<()> {
+        fs::remove_file(path).map_err(failed(Operation::Remove, path))
+    }
+}
+
+fn create_dir_all(dir: &Path) -> io::Result<()> {
+    match fs::metadata(dir) {
+        Ok(metadata) if metadata.is_dir() => return Ok(()),
+        Ok(_) => return Err(Errno::NOTDIR.into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let parent = match dir.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    if dir.parent().is_some_and(|parent| !parent.as_os_str().is_empty()) {
+        create_dir_all(parent)?;
+    }
+    match fs::create_dir(dir) {
+        Ok(()) => {}
+        // Somebody else was faster, and may not have synced it yet.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {}
+        Err(error) => return Err(error),
+    }
+    sync_dir(parent)
+}
+
+fn sync_dir(dir: &Path) -> io::Result<()> {
+    let file = fs::File::open(dir)?;
+    if !file.metadata()?.is_dir() {
+        return Err(Errno::NOTDIR.into());
+    }
+    Ok(retry_on_intr(|| fsync(&file))?)
+}
+
+fn list(dir: &Path) -> io::Result<Vec<DirEntry>> {
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let metadata = match entry.metadata() {
+            Ok(metadata) => metadata,
+            // Removed since.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        let is_dir = metadata.is_dir();
+        let bytes = if is_dir { 0 } else { metadata.size() };
+        entries.push(DirEntry { name: entry.file_name().to_string_lossy().into(), bytes, is_dir });
+    }
+    entries.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(entries)
+}
+
+/// Renames a file unless the new name exists.
+fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(()),
+        // The file system cannot check in the same step.
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            if to.try_exists()? {
+                return Err(Errno::EXIST.into());
+            }
+            fs::rename(from, to)
+        }
+        Err(errno) => Err(errno.into()),
+    }
+}

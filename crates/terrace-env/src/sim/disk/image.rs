@@ -1,0 +1,321 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use super::content::Content;
+use super::directory::{Directory, InodeId};
+use crate::DirEntry;
+
+/// How many bytes a simulated disk holds unless a test says otherwise.
+const CAPACITY_BYTES_DEFAULT: u64 = 1 << 40;
+
+/// A simulated disk at one moment: what the system shows, and apart from it what a power cut would
+/// leave. A clone is cheap and shares what neither side changes afterwards.
+///
+/// Directories are durable when they are made. A file's bytes and size become durable by its sync,
+/// its names by [`FileSystem::sync_dir`](crate::FileSystem::sync_dir). A disk has a capacity, in
+/// bytes of file content and reserved space; names take none.
+#[derive(Clone, Debug)]
+pub struct DiskImage {
+    pub(super) inodes: Arc<BTreeMap<InodeId, Arc<Inode>>>,
+    pub(super) directories: Arc<BTreeMap<PathBuf, Arc<Directory>>>,
+    pub(super) next_inode: u64,
+    pub(super) used_bytes: u64,
+    pub(super) capacity_bytes: u64,
+}
+
+/// A file.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Inode {
+    pub written: Content,
+    pub synced: Content,
+    /// Space set aside for the file, used or not.
+    pub reserved_bytes: u64,
+    /// Names that the system shows.
+    pub links: u32,
+    /// Open handles.
+    pub handles: u32,
+}
+
+impl Inode {
+    /// The space that the file takes; its last name and handle keep it alive.
+    pub fn space_bytes(&self) -> u64 {
+        if self.is_unreachable() { 0 } else { self.reserved_bytes.max(self.written.bytes()) }
+    }
+
+    fn is_unreachable(&self) -> bool {
+        self.links == 0 && self.handles == 0
+    }
+}
+
+impl Default for DiskImage {
+    fn default() -> DiskImage {
+        DiskImage::new()
+    }
+}
+
+impl DiskImage {
+    /// An empty disk.
+    #[must_use]
+    pub fn new() -> DiskImage {
+        DiskImage {
+            inodes: Arc::default(),
+            directories: Arc::default(),
+            next_inode: 0,
+            used_bytes: 0,
+            capacity_bytes: CAPACITY_BYTES_DEFAULT,
+        }
+    }
+
+    /// The same disk with room for `bytes` bytes; may be less than it holds already.
+    #[must_use]
+    pub fn with_capacity(mut self, bytes: u64) -> DiskImage {
+        self.capacity_bytes = bytes;
+        self
+    }
+
+    /// Bytes that can still be written.
+    #[must_use]
+    pub fn free_bytes(&self) -> u64 {
+        self.capacity_bytes.saturating_sub(self.used_bytes)
+    }
+
+    pub(in crate::sim) fn set_capacity(&mut self, bytes: u64) {
+        self.capacity_bytes = bytes;
+    }
+
+    pub(in crate::sim) fn create_dir_all(&mut self, dir: &Path) -> io::Result<()> {
+        for ancestor in dir.ancestors() {
+            if self.find(ancestor).is_some() {
+                return Err(Errno::NOTDIR.into());
+            }
+        }
+        let directories = Arc::make_mut(&mut self.directories);
+        for ancestor in dir.ancestors().filter(|path| !is_root(path)) {
+            directories.entry(ancestor.to_path_buf()).or_default();
+        }
+        Ok(())
+    }
+
+    pub(in crate::sim) fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
+        self.check_dir(dir)?;
+        let mut entries: BTreeMap<String, DirEntry> = BTreeMap::new();
+        if let Some(directory) = self.directories.get(dir) {
+            for (name, id) in directory.written() {
+                let bytes = self.inode(*id).written.bytes();
+                entries.insert(name.clone(), DirEntry { name: name.clone(), bytes, is_dir: false });
+            }
+        }
+        for child in self.directories.keys().filter(|path| path.parent() == Some(dir)) {
+            if let Some(name) = child.file_name() {
+                let name = name.to_string_lossy().into_owned();
+                entries.insert(name.clone(), DirEntry { name, bytes: 0, is_dir: true });
+            }
+        }
+        Ok(entries.into_values().collect())
+    }
+
+    pub(in crate::sim) fn sync_dir(&mut self, dir: &Path) -> io::Result<()> {
+        self.check_dir(dir)?;
+        if self.directories.contains_key(dir) {
+            self.directory_mut(dir).sync();
+        }
+        self.collect_garbage();
+        Ok(())
+    }
+
+    /// Makes an empty file and opens it.
+    pub(in crate::sim) fn create(&mut self, path: &Path, reserve: u64) -> io::Result<InodeId> {
+        let (dir, name) = self.place_of(path)?;
+        if self.find(path).is_some() || self.directories.contains_key(path) {
+            return Err(Errno::EXIST.into());
+        }
+        self.check_space(reserve)?;
+        let id = InodeId(self.next_inode);
+        self.next_inode += 1;
+        let inode = Inode { reserved_bytes: reserve, links: 1, handles: 1, ..Inode::default() };
+        self.used_bytes += inode.space_bytes();
+        Arc::make_mut(&mut self.inodes).insert(id, Arc::new(inode));
+        self.directory_mut(dir).set(name, id);
+        Ok(id)
+    }
+
+    /// Opens a file; returns its size.
+    pub(in crate::sim) fn open(&mut self, path: &Path) -> io::Result<(InodeId, u64)> {
+        let id = self.lookup(path)?;
+        self.change(id, |inode| inode.handles += 1);
+        Ok((id, self.inode(id).written.bytes()))
+    }
+
+    pub(in crate::sim) fn close(&mut self, id: InodeId) {
+        self.change(id, |inode| inode.handles -= 1);
+        if self.inode(id).is_unreachable() {
+            self.collect_garbage();
+        }
+    }
+
+    pub(in crate::sim) fn read_inode(&self, id: InodeId, offset: u64, buffer: &mut [u8]) -> usize {
+        self.inode(id).written.read(offset, buffer)
+    }
+
+    /// Writes, growing the file where needed.
+    pub(in crate::sim) fn write_inode(
+        &mut self,
+        id: InodeId,
+        offset: u64,
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        let inode = self.inode(id);
+        let end = offset + bytes.len() as u64;
+        self.check_space(end.saturating_sub(inode.space_bytes()))?;
+        self.change(id, |inode| inode.written.write(offset, bytes));
+        Ok(())
+    }
+
+    /// Sets the size of a file; what is added is zeros.
+    pub(in crate::sim) fn resize_inode(&mut self, id: InodeId, bytes: u64) -> io::Result<()> {
+        self.check_space(bytes.saturating_sub(self.inode(id).space_bytes()))?;
+        self.change(id, |inode| inode.written.set_bytes(bytes));
+        Ok(())
+    }
+
+    pub(in crate::sim) fn sync_inode(&mut self, id: InodeId) {
+        self.change(id, |inode| inode.synced.clone_from(&inode.written));
+    }
+
+    pub(in crate::sim) fn give_back_reserve(&mut self, id: InodeId) {
+        self.change(id, |inode| inode.reserved_bytes = 0);
+    }
+
+    /// Renames a file. With `replaces`, over what has the name already.
+    pub(in crate::sim) fn rename(
+        &mut self,
+        from: &Path,
+        to: &Path,
+        replaces: bool,
+    ) -> io::Result<InodeId> {
+        let id = self.lookup(from)?;
+        let (from_dir, from_name) = self.place_of(from)?;
+        let (to_dir, to_name) = self.place_of(to)?;
+        if self.directories.contains_key(to) {
+            return Err(Errno::ISDIR.into());
+        }
+        let target = self.find(to);
+        if target.is_some() && !replaces {
+            return Err(Errno::EXIST.into());
+        }
+        if target == Some(id) {
+            // Two names of one file: POSIX leaves both.
+            return Ok(id);
+        }
+        let replaced = if from_dir == to_dir {
+            self.directory_mut(from_dir).rename(from_name, to_name, id)
+        } else {
+            let replaced = self.directory_mut(to_dir).set(to_name, id);
+            self.directory_mut(from_dir).remove(from_name);
+            replaced
+        };
+        if let Some(replaced) = replaced {
+            self.change(replaced, |inode| inode.links -= 1);
+        }
+        Ok(id)
+    }
+
+    pub(in crate::sim) fn link(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        let id = self.lookup(from)?;
+        let (dir, name) = self.place_of(to)?;
+        if self.find(to).is_some() || self.directories.contains_key(to) {
+            return Err(Errno::EXIST.into());
+        }
+        self.directory_mut(dir).set(name, id);
+        self.change(id, |inode| inode.links += 1);
+        Ok(())
+    }
+
+    pub(in crate::sim) fn unlink(&mut self, path: &Path) -> io::Result<()> {
+        let id = self.lookup(path)?;
+        let (dir, name) = self.place_of(path)?;
+        self.directory_mut(dir).remove(name);
+        self.change(id, |inode| inode.links -= 1);
+        Ok(())
+    }
+
+    pub(super) fn inode(&self, id: InodeId) -> &Inode {
+        self.inodes.get(&id).expect("a file with a name or a handle is on the disk")
+    }
+
+    /// Changes a file and keeps count of the space.
+    pub(super) fn change(&mut self, id: InodeId, change: impl FnOnce(&mut Inode)) {
+        let inode = Arc::make_mut(&mut self.inodes)
+            .get_mut(&id)
+            .expect("a file with a name or a handle is on the disk");
+        let before = inode.space_bytes();
+        let inode = Arc::make_mut(inode);
+        change(inode);
+        self.used_bytes = self.used_bytes - before + inode.space_bytes();
+    }
+
+    fn directory_mut(&mut self, dir: &Path) -> &mut Directory {
+        let directories = Arc::make_mut(&mut self.directories);
+        Arc::make_mut(directories.entry(dir.to_path_buf()).or_default())
+    }
+
+    fn check_space(&self, more_bytes: u64) -> io::Result<()> {
+        if more_bytes > self.free_bytes() { Err(Errno::NOSPC.into()) } else { Ok(()) }
+    }
+
+    /// The directory that holds `path`, which exists, and the name in it.
+    fn place_of<'a>(&self, path: &'a Path) -> io::Result<(&'a Path, &'a str)> {
+        let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(Errno::ISDIR.into());
+        };
+        self.check_dir(dir)?;
+        Ok((dir, name.to_str().ok_or(Errno::INVAL)?))
+    }
+
+    pub(in crate::sim) fn check_dir(&self, dir: &Path) -> io::Result<()> {
+        if is_root(dir) || self.directories.contains_key(dir) {
+            Ok(())
+        } else if self.find(dir).is_some() {
+            Err(Errno::NOTDIR.into())
+        } else {
+            Err(Errno::NOENT.into())
+        }
+    }
+
+    pub(super) fn find(&self, path: &Path) -> Option<InodeId> {
+        let directory = self.directories.get(path.parent()?)?;
+        directory.written().get(path.file_name()?.to_str()?).copied()
+    }
+
+    pub(super) fn lookup(&self, path: &Path) -> io::Result<InodeId> {
+        match self.find(path) {
+            Some(id) => Ok(id),
+            None if is_root(path) || self.directories.contains_key(path) => {
+                Err(Errno::ISDIR.into())
+            }
+            None => Err(Errno::NOENT.into()),
+        }
+    }
+
+    /// Forgets files that no handle has open and no name, now or after a power cut, refers to.
+    fn collect_garbage(&mut self) {
+        if !self.inodes.values().any(|inode| inode.is_unreachable()) {
+            return;
+        }
+        let mut named = BTreeSet::new();
+        for directory in self.directories.values() {
+            directory.collect_inodes(&mut named);
+        }
+        Arc::make_mut(&mut self.inodes)
+            .retain(|id, inode| !inode.is_unreachable() || named.contains(id));
+    }
+}
+
+/// The directory that every disk has, whether paths are absolute or not.
+fn is_root(path: &Path) -> bool {
+    path.parent().is_none() || path.as_os_str().is_empty()
+}

@@ -1,0 +1,82 @@
+use std::fmt;
+use std::time::Duration;
+
+use terrace_base::WallTime;
+
+use super::disk::DiskImage;
+use super::io::IoHook;
+use super::scheduler::Limits;
+
+/// 2030-01-01T00:00:00Z: a moment that no test takes for the present.
+const WALL_START_DEFAULT: WallTime = WallTime(1_893_456_000_000);
+
+/// How a simulation runs. Everything in it is part of what a seed replays.
+pub struct SimOptions {
+    /// Decides everything that is left open.
+    pub seed: u64,
+    /// The disk at the start; empty by default. Handles and locks of an earlier run are gone.
+    pub disk: DiskImage,
+    /// Another thread gets its turn once in this many ordinary calls: 4 by default. 1 tries it at
+    /// every call; 0 switches only where a thread blocks.
+    pub switch_one_in: u32,
+    /// A read that must not wait finds nothing once in this many times: 4 by default, never for 0.
+    pub try_read_miss_one_in: u32,
+    /// Each call of the file system takes up to this much virtual time; none by default.
+    pub io_delay_max: Duration,
+    /// What [`LogFile::is_mapped`](crate::LogFile::is_mapped) says: true by default.
+    pub mapped_logs: bool,
+    /// What [`Env::parallelism`](crate::Env::parallelism) says: 2 by default.
+    pub parallelism: usize,
+    /// The wall clock at the start.
+    pub wall_start: WallTime,
+    /// A run that makes more calls than this has failed: 100 million by default.
+    pub steps_max: u64,
+    /// A run has failed in which a thread still runs when this much virtual time has passed since
+    /// the main one ended: a minute by default.
+    pub linger_max: Duration,
+    /// Whether to keep the trace as text too; see [`SimEnv::trace`](super::SimEnv::trace).
+    pub with_trace: bool,
+    /// Called before each change of the disk.
+    pub on_io: Option<IoHook>,
+}
+
+impl SimOptions {
+    /// The defaults with this seed.
+    #[must_use]
+    pub fn new(seed: u64) -> SimOptions {
+        SimOptions {
+            seed,
+            disk: DiskImage::new(),
+            switch_one_in: 4,
+            try_read_miss_one_in: 4,
+            io_delay_max: Duration::ZERO,
+            mapped_logs: true,
+            parallelism: 2,
+            wall_start: WALL_START_DEFAULT,
+            steps_max: 100_000_000,
+            linger_max: Duration::from_secs(60),
+            with_trace: false,
+            on_io: None,
+        }
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        Limits {
+            switch_one_in: self.switch_one_in,
+            steps_max: self.steps_max,
+            linger_max: self.linger_max,
+        }
+    }
+}
+
+impl Default for SimOptions {
+    fn default() -> SimOptions {
+        SimOptions::new(0)
+    }
+}
+
+impl fmt::Debug for SimOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimOptions").field("seed", &self.seed).finish_non_exhaustive()
+    }
+}
