@@ -5,10 +5,10 @@
 //! and deleted. Its place is an opaque [`TableLocation`] that only the store can read.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_base::FileId;
+use terrace_base::{Corruption, FileId};
 
 use crate::Result;
 
@@ -30,6 +30,24 @@ pub struct ByteInterval {
     pub offset: u64,
     /// How many bytes.
     pub bytes: usize,
+}
+
+impl ByteInterval {
+    /// Checks that the interval lies inside a table of `table_bytes` bytes: what every store does
+    /// before it allocates a buffer. Errors: [`Error::Corruption`](crate::Error::Corruption).
+    pub fn check_inside(self, table_bytes: u64, table_name: &Path) -> Result<()> {
+        match self.offset.checked_add(self.bytes as u64) {
+            Some(end) if end <= table_bytes => Ok(()),
+            _ => Err(self.too_short(table_name).into()),
+        }
+    }
+
+    /// The damage of a table that ends inside this interval.
+    #[must_use]
+    pub fn too_short(self, table_name: &Path) -> Corruption {
+        let detail = format!("the table ends before the {} bytes that lie here", self.bytes);
+        Corruption::new(table_name, self.offset, detail)
+    }
 }
 
 /// A place where tables live. All methods may be called by many threads at once.
@@ -55,7 +73,7 @@ pub trait TableStore: Send + Sync + fmt::Debug {
 
 /// A table being written. Dropping it before [`TableWriter::finish`] abandons the table.
 pub trait TableWriter: Send {
-    /// Appends bytes.
+    /// Appends bytes; builders append large pieces. After an error the table is of no use.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
 
     /// Makes the content durable and returns where it lies.
@@ -64,8 +82,8 @@ pub trait TableWriter: Send {
 
 /// A finished table, open for reading by many threads at once.
 pub trait TableFile: Send + Sync + fmt::Debug {
-    /// Starts reading the intervals; the ticket gives one buffer for each, in their order. An
-    /// interval beyond the end of the table is an error.
+    /// Starts reading the intervals; the ticket gives one buffer for each, in their order and of
+    /// exactly their size. An interval beyond the end of the table is an error.
     fn read(&self, intervals: &[ByteInterval]) -> ReadTicket;
 
     /// Reads one interval if that can be done without waiting for a device; `None` if not.
@@ -79,26 +97,32 @@ pub trait TableFile: Send + Sync + fmt::Debug {
 }
 
 /// The outcome of a read that may still be under way.
-pub struct ReadTicket {
-    wait: Box<dyn FnOnce() -> Result<Vec<Vec<u8>>> + Send>,
+pub struct ReadTicket(Ticket);
+
+enum Ticket {
+    Ready(Result<Vec<Vec<u8>>>),
+    Pending(Box<dyn FnOnce() -> Result<Vec<Vec<u8>>> + Send>),
 }
 
 impl ReadTicket {
     /// A read that is already complete, as local ones are.
     #[must_use]
     pub fn ready(outcome: Result<Vec<Vec<u8>>>) -> ReadTicket {
-        ReadTicket { wait: Box::new(move || outcome) }
+        ReadTicket(Ticket::Ready(outcome))
     }
 
     /// A read under way; `wait` blocks until it is complete.
     #[must_use]
     pub fn pending(wait: Box<dyn FnOnce() -> Result<Vec<Vec<u8>>> + Send>) -> ReadTicket {
-        ReadTicket { wait }
+        ReadTicket(Ticket::Pending(wait))
     }
 
     /// Blocks until the read is complete: one buffer an interval, in order.
     pub fn wait(self) -> Result<Vec<Vec<u8>>> {
-        (self.wait)()
+        match self.0 {
+            Ticket::Ready(outcome) => outcome,
+            Ticket::Pending(wait) => wait(),
+        }
     }
 }
 

@@ -1,0 +1,392 @@
+use std::collections::BTreeMap;
+use std::fmt;
+
+use terrace_base::limits::{STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use terrace_base::{EntryKind, EntryRef, Expiry, SeqNo, TableUid, WallTime, compare_internal};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::compression::Compressor;
+use super::format::block::BlockBuilder;
+use super::format::filter::{self, Filter, filter_hash};
+use super::format::footer::{FOOTER_BYTES, Footer};
+use super::format::frame::{self, Compression, TRAILER_BYTES};
+use super::format::index::{IndexBuilder, shortest_separator};
+use super::format::properties::TableProperties;
+use super::format::{BLOCK_TARGET_BYTES_MAX, META_BYTES_MAX, range_tombstones};
+use super::store::{TableLocation, TableWriter};
+use crate::range_tombstone::RangeTombstone;
+use crate::{Error, Result};
+
+/// Bytes are handed to the store in pieces of at least this size: few system calls, and the piece
+/// is still in the second-level cache when it is hashed and written.
+const WRITE_BYTES: usize = 128 * 1024;
+
+/// How tables are built. Readers need none of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableOptions {
+    /// Target size of a data block before compression, in bytes; 64 B to 1 MiB (values outside are
+    /// moved to the nearer end). Default 4 KiB. Larger: less index and better compression; smaller:
+    /// fewer bytes read and decoded for one get.
+    pub block_bytes: usize,
+    /// Bits of filter for each distinct key; 0 (no filter) to 48. Default 10: about 1 % of the
+    /// gets for absent keys search a block in vain; each 5 bits more take it to a tenth.
+    pub filter_bits_per_key: u32,
+    /// How data blocks are compressed. One that does not shrink by an eighth is stored as it is.
+    /// Default LZ4.
+    pub compression: Compression,
+}
+
+impl Default for TableOptions {
+    fn default() -> TableOptions {
+        TableOptions { block_bytes: 4096, filter_bits_per_key: 10, compression: Compression::Lz4 }
+    }
+}
+
+/// A finished table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuiltTable {
+    /// Where its store put it.
+    pub location: TableLocation,
+    /// Its identity.
+    pub uid: TableUid,
+    /// The size of the file.
+    pub bytes: u64,
+    /// XXH3-128 of the whole file.
+    pub hash: u128,
+    /// What is known about it.
+    pub properties: TableProperties,
+}
+
+/// Writes one table, front to back.
+///
+/// Entries come in internal order; range tombstones may come at any time. Memory: a few blocks, the
+/// index, eight bytes a distinct key, the range tombstones. No allocation for each entry.
+pub struct TableBuilder {
+    writer: Box<dyn TableWriter>,
+    uid: TableUid,
+    options: TableOptions,
+    /// Finished bytes that the writer has not been given yet.
+    out: Vec<u8>,
+    /// Bytes that the writer has been given.
+    written_bytes: u64,
+    hash: Xxh3,
+    block: BlockBuilder,
+    /// A block before its compression.
+    plain: Vec<u8>,
+    compressor: Compressor,
+    index: IndexBuilder,
+    separator: Vec<u8>,
+    key_hashes: Vec<u64>,
+    last_key: Vec<u8>,
+    last_seqno: SeqNo,
+    range_tombstones: Vec<RangeTombstone>,
+    range_tombstone_bytes: usize,
+    live_bytes: BTreeMap<u64, u64>,
+    properties: TableProperties,
+}
+
+impl TableBuilder {
+    /// Begins a table. `uid` is random and was never used before; `created` is now.
+    #[must_use]
+    pub fn new(
+        writer: Box<dyn TableWriter>,
+        uid: TableUid,
+        options: &TableOptions,
+        created: WallTime,
+    ) -> TableBuilder {
+        let options = TableOptions {
+            block_bytes: options.block_bytes.clamp(64, BLOCK_TARGET_BYTES_MAX),
+            filter_bits_per_key: options.filter_bits_per_key.min(filter::BITS_PER_KEY_MAX),
+            compression: options.compression,
+        };
+        TableBuilder {
+            writer,
+            uid,
+            options,
+            out: Vec::with_capacity(WRITE_BYTES * 2),
+            written_bytes: 0,
+            hash: Xxh3::new(),
+            block: BlockBuilder::default(),
+            plain: Vec::new(),
+            compressor: Compressor::new(options.compression),
+            index: IndexBuilder::default(),
+            separator: Vec::new(),
+            key_hashes: Vec::new(),
+            last_key: Vec::new(),
+            last_seqno: SeqNo::ZERO,
+            range_tombstones: Vec::new(),
+            range_tombstone_bytes: 0,
+            live_bytes: BTreeMap::new(),
+            properties: TableProperties { created, ..TableProperties::default() },
+        }
+    }
+
+    /// Adds the next entry in internal order. Errors: the writer's; the table is then of no use.
+    ///
+    /// # Panics
+    /// If the entry does not come after the one before, is a range tombstone, or exceeds the
+    /// bounds on keys and values: the caller's mistake, and a table must not be built from it.
+    pub fn add(&mut self, entry: EntryRef<'_>) -> Result<()> {
+        assert!(entry.kind != EntryKind::RangeTombstone, "range tombstones lie beside the entries");
+        assert!(entry.key.len() <= STORED_KEY_BYTES_MAX, "the key is too long");
+        assert!(entry.value.len() <= VALUE_BYTES_MAX, "the value is too long");
+        let is_first = self.properties.entry_count == 0;
+        let same_key = !is_first && self.last_key == entry.key;
+        assert!(
+            is_first
+                || compare_internal(&self.last_key, self.last_seqno, entry.key, entry.seqno)
+                    .is_lt(),
+            "entries come in internal order"
+        );
+        if !self.block.try_add(entry, same_key, self.options.block_bytes) {
+            if same_key {
+                self.separator.clone_from(&self.last_key);
+            } else {
+                shortest_separator(&self.last_key, entry.key, &mut self.separator);
+            }
+            self.finish_block(same_key.then_some(self.last_seqno))?;
+            let added = self.block.try_add(entry, same_key, self.options.block_bytes);
+            assert!(added, "an empty block takes any entry");
+        }
+        if !same_key {
+            self.properties.key_count += 1;
+            if is_first {
+                self.properties.smallest = entry.key.to_vec();
+            }
+            if self.options.filter_bits_per_key > 0 {
+                self.key_hashes.push(filter_hash(entry.key));
+            }
+            self.last_key.clear();
+            self.last_key.extend_from_slice(entry.key);
+        }
+        self.last_seqno = entry.seqno;
+        self.properties.count(entry);
+        Ok(())
+    }
+
+    /// Adds a range tombstone; they may come in any order and may overlap.
+    ///
+    /// # Panics
+    /// If it deletes no keys, or a bound is too long.
+    pub fn add_range_tombstone(&mut self, range_tombstone: RangeTombstone) {
+        let RangeTombstone { start, end, seqno } = &range_tombstone;
+        assert!(start < end, "a range tombstone deletes keys");
+        assert!(start.len().max(end.len()) <= STORED_KEY_BYTES_MAX, "the bound is too long");
+        self.range_tombstone_bytes += start.len() + end.len() + 16;
+        self.properties.count_seqno(*seqno);
+        self.properties.range_tombstone_count += 1;
+        self.range_tombstones.push(range_tombstone);
+    }
+
+    /// Notes that value pointers of this table name `bytes` more bytes of a value-log segment.
+    pub fn add_live_bytes(&mut self, segment: u64, bytes: u64) {
+        let live_bytes = self.live_bytes.entry(segment).or_default();
+        *live_bytes = live_bytes.saturating_add(bytes);
+    }
+
+    /// Whether nothing has been added. An empty table cannot be finished.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.properties.entry_count == 0 && self.range_tombstones.is_empty()
+    }
+
+    /// About how large the file would be if it were finished now, in bytes.
+    #[must_use]
+    pub fn estimated_bytes(&self) -> u64 {
+        let filter_bytes = match self.options.filter_bits_per_key {
+            0 => 0,
+            bits => filter::encoded_bytes(self.key_hashes.len(), bits),
+        };
+        let meta_bytes = self.index.estimated_bytes() + filter_bytes + self.range_tombstone_bytes;
+        let pending_bytes = self.out.len() + self.block.estimated_bytes();
+        self.written_bytes + (pending_bytes + meta_bytes + FOOTER_BYTES) as u64
+    }
+
+    /// Writes the rest and makes the content durable (the name is made durable by
+    /// [`TableStore::sync`](super::TableStore::sync)).
+    ///
+    /// Errors: the writer's; [`Error::Invalid`] if the index, the filter or the range tombstones
+    /// outgrow what a reader takes (256 MiB each).
+    ///
+    /// # Panics
+    /// If the table is empty.
+    pub fn finish(mut self) -> Result<BuiltTable> {
+        assert!(!self.is_empty(), "a table holds something");
+        if !self.block.is_empty() {
+            self.separator.clone_from(&self.last_key);
+            self.finish_block(None)?;
+        }
+        self.properties.block_count = self.index.count();
+        self.properties.data_bytes = self.offset();
+        self.finish_bounds();
+        self.properties.live_bytes = std::mem::take(&mut self.live_bytes).into_iter().collect();
+
+        let filter_bytes = self.write_filter()?;
+        let index = std::mem::take(&mut self.index);
+        let index_bytes = self.write_meta(|out| index.encode(out))?;
+        let range_tombstones = std::mem::take(&mut self.range_tombstones);
+        let range_tombstone_bytes = self.write_range_tombstones(range_tombstones)?;
+        let properties = std::mem::take(&mut self.properties);
+        let properties_bytes = self.write_meta(|out| properties.encode(out))?;
+        let frame_bytes = [filter_bytes, index_bytes, range_tombstone_bytes, properties_bytes];
+        let footer = Footer::lay_out(self.uid, properties.data_bytes, frame_bytes);
+        assert_eq!(footer.offset(), self.offset(), "the frames lie back to back");
+        footer.encode(&mut self.out);
+        self.write_out()?;
+        let location = self.writer.finish()?;
+        Ok(BuiltTable {
+            location,
+            uid: self.uid,
+            bytes: self.written_bytes,
+            hash: self.hash.digest128(),
+            properties,
+        })
+    }
+
+    /// Where the next byte will lie in the file.
+    fn offset(&self) -> u64 {
+        self.written_bytes + self.out.len() as u64
+    }
+
+    /// Closes the data block; its separator stands in `self.separator`.
+    fn finish_block(&mut self, goes_on_after: Option<SeqNo>) -> Result<()> {
+        let offset = self.offset();
+        let start = self.out.len();
+        let mut compression = Compression::None;
+        if self.compressor.is_none() {
+            self.block.finish(&mut self.out);
+        } else {
+            self.plain.clear();
+            self.block.finish(&mut self.plain);
+            compression = self.compressor.compress(&self.plain, &mut self.out);
+            if compression == Compression::None {
+                self.out.extend_from_slice(&self.plain);
+            }
+            self.plain.shrink_to(BLOCK_TARGET_BYTES_MAX);
+        }
+        frame::seal(&mut self.out, start, compression, self.uid, offset);
+        let frame_bytes = (self.out.len() - start) as u64;
+        self.index.add(frame_bytes, &self.separator, goes_on_after);
+        if self.out.len() >= WRITE_BYTES {
+            self.write_out()?;
+        }
+        Ok(())
+    }
+
+    fn write_out(&mut self) -> Result<()> {
+        self.hash.update(&self.out);
+        self.writer.append(&self.out)?;
+        self.written_bytes += self.out.len() as u64;
+        self.out.clear();
+        self.out.shrink_to(WRITE_BYTES * 2);
+        Ok(())
+    }
+
+    /// Writes a block that is not a data block; returns the bytes of its frame.
+    fn write_meta(&mut self, encode: impl FnOnce(&mut Vec<u8>)) -> Result<u64> {
+        let offset = self.offset();
+        let start = self.out.len();
+        encode(&mut self.out);
+        let payload_bytes = self.out.len() - start;
+        if payload_bytes > META_BYTES_MAX {
+            return Err(Error::invalid(format!(
+                "a part of a table has {payload_bytes} bytes; at most {META_BYTES_MAX} can be read"
+            )));
+        }
+        frame::seal(&mut self.out, start, Compression::None, self.uid, offset);
+        Ok((payload_bytes + TRAILER_BYTES) as u64)
+    }
+
+    fn write_filter(&mut self) -> Result<u64> {
+        if self.key_hashes.is_empty() {
+            return Ok(0);
+        }
+        let hashes = std::mem::take(&mut self.key_hashes);
+        let filter = Filter::build(&hashes, self.options.filter_bits_per_key);
+        drop(hashes);
+        self.write_meta(|out| filter.encode(out))
+    }
+
+    fn write_range_tombstones(&mut self, mut all: Vec<RangeTombstone>) -> Result<u64> {
+        if all.is_empty() {
+            return Ok(0);
+        }
+        all.sort_unstable_by(|a, b| {
+            let by_seqno = || b.seqno.cmp(&a.seqno);
+            a.start.cmp(&b.start).then_with(by_seqno).then_with(|| a.end.cmp(&b.end))
+        });
+        self.write_meta(|out| {
+            range_tombstones::put_count(out, all.len());
+            for RangeTombstone { start, end, seqno } in &all {
+                range_tombstones::put_range_tombstone(out, start, end, *seqno);
+            }
+        })
+    }
+
+    /// Takes the last key and the range tombstones into the bounds.
+    fn finish_bounds(&mut self) {
+        let properties = &mut self.properties;
+        let mut has_bounds = properties.entry_count > 0;
+        properties.largest.clone_from(&self.last_key);
+        for RangeTombstone { start, end, .. } in &self.range_tombstones {
+            properties.count_range_tombstone_bounds(start, end, has_bounds);
+            has_bounds = true;
+        }
+    }
+}
+
+impl fmt::Debug for TableBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableBuilder")
+            .field("uid", &self.uid)
+            .field("options", &self.options)
+            .field("estimated_bytes", &self.estimated_bytes())
+            .finish_non_exhaustive()
+    }
+}
+
+impl TableProperties {
+    /// Takes an entry into the counts.
+    pub(super) fn count(&mut self, entry: EntryRef<'_>) {
+        self.count_seqno(entry.seqno);
+        self.entry_count += 1;
+        self.raw_key_bytes += entry.key.len() as u64;
+        self.raw_value_bytes += entry.value.len() as u64;
+        match entry.kind {
+            EntryKind::Tombstone => self.tombstone_count += 1,
+            EntryKind::MergeOperand => self.merge_operand_count += 1,
+            EntryKind::Value | EntryKind::ValuePointer | EntryKind::RangeTombstone => {}
+        }
+        if let Some(expiry) = entry.expiry {
+            let (least, greatest): (Expiry, Expiry) = self.expiries.unwrap_or((expiry, expiry));
+            self.expiries = Some((least.min(expiry), greatest.max(expiry)));
+        }
+    }
+
+    /// Takes the number of an entry or range tombstone in, before it is counted.
+    pub(super) fn count_seqno(&mut self, seqno: SeqNo) {
+        if self.entry_count == 0 && self.range_tombstone_count == 0 {
+            self.least_seqno = seqno;
+            self.greatest_seqno = seqno;
+        }
+        self.least_seqno = self.least_seqno.min(seqno);
+        self.greatest_seqno = self.greatest_seqno.max(seqno);
+    }
+
+    /// Takes the interval of a range tombstone into the bounds, of which there may be none yet.
+    pub(super) fn count_range_tombstone_bounds(
+        &mut self,
+        start: &[u8],
+        end: &[u8],
+        has_bounds: bool,
+    ) {
+        if !has_bounds || start < self.smallest.as_slice() {
+            self.smallest = start.to_vec();
+        }
+        // An exclusive end at an inclusive largest key adds nothing.
+        if !has_bounds || end > self.largest.as_slice() {
+            self.largest = end.to_vec();
+            self.largest_is_exclusive = true;
+        }
+    }
+}

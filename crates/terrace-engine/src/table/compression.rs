@@ -1,0 +1,166 @@
+//! Compressing blocks and decoding them again.
+
+use std::cell::RefCell;
+
+use lz4_flex::block::{
+    CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size,
+};
+use terrace_base::CodecError;
+
+use super::format::frame::Compression;
+
+/// The level of zstd: its own default.
+const ZSTD_LEVEL: i32 = 3;
+
+/// Compresses blocks one after the other with the same working memory.
+pub(super) struct Compressor {
+    method: Method,
+}
+
+enum Method {
+    None,
+    Lz4(Box<CompressTable>),
+    Zstd(zstd::bulk::Compressor<'static>),
+}
+
+impl Compressor {
+    /// A compressor; one whose working memory cannot be had does not compress.
+    pub(super) fn new(compression: Compression) -> Compressor {
+        let method = match compression {
+            Compression::None => Method::None,
+            Compression::Lz4 => Method::Lz4(Box::new(CompressTable::large())),
+            Compression::Zstd => match zstd::bulk::Compressor::new(ZSTD_LEVEL) {
+                Ok(compressor) => Method::Zstd(compressor),
+                Err(_) => Method::None,
+            },
+        };
+        Compressor { method }
+    }
+
+    /// Whether blocks come out as they went in.
+    pub(super) fn is_none(&self) -> bool {
+        matches!(self.method, Method::None)
+    }
+
+    /// Appends the compressed payload of `block` to `out` (its size, then its compressed bytes),
+    /// or nothing if it does not shrink by an eighth.
+    pub(super) fn compress(&mut self, block: &[u8], out: &mut Vec<u8>) -> Compression {
+        let start = out.len();
+        let Ok(block_bytes) = u32::try_from(block.len()) else { return Compression::None };
+        out.extend_from_slice(&block_bytes.to_le_bytes());
+        let body = out.len();
+        let (compressed, compression) = match &mut self.method {
+            Method::None => (None, Compression::None),
+            Method::Lz4(table) => {
+                out.resize(body + get_maximum_output_size(block.len()), 0);
+                let bytes = compress_into_with_table(block, &mut out[body..], table);
+                (bytes.ok(), Compression::Lz4)
+            }
+            Method::Zstd(compressor) => {
+                // What does not shrink enough does not fit, and zstd gives up early.
+                out.resize(body + block.len(), 0);
+                let bytes = compressor.compress_to_buffer(block, &mut out[body..]);
+                (bytes.ok(), Compression::Zstd)
+            }
+        };
+        let payload_bytes_max = block.len() - block.len().div_ceil(8);
+        match compressed {
+            Some(bytes) if bytes + 4 <= payload_bytes_max => {
+                out.truncate(body + bytes);
+                compression
+            }
+            _ => {
+                out.truncate(start);
+                Compression::None
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Compressor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Compressor")
+    }
+}
+
+thread_local! {
+    static ZSTD: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+/// Decodes compressed bytes into `block`, which they must fill exactly.
+///
+/// Allocates nothing but, once a thread, zstd's working memory.
+pub(super) fn decompress(
+    compression: Compression,
+    compressed: &[u8],
+    block: &mut [u8],
+) -> Result<(), CodecError> {
+    let error = |what| CodecError { offset: 0, what };
+    let bytes = match compression {
+        Compression::None => return Err(error("a block that is not compressed")),
+        Compression::Lz4 => decompress_into(compressed, block).ok(),
+        Compression::Zstd => ZSTD.with(|cell| {
+            let mut slot = cell.borrow_mut();
+            if slot.is_none() {
+                *slot = zstd::bulk::Decompressor::new().ok();
+            }
+            slot.as_mut()?.decompress_to_buffer(compressed, block).ok()
+        }),
+    };
+    match bytes {
+        Some(bytes) if bytes == block.len() => Ok(()),
+        _ => Err(error("compressed bytes that do not decode to their stated size")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::format::frame::split_compressed;
+
+    #[test]
+    fn blocks_come_back_and_incompressible_ones_stay_as_they_are() {
+        let compressible: Vec<u8> = (0..10_000u32).map(|at| (at / 100) as u8).collect();
+        let mut state = 1u64;
+        let random: Vec<u8> = (0..10_000)
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (state >> 56) as u8
+            })
+            .collect();
+        for wanted in [Compression::None, Compression::Lz4, Compression::Zstd] {
+            let mut compressor = Compressor::new(wanted);
+            assert_eq!(compressor.is_none(), wanted == Compression::None);
+            let mut out = b"before".to_vec();
+            assert_eq!(compressor.compress(&random, &mut out), Compression::None);
+            assert_eq!(out, b"before");
+            for block in [&compressible[..], &compressible[..100], &random[..1], &[]] {
+                out.truncate(6);
+                let compression = compressor.compress(block, &mut out);
+                if compression == Compression::None {
+                    assert_eq!(out, b"before");
+                    continue;
+                }
+                assert_eq!(compression, wanted);
+                let (bytes, compressed) = split_compressed(&out[6..], 20_000).unwrap();
+                let mut decoded = vec![0xee; bytes];
+                decompress(compression, compressed, &mut decoded).unwrap();
+                assert_eq!(decoded, block);
+                for other_bytes in [0, bytes - 1, bytes + 1] {
+                    let mut other = vec![0; other_bytes];
+                    assert!(decompress(compression, compressed, &mut other).is_err());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_that_were_never_compressed_are_refused() {
+        for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
+            for bytes in [&[][..], &[0xff; 100], b"not compressed at all"] {
+                let mut decoded = vec![0; 4096];
+                assert!(decompress(compression, bytes, &mut decoded).is_err());
+            }
+        }
+    }
+}

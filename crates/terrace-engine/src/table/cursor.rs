@@ -1,0 +1,370 @@
+use std::fmt;
+use std::sync::Arc;
+
+use terrace_base::{CodecError, EntryRef, SeqNo};
+
+use super::format::block::{BlockEntry, BlockView};
+use super::reader::{ReadMode, TableReader, entry_ref};
+use crate::iter::Cursor;
+use crate::{Error, Result};
+
+/// After so many versions of one key a cursor stops walking and searches.
+const WALK_VERSIONS_MAX: usize = 8;
+
+/// A [`Cursor`] over one table; see [`TableReader::cursor`].
+///
+/// Cost of a step: a few dozen instructions while it stays in its block, a cache lookup when it
+/// leaves it. Keys are assembled in a buffer of the cursor; values lie in the pinned block.
+pub struct TableCursor {
+    reader: Arc<TableReader>,
+    read_point: SeqNo,
+    mode: ReadMode,
+    /// Where the cursor stands, if it does.
+    place: Option<Place>,
+    /// The key there.
+    key: Vec<u8>,
+    /// Where [`Cursor::older`] found its last answer.
+    older: Option<Place>,
+}
+
+/// An entry of the table, with the block that holds it.
+#[derive(Clone)]
+struct Place {
+    block_index: usize,
+    block: Arc<[u8]>,
+    entry_index: usize,
+    entry_count: usize,
+    entry: BlockEntry,
+}
+
+impl Place {
+    /// The first entry at or above (`key`, `seqno`) in internal order.
+    fn seek(
+        reader: &TableReader,
+        mode: ReadMode,
+        key: &[u8],
+        seqno: SeqNo,
+    ) -> Result<Option<Place>> {
+        let block_index = reader.index.seek(key, seqno);
+        if block_index == reader.index.block_count() {
+            return Ok(None);
+        }
+        let block = reader.block(block_index, mode)?;
+        let damaged = |error: CodecError| reader.damaged_block(block_index, &error);
+        let view = BlockView::parse(&block).map_err(damaged)?;
+        let found = view.seek(key, seqno).map_err(damaged)?;
+        if found.index == view.count() {
+            return Place::first_of(reader, mode, block_index + 1);
+        }
+        let entry = match found.same_key {
+            Some(entry) => entry,
+            None => view.entry(found.index).map_err(damaged)?,
+        };
+        let (entry_index, entry_count) = (found.index, view.count());
+        Ok(Some(Place { block_index, block, entry_index, entry_count, entry }))
+    }
+
+    /// The first entry of a block, if there is such a block.
+    fn first_of(reader: &TableReader, mode: ReadMode, block_index: usize) -> Result<Option<Place>> {
+        if block_index >= reader.index.block_count() {
+            return Ok(None);
+        }
+        Place::in_block(reader, mode, block_index, |_| 0).map(Some)
+    }
+
+    /// The last entry before a block, if there is one.
+    fn last_before(
+        reader: &TableReader,
+        mode: ReadMode,
+        block_index: usize,
+    ) -> Result<Option<Place>> {
+        match block_index.checked_sub(1) {
+            None => Ok(None),
+            Some(before) => Place::in_block(reader, mode, before, |count| count - 1).map(Some),
+        }
+    }
+
+    fn in_block(
+        reader: &TableReader,
+        mode: ReadMode,
+        block_index: usize,
+        choose: impl FnOnce(usize) -> usize,
+    ) -> Result<Place> {
+        let block = reader.block(block_index, mode)?;
+        let damaged = |error: CodecError| reader.damaged_block(block_index, &error);
+        let view = BlockView::parse(&block).map_err(damaged)?;
+        let entry_count = view.count();
+        let entry_index = choose(entry_count);
+        let entry = view.entry(entry_index).map_err(damaged)?;
+        Ok(Place { block_index, block, entry_index, entry_count, entry })
+    }
+
+    /// Goes to another entry of the same block.
+    #[inline]
+    fn go_to(&mut self, reader: &TableReader, entry_index: usize) -> Result<()> {
+        let decoded = BlockView::parse(&self.block).and_then(|view| view.entry(entry_index));
+        self.entry = decoded.map_err(|error| reader.damaged_block(self.block_index, &error))?;
+        self.entry_index = entry_index;
+        Ok(())
+    }
+
+    /// Goes to the next entry; `false` at the end of the table, and then it has not moved.
+    #[inline]
+    fn step_forward(&mut self, reader: &TableReader, mode: ReadMode) -> Result<bool> {
+        if self.entry_index + 1 < self.entry_count {
+            self.go_to(reader, self.entry_index + 1)?;
+            return Ok(true);
+        }
+        match Place::first_of(reader, mode, self.block_index + 1)? {
+            Some(next) => {
+                *self = next;
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+
+    /// Goes to the previous entry; `false` at the start of the table, and then it has not moved.
+    #[inline]
+    fn step_back(&mut self, reader: &TableReader, mode: ReadMode) -> Result<bool> {
+        if self.entry_index > 0 {
+            self.go_to(reader, self.entry_index - 1)?;
+            return Ok(true);
+        }
+        match Place::last_before(reader, mode, self.block_index)? {
+            Some(before) => {
+                *self = before;
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+
+    fn key_into(&self, reader: &TableReader, key: &mut Vec<u8>) -> Result<()> {
+        let view = BlockView::parse(&self.block)
+            .map_err(|error| reader.damaged_block(self.block_index, &error))?;
+        view.key_into(self.entry_index, &self.entry, key);
+        Ok(())
+    }
+
+    fn position(&self) -> (usize, usize) {
+        (self.block_index, self.entry_index)
+    }
+
+    /// A search that ought to have gone on in one direction and did not: entries out of order.
+    #[cold]
+    fn out_of_order(&self, reader: &TableReader) -> Error {
+        reader.damaged_block(
+            self.block_index,
+            &CodecError { offset: 0, what: "entries or separators are out of order" },
+        )
+    }
+}
+
+impl TableCursor {
+    pub(super) fn new(reader: Arc<TableReader>, read_point: SeqNo, mode: ReadMode) -> TableCursor {
+        TableCursor { reader, read_point, mode, place: None, key: Vec::new(), older: None }
+    }
+
+    /// Takes the cursor off its place: whoever has it puts it back, unless there was an error.
+    fn lift(&mut self) -> Option<Place> {
+        self.older = None;
+        self.place.take()
+    }
+
+    /// From an entry that may be too new, goes on to the first that is not, which is the newest
+    /// visible one of its key, and stands there.
+    #[inline]
+    fn settle_forward(&mut self, mut place: Place) -> Result<()> {
+        let mut versions = 0;
+        while place.entry.seqno > self.read_point {
+            if versions >= WALK_VERSIONS_MAX {
+                place.key_into(&self.reader, &mut self.key)?;
+                let sought = Place::seek(&self.reader, self.mode, &self.key, self.read_point)?;
+                let Some(sought) = sought else { return Ok(()) };
+                if sought.position() <= place.position() {
+                    return Err(place.out_of_order(&self.reader));
+                }
+                place = sought;
+                versions = 0;
+                continue;
+            }
+            if !place.step_forward(&self.reader, self.mode)? {
+                return Ok(());
+            }
+            versions = if place.entry.same_key { versions + 1 } else { 0 };
+        }
+        self.stand(place)
+    }
+
+    /// From the oldest version of a key, goes back to the newest visible one of the first key that
+    /// has one, and stands there.
+    fn settle_back(&mut self, mut place: Place) -> Result<()> {
+        while place.entry.seqno > self.read_point {
+            // Even the oldest version is too new.
+            match self.leave_key_back(place)? {
+                Some(before) => place = before,
+                None => return Ok(()),
+            }
+        }
+        let mut versions = 0;
+        while place.entry.same_key {
+            if versions == WALK_VERSIONS_MAX {
+                place.key_into(&self.reader, &mut self.key)?;
+                let sought = Place::seek(&self.reader, self.mode, &self.key, self.read_point)?;
+                match sought.filter(|sought| sought.position() <= place.position()) {
+                    Some(sought) => place = sought,
+                    None => return Err(place.out_of_order(&self.reader)),
+                }
+                break;
+            }
+            let mut newer = place.clone();
+            if !newer.step_back(&self.reader, self.mode)? {
+                return Err(place.out_of_order(&self.reader));
+            }
+            if newer.entry.seqno > self.read_point {
+                break;
+            }
+            place = newer;
+            versions += 1;
+        }
+        self.stand(place)
+    }
+
+    /// From any version of a key, goes to the oldest version of the key before it.
+    fn leave_key_back(&mut self, mut place: Place) -> Result<Option<Place>> {
+        let mut versions = 0;
+        while place.entry.same_key {
+            if versions == WALK_VERSIONS_MAX {
+                place.key_into(&self.reader, &mut self.key)?;
+                let sought = Place::seek(&self.reader, self.mode, &self.key, SeqNo::MAX)?;
+                match sought.filter(|sought| sought.position() < place.position()) {
+                    Some(sought) => place = sought,
+                    None => return Err(place.out_of_order(&self.reader)),
+                }
+                break;
+            }
+            if !place.step_back(&self.reader, self.mode)? {
+                return Err(place.out_of_order(&self.reader));
+            }
+            versions += 1;
+        }
+        Ok(place.step_back(&self.reader, self.mode)?.then_some(place))
+    }
+
+    #[inline]
+    fn stand(&mut self, place: Place) -> Result<()> {
+        place.key_into(&self.reader, &mut self.key)?;
+        self.place = Some(place);
+        Ok(())
+    }
+}
+
+impl Cursor for TableCursor {
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.lift();
+        match Place::seek(&self.reader, self.mode, key, self.read_point)? {
+            Some(place) => self.settle_forward(place),
+            None => Ok(()),
+        }
+    }
+
+    fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<()> {
+        self.lift();
+        let sought = match bound {
+            Some(bound) => Place::seek(&self.reader, self.mode, bound, SeqNo::MAX)?,
+            None => None,
+        };
+        let before = match sought {
+            Some(mut place) => place.step_back(&self.reader, self.mode)?.then_some(place),
+            None => Place::last_before(&self.reader, self.mode, self.reader.index.block_count())?,
+        };
+        match before {
+            Some(place) => self.settle_back(place),
+            None => Ok(()),
+        }
+    }
+
+    fn next(&mut self) -> Result<()> {
+        let mut place = self.lift().expect("the cursor stands on a key");
+        let mut versions = 0;
+        loop {
+            if versions == WALK_VERSIONS_MAX {
+                // The last place within the key: what follows it is the next key.
+                let sought = Place::seek(&self.reader, self.mode, &self.key, SeqNo::ZERO)?;
+                let Some(sought) = sought else { return Ok(()) };
+                if sought.position() < place.position() {
+                    return Err(place.out_of_order(&self.reader));
+                }
+                place = sought;
+                if place.entry.same_key {
+                    // A version with the very number zero.
+                    if !place.step_forward(&self.reader, self.mode)? {
+                        return Ok(());
+                    }
+                    if place.entry.same_key {
+                        return Err(place.out_of_order(&self.reader));
+                    }
+                }
+                break;
+            }
+            if !place.step_forward(&self.reader, self.mode)? {
+                return Ok(());
+            }
+            if !place.entry.same_key {
+                break;
+            }
+            versions += 1;
+        }
+        self.settle_forward(place)
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        let place = self.lift().expect("the cursor stands on a key");
+        match self.leave_key_back(place)? {
+            Some(place) => self.settle_back(place),
+            None => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<EntryRef<'_>> {
+        self.place.as_ref().map(|place| entry_ref(&self.key, &place.entry, &place.block))
+    }
+
+    fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>> {
+        let Some(place) = &self.place else { return Ok(None) };
+        let Some(below) = seqno.0.checked_sub(1) else { return Ok(None) };
+        // A chain of operands is asked for step by step: most often the answer comes right after
+        // the last one.
+        let last = self.older.take().filter(|older| older.entry.seqno >= seqno);
+        let mut found = last.unwrap_or_else(|| place.clone());
+        let mut versions = 0;
+        let is_ahead = found.entry.seqno >= seqno;
+        while is_ahead && found.entry.seqno >= seqno && versions < WALK_VERSIONS_MAX {
+            if !found.step_forward(&self.reader, self.mode)? || !found.entry.same_key {
+                return Ok(None);
+            }
+            versions += 1;
+        }
+        if !is_ahead || found.entry.seqno >= seqno {
+            match Place::seek(&self.reader, self.mode, &self.key, SeqNo(below))? {
+                Some(sought) => found = sought,
+                None => return Ok(None),
+            }
+            let mut key = Vec::new();
+            found.key_into(&self.reader, &mut key)?;
+            if key != self.key {
+                return Ok(None);
+            }
+        }
+        let found = self.older.insert(found);
+        Ok(Some(entry_ref(&self.key, &found.entry, &found.block)))
+    }
+}
+
+impl fmt::Debug for TableCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableCursor").field("entry", &self.entry()).finish_non_exhaustive()
+    }
+}

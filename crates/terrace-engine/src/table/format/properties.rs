@@ -1,0 +1,331 @@
+//! The properties of a table: what is known about it as a whole.
+//!
+//! ```text
+//!  fields, tags ascending
+//!   varint  tag × 2 + required
+//!   varint  bytes of the body
+//!   bytes   the body
+//! ```
+//!
+//! A reader refuses the table if it meets a *required* field that it does not know (the writer
+//! says that the table cannot be read rightly without it), and skips an unknown field that is not
+//! required. The bodies, by tag; a number is a varint:
+//!
+//! | tag | required | body |
+//! |---|---|---|
+//! | 1 | yes | smallest user key: bytes |
+//! | 2 | yes | largest user key: u8 1 if it is itself not in the table (the end of a range tombstone), else 0, then bytes |
+//! | 3 | yes | least and greatest sequence number: two numbers |
+//! | 4 | no | entries, distinct keys, tombstones, merge operands, range tombstones: five numbers |
+//! | 5 | no | raw key bytes, raw value bytes: two numbers |
+//! | 6 | no | least and greatest expiry in milliseconds; left out if nothing expires |
+//! | 7 | no | creation time in milliseconds: a number |
+//! | 8 | no | data blocks, bytes of data blocks: two numbers |
+//! | 9 | no | live bytes by value-log segment: a count, then (segment, bytes), segments ascending; left out if there are none |
+
+use terrace_base::limits::STORED_KEY_BYTES_MAX;
+use terrace_base::{ByteReader, CodecError, Expiry, SeqNo, WallTime, put_varint};
+
+use super::FormatError;
+
+const SMALLEST: u64 = 1;
+const LARGEST: u64 = 2;
+const SEQNOS: u64 = 3;
+const COUNTS: u64 = 4;
+const RAW_BYTES: u64 = 5;
+const EXPIRIES: u64 = 6;
+const CREATED: u64 = 7;
+const DATA: u64 = 8;
+const LIVE_BYTES: u64 = 9;
+
+/// What is known about a table as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableProperties {
+    /// How many entries, every version of every key counted, range tombstones not.
+    pub entry_count: u64,
+    /// How many distinct user keys.
+    pub key_count: u64,
+    /// How many of the entries are tombstones.
+    pub tombstone_count: u64,
+    /// How many of the entries are merge operands.
+    pub merge_operand_count: u64,
+    /// How many range tombstones.
+    pub range_tombstone_count: u64,
+    /// Bytes of the entries' user keys.
+    pub raw_key_bytes: u64,
+    /// Bytes of the entries' values.
+    pub raw_value_bytes: u64,
+    /// The least sequence number of an entry or range tombstone.
+    pub least_seqno: SeqNo,
+    /// The greatest sequence number of an entry or range tombstone.
+    pub greatest_seqno: SeqNo,
+    /// The earliest and the latest expiry of an entry, if any expires.
+    pub expiries: Option<(Expiry, Expiry)>,
+    /// The smallest user key of an entry, or start of a range tombstone.
+    pub smallest: Vec<u8>,
+    /// The largest user key of an entry, or end of a range tombstone.
+    pub largest: Vec<u8>,
+    /// Whether `largest` is the end of a range tombstone, and so not itself in the table.
+    pub largest_is_exclusive: bool,
+    /// When the table was built.
+    pub created: WallTime,
+    /// Bytes that value pointers of this table name, by value-log segment, segments ascending.
+    pub live_bytes: Vec<(u64, u64)>,
+    /// How many data blocks.
+    pub block_count: u64,
+    /// Bytes of the data blocks in the file.
+    pub data_bytes: u64,
+}
+
+impl TableProperties {
+    /// Whether the interval of the table holds `key`.
+    #[must_use]
+    pub fn spans(&self, key: &[u8]) -> bool {
+        self.smallest.as_slice() <= key
+            && if self.largest_is_exclusive {
+                key < self.largest.as_slice()
+            } else {
+                key <= self.largest.as_slice()
+            }
+    }
+
+    /// Appends the block.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut field = |tag: u64, required: bool, write: &dyn Fn(&mut Vec<u8>)| {
+            let mut body = Vec::new();
+            write(&mut body);
+            put_varint(out, tag << 1 | u64::from(required));
+            put_varint(out, body.len() as u64);
+            out.extend_from_slice(&body);
+        };
+        let numbers = |numbers: &[u64]| {
+            let numbers = numbers.to_vec();
+            move |body: &mut Vec<u8>| numbers.iter().for_each(|number| put_varint(body, *number))
+        };
+        field(SMALLEST, true, &|body| body.extend_from_slice(&self.smallest));
+        field(LARGEST, true, &|body| {
+            body.push(u8::from(self.largest_is_exclusive));
+            body.extend_from_slice(&self.largest);
+        });
+        field(SEQNOS, true, &numbers(&[self.least_seqno.0, self.greatest_seqno.0]));
+        let counts = [
+            self.entry_count,
+            self.key_count,
+            self.tombstone_count,
+            self.merge_operand_count,
+            self.range_tombstone_count,
+        ];
+        field(COUNTS, false, &numbers(&counts));
+        field(RAW_BYTES, false, &numbers(&[self.raw_key_bytes, self.raw_value_bytes]));
+        if let Some((least, greatest)) = self.expiries {
+            field(EXPIRIES, false, &numbers(&[least.time().0, greatest.time().0]));
+        }
+        field(CREATED, false, &numbers(&[self.created.0]));
+        field(DATA, false, &numbers(&[self.block_count, self.data_bytes]));
+        if !self.live_bytes.is_empty() {
+            field(LIVE_BYTES, false, &|body| {
+                put_varint(body, self.live_bytes.len() as u64);
+                for (segment, bytes) in &self.live_bytes {
+                    put_varint(body, *segment);
+                    put_varint(body, *bytes);
+                }
+            });
+        }
+    }
+
+    /// Decodes a block. Allocates in proportion to its bytes.
+    ///
+    /// Errors: [`FormatError::Unsupported`] for a required field that this version does not know;
+    /// [`FormatError::Damaged`] for everything else.
+    pub fn decode(payload: &[u8]) -> Result<TableProperties, FormatError> {
+        let mut properties = TableProperties::default();
+        let mut reader = ByteReader::new(payload);
+        let mut seen = 0u64;
+        let mut tag_before = 0;
+        while !reader.is_empty() {
+            let tag = reader.varint()?;
+            let (tag, required) = (tag >> 1, tag & 1 == 1);
+            if tag <= tag_before {
+                return Err(reader.error("fields out of order").into());
+            }
+            tag_before = tag;
+            let body_at = reader.offset();
+            let mut body = ByteReader::new(reader.bytes()?);
+            match properties.decode_field(tag, &mut body) {
+                Ok(true) => seen |= 1 << tag,
+                Ok(false) if required => {
+                    return Err(FormatError::Unsupported(format!(
+                        "the table has a property that this version must know and does not \
+                         (field {tag})"
+                    )));
+                }
+                Ok(false) => {}
+                Err(mut error) => {
+                    error.offset += body_at;
+                    return Err(error.into());
+                }
+            }
+        }
+        for tag in [SMALLEST, LARGEST, SEQNOS] {
+            if seen & 1 << tag == 0 {
+                return Err(reader.error("a required field is missing").into());
+            }
+        }
+        if properties.least_seqno > properties.greatest_seqno
+            || properties.smallest > properties.largest
+        {
+            return Err(reader.error("bounds that are turned round").into());
+        }
+        Ok(properties)
+    }
+
+    /// Takes one field in; `false` if its tag is unknown.
+    fn decode_field(&mut self, tag: u64, body: &mut ByteReader<'_>) -> Result<bool, CodecError> {
+        match tag {
+            SMALLEST => self.smallest = take_key(body)?,
+            LARGEST => {
+                self.largest_is_exclusive = match body.u8()? {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(body.error("neither inclusive nor exclusive")),
+                };
+                self.largest = take_key(body)?;
+            }
+            SEQNOS => {
+                self.least_seqno = SeqNo(body.varint()?);
+                self.greatest_seqno = SeqNo(body.varint()?);
+            }
+            COUNTS => {
+                self.entry_count = body.varint()?;
+                self.key_count = body.varint()?;
+                self.tombstone_count = body.varint()?;
+                self.merge_operand_count = body.varint()?;
+                self.range_tombstone_count = body.varint()?;
+            }
+            RAW_BYTES => {
+                self.raw_key_bytes = body.varint()?;
+                self.raw_value_bytes = body.varint()?;
+            }
+            EXPIRIES => {
+                let least = Expiry::from_stored(body.varint()?);
+                let greatest = Expiry::from_stored(body.varint()?);
+                self.expiries = least.zip(greatest);
+                if self.expiries.is_none_or(|(least, greatest)| least > greatest) {
+                    return Err(body.error("expiries that cannot be"));
+                }
+            }
+            CREATED => self.created = WallTime(body.varint()?),
+            DATA => {
+                self.block_count = body.varint()?;
+                self.data_bytes = body.varint()?;
+            }
+            LIVE_BYTES => self.live_bytes = take_live_bytes(body)?,
+            _ => return Ok(false),
+        }
+        body.finish()?;
+        Ok(true)
+    }
+}
+
+fn take_key(body: &mut ByteReader<'_>) -> Result<Vec<u8>, CodecError> {
+    let key = body.rest();
+    if key.len() > STORED_KEY_BYTES_MAX {
+        return Err(body.error("a key beyond the longest one"));
+    }
+    Ok(body.take(key.len())?.to_vec())
+}
+
+fn take_live_bytes(body: &mut ByteReader<'_>) -> Result<Vec<(u64, u64)>, CodecError> {
+    let count = body.varint_usize()?;
+    if count == 0 || count > body.rest().len() / 2 {
+        return Err(body.error("a count of segments that cannot be"));
+    }
+    let mut live_bytes: Vec<(u64, u64)> = Vec::with_capacity(count);
+    for _ in 0..count {
+        let (segment, bytes) = (body.varint()?, body.varint()?);
+        if live_bytes.last().is_some_and(|(before, _)| *before >= segment) {
+            return Err(body.error("segments out of order"));
+        }
+        live_bytes.push((segment, bytes));
+    }
+    Ok(live_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn properties() -> TableProperties {
+        TableProperties {
+            entry_count: 12,
+            key_count: 10,
+            tombstone_count: 3,
+            merge_operand_count: 1,
+            range_tombstone_count: 2,
+            raw_key_bytes: 120,
+            raw_value_bytes: 4000,
+            least_seqno: SeqNo(7),
+            greatest_seqno: SeqNo(900),
+            expiries: Expiry::from_stored(5).zip(Expiry::from_stored(6)),
+            smallest: b"a".to_vec(),
+            largest: b"zebra".to_vec(),
+            largest_is_exclusive: true,
+            created: WallTime(1_700_000_000_000),
+            live_bytes: vec![(3, 100), (9, 2)],
+            block_count: 2,
+            data_bytes: 4200,
+        }
+    }
+
+    fn encoded(properties: &TableProperties) -> Vec<u8> {
+        let mut out = Vec::new();
+        properties.encode(&mut out);
+        out
+    }
+
+    #[test]
+    fn properties_round_trip() {
+        for properties in [properties(), TableProperties::default()] {
+            assert_eq!(TableProperties::decode(&encoded(&properties)), Ok(properties));
+        }
+    }
+
+    #[test]
+    fn a_cut_block_is_damaged_or_lacks_only_what_is_not_required() {
+        let whole = encoded(&properties());
+        for bytes in 0..whole.len() {
+            if let Ok(decoded) = TableProperties::decode(&whole[..bytes]) {
+                assert_eq!(decoded.largest, properties().largest);
+                assert_eq!(decoded.least_seqno, properties().least_seqno);
+            }
+        }
+        assert!(TableProperties::decode(&[]).is_err());
+    }
+
+    #[test]
+    fn unknown_fields_are_skipped_or_refused_as_they_say() {
+        let mut unknown = encoded(&properties());
+        put_varint(&mut unknown, 200 << 1);
+        unknown.extend_from_slice(&[2, 0xde, 0xad]);
+        assert_eq!(TableProperties::decode(&unknown), Ok(properties()));
+        let mut required = encoded(&properties());
+        put_varint(&mut required, 200 << 1 | 1);
+        required.extend_from_slice(&[2, 0xde, 0xad]);
+        let outcome = TableProperties::decode(&required);
+        assert!(matches!(outcome, Err(FormatError::Unsupported(_))), "{outcome:?}");
+        let mut twice = encoded(&properties());
+        put_varint(&mut twice, CREATED << 1);
+        twice.extend_from_slice(&[1, 7]);
+        assert!(matches!(TableProperties::decode(&twice), Err(FormatError::Damaged(_))));
+    }
+
+    #[test]
+    fn an_exclusive_end_is_not_in_the_table() {
+        let mut properties = properties();
+        assert!(properties.spans(b"a") && properties.spans(b"zebr") && !properties.spans(b"zebra"));
+        properties.largest_is_exclusive = false;
+        assert!(
+            properties.spans(b"zebra") && !properties.spans(b"zebraa") && !properties.spans(b"")
+        );
+    }
+}

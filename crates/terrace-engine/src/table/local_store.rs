@@ -1,0 +1,182 @@
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use terrace_base::{Corruption, FileId};
+use terrace_env::{ReadFile, SharedEnv, WriteFile};
+
+use super::store::{ByteInterval, ReadTicket, TableFile, TableLocation, TableStore, TableWriter};
+use crate::{Error, Result};
+
+const EXTENSION: &str = ".table";
+
+/// The tables of one range in one local directory, each a file `<FileId>.table`.
+///
+/// A location is the file's name. Other names in the directory are left alone. Reads complete in
+/// line: a ticket is ready when it is returned.
+pub struct LocalTableStore {
+    env: SharedEnv,
+    dir: PathBuf,
+}
+
+impl LocalTableStore {
+    /// The tables in `dir`, which exists.
+    #[must_use]
+    pub fn new(env: SharedEnv, dir: PathBuf) -> LocalTableStore {
+        LocalTableStore { env, dir }
+    }
+
+    /// The file at a location. Errors: [`Error::Corruption`] for a location that this store never
+    /// gave, so that a forged manifest cannot name files outside the directory.
+    fn path(&self, location: &TableLocation) -> Result<PathBuf> {
+        let name = std::str::from_utf8(&location.0).ok();
+        match name.filter(|name| parse_name(name).is_some()) {
+            Some(name) => Ok(self.dir.join(name)),
+            None => {
+                let detail = format!("{location:?} is not the name of a table in this directory");
+                Err(Corruption::new(&self.dir, 0, detail).into())
+            }
+        }
+    }
+}
+
+fn parse_name(name: &str) -> Option<FileId> {
+    FileId::parse(name.strip_suffix(EXTENSION)?)
+}
+
+impl fmt::Debug for LocalTableStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalTableStore").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}
+
+impl TableStore for LocalTableStore {
+    fn create(&self, id: FileId, expected_bytes: u64) -> Result<Box<dyn TableWriter>> {
+        let name = format!("{id}{EXTENSION}");
+        let path = self.dir.join(&name);
+        let file = self.env.fs().create(&path, expected_bytes)?;
+        let env = Arc::clone(&self.env);
+        let file = Some(file);
+        Ok(Box::new(LocalTableWriter { env, path, name, file, is_finished: false }))
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(self.env.fs().sync_dir(&self.dir)?)
+    }
+
+    fn open(&self, location: &TableLocation) -> Result<Arc<dyn TableFile>> {
+        let path = self.path(location)?;
+        let file = self.env.fs().open(&path)?;
+        Ok(Arc::new(LocalTableFile { path, file }))
+    }
+
+    fn delete(&self, location: &TableLocation) -> Result<()> {
+        match self.env.fs().remove(&self.path(location)?) {
+            Err(error) if !error.is_not_found() => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn list(&self) -> Result<Vec<(FileId, TableLocation)>> {
+        let entries = self.env.fs().list(&self.dir)?;
+        let mut tables: Vec<(FileId, TableLocation)> = entries
+            .into_iter()
+            .filter(|entry| !entry.is_dir)
+            .filter_map(|entry| {
+                parse_name(&entry.name).map(|id| (id, TableLocation(entry.name.into_bytes())))
+            })
+            .collect();
+        tables.sort_unstable_by_key(|(id, _)| *id);
+        Ok(tables)
+    }
+}
+
+struct LocalTableWriter {
+    env: SharedEnv,
+    path: PathBuf,
+    name: String,
+    /// There until [`TableWriter::finish`].
+    file: Option<Box<dyn WriteFile>>,
+    is_finished: bool,
+}
+
+impl TableWriter for LocalTableWriter {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        match &mut self.file {
+            Some(file) => Ok(file.append(bytes)?),
+            None => Err(Error::Closed),
+        }
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<TableLocation> {
+        let Some(file) = self.file.take() else { return Err(Error::Closed) };
+        file.finish()?;
+        self.is_finished = true;
+        Ok(TableLocation(std::mem::take(&mut self.name).into_bytes()))
+    }
+}
+
+impl Drop for LocalTableWriter {
+    fn drop(&mut self) {
+        // An abandoned table gives its space back at once: it may be abandoned for lack of space.
+        // If that fails, or this thread is already unwinding, the next open collects it.
+        if self.is_finished || std::thread::panicking() {
+            return;
+        }
+        drop(self.file.take());
+        if let Err(error) = self.env.fs().remove(&self.path) {
+            tracing::debug!(%error, "an abandoned table is left to the next open");
+        }
+    }
+}
+
+#[derive(Debug)]
+struct LocalTableFile {
+    path: PathBuf,
+    file: Arc<dyn ReadFile>,
+}
+
+impl LocalTableFile {
+    fn read_interval(&self, interval: ByteInterval) -> Result<Vec<u8>> {
+        interval.check_inside(self.file.bytes(), &self.path)?;
+        let mut buffer = vec![0; interval.bytes];
+        let mut filled = 0;
+        while filled < buffer.len() {
+            let offset = interval.offset + filled as u64;
+            match self.file.read_at(offset, &mut buffer[filled..])? {
+                0 => return Err(interval.too_short(&self.path).into()),
+                bytes => filled += bytes,
+            }
+        }
+        Ok(buffer)
+    }
+}
+
+impl TableFile for LocalTableFile {
+    fn read(&self, intervals: &[ByteInterval]) -> ReadTicket {
+        ReadTicket::ready(intervals.iter().map(|interval| self.read_interval(*interval)).collect())
+    }
+
+    fn try_read(&self, interval: ByteInterval) -> Result<Option<Vec<u8>>> {
+        interval.check_inside(self.file.bytes(), &self.path)?;
+        let mut buffer = vec![0; interval.bytes];
+        let mut filled = 0;
+        while filled < buffer.len() {
+            let offset = interval.offset + filled as u64;
+            match self.file.try_read_at(offset, &mut buffer[filled..])? {
+                None => return Ok(None),
+                Some(0) => return Err(interval.too_short(&self.path).into()),
+                Some(bytes) => filled += bytes,
+            }
+        }
+        Ok(Some(buffer))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.file.bytes()
+    }
+
+    fn name(&self) -> PathBuf {
+        self.path.clone()
+    }
+}

@@ -1,0 +1,431 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use terrace_base::{
+    CodecError, Corruption, EntryKind, EntryRef, Expiry, KeyRange, SeqNo, TableUid,
+};
+
+use super::compression::decompress;
+use super::cursor::TableCursor;
+use super::format::block::{BlockEntry, BlockView};
+use super::format::filter::Filter;
+use super::format::footer::{FOOTER_BYTES, Footer, Handle};
+use super::format::frame::{self, Compression, TRAILER_BYTES};
+use super::format::index::Index;
+use super::format::properties::TableProperties;
+use super::format::{BLOCK_BYTES_MAX, FormatError, META_BYTES_MAX, range_tombstones};
+use super::store::{ByteInterval, TableFile};
+use super::stream::TableStream;
+use crate::cache::BlockCache;
+use crate::range_tombstone::RangeTombstone;
+use crate::{Error, Result};
+
+/// Whether a read may wait for a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadMode {
+    /// It may block until the bytes are there.
+    Block,
+    /// It answers [`Error::NeedsIo`] if the bytes are neither cached nor readable at once.
+    NoWait,
+}
+
+/// One table, open for reading: its filter, index, range tombstones and properties in memory, its
+/// data blocks behind the cache. Any number of threads may read at once; nothing in it changes.
+#[derive(Debug)]
+pub struct TableReader {
+    pub(super) file: Arc<dyn TableFile>,
+    cache: Arc<BlockCache>,
+    pub(super) footer: Footer,
+    pub(super) index: Index,
+    pub(super) filter: Option<Filter>,
+    filter_damage: Option<Corruption>,
+    range_tombstones: Vec<RangeTombstone>,
+    properties: TableProperties,
+}
+
+/// An entry whose value lies in a cached block, which stays in memory for as long as this lives.
+#[derive(Clone, Debug)]
+pub struct PinnedEntry {
+    block: Arc<[u8]>,
+    entry: BlockEntry,
+}
+
+impl PinnedEntry {
+    /// When it was written.
+    #[must_use]
+    pub fn seqno(&self) -> SeqNo {
+        self.entry.seqno
+    }
+
+    /// What it says.
+    #[must_use]
+    pub fn kind(&self) -> EntryKind {
+        self.entry.kind
+    }
+
+    /// When it turns into a tombstone.
+    #[must_use]
+    pub fn expiry(&self) -> Option<Expiry> {
+        self.entry.expiry
+    }
+
+    /// The value, the pointer or the operand.
+    #[must_use]
+    pub fn value(&self) -> &[u8] {
+        self.entry.value(&self.block)
+    }
+
+    /// The whole entry; `key` is the key that was asked for.
+    #[must_use]
+    pub fn entry<'a>(&'a self, key: &'a [u8]) -> EntryRef<'a> {
+        entry_ref(key, &self.entry, &self.block)
+    }
+}
+
+/// An entry of a block with its key.
+#[inline]
+pub(super) fn entry_ref<'a>(key: &'a [u8], entry: &BlockEntry, block: &'a [u8]) -> EntryRef<'a> {
+    EntryRef {
+        key,
+        seqno: entry.seqno,
+        kind: entry.kind,
+        expiry: entry.expiry,
+        value: entry.value(block),
+    }
+}
+
+impl TableReader {
+    /// Opens a table: reads and verifies everything but its data blocks.
+    ///
+    /// `expected`: the identity and the size in bytes that whoever names the table knows it by.
+    /// Cost: two reads; memory as [`TableReader::memory_bytes`] reports.
+    ///
+    /// Errors: [`Error::Corruption`]; [`Error::Unsupported`] for a newer format; the store's. A
+    /// damaged filter is no error, since reads are right without it: it is logged, left out, and
+    /// reported by [`TableReader::filter_damage`] and [`TableReader::verify`].
+    pub fn open(
+        file: Arc<dyn TableFile>,
+        cache: Arc<BlockCache>,
+        expected: Option<(TableUid, u64)>,
+    ) -> Result<Arc<TableReader>> {
+        let footer = read_footer(&*file, expected)?;
+        let parts = read_parts(&*file, &footer)?;
+        let part = Part { file: &*file, uid: footer.uid, handle: footer.properties };
+        let properties = TableProperties::decode(part.open(&parts.properties)?)
+            .map_err(|error| part.refuse(error))?;
+        let part = Part { handle: footer.index, ..part };
+        let index = Index::decode(part.open(&parts.index)?, footer.data_bytes)
+            .map_err(|error| part.damaged(&error))?;
+        let part = Part { handle: footer.range_tombstones, ..part };
+        let range_tombstones = match &parts.range_tombstones {
+            None => Vec::new(),
+            Some(frame) => part.range_tombstones(frame)?,
+        };
+        if properties.block_count != index.block_count() as u64
+            || properties.range_tombstone_count != range_tombstones.len() as u64
+        {
+            let part = Part { handle: footer.properties, ..part };
+            let what = "the counts do not fit the table";
+            return Err(part.damaged(&CodecError { offset: 0, what }).into());
+        }
+        let part = Part { handle: footer.filter, ..part };
+        let (filter, filter_damage) = match &parts.filter {
+            None => (None, None),
+            Some(frame) => match part.filter(frame) {
+                Ok(filter) => (Some(filter), None),
+                Err(damage) => {
+                    tracing::warn!(%damage, "a filter is damaged; reads go on without it");
+                    (None, Some(damage))
+                }
+            },
+        };
+        Ok(Arc::new(TableReader {
+            file,
+            cache,
+            footer,
+            index,
+            filter,
+            filter_damage,
+            range_tombstones,
+            properties,
+        }))
+    }
+
+    /// Opens the same file once more.
+    pub(super) fn reopen(&self, expected: Option<(TableUid, u64)>) -> Result<Arc<TableReader>> {
+        TableReader::open(Arc::clone(&self.file), Arc::clone(&self.cache), expected)
+    }
+
+    /// The table's own identity.
+    #[must_use]
+    pub fn uid(&self) -> TableUid {
+        self.footer.uid
+    }
+
+    /// What is known about the table as a whole.
+    #[must_use]
+    pub fn properties(&self) -> &TableProperties {
+        &self.properties
+    }
+
+    /// The range tombstones, ordered by start ascending, then by number descending.
+    #[must_use]
+    pub fn range_tombstones(&self) -> &[RangeTombstone] {
+        &self.range_tombstones
+    }
+
+    /// What is wrong with the filter, if it was left out for damage.
+    #[must_use]
+    pub fn filter_damage(&self) -> Option<&Corruption> {
+        self.filter_damage.as_ref()
+    }
+
+    /// What to call the table in a report.
+    #[must_use]
+    pub fn name(&self) -> PathBuf {
+        self.file.name()
+    }
+
+    /// The size of the file in bytes.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.file.bytes()
+    }
+
+    /// Bytes of memory that the open table holds, its cached blocks not counted.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let range_tombstones = self.range_tombstones.iter().map(|range_tombstone| {
+            size_of::<RangeTombstone>() + range_tombstone.start.len() + range_tombstone.end.len()
+        });
+        size_of::<TableReader>()
+            + self.index.memory_bytes()
+            + self.filter.as_ref().map_or(0, Filter::memory_bytes)
+            + range_tombstones.sum::<usize>()
+    }
+
+    /// Whether the table may hold entries of a key with this
+    /// [`filter_hash`](super::filter_hash); `true` if there is no filter. Never `false` for a key
+    /// that has an entry. Range tombstones are not asked.
+    ///
+    /// Cost: one cache miss.
+    #[must_use]
+    #[inline]
+    pub fn may_contain(&self, hash: u64) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash))
+    }
+
+    /// The newest entry of `key` at or below `read_point`, tombstones and expired entries
+    /// included. Does not ask the filter: a caller with many tables hashes the key once and asks
+    /// [`TableReader::may_contain`] first. Does not apply range tombstones.
+    ///
+    /// Cost, with the block in the cache: a search of the index, a lookup, a search of the block;
+    /// no allocation and no copy. Errors: [`Error::NeedsIo`] (only in
+    /// [`ReadMode::NoWait`]), [`Error::Corruption`], the store's.
+    #[inline]
+    pub fn get(
+        &self,
+        key: &[u8],
+        read_point: SeqNo,
+        mode: ReadMode,
+    ) -> Result<Option<PinnedEntry>> {
+        let block_index = self.index.seek(key, read_point);
+        if block_index == self.index.block_count() {
+            return Ok(None);
+        }
+        let block = self.block(block_index, mode)?;
+        let found = BlockView::parse(&block)
+            .and_then(|view| view.seek(key, read_point))
+            .map_err(|error| self.damaged_block(block_index, &error))?;
+        Ok(found.same_key.map(|entry| PinnedEntry { block, entry }))
+    }
+
+    /// A cursor over the keys that have a version at or below `read_point`. It stands nowhere yet.
+    ///
+    /// What it reads goes into the block cache, which keeps a long scan from displacing what is
+    /// read often.
+    #[must_use]
+    pub fn cursor(self: &Arc<Self>, read_point: SeqNo, mode: ReadMode) -> TableCursor {
+        TableCursor::new(Arc::clone(self), read_point, mode)
+    }
+
+    /// Every version of every key, or of those in `range`: for flushes and compactions. Stands on
+    /// its first entry. Reads large intervals ahead and leaves the block cache alone.
+    pub fn stream(self: &Arc<Self>, range: Option<&KeyRange>) -> Result<TableStream> {
+        TableStream::new(Arc::clone(self), range)
+    }
+
+    /// A data block, from the cache or from the file.
+    #[inline]
+    pub(super) fn block(&self, block_index: usize, mode: ReadMode) -> Result<Arc<[u8]>> {
+        let offset = self.index.handle(block_index).offset;
+        match self.cache.get(self.footer.uid, offset) {
+            Some(block) => Ok(block),
+            None => self.read_block(block_index, mode),
+        }
+    }
+
+    #[cold]
+    fn read_block(&self, block_index: usize, mode: ReadMode) -> Result<Arc<[u8]>> {
+        let handle = self.index.handle(block_index);
+        let interval = interval_of(handle);
+        let frame = match mode {
+            ReadMode::Block => read_one(&*self.file, interval)?,
+            ReadMode::NoWait => self.file.try_read(interval)?.ok_or(Error::NeedsIo)?,
+        };
+        let block = self.decode_block(handle, &frame)?;
+        self.cache.insert(self.footer.uid, handle.offset, Arc::clone(&block));
+        Ok(block)
+    }
+
+    /// Verifies and decodes a frame of a data block into memory of its own.
+    fn decode_block(&self, handle: Handle, frame: &[u8]) -> Result<Arc<[u8]>> {
+        let damaged = |error| self.damaged(handle.offset, &error);
+        let (compression, payload) =
+            frame::open(frame, self.footer.uid, handle.offset).map_err(damaged)?;
+        if compression == Compression::None {
+            return Ok(Arc::from(payload));
+        }
+        let (bytes, compressed) =
+            frame::split_compressed(payload, BLOCK_BYTES_MAX).map_err(damaged)?;
+        let mut block: Arc<[u8]> = std::iter::repeat_n(0, bytes).collect();
+        let target = Arc::get_mut(&mut block).expect("nobody else knows the new block");
+        decompress(compression, compressed, target).map_err(damaged)?;
+        Ok(block)
+    }
+
+    /// A decoder's complaint about the data block with this index.
+    #[cold]
+    pub(super) fn damaged_block(&self, block_index: usize, error: &CodecError) -> Error {
+        self.damaged(self.index.handle(block_index).offset, error)
+    }
+
+    /// A decoder's complaint about what lies at `offset`.
+    #[cold]
+    pub(super) fn damaged(&self, offset: u64, error: &CodecError) -> Error {
+        // The decoder counts within decoded bytes, which say nothing about the file.
+        let detail = format!("{} (byte {} of the decoded block)", error.what, error.offset);
+        Corruption::new(self.file.name(), offset, detail).into()
+    }
+}
+
+pub(super) fn interval_of(handle: Handle) -> ByteInterval {
+    // A handle was checked to lie inside its file and to be small.
+    ByteInterval { offset: handle.offset, bytes: handle.bytes as usize }
+}
+
+/// Reads one interval, waiting for it.
+pub(super) fn read_one(file: &dyn TableFile, interval: ByteInterval) -> Result<Vec<u8>> {
+    let mut buffers = file.read(&[interval]).wait()?;
+    match buffers.pop() {
+        Some(buffer) if buffer.len() == interval.bytes => Ok(buffer),
+        _ => Err(interval.too_short(&file.name()).into()),
+    }
+}
+
+fn unsupported(file: &dyn TableFile, text: &str) -> Error {
+    Error::Unsupported(format!("{}: {text}", file.name().display()))
+}
+
+fn read_footer(file: &dyn TableFile, expected: Option<(TableUid, u64)>) -> Result<Footer> {
+    let file_bytes = file.bytes();
+    if let Some((_, bytes)) = expected
+        && bytes != file_bytes
+    {
+        let detail = format!("the table has {file_bytes} bytes, expected were {bytes}");
+        return Err(Corruption::new(file.name(), file_bytes.min(bytes), detail).into());
+    }
+    let Some(offset) = file_bytes.checked_sub(FOOTER_BYTES as u64) else {
+        let detail = format!("{file_bytes} bytes are too few for a table");
+        return Err(Corruption::new(file.name(), 0, detail).into());
+    };
+    let bytes = read_one(file, ByteInterval { offset, bytes: FOOTER_BYTES })?;
+    let bytes = bytes.first_chunk().expect("a read returns as many bytes as were asked for");
+    let footer = Footer::decode(bytes, file_bytes).map_err(|error| match error {
+        FormatError::Damaged(error) => {
+            Error::from(Corruption::from_codec(file.name(), offset, &error))
+        }
+        FormatError::Unsupported(text) => unsupported(file, &text),
+    })?;
+    if let Some((uid, _)) = expected
+        && uid != footer.uid
+    {
+        let detail = format!("this is table {:?}, expected was {uid:?}", footer.uid);
+        return Err(Corruption::new(file.name(), offset, detail).into());
+    }
+    for handle in [footer.filter, footer.index, footer.range_tombstones, footer.properties] {
+        if handle.bytes > (META_BYTES_MAX + TRAILER_BYTES) as u64 {
+            let detail = format!("a part of {} bytes is beyond the bound", handle.bytes);
+            return Err(Corruption::new(file.name(), handle.offset, detail).into());
+        }
+    }
+    Ok(footer)
+}
+
+/// The frames of everything but data blocks.
+struct Parts {
+    filter: Option<Vec<u8>>,
+    index: Vec<u8>,
+    range_tombstones: Option<Vec<u8>>,
+    properties: Vec<u8>,
+}
+
+/// One of these frames: where it lies, for opening it and for naming it in an error.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    file: &'a dyn TableFile,
+    uid: TableUid,
+    handle: Handle,
+}
+
+impl Part<'_> {
+    fn open<'f>(&self, frame: &'f [u8]) -> std::result::Result<&'f [u8], Corruption> {
+        frame::open_plain(frame, self.uid, self.handle.offset).map_err(|error| self.damaged(&error))
+    }
+
+    fn range_tombstones(
+        &self,
+        frame: &[u8],
+    ) -> std::result::Result<Vec<RangeTombstone>, Corruption> {
+        let decoded =
+            range_tombstones::decode(self.open(frame)?).map_err(|error| self.damaged(&error))?;
+        let owned = decoded.into_iter().map(|(start, end, seqno)| RangeTombstone {
+            start: start.to_vec(),
+            end: end.to_vec(),
+            seqno,
+        });
+        Ok(owned.collect())
+    }
+
+    fn filter(&self, frame: &[u8]) -> std::result::Result<Filter, Corruption> {
+        Filter::decode(self.open(frame)?).map_err(|error| self.damaged(&error))
+    }
+
+    fn damaged(&self, error: &CodecError) -> Corruption {
+        Corruption::from_codec(self.file.name(), self.handle.offset, error)
+    }
+
+    fn refuse(&self, error: FormatError) -> Error {
+        match error {
+            FormatError::Damaged(error) => self.damaged(&error).into(),
+            FormatError::Unsupported(text) => unsupported(self.file, &text),
+        }
+    }
+}
+
+fn read_parts(file: &dyn TableFile, footer: &Footer) -> Result<Parts> {
+    let handles = [footer.filter, footer.index, footer.range_tombstones, footer.properties];
+    let intervals: Vec<ByteInterval> =
+        handles.into_iter().filter(|handle| !handle.is_none()).map(interval_of).collect();
+    let mut frames = file.read(&intervals).wait()?.into_iter();
+    let mut next = |handle: Handle| match frames.next() {
+        Some(frame) if frame.len() as u64 == handle.bytes => Ok(frame),
+        _ => Err(Error::from(interval_of(handle).too_short(&file.name()))),
+    };
+    let filter = if footer.filter.is_none() { None } else { Some(next(footer.filter)?) };
+    let index = next(footer.index)?;
+    let range_tombstones =
+        if footer.range_tombstones.is_none() { None } else { Some(next(footer.range_tombstones)?) };
+    let properties = next(footer.properties)?;
+    Ok(Parts { filter, index, range_tombstones, properties })
+}

@@ -1,0 +1,256 @@
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use terrace_base::{CodecError, EntryRef, KeyRange, SeqNo};
+
+use super::compression::decompress;
+use super::format::BLOCK_BYTES_MAX;
+use super::format::block::{BlockEntry, BlockView};
+use super::format::frame::{self, Compression};
+use super::reader::{TableReader, entry_ref};
+use super::store::{ByteInterval, ReadTicket};
+use crate::Result;
+use crate::iter::Stream;
+
+/// How much is read at once, in bytes, unless a single block is larger.
+pub(super) const READ_AHEAD_BYTES: u64 = 256 * 1024;
+
+/// A [`Stream`] over one table; see [`TableReader::stream`].
+///
+/// Memory: two intervals of 256 KiB (or of one larger block) and a decoded block. The next
+/// interval is being read while this one is consumed, if the store can do that.
+pub struct TableStream {
+    pieces: Pieces,
+    /// In the first block, where to begin; in the last, where to end.
+    range: KeyRange,
+    blocks_end: usize,
+    block: OpenBlock,
+    entry_index: usize,
+    entry_end: usize,
+    entry: Option<BlockEntry>,
+    key: Vec<u8>,
+}
+
+impl TableStream {
+    pub(super) fn new(reader: Arc<TableReader>, range: Option<&KeyRange>) -> Result<TableStream> {
+        let range = range.cloned().unwrap_or_else(KeyRange::all);
+        let index = &reader.index;
+        let blocks_start = index.seek(range.start(), SeqNo::MAX);
+        let blocks_end = match range.end() {
+            // The block where the end lies is the last that can hold keys below it.
+            Some(end) => index.block_count().min(index.seek(end, SeqNo::MAX) + 1),
+            None => index.block_count(),
+        };
+        let blocks = if range.is_empty() { 0..0 } else { blocks_start..blocks_end };
+        let mut stream = TableStream {
+            pieces: Pieces::new(reader, blocks),
+            range,
+            blocks_end,
+            block: OpenBlock::default(),
+            entry_index: 0,
+            entry_end: 0,
+            entry: None,
+            key: Vec::new(),
+        };
+        let first = stream.next_block()?;
+        if let Some(first) = first {
+            let range = &stream.range;
+            let view = BlockView::parse(stream.block.bytes(&stream.pieces));
+            let found = view.and_then(|view| view.seek(range.start(), SeqNo::MAX));
+            stream.entry_index = found.map_err(|error| stream.pieces.damaged(first, &error))?.index;
+            stream.settle()?;
+        }
+        Ok(stream)
+    }
+
+    /// Goes to the start of the next block; its number, if there is one.
+    fn next_block(&mut self) -> Result<Option<usize>> {
+        self.entry = None;
+        let Some(block_index) = self.pieces.next_block(&mut self.block)? else { return Ok(None) };
+        let decoded = BlockView::parse(self.block.bytes(&self.pieces)).and_then(|view| match self
+            .range
+            .end()
+        {
+            Some(end) if block_index + 1 == self.blocks_end => {
+                Ok(view.seek(end, SeqNo::MAX)?.index)
+            }
+            _ => Ok(view.count()),
+        });
+        self.entry_end = decoded.map_err(|error| self.pieces.damaged(block_index, &error))?;
+        self.entry_index = 0;
+        Ok(Some(block_index))
+    }
+
+    /// Stands on the entry with the present index, or on the first of the next block if this one
+    /// is used up.
+    #[inline]
+    fn settle(&mut self) -> Result<()> {
+        while self.entry_index >= self.entry_end {
+            if self.next_block()?.is_none() {
+                return Ok(());
+            }
+        }
+        let decoded = BlockView::parse(self.block.bytes(&self.pieces)).and_then(|view| {
+            let entry = view.entry(self.entry_index)?;
+            view.key_into(self.entry_index, &entry, &mut self.key);
+            Ok(entry)
+        });
+        match decoded {
+            Ok(entry) => {
+                self.entry = Some(entry);
+                Ok(())
+            }
+            Err(error) => {
+                self.entry = None;
+                Err(self.pieces.damaged(self.block.index, &error))
+            }
+        }
+    }
+}
+
+impl Stream for TableStream {
+    #[inline]
+    fn entry(&self) -> Option<EntryRef<'_>> {
+        let entry = self.entry.as_ref()?;
+        Some(entry_ref(&self.key, entry, self.block.bytes(&self.pieces)))
+    }
+
+    #[inline]
+    fn advance(&mut self) -> Result<()> {
+        assert!(self.entry.is_some(), "the stream stands on an entry");
+        self.entry_index += 1;
+        self.settle()
+    }
+}
+
+impl fmt::Debug for TableStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableStream").field("entry", &self.entry()).finish_non_exhaustive()
+    }
+}
+
+/// A verified and decoded block of [`Pieces`].
+#[derive(Debug, Default)]
+pub(super) struct OpenBlock {
+    pub(super) index: usize,
+    /// The block, if it was compressed.
+    plain: Vec<u8>,
+    /// Else where it lies in the piece.
+    in_piece: Option<Range<usize>>,
+}
+
+impl OpenBlock {
+    #[inline]
+    pub(super) fn bytes<'a>(&'a self, pieces: &'a Pieces) -> &'a [u8] {
+        match &self.in_piece {
+            Some(range) => &pieces.piece[range.clone()],
+            None => &self.plain,
+        }
+    }
+}
+
+/// Reads consecutive data blocks in large pieces, one piece ahead.
+pub(super) struct Pieces {
+    reader: Arc<TableReader>,
+    /// The blocks that no piece has been asked for yet.
+    blocks: Range<usize>,
+    ahead: Option<(ReadTicket, ByteInterval, Range<usize>)>,
+    pub(super) piece: Vec<u8>,
+    piece_offset: u64,
+    piece_blocks: Range<usize>,
+}
+
+impl Pieces {
+    pub(super) fn new(reader: Arc<TableReader>, blocks: Range<usize>) -> Pieces {
+        Pieces {
+            reader,
+            blocks,
+            ahead: None,
+            piece: Vec::new(),
+            piece_offset: 0,
+            piece_blocks: 0..0,
+        }
+    }
+
+    /// Starts reading the next piece.
+    fn ask(&mut self) {
+        if self.blocks.is_empty() {
+            return;
+        }
+        let index = &self.reader.index;
+        let start = index.handle(self.blocks.start).offset;
+        let mut end_block = self.blocks.start;
+        let mut bytes = 0;
+        while end_block < self.blocks.end {
+            let handle = index.handle(end_block);
+            let with_block = handle.offset + handle.bytes - start;
+            if end_block > self.blocks.start && with_block > READ_AHEAD_BYTES {
+                break;
+            }
+            bytes = with_block;
+            end_block += 1;
+        }
+        let interval = ByteInterval { offset: start, bytes: bytes as usize };
+        let ticket = self.reader.file.read(&[interval]);
+        self.ahead = Some((ticket, interval, self.blocks.start..end_block));
+        self.blocks.start = end_block;
+    }
+
+    /// Takes the next piece; `false` if there is none.
+    pub(super) fn next_piece(&mut self) -> Result<bool> {
+        if self.ahead.is_none() {
+            self.ask();
+        }
+        let Some((ticket, interval, blocks)) = self.ahead.take() else { return Ok(false) };
+        self.piece_blocks = 0..0;
+        let piece = ticket.wait()?.pop().filter(|piece| piece.len() == interval.bytes);
+        self.piece = piece.ok_or_else(|| interval.too_short(&self.reader.name()))?;
+        self.piece_offset = interval.offset;
+        self.piece_blocks = blocks;
+        self.ask();
+        Ok(true)
+    }
+
+    /// Verifies and decodes the next block; its number, or `None` if there is none.
+    fn next_block(&mut self, block: &mut OpenBlock) -> Result<Option<usize>> {
+        if self.piece_blocks.is_empty() && !self.next_piece()? {
+            return Ok(None);
+        }
+        self.next_block_in_piece(block)
+    }
+
+    /// As [`Pieces::next_block`], but does not go on to the next piece.
+    pub(super) fn next_block_in_piece(&mut self, block: &mut OpenBlock) -> Result<Option<usize>> {
+        let Some(block_index) = self.piece_blocks.next() else { return Ok(None) };
+        let handle = self.reader.index.handle(block_index);
+        let start = (handle.offset - self.piece_offset) as usize;
+        let frame = &self.piece[start..start + handle.bytes as usize];
+        let opened = frame::open(frame, self.reader.uid(), handle.offset)
+            .and_then(|(compression, payload)| open_into(compression, payload, start, block));
+        opened.map_err(|error| self.damaged(block_index, &error))?;
+        block.index = block_index;
+        Ok(Some(block_index))
+    }
+
+    #[cold]
+    fn damaged(&self, block_index: usize, error: &CodecError) -> crate::Error {
+        self.reader.damaged_block(block_index, error)
+    }
+}
+
+fn open_into(
+    compression: Compression,
+    payload: &[u8],
+    start: usize,
+    block: &mut OpenBlock,
+) -> std::result::Result<(), CodecError> {
+    if compression == Compression::None {
+        block.in_piece = Some(start..start + payload.len());
+        return Ok(());
+    }
+    let (bytes, compressed) = frame::split_compressed(payload, BLOCK_BYTES_MAX)?;
+    block.in_piece = None;
+    block.plain.resize(bytes, 0);
+    decompress(compression, compressed, &mut block.plain)
+}

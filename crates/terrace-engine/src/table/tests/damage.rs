@@ -1,0 +1,368 @@
+//! Damaged tables: what is damaged is noticed, and nothing wrong is ever answered.
+
+use std::sync::Arc;
+
+use terrace_base::{Checksum, SeqNo, TableUid};
+
+use super::*;
+use crate::Error;
+use crate::iter::{Cursor, Stream};
+use crate::table::format::footer::{FOOTER_BYTES, Footer, Handle};
+
+/// A table of a few blocks with something of everything.
+fn model() -> Model {
+    let mut rng = Rng(11);
+    let mut model = Model::default();
+    for number in 0..24u64 {
+        let key = format!("key{:03}", number / 2);
+        let value: Vec<u8> = (0..rng.below(40)).map(|at| (at / 6) as u8).collect();
+        model.put(key.as_bytes(), number + 10, &value);
+    }
+    for seqno in 1000..1020 {
+        model.put(b"key005", seqno, b"one of many versions");
+    }
+    let mut entry = model.all()[3].clone();
+    entry.seqno = SeqNo(500);
+    entry.kind = EntryKind::Tombstone;
+    entry.expiry = Expiry::from_stored(1_000_000);
+    entry.value.clear();
+    model.insert(entry);
+    let (start, end) = (b"key002".to_vec(), b"key004".to_vec());
+    model.range_tombstones.push(RangeTombstone { start, end, seqno: SeqNo(3) });
+    model
+}
+
+fn specimen(compression: Compression) -> (Model, Vec<u8>) {
+    let model = model();
+    let (_, bytes) = build(&model, UID, &options(300, compression));
+    (model, bytes)
+}
+
+fn is_refusal(error: &Error) -> bool {
+    matches!(error, Error::Corruption(_) | Error::Unsupported(_))
+}
+
+/// Reads everything in every way. Answers must be right or refused; returns whether any was
+/// refused, or the filter was.
+fn read_everything(model: &Model, bytes: Vec<u8>, context: &str) -> bool {
+    let mut refused = false;
+    let mut refuse = |error: Error| {
+        assert!(is_refusal(&error), "{context}: {error:?}");
+        refused = true;
+    };
+    let reader = match open(bytes, 100_000) {
+        Ok(reader) => reader,
+        Err(error) => {
+            refuse(error);
+            return true;
+        }
+    };
+    for read_point in [SeqNo(15), SeqNo::MAX] {
+        for number in 0..13 {
+            let key = format!("key{number:03}").into_bytes();
+            let expected = model.get(&key, read_point).map(|entry| entry.as_ref());
+            if expected.is_some() {
+                assert!(reader.may_contain(filter_hash(&key)), "{context}");
+            }
+            match reader.get(&key, read_point, ReadMode::Block) {
+                Ok(found) => {
+                    let found = found.as_ref().map(|found| found.entry(&key));
+                    assert_eq!(found, expected, "{context}");
+                }
+                Err(error) => refuse(error),
+            }
+        }
+        let visible = model.visible(read_point);
+        let mut cursor = reader.cursor(read_point, ReadMode::Block);
+        let mut outcome = cursor.seek(b"");
+        let mut expected = visible.iter();
+        while outcome.is_ok() {
+            let Some(entry) = cursor.entry() else { break };
+            assert_eq!(Some(entry), expected.next().map(|entry| entry.as_ref()), "{context}");
+            outcome = cursor.next();
+        }
+        match outcome {
+            Ok(()) => assert!(expected.next().is_none(), "{context}: the scan ended too early"),
+            Err(error) => refuse(error),
+        }
+        let mut outcome = cursor.seek_back(None);
+        let mut expected = visible.iter().rev();
+        while outcome.is_ok() {
+            let Some(entry) = cursor.entry() else { break };
+            assert_eq!(Some(entry), expected.next().map(|entry| entry.as_ref()), "{context}");
+            outcome = cursor.prev();
+        }
+        match outcome {
+            Ok(()) => assert!(expected.next().is_none(), "{context}: the scan ended too early"),
+            Err(error) => refuse(error),
+        }
+    }
+    let mut expected = model.entries.values();
+    match reader.stream(None) {
+        Ok(mut stream) => loop {
+            let Some(entry) = stream.entry() else {
+                assert!(expected.next().is_none(), "{context}: the stream ended too early");
+                break;
+            };
+            assert_eq!(Some(entry), expected.next().map(|entry| entry.as_ref()), "{context}");
+            if let Err(error) = stream.advance() {
+                refuse(error);
+                break;
+            }
+        },
+        Err(error) => refuse(error),
+    }
+    assert_eq!(reader.range_tombstones(), model.range_tombstones, "{context}");
+    match reader.verify(None) {
+        Ok(_) => assert!(reader.filter_damage().is_none(), "{context}"),
+        Err(error) => refuse(error),
+    }
+    refused
+}
+
+#[test]
+fn every_flipped_bit_is_detected_and_never_answered_wrongly() {
+    for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
+        let (model, bytes) = specimen(compression);
+        assert!(!read_everything(&model, bytes.clone(), "intact"));
+        let mut flipped = bytes.clone();
+        for bit in 0..bytes.len() * 8 {
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            let context = format!("{compression:?}, bit {bit} of {} bytes", bytes.len());
+            assert!(read_everything(&model, flipped.clone(), &context), "{context}: undetected");
+            flipped[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+}
+
+#[test]
+fn every_other_length_is_detected() {
+    let (_, bytes) = specimen(Compression::Lz4);
+    for length in 0..bytes.len() {
+        let error = open(bytes[..length].to_vec(), 0).unwrap_err();
+        assert!(error.is_corruption(), "cut to {length}: {error:?}");
+    }
+    for extra in [1, 128, 4096] {
+        for fill in [0, 0xff] {
+            let mut longer = bytes.clone();
+            longer.resize(bytes.len() + extra, fill);
+            assert!(open(longer, 0).unwrap_err().is_corruption(), "{extra} more");
+        }
+    }
+}
+
+#[test]
+fn zeroed_and_foreign_pages_are_detected() {
+    let (model, bytes) = specimen(Compression::None);
+    let (_, other) = build(&model, TableUid(99), &options(300, Compression::None));
+    assert_eq!(bytes.len(), other.len());
+    for page in 0..bytes.len().div_ceil(512) {
+        let place = page * 512..bytes.len().min(page * 512 + 512);
+        let mut zeroed = bytes.clone();
+        zeroed[place.clone()].fill(0);
+        assert!(read_everything(&model, zeroed, &format!("page {page} zeroed")));
+        let mut foreign = bytes.clone();
+        foreign[place.clone()].copy_from_slice(&other[place]);
+        assert!(read_everything(&model, foreign, &format!("page {page} of another table")));
+    }
+}
+
+/// Where everything of an intact table lies: data blocks first.
+fn handles(bytes: &[u8]) -> Vec<Handle> {
+    let reader = open(bytes.to_vec(), 0).unwrap();
+    let mut handles: Vec<Handle> =
+        (0..reader.index.block_count()).map(|block| reader.index.handle(block)).collect();
+    let footer = &reader.footer;
+    let parts = [footer.filter, footer.index, footer.range_tombstones, footer.properties];
+    handles.extend(parts.into_iter().filter(|handle| !handle.is_none()));
+    handles
+}
+
+fn place(handle: Handle) -> std::ops::Range<usize> {
+    handle.offset as usize..(handle.offset + handle.bytes) as usize
+}
+
+#[test]
+fn blocks_that_changed_places_are_detected() {
+    let mut model = Model::default();
+    for number in 0..100 {
+        model.put(format!("{number:04}").as_bytes(), 7, b"values of one size");
+    }
+    let (_, bytes) = build(&model, UID, &options(300, Compression::None));
+    let (_, other) = build(&model, TableUid(UID.0 + 1), &options(300, Compression::None));
+    let blocks: Vec<Handle> = handles(&bytes);
+    let mut swaps = 0;
+    for a in 0..blocks.len() {
+        let mut foreign = bytes.clone();
+        foreign[place(blocks[a])].copy_from_slice(&other[place(blocks[a])]);
+        let error = open(foreign, 0).and_then(|reader| reader.verify(None)).unwrap_err();
+        assert!(error.is_corruption(), "block {a} of another table: {error:?}");
+        for b in a + 1..blocks.len() {
+            if blocks[a].bytes != blocks[b].bytes {
+                continue;
+            }
+            let mut swapped = bytes.clone();
+            swapped[place(blocks[a])].copy_from_slice(&bytes[place(blocks[b])]);
+            swapped[place(blocks[b])].copy_from_slice(&bytes[place(blocks[a])]);
+            let reader = open(swapped, 0).unwrap();
+            assert!(reader.verify(None).unwrap_err().is_corruption(), "{a} and {b}");
+            let error = reader.get(b"0000", SeqNo::MAX, ReadMode::Block);
+            assert!(a > 0 || error.unwrap_err().is_corruption());
+            swaps += 1;
+        }
+    }
+    assert!(swaps > 10, "{swaps} pairs of one size");
+}
+
+#[test]
+fn a_table_that_is_not_the_expected_one_is_refused() {
+    let (_, bytes) = specimen(Compression::Lz4);
+    let length = bytes.len() as u64;
+    let file: Arc<dyn TableFile> = Arc::new(MemoryTableFile::new("specimen.table", bytes));
+    let open = |expected| TableReader::open(file.clone(), Arc::new(BlockCache::new(0)), expected);
+    assert!(open(Some((UID, length))).is_ok());
+    for wrong in [(TableUid(1), length), (UID, length + 1), (UID, length - 1), (UID, 0)] {
+        let error = open(Some(wrong)).unwrap_err();
+        assert!(error.is_corruption(), "{error:?}");
+        assert!(error.to_string().contains("specimen.table"), "{error}");
+    }
+    let reader = open(None).unwrap();
+    let hash = reader.verify(None).unwrap().hash;
+    assert!(reader.verify(Some(hash)).is_ok());
+    assert!(reader.verify(Some(hash ^ 1)).unwrap_err().is_corruption());
+}
+
+#[test]
+fn a_damaged_filter_costs_speed_and_no_answers() {
+    let (model, mut bytes) = specimen(Compression::None);
+    let filter = handles(&bytes)[handles(&bytes).len() - 4];
+    bytes[filter.offset as usize] ^= 1;
+    assert!(read_everything(&model, bytes.clone(), "filter"));
+    let reader = open(bytes, 0).unwrap();
+    assert_eq!(reader.filter_damage().unwrap().offset, filter.offset);
+    assert!(reader.may_contain(filter_hash(b"absent")));
+    assert!(reader.get(b"key003", SeqNo::MAX, ReadMode::Block).unwrap().is_some());
+    assert!(reader.verify(None).is_err());
+}
+
+#[test]
+fn damage_names_its_file_and_offset() {
+    let (_, mut bytes) = specimen(Compression::None);
+    let block = handles(&bytes)[2];
+    bytes[block.offset as usize + 20] ^= 0x10;
+    let reader = open(bytes, 0).unwrap();
+    match reader.verify(None) {
+        Err(Error::Corruption(corruption)) => {
+            assert_eq!(corruption.offset, block.offset);
+            assert_eq!(corruption.file.to_str(), Some("specimen.table"));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Writes the checksum of a frame anew, as a forger would.
+fn seal_again(bytes: &mut [u8], handle: Handle) {
+    let frame = &mut bytes[place(handle)];
+    let covered = frame.len() - 4;
+    let checksum = Checksum::at(UID.0, handle.offset).bytes(&frame[..covered]).finish();
+    frame[covered..].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// Goes through everything and ignores what is answered; every walk must come to an end.
+fn exercise(bytes: Vec<u8>, context: &str) {
+    let Ok(reader) = open(bytes, 100_000) else { return };
+    let _ = reader.verify(None);
+    for read_point in [SeqNo(0), SeqNo(15), SeqNo(1010), SeqNo::MAX] {
+        for number in 0..13 {
+            let key = format!("key{number:03}").into_bytes();
+            if let Ok(Some(found)) = reader.get(&key, read_point, ReadMode::Block) {
+                let _ = found.entry(&key);
+            }
+        }
+        let mut cursor = reader.cursor(read_point, ReadMode::Block);
+        for forward in [true, false] {
+            let placed = if forward { cursor.seek(b"") } else { cursor.seek_back(None) };
+            if placed.is_err() {
+                continue;
+            }
+            let mut steps = 0;
+            while let Some(seqno) = cursor.entry().map(|entry| entry.seqno) {
+                let _ = cursor.older(seqno);
+                if cursor.entry().is_none() {
+                    break;
+                }
+                let moved = if forward { cursor.next() } else { cursor.prev() };
+                if moved.is_err() {
+                    break;
+                }
+                steps += 1;
+                assert!(steps < 100_000, "{context}: a walk without end");
+            }
+        }
+    }
+    if let Ok(mut stream) = reader.stream(None) {
+        let mut steps = 0;
+        while stream.entry().is_some() && stream.advance().is_ok() {
+            steps += 1;
+            assert!(steps < 100_000, "{context}: a stream without end");
+        }
+    }
+}
+
+#[test]
+fn forged_tables_never_panic_and_never_loop() {
+    let specimens = [Compression::None, Compression::Lz4, Compression::Zstd]
+        .map(|compression| specimen(compression).1);
+    let numbers = [0u64, 1, 0x7f, 0x80, 0xff, 0xffff, 1 << 31, (1 << 32) - 1, 1 << 63, u64::MAX];
+    for seed in 0..6000u64 {
+        let mut rng = Rng(seed);
+        let mut bytes = specimens[(seed % 3) as usize].clone();
+        let handles = handles(&bytes);
+        let handle = if rng.one_in(4) { handles[0] } else { rng.pick(&handles) };
+        let payload = place(handle).start..place(handle).end - 5;
+        for _ in 0..rng.below(4) + 1 {
+            let at = payload.start + rng.below(payload.len());
+            match rng.below(4) {
+                0 => bytes[at] ^= 1 << rng.below(8),
+                1 => bytes[at] = rng.next() as u8,
+                2 => {
+                    let number = rng.pick(&numbers).to_le_bytes();
+                    let end = payload.end.min(at + rng.pick(&[2, 4, 8]));
+                    bytes[at..end].copy_from_slice(&number[..end - at]);
+                }
+                // Bytes of another place of the same block.
+                _ => {
+                    let from = payload.start + rng.below(payload.len());
+                    let count = rng.below(16).min(payload.end - at).min(payload.end - from);
+                    bytes.copy_within(from..from + count, at);
+                }
+            }
+        }
+        if rng.one_in(8) {
+            bytes[payload.end] = rng.below(4) as u8;
+        }
+        seal_again(&mut bytes, handle);
+        exercise(bytes, &format!("seed {seed}"));
+    }
+}
+
+#[test]
+fn forged_footers_never_panic() {
+    let (_, specimen) = specimen(Compression::None);
+    let footer_at = specimen.len() - FOOTER_BYTES;
+    for seed in 0..3000u64 {
+        let mut rng = Rng(seed);
+        let mut bytes = specimen.clone();
+        for _ in 0..rng.below(3) + 1 {
+            let at = footer_at + 16 + rng.below(FOOTER_BYTES - 20);
+            bytes[at] = if rng.one_in(2) { rng.next() as u8 } else { bytes[at] ^ 1 };
+        }
+        let checksum = Checksum::at(UID.0, footer_at as u64)
+            .bytes(&bytes[footer_at..footer_at + FOOTER_BYTES - 4])
+            .finish();
+        bytes[footer_at + FOOTER_BYTES - 4..].copy_from_slice(&checksum.to_le_bytes());
+        exercise(bytes, &format!("seed {seed}"));
+    }
+    let footer: &[u8; FOOTER_BYTES] = specimen[footer_at..].try_into().unwrap();
+    assert!(Footer::decode(footer, specimen.len() as u64).is_ok());
+}

@@ -1,0 +1,86 @@
+//! Specimens of the released format: what was written must stay readable for ever.
+//!
+//! `TERRACE_WRITE_SPECIMENS=1` writes those of the present format anew; a difference in the file
+//! without compression is a change of the format and needs a new version.
+
+use std::path::PathBuf;
+
+use super::*;
+use crate::iter::Stream;
+
+fn specimen_path(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/table/testdata").join(name)
+}
+
+/// What the specimens hold.
+fn model() -> Model {
+    let mut model = Model::default();
+    let mut rng = Rng(1);
+    for number in 0..60u64 {
+        let key = match number % 3 {
+            0 => format!("user:{number:06}:name"),
+            1 => format!("user:{number:06}"),
+            _ => format!("z{number}"),
+        };
+        let kind = [
+            EntryKind::Value,
+            EntryKind::Tombstone,
+            EntryKind::MergeOperand,
+            EntryKind::ValuePointer,
+        ][(number % 4) as usize];
+        let bytes = if kind == EntryKind::Tombstone { 0 } else { rng.below(50) };
+        model.insert(Entry {
+            key: key.into_bytes(),
+            seqno: SeqNo(1000 + number * 7),
+            kind,
+            expiry: (number % 5 == 0).then(|| Expiry::at(WallTime(1_800_000_000_000 + number))),
+            value: (0..bytes).map(|at| b'a' + (at / 7) as u8).collect(),
+        });
+    }
+    model.put(b"", 3, b"the empty key");
+    for seqno in 1..30 {
+        model.put(b"versions", seqno * 100, b"the same key again and again");
+    }
+    for (start, end, seqno) in [("user:", "user;", 900), ("zz", "zzz", 2)] {
+        let (start, end) = (start.into(), end.into());
+        model.range_tombstones.push(RangeTombstone { start, end, seqno: SeqNo(seqno) });
+    }
+    model
+}
+
+#[test]
+fn specimens_of_format_1_are_read_and_written_as_ever() {
+    for (name, compression) in [
+        ("v1-plain.table", Compression::None),
+        ("v1-lz4.table", Compression::Lz4),
+        ("v1-zstd.table", Compression::Zstd),
+    ] {
+        let path = specimen_path(name);
+        let (built, bytes) = build(&model(), UID, &options(400, compression));
+        if std::env::var_os("TERRACE_WRITE_SPECIMENS").is_some() {
+            std::fs::write(&path, &bytes).unwrap();
+        }
+        let specimen = std::fs::read(&path).unwrap();
+        if compression == Compression::None {
+            // What a compressor makes of a block may change; what we make of it may not.
+            assert!(specimen == bytes, "{name}: the format has changed");
+        }
+        let reader = open(specimen, 0).unwrap();
+        reader.verify(None).unwrap();
+        assert_eq!(reader.uid(), UID);
+        let found = TableProperties { data_bytes: 0, ..reader.properties().clone() };
+        assert_eq!(found, TableProperties { data_bytes: 0, ..built.properties });
+        let mut stream = reader.stream(None).unwrap();
+        for entry in model().entries.values() {
+            assert_eq!(stream.entry(), Some(entry.as_ref()), "{name}");
+            stream.advance().unwrap();
+        }
+        assert!(stream.entry().is_none());
+        for entry in model().visible(SeqNo::MAX) {
+            let found = reader.get(&entry.key, SeqNo::MAX, ReadMode::Block).unwrap().unwrap();
+            assert_eq!(found.entry(&entry.key), entry.as_ref(), "{name}");
+            assert!(reader.may_contain(filter_hash(&entry.key)), "{name}");
+        }
+        assert_eq!(reader.range_tombstones(), model().range_tombstones, "{name}");
+    }
+}

@@ -1,0 +1,185 @@
+//! Tests of whole tables: built, read in every way, damaged.
+
+mod damage;
+mod golden;
+mod model;
+mod modes;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use terrace_base::{Entry, EntryKind, Epoch, Expiry, FileId, SeqNo, TableUid, WallTime};
+
+use super::*;
+use crate::cache::BlockCache;
+use crate::range_tombstone::RangeTombstone;
+
+/// A small deterministic source of random numbers (SplitMix64).
+#[derive(Clone, Debug)]
+pub(super) struct Rng(pub(super) u64);
+
+impl Rng {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub(super) fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound.max(1) as u64) as usize
+    }
+
+    pub(super) fn one_in(&mut self, count: usize) -> bool {
+        self.below(count) == 0
+    }
+
+    pub(super) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+}
+
+/// What a table should hold: entries in internal order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Model {
+    entries: BTreeMap<(Vec<u8>, Reverse<SeqNo>), Entry>,
+    range_tombstones: Vec<RangeTombstone>,
+}
+
+impl Model {
+    fn insert(&mut self, entry: Entry) {
+        self.entries.insert((entry.key.clone(), Reverse(entry.seqno)), entry);
+    }
+
+    fn put(&mut self, key: &[u8], seqno: u64, value: &[u8]) {
+        self.insert(Entry {
+            key: key.to_vec(),
+            seqno: SeqNo(seqno),
+            kind: EntryKind::Value,
+            expiry: None,
+            value: value.to_vec(),
+        });
+    }
+
+    fn all(&self) -> Vec<&Entry> {
+        self.entries.values().collect()
+    }
+
+    /// The newest entry of a key below or at a read point.
+    fn get(&self, key: &[u8], read_point: SeqNo) -> Option<&Entry> {
+        let from = (key.to_vec(), Reverse(read_point));
+        let found = self.entries.range(from..).next().map(|(_, entry)| entry);
+        found.filter(|entry| entry.key == key)
+    }
+
+    /// The newest entry at or below the read point of each key that has one.
+    fn visible(&self, read_point: SeqNo) -> Vec<&Entry> {
+        let mut visible: Vec<&Entry> = Vec::new();
+        for entry in self.entries.values().filter(|entry| entry.seqno <= read_point) {
+            if visible.last().is_none_or(|last| last.key != entry.key) {
+                visible.push(entry);
+            }
+        }
+        visible
+    }
+
+    fn greatest_seqno(&self) -> u64 {
+        self.entries.keys().map(|(_, seqno)| seqno.0.0).max().unwrap_or(0)
+    }
+}
+
+pub(super) const UID: TableUid = TableUid(0x0123_4567_89ab_cdef_0011_2233_4455_6677);
+
+pub(super) fn options(block_bytes: usize, compression: Compression) -> TableOptions {
+    TableOptions { block_bytes, compression, ..TableOptions::default() }
+}
+
+/// Builds the table of a model, and returns its bytes too.
+pub(super) fn build(model: &Model, uid: TableUid, options: &TableOptions) -> (BuiltTable, Vec<u8>) {
+    let store = MemoryTableStore::new();
+    let id = FileId { epoch: Epoch(1), counter: 1 };
+    let writer = store.create(id, 0).unwrap();
+    let mut builder = TableBuilder::new(writer, uid, options, WallTime(1_700_000_000_000));
+    for entry in model.entries.values() {
+        builder.add(entry.as_ref()).unwrap();
+    }
+    for range_tombstone in &model.range_tombstones {
+        builder.add_range_tombstone(range_tombstone.clone());
+    }
+    let built = builder.finish().unwrap();
+    let file = store.open(&built.location).unwrap();
+    let interval = ByteInterval { offset: 0, bytes: file.bytes() as usize };
+    let bytes = file.read(&[interval]).wait().unwrap().remove(0);
+    assert_eq!(built.bytes, bytes.len() as u64);
+    (built, bytes)
+}
+
+pub(super) fn open(bytes: Vec<u8>, cache_bytes: u64) -> crate::Result<Arc<TableReader>> {
+    let file = Arc::new(MemoryTableFile::new("specimen.table", bytes));
+    TableReader::open(file, Arc::new(BlockCache::new(cache_bytes)), None)
+}
+
+/// A model of one of many shapes.
+pub(super) fn random_model(rng: &mut Rng) -> Model {
+    let mut model = Model::default();
+    let shape = rng.below(7);
+    let key_count = rng.pick(&[1, 3, 40, 150]);
+    let versions_max = rng.pick(&[1, 1, 4, 40]);
+    let value_bytes_max = rng.pick(&[1, 20, 300, 3000]);
+    let mut seqno = rng.below(1000) as u64 + 1;
+    for number in 0..key_count {
+        let key = random_key(rng, shape, number);
+        let versions = if rng.one_in(60) { 300 } else { rng.below(versions_max) + 1 };
+        for _ in 0..versions {
+            // Numbers ascend over the table as a whole or are strewn over it.
+            seqno = if shape % 2 == 0 { seqno + 1 } else { rng.next() % 1_000_000 + 1 };
+            let kind = rng.pick(&[
+                EntryKind::Value,
+                EntryKind::Value,
+                EntryKind::Tombstone,
+                EntryKind::MergeOperand,
+                EntryKind::ValuePointer,
+            ]);
+            let value_bytes =
+                if kind == EntryKind::Tombstone { 0 } else { rng.below(value_bytes_max + 1) };
+            let step = if rng.one_in(2) { 0 } else { 37 };
+            let first = rng.next() as u8;
+            let value = (0..value_bytes).map(|at| first.wrapping_add((at * step) as u8)).collect();
+            let expiry =
+                if rng.one_in(4) { Expiry::from_stored(rng.next() >> rng.below(64)) } else { None };
+            model.insert(Entry { key: key.clone(), seqno: SeqNo(seqno), kind, expiry, value });
+        }
+    }
+    if rng.one_in(3) {
+        for _ in 0..rng.below(5) + 1 {
+            let (a, b) = (random_key(rng, shape, 3), random_key(rng, shape, 90));
+            if a != b {
+                let seqno = SeqNo(rng.next() % 1000);
+                let (start, end) = (a.clone().min(b.clone()), a.max(b));
+                model.range_tombstones.push(RangeTombstone { start, end, seqno });
+            }
+        }
+    }
+    model
+}
+
+/// A key of a shape: one that exists often, or lies near one that does.
+pub(super) fn random_key(rng: &mut Rng, shape: usize, number: usize) -> Vec<u8> {
+    match shape {
+        // Short keys that are prefixes of each other, the empty one among them.
+        0 | 1 => (0..rng.below(7)).map(|_| rng.pick(&[0, 0, 1, b'a', 0xff])).collect(),
+        2 => (0..16).map(|_| rng.next() as u8).collect(),
+        3 => format!("user{:08}", number * 3 + rng.below(2)).into_bytes(),
+        // A long common prefix, and tails around the widths of hints.
+        4 => {
+            let mut key = vec![b'p'; 120];
+            key.extend((0..rng.below(12)).map(|_| rng.pick(b"\0ab")));
+            key
+        }
+        5 => ((number / 4) as u64).to_be_bytes()[..rng.pick(&[7, 8])].to_vec(),
+        // Few keys, so that each has many versions.
+        _ => vec![rng.pick(b"xyz"); rng.below(3) + 1],
+    }
+}
