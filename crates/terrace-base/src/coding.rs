@@ -40,6 +40,14 @@ pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
+/// Appends a tagged field: `tag varint, length varint, bytes`, where the tag is
+/// `2 * number + required`. A reader refuses a required field that it does not know, and skips an
+/// ignorable one: see [`ByteReader::field`].
+pub fn put_field(out: &mut Vec<u8>, number: u64, required: bool, value: &[u8]) {
+    put_varint(out, number << 1 | u64::from(required));
+    put_bytes(out, value);
+}
+
 /// Reads coded values from the front of a byte slice. Hostile input gives an error, never a
 /// panic, and nothing is allocated on the word of a length field.
 #[derive(Clone, Debug)]
@@ -67,6 +75,13 @@ impl<'a> ByteReader<'a> {
         &self.bytes[self.offset..]
     }
 
+    /// All bytes not yet read; the reader stands at the end then.
+    pub fn take_rest(&mut self) -> &'a [u8] {
+        let rest = self.rest();
+        self.offset = self.bytes.len();
+        rest
+    }
+
     /// Whether all bytes have been read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -92,6 +107,12 @@ impl<'a> ByteReader<'a> {
     /// The next byte.
     pub fn u8(&mut self) -> Result<u8, CodecError> {
         Ok(self.take(1)?[0])
+    }
+
+    /// A little-endian 16-bit integer.
+    pub fn u16(&mut self) -> Result<u16, CodecError> {
+        let bytes = self.take(2)?;
+        Ok(u16::from_le_bytes([bytes[0], bytes[1]]))
     }
 
     /// A little-endian 32-bit integer.
@@ -148,6 +169,13 @@ impl<'a> ByteReader<'a> {
     pub fn bytes(&mut self) -> Result<&'a [u8], CodecError> {
         let count = self.varint_usize()?;
         self.take(count)
+    }
+
+    /// A tagged field: its number, whether a reader must know it, and a reader of its value. The
+    /// inverse of [`put_field`].
+    pub fn field(&mut self) -> Result<(u64, bool, ByteReader<'a>), CodecError> {
+        let tag = self.varint()?;
+        Ok((tag >> 1, tag & 1 == 1, ByteReader::new(self.bytes()?)))
     }
 
     /// Nothing must be left.

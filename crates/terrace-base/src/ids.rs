@@ -41,6 +41,13 @@ id! {
     RowId(u64), "row"
 }
 
+id! {
+    /// A place in a range's append order, in bytes of records since the range was created.
+    /// Positions have no gaps: where one record ends (after its padding) the next begins, in the
+    /// same segment or the next.
+    LogPosition(u64), "@"
+}
+
 /// The id of a file: the epoch in which it was created, and a counter within that epoch.
 ///
 /// Ids are never reused: each open of a range raises the epoch durably before it creates a file.

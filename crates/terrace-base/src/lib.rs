@@ -12,13 +12,15 @@ mod expiry;
 mod ids;
 mod key_range;
 pub mod limits;
+mod preamble;
 mod seqno;
 
 pub use checksum::{Checksum, hash_bytes};
-pub use coding::{ByteReader, CodecError, put_bytes, put_varint, varint_bytes};
+pub use coding::{ByteReader, CodecError, put_bytes, put_field, put_varint, varint_bytes};
 pub use corruption::Corruption;
 pub use entry::{Entry, EntryKind, EntryRef, compare_internal};
 pub use expiry::{Expiry, WallTime};
-pub use ids::{Epoch, FileId, LevelNo, MemtableId, RangeId, RowId, TableUid};
+pub use ids::{Epoch, FileId, LevelNo, LogPosition, MemtableId, RangeId, RowId, TableUid};
 pub use key_range::KeyRange;
+pub use preamble::{PREAMBLE_BYTES, Preamble, PreambleError};
 pub use seqno::SeqNo;

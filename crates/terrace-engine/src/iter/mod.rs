@@ -8,9 +8,19 @@
 //! * A [`Stream`] serves flushes and compactions. It goes forward over *every version* in internal
 //!   order (key ascending, newest first).
 
+mod clipped;
+mod merging;
+mod run;
+mod streams;
+
 use terrace_base::{EntryRef, SeqNo};
 
 use crate::Result;
+
+pub use clipped::ClippedCursor;
+pub use merging::MergingCursor;
+pub use run::RunCursor;
+pub use streams::{MergingStream, VecStream};
 
 /// A position on the keys of one source that have a version at or below a read point, which was
 /// fixed when the cursor was made. A new cursor stands nowhere until it is told to seek.

@@ -1,0 +1,169 @@
+//! A write batch: entries that are written together or not at all.
+
+use terrace_base::limits::{BATCH_BYTES_MAX, STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use terrace_base::{EntryKind, EntryRef, Expiry, SeqNo};
+
+use crate::memtable::Memtable;
+use crate::wal::format::{EntryReader, put_entry};
+use crate::{Error, Result};
+
+/// Entries that are written atomically: all of them are visible from one moment on, and a crash
+/// keeps all or none. Later entries win over earlier ones for the same key.
+///
+/// Entries are kept in the coding of the log, so that a commit copies them once.
+#[derive(Clone, Debug, Default)]
+pub struct WriteBatch {
+    body: Vec<u8>,
+    entry_count: u32,
+    payload_bytes: usize,
+    memtable_bytes: usize,
+    has_range_tombstones: bool,
+}
+
+impl WriteBatch {
+    /// An empty batch.
+    #[must_use]
+    pub fn new() -> WriteBatch {
+        WriteBatch::default()
+    }
+
+    /// Sets `key` to `value`. Errors: `Invalid` if one of them is too long.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put_with_expiry(key, value, None)
+    }
+
+    /// Sets `key` to `value` until `expiry`.
+    pub fn put_with_expiry(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        expiry: Option<Expiry>,
+    ) -> Result<()> {
+        self.add(EntryKind::Value, key, value, expiry)
+    }
+
+    /// Deletes `key`.
+    pub fn delete(&mut self, key: &[u8]) -> Result<()> {
+        self.add(EntryKind::Tombstone, key, b"", None)
+    }
+
+    /// Deletes every key from `start` up to, not including, `end`. An empty interval adds nothing.
+    pub fn delete_range(&mut self, start: &[u8], end: &[u8]) -> Result<()> {
+        if end <= start {
+            return Ok(());
+        }
+        check_key(end)?;
+        self.add(EntryKind::RangeTombstone, start, end, None)?;
+        self.has_range_tombstones = true;
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        kind: EntryKind,
+        key: &[u8],
+        value: &[u8],
+        expiry: Option<Expiry>,
+    ) -> Result<()> {
+        check_key(key)?;
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(Error::invalid(format!(
+                "the value has {} bytes, at most {VALUE_BYTES_MAX} are allowed",
+                value.len()
+            )));
+        }
+        let bytes = key.len() + value.len();
+        if self.payload_bytes + bytes > BATCH_BYTES_MAX {
+            return Err(Error::invalid(format!(
+                "the batch would exceed {BATCH_BYTES_MAX} bytes; split it"
+            )));
+        }
+        put_entry(&mut self.body, kind, false, expiry, key, value);
+        self.entry_count += 1;
+        self.payload_bytes += bytes;
+        self.memtable_bytes += Memtable::space_for(key.len(), value.len());
+        Ok(())
+    }
+
+    /// How many entries it holds.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entry_count as usize
+    }
+
+    /// Whether it holds none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entry_count == 0
+    }
+
+    /// Bytes of keys and values.
+    #[must_use]
+    pub fn payload_bytes(&self) -> usize {
+        self.payload_bytes
+    }
+
+    /// Removes all entries and keeps the memory for the next ones.
+    pub fn clear(&mut self) {
+        self.body.clear();
+        self.entry_count = 0;
+        self.payload_bytes = 0;
+        self.memtable_bytes = 0;
+        self.has_range_tombstones = false;
+    }
+
+    /// The entries in order, numbered from `first`.
+    pub fn entries(&self, first: SeqNo) -> impl Iterator<Item = EntryRef<'_>> {
+        let entries = EntryReader::new(&self.body, first);
+        entries.map(|entry| entry.expect("a batch holds only entries that it encoded itself"))
+    }
+
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    pub(crate) fn memtable_bytes(&self) -> usize {
+        self.memtable_bytes
+    }
+}
+
+fn check_key(key: &[u8]) -> Result<()> {
+    if key.len() > STORED_KEY_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "the key has {} bytes, at most {} are allowed",
+            key.len(),
+            terrace_base::limits::KEY_BYTES_MAX
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_numbers_its_entries_in_order() {
+        let mut batch = WriteBatch::new();
+        batch.put(b"k", b"1").expect("short");
+        batch.delete(b"k").expect("short");
+        batch.delete_range(b"b", b"a").expect("empty");
+        batch.delete_range(b"a", b"b").expect("short");
+        let shown: Vec<_> = batch.entries(SeqNo(7)).map(|entry| format!("{entry:?}")).collect();
+        let expected =
+            ["\"k\"#7 Value \"1\"", "\"k\"#8 Tombstone \"\"", "\"a\"#9 RangeTombstone \"b\""];
+        assert_eq!(shown, expected);
+        batch.clear();
+        assert!(batch.is_empty() && batch.payload_bytes() == 0);
+    }
+
+    #[test]
+    fn what_is_too_long_is_refused_with_the_bound() {
+        let mut batch = WriteBatch::new();
+        let error = batch.put(&vec![0; STORED_KEY_BYTES_MAX + 1], b"").expect_err("too long");
+        assert!(error.to_string().contains("at most 65536"), "{error}");
+        let error = batch.put(b"", &vec![0; VALUE_BYTES_MAX + 1]).expect_err("too long");
+        assert!(error.to_string().contains("at most 67108864"), "{error}");
+        assert!(batch.is_empty());
+    }
+}

@@ -1,0 +1,150 @@
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use terrace_base::FileId;
+use terrace_env::SharedEnv;
+
+use super::{CompactionPlan, OutputTables, Retained, Retention, TableShape};
+use crate::cache::BlockCache;
+use crate::iter::{MergingStream, Stream};
+use crate::range_tombstone::Fragments;
+use crate::table::{TableOptions, TableReader, TableStore};
+use crate::version::TableMeta;
+use crate::{Error, Result};
+
+/// What a job did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CompactionOutcome {
+    /// The tables that it wrote, sorted and disjoint, all durable.
+    pub outputs: Vec<TableMeta>,
+    /// Entries that nobody could see any more.
+    pub dropped_entries: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+}
+
+/// The compaction executor seam: who does the work of a plan.
+///
+/// The local pool does it here; a storage node or a compactor will do it elsewhere.
+pub trait CompactionExecutor: Send + Sync + fmt::Debug {
+    /// Does the work. The outcome is durable, and part of no version yet.
+    ///
+    /// Errors: `Closed` if `cancel` was set meanwhile; whatever reading and writing tables gives.
+    /// After an error, the outputs written so far have been deleted where that was possible.
+    fn run(&self, plan: &CompactionPlan, cancel: &AtomicBool) -> Result<CompactionOutcome>;
+}
+
+/// Compacts in this process, on the calling thread.
+#[derive(Debug)]
+pub struct LocalExecutor {
+    env: SharedEnv,
+    store: Arc<dyn TableStore>,
+    cache: Arc<BlockCache>,
+}
+
+/// How many entries go by between two looks at `cancel`.
+const ENTRIES_PER_LOOK: u32 = 1024;
+
+impl LocalExecutor {
+    /// Reads and writes tables of `store`.
+    #[must_use]
+    pub fn new(env: &SharedEnv, store: Arc<dyn TableStore>, cache: Arc<BlockCache>) -> Self {
+        LocalExecutor { env: Arc::clone(env), store, cache }
+    }
+
+    fn merge(&self, plan: &CompactionPlan, cancel: &AtomicBool) -> Result<CompactionOutcome> {
+        let mut streams: Vec<Box<dyn Stream + Send>> = Vec::new();
+        let mut tombstones = Vec::new();
+        for input in &plan.inputs {
+            let file = self.store.open(&input.table.location)?;
+            let expected = Some((input.table.uid, input.table.bytes));
+            let reader = TableReader::open(file, Arc::clone(&self.cache), expected)?;
+            let within = plan.slice.intersection(&input.table.clip);
+            tombstones.push(reader.range_tombstones().clip(&within));
+            streams.push(Box::new(reader.stream(Some(within))?));
+        }
+        let tombstones = Fragments::merge(&tombstones);
+        let rules = Retention::new(
+            plan.snapshots.clone(),
+            plan.droppable.clone(),
+            plan.now,
+            tombstones,
+        );
+        let surviving = rules.surviving_tombstones();
+        let mut merged = MergingStream::new(streams);
+        let mut retained = Retained::new(&mut merged, &rules)?;
+        let shape = TableShape {
+            table_bytes: plan.table_bytes,
+            table: TableOptions {
+                block_bytes: plan.block_bytes as usize,
+                filter_bits_per_key: plan.filter_bits_per_key as usize,
+                compression: plan.compression,
+            },
+        };
+        let mut outputs = OutputTables::new(
+            self.store.as_ref(),
+            &shape,
+            plan.slice.clone(),
+            &surviving,
+            self.env.wall_time(),
+            Box::new(self.ids_of(plan)),
+        );
+        let mut until_look = ENTRIES_PER_LOOK;
+        while let Some(entry) = retained.entry() {
+            outputs.add(&entry)?;
+            retained.advance()?;
+            until_look -= 1;
+            if until_look == 0 {
+                until_look = ENTRIES_PER_LOOK;
+                if cancel.load(Ordering::Relaxed) {
+                    return Err(Error::Closed);
+                }
+            }
+        }
+        let dropped_entries = retained.dropped();
+        let outputs = outputs.finish()?;
+        self.store.sync()?;
+        let written_bytes = outputs.iter().map(|table| table.bytes).sum();
+        let read_bytes = plan.input_bytes();
+        Ok(CompactionOutcome { outputs, dropped_entries, read_bytes, written_bytes })
+    }
+
+    /// Hands out the file ids of the plan.
+    fn ids_of(&self, plan: &CompactionPlan) -> impl FnMut() -> Result<(FileId, u64, u64)> + use<'_> {
+        let first = plan.first_output;
+        let count = plan.output_count_max;
+        let mut taken = 0;
+        move || {
+            if taken == count {
+                return Err(Error::Invalid(format!("a plan allows {count} outputs, not more")));
+            }
+            let id = FileId { epoch: first.epoch, counter: first.counter + taken };
+            taken += 1;
+            Ok((id, self.env.random_u64(), self.env.random_u64()))
+        }
+    }
+
+    /// Deletes what an interrupted job may have written.
+    fn discard(&self, plan: &CompactionPlan) -> Result<()> {
+        let counters = plan.first_output.counter..plan.first_output.counter + plan.output_count_max;
+        for (id, location) in self.store.list()? {
+            if id.epoch == plan.first_output.epoch && counters.contains(&id.counter) {
+                self.store.delete(&location)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl CompactionExecutor for LocalExecutor {
+    fn run(&self, plan: &CompactionPlan, cancel: &AtomicBool) -> Result<CompactionOutcome> {
+        self.merge(plan, cancel).inspect_err(|error| {
+            if let Err(second) = self.discard(plan) {
+                tracing::warn!(%error, %second, "outputs of a failed compaction stay until the next open");
+            }
+        })
+    }
+}

@@ -1,0 +1,37 @@
+//! Compaction: moving entries down the levels, and dropping what nobody can see any more.
+//!
+//! # Why
+//! Rows and tables pile up on top; reads would have to look into more and more of them, and dead
+//! versions would never go. Compaction merges them into the level below.
+//!
+//! The decision is apart from the work, and the work apart from its place:
+//!
+//! ```text
+//!   pick (pure)            plan (data)                 executor (seam)          install
+//!   Version ──► Compaction ──► CompactionPlan, bytes ──► local pool        ──► VersionEdit
+//!               which tables    inputs, boundaries,        or another node      under its epoch
+//!                               epoch, now, snapshots
+//! ```
+//!
+//! *Source:* leveled compaction as in LevelDB; the offload seam is that of Nova-LSM (SIGMOD 2021),
+//! §4.3, and CooLSM (ICDE 2021), §3.
+//!
+//! # Invariants
+//! 1. The newest entry at or below each registered read point survives.
+//! 2. A tombstone (or an expired entry, which is one) goes only where nothing older can exist
+//!    below, and only if no read point lies under its number.
+//! 3. A job judges expiry by the one `now` of its plan.
+//! 4. Outputs of one job never split a user key.
+//!
+//! Read [`pick`] for what is chosen, [`Retention`] for what survives.
+
+mod executor;
+mod outputs;
+pub mod pick;
+mod plan;
+mod retention;
+
+pub use executor::{CompactionExecutor, CompactionOutcome, LocalExecutor};
+pub use outputs::{OutputTables, TableShape};
+pub use plan::{CompactionPlan, PlanInput};
+pub use retention::{Retained, Retention};

@@ -1,0 +1,143 @@
+use terrace_base::{EntryRef, FileId, KeyRange, TableUid, WallTime};
+
+use crate::Result;
+use crate::range_tombstone::Fragments;
+use crate::table::{BuiltTable, TableBuilder, TableOptions, TableStore};
+use crate::version::TableMeta;
+
+/// How the tables of a level are built.
+#[derive(Clone, Debug)]
+pub struct TableShape {
+    /// A table ends at the first new key beyond this many bytes.
+    pub table_bytes: u64,
+    /// How its blocks are built.
+    pub table: TableOptions,
+}
+
+/// Gives out the file id and two random words for the identity of the next table.
+pub type NextTable<'a> = Box<dyn FnMut() -> Result<(FileId, u64, u64)> + 'a>;
+
+/// Writes sorted entries and range tombstones into a row of disjoint tables.
+///
+/// A table ends where the key changes, never between two versions of one key. Range tombstones
+/// are clipped to the part of the slice that each table speaks for.
+///
+/// ```text
+///   entries      a a b c   │   d e f   │   g
+///   tombstones  ├───────────────┤
+///   tables      [ a … d )      [ d … g )   [ g … end )
+/// ```
+pub struct OutputTables<'a> {
+    store: &'a dyn TableStore,
+    shape: &'a TableShape,
+    slice: KeyRange,
+    tombstones: &'a Fragments,
+    now: WallTime,
+    next_table: NextTable<'a>,
+    /// Where the part of the current table begins.
+    part_start: Vec<u8>,
+    builder: Option<(FileId, TableBuilder)>,
+    last_key: Vec<u8>,
+    finished: Vec<TableMeta>,
+}
+
+impl<'a> OutputTables<'a> {
+    /// Writes into `store`, entries of `slice` only. `now` becomes the tables' creation time.
+    #[must_use]
+    pub fn new(
+        store: &'a dyn TableStore,
+        shape: &'a TableShape,
+        slice: KeyRange,
+        tombstones: &'a Fragments,
+        now: WallTime,
+        next_table: NextTable<'a>,
+    ) -> OutputTables<'a> {
+        OutputTables {
+            store,
+            shape,
+            part_start: slice.start().to_vec(),
+            slice,
+            tombstones,
+            now,
+            next_table,
+            builder: None,
+            last_key: Vec::new(),
+            finished: Vec::new(),
+        }
+    }
+
+    /// Adds the next entry in internal order.
+    pub fn add(&mut self, entry: &EntryRef<'_>) -> Result<()> {
+        let full = self.builder.as_ref().is_some_and(|(_, builder)| {
+            builder.estimated_bytes() >= self.shape.table_bytes && self.last_key != entry.key
+        });
+        if full {
+            self.end_part(Some(entry.key))?;
+        }
+        self.builder()?.add(*entry)?;
+        self.last_key.clear();
+        self.last_key.extend_from_slice(entry.key);
+        Ok(())
+    }
+
+    fn builder(&mut self) -> Result<&mut TableBuilder> {
+        if self.builder.is_none() {
+            let (id, high, low) = (self.next_table)()?;
+            let uid = TableUid(u128::from(high) << 64 | u128::from(low));
+            let expected_bytes = self.shape.table_bytes + self.shape.table_bytes / 8;
+            let writer = self.store.create(id, expected_bytes)?;
+            let builder = TableBuilder::new(writer, uid, &self.shape.table, self.now);
+            self.builder = Some((id, builder));
+        }
+        Ok(&mut self.builder.as_mut().expect("made above").1)
+    }
+
+    /// Ends the current table's part at `end` (of the slice, if none).
+    fn end_part(&mut self, end: Option<&[u8]>) -> Result<()> {
+        let end = end.or(self.slice.end()).map(<[u8]>::to_vec);
+        let part = KeyRange::new(std::mem::take(&mut self.part_start), end.clone());
+        self.part_start = end.unwrap_or_default();
+        let tombstones = self.tombstones.clip(&part);
+        for tombstone in tombstones.iter() {
+            self.builder()?.add_range_tombstone(tombstone.start, tombstone.end, tombstone.seqno)?;
+        }
+        if let Some((id, builder)) = self.builder.take() {
+            self.finished.push(table_meta(id, builder.finish()?));
+        }
+        Ok(())
+    }
+
+    /// Ends the last table. The tables' content is durable, their names are not yet: see
+    /// [`TableStore::sync`].
+    pub fn finish(mut self) -> Result<Vec<TableMeta>> {
+        self.end_part(None)?;
+        Ok(std::mem::take(&mut self.finished))
+    }
+}
+
+/// What versions know of a table that was just built.
+fn table_meta(id: FileId, built: BuiltTable) -> TableMeta {
+    let properties = &built.properties;
+    TableMeta {
+        id,
+        location: built.location,
+        uid: built.uid,
+        bytes: built.bytes,
+        hash: built.hash,
+        least_seqno: properties.least_seqno,
+        greatest_seqno: properties.greatest_seqno,
+        bounds: properties.bounds(),
+        clip: KeyRange::all(),
+        shared: false,
+        entry_count: properties.entry_count,
+        tombstone_count: properties.tombstone_count,
+        range_tombstone_count: properties.range_tombstone_count,
+        raw_bytes: properties.raw_key_bytes + properties.raw_value_bytes,
+    }
+}
+
+impl std::fmt::Debug for OutputTables<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "OutputTables, {} finished", self.finished.len())
+    }
+}

@@ -1,0 +1,99 @@
+//! Dranges: the sub-intervals of a range that own memtables.
+//!
+//! # Why
+//! One memtable for a whole range makes all its writers meet in one place. A drange has its own
+//! active memtable, so that writers of different dranges touch no common data, and memtables stay
+//! small enough for the processor's caches.
+//!
+//! *Source:* Nova-LSM (SIGMOD 2021), §4.1.
+//! *Differs:* so far the boundaries are fixed when the range is opened; their reorganisation, and
+//! the lookup and range indexes, come with the write path that needs them.
+//!
+//! # Invariants
+//! 1. The dranges of a range are disjoint and cover every key.
+//! 2. A writer holds its dranges shared, in key order, from before it takes its sequence numbers
+//!    until its entries are inserted; a freeze and a conditional write hold them exclusively. So
+//!    an exclusive holder meets no half-done write.
+//! 3. The view that readers see names a drange's new memtable before anyone can write to it.
+
+use std::sync::Arc;
+
+use terrace_base::{KeyRange, LogPosition, MemtableId};
+use terrace_env::{Env, Hold};
+
+use crate::memtable::Memtable;
+
+/// What a drange writes to.
+#[derive(Debug)]
+pub struct Active {
+    /// The active memtable.
+    pub memtable: Arc<Memtable>,
+    /// No record of the memtable stands below this position.
+    pub begin: LogPosition,
+    /// The memtables of earlier opens whose entries a replay put into this one.
+    pub replayed: Vec<MemtableId>,
+}
+
+/// One drange.
+#[derive(Debug)]
+pub struct Drange {
+    /// Its keys.
+    pub keys: KeyRange,
+    /// Its active memtable, under the hold that writers share.
+    pub active: Hold<Active>,
+}
+
+/// A memtable that takes no more entries and waits to be flushed.
+#[derive(Debug)]
+pub struct Frozen {
+    /// The memtable.
+    pub memtable: Arc<Memtable>,
+    /// No record of it stands below this position,
+    pub begin: LogPosition,
+    /// nor at or above this one.
+    pub end: LogPosition,
+    /// The memtables whose entries are in it: itself, and those of earlier opens.
+    pub covers: Vec<MemtableId>,
+}
+
+/// All dranges of a range, in key order.
+#[derive(Debug)]
+pub struct DrangeMap {
+    dranges: Vec<Arc<Drange>>,
+}
+
+impl DrangeMap {
+    /// Divides all keys at `boundaries` (ascending); `active` makes what each drange writes to.
+    pub fn new(env: &dyn Env, boundaries: &[Vec<u8>], mut active: impl FnMut() -> Active) -> Self {
+        let waits = env.waits();
+        let starts = std::iter::once(&[][..]).chain(boundaries.iter().map(Vec::as_slice));
+        let dranges = starts.enumerate().map(|(index, start)| {
+            let keys = KeyRange::new(start, boundaries.get(index).cloned());
+            Arc::new(Drange { keys, active: waits.hold(active()) })
+        });
+        DrangeMap { dranges: dranges.collect() }
+    }
+
+    /// The dranges, in key order.
+    #[must_use]
+    pub fn list(&self) -> &[Arc<Drange>] {
+        &self.dranges
+    }
+
+    /// Index of the drange that holds `key`.
+    #[must_use]
+    pub fn index_of(&self, key: &[u8]) -> usize {
+        match self.dranges.len() {
+            1 => 0,
+            _ => self.dranges.partition_point(|drange| drange.keys.is_before(key)),
+        }
+    }
+
+    /// Indexes of the dranges that share a key with `range`.
+    #[must_use]
+    pub fn indexes_of(&self, range: &KeyRange) -> std::ops::Range<usize> {
+        let first = self.index_of(range.start());
+        let after = self.dranges.partition_point(|d| !range.is_before(d.keys.start()));
+        first..after.max(first)
+    }
+}

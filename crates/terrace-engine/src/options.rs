@@ -1,0 +1,192 @@
+//! How a range and its process are set up. Plain data; [`Options::validate`] is the one place that
+//! judges it.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::table::{Compression, TableOptions};
+use crate::{Error, Result};
+
+/// When a write is acknowledged, relative to what it survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// In the kernel's pages: survives a killed process, not a lost machine. The default.
+    #[default]
+    Buffered,
+    /// As `Buffered`; and the log is synced at least this often, so a lost machine loses at most
+    /// that much.
+    Interval(Duration),
+    /// Synced: survives a lost machine. Writes of one range that wait at the same time share a
+    /// sync.
+    Sync,
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Durability::Buffered => f.write_str("buffered"),
+            Durability::Interval(period) => write!(f, "interval:{}", period.as_millis()),
+            Durability::Sync => f.write_str("sync"),
+        }
+    }
+}
+
+impl FromStr for Durability {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Durability> {
+        match text {
+            "buffered" => return Ok(Durability::Buffered),
+            "sync" => return Ok(Durability::Sync),
+            _ => {}
+        }
+        let millis = text.strip_prefix("interval:").and_then(|millis| millis.parse().ok());
+        match millis {
+            Some(millis) if millis > 0 => Ok(Durability::Interval(Duration::from_millis(millis))),
+            _ => Err(Error::invalid(format!(
+                "\"{text}\" is no durability class: use buffered, interval:MS (at least 1) or sync"
+            ))),
+        }
+    }
+}
+
+/// The options of one range.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What an acknowledgement promises, unless the write itself says otherwise.
+    pub durability: Durability,
+    /// Whether a directory that holds no range yet gets one.
+    pub create_if_missing: bool,
+    /// Whether the range is only read: nothing in the directory changes, not even after a crash.
+    pub read_only: bool,
+    /// Bytes of a memtable. Raising it makes flushes and L0 rows rarer and replays longer.
+    pub memtable_bytes: usize,
+    /// How many memtables may wait to be flushed before writers wait.
+    pub frozen_memtables_max: usize,
+    /// Bytes of a log segment.
+    pub log_segment_bytes: u64,
+    /// When the log is longer, the memtables of its oldest segment are flushed.
+    pub log_bytes_max: u64,
+    /// Share of the file system, in percent of what the range could use, that stays free for
+    /// compaction.
+    pub reserved_percent: u64,
+    /// Bytes of a table.
+    pub table_bytes: u64,
+    /// How tables are built.
+    pub table: TableOptions,
+    /// A cut is due when L0 has this many rows.
+    pub l0_rows_per_cut: usize,
+    /// Writers are slowed down from this many rows on.
+    pub l0_rows_slow: usize,
+    /// Writers wait while L0 has this many rows.
+    pub l0_rows_stop: usize,
+    /// Bytes of L1.
+    pub level_bytes_base: u64,
+    /// Each deeper level is this many times larger than the one above it.
+    pub level_ratio: u64,
+    /// Keys at which the range is divided into dranges, ascending; none gives one drange.
+    pub drange_boundaries: Vec<Vec<u8>>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        const MIB: u64 = 1 << 20;
+        Options {
+            durability: Durability::Buffered,
+            create_if_missing: true,
+            read_only: false,
+            memtable_bytes: 64 << 20,
+            frozen_memtables_max: 3,
+            log_segment_bytes: 32 * MIB,
+            log_bytes_max: 512 * MIB,
+            reserved_percent: 5,
+            table_bytes: 32 * MIB,
+            table: TableOptions { compression: Compression::None, ..TableOptions::default() },
+            l0_rows_per_cut: 4,
+            l0_rows_slow: 12,
+            l0_rows_stop: 24,
+            level_bytes_base: 256 * MIB,
+            level_ratio: 10,
+            drange_boundaries: Vec::new(),
+        }
+    }
+}
+
+impl Options {
+    /// Says what is wrong with the options, and what would be right.
+    pub fn validate(&self) -> Result<()> {
+        let require = |holds: bool, text: &str| {
+            if holds { Ok(()) } else { Err(Error::invalid(text)) }
+        };
+        require(self.memtable_bytes >= 16 << 10, "memtable_bytes must be at least 16 KiB")?;
+        require(self.memtable_bytes <= 2 << 30, "memtable_bytes must be at most 2 GiB")?;
+        require(self.frozen_memtables_max >= 1, "frozen_memtables_max must be at least 1")?;
+        require(self.log_segment_bytes >= 4 << 10, "log_segment_bytes must be at least 4 KiB")?;
+        require(self.log_segment_bytes <= 1 << 30, "log_segment_bytes must be at most 1 GiB")?;
+        require(
+            self.log_bytes_max >= 2 * self.log_segment_bytes,
+            "log_bytes_max must be at least two segments",
+        )?;
+        require(self.reserved_percent <= 50, "reserved_percent must be at most 50")?;
+        require(self.table_bytes >= 4 << 10, "table_bytes must be at least 4 KiB")?;
+        require(self.l0_rows_per_cut >= 1, "l0_rows_per_cut must be at least 1")?;
+        require(
+            self.l0_rows_per_cut <= self.l0_rows_slow && self.l0_rows_slow < self.l0_rows_stop,
+            "l0_rows_per_cut <= l0_rows_slow < l0_rows_stop must hold",
+        )?;
+        require(self.level_bytes_base >= self.table_bytes, "level_bytes_base is below table_bytes")?;
+        require(self.level_ratio >= 2, "level_ratio must be at least 2")?;
+        let ascending = self.drange_boundaries.windows(2).all(|pair| pair[0] < pair[1]);
+        let nonempty = self.drange_boundaries.first().is_none_or(|first| !first.is_empty());
+        require(ascending && nonempty, "drange_boundaries must ascend and not be empty keys")?;
+        require(self.drange_boundaries.len() < 255, "there are at most 255 dranges")
+    }
+}
+
+/// The options of a process: what its ranges share.
+#[derive(Clone, Debug)]
+pub struct ProcessOptions {
+    /// Bytes of the block cache.
+    pub cache_bytes: u64,
+    /// Threads that flush memtables and prepare log segments.
+    pub flush_threads: usize,
+    /// Threads that compact; 0 picks the number of cores, at most 4.
+    pub compaction_threads: usize,
+}
+
+impl Default for ProcessOptions {
+    fn default() -> ProcessOptions {
+        ProcessOptions { cache_bytes: 256 << 20, flush_threads: 1, compaction_threads: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durability_classes_print_and_parse() {
+        for text in ["buffered", "sync", "interval:250"] {
+            let durability: Durability = text.parse().expect(text);
+            assert_eq!(durability.to_string(), text);
+        }
+        for wrong in ["", "interval", "interval:0", "interval:-1", "Sync", "interval:x"] {
+            assert!(wrong.parse::<Durability>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_defaults_are_valid_and_nonsense_is_refused() {
+        assert!(Options::default().validate().is_ok());
+        let nonsense = [
+            Options { memtable_bytes: 1, ..Options::default() },
+            Options { level_ratio: 1, ..Options::default() },
+            Options { l0_rows_slow: 30, ..Options::default() },
+            Options { drange_boundaries: vec![b"b".into(), b"a".into()], ..Options::default() },
+        ];
+        for options in nonsense {
+            assert!(matches!(options.validate(), Err(Error::Invalid(_))));
+        }
+    }
+}

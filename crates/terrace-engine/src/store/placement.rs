@@ -1,0 +1,115 @@
+//! Which dranges the entries of a batch go to.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use terrace_base::{EntryKind, EntryRef, KeyRange, SeqNo};
+
+use crate::batch::WriteBatch;
+use crate::drange::DrangeMap;
+use crate::memtable::Memtable;
+use crate::wal::format::{EntryReader, put_entry};
+
+/// A batch divided over dranges: what its log record and its memtables are made from.
+///
+/// A range tombstone that spans several dranges becomes one entry in each, clipped to it, all with
+/// one sequence number.
+#[derive(Debug)]
+pub struct Placement<'a> {
+    /// Indexes of the touched dranges, ascending.
+    pub dranges: Vec<usize>,
+    /// The entries in the coding of the log.
+    pub body: Cow<'a, [u8]>,
+    /// For each entry the place of its drange in `dranges`; empty if there is only one.
+    pub places: Vec<u8>,
+    /// How many sequence numbers the entries take.
+    pub seqno_count: u32,
+    /// How many entries there are.
+    pub entry_count: u32,
+    /// For each touched drange the bytes that its memtable needs.
+    pub memtable_bytes: Vec<usize>,
+}
+
+impl<'a> Placement<'a> {
+    /// Places `batch`. A range with one drange, and a batch that fits one, cost nothing.
+    #[must_use]
+    pub fn of(batch: &'a WriteBatch, map: &DrangeMap) -> Placement<'a> {
+        let touched = touched_by(batch, map);
+        if touched.len() == 1 {
+            return Placement {
+                dranges: vec![touched.start],
+                body: Cow::Borrowed(batch.body()),
+                places: Vec::new(),
+                seqno_count: batch.len() as u32,
+                entry_count: batch.len() as u32,
+                memtable_bytes: vec![batch.memtable_bytes()],
+            };
+        }
+        divide(batch, map)
+    }
+
+    /// The entries that go to the drange at `place`, numbered from `first`.
+    pub fn entries_at(&self, place: usize, first: SeqNo) -> impl Iterator<Item = EntryRef<'_>> {
+        let entries = EntryReader::new(&self.body, first).enumerate();
+        entries.filter_map(move |(index, entry)| {
+            let goes_there = self.places.get(index).is_none_or(|at| usize::from(*at) == place);
+            goes_there.then(|| entry.expect("the entries were encoded by a batch"))
+        })
+    }
+}
+
+/// The dranges from the first to the last that the batch touches.
+fn touched_by(batch: &WriteBatch, map: &DrangeMap) -> Range<usize> {
+    if map.list().len() == 1 {
+        return 0..1;
+    }
+    let mut touched: Option<Range<usize>> = None;
+    for entry in batch.entries(SeqNo::ZERO) {
+        let at = dranges_of(&entry, map);
+        touched = Some(match touched {
+            Some(range) => range.start.min(at.start)..range.end.max(at.end),
+            None => at,
+        });
+    }
+    touched.unwrap_or(0..1)
+}
+
+fn dranges_of(entry: &EntryRef<'_>, map: &DrangeMap) -> Range<usize> {
+    if entry.kind == EntryKind::RangeTombstone {
+        return map.indexes_of(&KeyRange::new(entry.key, Some(entry.value.to_vec())));
+    }
+    let index = map.index_of(entry.key);
+    index..index + 1
+}
+
+fn divide(batch: &WriteBatch, map: &DrangeMap) -> Placement<'static> {
+    let mut body = Vec::with_capacity(batch.body().len() + 64);
+    let mut at: Vec<usize> = Vec::with_capacity(batch.len());
+    let mut needs = vec![0; map.list().len()];
+    for entry in batch.entries(SeqNo::ZERO) {
+        for (copy, index) in dranges_of(&entry, map).enumerate() {
+            let (mut key, mut value) = (entry.key, entry.value);
+            if entry.kind == EntryKind::RangeTombstone {
+                let keys = &map.list()[index].keys;
+                key = key.max(keys.start());
+                value = keys.end().map_or(value, |end| value.min(end));
+            }
+            put_entry(&mut body, entry.kind, copy > 0, entry.expiry, key, value);
+            at.push(index);
+            needs[index] += Memtable::space_for(key.len(), value.len());
+        }
+    }
+    let dranges: Vec<usize> = (0..needs.len()).filter(|index| needs[*index] > 0).collect();
+    let place = |index: &usize| {
+        let place = dranges.binary_search(index).expect("every drange of an entry is touched");
+        u8::try_from(place).expect("there are at most 255 dranges")
+    };
+    Placement {
+        places: if dranges.len() > 1 { at.iter().map(place).collect() } else { Vec::new() },
+        memtable_bytes: dranges.iter().map(|index| needs[*index]).collect(),
+        seqno_count: batch.len() as u32,
+        entry_count: at.len() as u32,
+        dranges,
+        body: Cow::Owned(body),
+    }
+}

@@ -1,0 +1,134 @@
+//! The read path of one key: memtables of its drange, then L0, then the levels; the newest entry
+//! wins, unless a newer range tombstone covers it.
+
+use terrace_base::{EntryKind, EntryRef, Expiry, SeqNo};
+
+use super::view::View;
+use super::{Inner, Store};
+use crate::l0::Lookup;
+use crate::table::ReadMode;
+use crate::version::Version;
+use crate::{Error, Result};
+
+/// How a key is read.
+#[derive(Clone, Copy, Debug)]
+pub struct GetOptions {
+    /// Whether the call may wait for the disk. If not, it answers [`Error::NeedsIo`] where it
+    /// would.
+    pub wait: bool,
+}
+
+impl Default for GetOptions {
+    fn default() -> GetOptions {
+        GetOptions { wait: true }
+    }
+}
+
+impl GetOptions {
+    pub(super) fn mode(self) -> ReadMode {
+        if self.wait { ReadMode::Block } else { ReadMode::NoWait }
+    }
+}
+
+/// A value with what is known of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// The value.
+    pub value: Vec<u8>,
+    /// When it goes, if ever.
+    pub expiry: Option<Expiry>,
+    /// When it was written.
+    pub seqno: SeqNo,
+}
+
+impl Item {
+    pub(super) fn copy_of(entry: &EntryRef<'_>) -> Item {
+        Item { value: entry.value.to_vec(), expiry: entry.expiry, seqno: entry.seqno }
+    }
+}
+
+impl Store {
+    /// The value of `key` now; `None` if there is none.
+    pub fn get(&self, key: &[u8], options: &GetOptions) -> Result<Option<Item>> {
+        self.get_with(key, options, Item::copy_of)
+    }
+
+    /// What `read` makes of the current entry of `key`, without copying the value first; `None`
+    /// if the key has none. `read` must not call back into the store.
+    pub fn get_with<T>(
+        &self,
+        key: &[u8],
+        options: &GetOptions,
+        read: impl FnOnce(&EntryRef<'_>) -> T,
+    ) -> Result<Option<T>> {
+        self.inner.counters.got();
+        // Order: the view is pinned first and the read point taken after (see the room's door).
+        let view = self.inner.view.load();
+        let read_point = self.inner.sequencer.visible();
+        self.inner.get_in(&view, Lookup::new(key, read_point, options.mode()), read)
+    }
+}
+
+impl Inner {
+    /// The live entry that `lookup` finds in `view`.
+    pub(super) fn get_in<T>(
+        &self,
+        view: &View,
+        mut lookup: Lookup<'_>,
+        read: impl FnOnce(&EntryRef<'_>) -> T,
+    ) -> Result<Option<T>> {
+        let found = newest_of(view, &mut lookup, |entry| match entry.kind {
+            EntryKind::Value => {
+                let expiry = entry.expiry;
+                let expired = expiry.is_some_and(|at| at.is_expired(self.env.wall_time()));
+                Ok((!expired).then(|| read(&entry)))
+            }
+            EntryKind::Tombstone => Ok(None),
+            other => Err(unsupported(other)),
+        })?;
+        found.unwrap_or(Ok(None))
+    }
+}
+
+/// The error for an entry that this version stores but cannot answer from.
+pub(super) fn unsupported(kind: EntryKind) -> Error {
+    Error::Unsupported(format!("an entry of kind {kind:?} was written by a later version"))
+}
+
+/// What `read` makes of the newest entry for the lookup's key, whatever its kind; `None` if there
+/// is none, or if a range tombstone covers it (which `lookup` has noted then).
+pub(super) fn newest_of<T>(
+    view: &View,
+    lookup: &mut Lookup<'_>,
+    read: impl FnOnce(EntryRef<'_>) -> T,
+) -> Result<Option<T>> {
+    for memtable in view.drange_for(lookup.key).memtables() {
+        lookup.cover(memtable.covering(lookup.key, lookup.read_point));
+        if let Some(entry) = memtable.get(lookup.key, lookup.read_point).entry {
+            let is_live = lookup.covering.is_none_or(|covering| entry.seqno > covering);
+            return Ok(is_live.then(|| read(entry)));
+        }
+    }
+    newest_in_tables(&view.version, lookup, read)
+}
+
+fn newest_in_tables<T>(
+    version: &Version,
+    lookup: &mut Lookup<'_>,
+    read: impl FnOnce(EntryRef<'_>) -> T,
+) -> Result<Option<T>> {
+    let mut found = version.l0.get(lookup)?;
+    if found.is_none() {
+        for (_, run) in version.runs() {
+            let Some(table) = run.table_for(lookup.key) else { continue };
+            found = lookup.search(table)?;
+            if found.is_some() {
+                break;
+            }
+        }
+    }
+    let Some(pinned) = found else { return Ok(None) };
+    let entry = pinned.entry(lookup.key);
+    let is_live = lookup.covering.is_none_or(|covering| entry.seqno > covering);
+    Ok(is_live.then(|| read(entry)))
+}

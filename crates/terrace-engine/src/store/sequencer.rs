@@ -1,0 +1,209 @@
+//! Numbers and publication: which writes are visible, and in what order they become so.
+//!
+//! A writer takes its place in the log and its block of sequence numbers in one step, works on its
+//! own, and marks itself done. Whoever finishes the oldest unfinished block publishes it and all
+//! finished successors. So visibility has one order, and no writer does another's work.
+//!
+//! ```text
+//!   ticket      40      41      42      43      44
+//!             ┌───────┬───────┬───────┬───────┬───────┐
+//!             │ done  │ done  │       │ done  │       │
+//!             └───────┴───────┴───────┴───────┴───────┘
+//!                       finished ▲         next ticket ▲
+//! ```
+//!
+//! # Order
+//! A writer stores `done` and then looks at the oldest unfinished slot; both are sequentially
+//! consistent, so of two neighbours that finish at once at least one sees both done. A slot's
+//! content is written before its `done`, and read after it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use terrace_base::{LogPosition, SeqNo};
+use terrace_env::{Env, Latch, Signal};
+
+use crate::wal::{LogPlace, LogSink};
+
+/// How many writes may be under way at once.
+const SLOTS: usize = 1024;
+
+/// Gives out numbers, and publishes them in order.
+#[derive(Debug)]
+pub struct Sequencer {
+    next: Latch<Next>,
+    slots: Box<[Slot]>,
+    /// Every ticket below is done.
+    finished_ticket: AtomicU64,
+    /// Every record of those tickets ends at or below this position.
+    finished_end: AtomicU64,
+    /// Every number of those tickets is at or below this one.
+    finished_seqno: AtomicU64,
+    /// The newest number that readers see.
+    visible: AtomicU64,
+    /// Notified when `finished` or `visible` has moved.
+    moved: Signal,
+}
+
+#[derive(Debug)]
+struct Next {
+    ticket: u64,
+    seqno: SeqNo,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    /// One more than the ticket that is done.
+    done: AtomicU64,
+    last_seqno: AtomicU64,
+    end: AtomicU64,
+}
+
+/// A place in the order of publication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket(u64);
+
+/// What a writer took in one step.
+#[derive(Debug)]
+pub struct Taken {
+    /// Its place in the order of publication.
+    pub ticket: Ticket,
+    /// The number of its first entry.
+    pub first_seqno: SeqNo,
+    /// The number of its last entry.
+    pub last_seqno: SeqNo,
+    /// Where its record goes.
+    pub place: LogPlace,
+}
+
+/// Why nothing could be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotTaken {
+    /// The log has no room right now.
+    LogFull,
+    /// Too many writes are under way.
+    TooMany,
+}
+
+impl Sequencer {
+    /// Goes on after `visible` and `end`, the last number and position that a recovery found.
+    #[must_use]
+    pub fn new(env: &dyn Env, visible: SeqNo, end: LogPosition) -> Sequencer {
+        Sequencer {
+            next: Latch::new(Next { ticket: 0, seqno: visible.next() }),
+            slots: (0..SLOTS).map(|_| Slot::default()).collect(),
+            finished_ticket: AtomicU64::new(0),
+            finished_end: AtomicU64::new(end.0),
+            finished_seqno: AtomicU64::new(visible.0),
+            visible: AtomicU64::new(visible.0),
+            moved: env.waits().signal(),
+        }
+    }
+
+    /// Takes `seqno_count` consecutive numbers and the next place in the log for a record of
+    /// `record_bytes`, in one step. What was taken must be [finished](Sequencer::finish), or the
+    /// range poisoned.
+    pub fn take(
+        &self,
+        seqno_count: u32,
+        record_bytes: usize,
+        log: &dyn LogSink,
+    ) -> Result<Taken, NotTaken> {
+        let mut next = self.next.lock();
+        if next.ticket - self.finished_ticket.load(Ordering::Acquire) >= SLOTS as u64 {
+            return Err(NotTaken::TooMany);
+        }
+        let place = log.take(record_bytes).ok_or(NotTaken::LogFull)?;
+        let ticket = Ticket(next.ticket);
+        let first_seqno = next.seqno;
+        next.ticket += 1;
+        next.seqno = SeqNo(first_seqno.0 + u64::from(seqno_count));
+        let last_seqno = SeqNo(next.seqno.0 - 1);
+        Ok(Taken { ticket, first_seqno, last_seqno, place })
+    }
+
+    fn slot(&self, ticket: u64) -> &Slot {
+        &self.slots[ticket as usize % SLOTS]
+    }
+
+    /// Marks a write as done: its record is in the log and its entries are in their memtables.
+    /// Moves `finished` over it and its finished successors if it was the oldest, and `visible`
+    /// along with it if `publish` is set.
+    pub fn finish(&self, taken: &Taken, publish: bool) {
+        let slot = self.slot(taken.ticket.0);
+        slot.last_seqno.store(taken.last_seqno.0, Ordering::Relaxed);
+        slot.end.store(taken.place.end.0, Ordering::Relaxed);
+        slot.done.store(taken.ticket.0 + 1, Ordering::SeqCst);
+        let mut moved = false;
+        loop {
+            let oldest = self.finished_ticket.load(Ordering::SeqCst);
+            let slot = self.slot(oldest);
+            if slot.done.load(Ordering::SeqCst) != oldest + 1 {
+                break;
+            }
+            let (last, end) =
+                (slot.last_seqno.load(Ordering::Relaxed), slot.end.load(Ordering::Relaxed));
+            // Order: the end moves before the number, so that whoever reads a number and then the
+            // end reads an end that covers it.
+            self.finished_end.fetch_max(end, Ordering::AcqRel);
+            self.finished_seqno.fetch_max(last, Ordering::AcqRel);
+            if publish {
+                self.visible.fetch_max(last, Ordering::AcqRel);
+            }
+            let step = self.finished_ticket.compare_exchange(
+                oldest,
+                oldest + 1,
+                Ordering::SeqCst,
+                Ordering::SeqCst,
+            );
+            moved |= step.is_ok();
+        }
+        if moved {
+            self.moved.notify();
+        }
+    }
+
+    /// The newest number up to which every write is done, and a position that its records and
+    /// those of its predecessors do not reach beyond.
+    #[must_use]
+    pub fn finished(&self) -> (SeqNo, LogPosition) {
+        let seqno = SeqNo(self.finished_seqno.load(Ordering::Acquire));
+        (seqno, LogPosition(self.finished_end.load(Ordering::Acquire)))
+    }
+
+    /// The newest number that readers see.
+    #[must_use]
+    #[inline]
+    pub fn visible(&self) -> SeqNo {
+        SeqNo(self.visible.load(Ordering::Acquire))
+    }
+
+    /// Makes everything up to `seqno` visible: all of it is finished and, in a range that syncs
+    /// first, durable.
+    pub fn publish(&self, seqno: SeqNo) {
+        self.visible.fetch_max(seqno.0, Ordering::AcqRel);
+        self.moved.notify();
+    }
+
+    /// Blocks until `is_enough` holds, looking again whenever something was finished or published
+    /// and when [`Sequencer::wake`] is called.
+    pub fn wait_until(&self, mut is_enough: impl FnMut() -> bool) {
+        loop {
+            let ticket = self.moved.ticket();
+            if is_enough() {
+                return;
+            }
+            self.moved.wait(ticket);
+        }
+    }
+
+    /// Whether this write and all before it are done.
+    #[must_use]
+    pub fn is_finished(&self, ticket: Ticket) -> bool {
+        self.finished_ticket.load(Ordering::Acquire) > ticket.0
+    }
+
+    /// Makes waiters look again.
+    pub fn wake(&self) {
+        self.moved.notify();
+    }
+}

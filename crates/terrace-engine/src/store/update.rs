@@ -1,0 +1,160 @@
+//! Conditional writes: read, decide, write, with nobody in between.
+
+use std::sync::Arc;
+
+use terrace_base::{EntryKind, Expiry, SeqNo};
+use terrace_env::ExclusiveHold;
+
+use super::placement::Placement;
+use super::read_path::{Item, newest_of};
+use super::write_path::Commit;
+use super::{Inner, Store, WriteOptions};
+use crate::batch::WriteBatch;
+use crate::drange::{Active, DrangeMap};
+use crate::l0::Lookup;
+use crate::memtable::Memtable;
+use crate::table::ReadMode;
+use crate::{Error, Result};
+
+/// What a conditional write decided on.
+#[derive(Debug)]
+pub enum Update {
+    /// Write this. Its keys lie in the dranges of the keys that were read; naming every key that
+    /// may be written among them makes sure of it.
+    Write(WriteBatch),
+    /// Change nothing.
+    Keep,
+}
+
+/// How often the old values are fetched without holding anybody up, before they are fetched under
+/// the holds.
+const OPTIMISTIC_READS: u32 = 2;
+
+impl Store {
+    /// Reads `keys`, lets `decide` choose, and writes its choice, with no other write of these
+    /// keys in between. An expired or deleted key shows as `None`.
+    ///
+    /// The values are the newest ones inserted, published or not; the call returns only when what
+    /// it saw, and what it wrote, is published. `decide` may be called again if room had to be
+    /// made; it must not call back into the store.
+    ///
+    /// Errors: as [`Store::write`]; `NeedsIo` if `wait` is off and a value is not in memory.
+    pub fn update(
+        &self,
+        keys: &[&[u8]],
+        options: &WriteOptions,
+        mut decide: impl FnMut(&[Option<Item>]) -> Result<Update>,
+    ) -> Result<()> {
+        let inner = &*self.inner;
+        inner.log()?;
+        let must_sync = inner.must_sync(options);
+        if must_sync && !options.wait {
+            return Err(Error::WouldBlock);
+        }
+        let mut attempt = 0;
+        loop {
+            inner.gate_pass(0, options.wait)?;
+            let map = inner.dranges.load_full();
+            let holds = hold_all(&map, keys);
+            if !Arc::ptr_eq(&map, &inner.dranges.load()) {
+                continue;
+            }
+            inner.check_healthy()?;
+            let mode = if attempt < OPTIMISTIC_READS { ReadMode::NoWait } else { ReadMode::Block };
+            let (items, newest) = match inner.read_inserted(keys, mode) {
+                Ok(read) => read,
+                Err(Error::NeedsIo) if options.wait => {
+                    drop(holds);
+                    // Bring the blocks into the cache while nobody waits for us.
+                    inner.read_inserted(keys, ReadMode::Block)?;
+                    attempt += 1;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let batch = match decide(&items)? {
+                Update::Write(batch) if !batch.is_empty() => batch,
+                _ => {
+                    drop(holds);
+                    return inner.wait_published(newest, must_sync);
+                }
+            };
+            match inner.commit_held(&map, &holds, &batch)? {
+                Commit::Done(taken) => {
+                    drop(holds);
+                    inner.counters.user_bytes(batch.payload_bytes(), batch.len());
+                    return inner.acknowledge(&taken, must_sync);
+                }
+                Commit::NeedsRoom(room) => {
+                    drop(holds);
+                    inner.make_room(&map, room, options.wait)?;
+                }
+            }
+        }
+    }
+}
+
+/// The dranges of `keys`, held exclusively, in key order, with their indexes.
+fn hold_all<'a>(map: &'a DrangeMap, keys: &[&[u8]]) -> Vec<(usize, ExclusiveHold<'a, Active>)> {
+    let mut indexes: Vec<usize> = keys.iter().map(|key| map.index_of(key)).collect();
+    indexes.sort_unstable();
+    indexes.dedup();
+    indexes.into_iter().map(|index| (index, map.list()[index].active.exclusive())).collect()
+}
+
+impl Inner {
+    fn commit_held(
+        &self,
+        map: &DrangeMap,
+        holds: &[(usize, ExclusiveHold<'_, Active>)],
+        batch: &WriteBatch,
+    ) -> Result<Commit> {
+        let placement = Placement::of(batch, map);
+        let mut targets: Vec<&Memtable> = Vec::with_capacity(holds.len());
+        for index in &placement.dranges {
+            let held = holds.iter().find(|(held, _)| held == index);
+            let Some((_, hold)) = held else {
+                return Err(Error::invalid(
+                    "a conditional write may only write near the keys that it reads: \
+                     name every key that it may write",
+                ));
+            };
+            targets.push(&hold.memtable);
+        }
+        self.commit(&placement, &targets)
+    }
+
+    /// The newest inserted values of `keys`, and the greatest number among the entries that they
+    /// rest on.
+    fn read_inserted(&self, keys: &[&[u8]], mode: ReadMode) -> Result<(Vec<Option<Item>>, SeqNo)> {
+        let now = self.env.wall_time();
+        let view = self.view.load();
+        let mut items = Vec::with_capacity(keys.len());
+        let mut newest = SeqNo::ZERO;
+        for key in keys {
+            let mut lookup = Lookup::new(key, SeqNo::MAX, mode);
+            let item = newest_of(&view, &mut lookup, |entry| {
+                newest = newest.max(entry.seqno);
+                let expired = entry.expiry.is_some_and(|expiry: Expiry| expiry.is_expired(now));
+                (entry.kind == EntryKind::Value && !expired).then(|| Item::copy_of(&entry))
+            })?;
+            newest = newest.max(lookup.covering.unwrap_or(SeqNo::ZERO));
+            items.push(item.flatten());
+        }
+        Ok((items, newest))
+    }
+
+    /// Waits until everything up to `seqno` is published, so that a reply may rest on it.
+    fn wait_published(&self, seqno: SeqNo, must_sync: bool) -> Result<()> {
+        if self.syncs_before_publication() && self.sequencer.visible() < seqno {
+            self.sequencer
+                .wait_until(|| self.sequencer.finished().0 >= seqno || self.is_poisoned());
+            self.sync_log(self.sequencer.finished().1)?;
+        }
+        self.sequencer.wait_until(|| self.sequencer.visible() >= seqno || self.is_poisoned());
+        if self.sequencer.visible() < seqno {
+            return Err(Error::Unknown(self.poison_reason()));
+        }
+        if must_sync { self.sync_log(self.sequencer.finished().1) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,98 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use terrace_base::{KeyRange, LogPosition, MemtableId};
+
+use super::Inner;
+use crate::drange::Frozen;
+use crate::memtable::Memtable;
+use crate::version::Version;
+
+/// Everything that a read needs, immutable: each drange's memtables, and the version.
+#[derive(Debug)]
+pub struct View {
+    /// In key order.
+    pub dranges: Vec<DrangeView>,
+    /// The rows and tables.
+    pub version: Arc<Version>,
+    /// Set when a newer view no longer names something that this one keeps alive.
+    pub is_superseded: AtomicBool,
+}
+
+/// The memtables of one drange.
+#[derive(Clone, Debug)]
+pub struct DrangeView {
+    /// Its keys.
+    pub keys: KeyRange,
+    /// Takes entries.
+    pub active: Arc<Memtable>,
+    /// Wait to be flushed, newest first.
+    pub frozen: Vec<Arc<Frozen>>,
+}
+
+impl DrangeView {
+    /// The memtables, newest first.
+    pub fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
+        std::iter::once(&self.active).chain(self.frozen.iter().map(|frozen| &frozen.memtable))
+    }
+}
+
+impl View {
+    /// The drange that holds `key`.
+    #[must_use]
+    #[inline]
+    pub fn drange_for(&self, key: &[u8]) -> &DrangeView {
+        match self.dranges.as_slice() {
+            [only] => only,
+            dranges => &dranges[dranges.partition_point(|drange| drange.keys.is_before(key))],
+        }
+    }
+
+    /// Every memtable that waits to be flushed, oldest first.
+    #[must_use]
+    pub fn frozen(&self) -> Vec<Arc<Frozen>> {
+        let mut frozen: Vec<_> =
+            self.dranges.iter().flat_map(|drange| drange.frozen.iter().cloned()).collect();
+        frozen.sort_by_key(|frozen| frozen.memtable.id());
+        frozen.dedup_by_key(|frozen| frozen.memtable.id());
+        frozen
+    }
+
+    /// How many memtables wait to be flushed.
+    #[must_use]
+    pub fn frozen_count(&self) -> usize {
+        self.dranges.iter().map(|drange| drange.frozen.len()).sum()
+    }
+}
+
+impl Inner {
+    /// Publishes the view that `change` makes out of the current one: (dranges, version). If
+    /// `removes` is set, the old view keeps something alive that the new one does not name.
+    pub(super) fn change_view(
+        &self,
+        removes: bool,
+        change: impl FnOnce(&View) -> (Vec<DrangeView>, Arc<Version>),
+    ) {
+        let _turn = self.view_turn.lock();
+        let old = self.view.load_full();
+        let (dranges, version) = change(&old);
+        let is_superseded = AtomicBool::new(false);
+        self.view.store(Arc::new(View { dranges, version, is_superseded }));
+        if removes {
+            old.is_superseded.store(true, Ordering::Release);
+        }
+    }
+
+    /// The position below which no memtable has a record, those in `except` apart: a replay that
+    /// does not need those may start there. Holds each drange shared for a moment.
+    pub(super) fn oldest_position(&self, except: &[MemtableId]) -> LogPosition {
+        let view = self.view.load_full();
+        let frozen = view.frozen();
+        let frozen = frozen.iter().filter(|frozen| !except.contains(&frozen.memtable.id()));
+        let frozen = frozen.map(|frozen| frozen.begin).min();
+        let map = self.dranges.load_full();
+        let active = map.list().iter().map(|drange| drange.active.shared().begin).min();
+        let oldest = frozen.into_iter().chain(active).min();
+        oldest.expect("a range has at least one drange")
+    }
+}

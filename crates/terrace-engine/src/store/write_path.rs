@@ -1,0 +1,283 @@
+//! The write path: gate → holds → room → log → memtables → ordered publication.
+//!
+//! Between taking numbers and publishing, nothing fails, allocates or waits but the memtable's
+//! latch; the one exception is a log that is written by system calls: if that fails, the range is
+//! poisoned, and writes that were not published answer *unknown*.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use terrace_base::{LogPosition, MemtableId};
+use terrace_env::{SharedHold, Ticket};
+
+use super::placement::Placement;
+use super::sequencer::{NotTaken, Taken};
+use super::{Inner, Store};
+use crate::batch::WriteBatch;
+use crate::drange::{Active, Drange, DrangeMap, Frozen};
+use crate::memtable::{Memtable, Reservation};
+use crate::options::Durability;
+use crate::wal::Record;
+use crate::wal::format::{RECORD_HEADER_BYTES, RecordKind, put_memtables};
+use crate::{Error, Result};
+
+/// How one write is done.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteOptions {
+    /// What the acknowledgement promises; the range's own class if none is given.
+    pub durability: Option<Durability>,
+    /// Whether the call may wait: for room in memory or in the log, for the pace that the gate
+    /// sets, or for a sync. If not, it answers [`Error::WouldBlock`], and nothing was written.
+    pub wait: bool,
+}
+
+impl Default for WriteOptions {
+    fn default() -> WriteOptions {
+        WriteOptions { durability: None, wait: true }
+    }
+}
+
+impl Store {
+    /// Writes a batch atomically. On return it is visible, and as durable as its class says.
+    ///
+    /// Errors: `NoSpace` (the disk is full; nothing was written), `WouldBlock` (only if `wait` is
+    /// off; nothing was written), `Poisoned` and `ReadOnly` and `Closed` (nothing was written),
+    /// `Unknown` (the range was poisoned while this write was under way).
+    pub fn write(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
+        let inner = &*self.inner;
+        inner.log()?;
+        if batch.is_empty() {
+            return inner.check_healthy();
+        }
+        let must_sync = inner.must_sync(options);
+        if must_sync && !options.wait {
+            return Err(Error::WouldBlock);
+        }
+        let taken = loop {
+            inner.gate_pass(batch.payload_bytes(), options.wait)?;
+            let map = inner.dranges.load_full();
+            let placement = Placement::of(batch, &map);
+            let holds: Vec<SharedHold<'_, Active>> =
+                placement.dranges.iter().map(|index| map.list()[*index].active.shared()).collect();
+            if !Arc::ptr_eq(&map, &inner.dranges.load()) {
+                continue;
+            }
+            // A close waits for the holds: whoever comes after it is turned away here.
+            inner.check_healthy()?;
+            let targets: Vec<&Memtable> = holds.iter().map(|hold| &*hold.memtable).collect();
+            match inner.commit(&placement, &targets)? {
+                Commit::Done(taken) => break taken,
+                Commit::NeedsRoom(room) => {
+                    drop(targets);
+                    drop(holds);
+                    inner.make_room(&map, room, options.wait)?;
+                }
+            }
+        };
+        inner.counters.user_bytes(batch.payload_bytes(), batch.len());
+        inner.acknowledge(&taken, must_sync)
+    }
+}
+
+/// What a commit came to.
+pub(super) enum Commit {
+    /// Numbers were taken, and the write is done.
+    Done(Taken),
+    /// Nothing was taken, for lack of this.
+    NeedsRoom(Room),
+}
+
+/// What a writer waits for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Room {
+    /// A new memtable in this drange with at least so many bytes.
+    Memtable { drange: usize, bytes: usize },
+    /// Room in the log for a record of so many bytes.
+    Log { bytes: usize },
+    /// A writer less under way.
+    Turn,
+}
+
+impl Inner {
+    pub(super) fn must_sync(&self, options: &WriteOptions) -> bool {
+        self.syncs_before_publication()
+            || matches!(options.durability, Some(Durability::Sync))
+    }
+
+    pub(super) fn syncs_before_publication(&self) -> bool {
+        self.options.durability == Durability::Sync
+    }
+
+    /// Commits a placed batch into the memtables of its dranges, which the caller holds.
+    pub(super) fn commit(&self, placement: &Placement<'_>, targets: &[&Memtable]) -> Result<Commit> {
+        let mut reservations: Vec<Reservation> = Vec::with_capacity(targets.len());
+        for (place, memtable) in targets.iter().enumerate() {
+            let bytes = placement.memtable_bytes[place];
+            let Some(reservation) = memtable.reserve(bytes) else {
+                let drange = placement.dranges[place];
+                return Ok(Commit::NeedsRoom(Room::Memtable { drange, bytes }));
+            };
+            reservations.push(reservation);
+        }
+        let ids: Vec<MemtableId> = targets.iter().map(|memtable| memtable.id()).collect();
+        let mut tags = Vec::with_capacity(16);
+        put_memtables(&mut tags, &ids, &placement.places);
+        let record_bytes = RECORD_HEADER_BYTES + tags.len() + placement.body.len();
+        let log = self.log()?;
+        let taken = match self.sequencer.take(placement.seqno_count, record_bytes, log) {
+            Ok(taken) => taken,
+            Err(NotTaken::LogFull) => {
+                return Ok(Commit::NeedsRoom(Room::Log { bytes: record_bytes }));
+            }
+            Err(NotTaken::TooMany) => return Ok(Commit::NeedsRoom(Room::Turn)),
+        };
+        let record = Record {
+            kind: RecordKind::Batch,
+            first_seqno: taken.first_seqno,
+            seqno_count: placement.seqno_count,
+            entry_count: placement.entry_count,
+            durable: log.durable(),
+            body: &[&tags, &placement.body],
+        };
+        if let Err(error) = taken.place.target.append(&taken.place, &record) {
+            self.poison(&format!("writing to the log failed: {error}"));
+            return Err(Error::Unknown(self.poison_reason()));
+        }
+        for (place, (memtable, reservation)) in targets.iter().zip(&mut reservations).enumerate() {
+            memtable.insert_all(reservation, placement.entries_at(place, taken.first_seqno));
+        }
+        self.sequencer.finish(&taken, !self.syncs_before_publication());
+        if self.log.as_ref().is_some_and(|log| log.wants_spare()) {
+            self.schedule_log_work();
+        }
+        Ok(Commit::Done(taken))
+    }
+
+    /// Waits until a finished write may be acknowledged.
+    pub(super) fn acknowledge(&self, taken: &Taken, must_sync: bool) -> Result<()> {
+        let is_done = || self.sequencer.is_finished(taken.ticket);
+        if !is_done() {
+            self.sequencer.wait_until(|| is_done() || self.is_poisoned());
+        }
+        if !is_done() {
+            return Err(Error::Unknown(self.poison_reason()));
+        }
+        if must_sync { self.sync_log(taken.place.end) } else { Ok(()) }
+    }
+
+    /// Makes the log durable through `end`, below which every write is finished, and publishes
+    /// what was finished then if the range syncs first. Callers that wait at the same time share
+    /// one sync.
+    pub(super) fn sync_log(&self, end: LogPosition) -> Result<()> {
+        let log = self.log()?;
+        let is_durable = || log.durable() >= end;
+        if is_durable() && !self.syncs_before_publication() {
+            return Ok(());
+        }
+        let _turn = self.sync_turn.lock();
+        if is_durable() {
+            return Ok(());
+        }
+        if self.is_poisoned() {
+            return Err(Error::Unknown(self.poison_reason()));
+        }
+        let (seqno, through) = self.sequencer.finished();
+        if let Err(error) = log.sync(through.max(end)) {
+            self.poison(&format!("syncing the log failed: {error}"));
+            return Err(Error::Unknown(self.poison_reason()));
+        }
+        self.counters.log_synced();
+        if self.syncs_before_publication() {
+            self.sequencer.publish(seqno);
+        }
+        Ok(())
+    }
+
+    /// Makes the room that a commit lacked, or says why there is none.
+    pub(super) fn make_room(&self, map: &DrangeMap, room: Room, wait: bool) -> Result<()> {
+        match room {
+            Room::Memtable { drange, bytes } => self.freeze(&map.list()[drange], bytes),
+            Room::Log { .. } if !wait => Err(Error::WouldBlock),
+            Room::Log { bytes } => {
+                let made = self.log()?.make_room(bytes);
+                if let Err(Error::Io(error)) = &made {
+                    tracing::warn!(%error, "a log segment could not be prepared");
+                }
+                made
+            }
+            Room::Turn if !wait => Err(Error::WouldBlock),
+            Room::Turn => {
+                let before = self.sequencer.finished();
+                self.sequencer.wait_until(|| {
+                    self.sequencer.finished() != before || self.is_poisoned()
+                });
+                self.check_healthy()
+            }
+        }
+    }
+
+    /// Freezes the drange's memtable if it cannot take `bytes` more, and gives it a new one that
+    /// can.
+    pub(super) fn freeze(&self, drange: &Drange, bytes: usize) -> Result<()> {
+        let arena_bytes = self.options.memtable_bytes.max(Memtable::arena_bytes_for(bytes));
+        let fresh = Arc::new(Memtable::new(self.ids.next_memtable(), arena_bytes));
+        {
+            let mut active = drange.active.exclusive();
+            let full = active.memtable.reserve(bytes).is_none();
+            if !full {
+                return Ok(());
+            }
+            self.swap_active(drange, &mut active, fresh)?;
+        }
+        self.schedule_flush();
+        Ok(())
+    }
+
+    /// Makes `fresh` the active memtable of a drange that the caller holds exclusively. The old
+    /// one joins the frozen ones, unless it is empty.
+    pub(super) fn swap_active(
+        &self,
+        drange: &Drange,
+        active: &mut Active,
+        fresh: Arc<Memtable>,
+    ) -> Result<()> {
+        let end = self.log()?.end();
+        let old = std::mem::replace(
+            active,
+            Active { memtable: Arc::clone(&fresh), begin: end, replayed: Vec::new() },
+        );
+        let mut covers = old.replayed;
+        covers.push(old.memtable.id());
+        let is_empty = old.memtable.is_empty();
+        let frozen = Arc::new(Frozen { memtable: old.memtable, begin: old.begin, end, covers });
+        self.change_view(false, |view| {
+            let mut dranges = view.dranges.clone();
+            let own = dranges.iter_mut().find(|own| own.keys == drange.keys);
+            let own = own.expect("the view names every drange");
+            own.active = fresh;
+            if !is_empty {
+                own.frozen.insert(0, frozen);
+            }
+            (dranges, Arc::clone(&view.version))
+        });
+        Ok(())
+    }
+
+    /// Waits for `changed`, at most for `patience`.
+    pub(super) fn wait_for_change(&self, ticket: Ticket, patience: Duration) {
+        self.changed.wait_timeout(ticket, patience);
+    }
+
+    /// Waits for a whole `period`, or until the range begins to close or is poisoned.
+    pub(super) fn wait_period(&self, mut ticket: Ticket, period: Duration) {
+        let until = self.env.now() + period;
+        loop {
+            let left = until.saturating_sub(self.env.now());
+            if left.is_zero() || self.is_closing() || self.is_poisoned() {
+                return;
+            }
+            self.changed.wait_timeout(ticket, left);
+            ticket = self.changed.ticket();
+        }
+    }
+}

@@ -1,0 +1,96 @@
+use terrace_base::{Epoch, FileId, KeyRange, LevelNo, LogPosition, MemtableId, RangeId, RowId, SeqNo, TableUid};
+
+use crate::table::TableLocation;
+use crate::wal::LogStart;
+
+/// What a version knows of a table without opening it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableMeta {
+    /// The file's id.
+    pub id: FileId,
+    /// Where the table store put it.
+    pub location: TableLocation,
+    /// The table's own identity, stored inside it.
+    pub uid: TableUid,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// XXH3-128 of all its bytes.
+    pub hash: u128,
+    /// The least sequence number in it, range tombstones included.
+    pub least_seqno: SeqNo,
+    /// The greatest sequence number in it.
+    pub greatest_seqno: SeqNo,
+    /// Where its keys and range tombstones lie.
+    pub bounds: KeyRange,
+    /// Only what lies in here counts: so a split, a migration or an excision rewrites nothing.
+    pub clip: KeyRange,
+    /// Whether other nodes may name the same table, so that deleting it is not this node's affair.
+    pub shared: bool,
+    /// How many entries it holds, range tombstones apart.
+    pub entry_count: u64,
+    /// How many of them are tombstones.
+    pub tombstone_count: u64,
+    /// How many range tombstones it holds.
+    pub range_tombstone_count: u64,
+    /// Bytes of keys and values before coding.
+    pub raw_bytes: u64,
+}
+
+impl TableMeta {
+    /// The keys that the table speaks for: its bounds within its clip interval.
+    #[must_use]
+    pub fn span(&self) -> KeyRange {
+        self.bounds.intersection(&self.clip)
+    }
+}
+
+/// What one flush job wrote into L0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowMeta {
+    /// Given at installation, in installation order; [`RowId`] 0 until then.
+    pub id: RowId,
+    /// The tables that hold the row, sorted and disjoint (plain L0).
+    pub tables: Vec<TableMeta>,
+}
+
+impl RowMeta {
+    /// Bytes of the row.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.tables.iter().map(|table| table.bytes).sum()
+    }
+}
+
+/// A change of a [`Version`](super::Version): what one flush, one compaction or one open did.
+///
+/// Fields that are `None` or empty change nothing. Edits are applied in the order of the feed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VersionEdit {
+    /// Starts from an empty version: the first edit of every manifest.
+    pub is_snapshot: bool,
+    /// The database, drawn at random when it was created.
+    pub database: Option<u128>,
+    /// The range, and the keys that it owns.
+    pub range: Option<(RangeId, KeyRange)>,
+    /// The owner's epoch. Edits of a lower epoch are refused.
+    pub epoch: Option<Epoch>,
+    /// Rows that leave L0.
+    pub rows_removed: Vec<RowId>,
+    /// Rows that join L0, oldest first.
+    pub rows_added: Vec<RowMeta>,
+    /// The id that the next row gets.
+    pub next_row: Option<RowId>,
+    /// Tables that leave a level.
+    pub tables_removed: Vec<(LevelNo, FileId)>,
+    /// Tables that join a level (1 or deeper).
+    pub tables_added: Vec<(LevelNo, TableMeta)>,
+    /// Memtables whose entries are in L0 now, each with the log position below which all its
+    /// records stand: a replay skips their entries.
+    pub memtables_flushed: Vec<(MemtableId, LogPosition)>,
+    /// Where a replay of the log starts.
+    pub log_start: Option<LogStart>,
+    /// The greatest sequence number that tables hold.
+    pub greatest_seqno: Option<SeqNo>,
+    /// Where the log ends after a clean close. Means something only as the last edit.
+    pub closed: Option<LogPosition>,
+}

@@ -1,0 +1,516 @@
+//! The bytes of the manifest, of `CURRENT`, and of version edits. All integers are little-endian.
+//!
+//! ```text
+//! <id>.manifest
+//!   header, 64 bytes
+//!     0 preamble     16   magic "terrmani", version 1
+//!    16 identity     16   drawn for this file; every checksum starts from it
+//!    32 file id      16   epoch, counter: must match the name
+//!    48 zeros        12
+//!    60 checksum      4   of bytes 0..60
+//!   records, each 8-byte aligned
+//!     0 checksum      4   of bytes 4..length, with the identity and the record's offset
+//!     4 length        4   header and edit, without the padding to the next multiple of 8
+//!     8 edit
+//!
+//! CURRENT, 64 bytes: preamble (magic "terrcurr"), file id of the manifest 16, zeros 28, checksum 4
+//! ```
+//!
+//! The first edit of a manifest is a snapshot; each record is synced before the next is written.
+//! So only the last one can be torn, and a torn one was never installed.
+//!
+//! An edit is a list of fields `tag varint, length varint, bytes`. A tag is `2 * number + required`:
+//! a reader that does not know a required field refuses the file, and skips an ignorable one. A
+//! table is a list of fields in the same coding.
+
+use terrace_base::{
+    ByteReader, Checksum, CodecError, Epoch, FileId, KeyRange, LevelNo, LogPosition, MemtableId, PREAMBLE_BYTES,
+    Preamble, PreambleError, RangeId, RowId, SeqNo, TableUid, put_bytes, put_field, put_varint,
+};
+
+use super::edit::{RowMeta, TableMeta, VersionEdit};
+use crate::table::TableLocation;
+use crate::wal::LogStart;
+
+/// Bytes of a manifest's header, and of `CURRENT`.
+pub const HEADER_BYTES: usize = 64;
+/// Bytes in front of an edit.
+pub const RECORD_HEADER_BYTES: usize = 8;
+/// Records start at multiples of this.
+pub const RECORD_ALIGNMENT: usize = 8;
+
+const MANIFEST: Preamble = Preamble { magic: *b"terrmani", version: 1 };
+const CURRENT: Preamble = Preamble { magic: *b"terrcurr", version: 1 };
+
+/// The fields of an edit. Numbers are persistent; all are required so far.
+mod field {
+    pub const SNAPSHOT: u64 = 1;
+    pub const DATABASE: u64 = 2;
+    pub const RANGE: u64 = 3;
+    pub const EPOCH: u64 = 4;
+    pub const ROW_REMOVED: u64 = 5;
+    pub const ROW_ADDED: u64 = 6;
+    pub const NEXT_ROW: u64 = 7;
+    pub const TABLE_REMOVED: u64 = 8;
+    pub const TABLE_ADDED: u64 = 9;
+    pub const MEMTABLE_FLUSHED: u64 = 10;
+    pub const LOG_START: u64 = 11;
+    pub const GREATEST_SEQNO: u64 = 12;
+    pub const CLOSED: u64 = 13;
+}
+
+/// The fields of a table. Numbers are persistent.
+mod table_field {
+    pub const ID: u64 = 1;
+    pub const LOCATION: u64 = 2;
+    pub const UID: u64 = 3;
+    pub const SIZE: u64 = 4;
+    pub const HASH: u64 = 5;
+    pub const SEQNOS: u64 = 6;
+    pub const BOUNDS: u64 = 7;
+    pub const CLIP: u64 = 8;
+    pub const SHARED: u64 = 9;
+    /// Counts for statistics: a reader that does not know them loses nothing.
+    pub const COUNTS: u64 = 10;
+}
+
+/// Appends a file id.
+pub fn put_file_id(out: &mut Vec<u8>, id: FileId) {
+    put_varint(out, id.epoch.0);
+    put_varint(out, id.counter);
+}
+
+/// The inverse of [`put_file_id`].
+pub fn read_file_id(reader: &mut ByteReader<'_>) -> Result<FileId, CodecError> {
+    Ok(FileId { epoch: Epoch(reader.varint()?), counter: reader.varint()? })
+}
+
+/// Appends a key interval.
+pub fn put_range(out: &mut Vec<u8>, range: &KeyRange) {
+    put_bytes(out, range.start());
+    out.push(u8::from(range.end().is_some()));
+    put_bytes(out, range.end().unwrap_or_default());
+}
+
+/// The inverse of [`put_range`].
+pub fn read_range(reader: &mut ByteReader<'_>) -> Result<KeyRange, CodecError> {
+    let start = reader.bytes()?.to_vec();
+    let bounded = reader.u8()?;
+    let end = reader.bytes()?.to_vec();
+    match bounded {
+        0 if end.is_empty() => Ok(KeyRange::new(start, None)),
+        1 => Ok(KeyRange::new(start, Some(end))),
+        _ => Err(reader.error("not a key interval")),
+    }
+}
+
+/// Appends a table's fields, as edits and compaction plans store them.
+pub fn put_table(out: &mut Vec<u8>, table: &TableMeta) {
+    let mut value = Vec::with_capacity(64);
+    let mut put = |number, required, fill: &dyn Fn(&mut Vec<u8>)| {
+        value.clear();
+        fill(&mut value);
+        put_field(out, number, required, &value);
+    };
+    put(table_field::ID, true, &|v| put_file_id(v, table.id));
+    put(table_field::LOCATION, true, &|v| v.extend_from_slice(&table.location.0));
+    put(table_field::UID, true, &|v| v.extend_from_slice(&table.uid.0.to_le_bytes()));
+    put(table_field::SIZE, true, &|v| put_varint(v, table.bytes));
+    put(table_field::HASH, true, &|v| v.extend_from_slice(&table.hash.to_le_bytes()));
+    put(table_field::SEQNOS, true, &|v| {
+        put_varint(v, table.least_seqno.0);
+        put_varint(v, table.greatest_seqno.0);
+    });
+    put(table_field::BOUNDS, true, &|v| put_range(v, &table.bounds));
+    if table.clip != KeyRange::all() {
+        put(table_field::CLIP, true, &|v| put_range(v, &table.clip));
+    }
+    if table.shared {
+        put(table_field::SHARED, true, &|_| ());
+    }
+    put(table_field::COUNTS, false, &|v| {
+        put_varint(v, table.entry_count);
+        put_varint(v, table.tombstone_count);
+        put_varint(v, table.range_tombstone_count);
+        put_varint(v, table.raw_bytes);
+    });
+}
+
+/// The inverse of [`put_table`]: all of `reader` is one table.
+pub fn read_table(reader: &mut ByteReader<'_>) -> Result<TableMeta, CodecError> {
+    let nothing = FileId { epoch: Epoch(0), counter: 0 };
+    let mut table = TableMeta {
+        id: nothing,
+        location: TableLocation(Vec::new()),
+        uid: TableUid(0),
+        bytes: 0,
+        hash: 0,
+        least_seqno: SeqNo::ZERO,
+        greatest_seqno: SeqNo::ZERO,
+        bounds: KeyRange::all(),
+        clip: KeyRange::all(),
+        shared: false,
+        entry_count: 0,
+        tombstone_count: 0,
+        range_tombstone_count: 0,
+        raw_bytes: 0,
+    };
+    let mut seen = 0u32;
+    while !reader.is_empty() {
+        let (number, required, mut value) = reader.field()?;
+        match number {
+            table_field::ID => table.id = read_file_id(&mut value)?,
+            table_field::LOCATION => table.location = TableLocation(value.take_rest().to_vec()),
+            table_field::UID => table.uid = TableUid(value.u128()?),
+            table_field::SIZE => table.bytes = value.varint()?,
+            table_field::HASH => table.hash = value.u128()?,
+            table_field::SEQNOS => {
+                table.least_seqno = SeqNo(value.varint()?);
+                table.greatest_seqno = SeqNo(value.varint()?);
+            }
+            table_field::BOUNDS => table.bounds = read_range(&mut value)?,
+            table_field::CLIP => table.clip = read_range(&mut value)?,
+            table_field::SHARED => table.shared = true,
+            table_field::COUNTS => {
+                table.entry_count = value.varint()?;
+                table.tombstone_count = value.varint()?;
+                table.range_tombstone_count = value.varint()?;
+                table.raw_bytes = value.varint()?;
+            }
+            _ if required => return Err(reader.error("an unknown required field of a table")),
+            _ => continue,
+        }
+        value.finish()?;
+        seen |= 1 << number;
+    }
+    let needed = (table_field::ID..=table_field::BOUNDS).map(|number| 1u32 << number).sum::<u32>();
+    if seen & needed != needed {
+        return Err(reader.error("a table lacks a field"));
+    }
+    Ok(table)
+}
+
+fn put_row(out: &mut Vec<u8>, row: &RowMeta) {
+    put_varint(out, row.id.0);
+    for table in &row.tables {
+        let mut fields = Vec::with_capacity(160);
+        put_table(&mut fields, table);
+        put_bytes(out, &fields);
+    }
+}
+
+fn read_row(reader: &mut ByteReader<'_>) -> Result<RowMeta, CodecError> {
+    let id = RowId(reader.varint()?);
+    let mut tables = Vec::new();
+    while !reader.is_empty() {
+        tables.push(read_table(&mut ByteReader::new(reader.bytes()?))?);
+    }
+    Ok(RowMeta { id, tables })
+}
+
+/// The stored form of an edit.
+#[must_use]
+pub fn encode_edit(edit: &VersionEdit) -> Vec<u8> {
+    let mut out = Vec::with_capacity(256);
+    let mut value = Vec::with_capacity(256);
+    let mut put = |number, fill: &dyn Fn(&mut Vec<u8>)| {
+        value.clear();
+        fill(&mut value);
+        put_field(&mut out, number, true, &value);
+    };
+    if edit.is_snapshot {
+        put(field::SNAPSHOT, &|_| ());
+    }
+    if let Some(database) = edit.database {
+        put(field::DATABASE, &|v| v.extend_from_slice(&database.to_le_bytes()));
+    }
+    if let Some((id, keys)) = &edit.range {
+        put(field::RANGE, &|v| {
+            put_varint(v, id.0);
+            put_range(v, keys);
+        });
+    }
+    if let Some(epoch) = edit.epoch {
+        put(field::EPOCH, &|v| put_varint(v, epoch.0));
+    }
+    for row in &edit.rows_removed {
+        put(field::ROW_REMOVED, &|v| put_varint(v, row.0));
+    }
+    for row in &edit.rows_added {
+        put(field::ROW_ADDED, &|v| put_row(v, row));
+    }
+    if let Some(row) = edit.next_row {
+        put(field::NEXT_ROW, &|v| put_varint(v, row.0));
+    }
+    for (level, id) in &edit.tables_removed {
+        put(field::TABLE_REMOVED, &|v| {
+            v.push(level.0);
+            put_file_id(v, *id);
+        });
+    }
+    for (level, table) in &edit.tables_added {
+        put(field::TABLE_ADDED, &|v| {
+            v.push(level.0);
+            put_table(v, table);
+        });
+    }
+    for (memtable, end) in &edit.memtables_flushed {
+        put(field::MEMTABLE_FLUSHED, &|v| {
+            put_varint(v, memtable.epoch.0);
+            put_varint(v, memtable.counter);
+            put_varint(v, end.0);
+        });
+    }
+    if let Some(start) = edit.log_start {
+        put(field::LOG_START, &|v| {
+            put_varint(v, start.position.0);
+            if let Some(segment) = start.segment {
+                put_file_id(v, segment);
+            }
+        });
+    }
+    if let Some(seqno) = edit.greatest_seqno {
+        put(field::GREATEST_SEQNO, &|v| put_varint(v, seqno.0));
+    }
+    if let Some(position) = edit.closed {
+        put(field::CLOSED, &|v| put_varint(v, position.0));
+    }
+    out
+}
+
+/// The inverse of [`encode_edit`].
+pub fn decode_edit(bytes: &[u8]) -> Result<VersionEdit, CodecError> {
+    let mut reader = ByteReader::new(bytes);
+    let mut edit = VersionEdit::default();
+    while !reader.is_empty() {
+        let (number, required, mut value) = reader.field()?;
+        match number {
+            field::SNAPSHOT => edit.is_snapshot = true,
+            field::DATABASE => edit.database = Some(value.u128()?),
+            field::RANGE => {
+                edit.range = Some((RangeId(value.varint()?), read_range(&mut value)?));
+            }
+            field::EPOCH => edit.epoch = Some(Epoch(value.varint()?)),
+            field::ROW_REMOVED => edit.rows_removed.push(RowId(value.varint()?)),
+            field::ROW_ADDED => edit.rows_added.push(read_row(&mut value)?),
+            field::NEXT_ROW => edit.next_row = Some(RowId(value.varint()?)),
+            field::TABLE_REMOVED => {
+                let level = LevelNo(value.u8()?);
+                edit.tables_removed.push((level, read_file_id(&mut value)?));
+            }
+            field::TABLE_ADDED => {
+                let level = LevelNo(value.u8()?);
+                edit.tables_added.push((level, read_table(&mut value)?));
+            }
+            field::MEMTABLE_FLUSHED => {
+                let epoch = Epoch(value.varint()?);
+                let memtable = MemtableId { epoch, counter: value.varint()? };
+                edit.memtables_flushed.push((memtable, LogPosition(value.varint()?)));
+            }
+            field::LOG_START => {
+                let position = LogPosition(value.varint()?);
+                let segment =
+                    if value.is_empty() { None } else { Some(read_file_id(&mut value)?) };
+                edit.log_start = Some(LogStart { segment, position });
+            }
+            field::GREATEST_SEQNO => edit.greatest_seqno = Some(SeqNo(value.varint()?)),
+            field::CLOSED => edit.closed = Some(LogPosition(value.varint()?)),
+            _ if required => return Err(reader.error("an unknown required field of an edit")),
+            _ => continue,
+        }
+        value.finish()?;
+    }
+    Ok(edit)
+}
+
+/// The stored form of a record: an edit at `offset` of the manifest with this identity, padded.
+#[must_use]
+pub fn encode_record(identity: u128, offset: u64, edit: &VersionEdit) -> Vec<u8> {
+    let edit = encode_edit(edit);
+    let length = (RECORD_HEADER_BYTES + edit.len()) as u32;
+    let mut out = Vec::with_capacity(length as usize + RECORD_ALIGNMENT);
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(&edit);
+    let checksum = Checksum::at(identity, offset).bytes(&out[4..]).finish();
+    out[..4].copy_from_slice(&checksum.to_le_bytes());
+    out.resize(out.len().next_multiple_of(RECORD_ALIGNMENT), 0);
+    out
+}
+
+/// The record at the start of `bytes`, which is what the manifest holds from `offset` on: the
+/// edit's bytes, checked, and how many bytes the record takes.
+pub fn decode_record(
+    bytes: &[u8],
+    identity: u128,
+    offset: u64,
+) -> Result<(&[u8], usize), CodecError> {
+    let mut reader = ByteReader::new(bytes);
+    let checksum = reader.u32()?;
+    let length = reader.u32()? as usize;
+    if length < RECORD_HEADER_BYTES || length > bytes.len() {
+        return Err(CodecError { offset: 4, what: "a record's length is out of bounds" });
+    }
+    if checksum != Checksum::at(identity, offset).bytes(&bytes[4..length]).finish() {
+        return Err(CodecError { offset: 0, what: "wrong checksum of a version edit" });
+    }
+    let padded = length.next_multiple_of(RECORD_ALIGNMENT);
+    let padding = bytes.get(length..padded).ok_or(reader.error("a record's padding is cut off"))?;
+    if padding.iter().any(|&byte| byte != 0) {
+        return Err(CodecError { offset: length, what: "a record's padding is not zero" });
+    }
+    Ok((&bytes[RECORD_HEADER_BYTES..length], padded))
+}
+
+fn encode_header(preamble: Preamble, identity: u128, id: FileId) -> [u8; HEADER_BYTES] {
+    let mut out = [0; HEADER_BYTES];
+    out[..16].copy_from_slice(&preamble.encode());
+    out[16..32].copy_from_slice(&identity.to_le_bytes());
+    out[32..40].copy_from_slice(&id.epoch.0.to_le_bytes());
+    out[40..48].copy_from_slice(&id.counter.to_le_bytes());
+    let checksum = Checksum::at(identity, 0).bytes(&out[..60]).finish();
+    out[60..].copy_from_slice(&checksum.to_le_bytes());
+    out
+}
+
+fn decode_header(preamble: Preamble, bytes: &[u8]) -> Result<(u128, FileId), PreambleError> {
+    let mut reader = ByteReader::new(bytes);
+    reader.take(PREAMBLE_BYTES)?;
+    let identity = reader.u128()?;
+    let id = FileId { epoch: Epoch(reader.u64()?), counter: reader.u64()? };
+    let zeros = reader.take(12)?;
+    if reader.u32()? != Checksum::at(identity, 0).bytes(&bytes[..60]).finish() {
+        return Err(CodecError { offset: 60, what: "wrong checksum of a header" }.into());
+    }
+    preamble.check(&mut ByteReader::new(bytes))?;
+    if zeros.iter().any(|&byte| byte != 0) {
+        return Err(CodecError { offset: 48, what: "reserved bytes are not zero" }.into());
+    }
+    Ok((identity, id))
+}
+
+/// The header of the manifest with this id.
+#[must_use]
+pub fn encode_manifest_header(identity: u128, id: FileId) -> [u8; HEADER_BYTES] {
+    encode_header(MANIFEST, identity, id)
+}
+
+/// The identity and the id in a manifest's header.
+pub fn decode_manifest_header(bytes: &[u8]) -> Result<(u128, FileId), PreambleError> {
+    decode_header(MANIFEST, bytes)
+}
+
+/// The content of `CURRENT` that names this manifest.
+#[must_use]
+pub fn encode_current(manifest: FileId) -> [u8; HEADER_BYTES] {
+    encode_header(CURRENT, 0, manifest)
+}
+
+/// The manifest that the content of `CURRENT` names.
+pub fn decode_current(bytes: &[u8]) -> Result<FileId, PreambleError> {
+    let (identity, id) = decode_header(CURRENT, bytes)?;
+    if identity != 0 || bytes.len() != HEADER_BYTES {
+        return Err(CodecError { offset: 16, what: "not the content of CURRENT" }.into());
+    }
+    Ok(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(counter: u64) -> FileId {
+        FileId { epoch: Epoch(7), counter }
+    }
+
+    fn table(counter: u64) -> TableMeta {
+        TableMeta {
+            id: id(counter),
+            location: TableLocation(b"here".to_vec()),
+            uid: TableUid(99),
+            bytes: 4096,
+            hash: 1 << 100,
+            least_seqno: SeqNo(5),
+            greatest_seqno: SeqNo(u64::MAX),
+            bounds: KeyRange::new("a", Some(b"m".to_vec())),
+            clip: KeyRange::new("b", None),
+            shared: true,
+            entry_count: 10,
+            tombstone_count: 2,
+            range_tombstone_count: 1,
+            raw_bytes: 3000,
+        }
+    }
+
+    fn full_edit() -> VersionEdit {
+        VersionEdit {
+            is_snapshot: true,
+            database: Some(3),
+            range: Some((RangeId(1), KeyRange::all())),
+            epoch: Some(Epoch(7)),
+            rows_removed: vec![RowId(1), RowId(2)],
+            rows_added: vec![RowMeta { id: RowId(3), tables: vec![table(1), table(2)] }],
+            next_row: Some(RowId(4)),
+            tables_removed: vec![(LevelNo(1), id(9))],
+            tables_added: vec![(LevelNo(2), table(3))],
+            memtables_flushed: vec![(
+                MemtableId { epoch: Epoch(6), counter: 5 },
+                LogPosition(1 << 40),
+            )],
+            log_start: Some(LogStart { segment: Some(id(8)), position: LogPosition(77) }),
+            greatest_seqno: Some(SeqNo(1000)),
+            closed: Some(LogPosition(88)),
+        }
+    }
+
+    #[test]
+    fn edits_round_trip() {
+        for edit in [full_edit(), VersionEdit::default()] {
+            assert_eq!(decode_edit(&encode_edit(&edit)), Ok(edit));
+        }
+        let start = Some(LogStart { segment: None, position: LogPosition(0) });
+        let edit = VersionEdit { log_start: start, ..VersionEdit::default() };
+        assert_eq!(decode_edit(&encode_edit(&edit)), Ok(edit));
+    }
+
+    #[test]
+    fn unknown_fields_are_refused_if_required_and_skipped_if_not() {
+        let mut bytes = encode_edit(&full_edit());
+        put_field(&mut bytes, 500, false, b"later");
+        assert_eq!(decode_edit(&bytes), Ok(full_edit()));
+        put_field(&mut bytes, 501, true, b"later");
+        assert!(decode_edit(&bytes).is_err());
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_record_and_a_header_is_noticed() {
+        let record = encode_record(42, 64, &full_edit());
+        assert_eq!(decode_record(&record, 42, 64).map(|(_, taken)| taken), Ok(record.len()));
+        for bit in 0..record.len() * 8 {
+            let mut damaged = record.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode_record(&damaged, 42, 64).is_err(), "bit {bit}");
+        }
+        let header = encode_manifest_header(42, id(1));
+        let current = encode_current(id(1));
+        assert_eq!(decode_manifest_header(&header), Ok((42, id(1))));
+        assert_eq!(decode_current(&current), Ok(id(1)));
+        for bit in 0..HEADER_BYTES * 8 {
+            let (mut a, mut b) = (header, current);
+            a[bit / 8] ^= 1 << (bit % 8);
+            b[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode_manifest_header(&a).is_err(), "bit {bit}");
+            assert!(decode_current(&b).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_cut_off_edit_never_decodes_to_another_table() {
+        let bytes = encode_edit(&full_edit());
+        for length in 0..bytes.len() {
+            if let Ok(edit) = decode_edit(&bytes[..length]) {
+                assert_ne!(edit, full_edit());
+            }
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Versions: which rows and tables the tree consists of, and the durable log of how that changed.
+//!
+//! # Why
+//! Readers, flushes and compactions all need one immutable answer to "which files hold the data
+//! right now", and a crash must find the same answer again. A [`Version`] is that answer; a
+//! [`VersionEdit`] is a change of it; the [`Manifest`] is the durable log of edits.
+//!
+//! ```text
+//!   CURRENT ──► 000007-00000001.manifest
+//!                 snapshot │ edit │ edit │ edit │
+//!                    └───────┴──────┴──────┴──► Version ── L0 rows, newest first
+//!                                                       ├─ L1 run: tables, disjoint
+//!                                                       └─ …
+//! ```
+//!
+//! # Invariants
+//! 1. Only [`Versions::install`] changes the set of live tables: the edit is durable before the
+//!    version is current.
+//! 2. A file is live only if an installed edit names it. Names are never reused: each open raises
+//!    the epoch durably (by a new manifest and an atomic switch of `CURRENT`) before it creates
+//!    any other file.
+//! 3. A run is sorted and disjoint: its constructor says so.
+//! 4. A file is deleted only after the edit that removes it is durable and no version names it.
+//!
+//! The manifest is the first follower of the **version feed**, the ordered stream of edits;
+//! backups, readers and the cloud copy of the manifest will follow the same stream.
+//!
+//! Read [`format`] for the bytes, [`VersionEdit`] for what can change, [`Versions`] for how.
+
+mod current;
+mod edit;
+mod feed;
+pub mod format;
+mod ids;
+mod install;
+mod manifest;
+mod run;
+mod table;
+#[allow(clippy::module_inception)]
+mod version;
+
+pub use edit::{RowMeta, TableMeta, VersionEdit};
+pub use feed::{MemoryFeed, VersionFeed};
+pub use ids::FileIds;
+pub use install::Versions;
+pub use manifest::{LoadedManifest, Manifest};
+pub use run::Run;
+pub use table::{ReclaimQueue, Table, TableContext};
+pub use version::{LEVEL_MAX, Version};

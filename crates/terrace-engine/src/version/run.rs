@@ -1,0 +1,67 @@
+use std::sync::Arc;
+
+use terrace_base::{FileId, KeyRange};
+
+use super::Table;
+
+/// Tables that are sorted and disjoint, read as one. May be empty.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    tables: Vec<Arc<Table>>,
+}
+
+impl Run {
+    /// The run of these tables, in any order; `None` if two of them share a key.
+    #[must_use]
+    pub fn new(mut tables: Vec<Arc<Table>>) -> Option<Run> {
+        tables.sort_by(|a, b| a.span().start().cmp(b.span().start()));
+        let disjoint = tables.windows(2).all(|pair| pair[0].span().is_before(pair[1].span().start()));
+        disjoint.then_some(Run { tables })
+    }
+
+    /// The tables in the order of their keys.
+    #[must_use]
+    pub fn tables(&self) -> &[Arc<Table>] {
+        &self.tables
+    }
+
+    /// Whether it holds no table.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tables.is_empty()
+    }
+
+    /// Bytes of all tables.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.tables.iter().map(|table| table.meta().bytes).sum()
+    }
+
+    /// The table whose span holds `key`.
+    #[must_use]
+    pub fn table_for(&self, key: &[u8]) -> Option<&Arc<Table>> {
+        let table = self.tables.get(self.first_not_before(key))?;
+        (table.span().start() <= key).then_some(table)
+    }
+
+    /// Index of the first table that does not end at or before `key`.
+    #[must_use]
+    pub fn first_not_before(&self, key: &[u8]) -> usize {
+        self.tables.partition_point(|table| table.span().is_before(key))
+    }
+
+    /// The tables that share a key with `range`, in order.
+    #[must_use]
+    pub fn overlapping(&self, range: &KeyRange) -> &[Arc<Table>] {
+        let first = self.first_not_before(range.start());
+        let count =
+            self.tables[first..].partition_point(|table| !range.is_before(table.span().start()));
+        &self.tables[first..first + count]
+    }
+
+    /// The table with this id.
+    #[must_use]
+    pub fn find(&self, id: FileId) -> Option<&Arc<Table>> {
+        self.tables.iter().find(|table| table.meta().id == id)
+    }
+}

@@ -1,0 +1,173 @@
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwapOption;
+use terrace_base::{Corruption, EntryRef, KeyRange, SeqNo};
+use terrace_env::Latch;
+
+use super::TableMeta;
+use crate::cache::BlockCache;
+use crate::iter::{ClippedCursor, Cursor};
+use crate::table::{PinnedEntry, ReadMode, TableLocation, TableReader, TableStore};
+use crate::{Error, Result};
+
+/// What the tables of a range share.
+#[derive(Debug)]
+pub struct TableContext {
+    /// Where they lie.
+    pub store: Arc<dyn TableStore>,
+    /// Where their blocks are kept.
+    pub cache: Arc<BlockCache>,
+    /// Where they go when nothing names them any more.
+    pub reclaim: ReclaimQueue,
+}
+
+/// Tables that no version names any more, waiting to be deleted by a background job.
+#[derive(Debug, Default)]
+pub struct ReclaimQueue {
+    waiting: Latch<Vec<TableLocation>>,
+}
+
+impl ReclaimQueue {
+    /// Takes all that wait.
+    pub fn take(&self) -> Vec<TableLocation> {
+        std::mem::take(&mut *self.waiting.lock())
+    }
+
+    /// Whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.waiting.lock().is_empty()
+    }
+
+    /// Adds a table: also one whose deletion failed and is to be tried again.
+    pub fn add(&self, location: TableLocation) {
+        self.waiting.lock().push(location);
+    }
+}
+
+/// A live table: what versions know of it, and its reader once it has been opened.
+///
+/// Opened at the first use and then kept open. Dropping the last reference to a table that an
+/// installed edit removed hands its file to the [`ReclaimQueue`].
+pub struct Table {
+    meta: TableMeta,
+    span: KeyRange,
+    context: Arc<TableContext>,
+    reader: ArcSwapOption<TableReader>,
+    removed: AtomicBool,
+}
+
+impl Table {
+    /// The table that `meta` describes; not opened yet.
+    #[must_use]
+    pub fn new(meta: TableMeta, context: Arc<TableContext>) -> Table {
+        let span = meta.span();
+        let reader = ArcSwapOption::empty();
+        Table { meta, span, context, reader, removed: AtomicBool::new(false) }
+    }
+
+    /// What the version knows of it.
+    #[must_use]
+    pub fn meta(&self) -> &TableMeta {
+        &self.meta
+    }
+
+    /// The keys that it speaks for.
+    #[must_use]
+    pub fn span(&self) -> &KeyRange {
+        &self.span
+    }
+
+    /// The open table. Errors: [`Error::NeedsIo`] if it is not open yet and `mode` forbids to wait.
+    pub fn reader(&self, mode: ReadMode) -> Result<Arc<TableReader>> {
+        if let Some(reader) = &*self.reader.load() {
+            return Ok(Arc::clone(reader));
+        }
+        if mode == ReadMode::NoWait {
+            return Err(Error::NeedsIo);
+        }
+        let file = self.context.store.open(&self.meta.location)?;
+        let expected = Some((self.meta.uid, self.meta.bytes));
+        let reader = TableReader::open(file, Arc::clone(&self.context.cache), expected)?;
+        self.reader.store(Some(Arc::clone(&reader)));
+        Ok(reader)
+    }
+
+    /// The newest entry for `key` at or below `read_point`.
+    pub fn get(&self, key: &[u8], read_point: SeqNo, mode: ReadMode) -> Result<Option<PinnedEntry>> {
+        if !self.span.contains(key) || self.meta.least_seqno > read_point {
+            return Ok(None);
+        }
+        if let Some(reader) = &*self.reader.load() {
+            return reader.get(key, read_point, mode);
+        }
+        self.reader(mode)?.get(key, read_point, mode)
+    }
+
+    /// The greatest number at or below `read_point` of a range tombstone here that covers `key`.
+    pub fn covering(&self, key: &[u8], read_point: SeqNo, mode: ReadMode) -> Result<Option<SeqNo>> {
+        if self.meta.range_tombstone_count == 0 || !self.span.contains(key) {
+            return Ok(None);
+        }
+        Ok(self.reader(mode)?.range_tombstones().newest_covering(key, read_point))
+    }
+
+    /// A cursor over the keys that the table speaks for.
+    pub fn cursor(&self, read_point: SeqNo, mode: ReadMode) -> Result<Box<dyn Cursor + Send>> {
+        let cursor = self.reader(mode)?.cursor(read_point, mode);
+        if self.meta.clip == KeyRange::all() {
+            return Ok(Box::new(cursor));
+        }
+        Ok(Box::new(ClippedCursor::new(cursor, self.meta.clip.clone())))
+    }
+
+    /// Bytes of memory that the open table holds beside cached blocks.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.reader.load().as_ref().map_or(0, |reader| reader.memory_bytes() as u64)
+    }
+
+    /// Marks the table as removed by an edit that is durable: the file goes with the last
+    /// reference.
+    pub(super) fn mark_removed(&self) {
+        self.removed.store(true, Ordering::Release);
+    }
+
+    /// Checks everything: see [`TableReader::verify`]; and that the file is the one that the
+    /// manifest describes.
+    pub fn verify(&self) -> Result<()> {
+        let reader = self.reader(ReadMode::Block)?;
+        reader.verify(Some(self.meta.hash))?;
+        let properties = reader.properties();
+        if properties.entry_count != self.meta.entry_count
+            || properties.greatest_seqno != self.meta.greatest_seqno
+            || properties.least_seqno != self.meta.least_seqno
+        {
+            let detail = "the manifest describes another table than this one";
+            return Err(Corruption::new(reader.name(), 0, detail).into());
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        if self.removed.load(Ordering::Acquire) && !self.meta.shared {
+            self.context.reclaim.add(self.meta.location.clone());
+        }
+    }
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.meta.id, self.span)
+    }
+}
+
+/// Whether an entry of a source is hidden by a range tombstone with number `covering`.
+#[must_use]
+pub fn is_covered(entry: &EntryRef<'_>, covering: Option<SeqNo>) -> bool {
+    covering.is_some_and(|covering| entry.seqno < covering)
+}

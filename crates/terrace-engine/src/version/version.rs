@@ -1,0 +1,194 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use terrace_base::{
+    Epoch, FileId, KeyRange, LevelNo, LogPosition, MemtableId, RangeId, RowId, SeqNo,
+};
+
+use super::{RowMeta, Run, Table, TableContext, VersionEdit};
+use crate::l0::{L0, L0State};
+use crate::wal::LogStart;
+
+/// The deepest level.
+pub const LEVEL_MAX: LevelNo = LevelNo(6);
+
+/// What the tree of a range consists of on its disk: immutable, shared by all who read it.
+#[derive(Clone, Debug)]
+pub struct Version {
+    /// The database, drawn at random when it was created.
+    pub database: u128,
+    /// The range.
+    pub range: RangeId,
+    /// The keys that the range owns.
+    pub keys: KeyRange,
+    /// The owner's epoch.
+    pub epoch: Epoch,
+    /// L0.
+    pub l0: Arc<dyn L0State>,
+    /// The id that the next row gets.
+    pub next_row: RowId,
+    /// L1 and deeper: `levels[0]` is L1.
+    levels: Vec<Run>,
+    /// Memtables whose records may still stand in the log, but whose entries are in tables; with
+    /// the position below which those records stand.
+    pub flushed: BTreeMap<MemtableId, LogPosition>,
+    /// Where a replay of the log starts.
+    pub log_start: LogStart,
+    /// The greatest number that tables hold.
+    pub greatest_seqno: SeqNo,
+    /// Where the log ends, if the last edit was that of a clean close.
+    pub closed: Option<LogPosition>,
+}
+
+/// Why an edit does not fit the version that it is applied to: a damaged or foreign manifest, or
+/// a bug.
+pub type Misfit = String;
+
+impl Version {
+    /// A version without a row or a table.
+    #[must_use]
+    pub fn empty(l0: &dyn L0) -> Version {
+        Version {
+            database: 0,
+            range: RangeId(0),
+            keys: KeyRange::all(),
+            epoch: Epoch(0),
+            l0: l0.recover(Vec::new()),
+            next_row: RowId(1),
+            levels: vec![Run::default(); usize::from(LEVEL_MAX.0)],
+            flushed: BTreeMap::new(),
+            log_start: LogStart::default(),
+            greatest_seqno: SeqNo::ZERO,
+            closed: None,
+        }
+    }
+
+    /// The run of a level, 1 or deeper.
+    #[must_use]
+    pub fn run(&self, level: LevelNo) -> &Run {
+        &self.levels[usize::from(level.0) - 1]
+    }
+
+    /// The levels below L0 with their numbers, from the top.
+    pub fn runs(&self) -> impl DoubleEndedIterator<Item = (LevelNo, &Run)> {
+        (1..).map(LevelNo).zip(&self.levels).collect::<Vec<_>>().into_iter()
+    }
+
+    /// Every table, those of L0 rows included.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.l0.tables().iter().chain(self.levels.iter().flat_map(|run| run.tables()))
+    }
+
+    /// The version after `edit`. Errors: the edit names what is not there, or makes a run overlap.
+    pub fn apply(
+        &self,
+        edit: &VersionEdit,
+        l0: &dyn L0,
+        context: &Arc<TableContext>,
+    ) -> Result<Version, Misfit> {
+        let mut next = if edit.is_snapshot { Version::empty(l0) } else { self.clone() };
+        if let Some(epoch) = edit.epoch {
+            if epoch < next.epoch {
+                return Err(format!("epoch {epoch} after epoch {}", next.epoch));
+            }
+            next.epoch = epoch;
+        }
+        next.database = edit.database.unwrap_or(next.database);
+        if let Some((range, keys)) = &edit.range {
+            next.range = *range;
+            next.keys.clone_from(keys);
+        }
+        next.apply_rows(edit, l0, context)?;
+        next.apply_tables(edit, context)?;
+        next.flushed.extend(edit.memtables_flushed.iter().copied());
+        next.log_start = edit.log_start.unwrap_or(next.log_start);
+        let settled = next.log_start.position;
+        next.flushed.retain(|_, end| *end > settled);
+        next.greatest_seqno = edit.greatest_seqno.unwrap_or(next.greatest_seqno);
+        next.closed = edit.closed;
+        Ok(next)
+    }
+
+    fn apply_rows(
+        &mut self,
+        edit: &VersionEdit,
+        l0: &dyn L0,
+        context: &Arc<TableContext>,
+    ) -> Result<(), Misfit> {
+        if edit.rows_removed.is_empty() && edit.rows_added.is_empty() && edit.next_row.is_none() {
+            return Ok(());
+        }
+        let mut rows: Vec<_> = self.l0.rows().to_vec();
+        for id in &edit.rows_removed {
+            let index = rows.iter().position(|row| row.meta.id == *id);
+            rows.remove(index.ok_or_else(|| format!("{id:?} is removed but not there"))?);
+        }
+        for meta in &edit.rows_added {
+            if rows.first().is_some_and(|newest| newest.meta.id >= meta.id) {
+                return Err(format!("{:?} is added below a newer row", meta.id));
+            }
+            rows.insert(0, Arc::new(crate::l0::Row::new(meta.clone(), context)));
+            self.next_row = self.next_row.max(RowId(meta.id.0 + 1));
+        }
+        self.next_row = edit.next_row.unwrap_or(self.next_row).max(self.next_row);
+        self.l0 = l0.recover(rows);
+        Ok(())
+    }
+
+    fn apply_tables(
+        &mut self,
+        edit: &VersionEdit,
+        context: &Arc<TableContext>,
+    ) -> Result<(), Misfit> {
+        let mut levels: BTreeMap<LevelNo, Vec<Arc<Table>>> = BTreeMap::new();
+        let touched = edit.tables_removed.iter().map(|(level, _)| *level);
+        for level in touched.chain(edit.tables_added.iter().map(|(level, _)| *level)) {
+            if level.0 == 0 || level > LEVEL_MAX {
+                return Err(format!("there is no level {level}"));
+            }
+            levels.entry(level).or_insert_with(|| self.run(level).tables().to_vec());
+        }
+        // A table that only changes its level keeps its open reader.
+        let mut moved: BTreeMap<FileId, Arc<Table>> = BTreeMap::new();
+        for (level, id) in &edit.tables_removed {
+            let tables = levels.entry(*level).or_default();
+            let index = tables.iter().position(|table| table.meta().id == *id);
+            let index = index.ok_or_else(|| format!("table {id} is not in {level:?}"))?;
+            moved.insert(*id, tables.remove(index));
+        }
+        for (level, meta) in &edit.tables_added {
+            let table = match moved.remove(&meta.id) {
+                Some(table) if table.meta() == meta => table,
+                _ => Arc::new(Table::new(meta.clone(), Arc::clone(context))),
+            };
+            levels.entry(*level).or_default().push(table);
+        }
+        for (level, tables) in levels {
+            let run = Run::new(tables).ok_or_else(|| format!("tables of {level:?} overlap"))?;
+            self.levels[usize::from(level.0) - 1] = run;
+        }
+        Ok(())
+    }
+
+    /// The edit that makes this version out of nothing: the first one of a manifest.
+    #[must_use]
+    pub fn to_snapshot(&self) -> VersionEdit {
+        let rows = self.l0.rows().iter().rev();
+        let tables = self.runs().flat_map(|(level, run)| {
+            run.tables().iter().map(move |table| (level, table.meta().clone()))
+        });
+        VersionEdit {
+            is_snapshot: true,
+            database: Some(self.database),
+            range: Some((self.range, self.keys.clone())),
+            epoch: Some(self.epoch),
+            rows_added: rows.map(|row| row.meta.clone()).collect::<Vec<RowMeta>>(),
+            next_row: Some(self.next_row),
+            tables_added: tables.collect(),
+            memtables_flushed: self.flushed.iter().map(|(id, end)| (*id, *end)).collect(),
+            log_start: Some(self.log_start),
+            greatest_seqno: Some(self.greatest_seqno),
+            ..VersionEdit::default()
+        }
+    }
+}

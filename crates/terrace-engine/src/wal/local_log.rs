@@ -1,0 +1,384 @@
+//! The log in a local directory.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use terrace_base::{FileId, LogPosition};
+use terrace_env::{Latch, LogFile, Mutex, SharedEnv};
+
+use super::format::{
+    RECORD_ALIGNMENT, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader,
+};
+use super::replay::{LogStart, Replayed};
+use super::sink::{LogPlace, LogSink, LogTarget, Record};
+use crate::version::FileIds;
+use crate::{Error, Result};
+
+/// How a local log is kept.
+#[derive(Clone, Debug)]
+pub struct LogOptions {
+    /// Bytes of a segment. A record that is larger gets a segment of its own size.
+    pub segment_bytes: u64,
+    /// Bytes of the file system that stay free: with less, no segment is added.
+    pub reserved_bytes: u64,
+}
+
+/// How many files of deleted segments wait to be used again.
+const RECYCLED_FILES_MAX: usize = 2;
+
+/// A range's log as segment files in its directory. See the room's door for the picture.
+#[derive(Debug)]
+pub struct LocalLog {
+    env: SharedEnv,
+    dir: PathBuf,
+    options: LogOptions,
+    ids: Arc<FileIds>,
+    tail: Latch<Tail>,
+    durable: AtomicU64,
+    /// One sync at a time; guards what has been synced.
+    sync_turn: Mutex<()>,
+    /// One preparation at a time; guards the files that wait to be used again.
+    prepare_turn: Mutex<Vec<Recyclable>>,
+}
+
+/// Where the next record goes.
+#[derive(Debug)]
+struct Tail {
+    /// Oldest first; the last one is written to.
+    segments: VecDeque<Arc<Segment>>,
+    /// Segments that were left by earlier opens, oldest first; read only.
+    replayed: VecDeque<ReplayedSegment>,
+    /// The offset of the next record in the last segment.
+    offset: u64,
+    /// Reserved and touched, to become the next segment.
+    spare: Option<Spare>,
+}
+
+#[derive(Debug)]
+struct Spare {
+    id: FileId,
+    identity: u128,
+    file: Arc<dyn LogFile>,
+}
+
+#[derive(Debug)]
+struct ReplayedSegment {
+    id: FileId,
+    base: LogPosition,
+    end: LogPosition,
+}
+
+#[derive(Debug)]
+struct Recyclable {
+    path: PathBuf,
+    bytes: u64,
+}
+
+/// One segment that this log writes.
+#[derive(Debug)]
+struct Segment {
+    header: SegmentHeader,
+    file: Arc<dyn LogFile>,
+    path: PathBuf,
+}
+
+impl Segment {
+    fn position(&self, offset: u64) -> LogPosition {
+        LogPosition(self.header.base.0 + (offset - SEGMENT_HEADER_BYTES))
+    }
+}
+
+impl LogTarget for Segment {
+    fn append(&self, place: &LogPlace, record: &Record<'_>) -> Result<()> {
+        if place.offset == SEGMENT_HEADER_BYTES {
+            self.file.write_at(0, &self.header.encode())?;
+        }
+        let header = RecordHeader {
+            bytes: record.bytes() as u32,
+            first_seqno: record.first_seqno,
+            durable: record.durable,
+            seqno_count: record.seqno_count,
+            entry_count: record.entry_count as u16,
+            kind: record.kind,
+        };
+        let mut offset = place.offset;
+        let encoded = header.encode(self.header.identity, offset, record.body);
+        self.file.write_at(offset, &encoded)?;
+        offset += encoded.len() as u64;
+        for piece in record.body {
+            self.file.write_at(offset, piece)?;
+            offset += piece.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+/// Bytes that a record of `bytes` takes in a segment.
+fn padded(bytes: usize) -> u64 {
+    bytes.next_multiple_of(RECORD_ALIGNMENT) as u64
+}
+
+/// The path of the segment with this id.
+pub(super) fn segment_path(dir: &Path, id: FileId) -> PathBuf {
+    dir.join(format!("{id}.log"))
+}
+
+/// The id of a segment's file, if it is one.
+pub(super) fn segment_id(name: &str) -> Option<FileId> {
+    FileId::parse(name.strip_suffix(".log")?)
+}
+
+impl LocalLog {
+    /// Goes on after what a replay found (for a new range: after nothing). Syncs what was read and
+    /// begins a segment whose header says durably where the log goes on, so that a torn tail is
+    /// cut off for ever; then deletes files that belong to no segment of the chain.
+    ///
+    /// The epoch of `ids` has been raised durably.
+    pub fn open(
+        env: SharedEnv,
+        dir: &Path,
+        options: LogOptions,
+        ids: Arc<FileIds>,
+        replayed: &Replayed,
+    ) -> Result<LocalLog> {
+        let mut old = VecDeque::new();
+        for segment in &replayed.segments {
+            // What was read may be in the kernel's pages only, and is now to be built upon.
+            let path = segment_path(dir, segment.id);
+            env.fs().sync_file(&path).map_err(|error| Error::Poisoned(error.to_string()))?;
+            old.push_back(ReplayedSegment {
+                id: segment.id,
+                base: segment.base,
+                end: segment.end,
+            });
+        }
+        let log = LocalLog {
+            tail: Latch::new(Tail {
+                segments: VecDeque::new(),
+                replayed: old,
+                offset: 0,
+                spare: None,
+            }),
+            durable: AtomicU64::new(replayed.end.0),
+            sync_turn: env.waits().mutex(()),
+            prepare_turn: env.waits().mutex(Vec::new()),
+            env,
+            dir: dir.to_path_buf(),
+            options,
+            ids,
+        };
+        log.begin(replayed)?;
+        for stale in &replayed.stale {
+            log.env.fs().remove(&segment_path(dir, *stale))?;
+        }
+        Ok(log)
+    }
+
+    /// Begins the first segment of this open.
+    fn begin(&self, replayed: &Replayed) -> Result<()> {
+        let spare = self.prepare(0, &mut Vec::new())?;
+        let header = SegmentHeader {
+            identity: spare.identity,
+            file_id: spare.id,
+            predecessor: replayed.segments.last().map(|segment| segment.id),
+            base: replayed.end,
+        };
+        spare.file.write_at(0, &header.encode())?;
+        spare.file.sync().map_err(|error| Error::Poisoned(error.to_string()))?;
+        let path = segment_path(&self.dir, spare.id);
+        let mut tail = self.tail.lock();
+        tail.segments.push_back(Arc::new(Segment { header, file: spare.file, path }));
+        tail.offset = SEGMENT_HEADER_BYTES;
+        Ok(())
+    }
+
+    /// Reserves a file for a segment that can hold a record of `bytes`.
+    fn prepare(&self, bytes: usize, recyclable: &mut Vec<Recyclable>) -> Result<Spare> {
+        let segment_bytes = self.options.segment_bytes.max(SEGMENT_HEADER_BYTES + padded(bytes));
+        let id = self.ids.next();
+        let path = segment_path(&self.dir, id);
+        let fs = self.env.fs();
+        let reusable = recyclable.iter().position(|file| file.bytes >= segment_bytes);
+        let file = if let Some(index) = reusable {
+            let old = recyclable.swap_remove(index);
+            fs.recycle_log(&old.path, &path)?
+        } else {
+            let free = fs.free_bytes(&self.dir)?;
+            if free < self.options.reserved_bytes.saturating_add(segment_bytes) {
+                return Err(no_space(&path));
+            }
+            fs.create_log(&path, segment_bytes)?
+        };
+        file.sync()?;
+        fs.sync_dir(&self.dir)?;
+        let random = (self.env.random_u64(), self.env.random_u64());
+        let identity = u128::from(random.0) << 64 | u128::from(random.1);
+        Ok(Spare { id, identity, file })
+    }
+
+    /// Prepares the next segment ahead of need, so that no writer has to. Called by a background
+    /// job after a segment was begun.
+    pub fn prepare_spare(&self) -> Result<()> {
+        self.make_room_in(0, |tail| tail.spare.is_some())
+    }
+
+    /// Whether a spare segment is wanted.
+    #[must_use]
+    pub fn wants_spare(&self) -> bool {
+        self.tail.lock().spare.is_none()
+    }
+
+    fn make_room_in(&self, bytes: usize, enough: impl Fn(&Tail) -> bool) -> Result<()> {
+        let mut recyclable = self.prepare_turn.lock();
+        if enough(&self.tail.lock()) {
+            return Ok(());
+        }
+        let spare = self.prepare(bytes, &mut recyclable)?;
+        let too_small = self.tail.lock().spare.replace(spare);
+        if let Some(small) = too_small {
+            let path = segment_path(&self.dir, small.id);
+            recyclable.push(Recyclable { path, bytes: small.file.bytes() });
+        }
+        Ok(())
+    }
+
+    /// The segments that a sync through `through` must cover.
+    fn unsynced(&self, through: LogPosition) -> Vec<Arc<Segment>> {
+        let durable = self.durable();
+        let tail = self.tail.lock();
+        let ends = tail.segments.iter().skip(1).map(|next| next.header.base);
+        let ends = ends.chain(std::iter::once(LogPosition(u64::MAX)));
+        tail.segments
+            .iter()
+            .zip(ends)
+            .filter(|(segment, end)| *end > durable && segment.header.base < through)
+            .map(|(segment, _)| Arc::clone(segment))
+            .collect()
+    }
+}
+
+fn no_space(path: &Path) -> Error {
+    Error::NoSpace(terrace_env::EnvError::new(
+        terrace_env::Operation::Preallocate,
+        path,
+        std::io::Error::from(std::io::ErrorKind::StorageFull),
+    ))
+}
+
+impl Tail {
+    fn fits(&self, need: u64) -> bool {
+        self.segments.back().is_some_and(|last| self.offset + need <= last.file.bytes())
+    }
+
+    fn spare_fits(&self, need: u64) -> bool {
+        self.spare.as_ref().is_some_and(|spare| SEGMENT_HEADER_BYTES + need <= spare.file.bytes())
+    }
+
+    fn end(&self) -> LogPosition {
+        self.segments.back().map_or(LogPosition(0), |last| last.position(self.offset))
+    }
+}
+
+impl LogSink for LocalLog {
+    fn take(&self, bytes: usize) -> Option<LogPlace> {
+        let need = padded(bytes);
+        let mut tail = self.tail.lock();
+        if !tail.fits(need) {
+            if !tail.spare_fits(need) {
+                return None;
+            }
+            let spare = tail.spare.take()?;
+            let header = SegmentHeader {
+                identity: spare.identity,
+                file_id: spare.id,
+                predecessor: tail.segments.back().map(|last| last.header.file_id),
+                base: tail.end(),
+            };
+            let path = segment_path(&self.dir, spare.id);
+            tail.segments.push_back(Arc::new(Segment { header, file: spare.file, path }));
+            tail.offset = SEGMENT_HEADER_BYTES;
+        }
+        let segment = tail.segments.back()?;
+        let offset = tail.offset;
+        let (position, end) = (segment.position(offset), segment.position(offset + need));
+        let target = Arc::clone(segment) as Arc<dyn LogTarget>;
+        tail.offset += need;
+        Some(LogPlace { position, end, offset, target })
+    }
+
+    fn make_room(&self, bytes: usize) -> Result<()> {
+        let need = padded(bytes);
+        self.make_room_in(bytes, |tail| tail.fits(need) || tail.spare_fits(need))
+    }
+
+    fn end(&self) -> LogPosition {
+        self.tail.lock().end()
+    }
+
+    fn sync(&self, through: LogPosition) -> Result<()> {
+        if self.durable() >= through {
+            return Ok(());
+        }
+        let _turn = self.sync_turn.lock();
+        if self.durable() >= through {
+            return Ok(());
+        }
+        for segment in self.unsynced(through) {
+            segment.file.sync()?;
+        }
+        self.durable.fetch_max(through.0, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn durable(&self) -> LogPosition {
+        LogPosition(self.durable.load(Ordering::Acquire))
+    }
+
+    fn release(&self, from: LogPosition) -> Result<()> {
+        let mut recyclable = self.prepare_turn.lock();
+        let mut released = Vec::new();
+        {
+            let mut tail = self.tail.lock();
+            while tail.replayed.front().is_some_and(|oldest| oldest.end < from) {
+                let segment = tail.replayed.pop_front().expect("just looked at");
+                released.push((segment_path(&self.dir, segment.id), 0));
+            }
+            while tail.segments.len() > 1 && tail.segments[1].header.base < from {
+                let segment = tail.segments.pop_front().expect("more than one");
+                released.push((segment.path.clone(), segment.file.bytes()));
+            }
+        }
+        for (path, bytes) in released {
+            let reuse = bytes == self.options.segment_bytes;
+            if reuse && recyclable.len() < RECYCLED_FILES_MAX {
+                recyclable.push(Recyclable { path, bytes });
+            } else {
+                self.env.fs().remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn start_at(&self, from: LogPosition) -> LogStart {
+        let tail = self.tail.lock();
+        let replayed = tail.replayed.iter().map(|segment| (segment.base, segment.id));
+        let own = tail.segments.iter().map(|s| (s.header.base, s.header.file_id));
+        let mut holding = None;
+        for (base, id) in replayed.chain(own) {
+            if holding.is_none() || base < from {
+                holding = Some(id);
+            }
+        }
+        LogStart { segment: holding, position: from }
+    }
+
+    fn live_bytes(&self) -> u64 {
+        let tail = self.tail.lock();
+        let replayed = tail.replayed.front().map(|segment| segment.base);
+        let own = tail.segments.front().map(|segment| segment.header.base);
+        let first = replayed.or(own).unwrap_or_default();
+        tail.end().0 - first.0
+    }
+}

@@ -1,0 +1,45 @@
+//! The log: what was written since the memtables were last flushed, so that a crash loses nothing
+//! that was acknowledged.
+//!
+//! # Why
+//! A memtable dies with its process. Each batch is therefore appended to the log as one
+//! checksummed record before it is acknowledged, and replayed when the range is opened again.
+//!
+//! *Source:* Nova-LSM (SIGMOD 2021), §5 takes the log apart into a component (LogC); here it is
+//! the seam [`LogSink`], with a local directory behind it so far.
+//! *Differs:* Nova-LSM writes a log a memtable; here a range has one append order, and a record's
+//! entries name their memtables, so that a batch over several memtables stays one record.
+//!
+//! # Invariants
+//! 1. A range has one append order. A record's place in it, its [`LogPosition`](terrace_base::LogPosition), and its sequence
+//!    numbers are taken in one step, so both orders agree.
+//! 2. A record is in the log before it is published, and published before it is acknowledged.
+//! 3. Every record before a published one is complete: publication goes in order. So what a killed
+//!    process leaves is a complete prefix that holds all that was acknowledged.
+//! 4. `durable` only ever names a position below which everything has been synced.
+//! 5. Segments are never written again once a successor's header says where they end: a torn tail
+//!    is cut off by the header of the next segment, and not by overwriting.
+//!
+//! # The local log
+//! ```text
+//!   segment 7            segment 8            spare
+//!  ┌────────────────┐   ┌────────────────┐   ┌────────────────┐
+//!  │ h │ r │ r │ r ▒│ → │ h │ r │ r │ …  │   │ reserved,      │
+//!  └────────────────┘   └────────────────┘   │ touched        │
+//!         base of 8 = end of 7               └────────────────┘
+//! ```
+//! Segments have a fixed size, are reserved and touched before they are used, and are recycled.
+//! Many writers copy their records into the (mapped) segment at once, without a system call.
+//!
+//! Read [`format`] for the bytes, then [`LocalLog`] for the writing, then [`replay`].
+
+pub mod format;
+mod local_log;
+mod memory_log;
+mod replay;
+mod sink;
+
+pub use local_log::{LocalLog, LogOptions};
+pub use memory_log::MemoryLog;
+pub use replay::{LogStart, Replayed, TornTail, replay};
+pub use sink::{LogPlace, LogSink, LogTarget, Record};

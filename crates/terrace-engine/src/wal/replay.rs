@@ -1,0 +1,259 @@
+//! Reading a log back.
+//!
+//! Segments form a chain: each header names the segment before it and the position where that one
+//! ends. The chain starts at the segment that the manifest names; at each step the successor is
+//! the segment that names the current one as its predecessor, and if several do, the youngest: an
+//! older one was cut off together with a torn tail.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use terrace_base::{Corruption, FileId, LogPosition, PreambleError};
+use terrace_env::{Env, ReadFile, SharedEnv};
+
+use super::format::{
+    ClosingBody, RECORD_ALIGNMENT, RECORD_HEADER_BYTES, RecordHeader, RecordKind,
+    SEGMENT_HEADER_BYTES, SegmentHeader,
+};
+use super::local_log::{segment_id, segment_path};
+use crate::{Error, Result};
+
+/// Where a replay starts: what the manifest says of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct LogStart {
+    /// The segment that holds the oldest record still needed; none before the first open.
+    pub segment: Option<FileId>,
+    /// Everything below is settled.
+    pub position: LogPosition,
+}
+
+/// What a replay found, beside the records it handed over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// The segments of the chain, oldest first.
+    pub segments: Vec<SegmentSpan>,
+    /// Segment files that belong to no chain: prepared and never used, or cut off.
+    pub stale: Vec<FileId>,
+    /// Where the last complete record ends.
+    pub end: LogPosition,
+    /// The log is known to have been durable below this position.
+    pub durable: LogPosition,
+    /// Where reading stopped before the end of what had been written, if it did.
+    pub torn: Option<TornTail>,
+    /// What the last record says, if the log was closed.
+    pub closing: Option<ClosingBody>,
+}
+
+/// One segment of a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentSpan {
+    /// Its file.
+    pub id: FileId,
+    /// The position of its first record.
+    pub base: LogPosition,
+    /// Where its last record ends.
+    pub end: LogPosition,
+}
+
+/// A place where a crash tore the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TornTail {
+    /// The segment.
+    pub segment: FileId,
+    /// The offset of the first byte that is not a complete record.
+    pub offset: u64,
+    /// Records that stand behind that place and are dropped with it (none was acknowledged as
+    /// durable).
+    pub dropped_records: u64,
+}
+
+/// A segment file with a valid header.
+struct Found {
+    header: SegmentHeader,
+    path: PathBuf,
+    file: Arc<dyn ReadFile>,
+}
+
+impl Found {
+    /// All its bytes. Segments are read one at a time, so a replay holds one in memory.
+    fn read(&self) -> Result<Vec<u8>> {
+        read_up_to(self.file.as_ref(), self.file.bytes() as usize)
+    }
+}
+
+/// Reads the log in `dir` from `start` on, and hands each record and its place to `visit`, in the
+/// append order. Writes nothing.
+///
+/// Errors: `Corruption` if something is missing or damaged below the position up to which the log
+/// is known to have been durable; what is damaged above is a torn tail, and reading ends there.
+pub fn replay(
+    env: &SharedEnv,
+    dir: &Path,
+    start: LogStart,
+    visit: &mut dyn FnMut(LogPosition, &RecordHeader, &[u8]) -> Result<()>,
+) -> Result<Replayed> {
+    let (begun, mut stale) = find_segments(env.as_ref(), dir)?;
+    let chain = chain_of(&begun, start);
+    let mut replayed = Replayed { end: start.position, ..Replayed::default() };
+    if let (true, Some(id)) = (chain.is_empty(), start.segment) {
+        let detail = "the log segment that the manifest names is missing or has no valid header";
+        return Err(Corruption::new(segment_path(dir, id), 0, detail).into());
+    }
+    for (index, segment) in chain.iter().enumerate() {
+        let successor = chain.get(index + 1).map(|next| next.header.base);
+        if !read_segment(segment, successor, start.position, &mut replayed, visit)? {
+            break;
+        }
+    }
+    judge_tail(&begun, &chain, &mut replayed)?;
+    let kept: Vec<FileId> = replayed.segments.iter().map(|segment| segment.id).collect();
+    stale.extend(begun.iter().map(|l| l.header.file_id).filter(|id| !kept.contains(id)));
+    stale.sort();
+    replayed.stale = stale;
+    Ok(replayed)
+}
+
+/// Every segment file with a valid header, by id; and the ids of the others.
+fn find_segments(env: &dyn Env, dir: &Path) -> Result<(Vec<Found>, Vec<FileId>)> {
+    let mut begun = Vec::new();
+    let mut stale = Vec::new();
+    for entry in env.fs().list(dir)? {
+        let Some(id) = segment_id(&entry.name) else { continue };
+        let path = segment_path(dir, id);
+        let file = env.fs().open(&path)?;
+        let header = read_up_to(file.as_ref(), SEGMENT_HEADER_BYTES as usize)?;
+        match SegmentHeader::decode(&header) {
+            Ok(header) if header.file_id == id => begun.push(Found { header, path, file }),
+            // A file that was recycled and not yet begun still has the header of its former use.
+            Ok(_) | Err(PreambleError::Codec(_)) => stale.push(id),
+            Err(PreambleError::Unsupported) => {
+                return Err(Error::Unsupported(format!(
+                    "{} was written by a later version of Terrace; open it with that version",
+                    path.display()
+                )));
+            }
+        }
+    }
+    begun.sort_by_key(|segment| segment.header.file_id);
+    Ok((begun, stale))
+}
+
+fn read_up_to(file: &dyn ReadFile, bytes: usize) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; bytes.min(file.bytes() as usize)];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match file.read_at(filled as u64, &mut bytes[filled..])? {
+            0 => break,
+            count => filled += count,
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}
+
+/// The chain from `start` on.
+fn chain_of(begun: &[Found], start: LogStart) -> Vec<&Found> {
+    let mut chain: Vec<&Found> = Vec::new();
+    let Some(first) = start.segment else { return chain };
+    let mut current = begun.iter().find(|segment| segment.header.file_id == first);
+    while let Some(segment) = current {
+        chain.push(segment);
+        let id = segment.header.file_id;
+        let successors = begun.iter().filter(|next| {
+            next.header.predecessor == Some(id) && next.header.file_id > id
+        });
+        current = successors.max_by_key(|next| next.header.file_id);
+    }
+    chain
+}
+
+/// Hands over the records of one segment; whether it is complete up to its successor.
+fn read_segment(
+    segment: &Found,
+    successor: Option<LogPosition>,
+    settled: LogPosition,
+    replayed: &mut Replayed,
+    visit: &mut dyn FnMut(LogPosition, &RecordHeader, &[u8]) -> Result<()>,
+) -> Result<bool> {
+    let header = &segment.header;
+    if !replayed.segments.is_empty() && header.base != replayed.end {
+        let detail = "the segment does not begin where the one before it ends";
+        return Err(Corruption::new(&segment.path, 0, detail).into());
+    }
+    let bytes = segment.read()?;
+    let mut offset = SEGMENT_HEADER_BYTES;
+    let mut position = header.base;
+    replayed.closing = None;
+    while successor.is_none_or(|end| position < end) {
+        let rest = bytes.get(offset as usize..).unwrap_or_default();
+        let Ok((record, body)) = RecordHeader::decode(rest, header.identity, offset) else { break };
+        replayed.durable = replayed.durable.max(record.durable);
+        replayed.closing = None;
+        match record.kind {
+            RecordKind::Closing => {
+                let closing = ClosingBody::decode(body);
+                let closing = closing.map_err(|e| Corruption::from_codec(&segment.path, offset, &e))?;
+                replayed.closing = Some(closing);
+            }
+            RecordKind::Batch if position >= settled => visit(position, &record, body)?,
+            RecordKind::Batch => {}
+        }
+        offset += record.padded_bytes();
+        position.0 += record.padded_bytes();
+    }
+    replayed.end = position;
+    replayed.segments.push(SegmentSpan { id: header.file_id, base: header.base, end: position });
+    Ok(successor == Some(position))
+}
+
+/// Decides whether what stands behind the end of the log is a torn tail or damage.
+fn judge_tail(begun: &[Found], chain: &[&Found], replayed: &mut Replayed) -> Result<()> {
+    let Some(last) = replayed.segments.last().copied() else { return Ok(()) };
+    let offset = SEGMENT_HEADER_BYTES + (last.end.0 - last.base.0);
+    let mut dropped_records = 0;
+    let mut path = PathBuf::new();
+    for segment in begun.iter().filter(|segment| segment.header.file_id >= last.id) {
+        let is_last = segment.header.file_id == last.id;
+        if is_last {
+            path.clone_from(&segment.path);
+        }
+        let from = if is_last { offset } else { SEGMENT_HEADER_BYTES };
+        for record in records_behind(&segment.read()?, segment.header.identity, from) {
+            replayed.durable = replayed.durable.max(record.durable);
+            dropped_records += 1;
+        }
+    }
+    if replayed.durable > replayed.end {
+        let detail = format!(
+            "no valid record here, but the log was durable up to position {} (this is {})",
+            replayed.durable, replayed.end
+        );
+        return Err(Corruption::new(path, offset, detail).into());
+    }
+    if dropped_records > 0 || replayed.segments.len() < chain.len() {
+        replayed.torn = Some(TornTail { segment: last.id, offset, dropped_records });
+    }
+    Ok(())
+}
+
+/// The records in a segment from `from` on, wherever they stand.
+fn records_behind(bytes: &[u8], identity: u128, from: u64) -> Vec<RecordHeader> {
+    let mut found = Vec::new();
+    let mut offset = from as usize;
+    while offset + RECORD_HEADER_BYTES <= bytes.len() {
+        let rest = &bytes[offset..];
+        // Most places hold zeros or the middle of something: look before checking the checksum.
+        let plausible = rest[4..8] != [0; 4] && matches!(rest[30], 1 | 2) && rest[31] == 0;
+        let record = plausible
+            .then(|| RecordHeader::decode(rest, identity, offset as u64).ok())
+            .flatten();
+        offset += match record {
+            Some((header, _)) => {
+                found.push(header);
+                header.padded_bytes() as usize
+            }
+            None => RECORD_ALIGNMENT,
+        };
+    }
+    found
+}

@@ -1,0 +1,89 @@
+use std::fmt;
+use std::sync::Arc;
+
+use terrace_base::{LogPosition, SeqNo};
+
+use super::format::RecordKind;
+use super::replay::LogStart;
+use crate::Result;
+
+/// The log sink seam: where a range's records go.
+///
+/// A local directory stands behind it; the memory and the disks of other nodes, persistent memory
+/// and cloud volumes will. All methods may be called by many threads at once.
+pub trait LogSink: Send + Sync + fmt::Debug {
+    /// Takes the next place in the append order for a record of `bytes` (header and body), or
+    /// nothing if there is no room right now. Neither waits nor fails: it is called in the step
+    /// that also takes the record's sequence numbers. A place that was taken must be written.
+    fn take(&self, bytes: usize) -> Option<LogPlace>;
+
+    /// Makes room for a record of `bytes`, so that a [`LogSink::take`] has something to take;
+    /// another thread may be faster, so the caller tries in a loop. Errors:
+    /// [`Error::NoSpace`](crate::Error::NoSpace) if the disk is full.
+    fn make_room(&self, bytes: usize) -> Result<()>;
+
+    /// Where the next record will stand.
+    fn end(&self) -> LogPosition;
+
+    /// Makes durable every record below `through`, all of which the caller knows to be written.
+    /// After an error the log is in doubt and must not be synced again.
+    fn sync(&self, through: LogPosition) -> Result<()>;
+
+    /// Everything below this position is durable.
+    fn durable(&self) -> LogPosition;
+
+    /// Where a replay that needs the records from `from` on has to start. Everything below `from`
+    /// has been synced.
+    fn start_at(&self, from: LogPosition) -> LogStart;
+
+    /// Records below `from` are needed no more: a durable version edit says so.
+    fn release(&self, from: LogPosition) -> Result<()>;
+
+    /// Bytes from the oldest kept record to the end.
+    fn live_bytes(&self) -> u64;
+}
+
+/// Where one record goes.
+#[derive(Clone, Debug)]
+pub struct LogPlace {
+    /// The record's place in the append order.
+    pub position: LogPosition,
+    /// Where the record after it will stand.
+    pub end: LogPosition,
+    /// What the sink calls the place; means something to `target` only.
+    pub offset: u64,
+    /// Takes the record.
+    pub target: Arc<dyn LogTarget>,
+}
+
+/// The part of a sink that takes records: a segment, or a connection.
+pub trait LogTarget: Send + Sync + fmt::Debug {
+    /// Writes a record to its place. On return it survives a killed process (buffered), and is
+    /// complete: no later write touches its bytes.
+    fn append(&self, place: &LogPlace, record: &Record<'_>) -> Result<()>;
+}
+
+/// A record on its way to the log: what its header says, and its body in pieces.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// What it is for.
+    pub kind: RecordKind,
+    /// The number of its first entry.
+    pub first_seqno: SeqNo,
+    /// How many numbers it takes.
+    pub seqno_count: u32,
+    /// How many entries it holds.
+    pub entry_count: u32,
+    /// The log is known to be durable below this position.
+    pub durable: LogPosition,
+    /// The body, in pieces.
+    pub body: &'a [&'a [u8]],
+}
+
+impl Record<'_> {
+    /// Bytes of header and body, before padding.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        super::format::RECORD_HEADER_BYTES + self.body.iter().map(|piece| piece.len()).sum::<usize>()
+    }
+}
