@@ -84,6 +84,11 @@ impl FileSystem for FaultFileSystem {
         Ok(self.log_file(self.inner().recycle_log(from, to)?, to))
     }
 
+    fn sync_file(&self, path: &Path) -> EnvResult<()> {
+        self.judge.call(Operation::Sync, path)?;
+        self.inner().sync_file(path)
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> EnvResult<()> {
         self.judge.call(Operation::Rename, from)?;
         self.inner().rename(from, to)

@@ -50,6 +50,10 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// its old content stays until it is overwritten. This is how a segment is recycled.
     fn recycle_log(&self, from: &Path, to: &Path) -> EnvResult<Arc<dyn LogFile>>;
 
+    /// Makes durable what an existing file holds: after a crash its bytes may have been found in
+    /// the kernel's pages only. The handle that wrote them is gone, so there is no other way.
+    fn sync_file(&self, path: &Path) -> EnvResult<()>;
+
     /// Gives a file another name in one atomic step, replacing what had that name.
     fn rename(&self, from: &Path, to: &Path) -> EnvResult<()>;
 

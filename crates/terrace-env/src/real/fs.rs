@@ -65,6 +65,11 @@ impl FileSystem for RealFileSystem {
         log_file::open(to)
     }
 
+    fn sync_file(&self, path: &Path) -> EnvResult<()> {
+        let sync = || fs::OpenOptions::new().write(true).open(path)?.sync_data();
+        sync().map_err(failed(Operation::Sync, path))
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> EnvResult<()> {
         fs::rename(from, to).map_err(failed(Operation::Rename, from))
     }

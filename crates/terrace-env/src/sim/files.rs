@@ -103,6 +103,15 @@ impl FileSystem for SimFileSystem {
         Ok(self.log_file(to, inode, bytes))
     }
 
+    fn sync_file(&self, path: &Path) -> EnvResult<()> {
+        self.disk.mutate(Io::new(Operation::Sync, path), |disk| {
+            let (inode, _) = disk.open(path)?;
+            disk.sync_inode(inode);
+            disk.close(inode);
+            Ok(())
+        })
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> EnvResult<()> {
         let io = Io::new(Operation::Rename, from);
         self.disk.mutate(io, |disk| disk.rename(from, to, true)).map(|_| ())
