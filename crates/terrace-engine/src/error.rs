@@ -1,7 +1,7 @@
 use std::fmt;
 
 use terrace_base::Corruption;
-use terrace_env::EnvError;
+use terrace_env::{EnvError, Operation};
 
 /// The result of a call to the engine.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -93,8 +93,14 @@ impl std::error::Error for Error {
 }
 
 impl From<EnvError> for Error {
+    /// A failed sync leaves what the disk holds in doubt, whatever its cause: it is never an error
+    /// that one may try again after.
     fn from(error: EnvError) -> Error {
-        if error.is_no_space() { Error::NoSpace(error) } else { Error::Io(error) }
+        match error.operation {
+            Operation::Sync | Operation::SyncDir => Error::Poisoned(error.to_string()),
+            _ if error.is_no_space() => Error::NoSpace(error),
+            _ => Error::Io(error),
+        }
     }
 }
 

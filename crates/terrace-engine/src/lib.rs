@@ -1,7 +1,26 @@
-//! The LSM-tree of one range on one machine. Knows no peer, no socket, no role.
+//! The LSM-tree of one range on one machine: log, memtables, L0, levels, compaction.
+//!
+//! Knows no peer, no socket, no role, and of the outside only what [`terrace_env`] shows it.
+//!
+//! Each module is a *room*: one mechanism with its own bytes and its own tests, whose first lines
+//! say why it exists. The facade is [`store`]; programs that embed a database use the crate
+//! `terrace`, which is thinner still.
 
+mod batch;
+pub mod cache;
+pub mod compaction;
+pub mod drange;
 mod error;
 pub mod iter;
+pub mod l0;
+pub mod memtable;
+pub mod options;
+pub mod process;
+pub mod range_tombstone;
+pub mod store;
 pub mod table;
+pub mod version;
+pub mod wal;
 
+pub use batch::WriteBatch;
 pub use error::{Error, Result};

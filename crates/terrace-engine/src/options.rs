@@ -135,7 +135,10 @@ impl Options {
             self.l0_rows_per_cut <= self.l0_rows_slow && self.l0_rows_slow < self.l0_rows_stop,
             "l0_rows_per_cut <= l0_rows_slow < l0_rows_stop must hold",
         )?;
-        require(self.level_bytes_base >= self.table_bytes, "level_bytes_base is below table_bytes")?;
+        require(
+            self.level_bytes_base >= self.table_bytes,
+            "level_bytes_base is below table_bytes",
+        )?;
         require(self.level_ratio >= 2, "level_ratio must be at least 2")?;
         let ascending = self.drange_boundaries.windows(2).all(|pair| pair[0] < pair[1]);
         let nonempty = self.drange_boundaries.first().is_none_or(|first| !first.is_empty());

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use terrace_base::FileId;
 use terrace_env::SharedEnv;
 
-use super::{CompactionPlan, OutputTables, Retained, Retention, TableShape};
+use super::{CompactionPlan, OutputSpec, OutputTables, Retained, Retention, TableShape};
 use crate::cache::BlockCache;
 use crate::iter::{MergingStream, Stream};
 use crate::range_tombstone::Fragments;
@@ -64,15 +64,11 @@ impl LocalExecutor {
             let reader = TableReader::open(file, Arc::clone(&self.cache), expected)?;
             let within = plan.slice.intersection(&input.table.clip);
             tombstones.push(reader.range_tombstones().clip(&within));
-            streams.push(Box::new(reader.stream(Some(within))?));
+            streams.push(Box::new(reader.stream(Some(&within))?));
         }
         let tombstones = Fragments::merge(&tombstones);
-        let rules = Retention::new(
-            plan.snapshots.clone(),
-            plan.droppable.clone(),
-            plan.now,
-            tombstones,
-        );
+        let rules =
+            Retention::new(plan.snapshots.clone(), plan.droppable.clone(), plan.now, tombstones);
         let surviving = rules.surviving_tombstones();
         let mut merged = MergingStream::new(streams);
         let mut retained = Retained::new(&mut merged, &rules)?;
@@ -80,18 +76,19 @@ impl LocalExecutor {
             table_bytes: plan.table_bytes,
             table: TableOptions {
                 block_bytes: plan.block_bytes as usize,
-                filter_bits_per_key: plan.filter_bits_per_key as usize,
+                filter_bits_per_key: plan.filter_bits_per_key as u32,
                 compression: plan.compression,
             },
         };
-        let mut outputs = OutputTables::new(
-            self.store.as_ref(),
-            &shape,
-            plan.slice.clone(),
-            &surviving,
-            self.env.wall_time(),
-            Box::new(self.ids_of(plan)),
-        );
+        let spec = OutputSpec {
+            shape: &shape,
+            slice: &plan.slice,
+            tombstones: &surviving,
+            expected_bytes: plan.input_bytes(),
+            now: self.env.wall_time(),
+        };
+        let next_table = Box::new(self.ids_of(plan));
+        let mut outputs = OutputTables::new(self.store.as_ref(), spec, next_table);
         let mut until_look = ENTRIES_PER_LOOK;
         while let Some(entry) = retained.entry() {
             outputs.add(&entry)?;
@@ -113,7 +110,10 @@ impl LocalExecutor {
     }
 
     /// Hands out the file ids of the plan.
-    fn ids_of(&self, plan: &CompactionPlan) -> impl FnMut() -> Result<(FileId, u64, u64)> + use<'_> {
+    fn ids_of(
+        &self,
+        plan: &CompactionPlan,
+    ) -> impl FnMut() -> Result<(FileId, u64, u64)> + use<'_> {
         let first = plan.first_output;
         let count = plan.output_count_max;
         let mut taken = 0;

@@ -32,6 +32,6 @@ mod plan;
 mod retention;
 
 pub use executor::{CompactionExecutor, CompactionOutcome, LocalExecutor};
-pub use outputs::{OutputTables, TableShape};
+pub use outputs::{OutputSpec, OutputTables, TableShape};
 pub use plan::{CompactionPlan, PlanInput};
 pub use retention::{Retained, Retention};

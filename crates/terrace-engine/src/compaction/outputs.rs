@@ -14,6 +14,21 @@ pub struct TableShape {
     pub table: TableOptions,
 }
 
+/// What a job writes: which part of the keys, and in what shape.
+#[derive(Clone, Copy, Debug)]
+pub struct OutputSpec<'a> {
+    /// How the tables are built.
+    pub shape: &'a TableShape,
+    /// The keys; entries lie within, range tombstones are clipped to it.
+    pub slice: &'a KeyRange,
+    /// The range tombstones.
+    pub tombstones: &'a Fragments,
+    /// An estimate of the bytes to come, so that room for them is reserved and no more.
+    pub expected_bytes: u64,
+    /// Becomes the tables' creation time.
+    pub now: WallTime,
+}
+
 /// Gives out the file id and two random words for the identity of the next table.
 pub type NextTable<'a> = Box<dyn FnMut() -> Result<(FileId, u64, u64)> + 'a>;
 
@@ -29,10 +44,7 @@ pub type NextTable<'a> = Box<dyn FnMut() -> Result<(FileId, u64, u64)> + 'a>;
 /// ```
 pub struct OutputTables<'a> {
     store: &'a dyn TableStore,
-    shape: &'a TableShape,
-    slice: KeyRange,
-    tombstones: &'a Fragments,
-    now: WallTime,
+    spec: OutputSpec<'a>,
     next_table: NextTable<'a>,
     /// Where the part of the current table begins.
     part_start: Vec<u8>,
@@ -42,24 +54,18 @@ pub struct OutputTables<'a> {
 }
 
 impl<'a> OutputTables<'a> {
-    /// Writes into `store`, entries of `slice` only. `now` becomes the tables' creation time.
+    /// Writes into `store`.
     #[must_use]
     pub fn new(
         store: &'a dyn TableStore,
-        shape: &'a TableShape,
-        slice: KeyRange,
-        tombstones: &'a Fragments,
-        now: WallTime,
+        spec: OutputSpec<'a>,
         next_table: NextTable<'a>,
     ) -> OutputTables<'a> {
         OutputTables {
             store,
-            shape,
-            part_start: slice.start().to_vec(),
-            slice,
-            tombstones,
-            now,
+            spec,
             next_table,
+            part_start: spec.slice.start().to_vec(),
             builder: None,
             last_key: Vec::new(),
             finished: Vec::new(),
@@ -69,7 +75,7 @@ impl<'a> OutputTables<'a> {
     /// Adds the next entry in internal order.
     pub fn add(&mut self, entry: &EntryRef<'_>) -> Result<()> {
         let full = self.builder.as_ref().is_some_and(|(_, builder)| {
-            builder.estimated_bytes() >= self.shape.table_bytes && self.last_key != entry.key
+            builder.estimated_bytes() >= self.spec.shape.table_bytes && self.last_key != entry.key
         });
         if full {
             self.end_part(Some(entry.key))?;
@@ -84,9 +90,10 @@ impl<'a> OutputTables<'a> {
         if self.builder.is_none() {
             let (id, high, low) = (self.next_table)()?;
             let uid = TableUid(u128::from(high) << 64 | u128::from(low));
-            let expected_bytes = self.shape.table_bytes + self.shape.table_bytes / 8;
-            let writer = self.store.create(id, expected_bytes)?;
-            let builder = TableBuilder::new(writer, uid, &self.shape.table, self.now);
+            let shape = self.spec.shape;
+            let expected_bytes = self.spec.expected_bytes.min(shape.table_bytes);
+            let writer = self.store.create(id, expected_bytes + expected_bytes / 8)?;
+            let builder = TableBuilder::new(writer, uid, &shape.table, self.spec.now);
             self.builder = Some((id, builder));
         }
         Ok(&mut self.builder.as_mut().expect("made above").1)
@@ -94,12 +101,12 @@ impl<'a> OutputTables<'a> {
 
     /// Ends the current table's part at `end` (of the slice, if none).
     fn end_part(&mut self, end: Option<&[u8]>) -> Result<()> {
-        let end = end.or(self.slice.end()).map(<[u8]>::to_vec);
+        let end = end.or(self.spec.slice.end()).map(<[u8]>::to_vec);
         let part = KeyRange::new(std::mem::take(&mut self.part_start), end.clone());
         self.part_start = end.unwrap_or_default();
-        let tombstones = self.tombstones.clip(&part);
+        let tombstones = self.spec.tombstones.clip(&part);
         for tombstone in tombstones.iter() {
-            self.builder()?.add_range_tombstone(tombstone.start, tombstone.end, tombstone.seqno)?;
+            self.builder()?.add_range_tombstone(tombstone);
         }
         if let Some((id, builder)) = self.builder.take() {
             self.finished.push(table_meta(id, builder.finish()?));

@@ -1,8 +1,8 @@
 //! A compaction plan: everything a job needs to know, as data, so that it runs here or elsewhere.
 
 use terrace_base::{
-    ByteReader, CodecError, Epoch, FileId, KeyRange, LevelNo, SeqNo, WallTime, put_bytes,
-    put_field, put_varint,
+    ByteReader, CodecError, Epoch, FileId, KeyRange, LevelNo, SeqNo, WallTime, put_field,
+    put_varint,
 };
 
 use crate::table::Compression;
@@ -105,7 +105,7 @@ impl CompactionPlan {
             put_varint(v, self.table_bytes);
             put_varint(v, self.block_bytes);
             put_varint(v, self.filter_bits_per_key);
-            put_bytes(v, self.compression.to_string().as_bytes());
+            v.push(self.compression as u8);
         });
         out
     }
@@ -154,9 +154,7 @@ impl CompactionPlan {
                     plan.table_bytes = value.varint()?;
                     plan.block_bytes = value.varint()?;
                     plan.filter_bits_per_key = value.varint()?;
-                    let name = std::str::from_utf8(value.bytes()?).ok();
-                    plan.compression = name
-                        .and_then(|name| name.parse().ok())
+                    plan.compression = Compression::from_stored(value.u8()?)
                         .ok_or_else(|| value.error("an unknown compression"))?;
                 }
                 _ if required => return Err(reader.error("an unknown required field of a plan")),

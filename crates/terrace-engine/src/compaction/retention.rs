@@ -77,24 +77,21 @@ impl Retention {
     #[must_use]
     pub fn surviving_tombstones(&self) -> Fragments {
         let mut kept = Vec::new();
-        let mut last: Option<(Vec<u8>, usize)> = None;
-        for tombstone in self.tombstones.iter() {
-            let stripe = self.stripe(tombstone.seqno);
-            let fragment = (tombstone.start.to_vec(), stripe);
-            if last.as_ref() == Some(&fragment) {
-                continue;
+        let fragments = self.tombstones.to_fragments();
+        for (keys, seqnos) in &fragments {
+            let end = keys.end().expect("a range tombstone has an end");
+            let mut last = None;
+            for &seqno in seqnos {
+                let stripe = self.stripe(seqno);
+                let is_hidden = last == Some(stripe);
+                last = Some(stripe);
+                let has_no_use = stripe == 0 && self.may_drop_interval(keys.start(), end);
+                if !is_hidden && !has_no_use {
+                    kept.push(RangeTombstone { start: keys.start(), end, seqno });
+                }
             }
-            last = Some(fragment);
-            if stripe == 0 && self.may_drop_interval(tombstone.start, tombstone.end) {
-                continue;
-            }
-            kept.push(RangeTombstone {
-                start: tombstone.start.to_vec(),
-                end: tombstone.end.to_vec(),
-                seqno: tombstone.seqno,
-            });
         }
-        Fragments::build(kept)
+        Fragments::new(kept)
     }
 
     fn may_drop_interval(&self, start: &[u8], end: &[u8]) -> bool {
@@ -164,7 +161,8 @@ impl<'a> Retained<'a> {
         if entry.kind != EntryKind::MergeOperand {
             self.hidden_stripe = Some(stripe);
         }
-        let goes = stripe == 0 && self.rules.is_deletion(&entry) && self.rules.may_drop_at(entry.key);
+        let goes =
+            stripe == 0 && self.rules.is_deletion(&entry) && self.rules.may_drop_at(entry.key);
         !goes
     }
 }
@@ -212,13 +210,17 @@ mod tests {
         seen
     }
 
-    fn rules(snapshots: &[u64], droppable: Vec<KeyRange>, tombstones: &[(&str, &str, u64)]) -> Retention {
-        let tombstone = |&(start, end, seqno): &(&str, &str, u64)| RangeTombstone {
-            start: start.into(),
-            end: end.into(),
+    fn rules(
+        snapshots: &[u64],
+        droppable: Vec<KeyRange>,
+        tombstones: &[(&'static str, &'static str, u64)],
+    ) -> Retention {
+        let tombstone = |&(start, end, seqno): &(&'static str, &'static str, u64)| RangeTombstone {
+            start: start.as_bytes(),
+            end: end.as_bytes(),
             seqno: SeqNo(seqno),
         };
-        let tombstones = Fragments::build(tombstones.iter().map(tombstone).collect());
+        let tombstones = Fragments::new(tombstones.iter().map(tombstone));
         let snapshots = snapshots.iter().copied().map(SeqNo).collect();
         Retention::new(snapshots, droppable, WallTime(100), tombstones)
     }
@@ -258,7 +260,8 @@ mod tests {
         assert_eq!(survivors(entries(), &rules(&[], vec![], &[("a", "c", 9)])), ["z1"]);
         let kept = survivors(entries(), &rules(&[4], vec![], &[("a", "c", 9)]));
         assert_eq!(kept, ["a1", "b2", "z1"], "a reader at 4 still sees them");
-        let kept = survivors(vec![value("b", 12), value("b", 2)], &rules(&[], vec![], &[("a", "c", 9)]));
+        let kept =
+            survivors(vec![value("b", 12), value("b", 2)], &rules(&[], vec![], &[("a", "c", 9)]));
         assert_eq!(kept, ["b12"]);
     }
 

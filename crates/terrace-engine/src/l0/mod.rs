@@ -31,7 +31,7 @@ use terrace_base::{KeyRange, RowId, SeqNo};
 use crate::Result;
 use crate::iter::{Cursor, Stream};
 use crate::range_tombstone::Fragments;
-use crate::table::{PinnedEntry, ReadMode};
+use crate::table::{PinnedEntry, ReadMode, filter_hash};
 use crate::version::{RowMeta, Table, TableContext};
 
 pub use plain::{PlainL0, PlainOptions};
@@ -132,23 +132,40 @@ pub struct Lookup<'a> {
     pub mode: ReadMode,
     /// The greatest number of a range tombstone met so far that covers the key.
     pub covering: Option<SeqNo>,
+    /// The key's hash for filters, once the first of them was asked.
+    hash: Option<u64>,
 }
 
 impl<'a> Lookup<'a> {
     /// A search that has met nothing yet.
     #[must_use]
+    #[inline]
     pub fn new(key: &'a [u8], read_point: SeqNo, mode: ReadMode) -> Lookup<'a> {
-        Lookup { key, read_point, mode, covering: None }
+        Lookup { key, read_point, mode, covering: None, hash: None }
     }
 
     /// Notes a range tombstone that covers the key.
+    #[inline]
     pub fn cover(&mut self, seqno: Option<SeqNo>) {
         self.covering = self.covering.max(seqno);
     }
 
-    /// Searches one table: notes its range tombstones, then looks for the key.
+    /// Searches one table: notes its range tombstones, asks its filter, then looks for the key.
+    #[inline]
     pub fn search(&mut self, table: &Table) -> Result<Option<PinnedEntry>> {
-        self.cover(table.covering(self.key, self.read_point, self.mode)?);
-        table.get(self.key, self.read_point, self.mode)
+        if !table.span().contains(self.key) || table.meta().least_seqno > self.read_point {
+            return Ok(None);
+        }
+        table.with_reader(self.mode, |reader| {
+            if table.meta().range_tombstone_count > 0 {
+                let tombstones = reader.range_tombstones();
+                self.cover(tombstones.newest_covering(self.key, self.read_point));
+            }
+            let hash = *self.hash.get_or_insert_with(|| filter_hash(self.key));
+            if !reader.may_contain(hash) {
+                return Ok(None);
+            }
+            reader.get(self.key, self.read_point, self.mode)
+        })
     }
 }

@@ -3,7 +3,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use terrace_env::{Env, JobClass, JobHandle, Latch, Mutex, SharedEnv, Signal};
+use terrace_env::{JobClass, JobHandle, Latch, Mutex, SharedEnv, Signal};
 
 use crate::Result;
 use crate::options::ProcessOptions;
@@ -143,6 +143,10 @@ impl Drop for JobPool {
         };
         drop(dropped);
         self.shared.changed.notify();
+        if std::thread::panicking() {
+            // Waiting could hang a thread that must end; the others end by themselves.
+            return;
+        }
         for thread in std::mem::take(self.threads.get_mut()) {
             if !thread.join() {
                 tracing::error!("a background thread ended in a panic");

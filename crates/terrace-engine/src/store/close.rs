@@ -10,7 +10,6 @@ use crate::wal::format::{ClosingBody, RECORD_HEADER_BYTES, RecordKind};
 use crate::{Error, Result};
 
 /// Closes the range when the last handle goes.
-#[derive(Debug)]
 pub struct Closer {
     inner: Arc<Inner>,
 }
@@ -23,6 +22,11 @@ impl Closer {
 
 impl Drop for Closer {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            // Waiting could hang a thread that must end; what was acknowledged is safe anyway.
+            self.inner.begin_close();
+            return;
+        }
         if let Err(error) = self.inner.close() {
             tracing::error!(dir = %self.inner.dir.display(), %error, "closing failed");
         }
@@ -42,12 +46,9 @@ impl Store {
 
 impl Inner {
     fn close(&self) -> Result<()> {
-        if self.health.is_closing.swap(true, Ordering::AcqRel) {
+        if self.begin_close() {
             return Ok(());
         }
-        self.jobs.cancel.store(true, Ordering::Release);
-        self.changed.notify();
-        self.sequencer.wake();
         self.jobs.wait_ended();
         if self.log.is_none() {
             return Ok(());
@@ -65,6 +66,15 @@ impl Inner {
         }
     }
 
+    /// Turns writers away and tells background work to end; whether that had been done before.
+    fn begin_close(&self) -> bool {
+        let was_closing = self.health.is_closing.swap(true, Ordering::AcqRel);
+        self.jobs.cancel.store(true, Ordering::Release);
+        self.changed.notify();
+        self.sequencer.wake();
+        was_closing
+    }
+
     /// Syncs the log, then tells the log where the manifest ends and the manifest where the log
     /// ends.
     fn append_closing(&self) -> Result<()> {
@@ -73,8 +83,8 @@ impl Inner {
         let map = self.dranges.load_full();
         let _holds: Vec<_> = map.list().iter().map(|drange| drange.active.exclusive()).collect();
         self.sync_log(self.sequencer.finished().1)?;
-        let (manifest, manifest_bytes) = self.versions.manifest();
-        let body = ClosingBody { manifest, manifest_bytes }.encode();
+        let feed = self.versions.feed_end();
+        let body = ClosingBody { manifest: feed.id, manifest_bytes: feed.bytes }.encode();
         let record_bytes = RECORD_HEADER_BYTES + body.len();
         let taken = loop {
             match self.sequencer.take(0, record_bytes, log) {
@@ -93,10 +103,8 @@ impl Inner {
         taken.place.target.append(&taken.place, &record)?;
         self.sequencer.finish(&taken, true);
         self.sync_log(taken.place.end)?;
-        self.versions.close(&VersionEdit {
-            closed: Some(taken.place.end),
-            ..VersionEdit::default()
-        })?;
+        self.versions
+            .close(&VersionEdit { closed: Some(taken.place.end), ..VersionEdit::default() })?;
         self.reclaim()
     }
 }

@@ -139,7 +139,7 @@ impl Inner {
             output_count_max,
             table_bytes: self.options.table_bytes,
             block_bytes: table.block_bytes as u64,
-            filter_bits_per_key: table.filter_bits_per_key as u64,
+            filter_bits_per_key: u64::from(table.filter_bits_per_key),
             compression: table.compression,
         }
     }

@@ -83,9 +83,8 @@ impl Inner {
         let ids: Vec<MemtableId> = batch.iter().map(|frozen| frozen.memtable.id()).collect();
         let log = self.log()?;
         let log_start = log.start_at(self.oldest_position(&ids));
-        let covered = batch
-            .iter()
-            .flat_map(|frozen| frozen.covers.iter().map(|id| (*id, frozen.end)));
+        let covered =
+            batch.iter().flat_map(|frozen| frozen.covers.iter().map(|id| (*id, frozen.end)));
         let greatest = batch.iter().filter_map(|frozen| frozen.memtable.greatest_seqno()).max();
         let current = self.versions.current();
         let edit = VersionEdit {
@@ -143,9 +142,10 @@ impl Inner {
     /// Writes the merged entries of these memtables as a row.
     fn absorb(&self, batch: &[Arc<Frozen>]) -> Result<(Option<crate::version::RowMeta>, u64)> {
         let (snapshots, now) = self.read_points.list(self.env.wall_time());
-        let fragments: Vec<Fragments> =
-            batch.iter().map(|frozen| (*frozen.memtable.range_tombstones()).clone()).collect();
-        let rules = Retention::new(snapshots, Vec::new(), now, Fragments::merge(&fragments));
+        let fragments: Vec<_> =
+            batch.iter().map(|frozen| frozen.memtable.range_tombstones()).collect();
+        let tombstones = Fragments::merge(fragments.iter().map(|some| &**some));
+        let rules = Retention::new(snapshots, Vec::new(), now, tombstones);
         let streams = batch
             .iter()
             .map(|frozen| Box::new(frozen.memtable.stream()) as Box<dyn Stream + Send>)

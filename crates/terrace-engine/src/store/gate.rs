@@ -35,12 +35,7 @@ impl Gate {
     #[must_use]
     pub fn totals(&self) -> (u64, u64, u64, u64) {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        (
-            read(&self.memtable_us),
-            read(&self.l0_us),
-            read(&self.paced_us),
-            read(&self.stalls),
-        )
+        (read(&self.memtable_us), read(&self.l0_us), read(&self.paced_us), read(&self.stalls))
     }
 
     fn charge(&self, counter: &AtomicU64, waited: Duration) {

@@ -125,6 +125,7 @@ impl Iter {
     }
 
     /// Goes to the next live key; past the last one the iterator stands nowhere.
+    #[expect(clippy::should_implement_trait, reason = "the word for it in every ordered store")]
     pub fn next(&mut self) -> Result<()> {
         self.step(true)
     }
@@ -141,13 +142,12 @@ impl Iter {
     }
 
     fn step(&mut self, forward: bool) -> Result<()> {
-        let Some(key) = self.entry().map(|entry| entry.key) else {
+        let Some(entry) = self.entry() else {
             return Err(Error::invalid("the iterator stands nowhere: seek first"));
         };
-        self.steps += 1;
         let is_old = self.view.is_superseded.load(Ordering::Relaxed);
         if is_old && self.steps >= STEPS_PER_VIEW {
-            let key = key.to_vec();
+            let key = entry.key.to_vec();
             self.is_placed = false;
             self.renew_view()?;
             if !forward {
@@ -159,8 +159,13 @@ impl Iter {
                 return self.settle(true);
             }
         }
+        self.steps += 1;
         self.is_placed = false;
-        if forward { self.cursor.next()? } else { self.cursor.prev()? }
+        if forward {
+            self.cursor.next()?
+        } else {
+            self.cursor.prev()?
+        }
         self.settle(forward)
     }
 

@@ -161,9 +161,8 @@ impl Inner {
     }
 
     fn keep_log(&self) -> Result<()> {
-        let Some(log) = &self.log else { return Ok(()) };
         self.bound_log()?;
-        log.prepare_spare()
+        self.log()?.prepare()
     }
 
     /// What a background outcome means: when to try again, if ever.

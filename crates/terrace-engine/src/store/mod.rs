@@ -3,7 +3,7 @@
 //!
 //! | path | file |
 //! |---|---|
-//! | opening, recovery | `open.rs`, `recovery.rs` |
+//! | opening, recovery | `seams.rs`, `open.rs`, `recovery.rs` |
 //! | writing | `write_path.rs`, `placement.rs`, `sequencer.rs`, `gate.rs` |
 //! | conditional writes | `update.rs` |
 //! | reading | `read_path.rs`, `iterator.rs`, `read_points.rs`, `view.rs` |
@@ -34,6 +34,7 @@ mod placement;
 mod read_path;
 mod read_points;
 mod recovery;
+mod seams;
 mod sequencer;
 mod snapshot;
 mod stats;
@@ -46,8 +47,8 @@ mod tests;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 use terrace_env::{DirLock, Latch, Mutex, SharedEnv, Signal};
@@ -59,13 +60,14 @@ use crate::l0::L0;
 use crate::options::Options;
 use crate::process::Process;
 use crate::version::{FileIds, TableContext, Versions};
-use crate::wal::{LocalLog, LogSink};
+use crate::wal::LogSink;
 use crate::{Error, Result};
 
 pub use check::{CheckReport, Finding};
 pub use iterator::{Iter, IterOptions};
 pub use open::RecoveryReport;
 pub use read_path::{GetOptions, Item};
+pub use seams::Seams;
 pub use snapshot::Snapshot;
 pub use stats::{LevelStats, StallStats, StoreStats};
 pub use update::Update;
@@ -107,7 +109,7 @@ pub(crate) struct Inner {
     shape: LevelShape,
     executor: Arc<dyn CompactionExecutor>,
     /// None if the range was opened for reading only.
-    log: Option<Arc<LocalLog>>,
+    log: Option<Arc<dyn LogSink>>,
     sequencer: Sequencer,
     /// One sync of the log on behalf of writers at a time.
     sync_turn: Mutex<()>,
@@ -148,7 +150,7 @@ struct Problem {
 impl Inner {
     /// The log. Errors: the range was opened for reading only.
     fn log(&self) -> Result<&dyn LogSink> {
-        self.log.as_deref().map(|log| log as &dyn LogSink).ok_or(Error::ReadOnly)
+        self.log.as_deref().ok_or(Error::ReadOnly)
     }
 
     /// Takes no more writes until the range is opened again, and says why; keeps the first reason.

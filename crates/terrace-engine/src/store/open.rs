@@ -17,19 +17,19 @@ use super::recovery::{Recovered, cross_check, recover};
 use super::sequencer::Sequencer;
 use super::stats::Counters;
 use super::view::{DrangeView, View};
-use super::{Health, Inner, Store};
+use super::{Health, Inner, Seams, Store};
+use crate::compaction::CompactionExecutor;
 use crate::compaction::pick::LevelShape;
-use crate::compaction::{LocalExecutor, TableShape};
 use crate::drange::{Active, DrangeMap, Frozen};
-use crate::l0::{L0, PlainL0, PlainOptions};
+use crate::l0::L0;
 use crate::memtable::Memtable;
 use crate::options::{Durability, Options};
 use crate::process::Process;
-use crate::table::{LocalTableStore, TableStore};
 use crate::version::{
-    FileIds, LoadedManifest, Manifest, ReclaimQueue, TableContext, Version, VersionEdit, Versions,
+    FeedStore, FileIds, LoadedFeed, ReclaimQueue, TableContext, Version, VersionEdit, VersionFeed,
+    Versions, VersionsParts, manifest_path,
 };
-use crate::wal::{LocalLog, LogOptions, LogSink, TornTail};
+use crate::wal::{LogSink, LogStart, LogStore, TornTail};
 use crate::{Error, Result};
 
 /// What an open found.
@@ -49,7 +49,7 @@ pub struct RecoveryReport {
     pub orphan_count: u64,
 }
 
-/// What opening finds and makes, before the range is put together.
+/// What an open rests on, before the range is put together.
 struct Opening<'a> {
     process: &'a Arc<Process>,
     env: SharedEnv,
@@ -58,6 +58,9 @@ struct Opening<'a> {
     ids: Arc<FileIds>,
     context: Arc<TableContext>,
     l0: Arc<dyn L0>,
+    feeds: Arc<dyn FeedStore>,
+    log: Arc<dyn LogStore>,
+    executor: Arc<dyn CompactionExecutor>,
 }
 
 impl Store {
@@ -68,24 +71,34 @@ impl Store {
     /// this one, has it open), `Corruption` (the manifest or the log is damaged below what was
     /// durable), `Unsupported` (written by a later version), `NoSpace`, `Io`.
     pub fn open(process: &Arc<Process>, dir: &Path, options: Options) -> Result<Store> {
+        let seams = Seams::local(process, dir, &options);
+        Store::open_with(process, dir, options, seams)
+    }
+
+    /// As [`Store::open`], with other sides of the seams. `dir` is locked in any case.
+    pub fn open_with(
+        process: &Arc<Process>,
+        dir: &Path,
+        options: Options,
+        seams: Seams,
+    ) -> Result<Store> {
         options.validate()?;
-        let env = Arc::clone(process.env());
-        let lock = lock(&env, dir, &options)?;
-        let loaded = Manifest::load(env.as_ref(), dir)?;
+        let lock = lock(process.env(), dir, &options)?;
+        let loaded = seams.feeds.load()?;
         if loaded.is_none() && (options.read_only || !options.create_if_missing) {
             return Err(Error::invalid(format!(
                 "{} holds no database; check the path, or create one there",
                 dir.display()
             )));
         }
-        let opening = Opening::prepare(process, dir, options, loaded.as_ref())?;
+        let opening = Opening::prepare(process, dir, options, seams, loaded.as_ref())?;
         let version = opening.fold(loaded.as_ref())?;
-        let recovered =
-            recover(&opening.env, dir, &opening.options, &opening.ids, &version)?;
+        let log = opening.log.as_ref();
+        let recovered = recover(log, dir, &opening.options, &opening.ids, &version)?;
         if let Some(loaded) = &loaded {
             cross_check(dir, loaded, &version, &recovered.replayed)?;
         }
-        opening.finish(loaded.as_ref(), version, recovered, lock)
+        opening.finish(loaded.is_none(), version, recovered, lock)
     }
 }
 
@@ -104,10 +117,7 @@ fn lock(env: &SharedEnv, dir: &Path, options: &Options) -> Result<DirLock> {
             ));
         }
         if error.is_not_found() {
-            return Error::invalid(format!(
-                "{} does not exist; check the path",
-                dir.display()
-            ));
+            return Error::invalid(format!("{} does not exist; check the path", dir.display()));
         }
         error.into()
     })
@@ -118,37 +128,34 @@ impl<'a> Opening<'a> {
         process: &'a Arc<Process>,
         dir: &'a Path,
         options: Options,
-        loaded: Option<&LoadedManifest>,
+        seams: Seams,
+        loaded: Option<&LoadedFeed>,
     ) -> Result<Opening<'a>> {
-        let env = Arc::clone(process.env());
         let edits = loaded.map(|loaded| loaded.edits.as_slice()).unwrap_or_default();
         let before = edits.iter().filter_map(|edit| edit.epoch).max().unwrap_or_default();
-        let epoch = Manifest::next_epoch(env.as_ref(), dir, before)?;
-        let ids = Arc::new(FileIds::new(epoch, 0));
-        let store: Arc<dyn TableStore> =
-            Arc::new(LocalTableStore::new(Arc::clone(&env), dir.to_path_buf()));
-        let l0 = PlainL0::new(
-            &env,
-            Arc::clone(&store),
-            Arc::clone(&ids),
-            PlainOptions {
-                rows_per_cut: options.l0_rows_per_cut,
-                shape: TableShape {
-                    table_bytes: u64::MAX / 4,
-                    table: options.table.clone(),
-                },
-            },
-        );
+        let ids = Arc::new(FileIds::new(seams.feeds.next_epoch(before)?, 0));
         let context = Arc::new(TableContext {
-            store,
+            store: seams.tables,
             cache: Arc::clone(process.cache()),
             reclaim: ReclaimQueue::default(),
         });
-        Ok(Opening { process, env, dir, options, ids, context, l0: Arc::new(l0) })
+        let l0 = (seams.l0)(&ids);
+        Ok(Opening {
+            process,
+            env: Arc::clone(process.env()),
+            dir,
+            options,
+            ids,
+            context,
+            l0,
+            feeds: seams.feeds,
+            log: seams.log,
+            executor: seams.executor,
+        })
     }
 
-    /// The version that the manifest describes, or an empty one.
-    fn fold(&self, loaded: Option<&LoadedManifest>) -> Result<Version> {
+    /// The version that the feed describes, or an empty one.
+    fn fold(&self, loaded: Option<&LoadedFeed>) -> Result<Version> {
         let mut version = Version::empty(self.l0.as_ref());
         let Some(loaded) = loaded else {
             version.database =
@@ -158,7 +165,7 @@ impl<'a> Opening<'a> {
         };
         for (index, edit) in loaded.edits.iter().enumerate() {
             version = version.apply(edit, self.l0.as_ref(), &self.context).map_err(|misfit| {
-                let path = self.dir.join(format!("{}.manifest", loaded.id));
+                let path = manifest_path(self.dir, loaded.end.id);
                 Corruption::new(path, 0, format!("edit {index} does not fit: {misfit}"))
             })?;
         }
@@ -167,13 +174,13 @@ impl<'a> Opening<'a> {
 
     fn finish(
         self,
-        loaded: Option<&LoadedManifest>,
-        version: Version,
+        is_new: bool,
+        mut version: Version,
         recovered: Recovered,
         lock: DirLock,
     ) -> Result<Store> {
-        let report = RecoveryReport {
-            is_new: loaded.is_none(),
+        let mut report = RecoveryReport {
+            is_new,
             was_closed: version.closed.is_some() && recovered.replayed.torn.is_none(),
             replayed_entries: recovered.entry_count,
             torn: recovered.replayed.torn.clone(),
@@ -181,21 +188,19 @@ impl<'a> Opening<'a> {
             orphan_count: 0,
         };
         if self.options.read_only {
-            // Nothing is written: the manifest below is never appended to.
-            let loaded = loaded.expect("asked before");
-            let versions = self.versions(version, Manifest::read_only(self.dir, loaded));
+            let versions = self.versions(version, None);
             return Ok(self.assemble(versions, None, recovered, report, lock));
         }
-        // The new manifest raises the epoch durably. Only then is any other file created.
-        let epoch = self.ids.epoch();
-        let version = Version { epoch, closed: None, ..version };
-        let id = self.ids.next();
-        let manifest = Manifest::create(&self.env, self.dir, id, &version.to_snapshot())?;
-        let orphan_count = self.remove_orphans(&version)?;
-        let report = RecoveryReport { orphan_count, ..report };
-        let log = Arc::new(self.open_log(&version, &recovered)?);
-        let versions = self.versions(version, manifest);
-        if versions.current().log_start.segment.is_none() {
+        // The new feed raises the epoch durably. Only then is any other file created.
+        version.epoch = self.ids.epoch();
+        version.closed = None;
+        let feed = self.feeds.begin(self.ids.next(), &version.to_snapshot())?;
+        report.orphan_count = self.remove_orphans(&version)?;
+        let reserved_bytes = self.reserved_bytes(&version)?;
+        let log = self.log.begin(&self.ids, &recovered.replayed, reserved_bytes)?;
+        let versions = self.versions(version, Some(feed));
+        if versions.current().log_start == LogStart::default() {
+            // A new range, or one whose creation a crash cut short here.
             let log_start = Some(log.start_at(LogPosition(0)));
             versions.install(VersionEdit { log_start, ..VersionEdit::default() }, |_| ())?;
         }
@@ -204,27 +209,21 @@ impl<'a> Opening<'a> {
         Ok(store)
     }
 
-    fn versions(&self, version: Version, manifest: Manifest) -> Versions {
-        Versions::new(
-            &self.env,
-            self.dir,
-            Arc::clone(&self.ids),
-            Arc::clone(&self.l0),
-            Arc::clone(&self.context),
-            version,
-            manifest,
-        )
+    fn versions(&self, version: Version, feed: Option<Box<dyn VersionFeed>>) -> Versions {
+        let parts = VersionsParts {
+            feeds: Arc::clone(&self.feeds),
+            ids: Arc::clone(&self.ids),
+            l0: Arc::clone(&self.l0),
+            context: Arc::clone(&self.context),
+        };
+        Versions::new(&self.env.waits(), parts, version, feed)
     }
 
-    fn open_log(&self, version: &Version, recovered: &Recovered) -> Result<LocalLog> {
+    /// Bytes of the file system that stay free for compaction.
+    fn reserved_bytes(&self, version: &Version) -> Result<u64> {
         let used: u64 = version.tables().map(|table| table.meta().bytes).sum();
         let usable = self.env.fs().free_bytes(self.dir)?.saturating_add(used);
-        let options = LogOptions {
-            segment_bytes: self.options.log_segment_bytes,
-            reserved_bytes: usable / 100 * self.options.reserved_percent,
-        };
-        let ids = Arc::clone(&self.ids);
-        LocalLog::open(Arc::clone(&self.env), self.dir, options, ids, &recovered.replayed)
+        Ok(usable / 100 * self.options.reserved_percent)
     }
 
     /// Deletes tables that no version names: outputs of jobs that a crash interrupted.
@@ -245,7 +244,7 @@ impl<'a> Opening<'a> {
     fn assemble(
         self,
         versions: Versions,
-        log: Option<Arc<LocalLog>>,
+        log: Option<Arc<dyn LogSink>>,
         recovered: Recovered,
         recovery: RecoveryReport,
         lock: DirLock,
@@ -253,16 +252,8 @@ impl<'a> Opening<'a> {
         let end = log.as_ref().map_or(recovered.replayed.end, |log| log.end());
         let sequencer = Sequencer::new(self.env.as_ref(), recovered.greatest_seqno, end);
         let (map, dranges) = self.dranges(recovered, end);
-        let view = View {
-            dranges,
-            version: versions.current(),
-            is_superseded: AtomicBool::new(false),
-        };
-        let executor = LocalExecutor::new(
-            &self.env,
-            Arc::clone(&self.context.store),
-            Arc::clone(&self.context.cache),
-        );
+        let view =
+            View { dranges, version: versions.current(), is_superseded: AtomicBool::new(false) };
         let waits = self.env.waits();
         let inner = Arc::new_cyclic(|me| Inner {
             process: Arc::clone(self.process),
@@ -279,7 +270,7 @@ impl<'a> Opening<'a> {
             versions,
             context: self.context,
             l0: self.l0,
-            executor: Arc::new(executor),
+            executor: self.executor,
             log,
             sequencer,
             sync_turn: waits.mutex(()),

@@ -103,7 +103,7 @@ pub(super) fn newest_of<T>(
     read: impl FnOnce(EntryRef<'_>) -> T,
 ) -> Result<Option<T>> {
     for memtable in view.drange_for(lookup.key).memtables() {
-        lookup.cover(memtable.covering(lookup.key, lookup.read_point));
+        lookup.cover(memtable.newest_covering(lookup.key, lookup.read_point));
         if let Some(entry) = memtable.get(lookup.key, lookup.read_point).entry {
             let is_live = lookup.covering.is_none_or(|covering| entry.seqno > covering);
             return Ok(is_live.then(|| read(entry)));

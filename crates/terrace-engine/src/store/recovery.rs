@@ -4,15 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use terrace_base::{Corruption, EntryRef, LogPosition, MemtableId, SeqNo};
-use terrace_env::SharedEnv;
 
 use crate::Result;
 use crate::drange::Frozen;
 use crate::memtable::Memtable;
 use crate::options::Options;
-use crate::version::{FileIds, LoadedManifest, Version};
+use crate::version::{FileIds, LoadedFeed, Version, manifest_path};
 use crate::wal::format::{BatchBody, RecordHeader};
-use crate::wal::{Replayed, replay};
+use crate::wal::{LogStore, Replayed};
 
 /// What a replay made of the log.
 #[derive(Debug)]
@@ -47,7 +46,7 @@ struct Refill<'a> {
 /// memtables of earlier opens: a crash between two of these flushes replays from the position of
 /// the first that is left.
 pub fn recover(
-    env: &SharedEnv,
+    log: &dyn LogStore,
     dir: &Path,
     options: &Options,
     ids: &FileIds,
@@ -65,9 +64,8 @@ pub fn recover(
         entry_count: 0,
     };
     let mut refill = Refill { options, ids, version, out };
-    let replayed = replay(env, dir, start, &mut |position, header, body| {
-        refill.record(dir, position, header, body)
-    })?;
+    let replayed = log
+        .replay(start, &mut |position, header, body| refill.record(dir, position, header, body))?;
     Ok(Recovered { replayed, ..refill.out })
 }
 
@@ -127,7 +125,7 @@ impl Refill<'_> {
 /// last record of either is told apart from a tail that a crash tore.
 pub fn cross_check(
     dir: &Path,
-    manifest: &LoadedManifest,
+    feed: &LoadedFeed,
     version: &Version,
     replayed: &Replayed,
 ) -> Result<()> {
@@ -142,15 +140,15 @@ pub fn cross_check(
         return Err(Corruption::new(dir.join("log"), replayed.end.0, detail).into());
     }
     if let Some(closing) = replayed.closing
-        && closing.manifest == manifest.id
-        && manifest.bytes < closing.manifest_bytes
+        && closing.manifest == feed.end.id
+        && feed.end.bytes < closing.manifest_bytes
     {
-        let path = dir.join(format!("{}.manifest", manifest.id));
+        let path = manifest_path(dir, feed.end.id);
         let detail = format!(
             "the range was closed with {} bytes of its manifest durable, but {} are readable only",
-            closing.manifest_bytes, manifest.bytes
+            closing.manifest_bytes, feed.end.bytes
         );
-        return Err(Corruption::new(path, manifest.bytes, detail).into());
+        return Err(Corruption::new(path, feed.end.bytes, detail).into());
     }
     Ok(())
 }

@@ -208,7 +208,12 @@ impl fmt::Display for StoreStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         writeln!(f, "since the open")?;
-        writeln!(f, "  written        {} entries, {:.1} MiB", self.write_count, mib(self.write_bytes))?;
+        writeln!(
+            f,
+            "  written        {} entries, {:.1} MiB",
+            self.write_count,
+            mib(self.write_bytes)
+        )?;
         writeln!(f, "  read           {} keys one by one", self.get_count)?;
         writeln!(
             f,
@@ -227,7 +232,11 @@ impl fmt::Display for StoreStats {
             mib(self.compaction_write_bytes),
             self.dropped_entry_count
         )?;
-        writeln!(f, "  write amplification {:.2} (tables; the log adds 1)", self.write_amplification())?;
+        writeln!(
+            f,
+            "  write amplification {:.2} (tables; the log adds 1)",
+            self.write_amplification()
+        )?;
         writeln!(
             f,
             "  stalls         {} writes; flushes {} us, L0 {} us, paced {} us",

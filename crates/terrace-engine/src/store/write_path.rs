@@ -100,8 +100,7 @@ pub(super) enum Room {
 
 impl Inner {
     pub(super) fn must_sync(&self, options: &WriteOptions) -> bool {
-        self.syncs_before_publication()
-            || matches!(options.durability, Some(Durability::Sync))
+        self.syncs_before_publication() || matches!(options.durability, Some(Durability::Sync))
     }
 
     pub(super) fn syncs_before_publication(&self) -> bool {
@@ -109,7 +108,11 @@ impl Inner {
     }
 
     /// Commits a placed batch into the memtables of its dranges, which the caller holds.
-    pub(super) fn commit(&self, placement: &Placement<'_>, targets: &[&Memtable]) -> Result<Commit> {
+    pub(super) fn commit(
+        &self,
+        placement: &Placement<'_>,
+        targets: &[&Memtable],
+    ) -> Result<Commit> {
         let mut reservations: Vec<Reservation> = Vec::with_capacity(targets.len());
         for (place, memtable) in targets.iter().enumerate() {
             let bytes = placement.memtable_bytes[place];
@@ -147,7 +150,7 @@ impl Inner {
             memtable.insert_all(reservation, placement.entries_at(place, taken.first_seqno));
         }
         self.sequencer.finish(&taken, !self.syncs_before_publication());
-        if self.log.as_ref().is_some_and(|log| log.wants_spare()) {
+        if log.wants_preparation() {
             self.schedule_log_work();
         }
         Ok(Commit::Done(taken))
@@ -208,9 +211,8 @@ impl Inner {
             Room::Turn if !wait => Err(Error::WouldBlock),
             Room::Turn => {
                 let before = self.sequencer.finished();
-                self.sequencer.wait_until(|| {
-                    self.sequencer.finished() != before || self.is_poisoned()
-                });
+                self.sequencer
+                    .wait_until(|| self.sequencer.finished() != before || self.is_poisoned());
                 self.check_healthy()
             }
         }

@@ -79,7 +79,8 @@ pub struct TableBuilder {
     key_hashes: Vec<u64>,
     last_key: Vec<u8>,
     last_seqno: SeqNo,
-    range_tombstones: Vec<RangeTombstone>,
+    /// Start, end, number.
+    range_tombstones: Vec<(Vec<u8>, Vec<u8>, SeqNo)>,
     range_tombstone_bytes: usize,
     live_bytes: BTreeMap<u64, u64>,
     properties: TableProperties,
@@ -168,14 +169,14 @@ impl TableBuilder {
     ///
     /// # Panics
     /// If it deletes no keys, or a bound is too long.
-    pub fn add_range_tombstone(&mut self, range_tombstone: RangeTombstone) {
-        let RangeTombstone { start, end, seqno } = &range_tombstone;
+    pub fn add_range_tombstone(&mut self, range_tombstone: RangeTombstone<'_>) {
+        let RangeTombstone { start, end, seqno } = range_tombstone;
         assert!(start < end, "a range tombstone deletes keys");
         assert!(start.len().max(end.len()) <= STORED_KEY_BYTES_MAX, "the bound is too long");
         self.range_tombstone_bytes += start.len() + end.len() + 16;
-        self.properties.count_seqno(*seqno);
+        self.properties.count_seqno(seqno);
         self.properties.range_tombstone_count += 1;
-        self.range_tombstones.push(range_tombstone);
+        self.range_tombstones.push((start.to_vec(), end.to_vec(), seqno));
     }
 
     /// Notes that value pointers of this table name `bytes` more bytes of a value-log segment.
@@ -307,17 +308,16 @@ impl TableBuilder {
         self.write_meta(|out| filter.encode(out))
     }
 
-    fn write_range_tombstones(&mut self, mut all: Vec<RangeTombstone>) -> Result<u64> {
+    fn write_range_tombstones(&mut self, mut all: Vec<(Vec<u8>, Vec<u8>, SeqNo)>) -> Result<u64> {
         if all.is_empty() {
             return Ok(0);
         }
-        all.sort_unstable_by(|a, b| {
-            let by_seqno = || b.seqno.cmp(&a.seqno);
-            a.start.cmp(&b.start).then_with(by_seqno).then_with(|| a.end.cmp(&b.end))
+        all.sort_unstable_by(|(a_start, a_end, a_seqno), (b_start, b_end, b_seqno)| {
+            a_start.cmp(b_start).then(b_seqno.cmp(a_seqno)).then(a_end.cmp(b_end))
         });
         self.write_meta(|out| {
             range_tombstones::put_count(out, all.len());
-            for RangeTombstone { start, end, seqno } in &all {
+            for (start, end, seqno) in &all {
                 range_tombstones::put_range_tombstone(out, start, end, *seqno);
             }
         })
@@ -328,7 +328,7 @@ impl TableBuilder {
         let properties = &mut self.properties;
         let mut has_bounds = properties.entry_count > 0;
         properties.largest.clone_from(&self.last_key);
-        for RangeTombstone { start, end, .. } in &self.range_tombstones {
+        for (start, end, _) in &self.range_tombstones {
             properties.count_range_tombstone_bounds(start, end, has_bounds);
             has_bounds = true;
         }

@@ -17,7 +17,7 @@ use super::format::{BLOCK_BYTES_MAX, FormatError, META_BYTES_MAX, range_tombston
 use super::store::{ByteInterval, TableFile};
 use super::stream::TableStream;
 use crate::cache::BlockCache;
-use crate::range_tombstone::RangeTombstone;
+use crate::range_tombstone::{Fragments, RangeTombstone};
 use crate::{Error, Result};
 
 /// Whether a read may wait for a device.
@@ -39,7 +39,7 @@ pub struct TableReader {
     pub(super) index: Index,
     pub(super) filter: Option<Filter>,
     filter_damage: Option<Corruption>,
-    range_tombstones: Vec<RangeTombstone>,
+    range_tombstones: Arc<Fragments>,
     properties: TableProperties,
 }
 
@@ -118,8 +118,8 @@ impl TableReader {
             .map_err(|error| part.damaged(&error))?;
         let part = Part { handle: footer.range_tombstones, ..part };
         let range_tombstones = match &parts.range_tombstones {
-            None => Vec::new(),
-            Some(frame) => part.range_tombstones(frame)?,
+            None => Arc::new(Fragments::default()),
+            Some(frame) => Arc::new(part.range_tombstones(frame)?),
         };
         if properties.block_count != index.block_count() as u64
             || properties.range_tombstone_count != range_tombstones.len() as u64
@@ -168,9 +168,9 @@ impl TableReader {
         &self.properties
     }
 
-    /// The range tombstones, ordered by start ascending, then by number descending.
+    /// The range tombstones.
     #[must_use]
-    pub fn range_tombstones(&self) -> &[RangeTombstone] {
+    pub fn range_tombstones(&self) -> &Arc<Fragments> {
         &self.range_tombstones
     }
 
@@ -195,9 +195,8 @@ impl TableReader {
     /// Bytes of memory that the open table holds, its cached blocks not counted.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        let range_tombstones = self.range_tombstones.iter().map(|range_tombstone| {
-            size_of::<RangeTombstone>() + range_tombstone.start.len() + range_tombstone.end.len()
-        });
+        let range_tombstones =
+            self.range_tombstones.iter().map(|some| 64 + some.start.len() + some.end.len());
         size_of::<TableReader>()
             + self.index.memory_bytes()
             + self.filter.as_ref().map_or(0, Filter::memory_bytes)
@@ -383,18 +382,11 @@ impl Part<'_> {
         frame::open_plain(frame, self.uid, self.handle.offset).map_err(|error| self.damaged(&error))
     }
 
-    fn range_tombstones(
-        &self,
-        frame: &[u8],
-    ) -> std::result::Result<Vec<RangeTombstone>, Corruption> {
+    fn range_tombstones(&self, frame: &[u8]) -> std::result::Result<Fragments, Corruption> {
         let decoded =
             range_tombstones::decode(self.open(frame)?).map_err(|error| self.damaged(&error))?;
-        let owned = decoded.into_iter().map(|(start, end, seqno)| RangeTombstone {
-            start: start.to_vec(),
-            end: end.to_vec(),
-            seqno,
-        });
-        Ok(owned.collect())
+        let decoded = decoded.into_iter();
+        Ok(Fragments::new(decoded.map(|(start, end, seqno)| RangeTombstone { start, end, seqno })))
     }
 
     fn filter(&self, frame: &[u8]) -> std::result::Result<Filter, Corruption> {

@@ -166,8 +166,8 @@ impl Check<'_> {
     fn properties(&mut self) -> std::result::Result<(), CodecError> {
         let mut has_bounds = self.found.entry_count > 0;
         self.found.largest.clone_from(&self.last_key);
-        for range_tombstone in self.reader.range_tombstones() {
-            let (start, end) = (&range_tombstone.start, &range_tombstone.end);
+        for range_tombstone in self.reader.range_tombstones().iter() {
+            let (start, end) = (range_tombstone.start, range_tombstone.end);
             self.found.count_range_tombstone_bounds(start, end, has_bounds);
             self.found.count_seqno(range_tombstone.seqno);
             self.found.range_tombstone_count += 1;

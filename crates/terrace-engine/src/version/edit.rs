@@ -1,4 +1,6 @@
-use terrace_base::{Epoch, FileId, KeyRange, LevelNo, LogPosition, MemtableId, RangeId, RowId, SeqNo, TableUid};
+use terrace_base::{
+    Epoch, FileId, KeyRange, LevelNo, LogPosition, MemtableId, RangeId, RowId, SeqNo, TableUid,
+};
 
 use crate::table::TableLocation;
 use crate::wal::LogStart;

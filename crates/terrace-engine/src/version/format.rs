@@ -24,8 +24,9 @@
 //! table is a list of fields in the same coding.
 
 use terrace_base::{
-    ByteReader, Checksum, CodecError, Epoch, FileId, KeyRange, LevelNo, LogPosition, MemtableId, PREAMBLE_BYTES,
-    Preamble, PreambleError, RangeId, RowId, SeqNo, TableUid, put_bytes, put_field, put_varint,
+    ByteReader, Checksum, CodecError, Epoch, FileId, KeyRange, LevelNo, LogPosition, MemtableId,
+    PREAMBLE_BYTES, Preamble, PreambleError, RangeId, RowId, SeqNo, TableUid, put_bytes, put_field,
+    put_varint,
 };
 
 use super::edit::{RowMeta, TableMeta, VersionEdit};
@@ -309,8 +310,7 @@ pub fn decode_edit(bytes: &[u8]) -> Result<VersionEdit, CodecError> {
             }
             field::LOG_START => {
                 let position = LogPosition(value.varint()?);
-                let segment =
-                    if value.is_empty() { None } else { Some(read_file_id(&mut value)?) };
+                let segment = if value.is_empty() { None } else { Some(read_file_id(&mut value)?) };
                 edit.log_start = Some(LogStart { segment, position });
             }
             field::GREATEST_SEQNO => edit.greatest_seqno = Some(SeqNo(value.varint()?)),

@@ -1,51 +1,51 @@
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use terrace_base::RowId;
-use terrace_env::{Mutex, SharedEnv};
+use terrace_env::{Mutex, Waits};
 
-use super::{FileIds, Manifest, TableContext, Version, VersionEdit, VersionFeed};
+use super::{FeedPosition, FeedStore, FileIds, TableContext, Version, VersionEdit, VersionFeed};
 use crate::l0::L0;
 use crate::{Error, Result};
-
-/// A manifest beyond this size is replaced by a new one that begins with a snapshot.
-const MANIFEST_BYTES_MAX: u64 = 4 << 20;
 
 /// The current version of a range, and the only way to change it.
 #[derive(Debug)]
 pub struct Versions {
-    env: SharedEnv,
-    dir: PathBuf,
+    feeds: Arc<dyn FeedStore>,
     ids: Arc<FileIds>,
     l0: Arc<dyn L0>,
     context: Arc<TableContext>,
     current: ArcSwap<Version>,
-    /// One edit at a time; guards the manifest that edits go to.
-    turn: Mutex<Manifest>,
+    /// One edit at a time; guards the feed that edits go to. None in a range that is only read.
+    turn: Mutex<Option<Box<dyn VersionFeed>>>,
+}
+
+/// What the versions of a range rest on.
+#[derive(Debug)]
+pub struct VersionsParts {
+    /// Where a new feed is begun when the current one is too long or broken.
+    pub feeds: Arc<dyn FeedStore>,
+    /// Gives out file ids.
+    pub ids: Arc<FileIds>,
+    /// L0.
+    pub l0: Arc<dyn L0>,
+    /// What the tables share.
+    pub context: Arc<TableContext>,
 }
 
 impl Versions {
-    /// Goes on from `version`, which `manifest` holds.
+    /// Goes on from `version`, which `feed` holds. Without a feed nothing can be installed.
     #[must_use]
     pub fn new(
-        env: &SharedEnv,
-        dir: &Path,
-        ids: Arc<FileIds>,
-        l0: Arc<dyn L0>,
-        context: Arc<TableContext>,
+        waits: &Waits,
+        parts: VersionsParts,
         version: Version,
-        manifest: Manifest,
+        feed: Option<Box<dyn VersionFeed>>,
     ) -> Versions {
-        Versions {
-            dir: dir.to_path_buf(),
-            ids,
-            l0,
-            context,
-            current: ArcSwap::from_pointee(version),
-            turn: env.waits().mutex(manifest),
-            env: Arc::clone(env),
-        }
+        let VersionsParts { feeds, ids, l0, context } = parts;
+        let current = ArcSwap::from_pointee(version);
+        Versions { feeds, ids, l0, context, current, turn: waits.mutex(feed) }
     }
 
     /// The current version.
@@ -58,14 +58,16 @@ impl Versions {
     /// of installation. `publish` is called with the new version before the next edit may begin:
     /// it makes the version visible to readers.
     ///
-    /// Errors: `Poisoned` if a sync failed; any other error changed nothing, and the edit may be
-    /// tried again.
+    /// Errors: `Poisoned` if a sync failed; `ReadOnly`; after any other error nothing was
+    /// installed, and the edit may be tried again. The files that it names must be left alone even
+    /// then: the edit may have reached the disk.
     pub fn install(
         &self,
         mut edit: VersionEdit,
         publish: impl FnOnce(&Arc<Version>),
     ) -> Result<Arc<Version>> {
-        let mut manifest = self.turn.lock();
+        let mut turn = self.turn.lock();
+        let feed = turn.as_mut().ok_or(Error::ReadOnly)?;
         let current = self.current();
         let mut next_row = current.next_row;
         for row in &mut edit.rows_added {
@@ -76,35 +78,34 @@ impl Versions {
             .apply(&edit, self.l0.as_ref(), &self.context)
             .map_err(|misfit| Error::Poisoned(format!("a version edit does not fit: {misfit}")))?;
         let next = Arc::new(next);
-        if manifest.is_broken() || manifest.bytes() > MANIFEST_BYTES_MAX {
-            let snapshot = next.to_snapshot();
-            *manifest = Manifest::create(&self.env, &self.dir, self.ids.next(), &snapshot)?;
+        if feed.wants_snapshot() {
+            *feed = self.feeds.begin(self.ids.next(), &next.to_snapshot())?;
         } else {
-            manifest.append(&edit)?;
+            feed.append(&edit)?;
         }
-        self.mark_removed(&current, &next);
+        mark_removed(&current, &next);
         self.current.store(Arc::clone(&next));
         publish(&next);
         Ok(next)
     }
 
-    /// The edit is durable: tables that only the old version names may go with it.
-    fn mark_removed(&self, old: &Version, next: &Version) {
-        let live: std::collections::BTreeSet<_> =
-            next.tables().map(|table| table.meta().id).collect();
-        for table in old.tables().filter(|table| !live.contains(&table.meta().id)) {
-            table.mark_removed();
-        }
-    }
-
     /// Appends an edit that says where the log ended at a clean close.
     pub fn close(&self, edit: &VersionEdit) -> Result<()> {
-        self.turn.lock().append(edit)
+        let mut turn = self.turn.lock();
+        turn.as_mut().ok_or(Error::ReadOnly)?.append(edit)
     }
 
-    /// The manifest in use, and how many of its bytes are durable.
-    pub fn manifest(&self) -> (terrace_base::FileId, u64) {
-        let manifest = self.turn.lock();
-        (manifest.id(), manifest.bytes())
+    /// Where the feed ends.
+    #[must_use]
+    pub fn feed_end(&self) -> FeedPosition {
+        self.turn.lock().as_ref().map(|feed| feed.end()).unwrap_or_default()
+    }
+}
+
+/// The edit is durable: tables that only the old version names may go with it.
+fn mark_removed(old: &Version, next: &Version) {
+    let live: BTreeSet<_> = next.tables().map(|table| table.meta().id).collect();
+    for table in old.tables().filter(|table| !live.contains(&table.meta().id)) {
+        table.mark_removed();
     }
 }

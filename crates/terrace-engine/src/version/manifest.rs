@@ -3,47 +3,39 @@
 use std::path::{Path, PathBuf};
 
 use terrace_base::{Corruption, Epoch, FileId, PreambleError};
-use terrace_env::{Env, Latch, SharedEnv, WriteFile};
+use terrace_env::{Env, SharedEnv, WriteFile};
 
 use super::format::{
     HEADER_BYTES, RECORD_ALIGNMENT, RECORD_HEADER_BYTES, decode_edit, decode_manifest_header,
     decode_record, encode_manifest_header, encode_record,
 };
-use super::{VersionEdit, VersionFeed, current};
+use super::{FeedPosition, FeedStore, LoadedFeed, VersionEdit, VersionFeed, current};
 use crate::{Error, Result};
+
+/// A manifest beyond this size is replaced by a new one that begins with a snapshot.
+const MANIFEST_BYTES_MAX: u64 = 4 << 20;
+
+/// The manifests of one directory, of which `CURRENT` names the one that counts.
+#[derive(Clone, Debug)]
+pub struct LocalManifests {
+    /// The outside world.
+    pub env: SharedEnv,
+    /// The directory, which exists.
+    pub dir: PathBuf,
+}
 
 /// The manifest that counts, open for appending.
 #[derive(Debug)]
 pub struct Manifest {
-    id: FileId,
-    path: PathBuf,
     identity: u128,
-    state: Latch<State>,
-}
-
-#[derive(Debug)]
-struct State {
-    /// Taken out while it is written to, so that no latch is held across I/O; gone for good after
-    /// an append that failed half-way.
+    end: FeedPosition,
+    /// Gone for good after an append that failed half-way: the file may hold half a record.
     file: Option<Box<dyn WriteFile>>,
-    bytes: u64,
-}
-
-/// What a directory's current manifest says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoadedManifest {
-    /// Its id.
-    pub id: FileId,
-    /// Its edits, the snapshot first.
-    pub edits: Vec<VersionEdit>,
-    /// How many of its bytes hold complete records.
-    pub bytes: u64,
-    /// Whether a crash tore its last record off.
-    pub is_torn: bool,
 }
 
 /// The path of the manifest with this id.
-fn manifest_path(dir: &Path, id: FileId) -> PathBuf {
+#[must_use]
+pub fn manifest_path(dir: &Path, id: FileId) -> PathBuf {
     dir.join(format!("{id}.manifest"))
 }
 
@@ -52,64 +44,14 @@ fn manifest_id(name: &str) -> Option<FileId> {
     FileId::parse(name.strip_suffix(".manifest")?)
 }
 
-impl Manifest {
-    /// Writes a new manifest that begins with `snapshot`, and switches `CURRENT` to it: on return
-    /// it is the durable truth. Then deletes the manifests before it.
-    pub fn create(env: &SharedEnv, dir: &Path, id: FileId, snapshot: &VersionEdit) -> Result<Self> {
-        assert!(snapshot.is_snapshot, "a manifest begins with a whole version");
-        let path = manifest_path(dir, id);
-        let identity = u128::from(env.random_u64()) << 64 | u128::from(env.random_u64());
-        let mut file = env.fs().create(&path, 0)?;
-        file.append(&encode_manifest_header(identity, id))?;
-        let record = encode_record(identity, HEADER_BYTES as u64, snapshot);
-        file.append(&record)?;
-        file.sync().map_err(poisoned)?;
-        env.fs().sync_dir(dir).map_err(poisoned)?;
-        current::switch(env.as_ref(), dir, id)?;
-        remove_leftovers(env.as_ref(), dir, id)?;
-        let bytes = (HEADER_BYTES + record.len()) as u64;
-        let state = Latch::new(State { file: Some(file), bytes });
-        Ok(Manifest { id, path, identity, state })
-    }
-
-    /// The manifest of a range that is only read: nothing can be appended to it.
-    #[must_use]
-    pub fn read_only(dir: &Path, loaded: &LoadedManifest) -> Manifest {
-        Manifest {
-            id: loaded.id,
-            path: manifest_path(dir, loaded.id),
-            identity: 0,
-            state: Latch::new(State { file: None, bytes: loaded.bytes }),
-        }
-    }
-
-    /// Its id.
-    #[must_use]
-    pub fn id(&self) -> FileId {
-        self.id
-    }
-
-    /// Its size in bytes, all of them durable.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.state.lock().bytes
-    }
-
-    /// Whether an append failed half-way, so that edits go to a new manifest from now on.
-    #[must_use]
-    pub fn is_broken(&self) -> bool {
-        self.state.lock().file.is_none()
-    }
-
-    /// Reads the current manifest of a directory; none if the directory holds no range yet.
-    ///
-    /// Errors: `Corruption` if `CURRENT` or a record is damaged, or if `CURRENT` is missing beside
-    /// files that only a finished creation leaves; `Unsupported` for a later version's files.
-    pub fn load(env: &dyn Env, dir: &Path) -> Result<Option<LoadedManifest>> {
-        let Some(id) = current::read(env, dir)? else {
-            return refuse_lost_current(env, dir).map(|()| None);
+impl FeedStore for LocalManifests {
+    /// Errors also if `CURRENT` is missing beside files that only a finished creation leaves.
+    fn load(&self) -> Result<Option<LoadedFeed>> {
+        let env = self.env.as_ref();
+        let Some(id) = current::read(env, &self.dir)? else {
+            return refuse_lost_current(env, &self.dir).map(|()| None);
         };
-        let path = manifest_path(dir, id);
+        let path = manifest_path(&self.dir, id);
         let file = match env.fs().open(&path) {
             Ok(file) => file,
             Err(error) if error.is_not_found() => {
@@ -123,9 +65,9 @@ impl Manifest {
         decode(&path, id, &bytes).map(Some)
     }
 
-    /// An epoch that no file in the directory has, and that is above `epoch`.
-    pub fn next_epoch(env: &dyn Env, dir: &Path, epoch: Epoch) -> Result<Epoch> {
-        let entries = env.fs().list(dir)?;
+    /// Looks at the names of all files, so that not even one that a crash left is taken again.
+    fn next_epoch(&self, epoch: Epoch) -> Result<Epoch> {
+        let entries = self.env.fs().list(&self.dir)?;
         let ids = entries.iter().filter_map(|entry| {
             let stem = entry.name.split_once('.').map_or(entry.name.as_str(), |(stem, _)| stem);
             FileId::parse(stem)
@@ -133,15 +75,49 @@ impl Manifest {
         let greatest = ids.map(|id| id.epoch).max().unwrap_or_default().max(epoch);
         Ok(Epoch(greatest.0 + 1))
     }
+
+    /// Also deletes the manifests before it.
+    fn begin(&self, id: FileId, snapshot: &VersionEdit) -> Result<Box<dyn VersionFeed>> {
+        assert!(snapshot.is_snapshot, "a manifest begins with a whole version");
+        let env = self.env.as_ref();
+        let identity = u128::from(env.random_u64()) << 64 | u128::from(env.random_u64());
+        let mut file = env.fs().create(&manifest_path(&self.dir, id), 0)?;
+        file.append(&encode_manifest_header(identity, id))?;
+        let record = encode_record(identity, HEADER_BYTES as u64, snapshot);
+        file.append(&record)?;
+        file.sync()?;
+        env.fs().sync_dir(&self.dir)?;
+        current::switch(env, &self.dir, id)?;
+        remove_leftovers(env, &self.dir, id)?;
+        let end = FeedPosition { id, bytes: (HEADER_BYTES + record.len()) as u64 };
+        Ok(Box::new(Manifest { identity, end, file: Some(file) }))
+    }
 }
 
-/// A failed sync: what the disk holds is in doubt.
-fn poisoned(error: terrace_env::EnvError) -> Error {
-    Error::Poisoned(error.to_string())
+impl VersionFeed for Manifest {
+    fn append(&mut self, edit: &VersionEdit) -> Result<()> {
+        let Some(mut file) = self.file.take() else {
+            return Err(Error::Poisoned(format!("manifest {} is broken", self.end.id)));
+        };
+        let record = encode_record(self.identity, self.end.bytes, edit);
+        file.append(&record)?;
+        file.sync()?;
+        self.file = Some(file);
+        self.end.bytes += record.len() as u64;
+        Ok(())
+    }
+
+    fn end(&self) -> FeedPosition {
+        self.end
+    }
+
+    fn wants_snapshot(&self) -> bool {
+        self.file.is_none() || self.end.bytes > MANIFEST_BYTES_MAX
+    }
 }
 
 /// Takes a manifest's bytes apart.
-fn decode(path: &Path, id: FileId, bytes: &[u8]) -> Result<LoadedManifest> {
+fn decode(path: &Path, id: FileId, bytes: &[u8]) -> Result<LoadedFeed> {
     let identity = match decode_manifest_header(bytes) {
         Ok((identity, named)) if named == id => identity,
         Ok((_, other)) => {
@@ -182,7 +158,7 @@ fn decode(path: &Path, id: FileId, bytes: &[u8]) -> Result<LoadedManifest> {
     if edits.is_empty() {
         return Err(Corruption::new(path, offset as u64, "the manifest holds no version").into());
     }
-    Ok(LoadedManifest { id, edits, bytes: offset as u64, is_torn })
+    Ok(LoadedFeed { edits, end: FeedPosition { id, bytes: offset as u64 }, is_torn })
 }
 
 /// Whether a valid record stands behind a damaged one: each record was synced before the next was
@@ -195,9 +171,9 @@ fn a_record_follows(bytes: &[u8], identity: u128, damaged: usize) -> bool {
 /// A directory without `CURRENT` may hold what an interrupted creation left, and nothing else.
 fn refuse_lost_current(env: &dyn Env, dir: &Path) -> Result<()> {
     for entry in env.fs().list(dir)? {
-        let is_data = [".table", ".log"].iter().any(|suffix| {
-            entry.name.strip_suffix(suffix).and_then(FileId::parse).is_some()
-        });
+        let is_data = [".table", ".log"]
+            .iter()
+            .any(|suffix| entry.name.strip_suffix(suffix).and_then(FileId::parse).is_some());
         if is_data {
             let detail = format!(
                 "CURRENT is missing, but {} is there: the directory held a range before",
@@ -218,24 +194,4 @@ fn remove_leftovers(env: &dyn Env, dir: &Path, current: FileId) -> Result<()> {
         }
     }
     Ok(())
-}
-
-impl VersionFeed for Manifest {
-    fn append(&self, edit: &VersionEdit) -> Result<()> {
-        let (file, offset) = {
-            let mut state = self.state.lock();
-            (state.file.take(), state.bytes)
-        };
-        let Some(mut file) = file else {
-            return Err(Error::Poisoned(format!("{} is broken", self.path.display())));
-        };
-        let record = encode_record(self.identity, offset, edit);
-        // After a failed append the file may hold half a record: it is not written to again.
-        file.append(&record)?;
-        file.sync().map_err(poisoned)?;
-        let mut state = self.state.lock();
-        state.file = Some(file);
-        state.bytes = offset + record.len() as u64;
-        Ok(())
-    }
 }

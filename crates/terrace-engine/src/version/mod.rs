@@ -40,10 +40,10 @@ mod table;
 mod version;
 
 pub use edit::{RowMeta, TableMeta, VersionEdit};
-pub use feed::{MemoryFeed, VersionFeed};
+pub use feed::{FeedPosition, FeedStore, LoadedFeed, MemoryFeed, VersionFeed};
 pub use ids::FileIds;
-pub use install::Versions;
-pub use manifest::{LoadedManifest, Manifest};
+pub use install::{Versions, VersionsParts};
+pub use manifest::{LocalManifests, Manifest, manifest_path};
 pub use run::Run;
 pub use table::{ReclaimQueue, Table, TableContext};
 pub use version::{LEVEL_MAX, Version};

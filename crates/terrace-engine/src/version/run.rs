@@ -15,7 +15,8 @@ impl Run {
     #[must_use]
     pub fn new(mut tables: Vec<Arc<Table>>) -> Option<Run> {
         tables.sort_by(|a, b| a.span().start().cmp(b.span().start()));
-        let disjoint = tables.windows(2).all(|pair| pair[0].span().is_before(pair[1].span().start()));
+        let disjoint =
+            tables.windows(2).all(|pair| pair[0].span().is_before(pair[1].span().start()));
         disjoint.then_some(Run { tables })
     }
 

@@ -3,13 +3,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwapOption;
-use terrace_base::{Corruption, EntryRef, KeyRange, SeqNo};
+use terrace_base::{Corruption, KeyRange, SeqNo};
 use terrace_env::Latch;
 
 use super::TableMeta;
 use crate::cache::BlockCache;
 use crate::iter::{ClippedCursor, Cursor};
-use crate::table::{PinnedEntry, ReadMode, TableLocation, TableReader, TableStore};
+use crate::table::{ReadMode, TableLocation, TableReader, TableStore};
 use crate::{Error, Result};
 
 /// What the tables of a range share.
@@ -95,23 +95,17 @@ impl Table {
         Ok(reader)
     }
 
-    /// The newest entry for `key` at or below `read_point`.
-    pub fn get(&self, key: &[u8], read_point: SeqNo, mode: ReadMode) -> Result<Option<PinnedEntry>> {
-        if !self.span.contains(key) || self.meta.least_seqno > read_point {
-            return Ok(None);
+    /// Runs `read` on the open table.
+    #[inline]
+    pub fn with_reader<T>(
+        &self,
+        mode: ReadMode,
+        read: impl FnOnce(&TableReader) -> Result<T>,
+    ) -> Result<T> {
+        match &*self.reader.load() {
+            Some(reader) => read(reader),
+            None => read(&*self.reader(mode)?),
         }
-        if let Some(reader) = &*self.reader.load() {
-            return reader.get(key, read_point, mode);
-        }
-        self.reader(mode)?.get(key, read_point, mode)
-    }
-
-    /// The greatest number at or below `read_point` of a range tombstone here that covers `key`.
-    pub fn covering(&self, key: &[u8], read_point: SeqNo, mode: ReadMode) -> Result<Option<SeqNo>> {
-        if self.meta.range_tombstone_count == 0 || !self.span.contains(key) {
-            return Ok(None);
-        }
-        Ok(self.reader(mode)?.range_tombstones().newest_covering(key, read_point))
     }
 
     /// A cursor over the keys that the table speaks for.
@@ -164,10 +158,4 @@ impl fmt::Debug for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:?}", self.meta.id, self.span)
     }
-}
-
-/// Whether an entry of a source is hidden by a range tombstone with number `covering`.
-#[must_use]
-pub fn is_covered(entry: &EntryRef<'_>, covering: Option<SeqNo>) -> bool {
-    covering.is_some_and(|covering| entry.seqno < covering)
 }

@@ -104,7 +104,9 @@ impl SegmentHeader {
         let base = LogPosition(reader.u64()?);
         let zeros = reader.take(52)?;
         if reader.u32()? != Checksum::at(identity, 0).bytes(&bytes[..124]).finish() {
-            return Err(CodecError { offset: 124, what: "wrong checksum of a segment header" }.into());
+            return Err(
+                CodecError { offset: 124, what: "wrong checksum of a segment header" }.into()
+            );
         }
         PREAMBLE.check(&mut ByteReader::new(bytes))?;
         if zeros.iter().any(|&byte| byte != 0) {
@@ -331,8 +333,10 @@ impl<'a> BatchBody<'a> {
                 _ => self.places.get(index).copied().unwrap_or(u8::MAX),
             };
             let memtable = self.memtables.get(usize::from(place));
-            let memtable = memtable
-                .ok_or(CodecError { offset: 0, what: "an entry names a memtable beyond the list" })?;
+            let memtable = memtable.ok_or(CodecError {
+                offset: 0,
+                what: "an entry names a memtable beyond the list",
+            })?;
             Ok((*memtable, entry))
         })
     }
@@ -402,8 +406,10 @@ mod tests {
 
     fn record() -> Vec<u8> {
         let mut body = Vec::new();
-        let memtables =
-            [MemtableId { epoch: Epoch(3), counter: 1 }, MemtableId { epoch: Epoch(3), counter: 2 }];
+        let memtables = [
+            MemtableId { epoch: Epoch(3), counter: 1 },
+            MemtableId { epoch: Epoch(3), counter: 2 },
+        ];
         put_memtables(&mut body, &memtables, &[0, 1, 0, 1]);
         let expiry = Some(Expiry::at(WallTime(99)));
         put_entry(&mut body, EntryKind::Value, false, expiry, b"key", b"value");

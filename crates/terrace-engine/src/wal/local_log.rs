@@ -8,21 +8,36 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use terrace_base::{FileId, LogPosition};
 use terrace_env::{Latch, LogFile, Mutex, SharedEnv};
 
-use super::format::{
-    RECORD_ALIGNMENT, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader,
-};
-use super::replay::{LogStart, Replayed};
-use super::sink::{LogPlace, LogSink, LogTarget, Record};
+use super::format::{RECORD_ALIGNMENT, SEGMENT_HEADER_BYTES, SegmentHeader};
+use super::replay::{LogStart, Replayed, SegmentSpan, replay};
+use super::sink::{LogPlace, LogSink, LogStore, LogTarget, Record, Visit};
 use crate::version::FileIds;
 use crate::{Error, Result};
 
-/// How a local log is kept.
+/// The logs of one directory.
 #[derive(Clone, Debug)]
-pub struct LogOptions {
+pub struct LocalLogStore {
+    /// The outside world.
+    pub env: SharedEnv,
+    /// The directory, which exists.
+    pub dir: PathBuf,
     /// Bytes of a segment. A record that is larger gets a segment of its own size.
     pub segment_bytes: u64,
-    /// Bytes of the file system that stay free: with less, no segment is added.
-    pub reserved_bytes: u64,
+}
+
+impl LogStore for LocalLogStore {
+    fn replay(&self, start: LogStart, visit: &mut Visit<'_>) -> Result<Replayed> {
+        replay(&self.env, &self.dir, start, visit)
+    }
+
+    fn begin(
+        &self,
+        ids: &Arc<FileIds>,
+        replayed: &Replayed,
+        reserved_bytes: u64,
+    ) -> Result<Arc<dyn LogSink>> {
+        Ok(Arc::new(LocalLog::open(self.clone(), ids, replayed, reserved_bytes)?))
+    }
 }
 
 /// How many files of deleted segments wait to be used again.
@@ -31,9 +46,9 @@ const RECYCLED_FILES_MAX: usize = 2;
 /// A range's log as segment files in its directory. See the room's door for the picture.
 #[derive(Debug)]
 pub struct LocalLog {
-    env: SharedEnv,
-    dir: PathBuf,
-    options: LogOptions,
+    store: LocalLogStore,
+    /// Bytes of the file system that stay free: with less, no segment is added.
+    reserved_bytes: u64,
     ids: Arc<FileIds>,
     tail: Latch<Tail>,
     durable: AtomicU64,
@@ -49,7 +64,7 @@ struct Tail {
     /// Oldest first; the last one is written to.
     segments: VecDeque<Arc<Segment>>,
     /// Segments that were left by earlier opens, oldest first; read only.
-    replayed: VecDeque<ReplayedSegment>,
+    replayed: VecDeque<SegmentSpan>,
     /// The offset of the next record in the last segment.
     offset: u64,
     /// Reserved and touched, to become the next segment.
@@ -61,13 +76,6 @@ struct Spare {
     id: FileId,
     identity: u128,
     file: Arc<dyn LogFile>,
-}
-
-#[derive(Debug)]
-struct ReplayedSegment {
-    id: FileId,
-    base: LogPosition,
-    end: LogPosition,
 }
 
 #[derive(Debug)]
@@ -95,14 +103,7 @@ impl LogTarget for Segment {
         if place.offset == SEGMENT_HEADER_BYTES {
             self.file.write_at(0, &self.header.encode())?;
         }
-        let header = RecordHeader {
-            bytes: record.bytes() as u32,
-            first_seqno: record.first_seqno,
-            durable: record.durable,
-            seqno_count: record.seqno_count,
-            entry_count: record.entry_count as u16,
-            kind: record.kind,
-        };
+        let header = record.header();
         let mut offset = place.offset;
         let encoded = header.encode(self.header.identity, offset, record.body);
         self.file.write_at(offset, &encoded)?;
@@ -131,54 +132,44 @@ pub(super) fn segment_id(name: &str) -> Option<FileId> {
 }
 
 impl LocalLog {
-    /// Goes on after what a replay found (for a new range: after nothing). Syncs what was read and
-    /// begins a segment whose header says durably where the log goes on, so that a torn tail is
-    /// cut off for ever; then deletes files that belong to no segment of the chain.
-    ///
-    /// The epoch of `ids` has been raised durably.
-    pub fn open(
-        env: SharedEnv,
-        dir: &Path,
-        options: LogOptions,
-        ids: Arc<FileIds>,
+    /// Syncs what was read, and begins a segment whose header says durably where the log goes on,
+    /// so that a torn tail is cut off for ever; then deletes the files that belong to no segment of
+    /// the chain.
+    fn open(
+        store: LocalLogStore,
+        ids: &Arc<FileIds>,
         replayed: &Replayed,
+        reserved_bytes: u64,
     ) -> Result<LocalLog> {
-        let mut old = VecDeque::new();
+        let env = &store.env;
         for segment in &replayed.segments {
             // What was read may be in the kernel's pages only, and is now to be built upon.
-            let path = segment_path(dir, segment.id);
-            env.fs().sync_file(&path).map_err(|error| Error::Poisoned(error.to_string()))?;
-            old.push_back(ReplayedSegment {
-                id: segment.id,
-                base: segment.base,
-                end: segment.end,
-            });
+            env.fs().sync_file(&segment_path(&store.dir, segment.id))?;
         }
         let log = LocalLog {
+            reserved_bytes,
+            ids: Arc::clone(ids),
             tail: Latch::new(Tail {
                 segments: VecDeque::new(),
-                replayed: old,
+                replayed: replayed.segments.iter().copied().collect(),
                 offset: 0,
                 spare: None,
             }),
             durable: AtomicU64::new(replayed.end.0),
             sync_turn: env.waits().mutex(()),
             prepare_turn: env.waits().mutex(Vec::new()),
-            env,
-            dir: dir.to_path_buf(),
-            options,
-            ids,
+            store,
         };
         log.begin(replayed)?;
         for stale in &replayed.stale {
-            log.env.fs().remove(&segment_path(dir, *stale))?;
+            log.store.env.fs().remove(&segment_path(&log.store.dir, *stale))?;
         }
         Ok(log)
     }
 
     /// Begins the first segment of this open.
     fn begin(&self, replayed: &Replayed) -> Result<()> {
-        let spare = self.prepare(0, &mut Vec::new())?;
+        let spare = self.reserve(0, &mut Vec::new())?;
         let header = SegmentHeader {
             identity: spare.identity,
             file_id: spare.id,
@@ -186,8 +177,8 @@ impl LocalLog {
             base: replayed.end,
         };
         spare.file.write_at(0, &header.encode())?;
-        spare.file.sync().map_err(|error| Error::Poisoned(error.to_string()))?;
-        let path = segment_path(&self.dir, spare.id);
+        spare.file.sync()?;
+        let path = segment_path(&self.store.dir, spare.id);
         let mut tail = self.tail.lock();
         tail.segments.push_back(Arc::new(Segment { header, file: spare.file, path }));
         tail.offset = SEGMENT_HEADER_BYTES;
@@ -195,39 +186,27 @@ impl LocalLog {
     }
 
     /// Reserves a file for a segment that can hold a record of `bytes`.
-    fn prepare(&self, bytes: usize, recyclable: &mut Vec<Recyclable>) -> Result<Spare> {
-        let segment_bytes = self.options.segment_bytes.max(SEGMENT_HEADER_BYTES + padded(bytes));
+    fn reserve(&self, bytes: usize, recyclable: &mut Vec<Recyclable>) -> Result<Spare> {
+        let segment_bytes = self.store.segment_bytes.max(SEGMENT_HEADER_BYTES + padded(bytes));
         let id = self.ids.next();
-        let path = segment_path(&self.dir, id);
-        let fs = self.env.fs();
+        let path = segment_path(&self.store.dir, id);
+        let fs = self.store.env.fs();
         let reusable = recyclable.iter().position(|file| file.bytes >= segment_bytes);
         let file = if let Some(index) = reusable {
             let old = recyclable.swap_remove(index);
             fs.recycle_log(&old.path, &path)?
         } else {
-            let free = fs.free_bytes(&self.dir)?;
-            if free < self.options.reserved_bytes.saturating_add(segment_bytes) {
+            let free = fs.free_bytes(&self.store.dir)?;
+            if free < self.reserved_bytes.saturating_add(segment_bytes) {
                 return Err(no_space(&path));
             }
             fs.create_log(&path, segment_bytes)?
         };
         file.sync()?;
-        fs.sync_dir(&self.dir)?;
-        let random = (self.env.random_u64(), self.env.random_u64());
+        fs.sync_dir(&self.store.dir)?;
+        let random = (self.store.env.random_u64(), self.store.env.random_u64());
         let identity = u128::from(random.0) << 64 | u128::from(random.1);
         Ok(Spare { id, identity, file })
-    }
-
-    /// Prepares the next segment ahead of need, so that no writer has to. Called by a background
-    /// job after a segment was begun.
-    pub fn prepare_spare(&self) -> Result<()> {
-        self.make_room_in(0, |tail| tail.spare.is_some())
-    }
-
-    /// Whether a spare segment is wanted.
-    #[must_use]
-    pub fn wants_spare(&self) -> bool {
-        self.tail.lock().spare.is_none()
     }
 
     fn make_room_in(&self, bytes: usize, enough: impl Fn(&Tail) -> bool) -> Result<()> {
@@ -235,10 +214,10 @@ impl LocalLog {
         if enough(&self.tail.lock()) {
             return Ok(());
         }
-        let spare = self.prepare(bytes, &mut recyclable)?;
+        let spare = self.reserve(bytes, &mut recyclable)?;
         let too_small = self.tail.lock().spare.replace(spare);
         if let Some(small) = too_small {
-            let path = segment_path(&self.dir, small.id);
+            let path = segment_path(&self.store.dir, small.id);
             recyclable.push(Recyclable { path, bytes: small.file.bytes() });
         }
         Ok(())
@@ -296,7 +275,7 @@ impl LogSink for LocalLog {
                 predecessor: tail.segments.back().map(|last| last.header.file_id),
                 base: tail.end(),
             };
-            let path = segment_path(&self.dir, spare.id);
+            let path = segment_path(&self.store.dir, spare.id);
             tail.segments.push_back(Arc::new(Segment { header, file: spare.file, path }));
             tail.offset = SEGMENT_HEADER_BYTES;
         }
@@ -343,7 +322,7 @@ impl LogSink for LocalLog {
             let mut tail = self.tail.lock();
             while tail.replayed.front().is_some_and(|oldest| oldest.end < from) {
                 let segment = tail.replayed.pop_front().expect("just looked at");
-                released.push((segment_path(&self.dir, segment.id), 0));
+                released.push((segment_path(&self.store.dir, segment.id), 0));
             }
             while tail.segments.len() > 1 && tail.segments[1].header.base < from {
                 let segment = tail.segments.pop_front().expect("more than one");
@@ -351,11 +330,11 @@ impl LogSink for LocalLog {
             }
         }
         for (path, bytes) in released {
-            let reuse = bytes == self.options.segment_bytes;
+            let reuse = bytes == self.store.segment_bytes;
             if reuse && recyclable.len() < RECYCLED_FILES_MAX {
                 recyclable.push(Recyclable { path, bytes });
             } else {
-                self.env.fs().remove(&path)?;
+                self.store.env.fs().remove(&path)?;
             }
         }
         Ok(())
@@ -372,6 +351,14 @@ impl LogSink for LocalLog {
             }
         }
         LogStart { segment: holding, position: from }
+    }
+
+    fn wants_preparation(&self) -> bool {
+        self.tail.lock().spare.is_none()
+    }
+
+    fn prepare(&self) -> Result<()> {
+        self.make_room_in(0, |tail| tail.spare.is_some())
     }
 
     fn live_bytes(&self) -> u64 {

@@ -4,24 +4,26 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use terrace_base::{LogPosition, SeqNo};
+use terrace_base::LogPosition;
 use terrace_env::Latch;
 
-use super::format::RecordKind;
-use super::replay::LogStart;
-use super::sink::{LogPlace, LogSink, LogTarget, Record};
+use super::format::{RECORD_HEADER_BYTES, RecordHeader, RecordKind};
+use super::replay::{LogStart, Replayed};
+use super::sink::{LogPlace, LogSink, LogStore, LogTarget, Record, Visit};
 use crate::Result;
+use crate::version::FileIds;
 
-/// A log whose records live in this process: it survives a closed range, but no crash.
-#[derive(Default)]
+/// A log whose records live in this process: it survives a closed range, but no crash. Clones
+/// share the records.
+#[derive(Clone, Default)]
 pub struct MemoryLog {
-    end: Latch<LogPosition>,
-    durable: AtomicU64,
     records: Arc<Records>,
 }
 
 #[derive(Default)]
 struct Records {
+    end: Latch<LogPosition>,
+    durable: AtomicU64,
     kept: Latch<Vec<MemoryRecord>>,
 }
 
@@ -30,10 +32,8 @@ struct Records {
 pub struct MemoryRecord {
     /// Its place in the append order.
     pub position: LogPosition,
-    /// What it is for.
-    pub kind: RecordKind,
-    /// The number of its first entry.
-    pub first_seqno: SeqNo,
+    /// What its header says.
+    pub header: RecordHeader,
     /// Its body.
     pub body: Vec<u8>,
 }
@@ -48,35 +48,40 @@ impl MemoryLog {
     }
 }
 
-impl fmt::Debug for MemoryLog {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "MemoryLog(..{})", self.end())
+impl LogStore for MemoryLog {
+    fn replay(&self, start: LogStart, visit: &mut Visit<'_>) -> Result<Replayed> {
+        for record in self.records() {
+            if record.position >= start.position && record.header.kind == RecordKind::Batch {
+                visit(record.position, &record.header, &record.body)?;
+            }
+        }
+        Ok(Replayed { end: self.end(), durable: self.durable(), ..Replayed::default() })
     }
-}
 
-impl fmt::Debug for Records {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Records")
+    fn begin(
+        &self,
+        _ids: &Arc<FileIds>,
+        _replayed: &Replayed,
+        _reserved_bytes: u64,
+    ) -> Result<Arc<dyn LogSink>> {
+        Ok(Arc::new(self.clone()))
     }
 }
 
 impl LogTarget for Records {
     fn append(&self, place: &LogPlace, record: &Record<'_>) -> Result<()> {
-        self.kept.lock().push(MemoryRecord {
-            position: place.position,
-            kind: record.kind,
-            first_seqno: record.first_seqno,
-            body: record.body.concat(),
-        });
+        let header = record.header();
+        let body = record.body.concat();
+        self.kept.lock().push(MemoryRecord { position: place.position, header, body });
         Ok(())
     }
 }
 
 impl LogSink for MemoryLog {
     fn take(&self, bytes: usize) -> Option<LogPlace> {
-        let mut end = self.end.lock();
+        let mut end = self.records.end.lock();
         let position = *end;
-        end.0 += bytes as u64;
+        end.0 += bytes.next_multiple_of(RECORD_HEADER_BYTES) as u64;
         let target = Arc::clone(&self.records) as Arc<dyn LogTarget>;
         Some(LogPlace { position, end: *end, offset: position.0, target })
     }
@@ -86,16 +91,16 @@ impl LogSink for MemoryLog {
     }
 
     fn end(&self) -> LogPosition {
-        *self.end.lock()
+        *self.records.end.lock()
     }
 
     fn sync(&self, through: LogPosition) -> Result<()> {
-        self.durable.fetch_max(through.0, Ordering::AcqRel);
+        self.records.durable.fetch_max(through.0, Ordering::AcqRel);
         Ok(())
     }
 
     fn durable(&self) -> LogPosition {
-        LogPosition(self.durable.load(Ordering::Acquire))
+        LogPosition(self.records.durable.load(Ordering::Acquire))
     }
 
     fn start_at(&self, from: LogPosition) -> LogStart {
@@ -109,6 +114,18 @@ impl LogSink for MemoryLog {
 
     fn live_bytes(&self) -> u64 {
         let records = self.records.kept.lock();
-        records.iter().map(|record| record.body.len() as u64).sum()
+        records.iter().map(|record| u64::from(record.header.bytes)).sum()
+    }
+}
+
+impl fmt::Debug for MemoryLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MemoryLog(..{})", self.end())
+    }
+}
+
+impl fmt::Debug for Records {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Records")
     }
 }

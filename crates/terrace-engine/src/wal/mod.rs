@@ -31,7 +31,7 @@
 //! Segments have a fixed size, are reserved and touched before they are used, and are recycled.
 //! Many writers copy their records into the (mapped) segment at once, without a system call.
 //!
-//! Read [`format`] for the bytes, then [`LocalLog`] for the writing, then [`replay`].
+//! Read [`format`] for the bytes, then [`LocalLog`] for the writing, then `replay.rs` for the reading.
 
 pub mod format;
 mod local_log;
@@ -39,7 +39,7 @@ mod memory_log;
 mod replay;
 mod sink;
 
-pub use local_log::{LocalLog, LogOptions};
-pub use memory_log::MemoryLog;
-pub use replay::{LogStart, Replayed, TornTail, replay};
-pub use sink::{LogPlace, LogSink, LogTarget, Record};
+pub use local_log::{LocalLog, LocalLogStore};
+pub use memory_log::{MemoryLog, MemoryRecord};
+pub use replay::{LogStart, Replayed, SegmentSpan, TornTail};
+pub use sink::{LogPlace, LogSink, LogStore, LogTarget, Record, Visit};

@@ -16,6 +16,7 @@ use super::format::{
     SEGMENT_HEADER_BYTES, SegmentHeader,
 };
 use super::local_log::{segment_id, segment_path};
+use super::sink::Visit;
 use crate::{Error, Result};
 
 /// Where a replay starts: what the manifest says of the log.
@@ -81,16 +82,12 @@ impl Found {
     }
 }
 
-/// Reads the log in `dir` from `start` on, and hands each record and its place to `visit`, in the
-/// append order. Writes nothing.
-///
-/// Errors: `Corruption` if something is missing or damaged below the position up to which the log
-/// is known to have been durable; what is damaged above is a torn tail, and reading ends there.
-pub fn replay(
+/// Reads the log in `dir`; see [`LogStore::replay`](super::LogStore::replay).
+pub(super) fn replay(
     env: &SharedEnv,
     dir: &Path,
     start: LogStart,
-    visit: &mut dyn FnMut(LogPosition, &RecordHeader, &[u8]) -> Result<()>,
+    visit: &mut Visit<'_>,
 ) -> Result<Replayed> {
     let (begun, mut stale) = find_segments(env.as_ref(), dir)?;
     let chain = chain_of(&begun, start);
@@ -159,9 +156,9 @@ fn chain_of(begun: &[Found], start: LogStart) -> Vec<&Found> {
     while let Some(segment) = current {
         chain.push(segment);
         let id = segment.header.file_id;
-        let successors = begun.iter().filter(|next| {
-            next.header.predecessor == Some(id) && next.header.file_id > id
-        });
+        let successors = begun
+            .iter()
+            .filter(|next| next.header.predecessor == Some(id) && next.header.file_id > id);
         current = successors.max_by_key(|next| next.header.file_id);
     }
     chain
@@ -173,7 +170,7 @@ fn read_segment(
     successor: Option<LogPosition>,
     settled: LogPosition,
     replayed: &mut Replayed,
-    visit: &mut dyn FnMut(LogPosition, &RecordHeader, &[u8]) -> Result<()>,
+    visit: &mut Visit<'_>,
 ) -> Result<bool> {
     let header = &segment.header;
     if !replayed.segments.is_empty() && header.base != replayed.end {
@@ -192,7 +189,8 @@ fn read_segment(
         match record.kind {
             RecordKind::Closing => {
                 let closing = ClosingBody::decode(body);
-                let closing = closing.map_err(|e| Corruption::from_codec(&segment.path, offset, &e))?;
+                let closing =
+                    closing.map_err(|e| Corruption::from_codec(&segment.path, offset, &e))?;
                 replayed.closing = Some(closing);
             }
             RecordKind::Batch if position >= settled => visit(position, &record, body)?,
@@ -244,9 +242,8 @@ fn records_behind(bytes: &[u8], identity: u128, from: u64) -> Vec<RecordHeader> 
         let rest = &bytes[offset..];
         // Most places hold zeros or the middle of something: look before checking the checksum.
         let plausible = rest[4..8] != [0; 4] && matches!(rest[30], 1 | 2) && rest[31] == 0;
-        let record = plausible
-            .then(|| RecordHeader::decode(rest, identity, offset as u64).ok())
-            .flatten();
+        let record =
+            plausible.then(|| RecordHeader::decode(rest, identity, offset as u64).ok()).flatten();
         offset += match record {
             Some((header, _)) => {
                 found.push(header);

@@ -3,14 +3,40 @@ use std::sync::Arc;
 
 use terrace_base::{LogPosition, SeqNo};
 
-use super::format::RecordKind;
-use super::replay::LogStart;
+use super::format::{RecordHeader, RecordKind};
+use super::replay::{LogStart, Replayed};
 use crate::Result;
+use crate::version::FileIds;
 
-/// The log sink seam: where a range's records go.
+/// The log sink seam, as an open sees it: where a range's records lie.
 ///
 /// A local directory stands behind it; the memory and the disks of other nodes, persistent memory
-/// and cloud volumes will. All methods may be called by many threads at once.
+/// and cloud volumes will.
+pub trait LogStore: Send + Sync + fmt::Debug {
+    /// Reads the log from `start` on, and hands each record and its place to `visit`, in the
+    /// append order. Writes nothing.
+    ///
+    /// Errors: `Corruption` if something is missing or damaged below the position up to which the
+    /// log is known to have been durable; what is damaged above is a torn tail, and reading ends
+    /// there.
+    fn replay(&self, start: LogStart, visit: &mut Visit<'_>) -> Result<Replayed>;
+
+    /// Goes on after what a replay found (for a new range: after nothing), with what was read
+    /// durable and a torn tail cut off for ever. The epoch of `ids` has been raised durably.
+    /// `reserved_bytes` of the medium stay free.
+    fn begin(
+        &self,
+        ids: &Arc<FileIds>,
+        replayed: &Replayed,
+        reserved_bytes: u64,
+    ) -> Result<Arc<dyn LogSink>>;
+}
+
+/// Takes the records of a replay: the place, the header, the body.
+pub type Visit<'a> = dyn FnMut(LogPosition, &RecordHeader, &[u8]) -> Result<()> + 'a;
+
+/// The log sink seam, as writers see it: where a range's records go. All methods may be called by
+/// many threads at once.
 pub trait LogSink: Send + Sync + fmt::Debug {
     /// Takes the next place in the append order for a record of `bytes` (header and body), or
     /// nothing if there is no room right now. Neither waits nor fails: it is called in the step
@@ -41,6 +67,17 @@ pub trait LogSink: Send + Sync + fmt::Debug {
 
     /// Bytes from the oldest kept record to the end.
     fn live_bytes(&self) -> u64;
+
+    /// Whether [`LogSink::prepare`] has something to do.
+    fn wants_preparation(&self) -> bool {
+        false
+    }
+
+    /// Prepares ahead of need what the next records will take, so that no writer has to. Called by
+    /// a background job.
+    fn prepare(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Where one record goes.
@@ -81,9 +118,23 @@ pub struct Record<'a> {
 }
 
 impl Record<'_> {
+    /// The record's header.
+    #[must_use]
+    pub fn header(&self) -> RecordHeader {
+        RecordHeader {
+            bytes: self.bytes() as u32,
+            first_seqno: self.first_seqno,
+            durable: self.durable,
+            seqno_count: self.seqno_count,
+            entry_count: self.entry_count as u16,
+            kind: self.kind,
+        }
+    }
+
     /// Bytes of header and body, before padding.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        super::format::RECORD_HEADER_BYTES + self.body.iter().map(|piece| piece.len()).sum::<usize>()
+        super::format::RECORD_HEADER_BYTES
+            + self.body.iter().map(|piece| piece.len()).sum::<usize>()
     }
 }

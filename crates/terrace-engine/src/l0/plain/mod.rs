@@ -10,7 +10,7 @@ use terrace_env::SharedEnv;
 
 use super::{Cut, FlushInput, L0, L0State, Lookup, Row};
 use crate::Result;
-use crate::compaction::{OutputTables, TableShape};
+use crate::compaction::{OutputSpec, OutputTables, TableShape};
 use crate::iter::Cursor;
 use crate::table::{PinnedEntry, ReadMode, TableStore};
 use crate::version::{FileIds, RowMeta, Table};
@@ -48,14 +48,16 @@ impl PlainL0 {
 
 impl L0 for PlainL0 {
     fn absorb(&self, input: FlushInput<'_>) -> Result<Option<RowMeta>> {
-        let mut outputs = OutputTables::new(
-            self.store.as_ref(),
-            &self.options.shape,
-            KeyRange::all(),
-            input.tombstones,
-            self.env.wall_time(),
-            Box::new(|| Ok((self.ids.next(), self.env.random_u64(), self.env.random_u64()))),
-        );
+        let spec = OutputSpec {
+            shape: &self.options.shape,
+            slice: &KeyRange::all(),
+            tombstones: input.tombstones,
+            expected_bytes: input.expected_bytes,
+            now: self.env.wall_time(),
+        };
+        let next_table =
+            Box::new(|| Ok((self.ids.next(), self.env.random_u64(), self.env.random_u64())));
+        let mut outputs = OutputTables::new(self.store.as_ref(), spec, next_table);
         while let Some(entry) = input.entries.entry() {
             outputs.add(&entry)?;
             input.entries.advance()?;

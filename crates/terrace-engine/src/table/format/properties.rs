@@ -24,7 +24,7 @@
 //! | 9 | no | live bytes by value-log segment: a count, then (segment, bytes), segments ascending; left out if there are none |
 
 use terrace_base::limits::STORED_KEY_BYTES_MAX;
-use terrace_base::{ByteReader, CodecError, Expiry, SeqNo, WallTime, put_varint};
+use terrace_base::{ByteReader, CodecError, Expiry, KeyRange, SeqNo, WallTime, put_varint};
 
 use super::FormatError;
 
@@ -87,6 +87,16 @@ impl TableProperties {
             } else {
                 key <= self.largest.as_slice()
             }
+    }
+
+    /// The smallest interval that holds all keys and range tombstones.
+    #[must_use]
+    pub fn bounds(&self) -> KeyRange {
+        let mut end = self.largest.clone();
+        if !self.largest_is_exclusive {
+            end.push(0);
+        }
+        KeyRange::new(self.smallest.clone(), Some(end))
     }
 
     /// Appends the block.

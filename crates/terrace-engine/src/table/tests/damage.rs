@@ -28,7 +28,7 @@ fn model() -> Model {
     entry.value.clear();
     model.insert(entry);
     let (start, end) = (b"key002".to_vec(), b"key004".to_vec());
-    model.range_tombstones.push(RangeTombstone { start, end, seqno: SeqNo(3) });
+    model.range_tombstones.push(Deleted { start, end, seqno: SeqNo(3) });
     model
 }
 
@@ -112,7 +112,7 @@ fn read_everything(model: &Model, bytes: Vec<u8>, context: &str) -> bool {
         },
         Err(error) => refuse(error),
     }
-    assert_eq!(reader.range_tombstones(), model.range_tombstones, "{context}");
+    assert_eq!(Deleted::all_of(reader.range_tombstones()), model.range_tombstones, "{context}");
     match reader.verify(None) {
         Ok(_) => assert!(reader.filter_damage().is_none(), "{context}"),
         Err(error) => refuse(error),

@@ -13,7 +13,7 @@ use terrace_base::{Entry, EntryKind, Epoch, Expiry, FileId, SeqNo, TableUid, Wal
 
 use super::*;
 use crate::cache::BlockCache;
-use crate::range_tombstone::RangeTombstone;
+use crate::range_tombstone::{Fragments, RangeTombstone};
 
 /// A small deterministic source of random numbers (SplitMix64).
 #[derive(Clone, Debug)]
@@ -41,11 +41,34 @@ impl Rng {
     }
 }
 
+/// A range tombstone, owned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Deleted {
+    pub(super) start: Vec<u8>,
+    pub(super) end: Vec<u8>,
+    pub(super) seqno: SeqNo,
+}
+
+impl Deleted {
+    pub(super) fn as_ref(&self) -> RangeTombstone<'_> {
+        RangeTombstone { start: &self.start, end: &self.end, seqno: self.seqno }
+    }
+
+    pub(super) fn all_of(fragments: &Fragments) -> Vec<Deleted> {
+        let owned = fragments.iter().map(|RangeTombstone { start, end, seqno }| Deleted {
+            start: start.to_vec(),
+            end: end.to_vec(),
+            seqno,
+        });
+        owned.collect()
+    }
+}
+
 /// What a table should hold: entries in internal order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Model {
     entries: BTreeMap<(Vec<u8>, Reverse<SeqNo>), Entry>,
-    range_tombstones: Vec<RangeTombstone>,
+    range_tombstones: Vec<Deleted>,
 }
 
 impl Model {
@@ -106,7 +129,7 @@ pub(super) fn build(model: &Model, uid: TableUid, options: &TableOptions) -> (Bu
         builder.add(entry.as_ref()).unwrap();
     }
     for range_tombstone in &model.range_tombstones {
-        builder.add_range_tombstone(range_tombstone.clone());
+        builder.add_range_tombstone(range_tombstone.as_ref());
     }
     let built = builder.finish().unwrap();
     let file = store.open(&built.location).unwrap();
@@ -158,7 +181,7 @@ pub(super) fn random_model(rng: &mut Rng) -> Model {
             if a != b {
                 let seqno = SeqNo(rng.next() % 1000);
                 let (start, end) = (a.clone().min(b.clone()), a.max(b));
-                model.range_tombstones.push(RangeTombstone { start, end, seqno });
+                model.range_tombstones.push(Deleted { start, end, seqno });
             }
         }
     }

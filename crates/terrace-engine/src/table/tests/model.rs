@@ -212,7 +212,7 @@ fn check_stream(rng: &mut Rng, model: &Model, reader: &Arc<TableReader>, context
 
 #[test]
 fn range_tombstones_come_back_in_order_and_bound_the_table() {
-    let range_tombstone = |start: &str, end: &str, seqno| RangeTombstone {
+    let range_tombstone = |start: &str, end: &str, seqno| Deleted {
         start: start.into(),
         end: end.into(),
         seqno: SeqNo(seqno),
@@ -230,7 +230,7 @@ fn range_tombstones_come_back_in_order_and_bound_the_table() {
         let (built, bytes) = build(&model, UID, &TableOptions::default());
         let reader = open(bytes, 0).unwrap();
         reader.verify(Some(built.hash)).unwrap();
-        let stored = reader.range_tombstones();
+        let stored = Deleted::all_of(reader.range_tombstones());
         assert_eq!(stored[0], range_tombstone("b", "c", 9));
         assert_eq!(stored[1], range_tombstone("b", "d", 7));
         assert_eq!(stored[2], range_tombstone("m", "z", 5));

@@ -1,0 +1,87 @@
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use terrace_env::SharedEnv;
+
+use crate::compaction::{CompactionExecutor, LocalExecutor, TableShape};
+use crate::l0::{L0, PlainL0, PlainOptions};
+use crate::options::Options;
+use crate::process::Process;
+use crate::table::{LocalTableStore, TableStore};
+use crate::version::{FeedStore, FileIds, LocalManifests};
+use crate::wal::{LocalLogStore, LogStore};
+
+/// What stands behind the seams of a range: where its log, its feed, its tables and L0 live, and
+/// who compacts.
+pub struct Seams {
+    /// The version feed.
+    pub feeds: Arc<dyn FeedStore>,
+    /// The log.
+    pub log: Arc<dyn LogStore>,
+    /// The tables.
+    pub tables: Arc<dyn TableStore>,
+    /// Makes L0, which takes its file ids from the epoch that the open raises.
+    pub l0: Box<dyn FnOnce(&Arc<FileIds>) -> Arc<dyn L0> + Send>,
+    /// Who does the work of compactions.
+    pub executor: Arc<dyn CompactionExecutor>,
+}
+
+impl Seams {
+    /// Everything in one local directory and in this process.
+    #[must_use]
+    pub fn local(process: &Arc<Process>, dir: &Path, options: &Options) -> Seams {
+        let env = process.env();
+        let tables: Arc<dyn TableStore> =
+            Arc::new(LocalTableStore::new(Arc::clone(env), dir.to_path_buf()));
+        Seams::with_tables(process, dir, options, tables)
+    }
+
+    /// As [`Seams::local`], but the tables are in `tables`.
+    #[must_use]
+    pub fn with_tables(
+        process: &Arc<Process>,
+        dir: &Path,
+        options: &Options,
+        tables: Arc<dyn TableStore>,
+    ) -> Seams {
+        let env = Arc::clone(process.env());
+        let dir = dir.to_path_buf();
+        let executor = LocalExecutor::new(&env, Arc::clone(&tables), Arc::clone(process.cache()));
+        Seams {
+            feeds: Arc::new(LocalManifests { env: Arc::clone(&env), dir: dir.clone() }),
+            log: Arc::new(LocalLogStore {
+                env: Arc::clone(&env),
+                dir,
+                segment_bytes: options.log_segment_bytes,
+            }),
+            l0: plain_l0(env, Arc::clone(&tables), options),
+            executor: Arc::new(executor),
+            tables,
+        }
+    }
+}
+
+/// Makes the plain L0 of these options over `tables`.
+fn plain_l0(
+    env: SharedEnv,
+    tables: Arc<dyn TableStore>,
+    options: &Options,
+) -> Box<dyn FnOnce(&Arc<FileIds>) -> Arc<dyn L0> + Send> {
+    let options = PlainOptions {
+        rows_per_cut: options.l0_rows_per_cut,
+        // A row is one table, however large the flush.
+        shape: TableShape { table_bytes: u64::MAX, table: options.table },
+    };
+    Box::new(move |ids| Arc::new(PlainL0::new(&env, tables, Arc::clone(ids), options)))
+}
+
+impl fmt::Debug for Seams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seams")
+            .field("feeds", &self.feeds)
+            .field("log", &self.log)
+            .field("tables", &self.tables)
+            .finish_non_exhaustive()
+    }
+}

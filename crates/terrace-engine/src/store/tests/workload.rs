@@ -1,0 +1,122 @@
+//! Random operation lists, and the model that says what they must come to.
+
+use std::collections::BTreeMap;
+
+use terrace_base::{Expiry, WallTime};
+
+use super::Random;
+use crate::{Result, WriteBatch};
+
+/// A change of one key or interval.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    Put { key: Vec<u8>, value: Vec<u8>, expiry: Option<WallTime> },
+    Delete { key: Vec<u8> },
+    DeleteRange { start: Vec<u8>, end: Vec<u8> },
+}
+
+/// How the keys and values of a run look: runs differ in shape, not only in seed.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    key_count: u64,
+    long_keys: bool,
+    value_bytes_max: u64,
+    deletes_in: u64,
+    range_deletes_in: u64,
+    expiries_in: u64,
+}
+
+impl Shape {
+    pub fn draw(random: &mut Random) -> Shape {
+        let pick =
+            |random: &mut Random, from: &[u64]| from[random.below(from.len() as u64) as usize];
+        Shape {
+            key_count: pick(random, &[3, 40, 400, 4000]),
+            long_keys: random.one_in(3),
+            value_bytes_max: pick(random, &[1, 40, 300, 2000]),
+            deletes_in: pick(random, &[2, 5, 20]),
+            range_deletes_in: pick(random, &[8, 40, 1000]),
+            expiries_in: pick(random, &[3, 10, 1000]),
+        }
+    }
+
+    pub fn key(&self, random: &mut Random) -> Vec<u8> {
+        let number = random.below(self.key_count);
+        match (self.long_keys, number % 7) {
+            // Keys that are prefixes of each other, the empty key among them.
+            (true, 0) => vec![b'p'; (number / 7 % 40) as usize],
+            (true, 1) => [&[0xff; 9][..], &number.to_be_bytes()].concat(),
+            (true, _) => format!("{}{number:08}", "common/prefix/".repeat(3)).into_bytes(),
+            (false, _) => format!("k{number:05}").into_bytes(),
+        }
+    }
+
+    fn value(&self, random: &mut Random) -> Vec<u8> {
+        let bytes = random.below(self.value_bytes_max + 1) as usize;
+        let mut value = random.next().to_le_bytes().repeat(bytes / 8 + 1);
+        value.truncate(bytes);
+        value
+    }
+
+    pub fn change(&self, random: &mut Random, now: WallTime) -> Change {
+        if random.one_in(self.range_deletes_in) {
+            let (start, end) = (self.key(random), self.key(random));
+            return Change::DeleteRange { start, end };
+        }
+        let key = self.key(random);
+        if random.one_in(self.deletes_in) {
+            return Change::Delete { key };
+        }
+        let expires = random.one_in(self.expiries_in);
+        let expiry = expires.then(|| WallTime(now.0 + random.below(20_000)));
+        Change::Put { key, value: self.value(random), expiry }
+    }
+}
+
+/// What the range should hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Model {
+    entries: BTreeMap<Vec<u8>, (Vec<u8>, Option<WallTime>)>,
+}
+
+impl Model {
+    pub fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Put { key, value, expiry } => {
+                self.entries.insert(key.clone(), (value.clone(), *expiry));
+            }
+            Change::Delete { key } => {
+                self.entries.remove(key);
+            }
+            Change::DeleteRange { start, end } => {
+                self.entries.retain(|key, _| key < start || key >= end);
+            }
+        }
+    }
+
+    /// What is alive at `now`, in key order.
+    pub fn alive(&self, now: WallTime) -> Vec<(&[u8], &[u8])> {
+        let alive = self.entries.iter().filter(|(_, (_, expiry))| expiry.is_none_or(|at| at > now));
+        alive.map(|(key, (value, _))| (key.as_slice(), value.as_slice())).collect()
+    }
+
+    pub fn get(&self, key: &[u8], now: WallTime) -> Option<&[u8]> {
+        let (value, expiry) = self.entries.get(key)?;
+        expiry.is_none_or(|at| at > now).then_some(value.as_slice())
+    }
+}
+
+/// The batch that makes these changes.
+pub fn batch_of(changes: &[Change]) -> Result<WriteBatch> {
+    let mut batch = WriteBatch::new();
+    for change in changes {
+        match change {
+            Change::Put { key, value, expiry } => {
+                batch.put_with_expiry(key, value, expiry.map(Expiry::at))?;
+            }
+            Change::Delete { key } => batch.delete(key)?,
+            Change::DeleteRange { start, end } => batch.delete_range(start, end)?,
+        }
+    }
+    Ok(batch)
+}
