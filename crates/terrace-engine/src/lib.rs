@@ -2,6 +2,8 @@
 
 mod error;
 pub mod iter;
+pub mod memtable;
+pub mod range_tombstone;
 pub mod table;
 
 pub use error::{Error, Result};
