@@ -1,0 +1,185 @@
+//! One allocation, filled from both ends and addressed by offsets.
+//!
+//! ```text
+//! base (aligned to 64)                                                    base + capacity
+//! │ 64 bytes │ entry │ entry │ entry →            free            ← node │ node │ node │
+//! │ unused   │ aligned to 8                                          aligned to 64     │
+//! ```
+//!
+//! An offset counts units of 8 bytes from the base, so that 32 bits reach 32 GiB and nothing
+//! inside depends on where the arena lies. Offset 0 is nobody's: it means "none".
+//!
+//! `Invariant:` space is handed out once and never taken back before the arena is dropped.
+
+#![allow(unsafe_code)]
+
+use std::alloc::{self, Layout};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes of one unit of an offset.
+pub(super) const UNIT_BYTES: usize = 8;
+/// Nodes begin on cache lines.
+pub(super) const LINE_BYTES: usize = 64;
+/// The largest arena that 32-bit offsets address.
+pub(super) const ARENA_BYTES_MAX: usize = (u32::MAX as usize + 1) * UNIT_BYTES - LINE_BYTES;
+
+/// A place in the arena, in units of [`UNIT_BYTES`]; 0 is none.
+pub(super) type Offset = u32;
+
+/// See the module's description. Allocating is safe from any thread; what is done with the
+/// space is the caller's affair.
+pub(super) struct Arena {
+    base: NonNull<u8>,
+    allocation: NonNull<u8>,
+    layout: Layout,
+    /// Both ends in one word, so that every allocation sees whether they have met: the first
+    /// free unit above the entries in the low half, the lowest unit of the nodes in the high.
+    ends: AtomicU64,
+    capacity_bytes: usize,
+}
+
+// Safety: the arena only hands out disjoint space and keeps no reference into it; `ends` is
+// atomic and the other fields never change.
+unsafe impl Send for Arena {}
+// Safety: as above.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    /// An arena of `capacity_bytes`, rounded up to whole cache lines. The pages are asked for
+    /// zeroed and not touched, so that memory is taken only as it fills.
+    ///
+    /// # Panics
+    /// If the capacity is beyond [`ARENA_BYTES_MAX`].
+    pub(super) fn new(capacity_bytes: usize) -> Arena {
+        assert!(capacity_bytes <= ARENA_BYTES_MAX, "an arena holds at most 32 GiB");
+        let capacity_bytes = capacity_bytes.next_multiple_of(LINE_BYTES).max(2 * LINE_BYTES);
+        // A larger alignment than the allocator's own would make it clear the pages by hand and
+        // so touch them all; the base is aligned here instead.
+        let layout = Layout::from_size_align(capacity_bytes + LINE_BYTES, 16)
+            .expect("the capacity was bounded above");
+        // Safety: the layout's size is not zero.
+        let pointer = unsafe { alloc::alloc_zeroed(layout) };
+        let Some(allocation) = NonNull::new(pointer) else { alloc::handle_alloc_error(layout) };
+        let padding = allocation.as_ptr().align_offset(LINE_BYTES);
+        assert!(padding < LINE_BYTES, "a byte pointer can always be aligned");
+        // Safety: `padding` is below the `LINE_BYTES` that the layout adds to the capacity.
+        let base = unsafe { allocation.add(padding) };
+        let first = LINE_BYTES / UNIT_BYTES;
+        let ends = AtomicU64::new(pack(first as u64, (capacity_bytes / UNIT_BYTES) as u64));
+        Arena { base, allocation, layout, ends, capacity_bytes }
+    }
+
+    /// The bytes between the two ends of the empty arena and the 64 unused ones.
+    pub(super) fn capacity_bytes(&self) -> usize {
+        self.capacity_bytes
+    }
+
+    /// Takes `bytes`, rounded up to whole units, from the entries' end. Any thread may call it.
+    ///
+    /// # Panics
+    /// If the arena is full, which a reservation prevents.
+    #[inline]
+    pub(super) fn allocate_entry(&self, bytes: usize) -> Offset {
+        let units = bytes.div_ceil(UNIT_BYTES) as u64;
+        debug_assert!(units < 1 << 32, "an entry is smaller than the largest arena");
+        // Order: relaxed is enough, since the space becomes known to others only through an
+        // offset that is published with release.
+        let ends = self.ends.fetch_add(pack(units, 0), Ordering::Relaxed);
+        let (start, limit) = unpack(ends);
+        assert!(start + units <= limit, "the arena is full in spite of a reservation");
+        start as Offset
+    }
+
+    /// Takes `bytes`, a multiple of [`LINE_BYTES`], from the nodes' end.
+    ///
+    /// # Panics
+    /// If the arena is full, which a reservation prevents.
+    pub(super) fn allocate_node(&self, bytes: usize) -> Offset {
+        debug_assert_eq!(bytes % LINE_BYTES, 0, "nodes are whole cache lines");
+        let units = (bytes / UNIT_BYTES) as u64;
+        let ends = self.ends.fetch_sub(pack(0, units), Ordering::Relaxed);
+        let (limit, start) = unpack(ends);
+        assert!(limit + units <= start, "the arena is full in spite of a reservation");
+        (start - units) as Offset
+    }
+
+    /// Bytes that entries and nodes really take.
+    pub(super) fn filled_bytes(&self) -> usize {
+        let (entries, nodes) = unpack(self.ends.load(Ordering::Relaxed));
+        entries as usize * UNIT_BYTES + (self.capacity_bytes - nodes as usize * UNIT_BYTES)
+    }
+
+    /// The address of an offset.
+    ///
+    /// # Safety
+    /// `offset` was handed out by this arena.
+    #[inline]
+    pub(super) unsafe fn pointer(&self, offset: Offset) -> *mut u8 {
+        debug_assert!((offset as usize) * UNIT_BYTES < self.capacity_bytes);
+        debug_assert_ne!(offset, 0, "the null offset has no address");
+        // Safety: an offset that was handed out lies inside the allocation.
+        unsafe { self.base.as_ptr().add(offset as usize * UNIT_BYTES) }
+    }
+
+    /// Asks the processor for the `lines` cache lines at `offset` without waiting for them.
+    #[inline]
+    pub(super) fn prefetch(&self, offset: Offset, lines: usize) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        for line in 0..lines {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let at = offset as usize * UNIT_BYTES + line * LINE_BYTES;
+            let pointer = self.base.as_ptr().wrapping_add(at);
+            // Safety: a prefetch has no effect that a program can see, at any address.
+            unsafe { _mm_prefetch(pointer.cast(), _MM_HINT_T0) };
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = (offset, lines);
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // Safety: allocated in `new` with this layout, and nobody can hold a reference into it
+        // any more.
+        unsafe { alloc::dealloc(self.allocation.as_ptr(), self.layout) };
+    }
+}
+
+/// The two ends, in units, as one word. A wrapped sum in one half never reaches the other: an
+/// entry is far smaller than 2^32 units, and whoever makes the ends cross panics.
+fn pack(entries: u64, nodes: u64) -> u64 {
+    nodes << 32 | entries
+}
+
+fn unpack(ends: u64) -> (u64, u64) {
+    (ends & u64::from(u32::MAX), ends >> 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn space_is_disjoint_and_aligned() {
+        let arena = Arena::new(1000);
+        assert_eq!(arena.capacity_bytes(), 1024);
+        let first = arena.allocate_entry(9);
+        let second = arena.allocate_entry(8);
+        assert_eq!((first, second), (8, 10));
+        let node = arena.allocate_node(192);
+        assert_eq!(node as usize * UNIT_BYTES, 1024 - 192);
+        // Safety: the offset was just handed out.
+        let address = unsafe { arena.pointer(node) };
+        assert_eq!(address.addr() % LINE_BYTES, 0);
+        assert_eq!(arena.filled_bytes(), 64 + 24 + 192);
+    }
+
+    #[test]
+    #[should_panic(expected = "the arena is full")]
+    fn the_ends_never_cross() {
+        let arena = Arena::new(512);
+        arena.allocate_entry(300);
+        arena.allocate_node(192);
+    }
+}

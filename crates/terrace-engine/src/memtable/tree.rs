@@ -1,0 +1,327 @@
+//! The tree: how keys are found and how nodes split.
+//!
+//! # How readers and the writer share it
+//!
+//! One writer at a time (the caller holds the latch and shows it by a [`Writer`]); any number of
+//! readers, who take no lock, wait for nobody and write nothing.
+//!
+//! A node *lives* from its publication, in its parent or as the root, to the end of the insert that
+//! puts another in its place. It changes in these ways only:
+//!
+//! 1. It gains a key in an unused slot, published by a new permutation.
+//! 2. A leaf's slot is given a newer version of its key; a version is linked into a chain.
+//! 3. An inner node's child is replaced by a copy of it, or of the left part of it.
+//! 4. A leaf's links to its neighbours are changed.
+//!
+//! Slots are never used again and nothing is taken out: a node that is full is *copied* into two
+//! new ones and dies, and the dead node stays as it was. The only other split leaves the full
+//! node alone and puts a new one, with the newcomer as its only key, at its right: of the part of
+//! the interval that the full node loses it held no key.
+//!
+//! `Order:` Let an entry e be inserted before a read begins: the insert happens before all loads
+//! of the read. (Whoever reads at a read point has loaded it, with acquire, from where it was
+//! published, with release, after the inserts.) Claim: the read finds e.
+//!
+//! * *Every node that a read comes to was alive at some moment after the read began.* The root
+//!   was, when the root's word was loaded; and so was a child of a node X, if X was alive when the
+//!   child's word was loaded. If X was dead by then, its words are those of its death, which came
+//!   after the read began, and so their nodes were alive after the read began. The same holds for
+//!   links between leaves: at the end of each insert the links of live leaves point to live leaves,
+//!   and a dead leaf's are those of its death.
+//! * *A node that was alive at a moment t shows all that was inserted in its interval before t,*
+//!   whenever it is read: by rules 1 and 2 it loses nothing, and when others take its place they
+//!   are copies of it but for the one key whose insert is not at its end.
+//! * *The child that a read chooses has the key in its interval.* The permutation and the child's
+//!   word are two loads. If the child was replaced by the copy of its left part in between, the
+//!   key may belong to the right part. The writer stores the permutation, which names the
+//!   separator and the right part, before the word; so a reader that loads the word (acquire) and
+//!   then finds the permutation unchanged has seen a word no newer than that permutation.
+//!   Otherwise it looks again; a node's permutation changes at most 15 times in its life, so no
+//!   reader does so for ever.
+//! * The leaf's permutation, slots and chains are loaded with acquire and stored with release, so
+//!   what they name is complete; and e's place in them is no older than e.
+//!
+//! An ordered walk follows the links. A leaf that it comes to covers an interval that begins at or
+//! below where the last leaf ended: a link is older than a split only by pointing to the node that
+//! was split, which covers both parts. (The new leaf beside a full one may be passed by, but only
+//! while every key in it is younger than the read.)
+
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::arena::{Arena, Offset};
+use super::charge::{INNER_BYTES, LEAF_BYTES};
+use super::entry::Stored;
+use super::node::{INNER_SLOTS, Inner, LEAF_SLOTS, Leaf, Permutation, Skip, Slots};
+
+/// Set in the offset of a leaf, whose other low bits are 0 as for every node.
+pub(super) const LEAF_TAG: Offset = 1;
+/// Shown by whoever holds the memtable's latch.
+pub(super) struct Writer(());
+
+impl Writer {
+    /// The one writer of a new tree.
+    pub(super) fn new() -> Writer {
+        Writer(())
+    }
+}
+
+/// Where a key stands, or would stand, among the keys of a node.
+pub(super) struct Position {
+    /// How many keys lie below it.
+    pub(super) rank: usize,
+    /// Whether the key with this rank is the key itself.
+    pub(super) is_found: bool,
+    pub(super) prefix: u64,
+}
+
+impl Position {
+    /// Which child to take: the one right of so many separators.
+    #[inline]
+    pub(super) fn child(&self) -> usize {
+        self.rank + usize::from(self.is_found)
+    }
+}
+
+/// A leaf as a reader found it: the order that it had then, in which a walk goes through it.
+#[derive(Clone, Copy)]
+pub(super) struct LeafView<'a> {
+    leaf: &'a Leaf,
+    pub(super) offset: Offset,
+    pub(super) permutation: Permutation,
+}
+
+pub(super) struct Tree {
+    arena: Arena,
+    /// The root, with the tag of its kind.
+    root: Line<AtomicU32>,
+}
+
+/// A value with a cache line to itself: readers of the root must not lose it to the writer's
+/// other words.
+#[repr(align(64))]
+struct Line<T>(T);
+
+impl Tree {
+    /// A tree with one empty leaf.
+    pub(super) fn new(arena: Arena) -> Tree {
+        let tree = Tree { arena, root: Line(AtomicU32::new(0)) };
+        let leaf = tree.new_leaf(Slots::new(Skip::new(0, false), &[]), 0, 0);
+        tree.set_root(leaf);
+        tree
+    }
+
+    pub(super) fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    /// The newest version of `key`.
+    #[inline]
+    pub(super) fn newest(&self, key: &[u8]) -> Option<Stored<'_>> {
+        let view = self.leaf_for(key);
+        let position = self.search(&view.leaf.slots, view.permutation, key);
+        position.is_found.then(|| self.view_entry(view, position.rank))
+    }
+
+    /// The leaf whose interval has `key` in it.
+    #[inline]
+    pub(super) fn leaf_for(&self, key: &[u8]) -> LeafView<'_> {
+        self.descend(|slots, permutation| self.search(slots, permutation, key).child())
+    }
+
+    /// The leftmost leaf.
+    pub(super) fn first_leaf(&self) -> LeafView<'_> {
+        self.descend(|_, _| 0)
+    }
+
+    /// The rightmost leaf, or one that was the rightmost after the call began.
+    pub(super) fn last_leaf(&self) -> LeafView<'_> {
+        self.descend(|_, permutation| permutation.count())
+    }
+
+    /// The leaf at an offset.
+    ///
+    /// # Safety
+    /// `offset` is that of a [`LeafView`] or a neighbour of one of this tree.
+    #[inline]
+    pub(super) unsafe fn view(&self, offset: Offset) -> LeafView<'_> {
+        // Safety: passed on to the caller.
+        let leaf = unsafe { self.leaf(offset) };
+        LeafView { leaf, offset, permutation: leaf.slots.permutation() }
+    }
+
+    /// A leaf as it was found before.
+    ///
+    /// # Safety
+    /// Both are those of one [`LeafView`] of this tree.
+    #[inline]
+    pub(super) unsafe fn view_again(
+        &self,
+        offset: Offset,
+        permutation: Permutation,
+    ) -> LeafView<'_> {
+        // Safety: passed on to the caller.
+        LeafView { leaf: unsafe { self.leaf(offset) }, offset, permutation }
+    }
+
+    /// How many keys of `view` lie below `key`.
+    pub(super) fn rank_in(&self, view: LeafView<'_>, key: &[u8]) -> usize {
+        self.search(&view.leaf.slots, view.permutation, key).rank
+    }
+
+    /// The newest version of the key of this rank.
+    #[inline]
+    pub(super) fn view_entry<'a>(&'a self, view: LeafView<'a>, rank: usize) -> Stored<'a> {
+        self.slot_entry(&view.leaf.slots, view.permutation.slot(rank))
+    }
+
+    /// The leaf to the right of `view`.
+    pub(super) fn next_leaf<'a>(&'a self, view: LeafView<'a>) -> Option<LeafView<'a>> {
+        let next = view.leaf.next();
+        // Safety: a link of a leaf of this tree.
+        (next != 0).then(|| unsafe { self.view(next) })
+    }
+
+    /// The leaf to the left of `view`.
+    pub(super) fn prev_leaf<'a>(&'a self, view: LeafView<'a>) -> Option<LeafView<'a>> {
+        let prev = view.leaf.prev();
+        // Safety: a link of a leaf of this tree.
+        (prev != 0).then(|| unsafe { self.view(prev) })
+    }
+
+    /// Goes from the root to a leaf; `choose` says right of how many separators.
+    #[inline]
+    fn descend(&self, choose: impl Fn(&Slots<INNER_SLOTS>, Permutation) -> usize) -> LeafView<'_> {
+        let mut node = self.root();
+        while node & LEAF_TAG == 0 {
+            // Safety: the root's word and children's words hold published nodes, and the tag
+            // says that this is an inner one.
+            let inner = unsafe { self.inner(node) };
+            node = loop {
+                let permutation = inner.slots.permutation();
+                let child = inner.child(permutation, choose(&inner.slots, permutation));
+                // Order: see the module's description; the load of `child` is an acquire, so
+                // this one comes after it.
+                if inner.slots.permutation() == permutation {
+                    break child;
+                }
+            };
+            self.prefetch(node);
+        }
+        // Safety: as above; the tag says that it is a leaf.
+        unsafe { self.view(node) }
+    }
+
+    /// The root, or 0 while the tree is made.
+    #[inline]
+    pub(super) fn root(&self) -> Offset {
+        // Order: acquire: the root may be younger than what this thread knows of the tree.
+        self.root.0.load(Ordering::Acquire)
+    }
+
+    /// Writers only.
+    pub(super) fn set_root(&self, root: Offset) {
+        // Order: release publishes the root and what it points to.
+        self.root.0.store(root, Ordering::Release);
+    }
+
+    #[inline]
+    pub(super) fn prefetch(&self, node: Offset) {
+        let bytes = if node & LEAF_TAG == 0 { INNER_BYTES } else { LEAF_BYTES };
+        self.arena.prefetch(node & !LEAF_TAG, bytes / super::arena::LINE_BYTES);
+    }
+
+    /// Where `key` stands in a node.
+    #[inline]
+    pub(super) fn search<const N: usize>(
+        &self,
+        slots: &Slots<N>,
+        permutation: Permutation,
+        key: &[u8],
+    ) -> Position {
+        let count = permutation.count();
+        let prefix = self.prefix_in(slots, count, key);
+        let mut low = slots.rank_below(permutation, prefix);
+        let mut high = low;
+        while high < count && slots.prefix(permutation.slot(high)) == prefix {
+            high += 1;
+        }
+        // The keys in low..high tie by prefix: the whole keys decide.
+        while low < high {
+            let middle = low.midpoint(high);
+            let other = self.slot_entry(slots, permutation.slot(middle)).key();
+            match key.cmp(other) {
+                std::cmp::Ordering::Less => high = middle,
+                std::cmp::Ordering::Greater => low = middle + 1,
+                std::cmp::Ordering::Equal => {
+                    return Position { rank: middle, is_found: true, prefix };
+                }
+            }
+        }
+        Position { rank: low, is_found: false, prefix }
+    }
+
+    /// The prefix of `key` in a node of which `count` slots are in use.
+    #[inline]
+    pub(super) fn prefix_in<const N: usize>(
+        &self,
+        slots: &Slots<N>,
+        count: usize,
+        key: &[u8],
+    ) -> u64 {
+        let skip = slots.skip();
+        // The first key of a node is its own reference.
+        if !skip.checked || count == 0 {
+            return skip.prefix(key);
+        }
+        skip.checked_prefix(key, self.slot_entry(slots, 0).key())
+    }
+
+    /// The entry of a slot that is in use.
+    #[inline]
+    pub(super) fn slot_entry<const N: usize>(&self, slots: &Slots<N>, slot: usize) -> Stored<'_> {
+        // Safety: slots in use hold offsets of complete entries.
+        unsafe { Stored::at(&self.arena, slots.entry(slot)) }.expect("a slot in use has an entry")
+    }
+
+    /// # Safety
+    /// `node` is a published leaf of this tree, or one that the writer made.
+    #[inline]
+    pub(super) unsafe fn leaf(&self, node: Offset) -> &Leaf {
+        debug_assert_eq!(node & LEAF_TAG, LEAF_TAG);
+        // Safety: a leaf was written there, aligned, before its offset was known to anyone; it
+        // lives as long as the arena and changes only through its atomics.
+        unsafe { &*self.arena.pointer(node & !LEAF_TAG).cast::<Leaf>() }
+    }
+
+    /// # Safety
+    /// `node` is a published inner node of this tree, or one that the writer made.
+    #[inline]
+    pub(super) unsafe fn inner(&self, node: Offset) -> &Inner {
+        debug_assert_eq!(node & LEAF_TAG, 0);
+        // Safety: as for `leaf`.
+        unsafe { &*self.arena.pointer(node).cast::<Inner>() }
+    }
+
+    pub(super) fn new_leaf(&self, slots: Slots<LEAF_SLOTS>, prev: Offset, next: Offset) -> Offset {
+        let offset = self.arena.allocate_node(LEAF_BYTES);
+        // Safety: the space was handed out to this call alone, is as large as a leaf and aligned
+        // to a line.
+        unsafe { self.arena.pointer(offset).cast::<Leaf>().write(Leaf::new(slots, prev, next)) };
+        offset | LEAF_TAG
+    }
+
+    pub(super) fn new_inner(
+        &self,
+        slots: Slots<INNER_SLOTS>,
+        first: Offset,
+        children: impl ExactSizeIterator<Item = Offset>,
+    ) -> Offset {
+        let inner = Inner::new(slots, first, children);
+        let offset = self.arena.allocate_node(INNER_BYTES);
+        // Safety: as for `new_leaf`.
+        unsafe { self.arena.pointer(offset).cast::<Inner>().write(inner) };
+        offset
+    }
+}
