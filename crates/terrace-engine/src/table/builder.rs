@@ -6,7 +6,7 @@ use terrace_base::{EntryKind, EntryRef, Expiry, SeqNo, TableUid, WallTime, compa
 use xxhash_rust::xxh3::Xxh3;
 
 use super::compression::Compressor;
-use super::format::block::BlockBuilder;
+use super::format::block_builder::BlockBuilder;
 use super::format::filter::{self, Filter, filter_hash};
 use super::format::footer::{FOOTER_BYTES, Footer};
 use super::format::frame::{self, Compression, TRAILER_BYTES};
