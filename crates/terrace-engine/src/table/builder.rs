@@ -6,7 +6,7 @@ use terrace_base::{EntryKind, EntryRef, Expiry, SeqNo, TableUid, WallTime, compa
 use xxhash_rust::xxh3::Xxh3;
 
 use super::compression::Compressor;
-use super::format::block::BlockBuilder;
+use super::format::block_builder::BlockBuilder;
 use super::format::filter::{self, Filter, filter_hash};
 use super::format::footer::{FOOTER_BYTES, Footer};
 use super::format::frame::{self, Compression, TRAILER_BYTES};
@@ -32,13 +32,13 @@ pub struct TableOptions {
     /// gets for absent keys search a block in vain; each 5 bits more take it to a tenth.
     pub filter_bits_per_key: u32,
     /// How data blocks are compressed. One that does not shrink by an eighth is stored as it is.
-    /// Default LZ4.
+    /// Default none: the processor is dearer than the disk; deep levels may choose otherwise.
     pub compression: Compression,
 }
 
 impl Default for TableOptions {
     fn default() -> TableOptions {
-        TableOptions { block_bytes: 4096, filter_bits_per_key: 10, compression: Compression::Lz4 }
+        TableOptions { block_bytes: 4096, filter_bits_per_key: 10, compression: Compression::None }
     }
 }
 

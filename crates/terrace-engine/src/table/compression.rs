@@ -7,6 +7,7 @@ use lz4_flex::block::{
 };
 use terrace_base::CodecError;
 
+use super::format::BLOCK_TARGET_BYTES_MAX;
 use super::format::frame::Compression;
 
 /// The level of zstd: its own default.
@@ -15,6 +16,8 @@ const ZSTD_LEVEL: i32 = 3;
 /// Compresses blocks one after the other with the same working memory.
 pub(super) struct Compressor {
     method: Method,
+    /// Where a block is compressed to.
+    scratch: Vec<u8>,
 }
 
 enum Method {
@@ -28,13 +31,14 @@ impl Compressor {
     pub(super) fn new(compression: Compression) -> Compressor {
         let method = match compression {
             Compression::None => Method::None,
+            // The small table makes fewer matches, and does not make up for it in speed.
             Compression::Lz4 => Method::Lz4(Box::new(CompressTable::large())),
             Compression::Zstd => match zstd::bulk::Compressor::new(ZSTD_LEVEL) {
                 Ok(compressor) => Method::Zstd(compressor),
                 Err(_) => Method::None,
             },
         };
-        Compressor { method }
+        Compressor { method, scratch: Vec::new() }
     }
 
     /// Whether blocks come out as they went in.
@@ -45,35 +49,36 @@ impl Compressor {
     /// Appends the compressed payload of `block` to `out` (its size, then its compressed bytes),
     /// or nothing if it does not shrink by an eighth.
     pub(super) fn compress(&mut self, block: &[u8], out: &mut Vec<u8>) -> Compression {
-        let start = out.len();
         let Ok(block_bytes) = u32::try_from(block.len()) else { return Compression::None };
-        out.extend_from_slice(&block_bytes.to_le_bytes());
-        let body = out.len();
-        let (compressed, compression) = match &mut self.method {
+        let output_bytes = get_maximum_output_size(block.len());
+        if self.scratch.len() < output_bytes {
+            self.scratch.resize(output_bytes, 0);
+        }
+        let (compressed_bytes, compression) = match &mut self.method {
             Method::None => (None, Compression::None),
             Method::Lz4(table) => {
-                out.resize(body + get_maximum_output_size(block.len()), 0);
-                let bytes = compress_into_with_table(block, &mut out[body..], table);
+                let bytes = compress_into_with_table(block, &mut self.scratch, table);
                 (bytes.ok(), Compression::Lz4)
             }
             Method::Zstd(compressor) => {
-                // What does not shrink enough does not fit, and zstd gives up early.
-                out.resize(body + block.len(), 0);
-                let bytes = compressor.compress_to_buffer(block, &mut out[body..]);
+                let bytes = compressor.compress_to_buffer(block, &mut self.scratch);
                 (bytes.ok(), Compression::Zstd)
             }
         };
         let payload_bytes_max = block.len() - block.len().div_ceil(8);
-        match compressed {
+        let compression = match compressed_bytes {
             Some(bytes) if bytes + 4 <= payload_bytes_max => {
-                out.truncate(body + bytes);
+                out.extend_from_slice(&block_bytes.to_le_bytes());
+                out.extend_from_slice(&self.scratch[..bytes]);
                 compression
             }
-            _ => {
-                out.truncate(start);
-                Compression::None
-            }
+            _ => Compression::None,
+        };
+        // One huge value must not hold its memory for the rest of the table.
+        if self.scratch.len() > 2 * BLOCK_TARGET_BYTES_MAX {
+            self.scratch = Vec::new();
         }
+        compression
     }
 }
 

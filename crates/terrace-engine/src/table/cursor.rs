@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use terrace_base::{CodecError, EntryRef, SeqNo};
 
-use super::format::block::{BlockEntry, BlockView};
+use super::format::block::{BlockEntry, BlockLayout, BlockView};
 use super::reader::{ReadMode, TableReader, entry_ref};
 use crate::iter::Cursor;
 use crate::{Error, Result};
@@ -32,8 +32,8 @@ pub struct TableCursor {
 struct Place {
     block_index: usize,
     block: Arc<[u8]>,
+    layout: BlockLayout,
     entry_index: usize,
-    entry_count: usize,
     entry: BlockEntry,
 }
 
@@ -60,8 +60,8 @@ impl Place {
             Some(entry) => entry,
             None => view.entry(found.index).map_err(damaged)?,
         };
-        let (entry_index, entry_count) = (found.index, view.count());
-        Ok(Some(Place { block_index, block, entry_index, entry_count, entry }))
+        let (entry_index, layout) = (found.index, view.layout());
+        Ok(Some(Place { block_index, block, layout, entry_index, entry }))
     }
 
     /// The first entry of a block, if there is such a block.
@@ -92,27 +92,31 @@ impl Place {
     ) -> Result<Place> {
         let block = reader.block(block_index, mode)?;
         let damaged = |error: CodecError| reader.damaged_block(block_index, &error);
-        let view = BlockView::parse(&block).map_err(damaged)?;
-        let entry_count = view.count();
-        let entry_index = choose(entry_count);
-        let entry = view.entry(entry_index).map_err(damaged)?;
-        Ok(Place { block_index, block, entry_index, entry_count, entry })
+        let layout = BlockLayout::parse(&block).map_err(damaged)?;
+        let entry_index = choose(layout.count());
+        let entry = layout.view(&block).entry(entry_index).map_err(damaged)?;
+        Ok(Place { block_index, block, layout, entry_index, entry })
     }
 
-    /// Goes to another entry of the same block.
     #[inline]
-    fn go_to(&mut self, reader: &TableReader, entry_index: usize) -> Result<()> {
-        let decoded = BlockView::parse(&self.block).and_then(|view| view.entry(entry_index));
-        self.entry = decoded.map_err(|error| reader.damaged_block(self.block_index, &error))?;
-        self.entry_index = entry_index;
-        Ok(())
+    fn view(&self) -> BlockView<'_> {
+        self.layout.view(&self.block)
+    }
+
+    /// Decodes another entry of the same block.
+    #[inline]
+    fn neighbour(&self, reader: &TableReader, entry_index: usize) -> Result<BlockEntry> {
+        let decoded = self.view().entry(entry_index);
+        decoded.map_err(|error| reader.damaged_block(self.block_index, &error))
     }
 
     /// Goes to the next entry; `false` at the end of the table, and then it has not moved.
     #[inline]
     fn step_forward(&mut self, reader: &TableReader, mode: ReadMode) -> Result<bool> {
-        if self.entry_index + 1 < self.entry_count {
-            self.go_to(reader, self.entry_index + 1)?;
+        let next = self.entry_index + 1;
+        if next < self.layout.count() {
+            self.entry = self.neighbour(reader, next)?;
+            self.entry_index = next;
             return Ok(true);
         }
         match Place::first_of(reader, mode, self.block_index + 1)? {
@@ -127,8 +131,9 @@ impl Place {
     /// Goes to the previous entry; `false` at the start of the table, and then it has not moved.
     #[inline]
     fn step_back(&mut self, reader: &TableReader, mode: ReadMode) -> Result<bool> {
-        if self.entry_index > 0 {
-            self.go_to(reader, self.entry_index - 1)?;
+        if let Some(before) = self.entry_index.checked_sub(1) {
+            self.entry = self.neighbour(reader, before)?;
+            self.entry_index = before;
             return Ok(true);
         }
         match Place::last_before(reader, mode, self.block_index)? {
@@ -140,11 +145,8 @@ impl Place {
         }
     }
 
-    fn key_into(&self, reader: &TableReader, key: &mut Vec<u8>) -> Result<()> {
-        let view = BlockView::parse(&self.block)
-            .map_err(|error| reader.damaged_block(self.block_index, &error))?;
-        view.key_into(self.entry_index, &self.entry, key);
-        Ok(())
+    fn key_into(&self, key: &mut Vec<u8>) {
+        self.view().key_into(self.entry_index, &self.entry, key);
     }
 
     fn position(&self) -> (usize, usize) {
@@ -179,7 +181,7 @@ impl TableCursor {
         let mut versions = 0;
         while place.entry.seqno > self.read_point {
             if versions >= WALK_VERSIONS_MAX {
-                place.key_into(&self.reader, &mut self.key)?;
+                place.key_into(&mut self.key);
                 let sought = Place::seek(&self.reader, self.mode, &self.key, self.read_point)?;
                 let Some(sought) = sought else { return Ok(()) };
                 if sought.position() <= place.position() {
@@ -194,7 +196,8 @@ impl TableCursor {
             }
             versions = if place.entry.same_key { versions + 1 } else { 0 };
         }
-        self.stand(place)
+        self.stand(place);
+        Ok(())
     }
 
     /// From the oldest version of a key, goes back to the newest visible one of the first key that
@@ -210,7 +213,7 @@ impl TableCursor {
         let mut versions = 0;
         while place.entry.same_key {
             if versions == WALK_VERSIONS_MAX {
-                place.key_into(&self.reader, &mut self.key)?;
+                place.key_into(&mut self.key);
                 let sought = Place::seek(&self.reader, self.mode, &self.key, self.read_point)?;
                 match sought.filter(|sought| sought.position() <= place.position()) {
                     Some(sought) => place = sought,
@@ -228,7 +231,8 @@ impl TableCursor {
             place = newer;
             versions += 1;
         }
-        self.stand(place)
+        self.stand(place);
+        Ok(())
     }
 
     /// From any version of a key, goes to the oldest version of the key before it.
@@ -236,7 +240,7 @@ impl TableCursor {
         let mut versions = 0;
         while place.entry.same_key {
             if versions == WALK_VERSIONS_MAX {
-                place.key_into(&self.reader, &mut self.key)?;
+                place.key_into(&mut self.key);
                 let sought = Place::seek(&self.reader, self.mode, &self.key, SeqNo::MAX)?;
                 match sought.filter(|sought| sought.position() < place.position()) {
                     Some(sought) => place = sought,
@@ -253,39 +257,43 @@ impl TableCursor {
     }
 
     #[inline]
-    fn stand(&mut self, place: Place) -> Result<()> {
-        place.key_into(&self.reader, &mut self.key)?;
+    fn stand(&mut self, place: Place) {
+        place.key_into(&mut self.key);
         self.place = Some(place);
-        Ok(())
     }
-}
 
-impl Cursor for TableCursor {
-    fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.lift();
-        match Place::seek(&self.reader, self.mode, key, self.read_point)? {
-            Some(place) => self.settle_forward(place),
-            None => Ok(()),
+    /// The usual step: to the neighbour in the same block, if that is the only version of its key
+    /// that matters. `false` if it is not so simple; then nothing has moved.
+    #[inline]
+    fn step_in_block(&mut self, direction: Direction) -> Result<bool> {
+        let Some(place) = &mut self.place else { return Ok(false) };
+        let to = match direction {
+            Direction::Forward => place.entry_index + 1,
+            // The versions of one key are passed from the oldest to the newest.
+            Direction::Back if place.entry.same_key => return Ok(false),
+            Direction::Back => place.entry_index.wrapping_sub(1),
+        };
+        if to >= place.layout.count() {
+            return Ok(false);
+        }
+        match place.neighbour(&self.reader, to) {
+            Ok(entry) if !entry.same_key && entry.seqno <= self.read_point => {
+                place.entry = entry;
+                place.entry_index = to;
+                place.view().next_key_into(to, &entry, &mut self.key);
+                self.older = None;
+                Ok(true)
+            }
+            Ok(_) => Ok(false),
+            Err(error) => {
+                self.place = None;
+                Err(error)
+            }
         }
     }
 
-    fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<()> {
-        self.lift();
-        let sought = match bound {
-            Some(bound) => Place::seek(&self.reader, self.mode, bound, SeqNo::MAX)?,
-            None => None,
-        };
-        let before = match sought {
-            Some(mut place) => place.step_back(&self.reader, self.mode)?.then_some(place),
-            None => Place::last_before(&self.reader, self.mode, self.reader.index.block_count())?,
-        };
-        match before {
-            Some(place) => self.settle_back(place),
-            None => Ok(()),
-        }
-    }
-
-    fn next(&mut self) -> Result<()> {
+    /// Goes to the next key, whatever lies between.
+    fn next_key(&mut self) -> Result<()> {
         let mut place = self.lift().expect("the cursor stands on a key");
         let mut versions = 0;
         loop {
@@ -318,8 +326,49 @@ impl Cursor for TableCursor {
         }
         self.settle_forward(place)
     }
+}
 
+#[derive(Clone, Copy)]
+enum Direction {
+    Forward,
+    Back,
+}
+
+impl Cursor for TableCursor {
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.lift();
+        match Place::seek(&self.reader, self.mode, key, self.read_point)? {
+            Some(place) => self.settle_forward(place),
+            None => Ok(()),
+        }
+    }
+
+    fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<()> {
+        self.lift();
+        let sought = match bound {
+            Some(bound) => Place::seek(&self.reader, self.mode, bound, SeqNo::MAX)?,
+            None => None,
+        };
+        let before = match sought {
+            Some(mut place) => place.step_back(&self.reader, self.mode)?.then_some(place),
+            None => Place::last_before(&self.reader, self.mode, self.reader.index.block_count())?,
+        };
+        match before {
+            Some(place) => self.settle_back(place),
+            None => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        if self.step_in_block(Direction::Forward)? { Ok(()) } else { self.next_key() }
+    }
+
+    #[inline]
     fn prev(&mut self) -> Result<()> {
+        if self.step_in_block(Direction::Back)? {
+            return Ok(());
+        }
         let place = self.lift().expect("the cursor stands on a key");
         match self.leave_key_back(place)? {
             Some(place) => self.settle_back(place),
@@ -353,7 +402,7 @@ impl Cursor for TableCursor {
                 None => return Ok(None),
             }
             let mut key = Vec::new();
-            found.key_into(&self.reader, &mut key)?;
+            found.key_into(&mut key);
             if key != self.key {
                 return Ok(None);
             }

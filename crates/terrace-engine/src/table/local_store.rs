@@ -67,7 +67,7 @@ impl TableStore for LocalTableStore {
     fn open(&self, location: &TableLocation) -> Result<Arc<dyn TableFile>> {
         let path = self.path(location)?;
         let file = self.env.fs().open(&path)?;
-        Ok(Arc::new(LocalTableFile { path, file }))
+        Ok(Arc::new(LocalTableFile::new(path, file)))
     }
 
     fn delete(&self, location: &TableLocation) -> Result<()> {
@@ -131,12 +131,16 @@ impl Drop for LocalTableWriter {
 }
 
 #[derive(Debug)]
-struct LocalTableFile {
+pub(super) struct LocalTableFile {
     path: PathBuf,
     file: Arc<dyn ReadFile>,
 }
 
 impl LocalTableFile {
+    pub(super) fn new(path: PathBuf, file: Arc<dyn ReadFile>) -> LocalTableFile {
+        LocalTableFile { path, file }
+    }
+
     fn read_interval(&self, interval: ByteInterval) -> Result<Vec<u8>> {
         interval.check_inside(self.file.bytes(), &self.path)?;
         let mut buffer = vec![0; interval.bytes];

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::Result;
 ///
 /// A location is the id's text. What is written is there until it is deleted; open tables stay
 /// readable even then. An abandoned table leaves nothing.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct MemoryTableStore {
     tables: Arc<Latch<BTreeMap<FileId, Arc<Vec<u8>>>>>,
 }
@@ -28,6 +29,12 @@ impl MemoryTableStore {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.tables.lock().values().map(|table| table.len() as u64).sum()
+    }
+}
+
+impl fmt::Debug for MemoryTableStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MemoryTableStore({} tables)", self.tables.lock().len())
     }
 }
 
@@ -92,10 +99,15 @@ impl TableWriter for MemoryTableWriter {
 }
 
 /// The bytes of a table in memory, open for reading.
-#[derive(Debug)]
 pub struct MemoryTableFile {
     name: PathBuf,
     bytes: Arc<Vec<u8>>,
+}
+
+impl fmt::Debug for MemoryTableFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MemoryTableFile({:?}, {} bytes)", self.name, self.bytes.len())
+    }
 }
 
 impl MemoryTableFile {

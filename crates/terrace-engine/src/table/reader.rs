@@ -1,3 +1,4 @@
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -31,7 +32,6 @@ pub enum ReadMode {
 
 /// One table, open for reading: its filter, index, range tombstones and properties in memory, its
 /// data blocks behind the cache. Any number of threads may read at once; nothing in it changes.
-#[derive(Debug)]
 pub struct TableReader {
     pub(super) file: Arc<dyn TableFile>,
     cache: Arc<BlockCache>,
@@ -305,6 +305,16 @@ impl TableReader {
         // The decoder counts within decoded bytes, which say nothing about the file.
         let detail = format!("{} (byte {} of the decoded block)", error.what, error.offset);
         Corruption::new(self.file.name(), offset, detail).into()
+    }
+}
+
+impl fmt::Debug for TableReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableReader")
+            .field("file", &self.file)
+            .field("uid", &self.footer.uid)
+            .field("properties", &self.properties)
+            .finish_non_exhaustive()
     }
 }
 

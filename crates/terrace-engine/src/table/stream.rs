@@ -6,12 +6,12 @@ use terrace_base::{CodecError, EntryRef, KeyRange, SeqNo};
 
 use super::compression::decompress;
 use super::format::BLOCK_BYTES_MAX;
-use super::format::block::{BlockEntry, BlockView};
+use super::format::block::{BlockEntry, BlockLayout, BlockView};
 use super::format::frame::{self, Compression};
 use super::reader::{TableReader, entry_ref};
 use super::store::{ByteInterval, ReadTicket};
-use crate::Result;
 use crate::iter::Stream;
+use crate::{Error, Result};
 
 /// How much is read at once, in bytes, unless a single block is larger.
 pub(super) const READ_AHEAD_BYTES: u64 = 256 * 1024;
@@ -26,6 +26,7 @@ pub struct TableStream {
     range: KeyRange,
     blocks_end: usize,
     block: OpenBlock,
+    layout: Option<BlockLayout>,
     entry_index: usize,
     entry_end: usize,
     entry: Option<BlockEntry>,
@@ -48,64 +49,76 @@ impl TableStream {
             range,
             blocks_end,
             block: OpenBlock::default(),
+            layout: None,
             entry_index: 0,
             entry_end: 0,
             entry: None,
             key: Vec::new(),
         };
-        let first = stream.next_block()?;
-        if let Some(first) = first {
-            let range = &stream.range;
-            let view = BlockView::parse(stream.block.bytes(&stream.pieces));
-            let found = view.and_then(|view| view.seek(range.start(), SeqNo::MAX));
-            stream.entry_index = found.map_err(|error| stream.pieces.damaged(first, &error))?.index;
+        stream.next_block()?;
+        if let Some(view) = stream.view() {
+            let found = view.seek(stream.range.start(), SeqNo::MAX);
+            stream.entry_index = found.map_err(|error| stream.damaged(&error))?.index;
             stream.settle()?;
         }
         Ok(stream)
     }
 
-    /// Goes to the start of the next block; its number, if there is one.
-    fn next_block(&mut self) -> Result<Option<usize>> {
+    #[inline]
+    fn view(&self) -> Option<BlockView<'_>> {
+        self.layout.map(|layout| layout.view(self.block.bytes(&self.pieces)))
+    }
+
+    #[cold]
+    fn damaged(&self, error: &CodecError) -> Error {
+        self.pieces.damaged(self.block.index, error)
+    }
+
+    /// Goes to the start of the next block; `false` if there is none.
+    fn next_block(&mut self) -> Result<bool> {
         self.entry = None;
-        let Some(block_index) = self.pieces.next_block(&mut self.block)? else { return Ok(None) };
-        let decoded = BlockView::parse(self.block.bytes(&self.pieces)).and_then(|view| match self
-            .range
-            .end()
-        {
-            Some(end) if block_index + 1 == self.blocks_end => {
-                Ok(view.seek(end, SeqNo::MAX)?.index)
-            }
-            _ => Ok(view.count()),
-        });
-        self.entry_end = decoded.map_err(|error| self.pieces.damaged(block_index, &error))?;
+        self.layout = None;
         self.entry_index = 0;
-        Ok(Some(block_index))
+        self.entry_end = 0;
+        if !self.pieces.next_block(&mut self.block)? {
+            return Ok(false);
+        }
+        let opened = BlockView::parse(self.block.bytes(&self.pieces)).and_then(|view| {
+            let entry_end = match self.range.end() {
+                Some(end) if self.block.index + 1 == self.blocks_end => {
+                    view.seek(end, SeqNo::MAX)?.index
+                }
+                _ => view.count(),
+            };
+            Ok((view.layout(), entry_end))
+        });
+        let (layout, entry_end) = opened.map_err(|error| self.damaged(&error))?;
+        self.layout = Some(layout);
+        self.entry_end = entry_end;
+        self.key.clear();
+        Ok(true)
     }
 
     /// Stands on the entry with the present index, or on the first of the next block if this one
     /// is used up.
     #[inline]
     fn settle(&mut self) -> Result<()> {
+        self.entry = None;
         while self.entry_index >= self.entry_end {
-            if self.next_block()?.is_none() {
+            if !self.next_block()? {
                 return Ok(());
             }
         }
-        let decoded = BlockView::parse(self.block.bytes(&self.pieces)).and_then(|view| {
-            let entry = view.entry(self.entry_index)?;
+        let Some(layout) = self.layout else { return Ok(()) };
+        let view = layout.view(self.block.bytes(&self.pieces));
+        let entry = view.entry(self.entry_index).map_err(|error| self.damaged(&error))?;
+        if self.key.is_empty() {
             view.key_into(self.entry_index, &entry, &mut self.key);
-            Ok(entry)
-        });
-        match decoded {
-            Ok(entry) => {
-                self.entry = Some(entry);
-                Ok(())
-            }
-            Err(error) => {
-                self.entry = None;
-                Err(self.pieces.damaged(self.block.index, &error))
-            }
+        } else {
+            view.next_key_into(self.entry_index, &entry, &mut self.key);
         }
+        self.entry = Some(entry);
+        Ok(())
     }
 }
 
@@ -212,17 +225,17 @@ impl Pieces {
         Ok(true)
     }
 
-    /// Verifies and decodes the next block; its number, or `None` if there is none.
-    fn next_block(&mut self, block: &mut OpenBlock) -> Result<Option<usize>> {
+    /// Verifies and decodes the next block; `false` if there is none.
+    fn next_block(&mut self, block: &mut OpenBlock) -> Result<bool> {
         if self.piece_blocks.is_empty() && !self.next_piece()? {
-            return Ok(None);
+            return Ok(false);
         }
         self.next_block_in_piece(block)
     }
 
     /// As [`Pieces::next_block`], but does not go on to the next piece.
-    pub(super) fn next_block_in_piece(&mut self, block: &mut OpenBlock) -> Result<Option<usize>> {
-        let Some(block_index) = self.piece_blocks.next() else { return Ok(None) };
+    pub(super) fn next_block_in_piece(&mut self, block: &mut OpenBlock) -> Result<bool> {
+        let Some(block_index) = self.piece_blocks.next() else { return Ok(false) };
         let handle = self.reader.index.handle(block_index);
         let start = (handle.offset - self.piece_offset) as usize;
         let frame = &self.piece[start..start + handle.bytes as usize];
@@ -230,11 +243,11 @@ impl Pieces {
             .and_then(|(compression, payload)| open_into(compression, payload, start, block));
         opened.map_err(|error| self.damaged(block_index, &error))?;
         block.index = block_index;
-        Ok(Some(block_index))
+        Ok(true)
     }
 
     #[cold]
-    fn damaged(&self, block_index: usize, error: &CodecError) -> crate::Error {
+    fn damaged(&self, block_index: usize, error: &CodecError) -> Error {
         self.reader.damaged_block(block_index, error)
     }
 }

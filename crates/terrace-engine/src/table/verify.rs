@@ -48,10 +48,10 @@ impl TableReader {
         let mut block = OpenBlock::default();
         while pieces.next_piece()? {
             hash.update(&pieces.piece);
-            while let Some(block_index) = pieces.next_block_in_piece(&mut block)? {
+            while pieces.next_block_in_piece(&mut block)? {
                 check
-                    .block(block_index, block.bytes(&pieces))
-                    .map_err(|error| fresh.damaged_block(block_index, &error))?;
+                    .block(block.index, block.bytes(&pieces))
+                    .map_err(|error| fresh.damaged_block(block.index, &error))?;
             }
         }
         check

@@ -17,8 +17,6 @@
 //! lines of eight hints: with 16 k blocks a search touches five lines, of which three are shared
 //! by all searches, and then the one separator that it ends at, only if the hint is equal.
 
-use std::cmp::Ordering;
-
 use terrace_base::limits::STORED_KEY_BYTES_MAX;
 use terrace_base::{ByteReader, CodecError, SeqNo, compare_internal, put_bytes, put_varint};
 
@@ -242,14 +240,10 @@ impl Index {
     #[must_use]
     #[inline]
     pub fn seek(&self, key: &[u8], seqno: SeqNo) -> usize {
-        let common = key.len().min(self.prefix.len());
-        match key[..common].cmp(&self.prefix[..common]) {
-            Ordering::Less => return 0,
-            Ordering::Greater => return self.block_count(),
-            Ordering::Equal if common < self.prefix.len() => return 0,
-            Ordering::Equal => {}
-        }
-        let target = u64::from_be_bytes(hint_of(&key[common..]));
+        let Some(suffix) = key.strip_prefix(self.prefix.as_slice()) else {
+            return if key < self.prefix.as_slice() { 0 } else { self.block_count() };
+        };
+        let target = u64::from_be_bytes(hint_of(suffix));
         let mut place = 0;
         for &level in self.levels.iter().rev() {
             // A target above all hints leads past the end of a level, and from there past the

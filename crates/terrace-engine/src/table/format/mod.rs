@@ -14,7 +14,7 @@
 //! otherwise; a varint is LEB128 in its shortest form.
 //!
 //! * [`frame`]: what surrounds every block: compression and checksum.
-//! * [`block`]: entries, searchable without decoding them.
+//! * [`block`], [`block_builder`]: entries, searchable without decoding them.
 //! * [`index`]: one separator a data block.
 //! * [`filter`]: which keys are surely absent.
 //! * [`range_tombstones`]: deleted intervals.
@@ -33,6 +33,7 @@ use terrace_base::CodecError;
 use terrace_base::limits::{STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
 pub mod block;
+pub mod block_builder;
 pub mod filter;
 pub mod footer;
 pub mod frame;

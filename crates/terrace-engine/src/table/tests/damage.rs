@@ -268,6 +268,110 @@ fn seal_again(bytes: &mut [u8], handle: Handle) {
     frame[covered..].copy_from_slice(&checksum.to_le_bytes());
 }
 
+/// Whether every get and both scans answer as the model does.
+fn answers_are_right(model: &Model, reader: &Arc<TableReader>) -> bool {
+    let visible = model.visible(SeqNo::MAX);
+    let gets = visible.iter().all(|entry| {
+        reader.may_contain(filter_hash(&entry.key))
+            && reader.get(&entry.key, SeqNo::MAX, ReadMode::Block).is_ok_and(|found| {
+                found.map(|found| found.entry(&entry.key).to_entry()).as_ref() == Some(entry)
+            })
+    });
+    let scan = |forward: bool| -> crate::Result<Vec<Entry>> {
+        let mut cursor = reader.cursor(SeqNo::MAX, ReadMode::Block);
+        let mut entries = Vec::new();
+        if forward {
+            cursor.seek(b"")?
+        } else {
+            cursor.seek_back(None)?
+        }
+        while let Some(entry) = cursor.entry() {
+            entries.push(entry.to_entry());
+            if forward { cursor.next()? } else { cursor.prev()? }
+        }
+        if !forward {
+            entries.reverse();
+        }
+        Ok(entries)
+    };
+    let is_all = |scan: crate::Result<Vec<Entry>>| {
+        scan.is_ok_and(|entries| entries.iter().eq(visible.iter().copied()))
+    };
+    gets && is_all(scan(true)) && is_all(scan(false))
+}
+
+#[test]
+fn a_full_check_finds_what_a_forger_of_checksums_broke() {
+    let (model, bytes) = specimen(Compression::None);
+    let handles = handles(&bytes);
+    let [filter, index, range_tombstones, properties] = handles[handles.len() - 4..] else {
+        panic!("the specimen has all parts");
+    };
+    let hash = open(bytes.clone(), 0).unwrap().verify(None).unwrap().hash;
+    let mut forged = bytes.clone();
+    for (part, handle) in
+        [("filter", filter), ("index", index), ("properties", properties), ("data", handles[0])]
+    {
+        let mut found = 0;
+        for bit in place(handle).start * 8..(place(handle).end - 5) * 8 {
+            forged[bit / 8] ^= 1 << (bit % 8);
+            seal_again(&mut forged, handle);
+            let context = format!("{part}, bit {bit}");
+            let reader = open(forged.clone(), 100_000);
+            if let Ok(reader) = &reader {
+                assert!(reader.verify(Some(hash)).is_err(), "{context}: another hash");
+            }
+            match reader.and_then(|reader| reader.verify(None).map(|_| reader)) {
+                Err(error) => {
+                    assert!(is_refusal(&error), "{context}: {error:?}");
+                    found += 1;
+                }
+                // What the check lets through must not matter to anyone, unless it is content.
+                Ok(reader) if part == "data" => drop(reader),
+                Ok(reader) => assert!(answers_are_right(&model, &reader), "{context}"),
+            }
+            forged[bit / 8] ^= 1 << (bit % 8);
+            seal_again(&mut forged, handle);
+        }
+        assert!(found > 0, "{part}");
+        assert!(forged == bytes);
+    }
+    assert_eq!(open(bytes, 0).unwrap().range_tombstones().len(), 1);
+    assert!(!range_tombstones.is_none());
+}
+
+#[test]
+fn the_properties_are_those_of_the_entries_or_damaged() {
+    let (_, bytes) = specimen(Compression::None);
+    let handle = *handles(&bytes).last().unwrap();
+    let intact = open(bytes.clone(), 0).unwrap().properties().clone();
+    let changes: [fn(&mut TableProperties); 11] = [
+        |properties| properties.entry_count += 1,
+        |properties| properties.key_count -= 1,
+        |properties| properties.tombstone_count = 3,
+        |properties| properties.merge_operand_count = 1,
+        |properties| properties.raw_key_bytes -= 1,
+        |properties| properties.raw_value_bytes += 1,
+        |properties| properties.least_seqno.0 += 1,
+        |properties| properties.greatest_seqno.0 += 1,
+        |properties| properties.smallest[3] = b'!',
+        |properties| properties.largest[3] = b'~',
+        |properties| properties.data_bytes -= 1,
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let mut properties = intact.clone();
+        change(&mut properties);
+        let mut payload = Vec::new();
+        properties.encode(&mut payload);
+        let mut forged = bytes.clone();
+        assert_eq!(payload.len(), place(handle).len() - 5, "change {number}");
+        forged[place(handle).start..place(handle).end - 5].copy_from_slice(&payload);
+        seal_again(&mut forged, handle);
+        let outcome = open(forged, 0).and_then(|reader| reader.verify(None));
+        assert!(outcome.unwrap_err().is_corruption(), "change {number}");
+    }
+}
+
 /// Goes through everything and ignores what is answered; every walk must come to an end.
 fn exercise(bytes: Vec<u8>, context: &str) {
     let Ok(reader) = open(bytes, 100_000) else { return };

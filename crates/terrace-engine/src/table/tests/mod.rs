@@ -2,6 +2,7 @@
 
 mod damage;
 mod golden;
+mod local;
 mod model;
 mod modes;
 
@@ -157,7 +158,7 @@ pub(super) fn random_model(rng: &mut Rng) -> Model {
         let versions = if rng.one_in(60) { 300 } else { rng.below(versions_max) + 1 };
         for _ in 0..versions {
             // Numbers ascend over the table as a whole or are strewn over it.
-            seqno = if shape % 2 == 0 { seqno + 1 } else { rng.next() % 1_000_000 + 1 };
+            seqno = if shape.is_multiple_of(2) { seqno + 1 } else { rng.next() % 1_000_000 + 1 };
             let kind = rng.pick(&[
                 EntryKind::Value,
                 EntryKind::Value,

@@ -126,7 +126,7 @@ fn check_cursor(
                 cursor.prev().unwrap();
                 expected = at.checked_sub(1);
             }
-            _ if action % 2 == 0 => {
+            _ if action.is_multiple_of(2) => {
                 let key = target(rng, model);
                 cursor.seek(&key).unwrap();
                 let at = visible.partition_point(|entry| entry.key < key);
@@ -217,12 +217,12 @@ fn range_tombstones_come_back_in_order_and_bound_the_table() {
         end: end.into(),
         seqno: SeqNo(seqno),
     };
-    let mut model = Model::default();
-    model.range_tombstones = vec![
+    let range_tombstones = vec![
         range_tombstone("m", "z", 5),
         range_tombstone("b", "d", 7),
         range_tombstone("b", "c", 9),
     ];
+    let mut model = Model { range_tombstones, ..Model::default() };
     for with_entries in [false, true] {
         if with_entries {
             model.put(b"c", 20, b"value");
