@@ -30,6 +30,7 @@
 //! Start reading at `Core::choose` in `core.rs`.
 
 mod core;
+mod cpu;
 mod gate;
 mod report;
 mod wait;
@@ -47,6 +48,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 
 use self::core::{Choice, Core};
+use self::cpu::OneCpu;
 use self::gate::Gate;
 use self::wait::Reason;
 pub(crate) use self::wait::{Call, ThreadId, WaitKind, WaitPoint};
@@ -56,6 +58,9 @@ use crate::Job;
 use crate::sync::assert_none_held;
 
 pub(super) use self::core::Limits;
+
+/// Handles of threads of the operating system above which those that have ended are let go.
+const STARTED_MAX: usize = 64;
 
 /// Gives the simulated threads of one run their turns.
 pub(crate) struct Scheduler {
@@ -124,11 +129,15 @@ impl Scheduler {
     /// have ended. Panics if the run failed.
     pub fn run<R: Send>(self: &Arc<Self>, main: impl FnOnce() -> R + Send) -> R {
         let mut result = None;
+        let mut one_cpu = None;
         self.caller.set_owner(thread::current());
         thread::scope(|scope| {
             let gate = Arc::new(Gate::default());
             let id = self.core.lock().add_thread("main".to_string(), Arc::clone(&gate));
-            let run_main = || result = Some(main());
+            let run_main = || {
+                one_cpu = OneCpu::bind();
+                result = Some(main());
+            };
             let scheduler = Arc::clone(self);
             let own_gate = Arc::clone(&gate);
             let handle = thread::Builder::new()
@@ -142,6 +151,7 @@ impl Scheduler {
         for handle in self.started.lock().drain(..) {
             handle.join().expect("run_thread catches the panics of what it runs");
         }
+        drop(one_cpu);
         let core = self.core.lock();
         if let Some(failure) = &core.failure {
             let message = report::failure(&core, self.seed, &failure.message);
@@ -165,7 +175,7 @@ impl Scheduler {
         match started {
             Ok(handle) => {
                 gate.set_owner(handle.thread().clone());
-                self.started.lock().push(handle);
+                self.keep_until_end(handle);
                 self.enter(Call::Spawn);
                 Ok(id)
             }
@@ -174,6 +184,15 @@ impl Scheduler {
                 Err(error)
             }
         }
+    }
+
+    fn keep_until_end(&self, handle: JoinHandle<()>) {
+        let mut started = self.started.lock();
+        if started.len() >= STARTED_MAX {
+            // A thread that has ended holds its stack until somebody lets go of its handle.
+            started.retain(|handle| !handle.is_finished());
+        }
+        started.push(handle);
     }
 
     /// The life of a simulated thread.
