@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::{Env, JobClass, JobHandle, Latch, SimEnv, SimOptions};
+use crate::{Env, JobClass, JobHandle, SimEnv, SimOptions};
 
 const SEEDS: u64 = 40;
 
@@ -380,7 +380,7 @@ fn the_threads_of_a_run_have_ended_after_it() {
 #[cfg(debug_assertions)]
 fn a_latch_held_across_a_call_is_noticed() {
     let message = failure(SimOptions::new(1), |env| {
-        let latch = Latch::new(());
+        let latch = crate::Latch::new(());
         let _guard = latch.lock();
         env.now();
     });
