@@ -203,6 +203,9 @@ fn a_log_is_written_at_offsets(env: &SharedEnv, dir: &Path) {
     log.write_at(0, b"early").unwrap();
     log.write_at(99_999, b"!").unwrap();
     log.write_at(100_000, b"").unwrap();
+    let empty = env.fs().create_log(&dir.join("empty"), 0).unwrap();
+    assert_eq!(empty.bytes(), 0);
+    empty.write_at(0, b"").unwrap();
     log.sync().unwrap();
     let bytes = read_file(env, &path);
     assert_eq!(bytes.len(), 100_000);

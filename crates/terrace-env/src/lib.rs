@@ -20,6 +20,12 @@
 //!    builds assert it.
 //! 3. No spinning: the simulation cannot see it.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "this is the crate that the others are to call instead"
+)]
+
 #[cfg(test)]
 mod contract;
 mod env;

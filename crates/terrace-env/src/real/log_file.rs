@@ -42,8 +42,8 @@ pub(super) fn open(path: &Path) -> EnvResult<Arc<dyn LogFile>> {
     };
     let (file, bytes) = open().map_err(failed(Operation::Open, path))?;
     // Fills holes that the file may have if it was copied here; does nothing otherwise.
-    let is_safe = is_mapping_safe(&file)
-        && retry_on_intr(|| fallocate(&file, FallocateFlags::empty(), 0, bytes.max(1))).is_ok();
+    let fill = || retry_on_intr(|| fallocate(&file, FallocateFlags::KEEP_SIZE, 0, bytes.max(1)));
+    let is_safe = is_mapping_safe(&file) && fill().is_ok();
     Ok(over(file, path, bytes, is_safe))
 }
 

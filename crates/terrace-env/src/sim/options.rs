@@ -29,7 +29,7 @@ pub struct SimOptions {
     pub parallelism: usize,
     /// The wall clock at the start.
     pub wall_start: WallTime,
-    /// A run that makes more calls than this has failed: 100 million by default.
+    /// A run that makes more calls than this has failed: 20 million by default.
     pub steps_max: u64,
     /// A run has failed in which a thread still runs when this much virtual time has passed since
     /// the main one ended: a minute by default.
@@ -53,7 +53,7 @@ impl SimOptions {
             mapped_logs: true,
             parallelism: 2,
             wall_start: WALL_START_DEFAULT,
-            steps_max: 100_000_000,
+            steps_max: 20_000_000,
             linger_max: Duration::from_secs(60),
             with_trace: false,
             on_io: None,

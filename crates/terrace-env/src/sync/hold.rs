@@ -85,7 +85,7 @@ impl<T> Hold<T> {
                 place.scheduler.acquired(&place.point);
                 return SharedHold { guard, _give_back: GiveBack(Some(place)) };
             }
-            place.scheduler.block_for_lock(&place.point, "shared");
+            place.scheduler.block_for_lock(&place.point, ", shared");
         }
     }
 
@@ -101,7 +101,7 @@ impl<T> Hold<T> {
                 return ExclusiveHold { guard, _give_back: GiveBack(Some(place)) };
             }
             waiting.get_or_insert_with(|| ExclusiveWaiting::new(&self.exclusive_waiting, place));
-            place.scheduler.block_for_lock(&place.point, "exclusive");
+            place.scheduler.block_for_lock(&place.point, ", exclusive");
         }
     }
 

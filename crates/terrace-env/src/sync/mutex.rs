@@ -58,7 +58,7 @@ impl<T> Mutex<T> {
             if let Some(guard) = self.inner.try_lock() {
                 return Self::simulated_guard(guard, place);
             }
-            place.scheduler.block_for_lock(&place.point, "exclusive");
+            place.scheduler.block_for_lock(&place.point, "");
         }
     }
 

@@ -109,7 +109,8 @@ impl Core {
     /// Counts a call. False if the run has made too many.
     pub fn step(&mut self, id: ThreadId, code: u64) -> bool {
         self.steps += 1;
-        self.trace.mix(code ^ id.0);
+        self.trace.mix(code);
+        self.trace.mix(id.0);
         if let Some(left) = self.steps_left.checked_sub(1) {
             self.steps_left = left;
             return true;

@@ -17,8 +17,9 @@
 //! ```
 //!
 //! # Invariants
-//! 1. Exactly one simulated thread runs between two calls. So the state behind the lock of this
-//!    type changes in an order that depends on the seed alone, and the lock is never contended.
+//! 1. Exactly one simulated thread runs between two calls; one that ends is gone before the next
+//!    has its turn. So the state behind the lock of this type changes in an order that depends on
+//!    the seed alone, and the lock is never contended.
 //! 2. Decisions rest on numbers given out in order (threads, locks), never on addresses, hash
 //!    order, the wall clock or the operating system.
 //! 3. Virtual time moves only when no thread could run, to the earliest timer.
@@ -30,12 +31,14 @@
 //! Start reading at `Core::choose` in `core.rs`.
 
 mod core;
+mod cpu;
 mod gate;
 mod report;
 mod wait;
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Write;
 use std::panic::{self, AssertUnwindSafe, Location};
@@ -47,6 +50,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 
 use self::core::{Choice, Core};
+use self::cpu::OneCpu;
 use self::gate::Gate;
 use self::wait::Reason;
 pub(crate) use self::wait::{Call, ThreadId, WaitKind, WaitPoint};
@@ -64,11 +68,16 @@ pub(crate) struct Scheduler {
     /// `Core::tearing_down`, to be read without the lock.
     tearing_down: AtomicBool,
     next_wait_point: AtomicU64,
-    /// Threads of the operating system, to be joined at the end.
-    started: Mutex<Vec<JoinHandle<()>>>,
-    /// Where the thread that started the run waits for its end.
-    caller: Gate,
+    /// Where the main thread waits for its turns, and after its end for that of all the others.
+    main_gate: Arc<Gate>,
+    /// The threads of the operating system that are simulated threads, but for the main one.
+    started: Mutex<BTreeMap<ThreadId, JoinHandle<()>>>,
+    /// One that has given its last turn away and is about to be gone.
+    just_ended: Mutex<Option<JoinHandle<()>>>,
 }
+
+/// The thread that runs the closure given to [`Scheduler::run`].
+const MAIN: ThreadId = ThreadId(0);
 
 /// The simulated thread that this thread of the operating system is.
 struct Current {
@@ -115,8 +124,9 @@ impl Scheduler {
             core: Mutex::new(Core::new(seed, limits, with_text)),
             tearing_down: AtomicBool::new(false),
             next_wait_point: AtomicU64::new(0),
-            started: Mutex::new(Vec::new()),
-            caller: Gate::default(),
+            main_gate: Arc::default(),
+            started: Mutex::new(BTreeMap::new()),
+            just_ended: Mutex::new(None),
         }
     }
 
@@ -124,24 +134,24 @@ impl Scheduler {
     /// have ended. Panics if the run failed.
     pub fn run<R: Send>(self: &Arc<Self>, main: impl FnOnce() -> R + Send) -> R {
         let mut result = None;
-        self.caller.set_owner(thread::current());
+        let mut one_cpu = None;
         thread::scope(|scope| {
-            let gate = Arc::new(Gate::default());
-            let id = self.core.lock().add_thread("main".to_string(), Arc::clone(&gate));
-            let run_main = || result = Some(main());
+            let gate = &self.main_gate;
+            let id = self.core.lock().add_thread("main".to_string(), Arc::clone(gate));
+            let run_main = || {
+                one_cpu = OneCpu::bind();
+                result = Some(main());
+            };
             let scheduler = Arc::clone(self);
-            let own_gate = Arc::clone(&gate);
+            let own_gate = Arc::clone(gate);
             let handle = thread::Builder::new()
                 .name("terrace-sim-main".to_string())
                 .spawn_scoped(scope, move || scheduler.run_thread(id, own_gate, run_main))
                 .expect("the operating system starts the main thread of a simulation");
             gate.set_owner(handle.thread().clone());
             gate.open();
-            self.caller.pass();
         });
-        for handle in self.started.lock().drain(..) {
-            handle.join().expect("run_thread catches the panics of what it runs");
-        }
+        drop(one_cpu);
         let core = self.core.lock();
         if let Some(failure) = &core.failure {
             let message = report::failure(&core, self.seed, &failure.message);
@@ -165,7 +175,7 @@ impl Scheduler {
         match started {
             Ok(handle) => {
                 gate.set_owner(handle.thread().clone());
-                self.started.lock().push(handle);
+                self.started.lock().insert(id, handle);
                 self.enter(Call::Spawn);
                 Ok(id)
             }
@@ -180,13 +190,34 @@ impl Scheduler {
     fn run_thread(self: Arc<Self>, id: ThreadId, gate: Arc<Gate>, job: impl FnOnce()) {
         let current = Current { scheduler: Arc::clone(&self), id, gate: Arc::clone(&gate) };
         CURRENT.set(Some(current));
-        gate.pass();
+        self.await_turn(&gate);
         let result = panic::catch_unwind(AssertUnwindSafe(|| {
             self.raise_if_tearing_down();
             job();
         }));
         CURRENT.set(None);
+        *self.just_ended.lock() = self.started.lock().remove(&id);
         self.end_thread(id, result.err());
+        if id == MAIN {
+            self.await_turn(&gate);
+        }
+    }
+
+    /// Blocks until this thread has its turn, and until the thread that gave it away by ending is
+    /// gone, destructors of its thread-local values included.
+    fn await_turn(&self, gate: &Gate) {
+        gate.pass();
+        let ended = self.just_ended.lock().take();
+        if let Some(ended) = ended {
+            ended.join().expect("run_thread catches the panics of what it runs");
+        }
+    }
+
+    fn await_own_turn(&self) {
+        CURRENT.with_borrow(|current| {
+            let current = current.as_ref().expect("only simulated threads give up their turn");
+            self.await_turn(&current.gate);
+        });
     }
 
     fn end_thread(&self, id: ThreadId, panic: Option<Box<dyn Any + Send>>) {
@@ -196,9 +227,11 @@ impl Scheduler {
             let message = report::panic_text(&core, id, payload.as_ref());
             let is_consequence = core.is_anybody_unwinding();
             core.fail(message, is_consequence);
+            // Its destructor may be anybody's code, and this thread may no longer call.
+            std::mem::forget(payload);
         }
         core.remove_thread(id);
-        if id == ThreadId(0) {
+        if id == MAIN {
             core.main_ended_at = Some(core.now);
         }
         self.hand_over(core, None);
@@ -216,12 +249,12 @@ impl Scheduler {
                 drop(core);
                 gate.open();
                 if me.is_some() {
-                    pass_own_gate();
+                    self.await_own_turn();
                 }
             }
             Choice::Nobody => {
                 drop(core);
-                self.caller.open();
+                self.main_gate.open();
             }
             Choice::Hopeless => self.abandon(&core),
         }
@@ -268,7 +301,7 @@ impl Scheduler {
             let gate = Arc::clone(&core.thread(target).gate);
             drop(core);
             gate.open();
-            pass_own_gate();
+            self.await_own_turn();
         } else {
             drop(core);
         }
@@ -417,12 +450,6 @@ impl Scheduler {
         let core = &mut *self.lock_core();
         add(Scene { now: core.now, thread: thread.ok().flatten() }, &mut core.trace)
     }
-}
-
-fn pass_own_gate() {
-    CURRENT.with_borrow(|current| {
-        current.as_ref().expect("only simulated threads give up their turn").gate.pass();
-    });
 }
 
 #[cfg(test)]

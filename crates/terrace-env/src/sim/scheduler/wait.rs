@@ -89,7 +89,7 @@ impl Call {
 /// Why a thread is not running.
 #[derive(Clone, Debug)]
 pub(super) enum Reason {
-    /// It waits for a lock (in this mode) or a signal.
+    /// It waits for a lock or a signal; with how reports show the mode.
     Point(WaitPoint, &'static str),
     /// It waits for the end of a thread.
     Join(ThreadId),
