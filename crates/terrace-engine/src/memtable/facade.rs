@@ -83,6 +83,13 @@ impl Memtable {
     /// What an empty memtable takes of its arena, in bytes.
     pub const FIXED_BYTES: usize = charge::FIXED_BYTES;
 
+    /// The arena that a memtable needs so that [`Memtable::reserve`] of `bytes` succeeds while it
+    /// is empty. Pure.
+    #[must_use]
+    pub fn arena_bytes_for(bytes: usize) -> usize {
+        Memtable::FIXED_BYTES + bytes
+    }
+
     /// The memtable's name in the log.
     #[must_use]
     pub fn id(&self) -> MemtableId {

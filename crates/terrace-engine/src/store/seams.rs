@@ -22,10 +22,13 @@ pub struct Seams {
     /// The tables.
     pub tables: Arc<dyn TableStore>,
     /// Makes L0, which takes its file ids from the epoch that the open raises.
-    pub l0: Box<dyn FnOnce(&Arc<FileIds>) -> Arc<dyn L0> + Send>,
+    pub l0: MakeL0,
     /// Who does the work of compactions.
     pub executor: Arc<dyn CompactionExecutor>,
 }
+
+/// Makes the L0 of a range whose epoch gives out these file ids.
+pub type MakeL0 = Box<dyn FnOnce(&Arc<FileIds>) -> Arc<dyn L0> + Send>;
 
 impl Seams {
     /// Everything in one local directory and in this process.
@@ -63,11 +66,7 @@ impl Seams {
 }
 
 /// Makes the plain L0 of these options over `tables`.
-fn plain_l0(
-    env: SharedEnv,
-    tables: Arc<dyn TableStore>,
-    options: &Options,
-) -> Box<dyn FnOnce(&Arc<FileIds>) -> Arc<dyn L0> + Send> {
+fn plain_l0(env: SharedEnv, tables: Arc<dyn TableStore>, options: &Options) -> MakeL0 {
     let options = PlainOptions {
         rows_per_cut: options.l0_rows_per_cut,
         // A row is one table, however large the flush.

@@ -174,11 +174,11 @@ impl RecordHeader {
 
     /// The record that starts at `bytes`, which is what the segment holds from `offset` on: its
     /// header and its body, checked.
-    pub fn decode<'a>(
-        bytes: &'a [u8],
+    pub fn decode(
+        bytes: &[u8],
         identity: u128,
         offset: u64,
-    ) -> Result<(RecordHeader, &'a [u8]), CodecError> {
+    ) -> Result<(RecordHeader, &[u8]), CodecError> {
         let mut reader = ByteReader::new(bytes);
         let checksum = reader.u32()?;
         let length = reader.u32()?;

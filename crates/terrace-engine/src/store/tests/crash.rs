@@ -328,8 +328,7 @@ fn judge(
             panic!("{context}: {error}");
         }
     });
-    let images = std::mem::take(&mut *images.lock().expect("the run ended"));
-    images
+    std::mem::take(&mut *images.lock().expect("the run ended"))
 }
 
 fn judge_open(
