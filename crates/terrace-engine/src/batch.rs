@@ -118,6 +118,22 @@ impl WriteBatch {
         entries.map(|entry| entry.expect("a batch holds only entries that it encoded itself"))
     }
 
+    /// Overwrites the first bytes of every key, and of every end of a range tombstone, with
+    /// `prefix`: how a batch moves to another keyspace. All of them are at least as long.
+    pub fn replace_prefix(&mut self, prefix: &[u8]) {
+        let base = self.body.as_ptr() as usize;
+        let mut places = Vec::with_capacity(self.len());
+        for entry in self.entries(SeqNo::ZERO) {
+            places.push(entry.key.as_ptr() as usize - base);
+            if entry.kind == EntryKind::RangeTombstone {
+                places.push(entry.value.as_ptr() as usize - base);
+            }
+        }
+        for place in places {
+            self.body[place..place + prefix.len()].copy_from_slice(prefix);
+        }
+    }
+
     pub(crate) fn body(&self) -> &[u8] {
         &self.body
     }
@@ -155,6 +171,16 @@ mod tests {
         assert_eq!(shown, expected);
         batch.clear();
         assert!(batch.is_empty() && batch.payload_bytes() == 0);
+    }
+
+    #[test]
+    fn a_batch_moves_to_another_prefix() {
+        let mut batch = WriteBatch::new();
+        batch.put(b"aak", b"aav").expect("short");
+        batch.delete_range(b"aa", b"ab").expect("short");
+        batch.replace_prefix(b"zz");
+        let shown: Vec<_> = batch.entries(SeqNo(1)).map(|entry| format!("{entry:?}")).collect();
+        assert_eq!(shown, ["\"zzk\"#1 Value \"aav\"", "\"zz\"#2 RangeTombstone \"zz\""]);
     }
 
     #[test]

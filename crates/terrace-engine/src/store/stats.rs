@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde::Serialize;
+
 use super::{Inner, Store};
 use crate::compaction::CompactionOutcome;
 
@@ -58,7 +60,7 @@ impl Counters {
 }
 
 /// One level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LevelStats {
     /// Its number.
     pub level: u8,
@@ -73,7 +75,7 @@ pub struct LevelStats {
 }
 
 /// What writers waited for, in microseconds since the range was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StallStats {
     /// For memtables to be flushed.
     pub memtable_us: u64,
@@ -86,7 +88,7 @@ pub struct StallStats {
 }
 
 /// What a range has done since it was opened, and what it holds now.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StoreStats {
     /// Entries written.
     pub write_count: u64,
@@ -141,6 +143,14 @@ impl StoreStats {
     pub fn write_amplification(&self) -> f64 {
         let written = self.flush_bytes + self.compaction_write_bytes;
         written as f64 / self.write_bytes.max(1) as f64
+    }
+}
+
+impl StoreStats {
+    /// Bytes written to files since the open: log, flushes, compactions.
+    #[must_use]
+    pub fn written_bytes(&self) -> u64 {
+        self.log_write_bytes + self.flush_bytes + self.compaction_write_bytes
     }
 }
 

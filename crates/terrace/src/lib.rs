@@ -1,0 +1,57 @@
+//! Terrace, an ordered key-value store: the library that programs embed.
+//!
+//! Keys and values are bytes; keys are ordered bytewise. A database is a directory, which one
+//! process opens for writing or any number for reading.
+//!
+//! ```
+//! use terrace::{Db, KeyRange, Options, ReadOptions};
+//!
+//! # fn main() -> terrace::Result<()> {
+//! # let directory = tempfile::tempdir().expect("a temporary directory");
+//! let db = Db::open(directory.path().join("fruit"), Options::default())?;
+//! db.put(b"apple", b"red")?;
+//! db.put(b"banana", b"yellow")?;
+//! assert_eq!(db.get(b"apple")?.as_deref(), Some(&b"red"[..]));
+//!
+//! // Ordered scans, in both directions.
+//! let mut iter = db.iter(KeyRange::all(), &ReadOptions::default())?;
+//! iter.seek_back(None)?;
+//! assert_eq!(iter.item().map(|(key, _, _)| key), Some(&b"banana"[..]));
+//! drop(iter);
+//!
+//! db.close()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What is where:
+//!
+//! * [`Db`]: open, get, put, delete, delete a range, atomic batches ([`WriteBatch`]), conditional
+//!   writes ([`Db::update`]), scans ([`Iter`]), [`Snapshot`]s, keyspaces.
+//! * [`Options`]: few, each with its unit and its effect. [`Durability`] says what an
+//!   acknowledgement promises.
+//! * [`Error`] and [`ErrorKind`]: grouped by what the caller must do.
+//!
+//! The engine below is the crate `terrace-engine`; this one only names its parts for programs and
+//! adds keyspaces.
+
+mod batch;
+mod db;
+mod error;
+mod iter;
+mod keyspace;
+mod options;
+mod report;
+mod snapshot;
+
+pub use batch::WriteBatch;
+pub use db::{Db, Update};
+pub use error::{Error, ErrorKind, Result};
+pub use iter::Iter;
+pub use options::{Options, ReadOptions, WriteOptions};
+pub use report::{CheckReport, Stats};
+pub use snapshot::Snapshot;
+pub use terrace_base::{Expiry, KeyRange, SeqNo, WallTime, limits};
+pub use terrace_engine::options::Durability;
+pub use terrace_engine::store::{Item, RecoveryReport};
+pub use terrace_engine::table::Compression;

@@ -1,0 +1,118 @@
+use terrace_engine::options::{Options as EngineOptions, ProcessOptions};
+use terrace_engine::table::{Compression, TableOptions};
+
+use crate::{Durability, Result};
+
+/// How a database is opened. The defaults serve a machine with a few cores and gigabytes.
+///
+/// ```
+/// use terrace::{Durability, Options};
+///
+/// let careful = Options { durability: Durability::Sync, ..Options::default() };
+/// assert!(careful.validate().is_ok());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What an acknowledged write survives, unless the write itself says otherwise. Default:
+    /// [`Durability::Buffered`], a killed process.
+    pub durability: Durability,
+    /// Whether a directory that holds no database gets one. Default: yes.
+    pub create_if_missing: bool,
+    /// Whether the database is only read: several processes may do that at once, none of them
+    /// changes a byte, and none may write meanwhile. Default: no.
+    pub read_only: bool,
+    /// Bytes of the cache for blocks of tables. Default: 256 MiB. Raising it saves reads; the
+    /// kernel's page cache helps too.
+    pub cache_bytes: usize,
+    /// Bytes of a memtable, 16 KiB to 2 GiB. Default: 64 MiB. Up to four exist at a time. Raising
+    /// it makes flushes and compactions rarer and a start after a crash longer.
+    pub memtable_bytes: usize,
+    /// How blocks of tables are compressed. Default: not at all.
+    pub compression: Compression,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        let engine = EngineOptions::default();
+        Options {
+            durability: engine.durability,
+            create_if_missing: engine.create_if_missing,
+            read_only: engine.read_only,
+            cache_bytes: ProcessOptions::default().cache_bytes as usize,
+            memtable_bytes: engine.memtable_bytes,
+            compression: engine.table.compression,
+        }
+    }
+}
+
+impl Options {
+    /// Says what is wrong with the options, if anything. Errors: `Invalid`.
+    pub fn validate(&self) -> Result<()> {
+        Ok(self.engine().validate()?)
+    }
+
+    pub(crate) fn engine(&self) -> EngineOptions {
+        let defaults = EngineOptions::default();
+        let table_bytes = (self.memtable_bytes as u64 / 2).clamp(1 << 20, 32 << 20);
+        EngineOptions {
+            durability: self.durability,
+            create_if_missing: self.create_if_missing,
+            read_only: self.read_only,
+            memtable_bytes: self.memtable_bytes,
+            log_segment_bytes: (self.memtable_bytes as u64 / 2).clamp(1 << 20, 32 << 20),
+            log_bytes_max: (self.memtable_bytes as u64 * 8).max(64 << 20),
+            table_bytes,
+            table: TableOptions { compression: self.compression, ..defaults.table },
+            level_bytes_base: (self.memtable_bytes as u64 * 4).max(16 << 20),
+            ..defaults
+        }
+    }
+
+    pub(crate) fn process(&self) -> ProcessOptions {
+        ProcessOptions { cache_bytes: self.cache_bytes as u64, ..ProcessOptions::default() }
+    }
+}
+
+/// How a key or an interval is read.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadOptions {
+    /// Whether the call may wait for the disk (the default). If not, it answers `NeedsIo` where it
+    /// would: an event loop tries that first, and moves to a thread that may wait.
+    pub wait: bool,
+}
+
+impl Default for ReadOptions {
+    fn default() -> ReadOptions {
+        ReadOptions { wait: true }
+    }
+}
+
+/// How a write is done.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteOptions {
+    /// What the acknowledgement of this write promises; the database's class if none is given.
+    /// A single `sync` write in a weaker database is visible before it is synced, and acknowledged
+    /// after.
+    pub durability: Option<Durability>,
+    /// Whether the call may wait: for room, for the pace that background work sets, or for a sync
+    /// (the default). If not, it answers `WouldBlock` where it would, and nothing was written.
+    pub wait: bool,
+}
+
+impl Default for WriteOptions {
+    fn default() -> WriteOptions {
+        WriteOptions { durability: None, wait: true }
+    }
+}
+
+impl WriteOptions {
+    pub(crate) fn engine(&self) -> terrace_engine::store::WriteOptions {
+        terrace_engine::store::WriteOptions { durability: self.durability, wait: self.wait }
+    }
+}
+
+impl ReadOptions {
+    pub(crate) fn engine(&self) -> terrace_engine::store::GetOptions {
+        terrace_engine::store::GetOptions { wait: self.wait }
+    }
+}
