@@ -147,10 +147,12 @@ fn the_plan_can_be_changed_and_choose_by_path() {
         assert!(create("three.log").unwrap_err().is_no_space());
     }
     create("two.table").unwrap();
+    env.set_plan(FaultPlan::one(Fault::nth(Operation::Create, 1, error)));
+    assert!(create("three.table").unwrap_err().is_no_space(), "a new plan counts anew");
     env.set_plan(FaultPlan::default());
     create("three.log").unwrap();
-    assert_eq!(env.injected().len(), 2);
-    assert_eq!(env.counts()[&Operation::Create], 7);
+    assert_eq!(env.injected().len(), 3);
+    assert_eq!(env.counts()[&Operation::Create], 8);
 }
 
 #[test]

@@ -28,7 +28,8 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// Takes the lock of an existing directory, for as long as the [`DirLock`] lives: one
     /// exclusive holder, or any number of shared ones. Does not wait:
     /// [`EnvError::is_locked`](crate::EnvError::is_locked) if it is taken. The lock of a killed
-    /// process is free.
+    /// process is free. The lock is carried by a file named `LOCK` in the directory, which stays
+    /// and is listed.
     fn lock_dir(&self, dir: &Path, kind: LockKind) -> EnvResult<DirLock>;
 
     /// Bytes that can still be written to the file system that holds `dir`.

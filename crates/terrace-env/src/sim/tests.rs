@@ -59,9 +59,10 @@ fn a_seed_replays_byte_for_byte() {
             (env.trace_hash(), env.trace(), env.io_count(), decided, files)
         })
     };
-    let mut hashes = BTreeSet::new();
+    let (mut hashes, mut drawn) = (BTreeSet::new(), BTreeSet::new());
     for seed in 0..50 {
         let first = run(seed);
+        assert!(drawn.insert(first.3.iter().copied().collect::<BTreeSet<u64>>()), "seed {seed}");
         assert_eq!(first, run(seed), "seed {seed} did not replay");
         assert!(hashes.insert(first.0), "seed {seed} gave a run that another one gave");
         assert_eq!(first.1.iter().filter(|line| line.contains(" Rename ")).count(), 3);
@@ -78,6 +79,19 @@ fn the_trace_does_not_change_the_run() {
         })
     };
     assert_eq!(hash(true), hash(false));
+}
+
+#[test]
+fn the_bytes_that_are_written_are_in_the_hash() {
+    let hash = |bytes: &'static [u8]| {
+        SimEnv::run(SimOptions::new(1), |env| {
+            env.fs().create_dir_all(Path::new("/d")).unwrap();
+            env.fs().create(Path::new("/d/f"), 0).unwrap().append(bytes).unwrap();
+            env.trace_hash()
+        })
+    };
+    assert_eq!(hash(b"one"), hash(b"one"));
+    assert_ne!(hash(b"one"), hash(b"two"));
 }
 
 /// What the hook was told at each change of the disk.

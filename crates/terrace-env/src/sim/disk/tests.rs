@@ -45,6 +45,9 @@ fn a_killed_process_loses_nothing_and_a_later_power_cut_does() {
     create(&mut disk, "f", b"bytes");
     let killed = disk.crash(CrashPolicy::ProcessKill, 1);
     assert_eq!(killed.read(&path("f")).unwrap(), b"bytes");
+    let mut emptied = killed.clone();
+    emptied.unlink(&path("f")).unwrap();
+    assert_eq!(emptied.used_bytes, 0, "the dead process has nothing open");
     let cut = killed.crash(CrashPolicy::SyncedOnly, 1);
     assert!(cut.files().is_empty());
     assert!(cut.list(Path::new(DIR)).unwrap().is_empty(), "the directory itself is durable");
@@ -82,6 +85,20 @@ fn a_removal_is_durable_when_the_directory_is_synced() {
     sync_dir(&mut disk);
     assert!(disk.crash(CrashPolicy::SyncedOnly, 1).files().is_empty());
     assert!(disk.inodes.is_empty(), "nothing names the file any more");
+}
+
+#[test]
+fn a_removed_file_can_come_back_until_its_directory_is_synced() {
+    let mut disk = disk();
+    disk.create_dir_all(Path::new("/other")).unwrap();
+    let inode = create(&mut disk, "f", b"bytes");
+    disk.sync_inode(inode);
+    sync_dir(&mut disk);
+    disk.unlink(&path("f")).unwrap();
+    disk.close(inode);
+    disk.sync_dir(Path::new("/other")).unwrap();
+    let left = disk.crash(CrashPolicy::SyncedOnly, 1);
+    assert_eq!(left.read(&path("f")).unwrap(), b"bytes");
 }
 
 #[test]
@@ -248,7 +265,13 @@ fn space_is_counted_and_given_back() {
     assert_eq!(disk.free_bytes(), 0, "an open file keeps its space");
     disk.close(inode);
     assert_eq!(disk.free_bytes(), 10_000);
-    disk.set_capacity(5);
+    for name in ["old", "new"] {
+        let inode = create(&mut disk, name, &[1; 100]);
+        disk.close(inode);
+    }
+    disk.rename(&path("new"), &path("old"), true).unwrap();
+    assert_eq!(disk.free_bytes(), 9_900, "what was replaced takes no space");
+    disk.set_capacity(105);
     assert_eq!(disk.free_bytes(), 5);
 }
 

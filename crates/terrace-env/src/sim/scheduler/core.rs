@@ -12,6 +12,9 @@ use crate::sim::trace::Trace;
 /// destructor that needs more than this does not end.
 const TEARDOWN_STEPS_MAX: u64 = 1_000_000;
 
+/// A timeout from which on no timer is set. About a century.
+const FOREVER: Duration = Duration::from_secs(1 << 32);
+
 /// What bounds a run.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) struct Limits {
@@ -144,8 +147,8 @@ impl Core {
 
     /// Takes the running thread out of those that could run.
     pub fn suspend(&mut self, id: ThreadId, reason: Reason, timeout: Option<Duration>) {
-        // A deadline beyond the end of time is none.
-        let deadline = timeout.and_then(|timeout| self.now.checked_add(timeout));
+        let timeout = timeout.filter(|&timeout| timeout < FOREVER);
+        let deadline = timeout.map(|timeout| self.now.saturating_add(timeout));
         if let Some(deadline) = deadline {
             self.timers.insert((deadline, id));
         }
@@ -239,7 +242,7 @@ impl Core {
 
     fn advance_to(&mut self, at: Duration) {
         self.now = at;
-        self.trace.mix(at.as_nanos() as u64); // 584 years fit.
+        self.trace.mix(at.as_nanos() as u64); // Of six centuries and more, the low bits.
         while let Some(&(due, id)) = self.timers.first()
             && due <= at
         {

@@ -244,6 +244,83 @@ fn a_destructor_may_wait_for_what_never_comes() {
 }
 
 #[test]
+fn destructors_can_rely_on_each_other() {
+    /// Says that it is gone.
+    struct Worker(Arc<(crate::Signal, AtomicU64)>);
+    impl Drop for Worker {
+        fn drop(&mut self) {
+            self.0.1.fetch_add(1, Ordering::Relaxed);
+            self.0.0.notify();
+        }
+    }
+    /// Waits until the worker is gone, and counts if that was so.
+    struct Owner(Arc<(crate::Signal, AtomicU64)>);
+    impl Drop for Owner {
+        fn drop(&mut self) {
+            let (signal, gone) = &*self.0;
+            let ticket = signal.ticket();
+            if gone.load(Ordering::Relaxed) == 0 {
+                signal.wait(ticket);
+            }
+            gone.fetch_add(10 * gone.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+    for seed in 0..SEEDS {
+        let seen = Arc::new(AtomicU64::new(0));
+        let sink = Arc::clone(&seen);
+        let message = failure(SimOptions::new(seed), |env| {
+            let state = Arc::new((env.waits().signal(), AtomicU64::new(0)));
+            /// Hands on what was counted.
+            struct Report(Arc<(crate::Signal, AtomicU64)>, Arc<AtomicU64>);
+            impl Drop for Report {
+                fn drop(&mut self) {
+                    self.1.store(self.0.1.load(Ordering::Relaxed), Ordering::Relaxed);
+                }
+            }
+            let _report = Report(Arc::clone(&state), sink);
+            let _owner = Owner(Arc::clone(&state));
+            let own_env = Arc::clone(&env);
+            drop(spawn(&env, "worker", move || {
+                let _worker = Worker(state);
+                own_env.sleep(Duration::MAX);
+            }));
+            env.sleep(Duration::from_secs(1));
+            panic!("the cause");
+        });
+        assert!(message.contains(" at 1s: thread 0 'main' panicked: the cause"), "{message}");
+        assert_eq!(seen.load(Ordering::Relaxed), 11, "seed {seed}: the owner waited");
+    }
+}
+
+#[test]
+fn destructors_that_join_each_other_end() {
+    /// Joins somebody.
+    struct Joiner(Arc<std::sync::Mutex<Option<JobHandle>>>);
+    impl Drop for Joiner {
+        fn drop(&mut self) {
+            let job = self.0.lock().unwrap().take();
+            assert!(!job.unwrap().join(), "a run that is torn down joins nobody");
+        }
+    }
+    for seed in 0..SEEDS {
+        let message = failure(SimOptions::new(seed), |env| {
+            let jobs = [0, 1].map(|_| Arc::new(std::sync::Mutex::new(None)));
+            for own in 0..2 {
+                let (joiner, own_env) = (Joiner(Arc::clone(&jobs[1 - own])), Arc::clone(&env));
+                let job = spawn(&env, "joiner", move || {
+                    let _joiner = joiner;
+                    own_env.sleep(Duration::MAX);
+                });
+                *jobs[own].lock().unwrap() = Some(job);
+            }
+            env.sleep(Duration::from_secs(1));
+            panic!("the cause");
+        });
+        assert!(message.contains("the cause"), "{message}");
+    }
+}
+
+#[test]
 fn the_panic_explains_the_deadlock_that_it_caused() {
     /// Joins a thread that waits for the main one.
     struct Owner(Option<JobHandle>);
