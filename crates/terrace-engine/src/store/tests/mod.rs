@@ -4,6 +4,7 @@ mod crash;
 mod model;
 mod paths;
 mod replay;
+mod seams;
 mod workload;
 
 use std::path::Path;
