@@ -1,0 +1,71 @@
+//! The Redis-protocol listener: any Redis client can use a Terrace database, and gets ordered
+//! commands besides.
+//!
+//! ```no_run
+//! use terrace_server::{ServerOptions, serve};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let db = terrace::Db::open("data", terrace::Options::default())?;
+//! serve(db, ServerOptions::default(), |address| println!("listening on {address}"))?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # How a request travels
+//! ```text
+//! socket ── bytes ──► Decoder ── request ──► command ── Db, without waiting ──► Replies ──► socket
+//!                                               │ NeedsIo, WouldBlock, or a long scan
+//!                                               ▼
+//!                                     a thread that may wait
+//!                               (with the rest of the pipeline, in order)
+//! ```
+//! A read from memory costs no hop between threads; one that needs the disk costs one. The rooms:
+//! [`protocol`] (bytes, no I/O), `command` (what requests mean), `session` (one connection without
+//! its socket), `connection` and `server` (sockets), `net` (the only contact with tokio, sockets,
+//! clocks and signals).
+//!
+//! # Bounds
+//! What clients declare reserves no memory ([`protocol`]). All connections share a budget; above a
+//! soft bound on waiting replies a connection is not parsed further, and one that does not take
+//! them is cut. Before authentication the bounds are far tighter. There is no scripting and no
+//! command whose work is unbounded on the network's threads. `MATCH` patterns take linear time.
+//! Bounds and defaults: [`ServerOptions`], [`protocol::DecodeLimits`].
+//!
+//! # Keyspaces
+//! `SELECT 0` to `SELECT 15` choose a keyspace of the database; 0 is the one that the library and
+//! the command line use.
+//!
+//! # Errors of the store
+//! | code | meaning | what to do |
+//! |---|---|---|
+//! | `ERR` | the request is wrong: a key or value over the bounds, for example | change it |
+//! | `NOSPACE` | the disk is full; nothing was written or lost | free space, then write again |
+//! | `IOERR` | a call to the operating system failed, or writes are refused since one did | see the text; reopen the database |
+//! | `UNKNOWN` | the write may or may not be found after the next start | read the key after a restart |
+//! | `CORRUPTION` | stored bytes are damaged; other keys can be read | run `terrace check` |
+//! | `READONLY` | the database was opened for reading | open it for writing |
+//! | `SHUTDOWN` | the server is stopping | ask again later |
+//!
+//! If a reply in pieces fails after it has begun, the connection is cut: there is no way to put an
+//! error into the middle of an array.
+
+mod budget;
+mod clients;
+mod command;
+mod connection;
+mod cursors;
+mod glob;
+mod net;
+mod options;
+mod password;
+pub mod protocol;
+mod server;
+mod session;
+mod shared;
+
+pub use options::{DEFAULT_PORT, OptionsError, ServerOptions};
+pub use password::Password;
+pub use server::{ServeError, Server, serve};
+
+/// The version of Redis whose commands and texts are followed, as clients ask for it.
+pub(crate) const REDIS_VERSION: &str = "7.0.0";

@@ -1,0 +1,100 @@
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use terrace::Db;
+
+use crate::ServerOptions;
+use crate::budget::Budget;
+use crate::clients::Clients;
+use crate::cursors::Cursors;
+use crate::net::{self, Instant};
+
+/// How many keyspaces `SELECT` chooses from.
+const KEYSPACES: u16 = 16;
+
+/// What all connections of a server share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) options: ServerOptions,
+    pub(crate) keyspaces: Vec<Handle>,
+    pub(crate) clients: Arc<Clients>,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) counters: Counters,
+    pub(crate) started: Instant,
+    pub(crate) local_port: AtomicU16,
+    cursors: Mutex<Cursors>,
+    cancelled: AtomicBool,
+}
+
+impl Shared {
+    pub(crate) fn new(db: &Db, options: ServerOptions) -> Shared {
+        Shared {
+            keyspaces: (0..KEYSPACES).map(|number| Handle(db.keyspace(number))).collect(),
+            clients: Arc::new(Clients::default()),
+            budget: Budget::new(options.client_bytes_max),
+            counters: Counters::default(),
+            started: Instant::now(),
+            local_port: AtomicU16::new(options.listen.port()),
+            cursors: Mutex::new(Cursors::new(net::wall_now().0 / 1000)),
+            cancelled: AtomicBool::new(false),
+            options,
+        }
+    }
+
+    pub(crate) fn cursors(&self) -> MutexGuard<'_, Cursors> {
+        self.cursors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether long walks should stop because the server's time to stop is over.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A database handle, which need not be printable.
+pub(crate) struct Handle(Db);
+
+impl std::ops::Deref for Handle {
+    type Target = Db;
+
+    fn deref(&self) -> &Db {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Db")
+    }
+}
+
+/// What happened since the server was started (or `CONFIG RESETSTAT`).
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) connections: AtomicU64,
+    pub(crate) commands: AtomicU64,
+    pub(crate) rejected: AtomicU64,
+    pub(crate) moved: AtomicU64,
+    pub(crate) failed_authentications: AtomicU64,
+    pub(crate) cut: AtomicU64,
+    pub(crate) panics: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn reset(&self) {
+        let all = [
+            &self.connections,
+            &self.commands,
+            &self.rejected,
+            &self.moved,
+            &self.failed_authentications,
+            &self.cut,
+            &self.panics,
+        ];
+        all.into_iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
+    }
+}
