@@ -1,0 +1,65 @@
+//! Time, and what the operating system says of this process: the only contact of this crate with
+//! either.
+
+use std::time::{Duration, Instant};
+
+/// A moment of the benchmark's clock, which only goes forward.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment(Instant);
+
+impl Moment {
+    /// This moment.
+    #[must_use]
+    pub fn now() -> Moment {
+        Moment(Instant::now())
+    }
+
+    /// The time from `earlier` to this moment.
+    #[must_use]
+    pub fn since(self, earlier: Moment) -> Duration {
+        self.0.saturating_duration_since(earlier.0)
+    }
+}
+
+/// The processor time that this process has used so far, in user and kernel, by all threads.
+#[must_use]
+pub fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// The most memory that this process has held so far, in bytes; `None` where the system does not
+/// tell.
+#[must_use]
+pub fn memory_peak_bytes() -> Option<u64> {
+    parse_peak(&std::fs::read_to_string("/proc/self/status").ok()?)
+}
+
+fn parse_peak(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+/// Lets other threads run for a while.
+pub fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_peak_is_read_from_the_status_text() {
+        assert_eq!(parse_peak("VmPeak:\t  9 kB\nVmHWM:\t     12 kB\nVmRSS: 3 kB\n"), Some(12_288));
+        assert_eq!(parse_peak("VmRSS: 3 kB\n"), None);
+    }
+
+    #[test]
+    fn the_system_keeps_accounts() {
+        assert!(memory_peak_bytes().is_none_or(|bytes| bytes > 100_000));
+        assert!(cpu_time() <= Duration::from_secs(3600));
+    }
+}

@@ -1,0 +1,181 @@
+//! What the records of a run are: their numbers, keys and values.
+//!
+//! ```text
+//! record    0 1 2 ... N-1          in the order in which they are loaded
+//!           │ a fixed permutation: loading is random in key order
+//! slot      0 . . . 16 . . . 32    loaded records stand 16 apart, so that inserted ones (N, N+1,
+//!           │                      ...) have room between them, anywhere among the keys
+//! key       00000000000032         the slot in decimal, padded to the length of keys
+//! ```
+//! The permutation does not depend on the run's seed, so that runs with other seeds find the same
+//! records. A zipfian rank is a record number: the permutation scatters the common ones. A
+//! clustered rank is a slot: the common ones are neighbours.
+
+use crate::random::{Random, mix};
+
+/// The distance between the slots of loaded records.
+const SLOTS_PER_RECORD: u64 = 16;
+
+/// Rounds of the Feistel network.
+const ROUNDS: u64 = 4;
+
+/// The records of a run: `count` loaded ones, and any number of inserted ones.
+#[derive(Clone, Debug)]
+pub struct Records {
+    count: u64,
+    /// Half of the bits of the permutation's domain.
+    half_bits: u32,
+    key_bytes: usize,
+}
+
+impl Records {
+    /// `count` records, at least 1, with keys of `key_bytes`.
+    #[must_use]
+    pub fn new(count: u64, key_bytes: usize) -> Records {
+        assert!(count > 0, "there is a record");
+        let bits = u64::BITS - (count - 1).leading_zeros();
+        Records { count, half_bits: bits.div_ceil(2).max(1), key_bytes }
+    }
+
+    /// The fewest bytes that keys of `count` records must have.
+    #[must_use]
+    pub fn key_bytes_min(count: u64) -> usize {
+        count.saturating_mul(SLOTS_PER_RECORD).to_string().len()
+    }
+
+    /// How many records are loaded.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The slot of a record, in the order of loading and inserting. After 15 inserted records for
+    /// each loaded one, slots come again.
+    #[must_use]
+    pub fn slot(&self, record: u64) -> u64 {
+        if record < self.count {
+            return self.permuted(record) * SLOTS_PER_RECORD;
+        }
+        let inserted = record - self.count;
+        let round = inserted / self.count % (SLOTS_PER_RECORD - 1);
+        self.permuted(inserted % self.count) * SLOTS_PER_RECORD + 1 + round
+    }
+
+    /// The slot of the loaded record with this place in key order.
+    #[must_use]
+    pub fn slot_in_order(&self, place: u64) -> u64 {
+        place * SLOTS_PER_RECORD
+    }
+
+    /// Writes the key of `slot` into `key`.
+    pub fn write_key(&self, slot: u64, key: &mut Vec<u8>) {
+        key.clear();
+        key.resize(self.key_bytes, b'0');
+        let mut rest = slot;
+        for digit in key.iter_mut().rev() {
+            if rest == 0 {
+                break;
+            }
+            *digit = b'0' + u8::try_from(rest % 10).expect("a digit is below 10");
+            rest /= 10;
+        }
+        assert_eq!(rest, 0, "the key has room for the slot");
+    }
+
+    /// A permutation of 0..count, without a table: a Feistel network over the next even power of
+    /// two, applied again until the result is in bounds.
+    fn permuted(&self, number: u64) -> u64 {
+        let mut at = number;
+        loop {
+            at = self.feistel(at);
+            if at < self.count {
+                return at;
+            }
+        }
+    }
+
+    fn feistel(&self, number: u64) -> u64 {
+        let mask = (1_u64 << self.half_bits) - 1;
+        let (mut left, mut right) = (number >> self.half_bits, number & mask);
+        for round in 0..ROUNDS {
+            (left, right) = (right, left ^ (mix(right ^ (round << 56)) & mask));
+        }
+        left << self.half_bits | right
+    }
+}
+
+/// The bytes that values are cut from.
+const POOL_BYTES: usize = 1 << 20;
+
+/// Values that compress to about half, as real ones do: every 64 bytes, 32 random ones and 32 of
+/// one letter.
+#[derive(Clone, Debug)]
+pub struct Values {
+    pool: Vec<u8>,
+    value_bytes: usize,
+}
+
+impl Values {
+    /// Values of `value_bytes`.
+    #[must_use]
+    pub fn new(seed: u64, value_bytes: usize) -> Values {
+        let mut random = Random::new(seed, u64::MAX);
+        let mut pool = Vec::with_capacity(POOL_BYTES + value_bytes);
+        while pool.len() < POOL_BYTES + value_bytes {
+            (0..4).for_each(|_| pool.extend_from_slice(&random.draw().to_le_bytes()));
+            pool.extend_from_slice(&[b'v'; 32]);
+        }
+        Values { pool, value_bytes }
+    }
+
+    /// A value.
+    pub fn next<'a>(&'a self, random: &mut Random) -> &'a [u8] {
+        let start = usize::try_from(random.below(POOL_BYTES as u64)).expect("the pool is small");
+        &self.pool[start..start + self.value_bytes]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_record_has_a_slot_of_its_own() {
+        for count in [1, 2, 3, 5, 16, 17, 1000, 1025] {
+            let records = Records::new(count, 16);
+            let slots: HashSet<u64> = (0..count * 16).map(|record| records.slot(record)).collect();
+            assert_eq!(slots.len() as u64, count * 16);
+            let loaded: HashSet<u64> = (0..count).map(|record| records.slot(record)).collect();
+            let in_order = (0..count).map(|place| records.slot_in_order(place)).collect();
+            assert_eq!(loaded, in_order);
+        }
+    }
+
+    #[test]
+    fn records_are_loaded_in_random_order() {
+        let records = Records::new(10_000, 16);
+        let rising = (1..10_000).filter(|&at| records.slot(at) > records.slot(at - 1)).count();
+        assert!((4_700..5_300).contains(&rising), "{rising} steps go up");
+    }
+
+    #[test]
+    fn keys_are_in_the_order_of_their_slots() {
+        let records = Records::new(1000, Records::key_bytes_min(1000));
+        let (mut key, mut before) = (Vec::new(), Vec::new());
+        for slot in 0..16_000 {
+            records.write_key(slot, &mut key);
+            assert!(slot == 0 || before < key);
+            before.clone_from(&key);
+        }
+        assert_eq!(key, b"15999");
+    }
+
+    #[test]
+    fn values_have_their_length() {
+        let values = Values::new(1, 300);
+        let mut random = Random::new(1, 0);
+        assert!((0..100).all(|_| values.next(&mut random).len() == 300));
+    }
+}
