@@ -1,0 +1,403 @@
+//! The command line as people see it.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use terrace::{Compression, Durability, KeyRange, Options};
+use terrace_bench::distribution::Distribution;
+
+use crate::failure::{EXIT_CODES, Failure, Outcome};
+use crate::format::{Format, KeyTemplate, parse_escaped};
+
+/// An ordered key-value store
+///
+/// Data commands work on a directory (--data) or on a running server (--connect), and see the same
+/// keys either way. Keys and values are bytes.
+#[derive(Debug, Parser)]
+#[command(name = "terrace", version, after_help = EXIT_CODES, max_term_width = 100)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve a database to Redis clients
+    Serve(ServeArgs),
+    /// Print the value of a key
+    Get(GetArgs),
+    /// Set the value of a key
+    Put(PutArgs),
+    /// Delete keys
+    Delete(DeleteArgs),
+    /// Print keys and values in key order
+    Scan(ScanArgs),
+    /// Read entries from files
+    Import(ImportArgs),
+    /// Write entries to standard output
+    Export(ExportArgs),
+    /// Print figures about a database
+    Stats(StatsArgs),
+    /// Read everything in a database and say what is damaged
+    Check(CheckArgs),
+    /// Rewrite a database so that it is small and fast to read
+    Compact(CompactArgs),
+    /// Measure the store with a named workload
+    Bench(BenchArgs),
+}
+
+/// Which database.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct DataArgs {
+    /// The directory of a database
+    #[arg(long, value_name = "DIR", required_unless_present = "connect")]
+    pub(crate) data: Option<PathBuf>,
+    /// The address of a running server instead, such as 127.0.0.1:7379
+    #[arg(long, value_name = "ADDR", conflicts_with = "data")]
+    pub(crate) connect: Option<String>,
+    /// A file with the server's password, unless TERRACE_PASSWORD holds it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) password_file: Option<PathBuf>,
+}
+
+/// How keys are written on the command line.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct KeyArgs {
+    /// Read \xHH \t \n \r \\ in keys and values as the bytes that they stand for
+    #[arg(long)]
+    pub(crate) escaped: bool,
+}
+
+impl KeyArgs {
+    /// The bytes of an argument.
+    pub(crate) fn bytes(&self, text: &OsString) -> Outcome<Vec<u8>> {
+        let bytes = text.clone().into_vec();
+        if self.escaped { parse_escaped(&bytes).map_err(Failure::Usage) } else { Ok(bytes) }
+    }
+}
+
+/// Which keys.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct RangeArgs {
+    /// Only keys that begin with this
+    #[arg(long, value_name = "PREFIX", conflicts_with_all = ["from", "to"])]
+    pub(crate) prefix: Option<OsString>,
+    /// Only this key and those after it
+    #[arg(long, value_name = "KEY")]
+    pub(crate) from: Option<OsString>,
+    /// Only keys before this one
+    #[arg(long, value_name = "KEY")]
+    pub(crate) to: Option<OsString>,
+    #[command(flatten)]
+    pub(crate) keys: KeyArgs,
+}
+
+impl RangeArgs {
+    pub(crate) fn range(&self) -> Outcome<KeyRange> {
+        let bytes = |text: &Option<OsString>| text.as_ref().map(|text| self.keys.bytes(text));
+        if let Some(prefix) = bytes(&self.prefix) {
+            return Ok(KeyRange::prefix(&prefix?));
+        }
+        let from = bytes(&self.from).transpose()?.unwrap_or_default();
+        Ok(KeyRange::new(from, bytes(&self.to).transpose()?))
+    }
+}
+
+/// How a directory is opened by servers and benchmarks.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct StoreArgs {
+    /// What an acknowledged write survives: buffered (a killed process), interval:MS (power loss,
+    /// but for the last MS milliseconds) or sync (power loss)
+    #[arg(long, value_name = "CLASS", default_value_t = Durability::default())]
+    pub(crate) durability: Durability,
+    /// Memory for what is read from disk, such as 256M
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) cache_bytes: Option<u64>,
+    /// Memory for what is not yet in tables
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) memtable_bytes: Option<u64>,
+    /// How tables are compressed: none, lz4 or zstd
+    #[arg(long, value_name = "KIND")]
+    pub(crate) compression: Option<Compression>,
+}
+
+impl StoreArgs {
+    /// The library's options. All that is converted between the two is converted here.
+    pub(crate) fn options(&self) -> Outcome<Options> {
+        let mut options = Options { durability: self.durability, ..Options::default() };
+        let too_large = |_| Failure::Usage("a size is larger than memory can be".to_owned());
+        if let Some(bytes) = self.cache_bytes {
+            options.cache_bytes = bytes.try_into().map_err(too_large)?;
+        }
+        if let Some(bytes) = self.memtable_bytes {
+            options.memtable_bytes = bytes.try_into().map_err(too_large)?;
+        }
+        if let Some(compression) = self.compression {
+            options.compression = compression;
+        }
+        options.validate().map_err(|error| Failure::Usage(error.to_string()))?;
+        Ok(options)
+    }
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ServeArgs {
+    /// The directory of the database, which is made if there is none
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: PathBuf,
+    /// Where to listen. Other machines are let in only with a password, or with --insecure
+    #[arg(long, value_name = "ADDR", default_value_t = terrace_server::ServerOptions::default().listen)]
+    pub(crate) listen: SocketAddr,
+    /// The most clients at a time
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub(crate) max_clients: usize,
+    /// A file with the password that clients must give, unless TERRACE_PASSWORD holds it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) password_file: Option<PathBuf>,
+    /// Let other machines in without a password
+    #[arg(long)]
+    pub(crate) insecure: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct GetArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    #[command(flatten)]
+    pub(crate) keys: KeyArgs,
+    /// How to print the value: on a terminal as text, else as the bytes that it is
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub(crate) output: Option<ValueOutput>,
+    /// The key
+    #[arg(value_name = "KEY")]
+    pub(crate) key: OsString,
+}
+
+/// How a single value is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ValueOutput {
+    /// The bytes and nothing else
+    Raw,
+    /// A line, with what is not printable escaped
+    Text,
+    /// A JSON object with key and value
+    Json,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct PutArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    #[command(flatten)]
+    pub(crate) keys: KeyArgs,
+    /// When the key goes away by itself: 90s, 15m, 12h, 30d, 500ms
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) ttl: Option<Duration>,
+    /// The key
+    #[arg(value_name = "KEY")]
+    pub(crate) key: OsString,
+    /// The value; - for all of standard input, as it is
+    #[arg(value_name = "VALUE", allow_hyphen_values = true)]
+    pub(crate) value: OsString,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct DeleteArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    #[command(flatten)]
+    pub(crate) keys: KeyArgs,
+    /// The keys
+    #[arg(value_name = "KEY", required = true)]
+    pub(crate) key: Vec<OsString>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ScanArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    #[command(flatten)]
+    pub(crate) range: RangeArgs,
+    /// From the last key to the first
+    #[arg(long)]
+    pub(crate) reverse: bool,
+    /// At most this many
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<u64>,
+    /// Without the values
+    #[arg(long)]
+    pub(crate) keys_only: bool,
+    /// How to print them
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = Output::Text)]
+    pub(crate) output: Output,
+}
+
+/// How entries or figures are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// For people: what is not printable is escaped, as in tsv
+    Text,
+    /// JSON, one object a line; bytes that are no UTF-8 as {"base64": "..."}
+    Json,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Damaged lines end the import, with their number; everything before them is stored. So does Ctrl-C.
+Both say with which --skip to go on.")]
+pub(crate) struct ImportArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    /// What the files hold
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) format: Format,
+    /// Which field is the key, or how to make one of several: '{Package}={Version}'. For deb822
+    /// (default {Package}={Version}/{Architecture}), and for jsonl with objects of your own
+    #[arg(long, value_name = "TEMPLATE", value_parser = KeyTemplate::parse)]
+    pub(crate) key_field: Option<KeyTemplate>,
+    /// Leave out this many lines at the beginning (of all files together)
+    #[arg(long, value_name = "LINES", default_value_t = 0)]
+    pub(crate) skip: u64,
+    /// The files; - for standard input. Names that end in .gz or .lz4 are decompressed
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    #[command(flatten)]
+    pub(crate) range: RangeArgs,
+    /// As what to write them: jsonl or tsv
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Jsonl)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct StatsArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    /// How to print them
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = Output::Text)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct CheckArgs {
+    /// The directory of the database
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: PathBuf,
+    /// How to print the result
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = Output::Text)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct CompactArgs {
+    /// The directory of the database
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: PathBuf,
+    #[command(flatten)]
+    pub(crate) range: RangeArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct BenchArgs {
+    /// The workload: load, YCSB a to f, fillrandom or readrandom
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// The directory, which is made if there is none; records that it holds are used again
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: PathBuf,
+    /// How many records there are
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub(crate) records: u64,
+    /// How many operations to run
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub(crate) operations: u64,
+    /// How many threads run them
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub(crate) threads: u64,
+    /// The length of keys
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub(crate) key_bytes: usize,
+    /// The length of values
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    pub(crate) value_bytes: usize,
+    /// Which records, instead of what the workload says: uniform, zipfian (0.99, scattered),
+    /// zipfian-clustered (0.99, rank is key order) or latest
+    #[arg(long, value_name = "NAME")]
+    pub(crate) distribution: Option<Distribution>,
+    /// Fixes every random choice
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Write the figures into this file as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// A number of bytes with or without a unit: `4096`, `64K`, `256M`, `2GiB`.
+fn parse_size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("'{text}' is no size such as 4096, 64K, 256M or 2G");
+    let digits = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
+    let unit = match &*text[digits.len()..].to_ascii_lowercase() {
+        "" | "b" => 1_u64,
+        "k" | "kb" | "kib" => 1 << 10,
+        "m" | "mb" | "mib" => 1 << 20,
+        "g" | "gb" | "gib" => 1 << 30,
+        _ => return Err(wrong()),
+    };
+    digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).ok_or_else(wrong)
+}
+
+/// A time with its unit: `500ms`, `90s`, `15m`, `12h`, `30d`; seconds without one.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("'{text}' is no time such as 500ms, 90s, 15m, 12h or 30d");
+    let digits = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
+    let unit_ms = match &text[digits.len()..] {
+        "ms" => 1_u64,
+        "" | "s" => 1000,
+        "m" => 60 * 1000,
+        "h" => 3600 * 1000,
+        "d" => 86_400 * 1000,
+        _ => return Err(wrong()),
+    };
+    let ms = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit_ms));
+    ms.filter(|&ms| ms > 0).map(Duration::from_millis).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_and_times_have_units() {
+        assert_eq!(parse_size("4096"), Ok(4096));
+        assert_eq!(parse_size("64K"), Ok(65_536));
+        assert_eq!(parse_size("2GiB"), Ok(2 << 30));
+        assert_eq!(parse_time("90"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_time("2h"), Ok(Duration::from_secs(7200)));
+        assert_eq!(parse_time("5ms"), Ok(Duration::from_millis(5)));
+        for wrong in ["", "x", "1x", "-1", "99999999999999999999", "18446744073709551615G"] {
+            assert!(parse_size(wrong).is_err() && parse_time(wrong).is_err(), "{wrong}");
+        }
+        assert!(parse_time("0s").is_err());
+    }
+}

@@ -1,0 +1,24 @@
+//! The wall clock and the stopwatch of the command line.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use terrace::WallTime;
+
+/// The wall clock, in whole milliseconds.
+pub(crate) fn wall_now() -> WallTime {
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    WallTime(since_epoch.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX)))
+}
+
+/// Measures how long something takes.
+pub(crate) struct Stopwatch(Instant);
+
+impl Stopwatch {
+    pub(crate) fn start() -> Stopwatch {
+        Stopwatch(Instant::now())
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}

@@ -1,0 +1,51 @@
+//! The subcommands, one file for each act that is more than a call.
+
+mod bench;
+mod export;
+mod import;
+mod keys;
+mod maintain;
+mod scan;
+mod serve;
+
+use crate::args::{Args, Command, DataArgs};
+use crate::data::{Access, Data, LocalData, RemoteData};
+use crate::failure::{Failure, Outcome};
+use crate::files;
+
+/// Does what the command line says.
+pub(crate) fn run(args: Args) -> Outcome {
+    match args.command {
+        Command::Serve(args) => serve::serve(args),
+        Command::Get(args) => keys::get(args),
+        Command::Put(args) => keys::put(args),
+        Command::Delete(args) => keys::delete(args),
+        Command::Scan(args) => scan::scan(args),
+        Command::Import(args) => import::import(args),
+        Command::Export(args) => export::export(args),
+        Command::Stats(args) => maintain::stats(args),
+        Command::Check(args) => maintain::check(args),
+        Command::Compact(args) => maintain::compact(args),
+        Command::Bench(args) => bench::bench(args),
+    }
+}
+
+/// Lets `act` work on the database that is meant, and closes it whatever comes of that.
+fn with_data<T>(
+    args: &DataArgs,
+    access: Access,
+    act: impl FnOnce(&mut dyn Data) -> Outcome<T>,
+) -> Outcome<T> {
+    let mut data: Box<dyn Data> = match (&args.data, &args.connect) {
+        (Some(dir), _) => Box::new(LocalData::open(dir, access)?),
+        (None, Some(address)) => {
+            let password = files::password(args.password_file.as_deref())?;
+            Box::new(RemoteData::connect(address, password.as_ref())?)
+        }
+        (None, None) => return Err(Failure::Usage("say --data DIR or --connect ADDR".to_owned())),
+    };
+    let outcome = act(&mut *data);
+    let closed = data.close();
+    let value = outcome?;
+    closed.map(|()| value)
+}

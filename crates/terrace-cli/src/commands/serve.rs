@@ -1,0 +1,34 @@
+use terrace_server::{ServerOptions, serve as serve_until_stopped};
+
+use crate::args::ServeArgs;
+use crate::data::{Access, open};
+use crate::failure::{Failure, Outcome};
+use crate::files;
+use crate::terminal::{self, Output};
+
+pub(super) fn serve(args: ServeArgs) -> Outcome {
+    let options = ServerOptions {
+        listen: args.listen,
+        password: files::password(args.password_file.as_deref())?,
+        insecure: args.insecure,
+        clients_max: args.max_clients,
+        ..ServerOptions::default()
+    };
+    // Before the directory is touched.
+    options.validate().map_err(|error| Failure::Usage(error.to_string()))?;
+    let store_options = args.store.options()?;
+    terminal::show_log();
+    let db = open(&args.data, Access::Create, store_options)?;
+    let served = serve_until_stopped(db.clone(), options, |address| {
+        let mut output = Output::new();
+        // Whoever started the server may not be listening, which is no reason to stop.
+        let _ = output.line(format_args!("listening on {address}")).and_then(|()| output.finish());
+    });
+    // Closed already if the server ran; if it did not start, this does it.
+    let closed = db.close();
+    served.map_err(|error| Failure::Failed(error.to_string()))?;
+    closed.or_else(|error| match error.kind() {
+        terrace::ErrorKind::Closed => Ok(()),
+        _ => Err(error.into()),
+    })
+}

@@ -1,0 +1,317 @@
+//! A running server, reached through a socket: a small client that waits for each reply.
+
+use std::io::{self, BufReader, Write as _};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::time::Duration;
+
+use serde_json::{Map, Value as Json};
+use terrace::KeyRange;
+use terrace_server::Password;
+use terrace_server::protocol::{ReplyReader, Value, put_request};
+
+use super::{Data, Visit, VisitRecord, Walk};
+use crate::failure::{Failure, Outcome};
+use crate::format::Record;
+
+/// How long to wait for a server to take a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How many bytes of requests to send before their replies are read.
+const PIPELINE_BYTES: usize = 256 * 1024;
+
+/// The most entries, and about the most bytes, of one step of an export.
+const PAGE_RECORDS_MAX: u64 = 1000;
+const PAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// A running server.
+pub(crate) struct RemoteData {
+    address: String,
+    stream: TcpStream,
+    replies: ReplyReader<BufReader<TcpStream>>,
+}
+
+impl RemoteData {
+    pub(crate) fn connect(address: &str, password: Option<&Password>) -> Outcome<RemoteData> {
+        let connected = connect(address).and_then(|stream| {
+            stream.set_nodelay(true)?;
+            Ok((stream.try_clone()?, stream))
+        });
+        let (read_half, stream) = connected.map_err(|error| {
+            Failure::Failed(format!(
+                "no server answers at {address} ({error}); start one with `terrace serve`, or open \
+                 its directory with --data"
+            ))
+        })?;
+        let replies = ReplyReader::new(BufReader::with_capacity(64 * 1024, read_half));
+        let mut data = RemoteData { address: address.to_owned(), stream, replies };
+        if let Some(password) = password {
+            data.call(&[b"AUTH", password.expose()])?;
+        }
+        Ok(data)
+    }
+
+    fn lost(&self, error: &io::Error) -> Failure {
+        let address = &self.address;
+        if error.kind() == io::ErrorKind::UnexpectedEof {
+            return Failure::Failed(format!("the server at {address} cut the connection"));
+        }
+        Failure::Failed(format!("the connection to {address} broke: {error}"))
+    }
+
+    fn send(&mut self, requests: &[u8]) -> Outcome {
+        self.stream.write_all(requests).map_err(|error| self.lost(&error))
+    }
+
+    /// The next reply; an error reply is a failure.
+    fn receive(&mut self) -> Outcome<Value> {
+        let reply = self.replies.read().map_err(|error| self.lost(&error))?;
+        self.check(reply)
+    }
+
+    fn check(&self, reply: Value) -> Outcome<Value> {
+        let Value::Error(text) = reply else { return Ok(reply) };
+        let advice = if text.starts_with("NOAUTH") {
+            "; give the password in the environment variable TERRACE_PASSWORD or with \
+             --password-file"
+        } else {
+            ""
+        };
+        Err(Failure::Failed(format!("the server at {} says: {text}{advice}", self.address)))
+    }
+
+    fn call(&mut self, arguments: &[&[u8]]) -> Outcome<Value> {
+        let mut request = Vec::new();
+        put_request(&mut request, arguments);
+        self.send(&request)?;
+        self.receive()
+    }
+
+    fn unexpected(&self, reply: &Value) -> Failure {
+        let address = &self.address;
+        Failure::Failed(format!("the server at {address} gave an unexpected reply: {reply:?}"))
+    }
+
+    fn receive_bytes(&mut self) -> Outcome<Vec<u8>> {
+        match self.receive()? {
+            Value::Bulk(bytes) => Ok(bytes),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Sends requests a part at a time, so that neither side waits for the other to read.
+    fn call_all<T>(
+        &mut self,
+        things: &[T],
+        put: impl Fn(&mut Vec<u8>, &T),
+        mut take: impl FnMut(&T, Value) -> Outcome,
+    ) -> Outcome {
+        let mut rest = things;
+        while !rest.is_empty() {
+            let mut requests = Vec::new();
+            let mut count = 0;
+            while count < rest.len() && requests.len() < PIPELINE_BYTES {
+                put(&mut requests, &rest[count]);
+                count += 1;
+            }
+            self.send(&requests)?;
+            let (sent, unsent) = rest.split_at(count);
+            for thing in sent {
+                let reply = self.receive()?;
+                take(thing, reply)?;
+            }
+            rest = unsent;
+        }
+        Ok(())
+    }
+
+    /// One step of an export: the entries of `range`, `limit` at most.
+    fn page(&mut self, range: &KeyRange, limit: u64) -> Outcome<Vec<Record>> {
+        let mut records = Vec::new();
+        let walk = Walk { range: range.clone(), reverse: false, limit, keys_only: false };
+        self.walk(&walk, &mut |key, value| {
+            records.push(Record { key: key.to_vec(), value: value.to_vec(), expiry_ms: None });
+            Ok(())
+        })?;
+        let keys: Vec<Vec<u8>> = records.iter().map(|record| record.key.clone()).collect();
+        let mut expiries = Vec::with_capacity(keys.len());
+        let put = |requests: &mut Vec<u8>, key: &Vec<u8>| {
+            put_request(requests, &[b"PEXPIRETIME", key]);
+        };
+        self.call_all(&keys, put, |_, reply| {
+            expiries.push(match reply {
+                Value::Integer(ms) => u64::try_from(ms).ok(),
+                _ => None,
+            });
+            Ok(())
+        })?;
+        records.iter_mut().zip(expiries).for_each(|(record, expiry)| record.expiry_ms = expiry);
+        Ok(records)
+    }
+}
+
+fn connect(address: &str) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name stands for no address");
+    for address in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// The bounds of `RANGE` for an interval, and whether they hold no other keys. The signs `-` and
+/// `+` stand for ends there, so as keys they have to be walked around.
+fn wire_bounds(range: &KeyRange) -> (Vec<u8>, Vec<u8>, bool) {
+    let is_sign = |bound: &[u8]| matches!(bound, b"-" | b"+");
+    let (mut start, mut exact) = (range.start().to_vec(), true);
+    if start.is_empty() {
+        start = b"-".to_vec();
+    } else if is_sign(&start) {
+        // A key a little lower.
+        start[0] -= 1;
+        exact = false;
+    }
+    let mut end = range.end().map_or(b"+".to_vec(), <[u8]>::to_vec);
+    if range.end().is_some_and(is_sign) {
+        end.push(0);
+        exact = false;
+    }
+    (start, end, exact)
+}
+
+impl Data for RemoteData {
+    fn get(&mut self, key: &[u8]) -> Outcome<Option<Vec<u8>>> {
+        match self.call(&[b"GET", key])? {
+            Value::Bulk(bytes) => Ok(Some(bytes)),
+            Value::Null => Ok(None),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    fn delete(&mut self, keys: &[Vec<u8>]) -> Outcome<u64> {
+        let mut arguments: Vec<&[u8]> = vec![b"DEL"];
+        arguments.extend(keys.iter().map(Vec::as_slice));
+        match self.call(&arguments)? {
+            Value::Integer(deleted) => Ok(u64::try_from(deleted).unwrap_or(0)),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    fn put(&mut self, records: &[Record]) -> Outcome {
+        let put = |requests: &mut Vec<u8>, record: &Record| {
+            let Record { key, value, expiry_ms } = record;
+            match expiry_ms {
+                None => put_request(requests, &[b"SET", key, value]),
+                Some(ms) => {
+                    // 0 is before everything that a client may say.
+                    let ms = (*ms).max(1).to_string();
+                    put_request(requests, &[b"SET", key, value, b"PXAT", ms.as_bytes()]);
+                }
+            }
+        };
+        self.call_all(records, put, |_, _| Ok(()))
+    }
+
+    fn walk(&mut self, walk: &Walk, visit: Visit<'_>) -> Outcome {
+        if walk.range.is_empty() {
+            return Ok(());
+        }
+        let (start, end, exact) = wire_bounds(&walk.range);
+        let limit = walk.limit.to_string();
+        let mut arguments: Vec<&[u8]> = vec![b"RANGE", &start, &end];
+        if walk.reverse {
+            arguments.push(b"REV");
+        }
+        if walk.keys_only {
+            arguments.push(b"KEYS");
+        }
+        if exact && i64::try_from(walk.limit).is_ok() {
+            arguments.extend([&b"LIMIT"[..], limit.as_bytes()]);
+        }
+        let mut request = Vec::new();
+        put_request(&mut request, &arguments);
+        self.send(&request)?;
+        let header = self.replies.read_array_header().map_err(|error| self.lost(&error))?;
+        let parts = match header {
+            Ok(parts) => parts,
+            Err(other) => {
+                let other = self.check(other)?;
+                return Err(self.unexpected(&other));
+            }
+        };
+        let mut left = walk.limit;
+        for _ in 0..if walk.keys_only { parts } else { parts / 2 } {
+            let key = self.receive_bytes()?;
+            let value = if walk.keys_only { Vec::new() } else { self.receive_bytes()? };
+            if left > 0 && walk.range.contains(&key) {
+                visit(&key, &value)?;
+                left -= 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// In steps, each of them at a moment of its own: what is written meanwhile may be seen in
+    /// part.
+    fn export(&mut self, range: &KeyRange, visit: VisitRecord<'_>) -> Outcome {
+        let end = range.end().map(<[u8]>::to_vec);
+        let mut rest = range.clone();
+        let mut limit = 16;
+        loop {
+            let records = self.page(&rest, limit)?;
+            records.iter().try_for_each(&mut *visit)?;
+            let Some(last) = records.last().filter(|_| records.len() as u64 == limit) else {
+                return Ok(());
+            };
+            rest = KeyRange::new([&last.key[..], &[0]].concat(), end.clone());
+            let bytes: usize = records.iter().map(|record| record.value.len()).sum();
+            limit = if bytes > PAGE_BYTES { limit / 2 } else { limit * 2 };
+            limit = limit.clamp(1, PAGE_RECORDS_MAX);
+        }
+    }
+
+    fn stats(&mut self, json: bool) -> Outcome<String> {
+        let reply = self.call(&[b"INFO"])?;
+        let (Value::Bulk(_) | Value::Text(_)) = reply else { return Err(self.unexpected(&reply)) };
+        let text = match reply {
+            Value::Bulk(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Value::Text(text) => text,
+            _ => String::new(),
+        };
+        if !json {
+            return Ok(text.replace("\r\n", "\n").trim_end().to_owned());
+        }
+        let mut fields = Map::new();
+        for (name, value) in text.lines().filter_map(|line| line.split_once(':')) {
+            let number = value.parse::<u64>().map(Json::from);
+            fields.insert(name.to_owned(), number.unwrap_or_else(|_| Json::from(value)));
+        }
+        Ok(Json::Object(fields).to_string())
+    }
+
+    fn close(&mut self) -> Outcome {
+        // Everything that was asked for has been answered.
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_signs_for_ends_are_walked_around() {
+        let bounds = |start: &str, end: Option<&str>| {
+            let range = KeyRange::new(start, end.map(Into::into));
+            let (start, end, exact) = wire_bounds(&range);
+            (String::from_utf8(start).unwrap(), String::from_utf8(end).unwrap(), exact)
+        };
+        assert_eq!(bounds("", None), ("-".into(), "+".into(), true));
+        assert_eq!(bounds("a", Some("b")), ("a".into(), "b".into(), true));
+        assert_eq!(bounds("-", Some("x")), (",".into(), "x".into(), false));
+        assert_eq!(bounds("+", None), ("*".into(), "+".into(), false));
+        assert_eq!(bounds("", Some("-")), ("-".into(), "-\0".into(), false));
+        assert_eq!(bounds("", Some("+")), ("-".into(), "+\0".into(), false));
+    }
+}

@@ -1,0 +1,79 @@
+use std::fmt;
+use std::io;
+
+/// Why a command does not end with code 0.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// What was asked for is not there, or damage was found. Code 1.
+    Negative(String),
+    /// The command line is wrong in a way that clap does not see. Code 2.
+    Usage(String),
+    /// Something failed. Code 3.
+    Failed(String),
+    /// Whoever reads the output has gone, as `head` does. Nothing to complain about: code 0.
+    ReaderGone,
+    /// Ctrl-C. Code 130, as shells have it.
+    Interrupted(String),
+}
+
+/// The result of a command.
+pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+
+/// The table of exit codes for `--help`.
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    not there (get, delete), or damage found (check)
+  2    the command line is wrong
+  3    something failed; the text on standard error says what to do
+  130  ended by Ctrl-C; what was reported until then is stored";
+
+impl Failure {
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Failure::ReaderGone => 0,
+            Failure::Negative(_) => 1,
+            Failure::Usage(_) => 2,
+            Failure::Failed(_) => 3,
+            Failure::Interrupted(_) => 130,
+        }
+    }
+
+    pub(crate) fn failed(text: impl Into<String>) -> Failure {
+        Failure::Failed(text.into())
+    }
+
+    /// A failure of writing to standard output.
+    pub(crate) fn from_output(error: &io::Error) -> Failure {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            Failure::ReaderGone
+        } else {
+            Failure::Failed(format!("standard output cannot be written: {error}"))
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Negative(text)
+            | Failure::Usage(text)
+            | Failure::Failed(text)
+            | Failure::Interrupted(text) => f.write_str(text),
+            Failure::ReaderGone => Ok(()),
+        }
+    }
+}
+
+impl From<terrace::Error> for Failure {
+    fn from(error: terrace::Error) -> Failure {
+        let advice = match error.kind() {
+            terrace::ErrorKind::Locked => {
+                "; if a server has the directory open, use --connect ADDR instead of --data"
+            }
+            terrace::ErrorKind::Corruption => "; run `terrace check --data DIR` to see all of it",
+            _ => "",
+        };
+        Failure::Failed(format!("{error}{advice}"))
+    }
+}

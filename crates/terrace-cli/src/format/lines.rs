@@ -1,0 +1,41 @@
+use std::io::{self, BufRead, Read as _};
+
+/// The longest line. A value of 64 MiB takes at most six bytes a byte as JSON.
+const LINE_BYTES_MAX: u64 = 7 * 64 * 1024 * 1024;
+
+/// The lines of a stream, counted.
+pub(crate) struct Lines<R> {
+    source: R,
+    line: Vec<u8>,
+    number: u64,
+}
+
+impl<R: BufRead> Lines<R> {
+    pub(crate) fn new(source: R) -> Lines<R> {
+        Lines { source, line: Vec::new(), number: 0 }
+    }
+
+    /// How many lines have been read.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The next line without its end; `None` at the end of the stream.
+    pub(crate) fn next(&mut self) -> io::Result<Option<&[u8]>> {
+        self.line.clear();
+        let mut limited = (&mut self.source).take(LINE_BYTES_MAX);
+        if limited.read_until(b'\n', &mut self.line)? == 0 {
+            return Ok(None);
+        }
+        self.number += 1;
+        if self.line.last() == Some(&b'\n') {
+            self.line.pop();
+            if self.line.last() == Some(&b'\r') {
+                self.line.pop();
+            }
+        } else if self.line.len() as u64 == LINE_BYTES_MAX {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the line is too long"));
+        }
+        Ok(Some(&self.line))
+    }
+}

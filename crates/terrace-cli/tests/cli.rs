@@ -1,0 +1,381 @@
+//! Goal: the binary does what its help says, on a directory and on a server alike. Method: run it.
+#![allow(clippy::unwrap_used)]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+fn terrace() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_terrace"));
+    command.env_remove("TERRACE_PASSWORD");
+    command
+}
+
+/// Runs `terrace` with these words, of which `DB` stands for where the database is.
+fn run(database: &[&str], line: &str) -> Output {
+    run_with_input(database, line, b"")
+}
+
+fn run_with_input(database: &[&str], line: &str, input: &[u8]) -> Output {
+    let mut command = terrace();
+    for word in line.split_whitespace() {
+        if word == "DB" {
+            command.args(database)
+        } else {
+            command.arg(word)
+        };
+    }
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_vec();
+    // A command that fails need not read what it is given.
+    let writer = std::thread::spawn(move || stdin.write_all(&input));
+    let output = child.wait_with_output().unwrap();
+    let _ = writer.join().unwrap();
+    output
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[track_caller]
+fn succeeds(output: &Output) -> &str {
+    assert!(output.status.success(), "{output:?}");
+    text(&output.stdout)
+}
+
+#[track_caller]
+fn fails(output: &Output, code: i32) -> &str {
+    assert_eq!(output.status.code(), Some(code), "{output:?}");
+    text(&output.stderr)
+}
+
+/// A running `terrace serve`.
+struct Server {
+    child: Child,
+    address: String,
+}
+
+impl Server {
+    fn start(dir: &Path, command: &mut Command) -> Server {
+        let dir = dir.to_str().unwrap();
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data", dir]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on ").unwrap().to_owned();
+        Server { child, address }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let id = i32::try_from(self.child.id()).unwrap();
+        kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
+    }
+
+    fn stop(mut self) -> i32 {
+        self.signal(Signal::TERM);
+        self.child.wait().unwrap().code().unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// Runs a test on a directory, then on a server.
+fn both_ways(test: impl Fn(&[&str])) {
+    let dir = TempDir::new().unwrap();
+    test(&["--data", dir.path().join("db").to_str().unwrap()]);
+    let dir = TempDir::new().unwrap();
+    let server = Server::start(dir.path(), &mut terrace());
+    test(&["--connect", &server.address]);
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn keys_are_put_read_and_deleted() {
+    both_ways(|db| {
+        succeeds(&run(db, "put DB a 1"));
+        assert_eq!(run(db, "get DB a").stdout, b"1");
+        assert_eq!(succeeds(&run(db, "get DB a --output text")), "1\n");
+        succeeds(&run_with_input(db, "put DB blob -", b"\x00\xff\n"));
+        assert_eq!(run(db, "get DB blob").stdout, b"\x00\xff\n");
+        let json = "{\"key\":\"blob\",\"value\":{\"base64\":\"AP8K\"}}\n";
+        assert_eq!(succeeds(&run(db, "get DB blob --output json")), json);
+        assert!(fails(&run(db, "get DB nope"), 1).contains("there is no key nope"));
+        succeeds(&run(db, "put DB --escaped k\\x00 v\\n"));
+        assert_eq!(run(db, "get DB --escaped k\\x00").stdout, b"v\n");
+        assert_eq!(succeeds(&run(db, "delete DB a blob nope")), "2\n");
+        fails(&run(db, "delete DB a"), 1);
+        succeeds(&run(db, "put DB t 1 --ttl 1h"));
+        assert_eq!(run(db, "get DB t").stdout, b"1");
+    });
+}
+
+#[test]
+fn scans_go_both_ways_within_bounds() {
+    both_ways(|db| {
+        for key in ["a", "b", "ba", "bb", "c", "+", "-"] {
+            succeeds(&run(db, &format!("put DB -- {key} v{key}")));
+        }
+        let scan = |rest: &str| run(db, &format!("scan DB --keys-only {rest}"));
+        let keys = |rest: &str| succeeds(&scan(rest)).split_whitespace().collect::<String>();
+        assert_eq!(keys(""), "+-abbabbc");
+        assert_eq!(keys("--prefix b"), "bbabb");
+        assert_eq!(keys("--from b --to bb"), "bba");
+        assert_eq!(keys("--from=+ --to=-"), "+");
+        assert_eq!(keys("--from=- --limit 2"), "-a");
+        assert_eq!(keys("--reverse --limit 2"), "cbb");
+        assert_eq!(keys("--from b --to a"), "");
+        assert_eq!(keys("--limit 0"), "");
+        assert_eq!(succeeds(&run(db, "scan DB --prefix ba")), "ba\tvba\n");
+        let json = succeeds(&run(db, "scan DB --prefix ba --output json")).to_owned();
+        assert_eq!(json, "{\"key\":\"ba\",\"value\":\"vba\"}\n");
+        assert_eq!(succeeds(&scan("--from c --output json")), "{\"key\":\"c\"}\n");
+    });
+}
+
+#[test]
+fn an_export_imported_is_the_same() {
+    let mut lines = String::from("{\"key\":\"\",\"value\":\"\"}\n");
+    for number in 0..2500 {
+        lines += &format!("{{\"key\":\"key{number:04}\",\"value\":\"ü\\t\\n\\\\{number}\"}}\n");
+    }
+    lines += "{\"key\":\"t\",\"value\":\"1\",\"expiry_ms\":4102444800123}\n";
+    lines += "{\"key\":{\"base64\":\"/wA=\"},\"value\":{\"base64\":\"gIA=\"}}\n";
+    both_ways(|db| {
+        let import = "import DB --format jsonl -";
+        let done = run_with_input(db, import, lines.as_bytes());
+        succeeds(&done);
+        assert!(text(&done.stderr).contains("2503 entries"), "{done:?}");
+        assert_eq!(succeeds(&run(db, "export DB")), lines);
+        let tsv = run(db, "export DB --format tsv").stdout;
+        let dir = TempDir::new().unwrap();
+        let copy = ["--data", dir.path().to_str().unwrap()];
+        succeeds(&run_with_input(&copy, "import DB --format tsv -", &tsv));
+        assert_eq!(succeeds(&run(&copy, "export DB")), lines);
+        assert_eq!(succeeds(&run(&copy, "export DB --prefix t")).lines().count(), 1);
+    });
+}
+
+#[test]
+fn damaged_lines_are_named_and_can_be_left_out() {
+    let dir = TempDir::new().unwrap();
+    let db = ["--data", dir.path().to_str().unwrap()];
+    let (first, second) = (dir.path().join("first"), dir.path().join("second"));
+    std::fs::write(&first, "a\t1\nb\t2\n").unwrap();
+    std::fs::write(&second, "c\t3\nbroken\nd\t4\n").unwrap();
+    let files = format!("{} {}", first.display(), second.display());
+    let import = format!("import DB --format tsv {files}");
+    let failed = run(&db, &import);
+    let complaint = fails(&failed, 3);
+    assert!(complaint.contains("second:2: there is no tab"), "{complaint}");
+    assert!(complaint.contains("3 entries before it are stored"), "{complaint}");
+    assert!(complaint.contains("--skip 3, or leave the line out with --skip 4"), "{complaint}");
+    assert_eq!(succeeds(&run(&db, "scan DB --keys-only")), "a\nb\nc\n");
+    let done = run(&db, &format!("{import} --skip 4"));
+    assert!(text(&done.stderr).contains("1 entries"), "{done:?}");
+    assert_eq!(succeeds(&run(&db, "scan DB --keys-only")), "a\nb\nc\nd\n");
+    let long = format!("{}\t1\n", "k".repeat(65_537));
+    let complaint = run_with_input(&db, "import DB --format tsv -", long.as_bytes());
+    assert!(fails(&complaint, 3).contains("standard input:1: the key has 65537 bytes"));
+    assert!(fails(&run(&db, "import DB --format tsv nowhere"), 3).contains("nowhere"));
+}
+
+#[test]
+fn package_indexes_are_imported_plain_and_compressed() {
+    let index = "Package: a\nVersion: 1\nArchitecture: all\nDescription: x\n y\n\n\
+                 Package: b\nVersion: 2\nArchitecture: amd64\n\n";
+    let dir = TempDir::new().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    std::fs::write(path("plain"), index).unwrap();
+    let level = flate2::Compression::default();
+    let file = std::fs::File::create(path("index.gz")).unwrap();
+    let mut gz = flate2::write::GzEncoder::new(file, level);
+    gz.write_all(index.as_bytes()).unwrap();
+    gz.finish().unwrap();
+    let file = std::fs::File::create(path("index.lz4")).unwrap();
+    let mut lz4 = lz4_flex::frame::FrameEncoder::new(file);
+    lz4.write_all(index.as_bytes()).unwrap();
+    lz4.finish().unwrap();
+    for name in ["plain", "index.gz", "index.lz4"] {
+        let db = path(&format!("db-{name}"));
+        let db = ["--data", db.to_str().unwrap()];
+        let file = path(name);
+        succeeds(&run(&db, &format!("import DB --format deb822 {}", file.display())));
+        assert_eq!(succeeds(&run(&db, "scan DB --keys-only")), "a=1/all\nb=2/amd64\n");
+        let json = "{\"Package\":\"a\",\"Version\":\"1\",\"Architecture\":\"all\",\
+                    \"Description\":\"x\\ny\"}";
+        assert_eq!(run(&db, "get DB a=1/all").stdout, json.as_bytes());
+    }
+    std::fs::write(path("cut.gz"), &std::fs::read(path("index.gz")).unwrap()[..40]).unwrap();
+    let db = ["--data", dir.path().to_str().unwrap()];
+    let cut = format!("import DB --format deb822 {}", path("cut.gz").display());
+    assert!(fails(&run(&db, &cut), 3).contains("cannot be read"));
+}
+
+#[test]
+fn ctrl_c_stores_what_it_reports() {
+    let dir = TempDir::new().unwrap();
+    let db = dir.path().to_str().unwrap();
+    let mut command = terrace();
+    command.args(["import", "--data", db, "--format", "tsv", "-"]);
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || {
+        let mut number = 0_u64;
+        while writeln!(stdin, "{number:08}\tvalue").is_ok() {
+            number += 1;
+        }
+        number
+    });
+    // Some entries go in before the signal.
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let id = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(id, Signal::INT).unwrap();
+    let mut complaint = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut complaint).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{complaint}");
+    let written = writer.join().unwrap();
+    let numbers: Vec<usize> =
+        complaint.split(|letter: char| !letter.is_ascii_digit()).flat_map(str::parse).collect();
+    let [stored, skip] = numbers[..] else { panic!("{complaint}") };
+    assert_eq!(stored, skip);
+    assert!(stored as u64 <= written);
+    let db = ["--data", db];
+    let keys = run(&db, "scan DB --keys-only");
+    assert_eq!(succeeds(&keys).lines().count(), stored);
+}
+
+#[test]
+fn usage_and_failures_have_their_codes() {
+    let dir = TempDir::new().unwrap();
+    let missing = dir.path().join("missing");
+    let db = ["--data", missing.to_str().unwrap()];
+    assert!(fails(&run(&db, "get DB a"), 3).contains("there is no database in"));
+    assert!(!missing.exists());
+    for wrong in ["get a", "get DB", "scan DB --prefix a --from b", "export DB --format deb822"] {
+        fails(&run(&db, wrong), 2);
+    }
+    fails(&run(&db, "get DB --connect 127.0.0.1:1 a"), 2);
+    fails(&run(&db, "put DB --escaped \\q 1"), 2);
+    fails(&run(&db, "bench nothing DB"), 2);
+    let complaint = run(&["--connect", "127.0.0.1:1"], "get DB a");
+    assert!(fails(&complaint, 3).contains("no server answers at 127.0.0.1:1"));
+    assert!(fails(&run(&db, "serve DB --listen 0.0.0.0:0"), 2).contains("--password-file"));
+    assert!(!missing.exists());
+    let help = run(&[], "--help");
+    assert!(succeeds(&help).contains("130  ended by Ctrl-C"));
+}
+
+#[test]
+fn a_reader_that_goes_is_no_failure() {
+    let dir = TempDir::new().unwrap();
+    let db = ["--data", dir.path().to_str().unwrap()];
+    let lines: String = (0..20_000).map(|number| format!("{number}\tvalue\n")).collect();
+    succeeds(&run_with_input(&db, "import DB --format tsv -", lines.as_bytes()));
+    let mut command = terrace();
+    command.args(["scan", "--data", db[1]]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+}
+
+#[test]
+fn stats_check_and_compact_run() {
+    both_ways(|db| {
+        succeeds(&run(db, "put DB a 1"));
+        assert!(!succeeds(&run(db, "stats DB")).is_empty());
+        let json = run(db, "stats DB --output json");
+        let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+        assert!(json.is_object());
+    });
+    let dir = TempDir::new().unwrap();
+    let db = ["--data", dir.path().to_str().unwrap()];
+    succeeds(&run(&db, "put DB a 1"));
+    succeeds(&run(&db, "compact DB"));
+    succeeds(&run(&db, "check DB"));
+    assert_eq!(run(&db, "get DB a").stdout, b"1");
+}
+
+#[test]
+fn a_benchmark_writes_its_figures() {
+    let dir = TempDir::new().unwrap();
+    let (db, json) = (dir.path().join("db"), dir.path().join("report.json"));
+    let db = ["--data", db.to_str().unwrap()];
+    let sizes = "--records 1000 --operations 1000 --threads 2 --value-bytes 20";
+    let rest = format!("DB {sizes} --durability interval:50 --json {}", json.display());
+    let output = run(&db, &format!("bench load {rest}"));
+    assert!(succeeds(&output).contains("load: put every record once"));
+    assert!(!succeeds(&run(&db, &format!("bench a {rest}"))).contains("loaded first"));
+    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    assert_eq!(report["name"], "a");
+    assert_eq!(report["durability"], "interval:50");
+    assert_eq!(report["operations"], 1000);
+    for name in ["ops_per_s", "p50_us", "p99_99_us", "write_amplification", "cpu_us_per_op"] {
+        assert!(report[name].as_f64().unwrap() > 0.0, "{name}");
+    }
+}
+
+#[test]
+fn a_server_asks_for_its_password() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("password");
+    std::fs::write(&file, "secret\n").unwrap();
+    let mode = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
+    std::fs::set_permissions(&file, mode(0o644)).unwrap();
+    let db = ["--data", dir.path().to_str().unwrap()];
+    let option = format!("--password-file {}", file.display());
+    let open = run(&db, &format!("serve DB --listen 127.0.0.1:0 {option}"));
+    assert!(fails(&open, 3).contains("chmod 600"));
+    std::fs::set_permissions(&file, mode(0o600)).unwrap();
+    let server = Server::start(dir.path(), terrace().env("TERRACE_PASSWORD", "secret"));
+    let db = ["--connect", &*server.address];
+    assert!(fails(&run(&db, "put DB a 1"), 3).contains("NOAUTH"));
+    succeeds(&run(&db, &format!("put DB a 1 {option}")));
+    std::fs::write(&file, "wrong").unwrap();
+    assert!(fails(&run(&db, &format!("get DB a {option}")), 3).contains("WRONGPASS"));
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn a_stopped_server_leaves_everything_and_a_directory_is_open_once() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let server = Server::start(dir.path(), &mut terrace());
+    let mut stream = TcpStream::connect(&server.address).unwrap();
+    stream.write_all(b"SET a 1\r\n").unwrap();
+    let mut reply = [0; 5];
+    stream.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"+OK\r\n");
+    assert!(fails(&run(&["--data", path], "put DB b 2"), 3).contains("--connect"));
+    assert_eq!(server.stop(), 0);
+    assert_eq!(run(&["--data", path], "get DB a").stdout, b"1");
+}
+
+#[test]
+fn a_server_out_of_files_goes_on_accepting() {
+    let dir = TempDir::new().unwrap();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -n 40; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_terrace")]);
+    let server = Server::start(dir.path(), &mut shell);
+    let connections: Vec<TcpStream> =
+        (0..80).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
+    drop(connections);
+    let mut stream = TcpStream::connect(&server.address).unwrap();
+    stream.write_all(b"PING\r\n").unwrap();
+    let mut reply = [0; 7];
+    stream.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"+PONG\r\n");
+    assert_eq!(server.stop(), 0);
+}
