@@ -3,9 +3,9 @@
 //! # Where things are
 //! [`args`] is the command line as people see it; each file in [`commands`] does one subcommand.
 //! Data commands work through [`data::Data`], of which there are two: a directory opened by the
-//! library, and a running server; so they see the same keys either way. [`format`] has the text
+//! library, and a running server; so they see the same keys either way. [`mod@format`] has the text
 //! formats, without I/O. The outside is reached through [`terminal`] (standard streams, progress),
-//! [`signals`], [`files`], [`clock`] and [`data::remote`] (the socket of a client), and nowhere
+//! [`signals`], [`files`], [`clock`] and `data::remote` (the socket of a client), and nowhere
 //! else.
 
 mod args;
