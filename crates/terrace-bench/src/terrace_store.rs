@@ -39,6 +39,6 @@ impl Store for TerraceStore {
 
     fn counters(&self) -> Option<Counters> {
         let stats = self.db.stats();
-        Some(Counters { user_bytes: stats.user_bytes, written_bytes: stats.written_bytes })
+        Some(Counters { user_bytes: stats.write_bytes, written_bytes: stats.written_bytes() })
     }
 }

@@ -18,6 +18,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use common::{Client, TestServer};
+use terrace::{Durability, Options};
 use terrace_server::ServerOptions;
 use terrace_server::protocol::Value;
 
@@ -127,9 +128,10 @@ fn the_commands_of_our_own_reply_as_described() {
     run_table("terrace.txt", server.address);
 }
 
-/// The same table with every command that touches the store moved to a thread that may wait.
+/// The same table with every command that writes moved to a thread that may wait.
 #[test]
 fn commands_that_have_to_wait_reply_the_same() {
-    let server = TestServer::start(ServerOptions::default());
+    let synced = Options { durability: Durability::Sync, ..Options::default() };
+    let server = TestServer::start_over(ServerOptions::default(), &synced, &[]);
     run_table("waiting.txt", server.address);
 }

@@ -75,6 +75,7 @@ impl Iter {
         now: WallTime,
         options: IterOptions,
     ) -> Result<Iter> {
+        inner.check_open()?;
         let mode = if options.wait { ReadMode::Block } else { ReadMode::NoWait };
         let view = inner.view.load_full();
         let (cursor, tombstones) = sources(&view, &options.range, point.seqno(), mode)?;

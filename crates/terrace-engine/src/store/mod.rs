@@ -173,10 +173,13 @@ impl Inner {
         if self.health.is_poisoned.load(Ordering::Acquire) {
             return Err(Error::Poisoned(self.poison_reason()));
         }
-        if self.health.is_closing.load(Ordering::Acquire) {
-            return Err(Error::Closed);
-        }
-        Ok(())
+        self.check_open()
+    }
+
+    /// Errors: `Closed`.
+    #[inline]
+    fn check_open(&self) -> Result<()> {
+        if self.is_closing() { Err(Error::Closed) } else { Ok(()) }
     }
 
     fn is_poisoned(&self) -> bool {

@@ -61,6 +61,7 @@ impl Store {
         options: &GetOptions,
         read: impl FnOnce(&EntryRef<'_>) -> T,
     ) -> Result<Option<T>> {
+        self.inner.check_open()?;
         self.inner.counters.got();
         // Order: the view is pinned first and the read point taken after (see the room's door).
         let view = self.inner.view.load();

@@ -47,6 +47,7 @@ impl Snapshot {
         read: impl FnOnce(&EntryRef<'_>) -> T,
     ) -> Result<Option<T>> {
         let inner = &self.store.inner;
+        inner.check_open()?;
         let view = inner.view.load();
         inner.get_in(&view, Lookup::new(key, self.seqno(), options.mode()), read)
     }

@@ -22,8 +22,21 @@ pub struct TestServer {
 
 impl TestServer {
     pub fn start(options: ServerOptions) -> TestServer {
+        TestServer::start_over(options, &Options::default(), &[])
+    }
+
+    /// Serves a database in which `keys` lie in a table that nobody has opened yet, each its own
+    /// value: the first read of one has to wait for the disk.
+    pub fn start_over(options: ServerOptions, store: &Options, keys: &[&[u8]]) -> TestServer {
         let dir = tempfile::tempdir().unwrap();
-        let db = Db::open(dir.path(), Options::default()).unwrap();
+        let db = Db::open(dir.path(), store.clone()).unwrap();
+        if !keys.is_empty() {
+            keys.iter().for_each(|key| db.put(key, key).unwrap());
+            db.flush().unwrap();
+        }
+        db.close().unwrap();
+        drop(db);
+        let db = Db::open(dir.path(), store.clone()).unwrap();
         let listen = "127.0.0.1:0".parse().unwrap();
         let options = ServerOptions { listen, ..options };
         let (stop, stopped) = oneshot::channel();

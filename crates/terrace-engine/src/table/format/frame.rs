@@ -12,6 +12,9 @@
 //! With compression 0 the payload is the block itself. Otherwise it is the size of the decoded
 //! block (u32) and the compressed bytes. The checksum is verified before anything is decoded.
 
+use std::fmt;
+use std::str::FromStr;
+
 use terrace_base::{ByteReader, Checksum, CodecError, TableUid};
 
 /// How many bytes a frame adds to its payload.
@@ -39,6 +42,29 @@ impl Compression {
             2 => Compression::Zstd,
             _ => return None,
         })
+    }
+}
+
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Compression::None => "none",
+            Compression::Lz4 => "lz4",
+            Compression::Zstd => "zstd",
+        })
+    }
+}
+
+impl FromStr for Compression {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Compression, String> {
+        match text {
+            "none" => Ok(Compression::None),
+            "lz4" => Ok(Compression::Lz4),
+            "zstd" => Ok(Compression::Zstd),
+            _ => Err(format!("\"{text}\" is no compression: use none, lz4 or zstd")),
+        }
     }
 }
 
