@@ -1,19 +1,15 @@
 //! Goal: the binary does what its help says, on a directory and on a server alike. Method: run it.
 #![allow(clippy::unwrap_used)]
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+mod common;
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Command, Output, Stdio};
+
+use common::{Server, terrace};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
-
-fn terrace() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_terrace"));
-    command.env_remove("TERRACE_PASSWORD");
-    command
-}
 
 /// Runs `terrace` with these words, of which `DB` stands for where the database is.
 fn run(database: &[&str], line: &str) -> Output {
@@ -54,41 +50,6 @@ fn succeeds(output: &Output) -> &str {
 fn fails(output: &Output, code: i32) -> &str {
     assert_eq!(output.status.code(), Some(code), "{output:?}");
     text(&output.stderr)
-}
-
-/// A running `terrace serve`.
-struct Server {
-    child: Child,
-    address: String,
-}
-
-impl Server {
-    fn start(dir: &Path, command: &mut Command) -> Server {
-        let dir = dir.to_str().unwrap();
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data", dir]);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on ").unwrap().to_owned();
-        Server { child, address }
-    }
-
-    fn signal(&self, signal: Signal) {
-        let id = i32::try_from(self.child.id()).unwrap();
-        kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
-    }
-
-    fn stop(mut self) -> i32 {
-        self.signal(Signal::TERM);
-        self.child.wait().unwrap().code().unwrap()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
 }
 
 /// Runs a test on a directory, then on a server.

@@ -1,0 +1,53 @@
+//! The binary, and a server made of it.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+pub fn terrace() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_terrace"));
+    command.env_remove("TERRACE_PASSWORD");
+    command
+}
+
+/// A running `terrace serve`.
+pub struct Server {
+    pub child: Child,
+    pub address: String,
+}
+
+impl Server {
+    pub fn start(dir: &Path, command: &mut Command) -> Server {
+        Server::start_with(dir, command, &[])
+    }
+
+    pub fn start_with(dir: &Path, command: &mut Command, options: &[&str]) -> Server {
+        let dir = dir.to_str().unwrap();
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data", dir]).args(options);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on ").unwrap().to_owned();
+        Server { child, address }
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let id = i32::try_from(self.child.id()).unwrap();
+        kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
+    }
+
+    pub fn stop(mut self) -> i32 {
+        self.signal(Signal::TERM);
+        self.child.wait().unwrap().code().unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}

@@ -1,0 +1,165 @@
+//! Goal: a killed server loses nothing that it acknowledged, in any durability class, and keeps no
+//! hole. Method: clients write numbered keys over the Redis protocol; after a number of replies
+//! drawn from a seed the server gets SIGKILL; the next one must hold, for each client, a prefix of
+//! its writes that covers every reply.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::io::{BufReader, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use common::{Server, terrace};
+use rustix::process::Signal;
+use terrace_server::protocol::{ReplyReader, Value, put_request};
+
+const CLIENTS: u64 = 3;
+/// Requests that a client sends ahead of their replies.
+const WINDOW: u64 = 16;
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+/// What one client knows of its writes.
+#[derive(Default)]
+struct Progress {
+    sent: AtomicU64,
+    acknowledged: AtomicU64,
+}
+
+fn key(client: u64, number: u64) -> String {
+    format!("client{client}:{number:08}")
+}
+
+fn value(client: u64, number: u64) -> String {
+    format!("{client}/{number}/").repeat(1 + (number % 40) as usize)
+}
+
+fn connect(address: &str) -> (TcpStream, ReplyReader<BufReader<TcpStream>>) {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let replies = ReplyReader::new(BufReader::new(stream.try_clone().unwrap()));
+    (stream, replies)
+}
+
+/// Writes numbered keys until the server goes, or until told to stop.
+fn write_until_killed(address: &str, client: u64, progress: &Progress, enough: &dyn Fn() -> bool) {
+    let (mut stream, mut replies) = connect(address);
+    let mut number = progress.sent.load(Ordering::SeqCst);
+    let mut read = number;
+    while !enough() {
+        let mut requests = Vec::new();
+        while number < read + WINDOW {
+            let (key, value) = (key(client, number), value(client, number));
+            put_request(&mut requests, &[b"SET", key.as_bytes(), value.as_bytes()]);
+            number += 1;
+        }
+        progress.sent.store(number, Ordering::SeqCst);
+        if stream.write_all(&requests).is_err() {
+            return;
+        }
+        while read < number {
+            match replies.read() {
+                Ok(Value::Simple(ok)) if ok == "OK" => read += 1,
+                Ok(other) => panic!("client {client}, write {read}: {other:?}"),
+                Err(_) => return,
+            }
+            progress.acknowledged.store(read, Ordering::SeqCst);
+        }
+    }
+}
+
+/// The writes of a client that are there: they must be a prefix.
+fn count_prefix(address: &str, client: u64, sent: u64, context: &str) -> u64 {
+    let (mut stream, mut replies) = connect(address);
+    let mut count = None;
+    for number in 0..sent {
+        let mut request = Vec::new();
+        put_request(&mut request, &[b"GET", key(client, number).as_bytes()]);
+        stream.write_all(&request).unwrap();
+        match replies.read().unwrap() {
+            Value::Bulk(bytes) => {
+                assert!(count.is_none(), "{context}: {number} is there, {count:?} is not");
+                assert_eq!(bytes, value(client, number).as_bytes(), "{context}: write {number}");
+            }
+            Value::Null => count = count.or(Some(number)),
+            other => panic!("{context}: {other:?}"),
+        }
+    }
+    count.unwrap_or(sent)
+}
+
+/// Kills a server `cycles` times over one directory.
+fn kill_again_and_again(durability: &str, seed: u64, cycles: u32) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut random = Random(seed);
+    let progress: Vec<Progress> = (0..CLIENTS).map(|_| Progress::default()).collect();
+    for cycle in 0..cycles {
+        let context = format!("{durability}, seed {seed}, cycle {cycle}");
+        let server = start(dir.path(), durability);
+        let before: u64 = progress.iter().map(|p| p.acknowledged.load(Ordering::SeqCst)).sum();
+        let kill_at = before + 1 + random.next() % 3000;
+        let enough = || {
+            let now: u64 = progress.iter().map(|p| p.acknowledged.load(Ordering::SeqCst)).sum();
+            now >= kill_at
+        };
+        std::thread::scope(|scope| {
+            for (client, progress) in progress.iter().enumerate() {
+                let address = &server.address;
+                let never = || false;
+                scope.spawn(move || write_until_killed(address, client as u64, progress, &never));
+            }
+            while !enough() {
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            server.signal(Signal::KILL);
+        });
+        drop(server);
+        let server = start(dir.path(), durability);
+        for (client, progress) in progress.iter().enumerate() {
+            let sent = progress.sent.load(Ordering::SeqCst);
+            let acknowledged = progress.acknowledged.load(Ordering::SeqCst);
+            let context = format!("{context}, client {client}");
+            let there = count_prefix(&server.address, client as u64, sent, &context);
+            assert!(there >= acknowledged, "{context}: {there} of {acknowledged} acknowledged");
+            progress.sent.store(there, Ordering::SeqCst);
+            progress.acknowledged.store(there, Ordering::SeqCst);
+        }
+        if random.next().is_multiple_of(3) {
+            assert_eq!(server.stop(), 0, "{context}");
+        }
+    }
+}
+
+fn start(dir: &Path, durability: &str) -> Server {
+    let mut command = terrace();
+    Server::start_with(dir, &mut command, &["--durability", durability, "--memtable-bytes", "1M"])
+}
+
+#[test]
+fn a_killed_server_keeps_what_it_acknowledged_buffered() {
+    kill_again_and_again("buffered", 1, 12);
+}
+
+#[test]
+fn a_killed_server_keeps_what_it_acknowledged_at_intervals() {
+    kill_again_and_again("interval:5", 2, 6);
+}
+
+#[test]
+fn a_killed_server_keeps_what_it_acknowledged_synced() {
+    kill_again_and_again("sync", 3, 6);
+}
