@@ -42,11 +42,6 @@ fn parse_peak(status: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Lets other threads run for a while.
-pub fn pause(time: Duration) {
-    std::thread::sleep(time);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

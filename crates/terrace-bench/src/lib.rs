@@ -14,7 +14,8 @@
 //! # Where things are
 //! [`workload`] says what is done, [`distribution`] to which records, [`records`] what a record's
 //! key and value are; `run` does it to a [`Store`], and [`Report`] is what came out. [`clock`] is
-//! the only contact with time and with the operating system's accounts.
+//! the only contact with time and with the operating system's accounts, `threads` the only place
+//! that starts threads.
 
 pub mod clock;
 pub mod distribution;
@@ -25,6 +26,7 @@ mod report;
 mod run;
 mod store;
 mod terrace_store;
+mod threads;
 pub mod workload;
 
 pub use options::{BenchOptions, OptionsError};

@@ -2,7 +2,6 @@ use std::fmt;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -14,13 +13,11 @@ use crate::random::Random;
 use crate::records::{Records, Values};
 use crate::report::{Measured, Report};
 use crate::store::{Store, StoreError};
+use crate::threads;
 use crate::workload::{self, Kind, Operations, SCAN_RECORDS_MAX, Workload};
 
 /// The length of a slot of throughput over time.
 pub(crate) const SLOT: Duration = Duration::from_millis(100);
-
-/// How often the observer is told how far a run is.
-const OBSERVE_EVERY: Duration = Duration::from_millis(20);
 
 /// How many operations a thread takes at a time.
 const OPERATIONS_PER_CLAIM: u64 = 64;
@@ -174,36 +171,24 @@ fn run_phase(
     let counters_before = store.counters();
     let (cpu_before, start) = (clock::cpu_time(), Moment::now());
     let mut measured = Measured::default();
-    std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..plan.threads)
-            .map(|thread| {
-                let progress = &progress;
-                scope.spawn(move || {
-                    let mut worker = Worker::new(store, plan, progress, start, thread);
-                    if let Err(error) = worker.work() {
-                        progress.stop.store(true, Ordering::Relaxed);
-                        let mut failure =
-                            progress.failure.lock().unwrap_or_else(PoisonError::into_inner);
-                        failure.get_or_insert(error);
-                    }
-                    worker.measured
-                })
-            })
-            .collect();
-        while !handles.iter().all(ScopedJoinHandle::is_finished) {
-            clock::pause(OBSERVE_EVERY);
-            observer.progress(phase, progress.done.load(Ordering::Relaxed), plan.operations);
-            if observer.should_stop() {
-                progress.stop.store(true, Ordering::Relaxed);
-            }
+    let work = |thread| {
+        let mut worker = Worker::new(store, plan, &progress, start, thread);
+        if let Err(error) = worker.work() {
+            progress.stop.store(true, Ordering::Relaxed);
+            let mut failure = progress.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            failure.get_or_insert(error);
         }
-        for handle in handles {
-            match handle.join() {
-                Ok(part) => measured.add(&part),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
+        worker.measured
+    };
+    let watch = || {
+        observer.progress(phase, progress.done.load(Ordering::Relaxed), plan.operations);
+        if observer.should_stop() {
+            progress.stop.store(true, Ordering::Relaxed);
         }
-    });
+    };
+    for part in threads::run_all(plan.threads, work, watch) {
+        measured.add(&part);
+    }
     if let Some(error) = progress.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(BenchError::Store(error));
     }

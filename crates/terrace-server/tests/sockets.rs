@@ -326,3 +326,91 @@ fn a_stop_answers_what_is_running_and_closes_the_database() {
     assert!(std::net::TcpStream::connect(address).is_err());
     assert_eq!(db.get(b"k1").unwrap_err().kind(), terrace::ErrorKind::Closed);
 }
+
+#[test]
+fn a_run_that_has_to_wait_leaves_what_follows_as_it_was() {
+    let server = TestServer::start(ServerOptions::default());
+    let mut client = server.connect();
+    let mut bytes = pipeline(&[&[b"SET", b"a", b"1"], &[b"SET", b"would-block:a", b"2"]]);
+    bytes.extend_from_slice(b"SET b \"\\x5cx41\"\r\nGET b\r\n");
+    client.send(&bytes);
+    assert_eq!([client.read(), client.read(), client.read()], [ok(), ok(), ok()]);
+    assert_eq!(client.read(), bulk("\\x41"));
+}
+
+#[test]
+fn no_arguments_make_a_command_panic() {
+    let server = TestServer::start(ServerOptions::default());
+    let mut client = server.connect();
+    let Value::Array(names) = client.say("COMMAND LIST") else { panic!("a list of names") };
+    let words = [
+        "",
+        "a",
+        "0",
+        "1",
+        "-1",
+        "2",
+        "3",
+        "EX",
+        "PX",
+        "EXAT",
+        "NX",
+        "XX",
+        "GT",
+        "LT",
+        "GET",
+        "ID",
+        "KEEPTTL",
+        "MATCH",
+        "COUNT",
+        "TYPE",
+        "LIMIT",
+        "REV",
+        "KEYS",
+        "AUTH",
+        "SETNAME",
+        "INFO",
+        "*",
+        "[^",
+        "\\",
+        "+",
+        "-",
+        "LIST",
+        "DOCS",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "ON",
+        "99999999999999999999",
+        "LIB-NAME",
+        "SETINFO",
+        "NO-EVICT",
+        "REPLY",
+        "HELP",
+        "ASYNC",
+    ];
+    let mut state = 1_u64;
+    let mut random = |bound: usize| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap() % bound
+    };
+    for name in &names {
+        let Value::Bulk(name) = name else { panic!("a name") };
+        // These two end the connection, and that one delays it.
+        if [&b"quit"[..], b"auth", b"hello"].contains(&name.as_slice()) {
+            continue;
+        }
+        for _ in 0..300 {
+            let mut request = vec![name.clone()];
+            (0..random(7)).for_each(|_| request.push(words[random(words.len())].into()));
+            let mut bytes = Vec::new();
+            let request: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
+            put_request(&mut bytes, &request);
+            put_request(&mut bytes, &[b"CLIENT", b"REPLY", b"ON"]);
+            put_request(&mut bytes, &[b"ECHO", b"the end"]);
+            client.send(&bytes);
+            while client.read() != bulk("the end") {}
+        }
+    }
+    assert_eq!(info(&mut client, "connections_lost_to_panics"), 0);
+}

@@ -98,8 +98,8 @@ enum State {
     Header { arguments_left: usize },
     /// In the bytes of an argument.
     Body { arguments_left: usize, bytes: usize },
-    /// The request is whole.
-    Ready,
+    /// The request is whole; its bytes are the received ones, or the decoded inline ones.
+    Ready { inline: bool },
 }
 
 /// Turns received bytes into requests, one at a time.
@@ -115,6 +115,8 @@ pub struct Decoder {
     /// Up to where it is decoded.
     at: usize,
     arguments: Vec<Span>,
+    /// The words of an inline request, decoded; apart, so that it can be decoded again.
+    inline: Vec<u8>,
     state: State,
     limits: DecodeLimits,
 }
@@ -128,6 +130,7 @@ impl Decoder {
             start: 0,
             at: 0,
             arguments: Vec::new(),
+            inline: Vec::new(),
             state: State::Start,
             limits,
         }
@@ -141,7 +144,8 @@ impl Decoder {
     /// The memory held, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.buffer.capacity() + self.arguments.capacity() * size_of::<Span>()
+        let table_bytes = self.arguments.capacity() * size_of::<Span>();
+        self.buffer.capacity() + table_bytes + self.inline.capacity()
     }
 
     /// Whether some bytes of a request have been received, but not all.
@@ -157,7 +161,7 @@ impl Decoder {
     pub fn poll(&mut self) -> Result<Progress, ProtocolError> {
         loop {
             let advanced = match self.state {
-                State::Ready => return Ok(Progress::Request),
+                State::Ready { .. } => return Ok(Progress::Request),
                 State::Start => self.poll_start()?,
                 State::Inline { scanned } => self.poll_inline(scanned)?,
                 State::Header { arguments_left } => self.poll_header(arguments_left)?,
@@ -175,13 +179,14 @@ impl Decoder {
     /// If the last [`Decoder::poll`] did not say that there is one.
     #[must_use]
     pub fn request(&self) -> Request<'_> {
-        assert!(matches!(self.state, State::Ready), "no request stands ready");
-        Request { bytes: &self.buffer[self.start..self.at], spans: &self.arguments }
+        let State::Ready { inline } = self.state else { panic!("no request stands ready") };
+        let bytes = if inline { &self.inline } else { &self.buffer[self.start..self.at] };
+        Request { bytes, spans: &self.arguments, inline }
     }
 
     /// Goes on to the bytes after the request that stands ready.
     pub fn consume(&mut self) {
-        assert!(matches!(self.state, State::Ready), "no request stands ready");
+        assert!(matches!(self.state, State::Ready { .. }), "no request stands ready");
         self.start_request_at(self.at);
     }
 
@@ -190,7 +195,7 @@ impl Decoder {
         self.start
     }
 
-    /// Goes back to an earlier array request; inline ones are changed by decoding them.
+    /// Goes back to an earlier request.
     pub(crate) fn rewind(&mut self, position: usize) {
         assert!(position <= self.start, "a rewind goes back");
         self.start_request_at(position);
@@ -225,6 +230,9 @@ impl Decoder {
         }
         if self.arguments.is_empty() && self.arguments.capacity() > 1024 {
             self.arguments = Vec::new();
+        }
+        if self.inline.capacity() > 1024 {
+            self.inline = Vec::new();
         }
     }
 
@@ -308,7 +316,7 @@ impl Decoder {
         self.push_argument(self.at, end);
         self.at = end + 2;
         self.state = match arguments_left - 1 {
-            0 => State::Ready,
+            0 => State::Ready { inline: false },
             left => State::Header { arguments_left: left },
         };
         Ok(true)
@@ -328,8 +336,9 @@ impl Decoder {
         if line_end > bytes_max {
             return Err("too big inline request".into());
         }
-        let line = &mut self.buffer[self.start..self.start + line_end];
-        split_words(line, &mut self.arguments).ok_or("unbalanced quotes in request")?;
+        self.inline.clear();
+        self.inline.extend_from_slice(&received[..line_end]);
+        split_words(&mut self.inline, &mut self.arguments).ok_or("unbalanced quotes in request")?;
         self.at = self.start + line_end + 1;
         if self.arguments.is_empty() {
             self.start_request_at(self.at);
@@ -341,7 +350,7 @@ impl Decoder {
         {
             return Err(self.over("too big inline request", "unauthenticated inline request"));
         }
-        self.state = State::Ready;
+        self.state = State::Ready { inline: true };
         Ok(true)
     }
 
@@ -382,6 +391,7 @@ fn parse_number(text: &[u8]) -> Option<i64> {
 pub struct Request<'a> {
     bytes: &'a [u8],
     spans: &'a [Span],
+    inline: bool,
 }
 
 impl<'a> Request<'a> {
@@ -409,9 +419,9 @@ impl<'a> Request<'a> {
         spans.iter().map(move |span| &bytes[span.start as usize..span.end as usize])
     }
 
-    /// Whether this request can be decoded again after [`Decoder::rewind`].
-    pub(crate) fn is_array(&self) -> bool {
-        self.bytes.first() == Some(&b'*')
+    /// Whether it was written as words, not as an array.
+    pub(crate) fn is_inline(&self) -> bool {
+        self.inline
     }
 }
 
@@ -557,15 +567,17 @@ mod tests {
     #[test]
     fn a_rewound_request_is_decoded_again() {
         let mut decoder = Decoder::new(DecodeLimits::AUTHENTICATED);
-        feed(&mut decoder, b"*1\r\n$1\r\na\r\n*1\r\n$1\r\nb\r\n");
+        feed(&mut decoder, b"*1\r\n$1\r\na\r\n\"\\x5cx41\"\r\n");
         decoder.poll().unwrap();
         let position = decoder.position();
-        decoder.consume();
-        decoder.poll().unwrap();
-        assert_eq!(decoder.request().get(0), b"b");
-        decoder.rewind(position);
-        decoder.poll().unwrap();
-        assert_eq!(decoder.request().get(0), b"a");
+        for _ in 0..2 {
+            decoder.poll().unwrap();
+            assert_eq!(decoder.request().get(0), b"a");
+            decoder.consume();
+            decoder.poll().unwrap();
+            assert_eq!(decoder.request().get(0), b"\\x41");
+            decoder.rewind(position);
+        }
     }
 
     #[test]

@@ -197,7 +197,7 @@ impl Session {
         let request = self.decoder.request();
         let spec = look_up(&request, self.client.authenticated);
         let joins = spec.as_ref().is_ok_and(|spec| (spec.joins_run)(&request))
-            && request.is_array()
+            && !request.is_inline()
             && self.client.reply_mode == ReplyMode::On;
         if !joins || self.run.is_full() {
             self.finish_run(mode)?;

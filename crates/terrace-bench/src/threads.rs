@@ -1,0 +1,30 @@
+//! The threads of a run: the only place of this crate that starts any.
+
+use std::thread::{self, ScopedJoinHandle};
+use std::time::Duration;
+
+/// How often the caller's thread looks around while the others work.
+const WATCH_EVERY: Duration = Duration::from_millis(20);
+
+/// Runs `work` on `count` threads, each with its number, and `watch` on this one until all of them
+/// are done. A panic of one of them goes on here.
+pub(crate) fn run_all<T: Send>(
+    count: u64,
+    work: impl Fn(u64) -> T + Sync,
+    mut watch: impl FnMut(),
+) -> Vec<T> {
+    let work = &work;
+    thread::scope(|scope| {
+        let handles: Vec<ScopedJoinHandle<'_, T>> =
+            (0..count).map(|number| scope.spawn(move || work(number))).collect();
+        while !handles.iter().all(ScopedJoinHandle::is_finished) {
+            thread::sleep(WATCH_EVERY);
+            watch();
+        }
+        let join = |handle: ScopedJoinHandle<'_, T>| match handle.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        handles.into_iter().map(join).collect()
+    })
+}
