@@ -10,6 +10,8 @@ pub(crate) enum Failure {
     Usage(String),
     /// Something failed. Code 3.
     Failed(String),
+    /// Stored bytes are damaged, and the command was about something else. Code 3.
+    Damaged(String),
     /// Whoever reads the output has gone, as `head` does. Nothing to complain about: code 0.
     ReaderGone,
     /// Ctrl-C. Code 130, as shells have it.
@@ -34,7 +36,7 @@ impl Failure {
             Failure::ReaderGone => 0,
             Failure::Negative(_) => 1,
             Failure::Usage(_) => 2,
-            Failure::Failed(_) => 3,
+            Failure::Failed(_) | Failure::Damaged(_) => 3,
             Failure::Interrupted(_) => 130,
         }
     }
@@ -59,6 +61,7 @@ impl fmt::Display for Failure {
             Failure::Negative(text)
             | Failure::Usage(text)
             | Failure::Failed(text)
+            | Failure::Damaged(text)
             | Failure::Interrupted(text) => f.write_str(text),
             Failure::ReaderGone => Ok(()),
         }
@@ -67,13 +70,14 @@ impl fmt::Display for Failure {
 
 impl From<terrace::Error> for Failure {
     fn from(error: terrace::Error) -> Failure {
-        let advice = match error.kind() {
-            terrace::ErrorKind::Locked => {
-                "; if a server has the directory open, use --connect ADDR instead of --data"
-            }
-            terrace::ErrorKind::Corruption => "; run `terrace check --data DIR` to see all of it",
-            _ => "",
-        };
-        Failure::Failed(format!("{error}{advice}"))
+        match error.kind() {
+            terrace::ErrorKind::Corruption => Failure::Damaged(format!(
+                "{error}; run `terrace check --data DIR` to see all that is damaged"
+            )),
+            terrace::ErrorKind::Locked => Failure::Failed(format!(
+                "{error}; if a server has the directory open, use --connect ADDR instead of --data"
+            )),
+            _ => Failure::Failed(error.to_string()),
+        }
     }
 }

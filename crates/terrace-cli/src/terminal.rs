@@ -29,7 +29,8 @@ pub(crate) fn environment(name: &str) -> Option<Vec<u8>> {
 
 /// Shows what the server logs on standard error.
 pub(crate) fn show_log() {
-    let subscriber = tracing_subscriber::fmt().with_writer(io::stderr);
+    let colors = io::stderr().is_terminal();
+    let subscriber = tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(colors);
     // A second subscriber would be refused, and the first one does.
     let _ = subscriber.try_init();
 }

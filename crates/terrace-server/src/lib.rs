@@ -31,6 +31,21 @@
 //! command whose work is unbounded on the network's threads. `MATCH` patterns take linear time.
 //! Bounds and defaults: [`ServerOptions`], [`protocol::DecodeLimits`].
 //!
+//! # Commands
+//! Those of Redis that work on strings and on keys (`COMMAND LIST` names them), with Redis's
+//! replies and error texts, and three that need the order of keys:
+//! ```text
+//! RANGE start end [REV] [LIMIT n] [KEYS]     key, value, key, value ... (KEYS: keys only)
+//! RANGECOUNT start end                       how many keys
+//! RANGEDEL start end                         OK, at the same cost for one key as for all
+//! ```
+//! `start` is inclusive, `end` exclusive, `-` stands before every key and `+` past every key; `REV`
+//! gives the same keys from the last to the first. A reply is of one moment, however long it is.
+//!
+//! Not there: scripts, modules, `KEYS` (use `SCAN`, or `RANGE` with `KEYS`) and transactions (use
+//! `MSET`, or pipelines). `SCAN` cursors are remembered by the server in bounded number, and are
+//! refused after a restart.
+//!
 //! # Keyspaces
 //! `SELECT 0` to `SELECT 15` choose a keyspace of the database; 0 is the one that the library and
 //! the command line use.

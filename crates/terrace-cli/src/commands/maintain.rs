@@ -18,7 +18,12 @@ pub(super) fn stats(args: StatsArgs) -> Outcome {
 }
 
 pub(super) fn check(args: CheckArgs) -> Outcome {
-    let db = open(&args.data, Access::Read, Options::default())?;
+    // Damage may keep a database from being opened at all.
+    let opened = open(&args.data, Access::Read, Options::default());
+    let db = opened.map_err(|failure| match failure {
+        Failure::Damaged(text) => Failure::Negative(text),
+        other => other,
+    })?;
     let report = db.check()?;
     db.close()?;
     match args.output {
