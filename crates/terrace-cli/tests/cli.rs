@@ -131,7 +131,8 @@ fn an_export_imported_is_the_same() {
 #[test]
 fn damaged_lines_are_named_and_can_be_left_out() {
     let dir = TempDir::new().unwrap();
-    let db = ["--data", dir.path().to_str().unwrap()];
+    let db = dir.path().join("db");
+    let db = ["--data", db.to_str().unwrap()];
     let (first, second) = (dir.path().join("first"), dir.path().join("second"));
     std::fs::write(&first, "a\t1\nb\t2\n").unwrap();
     std::fs::write(&second, "c\t3\nbroken\nd\t4\n").unwrap();
@@ -179,7 +180,8 @@ fn package_indexes_are_imported_plain_and_compressed() {
         assert_eq!(run(&db, "get DB a=1/all").stdout, json.as_bytes());
     }
     std::fs::write(path("cut.gz"), &std::fs::read(path("index.gz")).unwrap()[..40]).unwrap();
-    let db = ["--data", dir.path().to_str().unwrap()];
+    let db = path("db-cut");
+    let db = ["--data", db.to_str().unwrap()];
     let cut = format!("import DB --format deb822 {}", path("cut.gz").display());
     assert!(fails(&run(&db, &cut), 3).contains("cannot be read"));
 }
@@ -295,12 +297,13 @@ fn a_server_asks_for_its_password() {
     std::fs::write(&file, "secret\n").unwrap();
     let mode = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
     std::fs::set_permissions(&file, mode(0o644)).unwrap();
-    let db = ["--data", dir.path().to_str().unwrap()];
+    let data = dir.path().join("db");
+    let db = ["--data", data.to_str().unwrap()];
     let option = format!("--password-file {}", file.display());
     let open = run(&db, &format!("serve DB --listen 127.0.0.1:0 {option}"));
     assert!(fails(&open, 3).contains("chmod 600"));
     std::fs::set_permissions(&file, mode(0o600)).unwrap();
-    let server = Server::start(dir.path(), terrace().env("TERRACE_PASSWORD", "secret"));
+    let server = Server::start(&data, terrace().env("TERRACE_PASSWORD", "secret"));
     let db = ["--connect", &*server.address];
     assert!(fails(&run(&db, "put DB a 1"), 3).contains("NOAUTH"));
     succeeds(&run(&db, &format!("put DB a 1 {option}")));
