@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use terrace::{Compression, Durability, KeyRange, Options};
 use terrace_bench::distribution::Distribution;
+use terrace_server::ServerOptions;
 
 use crate::failure::{EXIT_CODES, Failure, Outcome};
 use crate::format::{Format, KeyTemplate, parse_escaped};
@@ -151,7 +152,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) data: PathBuf,
     /// Where to listen. Other machines are let in only with a password, or with --insecure
-    #[arg(long, value_name = "ADDR", default_value_t = terrace_server::ServerOptions::default().listen)]
+    #[arg(long, value_name = "ADDR", default_value_t = ServerOptions::default().listen)]
     pub(crate) listen: SocketAddr,
     /// The most clients at a time
     #[arg(long, value_name = "N", default_value_t = 10_000)]

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::net::Instant;
+use crate::net::{self, Instant};
 use crate::protocol::Resp;
 
 /// What others may see of a connection.
@@ -81,7 +81,7 @@ impl Clients {
         if entries.len() >= clients_max {
             return None;
         }
-        let now = Instant::now();
+        let now = net::now();
         let details = Details {
             name: String::new(),
             library_name: String::new(),

@@ -40,7 +40,7 @@ impl Connection {
     }
 
     async fn serve(&mut self, mut session: Box<Session>) -> io::Result<()> {
-        let opened = Instant::now();
+        let opened = net::now();
         let mut input_ended = false;
         loop {
             let mut outcome = session.process(Mode::Inline);
@@ -160,7 +160,7 @@ impl Connection {
     ) -> io::Result<ControlFlow<()>> {
         let least = session.output_soft_bytes();
         let timeout = self.shared.options.stall_timeout;
-        let mut since = Instant::now();
+        let mut since = net::now();
         let mut sent = 0;
         loop {
             sent += self.send(session)?;
@@ -168,7 +168,7 @@ impl Connection {
                 return Ok(ControlFlow::Continue(()));
             }
             if sent >= least {
-                since = Instant::now();
+                since = net::now();
                 sent = 0;
             }
             net::select! {

@@ -25,6 +25,11 @@ pub(crate) fn wall_now() -> WallTime {
     WallTime(since_epoch.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX)))
 }
 
+/// This moment, for measuring how long something takes.
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
 /// The number of this process.
 pub(crate) fn process_id() -> u32 {
     std::process::id()

@@ -33,7 +33,7 @@ impl Shared {
             clients: Arc::new(Clients::default()),
             budget: Budget::new(options.client_bytes_max),
             counters: Counters::default(),
-            started: Instant::now(),
+            started: net::now(),
             local_port: AtomicU16::new(options.listen.port()),
             cursors: Mutex::new(Cursors::new(net::wall_now().0 / 1000)),
             cancelled: AtomicBool::new(false),

@@ -34,10 +34,11 @@ fn put_text(out: &mut Vec<u8>, bytes: &[u8], backslash: bool) {
     }
 }
 
-/// Whether a letter would not show, or would change how others show.
+/// Whether a letter would not show, or would change how others show (such as the marks for text
+/// from right to left).
 fn is_hidden(letter: char) -> bool {
-    letter.is_control()
-        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+    let marks = ['\u{200b}'..='\u{200f}', '\u{2028}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
+    letter.is_control() || letter == '\u{feff}' || marks.iter().any(|range| range.contains(&letter))
 }
 
 fn put_hex(out: &mut Vec<u8>, bytes: &[u8]) {

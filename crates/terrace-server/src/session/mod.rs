@@ -25,7 +25,7 @@ pub(crate) use write_run::WriteRun;
 use crate::budget::Charge;
 use crate::clients::ClientHandle;
 use crate::command::{CommandResult, CommandSpec, Context, Fail, Mode, Running, Weight, look_up};
-use crate::net::Instant;
+use crate::net;
 use crate::protocol::{DecodeLimits, Decoder, Progress, Replies};
 use crate::shared::Shared;
 
@@ -139,7 +139,7 @@ impl Session {
             self.shared.counters.commands.fetch_add(commands, Ordering::Relaxed);
             let mut details = self.client.entry.details();
             details.last_command = self.last_command;
-            details.last_active = Instant::now();
+            details.last_active = net::now();
             details.keyspace = self.client.keyspace;
             details.resp = self.replies.resp();
         }
@@ -317,7 +317,7 @@ impl Context<'_> {
     pub(crate) fn note_activity(&self) {
         let mut details = self.client.entry.details();
         details.last_command = "client";
-        details.last_active = Instant::now();
+        details.last_active = net::now();
         details.keyspace = self.client.keyspace;
         details.resp = self.replies.resp();
     }
