@@ -89,7 +89,7 @@ impl Connection {
         self.send(&mut session)?;
         let stopping = |_| io::Error::from(io::ErrorKind::Interrupted);
         let scans = self.waiting_threads.scans.clone();
-        let _scan = match weight {
+        let scan_permit = match weight {
             Weight::Scan => Some(scans.acquire_owned().await.map_err(stopping)?),
             Weight::Point => None,
         };
@@ -97,7 +97,7 @@ impl Connection {
         let permit = all.acquire_owned().await.map_err(stopping)?;
         let moved = net::on_waiting_thread(move || {
             // Given back by the thread, which runs on even if the connection is gone.
-            let _permit = permit;
+            let _permits = (permit, scan_permit);
             let outcome = session.process(Mode::Blocking(weight));
             (session, outcome)
         });

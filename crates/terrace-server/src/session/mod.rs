@@ -117,6 +117,10 @@ impl Session {
         if self.charge.set(self.decoder.memory_bytes() + self.replies.memory_bytes()) {
             return Ok(());
         }
+        if self.running.is_some() {
+            // Half of a reply is out: an error in its middle would be taken for a part of it.
+            return Err(Outcome::Cut);
+        }
         self.replies.error(
             "ERR all clients together hold too much memory; ask for less at a time, or try again",
         );
