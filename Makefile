@@ -1,0 +1,24 @@
+# The two commands of the README, and what they are made of.
+
+.PHONY: run test tidy lint
+
+# Build, start the server, put this machine's own package index into it.
+run:
+	scripts/run.sh
+
+# Install what the tests need, and run everything.
+test:
+	scripts/setup.sh test
+	cargo test --workspace --locked
+	scripts/test-clients.sh
+
+# What a machine judges well about the source tree.
+tidy:
+	cargo xtask tidy
+
+# Formatting, lints and docs, all with warnings as errors.
+lint:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+	cargo xtask tidy

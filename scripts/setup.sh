@@ -1,0 +1,37 @@
+#!/bin/sh
+# Installs what is missing on a fresh Debian machine with rustup: a C compiler for the build, and
+# for the tests (`setup.sh test`) the Redis clients that they talk with.
+set -eu
+
+packages=""
+want() { # command, package
+    command -v "$1" >/dev/null 2>&1 || packages="$packages $2"
+}
+
+want cc build-essential
+want cargo cargo
+if [ "${1:-}" = test ]; then
+    want redis-cli redis-tools
+    want python3 python3
+    python3 -c 'import redis' >/dev/null 2>&1 || packages="$packages python3-redis"
+fi
+[ -n "$packages" ] || exit 0
+
+case "$packages" in
+*" cargo"*)
+    echo "cargo is not here: install rustup (https://rustup.rs), then try again" >&2
+    exit 1
+    ;;
+esac
+if ! command -v apt-get >/dev/null 2>&1; then
+    echo "please install:$packages" >&2
+    exit 1
+fi
+run=""
+if [ "$(id -u)" -ne 0 ]; then
+    run="sudo"
+fi
+echo "installing:$packages"
+$run apt-get update -q
+# shellcheck disable=SC2086 # a list of packages
+$run env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $packages
