@@ -269,8 +269,7 @@ impl TableCursor {
         let Some(place) = &mut self.place else { return Ok(false) };
         let to = match direction {
             Direction::Forward => place.entry_index + 1,
-            // The versions of one key are passed from the oldest to the newest.
-            Direction::Back if place.entry.same_key => return Ok(false),
+            // A version of the same key that lies before this one is too new to be stood on.
             Direction::Back => place.entry_index.wrapping_sub(1),
         };
         if to >= place.layout.count() {
