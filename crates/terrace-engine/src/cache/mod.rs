@@ -35,7 +35,7 @@ const SHARDS: usize = 16;
 const TYPICAL_BLOCK_BYTES: u64 = 4096;
 
 /// What an entry costs beside the bytes of its block, roughly.
-const ENTRY_OVERHEAD_BYTES: u64 = 96;
+const ENTRY_OVERHEAD_BYTES: u64 = 80;
 
 /// A cache of decoded blocks, bounded by bytes. Any number of threads may use it at once.
 pub struct BlockCache {
@@ -66,8 +66,8 @@ impl BlockCache {
     #[must_use]
     #[inline]
     pub fn get(&self, uid: TableUid, offset: u64) -> Option<Arc<[u8]>> {
-        let key = BlockKey { uid, offset };
-        let counters = &self.counters[(key.mixed() >> 32) as usize % SHARDS];
+        let key = BlockKey::new(uid, offset);
+        let counters = &self.counters[(key.hashed() >> 32) as usize % SHARDS];
         let block = self.blocks.get(&key);
         let counter = if block.is_some() { &counters.hits } else { &counters.misses };
         counter.fetch_add(1, Ordering::Relaxed);
@@ -76,7 +76,7 @@ impl BlockCache {
 
     /// Keeps a block, at the cost of others. The block is what the table holds at `offset`.
     pub fn insert(&self, uid: TableUid, offset: u64, block: Arc<[u8]>) {
-        self.blocks.insert(BlockKey { uid, offset }, block);
+        self.blocks.insert(BlockKey::new(uid, offset), block);
     }
 
     /// How many bytes it may hold.
@@ -123,19 +123,25 @@ struct Counters {
     misses: AtomicU64,
 }
 
+/// A table and an offset in it, mixed into 128 bits, so that an entry of the cache is small.
+///
+/// For one table different offsets give different keys, since the multiplier is odd. Two tables of
+/// a million blocks each share a key with a chance of 2^-88, since uids are random.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct BlockKey {
-    uid: TableUid,
-    offset: u64,
-}
+struct BlockKey([u64; 2]);
 
 impl BlockKey {
-    /// All bits of the key mixed into 64. Uids are random, so this need not be stronger.
     #[inline]
-    fn mixed(&self) -> u64 {
-        let uid = self.uid.0 as u64 ^ (self.uid.0 >> 64) as u64;
-        let product = u128::from(uid ^ self.offset.wrapping_mul(0xa076_1d64_78bd_642f))
-            * u128::from(0xe703_7ed1_a0b4_28db_u64);
+    fn new(uid: TableUid, offset: u64) -> BlockKey {
+        let mixed =
+            uid.0 ^ u128::from(offset).wrapping_mul(0xa076_1d64_78bd_642f_e703_7ed1_a0b4_28db);
+        BlockKey([mixed as u64, (mixed >> 64) as u64])
+    }
+
+    /// The bits mixed further into 64.
+    #[inline]
+    fn hashed(self) -> u64 {
+        let product = u128::from(self.0[0] ^ self.0[1].rotate_left(32)) * 0x9e37_79b9_7f4a_7c15;
         product as u64 ^ (product >> 64) as u64
     }
 }
@@ -143,7 +149,7 @@ impl BlockKey {
 impl Hash for BlockKey {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.mixed());
+        state.write_u64(self.hashed());
     }
 }
 

@@ -25,8 +25,9 @@ const WRITE_BYTES: usize = 128 * 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableOptions {
     /// Target size of a data block before compression, in bytes; 64 B to 1 MiB (values outside are
-    /// moved to the nearer end). Default 4 KiB. Larger: less index and better compression; smaller:
-    /// fewer bytes read and decoded for one get.
+    /// moved to the nearer end). Default 4 KiB, which serves gets best where the data exceeds the
+    /// block cache. Larger: less index, faster scans and better compression; smaller: fewer bytes
+    /// read, verified and cached for one get.
     pub block_bytes: usize,
     /// Bits of filter for each distinct key; 0 (no filter) to 48. Default 10: about 1 % of the
     /// gets for absent keys search a block in vain; each 5 bits more take it to a tenth.

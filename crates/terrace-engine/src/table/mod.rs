@@ -10,7 +10,7 @@
 //! # Parts
 //! * [`store`](TableStore): the seam behind which tables lie, with two sides: a local directory
 //!   ([`LocalTableStore`]) and memory ([`MemoryTableStore`]).
-//! * [`format`]: the bytes, with their pictures. Pure.
+//! * [`mod@format`]: the bytes, with their pictures. Pure.
 //! * [`TableBuilder`] writes a table; [`TableReader`] opens one. From a reader come gets, a
 //!   [`TableCursor`] for reads at one read point, a [`TableStream`] of every version for
 //!   compactions, and [`TableReader::verify`], which checks everything there is to check.
@@ -27,7 +27,7 @@
 //! Range tombstones are stored in a table and handed out as a list; gets and cursors do not apply
 //! them, since they also hide what lies in deeper tables: whoever merges tables applies them.
 //!
-//! Start reading at [`format`], then [`TableReader::get`].
+//! Start reading at [`mod@format`], then [`TableReader::get`].
 
 mod builder;
 mod compression;

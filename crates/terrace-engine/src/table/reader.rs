@@ -257,7 +257,7 @@ impl TableReader {
     /// A data block, from the cache or from the file.
     #[inline]
     pub(super) fn block(&self, block_index: usize, mode: ReadMode) -> Result<Arc<[u8]>> {
-        let offset = self.index.handle(block_index).offset;
+        let offset = self.index.offset(block_index);
         match self.cache.get(self.footer.uid, offset) {
             Some(block) => Ok(block),
             None => self.read_block(block_index, mode),

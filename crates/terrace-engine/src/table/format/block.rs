@@ -240,7 +240,7 @@ impl<'a> BlockView<'a> {
         } else {
             u32::from(u16::from_le_bytes(ends.as_chunks().0[index]))
         };
-        entries_at as usize + end as usize
+        (entries_at as usize).saturating_add(end as usize)
     }
 
     /// Decodes the entry with this index, which lies below [`BlockView::count`].

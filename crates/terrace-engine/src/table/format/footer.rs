@@ -252,20 +252,22 @@ mod tests {
 
     #[test]
     fn forged_handles_are_refused() {
-        for break_one in 0..6 {
+        for break_one in 0..7 {
             let mut footer = footer();
+            let mut file_bytes = FILE_BYTES;
             match break_one {
                 0 => footer.filter.offset = 999,
                 1 => footer.index.bytes = u64::MAX,
                 2 => footer.range_tombstones.offset = 0,
                 3 => footer.properties = Handle { offset: 1105, bytes: 0 },
                 4 => footer.index = Handle { offset: 1065, bytes: 0 },
-                _ => footer.properties.bytes = 89,
+                5 => footer.properties.bytes = 89,
+                _ => file_bytes -= 1,
             }
             let mut out = Vec::new();
             footer.encode_with(&mut out, 0, 0, 1, 1);
             // The forger also knows the checksum.
-            out[16..24].copy_from_slice(&FILE_BYTES.to_le_bytes());
+            out[16..24].copy_from_slice(&file_bytes.to_le_bytes());
             let checksum = Checksum::at(footer.uid.0, FILE_BYTES - 128).bytes(&out[..124]).finish();
             out[124..].copy_from_slice(&checksum.to_le_bytes());
             let outcome = Footer::decode(&out.try_into().unwrap(), FILE_BYTES);

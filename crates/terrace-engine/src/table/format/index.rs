@@ -15,7 +15,8 @@
 //!
 //! In memory the separators' distinguishing bytes are a static search tree whose nodes are cache
 //! lines of eight hints: with 16 k blocks a search touches five lines, of which three are shared
-//! by all searches, and then the one separator that it ends at, only if the hint is equal.
+//! by all searches, and the line beside the last, where the offsets of the same blocks stand. The
+//! separators themselves are compared only where hints are equal.
 
 use terrace_base::limits::STORED_KEY_BYTES_MAX;
 use terrace_base::{ByteReader, CodecError, SeqNo, compare_internal, put_bytes, put_varint};
@@ -105,17 +106,48 @@ struct Node([u64; 8]);
 
 const NODE_HINTS: usize = 8;
 
+impl Node {
+    /// A node of at most eight hints.
+    fn new(hints: &[u64]) -> Node {
+        let mut node = Node([u64::MAX; NODE_HINTS]);
+        node.0[..hints.len()].copy_from_slice(hints);
+        node
+    }
+
+    #[inline]
+    fn count_below(&self, target: u64) -> usize {
+        self.0.iter().filter(|&&hint| hint < target).count()
+    }
+}
+
+/// The last hint of each node of a level: the level above.
+fn greatest_of_each(hints: &[u64]) -> Vec<u64> {
+    hints.chunks(NODE_HINTS).filter_map(|chunk| chunk.last().copied()).collect()
+}
+
+/// A leaf of the tree: eight hints, and beside them where the blocks begin: two neighbouring lines,
+/// which the processor fetches together.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(128))]
+struct Leaf {
+    node: Node,
+    offsets: [u64; NODE_HINTS],
+}
+
 /// An index in memory.
 #[derive(Debug)]
 pub struct Index {
     /// What all separators begin with.
     prefix: Vec<u8>,
-    /// The search tree, leaves first; unused places hold the greatest hint.
+    /// The lowest level of the search tree; unused places hold the greatest hint and the end of the
+    /// data.
+    leaves: Vec<Leaf>,
+    /// The levels above it, from the lowest.
     nodes: Vec<Node>,
-    /// Where each level of the tree begins in `nodes`, leaves first.
+    /// Where each of them begins in `nodes`.
     levels: Vec<usize>,
-    /// Where each block begins, and where the last one ends.
-    offsets: Vec<u64>,
+    /// Where the last block ends.
+    data_bytes: u64,
     separators: Vec<u8>,
     /// Where each separator ends in `separators`.
     ends: Vec<u32>,
@@ -137,24 +169,25 @@ impl Index {
         }
         let mut index = Index {
             prefix: Vec::new(),
+            leaves: Vec::new(),
             nodes: Vec::new(),
             levels: Vec::new(),
-            offsets: Vec::with_capacity(count + 1),
+            data_bytes,
             separators: Vec::with_capacity(reader.rest().len()),
             ends: Vec::with_capacity(count),
             goes_on_after: Vec::new(),
         };
         let mut end = 0u64;
         let mut before: Option<(&[u8], SeqNo)> = None;
-        index.offsets.push(end);
+        let mut offsets = Vec::with_capacity(count);
         for block in 0..count {
             let frame_bytes = reader.varint()?;
             if frame_bytes <= TRAILER_BYTES as u64 || frame_bytes > FRAME_BYTES_MAX {
                 return Err(reader.error("a block of impossible size"));
             }
             // At most 2^28 blocks of 2^27 bytes: no overflow.
+            offsets.push(end);
             end += frame_bytes;
-            index.offsets.push(end);
             let seqno = SeqNo(reader.varint()?);
             let separator = reader.bytes()?;
             if separator.len() > STORED_KEY_BYTES_MAX {
@@ -175,11 +208,11 @@ impl Index {
             return Err(CodecError { offset: 0, what: "the blocks do not fill the data bytes" });
         }
         index.separators.shrink_to_fit();
-        index.plant_tree();
+        index.plant_tree(&offsets);
         Ok(index)
     }
 
-    fn plant_tree(&mut self) {
+    fn plant_tree(&mut self, offsets: &[u64]) {
         let count = self.block_count();
         if count == 0 {
             return;
@@ -187,22 +220,22 @@ impl Index {
         let (first, last) = (self.separator(0), self.separator(count - 1));
         // The separators ascend, so what the outermost have in common, all have.
         self.prefix = first[..common_prefix_bytes(first, last)].to_vec();
-        let mut hints: Vec<u64> = (0..count)
+        let hints: Vec<u64> = (0..count)
             .map(|block| u64::from_be_bytes(hint_of(&self.separator(block)[self.prefix.len()..])))
             .collect();
-        loop {
+        let leaves = hints.chunks(NODE_HINTS).zip(offsets.chunks(NODE_HINTS));
+        self.leaves = leaves
+            .map(|(hints, starts)| {
+                let mut offsets = [self.data_bytes; NODE_HINTS];
+                offsets[..starts.len()].copy_from_slice(starts);
+                Leaf { node: Node::new(hints), offsets }
+            })
+            .collect();
+        let mut greatest = greatest_of_each(&hints);
+        while greatest.len() > 1 {
             self.levels.push(self.nodes.len());
-            let mut parents = Vec::with_capacity(hints.len().div_ceil(NODE_HINTS));
-            for chunk in hints.chunks(NODE_HINTS) {
-                let mut node = Node([u64::MAX; NODE_HINTS]);
-                node.0[..chunk.len()].copy_from_slice(chunk);
-                parents.push(chunk[chunk.len() - 1]);
-                self.nodes.push(node);
-            }
-            if parents.len() == 1 {
-                return;
-            }
-            hints = parents;
+            self.nodes.extend(greatest.chunks(NODE_HINTS).map(Node::new));
+            greatest = greatest_of_each(&greatest);
         }
     }
 
@@ -216,8 +249,17 @@ impl Index {
     #[must_use]
     #[inline]
     pub fn handle(&self, block: usize) -> Handle {
-        let offset = self.offsets[block];
-        Handle { offset, bytes: self.offsets[block + 1] - offset }
+        let offset = self.offset(block);
+        let end =
+            if block + 1 < self.block_count() { self.offset(block + 1) } else { self.data_bytes };
+        Handle { offset, bytes: end - offset }
+    }
+
+    /// Where a block begins; `block` is below [`Index::block_count`].
+    #[must_use]
+    #[inline]
+    pub fn offset(&self, block: usize) -> u64 {
+        self.leaves[block / NODE_HINTS].offsets[block % NODE_HINTS]
     }
 
     /// The key of a block's separator.
@@ -244,15 +286,19 @@ impl Index {
             return if key < self.prefix.as_slice() { 0 } else { self.block_count() };
         };
         let target = u64::from_be_bytes(hint_of(suffix));
+        // A target above all hints leads past the end of a level, and from there past the end of
+        // each level below, whatever stands there.
         let mut place = 0;
         for &level in self.levels.iter().rev() {
-            // A target above all hints leads past the end of a level, and from there past the
-            // end of each level below, whatever stands there.
             let Some(node) = self.nodes.get(level + place) else {
                 return self.block_count();
             };
-            place = place * NODE_HINTS + node.0.iter().filter(|&&hint| hint < target).count();
+            place = place * NODE_HINTS + node.count_below(target);
         }
+        let Some(leaf) = self.leaves.get(place) else {
+            return self.block_count();
+        };
+        place = place * NODE_HINTS + leaf.node.count_below(target);
         if place >= self.block_count() || self.hint(place) != target {
             return place.min(self.block_count());
         }
@@ -261,7 +307,7 @@ impl Index {
 
     #[inline]
     fn hint(&self, block: usize) -> u64 {
-        self.nodes[block / NODE_HINTS].0[block % NODE_HINTS]
+        self.leaves[block / NODE_HINTS].node.0[block % NODE_HINTS]
     }
 
     /// Finishes a search among the separators from `first` that share the target's hint.
@@ -289,9 +335,9 @@ impl Index {
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.prefix.capacity()
+            + self.leaves.capacity() * size_of::<Leaf>()
             + self.nodes.capacity() * size_of::<Node>()
             + self.levels.capacity() * size_of::<usize>()
-            + self.offsets.capacity() * size_of::<u64>()
             + self.separators.capacity()
             + self.ends.capacity() * size_of::<u32>()
             + self.goes_on_after.capacity() * size_of::<(u32, SeqNo)>()

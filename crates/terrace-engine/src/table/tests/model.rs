@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace_base::limits::VALUE_BYTES_MAX;
+use terrace_base::limits::{STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use terrace_base::{EntryRef, KeyRange, SeqNo, TableUid};
 
 use super::*;
@@ -274,16 +274,17 @@ fn live_bytes_by_segment_are_kept() {
 }
 
 #[test]
-fn the_largest_value_goes_through() {
+fn the_largest_entry_goes_through() {
     let value = vec![7; VALUE_BYTES_MAX];
+    let key = vec![b'b'; STORED_KEY_BYTES_MAX];
     for compression in [Compression::None, Compression::Lz4] {
         let mut model = Model::default();
         model.put(b"a", 1, b"before");
-        model.put(b"b", 2, &value);
+        model.put(&key, 2, &value);
         model.put(b"c", 3, b"after");
         let (_, bytes) = build(&model, UID, &options(4096, compression));
         let reader = open(bytes, 0).unwrap();
-        for (key, expected) in [(b"a", &b"before"[..]), (b"b", &value), (b"c", b"after")] {
+        for (key, expected) in [(&b"a"[..], &b"before"[..]), (&key, &value), (b"c", b"after")] {
             let found = reader.get(key, SeqNo::MAX, ReadMode::Block).unwrap().unwrap();
             assert!(found.value() == expected);
         }

@@ -131,3 +131,15 @@ fn memory_is_reported() {
     let bytes = reader.memory_bytes();
     assert!((5_000..40_000).contains(&bytes), "{bytes}");
 }
+
+#[test]
+fn readers_are_shared_between_threads_and_cursors_move_to_another() {
+    fn shared<T: Send + Sync>() {}
+    fn movable<T: Send>() {}
+    shared::<TableReader>();
+    shared::<BlockCache>();
+    shared::<PinnedEntry>();
+    movable::<TableCursor>();
+    movable::<TableStream>();
+    movable::<TableBuilder>();
+}
