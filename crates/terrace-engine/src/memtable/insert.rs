@@ -132,7 +132,7 @@ impl Tree {
         // before it do: expect as much as they shared.
         let shared_bytes = common_bytes(self.first_key(old), newcomer.key());
         let interval = path.interval(self, path.height).split_at(newcomer.key()).1;
-        let skip = choose_skip(interval.shared_bytes(), shared_bytes);
+        let skip = guess_skip(interval.shared_bytes(), shared_bytes);
         let next = leaf.next();
         let slots = Slots::new(skip, &[(skip.prefix(newcomer.key()), newcomer.offset())]);
         slots.set_run(leaf.slots.run());
@@ -251,7 +251,7 @@ impl Tree {
         // The separator is the only key: expect that its followers share with it what it shares
         // with the first key below it.
         let separator = self.key_at(split.separator);
-        let skip = choose_skip(0, common_bytes(self.first_key(split.old), separator));
+        let skip = guess_skip(0, common_bytes(self.first_key(split.old), separator));
         let slots = Slots::new(skip, &[(skip.prefix(separator), split.separator)]);
         let root = self.new_inner(slots, split.left, [split.right].into_iter());
         self.set_root(root);
@@ -261,7 +261,7 @@ impl Tree {
     /// Puts an inner node with one child to the right of a full one, which stays as it is.
     fn extend_inner(&self, step: Step, below: &Split) -> Split {
         let separator = self.key_at(below.separator);
-        let skip = choose_skip(0, common_bytes(self.first_key(step.inner), separator));
+        let skip = guess_skip(0, common_bytes(self.first_key(step.inner), separator));
         let right = self.new_inner(Slots::new(skip, &[]), below.right, [].into_iter());
         Split { old: step.inner, left: step.inner, separator: below.separator, right }
     }
@@ -395,6 +395,14 @@ fn choose_skip(implied_bytes: usize, shared_bytes: usize) -> Skip {
     } else {
         Skip::new(implied_bytes, false)
     }
+}
+
+/// The skip of a node whose keys are still to come, if those before them share `shared_bytes`: a
+/// few bytes less, as the next keys may differ a little further up.
+fn guess_skip(implied_bytes: usize, shared_bytes: usize) -> Skip {
+    let skip = choose_skip(implied_bytes, shared_bytes);
+    let guessed_bytes = shared_bytes.saturating_sub(8 - 1 - PREFIX_BYTES_MIN);
+    if skip.checked { Skip::new(guessed_bytes, true) } else { skip }
 }
 
 /// How many bytes the two keys share at their starts.

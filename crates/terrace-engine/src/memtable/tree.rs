@@ -242,15 +242,33 @@ impl Tree {
         self.arena.prefetch(node & !LEAF_TAG, bytes / super::arena::LINE_BYTES);
     }
 
-    /// Where `key` stands in a node.
+    /// Where `key` stands in a leaf.
     #[inline]
-    pub(super) fn search<const N: usize>(
+    pub(super) fn search(
         &self,
-        slots: &Slots<N>,
+        slots: &Slots<LEAF_SLOTS>,
         permutation: Permutation,
         key: &[u8],
     ) -> Position {
+        // A checked skip costs a look at the reference. A key that is there is found without it.
+        if slots.skip().checked {
+            let guess = self.search_by(slots, permutation, slots.skip().prefix(key), key);
+            if guess.is_found {
+                return guess;
+            }
+        }
         let prefix = self.prefix_in(slots, permutation, key);
+        self.search_by(slots, permutation, prefix, key)
+    }
+
+    #[inline]
+    fn search_by<const N: usize>(
+        &self,
+        slots: &Slots<N>,
+        permutation: Permutation,
+        prefix: u64,
+        key: &[u8],
+    ) -> Position {
         let rank = slots.rank_through(permutation, prefix);
         if ends_in_tie(slots, permutation, prefix, rank) {
             self.break_tie(slots, permutation, prefix, rank, key)
