@@ -82,12 +82,8 @@ impl Arena {
     #[inline]
     pub(super) fn allocate_entry(&self, bytes: usize) -> Offset {
         let units = bytes.div_ceil(UNIT_BYTES) as u64;
-        debug_assert!(units < 1 << 32, "an entry is smaller than the largest arena");
-        // Order: relaxed is enough, since the space becomes known to others only through an
-        // offset that is published with release.
-        let ends = self.ends.fetch_add(pack(units, 0), Ordering::Relaxed);
-        let (start, limit) = unpack(ends);
-        assert!(start + units <= limit, "the arena is full in spite of a reservation");
+        let (start, _) =
+            self.take(|(start, limit)| (start + units <= limit).then_some((start + units, limit)));
         start as Offset
     }
 
@@ -98,13 +94,24 @@ impl Arena {
     pub(super) fn allocate_node(&self, bytes: usize) -> Offset {
         debug_assert_eq!(bytes % LINE_BYTES, 0, "nodes are whole cache lines");
         let units = (bytes / UNIT_BYTES) as u64;
-        let ends = self.ends.fetch_sub(pack(0, units), Ordering::Relaxed);
-        let (limit, start) = unpack(ends);
-        assert!(limit + units <= start, "the arena is full in spite of a reservation");
+        let (_, start) =
+            self.take(|(limit, start)| (limit + units <= start).then(|| (limit, start - units)));
         (start - units) as Offset
     }
 
+    /// Moves the ends, and returns where they were.
+    #[inline]
+    fn take(&self, moved: impl Fn((u64, u64)) -> Option<(u64, u64)>) -> (u64, u64) {
+        // Order: relaxed is enough, since the space becomes known to others only through an
+        // offset that is published with release.
+        let taken = self.ends.try_update(Ordering::Relaxed, Ordering::Relaxed, |ends| {
+            moved(unpack(ends)).map(|(entries, nodes)| pack(entries, nodes))
+        });
+        unpack(taken.expect("a reservation keeps the arena from being full"))
+    }
+
     /// Bytes that entries and nodes really take.
+    #[cfg(test)]
     pub(super) fn filled_bytes(&self) -> usize {
         let (entries, nodes) = unpack(self.ends.load(Ordering::Relaxed));
         entries as usize * UNIT_BYTES + (self.capacity_bytes - nodes as usize * UNIT_BYTES)
@@ -146,8 +153,7 @@ impl Drop for Arena {
     }
 }
 
-/// The two ends, in units, as one word. A wrapped sum in one half never reaches the other: an
-/// entry is far smaller than 2^32 units, and whoever makes the ends cross panics.
+/// The two ends, in units, as one word.
 fn pack(entries: u64, nodes: u64) -> u64 {
     nodes << 32 | entries
 }
@@ -176,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "the arena is full")]
+    #[should_panic(expected = "from being full")]
     fn the_ends_never_cross() {
         let arena = Arena::new(512);
         arena.allocate_entry(300);

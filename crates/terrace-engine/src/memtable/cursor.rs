@@ -56,6 +56,7 @@ impl Place {
     ) -> Option<Place> {
         loop {
             while rank < view.permutation.count() {
+                tree.prefetch_after(view, rank);
                 if let Some(entry) = tree.view_entry(view, rank).at_or_below(read_point) {
                     return Some(Place::new(view, rank, entry));
                 }

@@ -63,7 +63,7 @@ impl Tree {
             // Safety: the writer's own words; see `descend`.
             let inner = unsafe { self.inner(node) };
             let permutation = inner.slots.permutation();
-            let position = self.search(&inner.slots, permutation, key).child();
+            let position = self.child_position(&inner.slots, permutation, key);
             path.push(Step { inner: node, position, count: permutation.count() });
             node = inner.child(permutation, position);
             self.prefetch(node);
@@ -132,7 +132,7 @@ impl Tree {
         // before it do: expect as much as they shared.
         let shared_bytes = common_bytes(self.first_key(old), newcomer.key());
         let interval = path.interval(self, path.height).split_at(newcomer.key()).1;
-        let skip = choose_skip(interval.shared_bytes(), shared_bytes);
+        let skip = guess_skip(interval.shared_bytes(), shared_bytes);
         let next = leaf.next();
         let slots = Slots::new(skip, &[(skip.prefix(newcomer.key()), newcomer.offset())]);
         slots.set_run(leaf.slots.run());
@@ -173,10 +173,9 @@ impl Tree {
         }
         let (left_keys, right_keys) = keys.split_at_mut(LEAF_SLOTS / 2);
         let separator = right_keys[0].1;
-        let interval = path.interval(self, path.height);
-        let (left_interval, right_interval) = interval.split_at(self.key_at(separator));
-        let left_skip = self.fit_skip(leaf.slots.skip(), left_keys, left_interval);
-        let right_skip = self.fit_skip(leaf.slots.skip(), right_keys, right_interval);
+        let interval = || path.interval(self, path.height).split_at(self.key_at(separator));
+        let left_skip = self.fit_skip(leaf.slots.skip(), left_keys, || interval().0);
+        let right_skip = self.fit_skip(leaf.slots.skip(), right_keys, || interval().1);
 
         let (prev, next) = (leaf.prev(), leaf.next());
         let left = self.new_leaf(Slots::new(left_skip, left_keys), prev, 0);
@@ -197,7 +196,12 @@ impl Tree {
 
     /// The skip for a copy with some of a node's keys. Leaves their prefixes as they are, without
     /// a look at the keys, where these still tell the keys apart well enough.
-    fn fit_skip(&self, old: Skip, keys: &mut [(u64, Offset)], interval: Interval<'_>) -> Skip {
+    fn fit_skip<'a>(
+        &self,
+        old: Skip,
+        keys: &mut [(u64, Offset)],
+        interval: impl FnOnce() -> Interval<'a>,
+    ) -> Skip {
         let differing_bits = keys[0].0 ^ keys[keys.len() - 1].0;
         let common_prefix_bytes = differing_bits.leading_zeros() as usize / 8;
         if !old.checked && common_prefix_bytes <= 8 - PREFIX_BYTES_MIN {
@@ -205,7 +209,7 @@ impl Tree {
         }
         let first = self.key_at(keys[0].1);
         let last = self.key_at(keys[keys.len() - 1].1);
-        let skip = choose_skip(interval.shared_bytes(), common_bytes(first, last));
+        let skip = choose_skip(interval().shared_bytes(), common_bytes(first, last));
         if skip != old || skip.checked {
             for (prefix, entry) in keys {
                 *prefix = if skip.checked {
@@ -228,7 +232,7 @@ impl Tree {
             let is_rightmost = path.steps[..height].iter().all(Step::is_last);
             if step.count < INNER_SLOTS {
                 let key = self.key_at(split.separator);
-                let prefix = self.prefix_in(&inner.slots, step.count, key);
+                let prefix = self.prefix_in(&inner.slots, inner.slots.permutation(), key);
                 // Order: the permutation first, then the word; see the module's description.
                 inner.insert(step.position, prefix, split.separator, split.right);
                 if split.left != split.old {
@@ -236,19 +240,18 @@ impl Tree {
                 }
                 return charge::inner_insert(step.count, is_rightmost);
             }
-            let interval = path.interval(self, height);
             // The old node must not change in this split: a reader that comes by the way of
             // before would miss the right part. So it is left in place only with all children.
             split = if is_rightmost && step.is_last() && split.left == split.old {
                 self.extend_inner(step, &split)
             } else {
-                self.split_inner(step, &split, interval)
+                self.split_inner(step, &split, path.interval(self, height))
             };
         }
         // The separator is the only key: expect that its followers share with it what it shares
         // with the first key below it.
         let separator = self.key_at(split.separator);
-        let skip = choose_skip(0, common_bytes(self.first_key(split.old), separator));
+        let skip = guess_skip(0, common_bytes(self.first_key(split.old), separator));
         let slots = Slots::new(skip, &[(skip.prefix(separator), split.separator)]);
         let root = self.new_inner(slots, split.left, [split.right].into_iter());
         self.set_root(root);
@@ -258,7 +261,7 @@ impl Tree {
     /// Puts an inner node with one child to the right of a full one, which stays as it is.
     fn extend_inner(&self, step: Step, below: &Split) -> Split {
         let separator = self.key_at(below.separator);
-        let skip = choose_skip(0, common_bytes(self.first_key(step.inner), separator));
+        let skip = guess_skip(0, common_bytes(self.first_key(step.inner), separator));
         let right = self.new_inner(Slots::new(skip, &[]), below.right, [].into_iter());
         Split { old: step.inner, left: step.inner, separator: below.separator, right }
     }
@@ -308,7 +311,7 @@ impl Tree {
         interval: Interval<'_>,
     ) -> Offset {
         // No node has this skip, so that all prefixes are made anew.
-        let skip = self.fit_skip(Skip::new(0, true), keys, interval);
+        let skip = self.fit_skip(Skip::new(0, true), keys, || interval);
         self.new_inner(Slots::new(skip, keys), first, children.iter().copied())
     }
 
@@ -392,6 +395,14 @@ fn choose_skip(implied_bytes: usize, shared_bytes: usize) -> Skip {
     } else {
         Skip::new(implied_bytes, false)
     }
+}
+
+/// The skip of a node whose keys are still to come, if those before them share `shared_bytes`: a
+/// few bytes less, as the next keys may differ a little further up.
+fn guess_skip(implied_bytes: usize, shared_bytes: usize) -> Skip {
+    let skip = choose_skip(implied_bytes, shared_bytes);
+    let guessed_bytes = shared_bytes.saturating_sub(8 - 1 - PREFIX_BYTES_MIN);
+    if skip.checked { Skip::new(guessed_bytes, true) } else { skip }
 }
 
 /// How many bytes the two keys share at their starts.

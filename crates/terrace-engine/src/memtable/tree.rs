@@ -57,6 +57,12 @@ use super::node::{INNER_SLOTS, Inner, LEAF_SLOTS, Leaf, Permutation, Skip, Slots
 
 /// Set in the offset of a leaf, whose other low bits are 0 as for every node.
 pub(super) const LEAF_TAG: Offset = 1;
+/// The cache lines of an entry that are asked for before its length is known: a short key and a
+/// value of two hundred bytes.
+const ENTRY_LINES: usize = 4;
+/// How far a walk asks ahead.
+const STEPS_AHEAD: usize = 3;
+
 /// Shown by whoever holds the memtable's latch.
 pub(super) struct Writer(());
 
@@ -74,14 +80,6 @@ pub(super) struct Position {
     /// Whether the key with this rank is the key itself.
     pub(super) is_found: bool,
     pub(super) prefix: u64,
-}
-
-impl Position {
-    /// Which child to take: the one right of so many separators.
-    #[inline]
-    pub(super) fn child(&self) -> usize {
-        self.rank + usize::from(self.is_found)
-    }
 }
 
 /// A leaf as a reader found it: the order that it had then, in which a walk goes through it.
@@ -127,7 +125,7 @@ impl Tree {
     /// The leaf whose interval has `key` in it.
     #[inline]
     pub(super) fn leaf_for(&self, key: &[u8]) -> LeafView<'_> {
-        self.descend(|slots, permutation| self.search(slots, permutation, key).child())
+        self.descend(|slots, permutation| self.child_position(slots, permutation, key))
     }
 
     /// The leftmost leaf.
@@ -174,6 +172,18 @@ impl Tree {
     #[inline]
     pub(super) fn view_entry<'a>(&'a self, view: LeafView<'a>, rank: usize) -> Stored<'a> {
         self.slot_entry(&view.leaf.slots, view.permutation.slot(rank))
+    }
+
+    /// Asks for what a walk to the right comes to a few steps after `rank`, without waiting.
+    #[inline]
+    pub(super) fn prefetch_after(&self, view: LeafView<'_>, rank: usize) {
+        let ahead = rank + STEPS_AHEAD;
+        if ahead < view.permutation.count() {
+            let entry = view.leaf.slots.entry(view.permutation.slot(ahead));
+            self.arena.prefetch(entry, 1);
+        } else if ahead == view.permutation.count() {
+            self.prefetch(view.leaf.next());
+        }
     }
 
     /// The leaf to the right of `view`.
@@ -232,22 +242,90 @@ impl Tree {
         self.arena.prefetch(node & !LEAF_TAG, bytes / super::arena::LINE_BYTES);
     }
 
-    /// Where `key` stands in a node.
+    /// Where `key` stands in a leaf.
     #[inline]
-    pub(super) fn search<const N: usize>(
+    pub(super) fn search(
         &self,
-        slots: &Slots<N>,
+        slots: &Slots<LEAF_SLOTS>,
         permutation: Permutation,
         key: &[u8],
     ) -> Position {
-        let count = permutation.count();
-        let prefix = self.prefix_in(slots, count, key);
-        let mut low = slots.rank_below(permutation, prefix);
-        let mut high = low;
-        while high < count && slots.prefix(permutation.slot(high)) == prefix {
-            high += 1;
+        // A checked skip costs a look at the reference. A key that is there is found without it.
+        if slots.skip().checked {
+            let guess = self.search_by(slots, permutation, slots.skip().prefix(key), key);
+            if guess.is_found {
+                return guess;
+            }
         }
-        // The keys in low..high tie by prefix: the whole keys decide.
+        let prefix = self.prefix_in(slots, permutation, key);
+        self.search_by(slots, permutation, prefix, key)
+    }
+
+    #[inline]
+    fn search_by<const N: usize>(
+        &self,
+        slots: &Slots<N>,
+        permutation: Permutation,
+        prefix: u64,
+        key: &[u8],
+    ) -> Position {
+        let rank = slots.rank_through(permutation, prefix);
+        if ends_in_tie(slots, permutation, prefix, rank) {
+            self.break_tie(slots, permutation, prefix, rank, key)
+        } else {
+            Position { rank, is_found: false, prefix }
+        }
+    }
+
+    /// Right of how many separators of an inner node `key` belongs.
+    #[inline]
+    pub(super) fn child_position(
+        &self,
+        slots: &Slots<INNER_SLOTS>,
+        permutation: Permutation,
+        key: &[u8],
+    ) -> usize {
+        let prefix = self.prefix_in(slots, permutation, key);
+        let rank = slots.rank_through(permutation, prefix);
+        if ends_in_tie(slots, permutation, prefix, rank) {
+            self.child_position_of_tie(slots, permutation, prefix, rank, key)
+        } else {
+            rank
+        }
+    }
+
+    /// Apart, since ties are rare in inner nodes and the way down must be short.
+    #[inline(never)]
+    fn child_position_of_tie(
+        &self,
+        slots: &Slots<INNER_SLOTS>,
+        permutation: Permutation,
+        prefix: u64,
+        rank: usize,
+        key: &[u8],
+    ) -> usize {
+        let position = self.break_tie(slots, permutation, prefix, rank, key);
+        position.rank + usize::from(position.is_found)
+    }
+
+    /// Where `key` stands if keys up to `end`, exclusive, have its prefix: the whole keys decide.
+    #[inline]
+    fn break_tie<const N: usize>(
+        &self,
+        slots: &Slots<N>,
+        permutation: Permutation,
+        prefix: u64,
+        end: usize,
+        key: &[u8],
+    ) -> Position {
+        let (mut low, mut high) = (end - 1, end);
+        if N == LEAF_SLOTS {
+            // Most likely this is the key, and its reader wants the value behind it.
+            self.arena.prefetch(slots.entry(permutation.slot(low)), ENTRY_LINES);
+        }
+        while ends_in_tie(slots, permutation, prefix, low) {
+            low -= 1;
+        }
         while low < high {
             let middle = low.midpoint(high);
             let other = self.slot_entry(slots, permutation.slot(middle)).key();
@@ -262,20 +340,34 @@ impl Tree {
         Position { rank: low, is_found: false, prefix }
     }
 
-    /// The prefix of `key` in a node of which `count` slots are in use.
+    /// The prefix of `key` in a node.
     #[inline]
     pub(super) fn prefix_in<const N: usize>(
         &self,
         slots: &Slots<N>,
-        count: usize,
+        permutation: Permutation,
         key: &[u8],
     ) -> u64 {
         let skip = slots.skip();
-        // The first key of a node is its own reference.
-        if !skip.checked || count == 0 {
-            return skip.prefix(key);
+        if skip.checked {
+            self.checked_prefix_in(slots, permutation, key)
+        } else {
+            skip.prefix(key)
         }
-        skip.checked_prefix(key, self.slot_entry(slots, 0).key())
+    }
+
+    #[inline(never)]
+    fn checked_prefix_in<const N: usize>(
+        &self,
+        slots: &Slots<N>,
+        permutation: Permutation,
+        key: &[u8],
+    ) -> u64 {
+        // The first key of a node is its own reference.
+        if permutation.count() == 0 {
+            return slots.skip().prefix(key);
+        }
+        slots.skip().checked_prefix(key, self.slot_entry(slots, 0).key())
     }
 
     /// The entry of a slot that is in use.
@@ -323,5 +415,19 @@ impl Tree {
         // Safety: as for `new_leaf`.
         unsafe { self.arena.pointer(offset).cast::<Inner>().write(inner) };
         offset
+    }
+}
+
+/// Whether the key before `end` has this prefix.
+#[inline]
+fn ends_in_tie<const N: usize>(
+    slots: &Slots<N>,
+    permutation: Permutation,
+    prefix: u64,
+    end: usize,
+) -> bool {
+    match end.checked_sub(1) {
+        Some(last) => slots.prefix(permutation.slot(last)) == prefix,
+        None => false,
     }
 }

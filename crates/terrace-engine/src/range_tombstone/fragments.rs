@@ -145,10 +145,15 @@ impl Fragments {
             .collect()
     }
 
-    /// How many parts there are.
     #[cfg(test)]
     pub(super) fn part_count(&self) -> usize {
         self.parts.len()
+    }
+
+    /// How many numbers the trees keep in all.
+    #[cfg(test)]
+    pub(super) fn kept_seqno_count(&self) -> usize {
+        self.parts.iter().map(|part| part.kept_seqno_count()).sum()
     }
 }
 

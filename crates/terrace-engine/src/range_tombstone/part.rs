@@ -129,6 +129,11 @@ impl Part {
         seqnos
     }
 
+    #[cfg(test)]
+    pub(super) fn kept_seqno_count(&self) -> usize {
+        self.seqnos.len()
+    }
+
     /// The numbers at the nodes from a fragment up to the root.
     fn lists_over(&self, fragment: usize) -> impl Iterator<Item = &[SeqNo]> {
         let leaf = self.fragment_count() + fragment;

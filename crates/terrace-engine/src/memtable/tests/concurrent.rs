@@ -205,7 +205,7 @@ fn several_writers_of_ascending_streams_and_readers() {
 /// back and forth with single steps, with inserts in between.
 #[test]
 fn a_cursor_is_stable_while_the_tree_grows() {
-    let memtable = memtable(8 << 20);
+    let memtable = memtable(size(8 << 20, 1 << 18));
     let key = |index: u64| format!("key-{index:06}").into_bytes();
     let count = size(300, 40) as u64;
     for index in 0..count {

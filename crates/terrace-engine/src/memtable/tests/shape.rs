@@ -60,7 +60,7 @@ fn splits_look_as_drawn() {
     let mut actual = String::new();
     for case in expected.split_inclusive("\n\n") {
         let (input, _) = case.split_once("----\n").expect("a case has an input and a drawing");
-        let memtable = memtable(1 << 20);
+        let memtable = memtable(1 << 17);
         let mut seqno = 0;
         let mut insert = |key: &str| {
             seqno += 1;
@@ -96,22 +96,29 @@ fn keys(word: &str) -> Vec<String> {
 /// insert.
 #[test]
 fn no_order_of_inserts_costs_more_than_was_reserved() {
-    let count = if cfg!(miri) { 200 } else { 20_000 };
-    let mut random = Random(5);
+    let count = if cfg!(miri) { 60 } else { 20_000 };
+    let (mut random, mut runs) = (Random(5), Random(6));
+    let (mut next, mut left) = (0, 0);
+    let mut run = |_| {
+        if left == 0 {
+            (next, left) = (runs.next() % (64 * count), runs.below(40) + 1);
+        }
+        (next, left) = (next + 1, left - 1);
+        next
+    };
     let orders: Vec<(&str, Vec<u64>)> = vec![
         ("ascending", (0..count).collect()),
         ("descending", (0..count).rev().collect()),
         ("random", (0..count).map(|_| random.next()).collect()),
         // Full leaves that were left in place are hit again.
-        (
-            "ascending, then between",
-            (0..count).map(|i| (i % (count / 2)) * 2 + i * 2 / count).collect(),
-        ),
-        ("runs", (0..count).map(|i| (i % 20) + (i / 20).reverse_bits() / 64 * 64).collect()),
-        (
-            "from both ends",
-            (0..count).map(|i| if i % 2 == 0 { i } else { 2 * count - i }).collect(),
-        ),
+        ("ascending, then between", {
+            let half = count / 2;
+            (0..half).map(|i| 2 * i).chain((0..half).map(|i| 2 * i + 1)).collect()
+        }),
+        ("runs from random starts", (0..count).map(&mut run).collect()),
+        ("from both ends", {
+            (0..count).map(|i| if i % 2 == 0 { i } else { 2 * count - i }).collect()
+        }),
     ];
     for (name, order) in orders {
         let memtable = memtable(Memtable::FIXED_BYTES + order.len() * 400);
