@@ -67,7 +67,7 @@ pub fn check(root: &Path) -> io::Result<Vec<Finding>> {
         check_marks(source, &mut findings);
     }
     check_arrows(root, &mut findings)?;
-    for listed in OUTSIDE.iter().flat_map(|outside| listed_paths(outside)) {
+    for listed in OUTSIDE.iter().flat_map(listed_paths) {
         if !sources.iter().any(|source| source.path == listed) {
             let text = "listed as touching the outside, but not there".to_string();
             findings.push(Finding { file: listed.into(), line: 0, text });
