@@ -17,7 +17,7 @@
 //! environment, and the sequencer's may hold the log tail's.
 //!
 //! # What readers see
-//! A [`View`] names, immutably, everything a read needs: each drange's memtables, and the version.
+//! A `View` names, immutably, everything a read needs: each drange's memtables, and the version.
 //! Freezes and installations publish a new view. A read pins the view first and takes its read
 //! point after: whatever a flush or a compaction dropped from that view was hidden by an entry
 //! that had been published before, and so lies at or below the read point.

@@ -25,7 +25,7 @@
 //! The manifest is the first follower of the **version feed**, the ordered stream of edits;
 //! backups, readers and the cloud copy of the manifest will follow the same stream.
 //!
-//! Read [`format`] for the bytes, [`VersionEdit`] for what can change, [`Versions`] for how.
+//! Read [`mod@format`] for the bytes, [`VersionEdit`] for what can change, [`Versions`] for how.
 
 mod current;
 mod edit;

@@ -31,7 +31,7 @@
 //! Segments have a fixed size, are reserved and touched before they are used, and are recycled.
 //! Many writers copy their records into the (mapped) segment at once, without a system call.
 //!
-//! Read [`format`] for the bytes, then [`LocalLog`] for the writing, then `replay.rs` for the reading.
+//! Read [`mod@format`] for the bytes, then [`LocalLog`] for the writing, then `replay.rs` for the reading.
 
 pub mod format;
 mod local_log;
