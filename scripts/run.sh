@@ -10,7 +10,7 @@ port=${address##*:}
 
 scripts/setup.sh
 cargo build --release --locked --package terrace-cli
-terrace=target/release/terrace
+terrace=${CARGO_TARGET_DIR:-target}/release/terrace
 
 "$terrace" serve --data "$data" --listen "$address" &
 server=$!

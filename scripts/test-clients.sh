@@ -4,9 +4,10 @@ set -eu
 cd "$(dirname "$0")/.."
 
 cargo build --locked --package terrace-cli
+terrace=${CARGO_TARGET_DIR:-target}/debug/terrace
 data=$(mktemp -d)
 out=$(mktemp)
-target/debug/terrace serve --data "$data" --listen 127.0.0.1:0 >"$out" &
+"$terrace" serve --data "$data" --listen 127.0.0.1:0 >"$out" &
 server=$!
 trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; rm -rf "$data" "$out"' EXIT
 until grep -q '^listening on ' "$out"; do
@@ -32,7 +33,7 @@ expect OK $cli SET fruit apple EX 100
 expect apple $cli GET fruit
 expect "$(printf 'fruit\napple')" $cli RANGE f g
 expect 1 $cli RANGECOUNT - +
-expect apple target/debug/terrace get --connect "$address" fruit
+expect apple "$terrace" get --connect "$address" fruit
 expect 1 $cli -3 DEL fruit
 redis-benchmark -p "$port" -t set,get,incr,mset -P 16 -n 100000 -q
 
