@@ -92,9 +92,14 @@ pub(super) fn replay(
     let (begun, mut stale) = find_segments(env.as_ref(), dir)?;
     let chain = chain_of(&begun, start);
     let mut replayed = Replayed { end: start.position, ..Replayed::default() };
-    if let (true, Some(id)) = (chain.is_empty(), start.segment) {
-        let detail = "the log segment that the manifest names is missing or has no valid header";
-        return Err(Corruption::new(segment_path(dir, id), 0, detail).into());
+    match start.segment {
+        Some(id) if chain.is_empty() => {
+            let detail =
+                "the log segment that the manifest names is missing or has no valid header";
+            return Err(Corruption::new(segment_path(dir, id), 0, detail).into());
+        }
+        None => refuse_unknown_records(&begun)?,
+        Some(_) => {}
     }
     for (index, segment) in chain.iter().enumerate() {
         let successor = chain.get(index + 1).map(|next| next.header.base);
@@ -133,6 +138,19 @@ fn find_segments(env: &dyn Env, dir: &Path) -> Result<(Vec<Found>, Vec<FileId>)>
     }
     begun.sort_by_key(|segment| segment.header.file_id);
     Ok((begun, stale))
+}
+
+/// The manifest says where the log begins before the first record is written: records that it does
+/// not know of mean that what it said is lost, and must not go the way of stale segments.
+fn refuse_unknown_records(begun: &[Found]) -> Result<()> {
+    for segment in begun {
+        let (identity, from) = (segment.header.identity, SEGMENT_HEADER_BYTES);
+        if !records_behind(&segment.read()?, identity, from).is_empty() {
+            let detail = "the log holds records, but the manifest does not say where it begins";
+            return Err(Corruption::new(&segment.path, from, detail).into());
+        }
+    }
+    Ok(())
 }
 
 fn read_up_to(file: &dyn ReadFile, bytes: usize) -> Result<Vec<u8>> {

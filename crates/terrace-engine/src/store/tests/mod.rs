@@ -5,6 +5,7 @@ mod model;
 mod paths;
 mod replay;
 mod seams;
+mod witness;
 mod workload;
 
 use std::path::Path;

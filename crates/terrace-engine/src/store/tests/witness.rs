@@ -1,0 +1,95 @@
+//! What the log, the manifest and the names in the directory say of each other: damage that one of
+//! them cannot notice by itself contradicts another.
+//!
+//! Each test tells what happened, who would have lost what, and what is said now.
+
+use std::path::{Path, PathBuf};
+
+use terrace_base::KeyRange;
+use terrace_env::{CrashPolicy, DiskImage, SharedEnv, SimEnv, SimOptions};
+
+use super::{get, open, put, small};
+use crate::options::{Durability, Options};
+use crate::store::Store;
+use crate::{Error, Result};
+
+fn synced() -> Options {
+    Options { durability: Durability::Sync, ..small() }
+}
+
+/// The disk after `work`, with the process killed: nothing is closed.
+fn killed_after(
+    disk: DiskImage,
+    work: impl FnOnce(&SharedEnv) -> Result<Store> + Send,
+) -> DiskImage {
+    SimEnv::run(SimOptions { disk, ..SimOptions::new(1) }, |sim| {
+        let env: SharedEnv = sim.clone();
+        let store = work(&env).expect("the disk is whole");
+        let disk = sim.disk().crash(CrashPolicy::ProcessKill, 0);
+        drop(store);
+        disk
+    })
+}
+
+/// Opens the range on this disk and does something with it.
+fn on_disk<T: Send>(
+    disk: DiskImage,
+    options: &Options,
+    work: impl FnOnce(&Store) -> Result<T> + Send,
+) -> Result<T> {
+    SimEnv::run(SimOptions { disk, ..SimOptions::new(2) }, |env| {
+        let env: SharedEnv = env;
+        work(&open(&env, options)?)
+    })
+}
+
+fn files(disk: &DiskImage, suffix: &str) -> Vec<(PathBuf, u64)> {
+    let all = disk.files().into_iter();
+    all.filter(|(path, _)| path.to_string_lossy().ends_with(suffix)).collect()
+}
+
+fn flip(disk: &mut DiskImage, path: &Path, offset: u64) {
+    let byte = disk.read(path).expect("the file is there")[offset as usize];
+    disk.write(path, offset, &[byte ^ 0x10]).expect("the file is there");
+}
+
+/// The offset of the last record of the only manifest.
+fn last_edit(disk: &DiskImage) -> (PathBuf, u64) {
+    use crate::version::format::{HEADER_BYTES, decode_manifest_header, decode_record};
+    let (path, _) = files(disk, ".manifest").pop().expect("there is a manifest");
+    let bytes = disk.read(&path).expect("just listed");
+    let (identity, _) = decode_manifest_header(&bytes).expect("whole");
+    let (mut offset, mut last) = (HEADER_BYTES, HEADER_BYTES);
+    while offset < bytes.len() {
+        last = offset;
+        offset += decode_record(&bytes[offset..], identity, offset as u64).expect("whole").1;
+    }
+    (path, last as u64)
+}
+
+/// The refusal that damage was met with.
+#[track_caller]
+fn refused<T: std::fmt::Debug>(outcome: Result<T>, file: &Path) {
+    match outcome {
+        Err(Error::Corruption(corruption)) => {
+            assert_eq!(corruption.file, file, "{corruption}");
+        }
+        other => panic!("damage went unnoticed: {other:?}"),
+    }
+}
+
+/// The second edit of a new range says where its log begins. A flipped bit in it looked like a
+/// torn tail of the manifest; the range then had no log at all, and the open deleted the segments:
+/// everything that had been written since the creation was lost, synced or not.
+#[test]
+fn a_log_that_the_manifest_does_not_know_of_refuses_the_open() {
+    let mut disk = killed_after(DiskImage::new(), |env| {
+        let store = open(env, &synced())?;
+        (0..20).try_for_each(|number| put(&store, &format!("k{number}"), "value"))?;
+        Ok(store)
+    });
+    let (manifest, offset) = last_edit(&disk);
+    flip(&mut disk, &manifest, offset + 9);
+    let (log, _) = files(&disk, ".log").into_iter().next().expect("there is a log");
+    refused(on_disk(disk, &synced(), |store| get(store, "k1")), &log);
+}
