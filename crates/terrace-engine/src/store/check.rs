@@ -85,11 +85,6 @@ fn judge(table: &Table, report: &mut CheckReport) -> Result<()> {
             report.findings.push(Finding { text: corruption.to_string() });
             Ok(())
         }
-        Err(Error::Io(error)) if error.is_not_found() => {
-            let text = format!("table {} is missing: {error}", meta.id);
-            report.findings.push(Finding { text });
-            Ok(())
-        }
         Err(error) => Err(error),
     }
 }

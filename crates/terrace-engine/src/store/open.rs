@@ -93,6 +93,7 @@ impl Store {
         }
         let opening = Opening::prepare(process, dir, options, seams, loaded.as_ref())?;
         let version = opening.fold(loaded.as_ref())?;
+        opening.require_tables(&version)?;
         let log = opening.log.as_ref();
         let recovered = recover(log, dir, &opening.options, &opening.ids, &version)?;
         if let Some(loaded) = &loaded {
@@ -224,6 +225,21 @@ impl<'a> Opening<'a> {
         let used: u64 = version.tables().map(|table| table.meta().bytes).sum();
         let usable = self.env.fs().free_bytes(self.dir)?.saturating_add(used);
         Ok(usable / 100 * self.options.reserved_percent)
+    }
+
+    /// Every table that the version names must be there, before anything is written or deleted: if
+    /// the last edit of the feed was damaged and looks torn, the version names inputs of a
+    /// compaction that are gone, and its outputs, which look like orphans, hold the data.
+    fn require_tables(&self, version: &Version) -> Result<()> {
+        let present = self.context.store.list()?;
+        for table in version.tables() {
+            let meta = table.meta();
+            let listed = present.binary_search_by_key(&meta.id, |(id, _)| *id);
+            if listed.is_err() {
+                self.context.open(meta)?;
+            }
+        }
+        Ok(())
     }
 
     /// Deletes tables that no version names: outputs of jobs that a crash interrupted.

@@ -9,7 +9,7 @@ use terrace_env::Latch;
 use super::TableMeta;
 use crate::cache::BlockCache;
 use crate::iter::{ClippedCursor, Cursor};
-use crate::table::{ReadMode, TableLocation, TableReader, TableStore};
+use crate::table::{ReadMode, TableFile, TableLocation, TableReader, TableStore};
 use crate::{Error, Result};
 
 /// What the tables of a range share.
@@ -21,6 +21,19 @@ pub struct TableContext {
     pub cache: Arc<BlockCache>,
     /// Where they go when nothing names them any more.
     pub reclaim: ReclaimQueue,
+}
+
+impl TableContext {
+    /// Opens a table that a version names. Errors: [`Error::Corruption`] also if it is not there.
+    pub fn open(&self, meta: &TableMeta) -> Result<Arc<dyn TableFile>> {
+        self.store.open(&meta.location).map_err(|error| match error {
+            Error::Io(error) if error.is_not_found() => {
+                let detail = format!("table {} is missing, but the manifest names it", meta.id);
+                Corruption::new(error.path, 0, detail).into()
+            }
+            error => error,
+        })
+    }
 }
 
 /// Tables that no version names any more, waiting to be deleted by a background job.
@@ -88,7 +101,7 @@ impl Table {
         if mode == ReadMode::NoWait {
             return Err(Error::NeedsIo);
         }
-        let file = self.context.store.open(&self.meta.location)?;
+        let file = self.context.open(&self.meta)?;
         let expected = Some((self.meta.uid, self.meta.bytes));
         let reader = TableReader::open(file, Arc::clone(&self.context.cache), expected)?;
         self.reader.store(Some(Arc::clone(&reader)));

@@ -93,3 +93,46 @@ fn a_log_that_the_manifest_does_not_know_of_refuses_the_open() {
     let (log, _) = files(&disk, ".log").into_iter().next().expect("there is a log");
     refused(on_disk(disk, &synced(), |store| get(store, "k1")), &log);
 }
+
+/// The last edit is that of a compaction, its inputs are deleted, and then a bit of it flips. It
+/// looked like a torn tail; the open deleted the compaction's outputs as orphans, which were the
+/// only copy of everything in them, and found out later that the inputs are gone.
+#[test]
+fn a_missing_table_refuses_the_open_before_anything_is_deleted() {
+    let mut disk = killed_after(DiskImage::new(), |env| {
+        let store = open(env, &synced())?;
+        for round in 0..3 {
+            (0..20)
+                .try_for_each(|number| put(&store, &format!("k{number}"), &format!("{round}")))?;
+            store.flush()?;
+        }
+        store.compact(&KeyRange::all())?;
+        Ok(store)
+    });
+    let whole = on_disk(disk.clone(), &synced(), |store| get(store, "k1"));
+    assert_eq!(whole.expect("the disk is whole"), Some("2".to_string()));
+    let (manifest, offset) = last_edit(&disk);
+    flip(&mut disk, &manifest, offset + 9);
+    let tables = files(&disk, ".table");
+    SimEnv::run(SimOptions { disk, ..SimOptions::new(2) }, |sim| {
+        let env: SharedEnv = sim.clone();
+        let outcome = open(&env, &synced()).and_then(|store| get(&store, "k1"));
+        assert!(matches!(outcome, Err(Error::Corruption(_))), "{outcome:?}");
+        assert_eq!(files(&sim.disk(), ".table"), tables, "the open deleted tables");
+    });
+}
+
+/// A table that went while the range was open: the read said that the system failed.
+#[test]
+fn a_table_that_is_gone_is_damage() {
+    let outcome = SimEnv::run(SimOptions::new(1), |sim| {
+        let env: SharedEnv = sim.clone();
+        let store = open(&env, &small())?;
+        put(&store, "k", "value")?;
+        store.flush()?;
+        let (table, _) = files(&sim.disk(), ".table").pop().expect("just flushed");
+        env.fs().remove(&table)?;
+        get(&store, "k")
+    });
+    assert!(matches!(outcome, Err(Error::Corruption(_))), "{outcome:?}");
+}
