@@ -76,6 +76,13 @@ struct Found {
 }
 
 impl Found {
+    /// Whether it is the first segment of an open, which had synced the log before it up to its
+    /// base.
+    fn begins_an_epoch(&self) -> bool {
+        let before = self.header.predecessor;
+        before.is_some_and(|before| before.epoch < self.header.file_id.epoch)
+    }
+
     /// All its bytes. Segments are read one at a time, so a replay holds one in memory.
     fn read(&self) -> Result<Vec<u8>> {
         read_up_to(self.file.as_ref(), self.file.bytes() as usize)
@@ -229,6 +236,9 @@ fn judge_tail(begun: &[Found], chain: &[&Found], replayed: &mut Replayed) -> Res
     let mut dropped_records = 0;
     let mut path = PathBuf::new();
     for segment in begun.iter().filter(|segment| segment.header.file_id >= last.id) {
+        if segment.begins_an_epoch() {
+            replayed.durable = replayed.durable.max(segment.header.base);
+        }
         let is_last = segment.header.file_id == last.id;
         if is_last {
             path.clone_from(&segment.path);

@@ -136,3 +136,20 @@ fn a_table_that_is_gone_is_damage() {
     });
     assert!(matches!(outcome, Err(Error::Corruption(_))), "{outcome:?}");
 }
+
+/// An open syncs the log that it read, and goes on in a new segment. A record of the log before
+/// that was then damaged, and the process was killed before it wrote anything: the damage looked
+/// like a torn tail, and everything behind it was dropped, though it had been made durable.
+#[test]
+fn a_segment_of_a_later_epoch_says_that_the_log_before_it_was_durable() {
+    let options = small();
+    let disk = killed_after(DiskImage::new(), |env| {
+        let store = open(env, &options)?;
+        (0..20).try_for_each(|number| put(&store, &format!("k{number}"), "value"))?;
+        Ok(store)
+    });
+    let (log, _) = files(&disk, ".log").into_iter().next().expect("there is a log");
+    let mut disk = killed_after(disk, |env| open(env, &options));
+    flip(&mut disk, &log, 128 + 200);
+    refused(on_disk(disk, &options, |store| get(store, "k19")), &log);
+}
