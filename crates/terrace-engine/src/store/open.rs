@@ -95,9 +95,9 @@ impl Store {
         let version = opening.fold(loaded.as_ref())?;
         opening.require_tables(&version)?;
         let log = opening.log.as_ref();
-        let recovered = recover(log, dir, &opening.options, &opening.ids, &version)?;
+        let recovered = recover(log, &opening.options, &opening.ids, &version)?;
         if let Some(loaded) = &loaded {
-            cross_check(dir, loaded, &version, &recovered.replayed)?;
+            cross_check(dir, loaded, &recovered.replayed)?;
         }
         opening.finish(loaded.is_none(), version, recovered, lock)
     }

@@ -10,8 +10,8 @@ use crate::drange::Frozen;
 use crate::memtable::Memtable;
 use crate::options::Options;
 use crate::version::{FileIds, LoadedFeed, Version, manifest_path};
-use crate::wal::format::{BatchBody, RecordHeader};
-use crate::wal::{LogStore, Replayed};
+use crate::wal::format::BatchBody;
+use crate::wal::{LogStore, ReadRecord, Replayed};
 
 /// What a replay made of the log.
 #[derive(Debug)]
@@ -47,38 +47,31 @@ struct Refill<'a> {
 /// the first that is left.
 pub fn recover(
     log: &dyn LogStore,
-    dir: &Path,
     options: &Options,
     ids: &FileIds,
     version: &Version,
 ) -> Result<Recovered> {
-    let start = version.log_start;
+    let facts = version.log_facts();
     let last = Arc::new(Memtable::new(ids.next_memtable(), options.memtable_bytes));
     let out = Recovered {
         replayed: Replayed::default(),
         full: Vec::new(),
         last,
-        last_begin: start.position,
+        last_begin: facts.start.position,
         covers: Vec::new(),
         greatest_seqno: version.greatest_seqno,
         entry_count: 0,
     };
     let mut refill = Refill { options, ids, version, out };
-    let replayed = log
-        .replay(start, &mut |position, header, body| refill.record(dir, position, header, body))?;
+    let replayed = log.replay(facts, &mut |record| refill.record(record))?;
     Ok(Recovered { replayed, ..refill.out })
 }
 
 impl Refill<'_> {
-    fn record(
-        &mut self,
-        dir: &Path,
-        position: LogPosition,
-        header: &RecordHeader,
-        body: &[u8],
-    ) -> Result<()> {
+    fn record(&mut self, record: ReadRecord<'_>) -> Result<()> {
+        let ReadRecord { position, file, offset, header, body } = record;
         // The checksum was right, so what does not decode was written wrongly.
-        let damaged = |error| Corruption::from_codec(dir.join("log"), position.0, &error);
+        let damaged = |error| Corruption::from_codec(file, offset, &error);
         let batch = BatchBody::decode(header, body).map_err(damaged)?;
         let end = LogPosition(position.0 + header.padded_bytes());
         let mut entry_count = 0u16;
@@ -96,7 +89,7 @@ impl Refill<'_> {
         }
         if entry_count != header.entry_count {
             let detail = format!("{entry_count} entries instead of {}", header.entry_count);
-            return Err(Corruption::new(dir.join("log"), position.0, detail).into());
+            return Err(Corruption::new(file, offset, detail).into());
         }
         Ok(())
     }
@@ -121,24 +114,10 @@ impl Refill<'_> {
     }
 }
 
-/// Compares what the manifest and the log say of each other after a clean close: damage to the
-/// last record of either is told apart from a tail that a crash tore.
-pub fn cross_check(
-    dir: &Path,
-    feed: &LoadedFeed,
-    version: &Version,
-    replayed: &Replayed,
-) -> Result<()> {
-    if let Some(end) = version.closed
-        && replayed.end < end
-    {
-        let detail = format!(
-            "the range was closed with its log ending at position {end}, but it is readable up \
-             to {} only",
-            replayed.end
-        );
-        return Err(Corruption::new(dir.join("log"), replayed.end.0, detail).into());
-    }
+/// Compares the manifest to what the log says of it after a clean close: damage to its last record
+/// is told apart from a tail that a crash tore. (What the manifest says of the log, the replay
+/// compares: [`Version::log_facts`].)
+pub fn cross_check(dir: &Path, feed: &LoadedFeed, replayed: &Replayed) -> Result<()> {
     if let Some(closing) = replayed.closing
         && closing.manifest == feed.end.id
         && feed.end.bytes < closing.manifest_bytes

@@ -7,7 +7,7 @@ use terrace_base::{
 
 use super::{RowMeta, Run, Table, TableContext, VersionEdit};
 use crate::l0::{L0, L0State};
-use crate::wal::LogStart;
+use crate::wal::{LogFacts, LogStart};
 
 /// The deepest level.
 pub const LEVEL_MAX: LevelNo = LevelNo(6);
@@ -168,6 +168,15 @@ impl Version {
             self.levels[usize::from(level.0) - 1] = run;
         }
         Ok(())
+    }
+
+    /// What the version knows of the log. A flush is installed only after the log was synced as far
+    /// as the records of its memtables reach, and a clean close after all of it was.
+    #[must_use]
+    pub fn log_facts(&self) -> LogFacts {
+        let flushed = self.flushed.values().copied().max().unwrap_or_default();
+        let durable = self.log_start.position.max(flushed).max(self.closed.unwrap_or_default());
+        LogFacts { start: self.log_start, durable }
     }
 
     /// The edit that makes this version out of nothing: the first one of a manifest.

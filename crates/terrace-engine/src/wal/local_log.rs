@@ -9,7 +9,7 @@ use terrace_base::{FileId, LogPosition};
 use terrace_env::{Latch, LogFile, Mutex, SharedEnv};
 
 use super::format::{RECORD_ALIGNMENT, SEGMENT_HEADER_BYTES, SegmentHeader};
-use super::replay::{LogStart, Replayed, SegmentSpan, replay};
+use super::replay::{LogFacts, LogStart, Replayed, SegmentSpan, replay};
 use super::sink::{LogPlace, LogSink, LogStore, LogTarget, Record, Visit};
 use crate::version::FileIds;
 use crate::{Error, Result};
@@ -26,8 +26,8 @@ pub struct LocalLogStore {
 }
 
 impl LogStore for LocalLogStore {
-    fn replay(&self, start: LogStart, visit: &mut Visit<'_>) -> Result<Replayed> {
-        replay(&self.env, &self.dir, start, visit)
+    fn replay(&self, facts: LogFacts, visit: &mut Visit<'_>) -> Result<Replayed> {
+        replay(&self.env, &self.dir, facts, visit)
     }
 
     fn begin(

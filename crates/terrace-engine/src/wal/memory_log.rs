@@ -1,6 +1,7 @@
 //! A log in memory: shows that another sink can take the local one's place, and serves tests.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,7 +9,7 @@ use terrace_base::LogPosition;
 use terrace_env::Latch;
 
 use super::format::{RECORD_HEADER_BYTES, RecordHeader, RecordKind};
-use super::replay::{LogStart, Replayed};
+use super::replay::{LogFacts, LogStart, ReadRecord, Replayed};
 use super::sink::{LogPlace, LogSink, LogStore, LogTarget, Record, Visit};
 use crate::Result;
 use crate::version::FileIds;
@@ -49,10 +50,12 @@ impl MemoryLog {
 }
 
 impl LogStore for MemoryLog {
-    fn replay(&self, start: LogStart, visit: &mut Visit<'_>) -> Result<Replayed> {
+    fn replay(&self, facts: LogFacts, visit: &mut Visit<'_>) -> Result<Replayed> {
         for record in self.records() {
-            if record.position >= start.position && record.header.kind == RecordKind::Batch {
-                visit(record.position, &record.header, &record.body)?;
+            let MemoryRecord { position, header, body } = &record;
+            if *position >= facts.start.position && header.kind == RecordKind::Batch {
+                let file = Path::new("the log in memory");
+                visit(ReadRecord { position: *position, file, offset: position.0, header, body })?;
             }
         }
         Ok(Replayed { end: self.end(), durable: self.durable(), ..Replayed::default() })

@@ -41,5 +41,5 @@ mod sink;
 
 pub use local_log::{LocalLog, LocalLogStore};
 pub use memory_log::{MemoryLog, MemoryRecord};
-pub use replay::{LogStart, Replayed, SegmentSpan, TornTail};
+pub use replay::{LogFacts, LogStart, ReadRecord, Replayed, SegmentSpan, TornTail};
 pub use sink::{LogPlace, LogSink, LogStore, LogTarget, Record, Visit};

@@ -28,6 +28,31 @@ pub struct LogStart {
     pub position: LogPosition,
 }
 
+/// What the manifest knows of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct LogFacts {
+    /// Where a replay starts.
+    pub start: LogStart,
+    /// The log was synced below this position, or the manifest would not say what it says: what is
+    /// missing below is damage, and no torn tail.
+    pub durable: LogPosition,
+}
+
+/// A record that a replay read.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadRecord<'a> {
+    /// Its place in the append order.
+    pub position: LogPosition,
+    /// The file that it stands in, for reports.
+    pub file: &'a Path,
+    /// Where in that file.
+    pub offset: u64,
+    /// Its header.
+    pub header: &'a RecordHeader,
+    /// Its body.
+    pub body: &'a [u8],
+}
+
 /// What a replay found, beside the records it handed over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
@@ -93,12 +118,14 @@ impl Found {
 pub(super) fn replay(
     env: &SharedEnv,
     dir: &Path,
-    start: LogStart,
+    facts: LogFacts,
     visit: &mut Visit<'_>,
 ) -> Result<Replayed> {
+    let start = facts.start;
     let (begun, mut stale) = find_segments(env.as_ref(), dir)?;
     let chain = chain_of(&begun, start);
-    let mut replayed = Replayed { end: start.position, ..Replayed::default() };
+    let mut replayed =
+        Replayed { end: start.position, durable: facts.durable, ..Replayed::default() };
     match start.segment {
         Some(id) if chain.is_empty() => {
             let detail =
@@ -218,7 +245,9 @@ fn read_segment(
                     closing.map_err(|e| Corruption::from_codec(&segment.path, offset, &e))?;
                 replayed.closing = Some(closing);
             }
-            RecordKind::Batch if position >= settled => visit(position, &record, body)?,
+            RecordKind::Batch if position >= settled => {
+                visit(ReadRecord { position, file: &segment.path, offset, header: &record, body })?;
+            }
             RecordKind::Batch => {}
         }
         offset += record.padded_bytes();

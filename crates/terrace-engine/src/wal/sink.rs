@@ -4,7 +4,7 @@ use std::sync::Arc;
 use terrace_base::{LogPosition, SeqNo};
 
 use super::format::{RecordHeader, RecordKind};
-use super::replay::{LogStart, Replayed};
+use super::replay::{LogFacts, LogStart, ReadRecord, Replayed};
 use crate::Result;
 use crate::version::FileIds;
 
@@ -13,13 +13,13 @@ use crate::version::FileIds;
 /// A local directory stands behind it; the memory and the disks of other nodes, persistent memory
 /// and cloud volumes will.
 pub trait LogStore: Send + Sync + fmt::Debug {
-    /// Reads the log from `start` on, and hands each record and its place to `visit`, in the
-    /// append order. Writes nothing.
+    /// Reads the log from where `facts` say, and hands each record to `visit`, in the append
+    /// order. Writes nothing.
     ///
     /// Errors: `Corruption` if something is missing or damaged below the position up to which the
-    /// log is known to have been durable; what is damaged above is a torn tail, and reading ends
-    /// there.
-    fn replay(&self, start: LogStart, visit: &mut Visit<'_>) -> Result<Replayed>;
+    /// log is known to have been durable, by its own records or by `facts`; what is damaged above
+    /// is a torn tail, and reading ends there.
+    fn replay(&self, facts: LogFacts, visit: &mut Visit<'_>) -> Result<Replayed>;
 
     /// Goes on after what a replay found (for a new range: after nothing), with what was read
     /// durable and a torn tail cut off for ever. The epoch of `ids` has been raised durably.
@@ -32,8 +32,8 @@ pub trait LogStore: Send + Sync + fmt::Debug {
     ) -> Result<Arc<dyn LogSink>>;
 }
 
-/// Takes the records of a replay: the place, the header, the body.
-pub type Visit<'a> = dyn FnMut(LogPosition, &RecordHeader, &[u8]) -> Result<()> + 'a;
+/// Takes the records of a replay.
+pub type Visit<'a> = dyn FnMut(ReadRecord<'_>) -> Result<()> + 'a;
 
 /// The log sink seam, as writers see it: where a range's records go. All methods may be called by
 /// many threads at once.

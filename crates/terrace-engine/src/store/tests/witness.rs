@@ -153,3 +153,38 @@ fn a_segment_of_a_later_epoch_says_that_the_log_before_it_was_durable() {
     flip(&mut disk, &log, 128 + 200);
     refused(on_disk(disk, &options, |store| get(store, "k19")), &log);
 }
+
+/// A flush is installed only after its part of the log has been synced. On a disk that lied about
+/// that sync the log ended below where the manifest says that it is needed from: what was written
+/// next stood at positions that count as flushed already, and was skipped by the open after that.
+#[test]
+fn a_log_that_ends_below_what_was_flushed_refuses_the_open() {
+    let mut disk = killed_after(DiskImage::new(), |env| {
+        let store = open(env, &synced())?;
+        (0..20).try_for_each(|number| put(&store, &format!("k{number}"), "value"))?;
+        store.flush()?;
+        Ok(store)
+    });
+    let (log, bytes) = files(&disk, ".log").into_iter().next().expect("there is a log");
+    disk.write(&log, 256, &vec![0; bytes as usize - 512]).expect("it is there");
+    refused(on_disk(disk, &synced(), |store| get(store, "k19")), &log);
+}
+
+/// Damage to the closing record, which only the manifest knows of, was reported for a file `log`
+/// that does not exist.
+#[test]
+fn damage_to_the_closing_record_names_its_segment_and_place() {
+    let mut disk = killed_after(DiskImage::new(), |env| {
+        let store = open(env, &small())?;
+        store.close()?;
+        Ok(store)
+    });
+    let (log, _) = files(&disk, ".log").into_iter().next().expect("there is a log");
+    flip(&mut disk, &log, 128 + 40);
+    match on_disk(disk, &small(), |store| get(store, "k")) {
+        Err(Error::Corruption(corruption)) => {
+            assert_eq!((corruption.file, corruption.offset), (log, 128), "{}", corruption.detail);
+        }
+        other => panic!("damage went unnoticed: {other:?}"),
+    }
+}
