@@ -198,7 +198,8 @@ impl<'a> Opening<'a> {
         let feed = self.feeds.begin(self.ids.next(), &version.to_snapshot())?;
         report.orphan_count = self.remove_orphans(&version)?;
         let reserved_bytes = self.reserved_bytes(&version)?;
-        let log = self.log.begin(&self.ids, &recovered.replayed, reserved_bytes)?;
+        let log =
+            self.log.begin(version.database, &self.ids, &recovered.replayed, reserved_bytes)?;
         let versions = self.versions(version, Some(feed));
         if versions.current().log_start == LogStart::default() {
             // A new range, or one whose creation a crash cut short here.

@@ -176,7 +176,7 @@ impl Version {
     pub fn log_facts(&self) -> LogFacts {
         let flushed = self.flushed.values().copied().max().unwrap_or_default();
         let durable = self.log_start.position.max(flushed).max(self.closed.unwrap_or_default());
-        LogFacts { start: self.log_start, durable }
+        LogFacts { database: self.database, start: self.log_start, durable }
     }
 
     /// The edit that makes this version out of nothing: the first one of a manifest.

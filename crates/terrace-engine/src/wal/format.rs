@@ -5,13 +5,15 @@
 //! little-endian.
 //!
 //! ```text
-//! header, 128 bytes at offset 0
+//! header, 128 bytes at offset 0, and once more in the last 128 bytes of the file
 //!   0 preamble        16   magic "terrlog\0", version 1
 //!  16 identity        16   drawn for this use of the file; every checksum starts from it
 //!  32 file id         16   epoch, counter: must match the name
 //!  48 predecessor     16   epoch, counter of the segment before this one; zeros for the first
 //!  64 base position    8   position of the first record
-//!  72 zeros           52
+//!  72 database        16   the database that the segment belongs to
+//!  88 segment bytes    8   of the whole file
+//!  96 zeros           28
 //! 124 checksum         4   of bytes 0..124
 //!
 //! record, 8-byte aligned; offset and position differ by a constant of the segment
@@ -39,7 +41,12 @@
 //! ```
 //!
 //! A checksum starts from the segment's identity and the record's offset, so a record that an
-//! earlier use of the file left behind, or that was written to the wrong place, does not pass.
+//! earlier use of the file left behind, or that was written to the wrong place, does not pass. The
+//! same holds for the two headers. Without the identity no record can be told from what an earlier
+//! use left behind, so the header stands twice, far apart: damage to one loses nothing.
+//!
+//! Not under any checksum, and never looked at: the padding behind a record, and what stands
+//! behind the last record up to the second header.
 //!
 //! **Tail.** Reading stops at the first offset where no record passes. If some record that does
 //! pass says that the log was durable beyond that place, the damage is corruption; else it is a
@@ -73,12 +80,22 @@ pub struct SegmentHeader {
     pub predecessor: Option<FileId>,
     /// The position of the first record.
     pub base: LogPosition,
+    /// The database that the segment belongs to.
+    pub database: u128,
+    /// Bytes of the file.
+    pub segment_bytes: u64,
 }
 
 impl SegmentHeader {
-    /// The stored form.
+    /// Where the second header of a segment of so many bytes stands.
     #[must_use]
-    pub fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES as usize] {
+    pub fn second_offset(segment_bytes: u64) -> u64 {
+        segment_bytes.saturating_sub(SEGMENT_HEADER_BYTES)
+    }
+
+    /// The stored form of the header at `offset`.
+    #[must_use]
+    pub fn encode(&self, offset: u64) -> [u8; SEGMENT_HEADER_BYTES as usize] {
         let none = FileId { epoch: Epoch(0), counter: 0 };
         let predecessor = self.predecessor.unwrap_or(none);
         let mut out = [0; SEGMENT_HEADER_BYTES as usize];
@@ -89,30 +106,35 @@ impl SegmentHeader {
         out[48..56].copy_from_slice(&predecessor.epoch.0.to_le_bytes());
         out[56..64].copy_from_slice(&predecessor.counter.to_le_bytes());
         out[64..72].copy_from_slice(&self.base.0.to_le_bytes());
-        let checksum = Checksum::at(self.identity, 0).bytes(&out[..124]).finish();
+        out[72..88].copy_from_slice(&self.database.to_le_bytes());
+        out[88..96].copy_from_slice(&self.segment_bytes.to_le_bytes());
+        let checksum = Checksum::at(self.identity, offset).bytes(&out[..124]).finish();
         out[124..].copy_from_slice(&checksum.to_le_bytes());
         out
     }
 
-    /// Reads a header. One of a later version is intact, and is told apart from damage.
-    pub fn decode(bytes: &[u8]) -> Result<SegmentHeader, PreambleError> {
+    /// Reads the header at `offset`. One of a later version is intact, and is told apart from
+    /// damage.
+    pub fn decode(bytes: &[u8], offset: u64) -> Result<SegmentHeader, PreambleError> {
         let mut reader = ByteReader::new(bytes);
         reader.take(PREAMBLE_BYTES)?;
         let identity = reader.u128()?;
         let file_id = file_id(&mut reader)?;
         let predecessor = file_id_or_none(&mut reader)?;
         let base = LogPosition(reader.u64()?);
-        let zeros = reader.take(52)?;
-        if reader.u32()? != Checksum::at(identity, 0).bytes(&bytes[..124]).finish() {
+        let database = reader.u128()?;
+        let segment_bytes = reader.u64()?;
+        let zeros = reader.take(28)?;
+        if reader.u32()? != Checksum::at(identity, offset).bytes(&bytes[..124]).finish() {
             return Err(
                 CodecError { offset: 124, what: "wrong checksum of a segment header" }.into()
             );
         }
         PREAMBLE.check(&mut ByteReader::new(bytes))?;
         if zeros.iter().any(|&byte| byte != 0) {
-            return Err(CodecError { offset: 72, what: "reserved bytes are not zero" }.into());
+            return Err(CodecError { offset: 96, what: "reserved bytes are not zero" }.into());
         }
-        Ok(SegmentHeader { identity, file_id, predecessor, base })
+        Ok(SegmentHeader { identity, file_id, predecessor, base, database, segment_bytes })
     }
 }
 
@@ -401,6 +423,8 @@ mod tests {
             file_id: id(3, 17),
             predecessor: Some(id(3, 9)),
             base: LogPosition(4096),
+            database: 1 << 99,
+            segment_bytes: 65_536,
         }
     }
 
@@ -431,14 +455,17 @@ mod tests {
 
     #[test]
     fn headers_round_trip_and_every_flipped_bit_is_noticed() {
-        let stored = header().encode();
-        assert_eq!(SegmentHeader::decode(&stored), Ok(header()));
+        let stored = header().encode(0);
+        assert_eq!(SegmentHeader::decode(&stored, 0), Ok(header()));
+        let second = SegmentHeader::second_offset(65_536);
+        assert_eq!(SegmentHeader::decode(&header().encode(second), second), Ok(header()));
+        assert!(SegmentHeader::decode(&stored, second).is_err(), "a header in the other's place");
         let first = SegmentHeader { predecessor: None, ..header() };
-        assert_eq!(SegmentHeader::decode(&first.encode()), Ok(first));
+        assert_eq!(SegmentHeader::decode(&first.encode(0), 0), Ok(first));
         for bit in 0..stored.len() * 8 {
             let mut damaged = stored;
             damaged[bit / 8] ^= 1 << (bit % 8);
-            assert!(SegmentHeader::decode(&damaged).is_err(), "bit {bit}");
+            assert!(SegmentHeader::decode(&damaged, 0).is_err(), "bit {bit}");
         }
     }
 

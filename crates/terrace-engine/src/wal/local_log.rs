@@ -32,11 +32,12 @@ impl LogStore for LocalLogStore {
 
     fn begin(
         &self,
+        database: u128,
         ids: &Arc<FileIds>,
         replayed: &Replayed,
         reserved_bytes: u64,
     ) -> Result<Arc<dyn LogSink>> {
-        Ok(Arc::new(LocalLog::open(self.clone(), ids, replayed, reserved_bytes)?))
+        Ok(Arc::new(LocalLog::open(self.clone(), database, ids, replayed, reserved_bytes)?))
     }
 }
 
@@ -47,6 +48,8 @@ const RECYCLED_FILES_MAX: usize = 2;
 #[derive(Debug)]
 pub struct LocalLog {
     store: LocalLogStore,
+    /// The database that the log belongs to.
+    database: u128,
     /// Bytes of the file system that stay free: with less, no segment is added.
     reserved_bytes: u64,
     ids: Arc<FileIds>,
@@ -96,12 +99,25 @@ impl Segment {
     fn position(&self, offset: u64) -> LogPosition {
         LogPosition(self.header.base.0 + (offset - SEGMENT_HEADER_BYTES))
     }
+
+    /// Where records end at the latest.
+    fn records_end(&self) -> u64 {
+        SegmentHeader::second_offset(self.header.segment_bytes)
+    }
+
+    /// Writes both headers.
+    fn begin(&self) -> Result<()> {
+        for offset in [0, self.records_end()] {
+            self.file.write_at(offset, &self.header.encode(offset))?;
+        }
+        Ok(())
+    }
 }
 
 impl LogTarget for Segment {
     fn append(&self, place: &LogPlace, record: &Record<'_>) -> Result<()> {
         if place.offset == SEGMENT_HEADER_BYTES {
-            self.file.write_at(0, &self.header.encode())?;
+            self.begin()?;
         }
         let header = record.header();
         let mut offset = place.offset;
@@ -121,6 +137,11 @@ fn padded(bytes: usize) -> u64 {
     bytes.next_multiple_of(RECORD_ALIGNMENT) as u64
 }
 
+/// Bytes that a segment needs for `record_bytes` of records.
+fn segment_bytes_for(record_bytes: u64) -> u64 {
+    2 * SEGMENT_HEADER_BYTES + record_bytes
+}
+
 /// The path of the segment with this id.
 pub(super) fn segment_path(dir: &Path, id: FileId) -> PathBuf {
     dir.join(format!("{id}.log"))
@@ -137,6 +158,7 @@ impl LocalLog {
     /// the chain.
     fn open(
         store: LocalLogStore,
+        database: u128,
         ids: &Arc<FileIds>,
         replayed: &Replayed,
         reserved_bytes: u64,
@@ -147,6 +169,7 @@ impl LocalLog {
             env.fs().sync_file(&segment_path(&store.dir, segment.id))?;
         }
         let log = LocalLog {
+            database,
             reserved_bytes,
             ids: Arc::clone(ids),
             tail: Latch::new(Tail {
@@ -170,24 +193,33 @@ impl LocalLog {
     /// Begins the first segment of this open.
     fn begin(&self, replayed: &Replayed) -> Result<()> {
         let spare = self.reserve(0, &mut Vec::new())?;
-        let header = SegmentHeader {
-            identity: spare.identity,
-            file_id: spare.id,
-            predecessor: replayed.segments.last().map(|segment| segment.id),
-            base: replayed.end,
-        };
-        spare.file.write_at(0, &header.encode())?;
-        spare.file.sync()?;
-        let path = segment_path(&self.store.dir, spare.id);
+        let before = replayed.segments.last().map(|segment| segment.id);
+        let segment = Arc::new(self.segment(spare, before, replayed.end));
+        segment.begin()?;
+        segment.file.sync()?;
         let mut tail = self.tail.lock();
-        tail.segments.push_back(Arc::new(Segment { header, file: spare.file, path }));
+        tail.segments.push_back(segment);
         tail.offset = SEGMENT_HEADER_BYTES;
         Ok(())
     }
 
+    /// The segment that a reserved file becomes; its headers are not written yet.
+    fn segment(&self, spare: Spare, predecessor: Option<FileId>, base: LogPosition) -> Segment {
+        let header = SegmentHeader {
+            identity: spare.identity,
+            file_id: spare.id,
+            predecessor,
+            base,
+            database: self.database,
+            segment_bytes: spare.file.bytes(),
+        };
+        let path = segment_path(&self.store.dir, spare.id);
+        Segment { header, file: spare.file, path }
+    }
+
     /// Reserves a file for a segment that can hold a record of `bytes`.
     fn reserve(&self, bytes: usize, recyclable: &mut Vec<Recyclable>) -> Result<Spare> {
-        let segment_bytes = self.store.segment_bytes.max(SEGMENT_HEADER_BYTES + padded(bytes));
+        let segment_bytes = self.store.segment_bytes.max(segment_bytes_for(padded(bytes)));
         let id = self.ids.next();
         let path = segment_path(&self.store.dir, id);
         let fs = self.store.env.fs();
@@ -248,11 +280,11 @@ fn no_space(path: &Path) -> Error {
 
 impl Tail {
     fn fits(&self, need: u64) -> bool {
-        self.segments.back().is_some_and(|last| self.offset + need <= last.file.bytes())
+        self.segments.back().is_some_and(|last| self.offset + need <= last.records_end())
     }
 
     fn spare_fits(&self, need: u64) -> bool {
-        self.spare.as_ref().is_some_and(|spare| SEGMENT_HEADER_BYTES + need <= spare.file.bytes())
+        self.spare.as_ref().is_some_and(|spare| segment_bytes_for(need) <= spare.file.bytes())
     }
 
     fn end(&self) -> LogPosition {
@@ -269,14 +301,9 @@ impl LogSink for LocalLog {
                 return None;
             }
             let spare = tail.spare.take()?;
-            let header = SegmentHeader {
-                identity: spare.identity,
-                file_id: spare.id,
-                predecessor: tail.segments.back().map(|last| last.header.file_id),
-                base: tail.end(),
-            };
-            let path = segment_path(&self.store.dir, spare.id);
-            tail.segments.push_back(Arc::new(Segment { header, file: spare.file, path }));
+            let before = tail.segments.back().map(|last| last.header.file_id);
+            let segment = self.segment(spare, before, tail.end());
+            tail.segments.push_back(Arc::new(segment));
             tail.offset = SEGMENT_HEADER_BYTES;
         }
         let segment = tail.segments.back()?;

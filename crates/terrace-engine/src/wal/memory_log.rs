@@ -63,6 +63,7 @@ impl LogStore for MemoryLog {
 
     fn begin(
         &self,
+        _database: u128,
         _ids: &Arc<FileIds>,
         _replayed: &Replayed,
         _reserved_bytes: u64,

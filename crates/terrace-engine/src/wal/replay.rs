@@ -31,6 +31,8 @@ pub struct LogStart {
 /// What the manifest knows of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct LogFacts {
+    /// The database that the log belongs to.
+    pub database: u128,
     /// Where a replay starts.
     pub start: LogStart,
     /// The log was synced below this position, or the manifest would not say what it says: what is
@@ -110,7 +112,7 @@ impl Found {
 
     /// All its bytes. Segments are read one at a time, so a replay holds one in memory.
     fn read(&self) -> Result<Vec<u8>> {
-        read_up_to(self.file.as_ref(), self.file.bytes() as usize)
+        read_up_to(self.file.as_ref(), 0, self.file.bytes() as usize)
     }
 }
 
@@ -122,7 +124,7 @@ pub(super) fn replay(
     visit: &mut Visit<'_>,
 ) -> Result<Replayed> {
     let start = facts.start;
-    let (begun, mut stale) = find_segments(env.as_ref(), dir)?;
+    let (begun, mut stale) = find_segments(env.as_ref(), dir, facts.database)?;
     let chain = chain_of(&begun, start);
     let mut replayed =
         Replayed { end: start.position, durable: facts.durable, ..Replayed::default() };
@@ -150,18 +152,45 @@ pub(super) fn replay(
 }
 
 /// Every segment file with a valid header, by id; and the ids of the others.
-fn find_segments(env: &dyn Env, dir: &Path) -> Result<(Vec<Found>, Vec<FileId>)> {
+fn find_segments(env: &dyn Env, dir: &Path, database: u128) -> Result<(Vec<Found>, Vec<FileId>)> {
     let mut begun = Vec::new();
     let mut stale = Vec::new();
     for entry in env.fs().list(dir)? {
         let Some(id) = segment_id(&entry.name) else { continue };
         let path = segment_path(dir, id);
         let file = env.fs().open(&path)?;
-        let header = read_up_to(file.as_ref(), SEGMENT_HEADER_BYTES as usize)?;
-        match SegmentHeader::decode(&header) {
-            Ok(header) if header.file_id == id => begun.push(Found { header, path, file }),
-            // A file that was recycled and not yet begun still has the header of its former use.
-            Ok(_) | Err(PreambleError::Codec(_)) => stale.push(id),
+        match read_header(file.as_ref(), &path, id)? {
+            Some(header) if header.database != database => {
+                let detail = "the segment belongs to another database";
+                return Err(Corruption::new(path, 72, detail).into());
+            }
+            Some(header) => begun.push(Found { header, path, file }),
+            // A file that was recycled and not yet begun still has the headers of its former use.
+            None => stale.push(id),
+        }
+    }
+    begun.sort_by_key(|segment| segment.header.file_id);
+    Ok((begun, stale))
+}
+
+/// The header of the segment with this id: the first, or else the second. None if the file was
+/// prepared and never begun.
+fn read_header(file: &dyn ReadFile, path: &Path, id: FileId) -> Result<Option<SegmentHeader>> {
+    let mut first_damage = None;
+    for offset in [0, SegmentHeader::second_offset(file.bytes())] {
+        let bytes = read_up_to(file, offset, SEGMENT_HEADER_BYTES as usize)?;
+        match SegmentHeader::decode(&bytes, offset) {
+            Ok(header) if header.file_id == id => {
+                if let Some(damage) = first_damage {
+                    tracing::warn!(
+                        file = %path.display(), %damage,
+                        "the header of a log segment is damaged; its second copy is used"
+                    );
+                }
+                return Ok(Some(header));
+            }
+            Ok(_) => {}
+            Err(PreambleError::Codec(error)) => first_damage = Some(error),
             Err(PreambleError::Unsupported) => {
                 return Err(Error::Unsupported(format!(
                     "{} was written by a later version of Terrace; open it with that version",
@@ -170,8 +199,7 @@ fn find_segments(env: &dyn Env, dir: &Path) -> Result<(Vec<Found>, Vec<FileId>)>
             }
         }
     }
-    begun.sort_by_key(|segment| segment.header.file_id);
-    Ok((begun, stale))
+    Ok(None)
 }
 
 /// The manifest says where the log begins before the first record is written: records that it does
@@ -187,11 +215,12 @@ fn refuse_unknown_records(begun: &[Found]) -> Result<()> {
     Ok(())
 }
 
-fn read_up_to(file: &dyn ReadFile, bytes: usize) -> Result<Vec<u8>> {
-    let mut bytes = vec![0; bytes.min(file.bytes() as usize)];
+/// Up to so many bytes of a file from `offset` on, fewer at its end.
+fn read_up_to(file: &dyn ReadFile, offset: u64, bytes: usize) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; bytes.min(file.bytes().saturating_sub(offset) as usize)];
     let mut filled = 0;
     while filled < bytes.len() {
-        match file.read_at(filled as u64, &mut bytes[filled..])? {
+        match file.read_at(offset + filled as u64, &mut bytes[filled..])? {
             0 => break,
             count => filled += count,
         }

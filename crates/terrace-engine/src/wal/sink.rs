@@ -26,6 +26,7 @@ pub trait LogStore: Send + Sync + fmt::Debug {
     /// `reserved_bytes` of the medium stay free.
     fn begin(
         &self,
+        database: u128,
         ids: &Arc<FileIds>,
         replayed: &Replayed,
         reserved_bytes: u64,

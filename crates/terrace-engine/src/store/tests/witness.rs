@@ -122,21 +122,6 @@ fn a_missing_table_refuses_the_open_before_anything_is_deleted() {
     });
 }
 
-/// A table that went while the range was open: the read said that the system failed.
-#[test]
-fn a_table_that_is_gone_is_damage() {
-    let outcome = SimEnv::run(SimOptions::new(1), |sim| {
-        let env: SharedEnv = sim.clone();
-        let store = open(&env, &small())?;
-        put(&store, "k", "value")?;
-        store.flush()?;
-        let (table, _) = files(&sim.disk(), ".table").pop().expect("just flushed");
-        env.fs().remove(&table)?;
-        get(&store, "k")
-    });
-    assert!(matches!(outcome, Err(Error::Corruption(_))), "{outcome:?}");
-}
-
 /// An open syncs the log that it read, and goes on in a new segment. A record of the log before
 /// that was then damaged, and the process was killed before it wrote anything: the damage looked
 /// like a torn tail, and everything behind it was dropped, though it had been made durable.
@@ -152,6 +137,46 @@ fn a_segment_of_a_later_epoch_says_that_the_log_before_it_was_durable() {
     let mut disk = killed_after(disk, |env| open(env, &options));
     flip(&mut disk, &log, 128 + 200);
     refused(on_disk(disk, &options, |store| get(store, "k19")), &log);
+}
+
+/// The header of a segment holds what its records are checked with. With it a whole segment went,
+/// as if it had never been begun: synced writes too.
+#[test]
+fn a_damaged_segment_header_loses_nothing() {
+    let mut disk = killed_after(DiskImage::new(), |env| {
+        let store = open(env, &synced())?;
+        put(&store, "k", "before")?;
+        drop(store);
+        let store = open(env, &synced())?;
+        (0..20).try_for_each(|number| put(&store, &format!("k{number}"), "value"))?;
+        Ok(store)
+    });
+    for (log, _) in files(&disk, ".log") {
+        flip(&mut disk, &log, 70);
+    }
+    let found = on_disk(disk, &synced(), |store| Ok((get(store, "k")?, get(store, "k19")?)));
+    let expected = (Some("before".to_string()), Some("value".to_string()));
+    assert_eq!(found.expect("nothing is lost"), expected);
+}
+
+/// A segment of another database under the same name has the same id, predecessor and base: its
+/// records were taken for ours.
+#[test]
+fn a_segment_of_another_database_is_not_taken_for_ours() {
+    let make = |seed: u64, value: &'static str| {
+        SimEnv::run(SimOptions::new(seed), |sim| {
+            let env: SharedEnv = sim.clone();
+            let store = open(&env, &synced()).expect("the disk is whole");
+            put(&store, "k", value).expect("the disk is whole");
+            let disk = sim.disk().crash(CrashPolicy::ProcessKill, 0);
+            drop(store);
+            disk
+        })
+    };
+    let (mut ours, theirs) = (make(1, "ours"), make(2, "theirs"));
+    let (log, _) = files(&ours, ".log").into_iter().next().expect("there is a log");
+    ours.write(&log, 0, &theirs.read(&log).expect("it has the same name")).expect("it is there");
+    refused(on_disk(ours, &synced(), |store| get(store, "k")), &log);
 }
 
 /// A flush is installed only after its part of the log has been synced. On a disk that lied about
@@ -187,4 +212,19 @@ fn damage_to_the_closing_record_names_its_segment_and_place() {
         }
         other => panic!("damage went unnoticed: {other:?}"),
     }
+}
+
+/// A table that went while the range was open: the read said that the system failed.
+#[test]
+fn a_table_that_is_gone_is_damage() {
+    let outcome = SimEnv::run(SimOptions::new(1), |sim| {
+        let env: SharedEnv = sim.clone();
+        let store = open(&env, &small())?;
+        put(&store, "k", "value")?;
+        store.flush()?;
+        let (table, _) = files(&sim.disk(), ".table").pop().expect("just flushed");
+        env.fs().remove(&table)?;
+        get(&store, "k")
+    });
+    assert!(matches!(outcome, Err(Error::Corruption(_))), "{outcome:?}");
 }
