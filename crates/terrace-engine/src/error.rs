@@ -34,6 +34,8 @@ pub enum Error {
     ReadOnly,
     /// The range or the process is closing.
     Closed,
+    /// The caller wanted the work to end before it was done.
+    Cancelled,
     /// The directory, or something in it, was written by a version that this one cannot read.
     Unsupported(String),
 }
@@ -77,6 +79,7 @@ impl fmt::Display for Error {
             Error::Locked(text) => f.write_str(text),
             Error::ReadOnly => f.write_str("the database was opened for reading only"),
             Error::Closed => f.write_str("the database is closed"),
+            Error::Cancelled => f.write_str("stopped before it was done"),
             Error::Unsupported(text) => f.write_str(text),
         }
     }

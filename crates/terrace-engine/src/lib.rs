@@ -8,19 +8,24 @@
 
 mod batch;
 pub mod cache;
+pub mod check;
 pub mod compaction;
 pub mod drange;
 mod error;
+mod files;
 pub mod iter;
 pub mod l0;
 pub mod memtable;
 pub mod options;
 pub mod process;
 pub mod range_tombstone;
+pub mod repair;
 pub mod store;
+pub mod survey;
 pub mod table;
 pub mod version;
 pub mod wal;
 
 pub use batch::WriteBatch;
 pub use error::{Error, Result};
+pub(crate) use files::{read_ends, read_file, read_up_to};

@@ -63,7 +63,6 @@ use crate::version::{FileIds, TableContext, Versions};
 use crate::wal::LogSink;
 use crate::{Error, Result};
 
-pub use check::{CheckReport, Finding};
 pub use iterator::{Iter, IterOptions};
 pub use open::RecoveryReport;
 pub use read_path::{GetOptions, Item};

@@ -27,7 +27,7 @@ use crate::options::{Durability, Options};
 use crate::process::Process;
 use crate::version::{
     FeedStore, FileIds, LoadedFeed, ReclaimQueue, TableContext, Version, VersionEdit, VersionFeed,
-    Versions, VersionsParts, manifest_path,
+    Versions, VersionsParts, fold, manifest_path,
 };
 use crate::wal::{LogSink, LogStart, LogStore, TornTail};
 use crate::{Error, Result};
@@ -157,20 +157,17 @@ impl<'a> Opening<'a> {
 
     /// The version that the feed describes, or an empty one.
     fn fold(&self, loaded: Option<&LoadedFeed>) -> Result<Version> {
-        let mut version = Version::empty(self.l0.as_ref());
         let Some(loaded) = loaded else {
+            let mut version = Version::empty(self.l0.as_ref());
             version.database =
                 u128::from(self.env.random_u64()) << 64 | u128::from(self.env.random_u64());
             version.range = RangeId(1);
             return Ok(version);
         };
-        for (index, edit) in loaded.edits.iter().enumerate() {
-            version = version.apply(edit, self.l0.as_ref(), &self.context).map_err(|misfit| {
-                let path = manifest_path(self.dir, loaded.end.id);
-                Corruption::new(path, 0, format!("edit {index} does not fit: {misfit}"))
-            })?;
-        }
-        Ok(version)
+        fold(&loaded.edits, self.l0.as_ref(), &self.context).map_err(|(index, misfit)| {
+            let path = manifest_path(self.dir, loaded.end.id);
+            Corruption::new(path, 0, format!("edit {index} does not fit: {misfit}")).into()
+        })
     }
 
     fn finish(

@@ -8,7 +8,7 @@ use lz4_flex::block::{
 use terrace_base::CodecError;
 
 use super::format::BLOCK_TARGET_BYTES_MAX;
-use super::format::frame::Compression;
+use super::format::frame::{Compression, split_compressed};
 
 /// The level of zstd: its own default.
 const ZSTD_LEVEL: i32 = 3;
@@ -118,10 +118,24 @@ pub(super) fn decompress(
     }
 }
 
+/// The payload of a frame as the block that it holds, decoded and at most `bytes_max` long.
+pub fn decompress_frame(
+    compression: Compression,
+    payload: &[u8],
+    bytes_max: usize,
+) -> Result<Vec<u8>, CodecError> {
+    if compression == Compression::None {
+        return Ok(payload.to_vec());
+    }
+    let (bytes, compressed) = split_compressed(payload, bytes_max)?;
+    let mut block = vec![0; bytes];
+    decompress(compression, compressed, &mut block)?;
+    Ok(block)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::format::frame::split_compressed;
 
     #[test]
     fn blocks_come_back_and_incompressible_ones_stay_as_they_are() {

@@ -41,9 +41,10 @@ mod stream;
 mod verify;
 
 pub use builder::{BuiltTable, TableBuilder, TableOptions};
+pub use compression::decompress_frame;
 pub use cursor::TableCursor;
 pub use format::filter::filter_hash;
-pub use format::frame::Compression;
+pub use format::frame::{Compression, open as decode_frame};
 pub use format::properties::TableProperties;
 pub use local_store::LocalTableStore;
 pub use memory_store::{MemoryTableFile, MemoryTableStore};

@@ -95,4 +95,18 @@ pub struct VersionEdit {
     pub greatest_seqno: Option<SeqNo>,
     /// Where the log ends after a clean close. Means something only as the last edit.
     pub closed: Option<LogPosition>,
+    /// The range was put together by a repair.
+    pub repaired: Option<Repaired>,
+}
+
+/// The stamp of a repair: what a range holds was salvaged from a damaged one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Repaired {
+    /// When.
+    pub at_ms: u64,
+    /// The database that it was salvaged from; 0 if that could not be read. The repaired one has
+    /// an identity of its own.
+    pub source_database: u128,
+    /// Whether the repair knew of something that it could not salvage.
+    pub is_incomplete: bool,
 }

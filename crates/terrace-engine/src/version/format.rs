@@ -29,7 +29,7 @@ use terrace_base::{
     put_varint,
 };
 
-use super::edit::{RowMeta, TableMeta, VersionEdit};
+use super::edit::{Repaired, RowMeta, TableMeta, VersionEdit};
 use crate::table::TableLocation;
 use crate::wal::LogStart;
 
@@ -43,7 +43,7 @@ pub const RECORD_ALIGNMENT: usize = 8;
 const MANIFEST: Preamble = Preamble { magic: *b"terrmani", version: 1 };
 const CURRENT: Preamble = Preamble { magic: *b"terrcurr", version: 1 };
 
-/// The fields of an edit. Numbers are persistent; all are required so far.
+/// The fields of an edit. Numbers are persistent; all but the last are required.
 mod field {
     pub const SNAPSHOT: u64 = 1;
     pub const DATABASE: u64 = 2;
@@ -58,6 +58,8 @@ mod field {
     pub const LOG_START: u64 = 11;
     pub const GREATEST_SEQNO: u64 = 12;
     pub const CLOSED: u64 = 13;
+    /// Ignorable: a reader that does not know it reads the range as any other.
+    pub const REPAIRED: u64 = 14;
 }
 
 /// The fields of a table. Numbers are persistent.
@@ -217,7 +219,7 @@ pub fn encode_edit(edit: &VersionEdit) -> Vec<u8> {
     let mut put = |number, fill: &dyn Fn(&mut Vec<u8>)| {
         value.clear();
         fill(&mut value);
-        put_field(&mut out, number, true, &value);
+        put_field(&mut out, number, number != field::REPAIRED, &value);
     };
     if edit.is_snapshot {
         put(field::SNAPSHOT, &|_| ());
@@ -276,6 +278,13 @@ pub fn encode_edit(edit: &VersionEdit) -> Vec<u8> {
     if let Some(position) = edit.closed {
         put(field::CLOSED, &|v| put_varint(v, position.0));
     }
+    if let Some(repaired) = edit.repaired {
+        put(field::REPAIRED, &|v| {
+            put_varint(v, repaired.at_ms);
+            v.push(u8::from(repaired.is_incomplete));
+            v.extend_from_slice(&repaired.source_database.to_le_bytes());
+        });
+    }
     out
 }
 
@@ -315,6 +324,16 @@ pub fn decode_edit(bytes: &[u8]) -> Result<VersionEdit, CodecError> {
             }
             field::GREATEST_SEQNO => edit.greatest_seqno = Some(SeqNo(value.varint()?)),
             field::CLOSED => edit.closed = Some(LogPosition(value.varint()?)),
+            field::REPAIRED => {
+                let at_ms = value.varint()?;
+                let is_incomplete = match value.u8()? {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(reader.error("neither complete nor incomplete")),
+                };
+                let source_database = value.u128()?;
+                edit.repaired = Some(Repaired { at_ms, source_database, is_incomplete });
+            }
             _ if required => return Err(reader.error("an unknown required field of an edit")),
             _ => continue,
         }
@@ -460,6 +479,7 @@ mod tests {
             log_start: Some(LogStart { segment: Some(id(8)), position: LogPosition(77) }),
             greatest_seqno: Some(SeqNo(1000)),
             closed: Some(LogPosition(88)),
+            repaired: Some(Repaired { at_ms: 9, source_database: 1 << 77, is_incomplete: true }),
         }
     }
 

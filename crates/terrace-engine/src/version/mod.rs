@@ -39,11 +39,11 @@ mod table;
 #[allow(clippy::module_inception)]
 mod version;
 
-pub use edit::{RowMeta, TableMeta, VersionEdit};
+pub use edit::{Repaired, RowMeta, TableMeta, VersionEdit};
 pub use feed::{FeedPosition, FeedStore, LoadedFeed, MemoryFeed, VersionFeed};
 pub use ids::FileIds;
 pub use install::{Versions, VersionsParts};
 pub use manifest::{LocalManifests, Manifest, manifest_path};
 pub use run::Run;
 pub use table::{ReclaimQueue, Table, TableContext};
-pub use version::{LEVEL_MAX, Version};
+pub use version::{LEVEL_MAX, Version, fold};

@@ -141,22 +141,6 @@ impl Table {
     pub(super) fn mark_removed(&self) {
         self.removed.store(true, Ordering::Release);
     }
-
-    /// Checks everything: see [`TableReader::verify`]; and that the file is the one that the
-    /// manifest describes.
-    pub fn verify(&self) -> Result<()> {
-        let reader = self.reader(ReadMode::Block)?;
-        reader.verify(Some(self.meta.hash))?;
-        let properties = reader.properties();
-        if properties.entry_count != self.meta.entry_count
-            || properties.greatest_seqno != self.meta.greatest_seqno
-            || properties.least_seqno != self.meta.least_seqno
-        {
-            let detail = "the manifest describes another table than this one";
-            return Err(Corruption::new(reader.name(), 0, detail).into());
-        }
-        Ok(())
-    }
 }
 
 impl Drop for Table {

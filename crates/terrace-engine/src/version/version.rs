@@ -5,7 +5,7 @@ use terrace_base::{
     Epoch, FileId, KeyRange, LevelNo, LogPosition, MemtableId, RangeId, RowId, SeqNo,
 };
 
-use super::{RowMeta, Run, Table, TableContext, VersionEdit};
+use super::{Repaired, RowMeta, Run, Table, TableContext, VersionEdit};
 use crate::l0::{L0, L0State};
 use crate::wal::{LogFacts, LogStart};
 
@@ -38,11 +38,27 @@ pub struct Version {
     pub greatest_seqno: SeqNo,
     /// Where the log ends, if the last edit was that of a clean close.
     pub closed: Option<LogPosition>,
+    /// The stamp of the repair that the range came out of, if it did.
+    pub repaired: Option<Repaired>,
 }
 
 /// Why an edit does not fit the version that it is applied to: a damaged or foreign manifest, or
 /// a bug.
 pub type Misfit = String;
+
+/// The version that edits come to, the first of which is a snapshot. Errors: which edit does not
+/// fit, and why.
+pub fn fold<'a>(
+    edits: impl IntoIterator<Item = &'a VersionEdit>,
+    l0: &dyn L0,
+    context: &Arc<TableContext>,
+) -> Result<Version, (usize, Misfit)> {
+    let mut version = Version::empty(l0);
+    for (index, edit) in edits.into_iter().enumerate() {
+        version = version.apply(edit, l0, context).map_err(|misfit| (index, misfit))?;
+    }
+    Ok(version)
+}
 
 impl Version {
     /// A version without a row or a table.
@@ -60,6 +76,7 @@ impl Version {
             log_start: LogStart::default(),
             greatest_seqno: SeqNo::ZERO,
             closed: None,
+            repaired: None,
         }
     }
 
@@ -106,6 +123,7 @@ impl Version {
         next.flushed.retain(|_, end| *end > settled);
         next.greatest_seqno = edit.greatest_seqno.unwrap_or(next.greatest_seqno);
         next.closed = edit.closed;
+        next.repaired = edit.repaired.or(next.repaired);
         Ok(next)
     }
 
@@ -197,6 +215,7 @@ impl Version {
             memtables_flushed: self.flushed.iter().map(|(id, end)| (*id, *end)).collect(),
             log_start: Some(self.log_start),
             greatest_seqno: Some(self.greatest_seqno),
+            repaired: self.repaired,
             ..VersionEdit::default()
         }
     }

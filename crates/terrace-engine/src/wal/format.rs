@@ -232,6 +232,26 @@ impl RecordHeader {
     }
 }
 
+/// The first good record at or behind `offset` of the segment that `bytes` are the front of, and
+/// where it stands.
+#[must_use]
+pub fn next_record(bytes: &[u8], identity: u128, offset: u64) -> Option<(u64, RecordHeader)> {
+    let mut offset = offset.next_multiple_of(RECORD_ALIGNMENT as u64) as usize;
+    while offset + RECORD_HEADER_BYTES <= bytes.len() {
+        let rest = &bytes[offset..];
+        // Most places hold zeros or the middle of something: look before checking the checksum.
+        if rest[4..8] != [0; 4]
+            && matches!(rest[30], 1 | 2)
+            && rest[31] == 0
+            && let Ok((header, _)) = RecordHeader::decode(rest, identity, offset as u64)
+        {
+            return Some((offset as u64, header));
+        }
+        offset += RECORD_ALIGNMENT;
+    }
+    None
+}
+
 /// Appends one entry in the coding of a batch's body. `same_number` marks an entry that shares
 /// the sequence number of the one before it.
 pub fn put_entry(

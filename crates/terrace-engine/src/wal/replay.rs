@@ -12,12 +12,11 @@ use terrace_base::{Corruption, FileId, LogPosition, PreambleError};
 use terrace_env::{Env, ReadFile, SharedEnv};
 
 use super::format::{
-    ClosingBody, RECORD_ALIGNMENT, RECORD_HEADER_BYTES, RecordHeader, RecordKind,
-    SEGMENT_HEADER_BYTES, SegmentHeader,
+    ClosingBody, RecordHeader, RecordKind, SEGMENT_HEADER_BYTES, SegmentHeader, next_record,
 };
 use super::local_log::{segment_id, segment_path};
 use super::sink::Visit;
-use crate::{Error, Result};
+use crate::{Error, Result, read_up_to};
 
 /// Where a replay starts: what the manifest says of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -215,20 +214,6 @@ fn refuse_unknown_records(begun: &[Found]) -> Result<()> {
     Ok(())
 }
 
-/// Up to so many bytes of a file from `offset` on, fewer at its end.
-fn read_up_to(file: &dyn ReadFile, offset: u64, bytes: usize) -> Result<Vec<u8>> {
-    let mut bytes = vec![0; bytes.min(file.bytes().saturating_sub(offset) as usize)];
-    let mut filled = 0;
-    while filled < bytes.len() {
-        match file.read_at(offset + filled as u64, &mut bytes[filled..])? {
-            0 => break,
-            count => filled += count,
-        }
-    }
-    bytes.truncate(filled);
-    Ok(bytes)
-}
-
 /// The chain from `start` on.
 fn chain_of(begun: &[Found], start: LogStart) -> Vec<&Found> {
     let mut chain: Vec<&Found> = Vec::new();
@@ -323,20 +308,10 @@ fn judge_tail(begun: &[Found], chain: &[&Found], replayed: &mut Replayed) -> Res
 /// The records in a segment from `from` on, wherever they stand.
 fn records_behind(bytes: &[u8], identity: u128, from: u64) -> Vec<RecordHeader> {
     let mut found = Vec::new();
-    let mut offset = from as usize;
-    while offset + RECORD_HEADER_BYTES <= bytes.len() {
-        let rest = &bytes[offset..];
-        // Most places hold zeros or the middle of something: look before checking the checksum.
-        let plausible = rest[4..8] != [0; 4] && matches!(rest[30], 1 | 2) && rest[31] == 0;
-        let record =
-            plausible.then(|| RecordHeader::decode(rest, identity, offset as u64).ok()).flatten();
-        offset += match record {
-            Some((header, _)) => {
-                found.push(header);
-                header.padded_bytes() as usize
-            }
-            None => RECORD_ALIGNMENT,
-        };
+    let mut offset = from;
+    while let Some((at, header)) = next_record(bytes, identity, offset) {
+        offset = at + header.padded_bytes();
+        found.push(header);
     }
     found
 }

@@ -192,6 +192,27 @@ impl BlockLayout {
     }
 }
 
+/// How many bytes the block at the front of `bytes` takes by its own account: for finding blocks
+/// where no index says where they lie. Nothing about it is verified.
+#[must_use]
+pub fn stored_bytes(bytes: &[u8]) -> Option<usize> {
+    let mut reader = ByteReader::new(bytes);
+    let count = reader.u32().ok()?;
+    let bits = reader.u32().ok()?;
+    if count == 0 || bits & !(PREFIX_BYTES_MASK | WIDE_HINTS | WIDE_ENDS) != 0 {
+        return None;
+    }
+    let hint_bytes = if bits & WIDE_HINTS != 0 { 8 } else { 4 };
+    let end_bytes: u64 = if bits & WIDE_ENDS != 0 { 4 } else { 2 };
+    let hints_at = HEADER_BYTES as u64 + u64::from(bits & PREFIX_BYTES_MASK);
+    let entries_at = hints_at + u64::from(count) * (hint_bytes + end_bytes);
+    let last_end = bytes.get(usize::try_from(entries_at - end_bytes).ok()?..)?;
+    let mut last_end = ByteReader::new(last_end);
+    let entry_bytes = if end_bytes == 4 { last_end.u32() } else { last_end.u16().map(u32::from) };
+    let block_bytes = entries_at + u64::from(entry_bytes.ok()?);
+    usize::try_from(block_bytes).ok().filter(|&needed| needed <= bytes.len())
+}
+
 impl<'a> BlockView<'a> {
     /// Checks the header of a decoded block.
     #[inline]

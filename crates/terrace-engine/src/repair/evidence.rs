@@ -1,0 +1,279 @@
+//! What a damaged directory says of itself, and what of it is trusted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use terrace_base::{Epoch, FileId, KeyRange, LogPosition, MemtableId, RangeId, SeqNo, TableUid};
+use terrace_env::SharedEnv;
+
+use crate::check::tables_of_dir;
+use crate::survey::{Listing, ManifestSurvey, Piece, Pieces, SegmentSurvey};
+use crate::table::TableLocation;
+use crate::table::format::footer::{FOOTER_BYTES, Footer};
+use crate::version::format::decode_current;
+use crate::version::{TableContext, TableMeta, Version, VersionEdit, fold, manifest_path};
+use crate::wal::format::{ClosingBody, RecordKind, SEGMENT_HEADER_BYTES};
+use crate::{Result, read_ends, read_file};
+
+/// What is known before anything is salvaged.
+pub(super) struct Evidence {
+    /// The version, if the manifest is whole and nothing contradicts it.
+    pub version: Option<Version>,
+    /// The database, if any manifest says.
+    pub database: Option<u128>,
+    /// The range and its keys.
+    pub range: (RangeId, KeyRange),
+    /// What readable edits say of tables, by id.
+    pub metas: BTreeMap<FileId, TableMeta>,
+    /// Tables that a readable edit removed and none added again.
+    pub removed: BTreeSet<FileId>,
+    /// The log is needed from here on, as far as readable edits say.
+    pub settled: LogPosition,
+    /// Memtables whose entries are in tables, as far as readable edits say.
+    pub flushed: BTreeMap<MemtableId, LogPosition>,
+    /// The greatest number that tables hold, as far as readable edits say.
+    pub greatest_seqno: SeqNo,
+    /// The log was durable below this position, as far as readable edits say.
+    pub durable: LogPosition,
+    /// Which file holds the table with this identity, whatever its name says.
+    pub by_uid: BTreeMap<TableUid, FileId>,
+    /// The log segments, by what their headers say.
+    pub segments: Vec<(FileId, SegmentSurvey)>,
+    /// The tables of the directory.
+    pub context: Arc<TableContext>,
+    /// What there is to say.
+    pub notes: Vec<String>,
+}
+
+impl Evidence {
+    /// Reads `CURRENT`, every manifest, and the headers of segments and tables.
+    pub fn gather(env: &SharedEnv, dir: &Path, listing: &Listing) -> Result<Evidence> {
+        let mut evidence = Evidence {
+            version: None,
+            database: None,
+            range: (RangeId(1), KeyRange::all()),
+            metas: BTreeMap::new(),
+            removed: BTreeSet::new(),
+            settled: LogPosition(0),
+            flushed: BTreeMap::new(),
+            greatest_seqno: SeqNo::ZERO,
+            durable: LogPosition(0),
+            by_uid: uids(env, dir, listing)?,
+            segments: segments(env, dir, listing)?,
+            context: tables_of_dir(env, dir),
+            notes: Vec::new(),
+        };
+        let named = named_manifest(env, dir, listing)?;
+        let mut surveys = Vec::new();
+        for (id, _) in &listing.manifests {
+            let bytes = read_file(env.as_ref(), &manifest_path(dir, *id))?;
+            surveys.push((*id, ManifestSurvey::read(&bytes)));
+        }
+        for (_, survey) in &surveys {
+            evidence.take_hints(survey);
+        }
+        let newest_file = listing.segments.iter().chain(&listing.tables);
+        let newest_epoch = newest_file.map(|(id, _)| id.epoch).max().unwrap_or_default();
+        // The one that CURRENT names first, then from the newest.
+        let mut order: Vec<_> = surveys.iter().rev().collect();
+        order.sort_by_key(|(id, _)| Some(*id) != named);
+        for (id, survey) in order {
+            let why = evidence.distrust(env, dir, listing, *id, survey, newest_epoch)?;
+            match why {
+                Some(why) => evidence.notes.push(format!("manifest {id} is not trusted: {why}")),
+                None => {
+                    if named != Some(*id) {
+                        evidence.notes.push(format!("CURRENT does not name manifest {id}"));
+                    }
+                    break;
+                }
+            }
+        }
+        if surveys.is_empty() {
+            evidence.notes.push("there is no manifest".to_string());
+        }
+        Ok(evidence)
+    }
+
+    /// Why the version that a manifest comes to is not to be trusted; if it is, it is taken.
+    fn distrust(
+        &mut self,
+        env: &SharedEnv,
+        dir: &Path,
+        listing: &Listing,
+        id: FileId,
+        survey: &ManifestSurvey,
+        newest_epoch: Epoch,
+    ) -> Result<Option<String>> {
+        match &survey.header {
+            Ok((_, named)) if *named == id => {}
+            Ok(_) => return Ok(Some("its header names another".into())),
+            Err(error) => return Ok(Some(format!("its header is damaged ({error})"))),
+        }
+        if let Some(hole) = survey.holes().next() {
+            return Ok(Some(format!("it is damaged at offset {}", hole.offset)));
+        }
+        let mut edits: Vec<&VersionEdit> = Vec::new();
+        for (index, found) in survey.edits.iter().enumerate() {
+            match &found.edit {
+                Ok(edit) if edit.is_snapshot == (index == 0) => edits.push(edit),
+                Ok(_) => return Ok(Some("a snapshot is out of place".into())),
+                Err(error) => return Ok(Some(format!("an edit does not decode ({error})"))),
+            }
+        }
+        if edits.is_empty() {
+            return Ok(Some("it holds no version".into()));
+        }
+        if newest_epoch > id.epoch {
+            return Ok(Some(format!("there are files of epoch {newest_epoch}")));
+        }
+        let l0 = crate::check::l0_of(env, &self.context);
+        let version = match fold(edits, l0.as_ref(), &self.context) {
+            Ok(version) => version,
+            Err((_, misfit)) => return Ok(Some(format!("an edit does not fit ({misfit})"))),
+        };
+        if let Some(closing) = self.closing(env, dir)?
+            && closing.manifest == id
+            && survey.good_end() < closing.manifest_bytes
+        {
+            return Ok(Some("the log was closed when it was longer".into()));
+        }
+        if !self.has_all_files(env, dir, listing, &version)? {
+            return Ok(Some("it is older than files that are there".into()));
+        }
+        self.version = Some(version);
+        Ok(None)
+    }
+
+    /// Whether nothing says that the manifest lost its last edits: tables that it names are gone
+    /// while others are there that it does not name, or records that it does not know of.
+    fn has_all_files(
+        &self,
+        env: &SharedEnv,
+        dir: &Path,
+        listing: &Listing,
+        version: &Version,
+    ) -> Result<bool> {
+        let is_there = |meta: &TableMeta| {
+            listing.table_bytes(meta.id).is_some() || self.by_uid.contains_key(&meta.uid)
+        };
+        let is_missing = version.tables().any(|table| !is_there(table.meta()));
+        let named: BTreeSet<_> = version.tables().map(|table| table.meta().id).collect();
+        let has_others = listing.tables.iter().any(|(id, _)| !named.contains(id));
+        let is_log_gone = match version.log_start.segment {
+            Some(start) => {
+                let is_there = self.segments.iter().any(|(id, _)| *id == start);
+                !is_there && !listing.segments.is_empty() && has_others
+            }
+            None => {
+                let mut has_records = false;
+                for (_, segment) in &self.segments {
+                    has_records |= has_records_in(env, dir, segment)?;
+                }
+                has_records
+            }
+        };
+        Ok(!(is_missing && has_others) && !is_log_gone)
+    }
+
+    /// The closing record, if the youngest segment ends with one.
+    fn closing(&self, env: &SharedEnv, dir: &Path) -> Result<Option<ClosingBody>> {
+        let Some((_, segment)) = self.segments.last() else { return Ok(None) };
+        let Some(header) = segment.own_header() else { return Ok(None) };
+        let bytes = read_file(env.as_ref(), &dir.join(format!("{}.log", segment.id)))?;
+        let mut last = None;
+        for piece in Pieces::new(&bytes, header.identity, segment.record_offsets()) {
+            if let Piece::Record { header, body, .. } = piece {
+                last = (header.kind == RecordKind::Closing).then(|| ClosingBody::decode(body).ok());
+            }
+        }
+        Ok(last.flatten())
+    }
+
+    /// Takes in what the readable edits of a manifest say, whether it is trusted or not.
+    fn take_hints(&mut self, survey: &ManifestSurvey) {
+        for edit in survey.edits.iter().filter_map(|found| found.edit.as_ref().ok()) {
+            self.database = edit.database.or(self.database);
+            self.range = edit.range.clone().unwrap_or_else(|| self.range.clone());
+            let added = edit.tables_added.iter().map(|(_, table)| table);
+            let added = added.chain(edit.rows_added.iter().flat_map(|row| &row.tables));
+            self.removed.extend(edit.tables_removed.iter().map(|(_, id)| *id));
+            for table in added {
+                self.removed.remove(&table.id);
+                self.metas.insert(table.id, table.clone());
+            }
+            self.flushed.extend(edit.memtables_flushed.iter().copied());
+            let flushed = edit.memtables_flushed.iter().map(|(_, end)| *end).max();
+            let start = edit.log_start.map(|start| start.position);
+            self.settled = self.settled.max(start.unwrap_or_default());
+            self.durable = self
+                .durable
+                .max(self.settled)
+                .max(flushed.unwrap_or_default())
+                .max(edit.closed.unwrap_or_default());
+            self.greatest_seqno = self.greatest_seqno.max(edit.greatest_seqno.unwrap_or_default());
+        }
+    }
+
+    /// The file that holds a table, wherever it is.
+    pub fn location(&self, meta: &TableMeta, listing: &Listing) -> Option<TableLocation> {
+        let by_name = listing.table_bytes(meta.id).map(|_| meta.id);
+        let id = self.by_uid.get(&meta.uid).copied().or(by_name)?;
+        Some(TableLocation(format!("{id}.table").into_bytes()))
+    }
+}
+
+/// The manifest that `CURRENT` names, if it can be read.
+fn named_manifest(env: &SharedEnv, dir: &Path, listing: &Listing) -> Result<Option<FileId>> {
+    if !listing.has_current {
+        return Ok(None);
+    }
+    let bytes = read_file(env.as_ref(), &dir.join("CURRENT"))?;
+    Ok(decode_current(&bytes).ok())
+}
+
+/// Whether a record stands in a segment.
+fn has_records_in(env: &SharedEnv, dir: &Path, segment: &SegmentSurvey) -> Result<bool> {
+    let Some(header) = segment.header() else { return Ok(false) };
+    let bytes = read_file(env.as_ref(), &dir.join(format!("{}.log", segment.id)))?;
+    let mut pieces = Pieces::new(&bytes, header.identity, segment.record_offsets());
+    Ok(pieces.any(|piece| matches!(piece, Piece::Record { .. })))
+}
+
+/// The identities of the tables that have a footer.
+fn uids(env: &SharedEnv, dir: &Path, listing: &Listing) -> Result<BTreeMap<TableUid, FileId>> {
+    let mut uids = BTreeMap::new();
+    for (id, _) in &listing.tables {
+        let path = dir.join(format!("{id}.table"));
+        let (bytes, _, last) = read_ends(env.as_ref(), &path, FOOTER_BYTES)?;
+        if let Some(last) = last.first_chunk()
+            && let Ok(footer) = Footer::decode(last, bytes)
+        {
+            uids.entry(footer.uid).or_insert(*id);
+        }
+    }
+    Ok(uids)
+}
+
+/// The segments that have a header, by the id in it, oldest first. A recycled file that was not
+/// begun anew still has the headers of its former use; then it counts as that, unless the segment
+/// that it says to be is there too.
+fn segments(
+    env: &SharedEnv,
+    dir: &Path,
+    listing: &Listing,
+) -> Result<Vec<(FileId, SegmentSurvey)>> {
+    let mut segments: BTreeMap<FileId, SegmentSurvey> = BTreeMap::new();
+    for (id, _) in &listing.segments {
+        let path = dir.join(format!("{id}.log"));
+        let (bytes, first, last) = read_ends(env.as_ref(), &path, SEGMENT_HEADER_BYTES as usize)?;
+        let survey = SegmentSurvey::read(*id, bytes, &first, &last);
+        let Some(header) = survey.own_header() else { continue };
+        let is_named = header.file_id == *id;
+        if is_named || !segments.contains_key(&header.file_id) {
+            segments.insert(header.file_id, survey);
+        }
+    }
+    Ok(segments.into_iter().collect())
+}

@@ -1,0 +1,359 @@
+//! The log: every record that can be read becomes a row.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use terrace_base::{EntryRef, FileId, KeyRange, LogPosition, MemtableId, SeqNo};
+
+use super::Repair;
+use super::evidence::Evidence;
+use super::report::{Loss, LossKind};
+use crate::iter::Stream;
+use crate::memtable::Memtable;
+use crate::survey::{Piece, Pieces, SegmentSurvey};
+use crate::version::{TableMeta, Version};
+use crate::wal::format::{
+    BatchBody, RecordHeader, RecordKind, SEGMENT_HEADER_BYTES, SegmentHeader,
+};
+use crate::{Result, read_file};
+
+/// What was salvaged from a log.
+#[derive(Debug, Default)]
+pub(super) struct SalvagedLog {
+    /// Rows, oldest first.
+    pub rows: Vec<Vec<TableMeta>>,
+    /// The greatest number in it.
+    pub greatest_seqno: SeqNo,
+}
+
+/// A walk over the segments.
+struct LogWalk<'a> {
+    evidence: &'a Evidence,
+    version: Option<&'a Version>,
+    settled: LogPosition,
+    memtable: Arc<Memtable>,
+    out: SalvagedLog,
+    /// The last number of the last record.
+    last_seqno: Option<SeqNo>,
+    /// Where something is missing; its numbers show with the next record.
+    missing: Option<Missing>,
+    /// Where the last record ends.
+    end: LogPosition,
+    /// The log was durable below.
+    durable: LogPosition,
+    has_closing: bool,
+}
+
+/// A place where records are missing.
+struct Missing {
+    file: PathBuf,
+    offset: u64,
+    why: String,
+    /// Whether a whole segment is missing, which no crash does.
+    is_segment: bool,
+}
+
+impl Missing {
+    fn new(file: &Path, offset: u64, why: &str) -> Missing {
+        let is_segment = offset == 0;
+        Missing { file: file.to_path_buf(), offset, why: why.to_string(), is_segment }
+    }
+}
+
+impl Repair<'_> {
+    /// Salvages the records that the version needs, or all of them if there is none.
+    pub(super) fn salvage_log(
+        &mut self,
+        version: Option<&Version>,
+        evidence: &Evidence,
+    ) -> Result<SalvagedLog> {
+        let first = version.and_then(|version| version.log_start.segment);
+        let chain = live_segments(evidence, first);
+        let facts = version.map(Version::log_facts);
+        let mut walk = LogWalk {
+            evidence,
+            version,
+            settled: facts.map_or(evidence.settled, |facts| facts.start.position),
+            memtable: self.memtable(self.options.memtable_bytes),
+            out: SalvagedLog::default(),
+            last_seqno: None,
+            missing: None,
+            end: LogPosition(0),
+            durable: facts.map_or(evidence.durable, |facts| facts.durable),
+            has_closing: false,
+        };
+        if let Some(first) = first.filter(|first| chain.first().map(|(id, _)| id) != Some(first)) {
+            let path = self.source.join(format!("{first}.log"));
+            walk.missing = Some(Missing::new(&path, 0, "the segment is missing or has no header"));
+        }
+        let mut before: Option<LogPosition> = None;
+        for (index, (_, segment)) in chain.iter().enumerate() {
+            let successor = chain.get(index + 1).and_then(|(_, next)| next.own_header());
+            let Some(header) = segment.own_header() else { continue };
+            if before.is_some_and(|end| end < header.base) {
+                let path = self.source.join(format!("{}.log", segment.id));
+                walk.note_missing(&path, 0, "the segment before it is missing");
+            }
+            self.walk_segment(segment, header, successor.map(|next| next.base), &mut walk)?;
+            before = successor.map(|next| next.base);
+        }
+        self.end_walk(&mut walk);
+        self.write_row(&mut walk, None)?;
+        Ok(walk.out)
+    }
+
+    fn memtable(&self, arena_bytes: usize) -> Arc<Memtable> {
+        let id = self.target.next_id();
+        Arc::new(Memtable::new(MemtableId { epoch: id.epoch, counter: id.counter }, arena_bytes))
+    }
+
+    fn walk_segment(
+        &mut self,
+        segment: &SegmentSurvey,
+        header: &SegmentHeader,
+        successor: Option<LogPosition>,
+        walk: &mut LogWalk<'_>,
+    ) -> Result<()> {
+        let path = self.source.join(format!("{}.log", segment.id));
+        let bytes = read_file(self.env.as_ref(), &path)?;
+        self.advance(bytes.len() as u64)?;
+        let mut offsets = segment.record_offsets();
+        if let Some(end) = successor {
+            let length = end.0.saturating_sub(header.base.0);
+            let end = offsets.start.saturating_add(length);
+            if end > offsets.end {
+                walk.note_missing(&path, offsets.end, "the segment is cut short");
+            }
+            offsets.end = offsets.end.min(end);
+        }
+        if header.predecessor.is_some_and(|before| before.epoch < header.file_id.epoch) {
+            walk.durable = walk.durable.max(header.base);
+        }
+        for piece in Pieces::new(&bytes, header.identity, offsets.clone()) {
+            match piece {
+                Piece::Gap(gap) if gap.end == offsets.end && successor.is_none() => {}
+                Piece::Gap(gap) => {
+                    let end = LogPosition(header.base.0 + (gap.end - SEGMENT_HEADER_BYTES));
+                    if end <= walk.settled {
+                        // All of it is in tables; what number comes next is unknown.
+                        walk.last_seqno = None;
+                    } else {
+                        walk.note_missing(&path, gap.offset, &gap.what);
+                    }
+                }
+                Piece::Record { offset, header: record, body } => {
+                    let at = LogPosition(header.base.0 + (offset - SEGMENT_HEADER_BYTES));
+                    self.take_record(&path, offset, at, &record, body, walk)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take_record(
+        &mut self,
+        path: &Path,
+        offset: u64,
+        position: LogPosition,
+        header: &RecordHeader,
+        body: &[u8],
+        walk: &mut LogWalk<'_>,
+    ) -> Result<()> {
+        walk.end = LogPosition(position.0 + header.padded_bytes());
+        walk.durable = walk.durable.max(header.durable);
+        walk.has_closing = header.kind == RecordKind::Closing;
+        if walk.has_closing {
+            return Ok(());
+        }
+        let count = u64::from(header.seqno_count.max(1));
+        let last = SeqNo(header.first_seqno.0.saturating_add(count - 1));
+        if position >= walk.settled {
+            self.judge_numbers(header.first_seqno, walk);
+            let decoded = decode_batch(header, body);
+            let Some(entries) = decoded else {
+                let why = "a record that was written wrongly";
+                let numbers = Some((header.first_seqno, last));
+                self.lose_log(&Missing::new(path, offset, why), numbers);
+                walk.last_seqno = Some(last);
+                return Ok(());
+            };
+            for (memtable, entry) in entries {
+                if !walk.is_flushed(memtable) {
+                    self.insert(&entry, walk)?;
+                }
+            }
+            self.report.record_count += 1;
+            walk.out.greatest_seqno = walk.out.greatest_seqno.max(last);
+        } else {
+            // Everything here is in tables.
+            walk.missing = None;
+        }
+        walk.last_seqno = Some(last);
+        Ok(())
+    }
+
+    /// Compares the number of a record to that of the one before it: numbers have no gaps, so what
+    /// is missing between the two shows.
+    fn judge_numbers(&mut self, first: SeqNo, walk: &mut LogWalk<'_>) {
+        let missing = walk.missing.take();
+        let before = walk.last_seqno.or_else(|| {
+            // The first record that is needed follows what tables hold, or overlaps it.
+            walk.version.map(|version| version.greatest_seqno)
+        });
+        let Some(before) = before else {
+            if let Some(missing) = missing {
+                self.lose_log(&missing, None);
+            }
+            return;
+        };
+        if first.0 > before.0.saturating_add(1) {
+            let missing = missing
+                .unwrap_or_else(|| Missing::new(self.source, 0, "numbers are missing in the log"));
+            self.lose_log(&missing, Some((before.next(), SeqNo(first.0 - 1))));
+        }
+    }
+
+    /// What stands at the end of the log.
+    fn end_walk(&mut self, walk: &mut LogWalk<'_>) {
+        let missing = walk.missing.take();
+        let is_short = walk.durable > walk.end && walk.durable > walk.settled;
+        if is_short || missing.as_ref().is_some_and(|missing| missing.is_segment) {
+            let missing = missing.unwrap_or_else(|| {
+                let why = format!(
+                    "it can be read up to position {}, but was durable up to {}",
+                    walk.end, walk.durable
+                );
+                Missing::new(self.source, 0, &why)
+            });
+            self.lose_log(&missing, None);
+        } else if let Some(Missing { file, offset, why, .. }) = missing {
+            let text = format!(
+                "{} at offset {offset}: {why}: torn by a crash or damaged; it was not known to be \
+                 durable",
+                file.display()
+            );
+            self.report.notes.push(text);
+        }
+        if !walk.has_closing {
+            let text = format!(
+                "the log was not closed: what stood above position {} is unknown",
+                walk.end
+            );
+            self.report.notes.push(text);
+        }
+    }
+
+    /// A lost part of the log may have touched any key.
+    fn lose_log(&mut self, missing: &Missing, numbers: Option<(SeqNo, SeqNo)>) {
+        for kind in [LossKind::Lost, LossKind::MayReappear] {
+            self.report.losses.push(Loss {
+                kind,
+                keys: KeyRange::all(),
+                numbers,
+                file: missing.file.clone(),
+                offset: missing.offset,
+                why: format!("part of the log: {}", missing.why),
+            });
+        }
+    }
+
+    fn insert(&mut self, entry: &EntryRef<'_>, walk: &mut LogWalk<'_>) -> Result<()> {
+        let bytes = Memtable::space_for(entry.key.len(), entry.value.len());
+        let mut reservation = walk.memtable.reserve(bytes);
+        if reservation.is_none() {
+            let arena_bytes = self.options.memtable_bytes.max(Memtable::arena_bytes_for(bytes));
+            let fresh = self.memtable(arena_bytes);
+            self.write_row(walk, Some(fresh))?;
+            reservation = walk.memtable.reserve(bytes);
+        }
+        if let Some(reservation) = &mut reservation {
+            walk.memtable.insert(reservation, *entry);
+            self.report.log_entry_count += 1;
+        }
+        Ok(())
+    }
+
+    /// Writes the memtable as a row, and goes on with `next`.
+    fn write_row(&mut self, walk: &mut LogWalk<'_>, next: Option<Arc<Memtable>>) -> Result<()> {
+        let memtable = &walk.memtable;
+        if !memtable.is_empty() {
+            let tombstones = memtable.range_tombstones();
+            let shape = self.target.shape.clone();
+            let slice = KeyRange::all();
+            let mut outputs = self.target.outputs(&shape, &slice, &tombstones);
+            let mut stream = memtable.stream();
+            let mut last: Option<(Vec<u8>, SeqNo)> = None;
+            while let Some(entry) = stream.entry() {
+                // A damaged range may hold one record twice.
+                let is_new = last.as_ref().is_none_or(|(key, seqno)| {
+                    (key.as_slice(), *seqno) != (entry.key, entry.seqno)
+                });
+                if is_new {
+                    outputs.add(&entry)?;
+                    last = Some((entry.key.to_vec(), entry.seqno));
+                }
+                stream.advance()?;
+            }
+            let tables = outputs.finish()?;
+            walk.out.rows.push(tables);
+        }
+        if let Some(next) = next {
+            walk.memtable = next;
+        }
+        Ok(())
+    }
+}
+
+impl LogWalk<'_> {
+    fn note_missing(&mut self, path: &Path, offset: u64, why: &str) {
+        if self.missing.is_none() {
+            self.missing = Some(Missing::new(path, offset, why));
+        }
+    }
+
+    fn is_flushed(&self, memtable: MemtableId) -> bool {
+        match self.version {
+            Some(version) => version.flushed.contains_key(&memtable),
+            None => self.evidence.flushed.contains_key(&memtable),
+        }
+    }
+}
+
+fn decode_batch<'a>(
+    header: &RecordHeader,
+    body: &'a [u8],
+) -> Option<Vec<(MemtableId, EntryRef<'a>)>> {
+    let batch = BatchBody::decode(header, body).ok()?;
+    let entries: Vec<_> = batch.entries().collect::<std::result::Result<_, _>>().ok()?;
+    (entries.len() as u16 == header.entry_count).then_some(entries)
+}
+
+/// The segments that count, oldest first: from the youngest back, each the predecessor of the next;
+/// where one is missing, on with the one before it. With `first`, only from there on.
+fn live_segments(evidence: &Evidence, first: Option<FileId>) -> Vec<&(FileId, SegmentSurvey)> {
+    let database = evidence.database;
+    let counts = |segment: &SegmentSurvey| {
+        let header = segment.own_header();
+        header.is_some_and(|header| database.is_none_or(|known| known == header.database))
+    };
+    let all: Vec<_> = evidence.segments.iter().filter(|(_, segment)| counts(segment)).collect();
+    let mut live = Vec::new();
+    let mut current = all.last().copied();
+    while let Some(segment) = current.filter(|(id, _)| first.is_none_or(|first| *id >= first)) {
+        live.push(segment);
+        let (id, survey) = segment;
+        let header = survey.own_header();
+        let before = header.and_then(|header| header.predecessor);
+        let base = header.map_or(LogPosition(0), |header| header.base);
+        current = before.and_then(|before| {
+            let older = all.iter().rev().copied().filter(|(other, _)| other < id);
+            let older = older.filter(|(other, _)| *other <= before);
+            let fits = |survey: &SegmentSurvey| {
+                survey.own_header().is_some_and(|header| header.base <= base)
+            };
+            older.into_iter().find(|(_, survey)| fits(survey))
+        });
+    }
+    live.reverse();
+    live
+}

@@ -1,0 +1,217 @@
+//! Without a manifest: everything that can be found, merged by key and number.
+
+use std::sync::Arc;
+
+use terrace_base::{EntryRef, KeyRange, SeqNo, WallTime};
+
+use super::Repair;
+use super::evidence::Evidence;
+use super::log::SalvagedLog;
+use super::report::{Loss, LossKind};
+use super::salvage::{Losses, SalvageStream, losses_of, tombstones_of};
+use crate::compaction::{Retained, Retention};
+use crate::iter::{MergingStream, Stream};
+use crate::range_tombstone::Fragments;
+use crate::survey::TableSurvey;
+use crate::table::TableLocation;
+use crate::version::TableMeta;
+use crate::{Error, Result};
+
+/// A table to be merged.
+struct Source {
+    survey: Arc<TableSurvey>,
+    meta: Option<TableMeta>,
+    /// Where its keys lie.
+    span: KeyRange,
+}
+
+impl Repair<'_> {
+    /// Merges every table of the damaged range that was not replaced, and the rows of its log.
+    pub(super) fn merge_all(
+        &mut self,
+        evidence: &Evidence,
+        log: &SalvagedLog,
+    ) -> Result<Vec<TableMeta>> {
+        let losses: Losses = Arc::default();
+        let mut tombstones = Vec::new();
+        let mut sources = self.sources(evidence, &losses, &mut tombstones)?;
+        for table in log.rows.iter().flatten() {
+            let survey = TableSurvey::open(self.target.open(table)?, Some(table.uid))?;
+            tombstones.push(tombstones_of(&survey, Some(table), &table.bounds, &losses));
+            let (survey, span) = (Arc::new(survey), table.bounds.clone());
+            sources.push(Source { survey, meta: Some(table.clone()), span });
+        }
+        let rules = Retention::new(
+            Vec::new(),
+            // All there is takes part, so nothing older can be below.
+            vec![KeyRange::all()],
+            // Nothing is judged to be expired.
+            WallTime(0),
+            Fragments::merge(&tombstones),
+        );
+        let mut streams: Vec<Box<dyn Stream + Send>> = Vec::new();
+        for run in into_runs(sources) {
+            streams.push(Box::new(RunStream::new(run, Arc::clone(&losses))?));
+        }
+        let mut merged = Distinct::new(MergingStream::new(streams));
+        let mut retained = Retained::new(&mut merged, &rules)?;
+        let (slice, surviving) = (KeyRange::all(), rules.surviving_tombstones());
+        let shape = self.target.shape.clone();
+        let mut outputs = self.target.outputs(&shape, &slice, &surviving);
+        let mut count = 0u32;
+        while let Some(entry) = retained.entry() {
+            outputs.add(&entry)?;
+            retained.advance()?;
+            count = count.wrapping_add(1);
+            if count.is_multiple_of(4096) && !(self.progress)(self.done_bytes, self.total_bytes) {
+                return Err(Error::Cancelled);
+            }
+        }
+        let tables = outputs.finish()?;
+        self.report.losses.append(&mut losses.lock());
+        Ok(tables)
+    }
+
+    /// The tables to be merged, opened.
+    fn sources(
+        &mut self,
+        evidence: &Evidence,
+        losses: &Losses,
+        tombstones: &mut Vec<Fragments>,
+    ) -> Result<Vec<Source>> {
+        let mut sources = Vec::new();
+        for (id, bytes) in self.listing.tables.clone() {
+            self.advance(bytes)?;
+            if evidence.removed.contains(&id) {
+                continue;
+            }
+            let location = TableLocation(format!("{id}.table").into_bytes());
+            let file = evidence.context.store.open(&location)?;
+            let meta = evidence.metas.get(&id);
+            let survey = TableSurvey::open(file, meta.map(|meta| meta.uid))?;
+            let known = meta.map(|meta| meta.bounds.clone());
+            let by_itself = survey.properties.as_ref().map(|properties| properties.bounds());
+            let span = known.or(by_itself).unwrap_or_else(KeyRange::all);
+            tombstones.push(tombstones_of(&survey, meta, &span, losses));
+            match survey.damage.is_empty() {
+                true => self.report.whole_table_count += 1,
+                false => self.report.rewritten_table_count += 1,
+            }
+            self.report.losses.push(Loss {
+                kind: LossKind::MayReappear,
+                keys: span.clone(),
+                numbers: None,
+                file: self.source.join(format!("{id}.table")),
+                offset: 0,
+                why: "without a manifest nobody knows whether the table still counted".into(),
+            });
+            sources.push(Source { survey: Arc::new(survey), meta: meta.cloned(), span });
+        }
+        for (id, meta) in &evidence.metas {
+            let is_gone = self.listing.table_bytes(*id).is_none();
+            if is_gone && !evidence.removed.contains(id) {
+                self.report.lost_table_count += 1;
+                let file = self.source.join(format!("{id}.table"));
+                let lost = losses_of(&meta.span(), Some(meta), file, 0, "the table is missing");
+                self.report.losses.extend(lost);
+            }
+        }
+        Ok(sources)
+    }
+}
+
+/// Divides tables into as few runs as their overlaps allow, so that few are open at a time.
+fn into_runs(mut sources: Vec<Source>) -> Vec<Vec<Source>> {
+    sources.sort_by(|a, b| a.span.start().cmp(b.span.start()));
+    let mut runs: Vec<Vec<Source>> = Vec::new();
+    for source in sources {
+        let fits = |run: &&mut Vec<Source>| {
+            run.last().is_some_and(|last| last.span.is_before(source.span.start()))
+        };
+        match runs.iter_mut().find(fits) {
+            Some(run) => run.push(source),
+            None => runs.push(vec![source]),
+        }
+    }
+    runs
+}
+
+/// The entries of tables that lie one behind the other.
+struct RunStream {
+    waiting: std::vec::IntoIter<Source>,
+    current: Option<SalvageStream>,
+    losses: Losses,
+}
+
+impl RunStream {
+    fn new(run: Vec<Source>, losses: Losses) -> Result<RunStream> {
+        let mut stream = RunStream { waiting: run.into_iter(), current: None, losses };
+        stream.settle()?;
+        Ok(stream)
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        while self.current.as_ref().is_none_or(|stream| stream.entry().is_none()) {
+            let Some(next) = self.waiting.next() else {
+                self.current = None;
+                return Ok(());
+            };
+            let losses = Arc::clone(&self.losses);
+            self.current = Some(SalvageStream::new(next.survey, next.meta.as_ref(), losses)?);
+        }
+        Ok(())
+    }
+}
+
+impl Stream for RunStream {
+    fn entry(&self) -> Option<EntryRef<'_>> {
+        self.current.as_ref()?.entry()
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        if let Some(current) = &mut self.current {
+            current.advance()?;
+        }
+        self.settle()
+    }
+}
+
+/// Leaves out what another table or the log holds too.
+struct Distinct<'a> {
+    input: MergingStream<'a>,
+    last: Option<(Vec<u8>, SeqNo)>,
+}
+
+impl<'a> Distinct<'a> {
+    fn new(input: MergingStream<'a>) -> Distinct<'a> {
+        let mut distinct = Distinct { input, last: None };
+        distinct.remember();
+        distinct
+    }
+
+    fn remember(&mut self) {
+        self.last = self.input.entry().map(|entry| (entry.key.to_vec(), entry.seqno));
+    }
+}
+
+impl Stream for Distinct<'_> {
+    fn entry(&self) -> Option<EntryRef<'_>> {
+        self.input.entry()
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        loop {
+            self.input.advance()?;
+            let is_same = match (self.input.entry(), &self.last) {
+                (Some(entry), Some((key, seqno))) => {
+                    entry.key == key.as_slice() && entry.seqno == *seqno
+                }
+                _ => false,
+            };
+            if !is_same {
+                self.remember();
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Repair: what is left of a damaged range, as a new range.
+//!
+//! # Why
+//! Damage refuses an open, or the reads of some keys. The right answer is a backup; where there is
+//! none, everything that can still be read should be saved, and nothing that was never written may
+//! be added. What was lost must be said: a repair that keeps silent turns damage into lies.
+//!
+//! # How
+//! The damaged directory is only read; the new one is written beside it.
+//!
+//! * **By the manifest**, if it is whole: the tables that it names keep their levels. Whole ones
+//!   are copied byte for byte, damaged ones are written anew from the blocks that can be read, and
+//!   the records of the log become rows of L0 on top.
+//! * **By number**, if it is not: every table and every record of the log that can be found is
+//!   merged into one run. For each key the greatest sequence number wins, so that no older value
+//!   hides a newer one. What had been replaced but not yet deleted cannot be told from what counts:
+//!   deleted keys may show again.
+//!
+//! ```text
+//!   manifest whole                         manifest lost
+//!     L0 rows ◄── log                        tables ┐
+//!     L1 … L6 ◄── table for table            log    ┴─► merge by (key, number) ──► L6
+//! ```
+//!
+//! `CURRENT` is written last: a directory that was left half-way has none and is refused by every
+//! open. The new range has an identity of its own and carries a stamp
+//! ([`Repaired`](crate::version::Repaired)).
+//!
+//! # Invariants
+//! 1. Nothing that fails its checksum reaches the new range.
+//! 2. Each place where something was lost gives a [`Loss`] that covers every key that it concerns.
+//! 3. Nothing in the damaged directory is written.
+//!
+//! Start with [`repair`], then `evidence.rs` for what is trusted.
+
+mod evidence;
+mod log;
+mod merge;
+mod report;
+mod salvage;
+mod target;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use terrace_base::{Epoch, LevelNo, LogPosition, RowId, SeqNo};
+use terrace_env::SharedEnv;
+
+use crate::check::share_lock;
+use crate::options::Options;
+use crate::survey::Listing;
+use crate::version::{LEVEL_MAX, Repaired, RowMeta, Table, TableMeta, Version, VersionEdit};
+use crate::wal::LogStart;
+use crate::{Error, Result};
+
+use evidence::Evidence;
+use salvage::Salvaged;
+use target::Target;
+
+pub use report::{Basis, Loss, LossKind, RepairReport};
+
+/// Called with the bytes read so far and the bytes in all; `false` ends the repair.
+pub type RepairProgress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
+
+/// Salvages the range in `source` into a new one in `target`, which does not exist or is empty.
+/// `options` say how tables are built.
+///
+/// Errors: `Invalid` (nothing to repair; `target` is not empty), `Locked`, `Unsupported`,
+/// `Cancelled`, `NoSpace`, `Io`. After an error `target` holds no range.
+pub fn repair(
+    env: &SharedEnv,
+    source: &Path,
+    target: &Path,
+    options: &Options,
+    progress: RepairProgress<'_>,
+) -> Result<RepairReport> {
+    options.validate()?;
+    let _lock = share_lock(env, source)?;
+    let listing = Listing::read(env.as_ref(), source)?;
+    if listing.is_empty() {
+        let text = format!("{} holds no database; check the path", source.display());
+        return Err(Error::invalid(text));
+    }
+    let target = Target::create(env, target, options)?;
+    let mut repair = Repair {
+        env,
+        source,
+        total_bytes: listing.bytes(),
+        listing,
+        target: &target,
+        options,
+        report: RepairReport::default(),
+        progress,
+        done_bytes: 0,
+    };
+    let outcome = repair.run().and_then(|snapshot| target.finish(&snapshot));
+    let report = repair.report;
+    match outcome {
+        Ok(()) => Ok(report.tidied()),
+        Err(error) => {
+            target.discard();
+            Err(error)
+        }
+    }
+}
+
+/// A repair under way.
+struct Repair<'a> {
+    env: &'a SharedEnv,
+    source: &'a Path,
+    listing: Listing,
+    target: &'a Target<'a>,
+    options: &'a Options,
+    report: RepairReport,
+    progress: RepairProgress<'a>,
+    done_bytes: u64,
+    total_bytes: u64,
+}
+
+impl Repair<'_> {
+    /// Salvages everything; the edit that makes the new version.
+    fn run(&mut self) -> Result<VersionEdit> {
+        let evidence = Evidence::gather(self.env, self.source, &self.listing)?;
+        self.report.notes.extend(evidence.notes.iter().cloned());
+        let mut snapshot = match &evidence.version {
+            Some(version) => self.by_manifest(version, &evidence)?,
+            None => self.by_number(&evidence)?,
+        };
+        let (id, keys) = evidence.range.clone();
+        snapshot.is_snapshot = true;
+        snapshot.database = Some(self.target.database());
+        snapshot.range = Some((id, keys));
+        snapshot.epoch = Some(Epoch(1));
+        snapshot.log_start = Some(LogStart { segment: None, position: LogPosition(0) });
+        snapshot.repaired = Some(Repaired {
+            at_ms: self.env.wall_time().0,
+            source_database: evidence.database.unwrap_or(0),
+            is_incomplete: !self.report.is_complete(),
+        });
+        Ok(snapshot)
+    }
+
+    /// Notes progress. Errors: the caller wants no more.
+    fn advance(&mut self, bytes: u64) -> Result<()> {
+        self.done_bytes += bytes;
+        let go_on = (self.progress)(self.done_bytes.min(self.total_bytes), self.total_bytes);
+        if go_on { Ok(()) } else { Err(Error::Cancelled) }
+    }
+
+    /// Keeps levels and rows.
+    fn by_manifest(&mut self, version: &Version, evidence: &Evidence) -> Result<VersionEdit> {
+        self.report.basis = Basis::Manifest;
+        let mut edit = VersionEdit::default();
+        let mut greatest_seqno = version.greatest_seqno;
+        for row in version.l0.rows().iter().rev() {
+            let tables = self.salvage_tables(&row.tables, evidence)?;
+            if !tables.is_empty() {
+                edit.rows_added.push(RowMeta { id: row.meta.id, tables });
+            }
+        }
+        for (level, run) in version.runs() {
+            let tables = self.salvage_tables(run.tables(), evidence)?;
+            edit.tables_added.extend(tables.into_iter().map(|table| (level, table)));
+        }
+        let mut next_row = version.next_row;
+        let log = self.salvage_log(Some(version), evidence)?;
+        greatest_seqno = greatest_seqno.max(log.greatest_seqno);
+        for tables in log.rows {
+            edit.rows_added.push(RowMeta { id: next_row, tables });
+            next_row = RowId(next_row.0 + 1);
+        }
+        edit.next_row = Some(next_row);
+        edit.greatest_seqno = Some(greatest_seqno);
+        Ok(edit)
+    }
+
+    /// Salvages the tables of a row or a run, in their order.
+    fn salvage_tables(
+        &mut self,
+        tables: &[Arc<Table>],
+        evidence: &Evidence,
+    ) -> Result<Vec<TableMeta>> {
+        let mut salvaged = Vec::new();
+        for table in tables {
+            let meta = table.meta();
+            let outcome = self.salvage_table(meta, evidence)?;
+            self.advance(meta.bytes)?;
+            match outcome {
+                Salvaged::Whole(meta) => {
+                    self.report.whole_table_count += 1;
+                    salvaged.push(meta);
+                }
+                Salvaged::Partly(metas) => {
+                    self.report.rewritten_table_count += 1;
+                    salvaged.extend(metas);
+                }
+                Salvaged::Lost => self.report.lost_table_count += 1,
+            }
+        }
+        Ok(salvaged)
+    }
+
+    /// Merges everything that can be found.
+    fn by_number(&mut self, evidence: &Evidence) -> Result<VersionEdit> {
+        self.report.basis = Basis::Number;
+        let log = self.salvage_log(None, evidence)?;
+        let merged = self.merge_all(evidence, &log)?;
+        for table in log.rows.iter().flatten() {
+            self.target.remove_table(table)?;
+        }
+        let greatest = merged.iter().map(|table| table.greatest_seqno).max();
+        let greatest_seqno =
+            greatest.unwrap_or(SeqNo::ZERO).max(log.greatest_seqno).max(evidence.greatest_seqno);
+        let deepest: LevelNo = LEVEL_MAX;
+        Ok(VersionEdit {
+            tables_added: merged.into_iter().map(|table| (deepest, table)).collect(),
+            next_row: Some(RowId(1)),
+            greatest_seqno: Some(greatest_seqno),
+            ..VersionEdit::default()
+        })
+    }
+}

@@ -1,0 +1,125 @@
+use std::path::Path;
+
+use terrace_base::FileId;
+use terrace_env::Env;
+
+use crate::Result;
+
+/// What a name in a range's directory stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// `CURRENT`.
+    Current,
+    /// A `CURRENT` that was to be switched to and was not.
+    Switch(FileId),
+    /// The lock.
+    Lock,
+    /// A manifest.
+    Manifest(FileId),
+    /// A log segment.
+    Segment(FileId),
+    /// A table.
+    Table(FileId),
+    /// Somebody else's.
+    Foreign,
+}
+
+impl Name {
+    /// What this name stands for. A name that does not print back to itself is foreign.
+    #[must_use]
+    pub fn parse(name: &str) -> Name {
+        match name {
+            "CURRENT" => return Name::Current,
+            "LOCK" => return Name::Lock,
+            _ => {}
+        }
+        let Some((stem, extension)) = name.split_once('.') else { return Name::Foreign };
+        let Some(id) = FileId::parse(stem) else { return Name::Foreign };
+        match extension {
+            "CURRENT" => Name::Switch(id),
+            "manifest" => Name::Manifest(id),
+            "log" => Name::Segment(id),
+            "table" => Name::Table(id),
+            _ => Name::Foreign,
+        }
+    }
+}
+
+/// The files of a range's directory, by kind; with their sizes, in the order of their ids.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// Whether there is a `CURRENT`.
+    pub has_current: bool,
+    /// Switches of `CURRENT` that were interrupted.
+    pub switches: Vec<FileId>,
+    /// Manifests.
+    pub manifests: Vec<(FileId, u64)>,
+    /// Log segments.
+    pub segments: Vec<(FileId, u64)>,
+    /// Tables.
+    pub tables: Vec<(FileId, u64)>,
+    /// How many names are somebody else's.
+    pub foreign_count: u64,
+}
+
+impl Listing {
+    /// Lists `dir`.
+    pub fn read(env: &dyn Env, dir: &Path) -> Result<Listing> {
+        let mut listing = Listing::default();
+        for entry in env.fs().list(dir)? {
+            let name = if entry.is_dir { Name::Foreign } else { Name::parse(&entry.name) };
+            match name {
+                Name::Current => listing.has_current = true,
+                Name::Switch(id) => listing.switches.push(id),
+                Name::Lock => {}
+                Name::Manifest(id) => listing.manifests.push((id, entry.bytes)),
+                Name::Segment(id) => listing.segments.push((id, entry.bytes)),
+                Name::Table(id) => listing.tables.push((id, entry.bytes)),
+                Name::Foreign => listing.foreign_count += 1,
+            }
+        }
+        for files in [&mut listing.manifests, &mut listing.segments, &mut listing.tables] {
+            files.sort_unstable();
+        }
+        Ok(listing)
+    }
+
+    /// Whether nothing in the directory belongs to a range.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        !self.has_current
+            && self.manifests.is_empty()
+            && self.segments.is_empty()
+            && self.tables.is_empty()
+    }
+
+    /// The size of a table's file, if it is there.
+    #[must_use]
+    pub fn table_bytes(&self, id: FileId) -> Option<u64> {
+        let found = self.tables.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        Some(self.tables[found].1)
+    }
+
+    /// Bytes of manifests, segments and tables.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let files = [&self.manifests, &self.segments, &self.tables];
+        files.into_iter().flatten().map(|(_, bytes)| bytes).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use terrace_base::Epoch;
+
+    #[test]
+    fn names_that_do_not_print_back_are_foreign() {
+        let id = FileId { epoch: Epoch(3), counter: 41 };
+        assert_eq!(Name::parse("000003-00000041.table"), Name::Table(id));
+        assert_eq!(Name::parse("000003-00000041.CURRENT"), Name::Switch(id));
+        for foreign in ["3-41.table", "000003-00000041.table.bak", "a.log", "", ".log", "current"] {
+            assert_eq!(Name::parse(foreign), Name::Foreign, "{foreign}");
+        }
+    }
+}
