@@ -9,6 +9,7 @@ pub const ARROWS: &[(&str, &[&str])] = &[
     ("terrace-server", &["terrace", "terrace-base"]),
     ("terrace-bench", &["terrace", "terrace-base"]),
     ("terrace-cli", &["terrace", "terrace-base", "terrace-bench", "terrace-server"]),
+    ("terrace-rot", &["terrace-base", "terrace-env", "terrace-engine"]),
     ("xtask", &[]),
 ];
 
@@ -68,6 +69,11 @@ pub const OUTSIDE: &[Outside] = &[
             ("src/clock.rs", "what is measured is real time"),
             ("src/threads.rs", "the load comes from threads"),
         ],
+    },
+    Outside {
+        krate: "terrace-rot",
+        banned: &[FILES, CLOCKS, THREADS, RANDOMNESS, TERMINAL, NETWORK],
+        listed: &[],
     },
     Outside {
         krate: "terrace-cli",

@@ -115,6 +115,12 @@ impl SimEnv {
         self.disk.io_count()
     }
 
+    /// How many syncs did nothing; see [`SimOptions::sync_lie_one_in`].
+    #[must_use]
+    pub fn lie_count(&self) -> u64 {
+        self.disk.lie_count()
+    }
+
     /// The disk as it is now.
     #[must_use]
     pub fn disk(&self) -> DiskImage {

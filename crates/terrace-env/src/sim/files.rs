@@ -3,7 +3,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::disk::InodeId;
+use super::disk::{DiskImage, InodeId};
 use super::io::{Io, PendingWrite, SimDisk};
 use crate::fs::LOCK_FILE;
 use crate::{
@@ -40,7 +40,8 @@ impl FileSystem for SimFileSystem {
     }
 
     fn sync_dir(&self, dir: &Path) -> EnvResult<()> {
-        self.disk.mutate(Io::new(Operation::SyncDir, dir), |disk| disk.sync_dir(dir))
+        let io = Io::new(Operation::SyncDir, dir);
+        self.disk.mutate_and_sync(io, |disk| disk.check_dir(dir), |disk, ()| disk.sync_dir(dir))
     }
 
     fn lock_dir(&self, dir: &Path, kind: LockKind) -> EnvResult<DirLock> {
@@ -104,10 +105,13 @@ impl FileSystem for SimFileSystem {
     }
 
     fn sync_file(&self, path: &Path) -> EnvResult<()> {
-        self.disk.mutate(Io::new(Operation::Sync, path), |disk| {
+        let open = |disk: &mut DiskImage| {
             let (inode, _) = disk.open(path)?;
-            disk.sync_inode(inode);
             disk.close(inode);
+            Ok(inode)
+        };
+        self.disk.mutate_and_sync(Io::new(Operation::Sync, path), open, |disk, inode| {
+            disk.sync_inode(inode);
             Ok(())
         })
     }
@@ -165,10 +169,15 @@ impl Handle {
     }
 
     fn sync(&self) -> EnvResult<()> {
-        self.disk.mutate(Io::new(Operation::Sync, &self.path), |disk| {
-            disk.sync_inode(self.inode);
-            Ok(())
-        })
+        let io = Io::new(Operation::Sync, &self.path);
+        self.disk.mutate_and_sync(
+            io,
+            |_| Ok(()),
+            |disk, ()| {
+                disk.sync_inode(self.inode);
+                Ok(())
+            },
+        )
     }
 }
 
@@ -234,11 +243,18 @@ impl WriteFile for SimWriteFile {
 
     fn finish(self: Box<Self>) -> EnvResult<()> {
         let inode = self.file.inode;
-        self.file.disk.mutate(Io::new(Operation::Sync, &self.file.path), |disk| {
-            disk.give_back_reserve(inode);
-            disk.sync_inode(inode);
-            Ok(())
-        })
+        let io = Io::new(Operation::Sync, &self.file.path);
+        self.file.disk.mutate_and_sync(
+            io,
+            |disk| {
+                disk.give_back_reserve(inode);
+                Ok(())
+            },
+            |disk, ()| {
+                disk.sync_inode(inode);
+                Ok(())
+            },
+        )
     }
 }
 

@@ -78,6 +78,7 @@ pub(super) struct SimDisk {
     hook: Option<Mutex<IoHook>>,
     io_delay_max: Duration,
     try_read_miss_one_in: u32,
+    sync_lie_one_in: u32,
     mapped_logs: bool,
 }
 
@@ -87,6 +88,7 @@ struct State {
     image: DiskImage,
     locked: BTreeMap<PathBuf, Locked>,
     io_count: u64,
+    lie_count: u64,
 }
 
 /// How a directory is locked.
@@ -125,10 +127,11 @@ impl SimDisk {
         let image = options.disk.without_handles();
         SimDisk {
             scheduler,
-            state: Mutex::new(State { image, locked: BTreeMap::new(), io_count: 0 }),
+            state: Mutex::new(State { image, locked: BTreeMap::new(), io_count: 0, lie_count: 0 }),
             hook: options.on_io.map(Mutex::new),
             io_delay_max: options.io_delay_max,
             try_read_miss_one_in: options.try_read_miss_one_in,
+            sync_lie_one_in: options.sync_lie_one_in,
             mapped_logs: options.mapped_logs,
         }
     }
@@ -139,6 +142,10 @@ impl SimDisk {
 
     pub fn io_count(&self) -> u64 {
         self.state.lock().io_count
+    }
+
+    pub fn lie_count(&self) -> u64 {
+        self.state.lock().lie_count
     }
 
     pub fn set_capacity(&self, bytes: u64) {
@@ -152,6 +159,25 @@ impl SimDisk {
     /// Whether a read that must not wait is to find nothing.
     pub fn draw_read_miss(&self) -> bool {
         self.scheduler.draw(|random| random.one_in(self.try_read_miss_one_in))
+    }
+
+    /// As [`SimDisk::mutate`] for a call whose last step makes something durable: a disk that lies
+    /// leaves `sync` out.
+    pub fn mutate_and_sync<T>(
+        &self,
+        io: Io<'_>,
+        apply: impl FnOnce(&mut DiskImage) -> io::Result<T>,
+        sync: impl FnOnce(&mut DiskImage, T) -> io::Result<()>,
+    ) -> EnvResult<()> {
+        // Nothing is drawn on an honest disk, so that its runs replay as ever.
+        let lies = self.sync_lie_one_in > 0
+            && self.scheduler.draw(|random| random.one_in(self.sync_lie_one_in));
+        self.mutate(io, |disk| {
+            let value = apply(disk)?;
+            if lies { Ok(()) } else { sync(disk, value) }
+        })?;
+        self.state.lock().lie_count += u64::from(lies);
+        Ok(())
     }
 
     /// A call that changes the disk.

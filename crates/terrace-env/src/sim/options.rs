@@ -23,6 +23,9 @@ pub struct SimOptions {
     pub try_read_miss_one_in: u32,
     /// Each call of the file system takes up to this much virtual time; none by default.
     pub io_delay_max: Duration,
+    /// The disk lies: once in this many times a sync of a file or a directory says that it was done
+    /// and does nothing. Never for 0, the default.
+    pub sync_lie_one_in: u32,
     /// What [`LogFile::is_mapped`](crate::LogFile::is_mapped) says: true by default.
     pub mapped_logs: bool,
     /// What [`Env::parallelism`](crate::Env::parallelism) says: 2 by default.
@@ -50,6 +53,7 @@ impl SimOptions {
             switch_one_in: 4,
             try_read_miss_one_in: 4,
             io_delay_max: Duration::ZERO,
+            sync_lie_one_in: 0,
             mapped_logs: true,
             parallelism: 2,
             wall_start: WALL_START_DEFAULT,

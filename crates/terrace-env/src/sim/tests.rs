@@ -299,3 +299,25 @@ fn a_write_beyond_a_log_is_refused() {
         let _ = log.write_at(8, b"abc");
     });
 }
+
+#[test]
+fn a_lying_disk_loses_what_it_said_was_synced() {
+    let path = Path::new("/db/file");
+    let run = |seed, sync_lie_one_in| {
+        let options = SimOptions { sync_lie_one_in, ..SimOptions::new(seed) };
+        SimEnv::run(options, |env| {
+            env.fs().create_dir_all(Path::new("/db")).unwrap();
+            let mut file = env.fs().create(path, 0).unwrap();
+            file.append(b"synced").unwrap();
+            file.sync().unwrap();
+            env.fs().sync_dir(Path::new("/db")).unwrap();
+            let left = env.disk().crash(CrashPolicy::SyncedOnly, 0);
+            (env.lie_count(), left.read(path).ok())
+        })
+    };
+    assert_eq!(run(1, 0), (0, Some(b"synced".to_vec())));
+    assert_eq!(run(1, 1), (2, None));
+    let outcomes: BTreeSet<_> = (0..40).map(|seed| run(seed, 2)).collect();
+    assert_eq!(outcomes.len(), 4, "each of the two syncs is done or not: {outcomes:?}");
+    assert_eq!(run(7, 2), run(7, 2));
+}
