@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{Inner, Store};
+use crate::fail_point::fail_point;
 use crate::version::VersionEdit;
 use crate::wal::Record;
 use crate::wal::format::{ClosingBody, RECORD_HEADER_BYTES, RecordKind};
@@ -100,9 +101,11 @@ impl Inner {
             durable: log.durable(),
             body: &[&body],
         };
+        fail_point!(self.env, "close::before_mark");
         taken.place.target.append(&taken.place, &record)?;
         self.sequencer.finish(&taken, true);
         self.sync_log(taken.place.end)?;
+        fail_point!(self.env, "close::after_mark");
         self.versions
             .close(&VersionEdit { closed: Some(taken.place.end), ..VersionEdit::default() })?;
         self.reclaim()

@@ -9,6 +9,7 @@ use super::{Inner, Store};
 use crate::Result;
 use crate::compaction::pick::{self, Compaction};
 use crate::compaction::{CompactionPlan, PlanInput};
+use crate::fail_point::fail_point;
 use crate::version::{LEVEL_MAX, Version, VersionEdit};
 
 impl Store {
@@ -107,9 +108,11 @@ impl Inner {
             let level = chosen.output_level;
             edit.tables_added = outcome.outputs.into_iter().map(|table| (level, table)).collect();
         }
+        fail_point!(self.env, "compaction::before_install");
         self.versions.install(edit, |version| {
             self.change_view(true, |view| (view.dranges.clone(), Arc::clone(version)));
         })?;
+        fail_point!(self.env, "compaction::after_install");
         self.changed.notify();
         Ok(())
     }
@@ -146,6 +149,7 @@ impl Inner {
 
     /// Deletes the tables that nothing names any more.
     pub(super) fn reclaim(&self) -> Result<()> {
+        fail_point!(self.env, "reclaim::before_delete");
         for location in self.context.reclaim.take() {
             if let Err(error) = self.context.store.delete(&location) {
                 self.context.reclaim.add(location);

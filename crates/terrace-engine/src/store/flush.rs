@@ -7,6 +7,7 @@ use terrace_base::{MemtableId, SeqNo};
 use super::{Inner, Store};
 use crate::compaction::{Retained, Retention};
 use crate::drange::Frozen;
+use crate::fail_point::fail_point;
 use crate::iter::{MergingStream, Stream};
 use crate::l0::FlushInput;
 use crate::memtable::Memtable;
@@ -79,7 +80,9 @@ impl Inner {
             return Ok(false);
         }
         self.wait_settled(&batch)?;
+        fail_point!(self.env, "flush::before_absorb");
         let (row, bytes) = self.absorb(&batch)?;
+        fail_point!(self.env, "flush::before_install");
         let ids: Vec<MemtableId> = batch.iter().map(|frozen| frozen.memtable.id()).collect();
         let log = self.log()?;
         let log_start = log.start_at(self.oldest_position(&ids));
@@ -103,8 +106,10 @@ impl Inner {
                 (dranges, Arc::clone(version))
             });
         })?;
+        fail_point!(self.env, "flush::after_install");
         self.counters.flushed(bytes);
         log.release(log_start.position)?;
+        fail_point!(self.env, "wal::after_release");
         self.changed.notify();
         self.schedule_compaction();
         Ok(true)

@@ -21,6 +21,7 @@ use super::{Health, Inner, Seams, Store};
 use crate::compaction::CompactionExecutor;
 use crate::compaction::pick::LevelShape;
 use crate::drange::{Active, DrangeMap, Frozen};
+use crate::fail_point::fail_point;
 use crate::l0::L0;
 use crate::memtable::Memtable;
 use crate::options::{Durability, Options};
@@ -194,10 +195,13 @@ impl<'a> Opening<'a> {
         // The new feed raises the epoch durably. Only then is any other file created.
         version.epoch = self.ids.epoch();
         version.closed = None;
+        fail_point!(self.env, "open::before_manifest");
         let feed = self.feeds.begin(self.ids.next(), &version.to_snapshot())?;
+        fail_point!(self.env, "open::after_manifest");
         report.orphan_count = self.remove_orphans(&version)?;
         let reserved_bytes = self.reserved_bytes(&version)?;
         let log = self.log.begin(&self.ids, &recovered.replayed, reserved_bytes)?;
+        fail_point!(self.env, "open::after_log");
         let versions = self.versions(version, Some(feed));
         if versions.current().log_start == LogStart::default() {
             // A new range, or one whose creation a crash cut short here.

@@ -15,6 +15,7 @@ use super::sequencer::{NotTaken, Taken};
 use super::{Inner, Store};
 use crate::batch::WriteBatch;
 use crate::drange::{Active, Drange, DrangeMap, Frozen};
+use crate::fail_point::fail_point;
 use crate::memtable::{Memtable, Reservation};
 use crate::options::Durability;
 use crate::wal::Record;
@@ -142,10 +143,12 @@ impl Inner {
             durable: log.durable(),
             body: &[&tags, &placement.body],
         };
+        fail_point!(self.env, "wal::before_append");
         if let Err(error) = taken.place.target.append(&taken.place, &record) {
             self.poison(&format!("writing to the log failed: {error}"));
             return Err(Error::Unknown(self.poison_reason()));
         }
+        fail_point!(self.env, "wal::after_append");
         for (place, (memtable, reservation)) in targets.iter().zip(&mut reservations).enumerate() {
             memtable.insert_all(reservation, placement.entries_at(place, taken.first_seqno));
         }
@@ -185,10 +188,12 @@ impl Inner {
             return Err(Error::Unknown(self.poison_reason()));
         }
         let (seqno, through) = self.sequencer.finished();
+        fail_point!(self.env, "wal::before_sync");
         if let Err(error) = log.sync(through.max(end)) {
             self.poison(&format!("syncing the log failed: {error}"));
             return Err(Error::Unknown(self.poison_reason()));
         }
+        fail_point!(self.env, "wal::after_sync");
         self.counters.log_synced();
         if self.syncs_before_publication() {
             self.sequencer.publish(seqno);

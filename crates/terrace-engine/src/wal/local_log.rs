@@ -11,6 +11,7 @@ use terrace_env::{Latch, LogFile, Mutex, SharedEnv};
 use super::format::{RECORD_ALIGNMENT, SEGMENT_HEADER_BYTES, SegmentHeader};
 use super::replay::{LogStart, Replayed, SegmentSpan, replay};
 use super::sink::{LogPlace, LogSink, LogStore, LogTarget, Record, Visit};
+use crate::fail_point::fail_point;
 use crate::version::FileIds;
 use crate::{Error, Result};
 
@@ -202,6 +203,7 @@ impl LocalLog {
             }
             fs.create_log(&path, segment_bytes)?
         };
+        fail_point!(self.store.env, "wal::before_prepare_sync");
         file.sync()?;
         fs.sync_dir(&self.store.dir)?;
         let random = (self.store.env.random_u64(), self.store.env.random_u64());
