@@ -128,13 +128,17 @@ impl Inner {
     /// that tables never hold what the log may still lose.
     fn wait_settled(&self, batch: &[Arc<Frozen>]) -> Result<()> {
         let end = batch.iter().map(|frozen| frozen.end).max().unwrap_or_default();
-        self.sequencer.wait_until(|| self.sequencer.finished().1 >= end || self.is_poisoned());
+        let greatest = batch.iter().filter_map(|frozen| frozen.memtable.greatest_seqno()).max();
+        let greatest = greatest.unwrap_or(SeqNo::ZERO);
+        let is_finished = || {
+            let finished = self.sequencer.finished();
+            finished.0 >= greatest && finished.1 >= end
+        };
+        self.sequencer.wait_until(|| is_finished() || self.is_poisoned());
         if self.is_poisoned() {
             return Err(Error::Poisoned(self.poison_reason()));
         }
-        self.sync_log(end)?;
-        let greatest = batch.iter().filter_map(|frozen| frozen.memtable.greatest_seqno()).max();
-        let greatest = greatest.unwrap_or(SeqNo::ZERO);
+        self.sync_log(greatest, end)?;
         self.sequencer.wait_until(|| self.sequencer.visible() >= greatest || self.is_poisoned());
         Ok(())
     }

@@ -358,9 +358,9 @@ impl Inner {
                     return;
                 }
                 inner.wait_period(ticket, period);
-                let (_, end) = inner.sequencer.finished();
+                let (seqno, end) = inner.sequencer.finished();
                 // A failure poisons the range, which says so to every writer.
-                if inner.sync_log(end).is_err() {
+                if inner.sync_log(seqno, end).is_err() {
                     return;
                 }
             }

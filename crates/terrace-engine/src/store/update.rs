@@ -7,7 +7,7 @@ use terrace_env::ExclusiveHold;
 
 use super::placement::Placement;
 use super::read_path::{Item, newest_of};
-use super::write_path::Commit;
+use super::write_path::{Commit, unknown};
 use super::{Inner, Store, WriteOptions};
 use crate::batch::WriteBatch;
 use crate::drange::{Active, DrangeMap};
@@ -146,15 +146,19 @@ impl Inner {
 
     /// Waits until everything up to `seqno` is published, so that a reply may rest on it.
     fn wait_published(&self, seqno: SeqNo, must_sync: bool) -> Result<()> {
-        if self.syncs_before_publication() && self.sequencer.visible() < seqno {
-            self.sequencer
-                .wait_until(|| self.sequencer.finished().0 >= seqno || self.is_poisoned());
-            self.sync_log(self.sequencer.finished().1)?;
-        }
-        self.sequencer.wait_until(|| self.sequencer.visible() >= seqno || self.is_poisoned());
-        if self.sequencer.visible() < seqno {
+        let syncs_first = self.syncs_before_publication();
+        let is_there = || match syncs_first {
+            true => self.sequencer.finished().0 >= seqno,
+            false => self.sequencer.visible() >= seqno,
+        };
+        self.sequencer.wait_until(|| is_there() || self.is_poisoned());
+        if !is_there() {
             return Err(Error::Unknown(self.poison_reason()));
         }
-        if must_sync { self.sync_log(self.sequencer.finished().1) } else { Ok(()) }
+        // In a range that syncs before it publishes, what is visible is durable already.
+        if !must_sync || syncs_first && self.sequencer.visible() >= seqno {
+            return Ok(());
+        }
+        self.sync_log(seqno, self.sequencer.finished().1).map_err(unknown)
     }
 }

@@ -4,6 +4,7 @@ mod crash;
 mod model;
 mod paths;
 mod replay;
+mod review;
 mod seams;
 mod workload;
 
