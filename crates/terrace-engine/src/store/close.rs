@@ -84,6 +84,7 @@ impl Inner {
         let _holds: Vec<_> = map.list().iter().map(|drange| drange.active.exclusive()).collect();
         let (seqno, end) = self.sequencer.finished();
         self.sync_log(seqno, end)?;
+        self.versions.mend()?;
         let feed = self.versions.feed_end();
         let body = ClosingBody { manifest: feed.id, manifest_bytes: feed.bytes }.encode();
         let record_bytes = RECORD_HEADER_BYTES + body.len();

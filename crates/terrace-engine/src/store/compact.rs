@@ -17,10 +17,7 @@ impl Store {
     /// unless a snapshot needs it.
     pub fn compact(&self, range: &KeyRange) -> Result<()> {
         self.flush()?;
-        for level in 0..LEVEL_MAX.0 {
-            self.inner.force(LevelNo(level), range)?;
-        }
-        self.inner.reclaim()
+        self.inner.heed(self.inner.force_down(range))
     }
 }
 
@@ -61,6 +58,14 @@ impl Inner {
         let taken = Busy::take(self, |version, busy| pick::pick(version, &self.shape, busy));
         if let Some((chosen, version, _busy)) = taken {
             self.compact(&chosen, &version)?;
+        }
+        self.reclaim()
+    }
+
+    /// Takes everything in `range` down to the deepest level that holds anything.
+    fn force_down(&self, range: &KeyRange) -> Result<()> {
+        for level in 0..LEVEL_MAX.0 {
+            self.force(LevelNo(level), range)?;
         }
         self.reclaim()
     }

@@ -23,7 +23,7 @@ impl Store {
         let inner = &self.inner;
         inner.check_healthy()?;
         inner.freeze_all()?;
-        inner.flush_frozen()?;
+        inner.heed(inner.flush_frozen())?;
         inner.schedule_compaction();
         Ok(())
     }

@@ -168,6 +168,15 @@ impl Inner {
         self.sequencer.wake();
     }
 
+    /// Passes on how a piece of work ended. If a sync failed in it, the range takes no more writes,
+    /// whoever had asked for the work.
+    fn heed<T>(&self, outcome: Result<T>) -> Result<T> {
+        if let Err(Error::Poisoned(reason)) = &outcome {
+            self.poison(reason);
+        }
+        outcome
+    }
+
     /// Errors: `Poisoned` or `Closed`.
     fn check_healthy(&self) -> Result<()> {
         if self.health.is_poisoned.load(Ordering::Acquire) {

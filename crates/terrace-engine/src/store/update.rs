@@ -72,11 +72,13 @@ impl Store {
                 }
                 Err(error) => return Err(error),
             };
-            let batch = match decide(&items)? {
-                Update::Write(batch) if !batch.is_empty() => batch,
-                _ => {
+            let batch = match decide(&items) {
+                Ok(Update::Write(batch)) if !batch.is_empty() => batch,
+                // A refusal rests on what was read as much as any reply does.
+                outcome => {
                     drop(holds);
-                    return inner.wait_published(newest, must_sync);
+                    inner.wait_published(newest, must_sync)?;
+                    return outcome.map(|_| ());
                 }
             };
             match inner.commit_held(&map, &holds, &batch)? {

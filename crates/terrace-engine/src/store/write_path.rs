@@ -98,6 +98,16 @@ pub(super) enum Room {
     Turn,
 }
 
+/// A write that has its numbers and is not finished. Dropped before that, by a failure or a panic,
+/// it poisons the range: the writes after it would wait for it for ever.
+struct UnderWay<'a>(&'a Inner);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.poison("a write was cut short");
+    }
+}
+
 /// What a failure means to a write that has its numbers.
 pub(super) fn unknown(error: Error) -> Error {
     match error {
@@ -142,6 +152,7 @@ impl Inner {
             }
             Err(NotTaken::TooMany) => return Ok(Commit::NeedsRoom(Room::Turn)),
         };
+        let under_way = UnderWay(self);
         let record = Record {
             kind: RecordKind::Batch,
             first_seqno: taken.first_seqno,
@@ -158,6 +169,7 @@ impl Inner {
             memtable.insert_all(reservation, placement.entries_at(place, taken.first_seqno));
         }
         self.sequencer.finish(&taken, !self.syncs_before_publication());
+        std::mem::forget(under_way);
         if log.wants_preparation() {
             self.schedule_log_work();
         }
@@ -222,7 +234,7 @@ impl Inner {
             Room::Memtable { drange, bytes } => self.freeze(&map.list()[drange], bytes),
             Room::Log { .. } if !wait => Err(Error::WouldBlock),
             Room::Log { bytes } => {
-                let made = self.log()?.make_room(bytes);
+                let made = self.heed(self.log()?.make_room(bytes));
                 if let Err(Error::Io(error)) = &made {
                     tracing::warn!(%error, "a log segment could not be prepared");
                 }

@@ -1,6 +1,7 @@
 //! Tests of whole ranges on the simulated environment.
 
 mod crash;
+mod faults;
 mod model;
 mod paths;
 mod replay;
