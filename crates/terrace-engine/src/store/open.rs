@@ -1,5 +1,6 @@
 //! Opening a range: lock, manifest, log, a new epoch, and only then anything new.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -191,6 +192,7 @@ impl<'a> Opening<'a> {
             let versions = self.versions(version, None);
             return Ok(self.assemble(versions, None, recovered, report, lock));
         }
+        self.refuse_missing_tables(&version)?;
         // The new feed raises the epoch durably. Only then is any other file created.
         version.epoch = self.ids.epoch();
         version.closed = None;
@@ -226,10 +228,26 @@ impl<'a> Opening<'a> {
         Ok(usable / 100 * self.options.reserved_percent)
     }
 
+    /// A version whose tables are not there is not the last one: damage took an edit away that had
+    /// been installed. What would be an orphan of it may be the only copy of its entries, and the
+    /// manifest is evidence: nothing is touched.
+    fn refuse_missing_tables(&self, version: &Version) -> Result<()> {
+        let there: BTreeSet<_> = self.context.store.list()?.into_iter().map(|(id, _)| id).collect();
+        match version.tables().find(|table| !there.contains(&table.meta().id)) {
+            Some(table) => {
+                let detail = format!(
+                    "table {} is missing, so the manifest has lost its end, or a file was removed",
+                    table.meta().id
+                );
+                Err(Corruption::new(self.dir, 0, detail).into())
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Deletes tables that no version names: outputs of jobs that a crash interrupted.
     fn remove_orphans(&self, version: &Version) -> Result<u64> {
-        let live: std::collections::BTreeSet<_> =
-            version.tables().map(|table| table.meta().id).collect();
+        let live: BTreeSet<_> = version.tables().map(|table| table.meta().id).collect();
         let mut count = 0;
         for (id, location) in self.context.store.list()? {
             if !live.contains(&id) && id.epoch < self.ids.epoch() {

@@ -75,11 +75,28 @@ struct Found {
     file: Arc<dyn ReadFile>,
 }
 
-impl Found {
-    /// All its bytes. Segments are read one at a time, so a replay holds one in memory.
-    fn read(&self) -> Result<Vec<u8>> {
-        read_up_to(self.file.as_ref(), self.file.bytes() as usize)
-    }
+/// A segment file without a valid header: not begun, or half begun when a process died, or
+/// damaged.
+struct Doubtful {
+    id: FileId,
+    path: PathBuf,
+    file: Arc<dyn ReadFile>,
+    /// What stands in the place of the identity.
+    identity: u128,
+}
+
+/// What the segment files of a directory are, each kind by id.
+#[derive(Default)]
+struct Files {
+    begun: Vec<Found>,
+    doubtful: Vec<Doubtful>,
+    /// Recycled and not begun again: they still have the header of their former use.
+    idle: Vec<FileId>,
+}
+
+/// All bytes of a segment. They are read one at a time, so a replay holds one in memory.
+fn read(file: &dyn ReadFile) -> Result<Vec<u8>> {
+    read_up_to(file, file.bytes() as usize)
 }
 
 /// Reads the log in `dir`; see [`LogStore::replay`](super::LogStore::replay).
@@ -89,9 +106,11 @@ pub(super) fn replay(
     start: LogStart,
     visit: &mut Visit<'_>,
 ) -> Result<Replayed> {
-    let (begun, mut stale) = find_segments(env.as_ref(), dir)?;
-    let chain = chain_of(&begun, start);
-    let mut replayed = Replayed { end: start.position, ..Replayed::default() };
+    let files = find_segments(env.as_ref(), dir)?;
+    let chain = chain_of(&files.begun, start);
+    // Below the start everything has been synced, or the manifest would not say so.
+    let (end, durable) = (start.position, start.position);
+    let mut replayed = Replayed { end, durable, ..Replayed::default() };
     if let (true, Some(id)) = (chain.is_empty(), start.segment) {
         let detail = "the log segment that the manifest names is missing or has no valid header";
         return Err(Corruption::new(segment_path(dir, id), 0, detail).into());
@@ -102,27 +121,31 @@ pub(super) fn replay(
             break;
         }
     }
-    judge_tail(&begun, &chain, &mut replayed)?;
+    judge_tail(&files, &chain, &mut replayed)?;
     let kept: Vec<FileId> = replayed.segments.iter().map(|segment| segment.id).collect();
-    stale.extend(begun.iter().map(|l| l.header.file_id).filter(|id| !kept.contains(id)));
-    stale.sort();
-    replayed.stale = stale;
+    let begun = files.begun.iter().map(|segment| segment.header.file_id);
+    let doubtful = files.doubtful.iter().map(|segment| segment.id);
+    let all = begun.chain(doubtful).chain(files.idle.iter().copied());
+    replayed.stale = all.filter(|id| !kept.contains(id)).collect();
+    replayed.stale.sort();
     Ok(replayed)
 }
 
-/// Every segment file with a valid header, by id; and the ids of the others.
-fn find_segments(env: &dyn Env, dir: &Path) -> Result<(Vec<Found>, Vec<FileId>)> {
-    let mut begun = Vec::new();
-    let mut stale = Vec::new();
+/// Every segment file.
+fn find_segments(env: &dyn Env, dir: &Path) -> Result<Files> {
+    let mut files = Files::default();
     for entry in env.fs().list(dir)? {
-        let Some(id) = segment_id(&entry.name) else { continue };
+        let Some(id) = segment_id(&entry.name).filter(|_| !entry.is_dir) else { continue };
         let path = segment_path(dir, id);
         let file = env.fs().open(&path)?;
         let header = read_up_to(file.as_ref(), SEGMENT_HEADER_BYTES as usize)?;
         match SegmentHeader::decode(&header) {
-            Ok(header) if header.file_id == id => begun.push(Found { header, path, file }),
-            // A file that was recycled and not yet begun still has the header of its former use.
-            Ok(_) | Err(PreambleError::Codec(_)) => stale.push(id),
+            Ok(header) if header.file_id == id => files.begun.push(Found { header, path, file }),
+            Ok(_) => files.idle.push(id),
+            Err(PreambleError::Codec(_)) => {
+                let identity = SegmentHeader::identity_in(&header);
+                files.doubtful.push(Doubtful { id, path, file, identity });
+            }
             Err(PreambleError::Unsupported) => {
                 return Err(Error::Unsupported(format!(
                     "{} was written by a later version of Terrace; open it with that version",
@@ -131,8 +154,9 @@ fn find_segments(env: &dyn Env, dir: &Path) -> Result<(Vec<Found>, Vec<FileId>)>
             }
         }
     }
-    begun.sort_by_key(|segment| segment.header.file_id);
-    Ok((begun, stale))
+    files.begun.sort_by_key(|segment| segment.header.file_id);
+    files.doubtful.sort_by_key(|segment| segment.id);
+    Ok(files)
 }
 
 fn read_up_to(file: &dyn ReadFile, bytes: usize) -> Result<Vec<u8>> {
@@ -177,7 +201,7 @@ fn read_segment(
         let detail = "the segment does not begin where the one before it ends";
         return Err(Corruption::new(&segment.path, 0, detail).into());
     }
-    let bytes = segment.read()?;
+    let bytes = read(segment.file.as_ref())?;
     let mut offset = SEGMENT_HEADER_BYTES;
     let mut position = header.base;
     replayed.closing = None;
@@ -205,28 +229,42 @@ fn read_segment(
 }
 
 /// Decides whether what stands behind the end of the log is a torn tail or damage.
-fn judge_tail(begun: &[Found], chain: &[&Found], replayed: &mut Replayed) -> Result<()> {
+///
+/// A segment with a damaged header counts too: its records still pass their checksums if the
+/// identity is whole, and say how far the log was durable.
+fn judge_tail(files: &Files, chain: &[&Found], replayed: &mut Replayed) -> Result<()> {
     let Some(last) = replayed.segments.last().copied() else { return Ok(()) };
     let offset = SEGMENT_HEADER_BYTES + (last.end.0 - last.base.0);
+    let mut place = (PathBuf::new(), offset);
     let mut dropped_records = 0;
-    let mut path = PathBuf::new();
-    for segment in begun.iter().filter(|segment| segment.header.file_id >= last.id) {
+    let mut drop_from = |bytes: &[u8], identity, from| {
+        let records = records_behind(bytes, identity, from);
+        dropped_records += records.len() as u64;
+        records.into_iter().map(|record| record.durable).max().unwrap_or_default()
+    };
+    for segment in files.begun.iter().filter(|segment| segment.header.file_id >= last.id) {
         let is_last = segment.header.file_id == last.id;
         if is_last {
-            path.clone_from(&segment.path);
+            place.0.clone_from(&segment.path);
         }
         let from = if is_last { offset } else { SEGMENT_HEADER_BYTES };
-        for record in records_behind(&segment.read()?, segment.header.identity, from) {
-            replayed.durable = replayed.durable.max(record.durable);
-            dropped_records += 1;
+        let bytes = read(segment.file.as_ref())?;
+        replayed.durable = replayed.durable.max(drop_from(&bytes, segment.header.identity, from));
+    }
+    for segment in files.doubtful.iter().filter(|segment| segment.id > last.id) {
+        let bytes = read(segment.file.as_ref())?;
+        let durable = drop_from(&bytes, segment.identity, SEGMENT_HEADER_BYTES);
+        if durable > replayed.end {
+            place = (segment.path.clone(), 0);
         }
+        replayed.durable = replayed.durable.max(durable);
     }
     if replayed.durable > replayed.end {
         let detail = format!(
-            "no valid record here, but the log was durable up to position {} (this is {})",
+            "nothing valid here, but the log was durable up to position {} (it is readable up to {})",
             replayed.durable, replayed.end
         );
-        return Err(Corruption::new(path, offset, detail).into());
+        return Err(Corruption::new(place.0, place.1, detail).into());
     }
     if dropped_records > 0 || replayed.segments.len() < chain.len() {
         replayed.torn = Some(TornTail { segment: last.id, offset, dropped_records });

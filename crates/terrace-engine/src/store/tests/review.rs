@@ -2,10 +2,13 @@
 //! the repair.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use terrace_base::{LogPosition, SeqNo};
+use terrace_base::{
+    EntryKind, Epoch, FileId, KeyRange, LevelNo, LogPosition, MemtableId, RowId, SeqNo, TableUid,
+};
 use terrace_env::{
     CrashPolicy, DiskImage, Fault, FaultEffect, FaultEnv, FaultErrno, FaultPlan, JobClass,
     Operation, RealEnv,
@@ -16,7 +19,12 @@ use crate::Error;
 use crate::options::Durability;
 use crate::store::sequencer::Sequencer;
 use crate::store::{Seams, Update};
-use crate::version::FileIds;
+use crate::table::TableLocation;
+use crate::version::format::{decode_manifest_header, encode_record};
+use crate::version::{FileIds, RowMeta, TableMeta, VersionEdit};
+use crate::wal::format::{
+    RecordHeader, RecordKind, SEGMENT_HEADER_BYTES, SegmentHeader, put_entry, put_memtables,
+};
 use crate::wal::{
     LogPlace, LogSink, LogStart, LogStore, LogTarget, MemoryLog, Record, Replayed, Visit,
 };
@@ -42,11 +50,40 @@ fn after_crash<T: Send>(disk: DiskImage, test: impl FnOnce(&SharedEnv) -> T + Se
     })
 }
 
+/// What `run` leaves when the process dies at its end.
+fn killed(seed: u64, run: impl FnOnce(&SharedEnv) -> Result<Store> + Send) -> DiskImage {
+    SimEnv::run(SimOptions::new(seed), |sim| {
+        let env: SharedEnv = Arc::<SimEnv>::clone(&sim);
+        let store = run(&env).expect("the disk is large enough");
+        let disk = sim.disk().crash(CrashPolicy::ProcessKill, 0);
+        drop(store);
+        disk
+    })
+}
+
+/// As `small`, but nothing is compacted by itself.
+fn lazy() -> Options {
+    Options { l0_rows_per_cut: 100, l0_rows_slow: 100, l0_rows_stop: 101, ..small() }
+}
+
 fn put_synced(store: &Store, key: &str, value: &str) -> Result<()> {
     let mut batch = WriteBatch::new();
     batch.put(key.as_bytes(), value.as_bytes())?;
     let options = WriteOptions { durability: Some(Durability::Sync), ..WriteOptions::default() };
     store.write(&batch, &options)
+}
+
+/// The segments that were begun, oldest first.
+fn segments_of(disk: &DiskImage) -> Vec<(PathBuf, SegmentHeader)> {
+    let files = disk.files().into_iter().map(|(path, _)| path);
+    files
+        .filter(|path| path.extension().is_some_and(|extension| extension == "log"))
+        .filter_map(|path| {
+            let bytes = disk.read(&path).expect("listed");
+            let header = SegmentHeader::decode(&bytes[..SEGMENT_HEADER_BYTES as usize]).ok()?;
+            path.ends_with(format!("{}.log", header.file_id)).then_some((path, header))
+        })
+        .collect()
 }
 
 /// A log that syncs by itself: everything in it is durable at once, as on persistent memory.
@@ -187,6 +224,65 @@ fn nothing_is_published_before_all_that_comes_before_it() {
 }
 
 #[test]
+fn what_is_written_after_damage_to_settled_records_is_not_lost() -> Result<()> {
+    let mut disk = killed(8, |env| {
+        let store = open(env, &small())?;
+        for index in 0..10 {
+            put(&store, &format!("{index}"), "settled")?;
+        }
+        store.flush()?;
+        Ok(store)
+    });
+    let segments = segments_of(&disk);
+    assert_eq!(segments.len(), 1);
+    disk.write(&segments[0].0, SEGMENT_HEADER_BYTES + 40, &[0xa5]).expect("inside the file");
+    let crashed = SimEnv::run(SimOptions { disk, ..SimOptions::new(2) }, |sim| {
+        let env: SharedEnv = Arc::<SimEnv>::clone(&sim);
+        match open(&env, &small()) {
+            Ok(store) => {
+                put_synced(&store, "later", "acknowledged")?;
+                Ok::<_, Error>(Some(sim.disk().crash(CrashPolicy::SyncedOnly, 0)))
+            }
+            Err(Error::Corruption(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    })?;
+    let Some(crashed) = crashed else { return Ok(()) };
+    after_crash(crashed, |env| {
+        let store = open(env, &small())?;
+        assert_eq!(get(&store, "later")?.as_deref(), Some("acknowledged"));
+        Ok(())
+    })
+}
+
+#[test]
+fn a_damaged_header_of_the_last_segment_is_no_torn_tail() {
+    let options = Options {
+        memtable_bytes: 1 << 20,
+        log_segment_bytes: 4 << 10,
+        log_bytes_max: 1 << 20,
+        ..small()
+    };
+    let disk = killed(9, |env| {
+        let store = open(env, &options)?;
+        for index in 0..40 {
+            put_synced(&store, &format!("{index}"), &"x".repeat(200))?;
+        }
+        Ok(store)
+    });
+    let segments = segments_of(&disk);
+    assert!(segments.len() > 2);
+    let (last, _) = segments.last().expect("some");
+    // Magic, file id, predecessor, base, zeros, checksum.
+    for offset in [0, 40, 56, 64, 100, 125] {
+        let mut damaged = disk.clone();
+        damaged.write(last, offset, &[0xa5]).expect("inside the file");
+        let outcome = after_crash(damaged, |env| open(env, &options).map(|_| ()));
+        assert!(matches!(outcome, Err(Error::Corruption(_))), "{offset}: {outcome:?}");
+    }
+}
+
+#[test]
 fn a_refusal_waits_for_what_it_rests_on() -> Result<()> {
     with_faults(10, |_, faults, env| {
         let store = open(env, &Options { durability: Durability::Sync, ..small() })?;
@@ -261,4 +357,162 @@ fn a_close_mends_a_manifest_that_a_full_disk_broke() -> Result<()> {
         assert_eq!(get(&store, "a")?.as_deref(), Some("1"));
         Ok(())
     })
+}
+
+#[test]
+fn a_lost_edit_whose_tables_are_gone_deletes_nothing() {
+    let mut disk = killed(16, |env| {
+        let store = open(env, &lazy())?;
+        for round in 0..3 {
+            for index in 0..60 {
+                put(&store, &format!("{index:04}"), &format!("{round}").repeat(100))?;
+            }
+            store.flush()?;
+        }
+        store.compact(&KeyRange::all())?;
+        Ok(store)
+    });
+    let manifest = disk.files().into_iter().map(|(path, _)| path);
+    let manifest: Vec<_> =
+        manifest.filter(|path| path.extension().is_some_and(|e| e == "manifest")).collect();
+    let bytes = disk.read(&manifest[0]).expect("listed").len() as u64;
+    disk.write(&manifest[0], bytes - 16, &[0xa5]).expect("inside the file");
+    let before = disk.files();
+    SimEnv::run(SimOptions { disk, ..SimOptions::new(1) }, |sim| {
+        let env: SharedEnv = Arc::<SimEnv>::clone(&sim);
+        let refused = open(&env, &small()).expect_err("its inputs are deleted");
+        assert!(refused.is_corruption(), "{refused}");
+        let tables = |files: Vec<(PathBuf, u64)>| -> Vec<_> {
+            files.into_iter().filter(|(path, _)| path.to_string_lossy().contains("table")).collect()
+        };
+        assert_eq!(tables(sim.disk().files()), tables(before));
+    });
+}
+
+/// A segment of a killed range to which a record with this body was added, right but for what it
+/// says.
+fn with_record(body: &[u8], entry_count: u16) -> DiskImage {
+    let options = Options { log_segment_bytes: 1 << 20, log_bytes_max: 4 << 20, ..small() };
+    let mut disk = killed(17, |env| {
+        let store = open(env, &options)?;
+        put(&store, "a", "1")?;
+        Ok(store)
+    });
+    let (path, header) = segments_of(&disk).pop().expect("one");
+    let bytes = disk.read(&path).expect("listed");
+    let mut offset = SEGMENT_HEADER_BYTES;
+    while let Ok((record, _)) =
+        RecordHeader::decode(&bytes[offset as usize..], header.identity, offset)
+    {
+        offset += record.padded_bytes();
+    }
+    let record = RecordHeader {
+        bytes: (crate::wal::format::RECORD_HEADER_BYTES + body.len()) as u32,
+        first_seqno: SeqNo(100),
+        durable: LogPosition(0),
+        seqno_count: 1,
+        entry_count,
+        kind: RecordKind::Batch,
+    };
+    let encoded = record.encode(header.identity, offset, &[body]);
+    disk.write(&path, offset, &[&encoded, body].concat()).expect("inside the file");
+    disk
+}
+
+#[test]
+fn forged_records_are_refused_and_not_believed() {
+    let memtable = MemtableId { epoch: Epoch(1), counter: 1 };
+    let entries: [(EntryKind, &[u8], &[u8]); 2] = [
+        (EntryKind::Value, &[b'k'; 100_000], b""),
+        (EntryKind::RangeTombstone, b"a", &[b'k'; 100_000]),
+    ];
+    for (kind, key, value) in entries {
+        let mut body = Vec::new();
+        put_memtables(&mut body, &[memtable], &[]);
+        put_entry(&mut body, kind, false, None, key, value);
+        let outcome = after_crash(with_record(&body, 1), |env| open(env, &small()).map(|_| ()));
+        assert!(matches!(outcome, Err(Error::Corruption(_))), "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_forged_position_of_a_segment_is_refused_and_not_believed() {
+    let mut disk = killed(18, |env| {
+        let store = open(env, &small())?;
+        put(&store, "a", "1")?;
+        Ok(store)
+    });
+    let (path, header) = segments_of(&disk).pop().expect("one");
+    let forged = SegmentHeader { base: LogPosition(u64::MAX - 40), ..header };
+    disk.write(&path, 0, &forged.encode()).expect("inside the file");
+    let outcome = after_crash(disk, |env| open(env, &small()).map(|_| ()));
+    assert!(matches!(outcome, Err(Error::Corruption(_))), "{outcome:?}");
+}
+
+#[test]
+fn forged_numbers_of_a_manifest_are_refused_and_not_believed() {
+    let disk = killed(19, |env| {
+        let store = open(env, &lazy())?;
+        for _ in 0..2 {
+            put(&store, "a", "1")?;
+            store.flush()?;
+        }
+        Ok(store)
+    });
+    let manifest = disk.files().into_iter().map(|(path, _)| path);
+    let manifest = manifest.filter(|path| path.extension().is_some_and(|e| e == "manifest"));
+    let manifest = manifest.last().expect("one");
+    let bytes = disk.read(&manifest).expect("listed");
+    let (identity, id) = decode_manifest_header(&bytes).expect("just written");
+    let record = bytes.len() as u64;
+    let huge = [u64::MAX, 1 << 63, (1 << 62) + 7];
+    for number in huge {
+        let base = VersionEdit::default();
+        let file = FileId { epoch: Epoch(number), counter: 1 };
+        let memtable = MemtableId { epoch: Epoch(1), counter: number };
+        let position = LogPosition(number);
+        let edits = [
+            VersionEdit { epoch: Some(Epoch(number)), ..base.clone() },
+            VersionEdit { next_row: Some(RowId(number)), ..base.clone() },
+            VersionEdit { greatest_seqno: Some(SeqNo(u64::MAX - 1)), ..base.clone() },
+            VersionEdit { closed: Some(position), ..base.clone() },
+            VersionEdit { memtables_flushed: vec![(memtable, position)], ..base.clone() },
+            VersionEdit {
+                log_start: Some(LogStart { segment: Some(file), position: LogPosition(0) }),
+                ..base.clone()
+            },
+            VersionEdit { log_start: Some(LogStart { segment: None, position }), ..base.clone() },
+            VersionEdit { tables_added: vec![(LevelNo(1), table(number))], ..base.clone() },
+            VersionEdit {
+                rows_added: vec![RowMeta { id: RowId(number), tables: Vec::new() }],
+                ..base.clone()
+            },
+        ];
+        for edit in edits {
+            let mut forged = disk.clone();
+            forged.write(&manifest, record, &encode_record(identity, record, &edit)).expect("room");
+            let outcome = after_crash(forged, |env| open(env, &small()).map(|_| ()));
+            assert!(matches!(outcome, Err(Error::Corruption(_))), "{id} {edit:?}: {outcome:?}");
+        }
+    }
+}
+
+/// A table that says that it is huge.
+fn table(number: u64) -> TableMeta {
+    TableMeta {
+        id: FileId { epoch: Epoch(1), counter: 1 },
+        location: TableLocation(b"000001-00000001.table".to_vec()),
+        uid: TableUid(1),
+        bytes: number,
+        hash: 0,
+        least_seqno: SeqNo(1),
+        greatest_seqno: SeqNo(2),
+        bounds: KeyRange::new("a", Some(b"b".to_vec())),
+        clip: KeyRange::all(),
+        shared: false,
+        entry_count: 1,
+        tombstone_count: 0,
+        range_tombstone_count: 0,
+        raw_bytes: 1,
+    }
 }
