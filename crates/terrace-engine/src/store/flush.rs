@@ -44,10 +44,10 @@ impl Inner {
         Ok(())
     }
 
-    /// If the log is longer than it should be, freezes the memtables that hold its oldest segment.
+    /// If the log takes more space than it should, freezes the memtables that hold its oldest segment.
     pub(super) fn bound_log(&self) -> Result<()> {
         let log = self.log()?;
-        if log.live_bytes() <= self.options.log_bytes_max {
+        if log.held_bytes() <= self.options.log_bytes_max {
             return Ok(());
         }
         let oldest = self.oldest_position(&[]);

@@ -200,6 +200,7 @@ impl<'a> Opening<'a> {
         report.orphan_count = self.remove_orphans(&version)?;
         let reserved_bytes = self.reserved_bytes(&version)?;
         let log = self.log.begin(&self.ids, &recovered.replayed, reserved_bytes)?;
+        report.log_end = log.end();
         let versions = self.versions(version, Some(feed));
         if versions.current().log_start == LogStart::default() {
             // A new range, or one whose creation a crash cut short here.

@@ -33,8 +33,10 @@ pub struct LogStart {
 pub struct Replayed {
     /// The segments of the chain, oldest first.
     pub segments: Vec<SegmentSpan>,
+    /// How many of the last of them hold no batch: a log that goes on before them loses nothing.
+    pub empty_count: usize,
     /// Segment files that belong to no chain: prepared and never used, or cut off.
-    pub stale: Vec<FileId>,
+    pub stale: Vec<SegmentFile>,
     /// Where the last complete record ends.
     pub end: LogPosition,
     /// The log is known to have been durable below this position.
@@ -45,15 +47,26 @@ pub struct Replayed {
     pub closing: Option<ClosingBody>,
 }
 
+/// A file that holds a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SegmentFile {
+    /// Its id.
+    pub id: FileId,
+    /// Its size.
+    pub bytes: u64,
+}
+
 /// One segment of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentSpan {
     /// Its file.
-    pub id: FileId,
+    pub file: SegmentFile,
     /// The position of its first record.
     pub base: LogPosition,
     /// Where its last record ends.
     pub end: LogPosition,
+    /// Whether one of its records is a batch.
+    pub holds_batches: bool,
 }
 
 /// A place where a crash tore the log.
@@ -75,6 +88,12 @@ struct Found {
     file: Arc<dyn ReadFile>,
 }
 
+impl Found {
+    fn file(&self) -> SegmentFile {
+        SegmentFile { id: self.header.file_id, bytes: self.file.bytes() }
+    }
+}
+
 /// A segment file without a valid header: not begun, or half begun when a process died, or
 /// damaged.
 struct Doubtful {
@@ -91,7 +110,7 @@ struct Files {
     begun: Vec<Found>,
     doubtful: Vec<Doubtful>,
     /// Recycled and not begun again: they still have the header of their former use.
-    idle: Vec<FileId>,
+    idle: Vec<SegmentFile>,
 }
 
 /// All bytes of a segment. They are read one at a time, so a replay holds one in memory.
@@ -122,12 +141,17 @@ pub(super) fn replay(
         }
     }
     judge_tail(&files, &chain, &mut replayed)?;
-    let kept: Vec<FileId> = replayed.segments.iter().map(|segment| segment.id).collect();
-    let begun = files.begun.iter().map(|segment| segment.header.file_id);
-    let doubtful = files.doubtful.iter().map(|segment| segment.id);
+    let kept: Vec<SegmentFile> = replayed.segments.iter().map(|segment| segment.file).collect();
+    let begun = files.begun.iter().map(Found::file);
+    let doubtful =
+        files.doubtful.iter().map(|file| SegmentFile { id: file.id, bytes: file.file.bytes() });
     let all = begun.chain(doubtful).chain(files.idle.iter().copied());
-    replayed.stale = all.filter(|id| !kept.contains(id)).collect();
+    replayed.stale = all.filter(|file| !kept.contains(file)).collect();
     replayed.stale.sort();
+    // The first one is named by the manifest and stays.
+    let ends = replayed.segments.iter().skip(1).rev();
+    let is_empty = |span: &&SegmentSpan| !span.holds_batches && span.base >= start.position;
+    replayed.empty_count = ends.take_while(is_empty).count();
     Ok(replayed)
 }
 
@@ -141,7 +165,7 @@ fn find_segments(env: &dyn Env, dir: &Path) -> Result<Files> {
         let header = read_up_to(file.as_ref(), SEGMENT_HEADER_BYTES as usize)?;
         match SegmentHeader::decode(&header) {
             Ok(header) if header.file_id == id => files.begun.push(Found { header, path, file }),
-            Ok(_) => files.idle.push(id),
+            Ok(_) => files.idle.push(SegmentFile { id, bytes: file.bytes() }),
             Err(PreambleError::Codec(_)) => {
                 let identity = SegmentHeader::identity_in(&header);
                 files.doubtful.push(Doubtful { id, path, file, identity });
@@ -197,13 +221,18 @@ fn read_segment(
     visit: &mut Visit<'_>,
 ) -> Result<bool> {
     let header = &segment.header;
-    if !replayed.segments.is_empty() && header.base != replayed.end {
+    let fits = match replayed.segments.is_empty() {
+        true => header.base <= settled,
+        false => header.base == replayed.end,
+    };
+    if !fits {
         let detail = "the segment does not begin where the one before it ends";
         return Err(Corruption::new(&segment.path, 0, detail).into());
     }
     let bytes = read(segment.file.as_ref())?;
     let mut offset = SEGMENT_HEADER_BYTES;
     let mut position = header.base;
+    let mut holds_batches = false;
     replayed.closing = None;
     while successor.is_none_or(|end| position < end) {
         let rest = bytes.get(offset as usize..).unwrap_or_default();
@@ -217,14 +246,19 @@ fn read_segment(
                     closing.map_err(|e| Corruption::from_codec(&segment.path, offset, &e))?;
                 replayed.closing = Some(closing);
             }
-            RecordKind::Batch if position >= settled => visit(position, &record, body)?,
-            RecordKind::Batch => {}
+            RecordKind::Batch => {
+                holds_batches = true;
+                if position >= settled {
+                    visit(position, &record, body)?;
+                }
+            }
         }
         offset += record.padded_bytes();
         position.0 += record.padded_bytes();
     }
     replayed.end = position;
-    replayed.segments.push(SegmentSpan { id: header.file_id, base: header.base, end: position });
+    let (file, base) = (segment.file(), header.base);
+    replayed.segments.push(SegmentSpan { file, base, end: position, holds_batches });
     Ok(successor == Some(position))
 }
 
@@ -237,23 +271,22 @@ fn judge_tail(files: &Files, chain: &[&Found], replayed: &mut Replayed) -> Resul
     let offset = SEGMENT_HEADER_BYTES + (last.end.0 - last.base.0);
     let mut place = (PathBuf::new(), offset);
     let mut dropped_records = 0;
-    let mut drop_from = |bytes: &[u8], identity, from| {
-        let records = records_behind(bytes, identity, from);
-        dropped_records += records.len() as u64;
-        records.into_iter().map(|record| record.durable).max().unwrap_or_default()
-    };
-    for segment in files.begun.iter().filter(|segment| segment.header.file_id >= last.id) {
-        let is_last = segment.header.file_id == last.id;
+    for segment in files.begun.iter().filter(|segment| segment.header.file_id >= last.file.id) {
+        let is_last = segment.header.file_id == last.file.id;
         if is_last {
             place.0.clone_from(&segment.path);
         }
         let from = if is_last { offset } else { SEGMENT_HEADER_BYTES };
         let bytes = read(segment.file.as_ref())?;
-        replayed.durable = replayed.durable.max(drop_from(&bytes, segment.header.identity, from));
+        for record in records_behind(&bytes, segment.header.identity, from) {
+            replayed.durable = replayed.durable.max(record.durable);
+            dropped_records += 1;
+        }
     }
-    for segment in files.doubtful.iter().filter(|segment| segment.id > last.id) {
+    for segment in files.doubtful.iter().filter(|segment| segment.id > last.file.id) {
         let bytes = read(segment.file.as_ref())?;
-        let durable = drop_from(&bytes, segment.identity, SEGMENT_HEADER_BYTES);
+        let records = records_behind(&bytes, segment.identity, SEGMENT_HEADER_BYTES);
+        let durable = records.into_iter().map(|record| record.durable).max().unwrap_or_default();
         if durable > replayed.end {
             place = (segment.path.clone(), 0);
         }
@@ -267,7 +300,7 @@ fn judge_tail(files: &Files, chain: &[&Found], replayed: &mut Replayed) -> Resul
         return Err(Corruption::new(place.0, place.1, detail).into());
     }
     if dropped_records > 0 || replayed.segments.len() < chain.len() {
-        replayed.torn = Some(TornTail { segment: last.id, offset, dropped_records });
+        replayed.torn = Some(TornTail { segment: last.file.id, offset, dropped_records });
     }
     Ok(())
 }

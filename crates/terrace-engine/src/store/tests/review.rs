@@ -73,6 +73,12 @@ fn put_synced(store: &Store, key: &str, value: &str) -> Result<()> {
     store.write(&batch, &options)
 }
 
+fn files_with(env: &SharedEnv, suffix: &str) -> Vec<(String, u64)> {
+    let entries = env.fs().list(Path::new(DIR)).expect("the directory is there");
+    let entries = entries.into_iter().filter(|entry| entry.name.ends_with(suffix));
+    entries.map(|entry| (entry.name, entry.bytes)).collect()
+}
+
 /// The segments that were begun, oldest first.
 fn segments_of(disk: &DiskImage) -> Vec<(PathBuf, SegmentHeader)> {
     let files = disk.files().into_iter().map(|(path, _)| path);
@@ -221,6 +227,48 @@ fn nothing_is_published_before_all_that_comes_before_it() {
         .collect();
     assert!(threads.into_iter().all(terrace_env::JobHandle::join));
     assert!(!is_wrong.load(Ordering::Relaxed), "a write was published before it was done");
+}
+
+#[test]
+fn opening_again_and_again_takes_no_more_space() -> Result<()> {
+    simulate(6, |env| {
+        for round in 0..60 {
+            let store = open(env, &small())?;
+            put(&store, &format!("{round:04}"), "one line a day")?;
+            store.settle();
+        }
+        let store = open(env, &small())?;
+        for round in 0..60 {
+            assert!(get(&store, &format!("{round:04}"))?.is_some());
+        }
+        let logs = files_with(env, ".log");
+        let bytes: u64 = logs.iter().map(|(_, bytes)| bytes).sum();
+        let bound = small().log_bytes_max + 4 * small().log_segment_bytes;
+        assert!(bytes <= bound, "{} log files hold {bytes} bytes", logs.len());
+        Ok(())
+    })
+}
+
+#[test]
+fn a_range_that_filled_its_disk_opens_again() -> Result<()> {
+    SimEnv::run(SimOptions::new(7), |sim| {
+        let env: SharedEnv = Arc::<SimEnv>::clone(&sim);
+        sim.set_capacity(400 << 10);
+        let mut store = open(&env, &small())?;
+        let mut written = 0;
+        while put(&store, &format!("{written:06}"), &"x".repeat(500)).is_ok() {
+            written += 1;
+            assert!(written < 10_000, "the disk never fills");
+        }
+        for _ in 0..5 {
+            drop(store);
+            store = open(&env, &small())?;
+            for index in 0..written {
+                assert!(get(&store, &format!("{index:06}"))?.is_some());
+            }
+        }
+        Ok(())
+    })
 }
 
 #[test]
@@ -447,6 +495,35 @@ fn a_forged_position_of_a_segment_is_refused_and_not_believed() {
     disk.write(&path, 0, &forged.encode()).expect("inside the file");
     let outcome = after_crash(disk, |env| open(env, &small()).map(|_| ()));
     assert!(matches!(outcome, Err(Error::Corruption(_))), "{outcome:?}");
+}
+
+#[test]
+fn a_full_disk_is_not_asked_for_space_at_every_write() -> Result<()> {
+    with_faults(23, |_, faults, env| {
+        let options = Options {
+            memtable_bytes: 4 << 20,
+            log_segment_bytes: 1 << 20,
+            log_bytes_max: 4 << 20,
+            ..small()
+        };
+        let store = open(env, &options)?;
+        store.settle();
+        let full = FaultEffect::Error(FaultErrno::NoSpace);
+        faults.set_plan(FaultPlan::one(Fault::from_nth(Operation::Preallocate, 1, full)));
+        let mut written = 0;
+        let refused = loop {
+            match put(&store, &format!("{written:06}"), &"x".repeat(500)) {
+                Ok(()) => written += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(refused, Error::NoSpace(_)), "{refused}");
+        let asked = faults.injected().len();
+        assert!(asked < 20, "asked {asked} times during {written} writes");
+        faults.set_plan(FaultPlan::default());
+        put(&store, "after", "there is space")?;
+        Ok(())
+    })
 }
 
 #[test]
