@@ -82,9 +82,12 @@ impl Inner {
                 (!is_blocked).then_some(forced)
             });
             match taken {
-                Some((chosen, version, _busy)) => {
-                    self.compact(&chosen, &version)?;
-                    return Ok(());
+                Some((chosen, version, busy)) => {
+                    let outcome = self.compact(&chosen, &version);
+                    drop(busy);
+                    // What is due may have waited for these tables.
+                    self.schedule_compaction();
+                    return outcome;
                 }
                 None if is_blocked => {
                     self.wait_for_change(ticket, std::time::Duration::from_millis(100));

@@ -230,6 +230,36 @@ fn nothing_is_published_before_all_that_comes_before_it() {
 }
 
 #[test]
+fn writers_that_wait_for_l0_are_let_in_after_a_compaction_by_hand() -> Result<()> {
+    for seed in 0..6 {
+        with_faults(seed, |_, faults, env| {
+            let store = open(env, &small())?;
+            for index in 0..300 {
+                put(&store, &format!("{index:04}"), &"o".repeat(200))?;
+            }
+            store.settle();
+            let slow = FaultEffect::Delay(Duration::from_millis(3));
+            let slow = Fault::from_nth(Operation::Read, 1, slow).on(".table");
+            faults.set_plan(FaultPlan::one(slow));
+            let writer = {
+                let store = store.clone();
+                let job = Box::new(move || {
+                    for index in 0..3000 {
+                        put(&store, &format!("{index:04}"), &"n".repeat(300)).expect("room");
+                    }
+                });
+                env.spawn(JobClass::Client, "writer", job)?
+            };
+            store.compact(&KeyRange::all())?;
+            assert!(writer.join());
+            assert!(env.now() < Duration::from_secs(120), "{:?}", env.now());
+            Ok::<_, Error>(())
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
 fn opening_again_and_again_takes_no_more_space() -> Result<()> {
     simulate(6, |env| {
         for round in 0..60 {
