@@ -154,12 +154,14 @@ impl Inner {
 
     /// Deletes the tables that nothing names any more.
     pub(super) fn reclaim(&self) -> Result<()> {
+        // One that cannot be deleted now is tried again, and holds up no other.
+        let mut outcome = Ok(());
         for location in self.context.reclaim.take() {
             if let Err(error) = self.context.store.delete(&location) {
                 self.context.reclaim.add(location);
-                return Err(error);
+                outcome = Err(error);
             }
         }
-        Ok(())
+        outcome
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -271,8 +271,7 @@ impl<'a> Opening<'a> {
         let end = log.as_ref().map_or(recovered.replayed.end, |log| log.end());
         let sequencer = Sequencer::new(self.env.as_ref(), recovered.greatest_seqno, end);
         let (map, dranges) = self.dranges(recovered, end);
-        let view =
-            View { dranges, version: versions.current(), is_superseded: AtomicBool::new(false) };
+        let view = View { dranges, version: versions.current(), removals: 0 };
         let waits = self.env.waits();
         let inner = Arc::new_cyclic(|me| Inner {
             process: Arc::clone(self.process),
@@ -286,6 +285,7 @@ impl<'a> Opening<'a> {
             dranges: ArcSwap::from_pointee(map),
             view: ArcSwap::from_pointee(view),
             view_turn: Latch::new(()),
+            removals: AtomicU64::new(0),
             versions,
             context: self.context,
             l0: self.l0,

@@ -18,7 +18,7 @@ use super::*;
 use crate::Error;
 use crate::options::Durability;
 use crate::store::sequencer::Sequencer;
-use crate::store::{Seams, Update};
+use crate::store::{IterOptions, Seams, Update};
 use crate::table::TableLocation;
 use crate::version::format::{decode_manifest_header, encode_record};
 use crate::version::{FileIds, RowMeta, TableMeta, VersionEdit};
@@ -257,6 +257,54 @@ fn writers_that_wait_for_l0_are_let_in_after_a_compaction_by_hand() -> Result<()
         })?;
     }
     Ok(())
+}
+
+#[test]
+fn an_iterator_lets_go_of_what_a_flush_after_a_freeze_replaced() -> Result<()> {
+    simulate(4, |env| {
+        let store = open(env, &small())?;
+        for index in 0..400 {
+            put(&store, &format!("{index:04}"), "old")?;
+        }
+        store.flush()?;
+        store.settle();
+        let mut iter = store.iter(IterOptions::default())?;
+        iter.seek_to_first()?;
+        for index in 0..400 {
+            put(&store, &format!("{index:04}"), &"new".repeat(40))?;
+        }
+        store.compact(&KeyRange::all())?;
+        store.settle();
+        for index in 0..200 {
+            assert_eq!(iter.entry().expect("still there").key, format!("{index:04}").as_bytes());
+            iter.next()?;
+        }
+        store.inner.reclaim()?;
+        let files = store.inner.context.store.list()?.len();
+        assert_eq!(files, store.inner.versions.current().tables().count());
+        Ok(())
+    })
+}
+
+#[test]
+fn a_table_that_cannot_be_deleted_holds_up_no_other() -> Result<()> {
+    with_faults(5, |_, faults, env| {
+        let store = open(env, &lazy())?;
+        for round in 0..3 {
+            for index in 0..60 {
+                put(&store, &format!("{index:04}"), &format!("{round}").repeat(100))?;
+            }
+            store.flush()?;
+        }
+        let fault = Fault::nth(Operation::Remove, 1, FaultEffect::Error(FaultErrno::Io));
+        faults.set_plan(FaultPlan::one(fault.on(".table")));
+        let _ = store.compact(&KeyRange::all());
+        assert!(!faults.injected().is_empty());
+        store.inner.reclaim()?;
+        let files = store.inner.context.store.list()?.len();
+        assert_eq!(files, store.inner.versions.current().tables().count());
+        Ok(())
+    })
 }
 
 #[test]
@@ -525,6 +573,24 @@ fn a_forged_position_of_a_segment_is_refused_and_not_believed() {
     disk.write(&path, 0, &forged.encode()).expect("inside the file");
     let outcome = after_crash(disk, |env| open(env, &small()).map(|_| ()));
     assert!(matches!(outcome, Err(Error::Corruption(_))), "{outcome:?}");
+}
+
+#[test]
+fn a_table_that_only_moves_down_stays_open() -> Result<()> {
+    simulate(20, |env| {
+        let store = open(env, &lazy())?;
+        put(&store, "a", "1")?;
+        store.flush()?;
+        let table = |store: &Store| {
+            let version = store.inner.versions.current();
+            version.tables().next().map(Arc::clone).expect("one")
+        };
+        let before = table(&store);
+        store.compact(&KeyRange::all())?;
+        assert_eq!(store.inner.versions.current().l0.rows().len(), 0);
+        assert!(Arc::ptr_eq(&before, &table(&store)));
+        Ok(())
+    })
 }
 
 #[test]
