@@ -19,8 +19,11 @@ const MEMTABLES_PER_FLUSH: usize = 4;
 
 impl Store {
     /// Freezes every memtable and waits until all of them are in L0.
+    ///
+    /// Errors: `ReadOnly`, `Closed`, `Poisoned`, and whatever writing tables gives.
     pub fn flush(&self) -> Result<()> {
         let inner = &self.inner;
+        inner.log()?;
         inner.check_healthy()?;
         inner.freeze_all()?;
         inner.heed(inner.flush_frozen())?;

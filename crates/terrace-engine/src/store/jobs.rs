@@ -70,14 +70,14 @@ impl Drop for Running {
 }
 
 impl Inner {
-    /// Queues `work` on the pool.
+    /// Queues `work` on the pool. A range that is only read has no such work.
     fn submit(
         self: &Arc<Self>,
         class: JobClass,
         delay: Duration,
         work: impl FnOnce(&Arc<Inner>) + Send + 'static,
     ) {
-        if !self.is_closing() {
+        if !self.is_closing() && self.log.is_some() {
             self.process.pool().submit_after(class, delay, self.job(work));
         }
     }

@@ -6,7 +6,7 @@ use terrace_base::{EntryKind, Expiry, SeqNo};
 use terrace_env::ExclusiveHold;
 
 use super::placement::Placement;
-use super::read_path::{Item, newest_of};
+use super::read_path::{Item, newest_of, unsupported};
 use super::write_path::{Commit, unknown};
 use super::{Inner, Store, WriteOptions};
 use crate::batch::WriteBatch;
@@ -138,10 +138,15 @@ impl Inner {
             let item = newest_of(&view, &mut lookup, |entry| {
                 newest = newest.max(entry.seqno);
                 let expired = entry.expiry.is_some_and(|expiry: Expiry| expiry.is_expired(now));
-                (entry.kind == EntryKind::Value && !expired).then(|| Item::copy_of(&entry))
+                match entry.kind {
+                    EntryKind::Value => Ok((!expired).then(|| Item::copy_of(&entry))),
+                    EntryKind::Tombstone => Ok(None),
+                    // To take it for nothing would let a conditional write overwrite it.
+                    other => Err(unsupported(other)),
+                }
             })?;
             newest = newest.max(lookup.covering.unwrap_or(SeqNo::ZERO));
-            items.push(item.flatten());
+            items.push(item.unwrap_or(Ok(None))?);
         }
         Ok((items, newest))
     }

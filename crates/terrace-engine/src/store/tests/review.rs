@@ -439,6 +439,39 @@ fn a_refusal_waits_for_what_it_rests_on() -> Result<()> {
 }
 
 #[test]
+fn a_range_that_is_only_read_starts_no_work() -> Result<()> {
+    let disk = killed(11, |env| {
+        let store = open(env, &lazy())?;
+        for _ in 0..4 {
+            put(&store, "a", "1")?;
+            store.flush()?;
+        }
+        Ok(store)
+    });
+    let full = killed(12, |env| {
+        let store = open(env, &Options { memtable_bytes: 1 << 20, ..lazy() })?;
+        for index in 0..400 {
+            put(&store, &format!("{index}"), &"x".repeat(100))?;
+        }
+        Ok(store)
+    });
+    for disk in [disk, full] {
+        let before = disk.files();
+        SimEnv::run(SimOptions { disk, ..SimOptions::new(3) }, |sim| {
+            let env: SharedEnv = Arc::<SimEnv>::clone(&sim);
+            let store = open(&env, &Options { read_only: true, ..small() })?;
+            assert!(matches!(store.flush(), Err(Error::ReadOnly)));
+            assert!(matches!(store.compact(&KeyRange::all()), Err(Error::ReadOnly)));
+            store.settle();
+            store.close()?;
+            assert_eq!(sim.disk().files(), before);
+            Ok::<_, Error>(())
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
 fn a_close_beside_a_failed_write_leaves_a_range_that_opens() -> Result<()> {
     for seed in 0..20 {
         let disk = with_faults(seed, |sim, faults, env| {
