@@ -18,10 +18,7 @@ impl Store {
     /// unless a snapshot needs it.
     pub fn compact(&self, range: &KeyRange) -> Result<()> {
         self.flush()?;
-        for level in 0..LEVEL_MAX.0 {
-            self.inner.force(LevelNo(level), range)?;
-        }
-        self.inner.reclaim()
+        self.inner.heed(self.inner.force_down(range))
     }
 }
 
@@ -66,6 +63,14 @@ impl Inner {
         self.reclaim()
     }
 
+    /// Takes everything in `range` down to the deepest level that holds anything.
+    fn force_down(&self, range: &KeyRange) -> Result<()> {
+        for level in 0..LEVEL_MAX.0 {
+            self.force(LevelNo(level), range)?;
+        }
+        self.reclaim()
+    }
+
     /// Takes everything of `level` within `range` one level down, waiting for jobs in its way.
     fn force(&self, level: LevelNo, range: &KeyRange) -> Result<()> {
         loop {
@@ -78,9 +83,12 @@ impl Inner {
                 (!is_blocked).then_some(forced)
             });
             match taken {
-                Some((chosen, version, _busy)) => {
-                    self.compact(&chosen, &version)?;
-                    return Ok(());
+                Some((chosen, version, busy)) => {
+                    let outcome = self.compact(&chosen, &version);
+                    drop(busy);
+                    // What is due may have waited for these tables.
+                    self.schedule_compaction();
+                    return outcome;
                 }
                 None if is_blocked => {
                     self.wait_for_change(ticket, std::time::Duration::from_millis(100));
@@ -150,12 +158,14 @@ impl Inner {
     /// Deletes the tables that nothing names any more.
     pub(super) fn reclaim(&self) -> Result<()> {
         fail_point!(self.env, "reclaim::before_delete");
+        // One that cannot be deleted now is tried again, and holds up no other.
+        let mut outcome = Ok(());
         for location in self.context.reclaim.take() {
             if let Err(error) = self.context.store.delete(&location) {
                 self.context.reclaim.add(location);
-                return Err(error);
+                outcome = Err(error);
             }
         }
-        Ok(())
+        outcome
     }
 }

@@ -74,7 +74,11 @@ impl FeedStore for LocalManifests {
             FileId::parse(stem)
         });
         let greatest = ids.map(|id| id.epoch).max().unwrap_or_default().max(epoch);
-        Ok(Epoch(greatest.0 + 1))
+        let next = greatest.0.checked_add(1).map(Epoch);
+        next.ok_or_else(|| {
+            let detail = "a file of the last epoch of all: no range gets so far";
+            Corruption::new(&self.dir, 0, detail).into()
+        })
     }
 
     /// Also deletes the manifests before it.
