@@ -12,6 +12,7 @@ pub mod check;
 pub mod compaction;
 pub mod drange;
 mod error;
+mod fail_point;
 mod files;
 pub mod iter;
 pub mod l0;

@@ -59,8 +59,10 @@ pub struct ReadRecord<'a> {
 pub struct Replayed {
     /// The segments of the chain, oldest first.
     pub segments: Vec<SegmentSpan>,
+    /// How many of the last of them hold no batch: a log that goes on before them loses nothing.
+    pub empty_count: usize,
     /// Segment files that belong to no chain: prepared and never used, or cut off.
-    pub stale: Vec<FileId>,
+    pub stale: Vec<SegmentFile>,
     /// Where the last complete record ends.
     pub end: LogPosition,
     /// The log is known to have been durable below this position.
@@ -71,15 +73,26 @@ pub struct Replayed {
     pub closing: Option<ClosingBody>,
 }
 
+/// A file that holds a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SegmentFile {
+    /// Its id.
+    pub id: FileId,
+    /// Its size.
+    pub bytes: u64,
+}
+
 /// One segment of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentSpan {
     /// Its file.
-    pub id: FileId,
+    pub file: SegmentFile,
     /// The position of its first record.
     pub base: LogPosition,
     /// Where its last record ends.
     pub end: LogPosition,
+    /// Whether one of its records is a batch.
+    pub holds_batches: bool,
 }
 
 /// A place where a crash tore the log.
@@ -109,10 +122,67 @@ impl Found {
         before.is_some_and(|before| before.epoch < self.header.file_id.epoch)
     }
 
-    /// All its bytes. Segments are read one at a time, so a replay holds one in memory.
-    fn read(&self) -> Result<Vec<u8>> {
-        read_up_to(self.file.as_ref(), 0, self.file.bytes() as usize)
+    fn file(&self) -> SegmentFile {
+        SegmentFile { id: self.header.file_id, bytes: self.file.bytes() }
     }
+}
+
+/// A segment file without a valid header: not begun, or half begun when a process died, or
+/// damaged.
+struct Doubtful {
+    id: FileId,
+    path: PathBuf,
+    file: Arc<dyn ReadFile>,
+    /// What stands in the places of the identity.
+    identities: Vec<u128>,
+}
+
+impl Doubtful {
+    /// Its records, which still pass their checksums if one of the identities is whole.
+    fn records(&self) -> Result<Vec<RecordHeader>> {
+        let bytes = read(self.file.as_ref())?;
+        let records = self
+            .identities
+            .iter()
+            .map(|identity| records_behind(&bytes, *identity, SEGMENT_HEADER_BYTES));
+        Ok(records.flatten().collect())
+    }
+}
+
+/// What the segment files of a directory are, each kind by id.
+#[derive(Default)]
+struct Files {
+    begun: Vec<Found>,
+    doubtful: Vec<Doubtful>,
+    /// Recycled and not begun again: they still have the header of their former use.
+    idle: Vec<SegmentFile>,
+}
+
+impl Files {
+    /// The manifest says where the log begins before the first record is written: records that it
+    /// does not know of mean that what it said is lost, and must not go the way of stale segments.
+    fn refuse_unknown_records(&self) -> Result<()> {
+        let mut holders = Vec::new();
+        for segment in &self.begun {
+            let bytes = read(segment.file.as_ref())?;
+            if !records_behind(&bytes, segment.header.identity, SEGMENT_HEADER_BYTES).is_empty() {
+                holders.push(&segment.path);
+            }
+        }
+        for segment in &self.doubtful {
+            if !segment.records()?.is_empty() {
+                holders.push(&segment.path);
+            }
+        }
+        let Some(path) = holders.first() else { return Ok(()) };
+        let detail = "the log holds records, but the manifest does not say where it begins";
+        Err(Corruption::new(path, SEGMENT_HEADER_BYTES, detail).into())
+    }
+}
+
+/// All bytes of a segment. They are read one at a time, so a replay holds one in memory.
+fn read(file: &dyn ReadFile) -> Result<Vec<u8>> {
+    read_up_to(file, 0, file.bytes() as usize)
 }
 
 /// Reads the log in `dir`; see [`LogStore::replay`](super::LogStore::replay).
@@ -123,8 +193,8 @@ pub(super) fn replay(
     visit: &mut Visit<'_>,
 ) -> Result<Replayed> {
     let start = facts.start;
-    let (begun, mut stale) = find_segments(env.as_ref(), dir, facts.database)?;
-    let chain = chain_of(&begun, start);
+    let files = find_segments(env.as_ref(), dir, facts.database)?;
+    let chain = chain_of(&files.begun, start);
     let mut replayed =
         Replayed { end: start.position, durable: facts.durable, ..Replayed::default() };
     match start.segment {
@@ -133,7 +203,7 @@ pub(super) fn replay(
                 "the log segment that the manifest names is missing or has no valid header";
             return Err(Corruption::new(segment_path(dir, id), 0, detail).into());
         }
-        None => refuse_unknown_records(&begun)?,
+        None => files.refuse_unknown_records()?,
         Some(_) => {}
     }
     for (index, segment) in chain.iter().enumerate() {
@@ -142,40 +212,58 @@ pub(super) fn replay(
             break;
         }
     }
-    judge_tail(&begun, &chain, &mut replayed)?;
-    let kept: Vec<FileId> = replayed.segments.iter().map(|segment| segment.id).collect();
-    stale.extend(begun.iter().map(|l| l.header.file_id).filter(|id| !kept.contains(id)));
-    stale.sort();
-    replayed.stale = stale;
+    judge_tail(&files, &chain, &mut replayed)?;
+    let kept: Vec<SegmentFile> = replayed.segments.iter().map(|segment| segment.file).collect();
+    let begun = files.begun.iter().map(Found::file);
+    let doubtful =
+        files.doubtful.iter().map(|file| SegmentFile { id: file.id, bytes: file.file.bytes() });
+    let all = begun.chain(doubtful).chain(files.idle.iter().copied());
+    replayed.stale = all.filter(|file| !kept.contains(file)).collect();
+    replayed.stale.sort();
+    // The first one is named by the manifest and stays.
+    let ends = replayed.segments.iter().skip(1).rev();
+    let is_empty = |span: &&SegmentSpan| !span.holds_batches && span.base >= start.position;
+    replayed.empty_count = ends.take_while(is_empty).count();
     Ok(replayed)
 }
 
-/// Every segment file with a valid header, by id; and the ids of the others.
-fn find_segments(env: &dyn Env, dir: &Path, database: u128) -> Result<(Vec<Found>, Vec<FileId>)> {
-    let mut begun = Vec::new();
-    let mut stale = Vec::new();
+/// Every segment file.
+fn find_segments(env: &dyn Env, dir: &Path, database: u128) -> Result<Files> {
+    let mut files = Files::default();
     for entry in env.fs().list(dir)? {
-        let Some(id) = segment_id(&entry.name) else { continue };
+        let Some(id) = segment_id(&entry.name).filter(|_| !entry.is_dir) else { continue };
         let path = segment_path(dir, id);
         let file = env.fs().open(&path)?;
         match read_header(file.as_ref(), &path, id)? {
-            Some(header) if header.database != database => {
+            HeaderRead::Begun(header) if header.database != database => {
                 let detail = "the segment belongs to another database";
                 return Err(Corruption::new(path, 72, detail).into());
             }
-            Some(header) => begun.push(Found { header, path, file }),
-            // A file that was recycled and not yet begun still has the headers of its former use.
-            None => stale.push(id),
+            HeaderRead::Begun(header) => files.begun.push(Found { header, path, file }),
+            HeaderRead::Idle => files.idle.push(SegmentFile { id, bytes: file.bytes() }),
+            HeaderRead::Doubtful(identities) => {
+                files.doubtful.push(Doubtful { id, path, file, identities });
+            }
         }
     }
-    begun.sort_by_key(|segment| segment.header.file_id);
-    Ok((begun, stale))
+    files.begun.sort_by_key(|segment| segment.header.file_id);
+    files.doubtful.sort_by_key(|segment| segment.id);
+    Ok(files)
 }
 
-/// The header of the segment with this id: the first, or else the second. None if the file was
-/// prepared and never begun.
-fn read_header(file: &dyn ReadFile, path: &Path, id: FileId) -> Result<Option<SegmentHeader>> {
+/// What the headers of a segment file say.
+enum HeaderRead {
+    Begun(SegmentHeader),
+    /// Both are of another use of the file.
+    Idle,
+    /// None is good; what stands in the places of the identity.
+    Doubtful(Vec<u128>),
+}
+
+/// The header of the segment with this id: the first, or else the second.
+fn read_header(file: &dyn ReadFile, path: &Path, id: FileId) -> Result<HeaderRead> {
     let mut first_damage = None;
+    let mut identities = Vec::new();
     for offset in [0, SegmentHeader::second_offset(file.bytes())] {
         let bytes = read_up_to(file, offset, SEGMENT_HEADER_BYTES as usize)?;
         match SegmentHeader::decode(&bytes, offset) {
@@ -186,10 +274,13 @@ fn read_header(file: &dyn ReadFile, path: &Path, id: FileId) -> Result<Option<Se
                         "the header of a log segment is damaged; its second copy is used"
                     );
                 }
-                return Ok(Some(header));
+                return Ok(HeaderRead::Begun(header));
             }
             Ok(_) => {}
-            Err(PreambleError::Codec(error)) => first_damage = Some(error),
+            Err(PreambleError::Codec(error)) => {
+                identities.push(SegmentHeader::identity_in(&bytes));
+                first_damage = Some(error);
+            }
             Err(PreambleError::Unsupported) => {
                 return Err(Error::Unsupported(format!(
                     "{} was written by a later version of Terrace; open it with that version",
@@ -198,20 +289,7 @@ fn read_header(file: &dyn ReadFile, path: &Path, id: FileId) -> Result<Option<Se
             }
         }
     }
-    Ok(None)
-}
-
-/// The manifest says where the log begins before the first record is written: records that it does
-/// not know of mean that what it said is lost, and must not go the way of stale segments.
-fn refuse_unknown_records(begun: &[Found]) -> Result<()> {
-    for segment in begun {
-        let (identity, from) = (segment.header.identity, SEGMENT_HEADER_BYTES);
-        if !records_behind(&segment.read()?, identity, from).is_empty() {
-            let detail = "the log holds records, but the manifest does not say where it begins";
-            return Err(Corruption::new(&segment.path, from, detail).into());
-        }
-    }
-    Ok(())
+    Ok(if identities.is_empty() { HeaderRead::Idle } else { HeaderRead::Doubtful(identities) })
 }
 
 /// The chain from `start` on.
@@ -239,13 +317,18 @@ fn read_segment(
     visit: &mut Visit<'_>,
 ) -> Result<bool> {
     let header = &segment.header;
-    if !replayed.segments.is_empty() && header.base != replayed.end {
+    let fits = match replayed.segments.is_empty() {
+        true => header.base <= settled,
+        false => header.base == replayed.end,
+    };
+    if !fits {
         let detail = "the segment does not begin where the one before it ends";
         return Err(Corruption::new(&segment.path, 0, detail).into());
     }
-    let bytes = segment.read()?;
+    let bytes = read(segment.file.as_ref())?;
     let mut offset = SEGMENT_HEADER_BYTES;
     let mut position = header.base;
+    let mut holds_batches = false;
     replayed.closing = None;
     while successor.is_none_or(|end| position < end) {
         let rest = bytes.get(offset as usize..).unwrap_or_default();
@@ -259,48 +342,64 @@ fn read_segment(
                     closing.map_err(|e| Corruption::from_codec(&segment.path, offset, &e))?;
                 replayed.closing = Some(closing);
             }
-            RecordKind::Batch if position >= settled => {
-                visit(ReadRecord { position, file: &segment.path, offset, header: &record, body })?;
+            RecordKind::Batch => {
+                holds_batches = true;
+                if position >= settled {
+                    let file = &segment.path;
+                    visit(ReadRecord { position, file, offset, header: &record, body })?;
+                }
             }
-            RecordKind::Batch => {}
         }
         offset += record.padded_bytes();
         position.0 += record.padded_bytes();
     }
     replayed.end = position;
-    replayed.segments.push(SegmentSpan { id: header.file_id, base: header.base, end: position });
+    let (file, base) = (segment.file(), header.base);
+    replayed.segments.push(SegmentSpan { file, base, end: position, holds_batches });
     Ok(successor == Some(position))
 }
 
 /// Decides whether what stands behind the end of the log is a torn tail or damage.
-fn judge_tail(begun: &[Found], chain: &[&Found], replayed: &mut Replayed) -> Result<()> {
+///
+/// A segment with a damaged header counts too: its records still pass their checksums if the
+/// identity is whole, and say how far the log was durable.
+fn judge_tail(files: &Files, chain: &[&Found], replayed: &mut Replayed) -> Result<()> {
     let Some(last) = replayed.segments.last().copied() else { return Ok(()) };
     let offset = SEGMENT_HEADER_BYTES + (last.end.0 - last.base.0);
+    let mut place = (PathBuf::new(), offset);
     let mut dropped_records = 0;
-    let mut path = PathBuf::new();
-    for segment in begun.iter().filter(|segment| segment.header.file_id >= last.id) {
+    for segment in files.begun.iter().filter(|segment| segment.header.file_id >= last.file.id) {
         if segment.begins_an_epoch() {
             replayed.durable = replayed.durable.max(segment.header.base);
         }
-        let is_last = segment.header.file_id == last.id;
+        let is_last = segment.header.file_id == last.file.id;
         if is_last {
-            path.clone_from(&segment.path);
+            place.0.clone_from(&segment.path);
         }
         let from = if is_last { offset } else { SEGMENT_HEADER_BYTES };
-        for record in records_behind(&segment.read()?, segment.header.identity, from) {
+        let bytes = read(segment.file.as_ref())?;
+        for record in records_behind(&bytes, segment.header.identity, from) {
             replayed.durable = replayed.durable.max(record.durable);
             dropped_records += 1;
         }
     }
+    for segment in files.doubtful.iter().filter(|segment| segment.id > last.file.id) {
+        let durable = segment.records()?.into_iter().map(|record| record.durable).max();
+        let durable = durable.unwrap_or_default();
+        if durable > replayed.end {
+            place = (segment.path.clone(), 0);
+        }
+        replayed.durable = replayed.durable.max(durable);
+    }
     if replayed.durable > replayed.end {
         let detail = format!(
-            "no valid record here, but the log was durable up to position {} (this is {})",
+            "nothing valid here, but the log was durable up to position {} (it is readable up to {})",
             replayed.durable, replayed.end
         );
-        return Err(Corruption::new(path, offset, detail).into());
+        return Err(Corruption::new(place.0, place.1, detail).into());
     }
     if dropped_records > 0 || replayed.segments.len() < chain.len() {
-        replayed.torn = Some(TornTail { segment: last.id, offset, dropped_records });
+        replayed.torn = Some(TornTail { segment: last.file.id, offset, dropped_records });
     }
     Ok(())
 }
