@@ -1,10 +1,13 @@
 //! The log.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use terrace_base::{LogPosition, SeqNo};
+use terrace_base::{LogPosition, MemtableId, SeqNo};
 
 use super::{Check, Severity};
+use crate::store::is_beyond_bounds;
 use crate::survey::{Gap, Piece, Pieces, SegmentSurvey, chain};
 use crate::version::Version;
 use crate::wal::LogFacts;
@@ -22,6 +25,15 @@ pub(super) struct LogState {
     pub was_closed: Option<bool>,
 }
 
+/// What of the log a replay passes over.
+#[derive(Debug)]
+struct ReplayBounds {
+    /// Everything below is settled.
+    start: LogPosition,
+    /// Memtables whose entries are in tables.
+    flushed: BTreeMap<MemtableId, LogPosition>,
+}
+
 /// A walk along the chain of segments.
 #[derive(Debug, Default)]
 struct Walk {
@@ -32,6 +44,8 @@ struct Walk {
     /// The log is known to have been durable below this position.
     durable: LogPosition,
     last_seqno: SeqNo,
+    /// What is settled, if there is a version.
+    version: Option<Arc<ReplayBounds>>,
     closing: Option<ClosingBody>,
     /// Where something is missing with good records behind it, and at which position.
     holes: Vec<(PathBuf, Gap, LogPosition)>,
@@ -46,7 +60,9 @@ impl Check<'_> {
             return self.log_alone(&surveys);
         };
         let facts = version.log_facts();
-        let mut walk = Walk { durable: facts.durable, ..Walk::default() };
+        let bounds = ReplayBounds { start: facts.start.position, flushed: version.flushed.clone() };
+        let version_bounds = Some(Arc::new(bounds));
+        let mut walk = Walk { durable: facts.durable, version: version_bounds, ..Walk::default() };
         let chain = match facts.start.segment {
             Some(first) => chain(&surveys, first),
             None => Vec::new(),
@@ -143,6 +159,7 @@ impl Check<'_> {
             match piece {
                 Piece::Record { offset, header, body } => {
                     self.record(&path, offset, &header, body, walk);
+                    self.count_replayed(position(offset), &header, body, walk);
                     let end = offset + header.padded_bytes();
                     walk.end = position(end);
                     walk.end_at = Some((path.clone(), end));
@@ -166,6 +183,24 @@ impl Check<'_> {
         for (offset, what) in segment.damaged_headers() {
             walk.headers.push((path.clone(), offset, what, header.base, is_synced));
         }
+    }
+
+    /// Counts the entries of a record that an open would replay.
+    fn count_replayed(
+        &mut self,
+        position: LogPosition,
+        header: &RecordHeader,
+        body: &[u8],
+        walk: &Walk,
+    ) {
+        let Some(bounds) = &walk.version else { return };
+        if header.kind != RecordKind::Batch || position < bounds.start {
+            return;
+        }
+        let Ok(batch) = BatchBody::decode(header, body) else { return };
+        let entries = batch.entries().filter_map(|entry| entry.ok());
+        let needed = entries.filter(|(memtable, _)| !bounds.flushed.contains_key(memtable));
+        self.report.replay_entry_count += needed.count() as u64;
     }
 
     /// Judges one good record: what it holds decodes, and its numbers go up.
@@ -218,8 +253,17 @@ impl Check<'_> {
             let path = self.segment_path(segment.id);
             self.advance(segment.bytes);
             let Some(header) = segment.header() else {
-                let text = "a log segment that was prepared and never begun";
-                self.find(Severity::Harmless, &path, 0, text);
+                let records = self.orphaned_records(segment, walk)?;
+                if records > 0 && last.is_none_or(|last| segment.id > last) {
+                    let text = format!(
+                        "a segment without a good header; {records} records stand in it: torn by a \
+                         crash or damaged"
+                    );
+                    self.find(Severity::Undecidable, &path, 0, text);
+                } else {
+                    let text = "a log segment that was prepared and never begun";
+                    self.find(Severity::Harmless, &path, 0, text);
+                }
                 continue;
             };
             if first.is_some_and(|first| segment.id < first) {
@@ -243,6 +287,31 @@ impl Check<'_> {
             self.find(Severity::Harmless, &path, 0, text);
         }
         Ok(unreached)
+    }
+
+    /// How many records a segment without a good header of its own holds: they pass their checksums
+    /// if what stands in the place of an identity is whole. What they say of the log counts.
+    fn orphaned_records(&self, segment: &SegmentSurvey, walk: &mut Walk) -> Result<u64> {
+        if segment.headers.iter().all(|header| header.is_ok()) {
+            // A former use of the file.
+            return Ok(0);
+        }
+        let bytes = read_file(self.env.as_ref(), &self.segment_path(segment.id))?;
+        let second = SegmentHeader::second_offset(segment.bytes) as usize;
+        let mut count = 0;
+        for (offset, header) in [0, second].into_iter().zip(&segment.headers) {
+            if header.is_ok() {
+                continue;
+            }
+            let identity = SegmentHeader::identity_in(bytes.get(offset..).unwrap_or_default());
+            for piece in Pieces::new(&bytes, identity, segment.record_offsets()) {
+                if let Piece::Record { header, .. } = piece {
+                    walk.durable = walk.durable.max(header.durable);
+                    count += 1;
+                }
+            }
+        }
+        Ok(count)
     }
 
     /// How many records a segment beside the chain holds; what they say counts.
@@ -345,7 +414,10 @@ fn judge_batch(header: &RecordHeader, body: &[u8]) -> std::result::Result<(), St
     let batch = BatchBody::decode(header, body).map_err(|error| error.to_string())?;
     let mut count = 0u16;
     for entry in batch.entries() {
-        entry.map_err(|error| error.to_string())?;
+        let (_, entry) = entry.map_err(|error| error.to_string())?;
+        if is_beyond_bounds(&entry) {
+            return Err("an entry beyond the bounds that hold for all writes".to_string());
+        }
         count = count.wrapping_add(1);
     }
     if count != header.entry_count {

@@ -86,6 +86,9 @@ pub struct CheckReport {
     pub segment_count: u64,
     /// Records in them.
     pub record_count: u64,
+    /// Entries that the next open would replay from the log; none is counted if the manifest cannot
+    /// say where it begins.
+    pub replay_entry_count: u64,
     /// Names that are not ours.
     pub foreign_count: u64,
     /// Whether the range had been closed cleanly, so that every byte can be judged; unknown for a

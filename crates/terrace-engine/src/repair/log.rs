@@ -10,6 +10,7 @@ use super::evidence::Evidence;
 use super::report::{Loss, LossKind};
 use crate::iter::Stream;
 use crate::memtable::Memtable;
+use crate::store::is_beyond_bounds;
 use crate::survey::{Piece, Pieces, SegmentSurvey};
 use crate::version::{TableMeta, Version};
 use crate::wal::format::{
@@ -325,7 +326,9 @@ fn decode_batch<'a>(
 ) -> Option<Vec<(MemtableId, EntryRef<'a>)>> {
     let batch = BatchBody::decode(header, body).ok()?;
     let entries: Vec<_> = batch.entries().collect::<std::result::Result<_, _>>().ok()?;
-    (entries.len() as u16 == header.entry_count).then_some(entries)
+    let is_sound = entries.len() as u16 == header.entry_count
+        && !entries.iter().any(|(_, entry)| is_beyond_bounds(entry));
+    is_sound.then_some(entries)
 }
 
 /// The segments that count, oldest first: from the youngest back, each the predecessor of the next;

@@ -66,6 +66,7 @@ use crate::{Error, Result};
 pub use iterator::{Iter, IterOptions};
 pub use open::RecoveryReport;
 pub use read_path::{GetOptions, Item};
+pub(crate) use recovery::is_beyond_bounds;
 pub use seams::Seams;
 pub use snapshot::Snapshot;
 pub use stats::{LevelStats, StallStats, StoreStats};

@@ -121,7 +121,7 @@ impl Refill<'_> {
 }
 
 /// Whether no writer can have written this entry.
-fn is_beyond_bounds(entry: &EntryRef<'_>) -> bool {
+pub(crate) fn is_beyond_bounds(entry: &EntryRef<'_>) -> bool {
     let value_bytes_max = match entry.kind {
         EntryKind::RangeTombstone => STORED_KEY_BYTES_MAX,
         _ => VALUE_BYTES_MAX,
