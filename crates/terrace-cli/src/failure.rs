@@ -25,7 +25,7 @@ pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0    done
-  1    not there (get, delete), or damage found (check)
+  1    not there (get, delete), damage found (check, inspect), or something was lost (repair)
   2    the command line is wrong
   3    something failed; the text on standard error says what to do
   130  ended by Ctrl-C; what was reported until then is stored";

@@ -98,6 +98,17 @@ impl Progress {
         Progress::new(Some(total), "{bar:32} {percent:>3} %  {msg}  {eta} left")
     }
 
+    /// Of bytes whose number is said on the way.
+    pub(crate) fn of_share() -> Progress {
+        Progress::new(Some(0), "{bar:32} {percent:>3} %  {bytes} of {total_bytes}  {eta} left")
+    }
+
+    /// `position` of `total` bytes is behind.
+    pub(crate) fn set_share(&self, position: u64, total: u64) {
+        self.bar.set_length(total);
+        self.bar.set_position(position);
+    }
+
     fn new(total: Option<u64>, style: &str) -> Progress {
         let bar = total.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
         // A style that indicatif cannot read would only look plain.

@@ -271,6 +271,66 @@ fn stats_check_and_compact_run() {
     assert_eq!(run(&db, "get DB a").stdout, b"1");
 }
 
+/// The only file in `dir` with this ending.
+fn file_with(dir: &std::path::Path, ending: &str) -> std::path::PathBuf {
+    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    entries.into_iter().find(|path| path.to_str().unwrap().ends_with(ending)).unwrap()
+}
+
+#[test]
+fn damage_is_found_shown_and_repaired() {
+    let dir = TempDir::new().unwrap();
+    let (source, target) = (dir.path().join("db"), dir.path().join("new"));
+    let db = ["--data", source.to_str().unwrap()];
+    let lines: String = (0..5000).map(|number| format!("{number:05}\tvalue {number}\n")).collect();
+    succeeds(&run_with_input(&db, "import DB --format tsv -", lines.as_bytes()));
+    succeeds(&run(&db, "compact DB"));
+    succeeds(&run(&db, "put DB later 1"));
+    assert!(succeeds(&run(&db, "check DB")).contains("no damage found"));
+    let (table, log) = (file_with(&source, ".table"), file_with(&source, ".log"));
+    let manifest = file_with(&source, ".manifest");
+    let files = [
+        ("table", table.clone(), "block"),
+        ("log", log, "closing"),
+        ("manifest", manifest, "snapshot"),
+        ("current", source.join("CURRENT"), "manifest="),
+    ];
+    for (kind, file, shows) in &files {
+        let text = run(&[], &format!("inspect {kind} {}", file.display()));
+        assert!(succeeds(&text).contains(shows), "{kind}: {text:?}");
+        let json = run(&[], &format!("inspect {kind} {} --entries --output json", file.display()));
+        let json = succeeds(&json);
+        let first = json.lines().next().unwrap();
+        assert_eq!(serde_json::from_str::<serde_json::Value>(first).unwrap()["damaged"], false);
+    }
+    let mut bytes = std::fs::read(&table).unwrap();
+    bytes[1000] ^= 1;
+    std::fs::write(&table, &bytes).unwrap();
+    let checked = run(&db, "check DB");
+    assert!(fails(&checked, 1).contains("terrace repair"));
+    assert!(text(&checked.stdout).contains("a data block is damaged"), "{checked:?}");
+    let checked = run(&db, "check DB --output json");
+    let report: serde_json::Value = serde_json::from_slice(&checked.stdout).unwrap();
+    assert_eq!(report["findings"][0]["severity"], "damage");
+    assert_eq!(report["findings"][0]["file"], table.to_str().unwrap());
+    let shown = run(&[], &format!("inspect table {}", table.display()));
+    assert_eq!(shown.status.code(), Some(1));
+    assert!(text(&shown.stdout).contains("DAMAGED"), "{shown:?}");
+
+    let repaired = run(&db, &format!("repair DB --out {} --output json", target.display()));
+    assert_eq!(repaired.status.code(), Some(1), "{repaired:?}");
+    let report: serde_json::Value = serde_json::from_slice(&repaired.stdout).unwrap();
+    assert_eq!(report["basis"], "manifest");
+    assert_eq!(report["lost"].as_array().unwrap().len(), 1);
+    let new = ["--data", target.to_str().unwrap()];
+    assert!(succeeds(&run(&new, "check DB")).contains("put together by a repair"));
+    assert_eq!(run(&new, "get DB later").stdout, b"1");
+    assert_eq!(run(&new, "get DB 04999").stdout, b"value 4999");
+    // Never over something that is there.
+    fails(&run(&db, &format!("repair DB --out {}", target.display())), 3);
+    assert_eq!(std::fs::read(&table).unwrap(), bytes, "the damaged database was written");
+}
+
 #[test]
 fn a_benchmark_writes_its_figures() {
     let dir = TempDir::new().unwrap();

@@ -35,6 +35,8 @@ pub enum ErrorKind {
     ReadOnly,
     /// The database is closed.
     Closed,
+    /// The caller ended the work before it was done.
+    Cancelled,
     /// Written by a later version, or by a feature that this one lacks.
     Unsupported,
 }
@@ -54,6 +56,7 @@ impl Error {
             EngineError::Locked(_) => ErrorKind::Locked,
             EngineError::ReadOnly => ErrorKind::ReadOnly,
             EngineError::Closed => ErrorKind::Closed,
+            EngineError::Cancelled => ErrorKind::Cancelled,
             EngineError::Unsupported(_) => ErrorKind::Unsupported,
             _ => ErrorKind::Io,
         }

@@ -81,6 +81,15 @@ impl Keyspace {
     }
 }
 
+/// A bound of stored keys as callers see it: the keyspace, and the key; no key for the end of the
+/// keyspace.
+pub fn split(stored: &[u8]) -> (u16, Option<&[u8]>) {
+    let byte = |index| stored.get(index).copied().unwrap_or_default();
+    let keyspace = u16::from_be_bytes([byte(0), byte(1)]);
+    let is_plain = byte(2) == PLAIN;
+    (keyspace, is_plain.then(|| stored.get(PREFIX_BYTES..).unwrap_or_default()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,6 +105,13 @@ mod tests {
         assert!(range.contains(Keyspace(7).stored(b"c").as_slice()));
         assert!(!range.contains(Keyspace(7).stored(b"d").as_slice()));
         assert!(!range.contains(Keyspace(8).stored(b"c").as_slice()));
+    }
+
+    #[test]
+    fn bounds_are_taken_apart() {
+        assert_eq!(split(&[]), (0, Some(&b""[..])));
+        assert_eq!(split(Keyspace(7).stored(b"k").as_slice()), (7, Some(&b"k"[..])));
+        assert_eq!(split(&Keyspace(7).end()), (7, None));
     }
 
     #[test]

@@ -30,6 +30,7 @@
 //!   writes ([`Db::update`]), scans ([`Iter`]), [`Snapshot`]s, keyspaces.
 //! * [`Options`]: few, each with its unit and its effect. [`Durability`] says what an
 //!   acknowledgement promises.
+//! * [`check`], [`repair`] and [`inspect`]: databases that nobody has open, damaged ones too.
 //! * [`Error`] and [`ErrorKind`]: grouped by what the caller must do.
 //!
 //! The engine below is the crate `terrace-engine`; this one only names its parts for programs and
@@ -38,8 +39,10 @@
 mod batch;
 mod db;
 mod error;
+pub mod inspect;
 mod iter;
 mod keyspace;
+mod offline;
 mod options;
 mod report;
 mod snapshot;
@@ -48,10 +51,14 @@ pub use batch::WriteBatch;
 pub use db::{Db, Update};
 pub use error::{Error, ErrorKind, Result};
 pub use iter::Iter;
+pub use offline::{CheckDepth, check, repair};
 pub use options::{Options, ReadOptions, WriteOptions};
-pub use report::{CheckReport, Stats};
+pub use report::{CheckReport, Finding, KeyInterval, Loss, RepairReport, Stats};
 pub use snapshot::Snapshot;
 pub use terrace_base::{Expiry, KeyRange, SeqNo, WallTime, limits};
+pub use terrace_engine::check::Severity;
 pub use terrace_engine::options::Durability;
+pub use terrace_engine::repair::{Basis, LossKind};
 pub use terrace_engine::store::{Item, RecoveryReport};
 pub use terrace_engine::table::Compression;
+pub use terrace_engine::version::Repaired;

@@ -5,6 +5,7 @@ mod export;
 mod import;
 mod keys;
 mod maintain;
+mod rescue;
 mod scan;
 mod serve;
 
@@ -24,7 +25,9 @@ pub(crate) fn run(args: Args) -> Outcome {
         Command::Import(args) => import::import(args),
         Command::Export(args) => export::export(args),
         Command::Stats(args) => maintain::stats(args),
-        Command::Check(args) => maintain::check(args),
+        Command::Check(args) => rescue::check(args),
+        Command::Repair(args) => rescue::repair(args),
+        Command::Inspect(args) => rescue::inspect(args),
         Command::Compact(args) => maintain::compact(args),
         Command::Bench(args) => bench::bench(args),
     }

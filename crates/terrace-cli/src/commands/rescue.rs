@@ -1,0 +1,89 @@
+//! Databases that nobody has open: is anything damaged, what is left, and what is in a file?
+
+use serde::Serialize;
+use terrace::inspect::{self, FileKind};
+use terrace::{CheckDepth, ErrorKind, Options};
+
+use super::maintain::print;
+use crate::args::{self, CheckArgs, InspectArgs, InspectKind, RepairArgs};
+use crate::failure::{Failure, Outcome};
+use crate::signals::StopFlag;
+use crate::terminal::{Output, Progress};
+
+fn json(value: &impl Serialize) -> Outcome<String> {
+    serde_json::to_string(value).map_err(|error| Failure::Failed(error.to_string()))
+}
+
+pub(super) fn check(args: CheckArgs) -> Outcome {
+    let depth = if args.quick { CheckDepth::Quick } else { CheckDepth::Full };
+    let progress = Progress::of_share();
+    let report = terrace::check(&args.data, depth, |done, total| progress.set_share(done, total));
+    progress.finish();
+    let report = report?;
+    match args.output {
+        args::Output::Text => print(&report)?,
+        args::Output::Json => print(json(&report)?)?,
+    }
+    if report.is_clean() {
+        return Ok(());
+    }
+    let (data, count) = (args.data.display(), report.findings.len());
+    Err(Failure::Negative(format!(
+        "{data} is damaged ({count} findings); copy it before anything else; then restore a backup, \
+         or salvage what is left: terrace repair --data {data} --out NEW"
+    )))
+}
+
+pub(super) fn repair(args: RepairArgs) -> Outcome {
+    let stop = StopFlag::on_signals()
+        .map_err(|error| Failure::failed(format!("signals cannot be caught: {error}")))?;
+    let progress = Progress::of_share();
+    let outcome = terrace::repair(&args.data, &args.out, &Options::default(), |done, total| {
+        progress.set_share(done, total);
+        !stop.is_set()
+    });
+    progress.finish();
+    let report = outcome.map_err(|error| match error.kind() {
+        ErrorKind::Cancelled => {
+            let out = args.out.display();
+            Failure::Interrupted(format!("interrupted: {out} holds no database"))
+        }
+        _ => error.into(),
+    })?;
+    match args.output {
+        args::Output::Text => print(&report)?,
+        args::Output::Json => print(json(&report)?)?,
+    }
+    if report.is_complete {
+        return Ok(());
+    }
+    Err(Failure::Negative(format!(
+        "{} holds what was left of {}; keys that may be missing, old, or back again are named above",
+        args.out.display(),
+        args.data.display()
+    )))
+}
+
+pub(super) fn inspect(args: InspectArgs) -> Outcome {
+    let kind = match args.kind {
+        InspectKind::Manifest => FileKind::Manifest,
+        InspectKind::Table => FileKind::Table,
+        InspectKind::Log => FileKind::Log,
+        InspectKind::Current => FileKind::Current,
+    };
+    let mut output = Output::new();
+    let mut written = Ok(());
+    let has_damage = inspect::inspect(kind, &args.file, args.entries, &mut |line| {
+        written = match args.output {
+            args::Output::Text => output.line(&line),
+            args::Output::Json => json(&line).and_then(|line| output.line(line)),
+        };
+        written.is_ok()
+    })?;
+    written?;
+    output.finish()?;
+    if has_damage {
+        return Err(Failure::Negative(format!("{} is damaged", args.file.display())));
+    }
+    Ok(())
+}

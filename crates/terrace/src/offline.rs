@@ -1,0 +1,42 @@
+use std::path::Path;
+
+pub use terrace_engine::check::CheckDepth;
+use terrace_engine::check::check_dir;
+use terrace_env::{RealEnv, SharedEnv};
+
+use crate::{CheckReport, Options, RepairReport, Result};
+
+/// Reads everything in a directory that nobody has open for writing, and says what is damaged. Goes
+/// on behind damage, also where it refuses an open. Writes nothing.
+///
+/// `progress` is called with the bytes checked and the bytes in all. Memory: one log segment or one
+/// manifest, and some blocks. Errors: those that are no damage: `Invalid` (no database there),
+/// `Locked`, `Unsupported` (written by a later version), `Io`.
+pub fn check(
+    dir: impl AsRef<Path>,
+    depth: CheckDepth,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<CheckReport> {
+    let env: SharedEnv = RealEnv::new();
+    Ok(CheckReport::new(check_dir(&env, dir.as_ref(), depth, &mut progress)?))
+}
+
+/// Salvages what is left of the database in `dir` into a new one in `target`, which does not exist
+/// or is empty. Never writes in `dir`; holds no value that was never written; the report covers
+/// every key that is missing, old, or may show again though it was deleted.
+///
+/// `progress` is called with the bytes read and the bytes in all, and ends the repair by `false`.
+/// `options` say how tables are built. Errors: `Invalid` (no database there; `target` is not empty),
+/// `Locked`, `Unsupported`, `Cancelled`, `NoSpace`, `Io`. After an error `target` holds no database.
+pub fn repair(
+    dir: impl AsRef<Path>,
+    target: impl AsRef<Path>,
+    options: &Options,
+    mut progress: impl FnMut(u64, u64) -> bool,
+) -> Result<RepairReport> {
+    let env: SharedEnv = RealEnv::new();
+    let (dir, target) = (dir.as_ref(), target.as_ref());
+    let options = options.engine();
+    let report = terrace_engine::repair::repair(&env, dir, target, &options, &mut progress)?;
+    Ok(RepairReport::new(report))
+}
