@@ -99,7 +99,7 @@ impl Store {
         let log = opening.log.as_ref();
         let recovered = recover(log, &opening.options, &opening.ids, &version)?;
         if let Some(loaded) = &loaded {
-            cross_check(dir, loaded, &recovered.replayed)?;
+            cross_check(dir, loaded, &version, &recovered.replayed)?;
         }
         opening.finish(loaded.is_none(), version, recovered, lock)
     }

@@ -134,7 +134,23 @@ pub(crate) fn is_beyond_bounds(entry: &EntryRef<'_>) -> bool {
 /// Compares the manifest to what the log says of it after a clean close: damage to its last record
 /// is told apart from a tail that a crash tore. (What the manifest says of the log, the replay
 /// compares: [`Version::log_facts`].)
-pub fn cross_check(dir: &Path, feed: &LoadedFeed, replayed: &Replayed) -> Result<()> {
+///
+/// An open begins a segment of its epoch durably, after its manifest and before any edit of it: if
+/// the manifest has gone on in an epoch of which there is no segment, that one is lost.
+pub fn cross_check(
+    dir: &Path,
+    feed: &LoadedFeed,
+    version: &Version,
+    replayed: &Replayed,
+) -> Result<()> {
+    let is_begun = replayed.segments.iter().any(|span| span.file.id.epoch == version.epoch);
+    if feed.edits.len() > 1 && version.log_start.segment.is_some() && !is_begun {
+        let detail = format!(
+            "the log has no segment of epoch {}, but the manifest goes on in it: a file is missing",
+            version.epoch
+        );
+        return Err(Corruption::new(dir, 0, detail).into());
+    }
     if let Some(closing) = replayed.closing
         && closing.manifest == feed.end.id
         && feed.end.bytes < closing.manifest_bytes

@@ -228,3 +228,29 @@ fn a_table_that_is_gone_is_damage() {
     });
     assert!(matches!(outcome, Err(Error::Corruption(_))), "{outcome:?}");
 }
+
+/// The last segment is gone, with everything that was synced into it. The log before it ended with
+/// the record of a clean close, so that nothing seemed to be missing.
+#[test]
+fn a_missing_last_segment_is_noticed_once_the_manifest_went_on() {
+    let mut disk = killed_after(DiskImage::new(), |env| {
+        let store = open(env, &synced())?;
+        for round in 0..2 {
+            put(&store, "k", &format!("flushed {round}"))?;
+            store.flush()?;
+        }
+        put(&store, "k", "before")?;
+        store.close()?;
+        drop(store);
+        let store = open(env, &synced())?;
+        store.compact(&KeyRange::all())?;
+        put(&store, "k", "after")?;
+        Ok(store)
+    });
+    let logs = files(&disk, ".log").into_iter().map(|(path, _)| path);
+    let logs: Vec<_> = logs.filter(|path| path.to_string_lossy().contains("/000002-")).collect();
+    assert!(!logs.is_empty());
+    logs.iter().for_each(|log| disk.remove(log).expect("it is there"));
+    let outcome = on_disk(disk, &synced(), |store| get(store, "k"));
+    assert!(matches!(outcome, Err(Error::Corruption(_))), "{outcome:?}");
+}
