@@ -44,6 +44,8 @@ struct Walk {
     /// The log is known to have been durable below this position.
     durable: LogPosition,
     last_seqno: SeqNo,
+    /// Whether the manifest says that the log was closed.
+    is_closed: bool,
     /// What is settled, if there is a version.
     version: Option<Arc<ReplayBounds>>,
     closing: Option<ClosingBody>,
@@ -63,6 +65,7 @@ impl Check<'_> {
         let bounds = ReplayBounds { start: facts.start.position, flushed: version.flushed.clone() };
         let version_bounds = Some(Arc::new(bounds));
         let mut walk = Walk { durable: facts.durable, version: version_bounds, ..Walk::default() };
+        walk.is_closed = version.closed.is_some();
         let chain = match facts.start.segment {
             Some(first) => chain(&surveys, first),
             None => Vec::new(),
@@ -80,6 +83,7 @@ impl Check<'_> {
             self.walk_segment(segment, successor.map(|header| header.base), &mut walk)?;
         }
         self.report.segment_count = chain.len() as u64;
+        self.judge_newest_epoch(version, &chain);
         let unreached = self.look_elsewhere(&surveys, &chain, &facts, &mut walk)?;
         self.judge_walk(&walk, unreached);
         let closed = version.closed;
@@ -94,6 +98,29 @@ impl Check<'_> {
         }
         let was_closed = Some(closed == Some(walk.end));
         Ok(LogState { closing: walk.closing, was_closed })
+    }
+
+    /// An open begins a segment of its epoch durably, after its manifest and before any edit of it.
+    fn judge_newest_epoch(&mut self, version: &Version, chain: &[&SegmentSurvey]) {
+        let is_begun = chain.iter().any(|segment| segment.id.epoch == version.epoch);
+        if is_begun || has_no_log(version) {
+            return;
+        }
+        let path = self.dir.to_path_buf();
+        let epoch = version.epoch;
+        if self.report.edit_count > 1 {
+            let text = format!(
+                "the log has no segment of epoch {epoch}, but the manifest goes on in it: the \
+                 segment is missing or has no header"
+            );
+            self.damage(&path, 0, text);
+        } else {
+            let text = format!(
+                "the log has no segment of epoch {epoch}: a crash interrupted the last open, or the \
+                 segment is missing"
+            );
+            self.find(Severity::Undecidable, &path, 0, text);
+        }
     }
 
     fn segment_path(&self, id: terrace_base::FileId) -> PathBuf {
@@ -373,7 +400,7 @@ impl Check<'_> {
             );
             self.find(Severity::Undecidable, path, *offset, text);
         }
-        if walk.closing.is_none() && durable < walk.end {
+        if !walk.is_closed {
             let text = format!(
                 "the log was not closed; above position {durable} a torn record cannot be told \
                  from a damaged one"
@@ -407,6 +434,11 @@ impl Check<'_> {
         self.judge_walk(&walk, 0);
         Ok(LogState { closing: walk.closing, was_closed: None })
     }
+}
+
+/// Whether no log has begun: a new range that a crash interrupted, or one fresh from a repair.
+fn has_no_log(version: &Version) -> bool {
+    version.log_start.segment.is_none()
 }
 
 /// What is wrong with the body of a batch.
