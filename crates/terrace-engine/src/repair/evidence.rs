@@ -73,6 +73,7 @@ impl Evidence {
         for (_, survey) in &surveys {
             evidence.take_hints(survey);
         }
+        evidence.settle_database();
         let newest_file = listing.segments.iter().chain(&listing.tables);
         let newest_epoch = newest_file.map(|(id, _)| id.epoch).max().unwrap_or_default();
         // The one that CURRENT names first, then from the newest.
@@ -133,6 +134,9 @@ impl Evidence {
             Ok(version) => version,
             Err((_, misfit)) => return Ok(Some(format!("an edit does not fit ({misfit})"))),
         };
+        if self.database.is_some_and(|database| database != version.database) {
+            return Ok(Some("it belongs to another database".into()));
+        }
         if let Some(closing) = self.closing(env, dir)?
             && closing.manifest == id
             && survey.good_end() < closing.manifest_bytes
@@ -189,6 +193,33 @@ impl Evidence {
             }
         }
         Ok(last.flatten())
+    }
+
+    /// Decides which database this is, and lets go of the segments of others. The manifests say, but
+    /// if no segment agrees with them, and no table that is there is one of theirs, then they are the
+    /// strangers.
+    fn settle_database(&mut self) {
+        let of = |segment: &SegmentSurvey| segment.own_header().map(|header| header.database);
+        let mut named: BTreeMap<u128, usize> = BTreeMap::new();
+        for database in self.segments.iter().filter_map(|(_, segment)| of(segment)) {
+            *named.entry(database).or_default() += 1;
+        }
+        let by_segments = named.iter().max_by_key(|(_, count)| **count).map(|(named, _)| *named);
+        let owns_a_table = self.metas.values().any(|meta| self.by_uid.contains_key(&meta.uid));
+        let is_confirmed = self.database.is_some_and(|database| {
+            named.contains_key(&database) || owns_a_table || self.by_uid.is_empty()
+        });
+        if !is_confirmed {
+            self.database = by_segments.or(self.database);
+        }
+        let Some(database) = self.database else { return };
+        let (ours, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.segments)
+            .into_iter()
+            .partition(|(_, segment)| of(segment) == Some(database));
+        self.segments = ours;
+        for (_, segment) in others {
+            self.notes.push(format!("log segment {} belongs to another database", segment.id));
+        }
     }
 
     /// Takes in what the readable edits of a manifest say, whether it is trusted or not.

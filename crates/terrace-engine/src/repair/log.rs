@@ -49,15 +49,15 @@ struct LogWalk<'a> {
 struct Missing {
     file: PathBuf,
     offset: u64,
+    /// The position from which on records are missing; 0 for a whole segment, which no crash takes
+    /// away.
+    position: LogPosition,
     why: String,
-    /// Whether a whole segment is missing, which no crash does.
-    is_segment: bool,
 }
 
 impl Missing {
-    fn new(file: &Path, offset: u64, why: &str) -> Missing {
-        let is_segment = offset == 0;
-        Missing { file: file.to_path_buf(), offset, why: why.to_string(), is_segment }
+    fn new(file: &Path, offset: u64, position: LogPosition, why: &str) -> Missing {
+        Missing { file: file.to_path_buf(), offset, position, why: why.to_string() }
     }
 }
 
@@ -85,7 +85,12 @@ impl Repair<'_> {
         };
         if let Some(first) = first.filter(|first| chain.first().map(|(id, _)| id) != Some(first)) {
             let path = self.source.join(format!("{first}.log"));
-            walk.missing = Some(Missing::new(&path, 0, "the segment is missing or has no header"));
+            walk.missing = Some(Missing::new(
+                &path,
+                0,
+                LogPosition(0),
+                "the segment is missing or has no header",
+            ));
         }
         let mut before: Option<LogPosition> = None;
         for (index, (_, segment)) in chain.iter().enumerate() {
@@ -93,7 +98,7 @@ impl Repair<'_> {
             let Some(header) = segment.own_header() else { continue };
             if before.is_some_and(|end| end < header.base) {
                 let path = self.source.join(format!("{}.log", segment.id));
-                walk.note_missing(&path, 0, "the segment before it is missing");
+                walk.note_missing(&path, 0, LogPosition(0), "the segment before it is missing");
             }
             self.walk_segment(segment, header, successor.map(|next| next.base), &mut walk)?;
             before = successor.map(|next| next.base);
@@ -123,7 +128,8 @@ impl Repair<'_> {
             let length = end.0.saturating_sub(header.base.0);
             let end = offsets.start.saturating_add(length);
             if end > offsets.end {
-                walk.note_missing(&path, offsets.end, "the segment is cut short");
+                let at = LogPosition(header.base.0 + (offsets.end - offsets.start));
+                walk.note_missing(&path, offsets.end, at, "the segment is cut short");
             }
             offsets.end = offsets.end.min(end);
         }
@@ -139,7 +145,8 @@ impl Repair<'_> {
                         // All of it is in tables; what number comes next is unknown.
                         walk.last_seqno = None;
                     } else {
-                        walk.note_missing(&path, gap.offset, &gap.what);
+                        let at = header.base.0 + (gap.offset - SEGMENT_HEADER_BYTES);
+                        walk.note_missing(&path, gap.offset, LogPosition(at), &gap.what);
                     }
                 }
                 Piece::Record { offset, header: record, body } => {
@@ -174,7 +181,7 @@ impl Repair<'_> {
             let Some(entries) = decoded else {
                 let why = "a record that was written wrongly";
                 let numbers = Some((header.first_seqno, last));
-                self.lose_log(&Missing::new(path, offset, why), numbers);
+                self.lose_log(&Missing::new(path, offset, position, why), numbers);
                 walk.last_seqno = Some(last);
                 return Ok(());
             };
@@ -197,19 +204,21 @@ impl Repair<'_> {
     /// is missing between the two shows.
     fn judge_numbers(&mut self, first: SeqNo, walk: &mut LogWalk<'_>) {
         let missing = walk.missing.take();
+        if let (Some(missing), None) = (&missing, walk.last_seqno) {
+            // Tables may hold greater numbers than the first records that are needed: flushes of
+            // other memtables. So numbers prove nothing here.
+            self.lose_log(missing, None);
+            return;
+        }
         let before = walk.last_seqno.or_else(|| {
             // The first record that is needed follows what tables hold, or overlaps it.
             walk.version.map(|version| version.greatest_seqno)
         });
-        let Some(before) = before else {
-            if let Some(missing) = missing {
-                self.lose_log(&missing, None);
-            }
-            return;
-        };
+        let Some(before) = before else { return };
         if first.0 > before.0.saturating_add(1) {
-            let missing = missing
-                .unwrap_or_else(|| Missing::new(self.source, 0, "numbers are missing in the log"));
+            let missing = missing.unwrap_or_else(|| {
+                Missing::new(self.source, 0, LogPosition(0), "numbers are missing in the log")
+            });
             self.lose_log(&missing, Some((before.next(), SeqNo(first.0 - 1))));
         }
     }
@@ -218,13 +227,17 @@ impl Repair<'_> {
     fn end_walk(&mut self, walk: &mut LogWalk<'_>) {
         let missing = walk.missing.take();
         let is_short = walk.durable > walk.end && walk.durable > walk.settled;
-        if is_short || missing.as_ref().is_some_and(|missing| missing.is_segment) {
+        // With the record of a clean close behind it, a gap is below what was durable.
+        let is_below = missing.as_ref().is_some_and(|missing| {
+            missing.position < walk.durable.max(walk.settled) || missing.position == LogPosition(0)
+        });
+        if is_short || is_below {
             let missing = missing.unwrap_or_else(|| {
                 let why = format!(
                     "it can be read up to position {}, but was durable up to {}",
                     walk.end, walk.durable
                 );
-                Missing::new(self.source, 0, &why)
+                Missing::new(self.source, 0, walk.end, &why)
             });
             self.lose_log(&missing, None);
         } else if let Some(Missing { file, offset, why, .. }) = missing {
@@ -306,9 +319,9 @@ impl Repair<'_> {
 }
 
 impl LogWalk<'_> {
-    fn note_missing(&mut self, path: &Path, offset: u64, why: &str) {
+    fn note_missing(&mut self, path: &Path, offset: u64, position: LogPosition, why: &str) {
         if self.missing.is_none() {
-            self.missing = Some(Missing::new(path, offset, why));
+            self.missing = Some(Missing::new(path, offset, position, why));
         }
     }
 
