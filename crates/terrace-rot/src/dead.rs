@@ -1,0 +1,105 @@
+//! Dead bytes: those that may change without anybody's noticing, because nobody reads them.
+//!
+//! | where | why nobody reads it |
+//! |---|---|
+//! | log segment, up to seven bytes behind a record | records are padded to a multiple of eight |
+//! | log segment, from its last record to its second header | nothing was ever written there in this use of the file |
+//! | a log segment below the chain, or prepared and never begun | the next open deletes or reuses it |
+//! | a manifest that `CURRENT` does not name, a switch of `CURRENT` that did not happen | the next open deletes it |
+//! | a table that no version names | left by an interrupted job; the next open deletes it |
+//!
+//! Everything else is covered by a checksum of its place, and tables by a hash of all their bytes
+//! in the manifest besides. `LOCK` is empty.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use terrace_base::FileId;
+use terrace_engine::check::{CheckReport, Severity};
+use terrace_engine::survey::{Piece, Pieces, SegmentSurvey};
+use terrace_env::DiskImage;
+
+use crate::specimen::files_of;
+
+/// The dead bytes of a whole range, by file.
+#[derive(Clone, Debug, Default)]
+pub struct DeadBytes {
+    ranges: BTreeMap<PathBuf, Vec<(Range<u64>, &'static str)>>,
+}
+
+impl DeadBytes {
+    /// The dead bytes of a range that `report` found whole.
+    #[must_use]
+    pub fn of(disk: &DiskImage, report: &CheckReport) -> DeadBytes {
+        let mut dead = DeadBytes::default();
+        let harmless = report.findings.iter().filter(|found| found.severity == Severity::Harmless);
+        for finding in harmless {
+            let why = "a file that belongs to nothing";
+            dead.ranges.insert(finding.file.clone(), vec![(0..u64::MAX, why)]);
+        }
+        for (path, _) in files_of(disk) {
+            if dead.ranges.contains_key(&path) {
+                continue;
+            }
+            if let Some(id) = segment_id(&path)
+                && let Ok(bytes) = disk.read(&path)
+            {
+                dead.ranges.insert(path, of_segment(id, &bytes));
+            }
+        }
+        dead
+    }
+
+    /// Why bytes that changed are dead, if all of them are.
+    #[must_use]
+    pub fn why(&self, path: &Path, changed: &[u64]) -> Option<&'static str> {
+        let ranges = self.ranges.get(path)?;
+        let why = |offset: &u64| {
+            let found = ranges.iter().find(|(range, _)| range.contains(offset));
+            found.map(|(_, why)| *why)
+        };
+        let first = why(changed.first()?)?;
+        changed.iter().all(|offset| why(offset).is_some()).then_some(first)
+    }
+
+    /// How many bytes of a disk are dead.
+    #[must_use]
+    pub fn count(&self, disk: &DiskImage) -> u64 {
+        let sizes: BTreeMap<PathBuf, u64> = disk.files().into_iter().collect();
+        let of_file = |(path, ranges): (&PathBuf, &Vec<(Range<u64>, &str)>)| {
+            let bytes = sizes.get(path).copied().unwrap_or_default();
+            let ranges = ranges.iter();
+            ranges.map(|(range, _)| range.end.min(bytes).saturating_sub(range.start)).sum::<u64>()
+        };
+        self.ranges.iter().map(of_file).sum()
+    }
+}
+
+fn segment_id(path: &Path) -> Option<FileId> {
+    FileId::parse(path.file_name()?.to_str()?.strip_suffix(".log")?)
+}
+
+/// The dead bytes of a segment in use.
+#[must_use]
+pub fn of_segment(id: FileId, bytes: &[u8]) -> Vec<(Range<u64>, &'static str)> {
+    let survey = SegmentSurvey::of_file(id, bytes);
+    let Some(header) = survey.header() else { return Vec::new() };
+    let mut dead = Vec::new();
+    for piece in Pieces::new(bytes, header.identity, survey.record_offsets()) {
+        match piece {
+            Piece::Record { offset, header, .. } => {
+                let end = offset + u64::from(header.bytes);
+                let padded = offset + header.padded_bytes();
+                if end < padded {
+                    dead.push((end..padded, "padding of a log record"));
+                }
+            }
+            Piece::Gap(gap) if gap.end == survey.record_offsets().end => {
+                dead.push((gap.offset..gap.end, "the unused end of a log segment"));
+            }
+            Piece::Gap(_) => {}
+        }
+    }
+    dead
+}

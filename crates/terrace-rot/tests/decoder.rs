@@ -1,0 +1,24 @@
+//! Goal: the decoder of every format notices every flipped bit and every cut, dead bytes apart.
+//! Method: all bits and all lengths of a specimen of at most 32 KiB per format.
+
+use terrace_rot::decoder::{SPECIMEN_BYTES, formats};
+
+#[test]
+fn every_bit_of_every_format_is_noticed_or_dead() {
+    let (mut flips, mut lengths) = (0, 0);
+    for format in formats(1).expect("specimens are built in memory") {
+        let bytes = format.bytes.len();
+        assert!(bytes <= SPECIMEN_BYTES, "{} is too large", format.name);
+        let count = format.flip_all(1);
+        flips += count.flips;
+        lengths += count.lengths;
+        println!(
+            "{:36} {bytes:>6} bytes {:>7} flips {:>7} noticed {:>6} dead, {:>6} lengths",
+            format.name, count.flips, count.noticed, count.dead, count.lengths
+        );
+        assert_eq!(count.missed, Vec::<String>::new(), "{}", format.name);
+        assert_eq!(count.flips, bytes as u64 * 8);
+    }
+    println!("{flips} flips, {lengths} lengths");
+    assert!(flips > 2_800_000);
+}
