@@ -28,6 +28,8 @@ pub(super) struct Evidence {
     pub metas: BTreeMap<FileId, TableMeta>,
     /// Tables that a readable edit removed and none added again.
     pub removed: BTreeSet<FileId>,
+    /// The segment that the log begins in, as far as readable edits say.
+    pub log_segment: Option<FileId>,
     /// The log is needed from here on, as far as readable edits say.
     pub settled: LogPosition,
     /// Memtables whose entries are in tables, as far as readable edits say.
@@ -55,6 +57,7 @@ impl Evidence {
             range: (RangeId(1), KeyRange::all()),
             metas: BTreeMap::new(),
             removed: BTreeSet::new(),
+            log_segment: None,
             settled: LogPosition(0),
             flushed: BTreeMap::new(),
             greatest_seqno: SeqNo::ZERO,
@@ -209,8 +212,16 @@ impl Evidence {
         let is_confirmed = self.database.is_some_and(|database| {
             named.contains_key(&database) || owns_a_table || self.by_uid.is_empty()
         });
-        if !is_confirmed {
-            self.database = by_segments.or(self.database);
+        if let (false, Some(database)) = (is_confirmed, by_segments) {
+            self.database = Some(database);
+            // What strangers say means nothing here, though ids may be the same.
+            self.metas.clear();
+            self.removed.clear();
+            self.flushed.clear();
+            self.log_segment = None;
+            (self.settled, self.durable) = (LogPosition(0), LogPosition(0));
+            self.greatest_seqno = SeqNo::ZERO;
+            self.range = (RangeId(1), KeyRange::all());
         }
         let Some(database) = self.database else { return };
         let (ours, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.segments)
@@ -236,8 +247,10 @@ impl Evidence {
             }
             self.flushed.extend(edit.memtables_flushed.iter().copied());
             let flushed = edit.memtables_flushed.iter().map(|(_, end)| *end).max();
-            let start = edit.log_start.map(|start| start.position);
-            self.settled = self.settled.max(start.unwrap_or_default());
+            if let Some(start) = edit.log_start.filter(|start| start.position >= self.settled) {
+                self.settled = start.position;
+                self.log_segment = start.segment.or(self.log_segment);
+            }
             self.durable = self
                 .durable
                 .max(self.settled)

@@ -83,7 +83,8 @@ impl Repair<'_> {
             durable: facts.map_or(evidence.durable, |facts| facts.durable),
             has_closing: false,
         };
-        if let Some(first) = first.filter(|first| chain.first().map(|(id, _)| id) != Some(first)) {
+        let first = first.or(evidence.log_segment);
+        if let Some(first) = first.filter(|first| !chain.iter().any(|(id, _)| id == first)) {
             let path = self.source.join(format!("{first}.log"));
             walk.missing = Some(Missing::new(
                 &path,
@@ -123,6 +124,7 @@ impl Repair<'_> {
         let path = self.source.join(format!("{}.log", segment.id));
         let bytes = read_file(self.env.as_ref(), &path)?;
         self.advance(bytes.len() as u64)?;
+        walk.end = walk.end.max(header.base);
         let mut offsets = segment.record_offsets();
         if let Some(end) = successor {
             let length = end.0.saturating_sub(header.base.0);
@@ -226,7 +228,7 @@ impl Repair<'_> {
     /// What stands at the end of the log.
     fn end_walk(&mut self, walk: &mut LogWalk<'_>) {
         let missing = walk.missing.take();
-        let is_short = walk.durable > walk.end && walk.durable > walk.settled;
+        let is_short = walk.durable > walk.end;
         // With the record of a clean close behind it, a gap is below what was durable.
         let is_below = missing.as_ref().is_some_and(|missing| {
             missing.position < walk.durable.max(walk.settled) || missing.position == LogPosition(0)

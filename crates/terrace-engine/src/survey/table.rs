@@ -307,7 +307,11 @@ impl TableSurvey {
                 return Ok(());
             }
         }
+        // Behind the last block that was found others may have stood.
+        let offset = scan.blocks.last().map_or(0, |last| last.offset + last.bytes);
+        let end = self.file.bytes().max(offset);
         self.take_blocks(scan);
+        self.note(TablePart::Data, offset, end, "no index says how far the data goes");
         Ok(())
     }
 
