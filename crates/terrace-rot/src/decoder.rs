@@ -387,7 +387,7 @@ fn manifest(name: &'static str, seed: u64, flushed_count: u64) -> Format {
         }
         let start = of_record[of_record.partition_point(|start| *start <= offset) - 1];
         let is_noticed = decode_record(&bytes[start..], identity, start as u64).is_err();
-        if offset % 97 == 0 {
+        if offset.is_multiple_of(97) {
             let survey = ManifestSurvey::read(bytes);
             assert_eq!(survey.edits.len() + 1, count, "one edit is damaged, the others are found");
         }

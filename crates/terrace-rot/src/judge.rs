@@ -109,9 +109,8 @@ impl<'a> Judge<'a> {
             Ending::Closed => specimen.history.steps.len(),
             Ending::Killed => specimen.history.steps_through(durable_seqno(&specimen.disk)),
         };
-        let everything = judge.contents.split_off(specimen.history.steps.len());
+        judge.contents = judge.contents.split_off(specimen.history.steps.len());
         let mut violations = Vec::new();
-        std::mem::swap(&mut judge.contents, &mut everything.clone());
         judge.judge_reads(&seen, false, &mut violations);
         judge.judge_repair(&seen, true, &mut violations);
         if let Some(violation) = violations.first() {

@@ -13,6 +13,7 @@ use serde::Serialize;
 use terrace_base::KeyRange;
 use terrace_engine::check::{CheckDepth, check_dir};
 use terrace_engine::options::{Durability, Options};
+use terrace_engine::repair::repair;
 use terrace_engine::store::WriteOptions;
 use terrace_engine::{Error, Result};
 use terrace_env::{CrashPolicy, DiskImage, SeededRng, SharedEnv, SimEnv, SimOptions};
@@ -129,6 +130,7 @@ fn after(
         let dir = Path::new(DIR);
         let is_clean = check_dir(&env, dir, CheckDepth::Full, &mut |_, _| ())
             .is_ok_and(|report| report.is_clean());
+        judge_repair(&env, options, &crashed.history, &contents)?;
         let opened = open(&env, dir, options).and_then(|store| Ok((content_of(&store)?, store)));
         let (content, store) = match opened {
             Ok(opened) => opened,
@@ -169,6 +171,37 @@ fn after(
             Err(error) => Err(format!("writing on fails: {error}")),
         }
     })
+}
+
+/// A repair of what is left holds nothing that was never written, and says of every key that it
+/// was lost, or shows what it was at some moment.
+fn judge_repair(
+    env: &SharedEnv,
+    options: &Options,
+    history: &History,
+    contents: &[Content],
+) -> std::result::Result<(), String> {
+    let (dir, out) = (Path::new(DIR), Path::new("/out"));
+    let report = match repair(env, dir, out, options, &mut |_, _| true) {
+        Ok(report) => report,
+        // The directory may have lost all its names.
+        Err(Error::Invalid(_)) => return Ok(()),
+        Err(error) => return Err(format!("the repair fails: {error}")),
+    };
+    let repaired = open(env, out, options).and_then(|store| content_of(&store));
+    let repaired = repaired.map_err(|error| format!("the repaired range: {error}"))?;
+    let written = history.written();
+    for (key, _) in &written {
+        let found = repaired.get(key);
+        let is_old = contents.iter().any(|content| content.get(key) == found);
+        if !is_old && !report.covers(key) {
+            return Err(format!("the repair keeps silent about {}", key.escape_ascii()));
+        }
+    }
+    match repaired.into_iter().find(|entry| !written.contains(entry)) {
+        Some((key, _)) => Err(format!("the repair made a value up for {}", key.escape_ascii())),
+        None => Ok(()),
+    }
 }
 
 /// The content of the range on this disk; on a thread of its own, since a simulation runs in

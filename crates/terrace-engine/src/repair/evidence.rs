@@ -181,7 +181,8 @@ impl Evidence {
                 has_records
             }
         };
-        Ok(!(is_missing && has_others) && !is_log_gone)
+        let is_table_gone = is_missing && has_others;
+        Ok(!is_table_gone && !is_log_gone)
     }
 
     /// The closing record, if the youngest segment ends with one.

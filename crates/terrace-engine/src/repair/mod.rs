@@ -188,7 +188,7 @@ impl Repair<'_> {
             match outcome {
                 Salvaged::Whole(meta) => {
                     self.report.whole_table_count += 1;
-                    salvaged.push(meta);
+                    salvaged.push(*meta);
                 }
                 Salvaged::Partly(metas) => {
                     self.report.rewritten_table_count += 1;

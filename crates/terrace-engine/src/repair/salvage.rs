@@ -24,7 +24,7 @@ const COPY_BYTES: u64 = 1 << 20;
 /// What became of a table.
 pub(super) enum Salvaged {
     /// It was whole.
-    Whole(TableMeta),
+    Whole(Box<TableMeta>),
     /// These are written from what was left.
     Partly(Vec<TableMeta>),
     /// Nothing was left.
@@ -49,7 +49,7 @@ impl Repair<'_> {
         };
         let file = evidence.context.store.open(&location)?;
         if let Some(copied) = copy_whole(self.target, file.as_ref(), meta)? {
-            return Ok(Salvaged::Whole(copied));
+            return Ok(Salvaged::Whole(Box::new(copied)));
         }
         let survey = TableSurvey::open(file, Some(meta.uid))?;
         for (part, gap) in survey.damage.iter().filter(|(part, _)| *part != TablePart::Data) {
