@@ -24,7 +24,7 @@
 //!
 //! `CURRENT` is written last: a directory that was left half-way has none and is refused by every
 //! open. The new range has an identity of its own and carries a stamp
-//! ([`Repaired`](crate::version::Repaired)).
+//! ([`Repaired`]).
 //!
 //! # Invariants
 //! 1. Nothing that fails its checksum reaches the new range.
