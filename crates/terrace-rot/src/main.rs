@@ -91,7 +91,11 @@ fn soak(args: &Args) -> std::result::Result<Report, String> {
     let end = begin + Duration::from_secs(args.minutes.saturating_mul(60));
     let mut report = Report { first_seed: args.seed, ..Report::default() };
     while env.now() < end && !stop.load(Ordering::Relaxed) {
+        let known = report.tally.findings.len();
         round(args.seed.wrapping_add(report.rounds), &mut report);
+        for finding in &report.tally.findings[known..] {
+            eprintln!("\nFOUND: {finding}");
+        }
         report.rounds += 1;
         report.faults = report.tally.planted();
         report.seconds = (env.now() - begin).as_secs();

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_base::{Epoch, FileId, KeyRange, LogPosition, MemtableId, RangeId, SeqNo, TableUid};
+use terrace_base::{
+    Epoch, FileId, KeyRange, LogPosition, MemtableId, RangeId, RowId, SeqNo, TableUid,
+};
 use terrace_env::SharedEnv;
 
 use crate::check::tables_of_dir;
@@ -26,6 +28,8 @@ pub(super) struct Evidence {
     pub range: (RangeId, KeyRange),
     /// What readable edits say of tables, by id.
     pub metas: BTreeMap<FileId, TableMeta>,
+    /// The tables of rows that readable edits added.
+    rows: BTreeMap<RowId, Vec<FileId>>,
     /// Tables that a readable edit removed and none added again.
     pub removed: BTreeSet<FileId>,
     /// The segment that the log begins in, as far as readable edits say.
@@ -56,6 +60,7 @@ impl Evidence {
             database: None,
             range: (RangeId(1), KeyRange::all()),
             metas: BTreeMap::new(),
+            rows: BTreeMap::new(),
             removed: BTreeSet::new(),
             log_segment: None,
             settled: LogPosition(0),
@@ -167,7 +172,9 @@ impl Evidence {
         };
         let is_missing = version.tables().any(|table| !is_there(table.meta()));
         let named: BTreeSet<_> = version.tables().map(|table| table.meta().id).collect();
-        let has_others = listing.tables.iter().any(|(id, _)| !named.contains(id));
+        // What the manifest itself removed waits to be deleted and proves nothing.
+        let is_other = |id: &FileId| !named.contains(id) && !self.removed.contains(id);
+        let has_others = listing.tables.iter().any(|(id, _)| is_other(id));
         let is_log_gone = match version.log_start.segment {
             Some(start) => {
                 let is_there = self.segments.iter().any(|(id, _)| *id == start);
@@ -241,6 +248,13 @@ impl Evidence {
             self.range = edit.range.clone().unwrap_or_else(|| self.range.clone());
             let added = edit.tables_added.iter().map(|(_, table)| table);
             let added = added.chain(edit.rows_added.iter().flat_map(|row| &row.tables));
+            for row in &edit.rows_removed {
+                self.removed.extend(self.rows.remove(row).unwrap_or_default());
+            }
+            for row in &edit.rows_added {
+                let tables = row.tables.iter().map(|table| table.id);
+                self.rows.insert(row.id, tables.collect());
+            }
             self.removed.extend(edit.tables_removed.iter().map(|(_, id)| *id));
             for table in added {
                 self.removed.remove(&table.id);

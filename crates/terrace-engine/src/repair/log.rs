@@ -84,19 +84,21 @@ impl Repair<'_> {
             has_closing: false,
         };
         let first = first.or(evidence.log_segment);
-        if let Some(first) = first.filter(|first| !chain.iter().any(|(id, _)| id == first)) {
-            let path = self.source.join(format!("{first}.log"));
-            walk.missing = Some(Missing::new(
-                &path,
-                0,
-                LogPosition(0),
-                "the segment is missing or has no header",
-            ));
-        }
+        let mut lost = first.filter(|first| !chain.iter().any(|(id, _)| id == first));
+        let source = self.source;
+        let note_lost = |lost: Option<FileId>, walk: &mut LogWalk<'_>| {
+            let Some(lost) = lost else { return };
+            let path = source.join(format!("{lost}.log"));
+            let why = "the segment is missing or has no header";
+            walk.note_missing(&path, 0, LogPosition(0), why);
+        };
         let mut before: Option<LogPosition> = None;
-        for (index, (_, segment)) in chain.iter().enumerate() {
+        for (index, (id, segment)) in chain.iter().enumerate() {
             let successor = chain.get(index + 1).and_then(|(_, next)| next.own_header());
             let Some(header) = segment.own_header() else { continue };
+            if lost.is_some_and(|lost| lost < *id) {
+                note_lost(lost.take(), &mut walk);
+            }
             if before.is_some_and(|end| end < header.base) {
                 let path = self.source.join(format!("{}.log", segment.id));
                 walk.note_missing(&path, 0, LogPosition(0), "the segment before it is missing");
@@ -104,6 +106,7 @@ impl Repair<'_> {
             self.walk_segment(segment, header, successor.map(|next| next.base), &mut walk)?;
             before = successor.map(|next| next.base);
         }
+        note_lost(lost, &mut walk);
         self.end_walk(&mut walk);
         self.write_row(&mut walk, None)?;
         Ok(walk.out)
@@ -126,13 +129,11 @@ impl Repair<'_> {
         self.advance(bytes.len() as u64)?;
         walk.end = walk.end.max(header.base);
         let mut offsets = segment.record_offsets();
+        let mut is_cut = false;
         if let Some(end) = successor {
             let length = end.0.saturating_sub(header.base.0);
             let end = offsets.start.saturating_add(length);
-            if end > offsets.end {
-                let at = LogPosition(header.base.0 + (offsets.end - offsets.start));
-                walk.note_missing(&path, offsets.end, at, "the segment is cut short");
-            }
+            is_cut = end > offsets.end;
             offsets.end = offsets.end.min(end);
         }
         if header.predecessor.is_some_and(|before| before.epoch < header.file_id.epoch) {
@@ -156,6 +157,10 @@ impl Repair<'_> {
                     self.take_record(&path, offset, at, &record, body, walk)?;
                 }
             }
+        }
+        if is_cut {
+            let at = LogPosition(header.base.0 + (offsets.end - SEGMENT_HEADER_BYTES));
+            walk.note_missing(&path, offsets.end, at, "the segment is cut short");
         }
         Ok(())
     }
