@@ -141,6 +141,12 @@ impl Check<'_> {
                     path.display()
                 )));
             }
+            // A file that is used again gets a greater id, never a lesser one.
+            let other = survey.own_header().filter(|header| header.file_id > id);
+            if let Some(other) = other.filter(|other| database == Some(other.database)) {
+                let text = format!("this is log segment {}, under another name", other.file_id);
+                self.damage(&path, 0, text);
+            }
             match survey.header() {
                 Some(header) if database.is_some_and(|database| header.database != database) => {
                     self.damage(&path, 72, "the segment belongs to another database");

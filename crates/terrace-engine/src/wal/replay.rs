@@ -234,7 +234,7 @@ fn find_segments(env: &dyn Env, dir: &Path, database: u128) -> Result<Files> {
         let Some(id) = segment_id(&entry.name).filter(|_| !entry.is_dir) else { continue };
         let path = segment_path(dir, id);
         let file = env.fs().open(&path)?;
-        match read_header(file.as_ref(), &path, id)? {
+        match read_header(file.as_ref(), &path, id, database)? {
             HeaderRead::Begun(header) if header.database != database => {
                 let detail = "the segment belongs to another database";
                 return Err(Corruption::new(path, 72, detail).into());
@@ -261,7 +261,10 @@ enum HeaderRead {
 }
 
 /// The header of the segment with this id: the first, or else the second.
-fn read_header(file: &dyn ReadFile, path: &Path, id: FileId) -> Result<HeaderRead> {
+///
+/// A file that is used again gets a greater id. So a header of ours that names a greater one than
+/// the file's name is in the wrong place, and what should be here is missing.
+fn read_header(file: &dyn ReadFile, path: &Path, id: FileId, database: u128) -> Result<HeaderRead> {
     let mut first_damage = None;
     let mut identities = Vec::new();
     for offset in [0, SegmentHeader::second_offset(file.bytes())] {
@@ -275,6 +278,10 @@ fn read_header(file: &dyn ReadFile, path: &Path, id: FileId) -> Result<HeaderRea
                     );
                 }
                 return Ok(HeaderRead::Begun(header));
+            }
+            Ok(header) if header.file_id > id && header.database == database => {
+                let detail = format!("this is log segment {}, under another name", header.file_id);
+                return Err(Corruption::new(path, offset, detail).into());
             }
             Ok(_) => {}
             Err(PreambleError::Codec(error)) => {

@@ -254,3 +254,28 @@ fn a_missing_last_segment_is_noticed_once_the_manifest_went_on() {
     let outcome = on_disk(disk, &synced(), |store| get(store, "k"));
     assert!(matches!(outcome, Err(Error::Corruption(_))), "{outcome:?}");
 }
+
+/// Two segments have each other's names. Each looked like a file that was to be used again, and
+/// had not been: the log ended before them.
+#[test]
+fn a_segment_under_the_name_of_an_older_one_is_no_idle_file() {
+    let mut disk = killed_after(DiskImage::new(), |env| {
+        let store = open(env, &synced())?;
+        put(&store, "k", "before")?;
+        drop(store);
+        let store = open(env, &synced())?;
+        put(&store, "k", "after")?;
+        Ok(store)
+    });
+    let logs = files(&disk, ".log");
+    let begun: Vec<_> = logs
+        .iter()
+        .filter(|(path, _)| disk.read(path).expect("listed")[..8] == *b"terrlog\0")
+        .map(|(path, _)| path.clone())
+        .collect();
+    assert_eq!(begun.len(), 2);
+    let contents = [&begun[0], &begun[1]].map(|path| disk.read(path).expect("listed"));
+    disk.write(&begun[0], 0, &contents[1]).expect("it is there");
+    disk.write(&begun[1], 0, &contents[0]).expect("it is there");
+    refused(on_disk(disk, &synced(), |store| get(store, "k")), &begun[0]);
+}
