@@ -43,8 +43,19 @@ impl Store {
         &self,
         keys: &[&[u8]],
         options: &WriteOptions,
-        mut decide: impl FnMut(&[Option<Item>]) -> Result<Update>,
+        decide: impl FnMut(&[Option<Item>]) -> Result<Update>,
     ) -> Result<()> {
+        self.update_numbered(keys, options, decide).map(|_| ())
+    }
+
+    /// As [`Store::update`]; returns the number of the last entry that was written, `None` if
+    /// nothing was.
+    pub fn update_numbered(
+        &self,
+        keys: &[&[u8]],
+        options: &WriteOptions,
+        mut decide: impl FnMut(&[Option<Item>]) -> Result<Update>,
+    ) -> Result<Option<SeqNo>> {
         let inner = &*self.inner;
         inner.log()?;
         let must_sync = inner.must_sync(options);
@@ -76,14 +87,15 @@ impl Store {
                 Update::Write(batch) if !batch.is_empty() => batch,
                 _ => {
                     drop(holds);
-                    return inner.wait_published(newest, must_sync);
+                    return inner.wait_published(newest, must_sync).map(|()| None);
                 }
             };
             match inner.commit_held(&map, &holds, &batch)? {
                 Commit::Done(taken) => {
                     drop(holds);
                     inner.counters.user_bytes(batch.payload_bytes(), batch.len());
-                    return inner.acknowledge(&taken, must_sync);
+                    inner.acknowledge(&taken, must_sync)?;
+                    return Ok(Some(taken.last_seqno));
                 }
                 Commit::NeedsRoom(room) => {
                     drop(holds);

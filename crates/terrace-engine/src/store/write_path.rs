@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use terrace_base::{LogPosition, MemtableId};
+use terrace_base::{LogPosition, MemtableId, SeqNo};
 use terrace_env::{SharedHold, Ticket};
 
 use super::placement::Placement;
@@ -44,10 +44,18 @@ impl Store {
     /// off; nothing was written), `Poisoned` and `ReadOnly` and `Closed` (nothing was written),
     /// `Unknown` (the range was poisoned while this write was under way).
     pub fn write(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
+        self.write_numbered(batch, options).map(|_| ())
+    }
+
+    /// As [`Store::write`]; returns the number of the batch's last entry. The batch's numbers are
+    /// consecutive, and whoever reads at this number or above sees all of it. For an empty batch:
+    /// the newest number that readers see.
+    pub fn write_numbered(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<SeqNo> {
         let inner = &*self.inner;
         inner.log()?;
         if batch.is_empty() {
-            return inner.check_healthy();
+            inner.check_healthy()?;
+            return Ok(inner.sequencer.visible());
         }
         let must_sync = inner.must_sync(options);
         if must_sync && !options.wait {
@@ -75,7 +83,8 @@ impl Store {
             }
         };
         inner.counters.user_bytes(batch.payload_bytes(), batch.len());
-        inner.acknowledge(&taken, must_sync)
+        inner.acknowledge(&taken, must_sync)?;
+        Ok(taken.last_seqno)
     }
 }
 
