@@ -22,6 +22,20 @@ fn what_is_written_is_read_and_survives_a_restart() -> Result<()> {
 }
 
 #[test]
+fn a_range_that_syncs_at_intervals_settles_and_closes() -> Result<()> {
+    simulate(13, |env| {
+        let durability = crate::options::Durability::Interval(std::time::Duration::from_millis(5));
+        let store = open(env, &Options { durability, ..small() })?;
+        for round in 0..300 {
+            put(&store, &format!("{round}"), &"x".repeat(100))?;
+        }
+        // It used to wait for the thread that syncs until the range closes, that is for ever.
+        store.settle();
+        store.close()
+    })
+}
+
+#[test]
 fn two_ranges_share_one_process() -> Result<()> {
     simulate(2, |env| {
         let process = process(env)?;
