@@ -11,7 +11,7 @@ use terrace_base::hash_bytes;
 use super::disk::{DiskImage, InodeId};
 use super::options::SimOptions;
 use super::random::SeededRng;
-use super::scheduler::{Call, Scheduler};
+use super::scheduler::{Call, Scheduler, undivided};
 use crate::{EnvError, EnvResult, LockKind, Operation};
 
 /// Called before each change of a simulated disk.
@@ -202,7 +202,9 @@ impl SimDisk {
         };
         let mut hook = hook.try_lock().expect("the hook of a simulation does no I/O in it");
         let (operation, path, write) = (io.operation, io.path, io.write);
-        hook(&IoPoint { index, now: self.scheduler.now(), operation, path, disk: &disk, write });
+        let point =
+            IoPoint { index, now: self.scheduler.now(), operation, path, disk: &disk, write };
+        undivided(|| hook(&point));
     }
 
     fn end<T>(&self, io: Io<'_>, result: io::Result<T>) -> EnvResult<T> {
