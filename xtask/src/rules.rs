@@ -8,7 +8,8 @@ pub const ARROWS: &[(&str, &[&str])] = &[
     ("terrace", &["terrace-base", "terrace-env", "terrace-engine"]),
     ("terrace-server", &["terrace", "terrace-base"]),
     ("terrace-bench", &["terrace", "terrace-base"]),
-    ("terrace-cli", &["terrace", "terrace-base", "terrace-bench", "terrace-server"]),
+    ("terrace-sim", &["terrace-base", "terrace-env", "terrace-engine"]),
+    ("terrace-cli", &["terrace", "terrace-base", "terrace-bench", "terrace-server", "terrace-sim"]),
     ("xtask", &[]),
 ];
 
@@ -68,6 +69,11 @@ pub const OUTSIDE: &[Outside] = &[
             ("src/clock.rs", "what is measured is real time"),
             ("src/threads.rs", "the load comes from threads"),
         ],
+    },
+    Outside {
+        krate: "terrace-sim",
+        banned: &[FILES, CLOCKS, THREADS, WAITS, RANDOMNESS, TERMINAL, NETWORK],
+        listed: &[],
     },
     Outside {
         krate: "terrace-cli",

@@ -1,0 +1,8 @@
+//! The harness.
+mod client;
+pub mod metamorphic;
+pub mod oracle;
+pub mod run;
+pub mod schedule;
+pub mod setup;
+pub mod workload;
