@@ -126,6 +126,8 @@ pub struct Run {
     pub calls: u64,
     /// Virtual time at the end.
     pub at: Duration,
+    /// The wall clock at the start.
+    pub wall_start: WallTime,
     /// The wall clock at the end.
     pub wall: WallTime,
 }
@@ -152,6 +154,7 @@ pub fn run(case: &Case, scene: Scene) -> Result<Run, Violation> {
     let seed = case.seed;
     let mut options = case.setup.sim(seed, scene.disk);
     options.wall_start = scene.wall_start.unwrap_or(options.wall_start);
+    let wall_start = options.wall_start;
     if scene.with_moments {
         options.on_io = Some(Box::new(move |point| {
             kept.lock().push(Moment {
@@ -183,6 +186,7 @@ pub fn run(case: &Case, scene: Scene) -> Result<Run, Violation> {
             injected: faults.as_ref().map(|faults| faults.injected()).unwrap_or_default(),
             calls: faults.as_ref().map_or(0, |faults| faults.calls()),
             at: sim.virtual_time(),
+            wall_start,
             wall: env.wall_time(),
         }
     })?;
