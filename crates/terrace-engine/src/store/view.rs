@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use terrace_base::{KeyRange, LogPosition, MemtableId};
 
@@ -15,8 +15,9 @@ pub struct View {
     pub dranges: Vec<DrangeView>,
     /// The rows and tables.
     pub version: Arc<Version>,
-    /// Set when a newer view no longer names something that this one keeps alive.
-    pub is_superseded: AtomicBool,
+    /// How many changes before it let go of something: a later view with a greater count no longer
+    /// names all that this one keeps alive.
+    pub removals: u64,
 }
 
 /// The memtables of one drange.
@@ -73,25 +74,30 @@ impl Inner {
         removes: bool,
         change: impl FnOnce(&View) -> (Vec<DrangeView>, Arc<Version>),
     ) {
-        let _turn = self.view_turn.lock();
-        let old = self.view.load_full();
-        let (dranges, version) = change(&old);
-        let is_superseded = AtomicBool::new(false);
-        self.view.store(Arc::new(View { dranges, version, is_superseded }));
-        if removes {
-            old.is_superseded.store(true, Ordering::Release);
-        }
+        let old = {
+            let _turn = self.view_turn.lock();
+            let old = self.view.load_full();
+            let (dranges, version) = change(&old);
+            let removals = old.removals + u64::from(removes);
+            self.view.store(Arc::new(View { dranges, version, removals }));
+            self.removals.store(removals, Ordering::Release);
+            old
+        };
+        // Not under the latch: memtables and open files may go with it.
+        drop(old);
     }
 
     /// The position below which no memtable has a record, those in `except` apart: a replay that
     /// does not need those may start there. Holds each drange shared for a moment.
     pub(super) fn oldest_position(&self, except: &[MemtableId]) -> LogPosition {
+        // Order: active ones first. A memtable that is frozen meanwhile is met twice; the other
+        // way about it would be met in neither place, and its records would be given up.
+        let map = self.dranges.load_full();
+        let active = map.list().iter().map(|drange| drange.active.shared().begin).min();
         let view = self.view.load_full();
         let frozen = view.frozen();
         let frozen = frozen.iter().filter(|frozen| !except.contains(&frozen.memtable.id()));
         let frozen = frozen.map(|frozen| frozen.begin).min();
-        let map = self.dranges.load_full();
-        let active = map.list().iter().map(|drange| drange.active.shared().begin).min();
         let oldest = frozen.into_iter().chain(active).min();
         oldest.expect("a range has at least one drange")
     }

@@ -32,6 +32,7 @@ use terrace_base::{
 use super::edit::{RowMeta, TableMeta, VersionEdit};
 use crate::table::TableLocation;
 use crate::wal::LogStart;
+use crate::wal::format::POSITION_END;
 
 /// Bytes of a manifest's header, and of `CURRENT`.
 pub const HEADER_BYTES: usize = 64;
@@ -39,6 +40,13 @@ pub const HEADER_BYTES: usize = 64;
 pub const RECORD_HEADER_BYTES: usize = 8;
 /// Records start at multiples of this.
 pub const RECORD_ALIGNMENT: usize = 8;
+
+/// No range comes as far, so that a number can follow any that a file holds.
+pub const SEQNO_END: SeqNo = SeqNo(u64::MAX - (1 << 32));
+/// Ids and positions lie below: they can be counted on from, whatever a file says.
+const NUMBER_END: u64 = POSITION_END;
+/// Sizes and counts of a table lie below: they can be added up.
+const SIZE_END: u64 = 1 << 44;
 
 const MANIFEST: Preamble = Preamble { magic: *b"terrmani", version: 1 };
 const CURRENT: Preamble = Preamble { magic: *b"terrcurr", version: 1 };
@@ -75,6 +83,21 @@ mod table_field {
     pub const COUNTS: u64 = 10;
 }
 
+fn below(reader: &mut ByteReader<'_>, end: u64) -> Result<u64, CodecError> {
+    let value = reader.varint()?;
+    if value < end { Ok(value) } else { Err(reader.error("a number beyond all bounds")) }
+}
+
+/// An id or a position.
+fn bounded(reader: &mut ByteReader<'_>) -> Result<u64, CodecError> {
+    below(reader, NUMBER_END)
+}
+
+/// A size or a count.
+fn bounded_size(reader: &mut ByteReader<'_>) -> Result<u64, CodecError> {
+    below(reader, SIZE_END)
+}
+
 /// Appends a file id.
 pub fn put_file_id(out: &mut Vec<u8>, id: FileId) {
     put_varint(out, id.epoch.0);
@@ -83,7 +106,7 @@ pub fn put_file_id(out: &mut Vec<u8>, id: FileId) {
 
 /// The inverse of [`put_file_id`].
 pub fn read_file_id(reader: &mut ByteReader<'_>) -> Result<FileId, CodecError> {
-    Ok(FileId { epoch: Epoch(reader.varint()?), counter: reader.varint()? })
+    Ok(FileId { epoch: Epoch(bounded(reader)?), counter: bounded(reader)? })
 }
 
 /// Appends a key interval.
@@ -163,7 +186,7 @@ pub fn read_table(reader: &mut ByteReader<'_>) -> Result<TableMeta, CodecError> 
             table_field::ID => table.id = read_file_id(&mut value)?,
             table_field::LOCATION => table.location = TableLocation(value.take_rest().to_vec()),
             table_field::UID => table.uid = TableUid(value.u128()?),
-            table_field::SIZE => table.bytes = value.varint()?,
+            table_field::SIZE => table.bytes = bounded_size(&mut value)?,
             table_field::HASH => table.hash = value.u128()?,
             table_field::SEQNOS => {
                 table.least_seqno = SeqNo(value.varint()?);
@@ -173,10 +196,10 @@ pub fn read_table(reader: &mut ByteReader<'_>) -> Result<TableMeta, CodecError> 
             table_field::CLIP => table.clip = read_range(&mut value)?,
             table_field::SHARED => table.shared = true,
             table_field::COUNTS => {
-                table.entry_count = value.varint()?;
-                table.tombstone_count = value.varint()?;
-                table.range_tombstone_count = value.varint()?;
-                table.raw_bytes = value.varint()?;
+                table.entry_count = bounded_size(&mut value)?;
+                table.tombstone_count = bounded_size(&mut value)?;
+                table.range_tombstone_count = bounded_size(&mut value)?;
+                table.raw_bytes = bounded_size(&mut value)?;
             }
             _ if required => return Err(reader.error("an unknown required field of a table")),
             _ => continue,
@@ -201,7 +224,7 @@ fn put_row(out: &mut Vec<u8>, row: &RowMeta) {
 }
 
 fn read_row(reader: &mut ByteReader<'_>) -> Result<RowMeta, CodecError> {
-    let id = RowId(reader.varint()?);
+    let id = RowId(bounded(reader)?);
     let mut tables = Vec::new();
     while !reader.is_empty() {
         tables.push(read_table(&mut ByteReader::new(reader.bytes()?))?);
@@ -291,10 +314,10 @@ pub fn decode_edit(bytes: &[u8]) -> Result<VersionEdit, CodecError> {
             field::RANGE => {
                 edit.range = Some((RangeId(value.varint()?), read_range(&mut value)?));
             }
-            field::EPOCH => edit.epoch = Some(Epoch(value.varint()?)),
-            field::ROW_REMOVED => edit.rows_removed.push(RowId(value.varint()?)),
+            field::EPOCH => edit.epoch = Some(Epoch(bounded(&mut value)?)),
+            field::ROW_REMOVED => edit.rows_removed.push(RowId(bounded(&mut value)?)),
             field::ROW_ADDED => edit.rows_added.push(read_row(&mut value)?),
-            field::NEXT_ROW => edit.next_row = Some(RowId(value.varint()?)),
+            field::NEXT_ROW => edit.next_row = Some(RowId(bounded(&mut value)?)),
             field::TABLE_REMOVED => {
                 let level = LevelNo(value.u8()?);
                 edit.tables_removed.push((level, read_file_id(&mut value)?));
@@ -304,17 +327,19 @@ pub fn decode_edit(bytes: &[u8]) -> Result<VersionEdit, CodecError> {
                 edit.tables_added.push((level, read_table(&mut value)?));
             }
             field::MEMTABLE_FLUSHED => {
-                let epoch = Epoch(value.varint()?);
-                let memtable = MemtableId { epoch, counter: value.varint()? };
-                edit.memtables_flushed.push((memtable, LogPosition(value.varint()?)));
+                let epoch = Epoch(bounded(&mut value)?);
+                let memtable = MemtableId { epoch, counter: bounded(&mut value)? };
+                edit.memtables_flushed.push((memtable, LogPosition(bounded(&mut value)?)));
             }
             field::LOG_START => {
-                let position = LogPosition(value.varint()?);
+                let position = LogPosition(bounded(&mut value)?);
                 let segment = if value.is_empty() { None } else { Some(read_file_id(&mut value)?) };
                 edit.log_start = Some(LogStart { segment, position });
             }
-            field::GREATEST_SEQNO => edit.greatest_seqno = Some(SeqNo(value.varint()?)),
-            field::CLOSED => edit.closed = Some(LogPosition(value.varint()?)),
+            field::GREATEST_SEQNO => {
+                edit.greatest_seqno = Some(SeqNo(below(&mut value, SEQNO_END.0)?));
+            }
+            field::CLOSED => edit.closed = Some(LogPosition(bounded(&mut value)?)),
             _ if required => return Err(reader.error("an unknown required field of an edit")),
             _ => continue,
         }

@@ -10,6 +10,7 @@ use super::format::{
     decode_record, encode_manifest_header, encode_record,
 };
 use super::{FeedPosition, FeedStore, LoadedFeed, VersionEdit, VersionFeed, current};
+use crate::fail_point::fail_point;
 use crate::{Error, Result};
 
 /// A manifest beyond this size is replaced by a new one that begins with a snapshot.
@@ -73,7 +74,11 @@ impl FeedStore for LocalManifests {
             FileId::parse(stem)
         });
         let greatest = ids.map(|id| id.epoch).max().unwrap_or_default().max(epoch);
-        Ok(Epoch(greatest.0 + 1))
+        let next = greatest.0.checked_add(1).map(Epoch);
+        next.ok_or_else(|| {
+            let detail = "a file of the last epoch of all: no range gets so far";
+            Corruption::new(&self.dir, 0, detail).into()
+        })
     }
 
     /// Also deletes the manifests before it.
@@ -87,7 +92,9 @@ impl FeedStore for LocalManifests {
         file.append(&record)?;
         file.sync()?;
         env.fs().sync_dir(&self.dir)?;
+        fail_point!(env, "version::before_switch");
         current::switch(env, &self.dir, id)?;
+        fail_point!(env, "version::after_switch");
         remove_leftovers(env, &self.dir, id)?;
         let end = FeedPosition { id, bytes: (HEADER_BYTES + record.len()) as u64 };
         Ok(Box::new(Manifest { identity, end, file: Some(file) }))

@@ -57,6 +57,9 @@ pub const RECORD_HEADER_BYTES: usize = 32;
 /// Records start at multiples of this.
 pub const RECORD_ALIGNMENT: usize = 8;
 
+/// No log becomes as long, so that positions can be added up whatever a file says.
+pub const POSITION_END: u64 = 1 << 62;
+
 const PREAMBLE: Preamble = Preamble { magic: *b"terrlog\0", version: 1 };
 const KIND_MASK: u8 = 0x0f;
 const HAS_EXPIRY: u8 = 0x10;
@@ -94,6 +97,13 @@ impl SegmentHeader {
         out
     }
 
+    /// What stands in the place of the identity, whether or not the header is valid.
+    #[must_use]
+    pub fn identity_in(bytes: &[u8]) -> u128 {
+        let mut reader = ByteReader::new(bytes);
+        reader.take(PREAMBLE_BYTES).and_then(|_| reader.u128()).unwrap_or_default()
+    }
+
     /// Reads a header. One of a later version is intact, and is told apart from damage.
     pub fn decode(bytes: &[u8]) -> Result<SegmentHeader, PreambleError> {
         let mut reader = ByteReader::new(bytes);
@@ -111,6 +121,9 @@ impl SegmentHeader {
         PREAMBLE.check(&mut ByteReader::new(bytes))?;
         if zeros.iter().any(|&byte| byte != 0) {
             return Err(CodecError { offset: 72, what: "reserved bytes are not zero" }.into());
+        }
+        if base.0 >= POSITION_END {
+            return Err(CodecError { offset: 64, what: "a position beyond any log" }.into());
         }
         Ok(SegmentHeader { identity, file_id, predecessor, base })
     }
