@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use terrace_base::{EntryKind, Expiry, SeqNo};
-use terrace_env::ExclusiveHold;
+use terrace_env::{ExclusiveHold, PlantedBug, is_planted};
 
 use super::placement::Placement;
 use super::read_path::{Item, newest_of, unsupported};
@@ -146,7 +146,11 @@ impl Inner {
         let mut items = Vec::with_capacity(keys.len());
         let mut newest = SeqNo::ZERO;
         for key in keys {
-            let mut lookup = Lookup::new(key, SeqNo::MAX, mode);
+            let mut read_point = SeqNo::MAX;
+            if is_planted(PlantedBug::UpdateReadsPublished) {
+                read_point = self.sequencer.visible();
+            }
+            let mut lookup = Lookup::new(key, read_point, mode);
             let item = newest_of(&view, &mut lookup, |entry| {
                 newest = newest.max(entry.seqno);
                 let expired = entry.expiry.is_some_and(|expiry: Expiry| expiry.is_expired(now));

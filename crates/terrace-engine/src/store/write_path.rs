@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use terrace_base::{LogPosition, MemtableId, SeqNo};
-use terrace_env::{SharedHold, Ticket};
+use terrace_env::{PlantedBug, SharedHold, Ticket, is_planted};
 
 use super::placement::Placement;
 use super::sequencer::{NotTaken, Taken};
@@ -176,6 +176,9 @@ impl Inner {
             self.poison(&format!("writing to the log failed: {error}"));
             return Err(Error::Unknown(self.poison_reason()));
         }
+        if is_planted(PlantedBug::PublishByHalf) && !self.syncs_before_publication() {
+            self.sequencer.publish(taken.first_seqno);
+        }
         fail_point!(self.env, "wal::after_append");
         for (place, (memtable, reservation)) in targets.iter().zip(&mut reservations).enumerate() {
             memtable.insert_all(reservation, placement.entries_at(place, taken.first_seqno));
@@ -190,6 +193,11 @@ impl Inner {
 
     /// Waits until a finished write may be acknowledged.
     pub(super) fn acknowledge(&self, taken: &Taken, must_sync: bool) -> Result<()> {
+        if must_sync && is_planted(PlantedBug::AcknowledgeBeforeSync) {
+            self.sequencer.wait_until(|| self.sequencer.is_finished(taken.ticket));
+            self.sequencer.publish(self.sequencer.finished().0);
+            return Ok(());
+        }
         let is_done = || self.sequencer.is_finished(taken.ticket);
         if !is_done() {
             self.sequencer.wait_until(|| is_done() || self.is_poisoned());

@@ -40,6 +40,8 @@ pub use env::SimEnv;
 pub use io::{IoHook, IoPoint};
 pub use options::SimOptions;
 pub use random::SeededRng;
+#[cfg(feature = "planted-bugs")]
+pub(crate) use scheduler::is_planted;
 pub(crate) use scheduler::{Call, Scheduler, WaitKind, WaitPoint, before_latch};
 
 #[cfg(test)]

@@ -43,6 +43,9 @@ pub struct SimOptions {
     pub with_trace: bool,
     /// Called before each change of the disk.
     pub on_io: Option<IoHook>,
+    /// Bugs that are planted in what runs here; none by default.
+    #[cfg(feature = "planted-bugs")]
+    pub planted: Vec<crate::PlantedBug>,
 }
 
 impl SimOptions {
@@ -63,6 +66,8 @@ impl SimOptions {
             linger_max: Duration::from_secs(60),
             with_trace: false,
             on_io: None,
+            #[cfg(feature = "planted-bugs")]
+            planted: Vec::new(),
         }
     }
 
@@ -72,6 +77,8 @@ impl SimOptions {
             switch_at_latches: self.switch_at_latches,
             steps_max: self.steps_max,
             linger_max: self.linger_max,
+            #[cfg(feature = "planted-bugs")]
+            planted: self.planted.iter().fold(0, |planted, bug| planted | 1 << *bug as u8),
         }
     }
 }

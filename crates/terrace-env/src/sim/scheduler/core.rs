@@ -22,6 +22,9 @@ pub(in crate::sim) struct Limits {
     pub switch_at_latches: bool,
     pub steps_max: u64,
     pub linger_max: Duration,
+    /// A bit for each planted bug.
+    #[cfg(feature = "planted-bugs")]
+    pub planted: u64,
 }
 
 /// All that decides who runs next. Knows no operating-system thread: it is told what the running

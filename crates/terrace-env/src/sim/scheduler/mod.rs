@@ -65,6 +65,9 @@ pub(super) use self::core::Limits;
 pub(crate) struct Scheduler {
     seed: u64,
     switch_at_latches: bool,
+    /// A bit for each planted bug.
+    #[cfg(feature = "planted-bugs")]
+    planted: u64,
     core: Mutex<Core>,
     /// `Core::tearing_down`, to be read without the lock.
     tearing_down: AtomicBool,
@@ -91,6 +94,16 @@ struct Current {
 
 thread_local! {
     static CURRENT: RefCell<Option<Current>> = const { RefCell::new(None) };
+}
+
+/// Whether the simulation of this thread, if it belongs to one, has planted `bug`.
+#[cfg(feature = "planted-bugs")]
+pub(crate) fn is_planted(bug: crate::PlantedBug) -> bool {
+    let planted = CURRENT.try_with(|current| {
+        let current = current.try_borrow().ok()?;
+        current.as_ref().map(|current| current.scheduler.planted)
+    });
+    planted.ok().flatten().is_some_and(|planted| planted & 1 << bug as u8 != 0)
 }
 
 /// Called before a simulated thread that holds no latch takes one.
@@ -154,6 +167,8 @@ impl Scheduler {
         Scheduler {
             seed,
             switch_at_latches: limits.switch_at_latches,
+            #[cfg(feature = "planted-bugs")]
+            planted: limits.planted,
             core: Mutex::new(Core::new(seed, limits, with_text)),
             tearing_down: AtomicBool::new(false),
             next_wait_point: AtomicU64::new(0),
