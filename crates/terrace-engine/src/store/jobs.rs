@@ -1,15 +1,13 @@
 //! Background work of one range on the threads of its process.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use terrace_base::FileId;
 use terrace_env::{Env, Job, JobClass, Latch, Signal};
 
 use super::{Inner, Store};
-use crate::compaction::pick;
+use crate::compaction::pick::{self, Taken};
 use crate::{Error, Result};
 
 /// After a background failure that may pass, the work is tried again after this long.
@@ -29,8 +27,8 @@ pub struct Jobs {
     compactions_queued: AtomicUsize,
     /// Set when running jobs should end early.
     pub cancel: AtomicBool,
-    /// Tables that compactions work on.
-    pub busy: Latch<BTreeSet<FileId>>,
+    /// What compactions work on.
+    pub taken: Latch<Taken>,
 }
 
 /// Queued compactions of one range beyond this many would find nothing to do.
@@ -46,7 +44,7 @@ impl Jobs {
             log_queued: AtomicBool::new(false),
             compactions_queued: AtomicUsize::new(0),
             cancel: AtomicBool::new(false),
-            busy: Latch::default(),
+            taken: Latch::default(),
         }
     }
 
@@ -176,8 +174,8 @@ impl Inner {
     fn schedule_compaction_after(&self, delay: Duration) {
         let Some(me) = self.me() else { return };
         let is_due = {
-            let busy = self.jobs.busy.lock();
-            pick::pick(&self.versions.current(), &self.shape, &busy).is_some()
+            let taken = self.jobs.taken.lock();
+            pick::pick(&self.versions.current(), &self.shape, &taken).is_some()
         };
         if !is_due {
             return;

@@ -235,3 +235,25 @@ fn an_iterator_survives_flushes_and_compactions_and_lets_files_go() -> Result<()
         Ok(())
     })
 }
+
+/// The number of outputs was bounded by twice the bytes that are read. Whoever turned compression
+/// off had compactions that failed for ever.
+#[test]
+fn tables_may_grow_when_they_are_no_longer_compressed() -> Result<()> {
+    simulate(14, |env| {
+        let mut options = Options { table_bytes: 4 << 10, memtable_bytes: 1 << 20, ..small() };
+        options.table.compression = crate::table::Compression::Zstd;
+        let store = open(env, &options)?;
+        for round in 0..60 {
+            put(&store, &format!("{round:03}"), &"x".repeat(5000))?;
+        }
+        store.close()?;
+        drop(store);
+        options.table.compression = crate::table::Compression::None;
+        let store = open(env, &options)?;
+        put(&store, "000", "so that there is something to merge")?;
+        store.compact(&terrace_base::KeyRange::all())?;
+        assert_eq!(get(&store, "059")?.map(|value| value.len()), Some(5000));
+        Ok(())
+    })
+}
