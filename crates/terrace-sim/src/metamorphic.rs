@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use terrace_env::SeededRng;
 
+use crate::failed::Failed;
 use crate::oracle::{Model, Tolerance, Violation, judge, model_of, orders};
 use crate::run::{Case, Run, Scene, run};
 use crate::setup::Setup;
@@ -65,19 +66,10 @@ pub fn sweep(seed: u64, steps: usize, setups: usize, report: &mut Report) -> Res
     report.lists += 1;
     report.coverage.merge(&coverage);
     for case in cases {
-        let done = check(&case).map_err(|violation| Failed { case: case.clone(), violation })?;
+        let done = check(&case).map_err(|violation| Failed::new(&case, violation))?;
         report.runs += 1;
         report.operations += case.len() as u64;
         crate::run::cover(&done, &mut report.coverage);
     }
     Ok(())
-}
-
-/// A case that showed a violation.
-#[derive(Clone, Debug)]
-pub struct Failed {
-    /// The case.
-    pub case: Case,
-    /// What it showed.
-    pub violation: Violation,
 }

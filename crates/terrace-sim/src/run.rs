@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,8 +100,10 @@ pub struct Moment {
     pub index: u64,
     /// Virtual time.
     pub at: Duration,
-    /// The change that is about to be.
+    /// The change that is about to be,
     pub what: String,
+    /// and the file or directory that it is made to.
+    pub path: PathBuf,
     /// The disk before it.
     pub disk: DiskImage,
     /// The disk if the process dies in the middle of it, if that differs.
@@ -161,6 +164,7 @@ pub fn run(case: &Case, scene: Scene) -> Result<Run, Violation> {
                 index: point.index,
                 at: point.now,
                 what: format!("{:?} of {}", point.operation, point.path.display()),
+                path: point.path.to_path_buf(),
                 disk: point.disk.clone(),
                 torn: point.torn_disk(seed ^ point.index),
             });
@@ -196,6 +200,7 @@ pub fn run(case: &Case, scene: Scene) -> Result<Run, Violation> {
             index: done.moments.last().map_or(0, |last| last.index + 1),
             at: done.at,
             what: "the end".to_string(),
+            path: PathBuf::new(),
             disk: done.disk.clone(),
             torn: None,
         });

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use terrace_env::SeededRng;
 
-use crate::metamorphic::{Failed, check};
+use crate::failed::Failed;
+use crate::metamorphic::check;
 use crate::run::{Case, Run};
 use crate::setup::Setup;
 use crate::workload::{Coverage, Generator, Purpose, Shape};
@@ -34,7 +35,7 @@ pub fn case(seed: u64) -> (Case, Coverage) {
 pub fn run_seed(seed: u64, coverage: &mut Coverage) -> Result<Run, Failed> {
     let (case, reached) = case(seed);
     coverage.merge(&reached);
-    let done = check(&case).map_err(|violation| Failed { case, violation })?;
+    let done = check(&case).map_err(|violation| Failed::new(&case, violation))?;
     crate::run::cover(&done, coverage);
     Ok(done)
 }

@@ -5,17 +5,20 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use terrace_base::KeyRange;
 use terrace_engine::options::{Durability, Options, ProcessOptions};
 use terrace_engine::process::Process;
 use terrace_engine::store::Store;
 use terrace_engine::table::{Compression, TableOptions};
-use terrace_env::{DiskImage, SeededRng, SharedEnv, SimOptions};
+use terrace_env::{DiskImage, PlantedBug, SeededRng, SharedEnv, SimOptions};
 
 use crate::workload::{ParseError, Shape};
 
 /// Where the range of a run lies.
 pub const DIR: &str = "/db";
+
+/// A run that makes more calls of its environment than this goes round in circles. The largest
+/// ones of this crate make a few hundred thousand.
+const STEPS_MAX: u64 = 5_000_000;
 
 /// Options of a range, of its process and of the simulated machine. Everything is small, so that a
 /// few hundred writes reach every level.
@@ -35,6 +38,9 @@ pub struct Setup {
     pub read_miss_one_in: u32,
     /// Each call of the file system takes up to so long.
     pub io_delay_max: Duration,
+    /// Bugs that are planted in the engine; builds without the feature `planted-bugs` have none to
+    /// plant.
+    pub planted: Vec<PlantedBug>,
 }
 
 impl Default for Setup {
@@ -76,6 +82,7 @@ impl Setup {
             at_latches: false,
             read_miss_one_in: 4,
             io_delay_max: Duration::ZERO,
+            planted: Vec::new(),
         }
     }
 
@@ -90,7 +97,7 @@ impl Setup {
             _ => Durability::Sync,
         };
         options.memtable_bytes = [16 << 10, 16 << 10, 40 << 10][random.index(3)];
-        options.frozen_memtables_max = [1, 2, 3][random.index(3)];
+        options.frozen_memtables_max = [1, 2, 3, 8][random.index(4)];
         options.log_segment_bytes = [4 << 10, 4 << 10, 12 << 10, 64 << 10][random.index(4)];
         options.log_bytes_max =
             (2 * options.log_segment_bytes).max([16 << 10, 64 << 10][random.index(2)]);
@@ -139,6 +146,9 @@ impl Setup {
             try_read_miss_one_in: self.read_miss_one_in,
             io_delay_max: self.io_delay_max,
             mapped_logs: self.mapped_logs,
+            steps_max: STEPS_MAX,
+            #[cfg(feature = "planted-bugs")]
+            planted: self.planted.clone(),
             ..SimOptions::new(seed)
         }
     }
@@ -203,6 +213,7 @@ impl Setup {
             ("at-latches", self.at_latches.to_string()),
             ("miss", self.read_miss_one_in.to_string()),
             ("delay-us", self.io_delay_max.as_micros().to_string()),
+            ("planted", self.planted.iter().map(|bug| bug.name()).collect::<Vec<_>>().join(",")),
         ]
     }
 
@@ -243,10 +254,19 @@ impl Setup {
             "at-latches" => self.at_latches = number(text)?,
             "miss" => self.read_miss_one_in = number(text)?,
             "delay-us" => self.io_delay_max = Duration::from_micros(number(text)?),
+            "planted" => self.planted = planted(text)?,
             other => return Err(ParseError(format!("there is no setting {other:?}"))),
         }
         Ok(())
     }
+}
+
+fn planted(text: &str) -> Result<Vec<PlantedBug>, ParseError> {
+    if cfg!(not(feature = "planted-bugs")) {
+        return Err(ParseError("bugs are planted in builds with planted-bugs only".to_string()));
+    }
+    let wrong = |name: &str| ParseError(format!("there is no bug {name:?} to plant"));
+    text.split(',').map(|name| PlantedBug::parse(name).ok_or_else(|| wrong(name))).collect()
 }
 
 fn boundaries(text: &str) -> Result<Vec<Vec<u8>>, ParseError> {
@@ -287,13 +307,6 @@ impl FromStr for Setup {
         setup.options.validate().map_err(|error| ParseError(error.to_string()))?;
         Ok(setup)
     }
-}
-
-/// A random interval between two keys of a shape, for checks that want some.
-#[must_use]
-pub fn draw_interval(random: &mut SeededRng, shape: &Shape) -> KeyRange {
-    let (one, other) = (shape.draw_key(random), shape.draw_key(random));
-    KeyRange::new(one.clone().min(other.clone()), Some(one.max(other)))
 }
 
 #[cfg(test)]

@@ -1,18 +1,45 @@
 //! Every moment of a run, every way in which it may end.
 
+use std::path::Path;
+
 use terrace_env::{CrashPolicy, SeededRng};
 
 use super::recovery::{Allowed, Recovered, recover};
-use crate::metamorphic::Failed;
-use crate::oracle::{
-    Model, Promise, Tolerance, Violation, judge, model_of, orders, promise_at,
-};
+use crate::failed::Failed;
+use crate::oracle::{Model, Promise, Tolerance, Violation, judge, model_of, orders, promise_at};
 use crate::run::{Case, Moment, Run, Scene, run};
 use crate::tally::Tally;
+
+/// A part of the store, known by the files that it writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Component {
+    /// The segments of the log.
+    Log,
+    /// The manifest, and the file that names the current one.
+    Manifest,
+    /// The tables that flushes and compactions write.
+    Tables,
+}
+
+impl Component {
+    /// All of them.
+    pub const ALL: &[Component] = &[Component::Log, Component::Manifest, Component::Tables];
+
+    fn wrote(self, path: &Path) -> bool {
+        let kind = path.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
+        match self {
+            Component::Log => kind == "log",
+            Component::Manifest => kind == "manifest" || kind == "CURRENT",
+            Component::Tables => kind == "table",
+        }
+    }
+}
 
 /// How thorough an enumeration is.
 #[derive(Clone, Copy, Debug)]
 pub struct Thoroughness {
+    /// Only moments count at which this component is about to change its files.
+    pub only: Option<Component>,
     /// One in so many moments is crashed; 1 for every one.
     pub moments_in: u32,
     /// One in so many recoveries is crashed itself; 0 for none.
@@ -26,13 +53,13 @@ pub struct Thoroughness {
 impl Thoroughness {
     /// Every moment, and a few of the recoveries to depth 3.
     pub const USUAL: Thoroughness =
-        Thoroughness { moments_in: 1, again_in: 40, depth: 3, moments_of_recovery: 8 };
+        Thoroughness { only: None, moments_in: 1, again_in: 40, depth: 3, moments_of_recovery: 8 };
 }
 
 /// Runs a case, crashes it at its moments, and judges what each crash left. Counts the states by
 /// how they came about.
 pub fn enumerate(case: &Case, how: Thoroughness, tally: &mut Tally) -> Result<(), Failed> {
-    let failed = |violation: Violation| Failed { case: case.clone(), violation };
+    let failed = |violation: Violation| Failed::new(case, violation);
     let scene = Scene { with_moments: true, ..Scene::default() };
     let done = run(case, scene).map_err(failed)?;
     Enumeration::of(case, &done).map_err(failed)?.go(how, tally).map_err(failed)
@@ -69,7 +96,8 @@ impl<'a> Enumeration<'a> {
     fn go(&self, how: Thoroughness, tally: &mut Tally) -> Result<(), Violation> {
         let mut random = SeededRng::stream(self.case.seed, 53);
         for (moment, promise) in self.done.moments.iter().zip(&self.promises) {
-            if !random.one_in(how.moments_in) {
+            let counts = how.only.is_none_or(|component| component.wrote(&moment.path));
+            if !counts || !random.one_in(how.moments_in) {
                 continue;
             }
             for policy in CrashPolicy::ALL {
@@ -158,7 +186,11 @@ impl<'a> Enumeration<'a> {
                 );
                 violation.within(&context)
             })?;
-            tally.count(if depth == 2 { "crash in a recovery" } else { "crash at depth 3 and more" });
+            tally.count(if depth == 2 {
+                "crash in a recovery"
+            } else {
+                "crash at depth 3 and more"
+            });
             if depth < how.depth && random.one_in(3) {
                 self.again(&state, &next, how, depth + 1, random, tally)?;
             }

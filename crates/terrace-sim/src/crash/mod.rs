@@ -17,6 +17,6 @@ mod enumerate;
 mod recovery;
 mod workloads;
 
-pub use enumerate::{Thoroughness, enumerate, name_of};
+pub use enumerate::{Component, Thoroughness, enumerate, name_of};
 pub use recovery::{Allowed, Recovered, dir, recover};
 pub use workloads::{Named, named, random};

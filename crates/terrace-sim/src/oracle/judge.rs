@@ -49,7 +49,7 @@ pub fn judge(
     let mut judge = Judge {
         model,
         tolerance,
-        bounds: Bounds::of(record, order),
+        bounds: Bounds::of(record, order, model.seqno()),
         places: order.iter().map(|placed| (placed.event.begun.tick, placed.first)).collect(),
         iterators: BTreeMap::new(),
     };
@@ -62,11 +62,14 @@ struct Bounds {
     known: Vec<(u64, u64)>,
     /// (tick at which it was begun, the least number begun at or after it), by tick.
     begun: Vec<(u64, u64)>,
+    /// What was there before the first write,
+    base: u64,
+    /// and after the last one.
     last: u64,
 }
 
 impl Bounds {
-    fn of(record: &Record, order: &[Placed<'_>]) -> Bounds {
+    fn of(record: &Record, order: &[Placed<'_>], last: u64) -> Bounds {
         let mut known: Vec<(u64, u64)> = record
             .events
             .iter()
@@ -86,13 +89,14 @@ impl Bounds {
             least = least.min(*first);
             *first = least;
         }
-        Bounds { known, begun, last: order.last().map_or(0, |placed| placed.last) }
+        let base = order.first().map_or(last, |placed| placed.first - 1);
+        Bounds { known, begun, base, last }
     }
 
     /// Every number up to this one is visible to whatever begins at `tick`.
     fn floor(&self, tick: u64) -> u64 {
         let count = self.known.partition_point(|(at, _)| *at < tick);
-        count.checked_sub(1).map_or(0, |index| self.known[index].1)
+        count.checked_sub(1).map_or(self.base, |index| self.known[index].1.max(self.base))
     }
 
     /// No number above this one is visible to whatever ends at `tick`.

@@ -23,7 +23,7 @@ pub type Order<'a> = Vec<Placed<'a>>;
 
 /// How many writes of unknown outcome one run may leave; more would be more orders than anybody
 /// wants to try.
-const UNKNOWN_MAX: usize = 6;
+const UNKNOWN_MAX: usize = 8;
 
 /// The orders that a run allows, after `base`, up to the number `upto` if that is known.
 ///

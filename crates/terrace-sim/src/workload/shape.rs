@@ -250,7 +250,7 @@ fn prefixes(number: u64) -> Vec<u8> {
     let mut left = number + 1;
     let mut key = Vec::new();
     while left > 1 {
-        key.push(if left % 2 == 0 { b'a' } else { b'b' });
+        key.push(if left.is_multiple_of(2) { b'a' } else { b'b' });
         left /= 2;
     }
     key.reverse();
