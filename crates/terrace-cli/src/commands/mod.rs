@@ -7,6 +7,7 @@ mod keys;
 mod maintain;
 mod scan;
 mod serve;
+mod sim;
 
 use crate::args::{Args, Command, DataArgs};
 use crate::data::{Access, Data, LocalData, RemoteData};
@@ -27,6 +28,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Command::Check(args) => maintain::check(args),
         Command::Compact(args) => maintain::compact(args),
         Command::Bench(args) => bench::bench(args),
+        Command::Sim(args) => sim::sim(args),
     }
 }
 
