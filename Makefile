@@ -10,6 +10,7 @@ run:
 test:
 	scripts/setup.sh test
 	cargo test --workspace --locked --features terrace-cli/fail-points
+	cargo test --package terrace-sim --locked --features planted-bugs --test planted
 	scripts/test-clients.sh
 
 # What a machine judges well about the source tree.
@@ -21,5 +22,6 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo clippy --package terrace-cli --all-targets --locked --features fail-points -- -D warnings
+	cargo clippy --package terrace-cli --package terrace-sim --all-targets --locked --features terrace-cli/planted-bugs -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 	cargo xtask tidy

@@ -8,8 +8,9 @@ pub const ARROWS: &[(&str, &[&str])] = &[
     ("terrace", &["terrace-base", "terrace-env", "terrace-engine"]),
     ("terrace-server", &["terrace", "terrace-base"]),
     ("terrace-bench", &["terrace", "terrace-base"]),
-    ("terrace-cli", &["terrace", "terrace-base", "terrace-bench", "terrace-server"]),
+    ("terrace-cli", &["terrace", "terrace-base", "terrace-bench", "terrace-server", "terrace-sim"]),
     ("terrace-rot", &["terrace-base", "terrace-env", "terrace-engine"]),
+    ("terrace-sim", &["terrace-base", "terrace-env", "terrace-engine"]),
     ("xtask", &[]),
 ];
 
@@ -74,6 +75,11 @@ pub const OUTSIDE: &[Outside] = &[
         krate: "terrace-rot",
         banned: &[FILES, CLOCKS, THREADS, RANDOMNESS, TERMINAL, NETWORK],
         listed: &[("src/main.rs", "the figures of a soak")],
+    },
+    Outside {
+        krate: "terrace-sim",
+        banned: &[FILES, CLOCKS, THREADS, WAITS, RANDOMNESS, TERMINAL, NETWORK],
+        listed: &[("src/main.rs", "the file of a report, output")],
     },
     Outside {
         krate: "terrace-cli",

@@ -4,7 +4,7 @@ use std::io;
 /// Why a command does not end with code 0.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// What was asked for is not there, or damage was found. Code 1.
+    /// What was asked for is not there, or damage or a violation was found. Code 1.
     Negative(String),
     /// The command line is wrong in a way that clap does not see. Code 2.
     Usage(String),
@@ -25,7 +25,8 @@ pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0    done
-  1    not there (get, delete), damage found (check, inspect), or something was lost (repair)
+  1    not there (get, delete), damage found (check, inspect), something was lost (repair), or a
+       promise broken (sim)
   2    the command line is wrong
   3    something failed; the text on standard error says what to do
   130  ended by Ctrl-C; what was reported until then is stored";

@@ -32,6 +32,7 @@ mod env;
 mod error;
 mod fault;
 mod fs;
+mod planted;
 mod real;
 mod sim;
 mod sync;
@@ -40,6 +41,7 @@ pub use env::{Env, Job, JobClass, JobHandle, SharedEnv};
 pub use error::{EnvError, EnvResult, Operation};
 pub use fault::{Fault, FaultEffect, FaultEnv, FaultErrno, FaultPlan, InjectedFault};
 pub use fs::{DirEntry, DirLock, FileSystem, LockKind, LogFile, ReadFile, WriteFile};
+pub use planted::{PlantedBug, is_planted};
 pub use real::RealEnv;
 pub use sim::{CrashPolicy, DiskImage, IoHook, IoPoint, SeededRng, SimEnv, SimOptions};
 pub use sync::{

@@ -8,6 +8,7 @@ mod maintain;
 mod rescue;
 mod scan;
 mod serve;
+mod sim;
 
 use crate::args::{Args, Command, DataArgs};
 use crate::data::{Access, Data, LocalData, RemoteData};
@@ -30,6 +31,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Command::Inspect(args) => rescue::inspect(args),
         Command::Compact(args) => maintain::compact(args),
         Command::Bench(args) => bench::bench(args),
+        Command::Sim(args) => sim::sim(args),
     }
 }
 

@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 use terrace_base::TableUid;
+use terrace_env::{PlantedBug, is_planted};
 
 /// More shards than a machine of today has threads at work on one; each has its own lock.
 const SHARDS: usize = 16;
@@ -133,6 +134,7 @@ struct BlockKey([u64; 2]);
 impl BlockKey {
     #[inline]
     fn new(uid: TableUid, offset: u64) -> BlockKey {
+        let uid = if is_planted(PlantedBug::StaleBlock) { TableUid(uid.0 & 0x3f) } else { uid };
         let mixed =
             uid.0 ^ u128::from(offset).wrapping_mul(0xa076_1d64_78bd_642f_e703_7ed1_a0b4_28db);
         BlockKey([mixed as u64, (mixed >> 64) as u64])

@@ -57,14 +57,52 @@ impl Compaction {
     }
 }
 
+/// What the jobs that run have taken: their input tables, and the keys of the levels that they
+/// write into.
+///
+/// The tables alone are not enough. A job whose inputs leave a gap between them writes tables that
+/// span it, so a table that another job put into that gap meanwhile would overlap them.
+#[derive(Debug, Default)]
+pub struct Taken {
+    tables: BTreeSet<FileId>,
+    slices: Vec<(LevelNo, KeyRange)>,
+}
+
+impl Taken {
+    /// Whether a compaction gets in the way of none that runs.
+    #[must_use]
+    pub fn is_free(&self, compaction: &Compaction) -> bool {
+        let (level, own) = (compaction.output_level, &compaction.slice);
+        !compaction.table_ids().any(|id| self.tables.contains(&id))
+            && !self.slices.iter().any(|(other, slice)| *other == level && slice.overlaps(own))
+    }
+
+    /// Takes what a compaction needs, which is free.
+    pub fn take(&mut self, compaction: &Compaction) {
+        debug_assert!(self.is_free(compaction), "{compaction:?} gets in the way");
+        self.tables.extend(compaction.table_ids());
+        self.slices.push((compaction.output_level, compaction.slice.clone()));
+    }
+
+    /// Gives back what was taken for a compaction.
+    pub fn give_back(&mut self, compaction: &Compaction) {
+        for id in compaction.table_ids() {
+            self.tables.remove(&id);
+        }
+        let own = (compaction.output_level, &compaction.slice);
+        let place = self.slices.iter().position(|(level, slice)| (*level, slice) == own);
+        self.slices.swap_remove(place.expect("it was taken"));
+    }
+}
+
 /// The compaction that is most due; none if the tree has its wanted shape, or if what is due
-/// shares a table with a job that runs (`busy`).
+/// gets in the way of a job that runs.
 ///
 /// L0 is due by its own measure, a level when it is larger than it should be. Of a level's tables
 /// the one goes first that meets the fewest bytes below for its own size, so that each byte moved
 /// rewrites as little as possible.
 #[must_use]
-pub fn pick(version: &Version, shape: &LevelShape, busy: &BTreeSet<FileId>) -> Option<Compaction> {
+pub fn pick(version: &Version, shape: &LevelShape, taken: &Taken) -> Option<Compaction> {
     let mut due: Vec<(f64, LevelNo)> = vec![(version.l0.pressure(), LevelNo(0))];
     for (level, run) in version.runs() {
         if level < LEVEL_MAX {
@@ -75,13 +113,9 @@ pub fn pick(version: &Version, shape: &LevelShape, busy: &BTreeSet<FileId>) -> O
     due.retain(|(pressure, _)| *pressure >= 1.0);
     due.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     due.into_iter().find_map(|(_, level)| match level {
-        LevelNo(0) => from_l0(version).filter(|chosen| is_free(chosen, busy)),
-        level => from_level(version, level, busy),
+        LevelNo(0) => from_l0(version).filter(|chosen| taken.is_free(chosen)),
+        level => from_level(version, level, taken),
     })
-}
-
-fn is_free(compaction: &Compaction, busy: &BTreeSet<FileId>) -> bool {
-    !compaction.table_ids().any(|id| busy.contains(&id))
 }
 
 /// The next cut, with what it meets in L1.
@@ -96,7 +130,7 @@ pub fn from_l0(version: &Version) -> Option<Compaction> {
     Some(Compaction { slice, rows: cut.rows, inputs, output_level })
 }
 
-fn from_level(version: &Version, level: LevelNo, busy: &BTreeSet<FileId>) -> Option<Compaction> {
+fn from_level(version: &Version, level: LevelNo, taken: &Taken) -> Option<Compaction> {
     let below = version.run(LevelNo(level.0 + 1));
     let mut candidates: Vec<_> = version
         .run(level)
@@ -111,7 +145,7 @@ fn from_level(version: &Version, level: LevelNo, busy: &BTreeSet<FileId>) -> Opt
     candidates
         .into_iter()
         .map(|(_, table)| one_table(version, level, table))
-        .find(|chosen| is_free(chosen, busy))
+        .find(|chosen| taken.is_free(chosen))
 }
 
 fn one_table(version: &Version, level: LevelNo, table: &Arc<Table>) -> Compaction {
@@ -176,4 +210,28 @@ pub fn droppable(version: &Version, slice: &KeyRange, level: LevelNo) -> Vec<Key
         }
     }
     free
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn into(level: u8, start: &str, end: &str) -> Compaction {
+        let slice = KeyRange::new(start, Some(end.as_bytes().to_vec()));
+        let output_level = LevelNo(level);
+        Compaction { slice, rows: Vec::new(), inputs: Vec::new(), output_level }
+    }
+
+    /// A compaction by hand took two neighbours of L3 down; a table arrived in the gap between
+    /// them and followed; the outputs of both overlapped in L4, and the range took no more writes.
+    #[test]
+    fn no_job_writes_into_a_gap_of_another_one() {
+        let mut taken = Taken::default();
+        taken.take(&into(4, "a", "f"));
+        assert!(!taken.is_free(&into(4, "c", "d")));
+        assert!(taken.is_free(&into(4, "f", "h")), "beside it");
+        assert!(taken.is_free(&into(5, "c", "d")), "below it");
+        taken.give_back(&into(4, "a", "f"));
+        assert!(taken.is_free(&into(4, "c", "d")));
+    }
 }

@@ -12,6 +12,7 @@
 //! ```
 
 use terrace_base::{EntryKind, EntryRef, KeyRange, SeqNo, WallTime};
+use terrace_env::{PlantedBug, is_planted};
 
 use crate::Result;
 use crate::iter::Stream;
@@ -52,6 +53,9 @@ impl Retention {
 
     /// Whether nothing older than what this job sees can exist at `key`.
     fn may_drop_at(&self, key: &[u8]) -> bool {
+        if is_planted(PlantedBug::DropTombstoneEarly) {
+            return true;
+        }
         let index = self.droppable.partition_point(|range| range.is_before(key));
         self.droppable.get(index).is_some_and(|range| range.contains(key))
     }
@@ -155,6 +159,10 @@ impl<'a> Retained<'a> {
         }
         let stripe = self.rules.stripe(entry.seqno);
         if self.hidden_stripe == Some(stripe) || self.rules.is_covered(&entry) {
+            return false;
+        }
+        let expired = entry.expiry.is_some_and(|expiry| expiry.is_expired(self.rules.now));
+        if expired && stripe == 0 && is_planted(PlantedBug::ResurrectExpired) {
             return false;
         }
         // An operand needs what lies under it; every other kind hides it from its stripe.

@@ -1,6 +1,7 @@
 use std::cmp::Ordering;
 
 use terrace_base::{EntryRef, SeqNo};
+use terrace_env::{PlantedBug, is_planted};
 
 use super::Cursor;
 use crate::Result;
@@ -45,7 +46,9 @@ impl MergingCursor {
                     Direction::Forward => entry.key.cmp(chosen.key),
                     Direction::Backward => chosen.key.cmp(entry.key),
                 };
-                order == Ordering::Less || order == Ordering::Equal && entry.seqno > chosen.seqno
+                let newer = entry.seqno > chosen.seqno;
+                let wins = newer != is_planted(PlantedBug::WrongMergeOrder);
+                order == Ordering::Less || order == Ordering::Equal && wins
             });
             if better {
                 best = Some((index, entry));

@@ -1,16 +1,19 @@
 //! Compactions: picking what is due, running it, installing the outcome.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use terrace_base::{FileId, KeyRange, LevelNo};
+use terrace_base::{KeyRange, LevelNo};
+use terrace_env::{PlantedBug, is_planted};
 
 use super::{Inner, Store};
 use crate::Result;
-use crate::compaction::pick::{self, Compaction};
+use crate::compaction::pick::{self, Compaction, Taken};
 use crate::compaction::{CompactionPlan, PlanInput};
 use crate::fail_point::fail_point;
-use crate::version::{LEVEL_MAX, Version, VersionEdit};
+use crate::version::{LEVEL_MAX, TableMeta, Version, VersionEdit};
+
+/// What an entry takes in a block beside its key and value, at most.
+const ENTRY_BYTES_MAX: u64 = 40;
 
 impl Store {
     /// Flushes, and then takes everything in `range` down to the deepest level that holds
@@ -22,43 +25,41 @@ impl Store {
     }
 }
 
-/// Marks the tables of a compaction as taken for as long as it lives.
-struct Busy<'a> {
+/// A compaction that has what it needs for itself, for as long as it lives.
+struct Running<'a> {
     inner: &'a Inner,
-    ids: Vec<FileId>,
+    chosen: Compaction,
+    /// The version that it was chosen by.
+    version: Arc<Version>,
 }
 
-impl<'a> Busy<'a> {
-    /// Takes the tables of what `choose` picks, given those that are taken already.
-    fn take(
+impl<'a> Running<'a> {
+    /// Takes what `choose` picks, given what is taken already.
+    fn begin(
         inner: &'a Inner,
-        choose: impl FnOnce(&Version, &BTreeSet<FileId>) -> Option<Compaction>,
-    ) -> Option<(Compaction, Arc<Version>, Busy<'a>)> {
-        let mut busy = inner.jobs.busy.lock();
+        choose: impl FnOnce(&Version, &Taken) -> Option<Compaction>,
+    ) -> Option<Running<'a>> {
+        let mut taken = inner.jobs.taken.lock();
         let version = inner.versions.current();
-        let chosen = choose(&version, &busy)?;
-        let ids: Vec<FileId> = chosen.table_ids().collect();
-        busy.extend(ids.iter().copied());
-        drop(busy);
-        Some((chosen, version, Busy { inner, ids }))
+        let chosen = choose(&version, &taken)?;
+        taken.take(&chosen);
+        drop(taken);
+        Some(Running { inner, chosen, version })
     }
 }
 
-impl Drop for Busy<'_> {
+impl Drop for Running<'_> {
     fn drop(&mut self) {
-        let mut busy = self.inner.jobs.busy.lock();
-        for id in &self.ids {
-            busy.remove(id);
-        }
+        self.inner.jobs.taken.lock().give_back(&self.chosen);
     }
 }
 
 impl Inner {
     /// Does the compaction that is most due, if any.
     pub(super) fn compact_once(&self) -> Result<()> {
-        let taken = Busy::take(self, |version, busy| pick::pick(version, &self.shape, busy));
-        if let Some((chosen, version, _busy)) = taken {
-            self.compact(&chosen, &version)?;
+        let choose = |version: &Version, taken: &Taken| pick::pick(version, &self.shape, taken);
+        if let Some(job) = Running::begin(self, choose) {
+            self.compact(&job.chosen, &job.version)?;
         }
         self.reclaim()
     }
@@ -77,15 +78,15 @@ impl Inner {
             self.check_healthy()?;
             let ticket = self.changed.ticket();
             let mut is_blocked = false;
-            let taken = Busy::take(self, |version, busy| {
+            let job = Running::begin(self, |version, taken| {
                 let forced = pick::forced(version, level, range)?;
-                is_blocked = forced.table_ids().any(|id| busy.contains(&id));
+                is_blocked = !taken.is_free(&forced);
                 (!is_blocked).then_some(forced)
             });
-            match taken {
-                Some((chosen, version, busy)) => {
-                    let outcome = self.compact(&chosen, &version);
-                    drop(busy);
+            match job {
+                Some(job) => {
+                    let outcome = self.compact(&job.chosen, &job.version);
+                    drop(job);
                     // What is due may have waited for these tables.
                     self.schedule_compaction();
                     return outcome;
@@ -127,15 +128,23 @@ impl Inner {
 
     /// Everything that a job needs to know.
     fn plan(&self, chosen: &Compaction, version: &Version) -> CompactionPlan {
-        let (snapshots, now) = self.read_points.list(self.env.wall_time());
+        let (mut snapshots, now) = self.read_points.list(self.env.wall_time());
+        if is_planted(PlantedBug::IgnoreSnapshot) {
+            snapshots.pop();
+        }
         let inputs: Vec<PlanInput> = chosen
             .inputs
             .iter()
             .map(|(level, table)| PlanInput { level: *level, table: table.meta().clone() })
             .collect();
-        let input_bytes: u64 = inputs.iter().map(|input| input.table.bytes).sum();
-        // Every output but the last is at least a table long; what is read may grow when it is
-        // coded anew, though hardly to the double.
+        // Every output but the last is at least a table long. What is read may be compressed and
+        // what is written not, so its entries count as they are, or as they lie if that is more;
+        // twice, because the index may name most keys again.
+        let coded_bytes = |table: &TableMeta| {
+            let entries = table.entry_count + table.range_tombstone_count;
+            table.bytes.max(table.raw_bytes + entries * ENTRY_BYTES_MAX)
+        };
+        let input_bytes: u64 = inputs.iter().map(|input| coded_bytes(&input.table)).sum();
         let output_count_max = 2 * input_bytes / self.options.table_bytes + 16;
         let table = &self.options.table;
         CompactionPlan {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use terrace_base::{MemtableId, SeqNo};
+use terrace_env::{PlantedBug, is_planted};
 
 use super::{Inner, Store};
 use crate::compaction::{Retained, Retention};
@@ -93,6 +94,9 @@ impl Inner {
             batch.iter().flat_map(|frozen| frozen.covers.iter().map(|id| (*id, frozen.end)));
         let greatest = batch.iter().filter_map(|frozen| frozen.memtable.greatest_seqno()).max();
         let current = self.versions.current();
+        if is_planted(PlantedBug::ReleaseLogEarly) {
+            log.release(log_start.position)?;
+        }
         let edit = VersionEdit {
             rows_added: row.into_iter().collect(),
             memtables_flushed: covered.collect(),
@@ -127,7 +131,11 @@ impl Inner {
         let mut bytes = 0;
         for frozen in self.view.load().frozen() {
             bytes += frozen.memtable.used_bytes();
-            if !batch.is_empty() && bytes > self.options.memtable_bytes * MEMTABLES_PER_FLUSH {
+            let bytes_max = match is_planted(PlantedBug::FlushNewestFirst) {
+                true => 0,
+                false => self.options.memtable_bytes * MEMTABLES_PER_FLUSH,
+            };
+            if !batch.is_empty() && bytes > bytes_max {
                 break;
             }
             batch.push(frozen);
@@ -149,7 +157,9 @@ impl Inner {
         if self.is_poisoned() {
             return Err(Error::Poisoned(self.poison_reason()));
         }
-        self.sync_log(greatest, end)?;
+        if !is_planted(PlantedBug::InstallBeforeLogSync) || self.syncs_before_publication() {
+            self.sync_log(greatest, end)?;
+        }
         self.sequencer.wait_until(|| self.sequencer.visible() >= greatest || self.is_poisoned());
         Ok(())
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use terrace_base::{EntryKind, EntryRef, KeyRange, SeqNo, WallTime};
+use terrace_env::{PlantedBug, is_planted};
 
 use super::read_path::unsupported;
 use super::read_points::ReadPoint;
@@ -206,10 +207,18 @@ impl Iter {
         Ok(())
     }
 
+    /// The moment by which expiry is judged.
+    fn moment(&self) -> WallTime {
+        if is_planted(PlantedBug::IteratorForgetsItsMoment) {
+            return self.inner.env.wall_time();
+        }
+        self.now
+    }
+
     fn is_hidden(&self, entry: &EntryRef<'_>) -> bool {
         let point = self.point.seqno();
         entry.kind == EntryKind::Tombstone
-            || entry.expiry.is_some_and(|expiry| expiry.is_expired(self.now))
+            || entry.expiry.is_some_and(|expiry| expiry.is_expired(self.moment()))
             || self.tombstones.iter().any(|fragments| {
                 let covering = fragments.newest_covering(entry.key, point);
                 covering.is_some_and(|covering| covering > entry.seqno)

@@ -1,15 +1,13 @@
 //! Background work of one range on the threads of its process.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use terrace_base::FileId;
 use terrace_env::{Env, Job, JobClass, Latch, Signal};
 
 use super::{Inner, Store};
-use crate::compaction::pick;
+use crate::compaction::pick::{self, Taken};
 use crate::{Error, Result};
 
 /// After a background failure that may pass, the work is tried again after this long.
@@ -19,6 +17,8 @@ const RETRY_AFTER: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub struct Jobs {
     running: AtomicUsize,
+    /// Those of them that run for as long as the range is open.
+    standing: AtomicUsize,
     ended: Signal,
     /// Set while a flush is queued and has not begun.
     flush_queued: AtomicBool,
@@ -27,8 +27,8 @@ pub struct Jobs {
     compactions_queued: AtomicUsize,
     /// Set when running jobs should end early.
     pub cancel: AtomicBool,
-    /// Tables that compactions work on.
-    pub busy: Latch<BTreeSet<FileId>>,
+    /// What compactions work on.
+    pub taken: Latch<Taken>,
 }
 
 /// Queued compactions of one range beyond this many would find nothing to do.
@@ -38,20 +38,36 @@ impl Jobs {
     pub fn new(env: &dyn Env) -> Jobs {
         Jobs {
             running: AtomicUsize::new(0),
+            standing: AtomicUsize::new(0),
             ended: env.waits().signal(),
             flush_queued: AtomicBool::new(false),
             log_queued: AtomicBool::new(false),
             compactions_queued: AtomicUsize::new(0),
             cancel: AtomicBool::new(false),
-            busy: Latch::default(),
+            taken: Latch::default(),
         }
     }
 
     /// Blocks until no job of the range is queued or running.
     pub fn wait_ended(&self) {
+        self.wait_until(|| self.running.load(Ordering::Acquire) == 0);
+    }
+
+    /// Blocks until no job is queued or running but those that run for as long as the range is
+    /// open.
+    fn wait_settled(&self) {
+        // Order: the standing ones are counted second, so that one that ends between the two loads
+        // makes the wait longer, never shorter.
+        self.wait_until(|| {
+            let running = self.running.load(Ordering::Acquire);
+            running <= self.standing.load(Ordering::Acquire)
+        });
+    }
+
+    fn wait_until(&self, mut is_enough: impl FnMut() -> bool) {
         loop {
             let ticket = self.ended.ticket();
-            if self.running.load(Ordering::Acquire) == 0 {
+            if is_enough() {
                 return;
             }
             self.ended.wait(ticket);
@@ -60,12 +76,28 @@ impl Jobs {
 }
 
 /// Counts a job as running until it is dropped, also when the pool drops it unrun.
-struct Running(Arc<Jobs>);
+struct Running {
+    jobs: Arc<Jobs>,
+    is_standing: bool,
+}
+
+impl Running {
+    fn new(jobs: &Arc<Jobs>, is_standing: bool) -> Running {
+        jobs.running.fetch_add(1, Ordering::AcqRel);
+        if is_standing {
+            jobs.standing.fetch_add(1, Ordering::AcqRel);
+        }
+        Running { jobs: Arc::clone(jobs), is_standing }
+    }
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::AcqRel);
-        self.0.ended.notify();
+        if self.is_standing {
+            self.jobs.standing.fetch_sub(1, Ordering::AcqRel);
+        }
+        self.jobs.running.fetch_sub(1, Ordering::AcqRel);
+        self.jobs.ended.notify();
     }
 }
 
@@ -83,9 +115,24 @@ impl Inner {
     }
 
     /// A job that owns the range while it runs, and that a close waits for.
-    pub(super) fn job(self: &Arc<Self>, work: impl FnOnce(&Arc<Inner>) + Send + 'static) -> Job {
-        self.jobs.running.fetch_add(1, Ordering::AcqRel);
-        let running = Running(Arc::clone(&self.jobs));
+    fn job(self: &Arc<Self>, work: impl FnOnce(&Arc<Inner>) + Send + 'static) -> Job {
+        self.job_counted_by(Running::new(&self.jobs, false), work)
+    }
+
+    /// As [`Inner::job`], but the job runs until the range begins to close, so that whoever waits
+    /// for the background work does not wait for it.
+    pub(super) fn standing_job(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Arc<Inner>) + Send + 'static,
+    ) -> Job {
+        self.job_counted_by(Running::new(&self.jobs, true), work)
+    }
+
+    fn job_counted_by(
+        self: &Arc<Self>,
+        running: Running,
+        work: impl FnOnce(&Arc<Inner>) + Send + 'static,
+    ) -> Job {
         let inner = Arc::clone(self);
         Box::new(move || {
             work(&inner);
@@ -127,8 +174,8 @@ impl Inner {
     fn schedule_compaction_after(&self, delay: Duration) {
         let Some(me) = self.me() else { return };
         let is_due = {
-            let busy = self.jobs.busy.lock();
-            pick::pick(&self.versions.current(), &self.shape, &busy).is_some()
+            let taken = self.jobs.taken.lock();
+            pick::pick(&self.versions.current(), &self.shape, &taken).is_some()
         };
         if !is_due {
             return;
@@ -199,6 +246,6 @@ impl Store {
     pub fn settle(&self) {
         self.inner.schedule_flush();
         self.inner.schedule_compaction();
-        self.inner.jobs.wait_ended();
+        self.inner.jobs.wait_settled();
     }
 }

@@ -367,7 +367,7 @@ impl Inner {
 
     /// Starts the thread that syncs the log every `period`.
     fn start_interval_sync(self: &Arc<Self>, period: Duration) -> Result<()> {
-        let run = self.job(move |inner| {
+        let run = self.standing_job(move |inner| {
             loop {
                 let ticket = inner.changed.ticket();
                 if inner.is_closing() || inner.is_poisoned() {

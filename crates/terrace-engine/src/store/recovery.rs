@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use terrace_base::limits::{STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use terrace_base::{Corruption, EntryKind, EntryRef, LogPosition, MemtableId, SeqNo};
+use terrace_env::{PlantedBug, is_planted};
 
 use crate::Result;
 use crate::drange::Frozen;
@@ -84,7 +85,9 @@ impl Refill<'_> {
                 return Err(Corruption::new(file, offset, detail).into());
             }
             entry_count = entry_count.wrapping_add(1);
-            self.out.greatest_seqno = self.out.greatest_seqno.max(entry.seqno);
+            if !is_planted(PlantedBug::ReuseNumbers) {
+                self.out.greatest_seqno = self.out.greatest_seqno.max(entry.seqno);
+            }
             if self.version.flushed.contains_key(&memtable) {
                 continue;
             }

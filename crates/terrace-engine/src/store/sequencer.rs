@@ -22,7 +22,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use terrace_base::{LogPosition, SeqNo};
-use terrace_env::{Env, Latch, Signal};
+use terrace_env::{Env, Latch, PlantedBug, Signal, is_planted};
 
 use crate::wal::{LogPlace, LogSink};
 
@@ -142,6 +142,9 @@ impl Sequencer {
         slot.end.store(taken.place.end.0, Ordering::Release);
         slot.done.store(taken.ticket.0 + 1, Ordering::SeqCst);
         let mut moved = false;
+        if publish && is_planted(PlantedBug::PublishOutOfOrder) {
+            self.visible.fetch_max(taken.last_seqno.0, Ordering::AcqRel);
+        }
         loop {
             let oldest = self.finished_ticket.load(Ordering::SeqCst);
             let slot = self.slot(oldest);
@@ -169,7 +172,7 @@ impl Sequencer {
             );
             moved |= step.is_ok();
         }
-        if moved {
+        if moved && !is_planted(PlantedBug::LoseWakeUp) {
             self.moved.notify();
         }
     }

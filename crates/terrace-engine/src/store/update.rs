@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use terrace_base::{EntryKind, Expiry, SeqNo};
-use terrace_env::ExclusiveHold;
+use terrace_env::{ExclusiveHold, PlantedBug, is_planted};
 
 use super::placement::Placement;
 use super::read_path::{Item, newest_of, unsupported};
@@ -43,8 +43,19 @@ impl Store {
         &self,
         keys: &[&[u8]],
         options: &WriteOptions,
-        mut decide: impl FnMut(&[Option<Item>]) -> Result<Update>,
+        decide: impl FnMut(&[Option<Item>]) -> Result<Update>,
     ) -> Result<()> {
+        self.update_numbered(keys, options, decide).map(|_| ())
+    }
+
+    /// As [`Store::update`]; returns the number of the last entry that was written, `None` if
+    /// nothing was.
+    pub fn update_numbered(
+        &self,
+        keys: &[&[u8]],
+        options: &WriteOptions,
+        mut decide: impl FnMut(&[Option<Item>]) -> Result<Update>,
+    ) -> Result<Option<SeqNo>> {
         let inner = &*self.inner;
         inner.log()?;
         let must_sync = inner.must_sync(options);
@@ -78,14 +89,15 @@ impl Store {
                 outcome => {
                     drop(holds);
                     inner.wait_published(newest, must_sync)?;
-                    return outcome.map(|_| ());
+                    return outcome.map(|_| None);
                 }
             };
             match inner.commit_held(&map, &holds, &batch)? {
                 Commit::Done(taken) => {
                     drop(holds);
                     inner.counters.user_bytes(batch.payload_bytes(), batch.len());
-                    return inner.acknowledge(&taken, must_sync);
+                    inner.acknowledge(&taken, must_sync)?;
+                    return Ok(Some(taken.last_seqno));
                 }
                 Commit::NeedsRoom(room) => {
                     drop(holds);
@@ -134,7 +146,11 @@ impl Inner {
         let mut items = Vec::with_capacity(keys.len());
         let mut newest = SeqNo::ZERO;
         for key in keys {
-            let mut lookup = Lookup::new(key, SeqNo::MAX, mode);
+            let mut read_point = SeqNo::MAX;
+            if is_planted(PlantedBug::UpdateReadsPublished) {
+                read_point = self.sequencer.visible();
+            }
+            let mut lookup = Lookup::new(key, read_point, mode);
             let item = newest_of(&view, &mut lookup, |entry| {
                 newest = newest.max(entry.seqno);
                 let expired = entry.expiry.is_some_and(|expiry: Expiry| expiry.is_expired(now));

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use terrace_base::{KeyRange, LogPosition, MemtableId};
+use terrace_env::{PlantedBug, is_planted};
 
 use super::Inner;
 use crate::drange::Frozen;
@@ -56,6 +57,9 @@ impl View {
             self.dranges.iter().flat_map(|drange| drange.frozen.iter().cloned()).collect();
         frozen.sort_by_key(|frozen| frozen.memtable.id());
         frozen.dedup_by_key(|frozen| frozen.memtable.id());
+        if is_planted(PlantedBug::FlushNewestFirst) {
+            frozen.reverse();
+        }
         frozen
     }
 
@@ -92,10 +96,12 @@ impl Inner {
     pub(super) fn oldest_position(&self, except: &[MemtableId]) -> LogPosition {
         // Order: active ones first. A memtable that is frozen meanwhile is met twice; the other
         // way about it would be met in neither place, and its records would be given up.
+        let early = is_planted(PlantedBug::LookAtFrozenFirst).then(|| self.view.load_full());
         let map = self.dranges.load_full();
-        let active = map.list().iter().map(|drange| drange.active.shared().begin).min();
-        let view = self.view.load_full();
-        let frozen = view.frozen();
+        let begins = map.list().iter().map(|drange| drange.active.shared().begin);
+        let active =
+            if is_planted(PlantedBug::AdvanceLogStartTooFar) { begins.max() } else { begins.min() };
+        let frozen = early.unwrap_or_else(|| self.view.load_full()).frozen();
         let frozen = frozen.iter().filter(|frozen| !except.contains(&frozen.memtable.id()));
         let frozen = frozen.map(|frozen| frozen.begin).min();
         let oldest = frozen.into_iter().chain(active).min();

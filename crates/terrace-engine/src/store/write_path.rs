@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use terrace_base::{LogPosition, MemtableId, SeqNo};
-use terrace_env::{SharedHold, Ticket};
+use terrace_env::{PlantedBug, SharedHold, Ticket, is_planted};
 
 use super::placement::Placement;
 use super::sequencer::{NotTaken, Taken};
@@ -45,10 +45,18 @@ impl Store {
     /// off; nothing was written), `Poisoned` and `ReadOnly` and `Closed` (nothing was written),
     /// `Unknown` (the range was poisoned while this write was under way).
     pub fn write(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
+        self.write_numbered(batch, options).map(|_| ())
+    }
+
+    /// As [`Store::write`]; returns the number of the batch's last entry. The batch's numbers are
+    /// consecutive, and whoever reads at this number or above sees all of it. For an empty batch:
+    /// the newest number that readers see.
+    pub fn write_numbered(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<SeqNo> {
         let inner = &*self.inner;
         inner.log()?;
         if batch.is_empty() {
-            return inner.check_healthy();
+            inner.check_healthy()?;
+            return Ok(inner.sequencer.visible());
         }
         let must_sync = inner.must_sync(options);
         if must_sync && !options.wait {
@@ -76,7 +84,8 @@ impl Store {
             }
         };
         inner.counters.user_bytes(batch.payload_bytes(), batch.len());
-        inner.acknowledge(&taken, must_sync)
+        inner.acknowledge(&taken, must_sync)?;
+        Ok(taken.last_seqno)
     }
 }
 
@@ -167,6 +176,9 @@ impl Inner {
             self.poison(&format!("writing to the log failed: {error}"));
             return Err(Error::Unknown(self.poison_reason()));
         }
+        if is_planted(PlantedBug::PublishByHalf) && !self.syncs_before_publication() {
+            self.sequencer.publish(taken.first_seqno);
+        }
         fail_point!(self.env, "wal::after_append");
         for (place, (memtable, reservation)) in targets.iter().zip(&mut reservations).enumerate() {
             memtable.insert_all(reservation, placement.entries_at(place, taken.first_seqno));
@@ -181,6 +193,11 @@ impl Inner {
 
     /// Waits until a finished write may be acknowledged.
     pub(super) fn acknowledge(&self, taken: &Taken, must_sync: bool) -> Result<()> {
+        if must_sync && is_planted(PlantedBug::AcknowledgeBeforeSync) {
+            self.sequencer.wait_until(|| self.sequencer.is_finished(taken.ticket));
+            self.sequencer.publish(self.sequencer.finished().0);
+            return Ok(());
+        }
         let is_done = || self.sequencer.is_finished(taken.ticket);
         if !is_done() {
             self.sequencer.wait_until(|| is_done() || self.is_poisoned());

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use terrace_base::{Corruption, FileId};
-use terrace_env::{ReadFile, SharedEnv, WriteFile};
+use terrace_env::{PlantedBug, ReadFile, SharedEnv, WriteFile, is_planted};
 
 use super::store::{ByteInterval, ReadTicket, TableFile, TableLocation, TableStore, TableWriter};
 use crate::{Error, Result};
@@ -52,7 +52,12 @@ impl fmt::Debug for LocalTableStore {
 
 impl TableStore for LocalTableStore {
     fn create(&self, id: FileId, expected_bytes: u64) -> Result<Box<dyn TableWriter>> {
-        let name = format!("{id}{EXTENSION}");
+        let mut name = format!("{id}{EXTENSION}");
+        if is_planted(PlantedBug::ReuseFileName) {
+            let counter = 1_000_000 + id.counter % 16;
+            name = format!("{}{EXTENSION}", FileId { counter, ..id });
+            let _ = self.env.fs().remove(&self.dir.join(&name));
+        }
         let path = self.dir.join(&name);
         let file = self.env.fs().create(&path, expected_bytes)?;
         let env = Arc::clone(&self.env);
@@ -61,6 +66,9 @@ impl TableStore for LocalTableStore {
     }
 
     fn sync(&self) -> Result<()> {
+        if is_planted(PlantedBug::SkipDirectorySync) {
+            return Ok(());
+        }
         Ok(self.env.fs().sync_dir(&self.dir)?)
     }
 

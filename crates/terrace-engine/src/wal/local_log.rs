@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use terrace_base::{FileId, LogPosition};
-use terrace_env::{Latch, LogFile, Mutex, SharedEnv};
+use terrace_env::{Latch, LogFile, Mutex, PlantedBug, SharedEnv, is_planted};
 
 use super::format::{RECORD_ALIGNMENT, SEGMENT_HEADER_BYTES, SegmentHeader};
 use super::replay::{LogFacts, LogStart, Replayed, SegmentSpan, replay};
@@ -215,7 +215,9 @@ impl LocalLog {
         let spare = self.reserve(0, unused, 0)?;
         let segment = Arc::new(self.segment(spare, predecessor, base));
         segment.begin()?;
-        segment.file.sync()?;
+        if !is_planted(PlantedBug::SkipTailCut) {
+            segment.file.sync()?;
+        }
         let mut tail = self.tail.lock();
         tail.segments.push_back(segment);
         tail.offset = SEGMENT_HEADER_BYTES;
@@ -270,9 +272,14 @@ impl LocalLog {
         };
         fail_point!(self.store.env, "wal::before_prepare_sync");
         file.sync()?;
-        fs.sync_dir(&self.store.dir)?;
+        if !is_planted(PlantedBug::SkipLogDirectorySync) {
+            fs.sync_dir(&self.store.dir)?;
+        }
         let random = (self.store.env.random_u64(), self.store.env.random_u64());
-        let identity = u128::from(random.0) << 64 | u128::from(random.1);
+        let mut identity = u128::from(random.0) << 64 | u128::from(random.1);
+        if is_planted(PlantedBug::KeepSegmentIdentity) {
+            identity = 7;
+        }
         Ok(Spare { id, identity, file })
     }
 
@@ -367,7 +374,12 @@ impl LogSink for LocalLog {
             return Ok(());
         }
         for segment in self.unsynced(through) {
-            segment.file.sync()?;
+            let synced = segment.file.sync();
+            if synced.is_err() && is_planted(PlantedBug::RetryFailedSync) {
+                segment.file.sync()?;
+                continue;
+            }
+            synced?;
         }
         self.durable.fetch_max(through.0, Ordering::AcqRel);
         Ok(())

@@ -8,11 +8,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_base::{Corruption, FileId, LogPosition, PreambleError};
-use terrace_env::{Env, ReadFile, SharedEnv};
+use terrace_base::{Checksum, CodecError, Corruption, FileId, LogPosition, PreambleError};
+use terrace_env::{Env, PlantedBug, ReadFile, SharedEnv, is_planted};
 
 use super::format::{
-    ClosingBody, RecordHeader, RecordKind, SEGMENT_HEADER_BYTES, SegmentHeader, next_record,
+    ClosingBody, RECORD_HEADER_BYTES, RecordHeader, RecordKind, SEGMENT_HEADER_BYTES,
+    SegmentHeader, next_record,
 };
 use super::local_log::{segment_id, segment_path};
 use super::sink::Visit;
@@ -339,7 +340,11 @@ fn read_segment(
     replayed.closing = None;
     while successor.is_none_or(|end| position < end) {
         let rest = bytes.get(offset as usize..).unwrap_or_default();
-        let Ok((record, body)) = RecordHeader::decode(rest, header.identity, offset) else { break };
+        let Ok((record, body)) = decode_record(rest, header.identity, offset) else { break };
+        let is_last = offset + record.padded_bytes() == bytes.len() as u64;
+        if is_last && is_planted(PlantedBug::OffByOneAtLogTail) {
+            break;
+        }
         replayed.durable = replayed.durable.max(record.durable);
         replayed.closing = None;
         match record.kind {
@@ -364,6 +369,25 @@ fn read_segment(
     let (file, base) = (segment.file(), header.base);
     replayed.segments.push(SegmentSpan { file, base, end: position, holds_batches });
     Ok(successor == Some(position))
+}
+
+/// The record at the beginning of `rest`, which stands at `offset`.
+fn decode_record(
+    rest: &[u8],
+    identity: u128,
+    offset: u64,
+) -> std::result::Result<(RecordHeader, &[u8]), CodecError> {
+    if is_planted(PlantedBug::SkipChecksum) && rest.len() >= RECORD_HEADER_BYTES {
+        let length = u32::from_le_bytes([rest[4], rest[5], rest[6], rest[7]]) as usize;
+        if (RECORD_HEADER_BYTES..=rest.len()).contains(&length) {
+            let mut believed = rest[..length].to_vec();
+            let checksum = Checksum::at(identity, offset).bytes(&believed[4..]).finish();
+            believed[..4].copy_from_slice(&checksum.to_le_bytes());
+            let (header, _) = RecordHeader::decode(&believed, identity, offset)?;
+            return Ok((header, &rest[RECORD_HEADER_BYTES..length]));
+        }
+    }
+    RecordHeader::decode(rest, identity, offset)
 }
 
 /// Decides whether what stands behind the end of the log is a torn tail or damage.

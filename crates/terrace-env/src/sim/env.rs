@@ -121,6 +121,12 @@ impl SimEnv {
         self.disk.lie_count()
     }
 
+    /// What [`Env::now`] would say.
+    #[must_use]
+    pub fn virtual_time(&self) -> Duration {
+        self.scheduler.now()
+    }
+
     /// The disk as it is now.
     #[must_use]
     pub fn disk(&self) -> DiskImage {

@@ -11,7 +11,7 @@ use terrace_base::hash_bytes;
 use super::disk::{DiskImage, InodeId};
 use super::options::SimOptions;
 use super::random::SeededRng;
-use super::scheduler::{Call, Scheduler};
+use super::scheduler::{Call, Scheduler, undivided};
 use crate::{EnvError, EnvResult, LockKind, Operation};
 
 /// Called before each change of a simulated disk.
@@ -28,6 +28,8 @@ const COPIED_TOGETHER_BYTES: usize = 64;
 pub struct IoPoint<'a> {
     /// How many changes came before; [`SimEnv::io_count`](super::SimEnv::io_count) was this.
     pub index: u64,
+    /// Virtual time.
+    pub now: Duration,
     /// What is about to happen.
     pub operation: Operation,
     /// The file or directory that it happens to.
@@ -226,7 +228,9 @@ impl SimDisk {
         };
         let mut hook = hook.try_lock().expect("the hook of a simulation does no I/O in it");
         let (operation, path, write) = (io.operation, io.path, io.write);
-        hook(&IoPoint { index, operation, path, disk: &disk, write });
+        let point =
+            IoPoint { index, now: self.scheduler.now(), operation, path, disk: &disk, write };
+        undivided(|| hook(&point));
     }
 
     fn end<T>(&self, io: Io<'_>, result: io::Result<T>) -> EnvResult<T> {

@@ -40,7 +40,9 @@ pub use env::SimEnv;
 pub use io::{IoHook, IoPoint};
 pub use options::SimOptions;
 pub use random::SeededRng;
-pub(crate) use scheduler::{Call, Scheduler, WaitKind, WaitPoint};
+#[cfg(feature = "planted-bugs")]
+pub(crate) use scheduler::is_planted;
+pub(crate) use scheduler::{Call, Scheduler, WaitKind, WaitPoint, before_latch};
 
 #[cfg(test)]
 mod tests;

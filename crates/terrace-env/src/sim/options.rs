@@ -19,6 +19,11 @@ pub struct SimOptions {
     /// Another thread gets its turn once in this many ordinary calls: 4 by default. 1 tries it at
     /// every call; 0 switches only where a thread blocks.
     pub switch_one_in: u32,
+    /// Whether a thread may also lose its turn where it takes a [`Latch`](crate::Latch) while it
+    /// holds none: no by default. Finds orders of events that calls of the environment alone do not
+    /// separate. Means something in builds with debug assertions only; without them a latch costs
+    /// nothing more.
+    pub switch_at_latches: bool,
     /// A read that must not wait finds nothing once in this many times: 4 by default, never for 0.
     pub try_read_miss_one_in: u32,
     /// Each call of the file system takes up to this much virtual time; none by default.
@@ -41,6 +46,9 @@ pub struct SimOptions {
     pub with_trace: bool,
     /// Called before each change of the disk.
     pub on_io: Option<IoHook>,
+    /// Bugs that are planted in what runs here; none by default.
+    #[cfg(feature = "planted-bugs")]
+    pub planted: Vec<crate::PlantedBug>,
 }
 
 impl SimOptions {
@@ -51,6 +59,7 @@ impl SimOptions {
             seed,
             disk: DiskImage::new(),
             switch_one_in: 4,
+            switch_at_latches: false,
             try_read_miss_one_in: 4,
             io_delay_max: Duration::ZERO,
             sync_lie_one_in: 0,
@@ -61,14 +70,19 @@ impl SimOptions {
             linger_max: Duration::from_secs(60),
             with_trace: false,
             on_io: None,
+            #[cfg(feature = "planted-bugs")]
+            planted: Vec::new(),
         }
     }
 
     pub(super) fn limits(&self) -> Limits {
         Limits {
             switch_one_in: self.switch_one_in,
+            switch_at_latches: self.switch_at_latches,
             steps_max: self.steps_max,
             linger_max: self.linger_max,
+            #[cfg(feature = "planted-bugs")]
+            planted: self.planted.iter().fold(0, |planted, bug| planted | 1 << *bug as u8),
         }
     }
 }

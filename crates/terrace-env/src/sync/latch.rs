@@ -1,9 +1,14 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
+use crate::sim::before_latch;
+
 /// A lock for a few instructions: no wait, no I/O and no other call of this crate while it is
 /// held. So a simulation, in which threads change places only inside this crate, never finds one
 /// taken; debug builds assert the rule at every call of the simulated environment.
+///
+/// Debug builds may change places before a latch is taken, see
+/// [`SimOptions::switch_at_latches`](crate::SimOptions::switch_at_latches).
 pub struct Latch<T> {
     inner: parking_lot::Mutex<T>,
 }
@@ -17,6 +22,9 @@ impl<T> Latch<T> {
     /// Takes the latch.
     #[inline]
     pub fn lock(&self) -> LatchGuard<'_, T> {
+        if cfg!(debug_assertions) && held::count() == 0 {
+            before_latch();
+        }
         let guard = self.inner.lock();
         held::add_one();
         LatchGuard { guard }

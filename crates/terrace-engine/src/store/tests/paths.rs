@@ -22,6 +22,20 @@ fn what_is_written_is_read_and_survives_a_restart() -> Result<()> {
 }
 
 #[test]
+fn a_range_that_syncs_at_intervals_settles_and_closes() -> Result<()> {
+    simulate(13, |env| {
+        let durability = crate::options::Durability::Interval(std::time::Duration::from_millis(5));
+        let store = open(env, &Options { durability, ..small() })?;
+        for round in 0..300 {
+            put(&store, &format!("{round}"), &"x".repeat(100))?;
+        }
+        // It used to wait for the thread that syncs until the range closes, that is for ever.
+        store.settle();
+        store.close()
+    })
+}
+
+#[test]
 fn two_ranges_share_one_process() -> Result<()> {
     simulate(2, |env| {
         let process = process(env)?;
@@ -218,6 +232,28 @@ fn an_iterator_survives_flushes_and_compactions_and_lets_files_go() -> Result<()
             iter.next()?;
         }
         assert!(iter.entry().is_none());
+        Ok(())
+    })
+}
+
+/// The number of outputs was bounded by twice the bytes that are read. Whoever turned compression
+/// off had compactions that failed for ever.
+#[test]
+fn tables_may_grow_when_they_are_no_longer_compressed() -> Result<()> {
+    simulate(14, |env| {
+        let mut options = Options { table_bytes: 4 << 10, memtable_bytes: 1 << 20, ..small() };
+        options.table.compression = crate::table::Compression::Zstd;
+        let store = open(env, &options)?;
+        for round in 0..60 {
+            put(&store, &format!("{round:03}"), &"x".repeat(5000))?;
+        }
+        store.close()?;
+        drop(store);
+        options.table.compression = crate::table::Compression::None;
+        let store = open(env, &options)?;
+        put(&store, "000", "so that there is something to merge")?;
+        store.compact(&terrace_base::KeyRange::all())?;
+        assert_eq!(get(&store, "059")?.map(|value| value.len()), Some(5000));
         Ok(())
     })
 }

@@ -19,8 +19,12 @@ const FOREVER: Duration = Duration::from_secs(1 << 32);
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) struct Limits {
     pub switch_one_in: u32,
+    pub switch_at_latches: bool,
     pub steps_max: u64,
     pub linger_max: Duration,
+    /// A bit for each planted bug.
+    #[cfg(feature = "planted-bugs")]
+    pub planted: u64,
 }
 
 /// All that decides who runs next. Knows no operating-system thread: it is told what the running

@@ -37,7 +37,7 @@ mod report;
 mod wait;
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Write;
@@ -64,6 +64,10 @@ pub(super) use self::core::Limits;
 /// Gives the simulated threads of one run their turns.
 pub(crate) struct Scheduler {
     seed: u64,
+    switch_at_latches: bool,
+    /// A bit for each planted bug.
+    #[cfg(feature = "planted-bugs")]
+    planted: u64,
     core: Mutex<Core>,
     /// `Core::tearing_down`, to be read without the lock.
     tearing_down: AtomicBool,
@@ -84,10 +88,51 @@ struct Current {
     scheduler: Arc<Scheduler>,
     id: ThreadId,
     gate: Arc<Gate>,
+    /// Whether it is in a piece of code that must not give its turn away.
+    is_undivided: Cell<bool>,
 }
 
 thread_local! {
     static CURRENT: RefCell<Option<Current>> = const { RefCell::new(None) };
+}
+
+/// Whether the simulation of this thread, if it belongs to one, has planted `bug`.
+#[cfg(feature = "planted-bugs")]
+pub(crate) fn is_planted(bug: crate::PlantedBug) -> bool {
+    let planted = CURRENT.try_with(|current| {
+        let current = current.try_borrow().ok()?;
+        current.as_ref().map(|current| current.scheduler.planted)
+    });
+    planted.ok().flatten().is_some_and(|planted| planted & 1 << bug as u8 != 0)
+}
+
+/// Called before a simulated thread that holds no latch takes one.
+pub(crate) fn before_latch() {
+    // A thread that is ending has no place in the simulation any more.
+    let switching = CURRENT.try_with(|current| {
+        let current = current.try_borrow().ok()?;
+        let current = current.as_ref()?;
+        let may_switch = current.scheduler.switch_at_latches && !current.is_undivided.get();
+        may_switch.then(|| Arc::clone(&current.scheduler))
+    });
+    if let Some(scheduler) = switching.ok().flatten() {
+        scheduler.pause(Call::Latch, Raise::No);
+    }
+}
+
+/// Runs `act` without giving the turn of this thread away at a latch.
+pub(super) fn undivided<T>(act: impl FnOnce() -> T) -> T {
+    let set = |is_undivided| {
+        CURRENT.with_borrow(|current| {
+            if let Some(current) = current {
+                current.is_undivided.set(is_undivided);
+            }
+        });
+    };
+    set(true);
+    let result = act();
+    set(false);
+    result
 }
 
 /// When something happened, and in which thread.
@@ -121,6 +166,9 @@ impl Scheduler {
     pub(in crate::sim) fn new(seed: u64, limits: Limits, with_text: bool) -> Scheduler {
         Scheduler {
             seed,
+            switch_at_latches: limits.switch_at_latches,
+            #[cfg(feature = "planted-bugs")]
+            planted: limits.planted,
             core: Mutex::new(Core::new(seed, limits, with_text)),
             tearing_down: AtomicBool::new(false),
             next_wait_point: AtomicU64::new(0),
@@ -188,7 +236,12 @@ impl Scheduler {
 
     /// The life of a simulated thread.
     fn run_thread(self: Arc<Self>, id: ThreadId, gate: Arc<Gate>, job: impl FnOnce()) {
-        let current = Current { scheduler: Arc::clone(&self), id, gate: Arc::clone(&gate) };
+        let current = Current {
+            scheduler: Arc::clone(&self),
+            id,
+            gate: Arc::clone(&gate),
+            is_undivided: Cell::new(false),
+        };
         CURRENT.set(Some(current));
         self.await_turn(&gate);
         let result = panic::catch_unwind(AssertUnwindSafe(|| {

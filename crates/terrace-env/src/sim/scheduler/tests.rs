@@ -475,3 +475,31 @@ fn the_trace_tells_the_story_of_a_failure() {
     assert!(message.contains("the end of its trace:"), "{message}");
     assert!(message.contains("thread 0 CreateDir /dir at 0+0"), "{message}");
 }
+
+#[test]
+#[cfg(debug_assertions)]
+fn threads_may_change_places_at_latches_if_that_is_wanted() {
+    let is_torn = |switch_at_latches: bool, seed: u64| {
+        let options = SimOptions { switch_at_latches, switch_one_in: 2, ..SimOptions::new(seed) };
+        SimEnv::run(options, |env| {
+            // Two numbers, each behind its own latch, that a writer keeps alike.
+            let pair = Arc::new((crate::Latch::new(0), crate::Latch::new(0)));
+            let own = Arc::clone(&pair);
+            let writer = spawn(&env, "writer", move || {
+                for round in 1..5 {
+                    *own.0.lock() = round;
+                    *own.1.lock() = round;
+                }
+            });
+            let mut torn = false;
+            for _ in 0..5 {
+                env.now();
+                torn |= *pair.0.lock() != *pair.1.lock();
+            }
+            assert!(writer.join());
+            torn
+        })
+    };
+    assert!((0..SEEDS).all(|seed| !is_torn(false, seed)), "a call is not a latch");
+    assert!((0..SEEDS).any(|seed| is_torn(true, seed)), "no seed found the gap");
+}

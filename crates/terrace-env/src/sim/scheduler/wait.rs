@@ -59,6 +59,7 @@ pub(crate) enum Call {
     Sleep,
     Io(Operation),
     IoDone(Operation),
+    Latch,
 }
 
 impl Call {
@@ -81,6 +82,7 @@ impl Call {
             Call::Sleep => (14, 0),
             Call::Io(operation) => (15, operation as u64),
             Call::IoDone(operation) => (16, operation as u64),
+            Call::Latch => (17, 0),
         };
         kind << 56 | detail
     }

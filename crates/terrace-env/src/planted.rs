@@ -1,0 +1,179 @@
+//! Bugs that a simulation may plant, to see whether its checks find them.
+//!
+//! # Why
+//! A harness that finds nothing is either in front of a good store or blind. So bugs of the kinds
+//! that stores really had stand in the code beside what is right, behind the feature
+//! `planted-bugs`: at each place `is_planted` asks whether the simulation that the calling thread
+//! belongs to wants this one. A simulation says so in its options; nothing is global, and two
+//! simulations of one process may differ.
+//!
+//! Without the feature `is_planted` is the constant `false`, and the compiler drops the bugs: no
+//! binary that is shipped contains them.
+
+/// A bug that can be planted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum PlantedBug {
+    /// Names of tables are not made durable before an edit names them.
+    SkipDirectorySync,
+    /// The name of a log segment is not made durable before it is written to.
+    SkipLogDirectorySync,
+    /// A write is acknowledged as synced before its sync.
+    AcknowledgeBeforeSync,
+    /// Tables are installed before the log is synced through what they hold.
+    InstallBeforeLogSync,
+    /// A record that ends exactly where its segment ends is not replayed.
+    OffByOneAtLogTail,
+    /// A record of the log is believed without looking at its checksum.
+    SkipChecksum,
+    /// A write is published as soon as it is done, though an earlier one is not.
+    PublishOutOfOrder,
+    /// A batch becomes visible before all of it is inserted.
+    PublishByHalf,
+    /// Of two versions of a key in two sources a scan shows the older one.
+    WrongMergeOrder,
+    /// A compaction drops a tombstone above older versions of its key.
+    DropTombstoneEarly,
+    /// A compaction drops versions that a snapshot can see.
+    IgnoreSnapshot,
+    /// A table gets a name that another one had.
+    ReuseFileName,
+    /// A sync of the log that failed is tried again, and the second answer believed.
+    RetryFailedSync,
+    /// An expired entry is dropped while an older version lies under it.
+    ResurrectExpired,
+    /// The block cache takes one table's block for another's.
+    StaleBlock,
+    /// A range tombstone is lost behind the boundary of two output tables.
+    LoseRangeTombstoneAtBoundary,
+    /// With several dranges the log is cut above what one of their memtables needs.
+    AdvanceLogStartTooFar,
+    /// Log segments are given up before the edit that makes them unneeded is durable.
+    ReleaseLogEarly,
+    /// The manifest is not synced before an edit counts as durable.
+    SkipManifestSync,
+    /// Recycled segments keep their identity, so that stale records pass for new ones.
+    KeepSegmentIdentity,
+    /// The header that cuts a torn tail off is not durable before the range is written to.
+    SkipTailCut,
+    /// Numbers go on after the tables and not after the log, so that some are given out twice.
+    ReuseNumbers,
+    /// A conditional write looks at what is published instead of what is inserted.
+    UpdateReadsPublished,
+    /// An iterator judges expiry by the present instead of by the moment of its making.
+    IteratorForgetsItsMoment,
+    /// Whoever waits for an earlier write is not woken.
+    LoseWakeUp,
+    /// A memtable that is frozen while others wait is flushed before them, and alone.
+    FlushNewestFirst,
+    /// The start of the log is computed from frozen memtables that were listed before the active
+    /// ones: one that is frozen in between is overlooked. This harness found it in the engine.
+    LookAtFrozenFirst,
+}
+
+impl PlantedBug {
+    /// Every bug.
+    pub const ALL: &[PlantedBug] = {
+        use PlantedBug::*;
+        &[
+            SkipDirectorySync,
+            SkipLogDirectorySync,
+            AcknowledgeBeforeSync,
+            InstallBeforeLogSync,
+            OffByOneAtLogTail,
+            SkipChecksum,
+            PublishOutOfOrder,
+            PublishByHalf,
+            WrongMergeOrder,
+            DropTombstoneEarly,
+            IgnoreSnapshot,
+            ReuseFileName,
+            RetryFailedSync,
+            ResurrectExpired,
+            StaleBlock,
+            LoseRangeTombstoneAtBoundary,
+            AdvanceLogStartTooFar,
+            ReleaseLogEarly,
+            SkipManifestSync,
+            KeepSegmentIdentity,
+            SkipTailCut,
+            ReuseNumbers,
+            UpdateReadsPublished,
+            IteratorForgetsItsMoment,
+            LoseWakeUp,
+            FlushNewestFirst,
+            LookAtFrozenFirst,
+        ]
+    };
+
+    /// Its name in reports.
+    #[must_use]
+    pub fn name(self) -> String {
+        let mut name = String::new();
+        for letter in format!("{self:?}").chars() {
+            if letter.is_ascii_uppercase() && !name.is_empty() {
+                name.push('-');
+            }
+            name.push(letter.to_ascii_lowercase());
+        }
+        name
+    }
+
+    /// The bug with this name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<PlantedBug> {
+        PlantedBug::ALL.iter().copied().find(|bug| bug.name() == name)
+    }
+}
+
+/// Whether the simulation that this thread belongs to has planted `bug`.
+#[cfg(feature = "planted-bugs")]
+#[must_use]
+pub fn is_planted(bug: PlantedBug) -> bool {
+    crate::sim::is_planted(bug)
+}
+
+/// Whether the simulation that this thread belongs to has planted `bug`: never without the feature
+/// `planted-bugs`.
+#[cfg(not(feature = "planted-bugs"))]
+#[inline(always)]
+#[must_use]
+pub const fn is_planted(_: PlantedBug) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_back() {
+        for bug in PlantedBug::ALL {
+            assert_eq!(PlantedBug::parse(&bug.name()), Some(*bug));
+        }
+        assert_eq!(PlantedBug::SkipDirectorySync.name(), "skip-directory-sync");
+        assert_eq!(PlantedBug::parse("no-such-bug"), None);
+    }
+
+    #[test]
+    #[cfg(not(feature = "planted-bugs"))]
+    fn without_the_feature_nothing_is_planted() {
+        const PLANTED: bool = is_planted(PlantedBug::SkipChecksum);
+        const { assert!(!PLANTED) };
+    }
+
+    #[test]
+    #[cfg(feature = "planted-bugs")]
+    fn a_bug_is_planted_in_its_own_simulation_only() {
+        use crate::{SimEnv, SimOptions};
+        let seen = |planted: &[PlantedBug]| {
+            let options = SimOptions { planted: planted.to_vec(), ..SimOptions::new(1) };
+            SimEnv::run(options, |_| {
+                (is_planted(PlantedBug::SkipChecksum), is_planted(PlantedBug::StaleBlock))
+            })
+        };
+        assert_eq!(seen(&[PlantedBug::SkipChecksum]), (true, false));
+        assert_eq!(seen(&[]), (false, false));
+        assert!(!is_planted(PlantedBug::SkipChecksum), "outside of any simulation");
+    }
+}

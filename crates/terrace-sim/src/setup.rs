@@ -1,0 +1,334 @@
+//! How a range is opened and on what machine it runs, as data with a text form.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use terrace_engine::options::{Durability, Options, ProcessOptions};
+use terrace_engine::process::Process;
+use terrace_engine::store::Store;
+use terrace_engine::table::{Compression, TableOptions};
+use terrace_env::{DiskImage, PlantedBug, SeededRng, SharedEnv, SimOptions};
+
+use crate::workload::{ParseError, Shape};
+
+/// Where the range of a run lies.
+pub const DIR: &str = "/db";
+
+/// A run that makes more calls of its environment than this goes round in circles. The largest
+/// ones of this crate make a few hundred thousand.
+const STEPS_MAX: u64 = 5_000_000;
+
+/// Options of a range, of its process and of the simulated machine. Everything is small, so that a
+/// few hundred writes reach every level.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Of the range.
+    pub options: Options,
+    /// Of its process.
+    pub process: ProcessOptions,
+    /// Whether the log is written through a mapping.
+    pub mapped_logs: bool,
+    /// Another thread gets its turn once in this many calls.
+    pub switch_one_in: u32,
+    /// And also where a thread takes a latch, in builds with debug assertions.
+    pub at_latches: bool,
+    /// A read that must not wait finds nothing once in this many times; 0 for never.
+    pub read_miss_one_in: u32,
+    /// Each call of the file system takes up to so long.
+    pub io_delay_max: Duration,
+    /// Bugs that are planted in the engine; builds without the feature `planted-bugs` have none to
+    /// plant.
+    pub planted: Vec<PlantedBug>,
+}
+
+impl Default for Setup {
+    fn default() -> Setup {
+        Setup::small()
+    }
+}
+
+impl Setup {
+    /// The usual small one.
+    #[must_use]
+    pub fn small() -> Setup {
+        Setup {
+            options: Options {
+                memtable_bytes: 16 << 10,
+                frozen_memtables_max: 2,
+                log_segment_bytes: 4 << 10,
+                log_bytes_max: 32 << 10,
+                table_bytes: 8 << 10,
+                table: TableOptions {
+                    block_bytes: 512,
+                    filter_bits_per_key: 10,
+                    compression: Compression::None,
+                },
+                l0_rows_per_cut: 2,
+                l0_rows_slow: 4,
+                l0_rows_stop: 8,
+                level_bytes_base: 16 << 10,
+                level_ratio: 3,
+                ..Options::default()
+            },
+            process: ProcessOptions {
+                cache_bytes: 64 << 10,
+                flush_threads: 1,
+                compaction_threads: 2,
+            },
+            mapped_logs: true,
+            switch_one_in: 4,
+            at_latches: false,
+            read_miss_one_in: 4,
+            io_delay_max: Duration::ZERO,
+            planted: Vec::new(),
+        }
+    }
+
+    /// A random one.
+    #[must_use]
+    pub fn draw(random: &mut SeededRng) -> Setup {
+        let mut setup = Setup::small();
+        let options = &mut setup.options;
+        options.durability = match random.below(4) {
+            0 | 1 => Durability::Buffered,
+            2 => Durability::Interval(Duration::from_millis([1, 50][random.index(2)])),
+            _ => Durability::Sync,
+        };
+        options.memtable_bytes = [16 << 10, 16 << 10, 40 << 10][random.index(3)];
+        options.frozen_memtables_max = [1, 2, 3, 8][random.index(4)];
+        options.log_segment_bytes = [4 << 10, 4 << 10, 12 << 10, 64 << 10][random.index(4)];
+        options.log_bytes_max =
+            (2 * options.log_segment_bytes).max([16 << 10, 64 << 10][random.index(2)]);
+        options.table_bytes = [4 << 10, 8 << 10, 16 << 10][random.index(3)];
+        options.table.block_bytes = [64, 512, 4096][random.index(3)];
+        options.table.filter_bits_per_key = [0, 1, 10][random.index(3)];
+        options.table.compression =
+            [Compression::None, Compression::None, Compression::Lz4, Compression::Zstd]
+                [random.index(4)];
+        options.l0_rows_per_cut = [1, 2, 4][random.index(3)];
+        options.l0_rows_slow = options.l0_rows_per_cut + random.index(4);
+        options.l0_rows_stop = options.l0_rows_slow + 1 + random.index(5);
+        options.level_bytes_base = options.table_bytes * [1, 3][random.index(2)];
+        options.level_ratio = [2, 4][random.index(2)];
+        setup.process.cache_bytes = [0, 8 << 10, 256 << 10][random.index(3)];
+        setup.process.flush_threads = [1, 1, 2][random.index(3)];
+        setup.process.compaction_threads = [1, 2, 3][random.index(3)];
+        setup.mapped_logs = !random.one_in(3);
+        setup.switch_one_in = [1, 2, 4, 8][random.index(4)];
+        setup.read_miss_one_in = [0, 2, 4][random.index(3)];
+        setup
+    }
+
+    /// The same with boundaries of dranges among the keys of `shape`, half of the time.
+    #[must_use]
+    pub fn with_dranges_of(mut self, random: &mut SeededRng, shape: &Shape) -> Setup {
+        if random.one_in(2) {
+            let count = 1 + random.index(4);
+            let mut boundaries: Vec<Vec<u8>> =
+                (0..count).map(|_| shape.key(random.below(shape.key_count))).collect();
+            boundaries.retain(|boundary| !boundary.is_empty());
+            boundaries.sort();
+            boundaries.dedup();
+            self.options.drange_boundaries = boundaries;
+        }
+        self
+    }
+
+    /// Options of a simulation that starts with `disk`.
+    #[must_use]
+    pub fn sim(&self, seed: u64, disk: DiskImage) -> SimOptions {
+        SimOptions {
+            disk,
+            switch_one_in: self.switch_one_in,
+            switch_at_latches: self.at_latches,
+            try_read_miss_one_in: self.read_miss_one_in,
+            io_delay_max: self.io_delay_max,
+            mapped_logs: self.mapped_logs,
+            steps_max: STEPS_MAX,
+            #[cfg(feature = "planted-bugs")]
+            planted: self.planted.clone(),
+            ..SimOptions::new(seed)
+        }
+    }
+
+    /// Starts a process and opens the range.
+    pub fn open(&self, env: &SharedEnv) -> terrace_engine::Result<Store> {
+        self.open_with(env, self.options.clone())
+    }
+
+    /// As [`Setup::open`], for reading only.
+    pub fn open_read_only(&self, env: &SharedEnv) -> terrace_engine::Result<Store> {
+        self.open_with(env, Options { read_only: true, ..self.options.clone() })
+    }
+
+    fn open_with(&self, env: &SharedEnv, options: Options) -> terrace_engine::Result<Store> {
+        let process = Process::start(Arc::clone(env), &self.process)?;
+        Store::open(&process, std::path::Path::new(DIR), options)
+    }
+
+    /// Bytes of a block, for shapes.
+    #[must_use]
+    pub fn block_bytes(&self) -> u32 {
+        self.options.table.block_bytes as u32
+    }
+
+    /// Bytes of a log segment, for shapes.
+    #[must_use]
+    pub fn segment_bytes(&self) -> u32 {
+        self.options.log_segment_bytes as u32
+    }
+
+    /// Each setting by name.
+    fn settings(&self) -> Vec<(&'static str, String)> {
+        let options = &self.options;
+        let boundaries: Vec<String> = options
+            .drange_boundaries
+            .iter()
+            .map(|key| key.iter().map(|byte| format!("{byte:02x}")).collect())
+            .collect();
+        vec![
+            ("class", options.durability.to_string()),
+            ("memtable", options.memtable_bytes.to_string()),
+            ("frozen", options.frozen_memtables_max.to_string()),
+            ("segment", options.log_segment_bytes.to_string()),
+            ("log", options.log_bytes_max.to_string()),
+            ("reserve", options.reserved_percent.to_string()),
+            ("table", options.table_bytes.to_string()),
+            ("block", options.table.block_bytes.to_string()),
+            ("filter", options.table.filter_bits_per_key.to_string()),
+            ("compression", options.table.compression.to_string()),
+            ("rows-per-cut", options.l0_rows_per_cut.to_string()),
+            ("rows-slow", options.l0_rows_slow.to_string()),
+            ("rows-stop", options.l0_rows_stop.to_string()),
+            ("level", options.level_bytes_base.to_string()),
+            ("ratio", options.level_ratio.to_string()),
+            ("dranges", boundaries.join(",")),
+            ("cache", self.process.cache_bytes.to_string()),
+            ("flushers", self.process.flush_threads.to_string()),
+            ("compactors", self.process.compaction_threads.to_string()),
+            ("mapped", self.mapped_logs.to_string()),
+            ("switch", self.switch_one_in.to_string()),
+            ("at-latches", self.at_latches.to_string()),
+            ("miss", self.read_miss_one_in.to_string()),
+            ("delay-us", self.io_delay_max.as_micros().to_string()),
+            ("planted", self.planted.iter().map(|bug| bug.name()).collect::<Vec<_>>().join(",")),
+        ]
+    }
+
+    fn set(&mut self, name: &str, text: &str) -> Result<(), ParseError> {
+        fn number<T: FromStr>(text: &str) -> Result<T, ParseError> {
+            text.parse().map_err(|_| ParseError(format!("{text:?} does not fit")))
+        }
+        let options = &mut self.options;
+        match name {
+            "class" => {
+                options.durability = text.parse().map_err(|_| {
+                    ParseError(format!("{text:?} is no class: buffered, interval:MS, sync"))
+                })?;
+            }
+            "compression" => {
+                options.table.compression =
+                    text.parse().map_err(|_| ParseError(format!("no compression: {text}")))?;
+            }
+            "memtable" => options.memtable_bytes = number(text)?,
+            "frozen" => options.frozen_memtables_max = number(text)?,
+            "segment" => options.log_segment_bytes = number(text)?,
+            "log" => options.log_bytes_max = number(text)?,
+            "reserve" => options.reserved_percent = number(text)?,
+            "table" => options.table_bytes = number(text)?,
+            "block" => options.table.block_bytes = number(text)?,
+            "filter" => options.table.filter_bits_per_key = number(text)?,
+            "rows-per-cut" => options.l0_rows_per_cut = number(text)?,
+            "rows-slow" => options.l0_rows_slow = number(text)?,
+            "rows-stop" => options.l0_rows_stop = number(text)?,
+            "level" => options.level_bytes_base = number(text)?,
+            "ratio" => options.level_ratio = number(text)?,
+            "dranges" => options.drange_boundaries = boundaries(text)?,
+            "cache" => self.process.cache_bytes = number(text)?,
+            "flushers" => self.process.flush_threads = number(text)?,
+            "compactors" => self.process.compaction_threads = number(text)?,
+            "mapped" => self.mapped_logs = number(text)?,
+            "switch" => self.switch_one_in = number(text)?,
+            "at-latches" => self.at_latches = number(text)?,
+            "miss" => self.read_miss_one_in = number(text)?,
+            "delay-us" => self.io_delay_max = Duration::from_micros(number(text)?),
+            "planted" => self.planted = planted(text)?,
+            other => return Err(ParseError(format!("there is no setting {other:?}"))),
+        }
+        Ok(())
+    }
+}
+
+fn planted(text: &str) -> Result<Vec<PlantedBug>, ParseError> {
+    if cfg!(not(feature = "planted-bugs")) {
+        return Err(ParseError("bugs are planted in builds with planted-bugs only".to_string()));
+    }
+    let wrong = |name: &str| ParseError(format!("there is no bug {name:?} to plant"));
+    text.split(',').map(|name| PlantedBug::parse(name).ok_or_else(|| wrong(name))).collect()
+}
+
+fn boundaries(text: &str) -> Result<Vec<Vec<u8>>, ParseError> {
+    let wrong = || ParseError(format!("{text:?} is no list of keys in hexadecimal"));
+    text.split(',')
+        .filter(|key| !key.is_empty())
+        .map(|key| {
+            let digits: Option<Vec<u8>> =
+                key.chars().map(|digit| digit.to_digit(16).map(|digit| digit as u8)).collect();
+            let digits = digits.filter(|digits| digits.len() % 2 == 0).ok_or_else(wrong)?;
+            Ok(digits.chunks(2).map(|pair| pair[0] * 16 + pair[1]).collect())
+        })
+        .collect()
+}
+
+/// What differs from [`Setup::small`], as words `name=value`.
+impl fmt::Display for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let usual = Setup::small().settings();
+        let differing = self.settings().into_iter().zip(usual).filter(|(own, usual)| own != usual);
+        let words: Vec<String> =
+            differing.map(|((name, value), _)| format!("{name}={value}")).collect();
+        f.write_str(&words.join(" "))
+    }
+}
+
+impl FromStr for Setup {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Setup, ParseError> {
+        let mut setup = Setup::small();
+        for word in text.split_whitespace() {
+            let (name, value) = word
+                .split_once('=')
+                .ok_or_else(|| ParseError(format!("{word:?} is no setting name=value")))?;
+            setup.set(name, value)?;
+        }
+        setup.options.validate().map_err(|error| ParseError(error.to_string()))?;
+        Ok(setup)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::Purpose;
+
+    #[test]
+    fn a_setup_reads_back_as_it_was_printed_and_is_valid() {
+        assert_eq!(Setup::small().to_string(), "");
+        for seed in 0..200 {
+            let mut random = SeededRng::new(seed);
+            let setup = Setup::draw(&mut random);
+            let shape = Shape::draw(&mut random, Purpose::Steps, 512, 4096);
+            let setup = setup.with_dranges_of(&mut random, &shape);
+            assert!(setup.options.validate().is_ok(), "seed {seed}: {setup}");
+            let text = setup.to_string();
+            let again: Setup = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(again.to_string(), text);
+        }
+        for wrong in ["class", "class=safe", "memtable=1", "fast=yes", "dranges=0"] {
+            assert!(wrong.parse::<Setup>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Goal: an option changes how fast an answer comes, never the answer. Method: one list of
+//! operations under several random option sets, all judged by one model.
+
+use terrace_sim::metamorphic::{Report, sweep};
+use terrace_sim::workload::SHAPES;
+
+/// What runs must reach beside the shapes that the generator draws.
+const REACHED: &[&str] = &[
+    "flush",
+    "compaction",
+    "table moved down",
+    "entry dropped by a compaction",
+    "level 2 or deeper",
+];
+
+#[test]
+fn lists_of_operations_give_the_same_answers_under_every_option_set() {
+    let mut report = Report::default();
+    for seed in 0..200 {
+        if let Err(failed) = sweep(seed, 2000, 3, &mut report) {
+            let case = terrace_sim::reduce::reduce(&failed.case, 1500, |case| {
+                terrace_sim::metamorphic::check(case).is_err()
+            });
+            panic!("seed {seed}: {}\n{case}", failed.violation);
+        }
+    }
+    let Report { lists, runs, operations, coverage } = &report;
+    println!("{lists} lists, {runs} runs, {operations} operations; {coverage}");
+    assert_eq!((*lists, *runs, *operations), (200, 600, 1_200_000));
+    assert_eq!(coverage.missing(SHAPES), [""; 0], "the generator is too narrow");
+    assert_eq!(coverage.missing(REACHED), [""; 0], "the runs stay too shallow");
+}
