@@ -9,6 +9,17 @@ pub const ARROWS: &[(&str, &[&str])] = &[
     ("terrace-server", &["terrace", "terrace-base"]),
     ("terrace-bench", &["terrace", "terrace-base"]),
     ("terrace-cli", &["terrace", "terrace-base", "terrace-bench", "terrace-server"]),
+    (
+        "terrace-fuzz",
+        &[
+            "terrace",
+            "terrace-base",
+            "terrace-cli",
+            "terrace-engine",
+            "terrace-env",
+            "terrace-server",
+        ],
+    ),
     ("xtask", &[]),
 ];
 
@@ -90,6 +101,7 @@ pub const UNSAFE: &[&str] = &[
     "crates/terrace-engine/src/memtable/entry.rs",
     "crates/terrace-engine/src/memtable/insert.rs",
     "crates/terrace-engine/src/memtable/tree.rs",
+    "crates/terrace-fuzz/src/allocation.rs",
 ];
 
 /// What a byte format may not know: whatever does I/O or waits.

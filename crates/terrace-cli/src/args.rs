@@ -347,8 +347,8 @@ pub(crate) struct BenchArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// A number of bytes with or without a unit: `4096`, `64K`, `256M`, `2GiB`.
-fn parse_size(text: &str) -> Result<u64, String> {
+/// A number of bytes with or without a unit: `4096`, `64K`, `256M`, `2GiB`. Errors: it is none.
+pub fn parse_size(text: &str) -> Result<u64, String> {
     let wrong = || format!("'{text}' is no size such as 4096, 64K, 256M or 2G");
     let digits = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
     let unit = match &*text[digits.len()..].to_ascii_lowercase() {
@@ -362,7 +362,8 @@ fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 /// A time with its unit: `500ms`, `90s`, `15m`, `12h`, `30d`; seconds without one.
-fn parse_time(text: &str) -> Result<Duration, String> {
+/// Errors: it is none.
+pub fn parse_time(text: &str) -> Result<Duration, String> {
     let wrong = || format!("'{text}' is no time such as 500ms, 90s, 15m, 12h or 30d");
     let digits = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
     let unit_ms = match &text[digits.len()..] {

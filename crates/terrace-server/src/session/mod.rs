@@ -114,7 +114,7 @@ impl Session {
     /// Accounts for the memory held; if all connections together hold too much, says so to this
     /// one, which must end.
     pub(crate) fn charge(&mut self) -> Result<(), Outcome> {
-        if self.charge.set(self.decoder.memory_bytes() + self.replies.memory_bytes()) {
+        if self.charge.set(self.memory_bytes()) {
             return Ok(());
         }
         if self.running.is_some() {
@@ -125,6 +125,11 @@ impl Session {
             "ERR all clients together hold too much memory; ask for less at a time, or try again",
         );
         Err(Outcome::Close)
+    }
+
+    /// The memory held for requests and replies, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.decoder.memory_bytes() + self.replies.memory_bytes()
     }
 
     /// Gives back memory that an idle connection should not hold.
