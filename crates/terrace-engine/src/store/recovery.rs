@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_base::{Corruption, EntryRef, LogPosition, MemtableId, SeqNo};
+use terrace_base::limits::SEQNO_MAX;
+use terrace_base::{CodecError, Corruption, EntryRef, LogPosition, MemtableId, SeqNo};
 
 use crate::Result;
 use crate::drange::Frozen;
@@ -78,12 +79,17 @@ impl Refill<'_> {
         body: &[u8],
     ) -> Result<()> {
         // The checksum was right, so what does not decode was written wrongly.
-        let damaged = |error| Corruption::from_codec(dir.join("log"), position.0, &error);
+        let damaged =
+            |error: CodecError| Corruption::from_codec(dir.join("log"), position.0, &error);
         let batch = BatchBody::decode(header, body).map_err(damaged)?;
         let end = LogPosition(position.0 + header.padded_bytes());
         let mut entry_count = 0u16;
         for entry in batch.entries() {
             let (memtable, entry) = entry.map_err(damaged)?;
+            if entry.seqno.0 > SEQNO_MAX {
+                let what = "a sequence number beyond its bound";
+                return Err(damaged(CodecError { offset: 0, what }).into());
+            }
             entry_count = entry_count.wrapping_add(1);
             self.out.greatest_seqno = self.out.greatest_seqno.max(entry.seqno);
             if self.version.flushed.contains_key(&memtable) {

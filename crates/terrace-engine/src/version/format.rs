@@ -23,6 +23,7 @@
 //! a reader that does not know a required field refuses the file, and skips an ignorable one. A
 //! table is a list of fields in the same coding.
 
+use terrace_base::limits::{ID_MAX, LOG_POSITION_MAX, SEQNO_MAX, TABLE_BYTES_MAX};
 use terrace_base::{
     ByteReader, Checksum, CodecError, Epoch, FileId, KeyRange, LevelNo, LogPosition, MemtableId,
     PREAMBLE_BYTES, Preamble, PreambleError, RangeId, RowId, SeqNo, TableUid, put_bytes, put_field,
@@ -105,6 +106,15 @@ pub fn read_range(reader: &mut ByteReader<'_>) -> Result<KeyRange, CodecError> {
     }
 }
 
+/// A varint of at most `greatest`: beyond it, what is counted on from it would not fit.
+fn bounded(reader: &mut ByteReader<'_>, greatest: u64) -> Result<u64, CodecError> {
+    let number = reader.varint()?;
+    if number > greatest {
+        return Err(reader.error("a number beyond its bound"));
+    }
+    Ok(number)
+}
+
 /// Appends a table's fields, as edits and compaction plans store them.
 pub fn put_table(out: &mut Vec<u8>, table: &TableMeta) {
     let mut value = Vec::with_capacity(64);
@@ -163,7 +173,7 @@ pub fn read_table(reader: &mut ByteReader<'_>) -> Result<TableMeta, CodecError> 
             table_field::ID => table.id = read_file_id(&mut value)?,
             table_field::LOCATION => table.location = TableLocation(value.take_rest().to_vec()),
             table_field::UID => table.uid = TableUid(value.u128()?),
-            table_field::SIZE => table.bytes = value.varint()?,
+            table_field::SIZE => table.bytes = bounded(&mut value, TABLE_BYTES_MAX)?,
             table_field::HASH => table.hash = value.u128()?,
             table_field::SEQNOS => {
                 table.least_seqno = SeqNo(value.varint()?);
@@ -173,10 +183,10 @@ pub fn read_table(reader: &mut ByteReader<'_>) -> Result<TableMeta, CodecError> 
             table_field::CLIP => table.clip = read_range(&mut value)?,
             table_field::SHARED => table.shared = true,
             table_field::COUNTS => {
-                table.entry_count = value.varint()?;
-                table.tombstone_count = value.varint()?;
-                table.range_tombstone_count = value.varint()?;
-                table.raw_bytes = value.varint()?;
+                table.entry_count = bounded(&mut value, TABLE_BYTES_MAX)?;
+                table.tombstone_count = bounded(&mut value, TABLE_BYTES_MAX)?;
+                table.range_tombstone_count = bounded(&mut value, TABLE_BYTES_MAX)?;
+                table.raw_bytes = bounded(&mut value, TABLE_BYTES_MAX)?;
             }
             _ if required => return Err(reader.error("an unknown required field of a table")),
             _ => continue,
@@ -201,7 +211,7 @@ fn put_row(out: &mut Vec<u8>, row: &RowMeta) {
 }
 
 fn read_row(reader: &mut ByteReader<'_>) -> Result<RowMeta, CodecError> {
-    let id = RowId(reader.varint()?);
+    let id = RowId(bounded(reader, ID_MAX)?);
     let mut tables = Vec::new();
     while !reader.is_empty() {
         tables.push(read_table(&mut ByteReader::new(reader.bytes()?))?);
@@ -291,10 +301,10 @@ pub fn decode_edit(bytes: &[u8]) -> Result<VersionEdit, CodecError> {
             field::RANGE => {
                 edit.range = Some((RangeId(value.varint()?), read_range(&mut value)?));
             }
-            field::EPOCH => edit.epoch = Some(Epoch(value.varint()?)),
+            field::EPOCH => edit.epoch = Some(Epoch(bounded(&mut value, ID_MAX)?)),
             field::ROW_REMOVED => edit.rows_removed.push(RowId(value.varint()?)),
             field::ROW_ADDED => edit.rows_added.push(read_row(&mut value)?),
-            field::NEXT_ROW => edit.next_row = Some(RowId(value.varint()?)),
+            field::NEXT_ROW => edit.next_row = Some(RowId(bounded(&mut value, ID_MAX)?)),
             field::TABLE_REMOVED => {
                 let level = LevelNo(value.u8()?);
                 edit.tables_removed.push((level, read_file_id(&mut value)?));
@@ -309,11 +319,13 @@ pub fn decode_edit(bytes: &[u8]) -> Result<VersionEdit, CodecError> {
                 edit.memtables_flushed.push((memtable, LogPosition(value.varint()?)));
             }
             field::LOG_START => {
-                let position = LogPosition(value.varint()?);
+                let position = LogPosition(bounded(&mut value, LOG_POSITION_MAX)?);
                 let segment = if value.is_empty() { None } else { Some(read_file_id(&mut value)?) };
                 edit.log_start = Some(LogStart { segment, position });
             }
-            field::GREATEST_SEQNO => edit.greatest_seqno = Some(SeqNo(value.varint()?)),
+            field::GREATEST_SEQNO => {
+                edit.greatest_seqno = Some(SeqNo(bounded(&mut value, SEQNO_MAX)?));
+            }
             field::CLOSED => edit.closed = Some(LogPosition(value.varint()?)),
             _ if required => return Err(reader.error("an unknown required field of an edit")),
             _ => continue,
@@ -471,6 +483,32 @@ mod tests {
         let start = Some(LogStart { segment: None, position: LogPosition(0) });
         let edit = VersionEdit { log_start: start, ..VersionEdit::default() };
         assert_eq!(decode_edit(&encode_edit(&edit)), Ok(edit));
+    }
+
+    /// Each of these numbers, in an edit with a valid checksum, once made an open panic where the
+    /// next one is counted from it or sizes are summed up.
+    #[test]
+    fn numbers_beyond_their_bounds_are_refused() {
+        let nothing = VersionEdit::default;
+        let greatest = u64::MAX;
+        let row =
+            |id, bytes| RowMeta { id: RowId(id), tables: vec![TableMeta { bytes, ..table(1) }] };
+        let start = LogStart { segment: None, position: LogPosition(greatest) };
+        for (index, edit) in [
+            VersionEdit { epoch: Some(Epoch(greatest)), ..nothing() },
+            VersionEdit { rows_added: vec![row(greatest, 1)], ..nothing() },
+            VersionEdit { rows_added: vec![row(1, greatest)], ..nothing() },
+            VersionEdit { next_row: Some(RowId(greatest)), ..nothing() },
+            VersionEdit { log_start: Some(start), ..nothing() },
+            VersionEdit { greatest_seqno: Some(SeqNo::MAX), ..nothing() },
+        ]
+        .iter()
+        .enumerate()
+        {
+            assert!(decode_edit(&encode_edit(edit)).is_err(), "edit {index}");
+        }
+        let fine = VersionEdit { rows_added: vec![row(ID_MAX, TABLE_BYTES_MAX)], ..nothing() };
+        assert_eq!(decode_edit(&encode_edit(&fine)), Ok(fine));
     }
 
     #[test]

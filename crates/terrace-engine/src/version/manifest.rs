@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use terrace_base::limits::ID_MAX;
 use terrace_base::{Corruption, Epoch, FileId, PreambleError};
 use terrace_env::{Env, SharedEnv, WriteFile};
 
@@ -73,6 +74,13 @@ impl FeedStore for LocalManifests {
             FileId::parse(stem)
         });
         let greatest = ids.map(|id| id.epoch).max().unwrap_or_default().max(epoch);
+        if greatest.0 >= ID_MAX {
+            return Err(Error::invalid(format!(
+                "the name of a file in {} says epoch {greatest}, which no database has reached; \
+                 move that file elsewhere",
+                self.dir.display()
+            )));
+        }
         Ok(Epoch(greatest.0 + 1))
     }
 

@@ -45,6 +45,7 @@
 //! pass says that the log was durable beyond that place, the damage is corruption; else it is a
 //! tail that a crash tore, and it never held anything that was promised to last.
 
+use terrace_base::limits::{LOG_POSITION_MAX, STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use terrace_base::{
     ByteReader, Checksum, CodecError, EntryKind, EntryRef, Epoch, Expiry, FileId, LogPosition,
     MemtableId, PREAMBLE_BYTES, Preamble, PreambleError, SeqNo, put_varint,
@@ -111,6 +112,9 @@ impl SegmentHeader {
         PREAMBLE.check(&mut ByteReader::new(bytes))?;
         if zeros.iter().any(|&byte| byte != 0) {
             return Err(CodecError { offset: 72, what: "reserved bytes are not zero" }.into());
+        }
+        if base.0 > LOG_POSITION_MAX {
+            return Err(CodecError { offset: 64, what: "a position beyond every log" }.into());
         }
         Ok(SegmentHeader { identity, file_id, predecessor, base })
     }
@@ -265,6 +269,11 @@ impl<'a> EntryReader<'a> {
         };
         let key_bytes = reader.varint_usize()?;
         let value_bytes = reader.varint_usize()?;
+        let value_bytes_max =
+            if kind == EntryKind::RangeTombstone { STORED_KEY_BYTES_MAX } else { VALUE_BYTES_MAX };
+        if key_bytes > STORED_KEY_BYTES_MAX || value_bytes > value_bytes_max {
+            return Err(bad("a key or a value beyond the longest one"));
+        }
         let key = reader.take(key_bytes)?;
         let value = reader.take(value_bytes)?;
         let seqno = match first & SAME_NUMBER {
@@ -476,6 +485,31 @@ mod tests {
         }
         assert!(RecordHeader::decode(&bytes, identity, 264).is_err(), "another offset");
         assert!(RecordHeader::decode(&bytes, identity + 1, 256).is_err(), "another segment");
+    }
+
+    /// Sealed headers and bodies whose numbers leave no room for the next ones, and entries over the
+    /// bounds, once made an open panic, on every attempt: nobody could have reached their data, nor
+    /// been told which file was wrong.
+    #[test]
+    fn numbers_and_entries_beyond_the_bounds_are_refused() {
+        let far = SegmentHeader { base: LogPosition(u64::MAX - 64), ..header() };
+        assert!(SegmentHeader::decode(&far.encode()).is_err());
+        let last = SegmentHeader { base: LogPosition(LOG_POSITION_MAX), ..header() };
+        assert_eq!(SegmentHeader::decode(&last.encode()), Ok(last));
+        let long = vec![b'k'; STORED_KEY_BYTES_MAX + 1];
+        for (key, value, kind) in [
+            (&long[..], &b""[..], EntryKind::Value),
+            (b"a", &long, EntryKind::RangeTombstone),
+            (b"a", &vec![0; VALUE_BYTES_MAX + 1], EntryKind::Value),
+        ] {
+            let mut body = Vec::new();
+            put_entry(&mut body, kind, false, None, key, value);
+            let first = EntryReader::new(&body, SeqNo(1)).next();
+            assert!(first.is_some_and(|entry| entry.is_err()), "{kind:?}");
+        }
+        let mut body = Vec::new();
+        put_entry(&mut body, EntryKind::Value, false, None, &long[1..], &long);
+        assert!(EntryReader::new(&body, SeqNo(1)).all(|entry| entry.is_ok()));
     }
 
     #[test]
