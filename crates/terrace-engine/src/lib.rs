@@ -14,10 +14,13 @@ mod error;
 pub mod iter;
 pub mod l0;
 pub mod memtable;
+#[cfg(all(test, terrace_loom))]
+mod model;
 pub mod options;
 pub mod process;
 pub mod range_tombstone;
 pub mod store;
+mod swap;
 pub mod table;
 pub mod version;
 pub mod wal;

@@ -26,6 +26,7 @@
     reason = "this is the crate that the others are to call instead"
 )]
 
+pub mod atomic;
 #[cfg(test)]
 mod contract;
 mod env;

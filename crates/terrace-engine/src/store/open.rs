@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use terrace_base::{Corruption, LogPosition, RangeId};
 use terrace_env::{DirLock, JobClass, Latch, LockKind, SharedEnv};
 
@@ -25,6 +24,7 @@ use crate::l0::L0;
 use crate::memtable::Memtable;
 use crate::options::{Durability, Options};
 use crate::process::Process;
+use crate::swap::ArcSwap;
 use crate::version::{
     FeedStore, FileIds, LoadedFeed, ReclaimQueue, TableContext, Version, VersionEdit, VersionFeed,
     Versions, VersionsParts, manifest_path,
@@ -250,7 +250,7 @@ impl<'a> Opening<'a> {
         lock: DirLock,
     ) -> Store {
         let end = log.as_ref().map_or(recovered.replayed.end, |log| log.end());
-        let sequencer = Sequencer::new(self.env.as_ref(), recovered.greatest_seqno, end);
+        let sequencer = Sequencer::new(&self.env.waits(), recovered.greatest_seqno, end);
         let (map, dranges) = self.dranges(recovered, end);
         let view =
             View { dranges, version: versions.current(), is_superseded: AtomicBool::new(false) };

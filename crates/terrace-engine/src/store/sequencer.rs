@@ -17,15 +17,15 @@
 //! consistent, so of two neighbours that finish at once at least one sees both done. A slot's
 //! content is written before its `done`, and read after it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use terrace_base::{LogPosition, SeqNo};
-use terrace_env::{Env, Latch, Signal};
+use terrace_env::atomic::{AtomicU64, Ordering};
+use terrace_env::{Latch, Signal, Waits};
 
 use crate::wal::{LogPlace, LogSink};
 
-/// How many writes may be under way at once.
-const SLOTS: usize = 1024;
+/// How many writes may be under way at once; a power of two. (Few in a model, so that slots are
+/// used again.)
+const SLOTS: usize = if cfg!(terrace_loom) { 4 } else { 1024 };
 
 /// Gives out numbers, and publishes them in order.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ pub enum NotTaken {
 impl Sequencer {
     /// Goes on after `visible` and `end`, the last number and position that a recovery found.
     #[must_use]
-    pub fn new(env: &dyn Env, visible: SeqNo, end: LogPosition) -> Sequencer {
+    pub fn new(waits: &Waits, visible: SeqNo, end: LogPosition) -> Sequencer {
         Sequencer {
             next: Latch::new(Next { ticket: 0, seqno: visible.next() }),
             slots: (0..SLOTS).map(|_| Slot::default()).collect(),
@@ -95,7 +95,7 @@ impl Sequencer {
             finished_end: AtomicU64::new(end.0),
             finished_seqno: AtomicU64::new(visible.0),
             visible: AtomicU64::new(visible.0),
-            moved: env.waits().signal(),
+            moved: waits.signal(),
         }
     }
 

@@ -1,12 +1,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use terrace_base::RowId;
 use terrace_env::{Mutex, Waits};
 
 use super::{FeedPosition, FeedStore, FileIds, TableContext, Version, VersionEdit, VersionFeed};
 use crate::l0::L0;
+use crate::swap::ArcSwap;
 use crate::{Error, Result};
 
 /// The current version of a range, and the only way to change it.

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use terrace_base::{FileId, LogPosition};
+use terrace_env::atomic::{AtomicU64, Ordering};
 use terrace_env::{Latch, LogFile, Mutex, SharedEnv};
 
 use super::format::{RECORD_ALIGNMENT, SEGMENT_HEADER_BYTES, SegmentHeader};
