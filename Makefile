@@ -9,7 +9,7 @@ run:
 # Install what the tests need, and run everything.
 test:
 	scripts/setup.sh test
-	cargo test --workspace --locked
+	cargo test --workspace --locked --features terrace-cli/fail-points
 	scripts/test-clients.sh
 
 # What a machine judges well about the source tree.
@@ -20,5 +20,6 @@ tidy:
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo clippy --package terrace-cli --all-targets --locked --features fail-points -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 	cargo xtask tidy

@@ -11,6 +11,7 @@ pub mod cache;
 pub mod compaction;
 pub mod drange;
 mod error;
+mod fail_point;
 pub mod iter;
 pub mod l0;
 pub mod memtable;

@@ -66,7 +66,7 @@ pub struct Options {
     pub frozen_memtables_max: usize,
     /// Bytes of a log segment.
     pub log_segment_bytes: u64,
-    /// When the log is longer, the memtables of its oldest segment are flushed.
+    /// When the log takes more space, the memtables of its oldest segment are flushed.
     pub log_bytes_max: u64,
     /// Share of the file system, in percent of what the range could use, that stays free for
     /// compaction.

@@ -70,6 +70,12 @@ pub trait Env: Send + Sync + fmt::Debug {
     /// Blocks this thread for at least `duration`.
     fn sleep(&self, duration: Duration);
 
+    /// Says that the caller stands at a named point, before or after a durable step. Does nothing,
+    /// but for the real environment: there the variable `TERRACE_FAIL_POINT=name:n` kills the
+    /// process the n-th time that it gets there. Exists with the feature `fail-points` only.
+    #[cfg(feature = "fail-points")]
+    fn reach(&self, _point: &'static str) {}
+
     /// The locks and signals of this environment.
     fn waits(&self) -> Waits;
 }

@@ -25,13 +25,21 @@ impl Server {
     }
 
     pub fn start_with(dir: &Path, command: &mut Command, options: &[&str]) -> Server {
+        Server::try_start_with(dir, command, options).unwrap()
+    }
+
+    /// None if the server ends before it listens.
+    pub fn try_start_with(dir: &Path, command: &mut Command, options: &[&str]) -> Option<Server> {
         let dir = dir.to_str().unwrap();
         command.args(["serve", "--listen", "127.0.0.1:0", "--data", dir]).args(options);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on ").unwrap().to_owned();
-        Server { child, address }
+        let Some(address) = line.trim().strip_prefix("listening on ") else {
+            child.wait().unwrap();
+            return None;
+        };
+        Some(Server { address: address.to_owned(), child })
     }
 
     pub fn signal(&self, signal: Signal) {

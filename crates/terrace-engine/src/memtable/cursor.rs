@@ -14,76 +14,95 @@ use super::tree::{LeafView, Tree};
 use crate::Result;
 use crate::iter::{Cursor, Stream};
 
-/// A place in the tree of one memtable: a leaf, the order that it had when it was come to, and a
-/// version of one of its keys.
+/// A place in the tree of one memtable, or nowhere: a leaf, the order that it had when it was come
+/// to, and a version of one of its keys.
 ///
 /// The order is kept, so that a step leads to the neighbour that was there; what came in since is
 /// younger than the read. Nodes are never taken out of the arena, so the place stays good.
 ///
-/// `Invariant:` made by [`Place::new`] only, and used with the tree that it was made of.
-#[derive(Clone, Copy)]
+/// Changed word by word and never copied: a copy by wide moves of words that were just written
+/// waits for them to leave the processor, and with that for each entry's cache miss in turn.
+///
+/// `Invariant:` set by [`Place::set`] only, always with the same tree.
 struct Place {
     leaf: Offset,
+    rank: u32,
     permutation: Permutation,
-    rank: usize,
+    /// 0 for nowhere.
     entry: Offset,
 }
 
 impl Place {
-    fn new(view: LeafView<'_>, rank: usize, entry: Stored<'_>) -> Place {
-        Place { leaf: view.offset, permutation: view.permutation, rank, entry: entry.offset() }
+    fn nowhere() -> Place {
+        Place { leaf: 0, rank: 0, permutation: Permutation::ascending(0), entry: 0 }
     }
 
     #[inline]
-    fn view(self, tree: &Tree) -> LeafView<'_> {
+    fn set(&mut self, view: LeafView<'_>, rank: usize, entry: Stored<'_>) {
+        self.leaf = view.offset;
+        self.permutation = view.permutation;
+        self.rank = rank as u32;
+        self.entry = entry.offset();
+    }
+
+    /// The entry; `None` nowhere.
+    #[inline]
+    fn entry<'a>(&self, tree: &'a Tree) -> Option<Stored<'a>> {
+        // Safety: null or an entry of this tree's arena, by the invariant.
+        unsafe { Stored::at(tree.arena(), self.entry) }
+    }
+
+    /// The leaf as it was found, and the rank of the key in it.
+    #[inline]
+    fn view<'a>(&self, tree: &'a Tree) -> (LeafView<'a>, usize) {
+        assert_ne!(self.entry, 0, "a step begins at an entry");
         // Safety: the leaf is one of this tree, by the invariant.
-        unsafe { tree.view_again(self.leaf, self.permutation) }
+        (unsafe { tree.view_again(self.leaf, self.permutation) }, self.rank as usize)
     }
 
-    #[inline]
-    fn entry(self, tree: &Tree) -> Stored<'_> {
-        // Safety: the entry is one of this tree's arena, by the invariant.
-        unsafe { Stored::at(tree.arena(), self.entry) }.expect("a place has an entry")
-    }
-
-    /// The first key from `rank` of `view` on that has a version at or below the read point.
+    /// Goes to the first key from `rank` of `view` on that has a version at or below the read
+    /// point.
     #[inline]
     fn forward<'a>(
+        &mut self,
         tree: &'a Tree,
-        mut view: LeafView<'a>,
-        mut rank: usize,
+        (mut view, mut rank): (LeafView<'a>, usize),
         read_point: SeqNo,
-    ) -> Option<Place> {
+    ) {
         loop {
             while rank < view.permutation.count() {
                 tree.prefetch_after(view, rank);
                 if let Some(entry) = tree.view_entry(view, rank).at_or_below(read_point) {
-                    return Some(Place::new(view, rank, entry));
+                    return self.set(view, rank, entry);
                 }
                 rank += 1;
             }
-            view = tree.next_leaf(view)?;
-            rank = 0;
+            match tree.next_leaf(view) {
+                Some(next) => (view, rank) = (next, 0),
+                None => return self.entry = 0,
+            }
         }
     }
 
-    /// The last key below `rank` of `view` that has a version at or below the read point.
+    /// Goes to the last key below `rank` of `view` that has a version at or below the read point.
     #[inline]
     fn backward<'a>(
+        &mut self,
         tree: &'a Tree,
-        mut view: LeafView<'a>,
-        mut rank: usize,
+        (mut view, mut rank): (LeafView<'a>, usize),
         read_point: SeqNo,
-    ) -> Option<Place> {
+    ) {
         loop {
             while rank > 0 {
                 rank -= 1;
                 if let Some(entry) = tree.view_entry(view, rank).at_or_below(read_point) {
-                    return Some(Place::new(view, rank, entry));
+                    return self.set(view, rank, entry);
                 }
             }
-            view = tree.prev_leaf(view)?;
-            rank = view.permutation.count();
+            match tree.prev_leaf(view) {
+                Some(prev) => (view, rank) = (prev, prev.permutation.count()),
+                None => return self.entry = 0,
+            }
         }
     }
 }
@@ -96,16 +115,12 @@ impl Place {
 pub struct MemtableCursor {
     memtable: Arc<Memtable>,
     read_point: SeqNo,
-    place: Option<Place>,
+    place: Place,
 }
 
 impl MemtableCursor {
     pub(super) fn new(memtable: Arc<Memtable>, read_point: SeqNo) -> MemtableCursor {
-        MemtableCursor { memtable, read_point, place: None }
-    }
-
-    fn here(&self) -> Place {
-        self.place.expect("a step begins at a key")
+        MemtableCursor { memtable, read_point, place: Place::nowhere() }
     }
 }
 
@@ -114,14 +129,13 @@ impl Cursor for MemtableCursor {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
         let tree = self.memtable.tree();
         let view = tree.leaf_for(key);
-        let rank = tree.rank_in(view, key);
-        self.place = Place::forward(tree, view, rank, self.read_point);
+        self.place.forward(tree, (view, tree.rank_in(view, key)), self.read_point);
         Ok(())
     }
 
     fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<()> {
         let tree = self.memtable.tree();
-        let (view, rank) = match bound {
+        let end = match bound {
             Some(bound) => {
                 let view = tree.leaf_for(bound);
                 (view, tree.rank_in(view, bound))
@@ -131,34 +145,33 @@ impl Cursor for MemtableCursor {
                 (view, view.permutation.count())
             }
         };
-        self.place = Place::backward(tree, view, rank, self.read_point);
+        self.place.backward(tree, end, self.read_point);
         Ok(())
     }
 
     #[inline]
     fn next(&mut self) -> Result<()> {
         let tree = self.memtable.tree();
-        let here = self.here();
-        self.place = Place::forward(tree, here.view(tree), here.rank + 1, self.read_point);
+        let (view, rank) = self.place.view(tree);
+        self.place.forward(tree, (view, rank + 1), self.read_point);
         Ok(())
     }
 
     #[inline]
     fn prev(&mut self) -> Result<()> {
         let tree = self.memtable.tree();
-        let here = self.here();
-        self.place = Place::backward(tree, here.view(tree), here.rank, self.read_point);
+        self.place.backward(tree, self.place.view(tree), self.read_point);
         Ok(())
     }
 
     #[inline]
     fn entry(&self) -> Option<EntryRef<'_>> {
-        Some(self.place?.entry(self.memtable.tree()).entry())
+        self.place.entry(self.memtable.tree()).map(Stored::entry)
     }
 
     fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>> {
+        let here = self.place.entry(self.memtable.tree()).expect("the cursor stands on a key");
         let below = seqno.0.checked_sub(1).map(SeqNo);
-        let here = self.here().entry(self.memtable.tree());
         Ok(below.and_then(|below| here.at_or_below(below)).map(Stored::entry))
     }
 }
@@ -170,13 +183,14 @@ impl Cursor for MemtableCursor {
 /// later ones.
 pub struct MemtableStream {
     memtable: Arc<Memtable>,
-    place: Option<Place>,
+    place: Place,
 }
 
 impl MemtableStream {
     pub(super) fn new(memtable: Arc<Memtable>) -> MemtableStream {
+        let mut place = Place::nowhere();
         let tree = memtable.tree();
-        let place = Place::forward(tree, tree.first_leaf(), 0, SeqNo::MAX);
+        place.forward(tree, (tree.first_leaf(), 0), SeqNo::MAX);
         MemtableStream { memtable, place }
     }
 }
@@ -184,17 +198,18 @@ impl MemtableStream {
 impl Stream for MemtableStream {
     #[inline]
     fn entry(&self) -> Option<EntryRef<'_>> {
-        Some(self.place?.entry(self.memtable.tree()).entry())
+        self.place.entry(self.memtable.tree()).map(Stored::entry)
     }
 
     #[inline]
     fn advance(&mut self) -> Result<()> {
         let tree = self.memtable.tree();
-        let here = self.place.expect("a step begins at an entry");
-        self.place = match here.entry(tree).older() {
-            Some(older) => Some(Place { entry: older.offset(), ..here }),
-            None => Place::forward(tree, here.view(tree), here.rank + 1, SeqNo::MAX),
-        };
+        let here = self.place.entry(tree).expect("a step begins at an entry");
+        let (view, rank) = self.place.view(tree);
+        match here.older() {
+            Some(older) => self.place.set(view, rank, older),
+            None => self.place.forward(tree, (view, rank + 1), SeqNo::MAX),
+        }
         Ok(())
     }
 }

@@ -19,6 +19,7 @@
 
 #![allow(unsafe_code)]
 
+use terrace_base::limits::{STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use terrace_base::{EntryKind, EntryRef, Expiry, SeqNo};
 use terrace_env::atomic::{AtomicU32, Ordering};
 
@@ -43,8 +44,8 @@ const EXPIRY_BIT: u64 = 1 << 28;
 const DEPTH_SHIFT: u32 = 29;
 const VALUE_SHIFT: u32 = 35;
 
-const _: () = assert!(terrace_base::limits::STORED_KEY_BYTES_MAX < 1 << KIND_SHIFT);
-const _: () = assert!(terrace_base::limits::VALUE_BYTES_MAX < 1 << (64 - VALUE_SHIFT));
+const _: () = assert!(STORED_KEY_BYTES_MAX < 1 << KIND_SHIFT);
+const _: () = assert!(VALUE_BYTES_MAX < 1 << (64 - VALUE_SHIFT));
 const _: () = assert!(JUMP_DEPTH == 1 << (VALUE_SHIFT - DEPTH_SHIFT));
 
 /// Bytes that an entry takes in the arena.
@@ -68,6 +69,8 @@ impl<'a> Stored<'a> {
     /// Copies an entry into the arena. Nobody else knows it yet, and it has no older version.
     #[inline]
     pub(super) fn write(arena: &'a Arena, entry: &EntryRef<'_>) -> Stored<'a> {
+        assert!(entry.key.len() <= STORED_KEY_BYTES_MAX, "the key is too long");
+        assert!(entry.value.len() <= VALUE_BYTES_MAX, "the value is too long");
         let has_expiry = entry.expiry.is_some();
         let bytes = entry_bytes(entry.key.len(), entry.value.len(), has_expiry);
         let offset = arena.allocate_entry(bytes);
@@ -105,6 +108,11 @@ impl<'a> Stored<'a> {
     #[inline]
     pub(super) unsafe fn at(arena: &'a Arena, offset: Offset) -> Option<Stored<'a>> {
         (offset != 0).then_some(Stored { arena, offset })
+    }
+
+    /// Whether it lies in this arena.
+    pub(super) fn is_in(self, arena: &Arena) -> bool {
+        std::ptr::eq(self.arena, arena)
     }
 
     #[inline]
@@ -159,17 +167,26 @@ impl<'a> Stored<'a> {
     /// The newest version of the key, from this one down, with a number of at most `seqno`.
     #[inline]
     pub(super) fn at_or_below(self, seqno: SeqNo) -> Option<Stored<'a>> {
-        let mut version = self;
+        if self.seqno() <= seqno { Some(self) } else { self.neighbours(seqno).1 }
+    }
+
+    /// The versions of the key on either side of `seqno`, from this one down, whose number is
+    /// above it: the oldest above, and the newest at or below.
+    pub(super) fn neighbours(self, seqno: SeqNo) -> (Stored<'a>, Option<Stored<'a>>) {
+        debug_assert!(self.seqno() > seqno);
+        let mut above = self;
         let mut steps = 0;
-        while version.seqno() > seqno {
+        loop {
             steps += 1;
-            let landmark = if steps > STEPS_BEFORE_JUMP { version.jump() } else { None };
-            version = match landmark.filter(|landmark| landmark.seqno() > seqno) {
-                Some(landmark) => landmark,
-                None => version.older()?,
-            };
+            let landmark = if steps > STEPS_BEFORE_JUMP { above.jump() } else { None };
+            let is_above = |version: &Stored<'a>| version.seqno() > seqno;
+            // The link is loaded once: a version may come in between at any time.
+            let next = landmark.filter(is_above).or_else(|| above.older());
+            match next {
+                Some(next) if is_above(&next) => above = next,
+                below => return (above, below),
+            }
         }
-        Some(version)
     }
 
     /// Makes `older` the next older version of this entry, which nobody else knows yet.

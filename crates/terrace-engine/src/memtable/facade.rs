@@ -1,7 +1,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use terrace_base::limits::{STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use terrace_base::{EntryKind, EntryRef, MemtableId, SeqNo};
 use terrace_env::Latch;
 use terrace_env::atomic::{AtomicU64, Ordering};
@@ -230,8 +229,6 @@ impl Memtable {
         entry: &EntryRef<'_>,
         tally: &mut Tally,
     ) -> Option<Stored<'_>> {
-        assert!(entry.key.len() <= STORED_KEY_BYTES_MAX, "the key is too long");
-        assert!(entry.value.len() <= VALUE_BYTES_MAX, "the value is too long");
         assert!(entry.seqno < SeqNo::MAX, "no write has the last number");
         assert!(reservation.is_from(&self.budget), "the reservation is another memtable's");
         let needed_bytes = Memtable::space_for(entry.key.len(), entry.value.len());

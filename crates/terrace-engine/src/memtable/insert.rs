@@ -50,12 +50,9 @@ struct Split {
 }
 
 impl Tree {
-    /// Inserts an entry that nobody else knows yet.
-    pub(super) fn insert(&self, writer: &mut Writer, newcomer: Stored<'_>) -> Inserted {
-        // The entry is known by its offset from here on; the borrow is of this tree's arena.
-        // Safety: `newcomer` is complete and lies in this tree's arena.
-        let newcomer =
-            unsafe { Stored::at(self.arena(), newcomer.offset()) }.expect("an entry has an offset");
+    /// Inserts an entry of this tree's arena that nobody else knows yet.
+    pub(super) fn insert<'a>(&'a self, writer: &mut Writer, newcomer: Stored<'a>) -> Inserted {
+        debug_assert!(newcomer.is_in(self.arena()), "offsets mean nothing elsewhere");
         let key = newcomer.key();
         let mut path = Path { steps: [Step::default(); HEIGHT_MAX], height: 0 };
         let mut node = self.root();
@@ -75,6 +72,7 @@ impl Tree {
         if position.is_found {
             return self.insert_version(&leaf.slots, permutation.slot(position.rank), newcomer);
         }
+        debug_assert!(self.is_between(&leaf.slots, position.rank, key), "a leaf is in order");
         let count = permutation.count();
         let is_last = position.rank == count;
         if count < LEAF_SLOTS {
@@ -90,6 +88,13 @@ impl Tree {
         Inserted::NewKey(charged)
     }
 
+    /// Whether `key` lies above the key before `rank` and below the one at it.
+    fn is_between(&self, slots: &Slots<LEAF_SLOTS>, rank: usize, key: &[u8]) -> bool {
+        let permutation = slots.permutation();
+        let other = |rank| self.slot_entry(slots, permutation.slot(rank)).key();
+        (rank == 0 || other(rank - 1) < key) && (rank == permutation.count() || key < other(rank))
+    }
+
     /// Links a version into the chain of its key, by its number.
     fn insert_version<'a>(
         &'a self,
@@ -98,12 +103,13 @@ impl Tree {
         newcomer: Stored<'a>,
     ) -> Inserted {
         let seqno = newcomer.seqno();
-        let mut newer = None;
-        let mut older = Some(self.slot_entry(slots, slot));
-        while let Some(version) = older.filter(|version| version.seqno() > seqno) {
-            newer = Some(version);
-            older = version.older();
-        }
+        let newest = self.slot_entry(slots, slot);
+        let (newer, older) = if newest.seqno() > seqno {
+            let (newer, older) = newest.neighbours(seqno);
+            (Some(newer), older)
+        } else {
+            (None, Some(newest))
+        };
         if older.is_some_and(|version| version.seqno() == seqno) {
             return Inserted::Duplicate;
         }

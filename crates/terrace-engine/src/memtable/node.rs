@@ -346,7 +346,7 @@ mod tests {
             }
         }
         keys.sort();
-        for skip_bytes in 0..12 {
+        for skip_bytes in if cfg!(miri) { 7..9 } else { 0..12 } {
             let checked = Skip::new(skip_bytes, true);
             for reference in &keys {
                 let prefixes = keys.iter().map(|key| checked.checked_prefix(key, reference));
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_beyond_the_permutation_do_not_count() {
+    fn a_reader_with_an_older_order_does_not_count_what_came_since() {
         let skip = Skip::new(0, false);
         let slots = Slots::<LEAF_SLOTS>::new(skip, &[(10, 1), (20, 2)]);
         let before = slots.permutation();

@@ -41,10 +41,11 @@
 //! * The leaf's permutation, slots and chains are loaded with acquire and stored with release, so
 //!   what they name is complete; and e's place in them is no older than e.
 //!
-//! An ordered walk follows the links. A leaf that it comes to covers an interval that begins at or
-//! below where the last leaf ended: a link is older than a split only by pointing to the node that
-//! was split, which covers both parts. (The new leaf beside a full one may be passed by, but only
-//! while every key in it is younger than the read.)
+//! An ordered walk follows the links. The leaf that it comes to covers an interval that begins (to
+//! the left: ends) where that of the last leaf ended (began), so that no key is passed by or shown
+//! twice: a link is older than a split only by pointing to the node that was split, which covers
+//! both parts. (The new leaf beside a full one may be passed by, but only while every key in it is
+//! younger than the read.)
 
 #![allow(unsafe_code)]
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{Inner, Store};
+use crate::fail_point::fail_point;
 use crate::version::VersionEdit;
 use crate::wal::Record;
 use crate::wal::format::{ClosingBody, RECORD_HEADER_BYTES, RecordKind};
@@ -82,7 +83,9 @@ impl Inner {
         // Holding every drange exclusively keeps late writers out.
         let map = self.dranges.load_full();
         let _holds: Vec<_> = map.list().iter().map(|drange| drange.active.exclusive()).collect();
-        self.sync_log(self.sequencer.finished().1)?;
+        let (seqno, end) = self.sequencer.finished();
+        self.sync_log(seqno, end)?;
+        self.versions.mend()?;
         let feed = self.versions.feed_end();
         let body = ClosingBody { manifest: feed.id, manifest_bytes: feed.bytes }.encode();
         let record_bytes = RECORD_HEADER_BYTES + body.len();
@@ -100,9 +103,11 @@ impl Inner {
             durable: log.durable(),
             body: &[&body],
         };
+        fail_point!(self.env, "close::before_mark");
         taken.place.target.append(&taken.place, &record)?;
         self.sequencer.finish(&taken, true);
-        self.sync_log(taken.place.end)?;
+        self.sync_log(taken.last_seqno, taken.place.end)?;
+        fail_point!(self.env, "close::after_mark");
         self.versions
             .close(&VersionEdit { closed: Some(taken.place.end), ..VersionEdit::default() })?;
         self.reclaim()

@@ -9,6 +9,7 @@ use super::{Inner, Store};
 use crate::Result;
 use crate::compaction::pick::{self, Compaction};
 use crate::compaction::{CompactionPlan, PlanInput};
+use crate::fail_point::fail_point;
 use crate::version::{LEVEL_MAX, Version, VersionEdit};
 
 impl Store {
@@ -17,10 +18,7 @@ impl Store {
     /// unless a snapshot needs it.
     pub fn compact(&self, range: &KeyRange) -> Result<()> {
         self.flush()?;
-        for level in 0..LEVEL_MAX.0 {
-            self.inner.force(LevelNo(level), range)?;
-        }
-        self.inner.reclaim()
+        self.inner.heed(self.inner.force_down(range))
     }
 }
 
@@ -65,6 +63,14 @@ impl Inner {
         self.reclaim()
     }
 
+    /// Takes everything in `range` down to the deepest level that holds anything.
+    fn force_down(&self, range: &KeyRange) -> Result<()> {
+        for level in 0..LEVEL_MAX.0 {
+            self.force(LevelNo(level), range)?;
+        }
+        self.reclaim()
+    }
+
     /// Takes everything of `level` within `range` one level down, waiting for jobs in its way.
     fn force(&self, level: LevelNo, range: &KeyRange) -> Result<()> {
         loop {
@@ -77,9 +83,12 @@ impl Inner {
                 (!is_blocked).then_some(forced)
             });
             match taken {
-                Some((chosen, version, _busy)) => {
-                    self.compact(&chosen, &version)?;
-                    return Ok(());
+                Some((chosen, version, busy)) => {
+                    let outcome = self.compact(&chosen, &version);
+                    drop(busy);
+                    // What is due may have waited for these tables.
+                    self.schedule_compaction();
+                    return outcome;
                 }
                 None if is_blocked => {
                     self.wait_for_change(ticket, std::time::Duration::from_millis(100));
@@ -107,9 +116,11 @@ impl Inner {
             let level = chosen.output_level;
             edit.tables_added = outcome.outputs.into_iter().map(|table| (level, table)).collect();
         }
+        fail_point!(self.env, "compaction::before_install");
         self.versions.install(edit, |version| {
             self.change_view(true, |view| (view.dranges.clone(), Arc::clone(version)));
         })?;
+        fail_point!(self.env, "compaction::after_install");
         self.changed.notify();
         Ok(())
     }
@@ -146,12 +157,15 @@ impl Inner {
 
     /// Deletes the tables that nothing names any more.
     pub(super) fn reclaim(&self) -> Result<()> {
+        fail_point!(self.env, "reclaim::before_delete");
+        // One that cannot be deleted now is tried again, and holds up no other.
+        let mut outcome = Ok(());
         for location in self.context.reclaim.take() {
             if let Err(error) = self.context.store.delete(&location) {
                 self.context.reclaim.add(location);
-                return Err(error);
+                outcome = Err(error);
             }
         }
-        Ok(())
+        outcome
     }
 }

@@ -7,6 +7,7 @@ use terrace_base::{MemtableId, SeqNo};
 use super::{Inner, Store};
 use crate::compaction::{Retained, Retention};
 use crate::drange::Frozen;
+use crate::fail_point::fail_point;
 use crate::iter::{MergingStream, Stream};
 use crate::l0::FlushInput;
 use crate::memtable::Memtable;
@@ -19,11 +20,14 @@ const MEMTABLES_PER_FLUSH: usize = 4;
 
 impl Store {
     /// Freezes every memtable and waits until all of them are in L0.
+    ///
+    /// Errors: `ReadOnly`, `Closed`, `Poisoned`, and whatever writing tables gives.
     pub fn flush(&self) -> Result<()> {
         let inner = &self.inner;
+        inner.log()?;
         inner.check_healthy()?;
         inner.freeze_all()?;
-        inner.flush_frozen()?;
+        inner.heed(inner.flush_frozen())?;
         inner.schedule_compaction();
         Ok(())
     }
@@ -44,10 +48,10 @@ impl Inner {
         Ok(())
     }
 
-    /// If the log is longer than it should be, freezes the memtables that hold its oldest segment.
+    /// If the log takes more space than it should, freezes the memtables that hold its oldest segment.
     pub(super) fn bound_log(&self) -> Result<()> {
         let log = self.log()?;
-        if log.live_bytes() <= self.options.log_bytes_max {
+        if log.held_bytes() <= self.options.log_bytes_max {
             return Ok(());
         }
         let oldest = self.oldest_position(&[]);
@@ -79,7 +83,9 @@ impl Inner {
             return Ok(false);
         }
         self.wait_settled(&batch)?;
+        fail_point!(self.env, "flush::before_absorb");
         let (row, bytes) = self.absorb(&batch)?;
+        fail_point!(self.env, "flush::before_install");
         let ids: Vec<MemtableId> = batch.iter().map(|frozen| frozen.memtable.id()).collect();
         let log = self.log()?;
         let log_start = log.start_at(self.oldest_position(&ids));
@@ -103,8 +109,10 @@ impl Inner {
                 (dranges, Arc::clone(version))
             });
         })?;
+        fail_point!(self.env, "flush::after_install");
         self.counters.flushed(bytes);
         log.release(log_start.position)?;
+        fail_point!(self.env, "wal::after_release");
         self.changed.notify();
         self.schedule_compaction();
         Ok(true)
@@ -128,13 +136,17 @@ impl Inner {
     /// that tables never hold what the log may still lose.
     fn wait_settled(&self, batch: &[Arc<Frozen>]) -> Result<()> {
         let end = batch.iter().map(|frozen| frozen.end).max().unwrap_or_default();
-        self.sequencer.wait_until(|| self.sequencer.finished().1 >= end || self.is_poisoned());
+        let greatest = batch.iter().filter_map(|frozen| frozen.memtable.greatest_seqno()).max();
+        let greatest = greatest.unwrap_or(SeqNo::ZERO);
+        let is_finished = || {
+            let finished = self.sequencer.finished();
+            finished.0 >= greatest && finished.1 >= end
+        };
+        self.sequencer.wait_until(|| is_finished() || self.is_poisoned());
         if self.is_poisoned() {
             return Err(Error::Poisoned(self.poison_reason()));
         }
-        self.sync_log(end)?;
-        let greatest = batch.iter().filter_map(|frozen| frozen.memtable.greatest_seqno()).max();
-        let greatest = greatest.unwrap_or(SeqNo::ZERO);
+        self.sync_log(greatest, end)?;
         self.sequencer.wait_until(|| self.sequencer.visible() >= greatest || self.is_poisoned());
         Ok(())
     }

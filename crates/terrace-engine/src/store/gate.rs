@@ -65,9 +65,10 @@ impl Inner {
             }
             if stalled.is_none() {
                 stalled = Some((cause, self.env.now()));
-                self.schedule_flush();
-                self.schedule_compaction();
             }
+            // What other work stood in the way of may be due now: nobody else may ask for it.
+            self.schedule_flush();
+            self.schedule_compaction();
             // The work that ends the stall notifies; the timeout is for what nobody foresaw.
             self.wait_for_change(ticket, Duration::from_secs(1));
         }

@@ -146,8 +146,7 @@ impl Iter {
         let Some(entry) = self.entry() else {
             return Err(Error::invalid("the iterator stands nowhere: seek first"));
         };
-        let is_old = self.view.is_superseded.load(Ordering::Relaxed);
-        if is_old && self.steps >= STEPS_PER_VIEW {
+        if self.steps >= STEPS_PER_VIEW && self.holds_up() {
             let key = entry.key.to_vec();
             self.is_placed = false;
             self.renew_view()?;
@@ -170,9 +169,14 @@ impl Iter {
         self.settle(forward)
     }
 
+    /// Whether the pinned view keeps alive what is wanted gone.
+    fn holds_up(&self) -> bool {
+        self.view.removals != self.inner.removals.load(Ordering::Acquire)
+    }
+
     /// Goes on in the current view if the pinned one keeps alive what is wanted gone.
     fn renew_view(&mut self) -> Result<()> {
-        if !self.view.is_superseded.load(Ordering::Relaxed) {
+        if !self.holds_up() {
             return Ok(());
         }
         let view = self.inner.view.load_full();
@@ -232,8 +236,8 @@ fn sources(
     for (_, run) in view.version.runs().filter(|(_, run)| !run.is_empty()) {
         cursors.push(Box::new(RunCursor::new(run.clone(), read_point, mode)));
     }
-    for table in view.version.tables() {
-        if table.meta().range_tombstone_count > 0 && table.span().overlaps(range) {
+    for table in view.version.tables_with_range_tombstones() {
+        if table.span().overlaps(range) {
             let clip = &table.meta().clip;
             let fragments = Arc::clone(table.reader(mode)?.range_tombstones());
             let whole = *clip == KeyRange::all();

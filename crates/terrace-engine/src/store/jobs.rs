@@ -70,14 +70,14 @@ impl Drop for Running {
 }
 
 impl Inner {
-    /// Queues `work` on the pool.
+    /// Queues `work` on the pool. A range that is only read has no such work.
     fn submit(
         self: &Arc<Self>,
         class: JobClass,
         delay: Duration,
         work: impl FnOnce(&Arc<Inner>) + Send + 'static,
     ) {
-        if !self.is_closing() {
+        if !self.is_closing() && self.log.is_some() {
             self.process.pool().submit_after(class, delay, self.job(work));
         }
     }
@@ -149,14 +149,21 @@ impl Inner {
 
     /// Queues the preparation of the next log segment, and a flush if the log has grown too long.
     pub(super) fn schedule_log_work(&self) {
+        self.schedule_log_work_after(Duration::ZERO);
+    }
+
+    fn schedule_log_work_after(&self, delay: Duration) {
         let Some(me) = self.me() else { return };
         if self.jobs.log_queued.swap(true, Ordering::AcqRel) {
             return;
         }
-        me.submit(JobClass::Log, Duration::ZERO, |inner| {
+        me.submit(JobClass::Log, delay, |inner| {
             inner.jobs.log_queued.store(false, Ordering::Release);
             let outcome = inner.keep_log();
-            inner.judge("log work", outcome);
+            // Every write asks for what is not there: a full disk is not to be asked as often.
+            if let Some(delay) = inner.judge("log work", outcome) {
+                inner.schedule_log_work_after(delay);
+            }
         });
     }
 

@@ -49,7 +49,7 @@ mod tests;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use terrace_env::{DirLock, Latch, Mutex, SharedEnv, Signal};
@@ -105,6 +105,8 @@ pub(crate) struct Inner {
     view: ArcSwap<View>,
     /// One change of the view at a time.
     view_turn: Latch<()>,
+    /// How many changes of the view let go of something; see [`View::removals`].
+    removals: AtomicU64,
     versions: Versions,
     context: Arc<TableContext>,
     l0: Arc<dyn L0>,
@@ -168,6 +170,15 @@ impl Inner {
         }
         self.changed.notify();
         self.sequencer.wake();
+    }
+
+    /// Passes on how a piece of work ended. If a sync failed in it, the range takes no more writes,
+    /// whoever had asked for the work.
+    fn heed<T>(&self, outcome: Result<T>) -> Result<T> {
+        if let Err(Error::Poisoned(reason)) = &outcome {
+            self.poison(reason);
+        }
+        outcome
     }
 
     /// Errors: `Poisoned` or `Closed`.

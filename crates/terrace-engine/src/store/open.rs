@@ -1,8 +1,9 @@
 //! Opening a range: lock, manifest, log, a new epoch, and only then anything new.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use terrace_base::{Corruption, LogPosition, RangeId};
@@ -20,6 +21,7 @@ use super::{Health, Inner, Seams, Store};
 use crate::compaction::CompactionExecutor;
 use crate::compaction::pick::LevelShape;
 use crate::drange::{Active, DrangeMap, Frozen};
+use crate::fail_point::fail_point;
 use crate::l0::L0;
 use crate::memtable::Memtable;
 use crate::options::{Durability, Options};
@@ -191,13 +193,18 @@ impl<'a> Opening<'a> {
             let versions = self.versions(version, None);
             return Ok(self.assemble(versions, None, recovered, report, lock));
         }
+        self.refuse_missing_tables(&version)?;
         // The new feed raises the epoch durably. Only then is any other file created.
         version.epoch = self.ids.epoch();
         version.closed = None;
+        fail_point!(self.env, "open::before_manifest");
         let feed = self.feeds.begin(self.ids.next(), &version.to_snapshot())?;
+        fail_point!(self.env, "open::after_manifest");
         report.orphan_count = self.remove_orphans(&version)?;
         let reserved_bytes = self.reserved_bytes(&version)?;
         let log = self.log.begin(&self.ids, &recovered.replayed, reserved_bytes)?;
+        fail_point!(self.env, "open::after_log");
+        report.log_end = log.end();
         let versions = self.versions(version, Some(feed));
         if versions.current().log_start == LogStart::default() {
             // A new range, or one whose creation a crash cut short here.
@@ -226,10 +233,26 @@ impl<'a> Opening<'a> {
         Ok(usable / 100 * self.options.reserved_percent)
     }
 
+    /// A version whose tables are not there is not the last one: damage took an edit away that had
+    /// been installed. What would be an orphan of it may be the only copy of its entries, and the
+    /// manifest is evidence: nothing is touched.
+    fn refuse_missing_tables(&self, version: &Version) -> Result<()> {
+        let there: BTreeSet<_> = self.context.store.list()?.into_iter().map(|(id, _)| id).collect();
+        match version.tables().find(|table| !there.contains(&table.meta().id)) {
+            Some(table) => {
+                let detail = format!(
+                    "table {} is missing, so the manifest has lost its end, or a file was removed",
+                    table.meta().id
+                );
+                Err(Corruption::new(self.dir, 0, detail).into())
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Deletes tables that no version names: outputs of jobs that a crash interrupted.
     fn remove_orphans(&self, version: &Version) -> Result<u64> {
-        let live: std::collections::BTreeSet<_> =
-            version.tables().map(|table| table.meta().id).collect();
+        let live: BTreeSet<_> = version.tables().map(|table| table.meta().id).collect();
         let mut count = 0;
         for (id, location) in self.context.store.list()? {
             if !live.contains(&id) && id.epoch < self.ids.epoch() {
@@ -252,8 +275,7 @@ impl<'a> Opening<'a> {
         let end = log.as_ref().map_or(recovered.replayed.end, |log| log.end());
         let sequencer = Sequencer::new(&self.env.waits(), recovered.greatest_seqno, end);
         let (map, dranges) = self.dranges(recovered, end);
-        let view =
-            View { dranges, version: versions.current(), is_superseded: AtomicBool::new(false) };
+        let view = View { dranges, version: versions.current(), removals: 0 };
         let waits = self.env.waits();
         let inner = Arc::new_cyclic(|me| Inner {
             process: Arc::clone(self.process),
@@ -267,6 +289,7 @@ impl<'a> Opening<'a> {
             dranges: ArcSwap::from_pointee(map),
             view: ArcSwap::from_pointee(view),
             view_turn: Latch::new(()),
+            removals: AtomicU64::new(0),
             versions,
             context: self.context,
             l0: self.l0,
@@ -358,9 +381,9 @@ impl Inner {
                     return;
                 }
                 inner.wait_period(ticket, period);
-                let (_, end) = inner.sequencer.finished();
+                let (seqno, end) = inner.sequencer.finished();
                 // A failure poisons the range, which says so to every writer.
-                if inner.sync_log(end).is_err() {
+                if inner.sync_log(seqno, end).is_err() {
                     return;
                 }
             }

@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_base::limits::SEQNO_MAX;
-use terrace_base::{CodecError, Corruption, EntryRef, LogPosition, MemtableId, SeqNo};
+use terrace_base::limits::{STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use terrace_base::{Corruption, EntryKind, EntryRef, LogPosition, MemtableId, SeqNo};
 
 use crate::Result;
 use crate::drange::Frozen;
 use crate::memtable::Memtable;
 use crate::options::Options;
+use crate::version::format::SEQNO_END;
 use crate::version::{FileIds, LoadedFeed, Version, manifest_path};
 use crate::wal::format::{BatchBody, RecordHeader};
 use crate::wal::{LogStore, Replayed};
@@ -79,16 +80,15 @@ impl Refill<'_> {
         body: &[u8],
     ) -> Result<()> {
         // The checksum was right, so what does not decode was written wrongly.
-        let damaged =
-            |error: CodecError| Corruption::from_codec(dir.join("log"), position.0, &error);
+        let damaged = |error| Corruption::from_codec(dir.join("log"), position.0, &error);
         let batch = BatchBody::decode(header, body).map_err(damaged)?;
         let end = LogPosition(position.0 + header.padded_bytes());
         let mut entry_count = 0u16;
         for entry in batch.entries() {
             let (memtable, entry) = entry.map_err(damaged)?;
-            if entry.seqno.0 > SEQNO_MAX {
-                let what = "a sequence number beyond its bound";
-                return Err(damaged(CodecError { offset: 0, what }).into());
+            if is_beyond_bounds(&entry) {
+                let detail = "an entry beyond the bounds that hold for all writes";
+                return Err(Corruption::new(dir.join("log"), position.0, detail).into());
             }
             entry_count = entry_count.wrapping_add(1);
             self.out.greatest_seqno = self.out.greatest_seqno.max(entry.seqno);
@@ -125,6 +125,17 @@ impl Refill<'_> {
         self.out.last.insert(&mut reservation, *entry);
         self.out.entry_count += 1;
     }
+}
+
+/// Whether no writer can have written this entry.
+fn is_beyond_bounds(entry: &EntryRef<'_>) -> bool {
+    let value_bytes_max = match entry.kind {
+        EntryKind::RangeTombstone => STORED_KEY_BYTES_MAX,
+        _ => VALUE_BYTES_MAX,
+    };
+    entry.key.len() > STORED_KEY_BYTES_MAX
+        || entry.value.len() > value_bytes_max
+        || entry.seqno >= SEQNO_END
 }
 
 /// Compares what the manifest and the log say of each other after a clean close: damage to the

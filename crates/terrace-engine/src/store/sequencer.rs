@@ -15,7 +15,9 @@
 //! # Order
 //! A writer stores `done` and then looks at the oldest unfinished slot; both are sequentially
 //! consistent, so of two neighbours that finish at once at least one sees both done. A slot's
-//! content is written before its `done`, and read after it.
+//! content is written before its `done`, and read after it. Whoever reads it may be held up until
+//! the slot serves a later ticket, whose predecessors are not done: so what was read counts only
+//! if the ticket is still the oldest afterwards.
 
 use terrace_base::{LogPosition, SeqNo};
 use terrace_env::atomic::{AtomicU64, Ordering};
@@ -88,9 +90,14 @@ impl Sequencer {
     /// Goes on after `visible` and `end`, the last number and position that a recovery found.
     #[must_use]
     pub fn new(waits: &Waits, visible: SeqNo, end: LogPosition) -> Sequencer {
+        Sequencer::with_slots(waits, visible, end, SLOTS)
+    }
+
+    /// As [`Sequencer::new`], for at most `slots` writes under way at once.
+    pub fn with_slots(waits: &Waits, visible: SeqNo, end: LogPosition, slots: usize) -> Sequencer {
         Sequencer {
             next: Latch::new(Next { ticket: 0, seqno: visible.next() }),
-            slots: (0..SLOTS).map(|_| Slot::default()).collect(),
+            slots: (0..slots).map(|_| Slot::default()).collect(),
             finished_ticket: AtomicU64::new(0),
             finished_end: AtomicU64::new(end.0),
             finished_seqno: AtomicU64::new(visible.0),
@@ -109,7 +116,7 @@ impl Sequencer {
         log: &dyn LogSink,
     ) -> Result<Taken, NotTaken> {
         let mut next = self.next.lock();
-        if next.ticket - self.finished_ticket.load(Ordering::Acquire) >= SLOTS as u64 {
+        if next.ticket - self.finished_ticket.load(Ordering::Acquire) >= self.slots.len() as u64 {
             return Err(NotTaken::TooMany);
         }
         let place = log.take(record_bytes).ok_or(NotTaken::LogFull)?;
@@ -122,7 +129,7 @@ impl Sequencer {
     }
 
     fn slot(&self, ticket: u64) -> &Slot {
-        &self.slots[ticket as usize % SLOTS]
+        &self.slots[ticket as usize % self.slots.len()]
     }
 
     /// Marks a write as done: its record is in the log and its entries are in their memtables.
@@ -130,8 +137,9 @@ impl Sequencer {
     /// along with it if `publish` is set.
     pub fn finish(&self, taken: &Taken, publish: bool) {
         let slot = self.slot(taken.ticket.0);
-        slot.last_seqno.store(taken.last_seqno.0, Ordering::Relaxed);
-        slot.end.store(taken.place.end.0, Ordering::Relaxed);
+        // Order: release, so that whoever reads these words sees the ticket before gone.
+        slot.last_seqno.store(taken.last_seqno.0, Ordering::Release);
+        slot.end.store(taken.place.end.0, Ordering::Release);
         slot.done.store(taken.ticket.0 + 1, Ordering::SeqCst);
         let mut moved = false;
         loop {
@@ -141,7 +149,11 @@ impl Sequencer {
                 break;
             }
             let (last, end) =
-                (slot.last_seqno.load(Ordering::Relaxed), slot.end.load(Ordering::Relaxed));
+                (slot.last_seqno.load(Ordering::Acquire), slot.end.load(Ordering::Acquire));
+            if self.finished_ticket.load(Ordering::SeqCst) != oldest {
+                // Another thread was faster, and the words may be those of a later ticket.
+                continue;
+            }
             // Order: the end moves before the number, so that whoever reads a number and then the
             // end reads an end that covers it.
             self.finished_end.fetch_max(end, Ordering::AcqRel);

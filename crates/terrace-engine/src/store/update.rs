@@ -6,8 +6,8 @@ use terrace_base::{EntryKind, Expiry, SeqNo};
 use terrace_env::ExclusiveHold;
 
 use super::placement::Placement;
-use super::read_path::{Item, newest_of};
-use super::write_path::Commit;
+use super::read_path::{Item, newest_of, unsupported};
+use super::write_path::{Commit, unknown};
 use super::{Inner, Store, WriteOptions};
 use crate::batch::WriteBatch;
 use crate::drange::{Active, DrangeMap};
@@ -72,11 +72,13 @@ impl Store {
                 }
                 Err(error) => return Err(error),
             };
-            let batch = match decide(&items)? {
-                Update::Write(batch) if !batch.is_empty() => batch,
-                _ => {
+            let batch = match decide(&items) {
+                Ok(Update::Write(batch)) if !batch.is_empty() => batch,
+                // A refusal rests on what was read as much as any reply does.
+                outcome => {
                     drop(holds);
-                    return inner.wait_published(newest, must_sync);
+                    inner.wait_published(newest, must_sync)?;
+                    return outcome.map(|_| ());
                 }
             };
             match inner.commit_held(&map, &holds, &batch)? {
@@ -136,25 +138,34 @@ impl Inner {
             let item = newest_of(&view, &mut lookup, |entry| {
                 newest = newest.max(entry.seqno);
                 let expired = entry.expiry.is_some_and(|expiry: Expiry| expiry.is_expired(now));
-                (entry.kind == EntryKind::Value && !expired).then(|| Item::copy_of(&entry))
+                match entry.kind {
+                    EntryKind::Value => Ok((!expired).then(|| Item::copy_of(&entry))),
+                    EntryKind::Tombstone => Ok(None),
+                    // To take it for nothing would let a conditional write overwrite it.
+                    other => Err(unsupported(other)),
+                }
             })?;
             newest = newest.max(lookup.covering.unwrap_or(SeqNo::ZERO));
-            items.push(item.flatten());
+            items.push(item.unwrap_or(Ok(None))?);
         }
         Ok((items, newest))
     }
 
     /// Waits until everything up to `seqno` is published, so that a reply may rest on it.
     fn wait_published(&self, seqno: SeqNo, must_sync: bool) -> Result<()> {
-        if self.syncs_before_publication() && self.sequencer.visible() < seqno {
-            self.sequencer
-                .wait_until(|| self.sequencer.finished().0 >= seqno || self.is_poisoned());
-            self.sync_log(self.sequencer.finished().1)?;
-        }
-        self.sequencer.wait_until(|| self.sequencer.visible() >= seqno || self.is_poisoned());
-        if self.sequencer.visible() < seqno {
+        let syncs_first = self.syncs_before_publication();
+        let is_there = || match syncs_first {
+            true => self.sequencer.finished().0 >= seqno,
+            false => self.sequencer.visible() >= seqno,
+        };
+        self.sequencer.wait_until(|| is_there() || self.is_poisoned());
+        if !is_there() {
             return Err(Error::Unknown(self.poison_reason()));
         }
-        if must_sync { self.sync_log(self.sequencer.finished().1) } else { Ok(()) }
+        // In a range that syncs before it publishes, what is visible is durable already.
+        if !must_sync || syncs_first && self.sequencer.visible() >= seqno {
+            return Ok(());
+        }
+        self.sync_log(seqno, self.sequencer.finished().1).map_err(unknown)
     }
 }

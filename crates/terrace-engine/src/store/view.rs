@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use terrace_base::{KeyRange, LogPosition, MemtableId};
 
@@ -15,8 +15,9 @@ pub struct View {
     pub dranges: Vec<DrangeView>,
     /// The rows and tables.
     pub version: Arc<Version>,
-    /// Set when a newer view no longer names something that this one keeps alive.
-    pub is_superseded: AtomicBool,
+    /// How many changes before it let go of something: a later view with a greater count no longer
+    /// names all that this one keeps alive.
+    pub removals: u64,
 }
 
 /// The memtables of one drange.
@@ -73,14 +74,17 @@ impl Inner {
         removes: bool,
         change: impl FnOnce(&View) -> (Vec<DrangeView>, Arc<Version>),
     ) {
-        let _turn = self.view_turn.lock();
-        let old = self.view.load_full();
-        let (dranges, version) = change(&old);
-        let is_superseded = AtomicBool::new(false);
-        self.view.store(Arc::new(View { dranges, version, is_superseded }));
-        if removes {
-            old.is_superseded.store(true, Ordering::Release);
-        }
+        let old = {
+            let _turn = self.view_turn.lock();
+            let old = self.view.load_full();
+            let (dranges, version) = change(&old);
+            let removals = old.removals + u64::from(removes);
+            self.view.store(Arc::new(View { dranges, version, removals }));
+            self.removals.store(removals, Ordering::Release);
+            old
+        };
+        // Not under the latch: memtables and open files may go with it.
+        drop(old);
     }
 
     /// The position below which no memtable has a record, those in `except` apart: a replay that

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use terrace_base::{LogPosition, MemtableId};
+use terrace_base::{LogPosition, MemtableId, SeqNo};
 use terrace_env::{SharedHold, Ticket};
 
 use super::placement::Placement;
@@ -15,6 +15,7 @@ use super::sequencer::{NotTaken, Taken};
 use super::{Inner, Store};
 use crate::batch::WriteBatch;
 use crate::drange::{Active, Drange, DrangeMap, Frozen};
+use crate::fail_point::fail_point;
 use crate::memtable::{Memtable, Reservation};
 use crate::options::Durability;
 use crate::wal::Record;
@@ -98,6 +99,24 @@ pub(super) enum Room {
     Turn,
 }
 
+/// A write that has its numbers and is not finished. Dropped before that, by a failure or a panic,
+/// it poisons the range: the writes after it would wait for it for ever.
+struct UnderWay<'a>(&'a Inner);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.poison("a write was cut short");
+    }
+}
+
+/// What a failure means to a write that has its numbers.
+pub(super) fn unknown(error: Error) -> Error {
+    match error {
+        Error::Poisoned(reason) => Error::Unknown(reason),
+        error => error,
+    }
+}
+
 impl Inner {
     pub(super) fn must_sync(&self, options: &WriteOptions) -> bool {
         self.syncs_before_publication() || matches!(options.durability, Some(Durability::Sync))
@@ -134,6 +153,7 @@ impl Inner {
             }
             Err(NotTaken::TooMany) => return Ok(Commit::NeedsRoom(Room::Turn)),
         };
+        let under_way = UnderWay(self);
         let record = Record {
             kind: RecordKind::Batch,
             first_seqno: taken.first_seqno,
@@ -142,14 +162,17 @@ impl Inner {
             durable: log.durable(),
             body: &[&tags, &placement.body],
         };
+        fail_point!(self.env, "wal::before_append");
         if let Err(error) = taken.place.target.append(&taken.place, &record) {
             self.poison(&format!("writing to the log failed: {error}"));
             return Err(Error::Unknown(self.poison_reason()));
         }
+        fail_point!(self.env, "wal::after_append");
         for (place, (memtable, reservation)) in targets.iter().zip(&mut reservations).enumerate() {
             memtable.insert_all(reservation, placement.entries_at(place, taken.first_seqno));
         }
         self.sequencer.finish(&taken, !self.syncs_before_publication());
+        std::mem::forget(under_way);
         if log.wants_preparation() {
             self.schedule_log_work();
         }
@@ -165,33 +188,47 @@ impl Inner {
         if !is_done() {
             return Err(Error::Unknown(self.poison_reason()));
         }
-        if must_sync { self.sync_log(taken.place.end) } else { Ok(()) }
+        if !must_sync {
+            return Ok(());
+        }
+        self.sync_log(taken.last_seqno, taken.place.end).map_err(unknown)
     }
 
-    /// Makes the log durable through `end`, below which every write is finished, and publishes
-    /// what was finished then if the range syncs first. Callers that wait at the same time share
-    /// one sync.
-    pub(super) fn sync_log(&self, end: LogPosition) -> Result<()> {
+    /// Makes the log durable through `end`; if the range syncs before it publishes, also makes
+    /// everything up to `seqno` visible. All of that is finished. Callers that wait at the same
+    /// time share one sync.
+    ///
+    /// Errors: `Poisoned`.
+    pub(super) fn sync_log(&self, seqno: SeqNo, end: LogPosition) -> Result<()> {
         let log = self.log()?;
-        let is_durable = || log.durable() >= end;
-        if is_durable() && !self.syncs_before_publication() {
+        let syncs_first = self.syncs_before_publication();
+        let is_done =
+            || log.durable() >= end && (!syncs_first || self.sequencer.visible() >= seqno);
+        if is_done() {
             return Ok(());
         }
         let _turn = self.sync_turn.lock();
-        if is_durable() {
+        if is_done() {
             return Ok(());
         }
         if self.is_poisoned() {
-            return Err(Error::Unknown(self.poison_reason()));
+            return Err(Error::Poisoned(self.poison_reason()));
         }
-        let (seqno, through) = self.sequencer.finished();
-        if let Err(error) = log.sync(through.max(end)) {
-            self.poison(&format!("syncing the log failed: {error}"));
-            return Err(Error::Unknown(self.poison_reason()));
+        // A sync may cover more than the number that is read here and published: so who finds the
+        // log durable has still to see to it that its own number is published.
+        let (finished, through) = self.sequencer.finished();
+        let through = through.max(end);
+        if log.durable() < through {
+            fail_point!(self.env, "wal::before_sync");
+            if let Err(error) = log.sync(through) {
+                self.poison(&format!("syncing the log failed: {error}"));
+                return Err(Error::Poisoned(self.poison_reason()));
+            }
+            fail_point!(self.env, "wal::after_sync");
+            self.counters.log_synced();
         }
-        self.counters.log_synced();
-        if self.syncs_before_publication() {
-            self.sequencer.publish(seqno);
+        if syncs_first {
+            self.sequencer.publish(finished);
         }
         Ok(())
     }
@@ -202,7 +239,7 @@ impl Inner {
             Room::Memtable { drange, bytes } => self.freeze(&map.list()[drange], bytes),
             Room::Log { .. } if !wait => Err(Error::WouldBlock),
             Room::Log { bytes } => {
-                let made = self.log()?.make_room(bytes);
+                let made = self.heed(self.log()?.make_room(bytes));
                 if let Err(Error::Io(error)) = &made {
                     tracing::warn!(%error, "a log segment could not be prepared");
                 }

@@ -23,7 +23,6 @@
 //! a reader that does not know a required field refuses the file, and skips an ignorable one. A
 //! table is a list of fields in the same coding.
 
-use terrace_base::limits::{ID_MAX, LOG_POSITION_MAX, SEQNO_MAX, TABLE_BYTES_MAX};
 use terrace_base::{
     ByteReader, Checksum, CodecError, Epoch, FileId, KeyRange, LevelNo, LogPosition, MemtableId,
     PREAMBLE_BYTES, Preamble, PreambleError, RangeId, RowId, SeqNo, TableUid, put_bytes, put_field,
@@ -33,6 +32,7 @@ use terrace_base::{
 use super::edit::{RowMeta, TableMeta, VersionEdit};
 use crate::table::TableLocation;
 use crate::wal::LogStart;
+use crate::wal::format::POSITION_END;
 
 /// Bytes of a manifest's header, and of `CURRENT`.
 pub const HEADER_BYTES: usize = 64;
@@ -40,6 +40,13 @@ pub const HEADER_BYTES: usize = 64;
 pub const RECORD_HEADER_BYTES: usize = 8;
 /// Records start at multiples of this.
 pub const RECORD_ALIGNMENT: usize = 8;
+
+/// No range comes as far, so that a number can follow any that a file holds.
+pub const SEQNO_END: SeqNo = SeqNo(u64::MAX - (1 << 32));
+/// Ids and positions lie below: they can be counted on from, whatever a file says.
+pub(super) const NUMBER_END: u64 = POSITION_END;
+/// Sizes and counts of a table lie below: they can be added up.
+const SIZE_END: u64 = 1 << 44;
 
 const MANIFEST: Preamble = Preamble { magic: *b"terrmani", version: 1 };
 const CURRENT: Preamble = Preamble { magic: *b"terrcurr", version: 1 };
@@ -76,6 +83,21 @@ mod table_field {
     pub const COUNTS: u64 = 10;
 }
 
+fn below(reader: &mut ByteReader<'_>, end: u64) -> Result<u64, CodecError> {
+    let value = reader.varint()?;
+    if value < end { Ok(value) } else { Err(reader.error("a number beyond all bounds")) }
+}
+
+/// An id or a position.
+fn bounded(reader: &mut ByteReader<'_>) -> Result<u64, CodecError> {
+    below(reader, NUMBER_END)
+}
+
+/// A size or a count.
+fn bounded_size(reader: &mut ByteReader<'_>) -> Result<u64, CodecError> {
+    below(reader, SIZE_END)
+}
+
 /// Appends a file id.
 pub fn put_file_id(out: &mut Vec<u8>, id: FileId) {
     put_varint(out, id.epoch.0);
@@ -84,7 +106,7 @@ pub fn put_file_id(out: &mut Vec<u8>, id: FileId) {
 
 /// The inverse of [`put_file_id`].
 pub fn read_file_id(reader: &mut ByteReader<'_>) -> Result<FileId, CodecError> {
-    Ok(FileId { epoch: Epoch(reader.varint()?), counter: reader.varint()? })
+    Ok(FileId { epoch: Epoch(bounded(reader)?), counter: bounded(reader)? })
 }
 
 /// Appends a key interval.
@@ -104,15 +126,6 @@ pub fn read_range(reader: &mut ByteReader<'_>) -> Result<KeyRange, CodecError> {
         1 => Ok(KeyRange::new(start, Some(end))),
         _ => Err(reader.error("not a key interval")),
     }
-}
-
-/// A varint of at most `greatest`: beyond it, what is counted on from it would not fit.
-fn bounded(reader: &mut ByteReader<'_>, greatest: u64) -> Result<u64, CodecError> {
-    let number = reader.varint()?;
-    if number > greatest {
-        return Err(reader.error("a number beyond its bound"));
-    }
-    Ok(number)
 }
 
 /// Appends a table's fields, as edits and compaction plans store them.
@@ -173,7 +186,7 @@ pub fn read_table(reader: &mut ByteReader<'_>) -> Result<TableMeta, CodecError> 
             table_field::ID => table.id = read_file_id(&mut value)?,
             table_field::LOCATION => table.location = TableLocation(value.take_rest().to_vec()),
             table_field::UID => table.uid = TableUid(value.u128()?),
-            table_field::SIZE => table.bytes = bounded(&mut value, TABLE_BYTES_MAX)?,
+            table_field::SIZE => table.bytes = bounded_size(&mut value)?,
             table_field::HASH => table.hash = value.u128()?,
             table_field::SEQNOS => {
                 table.least_seqno = SeqNo(value.varint()?);
@@ -183,10 +196,10 @@ pub fn read_table(reader: &mut ByteReader<'_>) -> Result<TableMeta, CodecError> 
             table_field::CLIP => table.clip = read_range(&mut value)?,
             table_field::SHARED => table.shared = true,
             table_field::COUNTS => {
-                table.entry_count = bounded(&mut value, TABLE_BYTES_MAX)?;
-                table.tombstone_count = bounded(&mut value, TABLE_BYTES_MAX)?;
-                table.range_tombstone_count = bounded(&mut value, TABLE_BYTES_MAX)?;
-                table.raw_bytes = bounded(&mut value, TABLE_BYTES_MAX)?;
+                table.entry_count = bounded_size(&mut value)?;
+                table.tombstone_count = bounded_size(&mut value)?;
+                table.range_tombstone_count = bounded_size(&mut value)?;
+                table.raw_bytes = bounded_size(&mut value)?;
             }
             _ if required => return Err(reader.error("an unknown required field of a table")),
             _ => continue,
@@ -211,7 +224,7 @@ fn put_row(out: &mut Vec<u8>, row: &RowMeta) {
 }
 
 fn read_row(reader: &mut ByteReader<'_>) -> Result<RowMeta, CodecError> {
-    let id = RowId(bounded(reader, ID_MAX)?);
+    let id = RowId(bounded(reader)?);
     let mut tables = Vec::new();
     while !reader.is_empty() {
         tables.push(read_table(&mut ByteReader::new(reader.bytes()?))?);
@@ -301,10 +314,10 @@ pub fn decode_edit(bytes: &[u8]) -> Result<VersionEdit, CodecError> {
             field::RANGE => {
                 edit.range = Some((RangeId(value.varint()?), read_range(&mut value)?));
             }
-            field::EPOCH => edit.epoch = Some(Epoch(bounded(&mut value, ID_MAX)?)),
-            field::ROW_REMOVED => edit.rows_removed.push(RowId(value.varint()?)),
+            field::EPOCH => edit.epoch = Some(Epoch(bounded(&mut value)?)),
+            field::ROW_REMOVED => edit.rows_removed.push(RowId(bounded(&mut value)?)),
             field::ROW_ADDED => edit.rows_added.push(read_row(&mut value)?),
-            field::NEXT_ROW => edit.next_row = Some(RowId(bounded(&mut value, ID_MAX)?)),
+            field::NEXT_ROW => edit.next_row = Some(RowId(bounded(&mut value)?)),
             field::TABLE_REMOVED => {
                 let level = LevelNo(value.u8()?);
                 edit.tables_removed.push((level, read_file_id(&mut value)?));
@@ -314,19 +327,19 @@ pub fn decode_edit(bytes: &[u8]) -> Result<VersionEdit, CodecError> {
                 edit.tables_added.push((level, read_table(&mut value)?));
             }
             field::MEMTABLE_FLUSHED => {
-                let epoch = Epoch(value.varint()?);
-                let memtable = MemtableId { epoch, counter: value.varint()? };
-                edit.memtables_flushed.push((memtable, LogPosition(value.varint()?)));
+                let epoch = Epoch(bounded(&mut value)?);
+                let memtable = MemtableId { epoch, counter: bounded(&mut value)? };
+                edit.memtables_flushed.push((memtable, LogPosition(bounded(&mut value)?)));
             }
             field::LOG_START => {
-                let position = LogPosition(bounded(&mut value, LOG_POSITION_MAX)?);
+                let position = LogPosition(bounded(&mut value)?);
                 let segment = if value.is_empty() { None } else { Some(read_file_id(&mut value)?) };
                 edit.log_start = Some(LogStart { segment, position });
             }
             field::GREATEST_SEQNO => {
-                edit.greatest_seqno = Some(SeqNo(bounded(&mut value, SEQNO_MAX)?));
+                edit.greatest_seqno = Some(SeqNo(below(&mut value, SEQNO_END.0)?));
             }
-            field::CLOSED => edit.closed = Some(LogPosition(value.varint()?)),
+            field::CLOSED => edit.closed = Some(LogPosition(bounded(&mut value)?)),
             _ if required => return Err(reader.error("an unknown required field of an edit")),
             _ => continue,
         }
@@ -507,7 +520,7 @@ mod tests {
         {
             assert!(decode_edit(&encode_edit(edit)).is_err(), "edit {index}");
         }
-        let fine = VersionEdit { rows_added: vec![row(ID_MAX, TABLE_BYTES_MAX)], ..nothing() };
+        let fine = VersionEdit { rows_added: vec![row(NUMBER_END - 1, SIZE_END - 1)], ..nothing() };
         assert_eq!(decode_edit(&encode_edit(&fine)), Ok(fine));
     }
 

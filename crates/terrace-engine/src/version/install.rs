@@ -89,6 +89,17 @@ impl Versions {
         Ok(next)
     }
 
+    /// Begins a new feed if the current one was broken by a failed append, or is too long, so that
+    /// the next edit can be appended to it.
+    pub fn mend(&self) -> Result<()> {
+        let mut turn = self.turn.lock();
+        let feed = turn.as_mut().ok_or(Error::ReadOnly)?;
+        if feed.wants_snapshot() {
+            *feed = self.feeds.begin(self.ids.next(), &self.current().to_snapshot())?;
+        }
+        Ok(())
+    }
+
     /// Appends an edit that says where the log ended at a clean close.
     pub fn close(&self, edit: &VersionEdit) -> Result<()> {
         let mut turn = self.turn.lock();

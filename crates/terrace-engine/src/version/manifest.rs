@@ -2,15 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use terrace_base::limits::ID_MAX;
 use terrace_base::{Corruption, Epoch, FileId, PreambleError};
 use terrace_env::{Env, SharedEnv, WriteFile};
 
 use super::format::{
-    HEADER_BYTES, RECORD_ALIGNMENT, RECORD_HEADER_BYTES, decode_edit, decode_manifest_header,
-    decode_record, encode_manifest_header, encode_record,
+    HEADER_BYTES, NUMBER_END, RECORD_ALIGNMENT, RECORD_HEADER_BYTES, decode_edit,
+    decode_manifest_header, decode_record, encode_manifest_header, encode_record,
 };
 use super::{FeedPosition, FeedStore, LoadedFeed, VersionEdit, VersionFeed, current};
+use crate::fail_point::fail_point;
 use crate::{Error, Result};
 
 /// A manifest beyond this size is replaced by a new one that begins with a snapshot.
@@ -74,14 +74,14 @@ impl FeedStore for LocalManifests {
             FileId::parse(stem)
         });
         let greatest = ids.map(|id| id.epoch).max().unwrap_or_default().max(epoch);
-        if greatest.0 >= ID_MAX {
-            return Err(Error::invalid(format!(
-                "the name of a file in {} says epoch {greatest}, which no database has reached; \
-                 move that file elsewhere",
-                self.dir.display()
-            )));
+        // A name is as little to be believed as a number inside a file. An epoch that no decoder
+        // accepts must not get into a manifest: no later open would read that manifest.
+        let next = greatest.0.saturating_add(1);
+        if next >= NUMBER_END {
+            let detail = "a file of the last epoch of all: no range gets so far";
+            return Err(Corruption::new(&self.dir, 0, detail).into());
         }
-        Ok(Epoch(greatest.0 + 1))
+        Ok(Epoch(next))
     }
 
     /// Also deletes the manifests before it.
@@ -95,7 +95,9 @@ impl FeedStore for LocalManifests {
         file.append(&record)?;
         file.sync()?;
         env.fs().sync_dir(&self.dir)?;
+        fail_point!(env, "version::before_switch");
         current::switch(env, &self.dir, id)?;
+        fail_point!(env, "version::after_switch");
         remove_leftovers(env, &self.dir, id)?;
         let end = FeedPosition { id, bytes: (HEADER_BYTES + record.len()) as u64 };
         Ok(Box::new(Manifest { identity, end, file: Some(file) }))

@@ -5,9 +5,11 @@ use terrace_base::{FileId, KeyRange};
 use super::Table;
 
 /// Tables that are sorted and disjoint, read as one. May be empty.
+///
+/// Clones share the list: a reader takes one along for nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
-    tables: Vec<Arc<Table>>,
+    tables: Arc<[Arc<Table>]>,
 }
 
 impl Run {
@@ -17,7 +19,7 @@ impl Run {
         tables.sort_by(|a, b| a.span().start().cmp(b.span().start()));
         let disjoint =
             tables.windows(2).all(|pair| pair[0].span().is_before(pair[1].span().start()));
-        disjoint.then_some(Run { tables })
+        disjoint.then(|| Run { tables: tables.into() })
     }
 
     /// The tables in the order of their keys.

@@ -29,6 +29,8 @@ pub struct Version {
     pub next_row: RowId,
     /// L1 and deeper: `levels[0]` is L1.
     levels: Vec<Run>,
+    /// The tables that hold range tombstones, which every scan has to ask.
+    with_range_tombstones: Vec<Arc<Table>>,
     /// Memtables whose records may still stand in the log, but whose entries are in tables; with
     /// the position below which those records stand.
     pub flushed: BTreeMap<MemtableId, LogPosition>,
@@ -56,6 +58,7 @@ impl Version {
             l0: l0.recover(Vec::new()),
             next_row: RowId(1),
             levels: vec![Run::default(); usize::from(LEVEL_MAX.0)],
+            with_range_tombstones: Vec::new(),
             flushed: BTreeMap::new(),
             log_start: LogStart::default(),
             greatest_seqno: SeqNo::ZERO,
@@ -71,12 +74,18 @@ impl Version {
 
     /// The levels below L0 with their numbers, from the top.
     pub fn runs(&self) -> impl DoubleEndedIterator<Item = (LevelNo, &Run)> {
-        (1..).map(LevelNo).zip(&self.levels).collect::<Vec<_>>().into_iter()
+        (1..=LEVEL_MAX.0).map(LevelNo).zip(&self.levels)
     }
 
     /// Every table, those of L0 rows included.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.l0.tables().iter().chain(self.levels.iter().flat_map(|run| run.tables()))
+    }
+
+    /// The tables, those of L0 rows included, that hold range tombstones.
+    #[must_use]
+    pub fn tables_with_range_tombstones(&self) -> &[Arc<Table>] {
+        &self.with_range_tombstones
     }
 
     /// The version after `edit`. Errors: the edit names what is not there, or makes a run overlap.
@@ -98,8 +107,12 @@ impl Version {
             next.range = *range;
             next.keys.clone_from(keys);
         }
-        next.apply_rows(edit, l0, context)?;
-        next.apply_tables(edit, context)?;
+        // A table that only changes its level keeps its open reader.
+        let mut moved = BTreeMap::new();
+        next.apply_rows(edit, l0, context, &mut moved)?;
+        next.apply_tables(edit, context, &mut moved)?;
+        let tables = next.tables().filter(|table| table.meta().range_tombstone_count > 0);
+        next.with_range_tombstones = tables.cloned().collect();
         next.flushed.extend(edit.memtables_flushed.iter().copied());
         next.log_start = edit.log_start.unwrap_or(next.log_start);
         let settled = next.log_start.position;
@@ -114,6 +127,7 @@ impl Version {
         edit: &VersionEdit,
         l0: &dyn L0,
         context: &Arc<TableContext>,
+        moved: &mut BTreeMap<FileId, Arc<Table>>,
     ) -> Result<(), Misfit> {
         if edit.rows_removed.is_empty() && edit.rows_added.is_empty() && edit.next_row.is_none() {
             return Ok(());
@@ -121,7 +135,9 @@ impl Version {
         let mut rows: Vec<_> = self.l0.rows().to_vec();
         for id in &edit.rows_removed {
             let index = rows.iter().position(|row| row.meta.id == *id);
-            rows.remove(index.ok_or_else(|| format!("{id:?} is removed but not there"))?);
+            let index = index.ok_or_else(|| format!("{id:?} is removed but not there"))?;
+            let row = rows.remove(index);
+            moved.extend(row.tables.iter().map(|table| (table.meta().id, Arc::clone(table))));
         }
         for meta in &edit.rows_added {
             if rows.first().is_some_and(|newest| newest.meta.id >= meta.id) {
@@ -139,6 +155,7 @@ impl Version {
         &mut self,
         edit: &VersionEdit,
         context: &Arc<TableContext>,
+        moved: &mut BTreeMap<FileId, Arc<Table>>,
     ) -> Result<(), Misfit> {
         let mut levels: BTreeMap<LevelNo, Vec<Arc<Table>>> = BTreeMap::new();
         let touched = edit.tables_removed.iter().map(|(level, _)| *level);
@@ -148,8 +165,6 @@ impl Version {
             }
             levels.entry(level).or_insert_with(|| self.run(level).tables().to_vec());
         }
-        // A table that only changes its level keeps its open reader.
-        let mut moved: BTreeMap<FileId, Arc<Table>> = BTreeMap::new();
         for (level, id) in &edit.tables_removed {
             let tables = levels.entry(*level).or_default();
             let index = tables.iter().position(|table| table.meta().id == *id);

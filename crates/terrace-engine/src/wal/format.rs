@@ -45,7 +45,6 @@
 //! pass says that the log was durable beyond that place, the damage is corruption; else it is a
 //! tail that a crash tore, and it never held anything that was promised to last.
 
-use terrace_base::limits::{LOG_POSITION_MAX, STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use terrace_base::{
     ByteReader, Checksum, CodecError, EntryKind, EntryRef, Epoch, Expiry, FileId, LogPosition,
     MemtableId, PREAMBLE_BYTES, Preamble, PreambleError, SeqNo, put_varint,
@@ -57,6 +56,9 @@ pub const SEGMENT_HEADER_BYTES: u64 = 128;
 pub const RECORD_HEADER_BYTES: usize = 32;
 /// Records start at multiples of this.
 pub const RECORD_ALIGNMENT: usize = 8;
+
+/// No log becomes as long, so that positions can be added up whatever a file says.
+pub const POSITION_END: u64 = 1 << 62;
 
 const PREAMBLE: Preamble = Preamble { magic: *b"terrlog\0", version: 1 };
 const KIND_MASK: u8 = 0x0f;
@@ -95,6 +97,13 @@ impl SegmentHeader {
         out
     }
 
+    /// What stands in the place of the identity, whether or not the header is valid.
+    #[must_use]
+    pub fn identity_in(bytes: &[u8]) -> u128 {
+        let mut reader = ByteReader::new(bytes);
+        reader.take(PREAMBLE_BYTES).and_then(|_| reader.u128()).unwrap_or_default()
+    }
+
     /// Reads a header. One of a later version is intact, and is told apart from damage.
     pub fn decode(bytes: &[u8]) -> Result<SegmentHeader, PreambleError> {
         let mut reader = ByteReader::new(bytes);
@@ -113,8 +122,8 @@ impl SegmentHeader {
         if zeros.iter().any(|&byte| byte != 0) {
             return Err(CodecError { offset: 72, what: "reserved bytes are not zero" }.into());
         }
-        if base.0 > LOG_POSITION_MAX {
-            return Err(CodecError { offset: 64, what: "a position beyond every log" }.into());
+        if base.0 >= POSITION_END {
+            return Err(CodecError { offset: 64, what: "a position beyond any log" }.into());
         }
         Ok(SegmentHeader { identity, file_id, predecessor, base })
     }
@@ -269,11 +278,6 @@ impl<'a> EntryReader<'a> {
         };
         let key_bytes = reader.varint_usize()?;
         let value_bytes = reader.varint_usize()?;
-        let value_bytes_max =
-            if kind == EntryKind::RangeTombstone { STORED_KEY_BYTES_MAX } else { VALUE_BYTES_MAX };
-        if key_bytes > STORED_KEY_BYTES_MAX || value_bytes > value_bytes_max {
-            return Err(bad("a key or a value beyond the longest one"));
-        }
         let key = reader.take(key_bytes)?;
         let value = reader.take(value_bytes)?;
         let seqno = match first & SAME_NUMBER {
@@ -487,29 +491,14 @@ mod tests {
         assert!(RecordHeader::decode(&bytes, identity + 1, 256).is_err(), "another segment");
     }
 
-    /// Sealed headers and bodies whose numbers leave no room for the next ones, and entries over the
-    /// bounds, once made an open panic, on every attempt: nobody could have reached their data, nor
-    /// been told which file was wrong.
+    /// Sealed headers whose position leaves no room for the next one once made an open panic, on
+    /// every attempt: nobody could have reached their data, nor been told which file was wrong.
     #[test]
-    fn numbers_and_entries_beyond_the_bounds_are_refused() {
-        let far = SegmentHeader { base: LogPosition(u64::MAX - 64), ..header() };
+    fn positions_beyond_all_bounds_are_refused() {
+        let far = SegmentHeader { base: LogPosition(POSITION_END), ..header() };
         assert!(SegmentHeader::decode(&far.encode()).is_err());
-        let last = SegmentHeader { base: LogPosition(LOG_POSITION_MAX), ..header() };
+        let last = SegmentHeader { base: LogPosition(POSITION_END - 1), ..header() };
         assert_eq!(SegmentHeader::decode(&last.encode()), Ok(last));
-        let long = vec![b'k'; STORED_KEY_BYTES_MAX + 1];
-        for (key, value, kind) in [
-            (&long[..], &b""[..], EntryKind::Value),
-            (b"a", &long, EntryKind::RangeTombstone),
-            (b"a", &vec![0; VALUE_BYTES_MAX + 1], EntryKind::Value),
-        ] {
-            let mut body = Vec::new();
-            put_entry(&mut body, kind, false, None, key, value);
-            let first = EntryReader::new(&body, SeqNo(1)).next();
-            assert!(first.is_some_and(|entry| entry.is_err()), "{kind:?}");
-        }
-        let mut body = Vec::new();
-        put_entry(&mut body, EntryKind::Value, false, None, &long[1..], &long);
-        assert!(EntryReader::new(&body, SeqNo(1)).all(|entry| entry.is_ok()));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use terrace_env::{Latch, LogFile, Mutex, SharedEnv};
 use super::format::{RECORD_ALIGNMENT, SEGMENT_HEADER_BYTES, SegmentHeader};
 use super::replay::{LogStart, Replayed, SegmentSpan, replay};
 use super::sink::{LogPlace, LogSink, LogStore, LogTarget, Record, Visit};
+use crate::fail_point::fail_point;
 use crate::version::FileIds;
 use crate::{Error, Result};
 
@@ -142,40 +143,55 @@ impl LocalLog {
         reserved_bytes: u64,
     ) -> Result<LocalLog> {
         let env = &store.env;
-        for segment in &replayed.segments {
+        let kept = &replayed.segments[..replayed.segments.len() - replayed.empty_count];
+        for segment in kept {
             // What was read may be in the kernel's pages only, and is now to be built upon.
-            env.fs().sync_file(&segment_path(&store.dir, segment.id))?;
+            env.fs().sync_file(&segment_path(&store.dir, segment.file.id))?;
         }
+        let end = kept.last().map_or(replayed.end, |last| last.end);
         let log = LocalLog {
             reserved_bytes,
             ids: Arc::clone(ids),
             tail: Latch::new(Tail {
                 segments: VecDeque::new(),
-                replayed: replayed.segments.iter().copied().collect(),
+                replayed: kept.iter().copied().collect(),
                 offset: 0,
                 spare: None,
             }),
-            durable: AtomicU64::new(replayed.end.0),
+            durable: AtomicU64::new(end.0),
             sync_turn: env.waits().mutex(()),
             prepare_turn: env.waits().mutex(Vec::new()),
             store,
         };
-        log.begin(replayed)?;
-        for stale in &replayed.stale {
-            log.store.env.fs().remove(&segment_path(&log.store.dir, *stale))?;
+        let emptied = replayed.segments[kept.len()..].iter().map(|segment| segment.file);
+        let mut unused: Vec<Recyclable> = replayed
+            .stale
+            .iter()
+            .copied()
+            .chain(emptied)
+            .map(|file| Recyclable {
+                path: segment_path(&log.store.dir, file.id),
+                bytes: file.bytes,
+            })
+            .collect();
+        log.begin(kept.last().map(|last| last.file.id), end, &mut unused)?;
+        for file in unused {
+            log.recycle(file, &mut log.prepare_turn.lock())?;
         }
         Ok(log)
     }
 
-    /// Begins the first segment of this open.
-    fn begin(&self, replayed: &Replayed) -> Result<()> {
-        let spare = self.reserve(0, &mut Vec::new())?;
-        let header = SegmentHeader {
-            identity: spare.identity,
-            file_id: spare.id,
-            predecessor: replayed.segments.last().map(|segment| segment.id),
-            base: replayed.end,
-        };
+    /// Begins the first segment of this open, in one of the files that nobody needs if it can: a
+    /// full disk must not keep a range from being opened.
+    fn begin(
+        &self,
+        predecessor: Option<FileId>,
+        base: LogPosition,
+        unused: &mut Vec<Recyclable>,
+    ) -> Result<()> {
+        let spare = self.reserve(0, unused, 0)?;
+        let header =
+            SegmentHeader { identity: spare.identity, file_id: spare.id, predecessor, base };
         spare.file.write_at(0, &header.encode())?;
         spare.file.sync()?;
         let path = segment_path(&self.store.dir, spare.id);
@@ -185,8 +201,23 @@ impl LocalLog {
         Ok(())
     }
 
-    /// Reserves a file for a segment that can hold a record of `bytes`.
-    fn reserve(&self, bytes: usize, recyclable: &mut Vec<Recyclable>) -> Result<Spare> {
+    /// Keeps a file that nobody needs for a later segment, or deletes it.
+    fn recycle(&self, file: Recyclable, recyclable: &mut Vec<Recyclable>) -> Result<()> {
+        if file.bytes == self.store.segment_bytes && recyclable.len() < RECYCLED_FILES_MAX {
+            recyclable.push(file);
+            return Ok(());
+        }
+        Ok(self.store.env.fs().remove(&file.path)?)
+    }
+
+    /// Reserves a file for a segment that can hold a record of `bytes`, with `reserved_bytes` of the
+    /// disk left free.
+    fn reserve(
+        &self,
+        bytes: usize,
+        recyclable: &mut Vec<Recyclable>,
+        reserved_bytes: u64,
+    ) -> Result<Spare> {
         let segment_bytes = self.store.segment_bytes.max(SEGMENT_HEADER_BYTES + padded(bytes));
         let id = self.ids.next();
         let path = segment_path(&self.store.dir, id);
@@ -197,11 +228,12 @@ impl LocalLog {
             fs.recycle_log(&old.path, &path)?
         } else {
             let free = fs.free_bytes(&self.store.dir)?;
-            if free < self.reserved_bytes.saturating_add(segment_bytes) {
+            if free < reserved_bytes.saturating_add(segment_bytes) {
                 return Err(no_space(&path));
             }
             fs.create_log(&path, segment_bytes)?
         };
+        fail_point!(self.store.env, "wal::before_prepare_sync");
         file.sync()?;
         fs.sync_dir(&self.store.dir)?;
         let random = (self.store.env.random_u64(), self.store.env.random_u64());
@@ -214,7 +246,7 @@ impl LocalLog {
         if enough(&self.tail.lock()) {
             return Ok(());
         }
-        let spare = self.reserve(bytes, &mut recyclable)?;
+        let spare = self.reserve(bytes, &mut recyclable, self.reserved_bytes)?;
         let too_small = self.tail.lock().spare.replace(spare);
         if let Some(small) = too_small {
             let path = segment_path(&self.store.dir, small.id);
@@ -320,33 +352,37 @@ impl LogSink for LocalLog {
         let mut released = Vec::new();
         {
             let mut tail = self.tail.lock();
-            while tail.replayed.front().is_some_and(|oldest| oldest.end < from) {
-                let segment = tail.replayed.pop_front().expect("just looked at");
-                released.push((segment_path(&self.store.dir, segment.id), 0));
+            let own = tail.segments.front().map(|first| first.header.base);
+            let is_own = own.is_some_and(|base| base <= from);
+            while tail.replayed.front().is_some_and(|oldest| is_own || oldest.end < from) {
+                let SegmentSpan { file, .. } = tail.replayed.pop_front().expect("just looked at");
+                let path = segment_path(&self.store.dir, file.id);
+                released.push(Recyclable { path, bytes: file.bytes });
             }
             while tail.segments.len() > 1 && tail.segments[1].header.base < from {
                 let segment = tail.segments.pop_front().expect("more than one");
-                released.push((segment.path.clone(), segment.file.bytes()));
+                let (path, bytes) = (segment.path.clone(), segment.file.bytes());
+                released.push(Recyclable { path, bytes });
             }
         }
-        for (path, bytes) in released {
-            let reuse = bytes == self.store.segment_bytes;
-            if reuse && recyclable.len() < RECYCLED_FILES_MAX {
-                recyclable.push(Recyclable { path, bytes });
-            } else {
-                self.store.env.fs().remove(&path)?;
-            }
+        // A file that cannot be removed holds up no other; the next open finds it.
+        let mut outcome = Ok(());
+        for file in released {
+            outcome = outcome.and(self.recycle(file, &mut recyclable));
         }
-        Ok(())
+        outcome
     }
 
     fn start_at(&self, from: LogPosition) -> LogStart {
         let tail = self.tail.lock();
-        let replayed = tail.replayed.iter().map(|segment| (segment.base, segment.id));
+        let replayed = tail.replayed.iter().map(|segment| (segment.base, segment.file.id));
         let own = tail.segments.iter().map(|s| (s.header.base, s.header.file_id));
         let mut holding = None;
-        for (base, id) in replayed.chain(own) {
-            if holding.is_none() || base < from {
+        for (index, (base, id)) in replayed.chain(own).enumerate() {
+            // The header of the first own segment is durable; one that nothing durable follows
+            // may not be.
+            let is_first_own = index == tail.replayed.len();
+            if holding.is_none() || base < from || is_first_own && base == from {
                 holding = Some(id);
             }
         }
@@ -367,5 +403,11 @@ impl LogSink for LocalLog {
         let own = tail.segments.front().map(|segment| segment.header.base);
         let first = replayed.or(own).unwrap_or_default();
         tail.end().0 - first.0
+    }
+
+    fn held_bytes(&self) -> u64 {
+        let tail = self.tail.lock();
+        let replayed: u64 = tail.replayed.iter().map(|segment| segment.file.bytes).sum();
+        replayed + tail.segments.iter().map(|segment| segment.file.bytes()).sum::<u64>()
     }
 }

@@ -29,6 +29,8 @@
 //!         base of 8 = end of 7               └────────────────┘
 //! ```
 //! Segments have a fixed size, are reserved and touched before they are used, and are recycled.
+//! An open begins a segment of its own, in a file that nobody needs if there is one: that of a last
+//! segment that holds no batch, for example.
 //! Many writers copy their records into the (mapped) segment at once, without a system call.
 //!
 //! Read [`mod@format`] for the bytes, then [`LocalLog`] for the writing, then `replay.rs` for the reading.
@@ -43,5 +45,5 @@ mod sink;
 
 pub use local_log::{LocalLog, LocalLogStore};
 pub use memory_log::{MemoryLog, MemoryRecord};
-pub use replay::{LogStart, Replayed, SegmentSpan, TornTail};
+pub use replay::{LogStart, Replayed, SegmentFile, SegmentSpan, TornTail};
 pub use sink::{LogPlace, LogSink, LogStore, LogTarget, Record, Visit};

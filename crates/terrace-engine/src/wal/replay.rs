@@ -33,8 +33,10 @@ pub struct LogStart {
 pub struct Replayed {
     /// The segments of the chain, oldest first.
     pub segments: Vec<SegmentSpan>,
+    /// How many of the last of them hold no batch: a log that goes on before them loses nothing.
+    pub empty_count: usize,
     /// Segment files that belong to no chain: prepared and never used, or cut off.
-    pub stale: Vec<FileId>,
+    pub stale: Vec<SegmentFile>,
     /// Where the last complete record ends.
     pub end: LogPosition,
     /// The log is known to have been durable below this position.
@@ -45,15 +47,26 @@ pub struct Replayed {
     pub closing: Option<ClosingBody>,
 }
 
+/// A file that holds a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SegmentFile {
+    /// Its id.
+    pub id: FileId,
+    /// Its size.
+    pub bytes: u64,
+}
+
 /// One segment of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentSpan {
     /// Its file.
-    pub id: FileId,
+    pub file: SegmentFile,
     /// The position of its first record.
     pub base: LogPosition,
     /// Where its last record ends.
     pub end: LogPosition,
+    /// Whether one of its records is a batch.
+    pub holds_batches: bool,
 }
 
 /// A place where a crash tore the log.
@@ -76,10 +89,33 @@ struct Found {
 }
 
 impl Found {
-    /// All its bytes. Segments are read one at a time, so a replay holds one in memory.
-    fn read(&self) -> Result<Vec<u8>> {
-        read_up_to(self.file.as_ref(), self.file.bytes() as usize)
+    fn file(&self) -> SegmentFile {
+        SegmentFile { id: self.header.file_id, bytes: self.file.bytes() }
     }
+}
+
+/// A segment file without a valid header: not begun, or half begun when a process died, or
+/// damaged.
+struct Doubtful {
+    id: FileId,
+    path: PathBuf,
+    file: Arc<dyn ReadFile>,
+    /// What stands in the place of the identity.
+    identity: u128,
+}
+
+/// What the segment files of a directory are, each kind by id.
+#[derive(Default)]
+struct Files {
+    begun: Vec<Found>,
+    doubtful: Vec<Doubtful>,
+    /// Recycled and not begun again: they still have the header of their former use.
+    idle: Vec<SegmentFile>,
+}
+
+/// All bytes of a segment. They are read one at a time, so a replay holds one in memory.
+fn read(file: &dyn ReadFile) -> Result<Vec<u8>> {
+    read_up_to(file, file.bytes() as usize)
 }
 
 /// Reads the log in `dir`; see [`LogStore::replay`](super::LogStore::replay).
@@ -89,9 +125,11 @@ pub(super) fn replay(
     start: LogStart,
     visit: &mut Visit<'_>,
 ) -> Result<Replayed> {
-    let (begun, mut stale) = find_segments(env.as_ref(), dir)?;
-    let chain = chain_of(&begun, start);
-    let mut replayed = Replayed { end: start.position, ..Replayed::default() };
+    let files = find_segments(env.as_ref(), dir)?;
+    let chain = chain_of(&files.begun, start);
+    // Below the start everything has been synced, or the manifest would not say so.
+    let (end, durable) = (start.position, start.position);
+    let mut replayed = Replayed { end, durable, ..Replayed::default() };
     if let (true, Some(id)) = (chain.is_empty(), start.segment) {
         let detail = "the log segment that the manifest names is missing or has no valid header";
         return Err(Corruption::new(segment_path(dir, id), 0, detail).into());
@@ -102,27 +140,36 @@ pub(super) fn replay(
             break;
         }
     }
-    judge_tail(&begun, &chain, &mut replayed)?;
-    let kept: Vec<FileId> = replayed.segments.iter().map(|segment| segment.id).collect();
-    stale.extend(begun.iter().map(|l| l.header.file_id).filter(|id| !kept.contains(id)));
-    stale.sort();
-    replayed.stale = stale;
+    judge_tail(&files, &chain, &mut replayed)?;
+    let kept: Vec<SegmentFile> = replayed.segments.iter().map(|segment| segment.file).collect();
+    let begun = files.begun.iter().map(Found::file);
+    let doubtful =
+        files.doubtful.iter().map(|file| SegmentFile { id: file.id, bytes: file.file.bytes() });
+    let all = begun.chain(doubtful).chain(files.idle.iter().copied());
+    replayed.stale = all.filter(|file| !kept.contains(file)).collect();
+    replayed.stale.sort();
+    // The first one is named by the manifest and stays.
+    let ends = replayed.segments.iter().skip(1).rev();
+    let is_empty = |span: &&SegmentSpan| !span.holds_batches && span.base >= start.position;
+    replayed.empty_count = ends.take_while(is_empty).count();
     Ok(replayed)
 }
 
-/// Every segment file with a valid header, by id; and the ids of the others.
-fn find_segments(env: &dyn Env, dir: &Path) -> Result<(Vec<Found>, Vec<FileId>)> {
-    let mut begun = Vec::new();
-    let mut stale = Vec::new();
+/// Every segment file.
+fn find_segments(env: &dyn Env, dir: &Path) -> Result<Files> {
+    let mut files = Files::default();
     for entry in env.fs().list(dir)? {
-        let Some(id) = segment_id(&entry.name) else { continue };
+        let Some(id) = segment_id(&entry.name).filter(|_| !entry.is_dir) else { continue };
         let path = segment_path(dir, id);
         let file = env.fs().open(&path)?;
         let header = read_up_to(file.as_ref(), SEGMENT_HEADER_BYTES as usize)?;
         match SegmentHeader::decode(&header) {
-            Ok(header) if header.file_id == id => begun.push(Found { header, path, file }),
-            // A file that was recycled and not yet begun still has the header of its former use.
-            Ok(_) | Err(PreambleError::Codec(_)) => stale.push(id),
+            Ok(header) if header.file_id == id => files.begun.push(Found { header, path, file }),
+            Ok(_) => files.idle.push(SegmentFile { id, bytes: file.bytes() }),
+            Err(PreambleError::Codec(_)) => {
+                let identity = SegmentHeader::identity_in(&header);
+                files.doubtful.push(Doubtful { id, path, file, identity });
+            }
             Err(PreambleError::Unsupported) => {
                 return Err(Error::Unsupported(format!(
                     "{} was written by a later version of Terrace; open it with that version",
@@ -131,8 +178,9 @@ fn find_segments(env: &dyn Env, dir: &Path) -> Result<(Vec<Found>, Vec<FileId>)>
             }
         }
     }
-    begun.sort_by_key(|segment| segment.header.file_id);
-    Ok((begun, stale))
+    files.begun.sort_by_key(|segment| segment.header.file_id);
+    files.doubtful.sort_by_key(|segment| segment.id);
+    Ok(files)
 }
 
 fn read_up_to(file: &dyn ReadFile, bytes: usize) -> Result<Vec<u8>> {
@@ -173,13 +221,18 @@ fn read_segment(
     visit: &mut Visit<'_>,
 ) -> Result<bool> {
     let header = &segment.header;
-    if !replayed.segments.is_empty() && header.base != replayed.end {
+    let fits = match replayed.segments.is_empty() {
+        true => header.base <= settled,
+        false => header.base == replayed.end,
+    };
+    if !fits {
         let detail = "the segment does not begin where the one before it ends";
         return Err(Corruption::new(&segment.path, 0, detail).into());
     }
-    let bytes = segment.read()?;
+    let bytes = read(segment.file.as_ref())?;
     let mut offset = SEGMENT_HEADER_BYTES;
     let mut position = header.base;
+    let mut holds_batches = false;
     replayed.closing = None;
     while successor.is_none_or(|end| position < end) {
         let rest = bytes.get(offset as usize..).unwrap_or_default();
@@ -193,43 +246,61 @@ fn read_segment(
                     closing.map_err(|e| Corruption::from_codec(&segment.path, offset, &e))?;
                 replayed.closing = Some(closing);
             }
-            RecordKind::Batch if position >= settled => visit(position, &record, body)?,
-            RecordKind::Batch => {}
+            RecordKind::Batch => {
+                holds_batches = true;
+                if position >= settled {
+                    visit(position, &record, body)?;
+                }
+            }
         }
         offset += record.padded_bytes();
         position.0 += record.padded_bytes();
     }
     replayed.end = position;
-    replayed.segments.push(SegmentSpan { id: header.file_id, base: header.base, end: position });
+    let (file, base) = (segment.file(), header.base);
+    replayed.segments.push(SegmentSpan { file, base, end: position, holds_batches });
     Ok(successor == Some(position))
 }
 
 /// Decides whether what stands behind the end of the log is a torn tail or damage.
-fn judge_tail(begun: &[Found], chain: &[&Found], replayed: &mut Replayed) -> Result<()> {
+///
+/// A segment with a damaged header counts too: its records still pass their checksums if the
+/// identity is whole, and say how far the log was durable.
+fn judge_tail(files: &Files, chain: &[&Found], replayed: &mut Replayed) -> Result<()> {
     let Some(last) = replayed.segments.last().copied() else { return Ok(()) };
     let offset = SEGMENT_HEADER_BYTES + (last.end.0 - last.base.0);
+    let mut place = (PathBuf::new(), offset);
     let mut dropped_records = 0;
-    let mut path = PathBuf::new();
-    for segment in begun.iter().filter(|segment| segment.header.file_id >= last.id) {
-        let is_last = segment.header.file_id == last.id;
+    for segment in files.begun.iter().filter(|segment| segment.header.file_id >= last.file.id) {
+        let is_last = segment.header.file_id == last.file.id;
         if is_last {
-            path.clone_from(&segment.path);
+            place.0.clone_from(&segment.path);
         }
         let from = if is_last { offset } else { SEGMENT_HEADER_BYTES };
-        for record in records_behind(&segment.read()?, segment.header.identity, from) {
+        let bytes = read(segment.file.as_ref())?;
+        for record in records_behind(&bytes, segment.header.identity, from) {
             replayed.durable = replayed.durable.max(record.durable);
             dropped_records += 1;
         }
     }
+    for segment in files.doubtful.iter().filter(|segment| segment.id > last.file.id) {
+        let bytes = read(segment.file.as_ref())?;
+        let records = records_behind(&bytes, segment.identity, SEGMENT_HEADER_BYTES);
+        let durable = records.into_iter().map(|record| record.durable).max().unwrap_or_default();
+        if durable > replayed.end {
+            place = (segment.path.clone(), 0);
+        }
+        replayed.durable = replayed.durable.max(durable);
+    }
     if replayed.durable > replayed.end {
         let detail = format!(
-            "no valid record here, but the log was durable up to position {} (this is {})",
+            "nothing valid here, but the log was durable up to position {} (it is readable up to {})",
             replayed.durable, replayed.end
         );
-        return Err(Corruption::new(path, offset, detail).into());
+        return Err(Corruption::new(place.0, place.1, detail).into());
     }
     if dropped_records > 0 || replayed.segments.len() < chain.len() {
-        replayed.torn = Some(TornTail { segment: last.id, offset, dropped_records });
+        replayed.torn = Some(TornTail { segment: last.file.id, offset, dropped_records });
     }
     Ok(())
 }

@@ -23,7 +23,7 @@ pub trait LogStore: Send + Sync + fmt::Debug {
 
     /// Goes on after what a replay found (for a new range: after nothing), with what was read
     /// durable and a torn tail cut off for ever. The epoch of `ids` has been raised durably.
-    /// `reserved_bytes` of the medium stay free.
+    /// `reserved_bytes` of the medium stay free, unless the log could not go on at all then.
     fn begin(
         &self,
         ids: &Arc<FileIds>,
@@ -67,6 +67,12 @@ pub trait LogSink: Send + Sync + fmt::Debug {
 
     /// Bytes from the oldest kept record to the end.
     fn live_bytes(&self) -> u64;
+
+    /// Bytes of the medium that are taken for the kept records, the unused rest of segments
+    /// included.
+    fn held_bytes(&self) -> u64 {
+        self.live_bytes()
+    }
 
     /// Whether [`LogSink::prepare`] has something to do.
     fn wants_preparation(&self) -> bool {

@@ -21,6 +21,8 @@
 //! Start reading at `log_file.rs` for the log, `files.rs` for the rest.
 
 mod dir_lock;
+#[cfg(feature = "fail-points")]
+mod fail_point;
 mod files;
 mod fs;
 mod log_file;
@@ -43,13 +45,20 @@ use crate::{Env, EnvError, EnvResult, FileSystem, Job, JobClass, JobHandle, Oper
 pub struct RealEnv {
     fs: RealFileSystem,
     origin: Instant,
+    #[cfg(feature = "fail-points")]
+    fail_point: Option<fail_point::FailPoint>,
 }
 
 impl RealEnv {
     /// The environment of this process. Any number of them may exist.
     #[must_use]
     pub fn new() -> Arc<RealEnv> {
-        Arc::new(RealEnv { fs: RealFileSystem, origin: Instant::now() })
+        Arc::new(RealEnv {
+            fs: RealFileSystem,
+            origin: Instant::now(),
+            #[cfg(feature = "fail-points")]
+            fail_point: fail_point::FailPoint::from_environment(),
+        })
     }
 }
 
@@ -91,6 +100,13 @@ impl Env for RealEnv {
 
     fn waits(&self) -> Waits {
         Waits::real()
+    }
+
+    #[cfg(feature = "fail-points")]
+    fn reach(&self, point: &'static str) {
+        if let Some(armed) = &self.fail_point {
+            armed.reach(point);
+        }
     }
 }
 

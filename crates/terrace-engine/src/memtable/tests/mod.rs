@@ -40,3 +40,12 @@ fn put(memtable: &Memtable, entry: EntryRef<'_>) {
     let mut reservation = memtable.reserve(bytes).expect("the test's arena is large enough");
     memtable.insert(&mut reservation, entry);
 }
+
+#[test]
+fn a_memtable_and_what_comes_of_it_go_between_threads() {
+    fn check<T: Send + Sync + 'static>() {}
+    check::<Memtable>();
+    check::<super::Reservation>();
+    check::<super::MemtableCursor>();
+    check::<super::MemtableStream>();
+}

@@ -6,10 +6,11 @@
 //! class; after a lost machine: what was acknowledged as synced); everything checks clean; and
 //! the range goes on taking writes.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use terrace_base::{KeyRange, WallTime};
+use terrace_base::{KeyRange, WallTime, hash_bytes};
 use terrace_env::{CrashPolicy, DiskImage, JobClass, SharedEnv, SimEnv, SimOptions};
 
 use super::workload::{Change, Model, batch_of};
@@ -313,17 +314,23 @@ fn judge(
 ) -> Vec<DiskImage> {
     let images: Arc<Mutex<Vec<DiskImage>>> = Arc::default();
     let kept = Arc::clone(&images);
+    // Later changes belong to the writes after the recovery.
+    let is_open = Arc::new(AtomicBool::new(false));
+    let is_over = Arc::clone(&is_open);
     let sim = SimOptions {
         disk,
         mapped_logs: workload.mapped_logs,
         on_io: Some(Box::new(move |point| {
-            kept.lock().expect("one thread runs at a time").push(point.disk.clone());
+            if !is_over.load(Ordering::Relaxed) {
+                kept.lock().expect("one thread runs at a time").push(point.disk.clone());
+            }
         })),
-        ..SimOptions::new(moment.index)
+        // A seed of its own: another run's would draw the identities of that run again.
+        ..SimOptions::new(hash_bytes(moment.index, context.as_bytes()))
     };
     SimEnv::run(sim, |env| {
         let env: SharedEnv = env;
-        let outcome = judge_open(&env, workload, histories, moment, &survives);
+        let outcome = judge_open(&env, workload, histories, moment, &survives, &is_open);
         if let Err(error) = outcome {
             panic!("{context}: {error}");
         }
@@ -337,8 +344,10 @@ fn judge_open(
     histories: &[History],
     moment: &Moment,
     survives: &dyn Fn(&(usize, usize, usize)) -> usize,
+    is_open: &AtomicBool,
 ) -> Result<()> {
     let store = open(env, &workload.options)?;
+    is_open.store(true, Ordering::Relaxed);
     let mut counts = Vec::new();
     let mut expected = Model::default();
     for (client, history) in histories.iter().enumerate() {
@@ -377,7 +386,7 @@ fn judge_open(
     store.close()?;
     drop(store);
     let store = open(env, &workload.options)?;
-    assert!(store.recovery().was_closed);
+    assert!(store.recovery().was_closed, "{:?}", store.recovery());
     let item = store.get(b"after", &GetOptions::default())?;
     assert_eq!(item.map(|item| item.value), Some(b"the crash".to_vec()));
     Ok(())
@@ -434,8 +443,7 @@ fn again(
 ) -> u64 {
     let mut states = 0;
     let mut random = Random(seed ^ moment.index ^ u64::from(depth));
-    // Later changes belong to the writes after the recovery.
-    for (index, image) in recovery.into_iter().enumerate().take(24) {
+    for (index, image) in recovery.into_iter().enumerate() {
         if depth < 2 && !random.one_in(4) {
             continue;
         }

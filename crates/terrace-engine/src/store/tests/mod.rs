@@ -1,9 +1,11 @@
 //! Tests of whole ranges on the simulated environment.
 
 mod crash;
+mod faults;
 mod model;
 mod paths;
 mod replay;
+mod review;
 mod seams;
 mod workload;
 
