@@ -10,6 +10,7 @@ run:
 test:
 	scripts/setup.sh test
 	cargo test --workspace --locked --features terrace-cli/fail-points
+	scripts/models.sh
 	scripts/test-clients.sh
 
 # What a machine judges well about the source tree.

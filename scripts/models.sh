@@ -1,6 +1,8 @@
 #!/bin/sh
-# Models of what threads do: every order of steps within loom's bounds, on the code as it is.
-# Another build than the ordinary one, so it has a target directory of its own.
+# Models of what threads do: every order of steps within bounds, on the code as it is. Another build
+# than the ordinary one, so it has a target directory of its own. More words are for the tests:
+# scripts/models.sh memtable. TERRACE_MODELS_DEEPER=1 allows one more switch of threads in each model,
+# which takes about ten times as long.
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -15,8 +15,6 @@ mod fail_point;
 pub mod iter;
 pub mod l0;
 pub mod memtable;
-#[cfg(all(test, terrace_loom))]
-mod model;
 pub mod options;
 pub mod process;
 pub mod range_tombstone;

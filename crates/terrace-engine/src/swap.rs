@@ -26,12 +26,19 @@ mod modeled {
     }
 
     /// As `arc_swap`'s.
+    ///
+    /// A model does not know the counts of the standard library's `Arc`, which order what its
+    /// holders did before the last of them frees it. So who lets go of a value that was loaded here
+    /// says so, by [`ArcSwap::let_go`].
     #[derive(Debug)]
-    pub(crate) struct ArcSwap<T>(Latch<Arc<T>>);
+    pub(crate) struct ArcSwap<T> {
+        value: Latch<Arc<T>>,
+        counts: Latch<()>,
+    }
 
     impl<T> ArcSwap<T> {
         pub(crate) fn from_pointee(value: T) -> ArcSwap<T> {
-            ArcSwap(Latch::new(Arc::new(value)))
+            ArcSwap { value: Latch::new(Arc::new(value)), counts: Latch::new(()) }
         }
 
         pub(crate) fn load(&self) -> Guard<Arc<T>> {
@@ -39,13 +46,18 @@ mod modeled {
         }
 
         pub(crate) fn load_full(&self) -> Arc<T> {
-            Arc::clone(&self.0.lock())
+            Arc::clone(&self.value.lock())
         }
 
         pub(crate) fn store(&self, value: Arc<T>) {
-            // The old value goes outside of the latch.
-            let old = std::mem::replace(&mut *self.0.lock(), value);
-            drop(old);
+            let old = std::mem::replace(&mut *self.value.lock(), value);
+            self.let_go(old);
+        }
+
+        /// Drops `value` in the order that its count would have.
+        pub(crate) fn let_go(&self, value: Arc<T>) {
+            let _turn = self.counts.lock();
+            drop(value);
         }
     }
 

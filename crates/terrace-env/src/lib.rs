@@ -33,6 +33,8 @@ mod env;
 mod error;
 mod fault;
 mod fs;
+#[cfg(terrace_loom)]
+pub mod model;
 mod real;
 mod sim;
 mod sync;

@@ -113,6 +113,14 @@ impl Versions {
     }
 }
 
+#[cfg(terrace_loom)]
+impl Versions {
+    /// Drops a version in the order that its count would have; see `ArcSwap`.
+    pub(super) fn let_go(&self, version: Arc<Version>) {
+        self.current.let_go(version);
+    }
+}
+
 /// The edit is durable: tables that only the old version names may go with it.
 fn mark_removed(old: &Version, next: &Version) {
     let live: BTreeSet<_> = next.tables().map(|table| table.meta().id).collect();

@@ -270,6 +270,38 @@ impl LocalLog {
     }
 }
 
+#[cfg(all(test, terrace_loom))]
+impl LocalLog {
+    /// A log that writes to the first of `files` and has the second one in spare, for models.
+    pub(super) fn of_files(files: Vec<Arc<dyn LogFile>>) -> LocalLog {
+        let env: SharedEnv = terrace_env::RealEnv::new();
+        let ids = Arc::new(FileIds::new(terrace_base::Epoch(1), 0));
+        let store = LocalLogStore { env, dir: PathBuf::new(), segment_bytes: 0 };
+        let waits = terrace_env::Waits::real();
+        let mut spares = files.into_iter().zip(1..).map(|(file, identity)| Spare {
+            id: ids.next(),
+            identity,
+            file,
+        });
+        let Some(Spare { id, identity, file }) = spares.next() else { panic!("no file") };
+        let base = LogPosition(0);
+        let header = SegmentHeader { identity, file_id: id, predecessor: None, base };
+        let segments = VecDeque::from([Arc::new(Segment { header, file, path: PathBuf::new() })]);
+        let offset = SEGMENT_HEADER_BYTES;
+        let tail = Tail { segments, replayed: VecDeque::new(), offset, spare: spares.next() };
+        drop(spares);
+        LocalLog {
+            store,
+            reserved_bytes: 0,
+            ids,
+            tail: Latch::new(tail),
+            durable: AtomicU64::new(0),
+            sync_turn: waits.mutex(()),
+            prepare_turn: waits.mutex(Vec::new()),
+        }
+    }
+}
+
 fn no_space(path: &Path) -> Error {
     Error::NoSpace(terrace_env::EnvError::new(
         terrace_env::Operation::Preallocate,

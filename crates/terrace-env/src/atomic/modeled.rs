@@ -20,6 +20,8 @@ pub enum Weakened {
     Acquires,
     /// Sequential consistency is release and acquire only.
     SequentialConsistency,
+    /// Releases publish nothing, and sequential consistency is acquire only.
+    ReleasesAndSequentialConsistency,
 }
 
 thread_local! {
@@ -35,7 +37,9 @@ pub fn weaken(weakened: Weakened) {
 /// The order in the model, and whether there are fences around it.
 fn modeled(order: Ordering) -> (Ordering, bool) {
     let weakened = WEAKENED.get();
-    let is_fenced = order == Ordering::SeqCst && weakened != Weakened::SequentialConsistency;
+    let keeps_fences =
+        matches!(weakened, Weakened::Nothing | Weakened::Releases | Weakened::Acquires);
+    let is_fenced = order == Ordering::SeqCst && keeps_fences;
     let (mut acquires, mut releases) = match order {
         Ordering::Acquire => (true, false),
         Ordering::Release => (false, true),
@@ -43,7 +47,8 @@ fn modeled(order: Ordering) -> (Ordering, bool) {
         _ => (false, false),
     };
     acquires &= weakened != Weakened::Acquires;
-    releases &= weakened != Weakened::Releases;
+    releases &=
+        !matches!(weakened, Weakened::Releases | Weakened::ReleasesAndSequentialConsistency);
     let order = match (acquires, releases) {
         (true, true) => Ordering::AcqRel,
         (true, false) => Ordering::Acquire,

@@ -666,8 +666,8 @@ fn forged_numbers_of_a_manifest_are_refused_and_not_believed() {
         Ok(store)
     });
     let manifest = disk.files().into_iter().map(|(path, _)| path);
-    let manifest = manifest.filter(|path| path.extension().is_some_and(|e| e == "manifest"));
-    let manifest = manifest.last().expect("one");
+    let mut manifest = manifest.filter(|path| path.extension().is_some_and(|e| e == "manifest"));
+    let manifest = manifest.next_back().expect("one");
     let bytes = disk.read(&manifest).expect("listed");
     let (identity, id) = decode_manifest_header(&bytes).expect("just written");
     let record = bytes.len() as u64;
