@@ -48,16 +48,19 @@ fn value(client: u64, number: u64) -> String {
     format!("{client}/{number}/").repeat(1 + (number % 40) as usize)
 }
 
-fn connect(address: &str) -> (TcpStream, ReplyReader<BufReader<TcpStream>>) {
-    let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    let replies = ReplyReader::new(BufReader::new(stream.try_clone().unwrap()));
-    (stream, replies)
+type Connection = (TcpStream, ReplyReader<BufReader<TcpStream>>);
+
+fn connect(address: &str) -> std::io::Result<Connection> {
+    let stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+    let replies = ReplyReader::new(BufReader::new(stream.try_clone()?));
+    Ok((stream, replies))
 }
 
 /// Writes numbered keys until the server goes, or until told to stop.
 fn write_until_killed(address: &str, client: u64, progress: &Progress, enough: &dyn Fn() -> bool) {
-    let (mut stream, mut replies) = connect(address);
+    // The server may have died of what another client wrote.
+    let Ok((mut stream, mut replies)) = connect(address) else { return };
     let mut number = progress.sent.load(Ordering::SeqCst);
     let mut read = number;
     while !enough() {
@@ -84,7 +87,7 @@ fn write_until_killed(address: &str, client: u64, progress: &Progress, enough: &
 
 /// The writes of a client that are there: they must be a prefix.
 fn count_prefix(address: &str, client: u64, sent: u64, context: &str) -> u64 {
-    let (mut stream, mut replies) = connect(address);
+    let (mut stream, mut replies) = connect(address).unwrap();
     let mut count = None;
     for number in 0..sent {
         let mut request = Vec::new();

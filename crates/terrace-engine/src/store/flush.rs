@@ -105,6 +105,9 @@ impl Inner {
                 let mut dranges = view.dranges.clone();
                 for drange in &mut dranges {
                     drange.frozen.retain(|frozen| !ids.contains(&frozen.memtable.id()));
+                    let needed = drange.frozen.iter().map(|frozen| frozen.begin).min();
+                    let start = log_start.position;
+                    debug_assert!(needed.is_none_or(|begin| begin >= start), "{needed:?} {start}");
                 }
                 (dranges, Arc::clone(version))
             });

@@ -90,12 +90,14 @@ impl Inner {
     /// The position below which no memtable has a record, those in `except` apart: a replay that
     /// does not need those may start there. Holds each drange shared for a moment.
     pub(super) fn oldest_position(&self, except: &[MemtableId]) -> LogPosition {
+        // Order: active ones first. A memtable that is frozen meanwhile is met twice; the other
+        // way about it would be met in neither place, and its records would be given up.
+        let map = self.dranges.load_full();
+        let active = map.list().iter().map(|drange| drange.active.shared().begin).min();
         let view = self.view.load_full();
         let frozen = view.frozen();
         let frozen = frozen.iter().filter(|frozen| !except.contains(&frozen.memtable.id()));
         let frozen = frozen.map(|frozen| frozen.begin).min();
-        let map = self.dranges.load_full();
-        let active = map.list().iter().map(|drange| drange.active.shared().begin).min();
         let oldest = frozen.into_iter().chain(active).min();
         oldest.expect("a range has at least one drange")
     }
