@@ -31,9 +31,11 @@ pub mod notes;
 mod random;
 mod run;
 pub mod seal;
+mod soak;
 pub mod targets;
 
 pub use mutate::Mutator;
 pub use random::Random;
 pub use run::{Budget, Failure, Report, replay, run};
+pub use soak::{SoakPlan, soak};
 pub use targets::{TARGETS, Target, find};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use terrace_fuzz::{Budget, TARGETS, Target, find, replay, run};
+use terrace_fuzz::{Budget, SoakPlan, TARGETS, Target, find, replay, run, soak};
 
 #[global_allocator]
 static ALLOCATOR: terrace_fuzz::allocation::Counting = terrace_fuzz::allocation::Counting;
@@ -12,6 +12,8 @@ static ALLOCATOR: terrace_fuzz::allocation::Counting = terrace_fuzz::allocation:
 const HELP: &str = "\
 terrace-fuzz list                        the targets
 terrace-fuzz run SECONDS [SEED] [NAME]   mutations of the corpus, for so long each
+terrace-fuzz soak --minutes N --seed S --out FILE.json [--jobs J]
+                                         all targets in turn, each turn with a seed of its own
 terrace-fuzz replay NAME FILE...         inputs, one by one
 terrace-fuzz corpus DIR                  writes what the real encoders make: DIR/NAME/NN";
 
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
         ["run", seconds] => run_all(seconds, "1", None),
         ["run", seconds, seed] => run_all(seconds, seed, None),
         ["run", seconds, seed, name] => run_all(seconds, seed, Some(name)),
+        ["soak", options @ ..] => soak_all(options),
         ["replay", name, files @ ..] => replay_all(name, files),
         ["corpus", dir] => write_corpus(Path::new(dir)),
         _ => Err(HELP.to_owned()),
@@ -56,6 +59,27 @@ fn run_all(seconds: &str, seed: &str, name: Option<&str>) -> Result<(), String> 
         println!("{}", report.map_err(|failure| failure.to_string())?);
     }
     Ok(())
+}
+
+fn soak_all(options: &[&str]) -> Result<(), String> {
+    let (mut minutes, mut seed, mut jobs, mut out) = (60, 1, 2, None);
+    for option in options.chunks(2) {
+        match option {
+            ["--minutes", text] => minutes = number(text)?,
+            ["--seed", text] => seed = number(text)?,
+            ["--jobs", text] => jobs = number(text)?,
+            ["--out", path] => out = Some(PathBuf::from(path)),
+            _ => return Err(HELP.to_owned()),
+        }
+    }
+    let out = out.ok_or("soak needs --out FILE.json")?;
+    let time = Duration::from_secs(minutes * 60);
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    let findings = soak(&SoakPlan { time, seed, jobs, corpus, out: out.clone() })?;
+    match findings {
+        0 => Ok(()),
+        count => Err(format!("{count} findings: see {}", out.display())),
+    }
 }
 
 fn replay_all(name: &str, files: &[&str]) -> Result<(), String> {

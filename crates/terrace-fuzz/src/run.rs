@@ -214,7 +214,8 @@ mod tests {
         let corpus = vec![vec![b'x'; 300]];
         let found = run(&target(fails_on_two_words), corpus, 1, Budget::Executions(100_000));
         let failure = found.expect_err("it is planted");
-        assert_eq!(failure.input.len(), 6, "{failure}");
+        // Both words; five bytes hold them if they share one.
+        assert!((5..=6).contains(&failure.input.len()), "{failure}");
         assert!(failure.message.contains("both words"), "{failure}");
     }
 

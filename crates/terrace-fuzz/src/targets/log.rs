@@ -10,7 +10,7 @@ use terrace_engine::wal::format::{
     BatchBody, ClosingBody, RECORD_HEADER_BYTES, RecordHeader, RecordKind, SEGMENT_HEADER_BYTES,
     SegmentHeader, put_entry, put_memtables,
 };
-use terrace_engine::wal::{LocalLogStore, LogStart, LogStore};
+use terrace_engine::wal::{LocalLogStore, LogStart, LogStore, SegmentFile};
 use terrace_env::{DiskImage, SharedEnv, SimOptions};
 
 use super::Target;
@@ -188,7 +188,8 @@ fn replay(env: SharedEnv, start: LogStart) {
         assert!(replayed.durable <= replayed.end, "nothing durable is missing");
         assert!(records == 0 || replayed.end == end || replayed.closing.is_some());
         assert!(replayed.segments.windows(2).all(|pair| pair[0].end == pair[1].base));
-        let is_listed = |file: &FileId| replayed.segments.iter().any(|known| known.id == *file);
+        let is_listed =
+            |file: &SegmentFile| replayed.segments.iter().any(|known| known.file.id == file.id);
         assert!(!replayed.stale.iter().any(is_listed), "a segment is in the chain or stale");
     }
 }
