@@ -94,7 +94,7 @@ pub fn soak(plan: &SoakPlan) -> Result<u64, String> {
         let end = |job: std::thread::ScopedJoinHandle<'_, Result<(), String>>| {
             job.join().unwrap_or_else(|_| Err("a job panicked outside of a target".to_owned()))
         };
-        jobs.into_iter().map(end).collect::<Result<(), String>>()
+        jobs.into_iter().try_for_each(end)
     });
     eprintln!();
     ended.map(|()| soaked.lock().unwrap_or_else(PoisonError::into_inner).finding_count)

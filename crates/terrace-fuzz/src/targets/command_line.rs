@@ -191,7 +191,7 @@ fn check_round_trip(record: &Record) {
 fn option_seeds() -> Vec<Vec<u8>> {
     let seeds: [(u8, &[u8]); 14] = [
         (0, b"scan\0--data\0d\0--from\0a\0--escaped\0--output\0json"),
-        (0, b"put\0--connect\0127.0.0.1:1\0--ttl\x005m\0key\0-value"),
+        (0, b"put\0--connect\x00127.0.0.1:1\0--ttl\x005m\0key\0-value"),
         (0, b"serve\0--data\0d\0--durability\0interval:50\0--cache-bytes\x0064M\0--max-clients\x005"),
         (0, b"import\0--data\0d\0--format\0jsonl\0--key-field\0{a}={b}\0-"),
         (0, b"bench\0a\0--data\0d\0--distribution\0latest\0--compression\0zstd"),

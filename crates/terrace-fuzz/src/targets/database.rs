@@ -29,7 +29,6 @@ pub const DATABASE: Target = Target {
     bytes_max: 16 << 10,
     memory_fixed_bytes: 24 << 20,
     memory_per_byte: 4096,
-    ..Target::DEFAULT
 };
 
 const DIR: &str = "/db";

@@ -30,7 +30,6 @@ pub const SESSION: Target = Target {
     // long reply.
     memory_fixed_bytes: 24 << 20,
     memory_per_byte: 4096,
-    ..Target::DEFAULT
 };
 
 /// What programs are made of: commands first, then words that mean something to one of them.
