@@ -8,7 +8,7 @@
 //! as much as the language does where it matters here: of two threads that each store and then load
 //! what the other stored, one sees the other's. It forbids more elsewhere: a fence orders accesses
 //! around it, which a store of that order does not. So what does not rest on that order is also
-//! modelled without it ([`Weakened::SequentialConsistency`]).
+//! modelled without it (`Weakened::SequentialConsistency`).
 
 #[cfg(not(terrace_loom))]
 pub use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
