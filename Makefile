@@ -11,6 +11,7 @@ test:
 	scripts/setup.sh test
 	cargo test --workspace --locked --features terrace-cli/fail-points
 	cargo test --package terrace-sim --locked --features planted-bugs --test planted
+	scripts/models.sh
 	scripts/test-clients.sh
 
 # What a machine judges well about the source tree.

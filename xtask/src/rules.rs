@@ -9,6 +9,17 @@ pub const ARROWS: &[(&str, &[&str])] = &[
     ("terrace-server", &["terrace", "terrace-base"]),
     ("terrace-bench", &["terrace", "terrace-base"]),
     ("terrace-cli", &["terrace", "terrace-base", "terrace-bench", "terrace-server", "terrace-sim"]),
+    (
+        "terrace-fuzz",
+        &[
+            "terrace",
+            "terrace-base",
+            "terrace-cli",
+            "terrace-engine",
+            "terrace-env",
+            "terrace-server",
+        ],
+    ),
     ("terrace-rot", &["terrace-base", "terrace-env", "terrace-engine"]),
     ("terrace-sim", &["terrace-base", "terrace-env", "terrace-engine"]),
     ("xtask", &[]),
@@ -102,6 +113,7 @@ pub const UNSAFE: &[&str] = &[
     "crates/terrace-engine/src/memtable/entry.rs",
     "crates/terrace-engine/src/memtable/insert.rs",
     "crates/terrace-engine/src/memtable/tree.rs",
+    "crates/terrace-fuzz/src/allocation.rs",
 ];
 
 /// What a byte format may not know: whatever does I/O or waits.

@@ -45,7 +45,9 @@ impl Source {
 
     fn is_test(&self) -> bool {
         self.path.contains("/tests/")
-            || ["/tests.rs", "/contract.rs"].iter().any(|name| self.path.ends_with(name))
+            || ["/tests.rs", "/models.rs", "/contract.rs"]
+                .iter()
+                .any(|name| self.path.ends_with(name))
     }
 
     fn finding(&self, line: usize, text: impl Into<String>) -> Finding {

@@ -163,6 +163,18 @@ pub(crate) struct ServeArgs {
     /// The most clients at a time
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub(crate) max_clients: usize,
+    /// The memory for requests and replies of all clients together, beyond 64 KiB each, such as
+    /// 256M (1G unless given). A request counts twice while it runs; one that would go over it, or
+    /// whose reply would, gets an error
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) client_bytes: Option<u64>,
+    /// How long a client may stop in the middle of a request, or take none of its replies while more
+    /// than 64 KiB of them waits, before it is cut
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) stall_timeout: u64,
+    /// How long a client may send no request before it is cut; 0 for as long as it likes
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    pub(crate) idle_timeout: u64,
     /// A file with the password that clients must give, unless TERRACE_PASSWORD holds it
     #[arg(long, value_name = "FILE")]
     pub(crate) password_file: Option<PathBuf>,
@@ -448,8 +460,8 @@ pub(crate) struct SimArgs {
     pub(crate) options: Option<String>,
 }
 
-/// A number of bytes with or without a unit: `4096`, `64K`, `256M`, `2GiB`.
-fn parse_size(text: &str) -> Result<u64, String> {
+/// A number of bytes with or without a unit: `4096`, `64K`, `256M`, `2GiB`. Errors: it is none.
+pub fn parse_size(text: &str) -> Result<u64, String> {
     let wrong = || format!("'{text}' is no size such as 4096, 64K, 256M or 2G");
     let digits = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
     let unit = match &*text[digits.len()..].to_ascii_lowercase() {
@@ -463,7 +475,8 @@ fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 /// A time with its unit: `500ms`, `90s`, `15m`, `12h`, `30d`; seconds without one.
-fn parse_time(text: &str) -> Result<Duration, String> {
+/// Errors: it is none.
+pub fn parse_time(text: &str) -> Result<Duration, String> {
     let wrong = || format!("'{text}' is no time such as 500ms, 90s, 15m, 12h or 30d");
     let digits = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
     let unit_ms = match &text[digits.len()..] {

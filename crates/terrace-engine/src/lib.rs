@@ -23,6 +23,7 @@ pub mod range_tombstone;
 pub mod repair;
 pub mod store;
 pub mod survey;
+mod swap;
 pub mod table;
 pub mod version;
 pub mod wal;

@@ -26,12 +26,15 @@
     reason = "this is the crate that the others are to call instead"
 )]
 
+pub mod atomic;
 #[cfg(test)]
 mod contract;
 mod env;
 mod error;
 mod fault;
 mod fs;
+#[cfg(terrace_loom)]
+pub mod model;
 mod planted;
 mod real;
 mod sim;

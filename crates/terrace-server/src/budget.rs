@@ -47,6 +47,21 @@ impl Charge {
         let used = self.budget.used.fetch_add(bytes - before, Ordering::Relaxed);
         used + (bytes - before) <= self.budget.bytes_max
     }
+
+    /// Charges for `bytes` that are about to be taken, until the next [`Charge::set`]; whether the
+    /// budget allows it. If not, nothing is charged. Few bytes need not ask.
+    pub(crate) fn add(&mut self, bytes: usize) -> bool {
+        if bytes <= FREE_BYTES {
+            return true;
+        }
+        let used = self.budget.used.fetch_add(bytes, Ordering::Relaxed);
+        if used + bytes > self.budget.bytes_max {
+            self.budget.used.fetch_sub(bytes, Ordering::Relaxed);
+            return false;
+        }
+        self.bytes += bytes;
+        true
+    }
 }
 
 impl Drop for Charge {
@@ -66,6 +81,7 @@ mod tests {
         let mut second = Charge::new(&budget);
         assert!(first.set(FREE_BYTES) && first.set(FREE_BYTES + 600));
         assert!(!second.set(FREE_BYTES + 600));
+        assert!(!second.add(FREE_BYTES + 1) && second.add(FREE_BYTES));
         assert!(first.set(0));
         assert!(second.set(FREE_BYTES + 601));
         drop(second);

@@ -5,6 +5,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::ServerOptions;
+use crate::budget::FREE_BYTES;
 use crate::command::{Mode, Weight};
 use crate::net::{self, Instant, Semaphore, Socket, Stop, Transfer};
 use crate::session::{Outcome, Session};
@@ -30,6 +32,70 @@ pub(crate) struct Connection {
     pub(crate) shared: Arc<Shared>,
     pub(crate) waiting_threads: WaitingThreads,
     pub(crate) stop: Stop,
+    pub(crate) patience: Patience,
+}
+
+/// Since when a client has sent or taken too little.
+pub(crate) struct Patience {
+    sending_since: Instant,
+    received: usize,
+    /// How many requests had been run by then,
+    requests: u64,
+    /// and whether another one had begun.
+    mid_request: bool,
+    /// Since when replies beyond [`FREE_BYTES`] have waited, and how much was taken since.
+    taking_since: Option<Instant>,
+    taken: usize,
+}
+
+impl Patience {
+    pub(crate) fn new() -> Patience {
+        Patience {
+            sending_since: net::now(),
+            received: 0,
+            requests: 0,
+            mid_request: false,
+            taking_since: None,
+            taken: 0,
+        }
+    }
+
+    /// When the connection ends unless the client goes on; `sent` bytes were just sent.
+    fn deadline(
+        &mut self,
+        session: &mut Session,
+        sent: usize,
+        options: &ServerOptions,
+        opened: Instant,
+    ) -> Option<Instant> {
+        let now = net::now();
+        let (requests, mid_request) = (session.request_count(), session.is_mid_request());
+        if (requests, mid_request) != (self.requests, self.mid_request)
+            || self.received >= FREE_BYTES
+        {
+            self.sending_since = now;
+            self.received = 0;
+            (self.requests, self.mid_request) = (requests, mid_request);
+        }
+        let send_within =
+            if mid_request { Some(options.stall_timeout) } else { options.idle_timeout };
+        self.taken += sent;
+        if session.replies().len() <= FREE_BYTES {
+            self.taking_since = None;
+        } else if self.taking_since.is_none() || self.taken >= FREE_BYTES {
+            self.taking_since = Some(now);
+            self.taken = 0;
+        }
+        let must_authenticate = !session.is_authenticated();
+        [
+            send_within.map(|within| self.sending_since + within),
+            self.taking_since.map(|since| since + options.stall_timeout),
+            must_authenticate.then_some(opened + options.authentication_timeout),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
 }
 
 impl Connection {
@@ -57,6 +123,10 @@ impl Connection {
                     Received::Bytes => {}
                     Received::End => input_ended = true,
                     Received::Stop => return self.drain(&mut session).await,
+                    Received::TooSlow => {
+                        self.send(&mut session)?;
+                        return Ok(());
+                    }
                 },
                 Outcome::OutputFull => {
                     let room = session.output_soft_bytes() / 2;
@@ -113,17 +183,16 @@ impl Connection {
     async fn receive(&mut self, session: &mut Session, opened: Instant) -> io::Result<Received> {
         session.trim();
         loop {
-            self.send(session)?;
-            let must_authenticate = !session.is_authenticated();
-            let deadline = opened + self.shared.options.authentication_timeout;
+            let sent = self.send(session)?;
+            let deadline = self.patience.deadline(session, sent, &self.shared.options, opened);
             let unsent = !session.replies().is_empty();
             let readable = net::select! {
                 biased;
                 () = self.stop.wait() => return Ok(Received::Stop),
                 ready = self.socket.ready(true, unsent) => ready?,
-                () = net::sleep_until(deadline), if must_authenticate => {
+                () = net::sleep_until(deadline.unwrap_or(opened)), if deadline.is_some() => {
                     self.count_cut();
-                    return Ok(Received::Stop);
+                    return Ok(Received::TooSlow);
                 }
             };
             if !readable {
@@ -131,7 +200,10 @@ impl Connection {
             }
             match self.socket.try_read(session.read_buffer())? {
                 Transfer::Bytes(0) => return Ok(Received::End),
-                Transfer::Bytes(_) => return Ok(Received::Bytes),
+                Transfer::Bytes(bytes) => {
+                    self.patience.received += bytes;
+                    return Ok(Received::Bytes);
+                }
                 Transfer::NotReady => {}
             }
         }
@@ -203,4 +275,6 @@ enum Received {
     End,
     /// The connection is to end.
     Stop,
+    /// The client has lost its place.
+    TooSlow,
 }

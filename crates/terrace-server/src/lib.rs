@@ -70,6 +70,7 @@ mod command;
 mod connection;
 mod cursors;
 mod glob;
+mod local;
 mod net;
 mod options;
 mod password;
@@ -78,6 +79,7 @@ mod server;
 mod session;
 mod shared;
 
+pub use local::{LocalServer, LocalSession};
 pub use options::{DEFAULT_PORT, OptionsError, ServerOptions};
 pub use password::Password;
 pub use server::{ServeError, Server, serve};

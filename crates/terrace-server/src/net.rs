@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle};
 use terrace::WallTime;
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
@@ -18,6 +19,9 @@ pub(crate) use tokio::select;
 pub(crate) use tokio::sync::Semaphore;
 pub(crate) use tokio::task::yield_now;
 pub(crate) use tokio::time::{Instant, sleep, sleep_until};
+
+/// After how long without a word a peer is asked whether it is still there.
+const KEEPALIVE: Duration = Duration::from_secs(300);
 
 /// The wall clock, in whole milliseconds.
 pub(crate) fn wall_now() -> WallTime {
@@ -91,6 +95,9 @@ impl Listener {
         let (stream, peer) = self.0.accept().await?;
         // Replies are written whole, so there is nothing to wait for.
         stream.set_nodelay(true)?;
+        // A peer that is gone without a word must not keep its place for ever.
+        set_socket_keepalive(&stream, true)?;
+        set_tcp_keepidle(&stream, KEEPALIVE)?;
         let local = stream.local_addr()?;
         Ok(Socket { stream, peer, local })
     }

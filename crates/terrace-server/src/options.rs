@@ -17,14 +17,21 @@ pub struct ServerOptions {
     /// The most clients at a time (default 10,000); more are told so and cut.
     pub clients_max: usize,
     /// The memory for requests and replies of all clients together, in bytes, beyond 64 KiB each
-    /// (default 1 GiB). A client that would go over it is told so and cut.
+    /// (default 1 GiB). A request counts twice while it runs, since what it writes is copied once. One
+    /// that would go over the bound, or whose reply would, gets an error; a client whose input alone
+    /// goes over it is cut. (The value of a read is held once more while it is copied into its
+    /// reply, and is not counted.)
     pub client_bytes_max: usize,
     /// A connection with this many bytes of replies waiting is not parsed further until they are
     /// sent (default 1 MiB).
     pub output_soft_bytes: usize,
-    /// How long a connection may stand above `output_soft_bytes` without taking that many bytes
-    /// before it is cut (default 60 s).
+    /// How long a connection may stand above `output_soft_bytes` without taking that many bytes,
+    /// above 64 KiB of replies without taking 64 KiB, or in the middle of a request without sending
+    /// its end or 64 KiB more, before it is cut (default 60 s).
     pub stall_timeout: Duration,
+    /// How long a connection may stay without a request before it is cut (none by default: such
+    /// connections hold next to nothing, and programs keep them for later).
+    pub idle_timeout: Option<Duration>,
     /// How long a client that must authenticate may take for it (default 60 s).
     pub authentication_timeout: Duration,
     /// How many commands may wait for the disk at a time (default 64); more stand in line. One in
@@ -45,6 +52,7 @@ impl Default for ServerOptions {
             client_bytes_max: 1 << 30,
             output_soft_bytes: 1 << 20,
             stall_timeout: Duration::from_secs(60),
+            idle_timeout: None,
             authentication_timeout: Duration::from_secs(60),
             blocking_threads_max: 64,
             shutdown_grace: Duration::from_secs(10),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use terrace::Db;
 
-use crate::connection::{Connection, WaitingThreads};
+use crate::connection::{Connection, Patience, WaitingThreads};
 use crate::net::{self, Listener, Socket, Stop, Tasks};
 use crate::options::{OptionsError, ServerOptions};
 use crate::session::Session;
@@ -69,13 +69,16 @@ impl std::error::Error for ServeError {
 /// Errors: the server could not start, or the database could not be closed.
 pub fn serve(
     db: Db,
-    options: ServerOptions,
+    mut options: ServerOptions,
     on_listening: impl FnOnce(SocketAddr),
 ) -> Result<(), ServeError> {
     options.validate().map_err(ServeError::Options)?;
-    let files = net::raise_file_limit();
-    if let Some(files) = files.filter(|&files| files < options.clients_max as u64 + 64) {
-        tracing::warn!(files, "the limit on open files is below the limit on clients");
+    if let Some(files) = net::raise_file_limit() {
+        let clients = clients_for(files);
+        if clients < options.clients_max {
+            tracing::warn!(files, clients, "the limit on open files allows fewer clients");
+            options.clients_max = clients;
+        }
     }
     // One thread more than commands may use: for closing the database.
     let threads = options.blocking_threads_max + 1;
@@ -90,6 +93,13 @@ pub fn serve(
         server.run(stop).await
     })
     .map_err(ServeError::Runtime)?
+}
+
+/// How many clients a process that may open so many files lets in. The rest is for the database,
+/// whose writes must not fail because clients have taken every descriptor.
+fn clients_for(files: u64) -> usize {
+    let kept = (files / 4).clamp(64, 4096).min(files / 2);
+    usize::try_from(files - kept).unwrap_or(usize::MAX).max(1)
 }
 
 /// A server that listens, for programs with a tokio runtime of their own; others use [`serve`].
@@ -196,6 +206,7 @@ impl Acceptor {
             shared: self.shared.clone(),
             waiting_threads: self.waiting_threads.clone(),
             stop: self.stop.clone(),
+            patience: Patience::new(),
         };
         self.tasks.spawn(connection.run(session));
     }

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use terrace_server::{ServerOptions, serve as serve_until_stopped};
 
 use crate::args::ServeArgs;
@@ -7,12 +9,22 @@ use crate::files;
 use crate::terminal::{self, Output};
 
 pub(super) fn serve(args: ServeArgs) -> Outcome {
+    let defaults = ServerOptions::default();
+    let client_bytes_max = match args.client_bytes {
+        None => defaults.client_bytes_max,
+        Some(bytes) => bytes
+            .try_into()
+            .map_err(|_| Failure::Usage("a size is larger than memory can be".to_owned()))?,
+    };
     let options = ServerOptions {
         listen: args.listen,
         password: files::password(args.password_file.as_deref())?,
         insecure: args.insecure,
         clients_max: args.max_clients,
-        ..ServerOptions::default()
+        client_bytes_max,
+        stall_timeout: Duration::from_secs(args.stall_timeout),
+        idle_timeout: (args.idle_timeout > 0).then(|| Duration::from_secs(args.idle_timeout)),
+        ..defaults
     };
     // Before the directory is touched.
     options.validate().map_err(|error| Failure::Usage(error.to_string()))?;

@@ -38,13 +38,13 @@ fn put_line(out: &mut Vec<u8>, line: &Line<'_>) {
 }
 
 /// Appends an entry as a line of `jsonl`, its end included.
-pub(crate) fn put_entry_json(out: &mut Vec<u8>, record: &Record) {
+pub fn put_entry_json(out: &mut Vec<u8>, record: &Record) {
     let (key, value) = (Bytes::new(&record.key), Some(Bytes::new(&record.value)));
     put_line(out, &Line { key, value, expiry_ms: record.expiry_ms });
 }
 
 /// Appends a key alone as a line of `jsonl`.
-pub(crate) fn put_key_json(out: &mut Vec<u8>, key: &[u8]) {
+pub fn put_key_json(out: &mut Vec<u8>, key: &[u8]) {
     put_line(out, &Line { key: Bytes::new(key), value: None, expiry_ms: None });
 }
 

@@ -4,24 +4,27 @@ use std::io::{self, BufRead, Read as _};
 const LINE_BYTES_MAX: u64 = 7 * 64 * 1024 * 1024;
 
 /// The lines of a stream, counted.
-pub(crate) struct Lines<R> {
+pub struct Lines<R> {
     source: R,
     line: Vec<u8>,
     number: u64,
 }
 
 impl<R: BufRead> Lines<R> {
-    pub(crate) fn new(source: R) -> Lines<R> {
+    /// The lines of `source`.
+    pub fn new(source: R) -> Lines<R> {
         Lines { source, line: Vec::new(), number: 0 }
     }
 
     /// How many lines have been read.
-    pub(crate) fn number(&self) -> u64 {
+    #[must_use]
+    pub fn number(&self) -> u64 {
         self.number
     }
 
     /// The next line without its end; `None` at the end of the stream.
-    pub(crate) fn next(&mut self) -> io::Result<Option<&[u8]>> {
+    #[expect(clippy::should_implement_trait, reason = "a line is lent, which no iterator can")]
+    pub fn next(&mut self) -> io::Result<Option<&[u8]>> {
         self.line.clear();
         let mut limited = (&mut self.source).take(LINE_BYTES_MAX);
         if limited.read_until(b'\n', &mut self.line)? == 0 {

@@ -21,17 +21,19 @@ mod reader;
 mod template;
 mod text;
 
-pub(crate) use jsonl::{put_entry_json, put_key_json};
-pub(crate) use lines::Lines;
-pub(crate) use reader::{EntryReader, Format, ReadError};
-pub(crate) use template::KeyTemplate;
-pub(crate) use text::{parse_escaped, put_entry_tsv, put_escaped, put_shown};
+pub use jsonl::{put_entry_json, put_key_json};
+pub use lines::Lines;
+pub use reader::{EntryReader, Format, ReadError};
+pub use template::KeyTemplate;
+pub use text::{parse_escaped, put_entry_tsv, put_escaped, put_shown};
 
 /// One entry, as it stands in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Record {
-    pub(crate) key: Vec<u8>,
-    pub(crate) value: Vec<u8>,
+pub struct Record {
+    /// The key, as it is.
+    pub key: Vec<u8>,
+    /// The value, as it is.
+    pub value: Vec<u8>,
     /// When the entry goes away, in milliseconds since the Unix epoch.
-    pub(crate) expiry_ms: Option<u64>,
+    pub expiry_ms: Option<u64>,
 }

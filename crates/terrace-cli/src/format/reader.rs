@@ -12,7 +12,7 @@ use super::{Record, jsonl, text};
 
 /// A text format of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub enum Format {
     /// A JSON object a line
     Jsonl,
     /// Key, tab, value a line
@@ -26,7 +26,7 @@ const DEB822_KEY: &str = "{Package}={Version}/{Architecture}";
 
 impl Format {
     /// Appends an entry in this format.
-    pub(crate) fn put(self, out: &mut Vec<u8>, record: &Record) {
+    pub fn put(self, out: &mut Vec<u8>, record: &Record) {
         match self {
             Format::Jsonl => jsonl::put_entry_json(out, record),
             Format::Tsv | Format::Deb822 => text::put_entry_tsv(out, record),
@@ -36,7 +36,7 @@ impl Format {
 
 /// Why the next entry cannot be had.
 #[derive(Debug)]
-pub(crate) enum ReadError {
+pub enum ReadError {
     /// The stream failed.
     Io(io::Error),
     /// This line (the first is 1) is damaged.
@@ -44,7 +44,7 @@ pub(crate) enum ReadError {
 }
 
 /// The entries of a stream in one of the formats.
-pub(crate) struct EntryReader<R> {
+pub struct EntryReader<R> {
     lines: Lines<R>,
     format: Format,
     template: Option<KeyTemplate>,
@@ -52,7 +52,7 @@ pub(crate) struct EntryReader<R> {
 
 impl<R: BufRead> EntryReader<R> {
     /// Errors: this format has no use for a template.
-    pub(crate) fn new(
+    pub fn new(
         lines: Lines<R>,
         format: Format,
         template: Option<KeyTemplate>,
@@ -68,12 +68,13 @@ impl<R: BufRead> EntryReader<R> {
     }
 
     /// How many lines are behind the entries read so far.
-    pub(crate) fn lines_read(&self) -> u64 {
+    pub fn lines_read(&self) -> u64 {
         self.lines.number()
     }
 
     /// The next entry; `None` at the end of the stream. Blank lines between entries do not count.
-    pub(crate) fn next(&mut self) -> Result<Option<Record>, ReadError> {
+    #[expect(clippy::should_implement_trait, reason = "the error comes first, for `?`")]
+    pub fn next(&mut self) -> Result<Option<Record>, ReadError> {
         let record = self.next_unchecked()?;
         let bounds = record.as_ref().map(|record| {
             [

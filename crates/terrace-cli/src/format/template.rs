@@ -1,7 +1,7 @@
 /// How a key is made of an entry's fields: `{Package}={Version}`. A name without braces stands for
 /// that field alone; `{{` and `}}` stand for braces.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KeyTemplate {
+pub struct KeyTemplate {
     parts: Vec<Part>,
 }
 
@@ -13,7 +13,7 @@ enum Part {
 
 impl KeyTemplate {
     /// Errors: braces that do not match, or no field at all.
-    pub(crate) fn parse(text: &str) -> Result<KeyTemplate, String> {
+    pub fn parse(text: &str) -> Result<KeyTemplate, String> {
         if !text.contains(['{', '}']) && !text.is_empty() {
             return Ok(KeyTemplate { parts: vec![Part::Field(text.to_owned())] });
         }
@@ -49,7 +49,7 @@ impl KeyTemplate {
     /// The key of the entry in which `field` looks up fields.
     ///
     /// Errors: a field that is not there.
-    pub(crate) fn fill(&self, field: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+    pub fn fill(&self, field: impl Fn(&str) -> Option<String>) -> Result<String, String> {
         let mut key = String::new();
         for part in &self.parts {
             match part {

@@ -2,12 +2,12 @@ use super::Record;
 
 /// Appends `bytes` so that they stay on one line, in one field, and can be read back: printable
 /// text stays as it is, everything else is escaped, the backslash too.
-pub(crate) fn put_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
+pub fn put_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
     put_text(out, bytes, true);
 }
 
 /// As [`put_escaped`] for people's eyes only: the backslash stays as it is.
-pub(crate) fn put_shown(out: &mut Vec<u8>, bytes: &[u8]) {
+pub fn put_shown(out: &mut Vec<u8>, bytes: &[u8]) {
     put_text(out, bytes, false);
 }
 
@@ -50,7 +50,7 @@ fn put_hex(out: &mut Vec<u8>, bytes: &[u8]) {
 /// The inverse of [`put_escaped`]; bytes that need no escape may stand as they are.
 ///
 /// Errors: a backslash before something else than `t n r \ xHH`.
-pub(crate) fn parse_escaped(text: &[u8]) -> Result<Vec<u8>, String> {
+pub fn parse_escaped(text: &[u8]) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((&first, tail)) = rest.split_first() {
@@ -85,7 +85,7 @@ fn hex_pair(high: u8, low: u8) -> Option<u8> {
 }
 
 /// Appends an entry as a line of `tsv`, its end included.
-pub(crate) fn put_entry_tsv(out: &mut Vec<u8>, record: &Record) {
+pub fn put_entry_tsv(out: &mut Vec<u8>, record: &Record) {
     put_escaped(out, &record.key);
     out.push(b'\t');
     put_escaped(out, &record.value);

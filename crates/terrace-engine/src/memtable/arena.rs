@@ -15,7 +15,7 @@
 
 use std::alloc::{self, Layout};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use terrace_env::atomic::{AtomicU64, Ordering};
 
 /// Bytes of one unit of an offset.
 pub(super) const UNIT_BYTES: usize = 8;
@@ -37,6 +37,8 @@ pub(super) struct Arena {
     /// free unit above the entries in the low half, the lowest unit of the nodes in the high.
     ends: AtomicU64,
     capacity_bytes: usize,
+    #[cfg(terrace_loom)]
+    witnesses: witness::Witnesses,
 }
 
 // Safety: the arena only hands out disjoint space and keeps no reference into it; `ends` is
@@ -67,7 +69,15 @@ impl Arena {
         let base = unsafe { allocation.add(padding) };
         let first = LINE_BYTES / UNIT_BYTES;
         let ends = AtomicU64::new(pack(first as u64, (capacity_bytes / UNIT_BYTES) as u64));
-        Arena { base, allocation, layout, ends, capacity_bytes }
+        Arena {
+            base,
+            allocation,
+            layout,
+            ends,
+            capacity_bytes,
+            #[cfg(terrace_loom)]
+            witnesses: witness::Witnesses::default(),
+        }
     }
 
     /// The bytes between the two ends of the empty arena and the 64 unused ones.
@@ -129,6 +139,25 @@ impl Arena {
         unsafe { self.base.as_ptr().add(offset as usize * UNIT_BYTES) }
     }
 
+    /// Says that the plain bytes of the entry at `offset` are written now. Models check that no read
+    /// of them can come at the same time; else this is nothing.
+    #[inline]
+    pub(super) fn note_write(&self, offset: Offset) {
+        #[cfg(terrace_loom)]
+        self.witnesses.write(offset);
+        #[cfg(not(terrace_loom))]
+        let _ = offset;
+    }
+
+    /// Says that the plain bytes of the entry at `offset` are read now.
+    #[inline]
+    pub(super) fn note_read(&self, offset: Offset) {
+        #[cfg(terrace_loom)]
+        self.witnesses.read(offset);
+        #[cfg(not(terrace_loom))]
+        let _ = offset;
+    }
+
     /// Asks the processor for the `lines` cache lines at `offset` without waiting for them.
     #[inline]
     pub(super) fn prefetch(&self, offset: Offset, lines: usize) {
@@ -150,6 +179,38 @@ impl Drop for Arena {
         // Safety: allocated in `new` with this layout, and nobody can hold a reference into it
         // any more.
         unsafe { alloc::dealloc(self.allocation.as_ptr(), self.layout) };
+    }
+}
+
+/// For models: which thread may touch which entry's plain bytes when. The model's own cells stand
+/// for the bytes, since it does not see these.
+#[cfg(terrace_loom)]
+mod witness {
+    use std::collections::BTreeMap;
+    use std::sync::{Arc, Mutex, PoisonError};
+
+    use loom::cell::UnsafeCell;
+
+    use super::Offset;
+
+    #[derive(Default)]
+    pub(super) struct Witnesses {
+        cells: Mutex<BTreeMap<Offset, Arc<UnsafeCell<()>>>>,
+    }
+
+    impl Witnesses {
+        fn cell(&self, offset: Offset) -> Arc<UnsafeCell<()>> {
+            let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(cells.entry(offset).or_insert_with(|| Arc::new(UnsafeCell::new(()))))
+        }
+
+        pub(super) fn write(&self, offset: Offset) {
+            self.cell(offset).with_mut(|_| ());
+        }
+
+        pub(super) fn read(&self, offset: Offset) {
+            self.cell(offset).with(|_| ());
+        }
     }
 }
 

@@ -24,11 +24,11 @@
 //! A new root is paid for in advance by [`FIXED_BYTES`].
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::arena::LINE_BYTES;
 use super::entry::entry_bytes;
 use super::node::{Inner, LEAF_SLOTS, Leaf};
+use terrace_env::atomic::{AtomicUsize, Ordering};
 
 /// Bytes of a leaf.
 pub(super) const LEAF_BYTES: usize = size_of::<Leaf>();
@@ -41,13 +41,18 @@ pub(super) const HEIGHT_MAX: usize = 12;
 pub(super) const FIXED_BYTES: usize = LINE_BYTES + LEAF_BYTES + HEIGHT_MAX * INNER_BYTES;
 
 /// The most that the tree charges for one key, the bytes of its entry not included.
-pub(super) const NODE_CHARGE_MAX: usize = LEAF_BYTES + INNER_SAVING + EDGE_SAVING;
+pub(super) const NODE_CHARGE_MAX: usize = if cfg!(terrace_loom) {
+    // The nodes of a model are too small to save up for anything.
+    4 * (LEAF_BYTES + INNER_BYTES)
+} else {
+    LEAF_BYTES + INNER_SAVING + EDGE_SAVING
+};
 
 const LEAF_SAVING: usize = 32;
 const INNER_SAVING: usize = 74;
 const EDGE_SAVING: usize = 37;
 /// A node saves for the keys beyond so many, the most that a copy begins with.
-const SAVED_FROM: usize = 8;
+const SAVED_FROM: usize = if cfg!(terrace_loom) { 2 } else { 8 };
 
 /// What a plain insertion into a leaf with `count` keys saves.
 #[inline]

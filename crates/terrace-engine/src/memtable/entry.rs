@@ -19,10 +19,9 @@
 
 #![allow(unsafe_code)]
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use terrace_base::limits::{STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use terrace_base::{EntryKind, EntryRef, Expiry, SeqNo};
+use terrace_env::atomic::{AtomicU32, Ordering};
 
 use super::arena::{Arena, Offset, UNIT_BYTES};
 
@@ -35,8 +34,9 @@ const STEPS_BEFORE_JUMP: u32 = 4;
 const SEQNO_AT: usize = 0;
 const META_AT: usize = 8;
 const OLDER_AT: usize = 16;
-const JUMP_AT: usize = 20;
-const BODY_AT: usize = 24;
+// 20 and 24: an atomic word has four bytes, but more in a model.
+const JUMP_AT: usize = OLDER_AT + size_of::<AtomicU32>();
+const BODY_AT: usize = (JUMP_AT + 4).next_multiple_of(UNIT_BYTES);
 const EXPIRY_BYTES: usize = 8;
 
 const KIND_SHIFT: u32 = 20;
@@ -96,6 +96,7 @@ impl<'a> Stored<'a> {
             body.add(entry.key.len())
                 .copy_from_nonoverlapping(entry.value.as_ptr(), entry.value.len());
         }
+        arena.note_write(offset);
         Stored { arena, offset }
     }
 
@@ -127,12 +128,14 @@ impl<'a> Stored<'a> {
 
     #[inline]
     pub(super) fn seqno(self) -> SeqNo {
+        self.arena.note_read(self.offset);
         // Safety: a complete entry begins with its number, aligned to 8, which never changes.
         SeqNo(unsafe { self.start().add(SEQNO_AT).cast::<u64>().read() })
     }
 
     #[inline]
     fn meta(self) -> u64 {
+        self.arena.note_read(self.offset);
         // Safety: as for the number; `link` changes it only before the entry is published.
         unsafe { self.start().add(META_AT).cast::<u64>().read() }
     }
@@ -146,6 +149,7 @@ impl<'a> Stored<'a> {
 
     #[inline]
     fn jump(self) -> Option<Stored<'a>> {
+        self.arena.note_read(self.offset);
         // Safety: the word is complete like the rest, and holds null or the offset of a
         // published entry.
         unsafe { Stored::at(self.arena, self.start().add(JUMP_AT).cast::<u32>().read()) }
@@ -204,6 +208,7 @@ impl<'a> Stored<'a> {
             let jump = landmark.map_or(0, Stored::offset);
             self.start().add(JUMP_AT).cast::<u32>().write(jump);
         }
+        self.arena.note_write(self.offset);
         // Order: the store that publishes this entry releases it.
         self.older_word().store(older.offset, Ordering::Relaxed);
     }

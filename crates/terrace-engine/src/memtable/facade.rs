@@ -1,9 +1,9 @@
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use terrace_base::{EntryKind, EntryRef, MemtableId, SeqNo};
 use terrace_env::Latch;
+use terrace_env::atomic::{AtomicU64, Ordering};
 
 use super::arena::Arena;
 use super::charge::{self, Budget, Reservation};

@@ -10,7 +10,7 @@ use super::tree::{LEAF_TAG, Position, Tree, Writer};
 
 /// A full leaf is left in place for a new one at its right if this many of its last keys came in
 /// at the end. A random load does not do that; a sequential one, among others or not, does.
-const RUN_MIN: u8 = 6;
+const RUN_MIN: u8 = if cfg!(terrace_loom) { 2 } else { 6 };
 /// A split takes longer skips only if the copies would use less than so many bytes of a prefix.
 const PREFIX_BYTES_MIN: usize = 4;
 

@@ -46,5 +46,7 @@ pub use charge::Reservation;
 pub use cursor::{MemtableCursor, MemtableStream};
 pub use facade::{Found, Memtable};
 
+#[cfg(all(test, terrace_loom))]
+mod models;
 #[cfg(test)]
 mod tests;

@@ -49,12 +49,11 @@
 
 #![allow(unsafe_code)]
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use super::arena::{Arena, Offset};
 use super::charge::{INNER_BYTES, LEAF_BYTES};
 use super::entry::Stored;
 use super::node::{INNER_SLOTS, Inner, LEAF_SLOTS, Leaf, Permutation, Skip, Slots};
+use terrace_env::atomic::{AtomicU32, Ordering};
 
 /// Set in the offset of a leaf, whose other low bits are 0 as for every node.
 pub(super) const LEAF_TAG: Offset = 1;

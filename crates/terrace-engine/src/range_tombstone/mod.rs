@@ -67,5 +67,7 @@ impl fmt::Debug for RangeTombstone<'_> {
     }
 }
 
+#[cfg(all(test, terrace_loom))]
+mod models;
 #[cfg(test)]
 mod tests;

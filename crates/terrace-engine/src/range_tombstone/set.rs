@@ -1,12 +1,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arc_swap::ArcSwap;
 use terrace_base::SeqNo;
 use terrace_env::Latch;
+use terrace_env::atomic::{AtomicUsize, Ordering};
 
 use super::{Fragments, RangeTombstone};
+use crate::swap::{ArcSwap, Guard};
 
 /// Newcomers that a reader takes in one turn at the latch.
 const TURN_TOMBSTONES: usize = 1024;
@@ -104,7 +104,7 @@ impl RangeTombstoneSet {
         Arc::clone(&self.up_to_date().fragments)
     }
 
-    fn up_to_date(&self) -> arc_swap::Guard<Arc<View>> {
+    fn up_to_date(&self) -> Guard<Arc<View>> {
         let inserted = self.inserted.load(Ordering::Acquire);
         loop {
             let view = self.view.load();

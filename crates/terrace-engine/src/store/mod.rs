@@ -42,6 +42,8 @@ mod update;
 mod view;
 mod write_path;
 
+#[cfg(all(test, terrace_loom))]
+mod models;
 #[cfg(test)]
 mod tests;
 
@@ -50,7 +52,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use arc_swap::ArcSwap;
 use terrace_env::{DirLock, Latch, Mutex, SharedEnv, Signal};
 
 use crate::compaction::CompactionExecutor;
@@ -59,6 +60,7 @@ use crate::drange::DrangeMap;
 use crate::l0::L0;
 use crate::options::Options;
 use crate::process::Process;
+use crate::swap::ArcSwap;
 use crate::version::{FileIds, TableContext, Versions};
 use crate::wal::LogSink;
 use crate::{Error, Result};

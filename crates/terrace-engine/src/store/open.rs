@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use terrace_base::{Corruption, LogPosition, RangeId};
 use terrace_env::{DirLock, JobClass, Latch, LockKind, SharedEnv};
 
@@ -27,6 +26,7 @@ use crate::l0::L0;
 use crate::memtable::Memtable;
 use crate::options::{Durability, Options};
 use crate::process::Process;
+use crate::swap::ArcSwap;
 use crate::version::{
     FeedStore, FileIds, LoadedFeed, ReclaimQueue, TableContext, Version, VersionEdit, VersionFeed,
     Versions, VersionsParts, fold, manifest_path,
@@ -266,7 +266,7 @@ impl<'a> Opening<'a> {
         lock: DirLock,
     ) -> Store {
         let end = log.as_ref().map_or(recovered.replayed.end, |log| log.end());
-        let sequencer = Sequencer::new(self.env.as_ref(), recovered.greatest_seqno, end);
+        let sequencer = Sequencer::new(&self.env.waits(), recovered.greatest_seqno, end);
         let (map, dranges) = self.dranges(recovered, end);
         let view = View { dranges, version: versions.current(), removals: 0 };
         let waits = self.env.waits();

@@ -19,15 +19,15 @@
 //! the slot serves a later ticket, whose predecessors are not done: so what was read counts only
 //! if the ticket is still the oldest afterwards.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use terrace_base::{LogPosition, SeqNo};
-use terrace_env::{Env, Latch, PlantedBug, Signal, is_planted};
+use terrace_env::atomic::{AtomicU64, Ordering};
+use terrace_env::{Latch, PlantedBug, Signal, Waits, is_planted};
 
 use crate::wal::{LogPlace, LogSink};
 
-/// How many writes may be under way at once.
-const SLOTS: usize = 1024;
+/// How many writes may be under way at once; a power of two. (Few in a model, so that slots are
+/// used again.)
+const SLOTS: usize = if cfg!(terrace_loom) { 4 } else { 1024 };
 
 /// Gives out numbers, and publishes them in order.
 #[derive(Debug)]
@@ -89,12 +89,12 @@ pub enum NotTaken {
 impl Sequencer {
     /// Goes on after `visible` and `end`, the last number and position that a recovery found.
     #[must_use]
-    pub fn new(env: &dyn Env, visible: SeqNo, end: LogPosition) -> Sequencer {
-        Sequencer::with_slots(env, visible, end, SLOTS)
+    pub fn new(waits: &Waits, visible: SeqNo, end: LogPosition) -> Sequencer {
+        Sequencer::with_slots(waits, visible, end, SLOTS)
     }
 
     /// As [`Sequencer::new`], for at most `slots` writes under way at once.
-    pub fn with_slots(env: &dyn Env, visible: SeqNo, end: LogPosition, slots: usize) -> Sequencer {
+    pub fn with_slots(waits: &Waits, visible: SeqNo, end: LogPosition, slots: usize) -> Sequencer {
         Sequencer {
             next: Latch::new(Next { ticket: 0, seqno: visible.next() }),
             slots: (0..slots).map(|_| Slot::default()).collect(),
@@ -102,7 +102,7 @@ impl Sequencer {
             finished_end: AtomicU64::new(end.0),
             finished_seqno: AtomicU64::new(visible.0),
             visible: AtomicU64::new(visible.0),
-            moved: env.waits().signal(),
+            moved: waits.signal(),
         }
     }
 

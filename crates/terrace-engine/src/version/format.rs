@@ -44,7 +44,7 @@ pub const RECORD_ALIGNMENT: usize = 8;
 /// No range comes as far, so that a number can follow any that a file holds.
 pub const SEQNO_END: SeqNo = SeqNo(u64::MAX - (1 << 32));
 /// Ids and positions lie below: they can be counted on from, whatever a file says.
-const NUMBER_END: u64 = POSITION_END;
+pub(super) const NUMBER_END: u64 = POSITION_END;
 /// Sizes and counts of a table lie below: they can be added up.
 const SIZE_END: u64 = 1 << 44;
 
@@ -516,6 +516,32 @@ mod tests {
         let start = Some(LogStart { segment: None, position: LogPosition(0) });
         let edit = VersionEdit { log_start: start, ..VersionEdit::default() };
         assert_eq!(decode_edit(&encode_edit(&edit)), Ok(edit));
+    }
+
+    /// Each of these numbers, in an edit with a valid checksum, once made an open panic where the
+    /// next one is counted from it or sizes are summed up.
+    #[test]
+    fn numbers_beyond_their_bounds_are_refused() {
+        let nothing = VersionEdit::default;
+        let greatest = u64::MAX;
+        let row =
+            |id, bytes| RowMeta { id: RowId(id), tables: vec![TableMeta { bytes, ..table(1) }] };
+        let start = LogStart { segment: None, position: LogPosition(greatest) };
+        for (index, edit) in [
+            VersionEdit { epoch: Some(Epoch(greatest)), ..nothing() },
+            VersionEdit { rows_added: vec![row(greatest, 1)], ..nothing() },
+            VersionEdit { rows_added: vec![row(1, greatest)], ..nothing() },
+            VersionEdit { next_row: Some(RowId(greatest)), ..nothing() },
+            VersionEdit { log_start: Some(start), ..nothing() },
+            VersionEdit { greatest_seqno: Some(SeqNo::MAX), ..nothing() },
+        ]
+        .iter()
+        .enumerate()
+        {
+            assert!(decode_edit(&encode_edit(edit)).is_err(), "edit {index}");
+        }
+        let fine = VersionEdit { rows_added: vec![row(NUMBER_END - 1, SIZE_END - 1)], ..nothing() };
+        assert_eq!(decode_edit(&encode_edit(&fine)), Ok(fine));
     }
 
     #[test]

@@ -1,12 +1,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use terrace_base::RowId;
 use terrace_env::{Mutex, Waits};
 
 use super::{FeedPosition, FeedStore, FileIds, TableContext, Version, VersionEdit, VersionFeed};
 use crate::l0::L0;
+use crate::swap::ArcSwap;
 use crate::{Error, Result};
 
 /// The current version of a range, and the only way to change it.
@@ -110,6 +110,14 @@ impl Versions {
     #[must_use]
     pub fn feed_end(&self) -> FeedPosition {
         self.turn.lock().as_ref().map(|feed| feed.end()).unwrap_or_default()
+    }
+}
+
+#[cfg(terrace_loom)]
+impl Versions {
+    /// Drops a version in the order that its count would have; see `ArcSwap`.
+    pub(super) fn let_go(&self, version: Arc<Version>) {
+        self.current.let_go(version);
     }
 }
 

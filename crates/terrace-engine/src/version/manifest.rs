@@ -6,8 +6,8 @@ use terrace_base::{Corruption, Epoch, FileId, PreambleError};
 use terrace_env::{Env, PlantedBug, SharedEnv, WriteFile, is_planted};
 
 use super::format::{
-    HEADER_BYTES, RECORD_ALIGNMENT, RECORD_HEADER_BYTES, decode_edit, decode_manifest_header,
-    decode_record, encode_manifest_header, encode_record,
+    HEADER_BYTES, NUMBER_END, RECORD_ALIGNMENT, RECORD_HEADER_BYTES, decode_edit,
+    decode_manifest_header, decode_record, encode_manifest_header, encode_record,
 };
 use super::{FeedPosition, FeedStore, LoadedFeed, VersionEdit, VersionFeed, current};
 use crate::fail_point::fail_point;
@@ -74,11 +74,14 @@ impl FeedStore for LocalManifests {
             FileId::parse(stem)
         });
         let greatest = ids.map(|id| id.epoch).max().unwrap_or_default().max(epoch);
-        let next = greatest.0.checked_add(1).map(Epoch);
-        next.ok_or_else(|| {
+        // A name is as little to be believed as a number inside a file. An epoch that no decoder
+        // accepts must not get into a manifest: no later open would read that manifest.
+        let next = greatest.0.saturating_add(1);
+        if next >= NUMBER_END {
             let detail = "a file of the last epoch of all: no range gets so far";
-            Corruption::new(&self.dir, 0, detail).into()
-        })
+            return Err(Corruption::new(&self.dir, 0, detail).into());
+        }
+        Ok(Epoch(next))
     }
 
     /// Also deletes the manifests before it.

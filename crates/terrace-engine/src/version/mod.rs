@@ -34,6 +34,8 @@ pub mod format;
 mod ids;
 mod install;
 mod manifest;
+#[cfg(all(test, terrace_loom))]
+mod models;
 mod run;
 mod table;
 #[allow(clippy::module_inception)]

@@ -1,14 +1,14 @@
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use arc_swap::ArcSwapOption;
 use terrace_base::{Corruption, KeyRange, SeqNo};
 use terrace_env::Latch;
+use terrace_env::atomic::{AtomicBool, Ordering};
 
 use super::TableMeta;
 use crate::cache::BlockCache;
 use crate::iter::{ClippedCursor, Cursor};
+use crate::swap::ArcSwapOption;
 use crate::table::{ReadMode, TableFile, TableLocation, TableReader, TableStore};
 use crate::{Error, Result};
 

@@ -538,6 +538,16 @@ mod tests {
         assert!(RecordHeader::decode(&bytes, identity + 1, 256).is_err(), "another segment");
     }
 
+    /// Sealed headers whose position leaves no room for the next one once made an open panic, on
+    /// every attempt: nobody could have reached their data, nor been told which file was wrong.
+    #[test]
+    fn positions_beyond_all_bounds_are_refused() {
+        let far = SegmentHeader { base: LogPosition(POSITION_END), ..header() };
+        assert!(SegmentHeader::decode(&far.encode(0), 0).is_err());
+        let last = SegmentHeader { base: LogPosition(POSITION_END - 1), ..header() };
+        assert_eq!(SegmentHeader::decode(&last.encode(0), 0), Ok(last));
+    }
+
     #[test]
     fn a_closing_body_round_trips() {
         let body = ClosingBody { manifest: id(4, 5), manifest_bytes: 6789 };

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use terrace_base::{FileId, LogPosition};
+use terrace_env::atomic::{AtomicU64, Ordering};
 use terrace_env::{Latch, LogFile, Mutex, PlantedBug, SharedEnv, is_planted};
 
 use super::format::{RECORD_ALIGNMENT, SEGMENT_HEADER_BYTES, SegmentHeader};
@@ -309,6 +309,38 @@ impl LocalLog {
             .filter(|(segment, end)| *end > durable && segment.header.base < through)
             .map(|(segment, _)| Arc::clone(segment))
             .collect()
+    }
+}
+
+#[cfg(all(test, terrace_loom))]
+impl LocalLog {
+    /// A log that writes to the first of `files` and has the second one in spare, for models.
+    pub(super) fn of_files(files: Vec<Arc<dyn LogFile>>) -> LocalLog {
+        let env: SharedEnv = terrace_env::RealEnv::new();
+        let ids = Arc::new(FileIds::new(terrace_base::Epoch(1), 0));
+        let store = LocalLogStore { env, dir: PathBuf::new(), segment_bytes: 0 };
+        let waits = terrace_env::Waits::real();
+        let mut spares = files.into_iter().zip(1..).map(|(file, identity)| Spare {
+            id: ids.next(),
+            identity,
+            file,
+        });
+        let Some(Spare { id, identity, file }) = spares.next() else { panic!("no file") };
+        let base = LogPosition(0);
+        let header = SegmentHeader { identity, file_id: id, predecessor: None, base };
+        let segments = VecDeque::from([Arc::new(Segment { header, file, path: PathBuf::new() })]);
+        let offset = SEGMENT_HEADER_BYTES;
+        let tail = Tail { segments, replayed: VecDeque::new(), offset, spare: spares.next() };
+        drop(spares);
+        LocalLog {
+            store,
+            reserved_bytes: 0,
+            ids,
+            tail: Latch::new(tail),
+            durable: AtomicU64::new(0),
+            sync_turn: waits.mutex(()),
+            prepare_turn: waits.mutex(Vec::new()),
+        }
     }
 }
 

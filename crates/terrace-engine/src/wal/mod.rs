@@ -38,6 +38,8 @@
 pub mod format;
 mod local_log;
 mod memory_log;
+#[cfg(all(test, terrace_loom))]
+mod models;
 mod replay;
 mod sink;
 

@@ -1,8 +1,8 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{GiveBack, SimulatedPlace};
+use crate::atomic::{self, AtomicUsize, Ordering};
 use crate::sim::Call;
 
 /// A lock that many threads share or one has alone, and that may be held across I/O and other
@@ -11,7 +11,7 @@ use crate::sim::Call;
 /// A thread that waits for the exclusive hold keeps later sharers out. So a thread that already
 /// shares a hold must not ask for it again: it would wait for a waiter that waits for it.
 pub struct Hold<T> {
-    inner: parking_lot::RwLock<T>,
+    inner: atomic::RwLock<T>,
     simulated: Option<Box<SimulatedPlace>>,
     /// Simulated threads that wait for the exclusive hold. The real lock knows it by itself.
     exclusive_waiting: AtomicUsize,
@@ -19,7 +19,7 @@ pub struct Hold<T> {
 
 impl<T> Hold<T> {
     pub(super) fn new(value: T, simulated: Option<Box<SimulatedPlace>>) -> Hold<T> {
-        let inner = parking_lot::RwLock::new(value);
+        let inner = atomic::RwLock::new(value);
         Hold { inner, simulated, exclusive_waiting: AtomicUsize::new(0) }
     }
 
@@ -128,7 +128,7 @@ impl<T> Hold<T> {
         Some(ExclusiveHold { guard, _give_back: GiveBack(known.then_some(place)) })
     }
 
-    fn try_read_behind_waiters(&self) -> Option<parking_lot::RwLockReadGuard<'_, T>> {
+    fn try_read_behind_waiters(&self) -> Option<atomic::RwLockReadGuard<'_, T>> {
         if self.exclusive_waiting.load(Ordering::Relaxed) > 0 {
             return None;
         }
@@ -168,7 +168,7 @@ impl Drop for ExclusiveWaiting<'_> {
 /// A shared [`Hold`]; dropping it gives the share back.
 pub struct SharedHold<'a, T> {
     // Order: fields are dropped from the top, so the share is back before a waiter is told.
-    guard: parking_lot::RwLockReadGuard<'a, T>,
+    guard: atomic::RwLockReadGuard<'a, T>,
     _give_back: GiveBack<'a>,
 }
 
@@ -190,7 +190,7 @@ impl<T: fmt::Debug> fmt::Debug for SharedHold<'_, T> {
 /// An exclusive [`Hold`]; dropping it gives the hold back.
 pub struct ExclusiveHold<'a, T> {
     // Order: fields are dropped from the top, so the hold is free before a waiter is told.
-    guard: parking_lot::RwLockWriteGuard<'a, T>,
+    guard: atomic::RwLockWriteGuard<'a, T>,
     _give_back: GiveBack<'a>,
 }
 

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
+use crate::atomic;
 use crate::sim::before_latch;
 
 /// A lock for a few instructions: no wait, no I/O and no other call of this crate while it is
@@ -10,13 +11,20 @@ use crate::sim::before_latch;
 /// Debug builds may change places before a latch is taken, see
 /// [`SimOptions::switch_at_latches`](crate::SimOptions::switch_at_latches).
 pub struct Latch<T> {
-    inner: parking_lot::Mutex<T>,
+    inner: atomic::Mutex<T>,
 }
 
 impl<T> Latch<T> {
     /// A latch around `value`.
+    #[cfg(not(terrace_loom))]
     pub const fn new(value: T) -> Latch<T> {
-        Latch { inner: parking_lot::Mutex::new(value) }
+        Latch { inner: atomic::Mutex::new(value) }
+    }
+
+    /// A latch around `value`.
+    #[cfg(terrace_loom)]
+    pub fn new(value: T) -> Latch<T> {
+        Latch { inner: atomic::Mutex::new(value) }
     }
 
     /// Takes the latch.
@@ -55,7 +63,7 @@ impl<T: fmt::Debug> fmt::Debug for Latch<T> {
 
 /// A taken [`Latch`].
 pub struct LatchGuard<'a, T> {
-    guard: parking_lot::MutexGuard<'a, T>,
+    guard: atomic::MutexGuard<'a, T>,
 }
 
 impl<T> Deref for LatchGuard<'_, T> {
@@ -88,7 +96,8 @@ pub(crate) fn assert_none_held() {
     debug_assert_eq!(held::count(), 0, "a latch is held across a call of the environment");
 }
 
-#[cfg(debug_assertions)]
+// All threads of a model run on one thread of the system, and would count together.
+#[cfg(all(debug_assertions, not(terrace_loom)))]
 mod held {
     use std::cell::Cell;
 
@@ -109,7 +118,7 @@ mod held {
     }
 }
 
-#[cfg(not(debug_assertions))]
+#[cfg(not(all(debug_assertions, not(terrace_loom))))]
 mod held {
     pub fn add_one() {}
     pub fn remove_one() {}

@@ -115,5 +115,7 @@ impl Drop for GiveBack<'_> {
     }
 }
 
+#[cfg(all(test, terrace_loom))]
+mod models;
 #[cfg(test)]
 mod tests;

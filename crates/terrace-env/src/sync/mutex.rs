@@ -2,6 +2,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use super::{GiveBack, SimulatedPlace};
+use crate::atomic;
 use crate::sim::Call;
 
 /// A lock that one thread holds at a time, and that may be held across I/O and other waits.
@@ -9,13 +10,13 @@ use crate::sim::Call;
 ///
 /// A panic while it is held gives it back; there is no poisoning. It is not reentrant.
 pub struct Mutex<T> {
-    inner: parking_lot::Mutex<T>,
+    inner: atomic::Mutex<T>,
     simulated: Option<Box<SimulatedPlace>>,
 }
 
 impl<T> Mutex<T> {
     pub(super) fn new(value: T, simulated: Option<Box<SimulatedPlace>>) -> Mutex<T> {
-        Mutex { inner: parking_lot::Mutex::new(value), simulated }
+        Mutex { inner: atomic::Mutex::new(value), simulated }
     }
 
     /// Takes the lock; blocks while another thread has it.
@@ -74,7 +75,7 @@ impl<T> Mutex<T> {
     }
 
     fn simulated_guard<'a>(
-        guard: parking_lot::MutexGuard<'a, T>,
+        guard: atomic::MutexGuard<'a, T>,
         place: &'a SimulatedPlace,
     ) -> MutexGuard<'a, T> {
         place.scheduler.acquired(&place.point);
@@ -91,7 +92,7 @@ impl<T: fmt::Debug> fmt::Debug for Mutex<T> {
 /// A taken [`Mutex`]; dropping it gives the lock back.
 pub struct MutexGuard<'a, T> {
     // Order: fields are dropped from the top, so the lock is free before a waiter is told.
-    guard: parking_lot::MutexGuard<'a, T>,
+    guard: atomic::MutexGuard<'a, T>,
     _give_back: GiveBack<'a>,
 }
 

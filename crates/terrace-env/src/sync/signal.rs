@@ -1,8 +1,8 @@
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::SimulatedPlace;
+use crate::atomic::{self, AtomicU64, Ordering};
 use crate::sim::Call;
 
 /// One waiter, in the low half of [`Signal`]'s state.
@@ -38,8 +38,8 @@ pub struct Signal {
     /// its modification order sees the first: the waiter a changed count, or the notifier a waiter.
     state: AtomicU64,
     /// Guards nothing but the gap between a waiter's last look at the count and its sleep.
-    sleeping: parking_lot::Mutex<()>,
-    woken: parking_lot::Condvar,
+    sleeping: atomic::Mutex<()>,
+    woken: atomic::Condvar,
     simulated: Option<Box<SimulatedPlace>>,
 }
 
@@ -51,8 +51,8 @@ impl Signal {
     pub(super) fn new(simulated: Option<Box<SimulatedPlace>>) -> Signal {
         Signal {
             state: AtomicU64::new(0),
-            sleeping: parking_lot::Mutex::new(()),
-            woken: parking_lot::Condvar::new(),
+            sleeping: atomic::Mutex::new(()),
+            woken: atomic::Condvar::new(),
             simulated,
         }
     }

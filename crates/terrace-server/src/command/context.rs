@@ -2,8 +2,9 @@ use std::cell::OnceCell;
 
 use terrace::{Db, Expiry, Item, ReadOptions, Update, WallTime, WriteBatch, WriteOptions};
 
-use super::fail::{Fail, Weight};
+use super::fail::{Fail, NO_ROOM, Weight};
 use super::running::Running;
+use crate::budget::Charge;
 use crate::net;
 use crate::protocol::Replies;
 use crate::session::{Client, WriteRun};
@@ -29,6 +30,8 @@ pub(crate) struct Context<'a> {
     /// The run of plain writes that this command may join.
     pub(crate) write_run: Option<&'a mut WriteRun>,
     pub(crate) now: OnceCell<WallTime>,
+    /// What the connection is charged for.
+    pub(crate) charge: &'a mut Charge,
 }
 
 impl<'a> Context<'a> {
@@ -69,6 +72,16 @@ impl<'a> Context<'a> {
 
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Item>, Fail> {
         Ok(self.db().get_with(key, &self.read_options())?)
+    }
+
+    /// Reads one key, whose value is to go into the replies: fails if it has no place among what
+    /// all connections may hold.
+    pub(crate) fn get_for_reply(&mut self, key: &[u8]) -> Result<Option<Item>, Fail> {
+        let item = self.get(key)?;
+        match &item {
+            Some(item) if !self.charge.add(item.value.len()) => Err(NO_ROOM),
+            _ => Ok(item),
+        }
     }
 
     pub(crate) fn write(&self, batch: WriteBatch) -> Result<(), Fail> {

@@ -30,6 +30,11 @@ pub(crate) const NOT_AN_INTEGER: Fail = fail("ERR value is not an integer or out
 pub(crate) const NOT_POSITIVE: Fail = fail("ERR value is out of range, must be positive");
 pub(crate) const SHUTTING_DOWN: Fail = fail("SHUTDOWN the server is stopping; ask again later");
 
+pub(crate) const NO_ROOM: Fail = fail(NO_ROOM_TEXT);
+/// What a client is told for whose next request or reply there is no memory.
+pub(crate) const NO_ROOM_TEXT: &str =
+    "ERR all clients together hold too much memory; ask for less at a time, or try again";
+
 /// An error with a fixed text.
 pub(crate) const fn fail(text: &'static str) -> Fail {
     Fail::Reply(Cow::Borrowed(text))

@@ -25,7 +25,7 @@ mod strings;
 mod table;
 
 pub(crate) use context::{Context, Mode};
-pub(crate) use fail::{CommandResult, Fail, Weight};
+pub(crate) use fail::{CommandResult, Fail, NO_ROOM, NO_ROOM_TEXT, Weight};
 pub(crate) use running::Running;
 pub(crate) use table::CommandSpec;
 

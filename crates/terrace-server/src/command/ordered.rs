@@ -71,7 +71,7 @@ pub(super) fn range(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResu
         // The rest of a reply in pieces may have to wait, so it must not begin here.
         return range_inline(ctx, reply);
     }
-    reply.begin(ctx.replies, ctx.shared, GATHER_BYTES)?;
+    reply.begin(ctx.replies, ctx.charge, ctx.shared, GATHER_BYTES)?;
     if !reply.is_done() {
         *ctx.running = Some(Running::Range(reply));
     }
@@ -79,7 +79,7 @@ pub(super) fn range(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResu
 }
 
 fn range_inline(ctx: &mut Context<'_>, mut reply: RangeReply) -> CommandResult {
-    reply.begin(ctx.replies, ctx.shared, GATHER_BYTES)?;
+    reply.begin(ctx.replies, ctx.charge, ctx.shared, GATHER_BYTES)?;
     if reply.is_done() { Ok(()) } else { ctx.needs_waiting_thread() }
 }
 

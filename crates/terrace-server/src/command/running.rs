@@ -2,7 +2,8 @@
 
 use terrace::{Iter, ReadOptions, Snapshot};
 
-use super::fail::{Fail, SHUTTING_DOWN};
+use super::fail::{Fail, NO_ROOM, SHUTTING_DOWN};
+use crate::budget::Charge;
 use crate::protocol::{Replies, Request};
 use crate::shared::Shared;
 
@@ -34,6 +35,7 @@ impl MgetReply {
         &mut self,
         request: &Request<'_>,
         replies: &mut Replies,
+        charge: &mut Charge,
         options: &ReadOptions,
         soft_bytes: usize,
     ) -> Result<bool, Fail> {
@@ -42,6 +44,9 @@ impl MgetReply {
                 return Ok(false);
             }
             let item = self.snapshot.get_with(request.get(self.next), options)?;
+            if item.as_ref().is_some_and(|item| !charge.add(item.value.len())) {
+                return Err(NO_ROOM);
+            }
             replies.bulk_or_null(item.as_ref().map(|item| item.value.as_slice()));
             self.next += 1;
         }
@@ -79,6 +84,7 @@ impl RangeReply {
     pub(super) fn begin(
         &mut self,
         replies: &mut Replies,
+        charge: &mut Charge,
         shared: &Shared,
         piece_bytes: usize,
     ) -> Result<(), Fail> {
@@ -86,7 +92,7 @@ impl RangeReply {
         let mut gathered = 0;
         while gathered < self.shape.limit && parts.len() < piece_bytes {
             let Some((key, value, _)) = self.iter.item() else { break };
-            put_part(&mut parts, key, value, self.shape.keys_only);
+            put_part(&mut parts, charge, key, value, self.shape.keys_only)?;
             gathered += 1;
             advance(&mut self.iter, self.shape.reverse)?;
         }
@@ -118,13 +124,18 @@ impl RangeReply {
     /// Writes parts until there are no more or `replies` holds `soft_bytes`; whether that was the
     /// last. After the header there is no way to say that something failed, so any failure cuts
     /// the connection.
-    pub(crate) fn step(&mut self, replies: &mut Replies, soft_bytes: usize) -> Result<bool, Fail> {
+    pub(crate) fn step(
+        &mut self,
+        replies: &mut Replies,
+        charge: &mut Charge,
+        soft_bytes: usize,
+    ) -> Result<bool, Fail> {
         while self.left > 0 {
             if replies.len() >= soft_bytes {
                 return Ok(false);
             }
             let (key, value, _) = self.iter.item().ok_or(Fail::Cut)?;
-            put_part(replies, key, value, self.shape.keys_only);
+            put_part(replies, charge, key, value, self.shape.keys_only)?;
             self.left -= 1;
             if self.left > 0 {
                 advance(&mut self.iter, self.shape.reverse).map_err(|_| Fail::Cut)?;
@@ -134,11 +145,21 @@ impl RangeReply {
     }
 }
 
-fn put_part(replies: &mut Replies, key: &[u8], value: &[u8], keys_only: bool) {
+fn put_part(
+    replies: &mut Replies,
+    charge: &mut Charge,
+    key: &[u8],
+    value: &[u8],
+    keys_only: bool,
+) -> Result<(), Fail> {
     replies.bulk(key);
     if !keys_only {
+        if !charge.add(value.len()) {
+            return Err(NO_ROOM);
+        }
         replies.bulk(value);
     }
+    Ok(())
 }
 
 /// Goes to the first key of the iterator's interval in this direction.

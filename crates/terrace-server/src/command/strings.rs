@@ -9,7 +9,7 @@ use super::running::{MgetReply, Running};
 use crate::protocol::Request;
 
 pub(super) fn get(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
-    let item = ctx.get(request.get(1))?;
+    let item = ctx.get_for_reply(request.get(1))?;
     ctx.replies.bulk_or_null(item.as_ref().map(|item| item.value.as_slice()));
     Ok(())
 }
@@ -161,7 +161,7 @@ pub(super) fn getdel(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandRes
 
 pub(super) fn mget(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
     if request.len() == 2 {
-        let item = ctx.get(request.get(1))?;
+        let item = ctx.get_for_reply(request.get(1))?;
         ctx.replies.array(1);
         ctx.replies.bulk_or_null(item.as_ref().map(|item| item.value.as_slice()));
         return Ok(());
@@ -173,7 +173,8 @@ pub(super) fn mget(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResul
         return Err(Fail::Wait(Weight::Point));
     }
     let soft_bytes = ctx.shared.options.output_soft_bytes;
-    if !reply.step(request, ctx.replies, &ctx.read_options(), soft_bytes)? {
+    let options = ctx.read_options();
+    if !reply.step(request, ctx.replies, ctx.charge, &options, soft_bytes)? {
         *ctx.running = Some(Running::Mget(reply));
     }
     Ok(())

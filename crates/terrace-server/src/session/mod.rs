@@ -22,9 +22,12 @@ use std::time::Duration;
 pub(crate) use client::{Client, ReplyMode, is_printable};
 pub(crate) use write_run::WriteRun;
 
-use crate::budget::Charge;
+use crate::budget::{Charge, FREE_BYTES};
 use crate::clients::ClientHandle;
-use crate::command::{CommandResult, CommandSpec, Context, Fail, Mode, Running, Weight, look_up};
+use crate::command::{
+    CommandResult, CommandSpec, Context, Fail, Mode, NO_ROOM, NO_ROOM_TEXT, Running, Weight,
+    look_up,
+};
 use crate::net;
 use crate::protocol::{DecodeLimits, Decoder, Progress, Replies};
 use crate::shared::Shared;
@@ -69,6 +72,7 @@ pub(crate) struct Session {
     run_mark: (usize, usize),
     charge: Charge,
     last_command: &'static str,
+    request_count: u64,
 }
 
 impl Session {
@@ -83,6 +87,7 @@ impl Session {
             run_mark: (0, 0),
             charge: Charge::new(&shared.budget),
             last_command: "NULL",
+            request_count: 0,
             shared,
         }
     }
@@ -114,17 +119,30 @@ impl Session {
     /// Accounts for the memory held; if all connections together hold too much, says so to this
     /// one, which must end.
     pub(crate) fn charge(&mut self) -> Result<(), Outcome> {
-        if self.charge.set(self.decoder.memory_bytes() + self.replies.memory_bytes()) {
+        if self.charge.set(self.memory_bytes()) {
             return Ok(());
         }
         if self.running.is_some() {
             // Half of a reply is out: an error in its middle would be taken for a part of it.
             return Err(Outcome::Cut);
         }
-        self.replies.error(
-            "ERR all clients together hold too much memory; ask for less at a time, or try again",
-        );
+        self.replies.error(NO_ROOM_TEXT);
         Err(Outcome::Close)
+    }
+
+    /// The memory held for requests and replies, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.decoder.memory_bytes() + self.replies.memory_bytes()
+    }
+
+    /// Whether some bytes of a request have come, but not all.
+    pub(crate) fn is_mid_request(&self) -> bool {
+        self.decoder.is_mid_request()
+    }
+
+    /// How many requests have been run.
+    pub(crate) fn request_count(&self) -> u64 {
+        self.request_count
     }
 
     /// Gives back memory that an idle connection should not hold.
@@ -140,6 +158,7 @@ impl Session {
             outcome = stopped_by(&fail);
         }
         if commands > 0 {
+            self.request_count += commands;
             self.shared.counters.commands.fetch_add(commands, Ordering::Relaxed);
             let mut details = self.client.entry.details();
             details.last_command = self.last_command;
@@ -245,8 +264,16 @@ impl Session {
             running: &mut self.running,
             write_run: joins.then_some(&mut self.run),
             now: OnceCell::new(),
+            charge: &mut self.charge,
         };
-        (spec.run)(&mut context, &self.decoder.request())
+        // What is written is copied once on its way.
+        let request = self.decoder.request();
+        if self.decoder.memory_bytes() > FREE_BYTES
+            && !context.charge.add(request.from(0).map(<[u8]>::len).sum())
+        {
+            return Err(NO_ROOM);
+        }
+        (spec.run)(&mut context, &request)
     }
 
     /// Takes back the replies that the client does not want.
@@ -279,9 +306,11 @@ impl Session {
             Some(Running::Mget(reply)) => {
                 let options = terrace::ReadOptions::default();
                 let request = self.decoder.request();
-                reply.step(&request, &mut self.replies, &options, soft_bytes)
+                reply.step(&request, &mut self.replies, &mut self.charge, &options, soft_bytes)
             }
-            Some(Running::Range(reply)) => reply.step(&mut self.replies, soft_bytes),
+            Some(Running::Range(reply)) => {
+                reply.step(&mut self.replies, &mut self.charge, soft_bytes)
+            }
             None => Ok(true),
         };
         // Part of the reply is out already, so an error has no place to go.

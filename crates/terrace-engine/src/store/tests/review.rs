@@ -202,7 +202,7 @@ fn a_writer_that_panics_half_way_hangs_nobody() -> Result<()> {
 fn nothing_is_published_before_all_that_comes_before_it() {
     let env: SharedEnv = RealEnv::new();
     let log = Arc::new(MemoryLog::default());
-    let sequencer = Sequencer::with_slots(env.as_ref(), SeqNo::ZERO, LogPosition(0), 2);
+    let sequencer = Sequencer::with_slots(&env.waits(), SeqNo::ZERO, LogPosition(0), 2);
     let sequencer = Arc::new(sequencer);
     let is_wrong = Arc::new(AtomicBool::new(false));
     let threads: Vec<_> = (0..6)
