@@ -1,6 +1,6 @@
 # The two commands of the README, and what they are made of.
 
-.PHONY: run test tidy lint
+.PHONY: run test soak tidy lint
 
 # Build, start the server, put this machine's own package index into it.
 run:
@@ -13,6 +13,12 @@ test:
 	cargo test --package terrace-sim --locked --features planted-bugs --test planted
 	scripts/models.sh
 	scripts/test-clients.sh
+
+# Everything that looks for bugs by chance, for longer: make soak MINUTES=60 [SEED=n].
+MINUTES ?= 60
+SEED ?=
+soak:
+	scripts/soak.sh $(MINUTES) $(SEED)
 
 # What a machine judges well about the source tree.
 tidy:

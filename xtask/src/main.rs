@@ -1,24 +1,33 @@
-//! Checks of the source tree that a machine judges well: `cargo xtask tidy`.
+//! Checks of the source tree that a machine judges well (`cargo xtask tidy`), and the page that a
+//! soak leaves (`cargo xtask soak-page`).
 //!
 //! Sizes, names and words stay a matter of taste; what is checked here is what everything else
 //! rests on: which way crates depend, where the outside world is touched, where `unsafe` may
 //! stand, and that byte formats stay pure.
 
 mod rules;
+mod soak_page;
 mod tidy;
 
-use std::process::ExitCode;
+use std::path::Path;
+use std::process::{Command, ExitCode};
 
 fn main() -> ExitCode {
-    match std::env::args().nth(1).as_deref() {
-        Some("tidy") => {}
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    match words[..] {
+        ["tidy"] => tidy(&root),
+        ["soak-page", minutes, seed] => soak_page(&root, minutes, seed),
         _ => {
-            eprintln!("usage: cargo xtask tidy");
-            return ExitCode::from(2);
+            eprintln!("usage: cargo xtask tidy\n       cargo xtask soak-page MINUTES SEED");
+            ExitCode::from(2)
         }
     }
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    match tidy::check(&root) {
+}
+
+fn tidy(root: &Path) -> ExitCode {
+    match tidy::check(root) {
         Ok(findings) if findings.is_empty() => {
             println!("tidy");
             ExitCode::SUCCESS
@@ -30,6 +39,19 @@ fn main() -> ExitCode {
         }
         Err(error) => {
             eprintln!("the source tree cannot be read: {error}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+fn soak_page(root: &Path, minutes: &str, seed: &str) -> ExitCode {
+    let commit = Command::new("git").args(["rev-parse", "--short", "HEAD"]).output();
+    let commit = commit.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    match soak_page::write(root, minutes, seed, &commit.unwrap_or_default()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
             ExitCode::from(3)
         }
     }

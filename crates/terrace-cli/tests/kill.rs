@@ -33,6 +33,12 @@ impl Random {
     }
 }
 
+/// The seed of a test: its own one, unless the environment asks for others.
+fn seeded(seed: u64) -> u64 {
+    let asked = std::env::var("TERRACE_TEST_SEED").ok();
+    seed + asked.map_or(0, |text| text.parse::<u64>().unwrap() << 8)
+}
+
 /// What one client knows of its writes.
 #[derive(Default)]
 struct Progress {
@@ -108,6 +114,7 @@ fn count_prefix(address: &str, client: u64, sent: u64, context: &str) -> u64 {
 /// Kills a server `cycles` times over one directory.
 fn kill_again_and_again(durability: &str, seed: u64, cycles: u32) {
     let dir = tempfile::tempdir().unwrap();
+    let seed = seeded(seed);
     let mut random = Random(seed);
     let progress: Vec<Progress> = (0..CLIENTS).map(|_| Progress::default()).collect();
     for cycle in 0..cycles {
@@ -133,6 +140,7 @@ fn kill_again_and_again(durability: &str, seed: u64, cycles: u32) {
         drop(server);
         let server = start(dir.path(), durability);
         judge(&server.address, &progress, &context);
+        println!("killed at random: {context}");
         if random.next().is_multiple_of(3) {
             assert_eq!(server.stop(), 0, "{context}");
         }
@@ -233,7 +241,9 @@ fn kill_at(dir: &Path, point: &str, count: u64, durability: &str, progress: &[Pr
 #[cfg(feature = "fail-points")]
 #[test]
 fn a_server_killed_at_any_named_point_keeps_what_it_acknowledged() {
-    let mut random = Random(4);
+    let seed = seeded(4);
+    println!("seed {seed}");
+    let mut random = Random(seed);
     let mut deaths = 0;
     for (index, point) in FAIL_POINTS.iter().enumerate() {
         let dir = tempfile::tempdir().unwrap();
