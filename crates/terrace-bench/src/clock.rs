@@ -14,6 +14,12 @@ impl Moment {
         Moment(Instant::now())
     }
 
+    /// The moment `later` after this one.
+    #[must_use]
+    pub fn after(self, later: Duration) -> Moment {
+        Moment(self.0 + later)
+    }
+
     /// The time from `earlier` to this moment.
     #[must_use]
     pub fn since(self, earlier: Moment) -> Duration {

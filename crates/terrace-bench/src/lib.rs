@@ -20,6 +20,7 @@
 pub mod clock;
 pub mod distribution;
 mod options;
+pub mod plot;
 pub mod random;
 pub mod records;
 mod report;

@@ -1,8 +1,8 @@
 use std::fmt;
 
 use crate::distribution::Distribution;
-use crate::records::Records;
-use crate::workload::{self, Workload};
+use crate::records::{Records, ValueMix};
+use crate::workload::{self, ScanLength, Workload};
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -17,10 +17,21 @@ pub struct BenchOptions {
     pub threads: u64,
     /// The length of keys (default 16).
     pub key_bytes: usize,
-    /// The length of values (default 256).
+    /// The length of values (default 256), unless a mix is asked for.
     pub value_bytes: usize,
+    /// Values of several lengths instead.
+    pub value_mix: Option<ValueMix>,
     /// To which records; `None` for what the workload says.
     pub distribution: Option<Distribution>,
+    /// How many records a scan reads; `None` for what the workload says.
+    pub scan_count: Option<u64>,
+    /// The share of reads, in percent, that ask for records that are not there; `None` for what
+    /// the workload says.
+    pub missing_share: Option<u32>,
+    /// Operations in a second, by all threads together, begun on time whether or not those before
+    /// have ended; latencies then count from the intended start. `None`: each thread begins an
+    /// operation when its last one has ended.
+    pub rate: Option<f64>,
     /// Fixes every random choice (default 1).
     pub seed: u64,
 }
@@ -34,26 +45,46 @@ impl Default for BenchOptions {
             threads: 2,
             key_bytes: 16,
             value_bytes: 256,
+            value_mix: None,
             distribution: None,
+            scan_count: None,
+            missing_share: None,
+            rate: None,
             seed: 1,
         }
     }
 }
 
 impl BenchOptions {
-    /// The workload that is asked for.
+    /// The workload that is asked for, with what the options change of it.
     ///
     /// Errors: there is none of this name, or a number is out of its bounds.
-    pub fn validate(&self) -> Result<&'static Workload, OptionsError> {
+    pub fn validate(&self) -> Result<Workload, OptionsError> {
         let unknown = || OptionsError::UnknownWorkload(self.workload.clone());
-        let workload = workload::find(&self.workload).ok_or_else(unknown)?;
+        let mut workload = *workload::find(&self.workload).ok_or_else(unknown)?;
+        if let Some(count) = self.scan_count {
+            workload.scan = ScanLength::Exactly(count);
+        }
+        workload.missing_share = self.missing_share.unwrap_or(workload.missing_share);
+        workload.distribution = self.distribution.unwrap_or(workload.distribution);
+        if workload.missing_share > 100 {
+            return Err(OptionsError::MissingShare);
+        }
+        if self.rate.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
+            return Err(OptionsError::Rate);
+        }
         let numbers =
             [("records", self.records), ("operations", self.operations), ("threads", self.threads)];
-        if let Some((name, _)) = numbers.iter().find(|(_, number)| *number == 0) {
+        let mut numbers =
+            numbers.into_iter().chain(self.scan_count.map(|count| ("scan-count", count)));
+        if let Some((name, _)) = numbers.find(|(_, number)| *number == 0) {
             return Err(OptionsError::Zero(name));
         }
         if self.records > u64::from(u32::MAX) * 64 {
             return Err(OptionsError::TooManyRecords);
+        }
+        if self.value_mix.is_some_and(|mix| mix.pair_bytes_min() < self.key_bytes) {
+            return Err(OptionsError::LongKeys);
         }
         let least = Records::key_bytes_min(self.records);
         if self.key_bytes < least {
@@ -84,6 +115,12 @@ pub enum OptionsError {
     },
     /// Keys or values are longer than a store takes.
     TooLong,
+    /// Keys are longer than the smallest key and value of the mix together.
+    LongKeys,
+    /// A share is more than all.
+    MissingShare,
+    /// No operation would ever begin.
+    Rate,
 }
 
 impl fmt::Display for OptionsError {
@@ -102,6 +139,11 @@ impl fmt::Display for OptionsError {
             OptionsError::TooLong => {
                 f.write_str("keys have at most 64 KiB (--key-bytes), values 64 MiB (--value-bytes)")
             }
+            OptionsError::LongKeys => f.write_str(
+                "this --value-mix leaves no room for values: choose shorter --key-bytes",
+            ),
+            OptionsError::MissingShare => f.write_str("--missing-share is at most 100"),
+            OptionsError::Rate => f.write_str("--rate must be more than 0 operations in a second"),
         }
     }
 }
@@ -129,5 +171,19 @@ mod tests {
         );
         assert_eq!(check(|options| options.records = u64::MAX), Err(OptionsError::TooManyRecords));
         assert_eq!(check(|options| options.key_bytes = 1 << 20), Err(OptionsError::TooLong));
+        assert_eq!(
+            check(|options| options.missing_share = Some(101)),
+            Err(OptionsError::MissingShare)
+        );
+        assert_eq!(check(|options| options.rate = Some(0.0)), Err(OptionsError::Rate));
+        assert_eq!(
+            check(|options| options.scan_count = Some(0)),
+            Err(OptionsError::Zero("scan-count"))
+        );
+        let long = check(|options| {
+            options.key_bytes = 40;
+            options.value_mix = Some(ValueMix::S);
+        });
+        assert_eq!(long, Err(OptionsError::LongKeys));
     }
 }

@@ -11,10 +11,16 @@
 //! records. A zipfian rank is a record number: the permutation scatters the common ones. A
 //! clustered rank is a slot: the common ones are neighbours.
 
+use std::str::FromStr;
+
 use crate::random::{Random, mix};
 
 /// The distance between the slots of loaded records.
 const SLOTS_PER_RECORD: u64 = 16;
+
+/// Rounds of inserted records after which slots come again: the last place between two loaded
+/// records stays free, for keys that are never there.
+const INSERT_ROUNDS: u64 = SLOTS_PER_RECORD - 2;
 
 /// Rounds of the Feistel network.
 const ROUNDS: u64 = 4;
@@ -49,7 +55,7 @@ impl Records {
         self.count
     }
 
-    /// The slot of a record, in the order of loading and inserting. After 15 inserted records for
+    /// The slot of a record, in the order of loading and inserting. After 14 inserted records for
     /// each loaded one, slots come again.
     #[must_use]
     pub fn slot(&self, record: u64) -> u64 {
@@ -57,7 +63,7 @@ impl Records {
             return self.permuted(record) * SLOTS_PER_RECORD;
         }
         let inserted = record - self.count;
-        let round = inserted / self.count % (SLOTS_PER_RECORD - 1);
+        let round = inserted / self.count % INSERT_ROUNDS;
         self.permuted(inserted % self.count) * SLOTS_PER_RECORD + 1 + round
     }
 
@@ -65,6 +71,12 @@ impl Records {
     #[must_use]
     pub fn slot_in_order(&self, place: u64) -> u64 {
         place * SLOTS_PER_RECORD
+    }
+
+    /// A slot beside that of `slot` which no record ever takes.
+    #[must_use]
+    pub fn missing_slot(&self, slot: u64) -> u64 {
+        slot / SLOTS_PER_RECORD * SLOTS_PER_RECORD + SLOTS_PER_RECORD - 1
     }
 
     /// Writes the key of `slot` into `key`.
@@ -107,31 +119,121 @@ impl Records {
 /// The bytes that values are cut from.
 const POOL_BYTES: usize = 1 << 20;
 
+/// Small, medium and large pairs: bytes of key and value together.
+///
+/// *Source:* Tebis (EuroSys 2022), §4, after the mixes that Facebook reports.
+const PAIR_BYTES: [usize; 3] = [33, 123, 1023];
+
+/// Shares of small, medium and large pairs, as Tebis (EuroSys 2022), Table 1, has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueMix {
+    /// Small ones only.
+    S,
+    /// Medium ones only.
+    M,
+    /// Large ones only.
+    L,
+    /// 60 % small, 20 % of each other.
+    Sd,
+    /// 60 % medium, 20 % of each other.
+    Md,
+    /// 60 % large, 20 % of each other.
+    Ld,
+}
+
+impl ValueMix {
+    /// All of them, by their names.
+    pub const ALL: [(&'static str, ValueMix); 6] = [
+        ("s", ValueMix::S),
+        ("m", ValueMix::M),
+        ("l", ValueMix::L),
+        ("sd", ValueMix::Sd),
+        ("md", ValueMix::Md),
+        ("ld", ValueMix::Ld),
+    ];
+
+    /// Percent of small, medium and large pairs.
+    fn shares(self) -> [u64; 3] {
+        match self {
+            ValueMix::S => [100, 0, 0],
+            ValueMix::M => [0, 100, 0],
+            ValueMix::L => [0, 0, 100],
+            ValueMix::Sd => [60, 20, 20],
+            ValueMix::Md => [20, 60, 20],
+            ValueMix::Ld => [20, 20, 60],
+        }
+    }
+
+    /// The bytes of the smallest pair in the mix.
+    #[must_use]
+    pub fn pair_bytes_min(self) -> usize {
+        let pairs = PAIR_BYTES.into_iter().zip(self.shares());
+        pairs.filter(|(_, share)| *share > 0).map(|(bytes, _)| bytes).min().unwrap_or(0)
+    }
+
+    fn draw(self, random: &mut Random) -> usize {
+        let [small, medium, _] = self.shares();
+        let drawn = random.below(100);
+        PAIR_BYTES[usize::from(drawn >= small) + usize::from(drawn >= small + medium)]
+    }
+}
+
+impl FromStr for ValueMix {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ValueMix, String> {
+        let found = ValueMix::ALL.into_iter().find(|(name, _)| *name == text);
+        let names = || ValueMix::ALL.map(|(name, _)| name).join(", ");
+        found.map(|(_, mix)| mix).ok_or_else(|| format!("'{text}' is none of {}", names()))
+    }
+}
+
+/// How long values are.
+#[derive(Clone, Copy, Debug)]
+enum Length {
+    Fixed(usize),
+    Mixed { mix: ValueMix, key_bytes: usize },
+}
+
 /// Values that compress to about half, as real ones do: every 64 bytes, 32 random ones and 32 of
 /// one letter.
 #[derive(Clone, Debug)]
 pub struct Values {
     pool: Vec<u8>,
-    value_bytes: usize,
+    length: Length,
 }
 
 impl Values {
     /// Values of `value_bytes`.
     #[must_use]
     pub fn new(seed: u64, value_bytes: usize) -> Values {
+        Values::with_length(seed, Length::Fixed(value_bytes), value_bytes)
+    }
+
+    /// Values of several lengths, for keys of `key_bytes`, which are shorter than any pair.
+    #[must_use]
+    pub fn mixed(seed: u64, mix: ValueMix, key_bytes: usize) -> Values {
+        Values::with_length(seed, Length::Mixed { mix, key_bytes }, PAIR_BYTES[2])
+    }
+
+    fn with_length(seed: u64, length: Length, longest: usize) -> Values {
         let mut random = Random::new(seed, u64::MAX);
-        let mut pool = Vec::with_capacity(POOL_BYTES + value_bytes);
-        while pool.len() < POOL_BYTES + value_bytes {
+        let mut pool = Vec::with_capacity(POOL_BYTES + longest);
+        while pool.len() < POOL_BYTES + longest {
             (0..4).for_each(|_| pool.extend_from_slice(&random.draw().to_le_bytes()));
             pool.extend_from_slice(&[b'v'; 32]);
         }
-        Values { pool, value_bytes }
+        Values { pool, length }
     }
 
     /// A value.
     pub fn next<'a>(&'a self, random: &mut Random) -> &'a [u8] {
         let start = usize::try_from(random.below(POOL_BYTES as u64)).expect("the pool is small");
-        &self.pool[start..start + self.value_bytes]
+        let bytes = match self.length {
+            Length::Fixed(bytes) => bytes,
+            Length::Mixed { mix, key_bytes } => mix.draw(random) - key_bytes,
+        };
+        &self.pool[start..start + bytes]
     }
 }
 
@@ -145,8 +247,9 @@ mod tests {
     fn every_record_has_a_slot_of_its_own() {
         for count in [1, 2, 3, 5, 16, 17, 1000, 1025] {
             let records = Records::new(count, 16);
-            let slots: HashSet<u64> = (0..count * 16).map(|record| records.slot(record)).collect();
-            assert_eq!(slots.len() as u64, count * 16);
+            let slots: HashSet<u64> = (0..count * 15).map(|record| records.slot(record)).collect();
+            assert_eq!(slots.len() as u64, count * 15);
+            assert!(slots.iter().all(|&slot| !slots.contains(&records.missing_slot(slot))));
             let loaded: HashSet<u64> = (0..count).map(|record| records.slot(record)).collect();
             let in_order = (0..count).map(|place| records.slot_in_order(place)).collect();
             assert_eq!(loaded, in_order);
@@ -177,5 +280,22 @@ mod tests {
         let values = Values::new(1, 300);
         let mut random = Random::new(1, 0);
         assert!((0..100).all(|_| values.next(&mut random).len() == 300));
+    }
+
+    #[test]
+    fn mixes_have_their_shares() {
+        for (name, mix) in ValueMix::ALL {
+            assert_eq!(name.parse(), Ok(mix));
+            let values = Values::mixed(1, mix, 16);
+            let mut random = Random::new(1, 0);
+            let mut counts = [0_u64; 3];
+            for _ in 0..10_000 {
+                let bytes = values.next(&mut random).len() + 16;
+                counts[PAIR_BYTES.iter().position(|&known| known == bytes).unwrap()] += 1;
+            }
+            for (count, share) in counts.into_iter().zip(mix.shares()) {
+                assert!(count.abs_diff(share * 100) < 200, "{name}: {counts:?}");
+            }
+        }
     }
 }

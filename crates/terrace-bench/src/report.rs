@@ -5,7 +5,6 @@ use hdrhistogram::Histogram;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
-use crate::distribution::Distribution;
 use crate::options::BenchOptions;
 use crate::run::{SLOT, new_histogram};
 use crate::store::Counters;
@@ -74,6 +73,18 @@ fn ratio(of: f64, to: f64) -> f64 {
     if to > 0.0 { of / to } else { 0.0 }
 }
 
+/// Where a latency curve is sampled: so many points for each nine.
+const POINTS_PER_NINE: u32 = 10;
+
+/// Latencies at quantiles that come closer to 1 in even steps of the number of nines.
+fn curve_of(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
+    let nines = (histogram.len().max(1) as f64).log10();
+    let steps = (nines * f64::from(POINTS_PER_NINE)) as u32;
+    let quantiles =
+        (0..=steps).map(|step| 1.0 - 10_f64.powf(-f64::from(step) / f64::from(POINTS_PER_NINE)));
+    quantiles.map(|at| (at, histogram.value_at_quantile(at) as f64 / 1000.0)).collect()
+}
+
 /// How long operations took, in microseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Latencies {
@@ -127,8 +138,7 @@ pub struct KindReport {
 /// `throughput_ops_per_100ms` is an array.
 #[derive(Clone, Debug)]
 pub struct Report {
-    workload: &'static Workload,
-    distribution: Distribution,
+    workload: Workload,
     options: BenchOptions,
     /// How many operations ended.
     pub operations: u64,
@@ -149,13 +159,13 @@ pub struct Report {
     written_bytes: Option<u64>,
     memory_peak_bytes: Option<u64>,
     slots: Vec<u64>,
+    curve: Vec<(f64, f64)>,
 }
 
 impl Report {
     pub(crate) fn new(
         options: &BenchOptions,
-        workload: &'static Workload,
-        distribution: Distribution,
+        workload: Workload,
         load: Option<&Measured>,
         measured: &Measured,
     ) -> Report {
@@ -170,7 +180,6 @@ impl Report {
         };
         Report {
             workload,
-            distribution,
             options: options.clone(),
             operations,
             ops_per_s: measured.ops_per_s(),
@@ -185,7 +194,20 @@ impl Report {
             written_bytes: difference(|counters| counters.written_bytes),
             memory_peak_bytes: measured.memory_peak_bytes,
             slots: measured.slots.clone(),
+            curve: curve_of(&measured.all_kinds()),
         }
+    }
+
+    /// Operations that ended in each 100 ms of the run.
+    #[must_use]
+    pub fn throughput_per_100ms(&self) -> &[u64] {
+        &self.slots
+    }
+
+    /// Latencies in microseconds at quantiles from 0 up to, not including, 1, both rising.
+    #[must_use]
+    pub fn latency_curve(&self) -> &[(f64, f64)] {
+        &self.curve
     }
 
     /// Bytes written to files for each byte that was put; `None` if nothing was put or the store
@@ -203,7 +225,7 @@ impl Serialize for Report {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("name", self.workload.name)?;
         map.serialize_entry("version", env!("CARGO_PKG_VERSION"))?;
-        map.serialize_entry("distribution", self.distribution.name())?;
+        map.serialize_entry("distribution", self.workload.distribution.name())?;
         for (name, number) in [
             ("records", options.records),
             ("operations", self.operations),
@@ -214,6 +236,7 @@ impl Serialize for Report {
         ] {
             map.serialize_entry(name, &number)?;
         }
+        map.serialize_entry("rate_ops_per_s", &options.rate)?;
         map.serialize_entry("elapsed_s", &self.elapsed.as_secs_f64())?;
         map.serialize_entry("ops_per_s", &self.ops_per_s)?;
         map.serialize_entry("load_ops_per_s", &self.load_ops_per_s)?;
@@ -249,7 +272,7 @@ impl fmt::Display for Report {
             options.records,
             options.key_bytes,
             options.value_bytes,
-            self.distribution,
+            self.workload.distribution,
             options.threads,
             options.seed,
         )?;
@@ -340,8 +363,7 @@ mod tests {
         let before = Counters { user_bytes: 10, written_bytes: 20 };
         measured.counters = Some((before, Counters { user_bytes: 110, written_bytes: 320 }));
         let options = BenchOptions { workload: "a".into(), ..BenchOptions::default() };
-        let distribution = Distribution::Zipfian;
-        Report::new(&options, find("a").unwrap(), distribution, None, &measured)
+        Report::new(&options, *find("a").unwrap(), None, &measured)
     }
 
     #[test]

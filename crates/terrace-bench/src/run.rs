@@ -14,12 +14,12 @@ use crate::records::{Records, Values};
 use crate::report::{Measured, Report};
 use crate::store::{Store, StoreError};
 use crate::threads;
-use crate::workload::{self, Kind, Operations, SCAN_RECORDS_MAX, Workload};
+use crate::workload::{self, Kind, Operations, ScanLength, Workload};
 
 /// The length of a slot of throughput over time.
 pub(crate) const SLOT: Duration = Duration::from_millis(100);
 
-/// How many operations a thread takes at a time.
+/// How many operations a thread takes at a time; one at a time if they begin by the clock.
 const OPERATIONS_PER_CLAIM: u64 = 64;
 
 /// How many records are looked for to tell whether they are all there.
@@ -86,8 +86,8 @@ pub fn run(
     let plan = Plan::new(options, workload);
     let mut load = None;
     if workload.needs_records && !holds_records(store, &plan).map_err(BenchError::Store)? {
-        let workload = workload::find("load").expect("load is a workload");
-        let plan = Plan::new(options, workload);
+        let workload = *workload::find("load").expect("load is a workload");
+        let plan = Plan { rate: None, ..Plan::new(options, workload) };
         load = Some(run_phase(store, &plan, Phase::Load, observer)?);
     }
     let stopped = observer.should_stop() && load.is_some();
@@ -96,35 +96,37 @@ pub fn run(
     } else {
         run_phase(store, &plan, Phase::Workload, observer)?
     };
-    Ok(Report::new(options, workload, plan.distribution, load.as_ref(), &measured))
+    Ok(Report::new(options, workload, load.as_ref(), &measured))
 }
 
 /// Everything that is fixed before a phase begins.
 struct Plan {
-    workload: &'static Workload,
-    distribution: Distribution,
+    workload: Workload,
     records: Records,
     values: Values,
     zipfian: Zipfian,
     operations: u64,
     threads: u64,
+    rate: Option<f64>,
     seed: u64,
 }
 
 impl Plan {
-    fn new(options: &BenchOptions, workload: &'static Workload) -> Plan {
+    fn new(options: &BenchOptions, workload: Workload) -> Plan {
+        let (seed, bytes) = (options.seed, options.value_bytes);
+        let mixed = options.value_mix.map(|mix| Values::mixed(seed, mix, options.key_bytes));
         Plan {
             workload,
-            distribution: options.distribution.unwrap_or(workload.distribution),
             records: Records::new(options.records, options.key_bytes),
-            values: Values::new(options.seed, options.value_bytes),
+            values: mixed.unwrap_or_else(|| Values::new(seed, bytes)),
             zipfian: Zipfian::new(options.records),
             operations: match workload.operations {
                 Operations::Asked => options.operations,
                 Operations::OnePerRecord => options.records,
             },
             threads: options.threads,
-            seed: options.seed,
+            rate: options.rate,
+            seed,
         }
     }
 }
@@ -226,9 +228,14 @@ impl<'a, S: Store> Worker<'a, S> {
     fn work(&mut self) -> Result<(), StoreError> {
         let mut begun = Moment::now();
         loop {
-            let claimed = self.progress.claimed.fetch_add(OPERATIONS_PER_CLAIM, Ordering::Relaxed);
-            let left = self.plan.operations.saturating_sub(claimed).min(OPERATIONS_PER_CLAIM);
-            for _ in 0..left {
+            let claim = if self.plan.rate.is_some() { 1 } else { OPERATIONS_PER_CLAIM };
+            let claimed = self.progress.claimed.fetch_add(claim, Ordering::Relaxed);
+            let left = self.plan.operations.saturating_sub(claimed).min(claim);
+            for number in claimed..claimed + left {
+                if let Some(rate) = self.plan.rate {
+                    begun = self.start.after(Duration::from_secs_f64(number as f64 / rate));
+                    threads::wait_until(begun);
+                }
                 let kind = self.draw_kind();
                 self.operate(kind)?;
                 // The end of one operation is the beginning of the next: one look at the clock.
@@ -237,7 +244,7 @@ impl<'a, S: Store> Worker<'a, S> {
                 begun = ended;
             }
             self.progress.done.fetch_add(left, Ordering::Relaxed);
-            if left < OPERATIONS_PER_CLAIM || self.progress.stop.load(Ordering::Relaxed) {
+            if left < claim || self.progress.stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
         }
@@ -259,10 +266,15 @@ impl<'a, S: Store> Worker<'a, S> {
     }
 
     fn operate(&mut self, kind: Kind) -> Result<(), StoreError> {
-        let slot = if kind == Kind::Insert {
-            self.plan.records.slot(self.progress.inserted.fetch_add(1, Ordering::Relaxed))
-        } else {
-            self.draw_slot()
+        let records = &self.plan.records;
+        let slot = match kind {
+            Kind::Insert => {
+                let record = self.progress.inserted.fetch_add(1, Ordering::Relaxed);
+                let in_order = self.plan.workload.in_order;
+                if in_order { records.slot_in_order(record) } else { records.slot(record) }
+            }
+            Kind::Read if self.is_missing() => records.missing_slot(self.draw_slot()),
+            _ => self.draw_slot(),
         };
         self.plan.records.write_key(slot, &mut self.key);
         match kind {
@@ -271,7 +283,10 @@ impl<'a, S: Store> Worker<'a, S> {
                 self.measured.reads_not_found += u64::from(!found);
             }
             Kind::Scan => {
-                let count = 1 + self.random.below(SCAN_RECORDS_MAX);
+                let count = match self.plan.workload.scan {
+                    ScanLength::Exactly(count) => count,
+                    ScanLength::UpTo(most) => 1 + self.random.below(most),
+                };
                 self.measured.records_scanned += self.store.scan(&self.key, count)?;
             }
             Kind::Update | Kind::Insert => {
@@ -286,12 +301,18 @@ impl<'a, S: Store> Worker<'a, S> {
         Ok(())
     }
 
+    /// Whether the next read asks for a record that is not there.
+    fn is_missing(&mut self) -> bool {
+        let share = u64::from(self.plan.workload.missing_share);
+        share > 0 && self.random.below(100) < share
+    }
+
     fn draw_slot(&mut self) -> u64 {
         let records = &self.plan.records;
         // Inserts of other threads may be under way, at most one each.
         let inserted = self.progress.inserted.load(Ordering::Relaxed);
         let there = inserted.saturating_sub(self.plan.threads).max(records.count());
-        match self.plan.distribution {
+        match self.plan.workload.distribution {
             Distribution::Uniform => records.slot(self.random.below(there)),
             Distribution::Zipfian => records.slot(self.plan.zipfian.next(&mut self.random)),
             Distribution::ZipfianClustered => {
@@ -362,7 +383,10 @@ mod tests {
         for workload in workload::WORKLOADS {
             let store = MapStore::default();
             let report = run(&store, &options(workload.name, 3), &Silent).unwrap();
-            let expected = if workload.name == "load" { 1000 } else { 2000 };
+            let expected = match workload.operations {
+                Operations::OnePerRecord => 1000,
+                Operations::Asked => 2000,
+            };
             assert_eq!(report.operations, expected, "{}", workload.name);
             assert_eq!(report.load_ops_per_s.is_some(), workload.needs_records);
             for (kind, share) in workload.mix {
@@ -370,10 +394,50 @@ mod tests {
                 let share_found = found.operations * 100 / report.operations;
                 assert!(share_found.abs_diff(u64::from(*share)) <= 5, "{} {kind:?}", workload.name);
             }
-            if !["d", "fillrandom"].contains(&workload.name) {
-                assert_eq!(report.reads_not_found, 0, "{}", workload.name);
+            match workload.name {
+                "d" => {}
+                "readmissing" => assert_eq!(report.reads_not_found, 2000),
+                name => assert_eq!(report.reads_not_found, 0, "{name}"),
             }
         }
+    }
+
+    #[test]
+    fn options_change_what_a_workload_does() {
+        let store = MapStore::default();
+        let asked = BenchOptions { scan_count: Some(7), ..options("e", 2) };
+        let report = run(&store, &asked, &Silent).unwrap();
+        let scans = report.kinds.iter().find(|part| part.kind == Kind::Scan).unwrap().operations;
+        assert!((scans * 7 - 100..=scans * 7).contains(&report.records_scanned));
+        let half = BenchOptions { missing_share: Some(50), ..options("c", 2) };
+        let missed = run(&store, &half, &Silent).unwrap().reads_not_found;
+        assert!((900..1100).contains(&missed), "{missed}");
+    }
+
+    #[test]
+    fn an_open_loop_counts_from_the_intended_start() {
+        struct Slow(MapStore);
+        impl Store for Slow {
+            fn get(&self, key: &[u8]) -> Result<Option<usize>, StoreError> {
+                std::thread::sleep(Duration::from_millis(1));
+                self.0.get(key)
+            }
+            fn put(&self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+                self.0.put(key, value)
+            }
+            fn scan(&self, start: &[u8], count: u64) -> Result<u64, StoreError> {
+                self.0.scan(start, count)
+            }
+            fn counters(&self) -> Option<Counters> {
+                None
+            }
+        }
+        // Begun ten times as fast as they end, so the last one is some 90 ms late at the least.
+        let asked =
+            BenchOptions { rate: Some(10_000.0), records: 10, operations: 100, ..options("c", 1) };
+        let report = run(&Slow(MapStore::default()), &asked, &Silent).unwrap();
+        let json = serde_json::to_value(report).unwrap();
+        assert!(json["max_us"].as_f64().unwrap() >= 80_000.0, "{json}");
     }
 
     #[test]

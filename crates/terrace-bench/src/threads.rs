@@ -3,6 +3,25 @@
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
+use crate::clock::Moment;
+
+/// A sleeping thread wakes up to this much too late; the rest of a wait it gives its turn away.
+const SLEEP_SLACK: Duration = Duration::from_micros(100);
+
+/// Waits until `moment`; returns at once if it has passed.
+pub(crate) fn wait_until(moment: Moment) {
+    loop {
+        let left = moment.since(Moment::now());
+        if left.is_zero() {
+            return;
+        }
+        match left.checked_sub(SLEEP_SLACK) {
+            Some(long) if !long.is_zero() => thread::sleep(long),
+            _ => thread::yield_now(),
+        }
+    }
+}
+
 /// How often the caller's thread looks around while the others work.
 const WATCH_EVERY: Duration = Duration::from_millis(20);
 

@@ -61,71 +61,149 @@ pub struct Workload {
     pub needs_records: bool,
     /// How many operations it runs.
     pub operations: Operations,
+    /// How many records a scan reads.
+    pub scan: ScanLength,
+    /// Whether records are inserted in the order of their keys.
+    pub in_order: bool,
+    /// The share of reads, in percent, that ask for records that are not there.
+    pub missing_share: u32,
 }
 
-/// The longest scan, in records; lengths are uniform from 1.
-pub const SCAN_RECORDS_MAX: u64 = 100;
+/// How many records a scan reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScanLength {
+    /// From 1 to this many, uniformly.
+    UpTo(u64),
+    /// Exactly so many.
+    Exactly(u64),
+}
 
-const fn ycsb(
+/// What most workloads have in common: they run over loaded records, as often as asked for.
+const fn over_records(
     name: &'static str,
     meaning: &'static str,
     mix: &'static [(Kind, u32)],
     distribution: Distribution,
 ) -> Workload {
-    let operations = Operations::Asked;
-    Workload { name, meaning, mix, distribution, needs_records: true, operations }
+    Workload {
+        name,
+        meaning,
+        mix,
+        distribution,
+        needs_records: true,
+        operations: Operations::Asked,
+        scan: ScanLength::UpTo(100),
+        in_order: false,
+        missing_share: 0,
+    }
+}
+
+/// A workload of Nova-LSM §8.1, whose scans read ten records.
+const fn nova(name: &'static str, meaning: &'static str, mix: &'static [(Kind, u32)]) -> Workload {
+    let scan = ScanLength::Exactly(10);
+    Workload { scan, ..over_records(name, meaning, mix, Distribution::ZipfianClustered) }
 }
 
 /// Every workload.
 pub const WORKLOADS: &[Workload] = &[
     Workload {
-        name: "load",
-        meaning: "put every record once, in random order",
-        mix: &[(Kind::Insert, 100)],
-        distribution: Distribution::Uniform,
         needs_records: false,
         operations: Operations::OnePerRecord,
+        ..over_records(
+            "load",
+            "put every record once, in random order",
+            &[(Kind::Insert, 100)],
+            Distribution::Uniform,
+        )
     },
-    ycsb(
+    over_records(
         "a",
         "YCSB A: half reads, half updates",
         &[(Kind::Read, 50), (Kind::Update, 50)],
         Distribution::Zipfian,
     ),
-    ycsb(
+    over_records(
         "b",
         "YCSB B: 95 % reads, 5 % updates",
         &[(Kind::Read, 95), (Kind::Update, 5)],
         Distribution::Zipfian,
     ),
-    ycsb("c", "YCSB C: reads only", &[(Kind::Read, 100)], Distribution::Zipfian),
-    ycsb(
+    over_records("c", "YCSB C: reads only", &[(Kind::Read, 100)], Distribution::Zipfian),
+    over_records(
         "d",
         "YCSB D: 95 % reads of the latest records, 5 % inserts",
         &[(Kind::Read, 95), (Kind::Insert, 5)],
         Distribution::Latest,
     ),
-    ycsb(
+    over_records(
         "e",
         "YCSB E: 95 % scans of 1 to 100 records, 5 % inserts",
         &[(Kind::Scan, 95), (Kind::Insert, 5)],
         Distribution::Zipfian,
     ),
-    ycsb(
+    over_records(
         "f",
         "YCSB F: half reads, half read-modify-writes",
         &[(Kind::Read, 50), (Kind::Modify, 50)],
         Distribution::Zipfian,
     ),
+    nova("rw50", "Nova-LSM: half reads, half updates", &[(Kind::Read, 50), (Kind::Update, 50)]),
+    nova(
+        "sw50",
+        "Nova-LSM: half scans of 10 records, half updates",
+        &[(Kind::Scan, 50), (Kind::Update, 50)],
+    ),
+    nova("w100", "Nova-LSM: updates only", &[(Kind::Update, 100)]),
     Workload {
-        name: "fillrandom",
-        meaning: "put records drawn at random, some of them again, into whatever is there",
-        mix: &[(Kind::Update, 100)],
-        distribution: Distribution::Uniform,
         needs_records: false,
-        operations: Operations::Asked,
+        operations: Operations::OnePerRecord,
+        in_order: true,
+        ..over_records(
+            "fillseq",
+            "put every record once, in key order",
+            &[(Kind::Insert, 100)],
+            Distribution::Uniform,
+        )
     },
-    ycsb("readrandom", "read records drawn at random", &[(Kind::Read, 100)], Distribution::Uniform),
+    Workload {
+        needs_records: false,
+        ..over_records(
+            "fillrandom",
+            "put records drawn at random, some of them again, into whatever is there",
+            &[(Kind::Update, 100)],
+            Distribution::Uniform,
+        )
+    },
+    over_records(
+        "overwrite",
+        "put new values for records drawn at random",
+        &[(Kind::Update, 100)],
+        Distribution::Uniform,
+    ),
+    over_records(
+        "readrandom",
+        "read records drawn at random",
+        &[(Kind::Read, 100)],
+        Distribution::Uniform,
+    ),
+    Workload {
+        missing_share: 100,
+        ..over_records(
+            "readmissing",
+            "read records that are not there",
+            &[(Kind::Read, 100)],
+            Distribution::Uniform,
+        )
+    },
+    Workload {
+        scan: ScanLength::Exactly(1),
+        ..over_records(
+            "seekrandom",
+            "seek to records drawn at random and read each",
+            &[(Kind::Scan, 100)],
+            Distribution::Uniform,
+        )
+    },
 ];
 
 /// The workload called `name`.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use terrace::{Compression, Durability, KeyRange, Options};
 use terrace_bench::distribution::Distribution;
+use terrace_bench::records::ValueMix;
 use terrace_server::ServerOptions;
 
 use crate::failure::{EXIT_CODES, Failure, Outcome};
@@ -386,7 +387,8 @@ pub(crate) struct CompactArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct BenchArgs {
-    /// The workload: load, YCSB a to f, fillrandom or readrandom
+    /// The workload: load, YCSB a to f, rw50, sw50, w100, fillseq, fillrandom, overwrite,
+    /// readrandom, readmissing or seekrandom
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// The directory, which is made if there is none; records that it holds are used again
@@ -407,6 +409,20 @@ pub(crate) struct BenchArgs {
     /// The length of values
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub(crate) value_bytes: usize,
+    /// Pairs of several lengths instead: s, m and l are keys and values of 33, 123 and 1023 bytes
+    /// together; sd, md and ld are 60 % of one of them and 20 % of each other
+    #[arg(long, value_name = "MIX")]
+    pub(crate) value_mix: Option<ValueMix>,
+    /// How many records a scan reads, instead of what the workload says
+    #[arg(long, value_name = "N")]
+    pub(crate) scan_count: Option<u64>,
+    /// The share of reads, in percent, that ask for records that are not there
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) missing_share: Option<u32>,
+    /// Begin so many operations in a second, whether or not those before have ended; latencies
+    /// count from the intended start
+    #[arg(long, value_name = "OPS")]
+    pub(crate) rate: Option<f64>,
     /// Which records, instead of what the workload says: uniform, zipfian (0.99, scattered),
     /// zipfian-clustered (0.99, rank is key order) or latest
     #[arg(long, value_name = "NAME")]
@@ -417,6 +433,10 @@ pub(crate) struct BenchArgs {
     /// Write the figures into this file as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Draw throughput over time into this file as SVG, and latencies into one beside it whose
+    /// name ends in `-latency.svg`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plot: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
 }

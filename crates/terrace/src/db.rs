@@ -177,6 +177,12 @@ impl Db {
         Ok(self.store.flush()?)
     }
 
+    /// Waits until no flush, compaction or other background work is due or running: for tools that
+    /// want to measure or copy a tree at rest. Writes that go on meanwhile make it wait for longer.
+    pub fn settle(&self) {
+        self.store.settle();
+    }
+
     /// Flushes, and rewrites everything in `range` down to the deepest level in use: no deleted or
     /// overwritten version takes space afterwards unless a snapshot needs it. Takes as long as
     /// reading and writing all of it.

@@ -1,6 +1,7 @@
+use std::path::Path;
 use std::sync::OnceLock;
 
-use terrace_bench::{BenchError, BenchOptions, Observer, Phase, TerraceStore, run};
+use terrace_bench::{BenchError, BenchOptions, Observer, Phase, Report, TerraceStore, plot, run};
 
 use crate::args::BenchArgs;
 use crate::data::{Access, open};
@@ -49,7 +50,11 @@ pub(super) fn bench(args: BenchArgs) -> Outcome {
         threads: args.threads,
         key_bytes: args.key_bytes,
         value_bytes: args.value_bytes,
+        value_mix: args.value_mix,
         distribution: args.distribution,
+        scan_count: args.scan_count,
+        missing_share: args.missing_share,
+        rate: args.rate,
         seed: args.seed,
     };
     options.validate().map_err(|error| Failure::Usage(error.to_string()))?;
@@ -75,14 +80,29 @@ pub(super) fn bench(args: BenchArgs) -> Outcome {
     if let Some(path) = &args.json {
         write_json(&report, &args, path)?;
     }
+    if let Some(path) = &args.plot {
+        draw(&report, &args.name, path)?;
+    }
     if watcher.stop.is_set() {
         return Err(Failure::Interrupted("the run was cut short".to_owned()));
     }
     Ok(())
 }
 
+/// Throughput over time into `path`, latencies into a file beside it.
+fn draw(report: &Report, name: &str, path: &Path) -> Outcome {
+    let failed =
+        |path: &Path, error| Failure::Failed(format!("drawing {}: {error}", path.display()));
+    let slots = [("terrace".to_owned(), report.throughput_per_100ms())];
+    plot::throughput(path, name, &slots).map_err(|error| failed(path, error))?;
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let beside = path.with_file_name(format!("{stem}-latency.svg"));
+    let curve = [("terrace".to_owned(), report.latency_curve())];
+    plot::latency(&beside, name, &curve).map_err(|error| failed(&beside, error))
+}
+
 /// The report's fields and the store's options, as one flat object.
-fn write_json(report: &terrace_bench::Report, args: &BenchArgs, path: &std::path::Path) -> Outcome {
+fn write_json(report: &Report, args: &BenchArgs, path: &Path) -> Outcome {
     let failed = |error: serde_json::Error| Failure::Failed(error.to_string());
     let mut json = serde_json::to_value(report).map_err(failed)?;
     if let Some(fields) = json.as_object_mut() {

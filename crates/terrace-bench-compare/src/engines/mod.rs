@@ -1,0 +1,91 @@
+//! How each engine is set up. All get the same memory and the same durability, and none compresses.
+
+mod fjall;
+mod lmdb;
+mod redb;
+mod rocksdb;
+mod slatedb;
+mod terrace;
+
+use std::path::Path;
+
+use terrace_bench::{Store, StoreError};
+
+use crate::cells::Setup;
+
+/// An engine that can be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Engine {
+    /// Terrace, through its library.
+    Terrace,
+    /// RocksDB, tuned.
+    Rocksdb,
+    /// RocksDB as it comes, but for its memory and compression.
+    RocksdbDefault,
+    /// fjall.
+    Fjall,
+    /// LMDB, mapped, without syncs of its own.
+    Lmdb,
+    /// redb.
+    Redb,
+    /// SlateDB on a local directory.
+    Slatedb,
+}
+
+impl Engine {
+    /// All of them.
+    pub const ALL: [Engine; 7] = [
+        Engine::Terrace,
+        Engine::Rocksdb,
+        Engine::Fjall,
+        Engine::RocksdbDefault,
+        Engine::Lmdb,
+        Engine::Redb,
+        Engine::Slatedb,
+    ];
+
+    /// The name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Engine::Terrace => "terrace",
+            Engine::Rocksdb => "rocksdb",
+            Engine::RocksdbDefault => "rocksdb-default",
+            Engine::Fjall => "fjall",
+            Engine::Lmdb => "lmdb",
+            Engine::Redb => "redb",
+            Engine::Slatedb => "slatedb",
+        }
+    }
+
+    /// What it is and how it is set up, for the record.
+    pub fn options(self) -> &'static str {
+        match self {
+            Engine::Terrace => terrace::OPTIONS,
+            Engine::Rocksdb => rocksdb::TUNED,
+            Engine::RocksdbDefault => rocksdb::DEFAULT,
+            Engine::Fjall => fjall::OPTIONS,
+            Engine::Lmdb => lmdb::OPTIONS,
+            Engine::Redb => redb::OPTIONS,
+            Engine::Slatedb => slatedb::OPTIONS,
+        }
+    }
+
+    /// Opens a new store in an empty directory.
+    pub fn open(self, dir: &Path, setup: &Setup) -> Result<Box<dyn Peer>, StoreError> {
+        Ok(match self {
+            Engine::Terrace => Box::new(terrace::Terrace::open(dir, setup)?),
+            Engine::Rocksdb => Box::new(rocksdb::RocksDb::open(dir, setup, true)?),
+            Engine::RocksdbDefault => Box::new(rocksdb::RocksDb::open(dir, setup, false)?),
+            Engine::Fjall => Box::new(fjall::Fjall::open(dir, setup)?),
+            Engine::Lmdb => Box::new(lmdb::Lmdb::open(dir, setup)?),
+            Engine::Redb => Box::new(redb::Redb::open(dir, setup)?),
+            Engine::Slatedb => Box::new(slatedb::SlateDb::open(dir, setup)?),
+        })
+    }
+}
+
+/// A store that can also come to rest.
+pub trait Peer: Store {
+    /// Writes out memtables and waits until nothing more is to be compacted.
+    fn settle(&self) -> Result<(), StoreError>;
+}

@@ -1,0 +1,103 @@
+use std::path::Path;
+
+use rocksdb::statistics::Ticker;
+use rocksdb::{
+    BlockBasedOptions, Cache, DB, DBCompressionType, DataBlockIndexType, FlushOptions, Options,
+    ReadOptions, WaitForCompactOptions, WriteOptions,
+};
+use terrace_bench::{Counters, Store, StoreError};
+
+use super::Peer;
+use crate::cells::Setup;
+
+pub(super) const TUNED: &str = "10-bit full filters, dynamic level sizes, jobs = cores, 4 write \
+     buffers, hyper clock cache with index and filter blocks in it and those of L0 pinned, hash \
+     index in data blocks, pinned gets, no compression, no blob files";
+pub(super) const DEFAULT: &str = "as it comes, but for the cell's cache and write buffer memory";
+
+/// Write buffers that share the memory of memtables.
+const WRITE_BUFFERS: u64 = 4;
+
+pub(super) struct RocksDb {
+    db: DB,
+    options: Options,
+    write: WriteOptions,
+}
+
+impl RocksDb {
+    pub(super) fn open(dir: &Path, setup: &Setup, tuned: bool) -> Result<RocksDb, StoreError> {
+        let mut options = Options::default();
+        options.create_if_missing(true);
+        options.set_compression_type(DBCompressionType::None);
+        options.enable_statistics();
+        options.set_statistics_level(rocksdb::statistics::StatsLevel::ExceptHistogramOrTimers);
+        let buffer_bytes = setup.memtable_bytes / WRITE_BUFFERS;
+        options.set_write_buffer_size(usize::try_from(buffer_bytes)?);
+        let mut tables = BlockBasedOptions::default();
+        let cache_bytes = usize::try_from(setup.cache_bytes)?;
+        if tuned {
+            let cores = i32::try_from(std::thread::available_parallelism()?.get())?;
+            options.set_max_write_buffer_number(i32::try_from(WRITE_BUFFERS)?);
+            options.increase_parallelism(cores);
+            options.set_level_compaction_dynamic_level_bytes(true);
+            options.set_max_bytes_for_level_base(setup.memtable_bytes);
+            options.set_target_file_size_base(buffer_bytes);
+            options.set_memtable_prefix_bloom_ratio(0.02);
+            options.set_memtable_whole_key_filtering(true);
+            tables.set_block_cache(&Cache::new_hyper_clock_cache(cache_bytes, 0));
+            tables.set_bloom_filter(10.0, false);
+            tables.set_cache_index_and_filter_blocks(true);
+            tables.set_pin_l0_filter_and_index_blocks_in_cache(true);
+            tables.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
+            tables.set_format_version(6);
+        } else {
+            tables.set_block_cache(&Cache::new_lru_cache(cache_bytes));
+        }
+        options.set_block_based_table_factory(&tables);
+        let mut write = WriteOptions::default();
+        write.set_sync(setup.sync);
+        Ok(RocksDb { db: DB::open(&options, dir)?, options, write })
+    }
+}
+
+impl Store for RocksDb {
+    fn get(&self, key: &[u8]) -> Result<Option<usize>, StoreError> {
+        Ok(self.db.get_pinned(key)?.map(|value| value.len()))
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        Ok(self.db.put_opt(key, value, &self.write)?)
+    }
+
+    fn scan(&self, start: &[u8], count: u64) -> Result<u64, StoreError> {
+        let mut iter = self.db.raw_iterator_opt(ReadOptions::default());
+        iter.seek(start);
+        let mut found = 0;
+        while found < count && iter.item().is_some() {
+            found += 1;
+            if found < count {
+                iter.next();
+            }
+        }
+        iter.status()?;
+        Ok(found)
+    }
+
+    fn counters(&self) -> Option<Counters> {
+        let ticker = |ticker| self.options.get_ticker_count(ticker);
+        let tables = ticker(Ticker::FlushWriteBytes) + ticker(Ticker::CompactWriteBytes);
+        Some(Counters {
+            user_bytes: ticker(Ticker::BytesWritten),
+            written_bytes: tables + ticker(Ticker::WalFileBytes),
+        })
+    }
+}
+
+impl Peer for RocksDb {
+    fn settle(&self) -> Result<(), StoreError> {
+        let mut flush = FlushOptions::default();
+        flush.set_wait(true);
+        self.db.flush_opt(&flush)?;
+        Ok(self.db.wait_for_compact(&WaitForCompactOptions::default())?)
+    }
+}

@@ -1,0 +1,116 @@
+//! Terrace and its peers, measured by the same workloads in the same run.
+//!
+//! ```text
+//! run ── for each round, for each group of cells, for each engine (the order turns):
+//!          └── session, a process of its own over an empty directory
+//!                └── the cells of the group, one after the other ──► a report for each
+//!     └── medians, spreads and ratios ──► compare.json, charts
+//! ```
+//! What is compared is interleaved, because the speed of a shared machine drifts. [`cells`] says
+//! what is measured, [`engines`] how each engine is set up, [`session`] runs one engine through
+//! one group, [`summary`] makes the figures of many sessions into one table.
+
+mod cells;
+mod engines;
+mod session;
+mod summary;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use engines::Engine;
+
+/// Compare Terrace with its peers
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run all cells and write the table and the charts
+    Run(RunArgs),
+    /// Run one group of cells on one engine and print a report for each as a line of JSON
+    Session(SessionArgs),
+    /// Name the cells
+    Cells,
+}
+
+/// What to compare.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    /// The engines, Terrace first
+    #[arg(long, value_delimiter = ',', value_name = "LIST", default_value = "terrace,rocksdb,fjall")]
+    engines: Vec<Engine>,
+    /// Every engine there is
+    #[arg(long)]
+    all: bool,
+    /// Only these cells (and those of the same session that come before them)
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    cells: Vec<String>,
+    /// How often everything is measured
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    rounds: u64,
+    /// Records and operations, as a multiple of the standing sizes
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    scale: f64,
+    /// The seed of the first round; each further round takes the next
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Where databases are made and deleted again
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+    /// Where the results go
+    #[arg(long, value_name = "DIR", default_value = "docs/results/compare")]
+    out: PathBuf,
+    /// The commit that is measured, for the record
+    #[arg(long, value_name = "ID", default_value = "unknown")]
+    commit: String,
+}
+
+/// One engine, one group.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SessionArgs {
+    /// The engine
+    #[arg(long)]
+    engine: Engine,
+    /// The group, by the name of its first cell
+    #[arg(long)]
+    group: String,
+    /// An empty directory
+    #[arg(long)]
+    data: PathBuf,
+    /// Records and operations, as a multiple of the standing sizes
+    #[arg(long, default_value_t = 1.0)]
+    scale: f64,
+    /// The seed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The last cell to run; all of them if none is named
+    #[arg(long)]
+    through: Option<String>,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Args::parse().command {
+        Command::Run(args) => summary::run(&args),
+        Command::Session(args) => session::run(&args),
+        Command::Cells => {
+            for group in cells::GROUPS {
+                group.cells.iter().for_each(|cell| println!("{:<16} {}", cell.name, cell.meaning));
+            }
+            Ok(())
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(3)
+        }
+    }
+}

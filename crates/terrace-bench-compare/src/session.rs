@@ -1,0 +1,83 @@
+//! One engine through one group of cells.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use terrace_bench::{BenchOptions, Counters, Silent, Store, StoreError};
+
+use crate::SessionArgs;
+use crate::cells::{self, Cell, Group};
+use crate::engines::Peer;
+
+/// A peer as a store.
+struct Measured(Box<dyn Peer>);
+
+impl Store for Measured {
+    fn get(&self, key: &[u8]) -> Result<Option<usize>, StoreError> {
+        self.0.get(key)
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        self.0.put(key, value)
+    }
+
+    fn scan(&self, start: &[u8], count: u64) -> Result<u64, StoreError> {
+        self.0.scan(start, count)
+    }
+
+    fn counters(&self) -> Option<Counters> {
+        self.0.counters()
+    }
+}
+
+/// Runs the session and prints, for each cell, a line of JSON: the report of `terrace bench`, with
+/// the cell's name, the latency curve, and the bytes on disk afterwards.
+pub fn run(args: &SessionArgs) -> Result<(), StoreError> {
+    let (group, _) = cells::find(&args.group).ok_or("there is no such group")?;
+    std::fs::create_dir_all(&args.data)?;
+    let store = Measured(args.engine.open(&args.data, &group.setup)?);
+    for cell in group.cells {
+        if cell.settled {
+            store.0.settle()?;
+        }
+        let options = options_of(group, cell, args.scale, args.seed);
+        let report = terrace_bench::run(&store, &options, &Silent)?;
+        let mut fields: BTreeMap<String, Value> = serde_json::from_value(json!(report))?;
+        fields.insert("cell".into(), cell.name.into());
+        fields.insert("latency_curve".into(), json!(report.latency_curve()));
+        fields.insert("disk_bytes".into(), bytes_below(&args.data)?.into());
+        println!("{}", json!(fields));
+        if args.through.as_deref() == Some(cell.name) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn options_of(group: &Group, cell: &Cell, scale: f64, seed: u64) -> BenchOptions {
+    let scaled = |count: u64| ((count as f64 * scale) as u64).max(1000);
+    BenchOptions {
+        workload: cell.workload.to_owned(),
+        records: scaled(group.records),
+        operations: scaled(cell.operations),
+        threads: cell.threads,
+        key_bytes: group.key_bytes,
+        value_bytes: group.value_bytes,
+        distribution: cell.distribution,
+        rate: cell.rate,
+        seed,
+        ..BenchOptions::default()
+    }
+}
+
+fn bytes_below(dir: &Path) -> std::io::Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        // Files may be deleted while they are counted.
+        let Ok(metadata) = entry.metadata() else { continue };
+        bytes += if metadata.is_dir() { bytes_below(&entry.path())? } else { metadata.len() };
+    }
+    Ok(bytes)
+}
