@@ -23,7 +23,7 @@ impl Lmdb {
         let unsynced = if setup.sync { EnvFlags::empty() } else { EnvFlags::NO_SYNC };
         let mut options = EnvOpenOptions::new();
         options.map_size(MAP_BYTES).max_readers(512);
-        // SAFETY: the directory is this process's own, and nothing else maps its file; without
+        // Safety: the directory is this process's own, and nothing else maps its file; without
         // syncs only a crash of the machine could harm it, and then it is thrown away.
         let env = unsafe {
             options.flags(EnvFlags::WRITE_MAP | EnvFlags::NO_READ_AHEAD | unsynced).open(dir)?
