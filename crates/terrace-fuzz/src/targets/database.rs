@@ -39,12 +39,16 @@ const STEPS_MAX: usize = 300;
 /// The kinds of file, as inputs number them.
 const SUFFIXES: [&str; 5] = [".log", ".manifest", ".table", "CURRENT", ""];
 
+/// All files of a disk together are at most this much longer than their input.
+const ZEROS_MAX: usize = 2 << 20;
+
 /// Puts the files of an input on a disk: for each its kind, its id (or for the last kind its name),
-/// how long it is, and what it begins with; the rest is zeros.
+/// how long it is, what it begins with, and what it ends with; between them are zeros.
 fn disk_of(files: &[u8], is_sealed: bool) -> DiskImage {
     let mut reader = ByteReader::new(files);
     let mut disk = DiskImage::new();
     let dir = Path::new(DIR);
+    let mut zeros_left = ZEROS_MAX;
     disk.write(&dir.join("LOCK"), 0, &[]).expect("an image takes any file");
     for _ in 0..16 {
         let (Ok(kind), Ok(epoch), Ok(counter)) = (reader.u8(), reader.varint(), reader.varint())
@@ -52,10 +56,12 @@ fn disk_of(files: &[u8], is_sealed: bool) -> DiskImage {
             break;
         };
         let kind = usize::from(kind) % SUFFIXES.len();
-        let length = reader.varint_usize().unwrap_or(0).min(16 << 10);
+        let length = reader.varint_usize().unwrap_or(0);
         let content = reader.bytes().unwrap_or_default();
-        let mut file = content.to_vec();
-        file.resize(length.max(content.len()), 0);
+        let end = reader.bytes().unwrap_or_default();
+        let zeros = length.saturating_sub(content.len() + end.len()).min(zeros_left);
+        zeros_left -= zeros;
+        let mut file = [content, &vec![0; zeros], end].concat();
         if is_sealed {
             match kind {
                 0 => seal::segment(&mut file),
@@ -223,14 +229,29 @@ fn input_of(choice: u8, disk: &DiskImage) -> Vec<u8> {
             continue;
         };
         let bytes = disk.read(&path).unwrap_or_default();
-        let content = bytes.len() - bytes.iter().rev().take_while(|byte| **byte == 0).count();
+        let (begin, end) = around_zeros(&bytes);
         input.push(u8::try_from(kind).unwrap_or(4));
         put_varint(&mut input, id.epoch.0);
         put_varint(&mut input, id.counter);
         put_varint(&mut input, bytes.len() as u64);
-        put_bytes(&mut input, &bytes[..content]);
+        put_bytes(&mut input, begin);
+        put_bytes(&mut input, end);
     }
     input
+}
+
+/// What stands before and behind the longest run of zeros: the unused part of a log segment.
+fn around_zeros(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let mut longest = bytes.len()..bytes.len();
+    let mut start = 0;
+    for (at, byte) in bytes.iter().enumerate() {
+        if *byte != 0 {
+            start = at + 1;
+        } else if at + 1 - start > longest.len() {
+            longest = start..at + 1;
+        }
+    }
+    (&bytes[..longest.start], &bytes[longest.end..])
 }
 
 /// A directory as a real run leaves it: after a close, or in the middle.
