@@ -89,7 +89,9 @@ impl Inner {
         fail_point!(self.env, "flush::before_install");
         let ids: Vec<MemtableId> = batch.iter().map(|frozen| frozen.memtable.id()).collect();
         let log = self.log()?;
-        let log_start = log.start_at(self.oldest_position(&ids));
+        // A write that failed, and poisoned the range meanwhile, leaves a gap that nobody has synced
+        // before the next memtable: the manifest must not say that the log was durable there.
+        let log_start = log.start_at(self.oldest_position(&ids).min(log.durable()));
         let covered =
             batch.iter().flat_map(|frozen| frozen.covers.iter().map(|id| (*id, frozen.end)));
         let greatest = batch.iter().filter_map(|frozen| frozen.memtable.greatest_seqno()).max();

@@ -327,13 +327,21 @@ impl LocalLog {
         });
         let Some(Spare { id, identity, file }) = spares.next() else { panic!("no file") };
         let base = LogPosition(0);
-        let header = SegmentHeader { identity, file_id: id, predecessor: None, base };
+        let header = SegmentHeader {
+            identity,
+            file_id: id,
+            predecessor: None,
+            base,
+            database: 0,
+            segment_bytes: file.bytes(),
+        };
         let segments = VecDeque::from([Arc::new(Segment { header, file, path: PathBuf::new() })]);
         let offset = SEGMENT_HEADER_BYTES;
         let tail = Tail { segments, replayed: VecDeque::new(), offset, spare: spares.next() };
         drop(spares);
         LocalLog {
             store,
+            database: 0,
             reserved_bytes: 0,
             ids,
             tail: Latch::new(tail),
