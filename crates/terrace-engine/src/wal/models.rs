@@ -26,7 +26,7 @@ struct CountedFile {
 
 impl LogFile for CountedFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> EnvResult<()> {
-        if offset >= SEGMENT_HEADER_BYTES {
+        if bytes.len() as u64 != SEGMENT_HEADER_BYTES {
             assert_eq!(bytes.len() as u64, RECORD_BYTES);
             let index = (offset - SEGMENT_HEADER_BYTES) / RECORD_BYTES;
             self.written.fetch_add(1 << index, Ordering::Relaxed);
@@ -42,7 +42,7 @@ impl LogFile for CountedFile {
     }
 
     fn bytes(&self) -> u64 {
-        SEGMENT_HEADER_BYTES + self.records_max * RECORD_BYTES
+        2 * SEGMENT_HEADER_BYTES + self.records_max * RECORD_BYTES
     }
 
     fn is_mapped(&self) -> bool {
