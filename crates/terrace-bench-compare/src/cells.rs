@@ -88,8 +88,7 @@ const fn settled(cell: Cell) -> Cell {
 
 const MIB: u64 = 1 << 20;
 
-const IN_CACHE: Setup =
-    Setup { cache_bytes: 512 * MIB, memtable_bytes: 64 * MIB, sync: false };
+const IN_CACHE: Setup = Setup { cache_bytes: 512 * MIB, memtable_bytes: 64 * MIB, sync: false };
 
 /// The 14 cells.
 pub const GROUPS: &[Group] = &[
@@ -144,7 +143,12 @@ pub const GROUPS: &[Group] = &[
         setup: IN_CACHE,
         cells: &[
             cell("w100", "updates, 1 KB, hot keys side by side", "w100", 400_000),
-            cell("sw50", "half scans of 10, half updates, 1 KB, hot keys side by side", "sw50", 150_000),
+            cell(
+                "sw50",
+                "half scans of 10, half updates, 1 KB, hot keys side by side",
+                "sw50",
+                150_000,
+            ),
         ],
     },
     Group {

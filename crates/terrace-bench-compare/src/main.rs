@@ -44,7 +44,12 @@ enum Command {
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
     /// The engines, Terrace first
-    #[arg(long, value_delimiter = ',', value_name = "LIST", default_value = "terrace,rocksdb,fjall")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "LIST",
+        default_value = "terrace,rocksdb,fjall"
+    )]
     engines: Vec<Engine>,
     /// Every engine there is
     #[arg(long)]

@@ -1,6 +1,7 @@
 //! One engine through one group of cells.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -77,7 +78,9 @@ fn bytes_below(dir: &Path) -> std::io::Result<u64> {
         let entry = entry?;
         // Files may be deleted while they are counted.
         let Ok(metadata) = entry.metadata() else { continue };
-        bytes += if metadata.is_dir() { bytes_below(&entry.path())? } else { metadata.len() };
+        // Blocks and not lengths: files have holes.
+        let own = metadata.blocks() * 512;
+        bytes += if metadata.is_dir() { bytes_below(&entry.path())? } else { own };
     }
     Ok(bytes)
 }

@@ -46,7 +46,8 @@ pub fn run(args: &RunArgs) -> Result<(), StoreError> {
         }
     }
     std::fs::create_dir_all(&args.out)?;
-    let cells: Vec<&Cell> = groups.iter().flat_map(|(group, through)| cells_of(group, through)).collect();
+    let cells: Vec<&Cell> =
+        groups.iter().flat_map(|(group, through)| cells_of(group, through)).collect();
     let table = table(args, &engines, &cells, &reports);
     let path = args.out.join("compare.json");
     std::fs::write(&path, format!("{:#}\n", table))?;
@@ -61,10 +62,13 @@ pub fn run(args: &RunArgs) -> Result<(), StoreError> {
 /// The groups that hold the cells asked for, each with the last of them.
 fn groups_of(args: &RunArgs) -> Result<Vec<(&'static Group, &'static str)>, StoreError> {
     for name in &args.cells {
-        crate::cells::find(name).ok_or_else(|| format!("there is no cell '{name}'; see `cells`"))?;
+        crate::cells::find(name)
+            .ok_or_else(|| format!("there is no cell '{name}'; see `cells`"))?;
     }
-    let is_asked = |cell: &&Cell| args.cells.is_empty() || args.cells.iter().any(|n| n == cell.name);
-    let through = |group: &'static Group| Some((group, group.cells.iter().rev().find(is_asked)?.name));
+    let is_asked =
+        |cell: &&Cell| args.cells.is_empty() || args.cells.iter().any(|n| n == cell.name);
+    let through =
+        |group: &'static Group| Some((group, group.cells.iter().rev().find(is_asked)?.name));
     Ok(GROUPS.iter().filter_map(through).collect())
 }
 
@@ -160,7 +164,9 @@ fn row(cell: &Cell, engines: &[Engine], reports: &Reports) -> Value {
         fields.insert(engine.name().into(), json!(median(all.clone())));
         let of = |field: &str| {
             let found = reports.get(&(cell.name, engine.name()));
-            median(found.into_iter().flatten().filter_map(|report| report[field].as_f64()).collect())
+            median(
+                found.into_iter().flatten().filter_map(|report| report[field].as_f64()).collect(),
+            )
         };
         let least = all.iter().copied().fold(f64::INFINITY, f64::min);
         let most = all.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -202,7 +208,8 @@ fn row(cell: &Cell, engines: &[Engine], reports: &Reports) -> Value {
 
 /// Throughput over time and latency of the first round.
 fn draw(out: &Path, cell: &Cell, engines: &[Engine], reports: &Reports) -> Result<(), StoreError> {
-    let first = |engine: &Engine| Some((engine.name(), reports.get(&(cell.name, engine.name()))?.first()?));
+    let first =
+        |engine: &Engine| Some((engine.name(), reports.get(&(cell.name, engine.name()))?.first()?));
     let found: Vec<_> = engines.iter().filter_map(first).collect();
     let numbers = |value: &Value| -> Vec<u64> {
         value.as_array().into_iter().flatten().filter_map(Value::as_u64).collect()
@@ -255,7 +262,16 @@ fn machine() -> Value {
 /// The versions in this program's lock file.
 fn versions() -> Value {
     let lock = include_str!("../Cargo.lock");
-    let wanted = ["terrace", "rocksdb", "librocksdb-sys", "fjall", "heed", "lmdb-master-sys", "redb", "slatedb"];
+    let wanted = [
+        "terrace",
+        "rocksdb",
+        "librocksdb-sys",
+        "fjall",
+        "heed",
+        "lmdb-master-sys",
+        "redb",
+        "slatedb",
+    ];
     let mut found = Map::new();
     for package in lock.split("[[package]]") {
         let field = |name: &str| {

@@ -7,10 +7,10 @@ use terrace_bench::{Counters, Store, StoreError};
 use super::Peer;
 use crate::cells::Setup;
 
-pub(super) const OPTIONS: &str = "defaults (10-bit filters), workers = cores, with the cache and \
-     write buffer memory of the cell, a journal record in the kernel for each write";
+pub(super) const OPTIONS: &str = "defaults (10-bit filters), workers = cores, with the cell's cache, \
+     memtables of a quarter of the cell's memory (it has no limit for all of them), a journal record in the kernel for each write";
 
-/// Memtables that share the memory.
+/// Memtables that would share the memory, as elsewhere.
 const MEMTABLES: u64 = 4;
 
 pub(super) struct Fjall {
@@ -22,11 +22,8 @@ pub(super) struct Fjall {
 impl Fjall {
     pub(super) fn open(dir: &Path, setup: &Setup) -> Result<Fjall, StoreError> {
         let cores = std::thread::available_parallelism()?.get();
-        let db = Database::builder(dir)
-            .cache_size(setup.cache_bytes)
-            .max_write_buffer_size(Some(setup.memtable_bytes))
-            .worker_threads(cores)
-            .open()?;
+        let db =
+            Database::builder(dir).cache_size(setup.cache_bytes).worker_threads(cores).open()?;
         let memtable_bytes = setup.memtable_bytes / MEMTABLES;
         let options = || KeyspaceCreateOptions::default().max_memtable_size(memtable_bytes);
         let keyspace = db.keyspace("bench", options)?;

@@ -1,3 +1,4 @@
+use std::ops::Bound;
 use std::path::Path;
 
 use heed::types::Bytes;
@@ -50,7 +51,8 @@ impl Store for Lmdb {
     fn scan(&self, start: &[u8], count: u64) -> Result<u64, StoreError> {
         let txn = self.env.read_txn()?;
         let mut found = 0;
-        for item in self.records.range(&txn, &(start..))?.take(usize::try_from(count)?) {
+        let from = (Bound::Included(start), Bound::Unbounded);
+        for item in self.records.range(&txn, &from)?.take(usize::try_from(count)?) {
             item?;
             found += 1;
         }

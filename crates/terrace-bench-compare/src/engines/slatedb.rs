@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use slatedb::config::{Settings, WriteOptions};
+use slatedb::config::Settings;
 use slatedb::object_store::local::LocalFileSystem;
 use slatedb::{Db, DbBuilder};
 use terrace_bench::{Counters, Store, StoreError};
@@ -40,10 +40,13 @@ impl Store for SlateDb {
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
-        let options = WriteOptions { await_durable: self.sync, ..WriteOptions::default() };
-        let put = self.db.put_with_options(key, value, &Default::default(), &options);
-        self.runtime.block_on(put)?;
-        Ok(())
+        self.runtime.block_on(async {
+            let written = self.db.put(key, value).await?;
+            if self.sync {
+                written.await_durable().await?;
+            }
+            Ok(())
+        })
     }
 
     fn scan(&self, start: &[u8], count: u64) -> Result<u64, StoreError> {

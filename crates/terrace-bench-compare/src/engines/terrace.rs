@@ -24,7 +24,7 @@ impl Terrace {
             memtable_bytes: usize::try_from(setup.memtable_bytes / MEMTABLES)?,
             ..Options::default()
         };
-        let db = Db::open(dir, &options)?;
+        let db = Db::open(dir, options)?;
         Ok(Terrace { store: TerraceStore::new(db.clone()), db })
     }
 }
