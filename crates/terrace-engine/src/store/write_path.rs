@@ -224,10 +224,30 @@ impl Inner {
         if is_done() {
             return Ok(());
         }
-        let _turn = self.sync_turn.lock();
-        if is_done() {
-            return Ok(());
-        }
+        // Whoever finds nobody syncing does it for all that are finished by then. The others wait for
+        // the end of that sync, not for a turn of their own: most of them have nothing left to do.
+        let mut turn = None;
+        self.sequencer.wait_until(|| {
+            if is_done() || self.is_poisoned() {
+                return true;
+            }
+            turn = self.sync_turn.try_lock();
+            turn.is_some()
+        });
+        let Some(turn) = turn else {
+            return if is_done() { Ok(()) } else { Err(Error::Poisoned(self.poison_reason())) };
+        };
+        let synced = if is_done() { Ok(()) } else { self.sync_finished(end) };
+        drop(turn);
+        // The turn is free again: one of those that wait takes it.
+        self.sequencer.wake();
+        synced
+    }
+
+    /// Makes everything that is finished, and the log through `end`, durable, and then visible if
+    /// the range syncs first. The caller has the turn.
+    fn sync_finished(&self, end: LogPosition) -> Result<()> {
+        let log = self.log()?;
         if self.is_poisoned() {
             return Err(Error::Poisoned(self.poison_reason()));
         }
@@ -244,7 +264,7 @@ impl Inner {
             fail_point!(self.env, "wal::after_sync");
             self.counters.log_synced();
         }
-        if syncs_first {
+        if self.syncs_before_publication() {
             self.sequencer.publish(finished);
         }
         Ok(())
