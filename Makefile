@@ -1,6 +1,6 @@
 # The two commands of the README, and what they are made of.
 
-.PHONY: run test soak tidy lint
+.PHONY: run test soak compare compare-all tidy lint
 
 # Build, start the server, put this machine's own package index into it.
 run:
@@ -19,6 +19,13 @@ MINUTES ?= 60
 SEED ?=
 soak:
 	scripts/soak.sh $(MINUTES) $(SEED)
+
+# Terrace beside tuned RocksDB and fjall, or beside every store that is known here. The results go to
+# docs/results/compare; building the others takes some twenty minutes.
+compare:
+	scripts/compare.sh
+compare-all:
+	scripts/compare.sh --all --out docs/results/compare-all
 
 # What a machine judges well about the source tree.
 tidy:
