@@ -20,6 +20,9 @@ pub struct WriteBatch {
     has_range_tombstones: bool,
 }
 
+/// The most that an entry takes beside its key and value: kind, expiry and two lengths.
+const ENTRY_HEADER_BYTES_MAX: usize = 1 + 10 + 3 + 4;
+
 impl WriteBatch {
     /// An empty batch.
     #[must_use]
@@ -77,6 +80,10 @@ impl WriteBatch {
             return Err(Error::invalid(format!(
                 "the batch would exceed {BATCH_BYTES_MAX} bytes; split it"
             )));
+        }
+        if self.body.is_empty() {
+            // One entry is the common case: one allocation, of the right size.
+            self.body.reserve_exact(bytes + ENTRY_HEADER_BYTES_MAX);
         }
         put_entry(&mut self.body, kind, false, expiry, key, value);
         self.entry_count += 1;

@@ -3,12 +3,16 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use smallvec::{SmallVec, smallvec};
 use terrace_base::{EntryKind, EntryRef, KeyRange, SeqNo};
 
 use crate::batch::WriteBatch;
 use crate::drange::DrangeMap;
 use crate::memtable::Memtable;
 use crate::wal::format::{EntryReader, put_entry};
+
+/// One of something for each drange that a batch touches: as a rule one, which needs no allocation.
+pub type PerDrange<T> = SmallVec<[T; 1]>;
 
 /// A batch divided over dranges: what its log record and its memtables are made from.
 ///
@@ -17,7 +21,7 @@ use crate::wal::format::{EntryReader, put_entry};
 #[derive(Debug)]
 pub struct Placement<'a> {
     /// Indexes of the touched dranges, ascending.
-    pub dranges: Vec<usize>,
+    pub dranges: PerDrange<usize>,
     /// The entries in the coding of the log.
     pub body: Cow<'a, [u8]>,
     /// For each entry the place of its drange in `dranges`; empty if there is only one.
@@ -27,7 +31,7 @@ pub struct Placement<'a> {
     /// How many entries there are.
     pub entry_count: u32,
     /// For each touched drange the bytes that its memtable needs.
-    pub memtable_bytes: Vec<usize>,
+    pub memtable_bytes: PerDrange<usize>,
 }
 
 impl<'a> Placement<'a> {
@@ -37,12 +41,12 @@ impl<'a> Placement<'a> {
         let touched = touched_by(batch, map);
         if touched.len() == 1 {
             return Placement {
-                dranges: vec![touched.start],
+                dranges: smallvec![touched.start],
                 body: Cow::Borrowed(batch.body()),
                 places: Vec::new(),
                 seqno_count: batch.len() as u32,
                 entry_count: batch.len() as u32,
-                memtable_bytes: vec![batch.memtable_bytes()],
+                memtable_bytes: smallvec![batch.memtable_bytes()],
             };
         }
         divide(batch, map)
@@ -99,7 +103,7 @@ fn divide(batch: &WriteBatch, map: &DrangeMap) -> Placement<'static> {
             needs[index] += Memtable::space_for(key.len(), value.len());
         }
     }
-    let dranges: Vec<usize> = (0..needs.len()).filter(|index| needs[*index] > 0).collect();
+    let dranges: PerDrange<usize> = (0..needs.len()).filter(|index| needs[*index] > 0).collect();
     let place = |index: &usize| {
         let place = dranges.binary_search(index).expect("every drange of an entry is touched");
         u8::try_from(place).expect("there are at most 255 dranges")

@@ -10,7 +10,7 @@ use std::time::Duration;
 use terrace_base::{LogPosition, MemtableId, SeqNo};
 use terrace_env::{PlantedBug, SharedHold, Ticket, is_planted};
 
-use super::placement::Placement;
+use super::placement::{PerDrange, Placement};
 use super::sequencer::{NotTaken, Taken};
 use super::{Inner, Store};
 use crate::batch::WriteBatch;
@@ -66,14 +66,14 @@ impl Store {
             inner.gate_pass(batch.payload_bytes(), options.wait)?;
             let map = inner.dranges.load_full();
             let placement = Placement::of(batch, &map);
-            let holds: Vec<SharedHold<'_, Active>> =
+            let holds: PerDrange<SharedHold<'_, Active>> =
                 placement.dranges.iter().map(|index| map.list()[*index].active.shared()).collect();
             if !Arc::ptr_eq(&map, &inner.dranges.load()) {
                 continue;
             }
             // A close waits for the holds: whoever comes after it is turned away here.
             inner.check_healthy()?;
-            let targets: Vec<&Memtable> = holds.iter().map(|hold| &*hold.memtable).collect();
+            let targets: PerDrange<&Memtable> = holds.iter().map(|hold| &*hold.memtable).collect();
             match inner.commit(&placement, &targets)? {
                 Commit::Done(taken) => break taken,
                 Commit::NeedsRoom(room) => {
@@ -141,7 +141,7 @@ impl Inner {
         placement: &Placement<'_>,
         targets: &[&Memtable],
     ) -> Result<Commit> {
-        let mut reservations: Vec<Reservation> = Vec::with_capacity(targets.len());
+        let mut reservations: PerDrange<Reservation> = PerDrange::new();
         for (place, memtable) in targets.iter().enumerate() {
             let bytes = placement.memtable_bytes[place];
             let Some(reservation) = memtable.reserve(bytes) else {
@@ -150,7 +150,7 @@ impl Inner {
             };
             reservations.push(reservation);
         }
-        let ids: Vec<MemtableId> = targets.iter().map(|memtable| memtable.id()).collect();
+        let ids: PerDrange<MemtableId> = targets.iter().map(|memtable| memtable.id()).collect();
         let mut tags = Vec::with_capacity(16);
         put_memtables(&mut tags, &ids, &placement.places);
         let record_bytes = RECORD_HEADER_BYTES + tags.len() + placement.body.len();
