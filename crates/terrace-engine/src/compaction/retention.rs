@@ -11,7 +11,9 @@
 //!   kept             v2             v5        v7
 //! ```
 
-use terrace_base::{EntryKind, EntryRef, KeyRange, SeqNo, WallTime};
+use std::cmp::Ordering;
+
+use terrace_base::{Corruption, EntryKind, EntryRef, KeyRange, SeqNo, WallTime, compare_internal};
 use terrace_env::{PlantedBug, is_planted};
 
 use crate::Result;
@@ -112,7 +114,8 @@ pub struct Retained<'a> {
     rules: &'a Retention,
     /// The key of the last entries seen.
     key: Vec<u8>,
-    has_key: bool,
+    /// The number of the last entry seen, if there was one.
+    last: Option<SeqNo>,
     /// The stripe of the last entry of that key that hides older ones of its stripe.
     hidden_stripe: Option<usize>,
     /// How many entries were dropped.
@@ -122,14 +125,8 @@ pub struct Retained<'a> {
 impl<'a> Retained<'a> {
     /// Stands on the first entry of `input` that survives.
     pub fn new(input: &'a mut dyn Stream, rules: &'a Retention) -> Result<Retained<'a>> {
-        let mut retained = Retained {
-            input,
-            rules,
-            key: Vec::new(),
-            has_key: false,
-            hidden_stripe: None,
-            dropped: 0,
-        };
+        let mut retained =
+            Retained { input, rules, key: Vec::new(), last: None, hidden_stripe: None, dropped: 0 };
         retained.skip_dropped()?;
         Ok(retained)
     }
@@ -141,7 +138,7 @@ impl<'a> Retained<'a> {
     }
 
     fn skip_dropped(&mut self) -> Result<()> {
-        while !self.current_survives() {
+        while !self.current_survives()? {
             self.dropped += 1;
             self.input.advance()?;
         }
@@ -149,21 +146,31 @@ impl<'a> Retained<'a> {
     }
 
     /// Judges the entry that the input stands on; at the end there is nothing to drop.
-    fn current_survives(&mut self) -> bool {
-        let Some(entry) = self.input.entry() else { return true };
-        if !self.has_key || self.key != entry.key {
+    /// Errors: `Corruption`, if it does not come after the one before: checksums do not vouch for
+    /// what was written wrongly, and no table must be made of it.
+    fn current_survives(&mut self) -> Result<bool> {
+        let Some(entry) = self.input.entry() else { return Ok(true) };
+        let order = match self.last {
+            Some(last) => compare_internal(&self.key, last, entry.key, entry.seqno),
+            None => Ordering::Less,
+        };
+        if order.is_ge() {
+            let detail = "entries that are merged are out of order, or one of them stands twice";
+            return Err(Corruption::new("(the inputs of a merge)", 0, detail).into());
+        }
+        if self.last.is_none() || self.key != entry.key {
             self.key.clear();
             self.key.extend_from_slice(entry.key);
-            self.has_key = true;
             self.hidden_stripe = None;
         }
+        self.last = Some(entry.seqno);
         let stripe = self.rules.stripe(entry.seqno);
         if self.hidden_stripe == Some(stripe) || self.rules.is_covered(&entry) {
-            return false;
+            return Ok(false);
         }
         let expired = entry.expiry.is_some_and(|expiry| expiry.is_expired(self.rules.now));
         if expired && stripe == 0 && is_planted(PlantedBug::ResurrectExpired) {
-            return false;
+            return Ok(false);
         }
         // An operand needs what lies under it; every other kind hides it from its stripe.
         if entry.kind != EntryKind::MergeOperand {
@@ -171,7 +178,7 @@ impl<'a> Retained<'a> {
         }
         let goes =
             stripe == 0 && self.rules.is_deletion(&entry) && self.rules.may_drop_at(entry.key);
-        !goes
+        Ok(!goes)
     }
 }
 

@@ -341,7 +341,8 @@ fn read_segment(
     while successor.is_none_or(|end| position < end) {
         let rest = bytes.get(offset as usize..).unwrap_or_default();
         let Ok((record, body)) = decode_record(rest, header.identity, offset) else { break };
-        let is_last = offset + record.padded_bytes() == bytes.len() as u64;
+        let end = SegmentHeader::second_offset(bytes.len() as u64);
+        let is_last = offset + record.padded_bytes() == end;
         if is_last && is_planted(PlantedBug::OffByOneAtLogTail) {
             break;
         }
