@@ -49,13 +49,17 @@ impl SegmentSurvey {
         self.header().or_else(|| self.headers.iter().flatten().next())
     }
 
-    /// Which of the two headers are not what was written, if the segment was begun.
+    /// Which of the two headers are not what was written, if the segment was begun. Both say the
+    /// same: one that only names the same id is that of another database, whose ids are the same.
     pub fn damaged_headers(&self) -> impl Iterator<Item = (u64, String)> + '_ {
         let second = SegmentHeader::second_offset(self.bytes);
-        let begun = self.header().is_some();
+        let begun = self.header();
         let offsets = [0, second].into_iter().zip(&self.headers);
-        offsets.filter(move |_| begun).filter_map(|(offset, header)| match header {
-            Ok(header) if header.file_id == self.id => None,
+        offsets.filter(move |_| begun.is_some()).filter_map(move |(offset, header)| match header {
+            Ok(header) if Some(header) == begun => None,
+            Ok(header) if header.file_id == self.id => {
+                Some((offset, "a header of another segment of this id".to_string()))
+            }
             Ok(header) => Some((offset, format!("a header of segment {}", header.file_id))),
             Err(error) => Some((offset, error.to_string())),
         })

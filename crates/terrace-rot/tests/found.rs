@@ -1,0 +1,30 @@
+//! Goal: what a soak found stays found. Method: plant the very fault again, by seed and number.
+
+use terrace_rot::campaign::Patient;
+use terrace_rot::fault::FaultKind;
+use terrace_rot::judge::{Effort, Judge, Outcome};
+use terrace_rot::specimen::Ending;
+
+/// What becomes of a fault of the soak; nothing that was promised may be broken.
+fn outcome_of(seed: u64, number: usize, ending: Ending, expected: FaultKind) -> Outcome {
+    let kinds = match ending {
+        Ending::Closed => FaultKind::MISPLACED.to_vec(),
+        Ending::Killed => [&FaultKind::ROT[..], &FaultKind::MISPLACED[..]].concat(),
+    };
+    let patient = Patient::build(seed, ending).expect("the disk is whole");
+    let judge = Judge::new(patient.specimen()).expect("the range is whole");
+    let (kind, damaged, changes) = patient.fault(&kinds, number);
+    assert_eq!(kind, expected, "seed {seed}, fault {number}: the campaign draws otherwise");
+    let verdict = judge.judge(&damaged, &changes, Effort::Repair);
+    assert_eq!(verdict.violations, Vec::<String>::new(), "seed {seed}, fault {number}");
+    verdict.outcome
+}
+
+/// Ids are the same in every database, so the second header named the id that it should.
+#[test]
+fn the_second_header_of_another_database_is_damage() {
+    for (seed, number) in [(20261411, 13), (20261424, 149), (20261537, 94)] {
+        let outcome = outcome_of(seed, number, Ending::Closed, FaultKind::ForeignBlock);
+        assert_eq!(outcome, Outcome::Damage, "seed {seed}");
+    }
+}
