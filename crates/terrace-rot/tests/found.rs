@@ -28,3 +28,15 @@ fn the_second_header_of_another_database_is_damage() {
         assert_eq!(outcome, Outcome::Damage, "seed {seed}");
     }
 }
+
+/// Only the records of the last segment said how far it was durable, and all of them are gone: the
+/// disk is one that a crash before its first record leaves.
+#[test]
+fn a_last_segment_that_is_as_never_begun_is_undecidable() {
+    let faults =
+        [(138, FaultKind::StaleFile), (190, FaultKind::Misplaced), (195, FaultKind::StaleFile)];
+    for (number, kind) in faults {
+        let outcome = outcome_of(20261517, number, Ending::Killed, kind);
+        assert_eq!(outcome, Outcome::Undecidable, "fault {number}");
+    }
+}
