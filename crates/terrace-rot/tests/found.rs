@@ -40,3 +40,12 @@ fn a_last_segment_that_is_as_never_begun_is_undecidable() {
         assert_eq!(outcome, Outcome::Undecidable, "fault {number}");
     }
 }
+
+/// Without a manifest the log alone says whether it was closed, and its end was gone as well.
+#[test]
+fn a_repair_without_a_manifest_does_not_vouch_for_a_log_without_its_closing_record() {
+    for (seed, number) in [(20261341, 80), (20261576, 105)] {
+        let outcome = outcome_of(seed, number, Ending::Closed, FaultKind::SwapBetweenFiles);
+        assert_eq!(outcome, Outcome::Damage, "seed {seed}");
+    }
+}
