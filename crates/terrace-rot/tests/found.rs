@@ -29,6 +29,20 @@ fn the_second_header_of_another_database_is_damage() {
     }
 }
 
+/// A segment has its size before it is begun: a short one is no tail that a crash tore.
+#[test]
+fn a_short_last_segment_is_no_torn_tail() {
+    let outcome = outcome_of(20261282, 141, Ending::Killed, FaultKind::Truncate);
+    assert_eq!(outcome, Outcome::Damage);
+}
+
+/// The page held the second header, too, which was durable: it cannot be another one.
+#[test]
+fn an_old_page_over_the_second_header_is_no_torn_tail() {
+    let outcome = outcome_of(20261446, 171, Ending::Killed, FaultKind::OldPage);
+    assert_eq!(outcome, Outcome::Damage);
+}
+
 /// Only the records of the last segment said how far it was durable, and all of them are gone: the
 /// disk is one that a crash before its first record leaves.
 #[test]
