@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
-use terrace_env::SeededRng;
+use terrace_env::{DiskImage, SeededRng};
 
-use crate::fault::{FaultKind, plant};
+use crate::fault::{Change, FaultKind, plant};
 use crate::judge::{Effort, Judge, Outcome};
 use crate::specimen::{Ending, Specimen};
 
@@ -100,21 +100,50 @@ pub struct Plan {
     pub repair_one_in: usize,
 }
 
+/// A specimen and what is known of it, to be damaged again and again.
+pub struct Patient {
+    specimen: Specimen,
+    other: Specimen,
+}
+
+impl Patient {
+    /// Makes the specimen of a seed, and the one whose files stand in for those of another database.
+    ///
+    /// Errors: none on a disk that is whole.
+    pub fn build(seed: u64, ending: Ending) -> terrace_engine::Result<Patient> {
+        let specimen = Specimen::build(seed, ending)?;
+        Ok(Patient { specimen, other: Specimen::build(seed ^ (1 << 40), Ending::Closed)? })
+    }
+
+    /// The specimen.
+    #[must_use]
+    pub fn specimen(&self) -> &Specimen {
+        &self.specimen
+    }
+
+    /// Plants the fault of this number, which is one of `kinds`.
+    #[must_use]
+    pub fn fault(&self, kinds: &[FaultKind], number: usize) -> (FaultKind, DiskImage, Vec<Change>) {
+        let mut random = SeededRng::stream(self.specimen.seed, 1000 + number as u64);
+        let kind = kinds[random.index(kinds.len())];
+        let (damaged, changes) = plant(kind, &self.specimen, &self.other, &mut random);
+        (kind, damaged, changes)
+    }
+}
+
 /// Damages one specimen made from `seed` again and again, each time from its whole state.
 #[must_use]
 pub fn damage(seed: u64, ending: Ending, plan: &Plan) -> Tally {
     let mut tally = Tally::default();
     let found = |text: String| format!("seed {seed} ({ending:?}): {text}");
-    let specimens = Specimen::build(seed, ending)
-        .and_then(|specimen| Ok((specimen, Specimen::build(seed ^ (1 << 40), Ending::Closed)?)));
-    let (specimen, other) = match specimens {
-        Ok(specimens) => specimens,
+    let patient = match Patient::build(seed, ending) {
+        Ok(patient) => patient,
         Err(error) => {
             tally.findings.push(found(format!("no specimen: {error}")));
             return tally;
         }
     };
-    let judge = match Judge::new(&specimen) {
+    let judge = match Judge::new(patient.specimen()) {
         Ok(judge) => judge,
         Err(error) => {
             tally.findings.push(found(error));
@@ -122,9 +151,7 @@ pub fn damage(seed: u64, ending: Ending, plan: &Plan) -> Tally {
         }
     };
     for number in 0..plan.fault_count {
-        let mut random = SeededRng::stream(seed, 1000 + number as u64);
-        let kind = plan.kinds[random.index(plan.kinds.len())];
-        let (damaged, changes) = plant(kind, &specimen, &other, &mut random);
+        let (kind, damaged, changes) = patient.fault(&plan.kinds, number);
         let effort = if number % plan.repair_one_in == 0 {
             Effort::Repair
         } else if number % plan.read_one_in == 0 {

@@ -9,11 +9,11 @@ use terrace_engine::check::{CheckDepth, CheckReport, Severity, check_dir};
 use terrace_engine::options::Options;
 use terrace_engine::repair::{LossKind, RepairReport, repair};
 use terrace_engine::store::{GetOptions, IterOptions, Store};
-use terrace_engine::survey::{Piece, Pieces, SegmentSurvey};
 use terrace_engine::{Error, Result};
 use terrace_env::{DiskImage, SharedEnv, SimEnv, SimOptions};
 
 use crate::dead::DeadBytes;
+use crate::durable::Durable;
 use crate::fault::{Change, changes};
 use crate::history::Content;
 use crate::specimen::{DIR, Ending, Specimen, files_of, open};
@@ -64,7 +64,10 @@ pub struct Judge<'a> {
     dead: DeadBytes,
     written: BTreeSet<(Vec<u8>, Vec<u8>)>,
     keys: BTreeSet<Vec<u8>>,
-    /// The contents that the range may have: after each number of steps that may be the last.
+    durable: Durable,
+    /// How many steps are the fewest that may be left, by what the whole disk says was durable.
+    steps_min: usize,
+    /// The content after each number of steps.
     contents: Vec<Content>,
 }
 
@@ -98,6 +101,8 @@ impl<'a> Judge<'a> {
             dead: DeadBytes::default(),
             written: specimen.history.written(),
             keys,
+            durable: Durable::of(&specimen.disk),
+            steps_min: specimen.history.steps.len(),
             contents: specimen.history.contents(),
         };
         let seen = judge.look(&specimen.disk, Effort::Repair)?;
@@ -105,18 +110,16 @@ impl<'a> Judge<'a> {
         if !report.is_clean() || (specimen.ending == Ending::Closed && is_listed(report)) {
             return Err(format!("found in a whole range: {report}"));
         }
-        let steps_min = match specimen.ending {
-            Ending::Closed => specimen.history.steps.len(),
-            Ending::Killed => specimen.history.steps_through(durable_seqno(&specimen.disk)),
-        };
-        judge.contents = judge.contents.split_off(specimen.history.steps.len());
         let mut violations = Vec::new();
-        judge.judge_reads(&seen, false, &mut violations);
-        judge.judge_repair(&seen, true, &mut violations);
+        let whole = &judge.contents[judge.steps_min..];
+        judge.judge_reads(&seen, whole, false, &mut violations);
+        judge.judge_repair(&seen, whole, true, &mut violations);
         if let Some(violation) = violations.first() {
             return Err(format!("a whole range: {violation}"));
         }
-        judge.contents = specimen.history.contents().split_off(steps_min);
+        if specimen.ending == Ending::Killed {
+            judge.steps_min = judge.steps_of(&specimen.disk);
+        }
         judge.dead = DeadBytes::of(&specimen.disk, report);
         Ok(judge)
     }
@@ -146,9 +149,26 @@ impl<'a> Judge<'a> {
             violations.push("a check or a repair wrote in the damaged range".to_string());
         }
         let is_harmless = matches!(outcome, Outcome::Dead(_) | Outcome::CloseMark);
-        self.judge_reads(&seen, !is_harmless, &mut violations);
-        self.judge_repair(&seen, is_harmless, &mut violations);
+        let allowed = self.allowed(outcome, disk);
+        self.judge_reads(&seen, allowed, !is_harmless, &mut violations);
+        self.judge_repair(&seen, allowed, is_harmless, &mut violations);
         Verdict { outcome, violations }
+    }
+
+    fn steps_of(&self, disk: &DiskImage) -> usize {
+        self.specimen.history.steps_through(self.durable.seqno_of(disk))
+    }
+
+    /// The contents that a damaged range may have.
+    ///
+    /// What was durable when it was killed must be there, and where damage is proven, nothing less
+    /// will do. But each record says only how far the log was durable before it: where the bytes
+    /// that said so are gone, and nothing proves damage, the disk is one that a crash at an earlier
+    /// moment could have left, and no reader can do better than what the rest of it says.
+    fn allowed(&self, outcome: Outcome, disk: &DiskImage) -> &[Content] {
+        let is_open = self.specimen.ending == Ending::Killed && outcome == Outcome::Undecidable;
+        let steps_min = if is_open { self.steps_of(disk) } else { self.steps_min };
+        &self.contents[steps_min.min(self.steps_min)..]
     }
 
     fn outcome(&self, seen: &Seen, changes: &[Change]) -> Outcome {
@@ -233,12 +253,13 @@ impl<'a> Judge<'a> {
         Seen { check, repaired, opened, is_source_written }
     }
 
-    /// Whether a key may have this value, or none.
-    fn is_right(&self, key: &[u8], value: Option<&Vec<u8>>) -> bool {
-        self.contents.iter().any(|content| content.get(key) == value)
-    }
-
-    fn judge_reads(&self, seen: &Seen, may_refuse: bool, violations: &mut Vec<String>) {
+    fn judge_reads(
+        &self,
+        seen: &Seen,
+        allowed: &[Content],
+        may_refuse: bool,
+        violations: &mut Vec<String>,
+    ) {
         let (keys, all) = match &seen.opened {
             None => return,
             Some(Opened::Refused(error)) => {
@@ -254,7 +275,7 @@ impl<'a> Judge<'a> {
         };
         for (key, value) in keys {
             match value {
-                Ok(value) if self.is_right(key, value.as_ref()) => {}
+                Ok(value) if is_right(allowed, key, value.as_ref()) => {}
                 Ok(value) => {
                     let (key, found) = (key.escape_ascii(), value.is_some());
                     violations.push(format!("a get of {key} is wrong (a value: {found})"));
@@ -264,8 +285,8 @@ impl<'a> Judge<'a> {
             }
         }
         match all {
-            Ok(content) if self.contents.contains(content) => {
-                let is_whole = self.contents.last() == Some(content);
+            Ok(content) if allowed.contains(content) => {
+                let is_whole = allowed.last() == Some(content);
                 let is_said = seen.check.as_ref().map_or(true, is_listed);
                 if !is_whole && !is_said {
                     violations.push("writes are gone, and the check lists nothing".to_string());
@@ -277,7 +298,13 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn judge_repair(&self, seen: &Seen, must_be_complete: bool, violations: &mut Vec<String>) {
+    fn judge_repair(
+        &self,
+        seen: &Seen,
+        allowed: &[Content],
+        must_be_complete: bool,
+        violations: &mut Vec<String>,
+    ) {
         let Repaired { report, content, check } = match &seen.repaired {
             None => return,
             Some(Ok(repaired)) => repaired,
@@ -307,10 +334,10 @@ impl<'a> Judge<'a> {
                 violations.push(format!("the repair made a value up for {key}"));
             }
         }
-        let last = self.contents.last();
+        let last = allowed.last();
         for key in &self.keys {
             let found = content.get(key);
-            if self.is_right(key, found) {
+            if is_right(allowed, key, found) {
                 continue;
             }
             let is_live = last.is_some_and(|last| last.contains_key(key));
@@ -324,6 +351,11 @@ impl<'a> Judge<'a> {
             }
         }
     }
+}
+
+/// Whether a key may have this value, or none.
+fn is_right(allowed: &[Content], key: &[u8], value: Option<&Vec<u8>>) -> bool {
+    allowed.iter().any(|content| content.get(key) == value)
 }
 
 /// Whether a check lists anything that is not harmless.
@@ -347,32 +379,4 @@ pub fn content_of(store: &Store) -> Result<Content> {
         iter.next()?;
     }
     Ok(content)
-}
-
-/// The greatest number that the log of a killed range says was durable: of the last record below
-/// the greatest durable position that any record names.
-fn durable_seqno(disk: &DiskImage) -> u64 {
-    let mut durable = 0;
-    let mut ends = Vec::new();
-    for (path, _) in files_of(disk) {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let id = name.strip_suffix(".log").and_then(terrace_base::FileId::parse);
-        let (Some(id), Ok(bytes)) = (id, disk.read(&path)) else { continue };
-        let survey = SegmentSurvey::of_file(id, &bytes);
-        let Some(header) = survey.header() else { continue };
-        if survey.begins_an_epoch() {
-            durable = durable.max(header.base.0);
-        }
-        let offsets = survey.record_offsets();
-        for piece in Pieces::new(&bytes, header.identity, offsets.clone()) {
-            if let Piece::Record { offset, header: record, .. } = piece {
-                durable = durable.max(record.durable.0);
-                let end = header.base.0 + (offset - offsets.start) + record.padded_bytes();
-                let last = record.first_seqno.0 + u64::from(record.seqno_count);
-                ends.push((end, last.saturating_sub(1)));
-            }
-        }
-    }
-    let below = ends.into_iter().filter(|(end, _)| *end <= durable);
-    below.map(|(_, seqno)| seqno).max().unwrap_or_default()
 }

@@ -27,6 +27,7 @@
 pub mod campaign;
 pub mod dead;
 pub mod decoder;
+pub mod durable;
 pub mod fault;
 pub mod history;
 pub mod judge;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_base::{LogPosition, MemtableId, SeqNo};
+use terrace_base::{Epoch, LogPosition, MemtableId, SeqNo};
 
 use super::{Check, Severity};
 use crate::store::is_beyond_bounds;
@@ -49,6 +49,8 @@ struct Walk {
     /// What is settled, if there is a version.
     version: Option<Arc<ReplayBounds>>,
     closing: Option<ClosingBody>,
+    /// The epoch of the version, if there is one.
+    epoch: Option<Epoch>,
     /// Where something is missing with good records behind it, and at which position.
     holes: Vec<(PathBuf, Gap, LogPosition)>,
     /// Damaged headers of begun segments: file, offset, what, base.
@@ -66,6 +68,7 @@ impl Check<'_> {
         let version_bounds = Some(Arc::new(bounds));
         let mut walk = Walk { durable: facts.durable, version: version_bounds, ..Walk::default() };
         walk.is_closed = version.closed.is_some();
+        walk.epoch = Some(version.epoch);
         let chain = match facts.start.segment {
             Some(first) => chain(&surveys, first),
             None => Vec::new(),
@@ -176,7 +179,6 @@ impl Check<'_> {
         if segment.begins_an_epoch() {
             walk.durable = walk.durable.max(header.base);
         }
-        self.note_headers(segment, walk);
         let mut offsets = segment.record_offsets();
         if let Some(end) = successor {
             let length = end.0.checked_sub(header.base.0);
@@ -188,6 +190,7 @@ impl Check<'_> {
         let position = |offset: u64| LogPosition(header.base.0 + (offset - SEGMENT_HEADER_BYTES));
         walk.end = header.base;
         walk.end_at = Some((path.clone(), offsets.start));
+        let before = self.report.record_count;
         for piece in Pieces::new(&bytes, header.identity, offsets.clone()) {
             match piece {
                 Piece::Record { offset, header, body } => {
@@ -206,13 +209,19 @@ impl Check<'_> {
                 }
             }
         }
+        let has_records = self.report.record_count > before;
+        self.note_headers(segment, has_records, walk);
         Ok(())
     }
 
-    fn note_headers(&self, segment: &SegmentSurvey, walk: &mut Walk) {
+    /// The first record of an epoch, and the first edit of its manifest beside the snapshot, come
+    /// after its segment was begun durably. Until then a crash may tear a header.
+    fn note_headers(&self, segment: &SegmentSurvey, has_records: bool, walk: &mut Walk) {
         let Some(header) = segment.header() else { return };
         let path = self.segment_path(segment.id);
-        let is_synced = segment.begins_an_epoch() || header.predecessor.is_none();
+        let begins = segment.begins_an_epoch() || header.predecessor.is_none();
+        let goes_on = self.report.edit_count > 1 && walk.epoch == Some(segment.id.epoch);
+        let is_synced = begins && (has_records || goes_on);
         for (offset, what) in segment.damaged_headers() {
             walk.headers.push((path.clone(), offset, what, header.base, is_synced));
         }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_base::{EntryRef, FileId, KeyRange, LogPosition, MemtableId, SeqNo};
+use terrace_base::{EntryRef, Epoch, FileId, KeyRange, LogPosition, MemtableId, SeqNo};
 
 use super::Repair;
 use super::evidence::Evidence;
@@ -14,7 +14,7 @@ use crate::store::is_beyond_bounds;
 use crate::survey::{Piece, Pieces, SegmentSurvey};
 use crate::version::{TableMeta, Version};
 use crate::wal::format::{
-    BatchBody, RecordHeader, RecordKind, SEGMENT_HEADER_BYTES, SegmentHeader,
+    BatchBody, ClosingBody, RecordHeader, RecordKind, SEGMENT_HEADER_BYTES, SegmentHeader,
 };
 use crate::{Result, read_file};
 
@@ -42,7 +42,10 @@ struct LogWalk<'a> {
     end: LogPosition,
     /// The log was durable below.
     durable: LogPosition,
-    has_closing: bool,
+    /// The epoch that the last record closed, if it is a closing record.
+    closed: Option<Epoch>,
+    /// What proves that a part of the last segment is gone.
+    lost_part: Option<Missing>,
 }
 
 /// A place where records are missing.
@@ -81,7 +84,8 @@ impl Repair<'_> {
             missing: None,
             end: LogPosition(0),
             durable: facts.map_or(evidence.durable, |facts| facts.durable),
-            has_closing: false,
+            closed: None,
+            lost_part: None,
         };
         let first = first.or(evidence.log_segment);
         let mut lost = first.filter(|first| !chain.iter().any(|(id, _)| id == first));
@@ -158,6 +162,14 @@ impl Repair<'_> {
                 }
             }
         }
+        if successor.is_none() && walk.closed.is_none() {
+            let begins = header.predecessor.is_none_or(|before| before.epoch < segment.id.epoch);
+            // In doubt, with the manifest of a later time, it was.
+            let has_gone_on = walk.version.is_some() || walk.end > header.base;
+            let is_synced = header.base < walk.durable || (begins && has_gone_on);
+            let lost = segment.lost_part(is_synced);
+            walk.lost_part = lost.map(|(at, what)| Missing::new(&path, at, walk.end, &what));
+        }
         if is_cut {
             let at = LogPosition(header.base.0 + (offsets.end - SEGMENT_HEADER_BYTES));
             walk.note_missing(&path, offsets.end, at, "the segment is cut short");
@@ -176,8 +188,9 @@ impl Repair<'_> {
     ) -> Result<()> {
         walk.end = LogPosition(position.0 + header.padded_bytes());
         walk.durable = walk.durable.max(header.durable);
-        walk.has_closing = header.kind == RecordKind::Closing;
-        if walk.has_closing {
+        walk.closed = None;
+        if header.kind == RecordKind::Closing {
+            walk.closed = ClosingBody::decode(body).ok().map(|closing| closing.manifest.epoch);
             return Ok(());
         }
         let count = u64::from(header.seqno_count.max(1));
@@ -238,8 +251,20 @@ impl Repair<'_> {
         let is_below = missing.as_ref().is_some_and(|missing| {
             missing.position < walk.durable.max(walk.settled) || missing.position == LogPosition(0)
         });
-        if is_short || is_below {
-            let missing = missing.unwrap_or_else(|| {
+        // Without a manifest nobody knows whether it was a crash that ended the log.
+        let newest = self.listing.newest_epoch();
+        let is_closed = walk.closed.is_some_and(|epoch| epoch >= newest);
+        let is_open_end = walk.version.is_none() && !is_closed;
+        let lost_part = walk.lost_part.take();
+        if is_short || is_below || is_open_end || lost_part.is_some() {
+            let missing = missing.or(lost_part).unwrap_or_else(|| {
+                if !is_short {
+                    let why = format!(
+                        "without a manifest nobody knows whether it went on behind position {}",
+                        walk.end
+                    );
+                    return Missing::new(self.source, 0, walk.end, &why);
+                }
                 let why = format!(
                     "it can be read up to position {}, but was durable up to {}",
                     walk.end, walk.durable
@@ -255,7 +280,7 @@ impl Repair<'_> {
             );
             self.report.notes.push(text);
         }
-        if !walk.has_closing {
+        if walk.closed.is_none() {
             let text = format!(
                 "the log was not closed: what stood above position {} is unknown",
                 walk.end

@@ -154,6 +154,14 @@ pub fn cross_check(
         );
         return Err(Corruption::new(dir, 0, detail).into());
     }
+    if let Some(id) = replayed.half_begun.filter(|id| id.epoch == version.epoch)
+        && feed.edits.len() > 1
+        && replayed.segments.iter().filter(|span| span.file.id.epoch == id.epoch).count() == 1
+    {
+        let detail = "the segment was begun durably, for the manifest goes on in its epoch, but one \
+                      of its headers is not its own: its records may be gone";
+        return Err(Corruption::new(dir.join(format!("{id}.log")), 0, detail).into());
+    }
     if let Some(closing) = replayed.closing
         && closing.manifest == feed.end.id
         && feed.end.bytes < closing.manifest_bytes

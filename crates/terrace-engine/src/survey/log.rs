@@ -13,6 +13,8 @@ pub struct SegmentSurvey {
     /// The two headers, or what is wrong with them. A file that was prepared and never begun has
     /// two that are not its own.
     pub headers: [Result<SegmentHeader, PreambleError>; 2],
+    /// What stands in the places of the identity in both.
+    pub identities: [u128; 2],
     /// Bytes of the file.
     pub bytes: u64,
 }
@@ -25,7 +27,8 @@ impl SegmentSurvey {
         let second_offset = SegmentHeader::second_offset(file_bytes);
         let headers = [(first, 0), (last, second_offset)]
             .map(|(bytes, offset)| SegmentHeader::decode(bytes, offset));
-        SegmentSurvey { id, headers, bytes: file_bytes }
+        let identities = [first, last].map(SegmentHeader::identity_in);
+        SegmentSurvey { id, headers, identities, bytes: file_bytes }
     }
 
     /// As [`SegmentSurvey::read`], of a whole file in memory.
@@ -49,16 +52,44 @@ impl SegmentSurvey {
         self.header().or_else(|| self.headers.iter().flatten().next())
     }
 
-    /// Which of the two headers are not what was written, if the segment was begun.
+    /// Which of the two headers are not what was written, if the segment was begun. Both say the
+    /// same: one that only names the same id is that of another database, whose ids are the same.
     pub fn damaged_headers(&self) -> impl Iterator<Item = (u64, String)> + '_ {
         let second = SegmentHeader::second_offset(self.bytes);
-        let begun = self.header().is_some();
+        let begun = self.header();
         let offsets = [0, second].into_iter().zip(&self.headers);
-        offsets.filter(move |_| begun).filter_map(|(offset, header)| match header {
-            Ok(header) if header.file_id == self.id => None,
+        offsets.filter(move |_| begun.is_some()).filter_map(move |(offset, header)| match header {
+            Ok(header) if Some(header) == begun => None,
+            Ok(header) if header.file_id == self.id => {
+                Some((offset, "a header of another segment of this id".to_string()))
+            }
             Ok(header) => Some((offset, format!("a header of segment {}", header.file_id))),
             Err(error) => Some((offset, error.to_string())),
         })
+    }
+
+    /// Where this file proves that a part of it is gone, and how: it is shorter than it was made, or
+    /// a block that held one of the headers is another one. What stood in that part is unknown, so
+    /// an end of the log in this segment is no torn tail.
+    ///
+    /// No crash does that: a file has its size before it is begun, and both headers are durable once
+    /// the segment is known to have been begun durably, which `is_synced` says. A header that only
+    /// rotted still has its identity, and proves nothing of other bytes.
+    #[must_use]
+    pub fn lost_part(&self, is_synced: bool) -> Option<(u64, String)> {
+        let header = self.header()?;
+        if self.bytes < header.segment_bytes {
+            let text =
+                format!("the file has {} bytes instead of {}", self.bytes, header.segment_bytes);
+            return Some((self.bytes, text));
+        }
+        if !is_synced || self.bytes > header.segment_bytes {
+            return None;
+        }
+        let offsets = [0, SegmentHeader::second_offset(self.bytes)].into_iter();
+        let mut places = offsets.zip(self.identities);
+        let (offset, _) = places.find(|(_, identity)| *identity != header.identity)?;
+        Some((offset, "the block of one of the two headers is not the one that was written".into()))
     }
 
     /// Whether a later version wrote it.

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use terrace_base::FileId;
+use terrace_base::{Epoch, FileId};
 use terrace_env::Env;
 
 use crate::Result;
@@ -82,6 +82,13 @@ impl Listing {
             files.sort_unstable();
         }
         Ok(listing)
+    }
+
+    /// The newest epoch of any file.
+    #[must_use]
+    pub fn newest_epoch(&self) -> Epoch {
+        let files = self.manifests.iter().chain(&self.segments).chain(&self.tables);
+        files.map(|(id, _)| id.epoch).max().unwrap_or_default()
     }
 
     /// Whether nothing in the directory belongs to a range.

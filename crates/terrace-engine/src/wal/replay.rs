@@ -17,6 +17,7 @@ use super::format::{
 };
 use super::local_log::{segment_id, segment_path};
 use super::sink::Visit;
+use crate::survey::SegmentSurvey;
 use crate::{Error, Result, read_up_to};
 
 /// Where a replay starts: what the manifest says of the log.
@@ -70,6 +71,9 @@ pub struct Replayed {
     pub durable: LogPosition,
     /// Where reading stopped before the end of what had been written, if it did.
     pub torn: Option<TornTail>,
+    /// The last segment, if one of its headers is that of another use of the file: a crash may have
+    /// torn it, unless something says that the segment was begun durably.
+    pub half_begun: Option<FileId>,
     /// What the last record says, if the log was closed.
     pub closing: Option<ClosingBody>,
 }
@@ -400,6 +404,7 @@ fn judge_tail(files: &Files, chain: &[&Found], replayed: &mut Replayed) -> Resul
     let offset = SEGMENT_HEADER_BYTES + (last.end.0 - last.base.0);
     let mut place = (PathBuf::new(), offset);
     let mut dropped_records = 0;
+    let mut surveys = Vec::new();
     for segment in files.begun.iter().filter(|segment| segment.header.file_id >= last.file.id) {
         if segment.begins_an_epoch() {
             replayed.durable = replayed.durable.max(segment.header.base);
@@ -410,6 +415,7 @@ fn judge_tail(files: &Files, chain: &[&Found], replayed: &mut Replayed) -> Resul
         }
         let from = if is_last { offset } else { SEGMENT_HEADER_BYTES };
         let bytes = read(segment.file.as_ref())?;
+        surveys.push((segment, SegmentSurvey::of_file(segment.header.file_id, &bytes)));
         for record in records_behind(&bytes, segment.header.identity, from) {
             replayed.durable = replayed.durable.max(record.durable);
             dropped_records += 1;
@@ -430,8 +436,36 @@ fn judge_tail(files: &Files, chain: &[&Found], replayed: &mut Replayed) -> Resul
         );
         return Err(Corruption::new(place.0, place.1, detail).into());
     }
+    if replayed.closing.is_none() {
+        for (segment, survey) in &surveys {
+            refuse_lost_part(segment, survey, &last, replayed)?;
+        }
+    }
     if dropped_records > 0 || replayed.segments.len() < chain.len() {
         replayed.torn = Some(TornTail { segment: last.file.id, offset, dropped_records });
+    }
+    Ok(())
+}
+
+/// Refuses an end of the log at, or before, a segment of which a part is gone: what said how far the
+/// log was durable may have stood in it.
+fn refuse_lost_part(
+    segment: &Found,
+    survey: &SegmentSurvey,
+    last: &SegmentSpan,
+    replayed: &mut Replayed,
+) -> Result<()> {
+    let SegmentHeader { file_id, base, predecessor, .. } = segment.header;
+    let is_last = file_id == last.file.id;
+    let begins = segment.begins_an_epoch() || predecessor.is_none();
+    // The first record of an epoch comes after its segment was begun durably.
+    let is_synced = is_last && (base < replayed.durable || (begins && last.end > base));
+    if let Some((offset, what)) = survey.lost_part(is_synced) {
+        let detail = format!("{what}, and the log was not closed: its end may be gone");
+        return Err(Corruption::new(&segment.path, offset, detail).into());
+    }
+    if is_last && survey.lost_part(true).is_some() {
+        replayed.half_begun = Some(file_id);
     }
     Ok(())
 }
