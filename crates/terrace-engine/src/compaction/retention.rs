@@ -154,9 +154,14 @@ impl<'a> Retained<'a> {
             Some(last) => compare_internal(&self.key, last, entry.key, entry.seqno),
             None => Ordering::Less,
         };
-        if order.is_ge() {
-            let detail = "entries that are merged are out of order, or one of them stands twice";
+        if order.is_gt() {
+            let detail = "entries that are merged are out of order";
             return Err(Corruption::new("(the inputs of a merge)", 0, detail).into());
+        }
+        if order.is_eq() {
+            // The same entry: a crash came between two flushes of one batch, and the replay put the
+            // whole batch into memtables again.
+            return Ok(false);
         }
         if self.last.is_none() || self.key != entry.key {
             self.key.clear();
