@@ -13,7 +13,7 @@
 
 use std::cmp::Ordering;
 
-use terrace_base::{Corruption, EntryKind, EntryRef, KeyRange, SeqNo, WallTime, compare_internal};
+use terrace_base::{Corruption, EntryKind, EntryRef, KeyRange, SeqNo, WallTime};
 use terrace_env::{PlantedBug, is_planted};
 
 use crate::Result;
@@ -150,23 +150,21 @@ impl<'a> Retained<'a> {
     /// what was written wrongly, and no table must be made of it.
     fn current_survives(&mut self) -> Result<bool> {
         let Some(entry) = self.input.entry() else { return Ok(true) };
-        let order = match self.last {
-            Some(last) => compare_internal(&self.key, last, entry.key, entry.seqno),
-            None => Ordering::Less,
-        };
-        if order.is_gt() {
-            let detail = "entries that are merged are out of order";
-            return Err(Corruption::new("(the inputs of a merge)", 0, detail).into());
-        }
-        if order.is_eq() {
+        let order = self.last.map(|last| (self.key.as_slice().cmp(entry.key), last));
+        match order {
+            Some((Ordering::Equal, last)) if entry.seqno < last => {}
             // The same entry: a crash came between two flushes of one batch, and the replay put the
             // whole batch into memtables again.
-            return Ok(false);
-        }
-        if self.last.is_none() || self.key != entry.key {
-            self.key.clear();
-            self.key.extend_from_slice(entry.key);
-            self.hidden_stripe = None;
+            Some((Ordering::Equal, last)) if entry.seqno == last => return Ok(false),
+            Some((Ordering::Equal | Ordering::Greater, _)) => {
+                let detail = "entries that are merged are out of order";
+                return Err(Corruption::new("(the inputs of a merge)", 0, detail).into());
+            }
+            Some((Ordering::Less, _)) | None => {
+                self.key.clear();
+                self.key.extend_from_slice(entry.key);
+                self.hidden_stripe = None;
+            }
         }
         self.last = Some(entry.seqno);
         let stripe = self.rules.stripe(entry.seqno);

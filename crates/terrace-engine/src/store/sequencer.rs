@@ -93,8 +93,9 @@ impl Sequencer {
         Sequencer::with_slots(waits, visible, end, SLOTS)
     }
 
-    /// As [`Sequencer::new`], for at most `slots` writes under way at once.
+    /// As [`Sequencer::new`], for at most `slots` writes under way at once, a power of two.
     pub fn with_slots(waits: &Waits, visible: SeqNo, end: LogPosition, slots: usize) -> Sequencer {
+        assert!(slots.is_power_of_two(), "{slots} slots");
         Sequencer {
             next: Latch::new(Next { ticket: 0, seqno: visible.next() }),
             slots: (0..slots).map(|_| Slot::default()).collect(),
@@ -129,7 +130,8 @@ impl Sequencer {
     }
 
     fn slot(&self, ticket: u64) -> &Slot {
-        &self.slots[ticket as usize % self.slots.len()]
+        // Not a remainder: this is asked several times a write, and a division costs as much as the rest.
+        &self.slots[ticket as usize & (self.slots.len() - 1)]
     }
 
     /// Marks a write as done: its record is in the log and its entries are in their memtables.
