@@ -13,7 +13,7 @@ use std::net::{Shutdown, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::{Server, terrace};
+use common::{Random, Server, terrace};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use terrace_server::protocol::{ReplyReader, Value, put_request};
 
@@ -281,19 +281,6 @@ fn the_largest_values_from_many_clients_stay_within_what_all_may_hold() {
     abused.check_with(16, (4 + 8) * 64 * MIB);
     drop(client);
     abused.end();
-}
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
 }
 
 /// R16 accept-loop-exit: what a connection sends, and how it ends, is nothing to the listener.

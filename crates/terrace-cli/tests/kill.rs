@@ -12,26 +12,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::{Server, terrace};
+use common::{Random, Server, terrace};
 use rustix::process::Signal;
 use terrace_server::protocol::{ReplyReader, Value, put_request};
 
 const CLIENTS: u64 = 3;
 /// Requests that a client sends ahead of their replies.
 const WINDOW: u64 = 16;
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-}
 
 /// The seed of a test: its own one, unless the environment asks for others.
 fn seeded(seed: u64) -> u64 {
