@@ -13,10 +13,9 @@ want cc build-essential
 want cargo cargo
 if [ "${1:-}" = test ]; then
     want redis-cli redis-tools
-    want python3 python3
-    python3 -c 'import redis' >/dev/null 2>&1 || packages="$packages python3-redis"
+    "$(dirname "$0")/python-with-redis.sh" >/dev/null 2>&1 || packages="$packages python3 python3-redis"
 fi
-if [ "${1:-}" = compare ] && ! ls /usr/lib/llvm-*/lib/libclang*.so* >/dev/null 2>&1; then
+if [ "${1:-}" = compare ] && ! ls /usr/lib/llvm-*/lib/libclang.so* >/dev/null 2>&1; then
     packages="$packages libclang-dev"
 fi
 [ -n "$packages" ] || exit 0

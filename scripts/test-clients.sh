@@ -3,6 +3,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
+python=$(scripts/python-with-redis.sh)
 cargo build --locked --package terrace-cli
 terrace=${CARGO_TARGET_DIR:-target}/debug/terrace
 data=$(mktemp -d)
@@ -37,7 +38,7 @@ expect apple "$terrace" get --connect "$address" fruit
 expect 1 $cli -3 DEL fruit
 redis-benchmark -p "$port" -t set,get,incr,mset -P 16 -n 100000 -q
 
-python3 - "$port" <<'PYTHON'
+"$python" - "$port" <<'PYTHON'
 import sys
 
 import redis
