@@ -20,12 +20,13 @@ impl fmt::Display for CodecError {
 impl std::error::Error for CodecError {}
 
 /// Appends `value` as a varint: seven bits a byte, low bits first, at most ten bytes.
-pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+#[inline]
+pub fn put_varint(out: &mut impl Extend<u8>, mut value: u64) {
     while value >= 0x80 {
-        out.push(value as u8 | 0x80);
+        out.extend([value as u8 | 0x80]);
         value >>= 7;
     }
-    out.push(value as u8);
+    out.extend([value as u8]);
 }
 
 /// How many bytes [`put_varint`] appends for `value`.

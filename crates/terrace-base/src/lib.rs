@@ -9,6 +9,7 @@ mod coding;
 mod corruption;
 mod entry;
 mod expiry;
+mod hint;
 mod ids;
 mod key_range;
 pub mod limits;
@@ -20,6 +21,7 @@ pub use coding::{ByteReader, CodecError, put_bytes, put_field, put_varint, varin
 pub use corruption::Corruption;
 pub use entry::{Entry, EntryKind, EntryRef, compare_internal};
 pub use expiry::{Expiry, WallTime};
+pub use hint::{common_prefix_bytes, hint_of};
 pub use ids::{Epoch, FileId, LevelNo, LogPosition, MemtableId, RangeId, RowId, TableUid};
 pub use key_range::KeyRange;
 pub use preamble::{PREAMBLE_BYTES, Preamble, PreambleError};

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::{
-    Env, EnvError, FaultEnv, FaultPlan, JobClass, LockKind, Operation, RealEnv, SharedEnv, SimEnv,
-    SimOptions,
+    DiskEnv, Env, EnvError, FaultEnv, FaultPlan, JobClass, LockKind, Operation, RealEnv, SharedEnv,
+    SimEnv, SimOptions,
 };
 
 /// Makes a test of each check for each environment.
@@ -18,6 +18,7 @@ macro_rules! contract {
         mod real { $(#[test] fn $check() { super::on_real(super::$check); })* }
         mod simulated { $(#[test] fn $check() { super::on_simulated(super::$check); })* }
         mod behind_faults { $(#[test] fn $check() { super::behind_faults(super::$check); })* }
+        mod on_a_slow_disk { $(#[test] fn $check() { super::on_slow_disk(super::$check); })* }
     };
 }
 
@@ -65,6 +66,15 @@ fn behind_faults(check: fn(&SharedEnv, &Path)) {
     let dir = tempfile::tempdir().unwrap();
     let env: SharedEnv = FaultEnv::new(RealEnv::new(), FaultPlan::default());
     check(&env, dir.path());
+}
+
+fn on_slow_disk(check: fn(&SharedEnv, &Path)) {
+    SimEnv::run(SimOptions::new(1), |sim| {
+        let profile = "read=1MB/s,write=1MB/s,iops=500".parse().unwrap();
+        let env: SharedEnv = DiskEnv::new(sim, profile);
+        env.fs().create_dir_all(Path::new("/test")).unwrap();
+        check(&env, Path::new("/test"));
+    });
 }
 
 fn write_file(env: &SharedEnv, path: &Path, bytes: &[u8]) {

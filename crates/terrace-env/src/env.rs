@@ -55,6 +55,10 @@ pub trait Env: Send + Sync + fmt::Debug {
     /// Time since an arbitrary origin; never goes back.
     fn now(&self) -> Duration;
 
+    /// The processor time that this thread has used. Costs a system call. A simulated thread works in
+    /// no time, and has used none.
+    fn thread_cpu_time(&self) -> Duration;
+
     /// The wall clock. May jump; use it for expiry and reports only.
     fn wall_time(&self) -> WallTime;
 

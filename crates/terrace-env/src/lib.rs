@@ -6,12 +6,13 @@
 //! nobody else. So the engine knows no other file system, clock, random number, thread or lock
 //! that sleeps.
 //!
-//! # The three environments
+//! # The environments
 //! * [`RealEnv`]: the operating system.
 //! * [`SimEnv`]: everything simulated from one seed. Threads are real, but exactly one runs at a
 //!   time, and the seed chooses which at every call of this crate; time is virtual; the disk keeps
 //!   written and synced bytes apart. The same seed replays a run byte for byte.
 //! * [`FaultEnv`]: another environment whose n-th call of a kind fails.
+//! * [`DiskEnv`]: another environment on a slower disk.
 //!
 //! # Rules for callers
 //! 1. Every blocking wait is one of [`Signal`], [`Mutex`], [`Hold`], [`Env::sleep`] or
@@ -29,6 +30,7 @@
 pub mod atomic;
 #[cfg(test)]
 mod contract;
+mod disk;
 mod env;
 mod error;
 mod fault;
@@ -40,6 +42,7 @@ mod real;
 mod sim;
 mod sync;
 
+pub use disk::{DiskEnv, DiskProfile};
 pub use env::{Env, Job, JobClass, JobHandle, SharedEnv};
 pub use error::{EnvError, EnvResult, Operation};
 pub use fault::{Fault, FaultEffect, FaultEnv, FaultErrno, FaultPlan, InjectedFault};

@@ -10,10 +10,25 @@
 //! Without the feature `is_planted` is the constant `false`, and the compiler drops the bugs: no
 //! binary that is shipped contains them.
 
-/// A bug that can be planted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum PlantedBug {
+/// The enum and the list of all of it, from one place: a bug that is not listed would never be
+/// looked for.
+macro_rules! planted_bugs {
+    ($($(#[$meaning:meta])* $bug:ident,)*) => {
+        /// A bug that can be planted.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum PlantedBug {
+            $($(#[$meaning])* $bug,)*
+        }
+
+        impl PlantedBug {
+            /// Every bug.
+            pub const ALL: &[PlantedBug] = &[$(PlantedBug::$bug),*];
+        }
+    };
+}
+
+planted_bugs! {
     /// Names of tables are not made durable before an edit names them.
     SkipDirectorySync,
     /// The name of a log segment is not made durable before it is written to.
@@ -66,46 +81,30 @@ pub enum PlantedBug {
     LoseWakeUp,
     /// A memtable that is frozen while others wait is flushed before them, and alone.
     FlushNewestFirst,
+    /// The key at which a compaction is divided belongs to none of its parts.
+    LoseKeyBetweenParts,
     /// The start of the log is computed from frozen memtables that were listed before the active
     /// ones: one that is frozen in between is overlooked. This harness found it in the engine.
     LookAtFrozenFirst,
+    /// Of a stack of merge operands that a flush or a compaction works on the oldest is lost.
+    DropOperand,
+    /// Merge operands are folded together across the read point of a snapshot.
+    FoldAcrossSnapshot,
+    /// Merge operands are folded over nothing though a value may lie in another level.
+    FoldOverUnknown,
+    /// A read of operands goes on to the value below a range tombstone.
+    MergeUnderRangeTombstone,
+    /// What merge operands make of a value that will expire is kept for ever.
+    FoldOverExpiring,
+    /// A checkpoint lacks the newest row of L0.
+    CheckpointForgetsAFile,
+    /// Ingested tables are installed before their names are durable.
+    IngestInstallsBeforeSync,
+    /// An ingest takes its number before the memtables of its keys are flushed out of its way.
+    IngestBelowOlderEntries,
 }
 
 impl PlantedBug {
-    /// Every bug.
-    pub const ALL: &[PlantedBug] = {
-        use PlantedBug::*;
-        &[
-            SkipDirectorySync,
-            SkipLogDirectorySync,
-            AcknowledgeBeforeSync,
-            InstallBeforeLogSync,
-            OffByOneAtLogTail,
-            SkipChecksum,
-            PublishOutOfOrder,
-            PublishByHalf,
-            WrongMergeOrder,
-            DropTombstoneEarly,
-            IgnoreSnapshot,
-            ReuseFileName,
-            RetryFailedSync,
-            ResurrectExpired,
-            StaleBlock,
-            LoseRangeTombstoneAtBoundary,
-            AdvanceLogStartTooFar,
-            ReleaseLogEarly,
-            SkipManifestSync,
-            KeepSegmentIdentity,
-            SkipTailCut,
-            ReuseNumbers,
-            UpdateReadsPublished,
-            IteratorForgetsItsMoment,
-            LoseWakeUp,
-            FlushNewestFirst,
-            LookAtFrozenFirst,
-        ]
-    };
-
     /// Its name in reports.
     #[must_use]
     pub fn name(self) -> String {

@@ -114,6 +114,10 @@ impl Env for FaultEnv {
         self.judge.inner.now()
     }
 
+    fn thread_cpu_time(&self) -> Duration {
+        self.judge.inner.thread_cpu_time()
+    }
+
     fn wall_time(&self) -> WallTime {
         self.judge.inner.wall_time()
     }

@@ -94,6 +94,8 @@ pub enum FaultErrno {
     Again,
     /// `EMFILE`: the process has too many files open.
     TooManyFiles,
+    /// `EXDEV`: the two names of a link lie on different file systems.
+    CrossDevice,
 }
 
 impl FaultErrno {
@@ -104,6 +106,7 @@ impl FaultErrno {
             FaultErrno::Interrupted => Errno::INTR,
             FaultErrno::Again => Errno::AGAIN,
             FaultErrno::TooManyFiles => Errno::MFILE,
+            FaultErrno::CrossDevice => Errno::XDEV,
         };
         errno.into()
     }

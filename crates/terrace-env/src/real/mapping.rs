@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use memmap2::{Advice, MmapRaw};
 
@@ -22,20 +23,21 @@ const PAGE_BYTES: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Mapping {
     pages: MmapRaw,
+    /// Pages below are in memory, or were skipped by what writes past the mapping.
+    populated_end: AtomicUsize,
 }
 
+/// Pages are brought in by so many bytes at a time, just before they are written: few enough that
+/// whoever does it is not held up, many enough that few do.
+const POPULATED_BYTES: usize = 64 * PAGE_BYTES;
+
 impl Mapping {
-    /// Maps the first `bytes` bytes of `file`, which are all there and reserved, and touches each
-    /// page, so that later writes find it in memory.
+    /// Maps the first `bytes` bytes of `file`, which are all there and reserved.
     pub fn of(file: &File, bytes: u64) -> io::Result<Mapping> {
         let pages = MmapRaw::map_raw(file)?;
-        let mapping = Mapping { pages };
+        let mapping = Mapping { pages, populated_end: AtomicUsize::new(0) };
         if mapping.bytes() != bytes {
             return Err(io::ErrorKind::InvalidInput.into());
-        }
-        if mapping.pages.advise(Advice::PopulateWrite).is_err() {
-            // A kernel before 5.14.
-            mapping.touch();
         }
         Ok(mapping)
     }
@@ -49,6 +51,10 @@ impl Mapping {
     #[inline]
     pub fn write(&self, offset: u64, bytes: &[u8]) {
         assert_within_log(offset, bytes, self.bytes());
+        let end = offset as usize + bytes.len();
+        if end > self.populated_end.load(Ordering::Relaxed) {
+            self.populate(offset as usize, end);
+        }
         // Safety: the assertion keeps the copy inside the mapping, which lives as long as `self`
         // (invariant 1: its pages are backed). The source is a Rust slice and cannot overlap it,
         // because no reference into the mapping exists (invariant 2). Threads that write at the
@@ -59,16 +65,15 @@ impl Mapping {
         }
     }
 
-    /// Writes to each page what it holds, before any other thread knows the mapping.
-    fn touch(&self) {
-        for offset in (0..self.pages.len()).step_by(PAGE_BYTES) {
-            // Safety: `offset` is inside the mapping, whose pages are backed (invariant 1), and
-            // this thread is the only one that has the mapping yet. Volatile, so that the write
-            // of what was read is not left out.
-            unsafe {
-                let byte = self.pages.as_mut_ptr().add(offset);
-                ptr::write_volatile(byte, ptr::read_volatile(byte));
-            }
+    /// Brings the pages of a write, and those after it, into memory together: cheaper than a fault
+    /// for each. Without it, each is brought in when it is written.
+    #[cold]
+    fn populate(&self, from: usize, end: usize) {
+        let start = from / PAGE_BYTES * PAGE_BYTES;
+        let wanted_end = (end + POPULATED_BYTES).min(self.pages.len());
+        if self.populated_end.fetch_max(wanted_end, Ordering::Relaxed) < wanted_end {
+            // A kernel before 5.14 does not know the advice.
+            let _ = self.pages.advise_range(Advice::PopulateWrite, start, wanted_end - start);
         }
     }
 }
@@ -78,11 +83,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn touching_changes_nothing() {
+    fn populating_changes_nothing() {
         let mut file = tempfile::tempfile().unwrap();
         io::Write::write_all(&mut file, &[7; 10_000]).unwrap();
         let mapping = Mapping::of(&file, 10_000).unwrap();
-        mapping.touch();
+        mapping.populate(5_000, 5_001);
         mapping.write(9_999, b"x");
         drop(mapping);
         let mut bytes = vec![0; 10_000];

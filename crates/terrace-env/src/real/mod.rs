@@ -71,6 +71,13 @@ impl Env for RealEnv {
         self.origin.elapsed()
     }
 
+    fn thread_cpu_time(&self) -> Duration {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        // The kernel's counts are never negative.
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+    }
+
     fn wall_time(&self) -> WallTime {
         // A clock before 1970 is a clock that was not set.
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -154,6 +154,10 @@ impl Env for SimEnv {
         self.scheduler.now()
     }
 
+    fn thread_cpu_time(&self) -> Duration {
+        Duration::ZERO
+    }
+
     fn wall_time(&self) -> WallTime {
         self.scheduler.enter(Call::WallTime);
         let wall = *self.wall.lock();

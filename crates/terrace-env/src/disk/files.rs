@@ -1,0 +1,186 @@
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Device;
+use crate::{DirEntry, DirLock, EnvResult, FileSystem, LockKind, LogFile, ReadFile, WriteFile};
+
+/// A file system on the emulated device.
+pub(super) struct DiskFileSystem {
+    device: Arc<Device>,
+}
+
+impl DiskFileSystem {
+    pub fn new(device: Arc<Device>) -> DiskFileSystem {
+        DiskFileSystem { device }
+    }
+
+    /// The inner file system, for a call that costs an operation.
+    fn on_names(&self) -> &dyn FileSystem {
+        self.device.operation();
+        self.device.inner.fs()
+    }
+
+    fn log_file(&self, inner: Arc<dyn LogFile>) -> Arc<dyn LogFile> {
+        Arc::new(DiskLogFile { inner, device: Arc::clone(&self.device) })
+    }
+}
+
+impl FileSystem for DiskFileSystem {
+    fn create_dir_all(&self, dir: &Path) -> EnvResult<()> {
+        self.on_names().create_dir_all(dir)
+    }
+
+    fn list(&self, dir: &Path) -> EnvResult<Vec<DirEntry>> {
+        self.on_names().list(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> EnvResult<()> {
+        self.on_names().sync_dir(dir)
+    }
+
+    fn lock_dir(&self, dir: &Path, kind: LockKind) -> EnvResult<DirLock> {
+        self.on_names().lock_dir(dir, kind)
+    }
+
+    fn free_bytes(&self, dir: &Path) -> EnvResult<u64> {
+        self.device.inner.fs().free_bytes(dir)
+    }
+
+    fn open(&self, path: &Path) -> EnvResult<Arc<dyn ReadFile>> {
+        let inner = self.on_names().open(path)?;
+        Ok(Arc::new(DiskReadFile { inner, device: Arc::clone(&self.device) }))
+    }
+
+    fn create(&self, path: &Path, expected_bytes: u64) -> EnvResult<Box<dyn WriteFile>> {
+        let inner = self.on_names().create(path, expected_bytes)?;
+        Ok(Box::new(DiskWriteFile { inner, device: Arc::clone(&self.device) }))
+    }
+
+    fn create_log(&self, path: &Path, bytes: u64) -> EnvResult<Arc<dyn LogFile>> {
+        Ok(self.log_file(self.on_names().create_log(path, bytes)?))
+    }
+
+    fn recycle_log(&self, from: &Path, to: &Path) -> EnvResult<Arc<dyn LogFile>> {
+        Ok(self.log_file(self.on_names().recycle_log(from, to)?))
+    }
+
+    fn sync_file(&self, path: &Path) -> EnvResult<()> {
+        self.device.inner.fs().sync_file(path)?;
+        self.device.sync();
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> EnvResult<()> {
+        self.on_names().rename(from, to)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> EnvResult<()> {
+        self.on_names().link(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> EnvResult<()> {
+        self.on_names().remove(path)
+    }
+}
+
+impl fmt::Debug for DiskFileSystem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DiskFileSystem")
+    }
+}
+
+struct DiskReadFile {
+    inner: Arc<dyn ReadFile>,
+    device: Arc<Device>,
+}
+
+impl ReadFile for DiskReadFile {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> EnvResult<usize> {
+        let count = self.inner.read_at(offset, buffer)?;
+        self.device.read(count);
+        Ok(count)
+    }
+
+    fn try_read_at(&self, offset: u64, buffer: &mut [u8]) -> EnvResult<Option<usize>> {
+        if !self.device.try_read(buffer.len()) {
+            return Ok(None);
+        }
+        self.inner.try_read_at(offset, buffer)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.inner.bytes()
+    }
+}
+
+impl fmt::Debug for DiskReadFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+struct DiskWriteFile {
+    inner: Box<dyn WriteFile>,
+    device: Arc<Device>,
+}
+
+impl WriteFile for DiskWriteFile {
+    fn append(&mut self, bytes: &[u8]) -> EnvResult<()> {
+        self.inner.append(bytes)?;
+        self.device.write(bytes.len(), 1);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> EnvResult<()> {
+        self.inner.sync()?;
+        self.device.sync();
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> EnvResult<()> {
+        let DiskWriteFile { inner, device } = *self;
+        inner.finish()?;
+        device.sync();
+        Ok(())
+    }
+}
+
+impl fmt::Debug for DiskWriteFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+struct DiskLogFile {
+    inner: Arc<dyn LogFile>,
+    device: Arc<Device>,
+}
+
+impl LogFile for DiskLogFile {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> EnvResult<()> {
+        self.inner.write_at(offset, bytes)?;
+        self.device.write(bytes.len(), u64::from(!self.inner.is_mapped()));
+        Ok(())
+    }
+
+    fn sync(&self) -> EnvResult<()> {
+        self.inner.sync()?;
+        self.device.sync();
+        Ok(())
+    }
+
+    fn bytes(&self) -> u64 {
+        self.inner.bytes()
+    }
+
+    fn is_mapped(&self) -> bool {
+        self.inner.is_mapped()
+    }
+}
+
+impl fmt::Debug for DiskLogFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
