@@ -18,6 +18,7 @@ pub struct WriteBatch {
     payload_bytes: usize,
     memtable_bytes: usize,
     has_range_tombstones: bool,
+    has_operands: bool,
 }
 
 /// The most that an entry takes beside its key and value: kind, expiry and two lengths.
@@ -28,6 +29,19 @@ impl WriteBatch {
     #[must_use]
     pub fn new() -> WriteBatch {
         WriteBatch::default()
+    }
+
+    /// An empty batch that writes into the memory of `buffer`, whatever that holds.
+    #[must_use]
+    pub fn reusing(mut buffer: Vec<u8>) -> WriteBatch {
+        buffer.clear();
+        WriteBatch { body: buffer, ..WriteBatch::default() }
+    }
+
+    /// The batch's memory, for [`WriteBatch::reusing`].
+    #[must_use]
+    pub fn into_buffer(self) -> Vec<u8> {
+        self.body
     }
 
     /// Sets `key` to `value`. Errors: `Invalid` if one of them is too long.
@@ -58,6 +72,14 @@ impl WriteBatch {
         check_key(end)?;
         self.add(EntryKind::RangeTombstone, start, end, None)?;
         self.has_range_tombstones = true;
+        Ok(())
+    }
+
+    /// Merges `operand` into `key`: what that does to the value, the range's
+    /// [`MergeOperator`](crate::merge::MergeOperator) says. A range without one refuses the batch.
+    pub fn merge(&mut self, key: &[u8], operand: &[u8]) -> Result<()> {
+        self.add(EntryKind::MergeOperand, key, operand, None)?;
+        self.has_operands = true;
         Ok(())
     }
 
@@ -117,6 +139,7 @@ impl WriteBatch {
         self.payload_bytes = 0;
         self.memtable_bytes = 0;
         self.has_range_tombstones = false;
+        self.has_operands = false;
     }
 
     /// The entries in order, numbered from `first`.
@@ -139,6 +162,11 @@ impl WriteBatch {
         for place in places {
             self.body[place..place + prefix.len()].copy_from_slice(prefix);
         }
+    }
+
+    /// Whether it merges.
+    pub(crate) fn has_operands(&self) -> bool {
+        self.has_operands
     }
 
     pub(crate) fn body(&self) -> &[u8] {
@@ -172,12 +200,18 @@ mod tests {
         batch.delete(b"k").expect("short");
         batch.delete_range(b"b", b"a").expect("empty");
         batch.delete_range(b"a", b"b").expect("short");
+        batch.merge(b"k", b"+").expect("short");
         let shown: Vec<_> = batch.entries(SeqNo(7)).map(|entry| format!("{entry:?}")).collect();
-        let expected =
-            ["\"k\"#7 Value \"1\"", "\"k\"#8 Tombstone \"\"", "\"a\"#9 RangeTombstone \"b\""];
+        let expected = [
+            "\"k\"#7 Value \"1\"",
+            "\"k\"#8 Tombstone \"\"",
+            "\"a\"#9 RangeTombstone \"b\"",
+            "\"k\"#10 MergeOperand \"+\"",
+        ];
         assert_eq!(shown, expected);
+        assert!(batch.has_operands());
         batch.clear();
-        assert!(batch.is_empty() && batch.payload_bytes() == 0);
+        assert!(!batch.has_operands() && batch.is_empty() && batch.payload_bytes() == 0);
     }
 
     #[test]

@@ -6,8 +6,11 @@
 //! small enough for the processor's caches.
 //!
 //! *Source:* Nova-LSM (SIGMOD 2021), §4.1.
-//! *Differs:* so far the boundaries are fixed when the range is opened; their reorganisation, and
-//! the lookup and range indexes, come with the write path that needs them.
+//! *Differs:* so far the boundaries are fixed: a range has one drange until its first memtable is
+//! full, and is then divided by the keys in it ([`Memtable::dividing_keys`]); the manifest keeps
+//! them. All active memtables of a range share one allowance and are frozen together, so that one
+//! flush writes one row over all keys. Reorganisation, and the lookup and range indexes, are not
+//! built.
 //!
 //! # Invariants
 //! 1. The dranges of a range are disjoint and cover every key.
@@ -16,12 +19,16 @@
 //!    an exclusive holder meets no half-done write.
 //! 3. The view that readers see names a drange's new memtable before anyone can write to it.
 
+mod boundaries;
+
 use std::sync::Arc;
 
 use terrace_base::{KeyRange, LogPosition, MemtableId};
 use terrace_env::{Env, Hold};
 
 use crate::memtable::Memtable;
+
+pub use boundaries::Boundaries;
 
 /// What a drange writes to.
 #[derive(Debug)]
@@ -59,19 +66,27 @@ pub struct Frozen {
 /// All dranges of a range, in key order.
 #[derive(Debug)]
 pub struct DrangeMap {
+    boundaries: Arc<Boundaries>,
     dranges: Vec<Arc<Drange>>,
 }
 
 impl DrangeMap {
-    /// Divides all keys at `boundaries` (ascending); `active` makes what each drange writes to.
-    pub fn new(env: &dyn Env, boundaries: &[Vec<u8>], mut active: impl FnMut() -> Active) -> Self {
+    /// Divides all keys at `boundaries`; `active` makes what each drange writes to, in key order.
+    pub fn new(env: &dyn Env, boundaries: Boundaries, mut active: impl FnMut() -> Active) -> Self {
         let waits = env.waits();
-        let starts = std::iter::once(&[][..]).chain(boundaries.iter().map(Vec::as_slice));
+        let keys = boundaries.keys();
+        let starts = std::iter::once(&[][..]).chain(keys.iter().map(Vec::as_slice));
         let dranges = starts.enumerate().map(|(index, start)| {
-            let keys = KeyRange::new(start, boundaries.get(index).cloned());
+            let keys = KeyRange::new(start, keys.get(index).cloned());
             Arc::new(Drange { keys, active: waits.hold(active()) })
         });
-        DrangeMap { dranges: dranges.collect() }
+        DrangeMap { dranges: dranges.collect(), boundaries: Arc::new(boundaries) }
+    }
+
+    /// Where the keys are divided.
+    #[must_use]
+    pub fn boundaries(&self) -> &Arc<Boundaries> {
+        &self.boundaries
     }
 
     /// The dranges, in key order.
@@ -82,11 +97,9 @@ impl DrangeMap {
 
     /// Index of the drange that holds `key`.
     #[must_use]
+    #[inline]
     pub fn index_of(&self, key: &[u8]) -> usize {
-        match self.dranges.len() {
-            1 => 0,
-            _ => self.dranges.partition_point(|drange| drange.keys.is_before(key)),
-        }
+        self.boundaries.index_of(key)
     }
 
     /// Indexes of the dranges that share a key with `range`.

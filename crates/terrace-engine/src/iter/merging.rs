@@ -15,15 +15,31 @@ enum Direction {
     Backward,
 }
 
+impl Direction {
+    /// `Less` if `one` comes before `other` on the way.
+    #[inline]
+    fn order(self, one: &[u8], other: &[u8]) -> Ordering {
+        match self {
+            Direction::Forward => one.cmp(other),
+            Direction::Backward => other.cmp(one),
+        }
+    }
+}
+
 /// The keys of several sources as one: at each key the newest entry of any source.
 ///
-/// Sources may overlap in any way. A step costs one comparison a source, and moves only the
-/// sources that stand on the current key.
+/// Sources may overlap in any way. A step moves only the sources that stand on the current key. While
+/// one source stays ahead of all others it costs one comparison, with the second; else one a source.
 pub struct MergingCursor {
     sources: Vec<Box<dyn Cursor + Send>>,
     direction: Direction,
     /// The source with the newest entry of the current key.
     current: Option<usize>,
+    /// The source that comes next if the current one is moved beyond it; none if there is no other.
+    /// Means something only while `is_alone`.
+    second: Option<usize>,
+    /// Whether only the current source stands on the current key.
+    is_alone: bool,
     /// The current key, while sources are moved off it.
     key: Vec<u8>,
 }
@@ -32,29 +48,82 @@ impl MergingCursor {
     /// Merges `sources`, all made for one read point.
     #[must_use]
     pub fn new(sources: Vec<Box<dyn Cursor + Send>>) -> MergingCursor {
-        MergingCursor { sources, direction: Direction::Forward, current: None, key: Vec::new() }
+        let direction = Direction::Forward;
+        let (current, second, key) = (None, None, Vec::new());
+        MergingCursor { sources, direction, current, second, is_alone: false, key }
+    }
+
+    /// Index of the source that has the newest entry of the current key.
+    #[must_use]
+    pub fn source(&self) -> Option<usize> {
+        self.current
     }
 
     /// Finds the source to show: the least key going forward, the greatest going backward, and
     /// among equal keys the newest entry.
     fn choose(&mut self) {
         let mut best: Option<(usize, EntryRef<'_>)> = None;
+        let mut second: Option<(usize, EntryRef<'_>)> = None;
+        let mut is_alone = true;
         for (index, source) in self.sources.iter().enumerate() {
             let Some(entry) = source.entry() else { continue };
-            let better = best.as_ref().is_none_or(|(_, chosen)| {
-                let order = match self.direction {
-                    Direction::Forward => entry.key.cmp(chosen.key),
-                    Direction::Backward => chosen.key.cmp(entry.key),
-                };
-                let newer = entry.seqno > chosen.seqno;
-                let wins = newer != is_planted(PlantedBug::WrongMergeOrder);
-                order == Ordering::Less || order == Ordering::Equal && wins
-            });
-            if better {
+            let Some((_, chosen)) = &best else {
                 best = Some((index, entry));
+                continue;
+            };
+            match self.direction.order(entry.key, chosen.key) {
+                Ordering::Less => {
+                    second = best.replace((index, entry));
+                    is_alone = true;
+                }
+                Ordering::Equal => {
+                    is_alone = false;
+                    let newer = entry.seqno > chosen.seqno;
+                    if newer != is_planted(PlantedBug::WrongMergeOrder) {
+                        best = Some((index, entry));
+                    }
+                }
+                Ordering::Greater => {
+                    let is_nearer = second.as_ref().is_none_or(|(_, other)| {
+                        self.direction.order(entry.key, other.key).is_lt()
+                    });
+                    if is_nearer {
+                        second = Some((index, entry));
+                    }
+                }
             }
         }
         self.current = best.map(|(index, _)| index);
+        self.second = second.map(|(index, _)| index);
+        self.is_alone = is_alone;
+    }
+
+    /// Goes on in the current source as long as it stays ahead of the others; `false` if it is not so
+    /// simple. Then nothing has moved.
+    #[inline]
+    fn step_alone(&mut self, direction: Direction) -> Result<bool> {
+        let Some(index) = self.current.filter(|_| self.is_alone && self.direction == direction)
+        else {
+            return Ok(false);
+        };
+        // After an error the cursor stands nowhere.
+        self.current = None;
+        match direction {
+            Direction::Forward => self.sources[index].next()?,
+            Direction::Backward => self.sources[index].prev()?,
+        }
+        let second = self.second.map(|second| self.sources[second].entry());
+        let stays_ahead = match (self.sources[index].entry(), second) {
+            (Some(entry), Some(Some(other))) => direction.order(entry.key, other.key).is_lt(),
+            (Some(_), None) => true,
+            _ => false,
+        };
+        if stays_ahead {
+            self.current = Some(index);
+        } else {
+            self.choose();
+        }
+        Ok(true)
     }
 
     /// Keeps the current key; `false` if there is none.
@@ -99,7 +168,7 @@ impl Cursor for MergingCursor {
     }
 
     fn next(&mut self) -> Result<()> {
-        if !self.keep_key() {
+        if self.step_alone(Direction::Forward)? || !self.keep_key() {
             return Ok(());
         }
         self.current = None;
@@ -115,7 +184,7 @@ impl Cursor for MergingCursor {
     }
 
     fn prev(&mut self) -> Result<()> {
-        if !self.keep_key() {
+        if self.step_alone(Direction::Backward)? || !self.keep_key() {
             return Ok(());
         }
         self.current = None;

@@ -20,7 +20,7 @@ use crate::Result;
 pub use clipped::ClippedCursor;
 pub use merging::MergingCursor;
 pub use run::RunCursor;
-pub use streams::{MergingStream, VecStream};
+pub use streams::{ChainedStream, MergingStream, VecStream};
 
 /// A position on the keys of one source that have a version at or below a read point, which was
 /// fixed when the cursor was made. A new cursor stands nowhere until it is told to seek.

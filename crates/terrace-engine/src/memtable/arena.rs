@@ -13,8 +13,9 @@
 
 #![allow(unsafe_code)]
 
-use std::alloc::{self, Layout};
 use std::ptr::NonNull;
+
+use memmap2::MmapMut;
 use terrace_env::atomic::{AtomicU64, Ordering};
 
 /// Bytes of one unit of an offset.
@@ -31,8 +32,8 @@ pub(super) type Offset = u32;
 /// space is the caller's affair.
 pub(super) struct Arena {
     base: NonNull<u8>,
-    allocation: NonNull<u8>,
-    layout: Layout,
+    /// Keeps the memory.
+    _memory: MmapMut,
     /// Both ends in one word, so that every allocation sees whether they have met: the first
     /// free unit above the entries in the low half, the lowest unit of the nodes in the high.
     ends: AtomicU64,
@@ -48,31 +49,24 @@ unsafe impl Send for Arena {}
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// An arena of `capacity_bytes`, rounded up to whole cache lines. The pages are asked for
-    /// zeroed and not touched, so that memory is taken only as it fills.
+    /// An arena of `capacity_bytes`, rounded up to whole cache lines. Its pages come from the system
+    /// and go back there, so that memory is taken only as it fills: an allocator that had kept the
+    /// memory of an earlier arena would clear all of it by hand.
     ///
     /// # Panics
-    /// If the capacity is beyond [`ARENA_BYTES_MAX`].
+    /// If the capacity is beyond [`ARENA_BYTES_MAX`], or the system has no memory left.
     pub(super) fn new(capacity_bytes: usize) -> Arena {
         assert!(capacity_bytes <= ARENA_BYTES_MAX, "an arena holds at most 32 GiB");
         let capacity_bytes = capacity_bytes.next_multiple_of(LINE_BYTES).max(2 * LINE_BYTES);
-        // A larger alignment than the allocator's own would make it clear the pages by hand and
-        // so touch them all; the base is aligned here instead.
-        let layout = Layout::from_size_align(capacity_bytes + LINE_BYTES, 16)
-            .expect("the capacity was bounded above");
-        // Safety: the layout's size is not zero.
-        let pointer = unsafe { alloc::alloc_zeroed(layout) };
-        let Some(allocation) = NonNull::new(pointer) else { alloc::handle_alloc_error(layout) };
-        let padding = allocation.as_ptr().align_offset(LINE_BYTES);
-        assert!(padding < LINE_BYTES, "a byte pointer can always be aligned");
-        // Safety: `padding` is below the `LINE_BYTES` that the layout adds to the capacity.
-        let base = unsafe { allocation.add(padding) };
+        let memory = MmapMut::map_anon(capacity_bytes);
+        let mut memory = memory.expect("there is memory for a memtable");
+        let base = NonNull::from(&mut memory[..]).cast::<u8>();
+        assert!(base.addr().get().is_multiple_of(LINE_BYTES), "mappings begin on pages");
         let first = LINE_BYTES / UNIT_BYTES;
         let ends = AtomicU64::new(pack(first as u64, (capacity_bytes / UNIT_BYTES) as u64));
         Arena {
             base,
-            allocation,
-            layout,
+            _memory: memory,
             ends,
             capacity_bytes,
             #[cfg(terrace_loom)]
@@ -118,6 +112,14 @@ impl Arena {
             moved(unpack(ends)).map(|(entries, nodes)| pack(entries, nodes))
         });
         unpack(taken.expect("a reservation keeps the arena from being full"))
+    }
+
+    /// Whether `bytes` lie between the ends of this arena.
+    #[inline]
+    pub(super) fn holds(&self, bytes: &[u8]) -> bool {
+        let base = self.base.as_ptr().addr();
+        let from = bytes.as_ptr().addr();
+        from >= base && from + bytes.len() <= base + self.capacity_bytes
     }
 
     /// Bytes that entries and nodes really take.
@@ -171,14 +173,6 @@ impl Arena {
         }
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]
         let _ = (offset, lines);
-    }
-}
-
-impl Drop for Arena {
-    fn drop(&mut self) {
-        // Safety: allocated in `new` with this layout, and nobody can hold a reference into it
-        // any more.
-        unsafe { alloc::dealloc(self.allocation.as_ptr(), self.layout) };
     }
 }
 

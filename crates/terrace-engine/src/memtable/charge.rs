@@ -23,8 +23,6 @@
 //!
 //! A new root is paid for in advance by [`FIXED_BYTES`].
 
-use std::sync::Arc;
-
 use super::arena::LINE_BYTES;
 use super::entry::entry_bytes;
 use super::node::{Inner, LEAF_SLOTS, Leaf};
@@ -88,14 +86,23 @@ pub(super) fn insert_bytes_max(key_bytes: usize, value_bytes: usize) -> usize {
 /// The bytes of one arena that are taken or promised.
 pub(super) struct Budget {
     taken_bytes: AtomicUsize,
-    limit_bytes: usize,
+    /// Only grows.
+    limit_bytes: AtomicUsize,
 }
 
 impl Budget {
     /// A budget of `limit_bytes`, of which [`FIXED_BYTES`] are taken.
     pub(super) fn new(limit_bytes: usize) -> Budget {
         assert!(limit_bytes >= FIXED_BYTES, "an arena holds at least an empty tree");
-        Budget { taken_bytes: AtomicUsize::new(FIXED_BYTES), limit_bytes }
+        Budget {
+            taken_bytes: AtomicUsize::new(FIXED_BYTES),
+            limit_bytes: AtomicUsize::new(limit_bytes),
+        }
+    }
+
+    /// Makes the limit at least `limit_bytes`, which the arena must have.
+    pub(super) fn raise_limit(&self, limit_bytes: usize) {
+        self.limit_bytes.fetch_max(limit_bytes, Ordering::Relaxed);
     }
 
     pub(super) fn taken_bytes(&self) -> usize {
@@ -103,32 +110,33 @@ impl Budget {
     }
 
     pub(super) fn limit_bytes(&self) -> usize {
-        self.limit_bytes
+        self.limit_bytes.load(Ordering::Relaxed)
     }
 
     /// Takes `bytes`, if they are there.
-    pub(super) fn reserve(self: &Arc<Budget>, bytes: usize) -> Option<Reservation> {
+    #[inline]
+    pub(super) fn reserve(&self, bytes: usize) -> Option<Reservation<'_>> {
         // Order: relaxed; the budget is only a count, and orders nothing else.
         self.taken_bytes
             .try_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
-                taken.checked_add(bytes).filter(|&taken| taken <= self.limit_bytes)
+                taken.checked_add(bytes).filter(|&taken| taken <= self.limit_bytes())
             })
             .ok()?;
-        Some(Reservation { budget: Arc::clone(self), bytes })
+        Some(Reservation { budget: self, bytes })
     }
 }
 
 /// Bytes of one memtable's arena that are set aside for inserts into it.
 ///
-/// May be sent to another thread and kept for as long as one likes. What is left of it when it is
-/// dropped goes back to the memtable.
+/// May be sent to another thread and kept for as long as the memtable is. What is left of it when
+/// it is dropped goes back to the memtable.
 #[must_use = "dropping a reservation gives it back"]
-pub struct Reservation {
-    budget: Arc<Budget>,
+pub struct Reservation<'a> {
+    budget: &'a Budget,
     bytes: usize,
 }
 
-impl Reservation {
+impl Reservation<'_> {
     /// The bytes that are left.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -136,8 +144,8 @@ impl Reservation {
     }
 
     /// Whether it was taken from this budget.
-    pub(super) fn is_from(&self, budget: &Arc<Budget>) -> bool {
-        Arc::ptr_eq(&self.budget, budget)
+    pub(super) fn is_from(&self, budget: &Budget) -> bool {
+        std::ptr::eq(self.budget, budget)
     }
 
     /// Uses up `bytes` for good.
@@ -151,7 +159,7 @@ impl Reservation {
     }
 }
 
-impl Drop for Reservation {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         if self.bytes > 0 {
             self.budget.taken_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
@@ -182,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_budget_is_never_exceeded_and_gets_back_what_is_left() {
-        let budget = Arc::new(Budget::new(FIXED_BYTES + 100));
+        let budget = Budget::new(FIXED_BYTES + 100);
         let mut first = budget.reserve(60).expect("it fits");
         assert!(budget.reserve(41).is_none());
         assert!(budget.reserve(usize::MAX).is_none());
@@ -190,5 +198,8 @@ mod tests {
         first.spend(10);
         drop((first, second));
         assert_eq!(budget.taken_bytes(), FIXED_BYTES + 10);
+        assert!(budget.reserve(91).is_none());
+        budget.raise_limit(FIXED_BYTES + 101);
+        assert!(budget.reserve(91).is_some());
     }
 }

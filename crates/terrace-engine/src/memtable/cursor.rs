@@ -116,11 +116,13 @@ pub struct MemtableCursor {
     memtable: Arc<Memtable>,
     read_point: SeqNo,
     place: Place,
+    /// The last answer of [`Cursor::older`] for the key of the place; 0 for none.
+    older: Offset,
 }
 
 impl MemtableCursor {
     pub(super) fn new(memtable: Arc<Memtable>, read_point: SeqNo) -> MemtableCursor {
-        MemtableCursor { memtable, read_point, place: Place::nowhere() }
+        MemtableCursor { memtable, read_point, place: Place::nowhere(), older: 0 }
     }
 }
 
@@ -129,6 +131,7 @@ impl Cursor for MemtableCursor {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
         let tree = self.memtable.tree();
         let view = tree.leaf_for(key);
+        self.older = 0;
         self.place.forward(tree, (view, tree.rank_in(view, key)), self.read_point);
         Ok(())
     }
@@ -145,6 +148,7 @@ impl Cursor for MemtableCursor {
                 (view, view.permutation.count())
             }
         };
+        self.older = 0;
         self.place.backward(tree, end, self.read_point);
         Ok(())
     }
@@ -153,6 +157,7 @@ impl Cursor for MemtableCursor {
     fn next(&mut self) -> Result<()> {
         let tree = self.memtable.tree();
         let (view, rank) = self.place.view(tree);
+        self.older = 0;
         self.place.forward(tree, (view, rank + 1), self.read_point);
         Ok(())
     }
@@ -160,6 +165,7 @@ impl Cursor for MemtableCursor {
     #[inline]
     fn prev(&mut self) -> Result<()> {
         let tree = self.memtable.tree();
+        self.older = 0;
         self.place.backward(tree, self.place.view(tree), self.read_point);
         Ok(())
     }
@@ -170,9 +176,16 @@ impl Cursor for MemtableCursor {
     }
 
     fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>> {
-        let here = self.place.entry(self.memtable.tree()).expect("the cursor stands on a key");
-        let below = seqno.0.checked_sub(1).map(SeqNo);
-        Ok(below.and_then(|below| here.at_or_below(below)).map(Stored::entry))
+        let tree = self.memtable.tree();
+        let here = self.place.entry(tree).expect("the cursor stands on a key");
+        let Some(below) = seqno.0.checked_sub(1).map(SeqNo) else { return Ok(None) };
+        // A stack of operands is asked for step by step: the answer comes right after the last one.
+        // Safety: null or a version of the key of the place, which lies in this tree.
+        let last = unsafe { Stored::at(tree.arena(), self.older) };
+        let from = last.filter(|last| last.seqno() >= below).unwrap_or(here);
+        let found = from.at_or_below(below);
+        self.older = found.map_or(0, Stored::offset);
+        Ok(found.map(Stored::entry))
     }
 }
 

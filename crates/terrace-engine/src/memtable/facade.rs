@@ -30,7 +30,7 @@ pub struct Memtable {
     id: MemtableId,
     tree: Tree,
     latch: Latch<Writer>,
-    budget: Arc<Budget>,
+    budget: Budget,
     counts: Counts,
     range_tombstones: RangeTombstoneSet,
 }
@@ -67,8 +67,16 @@ impl Memtable {
     /// If `arena_bytes` is below [`Memtable::FIXED_BYTES`] or not below 32 GiB.
     #[must_use]
     pub fn new(id: MemtableId, arena_bytes: usize) -> Memtable {
+        Memtable::with_limit(id, arena_bytes, usize::MAX)
+    }
+
+    /// As [`Memtable::new`], but at first only `limit_bytes` of the arena may be taken, or
+    /// [`Memtable::FIXED_BYTES`] if that is more: see [`Memtable::raise_limit`].
+    #[must_use]
+    pub fn with_limit(id: MemtableId, arena_bytes: usize, limit_bytes: usize) -> Memtable {
         let arena = Arena::new(arena_bytes);
-        let budget = Arc::new(Budget::new(arena.capacity_bytes()));
+        let limit_bytes = limit_bytes.clamp(Memtable::FIXED_BYTES, arena.capacity_bytes());
+        let budget = Budget::new(limit_bytes);
         Memtable {
             id,
             tree: Tree::new(arena),
@@ -98,7 +106,19 @@ impl Memtable {
     /// The size of the arena, in bytes.
     #[must_use]
     pub fn arena_bytes(&self) -> usize {
+        self.tree.arena().capacity_bytes()
+    }
+
+    /// How many bytes of the arena may be taken.
+    #[must_use]
+    pub fn limit_bytes(&self) -> usize {
         self.budget.limit_bytes()
+    }
+
+    /// Lets `limit_bytes` of the arena be taken, or all of it if that is less; never fewer than
+    /// before. Memtables that share an allowance begin with little of it and grow.
+    pub fn raise_limit(&self, limit_bytes: usize) {
+        self.budget.raise_limit(limit_bytes.min(self.arena_bytes()));
     }
 
     /// The bytes of the arena that are used or reserved.
@@ -161,7 +181,7 @@ impl Memtable {
     /// Sets `bytes` of the arena aside for inserts, or returns `None` if they are not there.
     /// Waits for nobody.
     #[must_use]
-    pub fn reserve(&self, bytes: usize) -> Option<Reservation> {
+    pub fn reserve(&self, bytes: usize) -> Option<Reservation<'_>> {
         self.budget.reserve(bytes)
     }
 
@@ -181,7 +201,7 @@ impl Memtable {
     /// is left of it; if key or value are longer than the limits of `terrace_base`; if the number
     /// is [`SeqNo::MAX`].
     #[inline]
-    pub fn insert(&self, reservation: &mut Reservation, entry: EntryRef<'_>) {
+    pub fn insert(&self, reservation: &mut Reservation<'_>, entry: EntryRef<'_>) {
         let mut tally = Tally::default();
         let stored = self.store(reservation, &entry, &mut tally);
         let mut writer = self.latch.lock();
@@ -200,10 +220,13 @@ impl Memtable {
     /// As [`Memtable::insert`], for any of the entries; then those before it may be inserted.
     pub fn insert_all<'e>(
         &self,
-        reservation: &mut Reservation,
+        reservation: &mut Reservation<'_>,
         entries: impl IntoIterator<Item = EntryRef<'e>>,
     ) {
-        let mut entries = entries.into_iter().peekable();
+        let mut entries = entries.into_iter();
+        let Some(first) = entries.next() else { return };
+        let Some(second) = entries.next() else { return self.insert(reservation, first) };
+        let mut entries = [first, second].into_iter().chain(entries).peekable();
         while entries.peek().is_some() {
             let mut tally = Tally::default();
             let mut chunk = [None; CHUNK_ENTRIES];
@@ -225,7 +248,7 @@ impl Memtable {
     #[inline]
     fn store(
         &self,
-        reservation: &Reservation,
+        reservation: &Reservation<'_>,
         entry: &EntryRef<'_>,
         tally: &mut Tally,
     ) -> Option<Stored<'_>> {
@@ -256,6 +279,19 @@ impl Memtable {
         }
     }
 
+    /// At most `parts - 1` keys, ascending, that divide the keys into parts of about equal number.
+    /// Found near the root: the cost grows with `parts`, not with the keys.
+    #[must_use]
+    pub fn dividing_keys(&self, parts: usize) -> Vec<Vec<u8>> {
+        // A level of 16 nodes a part: one node more or less is a small share of it.
+        let firsts = self.tree.first_keys(16 * parts);
+        let at = |part: usize| firsts[part * firsts.len() / parts].to_vec();
+        let mut keys: Vec<_> = (1..parts).filter(|_| !firsts.is_empty()).map(at).collect();
+        keys.dedup();
+        keys.retain(|key| !key.is_empty());
+        keys
+    }
+
     /// The newest version of `key` at or below the read point, and whether there is one above.
     ///
     /// Takes no lock and allocates nothing; the entry is borrowed from the arena. Cost: one
@@ -278,6 +314,19 @@ impl Memtable {
     #[must_use]
     pub fn newest(&self, key: &[u8]) -> Option<EntryRef<'_>> {
         self.tree.newest(key).map(Stored::entry)
+    }
+
+    /// The versions of `key` at or below the read point, newest first. Cost: a get, and a step for
+    /// each.
+    pub fn versions(&self, key: &[u8], read_point: SeqNo) -> impl Iterator<Item = EntryRef<'_>> {
+        let newest = self.tree.newest(key).and_then(|newest| newest.at_or_below(read_point));
+        std::iter::successors(newest, |version| version.older()).map(Stored::entry)
+    }
+
+    /// Goes down to all of `keys` in step, so that the cache misses on their ways overlap: reads
+    /// of them right after find the lines there.
+    pub fn warm(&self, keys: &[&[u8]]) {
+        self.tree.warm(keys);
     }
 
     /// A cursor at a read point.

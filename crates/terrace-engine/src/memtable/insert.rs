@@ -328,21 +328,6 @@ impl Tree {
     }
 }
 
-impl Tree {
-    /// The first key in a node that has one.
-    fn first_key(&self, node: Offset) -> &[u8] {
-        if node & LEAF_TAG == 0 {
-            // Safety: called for nodes of this tree; the tag says which kind.
-            let slots = &unsafe { self.inner(node) }.slots;
-            self.slot_entry(slots, slots.permutation().slot(0)).key()
-        } else {
-            // Safety: as above.
-            let slots = &unsafe { self.leaf(node) }.slots;
-            self.slot_entry(slots, slots.permutation().slot(0)).key()
-        }
-    }
-}
-
 impl Step {
     fn is_last(&self) -> bool {
         self.position == self.count

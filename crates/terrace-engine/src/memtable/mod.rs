@@ -40,11 +40,13 @@ mod entry;
 mod facade;
 mod insert;
 mod node;
+mod pin;
 mod tree;
 
 pub use charge::Reservation;
 pub use cursor::{MemtableCursor, MemtableStream};
 pub use facade::{Found, Memtable};
+pub use pin::PinnedVersion;
 
 #[cfg(all(test, terrace_loom))]
 mod models;

@@ -49,6 +49,8 @@
 
 #![allow(unsafe_code)]
 
+use smallvec::{SmallVec, smallvec};
+
 use super::arena::{Arena, Offset};
 use super::charge::{INNER_BYTES, LEAF_BYTES};
 use super::entry::Stored;
@@ -120,6 +122,37 @@ impl Tree {
         let view = self.leaf_for(key);
         let position = self.search(&view.leaf.slots, view.permutation, key);
         position.is_found.then(|| self.view_entry(view, position.rank))
+    }
+
+    /// Asks for the lines on the ways to `keys`, a level of all of them at a time.
+    pub(super) fn warm(&self, keys: &[&[u8]]) {
+        let mut nodes: SmallVec<[Offset; 16]> = smallvec![self.root(); keys.len()];
+        let mut goes_on = true;
+        while goes_on {
+            goes_on = false;
+            for (node, key) in nodes.iter_mut().zip(keys).filter(|(node, _)| **node & LEAF_TAG == 0)
+            {
+                // Safety: the root's word and children's words hold published nodes, and the tag
+                // says that this is an inner one.
+                let inner = unsafe { self.inner(*node) };
+                let permutation = inner.slots.permutation();
+                let position = self.child_position(&inner.slots, permutation, key);
+                // Order: a permutation that changed meanwhile leads to a neighbour, which is only
+                // of no use.
+                *node = inner.child(permutation, position);
+                self.prefetch(*node);
+                goes_on = true;
+            }
+        }
+        for (node, key) in nodes.into_iter().zip(keys) {
+            // Safety: as above; the tag says that it is a leaf. A search asks for the entry.
+            let leaf = unsafe { self.leaf(node) };
+            let permutation = leaf.slots.permutation();
+            let rank = leaf.slots.rank_through(permutation, leaf.slots.skip().prefix(key));
+            if let Some(rank) = rank.checked_sub(1) {
+                self.arena.prefetch(leaf.slots.entry(permutation.slot(rank)), ENTRY_LINES);
+            }
+        }
     }
 
     /// The leaf whose interval has `key` in it.
@@ -368,6 +401,48 @@ impl Tree {
             return slots.skip().prefix(key);
         }
         slots.skip().checked_prefix(key, self.slot_entry(slots, 0).key())
+    }
+
+    /// The first key in a node that has one.
+    pub(super) fn first_key(&self, node: Offset) -> &[u8] {
+        if node & LEAF_TAG == 0 {
+            // Safety: called for nodes of this tree; the tag says which kind.
+            let slots = &unsafe { self.inner(node) }.slots;
+            self.slot_entry(slots, slots.permutation().slot(0)).key()
+        } else {
+            // Safety: as above.
+            let slots = &unsafe { self.leaf(node) }.slots;
+            self.slot_entry(slots, slots.permutation().slot(0)).key()
+        }
+    }
+
+    /// The first keys, ascending, of the nodes of the highest level that has at least `count`
+    /// nodes, or of the leaves.
+    pub(super) fn first_keys(&self, count: usize) -> Vec<&[u8]> {
+        let mut nodes = vec![self.root()];
+        while nodes.len() < count && nodes[0] & LEAF_TAG == 0 {
+            nodes = nodes.into_iter().flat_map(|node| self.children(node)).collect();
+        }
+        // Only the very first leaf can be empty.
+        nodes.retain(|&node| !self.is_empty(node));
+        nodes.into_iter().map(|node| self.first_key(node)).collect()
+    }
+
+    fn children(&self, node: Offset) -> Vec<Offset> {
+        // Safety: an inner node of this tree, published.
+        let inner = unsafe { self.inner(node) };
+        let permutation = inner.slots.permutation();
+        (0..=permutation.count()).map(|position| inner.child(permutation, position)).collect()
+    }
+
+    /// Whether a node names no key: an empty leaf, or an inner node with one child.
+    fn is_empty(&self, node: Offset) -> bool {
+        // Safety: nodes of this tree, published; the tag says which kind.
+        let count = match node & LEAF_TAG == 0 {
+            true => unsafe { self.inner(node) }.slots.permutation().count(),
+            false => unsafe { self.leaf(node) }.slots.permutation().count(),
+        };
+        count == 0
     }
 
     /// The entry of a slot that is in use.

@@ -399,7 +399,7 @@ impl<'a> BatchBody<'a> {
 
 /// Appends the part of a batch's body that stands before the entries. `places` is empty when
 /// there is one memtable, and else has one byte an entry.
-pub fn put_memtables(out: &mut Vec<u8>, memtables: &[MemtableId], places: &[u8]) {
+pub fn put_memtables(out: &mut impl Extend<u8>, memtables: &[MemtableId], places: &[u8]) {
     put_varint(out, memtables.len() as u64);
     for memtable in memtables {
         put_varint(out, memtable.epoch.0);
@@ -407,7 +407,7 @@ pub fn put_memtables(out: &mut Vec<u8>, memtables: &[MemtableId], places: &[u8])
     }
     if memtables.len() > 1 {
         put_varint(out, places.len() as u64);
-        out.extend_from_slice(places);
+        out.extend(places.iter().copied());
     }
 }
 

@@ -115,6 +115,10 @@ impl Segment {
     }
 }
 
+/// A record of so many bytes is written by one call: a file that is mapped takes that by a system
+/// call, of which it should need one only.
+const WHOLE_BYTES: usize = 2048;
+
 impl LogTarget for Segment {
     fn append(&self, place: &LogPlace, record: &Record<'_>) -> Result<()> {
         if place.offset == SEGMENT_HEADER_BYTES {
@@ -123,6 +127,10 @@ impl LogTarget for Segment {
         let header = record.header();
         let mut offset = place.offset;
         let encoded = header.encode(self.header.identity, offset, record.body);
+        if record.body.iter().map(|piece| piece.len()).sum::<usize>() >= WHOLE_BYTES {
+            let whole = [&[&encoded[..]], record.body].concat().concat();
+            return Ok(self.file.write_at(offset, &whole)?);
+        }
         self.file.write_at(offset, &encoded)?;
         offset += encoded.len() as u64;
         for piece in record.body {

@@ -45,7 +45,7 @@ fn put(memtable: &Memtable, entry: EntryRef<'_>) {
 fn a_memtable_and_what_comes_of_it_go_between_threads() {
     fn check<T: Send + Sync + 'static>() {}
     check::<Memtable>();
-    check::<super::Reservation>();
+    check::<super::Reservation<'_>>();
     check::<super::MemtableCursor>();
     check::<super::MemtableStream>();
 }
