@@ -1,13 +1,14 @@
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use terrace_base::FileId;
+use terrace_base::{FileId, KeyRange, LevelNo};
 use terrace_env::SharedEnv;
 
 use super::{CompactionPlan, OutputSpec, OutputTables, Retained, Retention, TableShape};
 use crate::cache::BlockCache;
-use crate::iter::{MergingStream, Stream};
+use crate::iter::{ChainedStream, MergingStream, Stream};
+use crate::merge::MergeOperators;
 use crate::range_tombstone::Fragments;
 use crate::table::{TableOptions, TableReader, TableStore};
 use crate::version::TableMeta;
@@ -26,15 +27,35 @@ pub struct CompactionOutcome {
     pub written_bytes: u64,
 }
 
+impl CompactionOutcome {
+    /// The outcome of this part of a compaction and of the next one, whose keys lie above.
+    #[must_use]
+    pub fn and(mut self, next: CompactionOutcome) -> CompactionOutcome {
+        self.outputs.extend(next.outputs);
+        self.dropped_entries += next.dropped_entries;
+        self.read_bytes += next.read_bytes;
+        self.written_bytes += next.written_bytes;
+        self
+    }
+}
+
+/// Whether a job's work is wanted no more.
+pub type IsCancelled<'a> = &'a (dyn Fn() -> bool + Sync);
+
 /// The compaction executor seam: who does the work of a plan.
 ///
 /// The local pool does it here; a storage node or a compactor will do it elsewhere.
 pub trait CompactionExecutor: Send + Sync + fmt::Debug {
-    /// Does the work. The outcome is durable, and part of no version yet.
+    /// Does the work. The outcome is durable, and part of no version yet. `is_cancelled` is asked
+    /// every so often whether the work is still wanted.
     ///
-    /// Errors: `Closed` if `cancel` was set meanwhile; whatever reading and writing tables gives.
-    /// After an error, the outputs written so far have been deleted where that was possible.
-    fn run(&self, plan: &CompactionPlan, cancel: &AtomicBool) -> Result<CompactionOutcome>;
+    /// Errors: `Closed` if it is not; whatever reading and writing tables gives. After an error,
+    /// the outputs written so far have been deleted where that was possible.
+    fn run(
+        &self,
+        plan: &CompactionPlan,
+        is_cancelled: IsCancelled<'_>,
+    ) -> Result<CompactionOutcome>;
 }
 
 /// Compacts in this process, on the calling thread.
@@ -43,32 +64,61 @@ pub struct LocalExecutor {
     env: SharedEnv,
     store: Arc<dyn TableStore>,
     cache: Arc<BlockCache>,
+    operators: MergeOperators,
 }
 
-/// How many entries go by between two looks at `cancel`.
+/// How many entries go by between two looks whether the job is cancelled.
 const ENTRIES_PER_LOOK: u32 = 1024;
 
 impl LocalExecutor {
     /// Reads and writes tables of `store`.
     #[must_use]
     pub fn new(env: &SharedEnv, store: Arc<dyn TableStore>, cache: Arc<BlockCache>) -> Self {
-        LocalExecutor { env: Arc::clone(env), store, cache }
+        let operators = MergeOperators::default();
+        LocalExecutor { env: Arc::clone(env), store, cache, operators }
     }
 
-    fn merge(&self, plan: &CompactionPlan, cancel: &AtomicBool) -> Result<CompactionOutcome> {
+    /// The same, with the merge operators that plans may name.
+    #[must_use]
+    pub fn with_operators(self, operators: MergeOperators) -> LocalExecutor {
+        LocalExecutor { operators, ..self }
+    }
+
+    fn merge(
+        &self,
+        plan: &CompactionPlan,
+        is_cancelled: IsCancelled<'_>,
+    ) -> Result<CompactionOutcome> {
         let mut streams: Vec<Box<dyn Stream + Send>> = Vec::new();
+        let mut runs: BTreeMap<LevelNo, Vec<(KeyRange, Arc<TableReader>)>> = BTreeMap::new();
         let mut tombstones = Vec::new();
         for input in &plan.inputs {
             let file = self.store.open(&input.table.location)?;
             let expected = Some((input.table.uid, input.table.bytes));
-            let reader = TableReader::open(file, Arc::clone(&self.cache), expected)?;
+            let reader = TableReader::open_numbered(
+                file,
+                Arc::clone(&self.cache),
+                expected,
+                Some(input.table.greatest_seqno),
+            )?;
             let within = plan.slice.intersection(&input.table.clip);
             tombstones.push(reader.range_tombstones().clip(&within));
-            streams.push(Box::new(reader.stream(Some(&within))?));
+            match input.level {
+                LevelNo(0) => streams.push(Box::new(reader.stream(Some(&within))?)),
+                level => runs.entry(level).or_default().push((within, reader)),
+            }
+        }
+        for mut tables in runs.into_values() {
+            tables.sort_by(|(a, _), (b, _)| a.start().cmp(b.start()));
+            let tables = tables.into_iter();
+            let opened = tables.map(|(within, reader)| reader.stream(Some(&within)));
+            streams.push(Box::new(ChainedStream::new(opened)?));
         }
         let tombstones = Fragments::merge(&tombstones);
+        let operator = plan.merge_operator.as_deref().and_then(|name| self.operators.find(name));
         let rules =
-            Retention::new(plan.snapshots.clone(), plan.droppable.clone(), plan.now, tombstones);
+            Retention::new(plan.snapshots.clone(), plan.droppable.clone(), plan.now, tombstones)
+                .with_operator(operator.cloned());
         let surviving = rules.surviving_tombstones();
         let mut merged = MergingStream::new(streams);
         let mut retained = Retained::new(&mut merged, &rules)?;
@@ -96,7 +146,7 @@ impl LocalExecutor {
             until_look -= 1;
             if until_look == 0 {
                 until_look = ENTRIES_PER_LOOK;
-                if cancel.load(Ordering::Relaxed) {
+                if is_cancelled() {
                     return Err(Error::Closed);
                 }
             }
@@ -140,8 +190,12 @@ impl LocalExecutor {
 }
 
 impl CompactionExecutor for LocalExecutor {
-    fn run(&self, plan: &CompactionPlan, cancel: &AtomicBool) -> Result<CompactionOutcome> {
-        self.merge(plan, cancel).inspect_err(|error| {
+    fn run(
+        &self,
+        plan: &CompactionPlan,
+        is_cancelled: IsCancelled<'_>,
+    ) -> Result<CompactionOutcome> {
+        self.merge(plan, is_cancelled).inspect_err(|error| {
             if let Err(second) = self.discard(plan) {
                 tracing::warn!(%error, %second, "outputs of a failed compaction stay until the next open");
             }

@@ -22,16 +22,26 @@
 //!    below, and only if no read point lies under its number.
 //! 3. A job judges expiry by the one `now` of its plan.
 //! 4. Outputs of one job never split a user key.
+//! 5. The parts of one compaction ([`split`]) are plans over disjoint slices, made from one list of
+//!    read points and one `now`; one edit installs all of them, or none.
+//! 6. Merge operands are folded within one stripe of read points only, and only over what is known
+//!    to lie under them; see [`merge`](crate::merge).
 //!
 //! Read [`pick`] for what is chosen, [`Retention`] for what survives.
 
+mod covered;
 mod executor;
+mod fold;
+pub mod levels;
 mod outputs;
 pub mod pick;
 mod plan;
 mod retention;
+pub mod split;
 
-pub use executor::{CompactionExecutor, CompactionOutcome, LocalExecutor};
+pub use covered::is_covered;
+pub use executor::{CompactionExecutor, CompactionOutcome, IsCancelled, LocalExecutor};
+pub(crate) use outputs::table_meta;
 pub use outputs::{OutputSpec, OutputTables, TableShape};
 pub use plan::{CompactionPlan, PlanInput};
 pub use retention::{Retained, Retention};

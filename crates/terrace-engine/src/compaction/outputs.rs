@@ -128,7 +128,7 @@ impl<'a> OutputTables<'a> {
 }
 
 /// What versions know of a table that was just built.
-fn table_meta(id: FileId, built: BuiltTable) -> TableMeta {
+pub(crate) fn table_meta(id: FileId, built: BuiltTable) -> TableMeta {
     let properties = &built.properties;
     TableMeta {
         id,
@@ -145,6 +145,8 @@ fn table_meta(id: FileId, built: BuiltTable) -> TableMeta {
         tombstone_count: properties.tombstone_count,
         range_tombstone_count: properties.range_tombstone_count,
         raw_bytes: properties.raw_key_bytes + properties.raw_value_bytes,
+        tombstone_run: built.tombstone_run,
+        expired_from: built.expired_from,
     }
 }
 

@@ -1,54 +1,67 @@
 //! Which compaction is due. Pure: looks at a version, does nothing.
 
 use std::collections::BTreeSet;
-
-use terrace_base::{FileId, KeyRange, LevelNo, RowId};
-
-use crate::version::{LEVEL_MAX, Table, Version};
 use std::sync::Arc;
 
-/// The wanted shape of the tree.
-#[derive(Clone, Debug)]
-pub struct LevelShape {
-    /// Bytes of L1.
-    pub level_bytes_base: u64,
-    /// Each deeper level is this many times larger.
-    pub level_ratio: u64,
-}
+use terrace_base::{FileId, KeyRange, LevelNo, RowId, SeqNo, WallTime};
 
-impl LevelShape {
-    /// How many bytes a level (1 or deeper) should hold at most.
-    #[must_use]
-    pub fn level_bytes_max(&self, level: LevelNo) -> u64 {
-        let steps = u32::from(level.0.saturating_sub(1));
-        self.level_bytes_base.saturating_mul(self.level_ratio.saturating_pow(steps))
-    }
-}
+use super::levels::LevelTargets;
+use crate::l0::Cut;
+use crate::version::{LEVEL_MAX, Run, Table, TableMeta, Version};
+
+pub use super::levels::{LevelShape, debt_bytes};
 
 /// A compaction that was decided on: what moves where.
 #[derive(Clone, Debug)]
 pub struct Compaction {
     /// The keys that move.
     pub slice: KeyRange,
-    /// Rows that leave L0 with it.
+    /// Rows that leave L0 with it, newest first.
     pub rows: Vec<RowId>,
     /// The inputs with their levels (0: a table of a row), newest first.
     pub inputs: Vec<(LevelNo, Arc<Table>)>,
-    /// Where the outputs go.
+    /// Where the outputs go; 0: into one row, in the place of those that leave.
     pub output_level: LevelNo,
+    /// Whether the inputs are written anew even if they could go down as they are.
+    pub rewrites: bool,
 }
 
 impl Compaction {
-    /// Whether the inputs can go down as they are: one table that meets nothing in the output
-    /// level, so that only the version changes.
+    /// Whether the inputs can go down as they are: tables that are disjoint and meet nothing in
+    /// the output level, so that only the version changes. Range tombstones are worth a rewrite,
+    /// since every scan has to ask the tables that hold some.
     #[must_use]
     pub fn is_move(&self) -> bool {
-        match self.inputs.as_slice() {
-            [(level, table)] => {
-                *level < self.output_level && self.slice.intersection(table.span()) == *table.span()
-            }
-            _ => false,
-        }
+        let Some((level, _)) = self.inputs.first() else { return false };
+        let goes_as_it_is = |(own, table): &(LevelNo, Arc<Table>)| {
+            own == level
+                && table.meta().range_tombstone_count == 0
+                && self.slice.intersection(table.span()) == *table.span()
+        };
+        !self.rewrites
+            && *level < self.output_level
+            && self.inputs.iter().all(goes_as_it_is)
+            && (self.rows.len() <= 1 || self.is_disjoint())
+    }
+
+    fn is_disjoint(&self) -> bool {
+        let tables = self.inputs.iter().map(|(_, table)| Arc::clone(table)).collect();
+        Run::new(tables).is_some()
+    }
+
+    /// This compaction and another one into the same level as one; neither meets anything there.
+    fn and(mut self, other: Compaction) -> Compaction {
+        self.slice = self.slice.hull(&other.slice);
+        self.rows.extend(other.rows);
+        self.inputs.extend(other.inputs);
+        self
+    }
+
+    /// Bytes of the inputs that lie in `level`.
+    #[must_use]
+    pub fn bytes_from(&self, level: LevelNo) -> u64 {
+        let inputs = self.inputs.iter().filter(|(own, _)| *own == level);
+        inputs.map(|(_, table)| table.meta().bytes).sum()
     }
 
     /// Ids of the input tables.
@@ -62,7 +75,7 @@ impl Compaction {
 ///
 /// The tables alone are not enough. A job whose inputs leave a gap between them writes tables that
 /// span it, so a table that another job put into that gap meanwhile would overlap them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Taken {
     tables: BTreeSet<FileId>,
     slices: Vec<(LevelNo, KeyRange)>,
@@ -80,6 +93,11 @@ impl Taken {
     /// Takes what a compaction needs, which is free.
     pub fn take(&mut self, compaction: &Compaction) {
         debug_assert!(self.is_free(compaction), "{compaction:?} gets in the way");
+        self.reserve(compaction);
+    }
+
+    /// Keeps what a compaction needs from others, whether or not all of it is free.
+    pub fn reserve(&mut self, compaction: &Compaction) {
         self.tables.extend(compaction.table_ids());
         self.slices.push((compaction.output_level, compaction.slice.clone()));
     }
@@ -95,39 +113,233 @@ impl Taken {
     }
 }
 
+/// How pressing a level is beside L0: the more it holds, the more, but writers wait for L0 first.
+/// A level with four times what it should hold is as pressing as L0 with one and a half times the
+/// rows that make a cut due.
+fn urgency(pressure: f64) -> f64 {
+    if pressure < 1.0 { pressure } else { 1.0 + pressure.log2() / 4.0 }
+}
+
 /// The compaction that is most due; none if the tree has its wanted shape, or if what is due
 /// gets in the way of a job that runs.
 ///
 /// L0 is due by its own measure, a level when it is larger than it should be. Of a level's tables
 /// the one goes first that meets the fewest bytes below for its own size, so that each byte moved
-/// rewrites as little as possible.
+/// rewrites as little as possible. What a cut out of L0 waits for is not begun anew by others.
 #[must_use]
-pub fn pick(version: &Version, shape: &LevelShape, taken: &Taken) -> Option<Compaction> {
+pub fn pick(
+    version: &Version,
+    shape: &LevelShape,
+    taken: &Taken,
+    served: Served,
+) -> Option<Compaction> {
+    let targets = LevelTargets::of(version, shape);
     let mut due: Vec<(f64, LevelNo)> = vec![(version.l0.pressure(), LevelNo(0))];
-    for (level, run) in version.runs() {
-        if level < LEVEL_MAX {
-            let pressure = run.bytes() as f64 / shape.level_bytes_max(level) as f64;
-            due.push((pressure, level));
-        }
+    for (level, run) in version.runs().filter(|(level, _)| *level < LEVEL_MAX) {
+        due.push((urgency(targets.pressure(level, run.bytes())), level));
     }
     due.retain(|(pressure, _)| *pressure >= 1.0);
     due.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    due.into_iter().find_map(|(_, level)| match level {
-        LevelNo(0) => from_l0(version).filter(|chosen| taken.is_free(chosen)),
-        level => from_level(version, level, taken),
-    })
+    let mut held_up = None;
+    for (_, level) in due {
+        let chosen = match level {
+            LevelNo(0) => match from_l0(version, shape, &targets, taken) {
+                FromL0::Due(chosen) => Some(chosen),
+                FromL0::HeldUp(chosen) => {
+                    held_up.get_or_insert_with(|| taken.clone()).reserve(&chosen);
+                    None
+                }
+                FromL0::Nothing => None,
+            },
+            level => from_level(version, level, held_up.as_ref().unwrap_or(taken)),
+        };
+        if chosen.is_some() {
+            return chosen;
+        }
+    }
+    let taken = held_up.as_ref().unwrap_or(taken);
+    of_dead(version, &targets, taken, served)
 }
 
-/// The next cut, with what it meets in L1.
-#[must_use]
-pub fn from_l0(version: &Version) -> Option<Compaction> {
-    let cut = version.l0.propose_cut()?;
-    let output_level = LevelNo(1);
-    let mut inputs: Vec<_> = cut.tables.into_iter().map(|table| (LevelNo(0), table)).collect();
+/// What readers may still look at: it must stay, however dead it looks.
+#[derive(Clone, Copy, Debug)]
+pub struct Served {
+    /// The least registered read point.
+    pub least: Option<SeqNo>,
+    /// The moment by which a job may judge expiry.
+    pub now: WallTime,
+}
+
+/// So many deleted neighbours are worth a compaction: about the price of a seek that has to read a
+/// block from the disk.
+const TOMBSTONE_RUN_MAX: u64 = 128;
+/// But only if one of so many entries of the table is a tombstone, so that a few deletes in a row do
+/// not have whole tables written again and again.
+const TOMBSTONE_SHARE: u64 = 8;
+
+/// Whether a table is worth a compaction for what is dead in it: scans step over long runs of
+/// tombstones, and what is expired takes space for nothing.
+fn is_mostly_dead(meta: &TableMeta, served: Served) -> bool {
+    let steps = meta.tombstone_run >= TOMBSTONE_RUN_MAX
+        && meta.tombstone_count.saturating_mul(TOMBSTONE_SHARE) >= meta.entry_count;
+    steps || meta.expired_from.is_some_and(|moment| moment <= served.now)
+}
+
+/// The compaction of a table that holds much that is dead, whether or not its level is full: one
+/// level down, from the top on; and where nothing lies below it, once no reader needs it, into
+/// nothing in its own place.
+fn of_dead(
+    version: &Version,
+    targets: &LevelTargets,
+    taken: &Taken,
+    served: Served,
+) -> Option<Compaction> {
+    let is_dead = |table: &&Arc<Table>| is_mostly_dead(table.meta(), served);
+    if version.l0.tables().iter().any(|table| is_dead(&table)) {
+        let cuts = version.l0.propose_cuts();
+        let cuts = cuts.iter().filter(|cut| cut.tables.iter().any(|table| is_dead(&table)));
+        let cut = cuts.map(|cut| of_cut(version, cut, targets.base()));
+        let cut = cut.map(|chosen| Compaction { rewrites: true, ..chosen });
+        if let Some(chosen) = cut.into_iter().find(|chosen| taken.is_free(chosen)) {
+            return Some(chosen);
+        }
+    }
+    let dead = version.runs().flat_map(|(level, run)| {
+        run.tables().iter().filter(is_dead).map(move |table| (level, table))
+    });
+    let mut chosen = dead.filter_map(|(level, table)| {
+        let is_deepest = (level.0 + 1..=LEVEL_MAX.0)
+            .all(|deeper| version.run(LevelNo(deeper)).overlapping(table.span()).is_empty());
+        if !is_deepest {
+            return Some(one_table(version, level, table));
+        }
+        let may_go = served.least.is_none_or(|least| least >= table.meta().greatest_seqno);
+        may_go.then(|| Compaction {
+            slice: table.span().clone(),
+            rows: Vec::new(),
+            inputs: vec![(level, Arc::clone(table))],
+            output_level: level,
+            rewrites: true,
+        })
+    });
+    chosen.find(|chosen| taken.is_free(chosen))
+}
+
+/// What is to be done about L0.
+enum FromL0 {
+    Nothing,
+    Due(Compaction),
+    /// Due, but in the way of jobs that run.
+    HeldUp(Compaction),
+}
+
+/// A cut that meets more than so many times its own bytes waits until L0 holds more.
+const MET_RATIO_MAX: u64 = 4;
+
+/// What L0 needs most: rows that can go down as they are; a cut; or, where a cut has to wait or
+/// would rewrite much for little, fewer rows.
+fn from_l0(version: &Version, shape: &LevelShape, targets: &LevelTargets, taken: &Taken) -> FromL0 {
+    let cuts = version.l0.propose_cuts();
+    if let Some(chosen) = rows_that_go_down(version, &cuts, targets.base(), taken) {
+        return FromL0::Due(chosen);
+    }
+    let mut outcome = FromL0::Nothing;
+    for cut in cuts.iter().filter(|cut| cut.pressure >= 1.0) {
+        let chosen = of_cut(version, cut, targets.base());
+        let own_bytes = chosen.bytes_from(LevelNo(0));
+        let met_bytes = chosen.bytes_from(chosen.output_level);
+        let is_small = own_bytes < shape.level_bytes_base
+            && met_bytes > own_bytes.saturating_mul(MET_RATIO_MAX);
+        let is_free = taken.is_free(&chosen);
+        if is_free && !is_small {
+            return FromL0::Due(chosen);
+        }
+        let waits_long = !is_free && cut.pressure >= 2.0;
+        let merged = (waits_long || is_free).then(|| fewer_rows(version, cut, taken)).flatten();
+        match merged {
+            Some(merged) => return FromL0::Due(merged),
+            None if is_free => return FromL0::Due(chosen),
+            None => outcome = FromL0::HeldUp(chosen),
+        }
+    }
+    outcome
+}
+
+/// The rows that can go down as they are, all at once.
+fn rows_that_go_down(
+    version: &Version,
+    cuts: &[Cut],
+    base: LevelNo,
+    taken: &Taken,
+) -> Option<Compaction> {
+    let moves = cuts.iter().map(|cut| of_cut(version, cut, base));
+    let mut moves = moves.filter(|chosen| chosen.is_move() && taken.is_free(chosen));
+    let mut all = moves.next()?;
+    for next in moves.filter(|next| next.output_level == base) {
+        let both = all.clone().and(next);
+        if both.output_level == base && taken.is_free(&both) {
+            all = both;
+        }
+    }
+    Some(all)
+}
+
+/// A cut, with what it meets in the level that it goes to: `base`, or the first level above it
+/// that holds something there, since nothing may come to lie below what is older.
+fn of_cut(version: &Version, cut: &Cut, base: LevelNo) -> Compaction {
+    let above = (1..base.0).map(LevelNo);
+    let mut occupied =
+        above.filter(|level| !version.run(*level).overlapping(&cut.slice).is_empty());
+    let output_level = occupied.next().unwrap_or(base);
+    let mut inputs: Vec<_> =
+        cut.tables.iter().map(|table| (LevelNo(0), Arc::clone(table))).collect();
     let below = version.run(output_level).overlapping(&cut.slice);
-    let slice = below.iter().fold(cut.slice, |slice, table| slice.hull(table.span()));
+    let slice = below.iter().fold(cut.slice.clone(), |slice, table| slice.hull(table.span()));
     inputs.extend(below.iter().map(|table| (output_level, Arc::clone(table))));
-    Some(Compaction { slice, rows: cut.rows, inputs, output_level })
+    Compaction { slice, rows: cut.rows.clone(), inputs, output_level, rewrites: false }
+}
+
+/// Merges neighbouring rows of a cut into one in their place: the newest, as long as each older one
+/// makes a row less cheaper. None if there is nothing to gain, or a job runs on them.
+///
+/// Rows of other cuts may lie between them in age, but share no key with them. *Source:* RocksDB's
+/// compactions within L0.
+fn fewer_rows(version: &Version, cut: &Cut, taken: &Taken) -> Option<Compaction> {
+    if !version.l0.can_merge_rows() {
+        return None;
+    }
+    let rows = version.l0.rows().iter().filter(|row| cut.rows.contains(&row.meta.id));
+    let is_free = |row: &&Arc<crate::l0::Row>| {
+        row.tables.iter().all(|table| !taken.tables.contains(&table.meta().id))
+    };
+    // A job may have taken the oldest, for a cut, or some in the middle; the newest are free.
+    let rows: Vec<_> = rows.take_while(is_free).collect();
+    let mut bytes = 0;
+    let mut count = 0;
+    let mut bytes_per_row_less = u64::MAX;
+    for (index, row) in rows.iter().enumerate() {
+        bytes += row.meta.bytes();
+        let cost = bytes.checked_div(index as u64).unwrap_or(u64::MAX);
+        if cost > bytes_per_row_less {
+            break;
+        }
+        bytes_per_row_less = cost;
+        count = index + 1;
+    }
+    if count < 2 {
+        return None;
+    }
+    let nothing = KeyRange::new("", Some(Vec::new()));
+    let slice = rows[..count].iter().fold(nothing, |slice, row| slice.hull(&row.span()));
+    let tables = rows[..count].iter().flat_map(|row| &row.tables);
+    let chosen = Compaction {
+        slice,
+        rows: rows[..count].iter().map(|row| row.meta.id).collect(),
+        inputs: tables.map(|table| (LevelNo(0), Arc::clone(table))).collect(),
+        output_level: LevelNo(0),
+        rewrites: true,
+    };
+    taken.is_free(&chosen).then_some(chosen)
 }
 
 fn from_level(version: &Version, level: LevelNo, taken: &Taken) -> Option<Compaction> {
@@ -161,23 +373,31 @@ fn of_tables(version: &Version, level: LevelNo, tables: &[Arc<Table>]) -> Compac
     let slice = below.iter().fold(own, |slice, table| slice.hull(table.span()));
     let mut inputs: Vec<_> = tables.iter().map(|table| (level, Arc::clone(table))).collect();
     inputs.extend(below.iter().map(|table| (output_level, Arc::clone(table))));
-    Compaction { slice, rows: Vec::new(), inputs, output_level }
+    Compaction { slice, rows: Vec::new(), inputs, output_level, rewrites: false }
 }
 
 /// The compaction that takes everything of `level` within `range` one level down, whether or not
-/// it is due; none if there is nothing, or if the level is the deepest that holds anything.
+/// it is due; none if there is nothing, or if the level is the deepest that holds anything. What it
+/// takes is written anew, so that what is dead in it goes.
 #[must_use]
-pub fn forced(version: &Version, level: LevelNo, range: &KeyRange) -> Option<Compaction> {
+pub fn forced(
+    version: &Version,
+    shape: &LevelShape,
+    level: LevelNo,
+    range: &KeyRange,
+) -> Option<Compaction> {
     if level.0 == 0 {
-        let touches = version.l0.tables().iter().any(|table| table.span().overlaps(range));
-        return if touches { from_l0(version) } else { None };
+        let cuts = version.l0.propose_cuts().into_iter();
+        let cut = cuts.filter(|cut| cut.touches(range)).reduce(Cut::and)?;
+        let base = LevelTargets::of(version, shape).base();
+        return Some(Compaction { rewrites: true, ..of_cut(version, &cut, base) });
     }
     let deeper = (level.0 + 1..=LEVEL_MAX.0).any(|deeper| !version.run(LevelNo(deeper)).is_empty());
     let tables = version.run(level).overlapping(range);
     if tables.is_empty() || level == LEVEL_MAX || !deeper {
         return None;
     }
-    Some(of_tables(version, level, tables))
+    Some(Compaction { rewrites: true, ..of_tables(version, level, tables) })
 }
 
 /// The parts of `slice` in which no level below `level` holds anything: tombstones that arrive in
@@ -219,7 +439,7 @@ mod tests {
     fn into(level: u8, start: &str, end: &str) -> Compaction {
         let slice = KeyRange::new(start, Some(end.as_bytes().to_vec()));
         let output_level = LevelNo(level);
-        Compaction { slice, rows: Vec::new(), inputs: Vec::new(), output_level }
+        Compaction { slice, rows: Vec::new(), inputs: Vec::new(), output_level, rewrites: false }
     }
 
     /// A compaction by hand took two neighbours of L3 down; a table arrived in the gap between

@@ -8,7 +8,7 @@ use terrace_base::{
 use crate::table::Compression;
 use crate::version::TableMeta;
 use crate::version::format::{
-    put_file_id, put_range, put_table, read_file_id, read_range, read_table,
+    put_file_id, put_range, put_table, read_file_id, read_operator, read_range, read_table,
 };
 
 /// One input of a job.
@@ -49,6 +49,9 @@ pub struct CompactionPlan {
     pub filter_bits_per_key: u64,
     /// How the blocks of the outputs are compressed.
     pub compression: Compression,
+    /// The name of the operator that folds merge operands; without one, or where whoever does the
+    /// work does not know it, they stay as they are.
+    pub merge_operator: Option<String>,
 }
 
 /// The fields of a plan. Numbers are persistent across versions that compact for each other.
@@ -62,6 +65,7 @@ mod field {
     pub const DROPPABLE: u64 = 7;
     pub const OUTPUT_IDS: u64 = 8;
     pub const SHAPE: u64 = 9;
+    pub const MERGE_OPERATOR: u64 = 10;
 }
 
 impl CompactionPlan {
@@ -107,6 +111,9 @@ impl CompactionPlan {
             put_varint(v, self.filter_bits_per_key);
             v.push(self.compression as u8);
         });
+        if let Some(name) = &self.merge_operator {
+            put(field::MERGE_OPERATOR, &|v| v.extend_from_slice(name.as_bytes()));
+        }
         out
     }
 
@@ -127,6 +134,7 @@ impl CompactionPlan {
             block_bytes: 0,
             filter_bits_per_key: 0,
             compression: Compression::None,
+            merge_operator: None,
         };
         let mut seen = 0u32;
         while !reader.is_empty() {
@@ -157,6 +165,7 @@ impl CompactionPlan {
                     plan.compression = Compression::from_stored(value.u8()?)
                         .ok_or_else(|| value.error("an unknown compression"))?;
                 }
+                field::MERGE_OPERATOR => plan.merge_operator = Some(read_operator(&mut value)?),
                 _ if required => return Err(reader.error("an unknown required field of a plan")),
                 _ => continue,
             }

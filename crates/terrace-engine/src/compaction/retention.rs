@@ -12,12 +12,15 @@
 //! ```
 
 use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::sync::Arc;
 
-use terrace_base::{Corruption, EntryKind, EntryRef, KeyRange, SeqNo, WallTime};
+use terrace_base::{Corruption, Entry, EntryKind, EntryRef, KeyRange, SeqNo, WallTime};
 use terrace_env::{PlantedBug, is_planted};
 
 use crate::Result;
 use crate::iter::Stream;
+use crate::merge::MergeOperator;
 use crate::range_tombstone::{Fragments, RangeTombstone};
 
 /// The rules of one job; pure data.
@@ -31,6 +34,8 @@ pub struct Retention {
     now: WallTime,
     /// The range tombstones of the job's inputs.
     tombstones: Fragments,
+    /// Folds operands; without it they stay as they are.
+    pub(super) operator: Option<Arc<dyn MergeOperator>>,
 }
 
 impl Retention {
@@ -45,16 +50,22 @@ impl Retention {
         snapshots.sort_unstable();
         snapshots.dedup();
         droppable.sort_by(|a, b| a.start().cmp(b.start()));
-        Retention { snapshots, droppable, now, tombstones }
+        Retention { snapshots, droppable, now, tombstones, operator: None }
+    }
+
+    /// The same, and operands are folded by `operator` where no read can tell.
+    #[must_use]
+    pub fn with_operator(self, operator: Option<Arc<dyn MergeOperator>>) -> Retention {
+        Retention { operator, ..self }
     }
 
     /// The stripe of a number: how many read points lie below it.
-    fn stripe(&self, seqno: SeqNo) -> usize {
+    pub(super) fn stripe(&self, seqno: SeqNo) -> usize {
         self.snapshots.partition_point(|snapshot| *snapshot < seqno)
     }
 
     /// Whether nothing older than what this job sees can exist at `key`.
-    fn may_drop_at(&self, key: &[u8]) -> bool {
+    pub(super) fn may_drop_at(&self, key: &[u8]) -> bool {
         if is_planted(PlantedBug::DropTombstoneEarly) {
             return true;
         }
@@ -62,40 +73,65 @@ impl Retention {
         self.droppable.get(index).is_some_and(|range| range.contains(key))
     }
 
-    fn is_deletion(&self, entry: &EntryRef<'_>) -> bool {
+    pub(super) fn is_deletion(&self, entry: &EntryRef<'_>) -> bool {
         entry.kind == EntryKind::Tombstone
             || entry.expiry.is_some_and(|expiry| expiry.is_expired(self.now))
     }
 
     /// Whether some range tombstone of the entry's own stripe hides it from every reader.
     fn is_covered(&self, entry: &EntryRef<'_>) -> bool {
-        if self.tombstones.is_empty() {
-            return false;
-        }
-        let stripe_end = self.snapshots.get(self.stripe(entry.seqno)).copied();
-        let reader = stripe_end.unwrap_or(SeqNo::MAX);
-        let covering = self.tombstones.newest_covering(entry.key, reader);
+        let covering = self.newest_covering(entry.key, self.stripe(entry.seqno));
         covering.is_some_and(|covering| covering > entry.seqno)
     }
 
+    /// The newest range tombstone over `key` that the readers of a stripe see.
+    fn newest_covering(&self, key: &[u8], stripe: usize) -> Option<SeqNo> {
+        if self.tombstones.is_empty() {
+            return None;
+        }
+        let reader = self.snapshots.get(stripe).copied().unwrap_or(SeqNo::MAX);
+        self.tombstones.newest_covering(key, reader)
+    }
+
+    /// Whether a range tombstone of this very stripe covers `key`: what survives of the stripe is
+    /// above it, and has nothing under it.
+    pub(super) fn is_cleared(&self, key: &[u8], stripe: usize) -> bool {
+        let covering = self.newest_covering(key, stripe);
+        covering.is_some_and(|covering| self.stripe(covering) == stripe)
+    }
+
     /// The range tombstones that survive: one number a stripe and fragment, and none where it has
-    /// nothing left to hide.
+    /// nothing left to hide. Neighbouring fragments with the same number are one tombstone again.
+    /// Cost: O(log² n) for each fragment and stripe that survives, however the tombstones overlap.
     #[must_use]
     pub fn surviving_tombstones(&self) -> Fragments {
-        let mut kept = Vec::new();
-        let fragments = self.tombstones.to_fragments();
-        for (keys, seqnos) in &fragments {
-            let end = keys.end().expect("a range tombstone has an end");
-            let mut last = None;
-            for &seqno in seqnos {
+        let mut kept: Vec<RangeTombstone<'_>> = Vec::new();
+        // Those of `kept` that end where the present fragment starts, the newest first.
+        let mut open: Vec<usize> = Vec::new();
+        let mut next = self.tombstones.iter().next().map(|first| first.start);
+        while let Some(start) = next {
+            let fragment = self.tombstones.around(start, SeqNo::MAX);
+            next = fragment.end;
+            let Some(end) = next else { break };
+            let mut still_open = Vec::new();
+            let mut newest = fragment.newest;
+            while let Some(seqno) = newest {
                 let stripe = self.stripe(seqno);
-                let is_hidden = last == Some(stripe);
-                last = Some(stripe);
-                let has_no_use = stripe == 0 && self.may_drop_interval(keys.start(), end);
-                if !is_hidden && !has_no_use {
-                    kept.push(RangeTombstone { start: keys.start(), end, seqno });
+                let has_no_use = stripe == 0 && self.may_drop_interval(start, end);
+                if !has_no_use {
+                    let before = open.iter().copied().find(|index| kept[*index].seqno == seqno);
+                    let index = before.unwrap_or(kept.len());
+                    match before {
+                        Some(index) => kept[index].end = end,
+                        None => kept.push(RangeTombstone { start, end, seqno }),
+                    }
+                    still_open.push(index);
                 }
+                // The next one is the newest that the read points below this stripe see.
+                let below = stripe.checked_sub(1).map(|index| self.snapshots[index]);
+                newest = below.and_then(|point| self.tombstones.newest_covering(start, point));
             }
+            open = still_open;
         }
         Fragments::new(kept)
     }
@@ -110,23 +146,44 @@ impl Retention {
 
 /// The entries of a merged stream that survive, in internal order.
 pub struct Retained<'a> {
-    input: &'a mut dyn Stream,
-    rules: &'a Retention,
+    pub(super) input: &'a mut dyn Stream,
+    pub(super) rules: &'a Retention,
     /// The key of the last entries seen.
-    key: Vec<u8>,
+    pub(super) key: Vec<u8>,
     /// The number of the last entry seen, if there was one.
     last: Option<SeqNo>,
     /// The stripe of the last entry of that key that hides older ones of its stripe.
-    hidden_stripe: Option<usize>,
+    pub(super) hidden_stripe: Option<usize>,
     /// How many entries were dropped.
-    dropped: u64,
+    pub(super) dropped: u64,
+    /// What became of a stack of operands: shown before the entry that the input stands on, which
+    /// is not judged yet while there is any.
+    pub(super) folded: VecDeque<Entry>,
+}
+
+/// What becomes of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// No reader can see it.
+    Hidden,
+    /// It deletes its key, and nothing is left to delete.
+    Spent,
+    /// It stays.
+    Stays,
 }
 
 impl<'a> Retained<'a> {
     /// Stands on the first entry of `input` that survives.
     pub fn new(input: &'a mut dyn Stream, rules: &'a Retention) -> Result<Retained<'a>> {
-        let mut retained =
-            Retained { input, rules, key: Vec::new(), last: None, hidden_stripe: None, dropped: 0 };
+        let mut retained = Retained {
+            input,
+            rules,
+            key: Vec::new(),
+            last: None,
+            hidden_stripe: None,
+            dropped: 0,
+            folded: VecDeque::new(),
+        };
         retained.skip_dropped()?;
         Ok(retained)
     }
@@ -138,24 +195,32 @@ impl<'a> Retained<'a> {
     }
 
     fn skip_dropped(&mut self) -> Result<()> {
-        while !self.current_survives()? {
+        while let Some(verdict) = self.judge()? {
+            if verdict == Verdict::Stays {
+                let kind = self.input.entry().map(|entry| entry.kind);
+                if kind == Some(EntryKind::MergeOperand) {
+                    self.fold()?;
+                }
+                return Ok(());
+            }
             self.dropped += 1;
             self.input.advance()?;
         }
         Ok(())
     }
 
-    /// Judges the entry that the input stands on; at the end there is nothing to drop.
+    /// Judges the entry that the input stands on, once; `None` at the end.
     /// Errors: `Corruption`, if it does not come after the one before: checksums do not vouch for
     /// what was written wrongly, and no table must be made of it.
-    fn current_survives(&mut self) -> Result<bool> {
-        let Some(entry) = self.input.entry() else { return Ok(true) };
+    pub(super) fn judge(&mut self) -> Result<Option<Verdict>> {
+        let Some(entry) = self.input.entry() else { return Ok(None) };
         let order = self.last.map(|last| (self.key.as_slice().cmp(entry.key), last));
         match order {
             Some((Ordering::Equal, last)) if entry.seqno < last => {}
-            // The same entry: a crash came between two flushes of one batch, and the replay put the
-            // whole batch into memtables again.
-            Some((Ordering::Equal, last)) if entry.seqno == last => return Ok(false),
+            // The same entry from two sources, which hold it alike.
+            Some((Ordering::Equal, last)) if entry.seqno == last => {
+                return Ok(Some(Verdict::Hidden));
+            }
             Some((Ordering::Equal | Ordering::Greater, _)) => {
                 let detail = "entries that are merged are out of order";
                 return Err(Corruption::new("(the inputs of a merge)", 0, detail).into());
@@ -169,29 +234,40 @@ impl<'a> Retained<'a> {
         self.last = Some(entry.seqno);
         let stripe = self.rules.stripe(entry.seqno);
         if self.hidden_stripe == Some(stripe) || self.rules.is_covered(&entry) {
-            return Ok(false);
+            return Ok(Some(Verdict::Hidden));
         }
         let expired = entry.expiry.is_some_and(|expiry| expiry.is_expired(self.rules.now));
         if expired && stripe == 0 && is_planted(PlantedBug::ResurrectExpired) {
-            return Ok(false);
+            return Ok(Some(Verdict::Hidden));
         }
         // An operand needs what lies under it; every other kind hides it from its stripe.
         if entry.kind != EntryKind::MergeOperand {
             self.hidden_stripe = Some(stripe);
         }
-        let goes =
+        let is_spent =
             stripe == 0 && self.rules.is_deletion(&entry) && self.rules.may_drop_at(entry.key);
-        Ok(!goes)
+        Ok(Some(if is_spent { Verdict::Spent } else { Verdict::Stays }))
     }
 }
 
 impl Stream for Retained<'_> {
+    #[inline]
     fn entry(&self) -> Option<EntryRef<'_>> {
-        self.input.entry()
+        match self.folded.front() {
+            None => self.input.entry(),
+            Some(entry) => Some(entry.as_ref()),
+        }
     }
 
     fn advance(&mut self) -> Result<()> {
-        self.input.advance()?;
+        if self.folded.is_empty() {
+            self.input.advance()?;
+        } else {
+            self.folded.pop_front();
+            if !self.folded.is_empty() {
+                return Ok(());
+            }
+        }
         self.skip_dropped()
     }
 }
@@ -290,6 +366,99 @@ mod tests {
         assert_eq!(survivors(entries, &rules(&[], vec![], &[])), ["k9", "k8", "k7"]);
     }
 
+    /// As `survivors`, with values: operands and values are appended.
+    fn folded(entries: &[(u64, &str)], rules: Retention) -> String {
+        let entries = entries.iter().map(|&(seqno, text)| {
+            let (kind, text, expiry) = match (text.strip_prefix('+'), text.split_once('@')) {
+                (Some(operand), _) => (EntryKind::MergeOperand, operand, None),
+                (None, Some((value, at))) => (EntryKind::Value, value, at.parse().ok()),
+                (None, None) if text == "-" => (EntryKind::Tombstone, "", None),
+                (None, None) => (EntryKind::Value, text, None),
+            };
+            Entry { value: text.into(), ..entry("k", seqno, kind, expiry) }
+        });
+        let rules = rules.with_operator(Some(Arc::new(crate::merge::Append)));
+        let count = entries.len();
+        let mut input = VecStream::new(entries.chain([value("z", 1)]).collect());
+        let mut retained = Retained::new(&mut input, &rules).expect("in memory");
+        let mut seen = Vec::new();
+        while let Some(entry) = retained.entry() {
+            let mark = match entry.kind {
+                EntryKind::MergeOperand => "+",
+                EntryKind::Tombstone => "-",
+                _ => "",
+            };
+            seen.push(format!("{}{mark}{}", entry.seqno.0, entry.value.escape_ascii()));
+            retained.advance().expect("in memory");
+        }
+        assert_eq!(seen.pop().as_deref(), Some("1"), "what follows the key stays");
+        assert_eq!(retained.dropped(), (count - seen.len()) as u64);
+        seen.join(" ")
+    }
+
+    #[test]
+    fn a_stack_is_folded_over_what_is_known_to_lie_under_it() {
+        let bottom = || vec![KeyRange::all()];
+        let stack = [(9, "+c"), (8, "+b"), (7, "a"), (6, "old")];
+        assert_eq!(folded(&stack, rules(&[], vec![], &[])), "9abc");
+        assert_eq!(folded(&stack[..2], rules(&[], vec![], &[])), "9+bc", "a value may lie below");
+        assert_eq!(folded(&stack[..2], rules(&[], bottom(), &[])), "9bc");
+        let deleted = [(9, "+c"), (8, "+b"), (7, "-"), (6, "old")];
+        assert_eq!(folded(&deleted, rules(&[], vec![], &[])), "9bc");
+        assert_eq!(folded(&deleted, rules(&[], bottom(), &[])), "9bc");
+        let cleared = rules(&[], vec![], &[("a", "y", 8)]);
+        assert_eq!(folded(&[(9, "+c"), (7, "+b"), (6, "a")], cleared), "9c");
+        let twice = [(9, "+c"), (9, "+c"), (8, "+b"), (8, "+b"), (7, "a"), (7, "a")];
+        assert_eq!(folded(&twice, rules(&[], vec![], &[])), "9abc");
+    }
+
+    #[test]
+    fn a_stack_is_never_folded_across_a_read_point() {
+        let bottom = || vec![KeyRange::all()];
+        let stack = [(9, "+e"), (8, "+d"), (6, "+c"), (5, "+b"), (2, "a")];
+        assert_eq!(folded(&stack, rules(&[6], vec![], &[])), "9+de 6abc");
+        assert_eq!(folded(&stack, rules(&[8, 5], vec![], &[])), "9+e 8+cd 5ab");
+        assert_eq!(folded(&stack[..4], rules(&[6], bottom(), &[])), "9+de 6bc");
+        // The range tombstone is another stripe's: a reader at 7 sees what it covers.
+        let covered = rules(&[4, 7], vec![], &[("a", "y", 3)]);
+        assert_eq!(folded(&[(9, "+c"), (6, "+b"), (2, "a")], covered), "9+c 6+b");
+        let covered = rules(&[2, 7], vec![], &[("a", "y", 3)]);
+        assert_eq!(folded(&[(9, "+c"), (6, "+b"), (2, "a")], covered), "9+c 6b 2a");
+    }
+
+    #[test]
+    fn operands_over_a_value_that_expires_later_stay_operands() {
+        let stack = [(9, "+c"), (8, "+b"), (7, "a@101")];
+        assert_eq!(folded(&stack, rules(&[], vec![KeyRange::all()], &[])), "9+bc 7a");
+        let stack = [(9, "+c"), (8, "+b"), (7, "a@100")];
+        assert_eq!(folded(&stack, rules(&[], vec![], &[])), "9bc");
+        assert_eq!(folded(&stack, rules(&[7], vec![], &[])), "9+bc 7a");
+    }
+
+    #[test]
+    fn operands_that_cannot_be_folded_stay_as_they_are() {
+        let operand = |seqno, value: &str| Entry {
+            value: value.into(),
+            ..entry("k", seqno, EntryKind::MergeOperand, None)
+        };
+        let number = Entry { value: b"7".to_vec(), ..value("k", 1) };
+        let entries = vec![operand(4, "1"), operand(3, "x"), operand(2, "1"), number];
+        let rules = rules(&[], vec![KeyRange::all()], &[]);
+        let rules = rules.with_operator(Some(Arc::new(crate::merge::AddI64)));
+        assert_eq!(survivors(entries, &rules), ["k4", "k3", "k2", "k1"]);
+    }
+
+    #[test]
+    fn a_stack_that_takes_too_much_memory_is_folded_in_parts() {
+        let large =
+            |seqno, kind| Entry { value: vec![b'x'; 3 << 20], ..entry("k", seqno, kind, None) };
+        let mut entries: Vec<Entry> =
+            (2..=4).rev().map(|seqno| large(seqno, EntryKind::MergeOperand)).collect();
+        entries.push(large(1, EntryKind::Value));
+        let rules = rules(&[], vec![], &[]).with_operator(Some(Arc::new(crate::merge::Append)));
+        assert_eq!(survivors(entries, &rules), ["k4", "k2"], "two parts, the lower one a value");
+    }
+
     #[test]
     fn range_tombstones_survive_once_a_stripe_and_go_at_the_bottom() {
         let shown = |rules: &Retention| -> Vec<String> {
@@ -303,7 +472,30 @@ mod tests {
         assert_eq!(shown(&rules(&[5], vec![], &list)), ["a-m#9", "a-m#2"]);
         assert!(shown(&rules(&[], vec![KeyRange::all()], &list)).is_empty());
         assert_eq!(shown(&rules(&[5], vec![KeyRange::all()], &list)), ["a-m#9"]);
+        let several = [("a", "f", 9), ("d", "m", 7), ("d", "k", 3), ("x", "z", 8)];
+        assert_eq!(shown(&rules(&[], vec![], &several)), ["a-f#9", "f-m#7", "x-z#8"]);
+        let split = ["a-f#9", "d-k#3", "f-m#7", "x-z#8"];
+        assert_eq!(shown(&rules(&[5], vec![], &several)), split);
         let half = vec![KeyRange::new("a", Some(b"f".to_vec()))];
         assert_eq!(shown(&rules(&[], half, &list)), ["a-m#9"]);
+    }
+
+    /// As a queue deletes its front again and again: each tombstone covers all before it.
+    #[test]
+    fn of_many_nested_range_tombstones_few_survive() {
+        let keys: Vec<String> = (0..=10_000).map(|key| format!("{key:05}")).collect();
+        let nested = (1..=10_000).map(|count| RangeTombstone {
+            start: keys[0].as_bytes(),
+            end: keys[count].as_bytes(),
+            seqno: SeqNo(count as u64),
+        });
+        let tombstones = Fragments::new(nested);
+        let survivors = |snapshots: &[u64]| {
+            let snapshots = snapshots.iter().copied().map(SeqNo).collect();
+            let rules = Retention::new(snapshots, vec![], WallTime(0), tombstones.clone());
+            rules.surviving_tombstones().len()
+        };
+        assert_eq!(survivors(&[]), 1);
+        assert_eq!(survivors(&[10, 5000]), 3);
     }
 }

@@ -8,11 +8,13 @@
 //! compare with); the triangle of TriangleKV will stand beside.
 //!
 //! # Invariants
-//! 1. Row ids are given at installation, in installation order: a greater id is a newer row.
+//! 1. Row ids are given at installation, in installation order: a greater id is a newer row. Rows
+//!    that are merged within L0 give their place to one row, which takes the id of the newest of
+//!    them; a row whose age lies between theirs shares no key with them.
 //! 2. At each key, what is in a newer row is newer: flushes of one drange are installed in the
 //!    order in which their memtables were frozen.
 //! 3. A cut takes the *oldest* rows at each key of its slice, so what stays in L0 is newer than
-//!    what went to L1.
+//!    what went down. It goes to no deeper level than the first that holds something in its slice.
 //!
 //! ```text
 //!   newest  row 9   ├───────┤     ├───────────┤
@@ -26,9 +28,10 @@ mod plain;
 use std::fmt;
 use std::sync::Arc;
 
-use terrace_base::{KeyRange, RowId, SeqNo};
+use terrace_base::{KeyRange, LevelNo, RowId, SeqNo};
 
 use crate::Result;
+use crate::explain::{Asked, MyCounts, note};
 use crate::iter::{Cursor, Stream};
 use crate::range_tombstone::Fragments;
 use crate::table::{PinnedEntry, ReadMode, filter_hash};
@@ -103,11 +106,22 @@ pub trait L0State: Send + Sync + fmt::Debug {
         mode: ReadMode,
     ) -> Result<Vec<Box<dyn Cursor + Send>>>;
 
-    /// The key slice that the next compaction into L1 should take, if one is due. Pure.
-    fn propose_cut(&self) -> Option<Cut>;
+    /// The key slices that compactions into the levels below could take, each with its pressure,
+    /// the most pressing first. They share neither keys nor rows. Pure.
+    fn propose_cuts(&self) -> Vec<Cut>;
 
-    /// How full L0 is: 1.0 when a cut is due.
+    /// How full L0 is: 1.0 when there is something to do about it.
     fn pressure(&self) -> f64;
+
+    /// How many rows a read of one key may have to ask, at most.
+    fn depth(&self) -> usize {
+        self.rows().len()
+    }
+
+    /// Whether neighbouring rows may be merged into one in their place.
+    fn can_merge_rows(&self) -> bool {
+        false
+    }
 }
 
 /// A key slice that leaves L0, and the rows that it is taken from.
@@ -119,6 +133,32 @@ pub struct Cut {
     pub rows: Vec<RowId>,
     /// Their tables.
     pub tables: Vec<Arc<Table>>,
+    /// At 1.0 and above the cut is due.
+    pub pressure: f64,
+}
+
+impl Cut {
+    /// Bytes of the tables.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.tables.iter().map(|table| table.meta().bytes).sum()
+    }
+
+    /// Whether one of the tables shares a key with `range`.
+    #[must_use]
+    pub fn touches(&self, range: &KeyRange) -> bool {
+        self.tables.iter().any(|table| table.span().overlaps(range))
+    }
+
+    /// This cut and another one as one.
+    #[must_use]
+    pub fn and(mut self, other: Cut) -> Cut {
+        self.slice = self.slice.hull(&other.slice);
+        self.rows.extend(other.rows);
+        self.tables.extend(other.tables);
+        self.pressure = self.pressure.max(other.pressure);
+        self
+    }
 }
 
 /// The search for one key at one read point, on its way down the tree.
@@ -132,6 +172,10 @@ pub struct Lookup<'a> {
     pub mode: ReadMode,
     /// The greatest number of a range tombstone met so far that covers the key.
     pub covering: Option<SeqNo>,
+    /// The level that is being searched.
+    pub level: LevelNo,
+    /// Where is counted what tables say, if anywhere.
+    pub counts: Option<MyCounts<'a>>,
     /// The key's hash for filters, once the first of them was asked.
     hash: Option<u64>,
 }
@@ -141,7 +185,15 @@ impl<'a> Lookup<'a> {
     #[must_use]
     #[inline]
     pub fn new(key: &'a [u8], read_point: SeqNo, mode: ReadMode) -> Lookup<'a> {
-        Lookup { key, read_point, mode, covering: None, hash: None }
+        Lookup {
+            key,
+            read_point,
+            mode,
+            covering: None,
+            level: LevelNo(0),
+            counts: None,
+            hash: None,
+        }
     }
 
     /// Notes a range tombstone that covers the key.
@@ -153,19 +205,43 @@ impl<'a> Lookup<'a> {
     /// Searches one table: notes its range tombstones, asks its filter, then looks for the key.
     #[inline]
     pub fn search(&mut self, table: &Table) -> Result<Option<PinnedEntry>> {
-        if !table.span().contains(self.key) || table.meta().least_seqno > self.read_point {
+        let is_outside = !table.span().contains(self.key);
+        if is_outside || table.meta().least_seqno > self.read_point {
+            note(|notes| notes.excluded(self.level.0, table, is_outside));
             return Ok(None);
         }
+        note(|notes| notes.table(self.level.0, table));
         table.with_reader(self.mode, |reader| {
             if table.meta().range_tombstone_count > 0 {
                 let tombstones = reader.range_tombstones();
-                self.cover(tombstones.newest_covering(self.key, self.read_point));
+                let covering = tombstones.newest_covering(self.key, self.read_point);
+                note(|notes| notes.covered(covering));
+                self.cover(covering);
             }
             let hash = *self.hash.get_or_insert_with(|| filter_hash(self.key));
             if !reader.may_contain(hash) {
+                note(|notes| notes.filtered_out());
+                self.count(Asked::FilteredOut);
                 return Ok(None);
             }
-            reader.get(self.key, self.read_point, self.mode)
+            let found = reader.get(self.key, self.read_point, self.mode)?;
+            note(|notes| {
+                let entry = found.as_ref().map(|pinned| pinned.entry(self.key));
+                notes.searched(reader.has_filter(), entry);
+            });
+            self.count(match (&found, reader.has_filter()) {
+                (Some(_), _) => Asked::Found,
+                (None, true) => Asked::FalsePositive,
+                (None, false) => Asked::Missing,
+            });
+            Ok(found)
         })
+    }
+
+    #[inline]
+    fn count(&self, what: Asked) {
+        if let Some(counts) = self.counts {
+            counts.asked(self.level, what);
+        }
     }
 }

@@ -56,6 +56,10 @@ pub struct BuiltTable {
     pub hash: u128,
     /// What is known about it.
     pub properties: TableProperties,
+    /// The longest run of neighbouring keys whose newest entry is a tombstone.
+    pub tombstone_run: u64,
+    /// When the last of its entries expires, if all of them expire and it holds nothing else.
+    pub expired_from: Option<WallTime>,
 }
 
 /// Writes one table, front to back.
@@ -84,6 +88,11 @@ pub struct TableBuilder {
     range_tombstones: Vec<(Vec<u8>, Vec<u8>, SeqNo)>,
     range_tombstone_bytes: usize,
     live_bytes: BTreeMap<u64, u64>,
+    /// The neighbouring keys up to the last one that are deleted, and the most there were of such.
+    tombstone_run: u64,
+    tombstone_run_max: u64,
+    /// How many entries expire.
+    expiring_count: u64,
     properties: TableProperties,
 }
 
@@ -119,6 +128,9 @@ impl TableBuilder {
             range_tombstones: Vec::new(),
             range_tombstone_bytes: 0,
             live_bytes: BTreeMap::new(),
+            tombstone_run: 0,
+            tombstone_run_max: 0,
+            expiring_count: 0,
             properties: TableProperties { created, ..TableProperties::default() },
         }
     }
@@ -155,6 +167,10 @@ impl TableBuilder {
             if is_first {
                 self.properties.smallest = entry.key.to_vec();
             }
+            // The newest entry of a key comes first: it says whether the key is deleted.
+            let is_tombstone = entry.kind == EntryKind::Tombstone;
+            self.tombstone_run = if is_tombstone { self.tombstone_run + 1 } else { 0 };
+            self.tombstone_run_max = self.tombstone_run_max.max(self.tombstone_run);
             if self.options.filter_bits_per_key > 0 {
                 self.key_hashes.push(filter_hash(entry.key));
             }
@@ -162,6 +178,7 @@ impl TableBuilder {
             self.last_key.extend_from_slice(entry.key);
         }
         self.last_seqno = entry.seqno;
+        self.expiring_count += u64::from(entry.expiry.is_some());
         self.properties.count(entry);
         Ok(())
     }
@@ -241,6 +258,8 @@ impl TableBuilder {
             uid: self.uid,
             bytes: self.written_bytes,
             hash: self.hash.digest128(),
+            tombstone_run: self.tombstone_run_max,
+            expired_from: expired_from(&properties, self.expiring_count),
             properties,
         })
     }
@@ -344,6 +363,14 @@ impl fmt::Debug for TableBuilder {
             .field("estimated_bytes", &self.estimated_bytes())
             .finish_non_exhaustive()
     }
+}
+
+/// The moment from which on all that a table says is expired.
+fn expired_from(properties: &TableProperties, expiring_count: u64) -> Option<WallTime> {
+    let all_expire =
+        expiring_count == properties.entry_count && properties.range_tombstone_count == 0;
+    let (_, latest) = properties.expiries.filter(|_| all_expire)?;
+    Some(latest.time())
 }
 
 impl TableProperties {

@@ -5,6 +5,7 @@ use terrace_base::{CodecError, EntryRef, SeqNo};
 
 use super::format::block::{BlockEntry, BlockLayout, BlockView};
 use super::reader::{ReadMode, TableReader, entry_ref};
+use crate::explain::note;
 use crate::iter::Cursor;
 use crate::{Error, Result};
 
@@ -195,6 +196,7 @@ impl TableCursor {
             if !place.step_forward(&self.reader, self.mode)? {
                 return Ok(());
             }
+            note(|notes| notes.versions(1));
             versions = if place.entry.same_key { versions + 1 } else { 0 };
         }
         self.stand(place);
@@ -231,6 +233,7 @@ impl TableCursor {
             }
             place = newer;
             versions += 1;
+            note(|notes| notes.versions(1));
         }
         self.stand(place);
         Ok(())
@@ -323,6 +326,7 @@ impl TableCursor {
                 break;
             }
             versions += 1;
+            note(|notes| notes.versions(1));
         }
         self.settle_forward(place)
     }
@@ -337,6 +341,9 @@ enum Direction {
 impl Cursor for TableCursor {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.lift();
+        if self.reader.is_hidden_at(self.read_point) {
+            return Ok(());
+        }
         match Place::seek(&self.reader, self.mode, key, self.read_point)? {
             Some(place) => self.settle_forward(place),
             None => Ok(()),
@@ -345,6 +352,9 @@ impl Cursor for TableCursor {
 
     fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<()> {
         self.lift();
+        if self.reader.is_hidden_at(self.read_point) {
+            return Ok(());
+        }
         let sought = match bound {
             Some(bound) => Place::seek(&self.reader, self.mode, bound, SeqNo::MAX)?,
             None => None,
@@ -378,11 +388,18 @@ impl Cursor for TableCursor {
 
     #[inline]
     fn entry(&self) -> Option<EntryRef<'_>> {
-        self.place.as_ref().map(|place| entry_ref(&self.key, &place.entry, &place.block))
+        let place = self.place.as_ref()?;
+        let found = entry_ref(&self.key, &place.entry, &place.block);
+        Some(EntryRef { seqno: self.reader.number.unwrap_or(found.seqno), ..found })
     }
 
     fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>> {
         let Some(place) = &self.place else { return Ok(None) };
+        if let Some(number) = self.reader.number {
+            // An ingested table has one version of a key.
+            let is_older = number < seqno;
+            return Ok(if is_older { self.entry() } else { None });
+        }
         let Some(below) = seqno.0.checked_sub(1) else { return Ok(None) };
         // A chain of operands is asked for step by step: most often the answer comes right after
         // the last one.

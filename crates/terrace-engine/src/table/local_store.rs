@@ -1,11 +1,13 @@
 use std::fmt;
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use terrace_base::{Corruption, FileId};
 use terrace_env::{PlantedBug, ReadFile, SharedEnv, WriteFile, is_planted};
 
 use super::store::{ByteInterval, ReadTicket, TableFile, TableLocation, TableStore, TableWriter};
+use crate::explain::waits;
 use crate::{Error, Result};
 
 const EXTENSION: &str = ".table";
@@ -26,6 +28,12 @@ impl LocalTableStore {
         LocalTableStore { env, dir }
     }
 
+    /// The location of the table with this id.
+    #[must_use]
+    pub fn location_of(id: FileId) -> TableLocation {
+        TableLocation(format!("{id}{EXTENSION}").into_bytes())
+    }
+
     /// The file at a location. Errors: [`Error::Corruption`] for a location that this store never
     /// gave, so that a forged manifest cannot name files outside the directory.
     fn path(&self, location: &TableLocation) -> Result<PathBuf> {
@@ -38,6 +46,13 @@ impl LocalTableStore {
             }
         }
     }
+}
+
+/// Whether a file system that refuses a second name in this way may well take a copy: the name lies
+/// on another one, it knows no links, or the file has as many as it can.
+fn cannot_link(kind: ErrorKind) -> bool {
+    use ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
+    matches!(kind, CrossesDevices | PermissionDenied | TooManyLinks | Unsupported)
 }
 
 fn parse_name(name: &str) -> Option<FileId> {
@@ -75,7 +90,15 @@ impl TableStore for LocalTableStore {
     fn open(&self, location: &TableLocation) -> Result<Arc<dyn TableFile>> {
         let path = self.path(location)?;
         let file = self.env.fs().open(&path)?;
-        Ok(Arc::new(LocalTableFile::new(path, file)))
+        Ok(Arc::new(LocalTableFile::new(Arc::clone(&self.env), path, file)))
+    }
+
+    fn link(&self, location: &TableLocation, to: &Path) -> Result<bool> {
+        match self.env.fs().link(&self.path(location)?, to) {
+            Ok(()) => Ok(true),
+            Err(error) if cannot_link(error.source.kind()) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn delete(&self, location: &TableLocation) -> Result<()> {
@@ -140,13 +163,14 @@ impl Drop for LocalTableWriter {
 
 #[derive(Debug)]
 pub(super) struct LocalTableFile {
+    env: SharedEnv,
     path: PathBuf,
     file: Arc<dyn ReadFile>,
 }
 
 impl LocalTableFile {
-    pub(super) fn new(path: PathBuf, file: Arc<dyn ReadFile>) -> LocalTableFile {
-        LocalTableFile { path, file }
+    pub(super) fn new(env: SharedEnv, path: PathBuf, file: Arc<dyn ReadFile>) -> LocalTableFile {
+        LocalTableFile { env, path, file }
     }
 
     fn read_interval(&self, interval: ByteInterval) -> Result<Vec<u8>> {
@@ -166,7 +190,13 @@ impl LocalTableFile {
 
 impl TableFile for LocalTableFile {
     fn read(&self, intervals: &[ByteInterval]) -> ReadTicket {
-        ReadTicket::ready(intervals.iter().map(|interval| self.read_interval(*interval)).collect())
+        let began = self.env.now();
+        let read: Result<Vec<Vec<u8>>> =
+            intervals.iter().map(|interval| self.read_interval(*interval)).collect();
+        let buffers = read.iter().flatten();
+        let bytes = buffers.map(|buffer| buffer.len() as u64).sum();
+        waits::waited_for_file(bytes, began, self.env.now());
+        ReadTicket::ready(read)
     }
 
     fn try_read(&self, interval: ByteInterval) -> Result<Option<Vec<u8>>> {

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use terrace_base::FileId;
@@ -66,6 +66,10 @@ impl TableStore for MemoryTableStore {
                 Err(EnvError::new(Operation::Open, &name, source).into())
             }
         }
+    }
+
+    fn link(&self, _: &TableLocation, _: &Path) -> Result<bool> {
+        Ok(false)
     }
 
     fn delete(&self, location: &TableLocation) -> Result<()> {

@@ -18,6 +18,7 @@ use super::format::{BLOCK_BYTES_MAX, FormatError, META_BYTES_MAX, range_tombston
 use super::store::{ByteInterval, TableFile};
 use super::stream::TableStream;
 use crate::cache::BlockCache;
+use crate::explain::{BlockRead, note};
 use crate::range_tombstone::{Fragments, RangeTombstone};
 use crate::{Error, Result};
 
@@ -41,6 +42,8 @@ pub struct TableReader {
     filter_damage: Option<Corruption>,
     range_tombstones: Arc<Fragments>,
     properties: TableProperties,
+    /// The number of every entry, if the table was ingested: its entries bear none of their own.
+    pub(super) number: Option<SeqNo>,
 }
 
 /// An entry whose value lies in a cached block, which stays in memory for as long as this lives.
@@ -95,7 +98,20 @@ pub(super) fn entry_ref<'a>(key: &'a [u8], entry: &BlockEntry, block: &'a [u8]) 
 }
 
 impl TableReader {
+    /// Opens a table that was not ingested, or whose entries' numbers do not matter; see
+    /// [`TableReader::open_numbered`].
+    pub fn open(
+        file: Arc<dyn TableFile>,
+        cache: Arc<BlockCache>,
+        expected: Option<(TableUid, u64)>,
+    ) -> Result<Arc<TableReader>> {
+        TableReader::open_numbered(file, cache, expected, None)
+    }
+
     /// Opens a table: reads and verifies everything but its data blocks.
+    ///
+    /// `number`: what the entries of an ingested table are numbered with, which the table itself
+    /// does not know ([`TableProperties::is_unnumbered`]); not heeded for any other.
     ///
     /// `expected`: the identity and the size in bytes that whoever names the table knows it by.
     /// Cost: two reads; memory as [`TableReader::memory_bytes`] reports.
@@ -103,10 +119,11 @@ impl TableReader {
     /// Errors: [`Error::Corruption`]; [`Error::Unsupported`] for a newer format; the store's. A
     /// damaged filter is no error, since reads are right without it: it is logged, left out, and
     /// reported by [`TableReader::filter_damage`] and [`TableReader::verify`].
-    pub fn open(
+    pub fn open_numbered(
         file: Arc<dyn TableFile>,
         cache: Arc<BlockCache>,
         expected: Option<(TableUid, u64)>,
+        number: Option<SeqNo>,
     ) -> Result<Arc<TableReader>> {
         let footer = read_footer(&*file, expected)?;
         let parts = read_parts(&*file, &footer)?;
@@ -147,6 +164,7 @@ impl TableReader {
             filter,
             filter_damage,
             range_tombstones,
+            number: number.filter(|_| properties.is_unnumbered()),
             properties,
         }))
     }
@@ -214,6 +232,12 @@ impl TableReader {
         self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash))
     }
 
+    /// Whether there is a filter, and a whole one.
+    #[must_use]
+    pub fn has_filter(&self) -> bool {
+        self.filter.is_some()
+    }
+
     /// The newest entry of `key` at or below `read_point`, tombstones and expired entries
     /// included. Does not ask the filter: a caller with many tables hashes the key once and asks
     /// [`TableReader::may_contain`] first. Does not apply range tombstones.
@@ -228,6 +252,9 @@ impl TableReader {
         read_point: SeqNo,
         mode: ReadMode,
     ) -> Result<Option<PinnedEntry>> {
+        if self.is_hidden_at(read_point) {
+            return Ok(None);
+        }
         let block_index = self.index.seek(key, read_point);
         if block_index == self.index.block_count() {
             return Ok(None);
@@ -236,7 +263,7 @@ impl TableReader {
         let found = BlockView::parse(&block)
             .and_then(|view| view.seek(key, read_point))
             .map_err(|error| self.damaged_block(block_index, &error))?;
-        Ok(found.same_key.map(|entry| PinnedEntry { block, entry }))
+        Ok(found.same_key.map(|entry| PinnedEntry { block, entry: self.numbered(entry) }))
     }
 
     /// A cursor over the keys that have a version at or below `read_point`. It stands nowhere yet.
@@ -254,14 +281,52 @@ impl TableReader {
         TableStream::new(Arc::clone(self), range)
     }
 
+    /// About `count` keys of the table, ascending, each with the bytes of data between it and the
+    /// one before: where a job could be divided. No I/O.
+    pub fn samples(&self, count: usize) -> impl Iterator<Item = (&[u8], u64)> {
+        let blocks = self.index.block_count();
+        let stride = blocks.div_ceil(count.max(1)).max(1);
+        (0..blocks).step_by(stride).map(move |first| {
+            let last = (first + stride).min(blocks) - 1;
+            let end = self.index.handle(last);
+            (self.index.separator(last), end.offset + end.bytes - self.index.offset(first))
+        })
+    }
+
+    /// Whether all entries are too new: an ingested table has one number.
+    #[inline]
+    pub(super) fn is_hidden_at(&self, read_point: SeqNo) -> bool {
+        self.number.is_some_and(|number| number > read_point)
+    }
+
+    /// An entry as it counts.
+    #[inline]
+    pub(super) fn numbered(&self, entry: BlockEntry) -> BlockEntry {
+        let mut entry = entry;
+        entry.seqno = self.number.unwrap_or(entry.seqno);
+        entry
+    }
+
     /// A data block, from the cache or from the file.
     #[inline]
     pub(super) fn block(&self, block_index: usize, mode: ReadMode) -> Result<Arc<[u8]>> {
         let offset = self.index.offset(block_index);
         match self.cache.get(self.footer.uid, offset) {
-            Some(block) => Ok(block),
+            Some(block) => {
+                note(|notes| notes.block(self.describe(block_index, block.len(), true)));
+                Ok(block)
+            }
             None => self.read_block(block_index, mode),
         }
+    }
+
+    /// What an explanation says of a block of `bytes` decoded bytes.
+    fn describe(&self, block_index: usize, bytes: usize, was_cached: bool) -> BlockRead {
+        let file_bytes = self.index.handle(block_index).bytes;
+        let bytes = bytes as u64;
+        // Where compression does not pay, a block is stored as it is.
+        let is_compressed = file_bytes < bytes + TRAILER_BYTES as u64;
+        BlockRead { index: block_index as u64, was_cached, file_bytes, bytes, is_compressed }
     }
 
     #[cold]
@@ -273,6 +338,7 @@ impl TableReader {
             ReadMode::NoWait => self.file.try_read(interval)?.ok_or(Error::NeedsIo)?,
         };
         let block = self.decode_block(handle, &frame)?;
+        note(|notes| notes.block(self.describe(block_index, block.len(), false)));
         self.cache.insert(self.footer.uid, handle.offset, Arc::clone(&block));
         Ok(block)
     }

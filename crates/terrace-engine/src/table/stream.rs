@@ -31,6 +31,8 @@ pub struct TableStream {
     entry_end: usize,
     entry: Option<BlockEntry>,
     key: Vec<u8>,
+    /// Of an ingested table: the number of every entry.
+    number: Option<SeqNo>,
 }
 
 impl TableStream {
@@ -45,6 +47,7 @@ impl TableStream {
         };
         let blocks = if range.is_empty() { 0..0 } else { blocks_start..blocks_end };
         let mut stream = TableStream {
+            number: reader.number,
             pieces: Pieces::new(reader, blocks),
             range,
             blocks_end,
@@ -126,7 +129,8 @@ impl Stream for TableStream {
     #[inline]
     fn entry(&self) -> Option<EntryRef<'_>> {
         let entry = self.entry.as_ref()?;
-        Some(entry_ref(&self.key, entry, self.block.bytes(&self.pieces)))
+        let found = entry_ref(&self.key, entry, self.block.bytes(&self.pieces));
+        Some(EntryRef { seqno: self.number.unwrap_or(found.seqno), ..found })
     }
 
     #[inline]

@@ -1,5 +1,6 @@
 use terrace_base::{
     Epoch, FileId, KeyRange, LevelNo, LogPosition, MemtableId, RangeId, RowId, SeqNo, TableUid,
+    WallTime,
 };
 
 use crate::table::TableLocation;
@@ -36,6 +37,11 @@ pub struct TableMeta {
     pub range_tombstone_count: u64,
     /// Bytes of keys and values before coding.
     pub raw_bytes: u64,
+    /// The longest run of neighbouring keys whose newest entry in it is a tombstone: what a scan
+    /// may have to step over.
+    pub tombstone_run: u64,
+    /// When the last of its entries expires, if all of them expire and it holds no range tombstone.
+    pub expired_from: Option<WallTime>,
 }
 
 impl TableMeta {
@@ -49,7 +55,8 @@ impl TableMeta {
 /// What one flush job wrote into L0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowMeta {
-    /// Given at installation, in installation order; [`RowId`] 0 until then.
+    /// Given at installation, in installation order; [`RowId`] 0 until then. A row that was merged
+    /// out of others within L0 has the id of the newest of them.
     pub id: RowId,
     /// The tables that hold the row, sorted and disjoint (plain L0).
     pub tables: Vec<TableMeta>,
@@ -78,7 +85,8 @@ pub struct VersionEdit {
     pub epoch: Option<Epoch>,
     /// Rows that leave L0.
     pub rows_removed: Vec<RowId>,
-    /// Rows that join L0, oldest first.
+    /// Rows that join L0, oldest first. One that has the id of a removed row takes its place, and
+    /// the place of all rows that were removed with it.
     pub rows_added: Vec<RowMeta>,
     /// The id that the next row gets.
     pub next_row: Option<RowId>,
@@ -95,8 +103,12 @@ pub struct VersionEdit {
     pub greatest_seqno: Option<SeqNo>,
     /// Where the log ends after a clean close. Means something only as the last edit.
     pub closed: Option<LogPosition>,
+    /// The name of the range's merge operator, which it keeps.
+    pub merge_operator: Option<String>,
     /// The range was put together by a repair.
     pub repaired: Option<Repaired>,
+    /// Where memtables divide the keys from now on, ascending.
+    pub drange_boundaries: Option<Vec<Vec<u8>>>,
 }
 
 /// The stamp of a repair: what a range holds was salvaged from a damaged one.

@@ -19,17 +19,23 @@
 //! The first edit of a manifest is a snapshot; each record is synced before the next is written.
 //! So only the last one can be torn, and a torn one was never installed.
 //!
+//! A row that an edit adds has a greater id than all others, or that of the newest row which the same
+//! edit removes: it then stands in the place of the removed ones.
+//!
 //! An edit is a list of fields `tag varint, length varint, bytes`. A tag is `2 * number + required`:
 //! a reader that does not know a required field refuses the file, and skips an ignorable one. A
 //! table is a list of fields in the same coding.
 
+use terrace_base::limits::STORED_KEY_BYTES_MAX;
 use terrace_base::{
     ByteReader, Checksum, CodecError, Epoch, FileId, KeyRange, LevelNo, LogPosition, MemtableId,
-    PREAMBLE_BYTES, Preamble, PreambleError, RangeId, RowId, SeqNo, TableUid, put_bytes, put_field,
-    put_varint,
+    PREAMBLE_BYTES, Preamble, PreambleError, RangeId, RowId, SeqNo, TableUid, WallTime, put_bytes,
+    put_field, put_varint,
 };
 
 use super::edit::{Repaired, RowMeta, TableMeta, VersionEdit};
+use crate::merge::is_operator_name;
+use crate::options::DRANGES_MAX;
 use crate::table::TableLocation;
 use crate::wal::LogStart;
 use crate::wal::format::POSITION_END;
@@ -51,7 +57,7 @@ const SIZE_END: u64 = 1 << 44;
 const MANIFEST: Preamble = Preamble { magic: *b"terrmani", version: 1 };
 const CURRENT: Preamble = Preamble { magic: *b"terrcurr", version: 1 };
 
-/// The fields of an edit. Numbers are persistent; all but the last are required.
+/// The fields of an edit. Numbers are persistent; which are required, `is_required` says.
 mod field {
     pub const SNAPSHOT: u64 = 1;
     pub const DATABASE: u64 = 2;
@@ -68,6 +74,15 @@ mod field {
     pub const CLOSED: u64 = 13;
     /// Ignorable: a reader that does not know it reads the range as any other.
     pub const REPAIRED: u64 = 14;
+    /// Ignorable: how memtables divide the keys says nothing about what is in them.
+    pub const DRANGE_BOUNDARIES: u64 = 15;
+    /// Required: operands mean nothing without it.
+    pub const MERGE_OPERATOR: u64 = 16;
+
+    /// Whether a reader must know the field to read the range rightly.
+    pub fn is_required(number: u64) -> bool {
+        !matches!(number, REPAIRED | DRANGE_BOUNDARIES)
+    }
 }
 
 /// The fields of a table. Numbers are persistent.
@@ -83,6 +98,9 @@ mod table_field {
     pub const SHARED: u64 = 9;
     /// Counts for statistics: a reader that does not know them loses nothing.
     pub const COUNTS: u64 = 10;
+    /// What asks for a compaction: ignorable, as the counts; left out if there is nothing to say.
+    pub const TOMBSTONE_RUN: u64 = 11;
+    pub const EXPIRED_FROM: u64 = 12;
 }
 
 fn below(reader: &mut ByteReader<'_>, end: u64) -> Result<u64, CodecError> {
@@ -160,6 +178,12 @@ pub fn put_table(out: &mut Vec<u8>, table: &TableMeta) {
         put_varint(v, table.range_tombstone_count);
         put_varint(v, table.raw_bytes);
     });
+    if table.tombstone_run > 0 {
+        put(table_field::TOMBSTONE_RUN, false, &|v| put_varint(v, table.tombstone_run));
+    }
+    if let Some(moment) = table.expired_from {
+        put(table_field::EXPIRED_FROM, false, &|v| put_varint(v, moment.0));
+    }
 }
 
 /// The inverse of [`put_table`]: all of `reader` is one table.
@@ -180,6 +204,8 @@ pub fn read_table(reader: &mut ByteReader<'_>) -> Result<TableMeta, CodecError> 
         tombstone_count: 0,
         range_tombstone_count: 0,
         raw_bytes: 0,
+        tombstone_run: 0,
+        expired_from: None,
     };
     let mut seen = 0u32;
     while !reader.is_empty() {
@@ -203,6 +229,8 @@ pub fn read_table(reader: &mut ByteReader<'_>) -> Result<TableMeta, CodecError> 
                 table.range_tombstone_count = bounded_size(&mut value)?;
                 table.raw_bytes = bounded_size(&mut value)?;
             }
+            table_field::TOMBSTONE_RUN => table.tombstone_run = bounded_size(&mut value)?,
+            table_field::EXPIRED_FROM => table.expired_from = Some(WallTime(value.varint()?)),
             _ if required => return Err(reader.error("an unknown required field of a table")),
             _ => continue,
         }
@@ -234,6 +262,15 @@ fn read_row(reader: &mut ByteReader<'_>) -> Result<RowMeta, CodecError> {
     Ok(RowMeta { id, tables })
 }
 
+/// The name of a merge operator: all of `reader`.
+pub fn read_operator(reader: &mut ByteReader<'_>) -> Result<String, CodecError> {
+    let bytes = reader.take_rest();
+    match std::str::from_utf8(bytes) {
+        Ok(name) if is_operator_name(name) => Ok(name.to_string()),
+        _ => Err(reader.error("not the name of a merge operator")),
+    }
+}
+
 /// The stored form of an edit.
 #[must_use]
 pub fn encode_edit(edit: &VersionEdit) -> Vec<u8> {
@@ -242,7 +279,7 @@ pub fn encode_edit(edit: &VersionEdit) -> Vec<u8> {
     let mut put = |number, fill: &dyn Fn(&mut Vec<u8>)| {
         value.clear();
         fill(&mut value);
-        put_field(&mut out, number, number != field::REPAIRED, &value);
+        put_field(&mut out, number, field::is_required(number), &value);
     };
     if edit.is_snapshot {
         put(field::SNAPSHOT, &|_| ());
@@ -308,7 +345,26 @@ pub fn encode_edit(edit: &VersionEdit) -> Vec<u8> {
             v.extend_from_slice(&repaired.source_database.to_le_bytes());
         });
     }
+    if let Some(boundaries) = &edit.drange_boundaries {
+        put(field::DRANGE_BOUNDARIES, &|v| boundaries.iter().for_each(|key| put_bytes(v, key)));
+    }
+    if let Some(name) = &edit.merge_operator {
+        put(field::MERGE_OPERATOR, &|v| v.extend_from_slice(name.as_bytes()));
+    }
     out
+}
+
+fn read_boundaries(reader: &mut ByteReader<'_>) -> Result<Vec<Vec<u8>>, CodecError> {
+    let mut boundaries: Vec<Vec<u8>> = Vec::new();
+    while !reader.is_empty() {
+        let key = reader.bytes()?;
+        let ascends = boundaries.last().map_or(&[][..], Vec::as_slice) < key;
+        if !ascends || key.len() > STORED_KEY_BYTES_MAX || boundaries.len() + 1 >= DRANGES_MAX {
+            return Err(reader.error("boundaries of dranges that cannot be"));
+        }
+        boundaries.push(key.to_vec());
+    }
+    Ok(boundaries)
 }
 
 /// The inverse of [`encode_edit`].
@@ -359,6 +415,10 @@ pub fn decode_edit(bytes: &[u8]) -> Result<VersionEdit, CodecError> {
                 let source_database = value.u128()?;
                 edit.repaired = Some(Repaired { at_ms, source_database, is_incomplete });
             }
+            field::DRANGE_BOUNDARIES => {
+                edit.drange_boundaries = Some(read_boundaries(&mut value)?);
+            }
+            field::MERGE_OPERATOR => edit.merge_operator = Some(read_operator(&mut value)?),
             _ if required => return Err(reader.error("an unknown required field of an edit")),
             _ => continue,
         }
@@ -483,6 +543,8 @@ mod tests {
             tombstone_count: 2,
             range_tombstone_count: 1,
             raw_bytes: 3000,
+            tombstone_run: 2,
+            expired_from: Some(WallTime(77)),
         }
     }
 
@@ -504,7 +566,19 @@ mod tests {
             log_start: Some(LogStart { segment: Some(id(8)), position: LogPosition(77) }),
             greatest_seqno: Some(SeqNo(1000)),
             closed: Some(LogPosition(88)),
+            merge_operator: Some("add-i64".to_string()),
             repaired: Some(Repaired { at_ms: 9, source_database: 1 << 77, is_incomplete: true }),
+            drange_boundaries: Some(vec![b"d".into(), b"m".into()]),
+        }
+    }
+
+    #[test]
+    fn boundaries_that_do_not_ascend_are_refused() {
+        for keys in [&["b", "a"][..], &["a", "a"], &[""]] {
+            let boundaries = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
+            let edit =
+                VersionEdit { drange_boundaries: Some(boundaries), ..VersionEdit::default() };
+            assert!(decode_edit(&encode_edit(&edit)).is_err(), "{keys:?}");
         }
     }
 
@@ -534,6 +608,8 @@ mod tests {
             VersionEdit { next_row: Some(RowId(greatest)), ..nothing() },
             VersionEdit { log_start: Some(start), ..nothing() },
             VersionEdit { greatest_seqno: Some(SeqNo::MAX), ..nothing() },
+            VersionEdit { merge_operator: Some("two words".to_string()), ..nothing() },
+            VersionEdit { merge_operator: Some(String::new()), ..nothing() },
         ]
         .iter()
         .enumerate()

@@ -55,8 +55,8 @@ impl Versions {
     }
 
     /// Makes `edit` durable and then current. Rows that it adds get their ids here, in the order
-    /// of installation. `publish` is called with the new version before the next edit may begin:
-    /// it makes the version visible to readers.
+    /// of installation, unless they take the place of rows that it removes. `publish` is called
+    /// with the new version before the next edit may begin: it makes the version visible to readers.
     ///
     /// Errors: `Poisoned` if a sync failed; `ReadOnly`; after any other error nothing was
     /// installed, and the edit may be tried again. The files that it names must be left alone even
@@ -70,7 +70,7 @@ impl Versions {
         let feed = turn.as_mut().ok_or(Error::ReadOnly)?;
         let current = self.current();
         let mut next_row = current.next_row;
-        for row in &mut edit.rows_added {
+        for row in edit.rows_added.iter_mut().filter(|row| row.id == RowId(0)) {
             row.id = next_row;
             next_row = RowId(next_row.0 + 1);
         }

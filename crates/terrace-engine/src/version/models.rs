@@ -40,6 +40,8 @@ fn table(counter: u64) -> TableMeta {
         tombstone_count: 0,
         range_tombstone_count: 0,
         raw_bytes: 1,
+        tombstone_run: 0,
+        expired_from: None,
     }
 }
 
@@ -64,13 +66,14 @@ impl Range {
         let ids = Arc::new(FileIds::new(Epoch(1), 0));
         let store = Arc::new(MemoryTableStore::new());
         let shape = TableShape { table_bytes: 1, table: TableOptions::default() };
-        let options = PlainOptions { rows_per_cut: 4, shape };
+        let options = PlainOptions { rows_per_cut: 4, rows_max: 12, shape };
         let l0: Arc<dyn L0> =
             Arc::new(PlainL0::new(&env, store.clone(), Arc::clone(&ids), options));
         let context = Arc::new(TableContext {
             store,
             cache: Arc::new(BlockCache::new(0)),
             reclaim: ReclaimQueue::default(),
+            memory: crate::process::MemoryPool::default(),
         });
         let first = VersionEdit {
             is_snapshot: true,

@@ -7,7 +7,9 @@ use terrace_env::atomic::{AtomicBool, Ordering};
 
 use super::TableMeta;
 use crate::cache::BlockCache;
+use crate::explain::note;
 use crate::iter::{ClippedCursor, Cursor};
+use crate::process::{Charge, MemoryPool};
 use crate::swap::ArcSwapOption;
 use crate::table::{ReadMode, TableFile, TableLocation, TableReader, TableStore};
 use crate::{Error, Result};
@@ -21,6 +23,8 @@ pub struct TableContext {
     pub cache: Arc<BlockCache>,
     /// Where they go when nothing names them any more.
     pub reclaim: ReclaimQueue,
+    /// What open tables hold in memory beside their blocks.
+    pub memory: MemoryPool,
 }
 
 impl TableContext {
@@ -69,6 +73,7 @@ pub struct Table {
     span: KeyRange,
     context: Arc<TableContext>,
     reader: ArcSwapOption<TableReader>,
+    memory: Charge,
     removed: AtomicBool,
 }
 
@@ -78,7 +83,8 @@ impl Table {
     pub fn new(meta: TableMeta, context: Arc<TableContext>) -> Table {
         let span = meta.span();
         let reader = ArcSwapOption::empty();
-        Table { meta, span, context, reader, removed: AtomicBool::new(false) }
+        let memory = context.memory.charge(0);
+        Table { meta, span, context, reader, memory, removed: AtomicBool::new(false) }
     }
 
     /// What the version knows of it.
@@ -101,10 +107,17 @@ impl Table {
         if mode == ReadMode::NoWait {
             return Err(Error::NeedsIo);
         }
+        note(|notes| notes.opened());
         let file = self.context.open(&self.meta)?;
         let expected = Some((self.meta.uid, self.meta.bytes));
-        let reader = TableReader::open(file, Arc::clone(&self.context.cache), expected)?;
+        let reader = TableReader::open_numbered(
+            file,
+            Arc::clone(&self.context.cache),
+            expected,
+            Some(self.meta.greatest_seqno),
+        )?;
         self.reader.store(Some(Arc::clone(&reader)));
+        self.memory.set(reader.memory_bytes() as u64);
         Ok(reader)
     }
 

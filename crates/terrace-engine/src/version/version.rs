@@ -6,7 +6,7 @@ use terrace_base::{
 };
 
 use super::{Repaired, RowMeta, Run, Table, TableContext, VersionEdit};
-use crate::l0::{L0, L0State};
+use crate::l0::{L0, L0State, Row};
 use crate::wal::{LogFacts, LogStart};
 
 /// The deepest level.
@@ -40,8 +40,12 @@ pub struct Version {
     pub greatest_seqno: SeqNo,
     /// Where the log ends, if the last edit was that of a clean close.
     pub closed: Option<LogPosition>,
+    /// The name of the range's merge operator, if it has one.
+    pub merge_operator: Option<String>,
     /// The stamp of the repair that the range came out of, if it did.
     pub repaired: Option<Repaired>,
+    /// Where memtables divide the keys, ascending; none while the range has one drange.
+    pub drange_boundaries: Vec<Vec<u8>>,
 }
 
 /// Why an edit does not fit the version that it is applied to: a damaged or foreign manifest, or
@@ -79,7 +83,9 @@ impl Version {
             log_start: LogStart::default(),
             greatest_seqno: SeqNo::ZERO,
             closed: None,
+            merge_operator: None,
             repaired: None,
+            drange_boundaries: Vec::new(),
         }
     }
 
@@ -136,7 +142,17 @@ impl Version {
         next.flushed.retain(|_, end| *end > settled);
         next.greatest_seqno = edit.greatest_seqno.unwrap_or(next.greatest_seqno);
         next.closed = edit.closed;
+        match (&next.merge_operator, &edit.merge_operator) {
+            (Some(kept), Some(other)) if kept != other => {
+                return Err(format!("merge operator {other} after {kept}"));
+            }
+            (None, Some(name)) => next.merge_operator = Some(name.clone()),
+            _ => {}
+        }
         next.repaired = edit.repaired.or(next.repaired);
+        if let Some(boundaries) = &edit.drange_boundaries {
+            next.drange_boundaries.clone_from(boundaries);
+        }
         Ok(next)
     }
 
@@ -158,10 +174,14 @@ impl Version {
             moved.extend(row.tables.iter().map(|table| (table.meta().id, Arc::clone(table))));
         }
         for meta in &edit.rows_added {
-            if rows.first().is_some_and(|newest| newest.meta.id >= meta.id) {
+            let row = Arc::new(Row::new(meta.clone(), context));
+            let place = rows.partition_point(|newer| newer.meta.id > meta.id);
+            if edit.rows_removed.contains(&meta.id) {
+                fits_between(&row, &edit.rows_removed, &rows)?;
+            } else if place > 0 || rows.first().is_some_and(|newest| newest.meta.id == meta.id) {
                 return Err(format!("{:?} is added below a newer row", meta.id));
             }
-            rows.insert(0, Arc::new(crate::l0::Row::new(meta.clone(), context)));
+            rows.insert(place, row);
             self.next_row = self.next_row.max(RowId(meta.id.0 + 1));
         }
         self.next_row = edit.next_row.unwrap_or(self.next_row).max(self.next_row);
@@ -230,8 +250,28 @@ impl Version {
             memtables_flushed: self.flushed.iter().map(|(id, end)| (*id, *end)).collect(),
             log_start: Some(self.log_start),
             greatest_seqno: Some(self.greatest_seqno),
+            merge_operator: self.merge_operator.clone(),
             repaired: self.repaired,
+            drange_boundaries: (!self.drange_boundaries.is_empty())
+                .then(|| self.drange_boundaries.clone()),
             ..VersionEdit::default()
         }
+    }
+}
+
+/// Whether a row may take the place of the removed ones: its id is that of the newest of them, and
+/// no row that stays lies between them in age and shares a key with it.
+fn fits_between(row: &Row, removed: &[RowId], rows: &[Arc<Row>]) -> Result<(), Misfit> {
+    let (Some(oldest), Some(newest)) = (removed.iter().min(), removed.iter().max()) else {
+        return Err(format!("{:?} takes the place of no row", row.meta.id));
+    };
+    if row.meta.id != *newest {
+        return Err(format!("{:?} takes the place of {newest:?}", row.meta.id));
+    }
+    let span = row.span();
+    let between = |other: &&Arc<Row>| other.meta.id >= *oldest && other.meta.id <= *newest;
+    match rows.iter().filter(between).find(|other| other.span().overlaps(&span)) {
+        Some(other) => Err(format!("{:?} is merged past {:?}", row.meta.id, other.meta.id)),
+        None => Ok(()),
     }
 }

@@ -1,7 +1,15 @@
 //! Plain tables as L0: each row is one table (or a few, if the flush was large), read newest
-//! first. A cut takes all rows at once.
+//! first. A cut takes a group of rows at once: all that are connected by keys that they share.
 //!
-//! *Source:* LevelDB and its kin; the baseline of TriangleKV and MatrixKV.
+//! ```text
+//!   row 9            ├─────┤
+//!   row 8   ├────┤                         one group: 8, 6      another: 9, 7
+//!   row 7               ├──────┤           the depth of both is 2
+//!   row 6     ├─────┤
+//! ```
+//!
+//! *Source:* LevelDB and its kin; the baseline of TriangleKV and MatrixKV. *Differs:* there a cut
+//! takes all rows, and rows count, however many share a key.
 
 use std::sync::Arc;
 
@@ -18,8 +26,10 @@ use crate::version::{FileIds, RowMeta, Table};
 /// How plain tables are kept as L0.
 #[derive(Clone, Debug)]
 pub struct PlainOptions {
-    /// A cut is due when there are this many rows.
+    /// A cut is due when this many rows share a key.
     pub rows_per_cut: usize,
+    /// Every cut is due when there are this many rows, whatever they share.
+    pub rows_max: usize,
     /// How tables are built.
     pub shape: TableShape,
 }
@@ -69,15 +79,62 @@ impl L0 for PlainL0 {
 
     fn recover(&self, rows: Vec<Arc<Row>>) -> Arc<dyn L0State> {
         let tables = rows.iter().flat_map(|row| row.tables.iter().cloned()).collect();
-        Arc::new(PlainState { rows, tables, rows_per_cut: self.options.rows_per_cut })
+        let groups = groups_of(&rows);
+        let (rows_per_cut, rows_max) = (self.options.rows_per_cut, self.options.rows_max);
+        Arc::new(PlainState { rows, tables, groups, rows_per_cut, rows_max })
     }
+}
+
+/// Rows that are connected by keys that they share.
+#[derive(Debug)]
+struct Group {
+    /// Their places in the list of rows, ascending: newest first.
+    rows: Vec<usize>,
+    /// How many of them share a key, at most.
+    depth: usize,
+}
+
+/// The groups, the deepest first, and of those the oldest. Cost: O(n log n).
+fn groups_of(rows: &[Arc<Row>]) -> Vec<Group> {
+    let spans: Vec<KeyRange> = rows.iter().map(|row| row.span()).collect();
+    let mut by_start: Vec<usize> = (0..rows.len()).collect();
+    by_start.sort_by(|a, b| spans[*a].start().cmp(spans[*b].start()));
+    let mut groups: Vec<Group> = Vec::new();
+    // Where the rows of the last group end that reach past the present start.
+    let mut open: Vec<Option<&[u8]>> = Vec::new();
+    for row in by_start {
+        let start = spans[row].start();
+        open.retain(|end| end.is_none_or(|end| start < end));
+        if open.is_empty() {
+            groups.push(Group { rows: Vec::new(), depth: 0 });
+        }
+        open.push(spans[row].end());
+        let group = groups.last_mut().expect("pushed for the first row");
+        group.rows.push(row);
+        group.depth = group.depth.max(open.len());
+    }
+    for group in &mut groups {
+        group.rows.sort_unstable();
+    }
+    groups.sort_by_key(|group| std::cmp::Reverse((group.depth, group.rows.last().copied())));
+    groups
 }
 
 #[derive(Debug)]
 struct PlainState {
     rows: Vec<Arc<Row>>,
     tables: Vec<Arc<Table>>,
+    groups: Vec<Group>,
     rows_per_cut: usize,
+    rows_max: usize,
+}
+
+impl PlainState {
+    fn pressure_of(&self, group: &Group) -> f64 {
+        let by_depth = group.depth as f64 / self.rows_per_cut as f64;
+        let by_count = self.rows.len() as f64 / self.rows_max as f64;
+        if by_count >= 1.0 { by_depth.max(by_count) } else { by_depth }
+    }
 }
 
 impl L0State for PlainState {
@@ -108,17 +165,33 @@ impl L0State for PlainState {
         touched.map(|table| table.cursor(read_point, mode)).collect()
     }
 
-    fn propose_cut(&self) -> Option<Cut> {
-        if self.rows.is_empty() {
-            return None;
-        }
-        let nothing = KeyRange::new("", Some(Vec::new()));
-        let slice = self.rows.iter().fold(nothing, |slice, row| slice.hull(&row.span()));
-        let rows = self.rows.iter().map(|row| row.meta.id).collect();
-        Some(Cut { slice, rows, tables: self.tables.clone() })
+    fn propose_cuts(&self) -> Vec<Cut> {
+        let cut = |group: &Group| {
+            let rows = || group.rows.iter().map(|index| &self.rows[*index]);
+            let nothing = KeyRange::new("", Some(Vec::new()));
+            Cut {
+                slice: rows().fold(nothing, |slice, row| slice.hull(&row.span())),
+                rows: rows().map(|row| row.meta.id).collect(),
+                tables: rows().flat_map(|row| row.tables.iter().cloned()).collect(),
+                pressure: self.pressure_of(group),
+            }
+        };
+        self.groups.iter().map(cut).collect()
     }
 
     fn pressure(&self) -> f64 {
-        self.rows.len() as f64 / self.rows_per_cut as f64
+        let deepest = self.groups.iter().map(|group| self.pressure_of(group)).fold(0.0, f64::max);
+        // Rows that share no key with others may be able to go down as they are.
+        let has_lone_row = self.groups.iter().any(|group| group.rows.len() == 1);
+        let is_wide = has_lone_row && self.rows.len() >= self.rows_per_cut;
+        if is_wide { deepest.max(1.0) } else { deepest }
+    }
+
+    fn depth(&self) -> usize {
+        self.groups.first().map_or(0, |group| group.depth)
+    }
+
+    fn can_merge_rows(&self) -> bool {
+        true
     }
 }

@@ -35,7 +35,7 @@
 use std::cmp::Ordering;
 
 use terrace_base::limits::STORED_KEY_BYTES_MAX;
-use terrace_base::{ByteReader, CodecError, EntryKind, Expiry, SeqNo};
+use terrace_base::{ByteReader, CodecError, EntryKind, Expiry, SeqNo, hint_of};
 
 use super::BLOCK_BYTES_MAX;
 
@@ -454,29 +454,6 @@ fn count_leading<T>(sorted: &[T], holds: impl Fn(&T) -> bool) -> usize {
         [_, second, ..] if !holds(second) => 1,
         _ => sorted.partition_point(holds),
     }
-}
-
-/// The first bytes of a suffix, padded with zeros.
-#[inline]
-pub(super) fn hint_of<const BYTES: usize>(suffix: &[u8]) -> [u8; BYTES] {
-    match suffix.first_chunk() {
-        Some(chunk) => *chunk,
-        None => {
-            let mut padded = [0; BYTES];
-            padded[..suffix.len()].copy_from_slice(suffix);
-            padded
-        }
-    }
-}
-
-/// How many bytes `a` and `b` have in common from their start.
-#[must_use]
-pub(super) fn common_prefix_bytes(a: &[u8], b: &[u8]) -> usize {
-    let (a_words, _) = a.as_chunks::<8>();
-    let (b_words, _) = b.as_chunks::<8>();
-    let words = a_words.iter().zip(b_words).take_while(|(a, b)| a == b).count() * 8;
-    let rest = a[words..].iter().zip(&b[words..]).take_while(|(a, b)| a == b).count();
-    words + rest
 }
 
 #[cfg(test)]

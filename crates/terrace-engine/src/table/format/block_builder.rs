@@ -1,11 +1,9 @@
 //! Writing a data block; its bytes are drawn in [`block`](super::block).
 
 use terrace_base::limits::STORED_KEY_BYTES_MAX;
-use terrace_base::{EntryRef, Expiry, varint_bytes};
+use terrace_base::{EntryRef, Expiry, common_prefix_bytes, hint_of, varint_bytes};
 
-use super::block::{
-    HAS_EXPIRY, HEADER_BYTES, SAME_KEY, WIDE_ENDS, WIDE_HINTS, common_prefix_bytes, hint_of,
-};
+use super::block::{HAS_EXPIRY, HEADER_BYTES, SAME_KEY, WIDE_ENDS, WIDE_HINTS};
 
 /// What an entry costs beside its key and value, roughly: for estimates.
 const ENTRY_OVERHEAD_BYTES: usize = 7;

@@ -19,10 +19,12 @@
 //! separators themselves are compared only where hints are equal.
 
 use terrace_base::limits::STORED_KEY_BYTES_MAX;
-use terrace_base::{ByteReader, CodecError, SeqNo, compare_internal, put_bytes, put_varint};
+use terrace_base::{
+    ByteReader, CodecError, SeqNo, common_prefix_bytes, compare_internal, hint_of, put_bytes,
+    put_varint,
+};
 
 use super::BLOCK_BYTES_MAX;
-use super::block::{common_prefix_bytes, hint_of};
 use super::footer::Handle;
 use super::frame::TRAILER_BYTES;
 

@@ -15,7 +15,7 @@
 //! |---|---|---|
 //! | 1 | yes | smallest user key: bytes |
 //! | 2 | yes | largest user key: u8 1 if it is itself not in the table (the end of a range tombstone), else 0, then bytes |
-//! | 3 | yes | least and greatest sequence number: two numbers |
+//! | 3 | yes | least and greatest sequence number: two numbers; both 0 in an ingested table, whose entries count with the number that the manifest gives the table |
 //! | 4 | no | entries, distinct keys, tombstones, merge operands, range tombstones: five numbers |
 //! | 5 | no | raw key bytes, raw value bytes: two numbers |
 //! | 6 | no | least and greatest expiry in milliseconds; left out if nothing expires |
@@ -87,6 +87,14 @@ impl TableProperties {
             } else {
                 key <= self.largest.as_slice()
             }
+    }
+
+    /// Whether the table was ingested: built before its entries had a number. All of them bear zero,
+    /// which no write ever gets, and count with the one number that whoever installed the table gave
+    /// it (`greatest_seqno` in the manifest).
+    #[must_use]
+    pub fn is_unnumbered(&self) -> bool {
+        self.greatest_seqno == SeqNo::ZERO && self.entry_count > 0
     }
 
     /// The smallest interval that holds all keys and range tombstones.

@@ -36,6 +36,10 @@ impl Env for StepEnv {
         Duration::ZERO
     }
 
+    fn thread_cpu_time(&self) -> Duration {
+        Duration::ZERO
+    }
+
     fn wall_time(&self) -> WallTime {
         WallTime(0)
     }
@@ -324,7 +328,9 @@ fn a_file_that_shrank_while_open_is_damaged() {
             1000
         }
     }
-    let file = super::super::local_store::LocalTableFile::new("liar.table".into(), Arc::new(Liar));
+    let env = terrace_env::RealEnv::new();
+    let file =
+        super::super::local_store::LocalTableFile::new(env, "liar.table".into(), Arc::new(Liar));
     let interval = ByteInterval { offset: 10, bytes: 10 };
     let errors = [file.read(&[interval]).wait().unwrap_err(), file.try_read(interval).unwrap_err()];
     for error in errors {

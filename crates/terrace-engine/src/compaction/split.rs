@@ -1,0 +1,126 @@
+//! Dividing one compaction into parts over disjoint slices of its keys. Pure.
+//!
+//! # Why
+//! A cut out of L0 meets most of the level below it, and as long as it runs nothing else may touch
+//! those tables: on one thread it would hold up the flushes behind it for seconds. Its parts run
+//! on all compaction threads at once.
+//!
+//! ```text
+//!   inputs   ├────────────────────────────────┤
+//!            ├─────────┤├──────────┤├─────────┤
+//!   samples  · · · · · ·│· · · · · ·│· · · · ·     keys out of the tables' indexes, with their bytes
+//!   parts    [ plan 1   )[ plan 2   )[ plan 3 ]    about equal bytes, never inside a user key
+//! ```
+//!
+//! Each part is a [`CompactionPlan`] of its own: its slice, the inputs that reach into it, and its
+//! own block of file ids.
+
+use terrace_base::{FileId, KeyRange};
+use terrace_env::{PlantedBug, is_planted};
+
+use super::CompactionPlan;
+
+/// A key at which a compaction could be divided, and the bytes of one input between it and the
+/// sample before it.
+pub type Sample = (Vec<u8>, u64);
+
+/// The keys that divide `slice` into at most `part_count` intervals of about equal bytes: ascending,
+/// distinct, and inside of the slice. `samples` come in any order, those of all inputs together.
+#[must_use]
+pub fn split_keys(mut samples: Vec<Sample>, slice: &KeyRange, part_count: usize) -> Vec<Vec<u8>> {
+    samples.sort_unstable();
+    let total: u64 = samples.iter().map(|(_, bytes)| bytes).sum();
+    let mut keys: Vec<Vec<u8>> = Vec::new();
+    let mut passed = 0;
+    for (key, bytes) in samples {
+        passed += bytes;
+        let is_due =
+            |done: usize| passed as u128 * part_count as u128 >= total as u128 * (done as u128 + 1);
+        let is_inside = key.as_slice() > slice.start() && slice.contains(&key);
+        if keys.len() + 1 < part_count
+            && is_due(keys.len())
+            && is_inside
+            && keys.last().is_none_or(|last| *last < key)
+        {
+            keys.push(key);
+        }
+    }
+    keys
+}
+
+impl CompactionPlan {
+    /// The parts of this plan that `keys` divide it into, in the order of their keys; the plan
+    /// itself if there are none. `next_block` gives out blocks of file ids of the given size.
+    /// `keys` are as [`split_keys`] gives them.
+    #[must_use]
+    pub fn split(
+        self,
+        keys: &[Vec<u8>],
+        mut next_block: impl FnMut(u64) -> FileId,
+    ) -> Vec<CompactionPlan> {
+        let mut parts = Vec::with_capacity(keys.len() + 1);
+        let mut start = self.slice.start().to_vec();
+        for key in keys {
+            let slice = KeyRange::new(start, Some(key.clone()));
+            let first_output = next_block(self.output_count_max);
+            parts.push(self.part(slice, first_output));
+            start = key.clone();
+            if is_planted(PlantedBug::LoseKeyBetweenParts) {
+                start.push(0);
+            }
+        }
+        let rest = KeyRange::new(start, self.slice.end().map(<[u8]>::to_vec));
+        let first_output = self.first_output;
+        parts.push(self.part(rest, first_output));
+        parts
+    }
+
+    fn part(&self, slice: KeyRange, first_output: FileId) -> CompactionPlan {
+        let inputs = self.inputs.iter().filter(|input| input.table.span().overlaps(&slice));
+        let droppable = self.droppable.iter().map(|range| range.intersection(&slice));
+        CompactionPlan {
+            snapshots: self.snapshots.clone(),
+            merge_operator: self.merge_operator.clone(),
+            inputs: inputs.cloned().collect(),
+            droppable: droppable.filter(|range| !range.is_empty()).collect(),
+            slice,
+            first_output,
+            ..*self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples(list: &[(&str, u64)]) -> Vec<Sample> {
+        list.iter().map(|(key, bytes)| (key.as_bytes().to_vec(), *bytes)).collect()
+    }
+
+    fn split(list: &[(&str, u64)], slice: &KeyRange, parts: usize) -> Vec<String> {
+        let keys = split_keys(samples(list), slice, parts);
+        keys.into_iter().map(|key| String::from_utf8(key).expect("text")).collect()
+    }
+
+    #[test]
+    fn parts_have_about_equal_bytes() {
+        let even = [("b", 10), ("d", 10), ("f", 10), ("h", 10)];
+        assert_eq!(split(&even, &KeyRange::all(), 2), ["d"]);
+        assert_eq!(split(&even, &KeyRange::all(), 4), ["b", "d", "f"]);
+        assert_eq!(split(&even, &KeyRange::all(), 1), [""; 0]);
+        let two_tables = [("h", 30), ("z", 30), ("c", 5), ("e", 5)];
+        assert_eq!(split(&two_tables, &KeyRange::all(), 2), ["h"]);
+        let uneven = [("a", 1), ("b", 90), ("c", 1), ("d", 1)];
+        assert_eq!(split(&uneven, &KeyRange::all(), 3), ["b", "c"], "no key is a split twice");
+    }
+
+    #[test]
+    fn a_split_lies_inside_of_the_slice() {
+        let even = [("b", 10), ("d", 10), ("f", 10), ("h", 10)];
+        let slice = KeyRange::new("d", Some(b"f".to_vec()));
+        assert_eq!(split(&even, &slice, 4), [""; 0]);
+        assert_eq!(split(&[], &KeyRange::all(), 4), [""; 0]);
+        assert_eq!(split(&[("", 5)], &KeyRange::all(), 4), [""; 0]);
+    }
+}
