@@ -3,6 +3,8 @@ use std::fmt;
 use terrace_base::Corruption;
 use terrace_env::{EnvError, Operation};
 
+use crate::merge::MergeError;
+
 /// The result of a call to the engine.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -12,6 +14,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// The call is wrong and will stay wrong: a key that is too long, an option out of bounds.
     Invalid(String),
+    /// The merge operator refuses the operands of a key, or there is none to fold them. They are
+    /// kept; reads of other keys go on.
+    Merge(Box<MergeError>),
     /// Stored bytes are not what was written. Reads of other keys go on.
     Corruption(Corruption),
     /// The disk is full. Nothing was acknowledged or lost; reads go on, and writes are taken
@@ -57,6 +62,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Invalid(text) => f.write_str(text),
+            Error::Merge(error) => error.fmt(f),
             Error::Corruption(corruption) => corruption.fmt(f),
             Error::NoSpace(error) => write!(
                 f,

@@ -5,6 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::merge::MergeOperators;
 use crate::table::{Compression, TableOptions};
 use crate::{Error, Result};
 
@@ -51,6 +52,9 @@ impl FromStr for Durability {
     }
 }
 
+/// A log record names the dranges of a batch by a byte.
+pub(crate) const DRANGES_MAX: usize = 255;
+
 /// The options of one range.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -60,9 +64,10 @@ pub struct Options {
     pub create_if_missing: bool,
     /// Whether the range is only read: nothing in the directory changes, not even after a crash.
     pub read_only: bool,
-    /// Bytes of a memtable. Raising it makes flushes and L0 rows rarer and replays longer.
+    /// Bytes of all active memtables together: when they are full, all are frozen and flushed as
+    /// one row. Raising it makes flushes and L0 rows rarer and replays longer.
     pub memtable_bytes: usize,
-    /// How many memtables may wait to be flushed before writers wait.
+    /// How many times that many bytes may wait to be flushed before writers wait.
     pub frozen_memtables_max: usize,
     /// Bytes of a log segment.
     pub log_segment_bytes: u64,
@@ -75,19 +80,36 @@ pub struct Options {
     pub table_bytes: u64,
     /// How tables are built.
     pub table: TableOptions,
-    /// A cut is due when L0 has this many rows.
+    /// A cut is due when this many rows of L0 share a key.
     pub l0_rows_per_cut: usize,
     /// Writers are slowed down from this many rows on.
     pub l0_rows_slow: usize,
     /// Writers wait while L0 has this many rows.
     pub l0_rows_stop: usize,
-    /// Bytes of L1.
+    /// The longest delay that the gate's pace adds to one write of up to 64 KiB, and to as many as a
+    /// larger one holds (default 10 ms, at most 1 s; 0 leaves nothing but the stops). It is a bound
+    /// as long as background work makes progress: a write that meets a stop waits for its end.
+    /// Lowering it lets many writers at once outrun the pace, and so meet stops.
+    pub write_delay_max: Duration,
+    /// About what a cut out of L0 brings, in bytes: no level is made that would be smaller than a
+    /// fraction of it. Lower: less space for what is dead; higher: fewer bytes written.
     pub level_bytes_base: u64,
-    /// Each deeper level is this many times larger than the one above it.
+    /// Each level should be this many times larger than the one above it, counted from the last.
     pub level_ratio: u64,
-    /// Keys at which the range is divided into dranges, ascending; none gives one drange.
+    /// Into how many dranges the range is divided when its first memtable is full; 0: four for
+    /// each core, fewer if memtables are small. A range that is divided stays so.
+    pub dranges: usize,
+    /// Keys at which the range is divided into dranges instead, ascending, from the open on.
     pub drange_boundaries: Vec<Vec<u8>>,
+    /// The name of the merge operator. A new range, and one without operator, keeps it in its
+    /// manifest for ever; none takes the one that is kept there, if any.
+    pub merge_operator: Option<String>,
+    /// The merge operators that this program knows.
+    pub merge_operators: MergeOperators,
 }
+
+/// Memtables of fewer bytes are not worth a drange of their own.
+const DRANGE_BYTES_MIN: usize = 256 << 10;
 
 impl Default for Options {
     fn default() -> Options {
@@ -106,14 +128,27 @@ impl Default for Options {
             l0_rows_per_cut: 4,
             l0_rows_slow: 12,
             l0_rows_stop: 24,
+            write_delay_max: Duration::from_millis(10),
             level_bytes_base: 256 * MIB,
             level_ratio: 10,
+            dranges: 0,
             drange_boundaries: Vec::new(),
+            merge_operator: None,
+            merge_operators: MergeOperators::default(),
         }
     }
 }
 
 impl Options {
+    /// Into how many dranges a range is divided on a machine with so many cores.
+    #[must_use]
+    pub fn drange_count(&self, cores: usize) -> usize {
+        match self.dranges {
+            0 => (4 * cores).min(self.memtable_bytes / DRANGE_BYTES_MIN).clamp(1, 64),
+            count => count,
+        }
+    }
+
     /// Says what is wrong with the options, and what would be right.
     pub fn validate(&self) -> Result<()> {
         let require = |holds: bool, text: &str| {
@@ -135,6 +170,7 @@ impl Options {
             self.l0_rows_per_cut <= self.l0_rows_slow && self.l0_rows_slow < self.l0_rows_stop,
             "l0_rows_per_cut <= l0_rows_slow < l0_rows_stop must hold",
         )?;
+        require(self.write_delay_max <= Duration::from_secs(1), "write_delay_max is over 1 s")?;
         require(
             self.level_bytes_base >= self.table_bytes,
             "level_bytes_base is below table_bytes",
@@ -143,16 +179,23 @@ impl Options {
         let ascending = self.drange_boundaries.windows(2).all(|pair| pair[0] < pair[1]);
         let nonempty = self.drange_boundaries.first().is_none_or(|first| !first.is_empty());
         require(ascending && nonempty, "drange_boundaries must ascend and not be empty keys")?;
-        require(self.drange_boundaries.len() < 255, "there are at most 255 dranges")
+        require(self.drange_boundaries.len() < DRANGES_MAX, "there are at most 255 dranges")?;
+        require(self.dranges <= DRANGES_MAX, "there are at most 255 dranges")?;
+        self.merge_operators.validate()?;
+        self.merge_operators.choose(self.merge_operator.as_deref(), None).map(|_| ())
     }
 }
 
 /// The options of a process: what its ranges share.
 #[derive(Clone, Debug)]
 pub struct ProcessOptions {
+    /// Bytes of memory that all parts together may take (default 2 GiB); at least the cache's and
+    /// 64 KiB. Memtables have what the others leave: near that the gate slows writers down, and at
+    /// it they wait for a flush. Two memtables of each range are always allowed.
+    pub memory_bytes: u64,
     /// Bytes of the block cache.
     pub cache_bytes: u64,
-    /// Threads that flush memtables and prepare log segments.
+    /// Threads that flush memtables. One more prepares log segments.
     pub flush_threads: usize,
     /// Threads that compact; 0 picks the number of cores, at most 4.
     pub compaction_threads: usize,
@@ -160,7 +203,22 @@ pub struct ProcessOptions {
 
 impl Default for ProcessOptions {
     fn default() -> ProcessOptions {
-        ProcessOptions { cache_bytes: 256 << 20, flush_threads: 1, compaction_threads: 0 }
+        ProcessOptions {
+            memory_bytes: 2 << 30,
+            cache_bytes: 256 << 20,
+            flush_threads: 1,
+            compaction_threads: 0,
+        }
+    }
+}
+
+impl ProcessOptions {
+    /// Says what is wrong with the options, and what would be right.
+    pub fn validate(&self) -> Result<()> {
+        if self.memory_bytes < self.cache_bytes.saturating_add(64 << 10) {
+            return Err(Error::invalid("memory_bytes must be at least cache_bytes and 64 KiB"));
+        }
+        Ok(())
     }
 }
 
@@ -186,8 +244,12 @@ mod tests {
             Options { memtable_bytes: 1, ..Options::default() },
             Options { level_ratio: 1, ..Options::default() },
             Options { l0_rows_slow: 30, ..Options::default() },
+            Options { merge_operator: Some("no-such".into()), ..Options::default() },
             Options { drange_boundaries: vec![b"b".into(), b"a".into()], ..Options::default() },
         ];
+        assert!(ProcessOptions::default().validate().is_ok());
+        let too_large = ProcessOptions { cache_bytes: 2 << 30, ..ProcessOptions::default() };
+        assert!(matches!(too_large.validate(), Err(Error::Invalid(_))));
         for options in nonsense {
             assert!(matches!(options.validate(), Err(Error::Invalid(_))));
         }

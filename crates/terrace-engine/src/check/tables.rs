@@ -10,6 +10,7 @@ use super::{Check, CheckDepth, CheckReport, Finding, Severity};
 use crate::cache::BlockCache;
 use crate::compaction::TableShape;
 use crate::l0::{L0, PlainL0, PlainOptions};
+use crate::process::MemoryPool;
 use crate::survey::{SurveyedBlock, TableSurvey};
 use crate::table::{LocalTableStore, TableFile, TableOptions, TableProperties, TableReader};
 use crate::version::{FileIds, ReclaimQueue, TableContext, TableMeta};
@@ -21,6 +22,7 @@ pub(crate) fn context(env: &SharedEnv, dir: &Path) -> Arc<TableContext> {
         store: Arc::new(LocalTableStore::new(Arc::clone(env), dir.to_path_buf())),
         cache: Arc::new(BlockCache::new(0)),
         reclaim: ReclaimQueue::default(),
+        memory: MemoryPool::default(),
     })
 }
 
@@ -28,7 +30,7 @@ pub(crate) fn context(env: &SharedEnv, dir: &Path) -> Arc<TableContext> {
 pub(crate) fn l0(env: &SharedEnv, context: &Arc<TableContext>) -> Arc<dyn L0> {
     let ids = Arc::new(FileIds::new(Epoch(0), 0));
     let shape = TableShape { table_bytes: u64::MAX, table: TableOptions::default() };
-    let options = PlainOptions { rows_per_cut: usize::MAX, shape };
+    let options = PlainOptions { rows_per_cut: usize::MAX, rows_max: usize::MAX, shape };
     Arc::new(PlainL0::new(env, Arc::clone(&context.store), ids, options))
 }
 
@@ -83,13 +85,18 @@ fn judge(
 /// In what a table is not the one that the manifest describes.
 fn differs(meta: &TableMeta, properties: &TableProperties) -> Option<String> {
     let raw_bytes = properties.raw_key_bytes.saturating_add(properties.raw_value_bytes);
+    // An ingested table got one number when it was installed, and knows nothing of it.
+    let (least, greatest) = match properties.is_unnumbered() {
+        true => (meta.greatest_seqno, meta.greatest_seqno),
+        false => (properties.least_seqno, properties.greatest_seqno),
+    };
     let same = [
         ("entries", meta.entry_count == properties.entry_count),
         ("tombstones", meta.tombstone_count == properties.tombstone_count),
         ("range tombstones", meta.range_tombstone_count == properties.range_tombstone_count),
         ("bytes of entries", meta.raw_bytes == raw_bytes),
-        ("least number", meta.least_seqno == properties.least_seqno),
-        ("greatest number", meta.greatest_seqno == properties.greatest_seqno),
+        ("least number", meta.least_seqno == least),
+        ("greatest number", meta.greatest_seqno == greatest),
         ("bounds", meta.bounds == properties.bounds()),
     ];
     let (what, _) = same.into_iter().find(|(_, is_same)| !is_same)?;

@@ -1,12 +1,14 @@
 //! The process: what its ranges share.
 //!
-//! A process owns the environment, the block cache and the pool of background threads, and may
-//! hold many ranges; an embedded database uses one.
+//! A process owns the environment, the block cache, the account of its memory and the pool of
+//! background threads, and may hold many ranges; an embedded database uses one.
 
+mod memory;
 mod pool;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use terrace_env::SharedEnv;
 
@@ -14,21 +16,36 @@ use crate::Result;
 use crate::cache::BlockCache;
 use crate::options::ProcessOptions;
 
+pub use memory::{Charge, Memory, MemoryPool, MemoryStats, PoolName, PoolStats};
 pub use pool::{JobPool, PoolJob};
+
+/// How many there have been. Not 0, which is nobody's number.
+static STARTED: AtomicU64 = AtomicU64::new(1);
 
 /// What the ranges of a process share. Dropping it waits for its background threads.
 pub struct Process {
+    number: u64,
     env: SharedEnv,
     cache: Arc<BlockCache>,
+    memory: Memory,
     pool: JobPool,
 }
 
 impl Process {
-    /// Starts the background threads.
+    /// Starts the background threads. Errors: `Invalid` (an option); no more threads are to be had.
     pub fn start(env: SharedEnv, options: &ProcessOptions) -> Result<Arc<Process>> {
+        options.validate()?;
         let cache = Arc::new(BlockCache::new(options.cache_bytes));
         let pool = JobPool::start(&env, options)?;
-        Ok(Arc::new(Process { env, cache, pool }))
+        let memory = Memory::new(options.memory_bytes, &cache);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        Ok(Arc::new(Process { number, env, cache, memory, pool }))
+    }
+
+    /// Different from those of all others that this program started; says nothing else.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// The outside world.
@@ -41,6 +58,12 @@ impl Process {
     #[must_use]
     pub fn cache(&self) -> &Arc<BlockCache> {
         &self.cache
+    }
+
+    /// What memory is taken for.
+    #[must_use]
+    pub fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// The background threads.

@@ -13,11 +13,12 @@ pub type PoolJob = Box<dyn FnOnce() + Send>;
 
 /// The background threads of a process.
 ///
-/// Some threads take flushes and log work only, the others everything else, so that a flush never
-/// waits behind a compaction. Within a kind, jobs run in the order of their due times, then of
+/// One thread takes log work only, some flushes only, the others everything else: a flush never waits
+/// behind a compaction, nor the next log segment, which writers need every moment, behind a flush. Within a kind, jobs run in the order of their due times, then of
 /// their submission.
 pub struct JobPool {
     shared: Arc<Shared>,
+    compaction_threads: usize,
     threads: Latch<Vec<JobHandle>>,
 }
 
@@ -37,14 +38,16 @@ struct Queue {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Lane {
-    Fast,
+    Log,
+    Flush,
     Slow,
 }
 
 impl Lane {
     fn of(class: JobClass) -> Lane {
         match class {
-            JobClass::Flush | JobClass::Log | JobClass::Client => Lane::Fast,
+            JobClass::Log => Lane::Log,
+            JobClass::Flush | JobClass::Client => Lane::Flush,
             JobClass::Compaction | JobClass::Maintenance => Lane::Slow,
         }
     }
@@ -62,9 +65,10 @@ impl JobPool {
             0 => env.parallelism().min(4),
             count => count,
         };
-        let pool = JobPool { shared, threads: Latch::new(Vec::new()) };
+        let pool = JobPool { shared, compaction_threads: slow, threads: Latch::new(Vec::new()) };
+        pool.start_thread(Lane::Log, JobClass::Log, 0)?;
         for index in 0..options.flush_threads.max(1) {
-            pool.start_thread(Lane::Fast, JobClass::Flush, index)?;
+            pool.start_thread(Lane::Flush, JobClass::Flush, index)?;
         }
         for index in 0..slow {
             pool.start_thread(Lane::Slow, JobClass::Compaction, index)?;
@@ -78,6 +82,12 @@ impl JobPool {
         let thread = self.shared.env.spawn(class, &index.to_string(), run)?;
         self.threads.lock().push(thread);
         Ok(())
+    }
+
+    /// How many threads compact.
+    #[must_use]
+    pub fn compaction_threads(&self) -> usize {
+        self.compaction_threads
     }
 
     /// Runs `job` on one of the threads as soon as one is free. After the pool began to close, the

@@ -40,6 +40,8 @@ pub(super) struct Evidence {
     pub flushed: BTreeMap<MemtableId, LogPosition>,
     /// The greatest number that tables hold, as far as readable edits say.
     pub greatest_seqno: SeqNo,
+    /// The name of the range's merge operator, as far as readable edits say.
+    pub merge_operator: Option<String>,
     /// The log was durable below this position, as far as readable edits say.
     pub durable: LogPosition,
     /// Which file holds the table with this identity, whatever its name says.
@@ -66,6 +68,7 @@ impl Evidence {
             settled: LogPosition(0),
             flushed: BTreeMap::new(),
             greatest_seqno: SeqNo::ZERO,
+            merge_operator: None,
             durable: LogPosition(0),
             by_uid: uids(env, dir, listing)?,
             segments: segments(env, dir, listing)?,
@@ -229,6 +232,7 @@ impl Evidence {
             self.log_segment = None;
             (self.settled, self.durable) = (LogPosition(0), LogPosition(0));
             self.greatest_seqno = SeqNo::ZERO;
+            self.merge_operator = None;
             self.range = (RangeId(1), KeyRange::all());
         }
         let Some(database) = self.database else { return };
@@ -245,6 +249,9 @@ impl Evidence {
     fn take_hints(&mut self, survey: &ManifestSurvey) {
         for edit in survey.edits.iter().filter_map(|found| found.edit.as_ref().ok()) {
             self.database = edit.database.or(self.database);
+            if edit.merge_operator.is_some() {
+                self.merge_operator.clone_from(&edit.merge_operator);
+            }
             self.range = edit.range.clone().unwrap_or_else(|| self.range.clone());
             let added = edit.tables_added.iter().map(|(_, table)| table);
             let added = added.chain(edit.rows_added.iter().flat_map(|row| &row.tables));

@@ -305,15 +305,13 @@ impl Repair<'_> {
 
     fn insert(&mut self, entry: &EntryRef<'_>, walk: &mut LogWalk<'_>) -> Result<()> {
         let bytes = Memtable::space_for(entry.key.len(), entry.value.len());
-        let mut reservation = walk.memtable.reserve(bytes);
-        if reservation.is_none() {
+        if walk.memtable.reserve(bytes).is_none() {
             let arena_bytes = self.options.memtable_bytes.max(Memtable::arena_bytes_for(bytes));
             let fresh = self.memtable(arena_bytes);
             self.write_row(walk, Some(fresh))?;
-            reservation = walk.memtable.reserve(bytes);
         }
-        if let Some(reservation) = &mut reservation {
-            walk.memtable.insert(reservation, *entry);
+        if let Some(mut reservation) = walk.memtable.reserve(bytes) {
+            walk.memtable.insert(&mut reservation, *entry);
             self.report.log_entry_count += 1;
         }
         Ok(())

@@ -150,7 +150,10 @@ impl Repair<'_> {
     /// Keeps levels and rows.
     fn by_manifest(&mut self, version: &Version, evidence: &Evidence) -> Result<VersionEdit> {
         self.report.basis = Basis::Manifest;
-        let mut edit = VersionEdit::default();
+        let mut edit = VersionEdit {
+            merge_operator: version.merge_operator.clone(),
+            ..VersionEdit::default()
+        };
         let mut greatest_seqno = version.greatest_seqno;
         for row in version.l0.rows().iter().rev() {
             let tables = self.salvage_tables(&row.tables, evidence)?;
@@ -216,6 +219,7 @@ impl Repair<'_> {
             tables_added: merged.into_iter().map(|table| (deepest, table)).collect(),
             next_row: Some(RowId(1)),
             greatest_seqno: Some(greatest_seqno),
+            merge_operator: evidence.merge_operator.clone(),
             ..VersionEdit::default()
         })
     }

@@ -300,7 +300,11 @@ fn is_after(entry: &Entry, key: &[u8], seqno: SeqNo) -> bool {
 
 impl Stream for SalvageStream {
     fn entry(&self) -> Option<EntryRef<'_>> {
-        self.current.as_ref().map(Entry::as_ref)
+        let entry = self.current.as_ref().map(Entry::as_ref)?;
+        // An ingested table bears no numbers of its own; see `TableProperties::is_unnumbered`.
+        let number = self.meta.as_ref().map(|meta| meta.greatest_seqno);
+        let seqno = number.filter(|_| entry.seqno == SeqNo::ZERO).unwrap_or(entry.seqno);
+        Some(EntryRef { seqno, ..entry })
     }
 
     fn advance(&mut self) -> Result<()> {

@@ -4,15 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use terrace_base::{Corruption, Epoch, FileId, KeyRange};
-use terrace_env::{DirLock, LockKind, SharedEnv};
+use terrace_env::{DirLock, SharedEnv};
 
+use crate::Result;
 use crate::check::{CheckDepth, check_locked_dir};
 use crate::compaction::{OutputSpec, OutputTables, TableShape};
+use crate::new_dir;
 use crate::options::Options;
 use crate::range_tombstone::Fragments;
 use crate::table::{LocalTableStore, TableFile, TableStore};
 use crate::version::{FeedStore, FileIds, LocalManifests, TableMeta, VersionEdit};
-use crate::{Error, Result};
 
 /// A directory that becomes a range when it is finished.
 pub(super) struct Target<'a> {
@@ -28,22 +29,7 @@ pub(super) struct Target<'a> {
 impl<'a> Target<'a> {
     /// Errors: `Invalid` if the directory holds anything.
     pub fn create(env: &'a SharedEnv, dir: &Path, options: &Options) -> Result<Target<'a>> {
-        env.fs().create_dir_all(dir)?;
-        let listed = env.fs().list(dir)?;
-        if let Some(entry) = listed.iter().find(|entry| entry.name != "LOCK") {
-            return Err(Error::invalid(format!(
-                "{} is not empty ({} is there); name a directory that does not exist",
-                dir.display(),
-                entry.name
-            )));
-        }
-        let lock = env.fs().lock_dir(dir, LockKind::Exclusive).map_err(|error| {
-            if error.is_locked() {
-                Error::Locked(format!("{} is in use ({})", dir.display(), error.source))
-            } else {
-                error.into()
-            }
-        })?;
+        let lock = new_dir::claim(env.as_ref(), dir)?;
         let database = u128::from(env.random_u64()) << 64 | u128::from(env.random_u64());
         Ok(Target {
             env,
@@ -110,16 +96,8 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Deletes what was written, `CURRENT` first. What cannot be deleted is left: without `CURRENT`
-    /// it is no range.
+    /// Deletes what was written: the directory holds no range.
     pub fn discard(&self) {
-        let Ok(listed) = self.env.fs().list(&self.dir) else { return };
-        let current = listed.iter().filter(|entry| entry.name == "CURRENT");
-        let others = listed.iter().filter(|entry| entry.name != "CURRENT" && entry.name != "LOCK");
-        for entry in current.chain(others).filter(|entry| !entry.is_dir) {
-            if let Err(error) = self.env.fs().remove(&self.dir.join(&entry.name)) {
-                tracing::warn!(%error, "a file of a repair that was given up is left");
-            }
-        }
+        new_dir::discard(self.env.as_ref(), &self.dir);
     }
 }

@@ -80,7 +80,8 @@ impl Inner {
     /// ends.
     fn append_closing(&self) -> Result<()> {
         let log = self.log()?;
-        // Holding every drange exclusively keeps late writers out.
+        // Holding every drange exclusively keeps late writers out; the turn keeps the dranges.
+        let _turn = self.freeze_turn.lock();
         let map = self.dranges.load_full();
         let _holds: Vec<_> = map.list().iter().map(|drange| drange.active.exclusive()).collect();
         let (seqno, end) = self.sequencer.finished();

@@ -1,16 +1,21 @@
 //! Compactions: picking what is due, running it, installing the outcome.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use terrace_base::{KeyRange, LevelNo};
 use terrace_env::{PlantedBug, is_planted};
 
+use super::memory::compaction_memory_bytes;
 use super::{Inner, Store};
 use crate::Result;
-use crate::compaction::pick::{self, Compaction, Taken};
-use crate::compaction::{CompactionPlan, PlanInput};
+use crate::compaction::pick::{self, Compaction, Served, Taken};
+use crate::compaction::{CompactionOutcome, CompactionPlan, PlanInput, is_covered};
 use crate::fail_point::fail_point;
-use crate::version::{LEVEL_MAX, TableMeta, Version, VersionEdit};
+use crate::process::PoolName;
+use crate::range_tombstone::Fragments;
+use crate::table::ReadMode;
+use crate::version::{LEVEL_MAX, RowMeta, TableMeta, Version, VersionEdit};
 
 /// What an entry takes in a block beside its key and value, at most.
 const ENTRY_BYTES_MAX: u64 = 40;
@@ -57,11 +62,19 @@ impl Drop for Running<'_> {
 impl Inner {
     /// Does the compaction that is most due, if any.
     pub(super) fn compact_once(&self) -> Result<()> {
-        let choose = |version: &Version, taken: &Taken| pick::pick(version, &self.shape, taken);
+        let served = self.served();
+        let choose =
+            |version: &Version, taken: &Taken| pick::pick(version, &self.shape, taken, served);
         if let Some(job) = Running::begin(self, choose) {
             self.compact(&job.chosen, &job.version)?;
         }
         self.reclaim()
+    }
+
+    /// What readers may still look at.
+    pub(super) fn served(&self) -> Served {
+        let (points, now) = self.read_points.list(self.env.wall_time());
+        Served { least: points.first().copied(), now }
     }
 
     /// Takes everything in `range` down to the deepest level that holds anything.
@@ -79,7 +92,7 @@ impl Inner {
             let ticket = self.changed.ticket();
             let mut is_blocked = false;
             let job = Running::begin(self, |version, taken| {
-                let forced = pick::forced(version, level, range)?;
+                let forced = pick::forced(version, &self.shape, level, range)?;
                 is_blocked = !taken.is_free(&forced);
                 (!is_blocked).then_some(forced)
             });
@@ -92,7 +105,7 @@ impl Inner {
                     return outcome;
                 }
                 None if is_blocked => {
-                    self.wait_for_change(ticket, std::time::Duration::from_millis(100));
+                    self.wait_for_change(ticket, Duration::from_millis(100));
                 }
                 None => return Ok(()),
             }
@@ -106,35 +119,69 @@ impl Inner {
             tables_removed: removed.map(|(level, table)| (*level, table.meta().id)).collect(),
             ..VersionEdit::default()
         };
-        if chosen.is_move() {
-            let (_, table) = &chosen.inputs[0];
-            edit.tables_added = vec![(chosen.output_level, table.meta().clone())];
-            self.counters.moved();
+        let began = self.env.now();
+        let outputs: Vec<TableMeta> = if chosen.is_move() {
+            self.counters.moved(chosen);
+            chosen.inputs.iter().map(|(_, table)| table.meta().clone()).collect()
         } else {
-            let plan = self.plan(chosen, version);
-            let outcome = self.executor.run(&plan, &self.jobs.cancel)?;
-            self.counters.compacted(&outcome);
-            let level = chosen.output_level;
-            edit.tables_added = outcome.outputs.into_iter().map(|table| (level, table)).collect();
+            let plan = self.plan(chosen, version)?;
+            // An input that several parts read is counted once.
+            let read_bytes = plan.input_bytes();
+            let parts = self.parts_of(plan, &chosen.inputs)?;
+            let jobs = self.process.memory().pool(PoolName::Jobs);
+            let _memory = jobs.charge(parts.iter().map(compaction_memory_bytes).sum());
+            let outcome = CompactionOutcome { read_bytes, ..self.run_parts(parts)? };
+            self.counters.compacted(chosen, &outcome);
+            outcome.outputs
+        };
+        match chosen.output_level {
+            // The row takes the place of those that it was made of.
+            LevelNo(0) if outputs.is_empty() => {}
+            LevelNo(0) => {
+                let id = chosen.rows.iter().copied().max().expect("rows were merged");
+                edit.rows_added = vec![RowMeta { id, tables: outputs }];
+            }
+            level => {
+                edit.tables_added = outputs.into_iter().map(|table| (level, table)).collect();
+            }
         }
         fail_point!(self.env, "compaction::before_install");
         self.versions.install(edit, |version| {
             self.change_view(true, |view| (view.dranges.clone(), Arc::clone(version)));
         })?;
         fail_point!(self.env, "compaction::after_install");
+        self.note_cut(chosen, began);
         self.changed.notify();
         Ok(())
     }
 
-    /// Everything that a job needs to know.
-    fn plan(&self, chosen: &Compaction, version: &Version) -> CompactionPlan {
+    /// Tells the gate how fast a compaction that began at `began` took its input out of L0.
+    fn note_cut(&self, chosen: &Compaction, began: Duration) {
+        if chosen.output_level == LevelNo(0) {
+            return;
+        }
+        let of_l0 = chosen.inputs.iter().filter(|(level, _)| level.0 == 0);
+        let bytes: u64 = of_l0.map(|(_, table)| table.meta().bytes).sum();
+        if bytes > 0 {
+            self.gate.note_cut(began, self.env.now(), bytes);
+        }
+    }
+
+    /// Everything that a job needs to know. Errors: an input that holds range tombstones cannot be
+    /// opened.
+    fn plan(&self, chosen: &Compaction, version: &Version) -> Result<CompactionPlan> {
         let (mut snapshots, now) = self.read_points.list(self.env.wall_time());
         if is_planted(PlantedBug::IgnoreSnapshot) {
             snapshots.pop();
         }
+        let tombstones = range_tombstones_of(chosen)?;
+        let is_read = |table: &TableMeta| {
+            tombstones.is_empty() || !is_covered(table, &tombstones, &snapshots)
+        };
         let inputs: Vec<PlanInput> = chosen
             .inputs
             .iter()
+            .filter(|(_, table)| is_read(table.meta()))
             .map(|(level, table)| PlanInput { level: *level, table: table.meta().clone() })
             .collect();
         // Every output but the last is at least a table long. What is read may be compressed and
@@ -145,23 +192,32 @@ impl Inner {
             table.bytes.max(table.raw_bytes + entries * ENTRY_BYTES_MAX)
         };
         let input_bytes: u64 = inputs.iter().map(|input| coded_bytes(&input.table)).sum();
-        let output_count_max = 2 * input_bytes / self.options.table_bytes + 16;
+        let mut output_count_max = 2 * input_bytes / self.options.table_bytes + 16;
+        if version.merge_operator.is_some() {
+            // A folded value may be larger than what it was made of, and end a table.
+            output_count_max += inputs.iter().map(|input| input.table.entry_count).sum::<u64>();
+        }
         let table = &self.options.table;
-        CompactionPlan {
+        Ok(CompactionPlan {
             epoch: version.epoch,
             now,
             snapshots,
             slice: chosen.slice.clone(),
             inputs,
             output_level: chosen.output_level,
-            droppable: pick::droppable(version, &chosen.slice, chosen.output_level),
+            droppable: match chosen.output_level {
+                // Older rows may lie under the merged ones.
+                LevelNo(0) => Vec::new(),
+                level => pick::droppable(version, &chosen.slice, level),
+            },
             first_output: self.ids.next_block(output_count_max),
             output_count_max,
             table_bytes: self.options.table_bytes,
             block_bytes: table.block_bytes as u64,
             filter_bits_per_key: u64::from(table.filter_bits_per_key),
             compression: table.compression,
-        }
+            merge_operator: version.merge_operator.clone(),
+        })
     }
 
     /// Deletes the tables that nothing names any more.
@@ -177,4 +233,15 @@ impl Inner {
         }
         outcome
     }
+}
+
+/// The range tombstones of all inputs.
+fn range_tombstones_of(chosen: &Compaction) -> Result<Fragments> {
+    let mut found = Vec::new();
+    for (_, table) in &chosen.inputs {
+        if table.meta().range_tombstone_count > 0 {
+            found.push(table.reader(ReadMode::Block)?.range_tombstones().clip(&table.meta().clip));
+        }
+    }
+    Ok(Fragments::merge(&found))
 }

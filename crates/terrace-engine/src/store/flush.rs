@@ -1,17 +1,20 @@
 //! Flushes: frozen memtables become one row of L0.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use terrace_base::{MemtableId, SeqNo};
+use terrace_base::{LogPosition, MemtableId, SeqNo};
 use terrace_env::{PlantedBug, is_planted};
 
+use super::health::Work;
+use super::memory::builder_memory_bytes;
 use super::{Inner, Store};
 use crate::compaction::{Retained, Retention};
 use crate::drange::Frozen;
 use crate::fail_point::fail_point;
 use crate::iter::{MergingStream, Stream};
 use crate::l0::FlushInput;
-use crate::memtable::Memtable;
+use crate::process::PoolName;
 use crate::range_tombstone::Fragments;
 use crate::version::VersionEdit;
 use crate::{Error, Result};
@@ -29,47 +32,13 @@ impl Store {
         inner.check_healthy()?;
         inner.freeze_all()?;
         inner.heed(inner.flush_frozen())?;
+        inner.note_problem(Work::Flush, None);
         inner.schedule_compaction();
         Ok(())
     }
 }
 
 impl Inner {
-    /// Freezes every active memtable that is not empty.
-    pub(super) fn freeze_all(&self) -> Result<()> {
-        let map = self.dranges.load_full();
-        for drange in map.list() {
-            let mut active = drange.active.exclusive();
-            if !active.memtable.is_empty() {
-                let bytes = self.options.memtable_bytes;
-                let fresh = Arc::new(Memtable::new(self.ids.next_memtable(), bytes));
-                self.swap_active(drange, &mut active, fresh)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// If the log takes more space than it should, freezes the memtables that hold its oldest segment.
-    pub(super) fn bound_log(&self) -> Result<()> {
-        let log = self.log()?;
-        if log.held_bytes() <= self.options.log_bytes_max {
-            return Ok(());
-        }
-        let oldest = self.oldest_position(&[]);
-        let segment_end = oldest.0 + self.options.log_segment_bytes;
-        let map = self.dranges.load_full();
-        for drange in map.list() {
-            let mut active = drange.active.exclusive();
-            if active.begin.0 < segment_end {
-                let bytes = self.options.memtable_bytes;
-                let fresh = Arc::new(Memtable::new(self.ids.next_memtable(), bytes));
-                self.swap_active(drange, &mut active, fresh)?;
-            }
-        }
-        self.schedule_flush();
-        Ok(())
-    }
-
     /// Flushes until no memtable is frozen.
     pub(super) fn flush_frozen(&self) -> Result<()> {
         while self.flush_some()? {}
@@ -79,23 +48,56 @@ impl Inner {
     /// Flushes the oldest frozen memtables as one row; `false` if there are none.
     fn flush_some(&self) -> Result<bool> {
         let _turn = self.flush_turn.lock();
-        let batch = self.oldest_frozen();
+        // What is being frozen together is flushed together.
+        let frozen = {
+            let _turn = self.freeze_turn.lock();
+            self.view.load().frozen()
+        };
+        let batch = self.oldest_of(frozen);
         if batch.is_empty() {
             return Ok(false);
         }
-        self.wait_settled(&batch)?;
+        let began = self.env.now();
+        self.flush_batch(&batch, |ids| self.oldest_position(ids), began)?;
+        Ok(true)
+    }
+
+    /// Flushes all of these memtables, which are frozen, oldest first, before anything younger. The
+    /// caller has the turn. `oldest_position`: as [`Inner::oldest_position`].
+    pub(super) fn flush_these(
+        &self,
+        mut frozen: Vec<Arc<Frozen>>,
+        oldest_position: impl Fn(&[MemtableId]) -> LogPosition,
+    ) -> Result<()> {
+        while !frozen.is_empty() {
+            let batch = self.oldest_of(frozen.clone());
+            self.flush_batch(&batch, &oldest_position, self.env.now())?;
+            frozen.retain(|one| !batch.iter().any(|done| Arc::ptr_eq(done, one)));
+        }
+        Ok(())
+    }
+
+    /// Flushes the oldest frozen memtables as one row. The caller has the turn, since `began`.
+    fn flush_batch(
+        &self,
+        batch: &[Arc<Frozen>],
+        oldest_position: impl Fn(&[MemtableId]) -> LogPosition,
+        began: Duration,
+    ) -> Result<()> {
+        self.wait_settled(batch)?;
         fail_point!(self.env, "flush::before_absorb");
-        let (row, bytes) = self.absorb(&batch)?;
+        let (row, bytes) = self.absorb(batch)?;
         fail_point!(self.env, "flush::before_install");
         let ids: Vec<MemtableId> = batch.iter().map(|frozen| frozen.memtable.id()).collect();
         let log = self.log()?;
         // A write that failed, and poisoned the range meanwhile, leaves a gap that nobody has synced
         // before the next memtable: the manifest must not say that the log was durable there.
-        let log_start = log.start_at(self.oldest_position(&ids).min(log.durable()));
+        let log_start = log.start_at(oldest_position(&ids).min(log.durable()));
         let covered =
             batch.iter().flat_map(|frozen| frozen.covers.iter().map(|id| (*id, frozen.end)));
         let greatest = batch.iter().filter_map(|frozen| frozen.memtable.greatest_seqno()).max();
         let current = self.versions.current();
+        let boundaries = self.dranges.load().boundaries().keys().to_vec();
         if is_planted(PlantedBug::ReleaseLogEarly) {
             log.release(log_start.position)?;
         }
@@ -104,6 +106,8 @@ impl Inner {
             memtables_flushed: covered.collect(),
             log_start: Some(log_start),
             greatest_seqno: Some(greatest.unwrap_or(SeqNo::ZERO).max(current.greatest_seqno)),
+            drange_boundaries: (boundaries != current.drange_boundaries && !boundaries.is_empty())
+                .then_some(boundaries),
             ..VersionEdit::default()
         };
         self.versions.install(edit, |version| {
@@ -120,18 +124,21 @@ impl Inner {
         })?;
         fail_point!(self.env, "flush::after_install");
         self.counters.flushed(bytes);
+        let drained: usize = batch.iter().map(|frozen| frozen.memtable.used_bytes()).sum();
+        self.gate.note_flush(began, self.env.now(), drained as u64);
         log.release(log_start.position)?;
         fail_point!(self.env, "wal::after_release");
+        self.rule();
         self.changed.notify();
         self.schedule_compaction();
-        Ok(true)
+        Ok(())
     }
 
-    /// The oldest frozen memtables, as many as one flush takes.
-    fn oldest_frozen(&self) -> Vec<Arc<Frozen>> {
+    /// The first of these memtables, as many as one flush takes.
+    fn oldest_of(&self, frozen: Vec<Arc<Frozen>>) -> Vec<Arc<Frozen>> {
         let mut batch = Vec::new();
         let mut bytes = 0;
-        for frozen in self.view.load().frozen() {
+        for frozen in frozen {
             bytes += frozen.memtable.used_bytes();
             let bytes_max = match is_planted(PlantedBug::FlushNewestFirst) {
                 true => 0,
@@ -172,17 +179,23 @@ impl Inner {
         let fragments: Vec<_> =
             batch.iter().map(|frozen| frozen.memtable.range_tombstones()).collect();
         let tombstones = Fragments::merge(fragments.iter().map(|some| &**some));
-        let rules = Retention::new(snapshots, Vec::new(), now, tombstones);
+        let rules = Retention::new(snapshots, Vec::new(), now, tombstones)
+            .with_operator(self.merge_operator.clone());
         let streams = batch
             .iter()
             .map(|frozen| Box::new(frozen.memtable.stream()) as Box<dyn Stream + Send>)
             .collect();
         let mut merged = MergingStream::new(streams);
         let mut retained = Retained::new(&mut merged, &rules)?;
+        let entries = batch.iter().map(|frozen| frozen.memtable.entry_count()).sum();
+        let expected_bytes = batch.iter().map(|frozen| frozen.memtable.used_bytes() as u64).sum();
+        let jobs = self.process.memory().pool(PoolName::Jobs);
+        let _memory =
+            jobs.charge(builder_memory_bytes(expected_bytes, entries, &self.options.table));
         let row = self.l0.absorb(FlushInput {
             entries: &mut retained,
             tombstones: &rules.surviving_tombstones(),
-            expected_bytes: batch.iter().map(|frozen| frozen.memtable.used_bytes() as u64).sum(),
+            expected_bytes,
         })?;
         let bytes = row.as_ref().map_or(0, crate::version::RowMeta::bytes);
         Ok((row, bytes))

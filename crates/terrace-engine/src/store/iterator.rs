@@ -8,13 +8,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use smallvec::SmallVec;
 use terrace_base::{EntryKind, EntryRef, KeyRange, SeqNo, WallTime};
 use terrace_env::{PlantedBug, is_planted};
 
+use super::memtables_cursor::MemtablesCursor;
+use super::merge_path::{Gathered, Merged};
 use super::read_path::unsupported;
 use super::read_points::ReadPoint;
-use super::view::View;
+use super::view::{DrangeView, View};
 use super::{Inner, Store};
+use crate::explain::{Hidden, Recorder, ScanWatch, note, observed, waits};
 use crate::iter::{Cursor, MergingCursor, RunCursor};
 use crate::range_tombstone::Fragments;
 use crate::table::ReadMode;
@@ -40,7 +44,8 @@ impl Default for IterOptions {
 const STEPS_PER_VIEW: u32 = 64;
 
 /// A position among the live keys of an interval, at one read point and one moment of expiry. A
-/// new iterator stands nowhere until it is told to seek. After an error it stands nowhere too.
+/// new iterator stands nowhere until it is told to seek. After an error it stands nowhere too: also
+/// where the operands of a key cannot be folded, and then a seek may go on behind that key.
 pub struct Iter {
     inner: Arc<Inner>,
     point: ReadPoint,
@@ -49,9 +54,12 @@ pub struct Iter {
     mode: ReadMode,
     view: Arc<View>,
     cursor: MergingCursor,
+    /// What the operands of the cursor's key were folded into, if its newest entry is one.
+    merged: Option<Box<Merged>>,
     tombstones: Vec<Arc<Fragments>>,
     steps: u32,
     is_placed: bool,
+    watch: ScanWatch,
 }
 
 impl Store {
@@ -77,9 +85,14 @@ impl Iter {
         options: IterOptions,
     ) -> Result<Iter> {
         inner.check_open()?;
+        let mut watch = inner.watch_scan();
+        waits::begin();
         let mode = if options.wait { ReadMode::Block } else { ReadMode::NoWait };
         let view = inner.view.load_full();
         let (cursor, tombstones) = sources(&view, &options.range, point.seqno(), mode)?;
+        if waits::has_waited() {
+            watch.waits.add(&waits::take());
+        }
         Ok(Iter {
             inner: Arc::clone(inner),
             point,
@@ -88,9 +101,11 @@ impl Iter {
             mode,
             view,
             cursor,
+            merged: None,
             tombstones,
             steps: 0,
             is_placed: false,
+            watch,
         })
     }
 
@@ -102,10 +117,12 @@ impl Iter {
 
     /// Goes to the first live key at or above `key` (and within the interval).
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.is_placed = false;
-        self.renew_view()?;
-        self.cursor.seek(key.max(self.range.start()))?;
-        self.settle(true)
+        self.watched(|iter| {
+            iter.is_placed = false;
+            iter.renew_view()?;
+            iter.cursor.seek(key.max(iter.range.start()))?;
+            iter.settle(true)
+        })
     }
 
     /// Goes to the first live key of the interval.
@@ -116,6 +133,10 @@ impl Iter {
     /// Goes to the last live key below `bound` (and within the interval); to the last of the
     /// interval if there is no bound.
     pub fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<()> {
+        self.watched(|iter| iter.place_back(bound))
+    }
+
+    fn place_back(&mut self, bound: Option<&[u8]>) -> Result<()> {
         self.is_placed = false;
         self.renew_view()?;
         let bound = match (bound, self.range.end()) {
@@ -129,18 +150,41 @@ impl Iter {
     /// Goes to the next live key; past the last one the iterator stands nowhere.
     #[expect(clippy::should_implement_trait, reason = "the word for it in every ordered store")]
     pub fn next(&mut self) -> Result<()> {
-        self.step(true)
+        self.watched(|iter| iter.step(true))
     }
 
     /// Goes to the previous live key; before the first one the iterator stands nowhere.
     pub fn prev(&mut self) -> Result<()> {
-        self.step(false)
+        self.watched(|iter| iter.step(false))
     }
 
-    /// The entry that the iterator stands on: a value, never a tombstone.
+    /// The entry that the iterator stands on: a value, never a tombstone or a merge operand.
     #[must_use]
     pub fn entry(&self) -> Option<EntryRef<'_>> {
-        if self.is_placed { self.cursor.entry() } else { None }
+        if !self.is_placed {
+            return None;
+        }
+        let entry = self.cursor.entry()?;
+        match &self.merged {
+            None => Some(entry),
+            Some(merged) => Some(merged.entry(entry.key)),
+        }
+    }
+
+    /// Moves the iterator by `act`, and notes how long that took if it is timed or had to wait.
+    #[inline]
+    fn watched(&mut self, act: impl FnOnce(&mut Iter) -> Result<()>) -> Result<()> {
+        waits::begin();
+        let began = self.watch.is_sampled.then(|| self.inner.env.now());
+        let outcome = act(self);
+        if let Some(began) = began {
+            self.watch.busy += self.inner.env.now().saturating_sub(began);
+        }
+        if waits::has_waited() {
+            self.watch.waits.add(&waits::take());
+        }
+        self.watch.shown += u64::from(self.is_placed);
+        outcome
     }
 
     fn step(&mut self, forward: bool) -> Result<()> {
@@ -191,20 +235,52 @@ impl Iter {
     /// Steps over what is hidden until the cursor stands on a live key of the interval, or past
     /// its end.
     fn settle(&mut self, forward: bool) -> Result<()> {
+        self.merged = None;
         while let Some(entry) = self.cursor.entry() {
             if !self.range.contains(entry.key) {
                 return Ok(());
             }
-            if !self.is_hidden(&entry) {
-                if entry.kind != EntryKind::Value {
-                    return Err(unsupported(entry.kind));
+            let hidden = self.hidden_by(&entry);
+            note(|notes| notes.came_to(self.cursor.source(), hidden));
+            if hidden.is_none() {
+                match entry.kind {
+                    EntryKind::Value => {}
+                    EntryKind::MergeOperand => self.merged = self.fold_here()?.map(Box::new),
+                    other => return Err(unsupported(other)),
                 }
                 self.is_placed = true;
                 return Ok(());
             }
+            self.watch.hidden += 1;
             if forward { self.cursor.next()? } else { self.cursor.prev()? }
         }
         Ok(())
+    }
+
+    /// What the operands of the cursor's key come to. The cursor stays where it is.
+    #[cold]
+    fn fold_here(&mut self) -> Result<Option<Merged>> {
+        let Some(entry) = self.cursor.entry() else { return Ok(None) };
+        let covering = self.newest_covering(entry.key);
+        let key = entry.key.to_vec();
+        let mut gathered = Gathered::default();
+        let mut is_last = gathered.take(&entry)?;
+        let mut seqno = entry.seqno;
+        while !is_last {
+            let Some(older) = self.cursor.older(seqno)? else { break };
+            if covering.is_some_and(|covering| older.seqno <= covering) {
+                break;
+            }
+            seqno = older.seqno;
+            is_last = gathered.take(&older)?;
+        }
+        self.inner.fold_gathered(&key, gathered, self.moment())
+    }
+
+    /// The newest range tombstone over a key that the iterator sees.
+    fn newest_covering(&self, key: &[u8]) -> Option<SeqNo> {
+        let point = self.point.seqno();
+        self.tombstones.iter().filter_map(|some| some.newest_covering(key, point)).max()
     }
 
     /// The moment by which expiry is judged.
@@ -215,31 +291,50 @@ impl Iter {
         self.now
     }
 
-    fn is_hidden(&self, entry: &EntryRef<'_>) -> bool {
+    /// How many range tombstones the iterator asks about each key.
+    pub(super) fn range_tombstone_count(&self) -> usize {
+        self.tombstones.iter().map(|fragments| fragments.len()).sum()
+    }
+
+    /// Why the iterator steps over `entry`, if it does.
+    fn hidden_by(&self, entry: &EntryRef<'_>) -> Option<Hidden> {
         let point = self.point.seqno();
-        entry.kind == EntryKind::Tombstone
-            || entry.expiry.is_some_and(|expiry| expiry.is_expired(self.moment()))
-            || self.tombstones.iter().any(|fragments| {
-                let covering = fragments.newest_covering(entry.key, point);
-                covering.is_some_and(|covering| covering > entry.seqno)
-            })
+        if entry.kind == EntryKind::Tombstone {
+            return Some(Hidden::Tombstone);
+        }
+        if entry.expiry.is_some_and(|expiry| expiry.is_expired(self.moment())) {
+            return Some(Hidden::Expired);
+        }
+        let is_covered = self.tombstones.iter().any(|fragments| {
+            let covering = fragments.newest_covering(entry.key, point);
+            covering.is_some_and(|covering| covering > entry.seqno)
+        });
+        is_covered.then_some(Hidden::RangeTombstone)
     }
 }
 
 /// Everything in a view that may hold keys of `range`: a merged cursor, and the range tombstones.
 fn sources(
-    view: &View,
+    view: &Arc<View>,
     range: &KeyRange,
     read_point: SeqNo,
     mode: ReadMode,
 ) -> Result<(MergingCursor, Vec<Arc<Fragments>>)> {
     let mut cursors: Vec<Box<dyn Cursor + Send>> = Vec::new();
     let mut tombstones = Vec::new();
-    for drange in view.dranges.iter().filter(|drange| drange.keys.overlaps(range)) {
-        for memtable in drange.memtables() {
-            cursors.push(Box::new(memtable.cursor(read_point)));
+    let first = view.boundaries.index_of(range.start());
+    let overlapping = view.dranges[first..].iter().filter(|drange| drange.keys.overlaps(range));
+    let dranges: SmallVec<[&DrangeView; 8]> = overlapping.collect();
+    for memtable in dranges.iter().flat_map(|drange| drange.memtables()) {
+        if memtable.has_range_tombstones() {
             tombstones.push(memtable.range_tombstones());
         }
+    }
+    note(|notes| note_sources(notes, view, &dranges, range));
+    match dranges.as_slice() {
+        [only] => cursors
+            .extend(only.memtables().map(|memtable| Box::new(memtable.cursor(read_point)) as _)),
+        _ => cursors.push(Box::new(MemtablesCursor::new(Arc::clone(view), read_point))),
     }
     cursors.extend(view.version.l0.cursors(range, read_point, mode)?);
     for (_, run) in view.version.runs().filter(|(_, run)| !run.is_empty()) {
@@ -254,7 +349,36 @@ fn sources(
         }
     }
     tombstones.retain(|fragments| !fragments.is_empty());
-    Ok((MergingCursor::new(cursors), tombstones))
+    Ok((MergingCursor::new(observed(cursors)), tombstones))
+}
+
+/// Notes the sources of a scan, in the order in which [`sources`] makes cursors of them.
+fn note_sources(notes: &mut Recorder, view: &View, dranges: &[&DrangeView], range: &KeyRange) {
+    notes.begin_sources();
+    match dranges {
+        [only] => {
+            for memtable in only.memtables() {
+                notes.memtable_source(memtable, Arc::ptr_eq(memtable, &only.active));
+            }
+        }
+        _ => notes.memtables_source(dranges.len()),
+    }
+    for row in view.version.l0.rows() {
+        let tables = row.tables.iter().filter(|table| table.span().overlaps(range));
+        tables.for_each(|table| notes.table_source(0, Some(row.meta.id.0), table));
+    }
+    for (level, run) in view.version.runs().filter(|(_, run)| !run.is_empty()) {
+        notes.level_source(level.0, run.tables().len());
+    }
+}
+
+impl Drop for Iter {
+    fn drop(&mut self) {
+        // A thread that panics may hold what a call of the environment must not meet.
+        if !std::thread::panicking() {
+            self.inner.scan_ended(&self.watch, self.range.start());
+        }
+    }
 }
 
 impl fmt::Debug for Iter {

@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use terrace_env::{Env, Job, JobClass, Latch, Signal};
 
+use super::health::Work;
 use super::{Inner, Store};
 use crate::compaction::pick::{self, Taken};
 use crate::{Error, Result};
-
-/// After a background failure that may pass, the work is tried again after this long.
-const RETRY_AFTER: Duration = Duration::from_millis(250);
 
 /// What the range has under way.
 #[derive(Debug)]
@@ -46,6 +44,11 @@ impl Jobs {
             cancel: AtomicBool::new(false),
             taken: Latch::default(),
         }
+    }
+
+    /// Whether running jobs should end early.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
     }
 
     /// Blocks until no job of the range is queued or running.
@@ -143,6 +146,17 @@ impl Inner {
         })
     }
 
+    /// Queues `work` that helps the caller, if the range is not closing.
+    pub(super) fn ask_for_company(
+        &self,
+        class: JobClass,
+        work: impl FnOnce(&Arc<Inner>) + Send + 'static,
+    ) {
+        if let Some(me) = self.me() {
+            me.submit(class, Duration::ZERO, work);
+        }
+    }
+
     fn me(&self) -> Option<Arc<Inner>> {
         self.me.upgrade()
     }
@@ -157,10 +171,11 @@ impl Inner {
         if self.jobs.flush_queued.swap(true, Ordering::AcqRel) {
             return;
         }
+        let delay = delay.max(self.health.rest(Work::Flush, || self.env.now()));
         me.submit(JobClass::Flush, delay, |inner| {
             inner.jobs.flush_queued.store(false, Ordering::Release);
             let outcome = inner.flush_frozen();
-            if let Some(delay) = inner.judge("flush", outcome) {
+            if let Some(delay) = inner.judge(Work::Flush, outcome) {
                 inner.schedule_flush_after(delay);
             }
         });
@@ -173,9 +188,10 @@ impl Inner {
 
     fn schedule_compaction_after(&self, delay: Duration) {
         let Some(me) = self.me() else { return };
+        let served = self.served();
         let is_due = {
             let taken = self.jobs.taken.lock();
-            pick::pick(&self.versions.current(), &self.shape, &taken).is_some()
+            pick::pick(&self.versions.current(), &self.shape, &taken, served).is_some()
         };
         if !is_due {
             return;
@@ -184,10 +200,11 @@ impl Inner {
             self.jobs.compactions_queued.fetch_sub(1, Ordering::AcqRel);
             return;
         }
+        let delay = delay.max(self.health.rest(Work::Compaction, || self.env.now()));
         me.submit(JobClass::Compaction, delay, |inner| {
             inner.jobs.compactions_queued.fetch_sub(1, Ordering::AcqRel);
             let outcome = inner.compact_once();
-            match inner.judge("compaction", outcome) {
+            match inner.judge(Work::Compaction, outcome) {
                 Some(delay) => inner.schedule_compaction_after(delay),
                 None => inner.schedule_compaction(),
             }
@@ -204,11 +221,12 @@ impl Inner {
         if self.jobs.log_queued.swap(true, Ordering::AcqRel) {
             return;
         }
+        let delay = delay.max(self.health.rest(Work::Log, || self.env.now()));
         me.submit(JobClass::Log, delay, |inner| {
             inner.jobs.log_queued.store(false, Ordering::Release);
             let outcome = inner.keep_log();
             // Every write asks for what is not there: a full disk is not to be asked as often.
-            if let Some(delay) = inner.judge("log work", outcome) {
+            if let Some(delay) = inner.judge(Work::Log, outcome) {
                 inner.schedule_log_work_after(delay);
             }
         });
@@ -216,14 +234,17 @@ impl Inner {
 
     fn keep_log(&self) -> Result<()> {
         self.bound_log()?;
-        self.log()?.prepare()
+        let prepared = self.log()?.prepare();
+        // The log has grown by a segment.
+        self.rule();
+        prepared
     }
 
     /// What a background outcome means: when to try again, if ever.
-    fn judge(&self, what: &str, outcome: Result<()>) -> Option<Duration> {
+    fn judge(&self, work: Work, outcome: Result<()>) -> Option<Duration> {
         match outcome {
             Ok(()) => {
-                self.note_problem(None);
+                self.note_problem(work, None);
                 None
             }
             Err(Error::Closed) => None,
@@ -232,9 +253,10 @@ impl Inner {
                 None
             }
             Err(error) => {
-                tracing::warn!(dir = %self.dir.display(), what, %error, "background work failed");
-                self.note_problem(Some(&error));
-                (!self.is_closing()).then_some(RETRY_AFTER)
+                let work_name = work.name();
+                tracing::warn!(dir = %self.dir.display(), work_name, %error, "background work failed");
+                let retry_after = self.note_problem(work, Some(&error));
+                (!self.is_closing()).then_some(retry_after)
             }
         }
     }

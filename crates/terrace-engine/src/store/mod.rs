@@ -4,17 +4,20 @@
 //! | path | file |
 //! |---|---|
 //! | opening, recovery | `seams.rs`, `open.rs`, `recovery.rs` |
-//! | writing | `write_path.rs`, `placement.rs`, `sequencer.rs`, `gate.rs` |
+//! | writing | `write_path.rs`, `placement.rs`, `sequencer.rs`, `gate/` |
 //! | conditional writes | `update.rs` |
-//! | reading | `read_path.rs`, `iterator.rs`, `read_points.rs`, `view.rs` |
-//! | background work | `flush.rs`, `compact.rs`, `jobs.rs` |
-//! | looking inside | `check.rs`, `stats.rs` |
+//! | reading | `read_path.rs`, `merge_path.rs`, `pinned.rs`, `multi_get.rs`, `iterator.rs`, `read_points.rs`, `view.rs` |
+//! | background work | `freeze.rs`, `flush.rs`, `compact.rs`, `parts.rs`, `jobs.rs` |
+//! | what holds up writers and work | `gate/`, `ledger.rs`, `memory.rs`, `health.rs` |
+//! | looking inside | `check.rs`, `explain.rs`, `slow.rs`, `stats.rs` |
+//! | copies, and data from elsewhere | `checkpoint.rs`, `ingest.rs` (`all_held.rs`) |
 //! | closing | `close.rs` |
 //!
 //! # Lock order
-//! dranges' holds in key order → the turn of the version feed → the turns of the log. Latches
+//! the turn of flushes → the turn of freezes → dranges' holds in key order → the turn of the version
+//! feed → the turns of the log. Latches
 //! (view, sequencer, read points, memtable, caches) come last, are never held across a call of the
-//! environment, and the sequencer's may hold the log tail's.
+//! environment, and the sequencer's and the gate's may hold the log tail's.
 //!
 //! # What readers see
 //! A `View` names, immutably, everything a read needs: each drange's memtables, and the version.
@@ -22,22 +25,37 @@
 //! point after: whatever a flush or a compaction dropped from that view was hidden by an entry
 //! that had been published before, and so lies at or below the read point.
 
+mod all_held;
 mod check;
+mod checkpoint;
 mod close;
 mod compact;
+mod explain;
 mod flush;
+mod freeze;
 mod gate;
+mod health;
+mod ingest;
 mod iterator;
 mod jobs;
+mod ledger;
+mod memory;
+mod memtables_cursor;
+mod merge_path;
+mod multi_get;
 mod open;
+mod parts;
+mod pinned;
 mod placement;
 mod read_path;
 mod read_points;
 mod recovery;
 mod seams;
 mod sequencer;
+mod slow;
 mod snapshot;
 mod stats;
+mod stats_text;
 mod update;
 mod view;
 mod write_path;
@@ -49,15 +67,17 @@ mod tests;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
 use terrace_env::{DirLock, Latch, Mutex, SharedEnv, Signal};
 
 use crate::compaction::CompactionExecutor;
-use crate::compaction::pick::LevelShape;
+use crate::compaction::levels::LevelShape;
 use crate::drange::DrangeMap;
+use crate::explain::SlowLog;
 use crate::l0::L0;
+use crate::merge::MergeOperator;
 use crate::options::Options;
 use crate::process::Process;
 use crate::swap::ArcSwap;
@@ -65,18 +85,25 @@ use crate::version::{FileIds, TableContext, Versions};
 use crate::wal::LogSink;
 use crate::{Error, Result};
 
+pub use checkpoint::{CheckpointProgress, CheckpointReport};
+pub use ingest::{Ingest, IngestReport};
 pub use iterator::{Iter, IterOptions};
+pub use ledger::{CauseStats, StallStats};
 pub use open::RecoveryReport;
+pub use pinned::PinnedItem;
 pub use read_path::{GetOptions, Item};
 pub(crate) use recovery::is_beyond_bounds;
 pub use seams::Seams;
 pub use snapshot::Snapshot;
-pub use stats::{LevelStats, StallStats, StoreStats};
+pub use stats::{LevelStats, StoreStats};
 pub use update::Update;
 pub use write_path::WriteOptions;
 
 use gate::Gate;
+use health::Health;
 use jobs::Jobs;
+use ledger::Ledger;
+use memory::RangeMemory;
 use read_points::ReadPoints;
 use sequencer::Sequencer;
 use stats::Counters;
@@ -112,6 +139,8 @@ pub(crate) struct Inner {
     l0: Arc<dyn L0>,
     shape: LevelShape,
     executor: Arc<dyn CompactionExecutor>,
+    /// Folds merge operands; its name is in the manifest.
+    merge_operator: Option<Arc<dyn MergeOperator>>,
     /// None if the range was opened for reading only.
     log: Option<Arc<dyn LogSink>>,
     sequencer: Sequencer,
@@ -119,7 +148,12 @@ pub(crate) struct Inner {
     sync_turn: Mutex<()>,
     read_points: Arc<ReadPoints>,
     gate: Gate,
+    /// What writers were delayed by.
+    ledger: Ledger,
+    memory: RangeMemory,
     jobs: Arc<Jobs>,
+    /// One freeze at a time: what is frozen together shows together to a flush.
+    freeze_turn: Mutex<()>,
     /// One flush of this range at a time, so that rows are installed in their order.
     flush_turn: Mutex<()>,
     /// Notified when a flush or a compaction was installed, when the range is poisoned, and when
@@ -127,6 +161,7 @@ pub(crate) struct Inner {
     changed: Signal,
     health: Health,
     counters: Counters,
+    slow: SlowLog,
     recovery: RecoveryReport,
     /// For jobs, which own the range while they run.
     me: Weak<Inner>,
@@ -134,95 +169,10 @@ pub(crate) struct Inner {
     _lock: DirLock,
 }
 
-/// Whether writes are taken.
-struct Health {
-    is_closing: AtomicBool,
-    is_poisoned: AtomicBool,
-    /// The first failure that put the disk's content in doubt.
-    poison: Latch<Option<String>>,
-    /// The last failure of background work that may pass, until work succeeds again.
-    problem: Latch<Option<Problem>>,
-}
-
-/// Why background work failed: writers that would have to wait for it are told instead.
-#[derive(Clone, Debug)]
-struct Problem {
-    text: String,
-    is_no_space: bool,
-}
-
 impl Inner {
     /// The log. Errors: the range was opened for reading only.
     fn log(&self) -> Result<&dyn LogSink> {
         self.log.as_deref().ok_or(Error::ReadOnly)
-    }
-
-    /// Takes no more writes until the range is opened again, and says why; keeps the first reason.
-    fn poison(&self, reason: &str) {
-        {
-            let mut poison = self.health.poison.lock();
-            if poison.is_none() {
-                *poison = Some(reason.to_string());
-            }
-        }
-        if !self.health.is_poisoned.swap(true, Ordering::AcqRel) {
-            tracing::error!(dir = %self.dir.display(), reason, "the range takes no more writes");
-        }
-        self.changed.notify();
-        self.sequencer.wake();
-    }
-
-    /// Passes on how a piece of work ended. If a sync failed in it, the range takes no more writes,
-    /// whoever had asked for the work.
-    fn heed<T>(&self, outcome: Result<T>) -> Result<T> {
-        if let Err(Error::Poisoned(reason)) = &outcome {
-            self.poison(reason);
-        }
-        outcome
-    }
-
-    /// Errors: `Poisoned` or `Closed`.
-    fn check_healthy(&self) -> Result<()> {
-        if self.health.is_poisoned.load(Ordering::Acquire) {
-            return Err(Error::Poisoned(self.poison_reason()));
-        }
-        self.check_open()
-    }
-
-    /// Errors: `Closed`.
-    #[inline]
-    fn check_open(&self) -> Result<()> {
-        if self.is_closing() { Err(Error::Closed) } else { Ok(()) }
-    }
-
-    fn is_poisoned(&self) -> bool {
-        self.health.is_poisoned.load(Ordering::Acquire)
-    }
-
-    fn poison_reason(&self) -> String {
-        self.health.poison.lock().clone().unwrap_or_else(|| "no reason was kept".into())
-    }
-
-    fn is_closing(&self) -> bool {
-        self.health.is_closing.load(Ordering::Acquire)
-    }
-
-    /// Remembers why background work fails, or that it succeeds again; writers that would have to
-    /// wait for it are told so.
-    fn note_problem(&self, error: Option<&Error>) {
-        let problem = error.map(|error| Problem {
-            text: error.to_string(),
-            is_no_space: matches!(error, Error::NoSpace(_)),
-        });
-        let is_new = {
-            let mut noted = self.health.problem.lock();
-            let is_new = problem.is_some() && noted.is_none();
-            *noted = problem;
-            is_new
-        };
-        if is_new {
-            self.changed.notify();
-        }
     }
 }
 
@@ -237,6 +187,12 @@ impl Store {
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.inner.options
+    }
+
+    /// The process that the range is open in.
+    #[must_use]
+    pub fn process(&self) -> &Arc<Process> {
+        &self.inner.process
     }
 
     /// What the last open found.

@@ -3,29 +3,34 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use terrace_base::{Corruption, LogPosition, RangeId};
 use terrace_env::{DirLock, JobClass, Latch, LockKind, SharedEnv};
 
 use super::close::Closer;
+use super::freeze;
 use super::gate::Gate;
+use super::health::Health;
 use super::jobs::Jobs;
+use super::ledger::Ledger;
+use super::memory::RangeMemory;
 use super::read_points::ReadPoints;
 use super::recovery::{Recovered, cross_check, recover};
 use super::sequencer::Sequencer;
 use super::stats::Counters;
 use super::view::{DrangeView, View};
-use super::{Health, Inner, Seams, Store};
+use super::{Inner, Seams, Store};
 use crate::compaction::CompactionExecutor;
-use crate::compaction::pick::LevelShape;
-use crate::drange::{Active, DrangeMap, Frozen};
+use crate::compaction::levels::LevelShape;
+use crate::drange::{Active, Boundaries, DrangeMap, Frozen};
+use crate::explain::SlowLog;
 use crate::fail_point::fail_point;
 use crate::l0::L0;
-use crate::memtable::Memtable;
+use crate::merge::MergeOperator;
 use crate::options::{Durability, Options};
-use crate::process::Process;
+use crate::process::{PoolName, Process};
 use crate::swap::ArcSwap;
 use crate::version::{
     FeedStore, FileIds, LoadedFeed, ReclaimQueue, TableContext, Version, VersionEdit, VersionFeed,
@@ -63,13 +68,14 @@ struct Opening<'a> {
     feeds: Arc<dyn FeedStore>,
     log: Arc<dyn LogStore>,
     executor: Arc<dyn CompactionExecutor>,
+    merge_operator: Option<Arc<dyn MergeOperator>>,
 }
 
 impl Store {
     /// Opens the range in `dir`, and creates it there if the options allow that and the directory
     /// holds none. What a crash left is recovered first.
     ///
-    /// Errors: `Invalid` (options; nothing there), `Locked` (another process, or another handle of
+    /// Errors: `Invalid` (options; nothing there; another merge operator), `Locked` (another process, or another handle of
     /// this one, has it open), `Corruption` (the manifest or the log is damaged below what was
     /// durable), `Unsupported` (written by a later version), `NoSpace`, `Io`.
     pub fn open(process: &Arc<Process>, dir: &Path, options: Options) -> Result<Store> {
@@ -93,8 +99,9 @@ impl Store {
                 dir.display()
             )));
         }
-        let opening = Opening::prepare(process, dir, options, seams, loaded.as_ref())?;
-        let version = opening.fold(loaded.as_ref())?;
+        let mut opening = Opening::prepare(process, dir, options, seams, loaded.as_ref())?;
+        let mut version = opening.fold(loaded.as_ref())?;
+        opening.choose_operator(&mut version)?;
         opening.require_tables(&version)?;
         let log = opening.log.as_ref();
         let recovered = recover(log, &opening.options, &opening.ids, &version)?;
@@ -141,6 +148,7 @@ impl<'a> Opening<'a> {
             store: seams.tables,
             cache: Arc::clone(process.cache()),
             reclaim: ReclaimQueue::default(),
+            memory: process.memory().pool(PoolName::Tables).clone(),
         });
         let l0 = (seams.l0)(&ids);
         Ok(Opening {
@@ -154,6 +162,7 @@ impl<'a> Opening<'a> {
             feeds: seams.feeds,
             log: seams.log,
             executor: seams.executor,
+            merge_operator: None,
         })
     }
 
@@ -170,6 +179,17 @@ impl<'a> Opening<'a> {
             let path = manifest_path(self.dir, loaded.end.id);
             Corruption::new(path, 0, format!("edit {index} does not fit: {misfit}")).into()
         })
+    }
+
+    /// The merge operator that the version or the options name; the version keeps the name. It gets
+    /// into the manifest with the snapshot of this open, before any operand can be written.
+    fn choose_operator(&mut self, version: &mut Version) -> Result<()> {
+        let wanted = self.options.merge_operator.as_deref();
+        let stored = version.merge_operator.as_deref();
+        self.merge_operator = self.options.merge_operators.choose(wanted, stored)?;
+        version.merge_operator =
+            self.merge_operator.as_ref().map(|operator| operator.name().to_string());
+        Ok(())
     }
 
     fn finish(
@@ -267,16 +287,18 @@ impl<'a> Opening<'a> {
     ) -> Store {
         let end = log.as_ref().map_or(recovered.replayed.end, |log| log.end());
         let sequencer = Sequencer::new(&self.env.waits(), recovered.greatest_seqno, end);
-        let (map, dranges) = self.dranges(recovered, end);
-        let view = View { dranges, version: versions.current(), removals: 0 };
+        let (map, dranges) = self.dranges(recovered, versions.current().as_ref(), end);
+        let view = View::new(Arc::clone(map.boundaries()), dranges, versions.current());
         let waits = self.env.waits();
+        let shape = LevelShape {
+            level_bytes_base: self.options.level_bytes_base,
+            level_ratio: self.options.level_ratio,
+        };
+        let gate = Gate::new(&self.options, &shape);
         let inner = Arc::new_cyclic(|me| Inner {
             process: Arc::clone(self.process),
             dir: self.dir.to_path_buf(),
-            shape: LevelShape {
-                level_bytes_base: self.options.level_bytes_base,
-                level_ratio: self.options.level_ratio,
-            },
+            shape: shape.clone(),
             options: self.options,
             ids: self.ids,
             dranges: ArcSwap::from_pointee(map),
@@ -287,21 +309,21 @@ impl<'a> Opening<'a> {
             context: self.context,
             l0: self.l0,
             executor: self.executor,
+            merge_operator: self.merge_operator,
             log,
             sequencer,
             sync_turn: waits.mutex(()),
             read_points: Arc::new(ReadPoints::default()),
-            gate: Gate::default(),
+            gate,
+            ledger: Ledger::default(),
+            memory: RangeMemory::new(self.process.memory()),
             jobs: Arc::new(Jobs::new(self.env.as_ref())),
+            freeze_turn: waits.mutex(()),
             flush_turn: waits.mutex(()),
             changed: waits.signal(),
-            health: Health {
-                is_closing: AtomicBool::new(false),
-                is_poisoned: AtomicBool::new(false),
-                poison: Latch::new(None),
-                problem: Latch::new(None),
-            },
+            health: Health::default(),
             counters: Counters::default(),
+            slow: SlowLog::new(self.process.number()),
             recovery,
             me: me.clone(),
             _lock: lock,
@@ -311,23 +333,29 @@ impl<'a> Opening<'a> {
         Store { inner, _closer: closer }
     }
 
-    /// The dranges and what readers see of them. With one drange, the last memtable of the replay
-    /// goes on being written to; with several, replayed memtables may hold keys of all, so each
-    /// drange lists them.
-    fn dranges(&self, recovered: Recovered, end: LogPosition) -> (DrangeMap, Vec<DrangeView>) {
+    /// The dranges and what readers see of them.
+    ///
+    /// The last memtable of the replay goes on being written to, by one drange: to divide the range
+    /// would make each open flush what little the last one left. Where the options name the
+    /// boundaries it is frozen instead; like the other replayed ones it may hold keys of all
+    /// dranges, so each of them lists it.
+    fn dranges(
+        &self,
+        recovered: Recovered,
+        version: &Version,
+        end: LogPosition,
+    ) -> (DrangeMap, Vec<DrangeView>) {
         let mut frozen: Vec<Arc<Frozen>> = recovered.full;
         frozen.reverse();
-        let fresh = || Active {
-            memtable: Arc::new(Memtable::new(
-                self.ids.next_memtable(),
-                self.options.memtable_bytes,
-            )),
-            begin: end,
-            replayed: Vec::new(),
+        let asked = &self.options.drange_boundaries;
+        let mut last = None;
+        let boundaries = match (asked.is_empty(), recovered.last.is_empty()) {
+            (true, true) => version.drange_boundaries.clone(),
+            (true, false) => Vec::new(),
+            (false, _) => asked.clone(),
         };
-        let mut first = None;
-        if self.options.drange_boundaries.is_empty() {
-            first = Some(Active {
+        if boundaries.is_empty() {
+            last = Some(Active {
                 memtable: recovered.last,
                 begin: recovered.last_begin,
                 replayed: recovered.covers,
@@ -338,8 +366,12 @@ impl<'a> Opening<'a> {
             let begin = recovered.last_begin;
             frozen.insert(0, Arc::new(Frozen { memtable: recovered.last, begin, end, covers }));
         }
-        let map = DrangeMap::new(self.env.as_ref(), &self.options.drange_boundaries, || {
-            first.take().unwrap_or_else(fresh)
+        let count = boundaries.len() + 1;
+        let map = DrangeMap::new(self.env.as_ref(), Boundaries::new(boundaries), || {
+            last.take().unwrap_or_else(|| {
+                let memtable = freeze::fresh_memtable(&self.options, &self.ids, count, 0);
+                Active { memtable, begin: end, replayed: Vec::new() }
+            })
         });
         let views = map.list().iter().map(|drange| DrangeView {
             keys: drange.keys.clone(),
@@ -354,7 +386,8 @@ impl<'a> Opening<'a> {
 impl Inner {
     /// Starts what an open range does by itself.
     fn start_background(self: &Arc<Self>) -> Result<()> {
-        if self.view.load().frozen_count() > 0 {
+        self.rule();
+        if self.view.load().frozen_bytes > 0 {
             self.schedule_flush();
         }
         self.schedule_compaction();

@@ -1,10 +1,13 @@
 //! The read path of one key: memtables of its drange, then L0, then the levels; the newest entry
-//! wins, unless a newer range tombstone covers it.
+//! wins, unless a newer range tombstone covers it. A merge operand sends the read to
+//! `merge_path.rs`.
 
 use terrace_base::{EntryKind, EntryRef, Expiry, SeqNo};
 
+use super::pinned::Source;
 use super::view::View;
 use super::{Inner, Store};
+use crate::explain::note;
 use crate::l0::Lookup;
 use crate::table::ReadMode;
 use crate::version::Version;
@@ -61,12 +64,21 @@ impl Store {
         options: &GetOptions,
         read: impl FnOnce(&EntryRef<'_>) -> T,
     ) -> Result<Option<T>> {
+        self.get_from(key, options, |_, entry| read(entry))
+    }
+
+    /// As [`Store::get_with`]; `read` is told where the entry lies, too.
+    pub(super) fn get_from<T>(
+        &self,
+        key: &[u8],
+        options: &GetOptions,
+        read: impl FnOnce(Source<'_>, &EntryRef<'_>) -> T,
+    ) -> Result<Option<T>> {
         self.inner.check_open()?;
-        self.inner.counters.got();
         // Order: the view is pinned first and the read point taken after (see the room's door).
         let view = self.inner.view.load();
         let read_point = self.inner.sequencer.visible();
-        self.inner.get_in(&view, Lookup::new(key, read_point, options.mode()), read)
+        self.inner.get_watched(&view, Lookup::new(key, read_point, options.mode()), read)
     }
 }
 
@@ -76,17 +88,36 @@ impl Inner {
         &self,
         view: &View,
         mut lookup: Lookup<'_>,
-        read: impl FnOnce(&EntryRef<'_>) -> T,
+        read: impl FnOnce(Source<'_>, &EntryRef<'_>) -> T,
     ) -> Result<Option<T>> {
-        let found = newest_of(view, &mut lookup, |entry| match entry.kind {
+        let fresh = (lookup.key, lookup.read_point, lookup.mode);
+        let mut read = Some(read);
+        let mut is_operand = false;
+        let found = newest_of(view, &mut lookup, |source, entry| match entry.kind {
             EntryKind::Value => {
                 let expiry = entry.expiry;
                 let expired = expiry.is_some_and(|at| at.is_expired(self.env.wall_time()));
-                Ok((!expired).then(|| read(&entry)))
+                if expired {
+                    note(|notes| notes.expired());
+                }
+                Ok(read.take().filter(|_| !expired).map(|read| read(source, &entry)))
             }
             EntryKind::Tombstone => Ok(None),
+            EntryKind::MergeOperand => {
+                is_operand = true;
+                Ok(None)
+            }
             other => Err(unsupported(other)),
         })?;
+        if is_operand {
+            let (key, read_point, mode) = fresh;
+            let lookup = Lookup::new(key, read_point, mode);
+            let merged = self.get_merged(view, lookup, self.env.wall_time())?;
+            note(|notes| notes.merged(merged.as_ref().map(|merged| merged.entry(key))));
+            return Ok(
+                merged.and_then(|merged| Some(read.take()?(Source::Folded, &merged.entry(key))))
+            );
+        }
         found.unwrap_or(Ok(None))
     }
 }
@@ -101,27 +132,38 @@ pub(super) fn unsupported(kind: EntryKind) -> Error {
 pub(super) fn newest_of<T>(
     view: &View,
     lookup: &mut Lookup<'_>,
-    read: impl FnOnce(EntryRef<'_>) -> T,
+    read: impl FnOnce(Source<'_>, EntryRef<'_>) -> T,
 ) -> Result<Option<T>> {
     for memtable in view.drange_for(lookup.key).memtables() {
-        lookup.cover(memtable.newest_covering(lookup.key, lookup.read_point));
-        if let Some(entry) = memtable.get(lookup.key, lookup.read_point).entry {
+        let covering = memtable.newest_covering(lookup.key, lookup.read_point);
+        lookup.cover(covering);
+        let found = memtable.get(lookup.key, lookup.read_point);
+        note(|notes| notes.memtable(memtable, covering, &found));
+        if let Some(entry) = found.entry {
+            note(|notes| notes.newest(&entry, lookup.covering));
             let is_live = lookup.covering.is_none_or(|covering| entry.seqno > covering);
-            return Ok(is_live.then(|| read(entry)));
+            return Ok(is_live.then(|| read(Source::Memtable(memtable), entry)));
         }
     }
     newest_in_tables(&view.version, lookup, read)
 }
 
-fn newest_in_tables<T>(
+/// As [`newest_of`], in rows and levels only.
+pub(super) fn newest_in_tables<T>(
     version: &Version,
     lookup: &mut Lookup<'_>,
-    read: impl FnOnce(EntryRef<'_>) -> T,
+    read: impl FnOnce(Source<'_>, EntryRef<'_>) -> T,
 ) -> Result<Option<T>> {
     let mut found = version.l0.get(lookup)?;
     if found.is_none() {
-        for (_, run) in version.runs() {
-            let Some(table) = run.table_for(lookup.key) else { continue };
+        for (level, run) in version.runs() {
+            let Some(table) = run.table_for(lookup.key) else {
+                if !run.is_empty() {
+                    note(|notes| notes.outside_level(level.0, run.tables().len()));
+                }
+                continue;
+            };
+            lookup.level = level;
             found = lookup.search(table)?;
             if found.is_some() {
                 break;
@@ -130,6 +172,7 @@ fn newest_in_tables<T>(
     }
     let Some(pinned) = found else { return Ok(None) };
     let entry = pinned.entry(lookup.key);
+    note(|notes| notes.newest(&entry, lookup.covering));
     let is_live = lookup.covering.is_none_or(|covering| entry.seqno > covering);
-    Ok(is_live.then(|| read(entry)))
+    Ok(is_live.then(|| read(Source::Table(&pinned), entry)))
 }

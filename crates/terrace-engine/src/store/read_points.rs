@@ -41,6 +41,13 @@ impl ReadPoints {
         ReadPoint { seqno: held.seqno, now, points: Arc::clone(self) }
     }
 
+    /// How many iterators are registered.
+    #[must_use]
+    pub fn iterator_count(&self) -> usize {
+        let points = self.points.lock();
+        points.iter().filter(|((_, now), _)| now.is_some()).map(|(_, count)| count).sum()
+    }
+
     /// The registered numbers, ascending, and the moment by which a job may judge expiry: no later
     /// than `now`, nor than that of any iterator.
     #[must_use]

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use terrace_base::limits::{STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use terrace_base::{Corruption, EntryKind, EntryRef, LogPosition, MemtableId, SeqNo};
+use terrace_base::{CodecError, Corruption, EntryKind, EntryRef, LogPosition, MemtableId, SeqNo};
 use terrace_env::{PlantedBug, is_planted};
 
 use crate::Result;
@@ -76,7 +76,7 @@ impl Refill<'_> {
         // The checksum was right, so what does not decode was written wrongly.
         let damaged = |error| Corruption::from_codec(file, offset, &error);
         let batch = BatchBody::decode(header, body).map_err(damaged)?;
-        let end = LogPosition(position.0 + header.padded_bytes());
+        self.make_room(&batch, position).map_err(damaged)?;
         let mut entry_count = 0u16;
         for entry in batch.entries() {
             let (memtable, entry) = entry.map_err(damaged)?;
@@ -94,7 +94,7 @@ impl Refill<'_> {
             if !self.out.covers.contains(&memtable) {
                 self.out.covers.push(memtable);
             }
-            self.insert(&entry, position, end);
+            self.insert(&entry);
         }
         if entry_count != header.entry_count {
             let detail = format!("{entry_count} entries instead of {}", header.entry_count);
@@ -103,21 +103,42 @@ impl Refill<'_> {
         Ok(())
     }
 
-    fn insert(&mut self, entry: &EntryRef<'_>, position: LogPosition, end: LogPosition) {
-        let bytes = Memtable::space_for(entry.key.len(), entry.value.len());
-        let mut reservation = self.out.last.reserve(bytes);
-        if reservation.is_none() {
-            let arena_bytes = self.options.memtable_bytes.max(Memtable::arena_bytes_for(bytes));
-            let fresh = Arc::new(Memtable::new(self.ids.next_memtable(), arena_bytes));
-            let memtable = std::mem::replace(&mut self.out.last, fresh);
-            let begin = std::mem::replace(&mut self.out.last_begin, position);
-            if !memtable.is_empty() {
-                let covers = vec![memtable.id()];
-                self.out.full.push(Arc::new(Frozen { memtable, begin, end, covers }));
+    /// Sees to it that the last memtable takes all entries of a record that were not flushed.
+    ///
+    /// Invariant: no record is divided over two memtables of a replay. They are flushed one by one,
+    /// and a crash in between replays from the first record of the next: a record that both hold
+    /// would be replayed into another memtable once more, and a flush that had folded its merge
+    /// operands in the meantime would count them twice.
+    fn make_room(
+        &mut self,
+        batch: &BatchBody<'_>,
+        position: LogPosition,
+    ) -> std::result::Result<(), CodecError> {
+        let mut bytes = 0;
+        for entry in batch.entries() {
+            let (memtable, entry) = entry?;
+            if !self.version.flushed.contains_key(&memtable) {
+                bytes += Memtable::space_for(entry.key.len(), entry.value.len());
             }
-            reservation = self.out.last.reserve(bytes);
         }
-        let mut reservation = reservation.expect("a fresh memtable was made large enough");
+        if self.out.last.reserve(bytes).is_some() {
+            return Ok(());
+        }
+        let arena_bytes = self.options.memtable_bytes.max(Memtable::arena_bytes_for(bytes));
+        let fresh = Arc::new(Memtable::new(self.ids.next_memtable(), arena_bytes));
+        let memtable = std::mem::replace(&mut self.out.last, fresh);
+        let begin = std::mem::replace(&mut self.out.last_begin, position);
+        if !memtable.is_empty() {
+            let covers = vec![memtable.id()];
+            self.out.full.push(Arc::new(Frozen { memtable, begin, end: position, covers }));
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, entry: &EntryRef<'_>) {
+        let bytes = Memtable::space_for(entry.key.len(), entry.value.len());
+        let reservation = self.out.last.reserve(bytes);
+        let mut reservation = reservation.expect("room was made for the whole record");
         self.out.last.insert(&mut reservation, *entry);
         self.out.entry_count += 1;
     }

@@ -50,7 +50,8 @@ impl Seams {
     ) -> Seams {
         let env = Arc::clone(process.env());
         let dir = dir.to_path_buf();
-        let executor = LocalExecutor::new(&env, Arc::clone(&tables), Arc::clone(process.cache()));
+        let executor = LocalExecutor::new(&env, Arc::clone(&tables), Arc::clone(process.cache()))
+            .with_operators(options.merge_operators.clone());
         Seams {
             feeds: Arc::new(LocalManifests { env: Arc::clone(&env), dir: dir.clone() }),
             log: Arc::new(LocalLogStore {
@@ -69,6 +70,7 @@ impl Seams {
 fn plain_l0(env: SharedEnv, tables: Arc<dyn TableStore>, options: &Options) -> MakeL0 {
     let options = PlainOptions {
         rows_per_cut: options.l0_rows_per_cut,
+        rows_max: options.l0_rows_slow,
         // A row is one table, however large the flush.
         shape: TableShape { table_bytes: u64::MAX, table: options.table },
     };

@@ -213,6 +213,28 @@ impl Sequencer {
         }
     }
 
+    /// The number that the next write gets. Stays so only as long as the caller holds every drange.
+    #[must_use]
+    pub fn next_seqno(&self) -> SeqNo {
+        self.next.lock().seqno
+    }
+
+    /// Gives out [`Sequencer::next_seqno`] to whoever holds every drange, and so to no write: nothing
+    /// is under way. On return it is visible, with everything before it, which is durable if the
+    /// range syncs first.
+    pub fn skip_one(&self) {
+        let seqno = {
+            let mut next = self.next.lock();
+            let is_idle = next.ticket == self.finished_ticket.load(Ordering::Acquire);
+            assert!(is_idle, "a write is under way, though every drange is held");
+            let seqno = next.seqno;
+            next.seqno = seqno.next();
+            self.finished_seqno.fetch_max(seqno.0, Ordering::AcqRel);
+            seqno
+        };
+        self.publish(seqno);
+    }
+
     /// Whether this write and all before it are done.
     #[must_use]
     pub fn is_finished(&self, ticket: Ticket) -> bool {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use terrace_base::{EntryRef, SeqNo};
 
 use super::read_points::ReadPoint;
-use super::{GetOptions, Item, Iter, IterOptions, Store};
+use super::{GetOptions, Inner, Item, Iter, IterOptions, Store};
 use crate::Result;
 use crate::l0::Lookup;
 
@@ -49,7 +49,12 @@ impl Snapshot {
         let inner = &self.store.inner;
         inner.check_open()?;
         let view = inner.view.load();
-        inner.get_in(&view, Lookup::new(key, self.seqno(), options.mode()), read)
+        let lookup = Lookup::new(key, self.seqno(), options.mode());
+        inner.get_watched(&view, lookup, |_, entry| read(entry))
+    }
+
+    pub(super) fn inner(&self) -> &Inner {
+        &self.store.inner
     }
 
     /// The keys and values that the range had.

@@ -1,27 +1,46 @@
 //! What a range has done, and what it holds.
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
+use terrace_base::LevelNo;
 
+use super::ledger::StallStats;
 use super::{Inner, Store};
 use crate::compaction::CompactionOutcome;
+use crate::compaction::pick::Compaction;
+use crate::explain::{LevelReads, MyCounts, ReadCounters};
+use crate::process::MemoryStats;
+use crate::version::{LEVEL_MAX, Version};
 
-/// Counts since the range was opened.
+const LEVELS: usize = LEVEL_MAX.0 as usize + 1;
+
+/// Counts since the range was opened. What reads add to is apart, since it must cost nothing;
+/// writes and background work have slower things to do than to share a cache line.
 #[derive(Debug, Default)]
 pub struct Counters {
+    reads: ReadCounters,
+    levels: [LevelCounters; LEVELS],
     writes: AtomicU64,
     write_bytes: AtomicU64,
-    gets: AtomicU64,
     flushes: AtomicU64,
     flush_bytes: AtomicU64,
     compactions: AtomicU64,
+    cuts: AtomicU64,
     moves: AtomicU64,
     compaction_read_bytes: AtomicU64,
     compaction_write_bytes: AtomicU64,
     dropped_entries: AtomicU64,
     log_syncs: AtomicU64,
+}
+
+/// What flushes and compactions into one level came to, in bytes.
+#[derive(Debug, Default)]
+struct LevelCounters {
+    taken_in: AtomicU64,
+    moved_in: AtomicU64,
+    rewritten: AtomicU64,
+    written: AtomicU64,
 }
 
 fn add(counter: &AtomicU64, amount: u64) {
@@ -34,24 +53,37 @@ impl Counters {
         add(&self.write_bytes, bytes as u64);
     }
 
-    pub fn got(&self) {
-        add(&self.gets, 1);
+    /// The reads that the calling thread counts.
+    #[inline]
+    pub fn my_reads(&self) -> MyCounts<'_> {
+        self.reads.mine()
     }
 
     pub fn flushed(&self, bytes: u64) {
+        add(&self.levels[0].taken_in, bytes);
+        add(&self.levels[0].written, bytes);
         add(&self.flushes, 1);
         add(&self.flush_bytes, bytes);
     }
 
-    pub fn moved(&self) {
+    pub fn moved(&self, done: &Compaction) {
+        let bytes = done.inputs.iter().map(|(_, table)| table.meta().bytes).sum();
         add(&self.moves, 1);
+        add(&self.levels[usize::from(done.output_level.0)].moved_in, bytes);
     }
 
     pub fn log_synced(&self) {
         add(&self.log_syncs, 1);
     }
 
-    pub fn compacted(&self, outcome: &CompactionOutcome) {
+    pub fn compacted(&self, done: &Compaction, outcome: &CompactionOutcome) {
+        let level = &self.levels[usize::from(done.output_level.0)];
+        for (from, table) in &done.inputs {
+            let is_own = *from == done.output_level;
+            add(if is_own { &level.rewritten } else { &level.taken_in }, table.meta().bytes);
+        }
+        add(&level.written, outcome.written_bytes);
+        add(&self.cuts, u64::from(!done.rows.is_empty()));
         add(&self.compactions, 1);
         add(&self.compaction_read_bytes, outcome.read_bytes);
         add(&self.compaction_write_bytes, outcome.written_bytes);
@@ -60,7 +92,7 @@ impl Counters {
 }
 
 /// One level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LevelStats {
     /// Its number.
     pub level: u8,
@@ -72,19 +104,26 @@ pub struct LevelStats {
     pub entry_count: u64,
     /// Tombstones among them.
     pub tombstone_count: u64,
-}
-
-/// What writers waited for, in microseconds since the range was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct StallStats {
-    /// For memtables to be flushed.
-    pub memtable_us: u64,
-    /// For L0 to be compacted.
-    pub l0_us: u64,
-    /// For the pace that L0's rows set.
-    pub paced_us: u64,
-    /// How many writes waited.
-    pub stall_count: u64,
+    /// Bytes that came into it since the open: of flushes for L0, else of tables of the levels
+    /// above that were merged into it.
+    pub taken_in_bytes: u64,
+    /// Bytes of tables that came down as they were.
+    pub moved_in_bytes: u64,
+    /// Bytes of its own tables that were read to merge others in.
+    pub rewritten_bytes: u64,
+    /// Bytes that were written into it.
+    pub written_bytes: u64,
+    /// Bytes written for each that came in, those of moves included: how often what it takes is
+    /// written here. 0 if nothing came in.
+    pub write_amplification: f64,
+    /// How many times a table was asked for a key: its filter denied it,
+    pub filtered_out_count: u64,
+    /// or it had an entry,
+    pub found_count: u64,
+    /// or it had none, although its filter had not denied it,
+    pub false_positive_count: u64,
+    /// or it had none, and has no filter.
+    pub missing_count: u64,
 }
 
 /// What a range has done since it was opened, and what it holds now.
@@ -96,6 +135,18 @@ pub struct StoreStats {
     pub write_bytes: u64,
     /// Keys read one by one.
     pub get_count: u64,
+    /// Iterators that have come and gone,
+    pub scan_count: u64,
+    /// the keys that they showed,
+    pub scanned_count: u64,
+    /// and the dead ones that they stepped over.
+    pub scan_hidden_count: u64,
+    /// Tables searched for each key that was read one by one, beyond their filters: the price of
+    /// having more than one place to look. 0 if none was read.
+    pub read_amplification: f64,
+    /// Bytes of all tables for each byte of the deepest level that holds any: about how much more
+    /// space is taken than what is alive would need. 1 if there are no tables.
+    pub space_amplification: f64,
     /// Bytes appended to the log.
     pub log_write_bytes: u64,
     /// Bytes of the log that a replay would read.
@@ -106,8 +157,10 @@ pub struct StoreStats {
     pub flush_count: u64,
     /// Bytes written by flushes.
     pub flush_bytes: u64,
-    /// Compactions that merged tables.
+    /// Compactions that merged tables,
     pub compaction_count: u64,
+    /// and among them those that took a cut out of L0.
+    pub cut_count: u64,
     /// Compactions that only moved a table down.
     pub move_count: u64,
     /// Bytes read by compactions.
@@ -132,8 +185,10 @@ pub struct StoreStats {
     pub cache_miss_count: u64,
     /// Bytes in the block cache (all ranges of the process).
     pub cache_bytes: u64,
-    /// What writers waited for.
+    /// What writers were delayed by.
     pub stalls: StallStats,
+    /// What memory is taken for (all ranges of the process).
+    pub memory: MemoryStats,
 }
 
 impl StoreStats {
@@ -165,123 +220,109 @@ impl Store {
 
 impl Inner {
     fn stats(&self) -> StoreStats {
+        self.count_memory();
         let counters = &self.counters;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let view = self.view.load_full();
-        let memtables = view.dranges.iter().flat_map(|drange| drange.memtables());
-        let (memtable_us, l0_us, paced_us, stall_count) = self.gate.totals();
+        let memtables = view.memtables();
         let cache = self.process.cache();
+        let levels = counters.levels_of(&view.version);
+        let get_count = counters.reads.gets();
+        let (scanned_count, scan_hidden_count) = counters.reads.scanned();
         StoreStats {
             write_count: read(&counters.writes),
             write_bytes: read(&counters.write_bytes),
-            get_count: read(&counters.gets),
+            get_count,
+            scan_count: counters.reads.scans(),
+            scanned_count,
+            scan_hidden_count,
+            read_amplification: read_amplification(&levels, get_count),
+            space_amplification: space_amplification(&levels),
             log_write_bytes: self.sequencer.finished().1.0 - self.recovery.log_end.0,
             log_live_bytes: self.log().map_or(0, |log| log.live_bytes()),
             log_sync_count: read(&counters.log_syncs),
             flush_count: read(&counters.flushes),
             flush_bytes: read(&counters.flush_bytes),
             compaction_count: read(&counters.compactions),
+            cut_count: read(&counters.cuts),
             move_count: read(&counters.moves),
             compaction_read_bytes: read(&counters.compaction_read_bytes),
             compaction_write_bytes: read(&counters.compaction_write_bytes),
             dropped_entry_count: read(&counters.dropped_entries),
-            memtable_bytes: memtables.map(|memtable| memtable.used_bytes() as u64).sum(),
-            frozen_memtable_count: view.frozen_count() as u64,
+            memtable_bytes: memtables.iter().map(|memtable| memtable.used_bytes() as u64).sum(),
+            frozen_memtable_count: view.frozen().len() as u64,
             l0_row_count: view.version.l0.rows().len() as u64,
-            levels: levels_of(&view.version),
+            levels,
             table_memory_bytes: view.version.tables().map(|table| table.memory_bytes()).sum(),
             cache_hit_count: cache.hits(),
             cache_miss_count: cache.misses(),
             cache_bytes: cache.used_bytes(),
-            stalls: StallStats { memtable_us, l0_us, paced_us, stall_count },
+            stalls: self.ledger.stats(),
+            memory: self.process.memory().stats(),
         }
     }
 }
 
-fn levels_of(version: &crate::version::Version) -> Vec<LevelStats> {
-    let l0 = (0u8, version.l0.tables());
-    let deeper = version.runs().map(|(level, run)| (level.0, run.tables()));
-    std::iter::once(l0)
-        .chain(deeper)
-        .filter(|(_, tables)| !tables.is_empty())
-        .map(|(level, tables)| LevelStats {
-            level,
-            table_count: tables.len() as u64,
-            bytes: tables.iter().map(|table| table.meta().bytes).sum(),
-            entry_count: tables.iter().map(|table| table.meta().entry_count).sum(),
-            tombstone_count: tables.iter().map(|table| table.meta().tombstone_count).sum(),
-        })
-        .collect()
+impl Counters {
+    /// The levels that hold anything, or have been written or asked since the open.
+    fn levels_of(&self, version: &Version) -> Vec<LevelStats> {
+        let l0 = (LevelNo(0), version.l0.tables());
+        let deeper = version.runs().map(|(level, run)| (level, run.tables()));
+        let all = std::iter::once(l0).chain(deeper);
+        let stats = all.map(|(level, tables)| {
+            let done = &self.levels[usize::from(level.0)];
+            let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+            let (taken_in_bytes, moved_in_bytes) = (read(&done.taken_in), read(&done.moved_in));
+            let (rewritten_bytes, written_bytes) = (read(&done.rewritten), read(&done.written));
+            let asked: LevelReads = self.reads.level(level);
+            LevelStats {
+                level: level.0,
+                table_count: tables.len() as u64,
+                bytes: tables.iter().map(|table| table.meta().bytes).sum(),
+                entry_count: tables.iter().map(|table| table.meta().entry_count).sum(),
+                tombstone_count: tables.iter().map(|table| table.meta().tombstone_count).sum(),
+                taken_in_bytes,
+                moved_in_bytes,
+                rewritten_bytes,
+                written_bytes,
+                write_amplification: share(written_bytes, taken_in_bytes + moved_in_bytes),
+                filtered_out_count: asked.filtered_out,
+                found_count: asked.found,
+                false_positive_count: asked.false_positives,
+                missing_count: asked.missing,
+            }
+        });
+        stats.filter(|level| level.table_count + level.written_bytes + level.asked() > 0).collect()
+    }
 }
 
-impl fmt::Display for StoreStats {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-        writeln!(f, "since the open")?;
-        writeln!(
-            f,
-            "  written        {} entries, {:.1} MiB",
-            self.write_count,
-            mib(self.write_bytes)
-        )?;
-        writeln!(f, "  read           {} keys one by one", self.get_count)?;
-        writeln!(
-            f,
-            "  log            {:.1} MiB appended, {} syncs, {:.1} MiB live",
-            mib(self.log_write_bytes),
-            self.log_sync_count,
-            mib(self.log_live_bytes)
-        )?;
-        writeln!(f, "  flushes        {}, {:.1} MiB", self.flush_count, mib(self.flush_bytes))?;
-        writeln!(
-            f,
-            "  compactions    {} and {} moves, {:.1} MiB read, {:.1} MiB written, {} entries dropped",
-            self.compaction_count,
-            self.move_count,
-            mib(self.compaction_read_bytes),
-            mib(self.compaction_write_bytes),
-            self.dropped_entry_count
-        )?;
-        writeln!(
-            f,
-            "  write amplification {:.2} (tables; the log adds 1)",
-            self.write_amplification()
-        )?;
-        writeln!(
-            f,
-            "  stalls         {} writes; flushes {} us, L0 {} us, paced {} us",
-            self.stalls.stall_count,
-            self.stalls.memtable_us,
-            self.stalls.l0_us,
-            self.stalls.paced_us
-        )?;
-        writeln!(f, "now")?;
-        writeln!(
-            f,
-            "  memtables      {:.1} MiB, {} waiting to be flushed",
-            mib(self.memtable_bytes),
-            self.frozen_memtable_count
-        )?;
-        writeln!(
-            f,
-            "  block cache    {:.1} MiB, {} hits, {} misses; filters and indexes {:.1} MiB",
-            mib(self.cache_bytes),
-            self.cache_hit_count,
-            self.cache_miss_count,
-            mib(self.table_memory_bytes)
-        )?;
-        writeln!(f, "  level  tables         MiB      entries   tombstones")?;
-        for level in &self.levels {
-            writeln!(
-                f,
-                "  L{}     {:6} {:11.1} {:12} {:12}",
-                level.level,
-                level.table_count,
-                mib(level.bytes),
-                level.entry_count,
-                level.tombstone_count
-            )?;
-        }
-        Ok(())
+impl LevelStats {
+    /// How many times a table of the level was asked for a key.
+    #[must_use]
+    pub fn asked(&self) -> u64 {
+        self.filtered_out_count + self.searched()
+    }
+
+    /// How many times a table of the level was searched, its filter not having denied the key.
+    #[must_use]
+    pub fn searched(&self) -> u64 {
+        self.found_count + self.false_positive_count + self.missing_count
+    }
+}
+
+/// `part` for each of `whole`; 0 if there is none.
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+fn read_amplification(levels: &[LevelStats], get_count: u64) -> f64 {
+    share(levels.iter().map(LevelStats::searched).sum(), get_count)
+}
+
+fn space_amplification(levels: &[LevelStats]) -> f64 {
+    let deepest = levels.iter().rev().map(|level| level.bytes).find(|bytes| *bytes > 0);
+    match deepest {
+        Some(deepest) => share(levels.iter().map(|level| level.bytes).sum(), deepest),
+        None => 1.0,
     }
 }

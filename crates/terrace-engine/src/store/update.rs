@@ -5,6 +5,7 @@ use std::sync::Arc;
 use terrace_base::{EntryKind, Expiry, SeqNo};
 use terrace_env::{ExclusiveHold, PlantedBug, is_planted};
 
+use super::ledger::{Cause, Stay};
 use super::placement::Placement;
 use super::read_path::{Item, newest_of, unsupported};
 use super::write_path::{Commit, unknown};
@@ -54,6 +55,20 @@ impl Store {
         &self,
         keys: &[&[u8]],
         options: &WriteOptions,
+        decide: impl FnMut(&[Option<Item>]) -> Result<Update>,
+    ) -> Result<Option<SeqNo>> {
+        let watch = self.inner.watch_write();
+        let updated = self.update_watched(keys, options, decide);
+        if !matches!(updated, Err(Error::WouldBlock | Error::NeedsIo)) {
+            self.inner.update_ended(&watch, keys);
+        }
+        updated
+    }
+
+    fn update_watched(
+        &self,
+        keys: &[&[u8]],
+        options: &WriteOptions,
         mut decide: impl FnMut(&[Option<Item>]) -> Result<Update>,
     ) -> Result<Option<SeqNo>> {
         let inner = &*self.inner;
@@ -63,10 +78,11 @@ impl Store {
             return Err(Error::WouldBlock);
         }
         let mut attempt = 0;
+        let mut stay = inner.begin_stay(0);
         loop {
-            inner.gate_pass(0, options.wait)?;
+            inner.gate_pass(&mut stay, 0, options.wait)?;
             let map = inner.dranges.load_full();
-            let holds = hold_all(&map, keys);
+            let holds = hold_all(&map, keys, &mut stay);
             if !Arc::ptr_eq(&map, &inner.dranges.load()) {
                 continue;
             }
@@ -88,20 +104,22 @@ impl Store {
                 // A refusal rests on what was read as much as any reply does.
                 outcome => {
                     drop(holds);
-                    inner.wait_published(newest, must_sync)?;
+                    stay.wait(Cause::Publication, || inner.wait_published(newest, must_sync))?;
                     return outcome.map(|_| None);
                 }
             };
+            inner.check_merges(&batch)?;
             match inner.commit_held(&map, &holds, &batch)? {
                 Commit::Done(taken) => {
                     drop(holds);
                     inner.counters.user_bytes(batch.payload_bytes(), batch.len());
-                    inner.acknowledge(&taken, must_sync)?;
+                    inner.gate_owe(batch.memtable_bytes());
+                    inner.acknowledge(&mut stay, &taken, must_sync)?;
                     return Ok(Some(taken.last_seqno));
                 }
                 Commit::NeedsRoom(room) => {
                     drop(holds);
-                    inner.make_room(&map, room, options.wait)?;
+                    inner.make_room(&mut stay, &map, room, options.wait)?;
                 }
             }
         }
@@ -109,11 +127,22 @@ impl Store {
 }
 
 /// The dranges of `keys`, held exclusively, in key order, with their indexes.
-fn hold_all<'a>(map: &'a DrangeMap, keys: &[&[u8]]) -> Vec<(usize, ExclusiveHold<'a, Active>)> {
+fn hold_all<'a>(
+    map: &'a DrangeMap,
+    keys: &[&[u8]],
+    stay: &mut Stay<'_>,
+) -> Vec<(usize, ExclusiveHold<'a, Active>)> {
     let mut indexes: Vec<usize> = keys.iter().map(|key| map.index_of(key)).collect();
     indexes.sort_unstable();
     indexes.dedup();
-    indexes.into_iter().map(|index| (index, map.list()[index].active.exclusive())).collect()
+    let mut hold = |index: usize| {
+        let active = &map.list()[index].active;
+        match active.try_exclusive() {
+            Some(hold) => hold,
+            None => stay.wait(Cause::Hold, || active.exclusive()),
+        }
+    };
+    indexes.into_iter().map(|index| (index, hold(index))).collect()
 }
 
 impl Inner {
@@ -151,18 +180,29 @@ impl Inner {
                 read_point = self.sequencer.visible();
             }
             let mut lookup = Lookup::new(key, read_point, mode);
-            let item = newest_of(&view, &mut lookup, |entry| {
+            let mut is_operand = false;
+            let item = newest_of(&view, &mut lookup, |_, entry| {
                 newest = newest.max(entry.seqno);
                 let expired = entry.expiry.is_some_and(|expiry: Expiry| expiry.is_expired(now));
                 match entry.kind {
                     EntryKind::Value => Ok((!expired).then(|| Item::copy_of(&entry))),
                     EntryKind::Tombstone => Ok(None),
+                    EntryKind::MergeOperand => {
+                        is_operand = true;
+                        Ok(None)
+                    }
                     // To take it for nothing would let a conditional write overwrite it.
                     other => Err(unsupported(other)),
                 }
             })?;
             newest = newest.max(lookup.covering.unwrap_or(SeqNo::ZERO));
-            items.push(item.unwrap_or(Ok(None))?);
+            let mut item = item.unwrap_or(Ok(None))?;
+            if is_operand {
+                let merged = self.get_merged(&view, Lookup::new(key, read_point, mode), now)?;
+                newest = newest.max(merged.as_ref().map_or(SeqNo::ZERO, |merged| merged.seqno));
+                item = merged.map(|merged| Item::copy_of(&merged.entry(key)));
+            }
+            items.push(item);
         }
         Ok((items, newest))
     }

@@ -5,15 +5,19 @@ use terrace_base::{KeyRange, LogPosition, MemtableId};
 use terrace_env::{PlantedBug, is_planted};
 
 use super::Inner;
-use crate::drange::Frozen;
+use crate::drange::{Boundaries, Frozen};
 use crate::memtable::Memtable;
 use crate::version::Version;
 
 /// Everything that a read needs, immutable: each drange's memtables, and the version.
 #[derive(Debug)]
 pub struct View {
+    /// Where the keys are divided.
+    pub boundaries: Arc<Boundaries>,
     /// In key order.
     pub dranges: Vec<DrangeView>,
+    /// Bytes of the memtables that wait to be flushed.
+    pub frozen_bytes: usize,
     /// The rows and tables.
     pub version: Arc<Version>,
     /// How many changes before it let go of something: a later view with a greater count no longer
@@ -40,14 +44,30 @@ impl DrangeView {
 }
 
 impl View {
+    /// A view that lets go of nothing.
+    #[must_use]
+    pub fn new(
+        boundaries: Arc<Boundaries>,
+        dranges: Vec<DrangeView>,
+        version: Arc<Version>,
+    ) -> View {
+        let mut view = View { boundaries, dranges, frozen_bytes: 0, version, removals: 0 };
+        view.frozen_bytes = view.frozen().iter().map(|frozen| frozen.memtable.used_bytes()).sum();
+        view
+    }
+
     /// The drange that holds `key`.
     #[must_use]
     #[inline]
     pub fn drange_for(&self, key: &[u8]) -> &DrangeView {
-        match self.dranges.as_slice() {
-            [only] => only,
-            dranges => &dranges[dranges.partition_point(|drange| drange.keys.is_before(key))],
-        }
+        &self.dranges[self.boundaries.index_of(key)]
+    }
+
+    /// Every memtable, each once.
+    #[must_use]
+    pub fn memtables(&self) -> Vec<Arc<Memtable>> {
+        let active = self.dranges.iter().map(|drange| Arc::clone(&drange.active));
+        active.chain(self.frozen().iter().map(|frozen| Arc::clone(&frozen.memtable))).collect()
     }
 
     /// Every memtable that waits to be flushed, oldest first.
@@ -62,12 +82,6 @@ impl View {
         }
         frozen
     }
-
-    /// How many memtables wait to be flushed.
-    #[must_use]
-    pub fn frozen_count(&self) -> usize {
-        self.dranges.iter().map(|drange| drange.frozen.len()).sum()
-    }
 }
 
 impl Inner {
@@ -78,17 +92,25 @@ impl Inner {
         removes: bool,
         change: impl FnOnce(&View) -> (Vec<DrangeView>, Arc<Version>),
     ) {
+        self.replace_view(removes, |view| {
+            let (dranges, version) = change(view);
+            View::new(Arc::clone(&view.boundaries), dranges, version)
+        });
+    }
+
+    /// As [`Inner::change_view`], for a change of the dranges too.
+    pub(super) fn replace_view(&self, removes: bool, change: impl FnOnce(&View) -> View) {
         let old = {
             let _turn = self.view_turn.lock();
             let old = self.view.load_full();
-            let (dranges, version) = change(&old);
             let removals = old.removals + u64::from(removes);
-            self.view.store(Arc::new(View { dranges, version, removals }));
+            self.view.store(Arc::new(View { removals, ..change(&old) }));
             self.removals.store(removals, Ordering::Release);
             old
         };
         // Not under the latch: memtables and open files may go with it.
         drop(old);
+        self.rule();
     }
 
     /// The position below which no memtable has a record, those in `except` apart: a replay that

@@ -4,17 +4,20 @@
 //! latch; the one exception is a log that is written by system calls: if that fails, the range is
 //! poisoned, and writes that were not published answer *unknown*.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
 use terrace_base::{LogPosition, MemtableId, SeqNo};
 use terrace_env::{PlantedBug, SharedHold, Ticket, is_planted};
 
+use super::freeze::Lacks;
+use super::ledger::{Cause, Stay};
 use super::placement::{PerDrange, Placement};
 use super::sequencer::{NotTaken, Taken};
 use super::{Inner, Store};
 use crate::batch::WriteBatch;
-use crate::drange::{Active, Drange, DrangeMap, Frozen};
+use crate::drange::{Active, Drange, DrangeMap};
 use crate::fail_point::fail_point;
 use crate::memtable::{Memtable, Reservation};
 use crate::options::Durability;
@@ -41,7 +44,8 @@ impl Default for WriteOptions {
 impl Store {
     /// Writes a batch atomically. On return it is visible, and as durable as its class says.
     ///
-    /// Errors: `NoSpace` (the disk is full; nothing was written), `WouldBlock` (only if `wait` is
+    /// Errors: `Invalid` (it merges, and the range has no merge operator; nothing was written),
+    /// `NoSpace` (the disk is full; nothing was written), `WouldBlock` (only if `wait` is
     /// off; nothing was written), `Poisoned` and `ReadOnly` and `Closed` (nothing was written),
     /// `Unknown` (the range was poisoned while this write was under way).
     pub fn write(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
@@ -52,22 +56,36 @@ impl Store {
     /// consecutive, and whoever reads at this number or above sees all of it. For an empty batch:
     /// the newest number that readers see.
     pub fn write_numbered(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<SeqNo> {
+        let watch = self.inner.watch_write();
+        let written = self.write_watched(batch, options);
+        if !matches!(written, Err(Error::WouldBlock)) {
+            self.inner.write_ended(&watch, batch);
+        }
+        written
+    }
+
+    fn write_watched(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<SeqNo> {
         let inner = &*self.inner;
         inner.log()?;
         if batch.is_empty() {
             inner.check_healthy()?;
             return Ok(inner.sequencer.visible());
         }
+        inner.check_merges(batch)?;
         let must_sync = inner.must_sync(options);
         if must_sync && !options.wait {
             return Err(Error::WouldBlock);
         }
+        let mut stay = inner.begin_stay(batch.memtable_bytes());
         let taken = loop {
-            inner.gate_pass(batch.payload_bytes(), options.wait)?;
+            inner.gate_pass(&mut stay, batch.memtable_bytes(), options.wait)?;
             let map = inner.dranges.load_full();
             let placement = Placement::of(batch, &map);
-            let holds: PerDrange<SharedHold<'_, Active>> =
-                placement.dranges.iter().map(|index| map.list()[*index].active.shared()).collect();
+            let holds: PerDrange<SharedHold<'_, Active>> = placement
+                .dranges
+                .iter()
+                .map(|index| share(&map.list()[*index], &mut stay))
+                .collect();
             if !Arc::ptr_eq(&map, &inner.dranges.load()) {
                 continue;
             }
@@ -79,14 +97,19 @@ impl Store {
                 Commit::NeedsRoom(room) => {
                     drop(targets);
                     drop(holds);
-                    inner.make_room(&map, room, options.wait)?;
+                    inner.make_room(&mut stay, &map, room, options.wait)?;
                 }
             }
         };
         inner.counters.user_bytes(batch.payload_bytes(), batch.len());
-        inner.acknowledge(&taken, must_sync)?;
+        inner.acknowledge(&mut stay, &taken, must_sync)?;
         Ok(taken.last_seqno)
     }
+}
+
+thread_local! {
+    /// Where a thread puts what stands before the entries of its record: memory that it keeps.
+    static TAGS: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 /// What a commit came to.
@@ -98,10 +121,10 @@ pub(super) enum Commit {
 }
 
 /// What a writer waits for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Room {
-    /// A new memtable in this drange with at least so many bytes.
-    Memtable { drange: usize, bytes: usize },
+    /// Bytes in the memtables that the batch touches.
+    Memtables(Lacks),
     /// Room in the log for a record of so many bytes.
     Log { bytes: usize },
     /// A writer less under way.
@@ -115,6 +138,15 @@ struct UnderWay<'a>(&'a Inner);
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         self.0.poison("a write was cut short");
+    }
+}
+
+/// Shares the drange's hold.
+#[inline]
+fn share<'a>(drange: &'a Drange, stay: &mut Stay<'_>) -> SharedHold<'a, Active> {
+    match drange.active.try_shared() {
+        Some(hold) => hold,
+        None => stay.wait(Cause::Hold, || drange.active.shared()),
     }
 }
 
@@ -141,17 +173,19 @@ impl Inner {
         placement: &Placement<'_>,
         targets: &[&Memtable],
     ) -> Result<Commit> {
-        let mut reservations: PerDrange<Reservation> = PerDrange::new();
+        let mut reservations: PerDrange<Reservation<'_>> = PerDrange::new();
         for (place, memtable) in targets.iter().enumerate() {
             let bytes = placement.memtable_bytes[place];
             let Some(reservation) = memtable.reserve(bytes) else {
-                let drange = placement.dranges[place];
-                return Ok(Commit::NeedsRoom(Room::Memtable { drange, bytes }));
+                let needs = placement.dranges.iter().zip(&placement.memtable_bytes);
+                let lacks = needs.map(|(drange, bytes)| (*drange, *bytes)).collect();
+                return Ok(Commit::NeedsRoom(Room::Memtables(lacks)));
             };
             reservations.push(reservation);
         }
         let ids: PerDrange<MemtableId> = targets.iter().map(|memtable| memtable.id()).collect();
-        let mut tags = Vec::with_capacity(16);
+        let mut tags = TAGS.take();
+        tags.clear();
         put_memtables(&mut tags, &ids, &placement.places);
         let record_bytes = RECORD_HEADER_BYTES + tags.len() + placement.body.len();
         let log = self.log()?;
@@ -172,7 +206,9 @@ impl Inner {
             body: &[&tags, &placement.body],
         };
         fail_point!(self.env, "wal::before_append");
-        if let Err(error) = taken.place.target.append(&taken.place, &record) {
+        let appended = taken.place.target.append(&taken.place, &record);
+        TAGS.set(tags);
+        if let Err(error) = appended {
             self.poison(&format!("writing to the log failed: {error}"));
             return Err(Error::Unknown(self.poison_reason()));
         }
@@ -192,7 +228,12 @@ impl Inner {
     }
 
     /// Waits until a finished write may be acknowledged.
-    pub(super) fn acknowledge(&self, taken: &Taken, must_sync: bool) -> Result<()> {
+    pub(super) fn acknowledge(
+        &self,
+        stay: &mut Stay<'_>,
+        taken: &Taken,
+        must_sync: bool,
+    ) -> Result<()> {
         if must_sync && is_planted(PlantedBug::AcknowledgeBeforeSync) {
             self.sequencer.wait_until(|| self.sequencer.is_finished(taken.ticket));
             self.sequencer.publish(self.sequencer.finished().0);
@@ -200,7 +241,9 @@ impl Inner {
         }
         let is_done = || self.sequencer.is_finished(taken.ticket);
         if !is_done() {
-            self.sequencer.wait_until(|| is_done() || self.is_poisoned());
+            stay.wait(Cause::Publication, || {
+                self.sequencer.wait_until(|| is_done() || self.is_poisoned());
+            });
         }
         if !is_done() {
             return Err(Error::Unknown(self.poison_reason()));
@@ -208,7 +251,8 @@ impl Inner {
         if !must_sync {
             return Ok(());
         }
-        self.sync_log(taken.last_seqno, taken.place.end).map_err(unknown)
+        let synced = stay.wait(Cause::Sync, || self.sync_log(taken.last_seqno, taken.place.end));
+        synced.map_err(unknown)
     }
 
     /// Makes the log durable through `end`; if the range syncs before it publishes, also makes
@@ -271,9 +315,24 @@ impl Inner {
     }
 
     /// Makes the room that a commit lacked, or says why there is none.
-    pub(super) fn make_room(&self, map: &DrangeMap, room: Room, wait: bool) -> Result<()> {
+    pub(super) fn make_room(
+        &self,
+        stay: &mut Stay<'_>,
+        map: &Arc<DrangeMap>,
+        room: Room,
+        wait: bool,
+    ) -> Result<()> {
+        let cause = match room {
+            Room::Memtables(_) => Cause::MemtableRoom,
+            Room::Log { .. } => Cause::LogRoom,
+            Room::Turn => Cause::Publication,
+        };
+        stay.wait(cause, || self.make_room_now(map, room, wait))
+    }
+
+    fn make_room_now(&self, map: &Arc<DrangeMap>, room: Room, wait: bool) -> Result<()> {
         match room {
-            Room::Memtable { drange, bytes } => self.freeze(&map.list()[drange], bytes),
+            Room::Memtables(lacks) => self.make_memtable_room(map, &lacks),
             Room::Log { .. } if !wait => Err(Error::WouldBlock),
             Room::Log { bytes } => {
                 let made = self.heed(self.log()?.make_room(bytes));
@@ -290,53 +349,6 @@ impl Inner {
                 self.check_healthy()
             }
         }
-    }
-
-    /// Freezes the drange's memtable if it cannot take `bytes` more, and gives it a new one that
-    /// can.
-    pub(super) fn freeze(&self, drange: &Drange, bytes: usize) -> Result<()> {
-        let arena_bytes = self.options.memtable_bytes.max(Memtable::arena_bytes_for(bytes));
-        let fresh = Arc::new(Memtable::new(self.ids.next_memtable(), arena_bytes));
-        {
-            let mut active = drange.active.exclusive();
-            let full = active.memtable.reserve(bytes).is_none();
-            if !full {
-                return Ok(());
-            }
-            self.swap_active(drange, &mut active, fresh)?;
-        }
-        self.schedule_flush();
-        Ok(())
-    }
-
-    /// Makes `fresh` the active memtable of a drange that the caller holds exclusively. The old
-    /// one joins the frozen ones, unless it is empty.
-    pub(super) fn swap_active(
-        &self,
-        drange: &Drange,
-        active: &mut Active,
-        fresh: Arc<Memtable>,
-    ) -> Result<()> {
-        let end = self.log()?.end();
-        let old = std::mem::replace(
-            active,
-            Active { memtable: Arc::clone(&fresh), begin: end, replayed: Vec::new() },
-        );
-        let mut covers = old.replayed;
-        covers.push(old.memtable.id());
-        let is_empty = old.memtable.is_empty();
-        let frozen = Arc::new(Frozen { memtable: old.memtable, begin: old.begin, end, covers });
-        self.change_view(false, |view| {
-            let mut dranges = view.dranges.clone();
-            let own = dranges.iter_mut().find(|own| own.keys == drange.keys);
-            let own = own.expect("the view names every drange");
-            own.active = fresh;
-            if !is_empty {
-                own.frozen.insert(0, frozen);
-            }
-            (dranges, Arc::clone(&view.version))
-        });
-        Ok(())
     }
 
     /// Waits for `changed`, at most for `patience`.

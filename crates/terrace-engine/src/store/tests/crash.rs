@@ -265,6 +265,7 @@ impl Workload {
         for _ in 0..=random.below(3) {
             let change = match random.below(8) {
                 0 => Change::Delete { key: key(random) },
+                2 | 3 => Change::Merge { key: key(random), operand: vec![b'+', index as u8] },
                 1 if self.clients == 1 => {
                     let (a, b) = (key(random), key(random));
                     Change::DeleteRange { start: a.clone().min(b.clone()), end: a.max(b) }

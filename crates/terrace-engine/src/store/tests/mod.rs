@@ -1,12 +1,23 @@
 //! Tests of whole ranges on the simulated environment.
 
+mod checkpoint;
 mod crash;
+mod dead;
+mod dranges;
+mod explain;
 mod faults;
+mod ingest;
+mod memory;
+mod merge;
 mod model;
+mod parts;
 mod paths;
 mod replay;
 mod review;
+mod rows;
 mod seams;
+mod slow;
+mod stalls;
 mod witness;
 mod workload;
 
@@ -42,6 +53,7 @@ fn small() -> Options {
         l0_rows_stop: 8,
         level_bytes_base: 24 << 10,
         level_ratio: 3,
+        merge_operator: Some("append".to_string()),
         ..Options::default()
     }
 }
@@ -66,6 +78,12 @@ fn simulate<T: Send>(seed: u64, test: impl FnOnce(&SharedEnv) -> T + Send) -> T 
 fn put(store: &Store, key: &str, value: &str) -> Result<()> {
     let mut batch = WriteBatch::new();
     batch.put(key.as_bytes(), value.as_bytes())?;
+    store.write(&batch, &WriteOptions::default())
+}
+
+fn merge(store: &Store, key: &str, operand: &str) -> Result<()> {
+    let mut batch = WriteBatch::new();
+    batch.merge(key.as_bytes(), operand.as_bytes())?;
     store.write(&batch, &WriteOptions::default())
 }
 

@@ -25,6 +25,8 @@ fn options(random: &mut Random) -> Options {
     options.table.block_bytes = [64, 512, 4096][random.below(3) as usize];
     if random.one_in(3) {
         options.drange_boundaries = vec![b"common/q".to_vec(), b"k00100".to_vec()];
+    } else {
+        options.dranges = [1, 2, 4][random.below(3) as usize];
     }
     options
 }
@@ -62,6 +64,24 @@ impl Run {
                 "{:?}",
                 key.escape_ascii().to_string()
             );
+        }
+        Ok(())
+    }
+
+    /// Goal: many at once, and by reference, say what one get by one says.
+    fn check_keys(&mut self, env: &SharedEnv, store: &Store) -> Result<()> {
+        let count = self.random.below(40);
+        let keys: Vec<Vec<u8>> = (0..count).map(|_| self.shape.key(&mut self.random)).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let now = env.wall_time();
+        let found = match store.multi_get(&keys, &GetOptions { wait: self.random.one_in(2) }) {
+            Err(Error::NeedsIo) => store.multi_get(&keys, &GetOptions::default())?,
+            found => found?,
+        };
+        if env.wall_time() == now {
+            let found: Vec<Option<&[u8]>> = found.iter().map(Option::as_deref).collect();
+            let expected: Vec<_> = keys.iter().map(|key| self.model.get(key, now)).collect();
+            assert_eq!(found, expected);
         }
         Ok(())
     }
@@ -140,7 +160,8 @@ fn run(seed: u64, steps: u32) -> Result<()> {
         for _ in 0..steps {
             match run.random.below(100) {
                 0..70 => run.write(env, &store)?,
-                70..85 => run.check_key(env, &store)?,
+                70..82 => run.check_key(env, &store)?,
+                82..85 => run.check_keys(env, &store)?,
                 85..90 => run.check_scan(env, &store)?,
                 90..92 => run.snapshots.push((store.snapshot(), run.model.clone())),
                 92..94 => drop(run.snapshots.pop()),

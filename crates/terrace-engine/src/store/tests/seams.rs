@@ -1,6 +1,6 @@
 //! Another implementation can stand behind every seam.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use terrace_base::{KeyRange, SeqNo};
@@ -8,7 +8,7 @@ use terrace_base::{KeyRange, SeqNo};
 use super::*;
 use crate::Error;
 use crate::compaction::{
-    CompactionExecutor, CompactionOutcome, CompactionPlan, LocalExecutor, TableShape,
+    CompactionExecutor, CompactionOutcome, CompactionPlan, IsCancelled, LocalExecutor, TableShape,
 };
 use crate::iter::Cursor;
 use crate::l0::{Cut, FlushInput, L0, L0State, Lookup, PlainL0, PlainOptions, Row};
@@ -25,7 +25,11 @@ struct ByteExecutor {
 }
 
 impl CompactionExecutor for ByteExecutor {
-    fn run(&self, plan: &CompactionPlan, cancel: &AtomicBool) -> Result<CompactionOutcome> {
+    fn run(
+        &self,
+        plan: &CompactionPlan,
+        is_cancelled: IsCancelled<'_>,
+    ) -> Result<CompactionOutcome> {
         let bytes = plan.encode();
         let arrived = CompactionPlan::decode(&bytes).expect("a plan survives its journey");
         assert_eq!(arrived, *plan);
@@ -33,7 +37,7 @@ impl CompactionExecutor for ByteExecutor {
             assert!(CompactionPlan::decode(&bytes[..length]).as_ref() != Ok(plan));
         }
         self.plans.lock().expect("one thread at a time").push(bytes.len());
-        self.inner.run(&arrived, cancel)
+        self.inner.run(&arrived, is_cancelled)
     }
 }
 
@@ -76,13 +80,14 @@ impl L0State for OldestFirstState {
         self.0.cursors(range, read_point, mode)
     }
 
-    fn propose_cut(&self) -> Option<Cut> {
-        let oldest = self.rows().last()?;
-        Some(Cut {
+    fn propose_cuts(&self) -> Vec<Cut> {
+        let oldest = self.rows().last().map(|oldest| Cut {
             slice: oldest.span(),
             rows: vec![oldest.meta.id],
             tables: oldest.tables.clone(),
-        })
+            pressure: self.pressure(),
+        });
+        oldest.into_iter().collect()
     }
 
     fn pressure(&self) -> f64 {
@@ -114,6 +119,7 @@ impl Elsewhere {
             l0: Box::new(move |ids| {
                 let options = PlainOptions {
                     rows_per_cut: 2,
+                    rows_max: 4,
                     shape: TableShape { table_bytes: 4 << 10, table: small().table },
                 };
                 let plain = PlainL0::new(&l0_env, l0_tables, Arc::clone(ids), options);

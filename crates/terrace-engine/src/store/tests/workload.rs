@@ -11,6 +11,7 @@ use crate::{Result, WriteBatch};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     Put { key: Vec<u8>, value: Vec<u8>, expiry: Option<WallTime> },
+    Merge { key: Vec<u8>, operand: Vec<u8> },
     Delete { key: Vec<u8> },
     DeleteRange { start: Vec<u8>, end: Vec<u8> },
 }
@@ -21,6 +22,7 @@ pub struct Shape {
     key_count: u64,
     long_keys: bool,
     value_bytes_max: u64,
+    merges_in: u64,
     deletes_in: u64,
     range_deletes_in: u64,
     expiries_in: u64,
@@ -34,6 +36,7 @@ impl Shape {
             key_count: pick(random, &[3, 40, 400, 4000]),
             long_keys: random.one_in(3),
             value_bytes_max: pick(random, &[1, 40, 300, 2000]),
+            merges_in: pick(random, &[2, 5, 1000]),
             deletes_in: pick(random, &[2, 5, 20]),
             range_deletes_in: pick(random, &[8, 40, 1000]),
             expiries_in: pick(random, &[3, 10, 1000]),
@@ -64,6 +67,11 @@ impl Shape {
             return Change::DeleteRange { start, end };
         }
         let key = self.key(random);
+        if random.one_in(self.merges_in) {
+            let mut operand = self.value(random);
+            operand.truncate(24);
+            return Change::Merge { key, operand };
+        }
         if random.one_in(self.deletes_in) {
             return Change::Delete { key };
         }
@@ -76,14 +84,39 @@ impl Shape {
 /// What the range should hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Model {
-    entries: BTreeMap<Vec<u8>, (Vec<u8>, Option<WallTime>)>,
+    entries: BTreeMap<Vec<u8>, Held>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Held {
+    value: Vec<u8>,
+    expiry: Option<WallTime>,
+    /// What is there when the value has expired: the operands alone.
+    rest: Option<Vec<u8>>,
+}
+
+impl Held {
+    fn at(&self, now: WallTime) -> Option<&[u8]> {
+        let is_alive = self.expiry.is_none_or(|at| at > now);
+        if is_alive { Some(&self.value) } else { self.rest.as_deref() }
+    }
 }
 
 impl Model {
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::Put { key, value, expiry } => {
-                self.entries.insert(key.clone(), (value.clone(), *expiry));
+                let held = Held { value: value.clone(), expiry: *expiry, rest: None };
+                self.entries.insert(key.clone(), held);
+            }
+            // The operator of these tests is `append`.
+            Change::Merge { key, operand } => {
+                let nothing = Held { value: Vec::new(), expiry: None, rest: None };
+                let held = self.entries.entry(key.clone()).or_insert(nothing);
+                held.value.extend_from_slice(operand);
+                if held.expiry.is_some() {
+                    held.rest.get_or_insert_default().extend_from_slice(operand);
+                }
             }
             Change::Delete { key } => {
                 self.entries.remove(key);
@@ -96,13 +129,12 @@ impl Model {
 
     /// What is alive at `now`, in key order.
     pub fn alive(&self, now: WallTime) -> Vec<(&[u8], &[u8])> {
-        let alive = self.entries.iter().filter(|(_, (_, expiry))| expiry.is_none_or(|at| at > now));
-        alive.map(|(key, (value, _))| (key.as_slice(), value.as_slice())).collect()
+        let held = self.entries.iter();
+        held.filter_map(|(key, held)| Some((key.as_slice(), held.at(now)?))).collect()
     }
 
     pub fn get(&self, key: &[u8], now: WallTime) -> Option<&[u8]> {
-        let (value, expiry) = self.entries.get(key)?;
-        expiry.is_none_or(|at| at > now).then_some(value.as_slice())
+        self.entries.get(key)?.at(now)
     }
 }
 
@@ -114,6 +146,7 @@ pub fn batch_of(changes: &[Change]) -> Result<WriteBatch> {
             Change::Put { key, value, expiry } => {
                 batch.put_with_expiry(key, value, expiry.map(Expiry::at))?;
             }
+            Change::Merge { key, operand } => batch.merge(key, operand)?,
             Change::Delete { key } => batch.delete(key)?,
             Change::DeleteRange { start, end } => batch.delete_range(start, end)?,
         }

@@ -1,0 +1,40 @@
+//! A directory that becomes a range: taken while it is empty, given up by deleting what was written.
+
+use std::path::Path;
+
+use terrace_env::{DirLock, Env, LockKind};
+
+use crate::{Error, Result};
+
+/// Makes the directory if need be, and locks it. Errors: `Invalid` if it holds anything, `Locked`.
+pub(crate) fn claim(env: &dyn Env, dir: &Path) -> Result<DirLock> {
+    env.fs().create_dir_all(dir)?;
+    let listed = env.fs().list(dir)?;
+    if let Some(entry) = listed.iter().find(|entry| entry.name != "LOCK") {
+        return Err(Error::invalid(format!(
+            "{} is not empty ({} is there); name a directory that does not exist",
+            dir.display(),
+            entry.name
+        )));
+    }
+    env.fs().lock_dir(dir, LockKind::Exclusive).map_err(|error| {
+        if error.is_locked() {
+            Error::Locked(format!("{} is in use ({})", dir.display(), error.source))
+        } else {
+            error.into()
+        }
+    })
+}
+
+/// Deletes what was written into a claimed directory, `CURRENT` first. What cannot be deleted is
+/// left: without `CURRENT` it is no range.
+pub(crate) fn discard(env: &dyn Env, dir: &Path) {
+    let Ok(listed) = env.fs().list(dir) else { return };
+    let current = listed.iter().filter(|entry| entry.name == "CURRENT");
+    let others = listed.iter().filter(|entry| entry.name != "CURRENT" && entry.name != "LOCK");
+    for entry in current.chain(others).filter(|entry| !entry.is_dir) {
+        if let Err(error) = env.fs().remove(&dir.join(&entry.name)) {
+            tracing::warn!(%error, "a file of a directory that was given up is left");
+        }
+    }
+}

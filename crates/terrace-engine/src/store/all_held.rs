@@ -1,0 +1,59 @@
+//! Moments at which no write is under way: for whatever needs the range as a whole.
+
+use std::sync::Arc;
+
+use terrace_base::{LogPosition, MemtableId};
+use terrace_env::ExclusiveHold;
+
+use super::Inner;
+use crate::Result;
+use crate::drange::{Active, DrangeMap, Frozen};
+
+/// Every drange of the range, held exclusively, in key order: whoever has numbers has inserted its
+/// entries, and nobody takes numbers.
+pub(super) struct AllHeld<'a> {
+    map: &'a DrangeMap,
+    holds: Vec<ExclusiveHold<'a, Active>>,
+}
+
+impl Inner {
+    /// Runs `act` while every drange is held. Errors: `Poisoned`, `Closed`, and those of `act`.
+    ///
+    /// `act` must not freeze, nor touch a hold, but through what it is given.
+    pub(super) fn with_all_held<T>(
+        &self,
+        act: impl FnOnce(&mut AllHeld<'_>) -> Result<T>,
+    ) -> Result<T> {
+        // The turn keeps the dranges as they are.
+        let _turn = self.freeze_turn.lock();
+        let map = self.dranges.load_full();
+        let holds = map.list().iter().map(|drange| drange.active.exclusive()).collect();
+        self.check_healthy()?;
+        act(&mut AllHeld { map: &map, holds })
+    }
+
+    /// Freezes every memtable that holds anything; the ones that wait to be flushed then, oldest
+    /// first: everything that was written and is not in tables.
+    pub(super) fn freeze_held(&self, all: &mut AllHeld<'_>) -> Result<Vec<Arc<Frozen>>> {
+        for (drange, active) in all.map.list().iter().zip(&mut all.holds) {
+            if !active.memtable.is_empty() {
+                let fresh = self.fresh_memtable(all.map.list().len(), 0);
+                self.swap_active(drange, active, fresh)?;
+            }
+        }
+        Ok(self.view.load().frozen())
+    }
+
+    /// As [`Inner::oldest_position`], for whoever holds every drange.
+    pub(super) fn oldest_position_held(
+        &self,
+        all: &AllHeld<'_>,
+        except: &[MemtableId],
+    ) -> LogPosition {
+        let active = all.holds.iter().map(|active| active.begin).min();
+        let frozen = self.view.load().frozen();
+        let frozen = frozen.iter().filter(|frozen| !except.contains(&frozen.memtable.id()));
+        let oldest = frozen.map(|frozen| frozen.begin).chain(active).min();
+        oldest.expect("a range has at least one drange")
+    }
+}

@@ -1,0 +1,212 @@
+//! Freezing: active memtables become frozen ones, which wait to be flushed.
+//!
+//! The active memtables of a range share one allowance, `memtable_bytes`. Each begins with half of
+//! its share and is given more in steps, so that a hot drange gets what the others leave. When
+//! nothing is left, all are frozen together: one flush writes them as one row over all keys.
+//!
+//! ```text
+//!   dranges     0        1        2        3
+//!   active    [███   ] [██    ] [█████████] [█     ]    together at most memtable_bytes
+//!   frozen    [██████████] [██████] [████] [███████]    one set, one row of L0
+//!   frozen    [███████ the memtable before the range was divided ████████]
+//! ```
+//! A range is divided when its first memtable is full, in the turn that freezes it.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::Inner;
+use super::view::{DrangeView, View};
+use crate::Result;
+use crate::drange::{Active, Boundaries, Drange, DrangeMap, Frozen};
+use crate::memtable::Memtable;
+use crate::options::Options;
+use crate::version::FileIds;
+
+/// What a batch lacks in memtables: (index of the drange, bytes).
+pub(super) type Lacks = SmallVec<[(usize, usize); 1]>;
+
+/// What a drange begins with beside the nodes of an empty tree, at least.
+const BYTES_MIN: usize = 4 << 10;
+
+/// A memtable's share of the allowance is given out in so many steps.
+const STEPS_PER_SHARE: usize = 8;
+
+/// A memtable for one of so many dranges, with room for `bytes`.
+pub(super) fn fresh_memtable(
+    options: &Options,
+    ids: &FileIds,
+    dranges: usize,
+    bytes: usize,
+) -> Arc<Memtable> {
+    let arena_bytes = options.memtable_bytes.max(Memtable::arena_bytes_for(bytes));
+    let first_bytes = match dranges {
+        1 => options.memtable_bytes,
+        count => options.memtable_bytes / count / 2,
+    };
+    let limit_bytes = first_bytes.max(Memtable::arena_bytes_for(bytes.max(BYTES_MIN)));
+    Arc::new(Memtable::with_limit(ids.next_memtable(), arena_bytes, limit_bytes))
+}
+
+impl Inner {
+    /// Sees to it that a batch which found no room in memtables of `map` may find it next time.
+    pub(super) fn make_memtable_room(&self, map: &Arc<DrangeMap>, lacks: &Lacks) -> Result<()> {
+        {
+            let _turn = self.freeze_turn.lock();
+            if !Arc::ptr_eq(map, &self.dranges.load()) || self.give_out(map, lacks) {
+                return Ok(());
+            }
+            let divides = map.list().len() == 1 && self.options.drange_boundaries.is_empty();
+            match divides.then(|| self.boundaries_for(map)).filter(|b| !b.keys().is_empty()) {
+                Some(boundaries) => self.divide(&map.list()[0], boundaries)?,
+                None => self.freeze(map, lacks)?,
+            }
+        }
+        self.schedule_flush();
+        Ok(())
+    }
+
+    /// Freezes every active memtable that is not empty.
+    pub(super) fn freeze_all(&self) -> Result<()> {
+        let _turn = self.freeze_turn.lock();
+        self.freeze(&self.dranges.load_full(), &Lacks::new())
+    }
+
+    /// If the log takes more space than it should, freezes the memtables that hold its oldest segment.
+    pub(super) fn bound_log(&self) -> Result<()> {
+        let log = self.log()?;
+        if log.held_bytes() <= self.options.log_bytes_max {
+            return Ok(());
+        }
+        let oldest = self.oldest_position(&[]);
+        let segment_end = oldest.0 + self.options.log_segment_bytes;
+        {
+            let _turn = self.freeze_turn.lock();
+            let map = self.dranges.load_full();
+            for drange in map.list() {
+                let fresh = self.fresh_memtable(map.list().len(), 0);
+                let mut active = drange.active.exclusive();
+                if active.begin.0 < segment_end {
+                    self.swap_active(drange, &mut active, fresh)?;
+                }
+            }
+        }
+        self.schedule_flush();
+        Ok(())
+    }
+
+    pub(super) fn fresh_memtable(&self, dranges: usize, bytes: usize) -> Arc<Memtable> {
+        fresh_memtable(&self.options, &self.ids, dranges, bytes)
+    }
+
+    /// Gives memtables what they lack out of the allowance; whether it was enough. The caller has
+    /// the turn.
+    fn give_out(&self, map: &DrangeMap, lacks: &Lacks) -> bool {
+        let view = self.view.load();
+        let given: usize = view.dranges.iter().map(|drange| drange.active.limit_bytes()).sum();
+        let mut left_bytes = self.options.memtable_bytes.saturating_sub(given);
+        let step_bytes = self.options.memtable_bytes / map.list().len() / STEPS_PER_SHARE;
+        lacks.iter().all(|(index, bytes)| {
+            let memtable = &view.dranges[*index].active;
+            let limit_bytes = memtable.limit_bytes();
+            let Some(lack_bytes) = (memtable.used_bytes() + bytes).checked_sub(limit_bytes) else {
+                return true;
+            };
+            let more_bytes = lack_bytes.max(step_bytes).min(left_bytes);
+            left_bytes -= more_bytes;
+            memtable.raise_limit(limit_bytes + more_bytes);
+            memtable.limit_bytes() - limit_bytes >= lack_bytes
+        })
+    }
+
+    /// Freezes every active memtable that is not empty, and those that a batch would not fit into
+    /// even then. The caller has the turn.
+    fn freeze(&self, map: &DrangeMap, lacks: &Lacks) -> Result<()> {
+        for (index, drange) in map.list().iter().enumerate() {
+            let lack = lacks.iter().find(|(lacking, _)| *lacking == index);
+            let bytes = lack.map_or(0, |(_, bytes)| *bytes);
+            let fresh = self.fresh_memtable(map.list().len(), bytes);
+            let mut active = drange.active.exclusive();
+            if !active.memtable.is_empty() || active.memtable.reserve(bytes).is_none() {
+                self.swap_active(drange, &mut active, fresh)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a range that has one drange is to be divided: where it was divided before, or else so
+    /// that the keys in its memtable are spread evenly.
+    fn boundaries_for(&self, map: &DrangeMap) -> Boundaries {
+        let known = self.versions.current().drange_boundaries.clone();
+        if !known.is_empty() {
+            return Boundaries::new(known);
+        }
+        let memtable = Arc::clone(&map.list()[0].active.shared().memtable);
+        Boundaries::new(memtable.dividing_keys(self.options.drange_count(self.env.parallelism())))
+    }
+
+    /// Freezes the memtable of the only drange, and puts several in its place. The caller has the
+    /// turn.
+    fn divide(&self, only: &Drange, boundaries: Boundaries) -> Result<()> {
+        let count = boundaries.keys().len() + 1;
+        let fresh: Vec<_> = (0..count).map(|_| self.fresh_memtable(count, 0)).collect();
+        let mut unused = fresh.iter().cloned();
+        let active = only.active.exclusive();
+        let end = self.log()?.end();
+        let map = DrangeMap::new(self.env.as_ref(), boundaries, || {
+            let memtable = unused.next().expect("one was made for each drange");
+            Active { memtable, begin: end, replayed: Vec::new() }
+        });
+        let mut covers = active.replayed.clone();
+        covers.push(active.memtable.id());
+        let memtable = Arc::clone(&active.memtable);
+        let frozen = Arc::new(Frozen { memtable, begin: active.begin, end, covers });
+        self.replace_view(false, |view| {
+            let before = view.dranges.iter().flat_map(|drange| &drange.frozen);
+            let frozen: Vec<_> = std::iter::once(&frozen).chain(before).cloned().collect();
+            let dranges = map.list().iter().zip(fresh).map(|(drange, active)| DrangeView {
+                keys: drange.keys.clone(),
+                active,
+                frozen: frozen.clone(),
+            });
+            let boundaries = Arc::clone(map.boundaries());
+            View::new(boundaries, dranges.collect(), Arc::clone(&view.version))
+        });
+        // Order: readers see the new memtables before anyone can write to them. Writers that have
+        // the old map find, once they share the hold, that it is not the map any more.
+        self.dranges.store(Arc::new(map));
+        drop(active);
+        Ok(())
+    }
+
+    /// Makes `fresh` the active memtable of a drange that the caller holds exclusively. The old
+    /// one joins the frozen ones, unless it is empty.
+    pub(super) fn swap_active(
+        &self,
+        drange: &Drange,
+        active: &mut Active,
+        fresh: Arc<Memtable>,
+    ) -> Result<()> {
+        let end = self.log()?.end();
+        let old = std::mem::replace(
+            active,
+            Active { memtable: Arc::clone(&fresh), begin: end, replayed: Vec::new() },
+        );
+        let mut covers = old.replayed;
+        covers.push(old.memtable.id());
+        let is_empty = old.memtable.is_empty();
+        let frozen = Arc::new(Frozen { memtable: old.memtable, begin: old.begin, end, covers });
+        self.change_view(false, |view| {
+            let mut dranges = view.dranges.clone();
+            let own = dranges.iter_mut().find(|own| own.keys == drange.keys);
+            let own = own.expect("the view names every drange");
+            own.active = fresh;
+            if !is_empty {
+                own.frozen.insert(0, frozen);
+            }
+            (dranges, Arc::clone(&view.version))
+        });
+        Ok(())
+    }
+}

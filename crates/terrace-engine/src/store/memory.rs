@@ -1,0 +1,115 @@
+//! What memory a range takes, told to the pools of its process.
+
+use std::sync::{Arc, Weak};
+
+use terrace_env::Latch;
+
+use super::Inner;
+use super::view::View;
+use crate::compaction::CompactionPlan;
+use crate::memtable::Memtable;
+use crate::process::{Charge, Memory, PoolName};
+use crate::table::TableOptions;
+
+/// What a range takes that is counted by looking at it.
+#[derive(Debug)]
+pub struct RangeMemory {
+    /// Every memtable that was in a view and that somebody still holds.
+    memtables: Latch<Vec<Weak<Memtable>>>,
+    memtable_charge: Charge,
+    iterator_charge: Charge,
+}
+
+impl RangeMemory {
+    pub fn new(memory: &Memory) -> RangeMemory {
+        RangeMemory {
+            memtables: Latch::default(),
+            memtable_charge: memory.pool(PoolName::Memtables).charge(0),
+            iterator_charge: memory.pool(PoolName::Iterators).charge(0),
+        }
+    }
+
+    /// Takes the memtables of a view under count, and leaves out those that nobody holds.
+    fn follow(&self, view: &View) {
+        let memtables = view.memtables();
+        let mut followed = self.memtables.lock();
+        followed.retain(|memtable| memtable.strong_count() > 0);
+        for memtable in &memtables {
+            let is_known = |known: &Weak<Memtable>| known.as_ptr() == Arc::as_ptr(memtable);
+            if !followed.iter().any(is_known) {
+                followed.push(Arc::downgrade(memtable));
+            }
+        }
+    }
+
+    /// Charges for what the memtables hold now.
+    fn charge_memtables(&self) {
+        let held: Vec<Arc<Memtable>> =
+            self.memtables.lock().iter().filter_map(Weak::upgrade).collect();
+        // Not under the latch: one of them may go with the last reference to it.
+        self.memtable_charge.set(held.iter().map(|memtable| memtable.used_bytes() as u64).sum());
+    }
+}
+
+impl Inner {
+    /// Tells the pool of memtables what this range takes in `view`.
+    pub(super) fn count_memtables(&self, view: &View) {
+        self.memory.follow(view);
+        self.memory.charge_memtables();
+    }
+
+    /// Tells the pools what this range takes, before somebody looks at them.
+    pub(super) fn count_memory(&self) {
+        let view = self.view.load_full();
+        self.count_memtables(&view);
+        // Each source that an iterator merges stands in one block, which it keeps in memory.
+        let memtables: usize = view.dranges.iter().map(|own| 1 + own.frozen.len()).sum();
+        let sources = memtables + view.version.l0.rows().len() + view.version.runs().count();
+        let block_bytes = self.options.table.block_bytes + ITERATOR_SOURCE_BYTES;
+        let iterators = self.read_points.iterator_count();
+        self.memory.iterator_charge.set((iterators * sources * block_bytes) as u64);
+    }
+}
+
+/// What an iterator keeps of each source beside its block.
+const ITERATOR_SOURCE_BYTES: usize = 512;
+
+/// What a stream over a table reads ahead, at most: two pieces.
+const STREAM_BYTES: u64 = 2 * (256 << 10);
+
+/// What a table builder keeps of what it has not handed on yet.
+const BUILDER_BYTES: u64 = 2 * (128 << 10);
+
+/// What is kept of each key while its filter is not built: a hash, in a vector that doubles.
+const BUILDER_KEY_BYTES: u64 = 16;
+
+/// What an index takes for a block, about.
+const INDEX_BLOCK_BYTES: u64 = 48;
+
+/// What building one table takes beside its inputs, about.
+pub fn builder_memory_bytes(table_bytes: u64, entries: u64, table: &TableOptions) -> u64 {
+    let index = table_bytes / (table.block_bytes.max(64) as u64) * INDEX_BLOCK_BYTES;
+    let filter = entries * u64::from(table.filter_bits_per_key) / 8;
+    BUILDER_BYTES + entries * BUILDER_KEY_BYTES + filter + index
+}
+
+/// What a compaction here takes, about: its streams and the filters and indexes of its inputs, and
+/// one output at a time.
+pub fn compaction_memory_bytes(plan: &CompactionPlan) -> u64 {
+    let table = TableOptions {
+        block_bytes: plan.block_bytes as usize,
+        filter_bits_per_key: plan.filter_bits_per_key as u32,
+        compression: plan.compression,
+    };
+    let inputs = plan.inputs.iter().map(|input| {
+        let index = input.table.bytes / plan.block_bytes.max(64) * INDEX_BLOCK_BYTES;
+        let filter = input.table.entry_count * plan.filter_bits_per_key / 8;
+        input.table.bytes.min(STREAM_BYTES) + index + filter
+    });
+    let entries: u64 = plan.inputs.iter().map(|input| input.table.entry_count).sum();
+    let bytes = plan.input_bytes();
+    let output_bytes = bytes.min(plan.table_bytes);
+    let share = output_bytes as f64 / bytes.max(1) as f64;
+    let output_entries = (entries as f64 * share) as u64;
+    inputs.sum::<u64>() + builder_memory_bytes(output_bytes, output_entries, &table)
+}

@@ -1,0 +1,116 @@
+//! A range is divided by itself, and its memtables share one allowance.
+
+use super::{Random, get, open, put, simulate, small};
+use crate::options::Options;
+use crate::store::{Store, WriteOptions};
+use crate::{Result, WriteBatch};
+
+fn divided(count: usize) -> Options {
+    // The log is not what bounds the memtables here.
+    Options { dranges: count, memtable_bytes: 256 << 10, log_bytes_max: 4 << 20, ..small() }
+}
+
+fn drange_count(store: &Store) -> usize {
+    store.inner.dranges.load().list().len()
+}
+
+/// Writes random keys until the range is divided; how many.
+fn write_until_divided(store: &Store, seed: u64) -> Result<u64> {
+    let mut random = Random(seed);
+    for count in 0..100_000 {
+        if drange_count(store) > 1 {
+            return Ok(count);
+        }
+        put(store, &format!("user{:016x}", random.next()), &"v".repeat(50))?;
+    }
+    panic!("seed {seed}: the range was never divided");
+}
+
+#[test]
+fn the_first_full_memtable_divides_the_range_evenly() -> Result<()> {
+    let seed = 11;
+    simulate(seed, |env| {
+        let store = open(env, &divided(8))?;
+        let count = write_until_divided(&store, seed)?;
+        assert!(count > 1000, "seed {seed}: only {count} keys");
+        assert_eq!(drange_count(&store), 8);
+        let map = store.inner.dranges.load_full();
+        let mut random = Random(seed + 1);
+        let mut hits = [0u32; 8];
+        for _ in 0..8000 {
+            hits[map.index_of(format!("user{:016x}", random.next()).as_bytes())] += 1;
+        }
+        assert!(hits.iter().all(|hits| (600..=1500).contains(hits)), "seed {seed}: {hits:?}");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_divided_range_stays_divided_and_keeps_its_boundaries() -> Result<()> {
+    simulate(12, |env| {
+        let store = open(env, &divided(4))?;
+        write_until_divided(&store, 12)?;
+        let boundaries = store.inner.dranges.load().boundaries().keys().to_vec();
+        store.flush()?;
+        store.close()?;
+        drop(store);
+        // Nothing is left in the log: the range is divided at once, whatever the options say.
+        let store = open(env, &divided(9))?;
+        assert_eq!(store.inner.dranges.load().boundaries().keys(), boundaries);
+        put(&store, "user5", "late")?;
+        store.close()?;
+        drop(store);
+        // What was replayed goes on in one memtable, and nothing is flushed for it.
+        let store = open(env, &divided(4))?;
+        assert_eq!(drange_count(&store), 1);
+        assert_eq!(store.stats().flush_count, 0);
+        write_until_divided(&store, 13)?;
+        assert_eq!(store.inner.dranges.load().boundaries().keys(), boundaries);
+        assert_eq!(get(&store, "user5")?.as_deref(), Some("late"));
+        Ok(())
+    })
+}
+
+#[test]
+fn one_hot_drange_gets_what_the_others_leave() -> Result<()> {
+    simulate(14, |env| {
+        let options = divided(4);
+        let store = open(env, &options)?;
+        write_until_divided(&store, 14)?;
+        store.flush()?;
+        let last = store.inner.dranges.load().list()[3].keys.start().to_vec();
+        let last = String::from_utf8(last).expect("keys are text");
+        let flushes = store.stats().flush_count;
+        let mut bytes = 0;
+        while store.inner.view.load().frozen_bytes == 0 && store.stats().flush_count == flushes {
+            put(&store, &format!("{last}-{bytes:08}"), &"v".repeat(50))?;
+            let view = store.inner.view.load();
+            let limits: usize = view.dranges.iter().map(|drange| drange.active.limit_bytes()).sum();
+            assert!(limits <= options.memtable_bytes, "{limits}");
+            bytes = bytes.max(view.dranges[3].active.used_bytes());
+        }
+        assert!(bytes > options.memtable_bytes / 2, "{bytes} of {}", options.memtable_bytes);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_batch_over_all_dranges_finds_room_however_large_it_is() -> Result<()> {
+    simulate(15, |env| {
+        let options = divided(4);
+        let store = open(env, &options)?;
+        write_until_divided(&store, 15)?;
+        for round in 0..6 {
+            let mut batch = WriteBatch::new();
+            for first in 0..16 {
+                let key = format!("user{first:x}-{round}");
+                batch.put(key.as_bytes(), &vec![b'v'; options.memtable_bytes / 8])?;
+            }
+            store.write(&batch, &WriteOptions::default())?;
+        }
+        for first in 0..16 {
+            assert!(get(&store, &format!("user{first:x}-5"))?.is_some());
+        }
+        Ok(())
+    })
+}
