@@ -68,6 +68,26 @@ impl WriteBatch {
         Ok(self.inner.delete_range(start.as_slice(), &self.keyspace.stored_end(end))?)
     }
 
+    /// Merges `operand` into `key`: the database's merge operator says what that does to the value,
+    /// when it is read. The key need not exist. See [`Db::merge`](crate::Db::merge).
+    ///
+    /// Errors: as [`WriteBatch::put`]. A database without a merge operator refuses the batch when
+    /// it is written.
+    pub fn merge(&mut self, key: &[u8], operand: &[u8]) -> Result<()> {
+        check_key(key)?;
+        Ok(self.inner.merge(self.keyspace.stored(key).as_slice(), operand)?)
+    }
+
+    /// An empty batch of this keyspace, in the memory of `buffer`.
+    pub(crate) fn reusing(buffer: Vec<u8>, keyspace: Keyspace) -> WriteBatch {
+        WriteBatch { inner: EngineBatch::reusing(buffer), keyspace }
+    }
+
+    /// The engine's batch; its keys have the prefix of the batch's keyspace.
+    pub(crate) fn into_engine(self) -> EngineBatch {
+        self.inner
+    }
+
     /// How many entries it holds.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -1,16 +1,18 @@
+use std::cell::Cell;
 use std::fmt;
 use std::path::Path;
 
 use terrace_base::KeyRange;
-use terrace_engine::process::Process;
+use terrace_engine::process::{MemoryPool, PoolName, Process};
 use terrace_engine::store::{IterOptions, Store, Update as EngineUpdate};
-use terrace_env::{RealEnv, SharedEnv};
+use terrace_env::{DiskEnv, DiskProfile, RealEnv, SharedEnv};
 
 use crate::batch::check_key;
 use crate::keyspace::Keyspace;
 use crate::{
-    CheckReport, Item, Iter, Options, ReadOptions, RecoveryReport, Result, Snapshot, Stats,
-    WriteBatch, WriteOptions,
+    CheckReport, CheckpointReport, GetExplanation, Item, ItemRef, Iter, Options, PinnedItem,
+    ReadOptions, RecoveryReport, Result, ScanExplanation, SlowOperation, Snapshot, Stats,
+    WriteBatch, WriteOptions, explain,
 };
 
 /// An open database: a cheap handle, which threads may share and clone.
@@ -19,9 +21,12 @@ use crate::{
 /// loses nothing that the [`Durability`](crate::Durability) of its writes promised.
 #[derive(Clone)]
 pub struct Db {
-    store: Store,
-    keyspace: Keyspace,
+    pub(crate) store: Store,
+    pub(crate) keyspace: Keyspace,
 }
+
+/// A thread keeps the memory of its last single write for the next one, if it is no more than this.
+const SPARE_BYTES_MAX: usize = 64 << 10;
 
 /// What a conditional write decided on; see [`Db::update`].
 #[derive(Debug)]
@@ -35,7 +40,8 @@ pub enum Update {
 impl Db {
     /// Opens the database in `dir`, recovering what a crash left, or creates it there.
     ///
-    /// Errors: `Invalid` (an option; no database there and none may be created), `Locked` (another
+    /// Errors: `Invalid` (an option; another merge operator than the database has; no database there
+    /// and none may be created), `Locked` (another
     /// process has it open), `Corruption`, `Unsupported`, `NoSpace`, `Io`.
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Db> {
         Db::open_in(RealEnv::new(), dir, &options)
@@ -47,6 +53,15 @@ impl Db {
         let process = Process::start(env, &options.process())?;
         let store = Store::open(&process, dir.as_ref(), options.engine())?;
         Ok(Db { store, keyspace: Keyspace::default() })
+    }
+
+    /// As [`Db::open`], on an emulated disk that is slower than the machine's: for measurements.
+    pub fn open_on_disk(
+        dir: impl AsRef<Path>,
+        options: &Options,
+        profile: DiskProfile,
+    ) -> Result<Db> {
+        Db::open_in(DiskEnv::new(RealEnv::new(), profile), dir, options)
     }
 
     /// Closes the database cleanly: ends background work, syncs, and marks the directory. Other
@@ -80,38 +95,146 @@ impl Db {
         Ok(self.store.get_with(key.as_slice(), &options, |entry| entry.value.to_vec())?)
     }
 
+    /// The value of `key` where it lies, without a copy: in a memtable or in a cached block, which
+    /// stays in memory for as long as the answer lives. Keep it briefly.
+    ///
+    /// ```
+    /// # fn main() -> terrace::Result<()> {
+    /// # let directory = tempfile::tempdir().expect("a temporary directory");
+    /// # let db = terrace::Db::open(directory.path(), terrace::Options::default())?;
+    /// db.put(b"apple", b"red")?;
+    /// assert_eq!(db.get_pinned(b"apple")?.as_deref(), Some(&b"red"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn get_pinned(&self, key: &[u8]) -> Result<Option<PinnedItem>> {
+        let key = self.keyspace.stored(key);
+        Ok(self.store.get_pinned(key.as_slice(), &ReadOptions::default().engine())?)
+    }
+
+    /// The values of `keys`, in their order and by reference, all as they were at one moment;
+    /// `None` where there is none. Cheaper than as many single gets, since their cache misses
+    /// overlap.
+    ///
+    /// ```
+    /// # fn main() -> terrace::Result<()> {
+    /// # let directory = tempfile::tempdir().expect("a temporary directory");
+    /// # let db = terrace::Db::open(directory.path(), terrace::Options::default())?;
+    /// db.put(b"apple", b"red")?;
+    /// let values = db.multi_get(&["apple", "quince"])?;
+    /// assert_eq!(values[0].as_deref(), Some(&b"red"[..]));
+    /// assert!(values[1].is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn multi_get(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<PinnedItem>>> {
+        let keys: Vec<_> = keys.iter().map(|key| self.keyspace.stored(key.as_ref())).collect();
+        let keys: Vec<_> = keys.iter().map(|key| key.as_slice()).collect();
+        Ok(self.store.multi_get(&keys, &ReadOptions::default().engine())?)
+    }
+
     /// The value of `key` with its expiry and sequence number.
     pub fn get_with(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Item>> {
         let key = self.keyspace.stored(key);
         Ok(self.store.get(key.as_slice(), &options.engine())?)
     }
 
+    /// What `read` makes of the entry of `key` where it lies, without a copy of its value; `None` if
+    /// there is none. `read` must not call the database.
+    ///
+    /// ```
+    /// # fn main() -> terrace::Result<()> {
+    /// # let directory = tempfile::tempdir().expect("a temporary directory");
+    /// # let db = terrace::Db::open(directory.path(), terrace::Options::default())?;
+    /// db.put(b"key", b"value")?;
+    /// let bytes = db.look(b"key", &Default::default(), |item| item.value.len())?;
+    /// assert_eq!(bytes, Some(5));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn look<T>(
+        &self,
+        key: &[u8],
+        options: &ReadOptions,
+        read: impl FnOnce(ItemRef<'_>) -> T,
+    ) -> Result<Option<T>> {
+        let key = self.keyspace.stored(key);
+        Ok(self.store.get_with(key.as_slice(), &options.engine(), |entry| read(entry.into()))?)
+    }
+
     /// Sets `key` to `value`. Errors: as [`Db::write`].
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.write_one(|batch| batch.put(key, value))
+    }
+
+    /// Merges `operand` into `key` without reading it: cheaper than [`Db::update`], and never in the
+    /// way of other writers. Readers see what the operator that
+    /// [`Options::merge_operator`](crate::Options::merge_operator) names makes of the newest value
+    /// and the operands above it. `add-i64` counts, `append` appends, `max` keeps the greatest; a
+    /// program may bring its own [`MergeOperator`](crate::MergeOperator).
+    ///
+    /// ```
+    /// use terrace::{Db, Options};
+    ///
+    /// # fn main() -> terrace::Result<()> {
+    /// # let directory = tempfile::tempdir().expect("a temporary directory");
+    /// let options = Options { merge_operator: Some("add-i64".into()), ..Options::default() };
+    /// let db = Db::open(directory.path().join("visits"), options)?;
+    /// db.merge(b"page", b"1")?;
+    /// db.merge(b"page", b"2")?;
+    /// assert_eq!(db.get(b"page")?.as_deref(), Some(&b"3"[..]));
+    ///
+    /// // A put sets the value, and a delete ends it, together with the operands so far.
+    /// db.put(b"page", b"40")?;
+    /// db.merge(b"page", b"+2")?;
+    /// assert_eq!(db.get(b"page")?.as_deref(), Some(&b"42"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// An operand never expires by itself. If the value below it does, the key goes on with what
+    /// the operands make of nothing.
+    ///
+    /// Errors: as [`Db::write`]; `Invalid` if the database has no merge operator. An operand that
+    /// the operator cannot digest is noticed by the reads that follow: they answer `Merge` until
+    /// the key is put or deleted.
+    pub fn merge(&self, key: &[u8], operand: &[u8]) -> Result<()> {
         let mut batch = WriteBatch::new();
-        batch.put(key, value)?;
+        batch.merge(key, operand)?;
         self.write(batch, &WriteOptions::default())
     }
 
     /// Deletes `key`; it need not exist. Errors: as [`Db::write`].
     pub fn delete(&self, key: &[u8]) -> Result<()> {
-        let mut batch = WriteBatch::new();
-        batch.delete(key)?;
-        self.write(batch, &WriteOptions::default())
+        self.write_one(|batch| batch.delete(key))
+    }
+
+    /// Writes a batch of one entry in memory that the thread used for the last one.
+    fn write_one(&self, fill: impl FnOnce(&mut WriteBatch) -> Result<()>) -> Result<()> {
+        thread_local! {
+            static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+        }
+        let mut batch = WriteBatch::reusing(SPARE.take(), self.keyspace);
+        fill(&mut batch)?;
+        let batch = batch.into_engine();
+        let outcome = self.store.write(&batch, &WriteOptions::default().engine());
+        let buffer = batch.into_buffer();
+        if buffer.capacity() <= SPARE_BYTES_MAX {
+            SPARE.set(buffer);
+        }
+        Ok(outcome?)
     }
 
     /// Deletes every key from `start` up to, not including, `end`; without an end, every key from
     /// `start` on. One entry, however many keys there are. Errors: as [`Db::write`].
     pub fn delete_range(&self, start: &[u8], end: Option<&[u8]>) -> Result<()> {
-        let mut batch = WriteBatch::new();
-        batch.delete_range(start, end)?;
-        self.write(batch, &WriteOptions::default())
+        self.write_one(|batch| batch.delete_range(start, end))
     }
 
     /// Writes a batch atomically. On return all of it is visible to every thread, and as durable
     /// as its class promises.
     ///
-    /// Errors: `NoSpace`, `WouldBlock`, `ReadOnly`, `Poisoned`, `Closed` (nothing was written);
+    /// Errors: `Invalid` (a merge without a merge operator), `NoSpace`, `WouldBlock`, `ReadOnly`, `Poisoned`, `Closed` (nothing was written);
     /// `Unknown` (a failure in the middle: find out after the next open).
     pub fn write(&self, batch: WriteBatch, options: &WriteOptions) -> Result<()> {
         let batch = batch.into_keyspace(self.keyspace);
@@ -140,7 +263,8 @@ impl Db {
     /// # }
     /// ```
     ///
-    /// Errors: as [`Db::write`]; `NeedsIo` if the call may not wait and a value is on the disk.
+    /// Errors: as [`Db::write`]; `NeedsIo` if the call may not wait and a value is on the disk;
+    /// `Merge` if a value cannot be folded.
     pub fn update(
         &self,
         keys: &[&[u8]],
@@ -190,10 +314,98 @@ impl Db {
         Ok(self.store.compact(&self.keyspace.stored_range(&range))?)
     }
 
+    /// Makes a copy of the whole database, every keyspace, at one moment in `dir`, which does not exist
+    /// or is empty; see [`Db::checkpoint_with`].
+    ///
+    /// ```
+    /// # fn main() -> terrace::Result<()> {
+    /// # let directory = tempfile::tempdir().expect("a temporary directory");
+    /// # let db = terrace::Db::open(directory.path().join("db"), terrace::Options::default())?;
+    /// db.put(b"key", b"before")?;
+    /// db.checkpoint(directory.path().join("copy"))?;
+    /// db.put(b"key", b"after")?;
+    /// let copy = terrace::Db::open(directory.path().join("copy"), terrace::Options::default())?;
+    /// assert_eq!(copy.get(b"key")?.as_deref(), Some(&b"before"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointReport> {
+        self.checkpoint_with(dir, |_, _| true)
+    }
+
+    /// As [`Db::checkpoint`]; `progress` is called with the bytes of tables that the copy has and those
+    /// that it will have, and ends the work by `false`.
+    ///
+    /// The copy shares the bytes of its tables with this database by hard links, so it costs a flush
+    /// and little space; on another file system they are copied. It opens like any database, and
+    /// deleting one of the two leaves the other. Everything acknowledged before the call is in it.
+    /// Writers go on.
+    ///
+    /// Errors: `Invalid` (`dir` is not empty), `Cancelled`, `NoSpace`, `Io`, `ReadOnly`, `Closed`,
+    /// `Poisoned`. After an error `dir` holds no database.
+    pub fn checkpoint_with(
+        &self,
+        dir: impl AsRef<Path>,
+        mut progress: impl FnMut(u64, u64) -> bool,
+    ) -> Result<CheckpointReport> {
+        Ok(self.store.checkpoint(dir.as_ref(), &mut progress)?)
+    }
+
     /// What the database has done since it was opened, and what it holds now.
     #[must_use]
     pub fn stats(&self) -> Stats {
         Stats::new(self.store.stats())
+    }
+
+    /// The pool to which a server charges what it holds for its clients: part of the database's
+    /// [memory](Options::memory_bytes).
+    #[must_use]
+    pub fn client_memory(&self) -> MemoryPool {
+        self.store.process().memory().pool(PoolName::Clients).clone()
+    }
+
+    /// Reads `key`, and says what the read met on its way and why it answered as it did.
+    ///
+    /// ```
+    /// # fn main() -> terrace::Result<()> {
+    /// # let directory = tempfile::tempdir().expect("a temporary directory");
+    /// # let db = terrace::Db::open(directory.path(), terrace::Options::default())?;
+    /// db.put(b"key", b"value")?;
+    /// db.delete(b"key")?;
+    /// let explanation = db.explain_get(b"key")?;
+    /// assert!(explanation.to_string().ends_with("hidden: tombstone 2 is the newest entry"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn explain_get(&self, key: &[u8]) -> Result<GetExplanation> {
+        let key = self.keyspace.stored(key);
+        Ok(explain::get_as_asked(self.store.explain_get(key.as_slice())?))
+    }
+
+    /// Walks up to `limit` keys of `range`, from the last one if `reverse` is set, and says where
+    /// they came from and what was stepped over.
+    pub fn explain_scan(
+        &self,
+        range: KeyRange,
+        limit: u64,
+        reverse: bool,
+    ) -> Result<ScanExplanation> {
+        let stored = self.keyspace.stored_range(&range);
+        let explanation = self.store.explain_scan(stored, limit, reverse)?;
+        Ok(explain::scan_as_asked(explanation, &range))
+    }
+
+    /// The slowest gets, scans and writes of the last minutes in all keyspaces, the slowest first:
+    /// at most some hundred. An operation is seen if it had to wait for something, and otherwise
+    /// with a chance of one in [`SAMPLE_EVERY`](crate::SAMPLE_EVERY).
+    #[must_use]
+    pub fn slow_operations(&self) -> Vec<SlowOperation> {
+        self.store.slow_operations().into_iter().map(explain::slow_as_asked).collect()
+    }
+
+    /// Forgets the slow operations so far.
+    pub fn reset_slow_operations(&self) {
+        self.store.reset_slow_operations();
     }
 
     /// Reads every table from front to back and judges every byte; see [`Db::check_with`].

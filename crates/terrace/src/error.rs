@@ -2,6 +2,8 @@ use std::fmt;
 
 use terrace_engine::Error as EngineError;
 
+use crate::keyspace;
+
 /// The result of a call to the library.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -15,6 +17,8 @@ pub struct Error(EngineError);
 pub enum ErrorKind {
     /// The call is wrong and will stay wrong: change it.
     Invalid,
+    /// The merge operator refuses the operands of a key: put or delete it. Other keys can be read.
+    Merge,
     /// Stored bytes are damaged; the text names file and offset. Other keys can be read.
     Corruption,
     /// The disk is full. Nothing was written; try again when there is space.
@@ -47,6 +51,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match &self.0 {
             EngineError::Invalid(_) => ErrorKind::Invalid,
+            EngineError::Merge(_) => ErrorKind::Merge,
             EngineError::Corruption(_) => ErrorKind::Corruption,
             EngineError::NoSpace(_) => ErrorKind::NoSpace,
             EngineError::Poisoned(_) => ErrorKind::Poisoned,
@@ -71,7 +76,14 @@ impl From<EngineError> for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        match &self.0 {
+            // The caller does not know the prefix of the keyspace.
+            EngineError::Merge(error) => {
+                let (_, key) = keyspace::split(&error.key);
+                error.show(key.unwrap_or(&error.key), f)
+            }
+            error => error.fmt(f),
+        }
     }
 }
 

@@ -261,6 +261,9 @@ fn edit(offset: u64, bytes: u64, edit: &VersionEdit, view: &mut View<'_>) {
     if let Some(end) = edit.closed {
         line = line.with("closed_at", end.0);
     }
+    if let Some(operator) = &edit.merge_operator {
+        line = line.with("merge_operator", operator.clone());
+    }
     if let Some(repaired) = edit.repaired {
         line = line.with("repaired_at_ms", repaired.at_ms);
     }

@@ -27,7 +27,11 @@
 //! What is where:
 //!
 //! * [`Db`]: open, get, put, delete, delete a range, atomic batches ([`WriteBatch`]), conditional
-//!   writes ([`Db::update`]), scans ([`Iter`]), [`Snapshot`]s, keyspaces.
+//!   writes ([`Db::compare_and_swap`], [`Db::update`]), merges without a read ([`Db::merge`],
+//!   [`MergeOperator`]), sorted data ([`Db::ingest`]), copies ([`Db::checkpoint`]), scans
+//!   ([`Iter`]), [`Snapshot`]s, keyspaces.
+//! * [`Db::explain_get`], [`Db::explain_scan`], [`Db::slow_operations`], [`Db::stats`]: why an
+//!   operation answered as it did, where time and space go.
 //! * [`Options`]: few, each with its unit and its effect. [`Durability`] says what an
 //!   acknowledgement promises.
 //! * [`check`], [`repair`] and [`inspect`]: databases that nobody has open, damaged ones too.
@@ -37,28 +41,45 @@
 //! adds keyspaces.
 
 mod batch;
+mod conditional;
 mod db;
 mod error;
+mod explain;
+mod ingest;
 pub mod inspect;
+mod item_ref;
 mod iter;
 mod keyspace;
+mod merge;
 mod offline;
 mod options;
 mod report;
 mod snapshot;
 
 pub use batch::WriteBatch;
+pub use conditional::CasOutcome;
 pub use db::{Db, Update};
 pub use error::{Error, ErrorKind, Result};
+pub use ingest::Ingest;
+pub use item_ref::ItemRef;
 pub use iter::Iter;
+pub use merge::MergeOperators;
 pub use offline::{CheckDepth, check, repair};
 pub use options::{Options, ReadOptions, WriteOptions};
 pub use report::{CheckReport, Finding, KeyInterval, Loss, RepairReport, Stats};
 pub use snapshot::Snapshot;
 pub use terrace_base::{Expiry, KeyRange, SeqNo, WallTime, limits};
 pub use terrace_engine::check::Severity;
+pub use terrace_engine::explain::{
+    BlockRead, GetExplanation, HiddenCounts, LevelBlocks, OperationKind, SAMPLE_EVERY, ScanEnd,
+    ScanExplanation, SlowOperation, SlowWait, Source, SourceTally, Step, StepAnswer, Verdict,
+    WaitCause,
+};
+pub use terrace_engine::merge::{MergeFailure, MergeOperator};
 pub use terrace_engine::options::Durability;
+pub use terrace_engine::process::{Charge as MemoryCharge, MemoryPool};
 pub use terrace_engine::repair::{Basis, LossKind};
-pub use terrace_engine::store::{Item, RecoveryReport};
+pub use terrace_engine::store::{CheckpointReport, IngestReport, Item, PinnedItem, RecoveryReport};
 pub use terrace_engine::table::Compression;
 pub use terrace_engine::version::Repaired;
+pub use terrace_env::DiskProfile;

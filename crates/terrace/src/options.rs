@@ -1,6 +1,7 @@
 use terrace_engine::options::{Options as EngineOptions, ProcessOptions};
 use terrace_engine::table::{Compression, TableOptions};
 
+use crate::merge::{MergeOperators, engine_operators};
 use crate::{Durability, Result};
 
 /// How a database is opened. The defaults serve a machine with a few cores and gigabytes.
@@ -24,11 +25,24 @@ pub struct Options {
     /// Bytes of the cache for blocks of tables. Default: 256 MiB. Raising it saves reads; the
     /// kernel's page cache helps too.
     pub cache_bytes: usize,
+    /// Bytes of memory that all parts together may take: the block cache, memtables, filters and
+    /// indexes, buffers, and a server's requests and replies. Default: as much as `cache_bytes` and
+    /// 1.75 GiB. What the others leave is what memtables may take, two of them at the least: near
+    /// the limit writers are slowed down, and at it they wait for a flush.
+    pub memory_bytes: Option<usize>,
     /// Bytes of a memtable, 16 KiB to 2 GiB. Default: 64 MiB. Up to four exist at a time. Raising
     /// it makes flushes and compactions rarer and a start after a crash longer.
     pub memtable_bytes: usize,
     /// How blocks of tables are compressed. Default: not at all.
     pub compression: Compression,
+    /// The name of the database's merge operator, for [`Db::merge`](crate::Db::merge). Default:
+    /// none, or the one that the database has. A database takes the first that it is opened with,
+    /// and keeps it for ever: what the stored operands mean depends on it. `add-i64`, `append` and
+    /// `max` are always known.
+    pub merge_operator: Option<String>,
+    /// Further merge operators that this program knows. Default: none. A database that was created
+    /// with one of them is opened only by programs that bring it.
+    pub merge_operators: MergeOperators,
 }
 
 impl Default for Options {
@@ -39,8 +53,11 @@ impl Default for Options {
             create_if_missing: engine.create_if_missing,
             read_only: engine.read_only,
             cache_bytes: ProcessOptions::default().cache_bytes as usize,
+            memory_bytes: None,
             memtable_bytes: engine.memtable_bytes,
             compression: engine.table.compression,
+            merge_operator: None,
+            merge_operators: MergeOperators::new(),
         }
     }
 }
@@ -48,7 +65,8 @@ impl Default for Options {
 impl Options {
     /// Says what is wrong with the options, if anything. Errors: `Invalid`.
     pub fn validate(&self) -> Result<()> {
-        Ok(self.engine().validate()?)
+        self.engine().validate()?;
+        Ok(self.process().validate()?)
     }
 
     pub(crate) fn engine(&self) -> EngineOptions {
@@ -64,12 +82,22 @@ impl Options {
             table_bytes,
             table: TableOptions { compression: self.compression, ..defaults.table },
             level_bytes_base: (self.memtable_bytes as u64 * 4).max(16 << 20),
+            merge_operator: self.merge_operator.clone(),
+            merge_operators: engine_operators(&self.merge_operators),
             ..defaults
         }
     }
 
     pub(crate) fn process(&self) -> ProcessOptions {
-        ProcessOptions { cache_bytes: self.cache_bytes as u64, ..ProcessOptions::default() }
+        let defaults = ProcessOptions::default();
+        let beside_the_cache = defaults.memory_bytes - defaults.cache_bytes;
+        let cache_bytes = self.cache_bytes as u64;
+        let limit = self.memory_bytes.map(|bytes| bytes as u64);
+        ProcessOptions {
+            cache_bytes,
+            memory_bytes: limit.unwrap_or(cache_bytes.saturating_add(beside_the_cache)),
+            ..defaults
+        }
     }
 }
 

@@ -1,0 +1,33 @@
+//! Explanations in the keys of the caller: the tree's keys without what stands in front of them.
+
+use terrace_base::KeyRange;
+use terrace_engine::explain::{GetExplanation, ScanExplanation, SlowOperation};
+
+use crate::keyspace::split;
+
+/// The caller's part of a stored key; nothing for the end of a keyspace.
+fn asked(stored: &[u8]) -> Vec<u8> {
+    split(stored).1.unwrap_or_default().to_vec()
+}
+
+/// The explanation of a get as its caller knows the key.
+pub fn get_as_asked(explanation: GetExplanation) -> GetExplanation {
+    GetExplanation {
+        key: asked(&explanation.key),
+        drange_start: asked(&explanation.drange_start),
+        drange_end: explanation.drange_end.as_deref().map(asked),
+        ..explanation
+    }
+}
+
+/// The explanation of a scan of `range`.
+pub fn scan_as_asked(explanation: ScanExplanation, range: &KeyRange) -> ScanExplanation {
+    let (start, end) = (range.start().to_vec(), range.end().map(<[u8]>::to_vec));
+    ScanExplanation { start, end, ..explanation }
+}
+
+/// A slow operation as its caller knows the key.
+pub fn slow_as_asked(slow: SlowOperation) -> SlowOperation {
+    let (key, explanation) = (asked(&slow.key), slow.explanation.map(get_as_asked));
+    SlowOperation { key, explanation, ..slow }
+}
