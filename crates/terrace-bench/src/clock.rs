@@ -35,15 +35,30 @@ pub fn cpu_time() -> Duration {
     Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
+/// The processor time that this thread has used so far.
+#[must_use]
+pub fn thread_cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// The memory of this process that no file stands behind and that is not swapped out, in bytes;
+/// `None` where the system does not tell.
+#[must_use]
+pub fn anonymous_memory_bytes() -> Option<u64> {
+    parse_kib(&std::fs::read_to_string("/proc/self/status").ok()?, "RssAnon:")
+}
+
 /// The most memory that this process has held so far, in bytes; `None` where the system does not
 /// tell.
 #[must_use]
 pub fn memory_peak_bytes() -> Option<u64> {
-    parse_peak(&std::fs::read_to_string("/proc/self/status").ok()?)
+    parse_kib(&std::fs::read_to_string("/proc/self/status").ok()?, "VmHWM:")
 }
 
-fn parse_peak(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+fn parse_kib(status: &str, field: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
 }
@@ -53,13 +68,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_peak_is_read_from_the_status_text() {
-        assert_eq!(parse_peak("VmPeak:\t  9 kB\nVmHWM:\t     12 kB\nVmRSS: 3 kB\n"), Some(12_288));
-        assert_eq!(parse_peak("VmRSS: 3 kB\n"), None);
+    fn memory_is_read_from_the_status_text() {
+        let text = "VmPeak:\t  9 kB\nVmHWM:\t     12 kB\nVmRSS: 3 kB\nRssAnon:\t 2 kB\n";
+        assert_eq!(parse_kib(text, "VmHWM:"), Some(12_288));
+        assert_eq!(parse_kib(text, "RssAnon:"), Some(2048));
+        assert_eq!(parse_kib("VmRSS: 3 kB\n", "VmHWM:"), None);
     }
 
     #[test]
     fn the_system_keeps_accounts() {
+        assert!(anonymous_memory_bytes() <= memory_peak_bytes());
+        assert!(thread_cpu_time() <= cpu_time() + Duration::from_secs(1));
         assert!(memory_peak_bytes().is_none_or(|bytes| bytes > 100_000));
         assert!(cpu_time() <= Duration::from_secs(3600));
     }

@@ -33,5 +33,5 @@ pub mod workload;
 pub use options::{BenchOptions, OptionsError};
 pub use report::{KindReport, Report};
 pub use run::{BenchError, Observer, Phase, Silent, run};
-pub use store::{Counters, Store, StoreError};
+pub use store::{Counters, Delays, Store, StoreError};
 pub use terrace_store::TerraceStore;

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::options::BenchOptions;
 use crate::run::{SLOT, new_histogram};
-use crate::store::Counters;
+use crate::store::{Counters, Delays};
 use crate::workload::{Kind, Workload};
 
 /// What was seen of a phase, by one thread or by all.
@@ -24,6 +24,14 @@ pub(crate) struct Measured {
     /// The store's counters before and after.
     pub(crate) counters: Option<(Counters, Counters)>,
     pub(crate) memory_peak_bytes: Option<u64>,
+    /// The processor time of the threads that operated.
+    pub(crate) thread_cpu: Duration,
+    /// The time that operations took, all together.
+    pub(crate) in_calls: Duration,
+    /// The store's own account of delays.
+    pub(crate) delays: Option<Delays>,
+    /// Anonymous memory and the store's account of it, where they were furthest apart.
+    pub(crate) memory: Option<(u64, u64)>,
 }
 
 impl Measured {
@@ -36,6 +44,7 @@ impl Measured {
             self.slots.resize(slot + 1, 0);
         }
         self.slots[slot] += 1;
+        self.in_calls += latency;
     }
 
     /// Adds what another thread saw.
@@ -50,6 +59,19 @@ impl Measured {
         self.slots.iter_mut().zip(&other.slots).for_each(|(own, other)| *own += other);
         self.reads_not_found += other.reads_not_found;
         self.records_scanned += other.records_scanned;
+        self.thread_cpu += other.thread_cpu;
+        self.in_calls += other.in_calls;
+    }
+
+    /// How long writers were delayed, as they saw it: the time of their calls without the
+    /// processor's. Known if all operations write, one after the other.
+    fn seen_delay(&self, options: &BenchOptions) -> Option<Duration> {
+        let writes = [Kind::Insert, Kind::Update];
+        let kinds = Kind::ALL.into_iter().zip(&self.kinds);
+        let only_writes =
+            kinds.filter(|(_, seen)| seen.is_some()).all(|(kind, _)| writes.contains(&kind));
+        let known = only_writes && options.rate.is_none() && self.operations() > 0;
+        known.then(|| self.in_calls.saturating_sub(self.thread_cpu))
     }
 
     fn operations(&self) -> u64 {
@@ -158,6 +180,9 @@ pub struct Report {
     user_bytes: Option<u64>,
     written_bytes: Option<u64>,
     memory_peak_bytes: Option<u64>,
+    seen_delay: Option<Duration>,
+    delays: Option<Delays>,
+    memory: Option<(u64, u64)>,
     slots: Vec<u64>,
     curve: Vec<(f64, f64)>,
 }
@@ -193,6 +218,9 @@ impl Report {
             user_bytes: difference(|counters| counters.user_bytes),
             written_bytes: difference(|counters| counters.written_bytes),
             memory_peak_bytes: measured.memory_peak_bytes,
+            seen_delay: measured.seen_delay(options),
+            delays: measured.delays.clone(),
+            memory: measured.memory,
             slots: measured.slots.clone(),
             curve: curve_of(&measured.all_kinds()),
         }
@@ -257,6 +285,16 @@ impl Serialize for Report {
         map.serialize_entry("write_amplification", &self.write_amplification())?;
         map.serialize_entry("cpu_us_per_op", &self.cpu_us_per_op)?;
         map.serialize_entry("memory_peak_bytes", &self.memory_peak_bytes)?;
+        map.serialize_entry("delay_seen_us", &self.seen_delay.map(|seen| seen.as_micros() as u64))?;
+        map.serialize_entry("delay_us", &self.delays.as_ref().map(Delays::total_us))?;
+        for (cause, delayed_us) in self.delays.iter().flat_map(|delays| &delays.by_cause) {
+            map.serialize_entry(&format!("delay_{cause}_us"), delayed_us)?;
+        }
+        map.serialize_entry(
+            "memory_anonymous_bytes",
+            &self.memory.map(|(anonymous, _)| anonymous),
+        )?;
+        map.serialize_entry("memory_pools_bytes", &self.memory.map(|(_, pools)| pools))?;
         map.serialize_entry("throughput_ops_per_100ms", &self.slots)?;
         map.end()
     }
@@ -291,6 +329,15 @@ impl fmt::Display for Report {
         if let Some(bytes) = self.memory_peak_bytes {
             writeln!(f, "  memory, peak        {:>14.1} MiB", mib(bytes))?;
         }
+        if let Some((anonymous, pools)) = self.memory {
+            writeln!(
+                f,
+                "  memory, anonymous   {:>14.1} MiB, where it was furthest from the pools' {:.1} MiB",
+                mib(anonymous),
+                mib(pools)
+            )?;
+        }
+        self.write_delays(f)?;
         if let (Some(user), Some(written)) = (self.user_bytes, self.written_bytes) {
             write!(
                 f,
@@ -322,6 +369,23 @@ impl fmt::Display for Report {
 }
 
 impl Report {
+    /// What writers saw beside what the store says of it.
+    fn write_delays(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(delays) = &self.delays else { return Ok(()) };
+        let ms = |us: u64| us as f64 / 1000.0;
+        write!(f, "  delays, ledger      {:>14.1} ms", ms(delays.total_us()))?;
+        if let Some(seen) = self.seen_delay {
+            let seen_ms = seen.as_secs_f64() * 1000.0;
+            write!(f, "      (of {seen_ms:.1} ms without the processor in calls)")?;
+        }
+        writeln!(f)?;
+        let most = delays.by_cause.iter().filter(|(_, us)| *us > 0);
+        for (cause, us) in most {
+            writeln!(f, "    {cause:<17} {:>14.1} ms", ms(*us))?;
+        }
+        Ok(())
+    }
+
     fn write_slots(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The last slot is cut off by the end of the run.
         let whole = &self.slots[..self.slots.len().saturating_sub(1)];
@@ -362,6 +426,9 @@ mod tests {
         measured.cpu = Duration::from_millis(500);
         let before = Counters { user_bytes: 10, written_bytes: 20 };
         measured.counters = Some((before, Counters { user_bytes: 110, written_bytes: 320 }));
+        let by_cause = vec![("cpu", 0), ("l0", 2500), ("sync", 1500)];
+        measured.delays = Some(Delays { by_cause });
+        measured.memory = Some((5 << 20, 4 << 20));
         let options = BenchOptions { workload: "a".into(), ..BenchOptions::default() };
         Report::new(&options, *find("a").unwrap(), None, &measured)
     }
@@ -384,6 +451,9 @@ mod tests {
         close("update_max_us", 999.0);
         close("cpu_us_per_op", 500.0);
         close("write_amplification", 3.0);
+        assert_eq!((&json["delay_us"], &json["delay_l0_us"]), (&4000.into(), &2500.into()));
+        assert!(json["delay_seen_us"].is_null(), "some operations read");
+        assert_eq!(json["memory_pools_bytes"], 4 << 20);
         assert_eq!(json["throughput_ops_per_100ms"].as_array().unwrap().len(), 11);
         let flat = json.as_object().unwrap().iter().all(|(name, value)| {
             name == "throughput_ops_per_100ms" || !(value.is_object() || value.is_array())
@@ -394,9 +464,25 @@ mod tests {
     #[test]
     fn people_get_a_table() {
         let text = report().to_string();
-        for part in ["1000 ops/s", "3.00 times", "p99.99", "update", "all", "least"] {
+        for part in
+            ["1000 ops/s", "3.00 times", "p99.99", "update", "all", "least", "ledger", "l0   "]
+        {
             assert!(text.contains(part), "{part} in\n{text}");
         }
+    }
+
+    #[test]
+    fn what_writers_saw_is_the_time_that_they_did_not_work() {
+        let mut measured = Measured::default();
+        measured.note(Kind::Insert, Duration::from_millis(30), Duration::from_millis(30));
+        measured.note(Kind::Update, Duration::from_millis(12), Duration::from_millis(42));
+        measured.thread_cpu = Duration::from_millis(2);
+        let closed = BenchOptions::default();
+        assert_eq!(measured.seen_delay(&closed), Some(Duration::from_millis(40)));
+        assert_eq!(measured.seen_delay(&BenchOptions { rate: Some(1.0), ..closed }), None);
+        let earlier = Delays { by_cause: vec![("l0", 5)] };
+        let later = Delays { by_cause: vec![("l0", 7), ("sync", 3)] };
+        assert_eq!(later.since(&earlier).by_cause, [("l0", 2), ("sync", 3)]);
     }
 
     #[test]

@@ -78,7 +78,7 @@ impl std::error::Error for BenchError {}
 ///
 /// Errors: the options are refused, or the store failed.
 pub fn run(
-    store: &impl Store,
+    store: &(impl Store + ?Sized),
     options: &BenchOptions,
     observer: &impl Observer,
 ) -> Result<Report, BenchError> {
@@ -132,7 +132,7 @@ impl Plan {
 }
 
 /// Whether a sample of the records is there, the first and the last in key order among them.
-fn holds_records(store: &impl Store, plan: &Plan) -> Result<bool, StoreError> {
+fn holds_records(store: &(impl Store + ?Sized), plan: &Plan) -> Result<bool, StoreError> {
     let count = plan.records.count();
     let mut random = Random::new(0, 0);
     let ends = [0, count - 1].map(|place| plan.records.slot_in_order(place));
@@ -157,7 +157,7 @@ struct Progress {
 }
 
 fn run_phase(
-    store: &impl Store,
+    store: &(impl Store + ?Sized),
     plan: &Plan,
     phase: Phase,
     observer: &impl Observer,
@@ -170,12 +170,16 @@ fn run_phase(
         stop: AtomicBool::new(false),
         failure: Mutex::new(None),
     };
-    let counters_before = store.counters();
+    let (counters_before, delays_before) = (store.counters(), store.delays());
+    let mut memory = MemoryWatch::default();
     let (cpu_before, start) = (clock::cpu_time(), Moment::now());
     let mut measured = Measured::default();
     let work = |thread| {
         let mut worker = Worker::new(store, plan, &progress, start, thread);
-        if let Err(error) = worker.work() {
+        let cpu_before = clock::thread_cpu_time();
+        let outcome = worker.work();
+        worker.measured.thread_cpu = clock::thread_cpu_time().saturating_sub(cpu_before);
+        if let Err(error) = outcome {
             progress.stop.store(true, Ordering::Relaxed);
             let mut failure = progress.failure.lock().unwrap_or_else(PoisonError::into_inner);
             failure.get_or_insert(error);
@@ -187,6 +191,7 @@ fn run_phase(
         if observer.should_stop() {
             progress.stop.store(true, Ordering::Relaxed);
         }
+        memory.look(store);
     };
     for part in threads::run_all(plan.threads, work, watch) {
         measured.add(&part);
@@ -197,12 +202,42 @@ fn run_phase(
     measured.elapsed = Moment::now().since(start);
     measured.cpu = clock::cpu_time().saturating_sub(cpu_before);
     measured.counters = counters_before.zip(store.counters());
+    measured.delays = delays_before.zip(store.delays()).map(|(before, after)| after.since(&before));
+    measured.memory = memory.most;
     measured.memory_peak_bytes = clock::memory_peak_bytes();
     Ok(measured)
 }
 
+/// Looks now and then how much memory there is and how much of it the store knows of.
+#[derive(Default)]
+struct MemoryWatch {
+    looks: u32,
+    /// The anonymous memory and the store's account at the look where they were furthest apart.
+    most: Option<(u64, u64)>,
+}
+
+/// The store's account is asked at one in so many looks around.
+const LOOKS_PER_MEMORY_LOOK: u32 = 5;
+
+impl MemoryWatch {
+    fn look(&mut self, store: &(impl Store + ?Sized)) {
+        self.looks += 1;
+        if !self.looks.is_multiple_of(LOOKS_PER_MEMORY_LOOK) {
+            return;
+        }
+        let Some(known) = store.memory_bytes() else { return };
+        let Some(anonymous) = clock::anonymous_memory_bytes() else { return };
+        if self
+            .most
+            .is_none_or(|(most, account)| most.abs_diff(account) < anonymous.abs_diff(known))
+        {
+            self.most = Some((anonymous, known));
+        }
+    }
+}
+
 /// One thread of a phase.
-struct Worker<'a, S> {
+struct Worker<'a, S: ?Sized> {
     store: &'a S,
     plan: &'a Plan,
     progress: &'a Progress,
@@ -212,7 +247,7 @@ struct Worker<'a, S> {
     measured: Measured,
 }
 
-impl<'a, S: Store> Worker<'a, S> {
+impl<'a, S: Store + ?Sized> Worker<'a, S> {
     fn new(
         store: &'a S,
         plan: &'a Plan,

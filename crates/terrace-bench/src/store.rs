@@ -12,6 +12,33 @@ pub struct Counters {
     pub written_bytes: u64,
 }
 
+/// What writes were delayed by since a store was opened: its own account, cause by cause.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delays {
+    /// Each cause's name and the microseconds that it took.
+    pub by_cause: Vec<(&'static str, u64)>,
+}
+
+impl Delays {
+    /// The delays between an earlier account and this one.
+    #[must_use]
+    pub fn since(&self, earlier: &Delays) -> Delays {
+        let before = |name: &str| {
+            earlier.by_cause.iter().find(|(cause, _)| *cause == name).map_or(0, |(_, us)| *us)
+        };
+        let by_cause = self.by_cause.iter();
+        Delays {
+            by_cause: by_cause.map(|(name, us)| (*name, us.saturating_sub(before(name)))).collect(),
+        }
+    }
+
+    /// All of them, in microseconds.
+    #[must_use]
+    pub fn total_us(&self) -> u64 {
+        self.by_cause.iter().map(|(_, us)| us).sum()
+    }
+}
+
 /// A store that can be measured. Calls come from many threads at once.
 pub trait Store: Sync {
     /// The length of the value of `key`, having read all of it; `None` if it is not there.
@@ -39,4 +66,14 @@ pub trait Store: Sync {
 
     /// What was written so far; `None` for a store that does not tell.
     fn counters(&self) -> Option<Counters>;
+
+    /// What writes were delayed by so far; `None` for a store that does not tell.
+    fn delays(&self) -> Option<Delays> {
+        None
+    }
+
+    /// The memory that the store knows it has taken, in bytes; `None` if it does not tell.
+    fn memory_bytes(&self) -> Option<u64> {
+        None
+    }
 }

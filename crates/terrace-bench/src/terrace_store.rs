@@ -1,6 +1,6 @@
 use terrace::{Db, KeyRange, ReadOptions};
 
-use crate::store::{Counters, Store, StoreError};
+use crate::store::{Counters, Delays, Store, StoreError};
 
 /// Terrace itself, measured through the library.
 pub struct TerraceStore {
@@ -13,11 +13,17 @@ impl TerraceStore {
     pub fn new(db: Db) -> TerraceStore {
         TerraceStore { db }
     }
+
+    /// The database.
+    #[must_use]
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
 }
 
 impl Store for TerraceStore {
     fn get(&self, key: &[u8]) -> Result<Option<usize>, StoreError> {
-        Ok(self.db.get(key)?.map(|value| value.len()))
+        Ok(self.db.get_pinned(key)?.map(|value| value.len()))
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
@@ -40,5 +46,15 @@ impl Store for TerraceStore {
     fn counters(&self) -> Option<Counters> {
         let stats = self.db.stats();
         Some(Counters { user_bytes: stats.write_bytes, written_bytes: stats.written_bytes() })
+    }
+
+    fn delays(&self) -> Option<Delays> {
+        let causes = &self.db.stats().stalls.causes;
+        let by_cause = causes.iter().map(|(name, stats)| (*name, stats.delayed_us)).collect();
+        Some(Delays { by_cause })
+    }
+
+    fn memory_bytes(&self) -> Option<u64> {
+        Some(self.db.stats().memory.used_bytes)
     }
 }
