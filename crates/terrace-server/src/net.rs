@@ -11,7 +11,7 @@ use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle};
 use terrace::WallTime;
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -56,15 +56,28 @@ pub(crate) fn run<F: Future>(
     Ok(output)
 }
 
-/// Ends when the process is asked to stop (SIGTERM or SIGINT).
-pub(crate) async fn stop_signal() -> io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+/// Requests that the process stop (SIGTERM or SIGINT), which no longer end it at once.
+pub(crate) struct StopSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl StopSignals {
+    /// From now on such signals are waited for. Within a runtime.
+    pub(crate) fn register() -> io::Result<StopSignals> {
+        Ok(StopSignals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
     }
-    Ok(())
+
+    /// Ends when one has come.
+    pub(crate) async fn received(mut self) {
+        select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }
 
 /// Lets the process open as many files as it is allowed to. Returns how many those are.

@@ -84,13 +84,10 @@ pub fn serve(
     let threads = options.blocking_threads_max + 1;
     net::run(threads, LEFTOVER, async {
         let server = Server::bind(db, options).await?;
+        // Before anybody is told: whoever knows the address may send a signal at once.
+        let signals = net::StopSignals::register().map_err(ServeError::Runtime)?;
         on_listening(server.local_address());
-        let stop = async {
-            if let Err(error) = net::stop_signal().await {
-                tracing::error!(%error, "signals cannot be received, stopping");
-            }
-        };
-        server.run(stop).await
+        server.run(signals.received()).await
     })
     .map_err(ServeError::Runtime)?
 }

@@ -31,7 +31,7 @@ impl Shared {
         Shared {
             keyspaces: (0..KEYSPACES).map(|number| Handle(db.keyspace(number))).collect(),
             clients: Arc::new(Clients::default()),
-            budget: Budget::new(options.client_bytes_max),
+            budget: Budget::new(options.client_bytes_max, db.client_memory()),
             counters: Counters::default(),
             started: net::now(),
             local_port: AtomicU16::new(options.listen.port()),

@@ -257,6 +257,24 @@ fn all_clients_together_have_a_budget() {
 }
 
 #[test]
+fn a_value_that_has_no_place_is_refused_wherever_it_is_read() {
+    let options = ServerOptions { client_bytes_max: 1 << 20, ..ServerOptions::default() };
+    let server = TestServer::start(options);
+    server.db.put(b"big", &vec![b'v'; 3 << 20]).unwrap();
+    let mut client = server.connect();
+    for refused in ["GET big", "MGET big", "APPEND big x", "GETDEL big", "SET big x GET"] {
+        let reply = client.say(refused);
+        assert!(error_text(&reply).contains("memory"), "{refused}: {reply:?}");
+    }
+    for answered in ["STRLEN big", "EXISTS big", "TTL big", "TYPE big"] {
+        let reply = client.say(answered);
+        assert!(!matches!(reply, Value::Error(_)), "{answered} copies nothing: {reply:?}");
+    }
+    assert_eq!(client.say("STRLEN big"), Value::Integer(3 << 20), "nothing was changed");
+    assert!(server.db.client_memory().used_bytes() < 1 << 20);
+}
+
+#[test]
 fn too_many_clients_are_told_so() {
     let server = TestServer::start(ServerOptions { clients_max: 2, ..ServerOptions::default() });
     let mut first = server.connect();

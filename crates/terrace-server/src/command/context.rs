@@ -1,6 +1,6 @@
 use std::cell::OnceCell;
 
-use terrace::{Db, Expiry, Item, ReadOptions, Update, WallTime, WriteBatch, WriteOptions};
+use terrace::{Db, Expiry, Item, ItemRef, ReadOptions, Update, WallTime, WriteBatch, WriteOptions};
 
 use super::fail::{Fail, NO_ROOM, Weight};
 use super::running::Running;
@@ -70,18 +70,21 @@ impl<'a> Context<'a> {
         if self.may_wait() { Ok(()) } else { Err(Fail::Wait(Weight::Point)) }
     }
 
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Item>, Fail> {
-        Ok(self.db().get_with(key, &self.read_options())?)
+    /// What `read` makes of the entry of `key`, which is not copied.
+    pub(crate) fn look<T>(
+        &self,
+        key: &[u8],
+        read: impl FnOnce(ItemRef<'_>) -> T,
+    ) -> Result<Option<T>, Fail> {
+        Ok(self.db().look(key, &self.read_options(), read)?)
     }
 
-    /// Reads one key, whose value is to go into the replies: fails if it has no place among what
-    /// all connections may hold.
-    pub(crate) fn get_for_reply(&mut self, key: &[u8]) -> Result<Option<Item>, Fail> {
-        let item = self.get(key)?;
-        match &item {
-            Some(item) if !self.charge.add(item.value.len()) => Err(NO_ROOM),
-            _ => Ok(item),
-        }
+    /// Replies with the value of one key, copied once, from where it lies into the replies: fails if
+    /// it has no place among what all connections may hold.
+    pub(crate) fn reply_with_value(&mut self, key: &[u8]) -> Result<(), Fail> {
+        let (db, options) = (self.db(), self.read_options());
+        let (replies, charge) = (&mut *self.replies, &mut *self.charge);
+        put_value(replies, charge, |put| db.look(key, &options, put))
     }
 
     pub(crate) fn write(&self, batch: WriteBatch) -> Result<(), Fail> {
@@ -109,7 +112,7 @@ impl<'a> Context<'a> {
     /// Reads one key and writes what `decide` puts into the batch, in one step that no other write
     /// of the key comes between. `decide` may run more than once.
     pub(crate) fn update<T>(
-        &self,
+        &mut self,
         key: &[u8],
         mut decide: impl FnMut(Option<&Item>, &mut WriteBatch) -> Result<T, Fail>,
     ) -> Result<T, Fail> {
@@ -117,19 +120,55 @@ impl<'a> Context<'a> {
     }
 
     /// As [`Context::update`], of several keys in one step.
+    ///
+    /// The old values are copies, and what becomes of them (a reply, a longer value) is another one:
+    /// fails if these have no place among what all connections may hold.
     pub(crate) fn update_all<T>(
-        &self,
+        &mut self,
         keys: &[&[u8]],
         mut decide: impl FnMut(&[Option<Item>], &mut WriteBatch) -> Result<T, Fail>,
     ) -> Result<T, Fail> {
         let mut decided = None;
-        self.db().update(keys, &self.write_options(), |old| {
+        let (db, options) = (self.db(), self.write_options());
+        let charge = &mut *self.charge;
+        let mut charged = 0;
+        db.update(keys, &options, |old| {
             let mut batch = WriteBatch::new();
-            let outcome = decide(old, &mut batch);
+            let held: usize = old.iter().flatten().map(|item| 2 * item.value.len()).sum();
+            let has_room = charge.add(held.saturating_sub(charged));
+            let outcome = if has_room { decide(old, &mut batch) } else { Err(NO_ROOM) };
+            charged = if has_room { charged.max(held) } else { charged };
             let keep = outcome.is_err() || batch.is_empty();
             decided = Some(outcome);
             if keep { Update::Keep } else { Update::Write(batch) }
         })?;
         decided.expect("an update that succeeds was decided")
+    }
+}
+
+/// Adds to the replies the value that `look` finds, or nothing if there is none; fails if it has no
+/// place among what all connections may hold.
+pub(super) fn put_value<E>(
+    replies: &mut Replies,
+    charge: &mut Charge,
+    look: impl FnOnce(&mut dyn FnMut(ItemRef<'_>) -> bool) -> Result<Option<bool>, E>,
+) -> Result<(), Fail>
+where
+    Fail: From<E>,
+{
+    let mut put = |item: ItemRef<'_>| {
+        let has_room = charge.add(item.value.len());
+        if has_room {
+            replies.bulk(item.value);
+        }
+        has_room
+    };
+    match look(&mut put)? {
+        Some(true) => Ok(()),
+        Some(false) => Err(NO_ROOM),
+        None => {
+            replies.null();
+            Ok(())
+        }
     }
 }

@@ -94,9 +94,9 @@ fn show_expiry(
     show: impl Fn(i64, i64) -> i64,
 ) -> CommandResult {
     let now = i64::try_from(ctx.now().0).unwrap_or(i64::MAX);
-    let number = match ctx.get(request.get(1))? {
+    let number = match ctx.look(request.get(1), |item| item.expiry)? {
         None => -2,
-        Some(item) => item.expiry.map_or(-1, |expiry| show(moment_ms(expiry), now)),
+        Some(expiry) => expiry.map_or(-1, |expiry| show(moment_ms(expiry), now)),
     };
     ctx.replies.integer(number);
     Ok(())

@@ -24,14 +24,14 @@ const SCAN_REPLY_BYTES_MAX: usize = 256 * 1024;
 pub(super) fn exists(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
     let mut present = 0;
     for key in request.from(1) {
-        present += usize::from(ctx.get(key)?.is_some());
+        present += usize::from(ctx.look(key, |_| ())?.is_some());
     }
     ctx.replies.count(present);
     Ok(())
 }
 
 pub(super) fn key_type(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
-    let present = ctx.get(request.get(1))?.is_some();
+    let present = ctx.look(request.get(1), |_| ())?.is_some();
     ctx.replies.simple(if present { "string" } else { "none" });
     Ok(())
 }
@@ -66,18 +66,18 @@ fn plan_deletes<'a>(ctx: &Context<'_>, request: &Request<'a>) -> Result<Vec<Vec<
         if !seen.insert(key) {
             continue;
         }
-        let Some(item) = ctx.get(key)? else { continue };
+        let Some(value_bytes) = ctx.look(key, |item| item.value.len())? else { continue };
         if bytes > DELETE_BYTES_MAX {
             steps.push(Vec::new());
             bytes = 0;
         }
-        bytes += key.len() + item.value.len();
+        bytes += key.len() + value_bytes;
         steps.last_mut().expect("a step was begun").push(key);
     }
     Ok(steps)
 }
 
-fn delete_present(ctx: &Context<'_>, keys: &[&[u8]]) -> Result<usize, Fail> {
+fn delete_present(ctx: &mut Context<'_>, keys: &[&[u8]]) -> Result<usize, Fail> {
     ctx.update_all(keys, |old, batch| {
         let mut deleted = 0;
         for (key, _) in keys.iter().zip(old).filter(|(_, old)| old.is_some()) {

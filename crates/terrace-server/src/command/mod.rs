@@ -8,7 +8,7 @@
 //!
 //! # Where things are
 //! [`table`] lists the commands; `strings`, `keys`, `expire` and `ordered` work on the store,
-//! `connection`, `client` and `describe` on the server. [`running`] has the replies that are too
+//! `connection`, `client` and `describe` on the server; `explain` says why. [`running`] has the replies that are too
 //! long to hold.
 
 mod client;
@@ -16,6 +16,7 @@ mod connection;
 mod context;
 mod describe;
 mod expire;
+mod explain;
 mod fail;
 mod keys;
 mod numbers;

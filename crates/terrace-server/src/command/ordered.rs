@@ -25,7 +25,7 @@ const INLINE_LIMIT_MAX: u64 = 1000;
 const GATHER_BYTES: usize = 256 * 1024;
 
 /// The interval between two bounds; `None` if no key can lie in it.
-fn key_range(start: &[u8], end: &[u8]) -> Option<KeyRange> {
+pub(super) fn key_range(start: &[u8], end: &[u8]) -> Option<KeyRange> {
     let start = match start {
         b"-" => &b""[..],
         b"+" => return None,
@@ -39,9 +39,10 @@ fn key_range(start: &[u8], end: &[u8]) -> Option<KeyRange> {
     (!range.is_empty()).then_some(range)
 }
 
-fn parse_shape(request: &Request<'_>) -> Result<RangeShape, Fail> {
+pub(super) fn parse_shape<'a>(
+    mut words: impl Iterator<Item = &'a [u8]>,
+) -> Result<RangeShape, Fail> {
     let mut shape = RangeShape { reverse: false, keys_only: false, limit: u64::MAX };
-    let mut words = request.from(3);
     while let Some(word) = words.next() {
         match word.to_ascii_uppercase().as_slice() {
             b"REV" => shape.reverse = true,
@@ -57,7 +58,7 @@ fn parse_shape(request: &Request<'_>) -> Result<RangeShape, Fail> {
 }
 
 pub(super) fn range(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
-    let shape = parse_shape(request)?;
+    let shape = parse_shape(request.from(3))?;
     let Some(range) = key_range(request.get(1), request.get(2)) else {
         ctx.replies.array(0);
         return Ok(());
@@ -73,7 +74,7 @@ pub(super) fn range(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResu
     }
     reply.begin(ctx.replies, ctx.charge, ctx.shared, GATHER_BYTES)?;
     if !reply.is_done() {
-        *ctx.running = Some(Running::Range(reply));
+        *ctx.running = Some(Running::Range(Box::new(reply)));
     }
     Ok(())
 }

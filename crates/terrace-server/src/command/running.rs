@@ -2,6 +2,7 @@
 
 use terrace::{Iter, ReadOptions, Snapshot};
 
+use super::context::put_value;
 use super::fail::{Fail, NO_ROOM, SHUTTING_DOWN};
 use crate::budget::Charge;
 use crate::protocol::{Replies, Request};
@@ -15,7 +16,7 @@ pub(crate) enum Running {
     /// Of `MGET`.
     Mget(MgetReply),
     /// Of `RANGE`.
-    Range(RangeReply),
+    Range(Box<RangeReply>),
 }
 
 /// The values of an `MGET`, all from one snapshot.
@@ -43,11 +44,8 @@ impl MgetReply {
             if replies.len() >= soft_bytes {
                 return Ok(false);
             }
-            let item = self.snapshot.get_with(request.get(self.next), options)?;
-            if item.as_ref().is_some_and(|item| !charge.add(item.value.len())) {
-                return Err(NO_ROOM);
-            }
-            replies.bulk_or_null(item.as_ref().map(|item| item.value.as_slice()));
+            let key = request.get(self.next);
+            put_value(replies, charge, |put| self.snapshot.look(key, options, put))?;
             self.next += 1;
         }
         Ok(true)

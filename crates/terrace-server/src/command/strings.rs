@@ -9,43 +9,43 @@ use super::running::{MgetReply, Running};
 use crate::protocol::Request;
 
 pub(super) fn get(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
-    let item = ctx.get_for_reply(request.get(1))?;
-    ctx.replies.bulk_or_null(item.as_ref().map(|item| item.value.as_slice()));
-    Ok(())
+    ctx.reply_with_value(request.get(1))
 }
 
 pub(super) fn strlen(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
-    let item = ctx.get(request.get(1))?;
-    ctx.replies.count(item.map_or(0, |item| item.value.len()));
+    let length = ctx.look(request.get(1), |item| item.value.len())?;
+    ctx.replies.count(length.unwrap_or(0));
     Ok(())
 }
 
-/// Whether a write depends on the key being there.
+/// What a write depends on: whether the key is there, or what it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Condition {
+enum Condition<'a> {
     Always,
     IfAbsent,
     IfPresent,
+    IfEqual(&'a [u8]),
 }
 
-impl Condition {
+impl Condition<'_> {
     fn holds(self, old: Option<&Item>) -> bool {
         match self {
             Condition::Always => true,
             Condition::IfAbsent => old.is_none(),
             Condition::IfPresent => old.is_some(),
+            Condition::IfEqual(value) => old.is_some_and(|item| item.value == value),
         }
     }
 }
 
-struct SetOptions {
-    condition: Condition,
+struct SetOptions<'a> {
+    condition: Condition<'a>,
     reply_with_old: bool,
     keep_expiry: bool,
     expiry: Option<Expiry>,
 }
 
-fn parse_set(ctx: &Context<'_>, request: &Request<'_>) -> Result<SetOptions, Fail> {
+fn parse_set<'a>(ctx: &Context<'_>, request: &Request<'a>) -> Result<SetOptions<'a>, Fail> {
     let mut options = SetOptions {
         condition: Condition::Always,
         reply_with_old: false,
@@ -57,11 +57,14 @@ fn parse_set(ctx: &Context<'_>, request: &Request<'_>) -> Result<SetOptions, Fai
     while let Some(word) = words.next() {
         let no_expiry = expiry.is_none() && !options.keep_expiry;
         match word.to_ascii_uppercase().as_slice() {
-            b"NX" if options.condition != Condition::IfPresent => {
+            b"NX" if matches!(options.condition, Condition::Always | Condition::IfAbsent) => {
                 options.condition = Condition::IfAbsent;
             }
-            b"XX" if options.condition != Condition::IfAbsent => {
+            b"XX" if matches!(options.condition, Condition::Always | Condition::IfPresent) => {
                 options.condition = Condition::IfPresent;
+            }
+            b"IFEQ" if options.condition == Condition::Always => {
+                options.condition = Condition::IfEqual(words.next().ok_or(SYNTAX)?);
             }
             b"GET" => options.reply_with_old = true,
             b"KEEPTTL" if expiry.is_none() => options.keep_expiry = true,
@@ -159,12 +162,23 @@ pub(super) fn getdel(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandRes
     Ok(())
 }
 
+pub(super) fn delifeq(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
+    let (key, condition) = (request.get(1), Condition::IfEqual(request.get(2)));
+    let was_deleted = ctx.update(key, |old, batch| {
+        let holds = condition.holds(old);
+        if holds {
+            batch.delete(key)?;
+        }
+        Ok(holds)
+    })?;
+    ctx.replies.integer(i64::from(was_deleted));
+    Ok(())
+}
+
 pub(super) fn mget(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
     if request.len() == 2 {
-        let item = ctx.get_for_reply(request.get(1))?;
         ctx.replies.array(1);
-        ctx.replies.bulk_or_null(item.as_ref().map(|item| item.value.as_slice()));
-        return Ok(());
+        return ctx.reply_with_value(request.get(1));
     }
     ctx.replies.array(request.len() - 1);
     let mut reply = MgetReply::new(ctx.db().snapshot());
@@ -205,7 +219,7 @@ pub(super) fn msetnx(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandRes
     let pairs: Vec<_> = pairs(request, "msetnx")?.collect();
     // Looking first, one key at a time, keeps the values of many present keys out of memory.
     for (key, _) in &pairs {
-        if ctx.get(key)?.is_some() {
+        if ctx.look(key, |_| ())?.is_some() {
             ctx.replies.integer(0);
             return Ok(());
         }

@@ -3,7 +3,7 @@
 
 use super::context::Context;
 use super::fail::CommandResult;
-use super::{client, connection, describe, expire, keys, ordered, strings};
+use super::{client, connection, describe, expire, explain, keys, ordered, strings};
 use crate::protocol::Request;
 
 /// One command.
@@ -112,6 +112,7 @@ pub(crate) fn find(name: &[u8]) -> Option<&'static CommandSpec> {
 
 const NONE: (i64, i64, i64) = (0, 0, 0);
 const ONE: (i64, i64, i64) = (1, 1, 1);
+const SECOND: (i64, i64, i64) = (2, 2, 1);
 const ALL: (i64, i64, i64) = (1, -1, 1);
 const PAIRS: (i64, i64, i64) = (1, -1, 2);
 const BOUNDS: (i64, i64, i64) = (1, 2, 1);
@@ -137,6 +138,8 @@ pub(crate) static COMMANDS: &[CommandSpec] = &[
         .writes("string", ONE),
     CommandSpec::new("del", -2, "Deletes keys.", keys::del)
         .writes("generic", ALL),
+    CommandSpec::new("delifeq", 3, "Deletes a key if it holds this value.", strings::delifeq)
+        .writes("string", ONE).since("9.0.0"),
     CommandSpec::new("echo", 2, "Returns the given bytes.", connection::echo),
     CommandSpec::new("exists", -2, "Counts which of the keys are there.", keys::exists)
         .reads("generic", ALL),
@@ -146,6 +149,8 @@ pub(crate) static COMMANDS: &[CommandSpec] = &[
         .writes("generic", ONE).since("1.2.0"),
     CommandSpec::new("expiretime", 2, "Shows at which second a key goes.", expire::expiretime)
         .reads("generic", ONE).since("7.0.0"),
+    CommandSpec::new("explain", -3, "Tells step by step what a read meets.", explain::explain)
+        .reads("ordered", SECOND).slow(),
     CommandSpec::new("flushall", -1, "Deletes every key of every keyspace.", keys::flushall)
         .writes("server", NONE),
     CommandSpec::new("flushdb", -1, "Deletes every key of the keyspace.", keys::flushdb)
@@ -202,6 +207,8 @@ pub(crate) static COMMANDS: &[CommandSpec] = &[
         .writes("string", ONE).since("2.0.0").joins_run(|_| true),
     CommandSpec::new("setnx", 3, "Sets a key if it is not there.", strings::setnx)
         .writes("string", ONE),
+    CommandSpec::new("slowlog", -2, "Shows the slowest operations lately.", explain::slowlog)
+        .server().since("2.2.12"),
     CommandSpec::new("strlen", 2, "Returns the length of a value.", strings::strlen)
         .reads("string", ONE).since("2.2.0"),
     CommandSpec::new("ttl", 2, "Shows after how many seconds a key goes.", expire::ttl)
