@@ -12,6 +12,7 @@ use terrace_engine::store::{
 use terrace_engine::{Error, Result};
 use terrace_env::SharedEnv;
 
+use crate::bulk;
 use crate::oracle::{Found, IteratorFacts, Kind, Move, Outcome, Recorder, Row, Seen, What, Write};
 use crate::setup::Setup;
 use crate::workload::{Change, Condition, How, Operation, Slot, batch_of};
@@ -117,6 +118,8 @@ impl Client {
             Operation::Sleep { ms } => self.env.sleep(Duration::from_millis(*ms)),
             Operation::Settle => store.settle(),
             Operation::Check => self.check(&store),
+            Operation::Ingest { puts } => self.ingest(&store, puts),
+            Operation::Checkpoint => self.checkpoint(&store),
         }
         self.step += 1;
         self.store.is_some()
@@ -179,12 +182,11 @@ impl Client {
         changes: &[Change],
         how: How,
     ) {
-        let changes: Vec<Change> =
-            changes.iter().filter(|c| !matches!(c, Change::DeleteRange { .. })).cloned().collect();
+        let changes: Vec<Change> = changes.iter().filter(|c| !c.spans_keys()).cloned().collect();
         let mut keys: Vec<&[u8]> = vec![key];
         keys.extend(changes.iter().map(|change| match change {
-            Change::Put { key, .. } | Change::Delete { key } => key.as_slice(),
             Change::DeleteRange { start, .. } => start.as_slice(),
+            change => change.key().unwrap_or_default(),
         }));
         let from = self.env.wall_time();
         let batch = match batch_of(&changes, from) {
@@ -333,6 +335,44 @@ impl Client {
                 damage: (!report.is_clean()).then(|| report.to_string()),
             }),
         );
+    }
+
+    fn ingest(&mut self, store: &Store, puts: &[Change]) {
+        let wall = self.env.wall_time();
+        let puts = bulk::sorted(puts);
+        let changes = vec![Change::Ingest { puts: puts.clone() }];
+        // Its acknowledgement promises durability, whatever the class.
+        let how = How { sync: true, wait: true };
+        let id = self.begin(What::Write(self.begun(&changes, wall, how, None)));
+        let written = bulk::ingest(store, &puts, wall);
+        self.recorder.end(id, |what| {
+            if let What::Write(write) = what {
+                write.outcome = outcome_of(written);
+            }
+        });
+    }
+
+    fn checkpoint(&mut self, store: &Store) {
+        let dir = bulk::copy_dir(&self.env, self.number, self.step);
+        // All that was acknowledged before it is flushed.
+        let (durable, id) = (self.begin(What::Begun), self.begin(What::Begun));
+        let made = store.checkpoint(&dir, &mut |_, _| true);
+        let seqno = match made {
+            Ok(report) => report.seqno.0,
+            Err(error) => {
+                self.finish(durable, Ok(What::Checked { damage: None }));
+                return self.finish(id, Err(error));
+            }
+        };
+        self.finish(durable, Ok(What::Durable));
+        self.finish(id, Ok(What::Snapshot { seqno }));
+        let id = self.begin(What::Begun);
+        self.finish(id, bulk::read_copy(&self.setup, &self.env, &dir, seqno));
+        let id = self.begin(What::Begun);
+        self.finish(id, bulk::check_copy(&self.env, &dir));
+        let id = self.begin(What::Begun);
+        let removed = bulk::remove_copy(&self.env, &dir);
+        self.finish(id, removed.map(|()| What::Checked { damage: None }));
     }
 
     /// Drops everything that keeps the range open. True if the close succeeded.

@@ -24,6 +24,7 @@
 //! 2. What is believed about a run lives outside of the simulated disk, and no fault touches it.
 //! 3. A failure carries the case that shows it again, as text.
 
+mod bulk;
 mod client;
 pub mod crash;
 mod failed;

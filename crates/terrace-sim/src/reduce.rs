@@ -137,7 +137,7 @@ mod tests {
                     false
                 }
                 Change::Delete { .. } => has_expiry,
-                Change::DeleteRange { .. } => false,
+                Change::Merge { .. } | Change::DeleteRange { .. } | Change::Ingest { .. } => false,
             })
         })
     }

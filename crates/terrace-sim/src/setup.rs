@@ -70,9 +70,11 @@ impl Setup {
                 l0_rows_stop: 8,
                 level_bytes_base: 16 << 10,
                 level_ratio: 3,
+                merge_operator: Some("append".to_string()),
                 ..Options::default()
             },
             process: ProcessOptions {
+                memory_bytes: 2 << 30,
                 cache_bytes: 64 << 10,
                 flush_threads: 1,
                 compaction_threads: 2,
@@ -110,7 +112,7 @@ impl Setup {
         options.l0_rows_per_cut = [1, 2, 4][random.index(3)];
         options.l0_rows_slow = options.l0_rows_per_cut + random.index(4);
         options.l0_rows_stop = options.l0_rows_slow + 1 + random.index(5);
-        options.level_bytes_base = options.table_bytes * [1, 3][random.index(2)];
+        options.level_bytes_base = options.table_bytes * [1, 3, 30][random.index(3)];
         options.level_ratio = [2, 4][random.index(2)];
         setup.process.cache_bytes = [0, 8 << 10, 256 << 10][random.index(3)];
         setup.process.flush_threads = [1, 1, 2][random.index(3)];
@@ -121,7 +123,8 @@ impl Setup {
         setup
     }
 
-    /// The same with boundaries of dranges among the keys of `shape`, half of the time.
+    /// The same with boundaries of dranges among the keys of `shape`, half of the time; else the
+    /// range may be divided when its first memtable is full.
     #[must_use]
     pub fn with_dranges_of(mut self, random: &mut SeededRng, shape: &Shape) -> Setup {
         if random.one_in(2) {
@@ -132,6 +135,8 @@ impl Setup {
             boundaries.sort();
             boundaries.dedup();
             self.options.drange_boundaries = boundaries;
+        } else {
+            self.options.dranges = [1, 2, 3, 5][random.index(4)];
         }
         self
     }
@@ -166,6 +171,16 @@ impl Setup {
     fn open_with(&self, env: &SharedEnv, options: Options) -> terrace_engine::Result<Store> {
         let process = Process::start(Arc::clone(env), &self.process)?;
         Store::open(&process, std::path::Path::new(DIR), options)
+    }
+
+    /// Opens another directory, for reading only.
+    pub fn open_copy(
+        &self,
+        env: &SharedEnv,
+        dir: &std::path::Path,
+    ) -> terrace_engine::Result<Store> {
+        let process = Process::start(Arc::clone(env), &self.process)?;
+        Store::open(&process, dir, Options { read_only: true, ..self.options.clone() })
     }
 
     /// Bytes of a block, for shapes.
@@ -205,6 +220,7 @@ impl Setup {
             ("level", options.level_bytes_base.to_string()),
             ("ratio", options.level_ratio.to_string()),
             ("dranges", boundaries.join(",")),
+            ("divide", options.dranges.to_string()),
             ("cache", self.process.cache_bytes.to_string()),
             ("flushers", self.process.flush_threads.to_string()),
             ("compactors", self.process.compaction_threads.to_string()),
@@ -246,6 +262,7 @@ impl Setup {
             "level" => options.level_bytes_base = number(text)?,
             "ratio" => options.level_ratio = number(text)?,
             "dranges" => options.drange_boundaries = boundaries(text)?,
+            "divide" => options.dranges = number(text)?,
             "cache" => self.process.cache_bytes = number(text)?,
             "flushers" => self.process.flush_threads = number(text)?,
             "compactors" => self.process.compaction_threads = number(text)?,

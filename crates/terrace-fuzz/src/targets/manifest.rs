@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use terrace_base::{
     Epoch, FileId, KeyRange, LevelNo, LogPosition, MemtableId, RangeId, RowId, SeqNo, TableUid,
+    WallTime,
 };
 use terrace_engine::cache::BlockCache;
 use terrace_engine::compaction::TableShape;
 use terrace_engine::l0::{L0, PlainL0, PlainOptions};
+use terrace_engine::process::MemoryPool;
 use terrace_engine::table::{MemoryTableStore, TableLocation, TableOptions, TableStore};
 use terrace_engine::version::format::{
     HEADER_BYTES, decode_current, decode_edit, decode_manifest_header, encode_current, encode_edit,
@@ -150,11 +152,17 @@ fn load(env: &SharedEnv) {
     let ids = Arc::new(FileIds::new(Epoch(7), 0));
     let options = PlainOptions {
         rows_per_cut: 2,
+        rows_max: 6,
         shape: TableShape { table_bytes: u64::MAX, table: TableOptions::default() },
     };
     let l0: Arc<dyn L0> = Arc::new(PlainL0::new(env, Arc::clone(&tables), ids, options));
     let cache = Arc::new(BlockCache::new(0));
-    let context = Arc::new(TableContext { store: tables, cache, reclaim: ReclaimQueue::default() });
+    let context = Arc::new(TableContext {
+        store: tables,
+        cache,
+        reclaim: ReclaimQueue::default(),
+        memory: MemoryPool::default(),
+    });
     let mut version = Version::empty(l0.as_ref());
     for edit in &loaded.edits {
         match version.apply(edit, l0.as_ref(), &context) {
@@ -193,6 +201,8 @@ pub(super) fn sample_table(counter: u64) -> TableMeta {
         tombstone_count: 2,
         range_tombstone_count: 1,
         raw_bytes: 3000,
+        tombstone_run: counter % 2 * 2,
+        expired_from: counter.is_multiple_of(5).then_some(WallTime(counter)),
     }
 }
 

@@ -48,6 +48,7 @@ fn plan_seeds() -> Vec<Vec<u8>> {
         block_bytes: 4096,
         filter_bits_per_key: 10,
         compression: Compression::None,
+        merge_operator: None,
     };
     let full = CompactionPlan {
         snapshots: vec![SeqNo(5), SeqNo(1 << 40), SeqNo::MAX],
@@ -58,6 +59,7 @@ fn plan_seeds() -> Vec<Vec<u8>> {
         ],
         droppable: vec![KeyRange::new("c", Some(b"d".to_vec())), KeyRange::new("e", None)],
         compression: Compression::Zstd,
+        merge_operator: Some("add-i64".to_string()),
         ..empty.clone()
     };
     vec![empty.encode(), full.encode()]

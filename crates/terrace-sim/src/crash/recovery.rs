@@ -9,6 +9,7 @@ use terrace_engine::store::{IterOptions, Store, WriteOptions};
 use terrace_engine::{Error, Result, WriteBatch};
 use terrace_env::{DiskImage, Latch, SeededRng, SharedEnv, SimEnv};
 
+use crate::bulk::judge_copies;
 use crate::oracle::{Found, Model, Row, Violation, difference};
 use crate::run::simulate;
 use crate::setup::{DIR, Setup};
@@ -97,6 +98,7 @@ fn judge(
     }
     let model = allowed.model;
     compare(env, &store, model, seqno, false).map_err(|v| v.within("after the recovery"))?;
+    judge_copies(env, setup, model, boundaries)?;
     let report = store.check(&mut |_, _| ()).map_err(failed("checking the tables"))?;
     if !report.is_clean() {
         return Err(Violation::of_run(format!("after the recovery: {report}")));

@@ -31,6 +31,7 @@ impl Named {
             value_form: ValueForm::Small,
             block_bytes: 512,
             segment_bytes: 4096,
+            merges_in: 5,
             deletes_in: 6,
             range_deletes_in: 0,
             ttl_in: 0,
@@ -130,6 +131,17 @@ pub fn named() -> Vec<Named> {
         new("snapshots held over compactions").shape(|s| s.key_count = 5).weights(|w| {
             (w.snapshot, w.iterator, w.flush, w.compact, w.get) = (3, 3, 3, 2, 3);
         }),
+        new("sorted data at once").shape(|s| s.sync_in = 6).weights(|w| {
+            (w.ingest, w.flush, w.compact) = (2, 1, 1);
+        }),
+        new("sorted data beside writers")
+            .setup("dranges=6b3030303035,6b3030303135 switch=2")
+            .clients(2, 16)
+            .weights(|w| w.ingest = 2),
+        new("checkpoints")
+            .setup("dranges=6b3030303035,6b3030303135")
+            .clients(2, 14)
+            .weights(|w| (w.checkpoint, w.compact) = (1, 1)),
     ]
 }
 

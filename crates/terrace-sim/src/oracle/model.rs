@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use terrace_base::{KeyRange, WallTime, hash_bytes};
 
@@ -20,12 +21,35 @@ struct Version {
     held: Option<Held>,
 }
 
-/// What one version of a key holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What one version of a key holds: a value, and what was appended to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Held {
     value: Value,
     hash: u64,
     expiry: Option<WallTime>,
+    appended: Option<Appended>,
+}
+
+/// The operands above a value, which stay when the value has expired.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Appended {
+    content: Arc<[u8]>,
+    hash: u64,
+}
+
+impl Held {
+    fn put(value: Value, expiry: Option<WallTime>) -> Held {
+        Held { value, hash: hash_bytes(0, &value.content()), expiry, appended: None }
+    }
+
+    /// The same with one operand more.
+    fn merged(&self, operand: Value) -> Held {
+        let before = self.appended.as_ref().map_or(&b""[..], |appended| &appended.content);
+        let content: Arc<[u8]> = [before, &operand.content()].concat().into();
+        let hash = hash_bytes(0, &[&self.value.content()[..], &content].concat());
+        let appended = Appended { hash: hash_bytes(0, &content), content };
+        Held { hash, appended: Some(appended), ..self.clone() }
+    }
 }
 
 /// A value as it was found, short enough to be kept for every read of a run.
@@ -54,8 +78,14 @@ pub type Row = (Vec<u8>, Found);
 
 impl Version {
     fn found(&self, now: WallTime) -> Option<Found> {
-        let held = self.held.filter(|held| held.expiry.is_none_or(|expiry| expiry > now))?;
-        let (bytes, hash, expiry) = (held.value.bytes, held.hash, held.expiry);
+        let held = self.held.as_ref()?;
+        let is_alive = held.expiry.is_none_or(|expiry| expiry > now);
+        let rest = held.appended.as_ref();
+        let rest_bytes = rest.map_or(0, |appended| appended.content.len() as u32);
+        let (bytes, hash, expiry) = match is_alive {
+            true => (held.value.bytes + rest_bytes, held.hash, held.expiry),
+            false => (rest_bytes, rest?.hash, None),
+        };
         Some(Found { seqno: self.seqno, expiry, bytes, hash })
     }
 }
@@ -76,12 +106,20 @@ impl Model {
             self.seqno += 1;
             let seqno = self.seqno;
             match change {
-                Change::Put { key, value, ttl_ms } => {
-                    // The moment 0 cannot be stored and is rounded up.
-                    let expiry = ttl_ms.map(|ttl| WallTime(now.0.saturating_add(ttl).max(1)));
-                    let hash = hash_bytes(0, &value.content());
-                    let held = Some(Held { value: *value, hash, expiry });
-                    self.keys.entry(key.clone()).or_default().push(Version { seqno, held });
+                Change::Put { key, value, ttl_ms } => self.put(key, *value, *ttl_ms, now),
+                Change::Ingest { puts } => {
+                    for put in puts {
+                        if let Change::Put { key, value, ttl_ms } = put {
+                            self.put(key, *value, *ttl_ms, now);
+                        }
+                    }
+                }
+                Change::Merge { key, operand } => {
+                    let versions = self.keys.entry(key.clone()).or_default();
+                    let nothing = || Held::put(Value { bytes: 0, tag: 0 }, None);
+                    let under = versions.last().and_then(|version| version.held.clone());
+                    let held = Some(under.unwrap_or_else(nothing).merged(*operand));
+                    versions.push(Version { seqno, held });
                 }
                 Change::Delete { key } => {
                     let versions = self.keys.entry(key.clone()).or_default();
@@ -94,6 +132,14 @@ impl Model {
                 }
             }
         }
+    }
+
+    /// Gives a key its version of the last number.
+    fn put(&mut self, key: &[u8], value: Value, ttl_ms: Option<u64>, now: WallTime) {
+        // The moment 0 cannot be stored and is rounded up.
+        let expiry = ttl_ms.map(|ttl| WallTime(now.0.saturating_add(ttl).max(1)));
+        let version = Version { seqno: self.seqno, held: Some(Held::put(value, expiry)) };
+        self.keys.entry(key.to_vec()).or_default().push(version);
     }
 
     /// The model without what came after `seqno`.
@@ -190,5 +236,24 @@ mod tests {
         let cut = model.clone().cut_at(3);
         assert_eq!((cut.seqno(), keys(&cut, 9, 1000)), (3, "a@3 b@2".to_string()));
         assert_eq!(keys(&model.without_history(), 5, 1000), "b@2 c@4");
+    }
+
+    #[test]
+    fn operands_are_appended_and_outlive_what_they_are_appended_to() {
+        let mut model = Model::default();
+        apply(&mut model, "put a 3#1 ttl=10");
+        apply(&mut model, "merge a 2#2");
+        apply(&mut model, "merge a 1#3");
+        apply(&mut model, "delete a");
+        apply(&mut model, "merge a 4#4");
+        let content = |parts: &[(u32, u64)]| -> Vec<u8> {
+            parts.iter().flat_map(|&(bytes, tag)| Value { bytes, tag }.content()).collect()
+        };
+        let found = |seqno, now| model.get(b"a", seqno, WallTime(now));
+        let (until, whole) = (Some(WallTime(1010)), content(&[(3, 1), (2, 2), (1, 3)]));
+        assert_eq!(found(3, 1009), Some(Found::of(3, until, &whole)));
+        assert_eq!(found(3, 1010), Some(Found::of(3, None, &content(&[(2, 2), (1, 3)]))));
+        assert_eq!((found(1, 1010), found(4, 1000)), (None, None));
+        assert_eq!(found(5, 1000), Some(Found::of(5, None, &content(&[(4, 4)]))));
     }
 }

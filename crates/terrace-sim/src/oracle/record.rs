@@ -193,6 +193,8 @@ pub enum Move {
 pub enum Kind {
     /// [`Error::Invalid`].
     Invalid,
+    /// [`Error::Merge`].
+    Merge,
     /// [`Error::Corruption`].
     Corruption,
     /// [`Error::NoSpace`].
@@ -225,6 +227,7 @@ impl Kind {
     pub fn of(error: &Error) -> Kind {
         match error {
             Error::Invalid(_) => Kind::Invalid,
+            Error::Merge(_) => Kind::Merge,
             Error::Corruption(_) => Kind::Corruption,
             Error::NoSpace(_) => Kind::NoSpace,
             Error::Io(_) => Kind::Io,

@@ -74,8 +74,10 @@ impl Generator {
             9 => Operation::Restart { clean: self.random.one_in(2) },
             10 => Operation::ReadOnly,
             11 => Operation::Sleep { ms: [1, 40, 3000][self.random.index(3)] },
-            _ if self.random.one_in(2) => Operation::Settle,
-            _ => Operation::Check,
+            12 if self.random.one_in(2) => Operation::Settle,
+            12 => Operation::Check,
+            13 => self.ingest(),
+            _ => Operation::Checkpoint,
         };
         self.observe(&operation);
         operation
@@ -95,6 +97,13 @@ impl Generator {
         });
         self.last_put.insert(key.clone(), value);
         Change::Put { key, value, ttl_ms }
+    }
+
+    /// Operands are short: what is appended to a key may be read for as long as it is not put.
+    fn merge(&mut self, key: Vec<u8>) -> Change {
+        self.next_tag += 1;
+        let bytes = [0, 8, 8, 20][self.random.index(4)];
+        Change::Merge { key, operand: Value { bytes, tag: self.next_tag } }
     }
 
     fn range_delete(&mut self) -> Change {
@@ -119,6 +128,9 @@ impl Generator {
     }
 
     fn change_of(&mut self, key: Vec<u8>) -> Change {
+        if self.random.one_in(self.shape.merges_in) {
+            return self.merge(key);
+        }
         if self.random.one_in(self.shape.deletes_in) {
             return Change::Delete { key };
         }
@@ -141,8 +153,8 @@ impl Generator {
             let again = self.random.one_in(self.shape.twice_in) && !changes.is_empty();
             let key = again
                 .then(|| match &changes[self.random.index(changes.len())] {
-                    Change::Put { key, .. } | Change::Delete { key } => key.clone(),
                     Change::DeleteRange { start, .. } => start.clone(),
+                    change => change.key().unwrap_or_default().to_vec(),
                 })
                 .filter(|_| again);
             let change = match key {
@@ -171,6 +183,17 @@ impl Generator {
             changes.push(self.change_of(other));
         }
         Operation::Update { key, condition, changes, how: self.how() }
+    }
+
+    fn ingest(&mut self) -> Operation {
+        let count = [1, 4, 40][self.random.index(3)];
+        let count = self.random.below(count + 1);
+        let mut puts = Vec::new();
+        for _ in 0..count {
+            let key = self.key();
+            puts.push(self.put(key));
+        }
+        Operation::Ingest { puts }
     }
 
     fn at(&mut self) -> Option<Slot> {
@@ -253,6 +276,8 @@ impl Generator {
                 self.coverage.reach_if(asks, "condition that asks for a value");
                 self.observe_write(changes, *how);
             }
+            Operation::Ingest { puts } => self.coverage.reach_if(puts.len() > 1, "ingest"),
+            Operation::Checkpoint => self.coverage.reach("checkpoint"),
             Operation::Scan { within, backward, at, .. } => {
                 let bounded = within.end().is_some() && *backward;
                 self.coverage.reach_if(bounded, "scan backward with bounds");
@@ -299,7 +324,15 @@ impl Generator {
                     });
                     coverage.reach_if(refilled, "batch that deletes an interval and puts into it");
                 }
-                Change::Delete { .. } => {}
+                Change::Delete { .. } | Change::Ingest { .. } => {}
+                Change::Merge { key, operand } => {
+                    coverage.reach("merge");
+                    coverage.reach_if(operand.bytes == 0, "empty operand");
+                    let twice = later.iter().any(
+                        |other| matches!(other, Change::Merge { key: other, .. } if other == key),
+                    );
+                    coverage.reach_if(twice, "batch that merges twice into one key");
+                }
             }
         }
     }

@@ -47,6 +47,13 @@ pub enum Change {
         /// How long it lives.
         ttl_ms: Option<u64>,
     },
+    /// Merges an operand into a key, whether or not it exists: it is appended.
+    Merge {
+        /// The key.
+        key: Vec<u8>,
+        /// The operand.
+        operand: Value,
+    },
     /// Deletes a key, whether or not it exists.
     Delete {
         /// The key.
@@ -59,16 +66,39 @@ pub enum Change {
         /// The key after the last one.
         end: Vec<u8>,
     },
+    /// Sets keys all at once, under one number: what an ingest does.
+    Ingest {
+        /// The [`Change::Put`]s, by key, each key once.
+        puts: Vec<Change>,
+    },
 }
 
 impl Change {
+    /// The key, if it is a change of one.
+    #[must_use]
+    pub fn key(&self) -> Option<&[u8]> {
+        match self {
+            Change::Put { key, .. } | Change::Merge { key, .. } | Change::Delete { key } => {
+                Some(key)
+            }
+            Change::DeleteRange { .. } | Change::Ingest { .. } => None,
+        }
+    }
+
     /// How many sequence numbers it takes.
     #[must_use]
     pub fn numbers(&self) -> u64 {
         match self {
             Change::DeleteRange { start, end } => u64::from(start < end),
-            Change::Put { .. } | Change::Delete { .. } => 1,
+            Change::Ingest { puts } => u64::from(!puts.is_empty()),
+            Change::Put { .. } | Change::Merge { .. } | Change::Delete { .. } => 1,
         }
+    }
+
+    /// Whether it changes more than one key.
+    #[must_use]
+    pub fn spans_keys(&self) -> bool {
+        matches!(self, Change::DeleteRange { .. } | Change::Ingest { .. })
     }
 
     fn add_to(&self, batch: &mut WriteBatch, now: WallTime) -> Result<()> {
@@ -77,8 +107,10 @@ impl Change {
                 let expiry = ttl_ms.map(|ttl| Expiry::at(WallTime(now.0.saturating_add(ttl))));
                 batch.put_with_expiry(key, &value.content(), expiry)
             }
+            Change::Merge { key, operand } => batch.merge(key, &operand.content()),
             Change::Delete { key } => batch.delete(key),
             Change::DeleteRange { start, end } => batch.delete_range(start, end),
+            Change::Ingest { puts } => puts.iter().try_for_each(|put| put.add_to(batch, now)),
         }
     }
 }
@@ -252,6 +284,13 @@ pub enum Operation {
     Settle,
     /// Reads and judges every table.
     Check,
+    /// Ingests sorted data; of several puts of one key the last counts.
+    Ingest {
+        /// The [`Change::Put`]s; others are left out.
+        puts: Vec<Change>,
+    },
+    /// Makes a checkpoint, opens it, and reads and judges all that is in it.
+    Checkpoint,
 }
 
 impl Operation {
@@ -296,7 +335,13 @@ impl Operation {
             Operation::Compact { within } if *within != KeyRange::all() => {
                 vec![Operation::Compact { within: KeyRange::all() }]
             }
-            Operation::Compact { .. } => vec![Operation::Flush],
+            Operation::Compact { .. } | Operation::Checkpoint => vec![Operation::Flush],
+            Operation::Ingest { puts } => {
+                let mut out = vec![Operation::Write { changes: puts.clone(), how: How::default() }];
+                let fewer = simpler_changes(puts).into_iter();
+                out.extend(fewer.map(|puts| Operation::Ingest { puts }));
+                out
+            }
             Operation::Get { key, at, wait: false } => {
                 vec![Operation::Get { key: key.clone(), at: *at, wait: true }]
             }
@@ -311,16 +356,14 @@ impl Operation {
     pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
         let changes: &[Change] = match self {
             Operation::Write { changes, .. } | Operation::Update { changes, .. } => changes,
+            Operation::Ingest { puts } => puts,
             _ => &[],
         };
         let own = match self {
             Operation::Get { key, .. } | Operation::Update { key, .. } => Some(key.as_slice()),
             _ => None,
         };
-        own.into_iter().chain(changes.iter().filter_map(|change| match change {
-            Change::Put { key, .. } | Change::Delete { key } => Some(key.as_slice()),
-            Change::DeleteRange { .. } => None,
-        }))
+        own.into_iter().chain(changes.iter().filter_map(Change::key))
     }
 }
 

@@ -78,12 +78,16 @@ pub struct Weights {
     pub sleep: u32,
     /// Waiting for the background, and checking all tables.
     pub settle: u32,
+    /// Ingests.
+    pub ingest: u32,
+    /// Checkpoints.
+    pub checkpoint: u32,
 }
 
 impl Weights {
     /// Each weight with a number for its kind, in order.
     #[must_use]
-    pub fn list(&self) -> [u32; 13] {
+    pub fn list(&self) -> [u32; 15] {
         [
             self.write,
             self.batch,
@@ -98,6 +102,8 @@ impl Weights {
             self.read_only,
             self.sleep,
             self.settle,
+            self.ingest,
+            self.checkpoint,
         ]
     }
 }
@@ -120,6 +126,8 @@ pub struct Shape {
     pub block_bytes: u32,
     /// See above.
     pub segment_bytes: u32,
+    /// Once in how many changes an operand is merged into a key; 0 for never.
+    pub merges_in: u32,
     /// Once in how many changes a key is deleted.
     pub deletes_in: u32,
     /// Once in how many changes an interval is deleted; 0 for never.
@@ -172,6 +180,7 @@ impl Shape {
             value_form,
             block_bytes,
             segment_bytes,
+            merges_in: pick(random, &[0, 2, 5]),
             deletes_in: pick(random, &[2, 5, 20]),
             range_deletes_in: pick(random, &[0, 6, 40]),
             ttl_in: pick(random, &[0, 3, 10]),
@@ -293,6 +302,8 @@ fn weights_for(purpose: Purpose, random: &mut SeededRng) -> Weights {
             read_only: 1,
             sleep: one_of(&[5, 25]),
             settle: 2,
+            ingest: one_of(&[0, 12]),
+            checkpoint: one_of(&[0, 2]),
         },
         Purpose::Crash => Weights {
             write: 100,
@@ -308,6 +319,8 @@ fn weights_for(purpose: Purpose, random: &mut SeededRng) -> Weights {
             read_only: 0,
             sleep: one_of(&[0, 4]),
             settle: 1,
+            ingest: one_of(&[0, 0, 5]),
+            checkpoint: one_of(&[0, 0, 3]),
         },
         Purpose::Race => Weights {
             write: 60,
@@ -323,6 +336,8 @@ fn weights_for(purpose: Purpose, random: &mut SeededRng) -> Weights {
             read_only: 0,
             sleep: one_of(&[0, 4]),
             settle: 0,
+            ingest: one_of(&[0, 0, 5]),
+            checkpoint: one_of(&[0, 0, 3]),
         },
     }
 }
@@ -331,11 +346,12 @@ impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} keys ({:?}), values {:?}, 1/{} deletes, 1/{} range deletes, 1/{} expiring, \
+            "{} keys ({:?}), values {:?}, 1/{} merges, 1/{} deletes, 1/{} range deletes, 1/{} expiring, \
              1/{} synced, batches of up to {}",
             self.key_count,
             self.key_form,
             self.value_form,
+            self.merges_in,
             self.deletes_in,
             self.range_deletes_in,
             self.ttl_in,

@@ -3,9 +3,11 @@
 //!
 //! ```text
 //! put k00012 300#7 ttl=5000 sync         a value is its bytes and its tag
+//! merge k00012 5#8                       what is appended
 //! batch { put "" 0#1; delete b; delete-range a c } sync
 //! update k if-absent { put k 8#3 }
 //! scan - - forward 10 at=1               - is an open end
+//! ingest { put a 3#1; put b 8#2 }
 //! ```
 
 use std::collections::VecDeque;
@@ -71,9 +73,14 @@ impl fmt::Display for Change {
                 write!(f, "put {} {value}", Key(key))?;
                 ttl_ms.map_or(Ok(()), |ttl| write!(f, " ttl={ttl}"))
             }
+            Change::Merge { key, operand } => write!(f, "merge {} {operand}", Key(key)),
             Change::Delete { key } => write!(f, "delete {}", Key(key)),
             Change::DeleteRange { start, end } => {
                 write!(f, "delete-range {} {}", Key(start), Key(end))
+            }
+            Change::Ingest { puts } => {
+                f.write_str("ingest ")?;
+                write_changes(f, puts)
             }
         }
     }
@@ -167,6 +174,11 @@ impl fmt::Display for Operation {
             Operation::Sleep { ms } => write!(f, "sleep {ms}"),
             Operation::Settle => f.write_str("settle"),
             Operation::Check => f.write_str("check"),
+            Operation::Ingest { puts } => {
+                f.write_str("ingest ")?;
+                write_changes(f, puts)
+            }
+            Operation::Checkpoint => f.write_str("checkpoint"),
         }
     }
 }
@@ -300,6 +312,7 @@ impl Words {
             "put" => {
                 Change::Put { key: self.key()?, value: self.value()?, ttl_ms: self.setting("ttl")? }
             }
+            "merge" => Change::Merge { key: self.key()?, operand: self.value()? },
             "delete" => Change::Delete { key: self.key()? },
             "delete-range" => Change::DeleteRange { start: self.key()?, end: self.key()? },
             other => return Err(wrong(format!("{other:?} is no operation"))),
@@ -372,6 +385,8 @@ impl Words {
             "sleep" => Operation::Sleep { ms: self.number()? },
             "settle" => Operation::Settle,
             "check" => Operation::Check,
+            "ingest" => Operation::Ingest { puts: self.changes()? },
+            "checkpoint" => Operation::Checkpoint,
             verb => Operation::Write { changes: vec![self.change(verb)?], how: self.how() },
         })
     }
@@ -426,12 +441,13 @@ mod tests {
         let lines = [
             "put k00012 300#7 ttl=5000 sync",
             "put \"\" 0#1",
+            "merge k 3#9 sync",
             "delete \"a b\\xff\\\"\\\\\" nowait",
             "delete-range a \"\"",
             "batch {  }",
             "batch { put a 1#1; put a 2#2; delete b; delete-range a c } sync nowait",
             "update k if-absent { put k 8#3 }",
-            "update k if-is 8#3 { delete k } sync",
+            "update k if-is 8#3 { delete k; merge k 1#2 } sync",
             "update k always {  }",
             "get k at=3 nowait",
             "scan - - forward 10",
@@ -462,7 +478,9 @@ mod tests {
 
     #[test]
     fn what_is_no_operation_is_refused_with_a_reason() {
-        for line in ["", "put", "put k", "put k 3", "get", "fly", "scan - - up 1", "flush now"] {
+        for line in
+            ["", "put", "put k", "put k 3", "merge k", "get", "fly", "scan - - up 1", "flush now"]
+        {
             assert!(line.parse::<Operation>().is_err(), "{line}");
         }
         for line in ["get \"k", "get \"\\x4\"", "batch put k 1#1", "update k maybe { }", "sleep x"]
