@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use terrace::{Compression, Durability, KeyRange, Options};
+use terrace::{Compression, DiskProfile, Durability, KeyRange, Options};
 use terrace_bench::distribution::Distribution;
 use terrace_bench::records::ValueMix;
 use terrace_server::ServerOptions;
@@ -43,8 +43,16 @@ pub(crate) enum Command {
     Import(ImportArgs),
     /// Write entries to standard output
     Export(ExportArgs),
+    /// Tell step by step what a read meets, and why it answers as it does
+    Explain(ExplainArgs),
+    /// Turn sorted files into tables of a database, all at once
+    Ingest(IngestArgs),
+    /// Make a copy of a database at one moment, by hard links
+    Checkpoint(CheckpointArgs),
     /// Print figures about a database
     Stats(StatsArgs),
+    /// Print the slowest operations of a server in the last minutes
+    Slow(SlowArgs),
     /// Read everything in a database and say what is damaged
     Check(CheckArgs),
     /// Salvage what is left of a damaged database into a new one
@@ -126,6 +134,9 @@ pub(crate) struct StoreArgs {
     /// Memory for what is read from disk, such as 256M
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub(crate) cache_bytes: Option<u64>,
+    /// Memory for everything together: writers are slowed down near it
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) memory_bytes: Option<u64>,
     /// Memory for what is not yet in tables
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub(crate) memtable_bytes: Option<u64>,
@@ -141,6 +152,9 @@ impl StoreArgs {
         let too_large = |_| Failure::Usage("a size is larger than memory can be".to_owned());
         if let Some(bytes) = self.cache_bytes {
             options.cache_bytes = bytes.try_into().map_err(too_large)?;
+        }
+        if let Some(bytes) = self.memory_bytes {
+            options.memory_bytes = Some(bytes.try_into().map_err(too_large)?);
         }
         if let Some(bytes) = self.memtable_bytes {
             options.memtable_bytes = bytes.try_into().map_err(too_large)?;
@@ -220,6 +234,12 @@ pub(crate) struct PutArgs {
     /// When the key goes away by itself: 90s, 15m, 12h, 30d, 500ms
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) ttl: Option<Duration>,
+    /// Only if the key is not there; else code 1, and nothing is written
+    #[arg(long, conflicts_with_all = ["if_equal", "ttl"])]
+    pub(crate) if_absent: bool,
+    /// Only if the key holds this; else code 1, and nothing is written
+    #[arg(long, value_name = "VALUE", conflicts_with = "ttl")]
+    pub(crate) if_equal: Option<OsString>,
     /// The key
     #[arg(value_name = "KEY")]
     pub(crate) key: OsString,
@@ -291,6 +311,41 @@ pub(crate) struct ImportArgs {
 }
 
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+The keys of all files together come in ascending order, bytewise, each once, as export writes them.
+A line out of order or damaged ends it, with its number, and so does Ctrl-C: then nothing was ingested.
+No server may have the directory open.")]
+pub(crate) struct IngestArgs {
+    /// The directory of the database, which is made if there is none
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: PathBuf,
+    /// What the files hold
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Jsonl)]
+    pub(crate) format: Format,
+    /// Which field is the key, or how to make one of several, as for import
+    #[arg(long, value_name = "TEMPLATE", value_parser = KeyTemplate::parse)]
+    pub(crate) key_field: Option<KeyTemplate>,
+    /// The files; - for standard input. Names that end in .gz or .lz4 are decompressed
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+The copy shares the bytes of its tables with the database (on another file system they are copied) and
+opens like any other; deleting one of the two leaves the other. After an error or Ctrl-C it holds no
+database. No server may have the directory open: programs that embed the database take checkpoints
+while it runs.")]
+pub(crate) struct CheckpointArgs {
+    /// The directory of the database
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: PathBuf,
+    /// The directory of the copy, which does not exist or is empty
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+}
+
+#[derive(Debug, ClapArgs)]
 pub(crate) struct ExportArgs {
     #[command(flatten)]
     pub(crate) data: DataArgs,
@@ -299,6 +354,76 @@ pub(crate) struct ExportArgs {
     /// As what to write them: jsonl or tsv
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Jsonl)]
     pub(crate) format: Format,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ExplainArgs {
+    #[command(subcommand)]
+    pub(crate) read: ExplainedRead,
+}
+
+/// Which read to explain.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ExplainedRead {
+    /// Whom the read of a key asks, and why the key is there or not
+    Get(ExplainGetArgs),
+    /// Where a scan takes its keys from, and what it steps over
+    Scan(ExplainScanArgs),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ExplainGetArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    #[command(flatten)]
+    pub(crate) keys: KeyArgs,
+    /// How to print it
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = Output::Text)]
+    pub(crate) output: Output,
+    /// The key
+    #[arg(value_name = "KEY")]
+    pub(crate) key: OsString,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ExplainScanArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    #[command(flatten)]
+    pub(crate) range: RangeArgs,
+    /// From the last key to the first
+    #[arg(long)]
+    pub(crate) reverse: bool,
+    /// At most this many keys
+    #[arg(long, value_name = "N", default_value_t = 1000,
+        value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    pub(crate) limit: u64,
+    /// How to print it
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = Output::Text)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Every operation that had to wait for a file, a lock, room, the gate or a sync is timed from that
+wait on; of the others one in 1024 is timed. The slowest of each minute are kept for five minutes.
+--reset forgets them once they are printed.")]
+pub(crate) struct SlowArgs {
+    /// The address of a running server, such as 127.0.0.1:7379
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) connect: String,
+    /// A file with the server's password, unless TERRACE_PASSWORD holds it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) password_file: Option<PathBuf>,
+    /// At most this many
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) limit: usize,
+    /// Then forget all of them
+    #[arg(long)]
+    pub(crate) reset: bool,
+    /// How to print them
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = Output::Text)]
+    pub(crate) output: Output,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -427,6 +552,10 @@ pub(crate) struct BenchArgs {
     /// zipfian-clustered (0.99, rank is key order) or latest
     #[arg(long, value_name = "NAME")]
     pub(crate) distribution: Option<Distribution>,
+    /// Run on an emulated disk that is slower than the machine's: ssd-2017, or bounds such as
+    /// write=354MB/s,read=445MB/s,iops=80000. Results say that it was emulated
+    #[arg(long, value_name = "PROFILE")]
+    pub(crate) disk_profile: Option<DiskProfile>,
     /// Fixes every random choice
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,

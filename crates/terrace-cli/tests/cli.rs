@@ -271,6 +271,46 @@ fn stats_check_and_compact_run() {
     assert_eq!(run(&db, "get DB a").stdout, b"1");
 }
 
+#[test]
+fn reads_are_explained() {
+    both_ways(|db| {
+        succeeds(&run(db, "put DB a 1"));
+        succeeds(&run(db, "put DB b 2"));
+        succeeds(&run(db, "delete DB b"));
+        let there = run(db, "explain get DB a");
+        let there = succeeds(&there);
+        assert!(there.starts_with("GET a at number ") && there.contains("└─ there: number 1"));
+        let gone = run(db, "explain get DB b");
+        assert!(succeeds(&gone).ends_with("└─ hidden: tombstone 3 is the newest entry\n"));
+        let json = run(db, "explain get DB b --output json");
+        let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+        assert_eq!((&json["key"], &json["verdict"]["kind"]), (&"b".into(), &"deleted".into()));
+        let scan = run(db, "explain scan DB --from a --reverse --limit 5");
+        let scan = succeeds(&scan);
+        assert!(scan.starts_with("SCAN from 'a' on, backwards, at number 3;"), "{scan}");
+        assert!(scan.contains("stepped over 1 tombstone"), "{scan}");
+        let json = run(db, "explain scan DB --prefix a --output json");
+        let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+        assert_eq!((&json["key_count"], &json["ended_by"]), (&1.into(), &"interval".into()));
+    });
+}
+
+#[test]
+fn slow_operations_are_shown_and_forgotten() {
+    let dir = TempDir::new().unwrap();
+    let server = Server::start_with(dir.path(), &mut terrace(), &["--durability", "sync"]);
+    let db = ["--connect", &server.address];
+    succeeds(&run(&db, "put DB key 1"));
+    let slow = run(&db, "slow DB");
+    let slow = succeeds(&slow);
+    assert!(slow.contains("write  key  1 entry, sync "), "{slow}");
+    let json = run(&db, "slow DB --reset --output json");
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!((&json["operation"], &json["key"]), (&"WRITE".into(), &"key".into()));
+    assert_eq!(succeeds(&run(&db, "slow DB")), "nothing was slow in the last minutes\n");
+    assert_eq!(server.stop(), 0);
+}
+
 /// The only file in `dir` with this ending.
 fn file_with(dir: &std::path::Path, ending: &str) -> std::path::PathBuf {
     let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
@@ -406,4 +446,64 @@ fn a_server_out_of_files_goes_on_accepting() {
     });
     assert!(served, "nobody was served any more");
     assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn sorted_data_is_ingested_and_a_checkpoint_holds_it() {
+    let dir = TempDir::new().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (source, copy) = (path("source"), path("copy"));
+    let lines: String = (0..2000).map(|n| format!("key{n:05}\tvalue {n}\n")).collect();
+    let ingest = format!("ingest --data {source} --format tsv -");
+    let output = run_with_input(&[], &ingest, lines.as_bytes());
+    succeeds(&output);
+    assert!(text(&output.stderr).contains("2000 entries"), "{output:?}");
+    assert_eq!(succeeds(&run(&["--data", &source], "get DB key00777")), "value 777");
+
+    // Out of order: nothing of it is there, and the line is named.
+    let wrong = b"z1\ta\nz3\tb\nz2\tc\n";
+    let output = run_with_input(&[], &ingest, wrong);
+    let complaint = fails(&output, 3);
+    assert!(complaint.contains("standard input:3:"), "{complaint}");
+    assert!(complaint.contains("nothing was ingested"), "{complaint}");
+    fails(&run(&["--data", &source], "get DB z1"), 1);
+
+    let output = run(&[], &format!("checkpoint --data {source} --out {copy}"));
+    succeeds(&output);
+    assert!(text(&output.stderr).contains(" 0 copied"), "{output:?}");
+    succeeds(&run(&["--data", &source], "delete DB key00777"));
+    assert_eq!(succeeds(&run(&["--data", &copy], "get DB key00777")), "value 777");
+    succeeds(&run(&[], &format!("check --data {copy}")));
+    let again = run(&[], &format!("checkpoint --data {source} --out {copy}"));
+    assert!(fails(&again, 3).contains("is not empty"), "{again:?}");
+    let exported = run(&["--data", &copy], "export DB --format tsv");
+    assert_eq!(succeeds(&exported), lines);
+}
+
+#[test]
+fn a_put_may_depend_on_what_is_there() {
+    both_ways(|db| {
+        succeeds(&run(db, "put DB lock one --if-absent"));
+        assert!(fails(&run(db, "put DB lock two --if-absent"), 1).contains("nothing was written"));
+        fails(&run(db, "put DB lock two --if-equal three"), 1);
+        succeeds(&run(db, "put DB lock two --if-equal one"));
+        assert_eq!(succeeds(&run(db, "get DB lock")), "two");
+        fails(&run(db, "put DB other two --if-equal one"), 1);
+        fails(&run(db, "put DB lock x --if-equal two --ttl 5s"), 2);
+    });
+}
+
+#[test]
+fn a_benchmark_on_an_emulated_disk_says_so() {
+    let dir = TempDir::new().unwrap();
+    let (db, json) = (dir.path().join("db"), dir.path().join("report.json"));
+    let db = ["--data", db.to_str().unwrap()];
+    let sizes = "--records 100 --operations 100 --threads 2 --value-bytes 20";
+    let rest = format!("DB {sizes} --json {} --disk-profile ssd-2017", json.display());
+    let output = run(&db, &format!("bench load {rest}"));
+    assert!(succeeds(&output).contains("disk ssd-2017 (emulated)"));
+    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    assert_eq!(report["disk"], "ssd-2017 (emulated)");
+    let wrong = run(&db, "bench load DB --disk-profile fast");
+    assert!(fails(&wrong, 2).contains("ssd-2017"), "{wrong:?}");
 }

@@ -1,6 +1,7 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
+use terrace::Db;
 use terrace_bench::{BenchError, BenchOptions, Observer, Phase, Report, TerraceStore, plot, run};
 
 use crate::args::BenchArgs;
@@ -58,7 +59,11 @@ pub(super) fn bench(args: BenchArgs) -> Outcome {
         seed: args.seed,
     };
     options.validate().map_err(|error| Failure::Usage(error.to_string()))?;
-    let db = open(&args.data, Access::Create, args.store.options()?)?;
+    let store_options = args.store.options()?;
+    let db = match &args.disk_profile {
+        Some(profile) => Db::open_on_disk(&args.data, &store_options, profile.clone())?,
+        None => open(&args.data, Access::Create, store_options)?,
+    };
     let signals = StopFlag::on_signals();
     let watcher = Watcher {
         load: OnceLock::new(),
@@ -76,12 +81,19 @@ pub(super) fn bench(args: BenchArgs) -> Outcome {
     let mut output = Output::new();
     output.line(&report)?;
     output.line(format_args!("  durability {}", args.store.durability))?;
+    if let Some(profile) = &args.disk_profile {
+        output.line(format_args!("  disk {profile}"))?;
+    }
     output.finish()?;
     if let Some(path) = &args.json {
         write_json(&report, &args, path)?;
     }
     if let Some(path) = &args.plot {
-        draw(&report, &args.name, path)?;
+        let name = match &args.disk_profile {
+            Some(profile) => format!("{} on {profile}", args.name),
+            None => args.name.clone(),
+        };
+        draw(&report, &name, path)?;
     }
     if watcher.stop.is_set() {
         return Err(Failure::Interrupted("the run was cut short".to_owned()));
@@ -108,6 +120,9 @@ fn write_json(report: &Report, args: &BenchArgs, path: &Path) -> Outcome {
     if let Some(fields) = json.as_object_mut() {
         let options = args.store.options()?;
         fields.insert("durability".into(), options.durability.to_string().into());
+        if let Some(profile) = &args.disk_profile {
+            fields.insert("disk".into(), profile.to_string().into());
+        }
         fields.insert("compression".into(), options.compression.to_string().into());
         fields.insert("cache_bytes".into(), options.cache_bytes.into());
         fields.insert("memtable_bytes".into(), options.memtable_bytes.into());

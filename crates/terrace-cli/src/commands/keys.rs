@@ -1,7 +1,7 @@
 use crate::args::{DeleteArgs, GetArgs, PutArgs, ValueOutput};
 use crate::clock;
 use crate::commands::with_data;
-use crate::data::Access;
+use crate::data::{Access, Data};
 use crate::failure::{Failure, Outcome};
 use crate::format::{Record, put_entry_json, put_escaped, put_shown};
 use crate::terminal::{self, Output};
@@ -51,7 +51,19 @@ pub(super) fn put(args: PutArgs) -> Outcome {
             Some(in_bounds.ok_or_else(|| Failure::Usage("--ttl is too long".to_owned()))?)
         }
     };
-    with_data(&args.data, Access::Create, |data| data.put(&[Record { key, value, expiry_ms }]))
+    if !args.if_absent && args.if_equal.is_none() {
+        let record = Record { key, value, expiry_ms };
+        return with_data(&args.data, Access::Create, |data| data.put(&[record]));
+    }
+    let expected = args.if_equal.as_ref().map(|text| args.keys.bytes(text)).transpose()?;
+    let put = |data: &mut dyn Data| data.put_if(&key, expected.as_deref(), &value);
+    match with_data(&args.data, Access::Create, put)? {
+        true => Ok(()),
+        false => {
+            let what = if args.if_absent { "is there" } else { "holds something else, or nothing" };
+            Err(Failure::Negative(format!("{} {what}; nothing was written", shown(&key))))
+        }
+    }
 }
 
 pub(super) fn delete(args: DeleteArgs) -> Outcome {

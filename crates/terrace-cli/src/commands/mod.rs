@@ -1,8 +1,11 @@
 //! The subcommands, one file for each act that is more than a call.
 
 mod bench;
+mod checkpoint;
+mod explain;
 mod export;
 mod import;
+mod ingest;
 mod keys;
 mod maintain;
 mod rescue;
@@ -25,7 +28,11 @@ pub(crate) fn run(args: Args) -> Outcome {
         Command::Scan(args) => scan::scan(args),
         Command::Import(args) => import::import(args),
         Command::Export(args) => export::export(args),
+        Command::Explain(args) => explain::explain(args),
+        Command::Ingest(args) => ingest::ingest(args),
+        Command::Checkpoint(args) => checkpoint::checkpoint(args),
         Command::Stats(args) => maintain::stats(args),
+        Command::Slow(args) => explain::slow(args),
         Command::Check(args) => rescue::check(args),
         Command::Repair(args) => rescue::repair(args),
         Command::Inspect(args) => rescue::inspect(args),

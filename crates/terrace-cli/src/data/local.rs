@@ -33,6 +33,14 @@ pub(crate) fn open(dir: &Path, access: Access, options: Options) -> Outcome<Db> 
     Ok(Db::open(dir, Options { create_if_missing, read_only, ..options })?)
 }
 
+/// For people, or as JSON.
+fn shown<T: std::fmt::Display + serde::Serialize>(what: &T, json: bool) -> Outcome<String> {
+    if !json {
+        return Ok(what.to_string());
+    }
+    serde_json::to_string(what).map_err(|error| Failure::Failed(error.to_string()))
+}
+
 /// A directory, opened by this process.
 pub(crate) struct LocalData {
     db: Db,
@@ -75,6 +83,11 @@ impl Data for LocalData {
         Ok(self.db.write(batch, &WriteOptions::default())?)
     }
 
+    fn put_if(&mut self, key: &[u8], expected: Option<&[u8]>, value: &[u8]) -> Outcome<bool> {
+        let options = WriteOptions::default();
+        Ok(self.db.compare_and_swap(key, expected, Some(value), &options)?.is_swapped())
+    }
+
     fn walk(&mut self, walk: &Walk, visit: Visit<'_>) -> Outcome {
         let mut iter = self.db.iter(walk.range.clone(), &ReadOptions::default())?;
         if walk.reverse { iter.seek_back(None) } else { iter.seek(walk.range.start()) }?;
@@ -99,11 +112,16 @@ impl Data for LocalData {
     }
 
     fn stats(&mut self, json: bool) -> Outcome<String> {
-        let stats = self.db.stats();
-        if !json {
-            return Ok(stats.to_string());
-        }
-        serde_json::to_string(&stats).map_err(|error| Failure::Failed(error.to_string()))
+        shown(&self.db.stats(), json)
+    }
+
+    fn explain_get(&mut self, key: &[u8], json: bool) -> Outcome<String> {
+        shown(&self.db.explain_get(key)?, json)
+    }
+
+    fn explain_scan(&mut self, walk: &Walk, json: bool) -> Outcome<String> {
+        let explanation = self.db.explain_scan(walk.range.clone(), walk.limit, walk.reverse)?;
+        shown(&explanation, json)
     }
 
     fn close(&mut self) -> Outcome {

@@ -6,7 +6,7 @@ mod remote;
 use terrace::KeyRange;
 
 pub(crate) use local::{Access, LocalData, open};
-pub(crate) use remote::RemoteData;
+pub(crate) use remote::{RemoteData, SlowEntry};
 
 use crate::failure::Outcome;
 use crate::format::Record;
@@ -38,11 +38,20 @@ pub(crate) trait Data {
     /// Sets some entries. After an error some of them may be set.
     fn put(&mut self, records: &[Record]) -> Outcome;
 
+    /// Sets a key if it holds what is expected (`None`: if it is not there), in one step; whether it did.
+    fn put_if(&mut self, key: &[u8], expected: Option<&[u8]>, value: &[u8]) -> Outcome<bool>;
+
     /// Walks keys and values in key order.
     fn walk(&mut self, walk: &Walk, visit: Visit<'_>) -> Outcome;
 
     /// Walks entries in key order, with when they expire.
     fn export(&mut self, range: &KeyRange, visit: VisitRecord<'_>) -> Outcome;
+
+    /// What the read of a key meets: for people, or as JSON.
+    fn explain_get(&mut self, key: &[u8], json: bool) -> Outcome<String>;
+
+    /// What a walk meets, likewise.
+    fn explain_scan(&mut self, walk: &Walk, json: bool) -> Outcome<String>;
 
     /// What the database says of itself: for people, or as JSON.
     fn stats(&mut self, json: bool) -> Outcome<String>;

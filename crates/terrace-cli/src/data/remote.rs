@@ -4,6 +4,7 @@ use std::io::{self, BufReader, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::{Map, Value as Json};
 use terrace::KeyRange;
 use terrace_server::Password;
@@ -11,7 +12,7 @@ use terrace_server::protocol::{ReplyReader, Value, put_request};
 
 use super::{Data, Visit, VisitRecord, Walk};
 use crate::failure::{Failure, Outcome};
-use crate::format::Record;
+use crate::format::{Record, put_escaped};
 
 /// How long to wait for a server to take a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -86,6 +87,30 @@ impl RemoteData {
         self.receive()
     }
 
+    /// As `call`, of a command that replies with a text.
+    fn call_for_text(&mut self, arguments: &[&[u8]]) -> Outcome<String> {
+        match self.call(arguments)? {
+            Value::Bulk(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            Value::Text(text) => Ok(text),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// The slowest operations of the last minutes, in any order.
+    pub(crate) fn slow(&mut self) -> Outcome<Vec<SlowEntry>> {
+        let reply = self.call(&[b"SLOWLOG", b"GET", b"-1"])?;
+        let entries = match &reply {
+            Value::Array(entries) => entries.iter().map(SlowEntry::read).collect(),
+            _ => None,
+        };
+        entries.ok_or_else(|| self.unexpected(&reply))
+    }
+
+    /// Forgets them.
+    pub(crate) fn reset_slow(&mut self) -> Outcome {
+        self.call(&[b"SLOWLOG", b"RESET"]).map(|_| ())
+    }
+
     fn unexpected(&self, reply: &Value) -> Failure {
         let address = &self.address;
         Failure::Failed(format!("the server at {address} gave an unexpected reply: {reply:?}"))
@@ -146,6 +171,43 @@ impl RemoteData {
         })?;
         records.iter_mut().zip(expiries).for_each(|(record, expiry)| record.expiry_ms = expiry);
         Ok(records)
+    }
+}
+
+/// One entry of `SLOWLOG`.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct SlowEntry {
+    pub(crate) id: i64,
+    /// When it ended, in seconds since 1970.
+    pub(crate) ended_s: i64,
+    /// How long it took, in microseconds.
+    pub(crate) us: i64,
+    pub(crate) operation: String,
+    /// Escaped.
+    pub(crate) key: String,
+    /// Where the time went.
+    pub(crate) breakdown: String,
+}
+
+impl SlowEntry {
+    fn read(reply: &Value) -> Option<SlowEntry> {
+        let Value::Array(parts) = reply else { return None };
+        let [Value::Integer(id), Value::Integer(ended_s), Value::Integer(us), words, ..] =
+            parts.as_slice()
+        else {
+            return None;
+        };
+        let Value::Array(words) = words else { return None };
+        let word = |index: usize| match words.get(index) {
+            Some(Value::Bulk(bytes)) => {
+                let mut text = Vec::new();
+                put_escaped(&mut text, bytes);
+                String::from_utf8_lossy(&text).into_owned()
+            }
+            _ => String::new(),
+        };
+        let (operation, key, breakdown) = (word(0), word(1), word(2));
+        Some(SlowEntry { id: *id, ended_s: *ended_s, us: *us, operation, key, breakdown })
     }
 }
 
@@ -213,6 +275,19 @@ impl Data for RemoteData {
         self.call_all(records, put, |_, _| Ok(()))
     }
 
+    fn put_if(&mut self, key: &[u8], expected: Option<&[u8]>, value: &[u8]) -> Outcome<bool> {
+        let mut arguments: Vec<&[u8]> = vec![b"SET", key, value];
+        match expected {
+            None => arguments.push(b"NX"),
+            Some(expected) => arguments.extend([&b"IFEQ"[..], expected]),
+        }
+        match self.call(&arguments)? {
+            Value::Simple(_) => Ok(true),
+            Value::Null => Ok(false),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
     fn walk(&mut self, walk: &Walk, visit: Visit<'_>) -> Outcome {
         if walk.range.is_empty() {
             return Ok(());
@@ -271,14 +346,24 @@ impl Data for RemoteData {
         }
     }
 
+    fn explain_get(&mut self, key: &[u8], json: bool) -> Outcome<String> {
+        let mut arguments: Vec<&[u8]> = vec![b"EXPLAIN", b"GET", key];
+        arguments.extend(json.then_some(&b"JSON"[..]));
+        self.call_for_text(&arguments)
+    }
+
+    fn explain_scan(&mut self, walk: &Walk, json: bool) -> Outcome<String> {
+        let (start, end, _) = wire_bounds(&walk.range);
+        let limit = walk.limit.to_string();
+        let mut arguments: Vec<&[u8]> = vec![b"EXPLAIN", b"RANGE", &start, &end];
+        arguments.extend([&b"LIMIT"[..], limit.as_bytes()]);
+        arguments.extend(walk.reverse.then_some(&b"REV"[..]));
+        arguments.extend(json.then_some(&b"JSON"[..]));
+        self.call_for_text(&arguments)
+    }
+
     fn stats(&mut self, json: bool) -> Outcome<String> {
-        let reply = self.call(&[b"INFO"])?;
-        let (Value::Bulk(_) | Value::Text(_)) = reply else { return Err(self.unexpected(&reply)) };
-        let text = match reply {
-            Value::Bulk(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-            Value::Text(text) => text,
-            _ => String::new(),
-        };
+        let text = self.call_for_text(&[b"INFO"])?;
         if !json {
             return Ok(text.replace("\r\n", "\n").trim_end().to_owned());
         }

@@ -1,0 +1,39 @@
+//! A copy of a database at one moment.
+
+use terrace::{ErrorKind, Options};
+
+use crate::args::CheckpointArgs;
+use crate::data::{Access, open};
+use crate::failure::{Failure, Outcome};
+use crate::signals::StopFlag;
+use crate::terminal::{self, Progress};
+
+pub(super) fn checkpoint(args: CheckpointArgs) -> Outcome {
+    let stop = StopFlag::on_signals()
+        .map_err(|error| Failure::failed(format!("signals cannot be caught: {error}")))?;
+    let db = open(&args.data, Access::Write, Options::default())?;
+    let progress = Progress::of_share();
+    let outcome = db.checkpoint_with(&args.out, |done, total| {
+        progress.set_share(done, total);
+        !stop.is_set()
+    });
+    progress.finish();
+    let closed = db.close();
+    let report = outcome.map_err(|error| match error.kind() {
+        ErrorKind::Cancelled => {
+            let out = args.out.display();
+            Failure::Interrupted(format!("interrupted: {out} holds no database"))
+        }
+        _ => error.into(),
+    })?;
+    closed?;
+    terminal::note(&format!(
+        "{} tables ({} bytes): {} linked, {} copied; everything up to number {}",
+        report.linked_count + report.copied_count,
+        report.table_bytes,
+        report.linked_count,
+        report.copied_count,
+        report.seqno
+    ));
+    Ok(())
+}

@@ -1,0 +1,57 @@
+use std::fmt::Write as _;
+
+use crate::args::{self, ExplainArgs, ExplainedRead, SlowArgs};
+use crate::commands::maintain::print;
+use crate::commands::with_data;
+use crate::data::{Access, RemoteData, SlowEntry, Walk};
+use crate::failure::{Failure, Outcome};
+use crate::files;
+
+pub(super) fn explain(args: ExplainArgs) -> Outcome {
+    let text = match args.read {
+        ExplainedRead::Get(args) => {
+            let key = args.keys.bytes(&args.key)?;
+            let json = args.output == args::Output::Json;
+            with_data(&args.data, Access::Read, |data| data.explain_get(&key, json))?
+        }
+        ExplainedRead::Scan(args) => {
+            let (reverse, limit) = (args.reverse, args.limit);
+            let walk = Walk { range: args.range.range()?, reverse, limit, keys_only: false };
+            let json = args.output == args::Output::Json;
+            with_data(&args.data, Access::Read, |data| data.explain_scan(&walk, json))?
+        }
+    };
+    print(text)
+}
+
+pub(super) fn slow(args: SlowArgs) -> Outcome {
+    let password = files::password(args.password_file.as_deref())?;
+    let mut server = RemoteData::connect(&args.connect, password.as_ref())?;
+    let mut slow = server.slow()?;
+    if args.reset {
+        server.reset_slow()?;
+    }
+    slow.sort_by_key(|entry| std::cmp::Reverse((entry.us, entry.id)));
+    slow.truncate(args.limit);
+    let text = match args.output {
+        args::Output::Text => table(&slow),
+        args::Output::Json => {
+            let lines: Result<Vec<_>, _> = slow.iter().map(serde_json::to_string).collect();
+            lines.map_err(|error| Failure::failed(error.to_string()))?.join("\n")
+        }
+    };
+    print(text)
+}
+
+/// One line an entry, the slowest first.
+fn table(slow: &[SlowEntry]) -> String {
+    if slow.is_empty() {
+        return "nothing was slow in the last minutes".to_owned();
+    }
+    let mut text = "        time  what   key, and where the time went".to_owned();
+    for entry in slow {
+        let (us, what) = (entry.us, entry.operation.to_lowercase());
+        let _ = write!(text, "\n{us:>9} us  {what:5}  {}  {}", entry.key, entry.breakdown);
+    }
+    text
+}

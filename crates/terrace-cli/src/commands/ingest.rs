@@ -1,0 +1,99 @@
+//! Sorted files become tables of a database, all at once.
+
+use std::io::BufRead;
+
+use terrace::{Expiry, Ingest, Options, WallTime};
+
+use crate::args::IngestArgs;
+use crate::data::{Access, open};
+use crate::failure::{Failure, Outcome};
+use crate::files::{ImportFile, ReadPosition};
+use crate::format::{EntryReader, Lines, ReadError, Record};
+use crate::signals::StopFlag;
+use crate::terminal::{self, Progress, rate};
+
+pub(super) fn ingest(args: IngestArgs) -> Outcome {
+    let files: Vec<ImportFile> = args.files.iter().cloned().map(ImportFile::new).collect();
+    let sizes: Vec<Option<u64>> = files.iter().map(ImportFile::bytes).collect::<Outcome<_>>()?;
+    let stop = StopFlag::on_signals().map_err(|error| Failure::Failed(error.to_string()))?;
+    let db = open(&args.data, Access::Create, Options::default())?;
+    let mut reading = Reading {
+        ingest: db.begin_ingest()?,
+        stop,
+        progress: Progress::of_bytes(sizes.into_iter().sum()),
+        position: ReadPosition::default(),
+    };
+    let read = files.iter().try_for_each(|file| reading.file(&args, file));
+    let Reading { ingest, progress, .. } = reading;
+    let outcome = read.and_then(|()| Ok(ingest.finish()?));
+    let took = progress.finish().as_secs_f64();
+    let closed = db.close();
+    let report = outcome?;
+    closed?;
+    terminal::note(&format!(
+        "{} entries in {took:.1} s, {}/s; {} tables in level {}",
+        report.entry_count,
+        rate(report.entry_count, took),
+        report.table_count,
+        report.level
+    ));
+    Ok(())
+}
+
+/// How many entries are read between two looks at the clock and at Ctrl-C.
+const LOOK_EVERY: u64 = 1000;
+
+/// Files on their way into an ingest.
+struct Reading {
+    ingest: Ingest,
+    stop: StopFlag,
+    progress: Progress,
+    position: ReadPosition,
+}
+
+impl Reading {
+    fn file(&mut self, args: &IngestArgs, file: &ImportFile) -> Outcome {
+        let lines = Lines::new(file.open(&self.position)?);
+        let template = args.key_field.clone();
+        let mut reader = EntryReader::new(lines, args.format, template).map_err(Failure::Usage)?;
+        while let Some(record) = self.next(&mut reader, file)? {
+            self.add(&record, reader.lines_read(), file)?;
+            if self.ingest.len().is_multiple_of(LOOK_EVERY) {
+                self.progress.set(self.position.bytes(), self.ingest.len(), "entries");
+                if self.stop.is_set() {
+                    return Err(Failure::Interrupted("stopped; nothing was ingested".into()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn next(
+        &self,
+        reader: &mut EntryReader<impl BufRead>,
+        file: &ImportFile,
+    ) -> Outcome<Option<Record>> {
+        let name = file.name();
+        reader.next().map_err(|error| {
+            Failure::Failed(match error {
+                ReadError::Io(error) => {
+                    format!("{name} cannot be read: {error}; nothing was ingested")
+                }
+                ReadError::Line(number, text) => {
+                    format!("{name}:{number}: {text}; nothing was ingested")
+                }
+            })
+        })
+    }
+
+    fn add(&mut self, record: &Record, line: u64, file: &ImportFile) -> Outcome {
+        let expiry = record.expiry_ms.map(|ms| Expiry::at(WallTime(ms)));
+        self.ingest.add(&record.key, &record.value, expiry).map_err(|error| match error.kind() {
+            terrace::ErrorKind::Invalid => {
+                let name = file.name();
+                Failure::Failed(format!("{name}:{line}: {error}; nothing was ingested"))
+            }
+            _ => error.into(),
+        })
+    }
+}
