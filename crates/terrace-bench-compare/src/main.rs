@@ -8,10 +8,12 @@
 //! ```
 //! What is compared is interleaved, because the speed of a shared machine drifts. [`cells`] says
 //! what is measured, [`engines`] how each engine is set up, [`session`] runs one engine through
-//! one group, [`summary`] makes the figures of many sessions into one table.
+//! one group, [`summary`] makes the figures of many sessions into one table; [`instructions`]
+//! counts what no clock can tell.
 
 mod cells;
 mod engines;
+mod instructions;
 mod session;
 mod summary;
 
@@ -38,6 +40,46 @@ enum Command {
     Session(SessionArgs),
     /// Name the cells
     Cells,
+    /// Count the instructions of single operations under Valgrind
+    Instructions(InstructionsArgs),
+    /// Do one operation many times: what `instructions` counts
+    Work(WorkArgs),
+}
+
+/// What to count.
+#[derive(Debug, clap::Args)]
+pub(crate) struct InstructionsArgs {
+    /// The engines
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "LIST",
+        default_value = "terrace,rocksdb,fjall"
+    )]
+    engines: Vec<Engine>,
+    /// Where the result goes
+    #[arg(long, value_name = "DIR", default_value = "docs/results/compare")]
+    out: PathBuf,
+    /// The commit that is measured, for the record
+    #[arg(long, value_name = "ID", default_value = "unknown")]
+    commit: String,
+}
+
+/// One operation, many times.
+#[derive(Debug, clap::Args)]
+pub(crate) struct WorkArgs {
+    /// The engine
+    #[arg(long)]
+    engine: Engine,
+    /// The operation
+    #[arg(long)]
+    kind: instructions::Counted,
+    /// How often
+    #[arg(long)]
+    count: u64,
+    /// An empty directory
+    #[arg(long)]
+    data: PathBuf,
 }
 
 /// What to compare.
@@ -104,6 +146,8 @@ fn main() -> ExitCode {
     let outcome = match Args::parse().command {
         Command::Run(args) => summary::run(&args),
         Command::Session(args) => session::run(&args),
+        Command::Instructions(args) => instructions::run(&args),
+        Command::Work(args) => instructions::work(&args),
         Command::Cells => {
             for group in cells::GROUPS {
                 group.cells.iter().for_each(|cell| println!("{:<16} {}", cell.name, cell.meaning));

@@ -5,45 +5,23 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use terrace_bench::{BenchOptions, Counters, Silent, Store, StoreError};
+use terrace_bench::{BenchOptions, Silent, StoreError};
 
 use crate::SessionArgs;
 use crate::cells::{self, Cell, Group};
-use crate::engines::Peer;
-
-/// A peer as a store.
-struct Measured(Box<dyn Peer>);
-
-impl Store for Measured {
-    fn get(&self, key: &[u8]) -> Result<Option<usize>, StoreError> {
-        self.0.get(key)
-    }
-
-    fn put(&self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
-        self.0.put(key, value)
-    }
-
-    fn scan(&self, start: &[u8], count: u64) -> Result<u64, StoreError> {
-        self.0.scan(start, count)
-    }
-
-    fn counters(&self) -> Option<Counters> {
-        self.0.counters()
-    }
-}
 
 /// Runs the session and prints, for each cell, a line of JSON: the report of `terrace bench`, with
 /// the cell's name, the latency curve, and the bytes on disk afterwards.
 pub fn run(args: &SessionArgs) -> Result<(), StoreError> {
     let (group, _) = cells::find(&args.group).ok_or("there is no such group")?;
     std::fs::create_dir_all(&args.data)?;
-    let store = Measured(args.engine.open(&args.data, &group.setup)?);
+    let store = args.engine.open(&args.data, &group.setup)?;
     for cell in group.cells {
         if cell.settled {
-            store.0.settle()?;
+            store.settle()?;
         }
         let options = options_of(group, cell, args.scale, args.seed);
-        let report = terrace_bench::run(&store, &options, &Silent)?;
+        let report = terrace_bench::run(&*store, &options, &Silent)?;
         let mut fields: BTreeMap<String, Value> = serde_json::from_value(json!(report))?;
         fields.insert("cell".into(), cell.name.into());
         fields.insert("latency_curve".into(), json!(report.latency_curve()));

@@ -73,7 +73,7 @@ impl Engine {
     /// Opens a new store in an empty directory.
     pub fn open(self, dir: &Path, setup: &Setup) -> Result<Box<dyn Peer>, StoreError> {
         Ok(match self {
-            Engine::Terrace => Box::new(terrace::Terrace::open(dir, setup)?),
+            Engine::Terrace => Box::new(terrace::open(dir, setup)?),
             Engine::Rocksdb => Box::new(rocksdb::RocksDb::open(dir, setup, true)?),
             Engine::RocksdbDefault => Box::new(rocksdb::RocksDb::open(dir, setup, false)?),
             Engine::Fjall => Box::new(fjall::Fjall::open(dir, setup)?),
