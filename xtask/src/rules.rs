@@ -112,6 +112,7 @@ pub const UNSAFE: &[&str] = &[
     "crates/terrace-engine/src/memtable/cursor.rs",
     "crates/terrace-engine/src/memtable/entry.rs",
     "crates/terrace-engine/src/memtable/insert.rs",
+    "crates/terrace-engine/src/memtable/pin.rs",
     "crates/terrace-engine/src/memtable/tree.rs",
     "crates/terrace-bench-compare/src/engines/lmdb.rs",
     "crates/terrace-fuzz/src/allocation.rs",
