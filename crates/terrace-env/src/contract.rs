@@ -216,6 +216,8 @@ fn a_log_is_written_at_offsets(env: &SharedEnv, dir: &Path) {
     let empty = env.fs().create_log(&dir.join("empty"), 0).unwrap();
     assert_eq!(empty.bytes(), 0);
     empty.write_at(0, b"").unwrap();
+    log.sync_range(49_999, 10).unwrap();
+    log.sync_range(99_000, 1_000).unwrap();
     log.sync().unwrap();
     let bytes = read_file(env, &path);
     assert_eq!(bytes.len(), 100_000);

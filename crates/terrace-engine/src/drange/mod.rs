@@ -41,6 +41,22 @@ pub struct Active {
     pub replayed: Vec<MemtableId>,
 }
 
+impl Active {
+    /// With a memtable that holds nothing yet; all its records will stand at or above `begin`.
+    #[must_use]
+    pub fn new(memtable: Arc<Memtable>, begin: LogPosition) -> Active {
+        Active { memtable, begin, replayed: Vec::new() }
+    }
+
+    /// What this becomes when it takes no more entries: all its records stand below `end`.
+    #[must_use]
+    pub fn into_frozen(self, end: LogPosition) -> Frozen {
+        let mut covers = self.replayed;
+        covers.push(self.memtable.id());
+        Frozen { memtable: self.memtable, begin: self.begin, end, covers }
+    }
+}
+
 /// One drange.
 #[derive(Debug)]
 pub struct Drange {

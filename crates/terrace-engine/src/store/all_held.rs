@@ -6,14 +6,22 @@ use terrace_base::{LogPosition, MemtableId};
 use terrace_env::ExclusiveHold;
 
 use super::Inner;
+use super::freeze::Lacks;
 use crate::Result;
 use crate::drange::{Active, DrangeMap, Frozen};
 
 /// Every drange of the range, held exclusively, in key order: whoever has numbers has inserted its
 /// entries, and nobody takes numbers.
 pub(super) struct AllHeld<'a> {
-    map: &'a DrangeMap,
-    holds: Vec<ExclusiveHold<'a, Active>>,
+    /// What each drange writes to, in key order.
+    pub holds: Vec<ExclusiveHold<'a, Active>>,
+}
+
+impl<'a> AllHeld<'a> {
+    /// Waits for every drange of `map`. The caller has the turn that keeps it the range's map.
+    pub fn of(map: &'a DrangeMap) -> AllHeld<'a> {
+        AllHeld { holds: map.list().iter().map(|drange| drange.active.exclusive()).collect() }
+    }
 }
 
 impl Inner {
@@ -27,20 +35,16 @@ impl Inner {
         // The turn keeps the dranges as they are.
         let _turn = self.freeze_turn.lock();
         let map = self.dranges.load_full();
-        let holds = map.list().iter().map(|drange| drange.active.exclusive()).collect();
+        let mut all = AllHeld::of(&map);
         self.check_healthy()?;
-        act(&mut AllHeld { map: &map, holds })
+        act(&mut all)
     }
 
     /// Freezes every memtable that holds anything; the ones that wait to be flushed then, oldest
     /// first: everything that was written and is not in tables.
     pub(super) fn freeze_held(&self, all: &mut AllHeld<'_>) -> Result<Vec<Arc<Frozen>>> {
-        for (drange, active) in all.map.list().iter().zip(&mut all.holds) {
-            if !active.memtable.is_empty() {
-                let fresh = self.fresh_memtable(all.map.list().len(), 0);
-                self.swap_active(drange, active, fresh)?;
-            }
-        }
+        let fresh = self.fresh_memtables(all.holds.len(), &Lacks::new());
+        self.swap_all(all, fresh)?;
         Ok(self.view.load().frozen())
     }
 

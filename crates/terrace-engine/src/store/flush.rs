@@ -1,7 +1,6 @@
 //! Flushes: frozen memtables become one row of L0.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use terrace_base::{LogPosition, MemtableId, SeqNo};
 use terrace_env::{PlantedBug, is_planted};
@@ -57,8 +56,7 @@ impl Inner {
         if batch.is_empty() {
             return Ok(false);
         }
-        let began = self.env.now();
-        self.flush_batch(&batch, |ids| self.oldest_position(ids), began)?;
+        self.flush_batch(&batch, |ids| self.oldest_position(ids))?;
         Ok(true)
     }
 
@@ -71,28 +69,27 @@ impl Inner {
     ) -> Result<()> {
         while !frozen.is_empty() {
             let batch = self.oldest_of(frozen.clone());
-            self.flush_batch(&batch, &oldest_position, self.env.now())?;
+            self.flush_batch(&batch, &oldest_position)?;
             frozen.retain(|one| !batch.iter().any(|done| Arc::ptr_eq(done, one)));
         }
         Ok(())
     }
 
-    /// Flushes the oldest frozen memtables as one row. The caller has the turn, since `began`.
+    /// Flushes the oldest frozen memtables as one row. The caller has the turn.
     fn flush_batch(
         &self,
         batch: &[Arc<Frozen>],
         oldest_position: impl Fn(&[MemtableId]) -> LogPosition,
-        began: Duration,
     ) -> Result<()> {
-        self.wait_settled(batch)?;
+        let began = self.env.now();
+        let ids: Vec<MemtableId> = batch.iter().map(|frozen| frozen.memtable.id()).collect();
+        // What is frozen or written from now on stands above it.
+        let log_start = self.settle_log(batch, oldest_position(&ids))?;
         fail_point!(self.env, "flush::before_absorb");
         let (row, bytes) = self.absorb(batch)?;
         fail_point!(self.env, "flush::before_install");
-        let ids: Vec<MemtableId> = batch.iter().map(|frozen| frozen.memtable.id()).collect();
         let log = self.log()?;
-        // A write that failed, and poisoned the range meanwhile, leaves a gap that nobody has synced
-        // before the next memtable: the manifest must not say that the log was durable there.
-        let log_start = log.start_at(oldest_position(&ids).min(log.durable()));
+        let log_start = log.start_at(log_start);
         let covered =
             batch.iter().flat_map(|frozen| frozen.covers.iter().map(|id| (*id, frozen.end)));
         let greatest = batch.iter().filter_map(|frozen| frozen.memtable.greatest_seqno()).max();
@@ -152,9 +149,13 @@ impl Inner {
         batch
     }
 
-    /// Waits until every entry of these memtables is published, and syncs the log through them, so
-    /// that tables never hold what the log may still lose.
-    fn wait_settled(&self, batch: &[Arc<Frozen>]) -> Result<()> {
+    /// Waits until every entry of these memtables is published, and sees to it that tables never hold
+    /// what the log may still lose; returns where a replay that does not need these memtables
+    /// starts, if the others need nothing below `oldest`.
+    ///
+    /// If nothing below the end of these memtables is needed any more, all of it is in tables as
+    /// soon as they are, and the log may as well lose it. Else it is synced through them.
+    fn settle_log(&self, batch: &[Arc<Frozen>], oldest: LogPosition) -> Result<LogPosition> {
         let end = batch.iter().map(|frozen| frozen.end).max().unwrap_or_default();
         let greatest = batch.iter().filter_map(|frozen| frozen.memtable.greatest_seqno()).max();
         let greatest = greatest.unwrap_or(SeqNo::ZERO);
@@ -166,11 +167,19 @@ impl Inner {
         if self.is_poisoned() {
             return Err(Error::Poisoned(self.poison_reason()));
         }
-        if !is_planted(PlantedBug::InstallBeforeLogSync) || self.syncs_before_publication() {
+        let is_all = oldest >= end && !self.syncs_before_publication();
+        let start = if is_planted(PlantedBug::InstallBeforeLogSync)
+            || is_all && self.begin_log_at(oldest)?
+        {
+            oldest
+        } else {
             self.sync_log(greatest, end)?;
-        }
+            // A write that failed, and poisoned the range meanwhile, leaves a gap that nobody has
+            // synced before the next memtable: the manifest must not say that the log was durable.
+            oldest.min(self.log()?.durable())
+        };
         self.sequencer.wait_until(|| self.sequencer.visible() >= greatest || self.is_poisoned());
-        Ok(())
+        Ok(start)
     }
 
     /// Writes the merged entries of these memtables as a row.

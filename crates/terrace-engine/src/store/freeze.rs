@@ -2,7 +2,8 @@
 //!
 //! The active memtables of a range share one allowance, `memtable_bytes`. Each begins with half of
 //! its share and is given more in steps, so that a hot drange gets what the others leave. When
-//! nothing is left, all are frozen together: one flush writes them as one row over all keys.
+//! nothing is left, all are frozen together, at one position of the log: one flush writes them as
+//! one row over all keys, and the log from there on is all that is not in tables.
 //!
 //! ```text
 //!   dranges     0        1        2        3
@@ -15,11 +16,13 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use terrace_env::ExclusiveHold;
 
 use super::Inner;
+use super::all_held::AllHeld;
 use super::view::{DrangeView, View};
 use crate::Result;
-use crate::drange::{Active, Boundaries, Drange, DrangeMap, Frozen};
+use crate::drange::{Active, Boundaries, Drange, DrangeMap};
 use crate::memtable::Memtable;
 use crate::options::Options;
 use crate::version::FileIds;
@@ -84,20 +87,20 @@ impl Inner {
         {
             let _turn = self.freeze_turn.lock();
             let map = self.dranges.load_full();
-            for drange in map.list() {
-                let fresh = self.fresh_memtable(map.list().len(), 0);
-                let mut active = drange.active.exclusive();
-                if active.begin.0 < segment_end {
-                    self.swap_active(drange, &mut active, fresh)?;
-                }
+            if map.list().iter().any(|drange| drange.active.shared().begin.0 < segment_end) {
+                self.freeze(&map, &Lacks::new())?;
             }
         }
         self.schedule_flush();
         Ok(())
     }
 
-    pub(super) fn fresh_memtable(&self, dranges: usize, bytes: usize) -> Arc<Memtable> {
-        fresh_memtable(&self.options, &self.ids, dranges, bytes)
+    /// A memtable for each of so many dranges, with room for what is lacking.
+    pub(super) fn fresh_memtables(&self, dranges: usize, lacks: &Lacks) -> Vec<Arc<Memtable>> {
+        let lack_of = |index| lacks.iter().find(|(lacking, _)| *lacking == index);
+        let bytes_of = |index| lack_of(index).map_or(0, |(_, bytes)| *bytes);
+        let fresh = |index| fresh_memtable(&self.options, &self.ids, dranges, bytes_of(index));
+        (0..dranges).map(fresh).collect()
     }
 
     /// Gives memtables what they lack out of the allowance; whether it was enough. The caller has
@@ -120,19 +123,12 @@ impl Inner {
         })
     }
 
-    /// Freezes every active memtable that is not empty, and those that a batch would not fit into
-    /// even then. The caller has the turn.
+    /// Freezes every active memtable that is not empty; what takes their place has room for what is
+    /// lacking. The caller has the turn.
     fn freeze(&self, map: &DrangeMap, lacks: &Lacks) -> Result<()> {
-        for (index, drange) in map.list().iter().enumerate() {
-            let lack = lacks.iter().find(|(lacking, _)| *lacking == index);
-            let bytes = lack.map_or(0, |(_, bytes)| *bytes);
-            let fresh = self.fresh_memtable(map.list().len(), bytes);
-            let mut active = drange.active.exclusive();
-            if !active.memtable.is_empty() || active.memtable.reserve(bytes).is_none() {
-                self.swap_active(drange, &mut active, fresh)?;
-            }
-        }
-        Ok(())
+        // Before anyone is held up.
+        let fresh = self.fresh_memtables(map.list().len(), lacks);
+        self.swap_all(&mut AllHeld::of(map), fresh)
     }
 
     /// Where a range that has one drange is to be divided: where it was divided before, or else so
@@ -150,18 +146,16 @@ impl Inner {
     /// turn.
     fn divide(&self, only: &Drange, boundaries: Boundaries) -> Result<()> {
         let count = boundaries.keys().len() + 1;
-        let fresh: Vec<_> = (0..count).map(|_| self.fresh_memtable(count, 0)).collect();
+        let fresh = self.fresh_memtables(count, &Lacks::new());
         let mut unused = fresh.iter().cloned();
-        let active = only.active.exclusive();
-        let end = self.log()?.end();
+        let mut active = only.active.exclusive();
+        let end = self.log()?.cut()?;
         let map = DrangeMap::new(self.env.as_ref(), boundaries, || {
-            let memtable = unused.next().expect("one was made for each drange");
-            Active { memtable, begin: end, replayed: Vec::new() }
+            Active::new(unused.next().expect("one was made for each drange"), end)
         });
-        let mut covers = active.replayed.clone();
-        covers.push(active.memtable.id());
-        let memtable = Arc::clone(&active.memtable);
-        let frozen = Arc::new(Frozen { memtable, begin: active.begin, end, covers });
+        // Nobody writes to what stays behind: the map that names it is not the range's any more.
+        let left = Active::new(Arc::clone(&fresh[0]), end);
+        let frozen = Arc::new(std::mem::replace(&mut *active, left).into_frozen(end));
         self.replace_view(false, |view| {
             let before = view.dranges.iter().flat_map(|drange| &drange.frozen);
             let frozen: Vec<_> = std::iter::once(&frozen).chain(before).cloned().collect();
@@ -180,30 +174,22 @@ impl Inner {
         Ok(())
     }
 
-    /// Makes `fresh` the active memtable of a drange that the caller holds exclusively. The old
-    /// one joins the frozen ones, unless it is empty.
-    pub(super) fn swap_active(
-        &self,
-        drange: &Drange,
-        active: &mut Active,
-        fresh: Arc<Memtable>,
-    ) -> Result<()> {
-        let end = self.log()?.end();
-        let old = std::mem::replace(
-            active,
-            Active { memtable: Arc::clone(&fresh), begin: end, replayed: Vec::new() },
-        );
-        let mut covers = old.replayed;
-        covers.push(old.memtable.id());
-        let is_empty = old.memtable.is_empty();
-        let frozen = Arc::new(Frozen { memtable: old.memtable, begin: old.begin, end, covers });
+    /// Makes the `fresh` memtables the active ones, all at one position of the log. The old ones join
+    /// the frozen ones, but for those that are empty. The caller has the turn.
+    pub(super) fn swap_all(&self, all: &mut AllHeld<'_>, fresh: Vec<Arc<Memtable>>) -> Result<()> {
+        let end = self.log()?.cut()?;
+        let swap = |(active, fresh): (&mut ExclusiveHold<'_, Active>, _)| {
+            let old = std::mem::replace(&mut **active, Active::new(fresh, end));
+            (!old.memtable.is_empty()).then(|| Arc::new(old.into_frozen(end)))
+        };
+        let frozen: Vec<_> = all.holds.iter_mut().zip(fresh).map(swap).collect();
         self.change_view(false, |view| {
             let mut dranges = view.dranges.clone();
-            let own = dranges.iter_mut().find(|own| own.keys == drange.keys);
-            let own = own.expect("the view names every drange");
-            own.active = fresh;
-            if !is_empty {
-                own.frozen.insert(0, frozen);
+            for ((drange, active), frozen) in dranges.iter_mut().zip(&all.holds).zip(frozen) {
+                drange.active = Arc::clone(&active.memtable);
+                if let Some(frozen) = frozen {
+                    drange.frozen.insert(0, frozen);
+                }
             }
             (dranges, Arc::clone(&view.version))
         });

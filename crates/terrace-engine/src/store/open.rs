@@ -348,29 +348,27 @@ impl<'a> Opening<'a> {
         let mut frozen: Vec<Arc<Frozen>> = recovered.full;
         frozen.reverse();
         let asked = &self.options.drange_boundaries;
+        let replayed = Active {
+            memtable: recovered.last,
+            begin: recovered.last_begin,
+            replayed: recovered.covers,
+        };
         let mut last = None;
-        let boundaries = match (asked.is_empty(), recovered.last.is_empty()) {
+        let boundaries = match (asked.is_empty(), replayed.memtable.is_empty()) {
             (true, true) => version.drange_boundaries.clone(),
             (true, false) => Vec::new(),
             (false, _) => asked.clone(),
         };
         if boundaries.is_empty() {
-            last = Some(Active {
-                memtable: recovered.last,
-                begin: recovered.last_begin,
-                replayed: recovered.covers,
-            });
-        } else if !recovered.last.is_empty() {
-            let mut covers = recovered.covers;
-            covers.push(recovered.last.id());
-            let begin = recovered.last_begin;
-            frozen.insert(0, Arc::new(Frozen { memtable: recovered.last, begin, end, covers }));
+            last = Some(replayed);
+        } else if !replayed.memtable.is_empty() {
+            frozen.insert(0, Arc::new(replayed.into_frozen(end)));
         }
         let count = boundaries.len() + 1;
         let map = DrangeMap::new(self.env.as_ref(), Boundaries::new(boundaries), || {
             last.take().unwrap_or_else(|| {
                 let memtable = freeze::fresh_memtable(&self.options, &self.ids, count, 0);
-                Active { memtable, begin: end, replayed: Vec::new() }
+                Active::new(memtable, end)
             })
         });
         let views = map.list().iter().map(|drange| DrangeView {

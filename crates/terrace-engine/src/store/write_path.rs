@@ -288,6 +288,17 @@ impl Inner {
         synced
     }
 
+    /// Makes it durable that a replay may begin at `from`, below which everything is finished; `false`
+    /// if only a sync can.
+    ///
+    /// Errors: `Poisoned`.
+    pub(super) fn begin_log_at(&self, from: LogPosition) -> Result<bool> {
+        self.log()?.begin_at(from).map_err(|error| {
+            self.poison(&format!("syncing the log failed: {error}"));
+            Error::Poisoned(self.poison_reason())
+        })
+    }
+
     /// Makes everything that is finished, and the log through `end`, durable, and then visible if
     /// the range syncs first. The caller has the turn.
     fn sync_finished(&self, end: LogPosition) -> Result<()> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use terrace_base::{FileId, LogPosition};
-use terrace_env::atomic::{AtomicU64, Ordering};
+use terrace_env::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_env::{Latch, LogFile, Mutex, PlantedBug, SharedEnv, is_planted};
 
 use super::format::{RECORD_ALIGNMENT, SEGMENT_HEADER_BYTES, SegmentHeader};
@@ -41,6 +41,10 @@ impl LogStore for LocalLogStore {
         Ok(Arc::new(LocalLog::open(self.clone(), database, ids, replayed, reserved_bytes)?))
     }
 }
+
+/// The log is cut at a freeze if it holds so large a share of a segment that a sync would have to
+/// write: less is synced sooner than a segment is prepared.
+const CUT_SHARE: u64 = 8;
 
 /// How many files of deleted segments wait to be used again.
 const RECYCLED_FILES_MAX: usize = 2;
@@ -94,6 +98,11 @@ struct Segment {
     header: SegmentHeader,
     file: Arc<dyn LogFile>,
     path: PathBuf,
+    /// Whether the headers are written.
+    is_begun: AtomicBool,
+    /// Whether they are durable by themselves, whatever was synced behind them: a replay may begin
+    /// at the base.
+    is_begun_durably: AtomicBool,
 }
 
 impl Segment {
@@ -106,12 +115,35 @@ impl Segment {
         SegmentHeader::second_offset(self.header.segment_bytes)
     }
 
-    /// Writes both headers.
+    /// Writes both headers, unless that is done. Called by whoever cut the log here, or by the
+    /// writer of the first record; never by two at once.
     fn begin(&self) -> Result<()> {
+        if self.is_begun.load(Ordering::Acquire) {
+            return Ok(());
+        }
         for offset in [0, self.records_end()] {
             self.file.write_at(offset, &self.header.encode(offset))?;
         }
+        self.is_begun.store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// Makes both headers, which are written, durable.
+    fn sync_headers(&self) -> Result<()> {
+        if !self.is_begun_durably.load(Ordering::Acquire) {
+            for offset in [0, self.records_end()] {
+                self.file.sync_range(offset, SEGMENT_HEADER_BYTES)?;
+            }
+            self.is_begun_durably.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Whether a replay that needs nothing below `from` may begin with this segment: whatever is
+    /// durable behind its headers makes them so.
+    fn may_begin_at(&self, from: LogPosition) -> bool {
+        let base = self.header.base;
+        base < from || base == from && self.is_begun_durably.load(Ordering::Acquire)
     }
 }
 
@@ -224,7 +256,7 @@ impl LocalLog {
         let segment = Arc::new(self.segment(spare, predecessor, base));
         segment.begin()?;
         if !is_planted(PlantedBug::SkipTailCut) {
-            segment.file.sync()?;
+            segment.sync_headers()?;
         }
         let mut tail = self.tail.lock();
         tail.segments.push_back(segment);
@@ -243,7 +275,22 @@ impl LocalLog {
             segment_bytes: spare.file.bytes(),
         };
         let path = segment_path(&self.store.dir, spare.id);
-        Segment { header, file: spare.file, path }
+        let (is_begun, is_begun_durably) = Default::default();
+        Segment { header, file: spare.file, path, is_begun, is_begun_durably }
+    }
+
+    /// Makes the spare file the segment that the next record goes to, if there is one that holds a
+    /// record of `need` bytes.
+    fn go_on(&self, tail: &mut Tail, need: u64) -> Option<Arc<Segment>> {
+        if !tail.spare_fits(need) {
+            return None;
+        }
+        let spare = tail.spare.take()?;
+        let before = tail.segments.back().map(|last| last.header.file_id);
+        let segment = Arc::new(self.segment(spare, before, tail.end()));
+        tail.segments.push_back(Arc::clone(&segment));
+        tail.offset = SEGMENT_HEADER_BYTES;
+        Some(segment)
     }
 
     /// Keeps a file that nobody needs for a later segment, or deletes it.
@@ -267,19 +314,23 @@ impl LocalLog {
         let id = self.ids.next();
         let path = segment_path(&self.store.dir, id);
         let fs = self.store.env.fs();
+        let free = fs.free_bytes(&self.store.dir)?;
+        // The next open needs a file too, on a full disk as on any other.
+        let leaves_one = reserved_bytes == 0 || recyclable.len() > 1 || free >= segment_bytes;
         let reusable = recyclable.iter().position(|file| file.bytes >= segment_bytes);
-        let file = if let Some(index) = reusable {
+        let file = if let Some(index) = reusable.filter(|_| leaves_one) {
             let old = recyclable.swap_remove(index);
+            // Its space is durably its own. What it held is not wanted, synced or not.
             fs.recycle_log(&old.path, &path)?
         } else {
-            let free = fs.free_bytes(&self.store.dir)?;
             if free < reserved_bytes.saturating_add(segment_bytes) {
                 return Err(no_space(&path));
             }
-            fs.create_log(&path, segment_bytes)?
+            let file = fs.create_log(&path, segment_bytes)?;
+            fail_point!(self.store.env, "wal::before_prepare_sync");
+            file.sync()?;
+            file
         };
-        fail_point!(self.store.env, "wal::before_prepare_sync");
-        file.sync()?;
         if !is_planted(PlantedBug::SkipLogDirectorySync) {
             fs.sync_dir(&self.store.dir)?;
         }
@@ -303,6 +354,10 @@ impl LocalLog {
             recyclable.push(Recyclable { path, bytes: small.file.bytes() });
         }
         Ok(())
+    }
+
+    fn cut_bytes_min(&self) -> u64 {
+        self.store.segment_bytes / CUT_SHARE
     }
 
     /// The segments that a sync through `through` must cover.
@@ -343,7 +398,9 @@ impl LocalLog {
             database: 0,
             segment_bytes: file.bytes(),
         };
-        let segments = VecDeque::from([Arc::new(Segment { header, file, path: PathBuf::new() })]);
+        let (is_begun, is_begun_durably) = Default::default();
+        let first = Segment { header, file, path: PathBuf::new(), is_begun, is_begun_durably };
+        let segments = VecDeque::from([Arc::new(first)]);
         let offset = SEGMENT_HEADER_BYTES;
         let tail = Tail { segments, replayed: VecDeque::new(), offset, spare: spares.next() };
         drop(spares);
@@ -380,6 +437,14 @@ impl Tail {
     fn end(&self) -> LogPosition {
         self.segments.back().map_or(LogPosition(0), |last| last.position(self.offset))
     }
+
+    /// Bytes of records that a sync would have to write; 0 if the last segment holds none.
+    fn unsynced_bytes(&self, durable: LogPosition) -> u64 {
+        match self.offset {
+            SEGMENT_HEADER_BYTES => 0,
+            _ => self.end().0.saturating_sub(durable.0),
+        }
+    }
 }
 
 impl LogSink for LocalLog {
@@ -387,14 +452,7 @@ impl LogSink for LocalLog {
         let need = padded(bytes);
         let mut tail = self.tail.lock();
         if !tail.fits(need) {
-            if !tail.spare_fits(need) {
-                return None;
-            }
-            let spare = tail.spare.take()?;
-            let before = tail.segments.back().map(|last| last.header.file_id);
-            let segment = self.segment(spare, before, tail.end());
-            tail.segments.push_back(Arc::new(segment));
-            tail.offset = SEGMENT_HEADER_BYTES;
+            self.go_on(&mut tail, need)?;
         }
         let segment = tail.segments.back()?;
         let offset = tail.offset;
@@ -437,7 +495,31 @@ impl LogSink for LocalLog {
         LogPosition(self.durable.load(Ordering::Acquire))
     }
 
+    fn cut(&self) -> Result<LogPosition> {
+        let (segment, end) = {
+            let mut tail = self.tail.lock();
+            let is_worth_it = tail.unsynced_bytes(self.durable()) >= self.cut_bytes_min();
+            let segment = if is_worth_it { self.go_on(&mut tail, 0) } else { None };
+            (segment, tail.end())
+        };
+        if let Some(segment) = segment {
+            segment.begin()?;
+        }
+        Ok(end)
+    }
+
+    fn begin_at(&self, from: LogPosition) -> Result<bool> {
+        let cut = {
+            let tail = self.tail.lock();
+            tail.segments.iter().find(|segment| segment.header.base == from).map(Arc::clone)
+        };
+        let cut = cut.filter(|segment| segment.is_begun.load(Ordering::Acquire));
+        cut.map_or(Ok(false), |segment| segment.sync_headers().map(|()| true))
+    }
+
     fn release(&self, from: LogPosition) -> Result<()> {
+        // What stood below is durable in tables.
+        self.durable.fetch_max(from.0, Ordering::AcqRel);
         let mut recyclable = self.prepare_turn.lock();
         let mut released = Vec::new();
         {
@@ -449,7 +531,7 @@ impl LogSink for LocalLog {
                 let path = segment_path(&self.store.dir, file.id);
                 released.push(Recyclable { path, bytes: file.bytes });
             }
-            while tail.segments.len() > 1 && tail.segments[1].header.base < from {
+            while tail.segments.len() > 1 && tail.segments[1].may_begin_at(from) {
                 let segment = tail.segments.pop_front().expect("more than one");
                 let (path, bytes) = (segment.path.clone(), segment.file.bytes());
                 released.push(Recyclable { path, bytes });
@@ -466,13 +548,11 @@ impl LogSink for LocalLog {
     fn start_at(&self, from: LogPosition) -> LogStart {
         let tail = self.tail.lock();
         let replayed = tail.replayed.iter().map(|segment| (segment.base, segment.file.id));
-        let own = tail.segments.iter().map(|s| (s.header.base, s.header.file_id));
+        let replayed = replayed.map(|(base, id)| (base < from, id));
+        let own = tail.segments.iter().map(|s| (s.may_begin_at(from), s.header.file_id));
         let mut holding = None;
-        for (index, (base, id)) in replayed.chain(own).enumerate() {
-            // The header of the first own segment is durable; one that nothing durable follows
-            // may not be.
-            let is_first_own = index == tail.replayed.len();
-            if holding.is_none() || base < from || is_first_own && base == from {
+        for (may_begin, id) in replayed.chain(own) {
+            if holding.is_none() || may_begin {
                 holding = Some(id);
             }
         }

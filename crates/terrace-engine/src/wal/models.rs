@@ -41,6 +41,10 @@ impl LogFile for CountedFile {
         Ok(())
     }
 
+    fn sync_range(&self, _offset: u64, _bytes: u64) -> EnvResult<()> {
+        self.sync()
+    }
+
     fn bytes(&self) -> u64 {
         2 * SEGMENT_HEADER_BYTES + self.records_max * RECORD_BYTES
     }

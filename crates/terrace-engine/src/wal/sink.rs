@@ -56,11 +56,24 @@ pub trait LogSink: Send + Sync + fmt::Debug {
     /// After an error the log is in doubt and must not be synced again.
     fn sync(&self, through: LogPosition) -> Result<()>;
 
-    /// Everything below this position is durable.
+    /// Everything below this position is durable, here or, where it was released, in tables.
     fn durable(&self) -> LogPosition;
 
+    /// Cuts the log at its end, if that is worth it, so that [`LogSink::begin_at`] is cheap there;
+    /// returns the end. No record is under way: the caller holds every drange.
+    fn cut(&self) -> Result<LogPosition> {
+        Ok(self.end())
+    }
+
+    /// Makes it durable that a replay may begin at `from`, whatever becomes of the records below,
+    /// which tables are about to hold. Costs a few pages. False if the log was not cut there: then
+    /// it has to be synced up to there instead. After an error the log is in doubt.
+    fn begin_at(&self, _from: LogPosition) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Where a replay that needs the records from `from` on has to start. Everything below `from`
-    /// has been synced.
+    /// has been synced, or the log [begins](LogSink::begin_at) there.
     fn start_at(&self, from: LogPosition) -> LogStart;
 
     /// Records below `from` are needed no more: a durable version edit says so.

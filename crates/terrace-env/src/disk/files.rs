@@ -170,6 +170,12 @@ impl LogFile for DiskLogFile {
         Ok(())
     }
 
+    fn sync_range(&self, offset: u64, bytes: u64) -> EnvResult<()> {
+        self.inner.sync_range(offset, bytes)?;
+        self.device.sync_some();
+        Ok(())
+    }
+
     fn bytes(&self) -> u64 {
         self.inner.bytes()
     }

@@ -146,6 +146,11 @@ impl Device {
         self.wait(done.saturating_sub(AHEAD_MAX), now);
     }
 
+    /// Returns when a few pages are on the device: those that wait behind them may stay.
+    fn sync_some(&self) {
+        self.operation();
+    }
+
     /// Returns when everything that was written is on the device.
     fn sync(&self) {
         let now = self.inner.now();

@@ -210,6 +210,10 @@ impl LogFile for FaultLogFile {
         self.context.sync(|| self.inner.sync())
     }
 
+    fn sync_range(&self, offset: u64, bytes: u64) -> EnvResult<()> {
+        self.context.sync(|| self.inner.sync_range(offset, bytes))
+    }
+
     fn bytes(&self) -> u64 {
         self.inner.bytes()
     }

@@ -140,6 +140,11 @@ pub trait LogFile: Send + Sync + fmt::Debug {
     /// Makes durable everything that was written before the call.
     fn sync(&self) -> EnvResult<()>;
 
+    /// Makes durable what was written to the `bytes` at `offset` before the call, which lie within
+    /// [`LogFile::bytes`]. Cost: of a mapped file only the pages of these bytes are written back; of
+    /// another one, all.
+    fn sync_range(&self, offset: u64, bytes: u64) -> EnvResult<()>;
+
     /// The size of the file in bytes; it never changes.
     fn bytes(&self) -> u64;
 

@@ -209,13 +209,18 @@ pub(super) struct OneSync {
 
 impl OneSync {
     pub fn sync(&self, file: &File) -> io::Result<()> {
+        self.once(|| Ok(retry_on_intr(|| fdatasync(file))?))
+    }
+
+    /// Syncs by another call, or says why an earlier sync failed.
+    pub fn once(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         match self.failed.load(Ordering::Acquire) {
             0 => {}
             errno => return Err(io::Error::from_raw_os_error(errno)),
         }
-        retry_on_intr(|| fdatasync(file)).map_err(|errno| {
-            self.failed.store(errno.raw_os_error(), Ordering::Release);
-            errno.into()
+        sync().inspect_err(|error| {
+            let errno = error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
+            self.failed.store(errno, Ordering::Release);
         })
     }
 }

@@ -108,6 +108,11 @@ impl LogFile for MappedLogFile {
         self.synced.sync(&self.file).map_err(failed(Operation::Sync, &self.path))
     }
 
+    fn sync_range(&self, offset: u64, bytes: u64) -> EnvResult<()> {
+        let sync = || self.mapping.sync(offset, bytes);
+        self.synced.once(sync).map_err(failed(Operation::Sync, &self.path))
+    }
+
     fn bytes(&self) -> u64 {
         self.mapping.bytes()
     }
@@ -135,6 +140,10 @@ impl LogFile for WrittenLogFile {
 
     fn sync(&self) -> EnvResult<()> {
         self.synced.sync(&self.file).map_err(failed(Operation::Sync, &self.path))
+    }
+
+    fn sync_range(&self, _offset: u64, _bytes: u64) -> EnvResult<()> {
+        self.sync()
     }
 
     fn bytes(&self) -> u64 {

@@ -65,6 +65,12 @@ impl Mapping {
         }
     }
 
+    /// Writes the pages of these bytes back, and waits until they are durable.
+    pub fn sync(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        assert!(offset + bytes <= self.bytes(), "a sync beyond the end of a log file");
+        self.pages.flush_range(offset as usize, bytes as usize)
+    }
+
     /// Brings the pages of a write, and those after it, into memory together: cheaper than a fault
     /// for each. Without it, each is brought in when it is written.
     #[cold]

@@ -169,15 +169,16 @@ impl Handle {
     }
 
     fn sync(&self) -> EnvResult<()> {
+        self.sync_by(|disk| disk.sync_inode(self.inode))
+    }
+
+    fn sync_by(&self, sync: impl FnOnce(&mut DiskImage)) -> EnvResult<()> {
         let io = Io::new(Operation::Sync, &self.path);
-        self.disk.mutate_and_sync(
-            io,
-            |_| Ok(()),
-            |disk, ()| {
-                disk.sync_inode(self.inode);
-                Ok(())
-            },
-        )
+        let after = |disk: &mut DiskImage, ()| {
+            sync(disk);
+            Ok(())
+        };
+        self.disk.mutate_and_sync(io, |_| Ok(()), after)
     }
 }
 
@@ -272,6 +273,12 @@ impl LogFile for SimLogFile {
 
     fn sync(&self) -> EnvResult<()> {
         self.file.sync()
+    }
+
+    fn sync_range(&self, offset: u64, bytes: u64) -> EnvResult<()> {
+        assert!(offset + bytes <= self.bytes, "a sync beyond the end of a log file");
+        let inode = self.file.inode;
+        self.file.sync_by(|disk| disk.sync_range_of_inode(inode, offset, bytes))
     }
 
     fn bytes(&self) -> u64 {

@@ -7,6 +7,7 @@ mod dranges;
 mod explain;
 mod faults;
 mod ingest;
+mod log_cuts;
 mod memory;
 mod merge;
 mod model;

@@ -112,6 +112,15 @@ impl Content {
         }
     }
 
+    /// Takes over the size of `other`, and its pages that hold some of the `bytes` at `offset`.
+    pub fn take_over(&mut self, other: &Content, offset: u64, bytes: u64) {
+        self.set_bytes(other.bytes);
+        let end = (offset + bytes).div_ceil(PAGE_BYTES as u64);
+        for page in offset / PAGE_BYTES as u64..end {
+            self.copy_unit(other, page, PAGE_BYTES);
+        }
+    }
+
     fn chunk(&self, chunk: usize) -> Option<&Arc<Chunk>> {
         self.chunks.get(chunk)?.as_ref()
     }

@@ -186,6 +186,11 @@ impl DiskImage {
         self.change(id, |inode| inode.synced.clone_from(&inode.written));
     }
 
+    /// Syncs the pages of these bytes, and the size of the file.
+    pub(in crate::sim) fn sync_range_of_inode(&mut self, id: InodeId, offset: u64, bytes: u64) {
+        self.change(id, |inode| inode.synced.take_over(&inode.written, offset, bytes));
+    }
+
     pub(in crate::sim) fn give_back_reserve(&mut self, id: InodeId) {
         self.change(id, |inode| inode.reserved_bytes = 0);
     }

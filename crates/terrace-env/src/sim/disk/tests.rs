@@ -71,6 +71,21 @@ fn bytes_and_names_are_synced_apart() {
 }
 
 #[test]
+fn a_range_is_synced_by_whole_pages() {
+    let mut disk = disk();
+    let inode = create(&mut disk, "f", &[b'a'; 3 * 4096]);
+    disk.sync_inode(inode);
+    sync_dir(&mut disk);
+    disk.write_inode(inode, 0, &[b'b'; 3 * 4096]).unwrap();
+    disk.sync_range_of_inode(inode, 4096 + 10, 20);
+    let left = disk.crash(CrashPolicy::SyncedOnly, 1).read(&path("f")).unwrap();
+    let bytes_of = |page: usize| &left[page * 4096..(page + 1) * 4096];
+    assert!(bytes_of(0).iter().all(|byte| *byte == b'a'));
+    assert!(bytes_of(1).iter().all(|byte| *byte == b'b'));
+    assert!(bytes_of(2).iter().all(|byte| *byte == b'a'));
+}
+
+#[test]
 fn a_removal_is_durable_when_the_directory_is_synced() {
     let mut disk = disk();
     let inode = create(&mut disk, "f", b"bytes");
