@@ -26,30 +26,30 @@ impl ObservedCursor {
     fn move_by(
         &mut self,
         is_step: bool,
-        step: impl FnOnce(&mut (dyn Cursor + Send)) -> Result<()>,
-    ) -> Result<()> {
+        step: impl FnOnce(&mut (dyn Cursor + Send)) -> Result<bool>,
+    ) -> Result<bool> {
         note(|recorder| recorder.enter(self.source));
         let moved = step(&mut *self.inner);
-        let stands = moved.is_ok() && self.inner.entry().is_some();
+        let stands = matches!(moved, Ok(true));
         note(|recorder| recorder.leave(is_step, stands));
         moved
     }
 }
 
 impl Cursor for ObservedCursor {
-    fn seek(&mut self, key: &[u8]) -> Result<()> {
+    fn seek(&mut self, key: &[u8]) -> Result<bool> {
         self.move_by(false, |cursor| cursor.seek(key))
     }
 
-    fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<()> {
+    fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<bool> {
         self.move_by(false, |cursor| cursor.seek_back(bound))
     }
 
-    fn next(&mut self) -> Result<()> {
+    fn next(&mut self) -> Result<bool> {
         self.move_by(true, |cursor| cursor.next())
     }
 
-    fn prev(&mut self) -> Result<()> {
+    fn prev(&mut self) -> Result<bool> {
         self.move_by(true, |cursor| cursor.prev())
     }
 

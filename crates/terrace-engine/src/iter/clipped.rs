@@ -8,39 +8,53 @@ use crate::Result;
 pub struct ClippedCursor<C> {
     inner: C,
     clip: KeyRange,
+    /// Whether the inner cursor stands on a key of the interval.
+    stands: bool,
 }
 
 impl<C: Cursor> ClippedCursor<C> {
     /// Shows what `inner` shows within `clip`.
     #[must_use]
     pub fn new(inner: C, clip: KeyRange) -> ClippedCursor<C> {
-        ClippedCursor { inner, clip }
+        ClippedCursor { inner, clip, stands: false }
+    }
+
+    /// Moves the inner cursor by `act`.
+    #[inline]
+    fn moved(&mut self, act: impl FnOnce(&mut C, &KeyRange) -> Result<bool>) -> Result<bool> {
+        self.stands = false;
+        act(&mut self.inner, &self.clip)?;
+        self.stands = self.inner.entry().is_some_and(|entry| self.clip.contains(entry.key));
+        Ok(self.stands)
     }
 }
 
 impl<C: Cursor> Cursor for ClippedCursor<C> {
-    fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.inner.seek(key.max(self.clip.start()))
+    fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        self.moved(|inner, clip| inner.seek(key.max(clip.start())))
     }
 
-    fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<()> {
-        let bound = match (bound, self.clip.end()) {
-            (Some(bound), Some(end)) => Some(bound.min(end)),
-            (bound, end) => bound.or(end),
-        };
-        self.inner.seek_back(bound)
+    fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<bool> {
+        self.moved(|inner, clip| {
+            let bound = match (bound, clip.end()) {
+                (Some(bound), Some(end)) => Some(bound.min(end)),
+                (bound, end) => bound.or(end),
+            };
+            inner.seek_back(bound)
+        })
     }
 
-    fn next(&mut self) -> Result<()> {
-        self.inner.next()
+    fn next(&mut self) -> Result<bool> {
+        self.moved(|inner, _| inner.next())
     }
 
-    fn prev(&mut self) -> Result<()> {
-        self.inner.prev()
+    fn prev(&mut self) -> Result<bool> {
+        self.moved(|inner, _| inner.prev())
     }
 
+    #[inline]
     fn entry(&self) -> Option<EntryRef<'_>> {
-        self.inner.entry().filter(|entry| self.clip.contains(entry.key))
+        if self.stands { self.inner.entry() } else { None }
     }
 
     fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>> {

@@ -1,5 +1,6 @@
 use std::cmp::Ordering;
 
+use smallvec::SmallVec;
 use terrace_base::{EntryRef, SeqNo};
 use terrace_env::{PlantedBug, is_planted};
 
@@ -15,211 +16,253 @@ enum Direction {
     Backward,
 }
 
-impl Direction {
-    /// `Less` if `one` comes before `other` on the way.
+/// The keys of several sources as one: at each key the newest entry of any source.
+///
+/// Sources may overlap in any way. Those that stand on something are kept in the order in which
+/// their keys come, and of those that share a key the newest entry first:
+///
+/// ```text
+///   order    [ 2      0      3      1 ]
+///   key        c      c      f      k
+///              ▲      ▲
+///        current      shares the key, so that a step moves it too
+/// ```
+///
+/// A step moves the sources that stand on the current key, and puts each back into the order: one
+/// comparison for a source that stays ahead. A comparison looks at the [`Head`]s alone, unless
+/// keys are long and alike.
+pub struct MergingCursor {
+    sources: Vec<Source>,
+    direction: Direction,
+    /// The sources that stand on a key, as drawn above.
+    order: SmallVec<[usize; 12]>,
+    /// How many of them share the current key.
+    sharing: usize,
+}
+
+struct Source {
+    cursor: Box<dyn Cursor + Send>,
+    /// Of the entry that the cursor stands on, if it stands on one.
+    head: Head,
+}
+
+/// What comparing two sources needs to know of an entry, most often.
+#[derive(Clone, Copy, Default)]
+struct Head {
+    /// The first bytes of the key, big-endian, filled up with zeros.
+    bytes: u128,
+    key_bytes: usize,
+    seqno: SeqNo,
+}
+
+impl Head {
+    const BYTES: usize = size_of::<u128>();
+
     #[inline]
-    fn order(self, one: &[u8], other: &[u8]) -> Ordering {
-        match self {
-            Direction::Forward => one.cmp(other),
-            Direction::Backward => other.cmp(one),
+    fn of(entry: &EntryRef<'_>) -> Head {
+        let bytes = match entry.key.first_chunk() {
+            Some(bytes) => *bytes,
+            None => {
+                let mut bytes = [0; Head::BYTES];
+                bytes[..entry.key.len()].copy_from_slice(entry.key);
+                bytes
+            }
+        };
+        Head { bytes: u128::from_be_bytes(bytes), key_bytes: entry.key.len(), seqno: entry.seqno }
+    }
+
+    /// How the keys compare, if the heads can tell.
+    #[inline]
+    fn compare(&self, other: &Head) -> Option<Ordering> {
+        let order = self.bytes.cmp(&other.bytes);
+        if order.is_ne() {
+            return Some(order);
         }
+        // Of two short keys with the same head, the shorter one is the beginning of the other.
+        let is_short = self.key_bytes.max(other.key_bytes) <= Head::BYTES;
+        is_short.then(|| self.key_bytes.cmp(&other.key_bytes))
     }
 }
 
-/// The keys of several sources as one: at each key the newest entry of any source.
-///
-/// Sources may overlap in any way. A step moves only the sources that stand on the current key. While
-/// one source stays ahead of all others it costs one comparison, with the second; else one a source.
-pub struct MergingCursor {
-    sources: Vec<Box<dyn Cursor + Send>>,
-    direction: Direction,
-    /// The source with the newest entry of the current key.
-    current: Option<usize>,
-    /// The source that comes next if the current one is moved beyond it; none if there is no other.
-    /// Means something only while `is_alone`.
-    second: Option<usize>,
-    /// Whether only the current source stands on the current key.
-    is_alone: bool,
-    /// The current key, while sources are moved off it.
-    key: Vec<u8>,
+impl Source {
+    /// The key that the cursor stands on.
+    fn key(&self) -> Option<&[u8]> {
+        self.cursor.entry().map(|entry| entry.key)
+    }
+
+    /// Looks at what the cursor has come to; `false` if that is nothing.
+    #[inline]
+    fn look(&mut self) -> bool {
+        match self.cursor.entry() {
+            Some(entry) => {
+                self.head = Head::of(&entry);
+                true
+            }
+            None => false,
+        }
+    }
 }
 
 impl MergingCursor {
     /// Merges `sources`, all made for one read point.
     #[must_use]
     pub fn new(sources: Vec<Box<dyn Cursor + Send>>) -> MergingCursor {
-        let direction = Direction::Forward;
-        let (current, second, key) = (None, None, Vec::new());
-        MergingCursor { sources, direction, current, second, is_alone: false, key }
+        let source = |cursor| Source { cursor, head: Head::default() };
+        let sources = sources.into_iter().map(source).collect();
+        let (direction, order) = (Direction::Forward, SmallVec::new());
+        MergingCursor { sources, direction, order, sharing: 0 }
     }
 
     /// Index of the source that has the newest entry of the current key.
     #[must_use]
     pub fn source(&self) -> Option<usize> {
-        self.current
+        self.order.first().copied()
     }
 
-    /// Finds the source to show: the least key going forward, the greatest going backward, and
-    /// among equal keys the newest entry.
-    fn choose(&mut self) {
-        let mut best: Option<(usize, EntryRef<'_>)> = None;
-        let mut second: Option<(usize, EntryRef<'_>)> = None;
-        let mut is_alone = true;
-        for (index, source) in self.sources.iter().enumerate() {
-            let Some(entry) = source.entry() else { continue };
-            let Some((_, chosen)) = &best else {
-                best = Some((index, entry));
-                continue;
-            };
-            match self.direction.order(entry.key, chosen.key) {
-                Ordering::Less => {
-                    second = best.replace((index, entry));
-                    is_alone = true;
-                }
-                Ordering::Equal => {
-                    is_alone = false;
-                    let newer = entry.seqno > chosen.seqno;
-                    if newer != is_planted(PlantedBug::WrongMergeOrder) {
-                        best = Some((index, entry));
-                    }
-                }
-                Ordering::Greater => {
-                    let is_nearer = second.as_ref().is_none_or(|(_, other)| {
-                        self.direction.order(entry.key, other.key).is_lt()
-                    });
-                    if is_nearer {
-                        second = Some((index, entry));
-                    }
-                }
-            }
-        }
-        self.current = best.map(|(index, _)| index);
-        self.second = second.map(|(index, _)| index);
-        self.is_alone = is_alone;
-    }
-
-    /// Goes on in the current source as long as it stays ahead of the others; `false` if it is not so
-    /// simple. Then nothing has moved.
+    /// How the keys compare on which two sources stand.
     #[inline]
-    fn step_alone(&mut self, direction: Direction) -> Result<bool> {
-        let Some(index) = self.current.filter(|_| self.is_alone && self.direction == direction)
-        else {
-            return Ok(false);
-        };
-        // After an error the cursor stands nowhere.
-        self.current = None;
-        match direction {
-            Direction::Forward => self.sources[index].next()?,
-            Direction::Backward => self.sources[index].prev()?,
-        }
-        let second = self.second.map(|second| self.sources[second].entry());
-        let stays_ahead = match (self.sources[index].entry(), second) {
-            (Some(entry), Some(Some(other))) => direction.order(entry.key, other.key).is_lt(),
-            (Some(_), None) => true,
+    fn compare_keys(&self, one: usize, other: usize) -> Ordering {
+        let (one, other) = (&self.sources[one], &self.sources[other]);
+        one.head.compare(&other.head).unwrap_or_else(|| one.key().cmp(&other.key()))
+    }
+
+    /// Whether `one` comes after `other` in the order.
+    #[inline]
+    fn comes_after(&self, one: usize, other: usize) -> bool {
+        match (self.compare_keys(one, other), self.direction) {
+            (Ordering::Greater, Direction::Forward) | (Ordering::Less, Direction::Backward) => true,
+            (Ordering::Equal, _) => {
+                let is_older = self.sources[one].head.seqno < self.sources[other].head.seqno;
+                is_older != is_planted(PlantedBug::WrongMergeOrder)
+            }
             _ => false,
-        };
-        if stays_ahead {
-            self.current = Some(index);
-        } else {
-            self.choose();
         }
-        Ok(true)
     }
 
-    /// Keeps the current key; `false` if there is none.
-    fn keep_key(&mut self) -> bool {
-        let Some(entry) = self.current.and_then(|index| self.sources[index].entry()) else {
-            return false;
+    /// Moves the source at `place` of the order back to where it belongs, if the ones behind it are
+    /// in order.
+    #[inline]
+    fn sink(&mut self, mut place: usize) {
+        let own = self.order[place];
+        while let Some(next) = self.order.get(place + 1).copied()
+            && self.comes_after(own, next)
+        {
+            self.order[place] = next;
+            place += 1;
+        }
+        self.order[place] = own;
+    }
+
+    #[inline]
+    fn count_sharing(&mut self) {
+        self.sharing = match self.order.split_first() {
+            None => 0,
+            Some((current, others)) => {
+                let shares = |other: &&usize| self.compare_keys(*current, **other).is_eq();
+                1 + others.iter().take_while(shares).count()
+            }
         };
-        self.key.clear();
-        self.key.extend_from_slice(entry.key);
-        true
     }
 
-    fn move_off(&mut self, forward: bool) -> Result<()> {
-        for source in &mut self.sources {
-            if source.entry().is_some_and(|entry| entry.key == self.key.as_slice()) {
-                if forward { source.next()? } else { source.prev()? }
+    /// Moves the sources that share the current key off it, in the direction in which all stand.
+    #[inline]
+    fn step(&mut self) -> Result<bool> {
+        // The last one first: what stands behind it is in order then.
+        for place in (0..self.sharing).rev() {
+            let source = &mut self.sources[self.order[place]];
+            let stepped = match self.direction {
+                Direction::Forward => source.cursor.next(),
+                Direction::Backward => source.cursor.prev(),
+            };
+            match stepped {
+                Ok(stands) if stands && source.look() => self.sink(place),
+                Ok(_) => _ = self.order.remove(place),
+                Err(error) => {
+                    self.order.clear();
+                    self.sharing = 0;
+                    return Err(error);
+                }
             }
         }
-        Ok(())
+        self.count_sharing();
+        Ok(self.sharing > 0)
+    }
+
+    /// Places every source by `place`, and puts them in order.
+    fn place_all(
+        &mut self,
+        direction: Direction,
+        mut place: impl FnMut(&mut (dyn Cursor + Send)) -> Result<bool>,
+    ) -> Result<bool> {
+        self.direction = direction;
+        self.order.clear();
+        self.sharing = 0;
+        for index in 0..self.sources.len() {
+            let source = &mut self.sources[index];
+            match place(source.cursor.as_mut()) {
+                Ok(stands) if stands && source.look() => {
+                    self.order.insert(0, index);
+                    self.sink(0);
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    self.order.clear();
+                    return Err(error);
+                }
+            }
+        }
+        self.count_sharing();
+        Ok(self.sharing > 0)
+    }
+
+    fn current_key(&self) -> Option<Vec<u8>> {
+        self.entry().map(|entry| entry.key.to_vec())
     }
 }
 
 impl Cursor for MergingCursor {
-    fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.current = None;
-        for source in &mut self.sources {
-            source.seek(key)?;
-        }
-        self.direction = Direction::Forward;
-        self.choose();
-        Ok(())
+    fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        self.place_all(Direction::Forward, |source| source.seek(key))
     }
 
-    fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<()> {
-        self.current = None;
-        for source in &mut self.sources {
-            source.seek_back(bound)?;
-        }
-        self.direction = Direction::Backward;
-        self.choose();
-        Ok(())
+    fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<bool> {
+        self.place_all(Direction::Backward, |source| source.seek_back(bound))
     }
 
-    fn next(&mut self) -> Result<()> {
-        if self.step_alone(Direction::Forward)? || !self.keep_key() {
-            return Ok(());
-        }
-        self.current = None;
+    #[inline]
+    fn next(&mut self) -> Result<bool> {
         if self.direction == Direction::Backward {
-            for source in &mut self.sources {
-                source.seek(&self.key)?;
-            }
-            self.direction = Direction::Forward;
+            let Some(key) = self.current_key() else { return Ok(false) };
+            self.seek(&key)?;
         }
-        self.move_off(true)?;
-        self.choose();
-        Ok(())
+        self.step()
     }
 
-    fn prev(&mut self) -> Result<()> {
-        if self.step_alone(Direction::Backward)? || !self.keep_key() {
-            return Ok(());
-        }
-        self.current = None;
+    #[inline]
+    fn prev(&mut self) -> Result<bool> {
         if self.direction == Direction::Forward {
-            for source in &mut self.sources {
-                source.seek_back(Some(&self.key))?;
-            }
-            self.direction = Direction::Backward;
-        } else {
-            self.move_off(false)?;
+            let Some(key) = self.current_key() else { return Ok(false) };
+            return self.seek_back(Some(&key));
         }
-        self.choose();
-        Ok(())
+        self.step()
     }
 
+    #[inline]
     fn entry(&self) -> Option<EntryRef<'_>> {
-        self.current.and_then(|index| self.sources[index].entry())
+        self.order.first().and_then(|index| self.sources[*index].cursor.entry())
     }
 
     fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>> {
-        if !self.keep_key() {
-            return Ok(None);
-        }
         let mut newest: Option<(usize, SeqNo)> = None;
-        for (index, source) in self.sources.iter_mut().enumerate() {
-            if source.entry().is_none_or(|entry| entry.key != self.key.as_slice()) {
-                continue;
-            }
-            let Some(older) = source.older(seqno)?.map(|entry| entry.seqno) else { continue };
+        for index in &self.order[..self.sharing] {
+            let older = self.sources[*index].cursor.older(seqno)?;
+            let Some(older) = older.map(|entry| entry.seqno) else { continue };
             if newest.is_none_or(|(_, chosen)| older > chosen) {
-                newest = Some((index, older));
+                newest = Some((*index, older));
             }
         }
         match newest {
-            Some((index, _)) => self.sources[index].older(seqno),
+            Some((index, _)) => self.sources[index].cursor.older(seqno),
             None => Ok(None),
         }
     }
@@ -243,26 +286,26 @@ mod tests {
     }
 
     impl Cursor for Letters {
-        fn seek(&mut self, key: &[u8]) -> Result<()> {
+        fn seek(&mut self, key: &[u8]) -> Result<bool> {
             let at = self.entries.partition_point(|(letter, _)| [*letter].as_slice() < key);
             self.at = (at < self.entries.len()).then_some(at);
-            Ok(())
+            Ok(self.at.is_some())
         }
 
-        fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<()> {
+        fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<bool> {
             let below = |letter: u8| bound.is_none_or(|bound| [letter].as_slice() < bound);
             self.at = self.entries.partition_point(|(letter, _)| below(*letter)).checked_sub(1);
-            Ok(())
+            Ok(self.at.is_some())
         }
 
-        fn next(&mut self) -> Result<()> {
+        fn next(&mut self) -> Result<bool> {
             self.at = self.at.map(|at| at + 1).filter(|at| *at < self.entries.len());
-            Ok(())
+            Ok(self.at.is_some())
         }
 
-        fn prev(&mut self) -> Result<()> {
+        fn prev(&mut self) -> Result<bool> {
             self.at = self.at.and_then(|at| at.checked_sub(1));
-            Ok(())
+            Ok(self.at.is_some())
         }
 
         fn entry(&self) -> Option<EntryRef<'_>> {
@@ -307,6 +350,22 @@ mod tests {
         }
         assert_eq!(seen, ["c7", "b5", "a9"]);
         Ok(())
+    }
+
+    #[test]
+    fn heads_compare_as_keys_do() {
+        let long = vec![7; Head::BYTES + 1];
+        let keys: [&[u8]; 8] =
+            [b"", &[0], &[0, 0], &[1], &long[..Head::BYTES - 1], &long[..Head::BYTES], &long, &[8]];
+        let (seqno, kind) = (SeqNo(1), EntryKind::Value);
+        let entry = |key| EntryRef { key, seqno, kind, expiry: None, value: b"" };
+        for one in keys {
+            for other in keys {
+                let compared = Head::of(&entry(one)).compare(&Head::of(&entry(other)));
+                assert!(compared.is_none_or(|order| order == one.cmp(other)), "{one:?} {other:?}");
+                assert!(compared.is_some() || one.len().max(other.len()) > Head::BYTES);
+            }
+        }
     }
 
     #[test]

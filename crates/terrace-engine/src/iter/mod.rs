@@ -29,17 +29,17 @@ pub use streams::{ChainedStream, MergingStream, VecStream};
 /// whoever merges several sources decides what they hide. After an error the cursor stands
 /// nowhere, and may seek again.
 pub trait Cursor {
-    /// Goes to the first key at or above `key`.
-    fn seek(&mut self, key: &[u8]) -> Result<()>;
+    /// Goes to the first key at or above `key`; whether there is one, as for all moves.
+    fn seek(&mut self, key: &[u8]) -> Result<bool>;
 
     /// Goes to the last key below `bound`, or to the last key of all if there is no bound.
-    fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<()>;
+    fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<bool>;
 
     /// Goes to the next key. The cursor must stand on one.
-    fn next(&mut self) -> Result<()>;
+    fn next(&mut self) -> Result<bool>;
 
     /// Goes to the previous key. The cursor must stand on one.
-    fn prev(&mut self) -> Result<()>;
+    fn prev(&mut self) -> Result<bool>;
 
     /// The newest entry at or below the read point of the key that the cursor stands on; `None`
     /// if it stands nowhere (past an end, or not yet placed).

@@ -32,94 +32,75 @@ impl RunCursor {
         Ok(true)
     }
 
-    fn stands(&self) -> bool {
-        self.table.as_ref().is_some_and(|(_, cursor)| cursor.entry().is_some())
-    }
-
-    /// Goes on to the first key of a later table while the current one shows nothing.
-    fn skip_forward(&mut self) -> Result<()> {
-        while let Some((index, cursor)) = &self.table {
-            if cursor.entry().is_some() {
-                break;
-            }
-            let next = index + 1;
-            if self.enter(next)?
-                && let Some((_, cursor)) = &mut self.table
-            {
-                cursor.seek(b"")?;
-            }
+    /// Goes on to the first key of a later table, as long as the current one does not stand on one.
+    fn skip_forward(&mut self, mut stands: bool) -> Result<bool> {
+        while !stands && let Some((index, _)) = self.table {
+            stands = self.enter(index + 1)? && self.in_table(|cursor| cursor.seek(b""))?;
         }
-        Ok(())
+        Ok(stands)
     }
 
-    fn skip_back(&mut self) -> Result<()> {
-        while let Some((index, cursor)) = &self.table {
-            if cursor.entry().is_some() {
-                break;
-            }
+    fn skip_back(&mut self, mut stands: bool) -> Result<bool> {
+        while !stands && let Some((index, _)) = self.table {
             let Some(previous) = index.checked_sub(1) else {
                 self.table = None;
                 break;
             };
-            if self.enter(previous)?
-                && let Some((_, cursor)) = &mut self.table
-            {
-                cursor.seek_back(None)?;
-            }
+            stands = self.enter(previous)? && self.in_table(|cursor| cursor.seek_back(None))?;
         }
-        Ok(())
+        Ok(stands)
+    }
+
+    /// Moves the cursor of the current table by `act`.
+    #[inline]
+    fn in_table(
+        &mut self,
+        act: impl FnOnce(&mut (dyn Cursor + Send)) -> Result<bool>,
+    ) -> Result<bool> {
+        match &mut self.table {
+            Some((_, cursor)) => act(cursor.as_mut()),
+            None => Ok(false),
+        }
     }
 }
 
 impl Cursor for RunCursor {
-    fn seek(&mut self, key: &[u8]) -> Result<()> {
+    fn seek(&mut self, key: &[u8]) -> Result<bool> {
         let index = self.run.first_not_before(key);
-        if self.enter(index)?
-            && let Some((_, cursor)) = &mut self.table
-        {
-            cursor.seek(key)?;
-        }
-        self.skip_forward()
+        let stands = self.enter(index)? && self.in_table(|cursor| cursor.seek(key))?;
+        self.skip_forward(stands)
     }
 
-    fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<()> {
+    fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<bool> {
         let tables = self.run.tables();
         let below = |start: &[u8]| bound.is_none_or(|bound| start < bound);
         let count = tables.partition_point(|table| below(table.span().start()));
         let Some(index) = count.checked_sub(1) else {
             self.table = None;
-            return Ok(());
+            return Ok(false);
         };
-        if self.enter(index)?
-            && let Some((_, cursor)) = &mut self.table
-        {
-            cursor.seek_back(bound)?;
-        }
-        self.skip_back()
+        let stands = self.enter(index)? && self.in_table(|cursor| cursor.seek_back(bound))?;
+        self.skip_back(stands)
     }
 
-    fn next(&mut self) -> Result<()> {
-        if let Some((_, cursor)) = self.table.as_mut().filter(|(_, c)| c.entry().is_some()) {
-            cursor.next()?;
-        }
-        self.skip_forward()
+    #[inline]
+    fn next(&mut self) -> Result<bool> {
+        let stands = self.in_table(|cursor| cursor.next())?;
+        if stands { Ok(true) } else { self.skip_forward(false) }
     }
 
-    fn prev(&mut self) -> Result<()> {
-        if let Some((_, cursor)) = self.table.as_mut().filter(|(_, c)| c.entry().is_some()) {
-            cursor.prev()?;
-        }
-        self.skip_back()
+    #[inline]
+    fn prev(&mut self) -> Result<bool> {
+        let stands = self.in_table(|cursor| cursor.prev())?;
+        if stands { Ok(true) } else { self.skip_back(false) }
     }
 
+    #[inline]
     fn entry(&self) -> Option<EntryRef<'_>> {
         self.table.as_ref().and_then(|(_, cursor)| cursor.entry())
     }
 
     fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>> {
-        if !self.stands() {
-            return Ok(None);
-        }
         match &mut self.table {
             Some((_, cursor)) => cursor.older(seqno),
             None => Ok(None),

@@ -128,15 +128,15 @@ impl MemtableCursor {
 
 impl Cursor for MemtableCursor {
     #[inline]
-    fn seek(&mut self, key: &[u8]) -> Result<()> {
+    fn seek(&mut self, key: &[u8]) -> Result<bool> {
         let tree = self.memtable.tree();
         let view = tree.leaf_for(key);
         self.older = 0;
         self.place.forward(tree, (view, tree.rank_in(view, key)), self.read_point);
-        Ok(())
+        Ok(self.place.entry != 0)
     }
 
-    fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<()> {
+    fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<bool> {
         let tree = self.memtable.tree();
         let end = match bound {
             Some(bound) => {
@@ -150,24 +150,24 @@ impl Cursor for MemtableCursor {
         };
         self.older = 0;
         self.place.backward(tree, end, self.read_point);
-        Ok(())
+        Ok(self.place.entry != 0)
     }
 
     #[inline]
-    fn next(&mut self) -> Result<()> {
+    fn next(&mut self) -> Result<bool> {
         let tree = self.memtable.tree();
         let (view, rank) = self.place.view(tree);
         self.older = 0;
         self.place.forward(tree, (view, rank + 1), self.read_point);
-        Ok(())
+        Ok(self.place.entry != 0)
     }
 
     #[inline]
-    fn prev(&mut self) -> Result<()> {
+    fn prev(&mut self) -> Result<bool> {
         let tree = self.memtable.tree();
         self.older = 0;
         self.place.backward(tree, self.place.view(tree), self.read_point);
-        Ok(())
+        Ok(self.place.entry != 0)
     }
 
     #[inline]

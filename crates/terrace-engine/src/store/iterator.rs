@@ -188,30 +188,35 @@ impl Iter {
     }
 
     fn step(&mut self, forward: bool) -> Result<()> {
-        let Some(entry) = self.entry() else {
+        if !self.is_placed {
             return Err(Error::invalid("the iterator stands nowhere: seek first"));
-        };
-        if self.steps >= STEPS_PER_VIEW && self.holds_up() {
-            let key = entry.key.to_vec();
-            self.is_placed = false;
-            self.renew_view()?;
-            if !forward {
-                self.cursor.seek_back(Some(&key))?;
-                return self.settle(false);
-            }
-            self.cursor.seek(&key)?;
-            if self.cursor.entry().is_none_or(|entry| entry.key != key) {
-                return self.settle(true);
-            }
+        }
+        self.is_placed = false;
+        if self.steps >= STEPS_PER_VIEW && self.holds_up() && !self.step_into_view(forward)? {
+            return self.settle(forward);
         }
         self.steps += 1;
-        self.is_placed = false;
-        if forward {
-            self.cursor.next()?
-        } else {
-            self.cursor.prev()?
-        }
+        self.move_cursor(forward)?;
         self.settle(forward)
+    }
+
+    #[inline]
+    fn move_cursor(&mut self, forward: bool) -> Result<bool> {
+        if forward { self.cursor.next() } else { self.cursor.prev() }
+    }
+
+    /// Goes on in the current view; `false` if the cursor is not where it was any more, but beyond
+    /// it on its way.
+    #[cold]
+    fn step_into_view(&mut self, forward: bool) -> Result<bool> {
+        let key = self.cursor.entry().map(|entry| entry.key.to_vec()).unwrap_or_default();
+        self.renew_view()?;
+        if !forward {
+            self.cursor.seek_back(Some(&key))?;
+            return Ok(false);
+        }
+        self.cursor.seek(&key)?;
+        Ok(self.cursor.entry().is_some_and(|entry| entry.key == key))
     }
 
     /// Whether the pinned view keeps alive what is wanted gone.
@@ -252,7 +257,7 @@ impl Iter {
                 return Ok(());
             }
             self.watch.hidden += 1;
-            if forward { self.cursor.next()? } else { self.cursor.prev()? }
+            self.move_cursor(forward)?;
         }
         Ok(())
     }

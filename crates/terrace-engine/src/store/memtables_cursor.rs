@@ -6,13 +6,16 @@ use super::view::View;
 use crate::Result;
 use crate::iter::{ClippedCursor, Cursor, MergingCursor};
 
+/// The memtables of one drange, of which some hold keys of others too.
+type DrangeCursor = ClippedCursor<MergingCursor>;
+
 /// The keys in all memtables of a view, one drange after the other: of the dranges only the one
 /// that the cursor stands in is open, so a short scan touches the memtables of one.
 pub struct MemtablesCursor {
     view: Arc<View>,
     read_point: SeqNo,
     /// The drange that the cursor stands in.
-    drange: Option<(usize, ClippedCursor<MergingCursor>)>,
+    drange: Option<(usize, DrangeCursor)>,
 }
 
 impl MemtablesCursor {
@@ -22,7 +25,7 @@ impl MemtablesCursor {
     }
 
     /// Opens the drange at `index`; stands nowhere if there is none.
-    fn enter(&mut self, index: usize) -> Option<&mut ClippedCursor<MergingCursor>> {
+    fn enter(&mut self, index: usize) -> Option<&mut DrangeCursor> {
         if self.drange.as_ref().is_none_or(|(current, _)| *current != index) {
             self.drange = self.view.dranges.get(index).map(|drange| {
                 let cursor = |memtable: &Arc<_>| {
@@ -37,83 +40,75 @@ impl MemtablesCursor {
         self.drange.as_mut().map(|(_, cursor)| cursor)
     }
 
-    /// Goes on to the first key of a later drange while the current one shows nothing.
-    fn skip_forward(&mut self) -> Result<()> {
-        while let Some((index, cursor)) = &self.drange {
-            if cursor.entry().is_some() {
-                break;
-            }
-            let next = index + 1;
-            if let Some(cursor) = self.enter(next) {
-                cursor.seek(b"")?;
-            }
+    /// Goes on to the first key of a later drange, as long as the current one does not stand on one.
+    fn skip_forward(&mut self, mut stands: bool) -> Result<bool> {
+        while !stands && let Some((index, _)) = self.drange {
+            stands = self.within(index + 1, |cursor| cursor.seek(b""))?;
         }
-        Ok(())
+        Ok(stands)
     }
 
-    fn skip_back(&mut self) -> Result<()> {
-        while let Some((index, cursor)) = &self.drange {
-            if cursor.entry().is_some() {
-                break;
-            }
+    fn skip_back(&mut self, mut stands: bool) -> Result<bool> {
+        while !stands && let Some((index, _)) = self.drange {
             let Some(previous) = index.checked_sub(1) else {
                 self.drange = None;
                 break;
             };
-            if let Some(cursor) = self.enter(previous) {
-                cursor.seek_back(None)?;
-            }
+            stands = self.within(previous, |cursor| cursor.seek_back(None))?;
         }
-        Ok(())
+        Ok(stands)
     }
 
-    fn standing(&mut self) -> Option<&mut ClippedCursor<MergingCursor>> {
-        let (_, cursor) = self.drange.as_mut()?;
-        cursor.entry().is_some().then_some(cursor)
+    /// Opens the drange at `index` and moves its cursor by `act`; stands nowhere if there is none.
+    #[inline]
+    fn within(
+        &mut self,
+        index: usize,
+        act: impl FnOnce(&mut DrangeCursor) -> Result<bool>,
+    ) -> Result<bool> {
+        match self.enter(index) {
+            Some(cursor) => act(cursor),
+            None => Ok(false),
+        }
     }
 }
 
 impl Cursor for MemtablesCursor {
-    fn seek(&mut self, key: &[u8]) -> Result<()> {
+    fn seek(&mut self, key: &[u8]) -> Result<bool> {
         let index = self.view.boundaries.index_of(key);
-        if let Some(cursor) = self.enter(index) {
-            cursor.seek(key)?;
-        }
-        self.skip_forward()
+        let stands = self.within(index, |cursor| cursor.seek(key))?;
+        self.skip_forward(stands)
     }
 
-    fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<()> {
+    fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<bool> {
         let last = self.view.dranges.len() - 1;
         // The keys below a bound that is itself a boundary begin in the drange before it; that one
         // is found empty and gone back from.
         let index = bound.map_or(last, |bound| self.view.boundaries.index_of(bound));
-        if let Some(cursor) = self.enter(index) {
-            cursor.seek_back(bound)?;
-        }
-        self.skip_back()
+        let stands = self.within(index, |cursor| cursor.seek_back(bound))?;
+        self.skip_back(stands)
     }
 
-    fn next(&mut self) -> Result<()> {
-        if let Some(cursor) = self.standing() {
-            cursor.next()?;
-        }
-        self.skip_forward()
+    #[inline]
+    fn next(&mut self) -> Result<bool> {
+        let Some((_, cursor)) = &mut self.drange else { return Ok(false) };
+        if cursor.next()? { Ok(true) } else { self.skip_forward(false) }
     }
 
-    fn prev(&mut self) -> Result<()> {
-        if let Some(cursor) = self.standing() {
-            cursor.prev()?;
-        }
-        self.skip_back()
+    #[inline]
+    fn prev(&mut self) -> Result<bool> {
+        let Some((_, cursor)) = &mut self.drange else { return Ok(false) };
+        if cursor.prev()? { Ok(true) } else { self.skip_back(false) }
     }
 
+    #[inline]
     fn entry(&self) -> Option<EntryRef<'_>> {
         self.drange.as_ref().and_then(|(_, cursor)| cursor.entry())
     }
 
     fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>> {
-        match self.standing() {
-            Some(cursor) => cursor.older(seqno),
+        match &mut self.drange {
+            Some((_, cursor)) => cursor.older(seqno),
             None => Ok(None),
         }
     }

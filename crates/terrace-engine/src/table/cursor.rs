@@ -339,21 +339,21 @@ enum Direction {
 }
 
 impl Cursor for TableCursor {
-    fn seek(&mut self, key: &[u8]) -> Result<()> {
+    fn seek(&mut self, key: &[u8]) -> Result<bool> {
         self.lift();
         if self.reader.is_hidden_at(self.read_point) {
-            return Ok(());
+            return Ok(false);
         }
-        match Place::seek(&self.reader, self.mode, key, self.read_point)? {
-            Some(place) => self.settle_forward(place),
-            None => Ok(()),
+        if let Some(place) = Place::seek(&self.reader, self.mode, key, self.read_point)? {
+            self.settle_forward(place)?;
         }
+        Ok(self.place.is_some())
     }
 
-    fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<()> {
+    fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<bool> {
         self.lift();
         if self.reader.is_hidden_at(self.read_point) {
-            return Ok(());
+            return Ok(false);
         }
         let sought = match bound {
             Some(bound) => Place::seek(&self.reader, self.mode, bound, SeqNo::MAX)?,
@@ -363,27 +363,29 @@ impl Cursor for TableCursor {
             Some(mut place) => place.step_back(&self.reader, self.mode)?.then_some(place),
             None => Place::last_before(&self.reader, self.mode, self.reader.index.block_count())?,
         };
-        match before {
-            Some(place) => self.settle_back(place),
-            None => Ok(()),
+        if let Some(place) = before {
+            self.settle_back(place)?;
         }
+        Ok(self.place.is_some())
     }
 
     #[inline]
-    fn next(&mut self) -> Result<()> {
-        if self.step_in_block(Direction::Forward)? { Ok(()) } else { self.next_key() }
+    fn next(&mut self) -> Result<bool> {
+        if !self.step_in_block(Direction::Forward)? {
+            self.next_key()?;
+        }
+        Ok(self.place.is_some())
     }
 
     #[inline]
-    fn prev(&mut self) -> Result<()> {
-        if self.step_in_block(Direction::Back)? {
-            return Ok(());
+    fn prev(&mut self) -> Result<bool> {
+        if !self.step_in_block(Direction::Back)? {
+            let place = self.lift().expect("the cursor stands on a key");
+            if let Some(place) = self.leave_key_back(place)? {
+                self.settle_back(place)?;
+            }
         }
-        let place = self.lift().expect("the cursor stands on a key");
-        match self.leave_key_back(place)? {
-            Some(place) => self.settle_back(place),
-            None => Ok(()),
-        }
+        Ok(self.place.is_some())
     }
 
     #[inline]

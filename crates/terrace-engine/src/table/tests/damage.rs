@@ -82,7 +82,7 @@ fn read_everything(model: &Model, bytes: Vec<u8>, context: &str) -> bool {
             outcome = cursor.next();
         }
         match outcome {
-            Ok(()) => assert!(expected.next().is_none(), "{context}: the scan ended too early"),
+            Ok(_) => assert!(expected.next().is_none(), "{context}: the scan ended too early"),
             Err(error) => refuse(error),
         }
         let mut outcome = cursor.seek_back(None);
@@ -93,7 +93,7 @@ fn read_everything(model: &Model, bytes: Vec<u8>, context: &str) -> bool {
             outcome = cursor.prev();
         }
         match outcome {
-            Ok(()) => assert!(expected.next().is_none(), "{context}: the scan ended too early"),
+            Ok(_) => assert!(expected.next().is_none(), "{context}: the scan ended too early"),
             Err(error) => refuse(error),
         }
     }
@@ -295,15 +295,13 @@ fn answers_are_right(model: &Model, reader: &Arc<TableReader>) -> bool {
     let scan = |forward: bool| -> crate::Result<Vec<Entry>> {
         let mut cursor = reader.cursor(SeqNo::MAX, ReadMode::Block);
         let mut entries = Vec::new();
-        if forward {
-            cursor.seek(b"")?
-        } else {
-            cursor.seek_back(None)?
-        }
+        let mut stands = if forward { cursor.seek(b"")? } else { cursor.seek_back(None)? };
         while let Some(entry) = cursor.entry() {
+            assert!(stands, "a move says that it came to nothing");
             entries.push(entry.to_entry());
-            if forward { cursor.next()? } else { cursor.prev()? }
+            stands = if forward { cursor.next()? } else { cursor.prev()? };
         }
+        assert!(!stands, "a move says that it came to something");
         if !forward {
             entries.reverse();
         }
