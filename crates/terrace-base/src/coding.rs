@@ -139,6 +139,18 @@ impl<'a> ByteReader<'a> {
     /// A varint in its shortest form; a longer form is refused, so that a value has one coding.
     #[inline]
     pub fn varint(&mut self) -> Result<u64, CodecError> {
+        let (value, bytes) = match *self.bytes.get(self.offset..).unwrap_or_default() {
+            [a, ..] if a < 0x80 => (u64::from(a), 1),
+            [a, b, ..] if b < 0x80 && b != 0 => (u64::from(a & 0x7f) | u64::from(b) << 7, 2),
+            _ => return self.long_varint(),
+        };
+        self.offset += bytes;
+        Ok(value)
+    }
+
+    /// As [`ByteReader::varint`], for those that are long or wrong.
+    #[cold]
+    fn long_varint(&mut self) -> Result<u64, CodecError> {
         let start = self.offset;
         let mut value = 0u64;
         for shift in (0..70).step_by(7) {

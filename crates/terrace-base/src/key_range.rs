@@ -48,14 +48,20 @@ impl KeyRange {
 
     /// Whether `key` lies inside.
     #[must_use]
+    #[inline]
     pub fn contains(&self, key: &[u8]) -> bool {
         self.start.as_slice() <= key && !self.is_before(key)
     }
 
     /// Whether the whole interval lies below `key`.
     #[must_use]
+    #[inline]
     pub fn is_before(&self, key: &[u8]) -> bool {
-        self.end.as_ref().is_some_and(|end| end.as_slice() <= key)
+        self.end.as_ref().is_some_and(|end| match (end.first_chunk::<3>(), key.first_chunk()) {
+            // Asked for every key of a scan, without a call: a keyspace ends in its first bytes.
+            (Some(end), Some(key)) if end != key => end < key,
+            _ => end.as_slice() <= key,
+        })
     }
 
     /// Whether the two intervals share a key.
@@ -135,6 +141,13 @@ mod tests {
         assert!(!range.contains(b"a") && range.contains(b"b"));
         assert!(range.contains(b"czz") && !range.contains(b"d"));
         assert!(range.is_before(b"d") && !range.is_before(b"c"));
+        for (end, before, after) in
+            [("long b", "long a", "long c"), ("long", "lonf ", "long "), ("longer", "long", "lonh")]
+        {
+            let range = KeyRange::new("", Some(end.into()));
+            assert!(!range.is_before(before.as_bytes()), "{before} is not behind {end}");
+            assert!(range.is_before(after.as_bytes()) && range.is_before(end.as_bytes()));
+        }
     }
 
     #[test]

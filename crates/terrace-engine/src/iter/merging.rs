@@ -1,6 +1,5 @@
 use std::cmp::Ordering;
 
-use smallvec::SmallVec;
 use terrace_base::{EntryRef, SeqNo};
 use terrace_env::{PlantedBug, is_planted};
 
@@ -14,6 +13,17 @@ enum Direction {
     Forward,
     /// Every source stands on its last key at or below the current one.
     Backward,
+}
+
+impl Direction {
+    /// How a key compares to those that come behind it.
+    #[inline]
+    fn ahead(self) -> Ordering {
+        match self {
+            Direction::Forward => Ordering::Less,
+            Direction::Backward => Ordering::Greater,
+        }
+    }
 }
 
 /// The keys of several sources as one: at each key the newest entry of any source.
@@ -35,7 +45,7 @@ pub struct MergingCursor {
     sources: Vec<Source>,
     direction: Direction,
     /// The sources that stand on a key, as drawn above.
-    order: SmallVec<[usize; 12]>,
+    order: Vec<usize>,
     /// How many of them share the current key.
     sharing: usize,
 }
@@ -90,15 +100,11 @@ impl Source {
         self.cursor.entry().map(|entry| entry.key)
     }
 
-    /// Looks at what the cursor has come to; `false` if that is nothing.
+    /// Looks at what the cursor has come to.
     #[inline]
-    fn look(&mut self) -> bool {
-        match self.cursor.entry() {
-            Some(entry) => {
-                self.head = Head::of(&entry);
-                true
-            }
-            None => false,
+    fn look(&mut self) {
+        if let Some(entry) = self.cursor.entry() {
+            self.head = Head::of(&entry);
         }
     }
 }
@@ -108,8 +114,8 @@ impl MergingCursor {
     #[must_use]
     pub fn new(sources: Vec<Box<dyn Cursor + Send>>) -> MergingCursor {
         let source = |cursor| Source { cursor, head: Head::default() };
-        let sources = sources.into_iter().map(source).collect();
-        let (direction, order) = (Direction::Forward, SmallVec::new());
+        let sources: Vec<_> = sources.into_iter().map(source).collect();
+        let (direction, order) = (Direction::Forward, Vec::with_capacity(sources.len()));
         MergingCursor { sources, direction, order, sharing: 0 }
     }
 
@@ -129,14 +135,12 @@ impl MergingCursor {
     /// Whether `one` comes after `other` in the order.
     #[inline]
     fn comes_after(&self, one: usize, other: usize) -> bool {
-        match (self.compare_keys(one, other), self.direction) {
-            (Ordering::Greater, Direction::Forward) | (Ordering::Less, Direction::Backward) => true,
-            (Ordering::Equal, _) => {
-                let is_older = self.sources[one].head.seqno < self.sources[other].head.seqno;
-                is_older != is_planted(PlantedBug::WrongMergeOrder)
-            }
-            _ => false,
+        let order = self.compare_keys(one, other);
+        if order.is_ne() {
+            return order != self.direction.ahead();
         }
+        let is_older = self.sources[one].head.seqno < self.sources[other].head.seqno;
+        is_older != is_planted(PlantedBug::WrongMergeOrder)
     }
 
     /// Moves the source at `place` of the order back to where it belongs, if the ones behind it are
@@ -169,23 +173,36 @@ impl MergingCursor {
     fn step(&mut self) -> Result<bool> {
         // The last one first: what stands behind it is in order then.
         for place in (0..self.sharing).rev() {
-            let source = &mut self.sources[self.order[place]];
-            let stepped = match self.direction {
-                Direction::Forward => source.cursor.next(),
-                Direction::Backward => source.cursor.prev(),
-            };
-            match stepped {
-                Ok(stands) if stands && source.look() => self.sink(place),
-                Ok(_) => _ = self.order.remove(place),
-                Err(error) => {
-                    self.order.clear();
-                    self.sharing = 0;
-                    return Err(error);
-                }
+            let index = self.order[place];
+            if !self.move_on(index)? {
+                self.order.remove(place);
+                continue;
             }
+            if self.order.len() == 1 {
+                // Nobody asks for the head of the only one before all are placed anew.
+                self.sharing = 1;
+                return Ok(true);
+            }
+            self.sources[index].look();
+            self.sink(place);
         }
         self.count_sharing();
         Ok(self.sharing > 0)
+    }
+
+    /// Moves one source by a step, in the direction in which all stand.
+    #[inline]
+    fn move_on(&mut self, index: usize) -> Result<bool> {
+        let cursor = &mut self.sources[index].cursor;
+        let stands = match self.direction {
+            Direction::Forward => cursor.next(),
+            Direction::Backward => cursor.prev(),
+        };
+        if stands.is_err() {
+            self.order.clear();
+            self.sharing = 0;
+        }
+        stands
     }
 
     /// Places every source by `place`, and puts them in order.
@@ -200,11 +217,12 @@ impl MergingCursor {
         for index in 0..self.sources.len() {
             let source = &mut self.sources[index];
             match place(source.cursor.as_mut()) {
-                Ok(stands) if stands && source.look() => {
+                Ok(true) => {
+                    source.look();
                     self.order.insert(0, index);
                     self.sink(0);
                 }
-                Ok(_) => {}
+                Ok(false) => {}
                 Err(error) => {
                     self.order.clear();
                     return Err(error);

@@ -242,7 +242,7 @@ impl Iter {
     fn settle(&mut self, forward: bool) -> Result<()> {
         self.merged = None;
         while let Some(entry) = self.cursor.entry() {
-            if !self.range.contains(entry.key) {
+            if self.is_past_end(entry.key, forward) {
                 return Ok(());
             }
             let hidden = self.hidden_by(&entry);
@@ -260,6 +260,12 @@ impl Iter {
             self.move_cursor(forward)?;
         }
         Ok(())
+    }
+
+    /// Whether a key lies beyond the interval, on the way of the cursor, which began within it.
+    #[inline]
+    fn is_past_end(&self, key: &[u8], forward: bool) -> bool {
+        if forward { self.range.is_before(key) } else { key < self.range.start() }
     }
 
     /// What the operands of the cursor's key come to. The cursor stays where it is.

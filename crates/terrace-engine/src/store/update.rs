@@ -81,7 +81,7 @@ impl Store {
         let mut stay = inner.begin_stay(0);
         loop {
             inner.gate_pass(&mut stay, 0, options.wait)?;
-            let map = inner.dranges.load_full();
+            let map = inner.dranges.load();
             let holds = hold_all(&map, keys, &mut stay);
             if !Arc::ptr_eq(&map, &inner.dranges.load()) {
                 continue;

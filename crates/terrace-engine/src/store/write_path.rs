@@ -79,7 +79,7 @@ impl Store {
         let mut stay = inner.begin_stay(batch.memtable_bytes());
         let taken = loop {
             inner.gate_pass(&mut stay, batch.memtable_bytes(), options.wait)?;
-            let map = inner.dranges.load_full();
+            let map = inner.dranges.load();
             let placement = Placement::of(batch, &map);
             let holds: PerDrange<SharedHold<'_, Active>> = placement
                 .dranges

@@ -279,7 +279,11 @@ impl TableCursor {
         if to >= place.layout.count() {
             return Ok(false);
         }
-        match place.neighbour(&self.reader, to) {
+        let decoded = match direction {
+            Direction::Forward => place.view().entry_after(&place.entry, to),
+            Direction::Back => place.view().entry(to),
+        };
+        match decoded {
             Ok(entry) if !entry.same_key && entry.seqno <= self.read_point => {
                 place.entry = entry;
                 place.entry_index = to;
@@ -289,6 +293,7 @@ impl TableCursor {
             }
             Ok(_) => Ok(false),
             Err(error) => {
+                let error = self.reader.damaged_block(place.block_index, &error);
                 self.place = None;
                 Err(error)
             }

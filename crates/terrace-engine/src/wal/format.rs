@@ -306,6 +306,7 @@ impl<'a> EntryReader<'a> {
         EntryReader { reader: ByteReader::new(body), next: first_seqno }
     }
 
+    #[inline]
     fn read(&mut self) -> Result<EntryRef<'a>, CodecError> {
         let reader = &mut self.reader;
         let start = reader.offset();

@@ -271,6 +271,18 @@ impl<'a> BlockView<'a> {
             0 => self.layout.entries_at as usize,
             _ => self.entry_end(index - 1),
         };
+        self.entry_from(start, index)
+    }
+
+    /// As [`BlockView::entry`], for the entry that comes after `before`, which was decoded from this
+    /// block too.
+    #[inline(always)]
+    pub fn entry_after(&self, before: &BlockEntry, index: usize) -> Result<BlockEntry, CodecError> {
+        self.entry_from(before.value_end as usize, index)
+    }
+
+    #[inline(always)]
+    fn entry_from(&self, start: usize, index: usize) -> Result<BlockEntry, CodecError> {
         let end = self.entry_end(index);
         let cut = || error(start, "an entry that does not decode");
         // What lies behind the entry is out of sight.
@@ -333,21 +345,17 @@ impl<'a> BlockView<'a> {
 
     #[inline]
     fn suffix_onto(&self, index: usize, entry: &BlockEntry, key: &mut Vec<u8>) {
-        let suffix_bytes = entry.suffix_bytes as usize;
+        // A whole hint is copied by one move, and what is not of the suffix is cut off again.
+        let key_bytes = key.len() + entry.suffix_bytes as usize;
         if self.layout.has_wide_hints {
-            let hint = &self.hints::<8>()[index];
-            match hint.get(..suffix_bytes) {
-                Some(hint) => key.extend_from_slice(hint),
-                None => key.extend_from_slice(hint),
-            }
+            key.extend_from_slice(&self.hints::<8>()[index]);
         } else {
-            let hint = &self.hints::<4>()[index];
-            match hint.get(..suffix_bytes) {
-                Some(hint) => key.extend_from_slice(hint),
-                None => key.extend_from_slice(hint),
-            }
+            key.extend_from_slice(&self.hints::<4>()[index]);
         }
-        key.extend_from_slice(&self.bytes[entry.rest_at as usize..entry.value_at as usize]);
+        key.truncate(key_bytes);
+        if entry.rest_at < entry.value_at {
+            key.extend_from_slice(&self.bytes[entry.rest_at as usize..entry.value_at as usize]);
+        }
     }
 
     /// The first entry at or above (`key`, `seqno`) in internal order.
