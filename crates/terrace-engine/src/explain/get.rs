@@ -203,14 +203,6 @@ pub enum Verdict {
     },
 }
 
-impl Verdict {
-    /// Whether the get returned a value.
-    #[must_use]
-    pub fn is_present(&self) -> bool {
-        matches!(self, Verdict::Present { .. } | Verdict::Merged { .. })
-    }
-}
-
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
