@@ -305,7 +305,7 @@ impl Inner {
         // would take what they hide for dead, and a reader below the number may still register.
         self.sequencer.skip_one();
         drop(place);
-        self.counters.flushed(report.table_bytes);
+        self.counters.ingested(level, report.table_bytes);
         Ok(report)
     }
 

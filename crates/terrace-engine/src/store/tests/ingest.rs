@@ -111,6 +111,9 @@ fn data_goes_to_the_deepest_level_where_nothing_overlaps() {
         let store = open(env, &small()).unwrap();
         let report = ingest(&store, &numbered(100..200, "deep")).unwrap();
         assert_eq!(report.level, LevelNo(6), "an empty tree");
+        let [level] = &store.stats().levels[..] else { panic!("L6 alone has anything") };
+        assert_eq!((level.level, level.written_bytes), (6, report.table_bytes));
+        assert_eq!(level.taken_in_bytes, report.table_bytes);
         let report = ingest(&store, &numbered(300..400, "beside")).unwrap();
         assert_eq!(report.level, LevelNo(6), "beside the first");
         let report = ingest(&store, &numbered(200..210, "between")).unwrap();
