@@ -19,7 +19,7 @@ use serde::Serialize;
 use super::text::{self, Key, escaped, escaped_bound};
 
 /// Everything that one get met, in order, and why it answered as it did. `Display` shows it to
-/// people as a tree, `Serialize` to programs; there, keys are escaped as `\\xHH \\t \\n \\r \\\\`.
+/// people as a tree, `Serialize` to programs; there, keys are escaped as `\xHH \t \n \r \\ \' \"`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GetExplanation {
     /// The key.
