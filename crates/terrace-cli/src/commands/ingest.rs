@@ -59,12 +59,18 @@ impl Reading {
             self.add(&record, reader.lines_read(), file)?;
             if self.ingest.len().is_multiple_of(LOOK_EVERY) {
                 self.progress.set(self.position.bytes(), self.ingest.len(), "entries");
-                if self.stop.is_set() {
-                    return Err(Failure::Interrupted("stopped; nothing was ingested".into()));
-                }
+                self.heed_stop()?;
             }
         }
-        Ok(())
+        // The same Ctrl-C may have ended whoever wrote the stream.
+        self.heed_stop()
+    }
+
+    fn heed_stop(&self) -> Outcome {
+        match self.stop.is_set() {
+            true => Err(Failure::Interrupted("stopped; nothing was ingested".into())),
+            false => Ok(()),
+        }
     }
 
     fn next(
