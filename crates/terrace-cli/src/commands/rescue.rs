@@ -1,19 +1,14 @@
 //! Databases that nobody has open: is anything damaged, what is left, and what is in a file?
 
-use serde::Serialize;
 use terrace::inspect::{self, FileKind};
 use terrace::{CheckDepth, Options};
 
 use super::cut_short;
-use super::maintain::print;
+use super::maintain::{json, print};
 use crate::args::{self, CheckArgs, InspectArgs, InspectKind, RepairArgs};
 use crate::failure::{Failure, Outcome};
 use crate::signals::StopFlag;
 use crate::terminal::{Output, Progress};
-
-fn json(value: &impl Serialize) -> Outcome<String> {
-    serde_json::to_string(value).map_err(|error| Failure::Failed(error.to_string()))
-}
 
 pub(super) fn check(args: CheckArgs) -> Outcome {
     let depth = if args.quick { CheckDepth::Quick } else { CheckDepth::Full };
