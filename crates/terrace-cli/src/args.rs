@@ -298,13 +298,20 @@ pub(crate) struct ImportArgs {
     /// What the files hold
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Format,
+    /// Leave out this many lines at the beginning (of all files together)
+    #[arg(long, value_name = "LINES", default_value_t = 0)]
+    pub(crate) skip: u64,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+}
+
+/// Where entries come from, and what their keys are.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct InputArgs {
     /// Which field is the key, or how to make one of several: '{Package}={Version}'. For deb822
     /// (default {Package}={Version}/{Architecture}), and for jsonl with objects of your own
     #[arg(long, value_name = "TEMPLATE", value_parser = KeyTemplate::parse)]
     pub(crate) key_field: Option<KeyTemplate>,
-    /// Leave out this many lines at the beginning (of all files together)
-    #[arg(long, value_name = "LINES", default_value_t = 0)]
-    pub(crate) skip: u64,
     /// The files; - for standard input. Names that end in .gz or .lz4 are decompressed
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
@@ -322,12 +329,8 @@ pub(crate) struct IngestArgs {
     /// What the files hold
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Jsonl)]
     pub(crate) format: Format,
-    /// Which field is the key, or how to make one of several, as for import
-    #[arg(long, value_name = "TEMPLATE", value_parser = KeyTemplate::parse)]
-    pub(crate) key_field: Option<KeyTemplate>,
-    /// The files; - for standard input. Names that end in .gz or .lz4 are decompressed
-    #[arg(value_name = "FILE", required = true)]
-    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -25,8 +25,8 @@ pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0    done
-  1    not there (get, delete), not as expected (put --if-…), damage found (check, inspect), something was lost (repair), or a
-       promise broken (sim)
+  1    not there (get, delete), not as expected (put --if-…), damage found (check, inspect),
+       something was lost (repair), or a promise broken (sim)
   2    the command line is wrong
   3    something failed; the text on standard error says what to do
   130  ended by Ctrl-C; what was reported until then is stored";

@@ -81,8 +81,12 @@ pub(crate) struct ImportFile {
 }
 
 impl ImportFile {
-    pub(crate) fn new(path: PathBuf) -> ImportFile {
-        ImportFile { path }
+    /// The files with these paths, and their sizes on disk together; `None` if one is a stream.
+    pub(crate) fn all(paths: &[PathBuf]) -> Outcome<(Vec<ImportFile>, Option<u64>)> {
+        let files: Vec<_> = paths.iter().map(|path| ImportFile { path: path.clone() }).collect();
+        let sizes: Vec<Option<u64>> =
+            files.iter().map(ImportFile::bytes).collect::<Outcome<_>>()?;
+        Ok((files, sizes.into_iter().sum()))
     }
 
     /// What messages call it.
@@ -95,7 +99,7 @@ impl ImportFile {
     }
 
     /// Its size on disk; `None` for a stream.
-    pub(crate) fn bytes(&self) -> Outcome<Option<u64>> {
+    fn bytes(&self) -> Outcome<Option<u64>> {
         if self.is_input() {
             return Ok(None);
         }

@@ -1,11 +1,12 @@
 //! Signals: the first Ctrl-C (or SIGTERM) asks a long command to end well, the second ends it.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
+
+use crate::failure::{Failure, Outcome};
 
 /// Whether somebody wants the command to end.
 #[derive(Clone, Debug, Default)]
@@ -13,12 +14,13 @@ pub(crate) struct StopFlag(Arc<AtomicBool>);
 
 impl StopFlag {
     /// A flag that is set by Ctrl-C and SIGTERM from now on.
-    pub(crate) fn on_signals() -> io::Result<StopFlag> {
+    pub(crate) fn on_signals() -> Outcome<StopFlag> {
         let stop = StopFlag::default();
+        let failed = |error| Failure::Failed(format!("signals cannot be caught: {error}"));
         for signal in [SIGINT, SIGTERM] {
             // In this order, so that the first signal only sets the flag.
-            flag::register_conditional_default(signal, stop.0.clone())?;
-            flag::register(signal, stop.0.clone())?;
+            flag::register_conditional_default(signal, stop.0.clone()).map_err(failed)?;
+            flag::register(signal, stop.0.clone()).map_err(failed)?;
         }
         Ok(stop)
     }

@@ -480,6 +480,29 @@ fn sorted_data_is_ingested_and_a_checkpoint_holds_it() {
     assert_eq!(succeeds(&exported), lines);
 }
 
+/// As when Ctrl-C ends both sides of a pipe: the data ends too, before it is whole.
+#[test]
+fn ctrl_c_ingests_nothing() {
+    let dir = TempDir::new().unwrap();
+    let db = dir.path().to_str().unwrap();
+    let mut command = terrace();
+    command.args(["ingest", "--data", db, "--format", "tsv", "-"]);
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    writeln!(stdin, "key\tvalue").unwrap();
+    // Signals are caught before the database is made.
+    while !dir.path().join("CURRENT").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let id = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(id, Signal::INT).unwrap();
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    assert!(fails(&output, 130).contains("nothing was ingested"), "{output:?}");
+    assert_eq!(succeeds(&run(&["--data", db], "scan DB")), "");
+}
+
 #[test]
 fn a_put_may_depend_on_what_is_there() {
     both_ways(|db| {

@@ -65,6 +65,13 @@ pub trait Env: Send + Sync + fmt::Debug {
     /// The next random number.
     fn random_u64(&self) -> u64;
 
+    /// The next two random numbers as one, the first of them above the second: an identity that
+    /// nothing else has.
+    fn random_u128(&self) -> u128 {
+        let high = self.random_u64();
+        u128::from(high) << 64 | u128::from(self.random_u64())
+    }
+
     /// How many threads can run at once (at least 1).
     fn parallelism(&self) -> usize;
 

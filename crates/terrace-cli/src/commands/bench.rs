@@ -64,12 +64,8 @@ pub(super) fn bench(args: BenchArgs) -> Outcome {
         Some(profile) => Db::open_on_disk(&args.data, &store_options, profile.clone())?,
         None => open(&args.data, Access::Create, store_options)?,
     };
-    let signals = StopFlag::on_signals();
-    let watcher = Watcher {
-        load: OnceLock::new(),
-        workload: OnceLock::new(),
-        stop: signals.map_err(|error| Failure::Failed(error.to_string()))?,
-    };
+    let watcher =
+        Watcher { load: OnceLock::new(), workload: OnceLock::new(), stop: StopFlag::on_signals()? };
     let outcome = run(&TerraceStore::new(db.clone()), &options, &watcher);
     watcher.finish();
     let closed = db.close();

@@ -1,16 +1,16 @@
 //! A copy of a database at one moment.
 
-use terrace::{ErrorKind, Options};
+use terrace::Options;
 
 use crate::args::CheckpointArgs;
+use crate::commands::cut_short;
 use crate::data::{Access, open};
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::signals::StopFlag;
 use crate::terminal::{self, Progress};
 
 pub(super) fn checkpoint(args: CheckpointArgs) -> Outcome {
-    let stop = StopFlag::on_signals()
-        .map_err(|error| Failure::failed(format!("signals cannot be caught: {error}")))?;
+    let stop = StopFlag::on_signals()?;
     let db = open(&args.data, Access::Write, Options::default())?;
     let progress = Progress::of_share();
     let outcome = db.checkpoint_with(&args.out, |done, total| {
@@ -19,13 +19,7 @@ pub(super) fn checkpoint(args: CheckpointArgs) -> Outcome {
     });
     progress.finish();
     let closed = db.close();
-    let report = outcome.map_err(|error| match error.kind() {
-        ErrorKind::Cancelled => {
-            let out = args.out.display();
-            Failure::Interrupted(format!("interrupted: {out} holds no database"))
-        }
-        _ => error.into(),
-    })?;
+    let report = outcome.map_err(|error| cut_short(error, &args.out))?;
     closed?;
     terminal::note(&format!(
         "{} tables ({} bytes): {} linked, {} copied; everything up to number {}",

@@ -1,11 +1,12 @@
 use std::fmt::Write as _;
 
 use crate::args::{self, ExplainArgs, ExplainedRead, SlowArgs};
-use crate::commands::maintain::print;
+use crate::commands::maintain::{json, print};
 use crate::commands::with_data;
 use crate::data::{Access, RemoteData, SlowEntry, Walk};
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::files;
+use crate::terminal::Output;
 
 pub(super) fn explain(args: ExplainArgs) -> Outcome {
     let text = match args.read {
@@ -28,19 +29,15 @@ pub(super) fn slow(args: SlowArgs) -> Outcome {
     let password = files::password(args.password_file.as_deref())?;
     let mut server = RemoteData::connect(&args.connect, password.as_ref())?;
     let mut slow = server.slow()?;
-    if args.reset {
-        server.reset_slow()?;
-    }
     slow.sort_by_key(|entry| std::cmp::Reverse((entry.us, entry.id)));
     slow.truncate(args.limit);
-    let text = match args.output {
-        args::Output::Text => table(&slow),
-        args::Output::Json => {
-            let lines: Result<Vec<_>, _> = slow.iter().map(serde_json::to_string).collect();
-            lines.map_err(|error| Failure::failed(error.to_string()))?.join("\n")
-        }
-    };
-    print(text)
+    let mut output = Output::new();
+    match args.output {
+        args::Output::Text => output.line(table(&slow))?,
+        args::Output::Json => slow.iter().try_for_each(|entry| output.line(json(entry)?))?,
+    }
+    output.finish()?;
+    if args.reset { server.reset_slow() } else { Ok(()) }
 }
 
 /// One line an entry, the slowest first.

@@ -16,15 +16,12 @@ const BATCH_RECORDS: usize = 1000;
 const BATCH_BYTES: usize = 1024 * 1024;
 
 pub(super) fn import(args: ImportArgs) -> Outcome {
-    let files: Vec<ImportFile> = args.files.iter().cloned().map(ImportFile::new).collect();
-    let sizes: Vec<Option<u64>> = files.iter().map(ImportFile::bytes).collect::<Outcome<_>>()?;
-    let total = sizes.into_iter().sum();
-    let signals = StopFlag::on_signals().map_err(|error| Failure::Failed(error.to_string()))?;
-    let data_args = &args.data;
-    let (progress, outcome) = with_data(data_args, Access::Create, |data| {
+    let (files, total) = ImportFile::all(&args.input.files)?;
+    let stop = StopFlag::on_signals()?;
+    let (progress, outcome) = with_data(&args.data, Access::Create, |data| {
         let mut import = Import {
             data,
-            stop: signals,
+            stop,
             progress: Progress::of_bytes(total),
             position: ReadPosition::default(),
             batch: Vec::new(),
@@ -81,7 +78,7 @@ impl Import<'_> {
                 return Ok(lines_before + lines.number());
             }
         }
-        let template = args.key_field.clone();
+        let template = args.input.key_field.clone();
         let reader = EntryReader::new(lines, args.format, template).map_err(Failure::Usage)?;
         self.read_entries(reader, args, file, lines_before)
     }

@@ -13,14 +13,13 @@ use crate::signals::StopFlag;
 use crate::terminal::{self, Progress, rate};
 
 pub(super) fn ingest(args: IngestArgs) -> Outcome {
-    let files: Vec<ImportFile> = args.files.iter().cloned().map(ImportFile::new).collect();
-    let sizes: Vec<Option<u64>> = files.iter().map(ImportFile::bytes).collect::<Outcome<_>>()?;
-    let stop = StopFlag::on_signals().map_err(|error| Failure::Failed(error.to_string()))?;
+    let (files, total) = ImportFile::all(&args.input.files)?;
+    let stop = StopFlag::on_signals()?;
     let db = open(&args.data, Access::Create, Options::default())?;
     let mut reading = Reading {
         ingest: db.begin_ingest()?,
         stop,
-        progress: Progress::of_bytes(sizes.into_iter().sum()),
+        progress: Progress::of_bytes(total),
         position: ReadPosition::default(),
     };
     let read = files.iter().try_for_each(|file| reading.file(&args, file));
@@ -54,18 +53,24 @@ struct Reading {
 impl Reading {
     fn file(&mut self, args: &IngestArgs, file: &ImportFile) -> Outcome {
         let lines = Lines::new(file.open(&self.position)?);
-        let template = args.key_field.clone();
+        let template = args.input.key_field.clone();
         let mut reader = EntryReader::new(lines, args.format, template).map_err(Failure::Usage)?;
         while let Some(record) = self.next(&mut reader, file)? {
             self.add(&record, reader.lines_read(), file)?;
             if self.ingest.len().is_multiple_of(LOOK_EVERY) {
                 self.progress.set(self.position.bytes(), self.ingest.len(), "entries");
-                if self.stop.is_set() {
-                    return Err(Failure::Interrupted("stopped; nothing was ingested".into()));
-                }
+                self.heed_stop()?;
             }
         }
-        Ok(())
+        // The same Ctrl-C may have ended whoever wrote the stream.
+        self.heed_stop()
+    }
+
+    fn heed_stop(&self) -> Outcome {
+        match self.stop.is_set() {
+            true => Err(Failure::Interrupted("stopped; nothing was ingested".into())),
+            false => Ok(()),
+        }
     }
 
     fn next(

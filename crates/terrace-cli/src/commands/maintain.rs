@@ -1,15 +1,21 @@
+use serde::Serialize;
 use terrace::Options;
 
 use crate::args::{self, CompactArgs, StatsArgs};
 use crate::commands::with_data;
 use crate::data::{Access, open};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::terminal::Output;
 
 pub(super) fn print(text: impl std::fmt::Display) -> Outcome {
     let mut output = Output::new();
     output.line(text)?;
     output.finish()
+}
+
+/// A line of JSON.
+pub(super) fn json(value: &impl Serialize) -> Outcome<String> {
+    serde_json::to_string(value).map_err(|error| Failure::Failed(error.to_string()))
 }
 
 pub(super) fn stats(args: StatsArgs) -> Outcome {

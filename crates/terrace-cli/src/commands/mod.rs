@@ -13,6 +13,8 @@ mod scan;
 mod serve;
 mod sim;
 
+use std::path::Path;
+
 use crate::args::{Args, Command, DataArgs};
 use crate::data::{Access, Data, LocalData, RemoteData};
 use crate::failure::{Failure, Outcome};
@@ -60,4 +62,14 @@ fn with_data<T>(
     let closed = data.close();
     let value = outcome?;
     closed.map(|()| value)
+}
+
+/// What it means that a new database in `out` was not finished.
+fn cut_short(error: terrace::Error, out: &Path) -> Failure {
+    match error.kind() {
+        terrace::ErrorKind::Cancelled => {
+            Failure::Interrupted(format!("interrupted: {} holds no database", out.display()))
+        }
+        _ => error.into(),
+    }
 }

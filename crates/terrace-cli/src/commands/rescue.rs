@@ -1,18 +1,14 @@
 //! Databases that nobody has open: is anything damaged, what is left, and what is in a file?
 
-use serde::Serialize;
 use terrace::inspect::{self, FileKind};
-use terrace::{CheckDepth, ErrorKind, Options};
+use terrace::{CheckDepth, Options};
 
-use super::maintain::print;
+use super::cut_short;
+use super::maintain::{json, print};
 use crate::args::{self, CheckArgs, InspectArgs, InspectKind, RepairArgs};
 use crate::failure::{Failure, Outcome};
 use crate::signals::StopFlag;
 use crate::terminal::{Output, Progress};
-
-fn json(value: &impl Serialize) -> Outcome<String> {
-    serde_json::to_string(value).map_err(|error| Failure::Failed(error.to_string()))
-}
 
 pub(super) fn check(args: CheckArgs) -> Outcome {
     let depth = if args.quick { CheckDepth::Quick } else { CheckDepth::Full };
@@ -35,21 +31,14 @@ pub(super) fn check(args: CheckArgs) -> Outcome {
 }
 
 pub(super) fn repair(args: RepairArgs) -> Outcome {
-    let stop = StopFlag::on_signals()
-        .map_err(|error| Failure::failed(format!("signals cannot be caught: {error}")))?;
+    let stop = StopFlag::on_signals()?;
     let progress = Progress::of_share();
     let outcome = terrace::repair(&args.data, &args.out, &Options::default(), |done, total| {
         progress.set_share(done, total);
         !stop.is_set()
     });
     progress.finish();
-    let report = outcome.map_err(|error| match error.kind() {
-        ErrorKind::Cancelled => {
-            let out = args.out.display();
-            Failure::Interrupted(format!("interrupted: {out} holds no database"))
-        }
-        _ => error.into(),
-    })?;
+    let report = outcome.map_err(|error| cut_short(error, &args.out))?;
     match args.output {
         args::Output::Text => print(&report)?,
         args::Output::Json => print(json(&report)?)?,

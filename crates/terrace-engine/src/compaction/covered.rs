@@ -36,30 +36,17 @@ pub fn is_covered(table: &TableMeta, tombstones: &Fragments, snapshots: &[SeqNo]
 
 #[cfg(test)]
 mod tests {
-    use terrace_base::{Epoch, FileId, KeyRange, TableUid};
+    use terrace_base::KeyRange;
 
     use super::*;
     use crate::range_tombstone::RangeTombstone;
-    use crate::table::TableLocation;
 
     fn table(least: u64, greatest: u64) -> TableMeta {
         TableMeta {
-            id: FileId { epoch: Epoch(1), counter: 1 },
-            location: TableLocation(Vec::new()),
-            uid: TableUid(1),
-            bytes: 1,
-            hash: 0,
             least_seqno: SeqNo(least),
             greatest_seqno: SeqNo(greatest),
             bounds: KeyRange::new("c", Some(b"m".to_vec())),
-            clip: KeyRange::all(),
-            shared: false,
-            entry_count: 1,
-            tombstone_count: 0,
-            range_tombstone_count: 0,
-            raw_bytes: 1,
-            tombstone_run: 0,
-            expired_from: None,
+            ..TableMeta::sample(1)
         }
     }
 

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use terrace_base::{FileId, KeyRange, LevelNo};
+use terrace_base::{FileId, KeyRange, LevelNo, TableUid};
 use terrace_env::SharedEnv;
 
 use super::{CompactionPlan, OutputSpec, OutputTables, Retained, Retention, TableShape};
@@ -163,7 +163,7 @@ impl LocalExecutor {
     fn ids_of(
         &self,
         plan: &CompactionPlan,
-    ) -> impl FnMut() -> Result<(FileId, u64, u64)> + use<'_> {
+    ) -> impl FnMut() -> Result<(FileId, TableUid)> + use<'_> {
         let first = plan.first_output;
         let count = plan.output_count_max;
         let mut taken = 0;
@@ -173,7 +173,7 @@ impl LocalExecutor {
             }
             let id = FileId { epoch: first.epoch, counter: first.counter + taken };
             taken += 1;
-            Ok((id, self.env.random_u64(), self.env.random_u64()))
+            Ok((id, TableUid(self.env.random_u128())))
         }
     }
 

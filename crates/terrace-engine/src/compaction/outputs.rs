@@ -30,8 +30,8 @@ pub struct OutputSpec<'a> {
     pub now: WallTime,
 }
 
-/// Gives out the file id and two random words for the identity of the next table.
-pub type NextTable<'a> = Box<dyn FnMut() -> Result<(FileId, u64, u64)> + 'a>;
+/// Gives out the file id and the identity of the next table.
+pub type NextTable<'a> = Box<dyn FnMut() -> Result<(FileId, TableUid)> + 'a>;
 
 /// Writes sorted entries and range tombstones into a row of disjoint tables.
 ///
@@ -89,8 +89,7 @@ impl<'a> OutputTables<'a> {
 
     fn builder(&mut self) -> Result<&mut TableBuilder> {
         if self.builder.is_none() {
-            let (id, high, low) = (self.next_table)()?;
-            let uid = TableUid(u128::from(high) << 64 | u128::from(low));
+            let (id, uid) = (self.next_table)()?;
             let shape = self.spec.shape;
             let expected_bytes = self.spec.expected_bytes.min(shape.table_bytes);
             let writer = self.store.create(id, expected_bytes + expected_bytes / 8)?;

@@ -19,7 +19,7 @@ use serde::Serialize;
 use super::text::{self, Key, escaped, escaped_bound};
 
 /// Everything that one get met, in order, and why it answered as it did. `Display` shows it to
-/// people as a tree, `Serialize` to programs; there, keys are escaped as `\\xHH \\t \\n \\r \\\\`.
+/// people as a tree, `Serialize` to programs; there, keys are escaped as `\xHH \t \n \r \\ \' \"`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GetExplanation {
     /// The key.
@@ -201,14 +201,6 @@ pub enum Verdict {
         /// Its kind.
         entry: &'static str,
     },
-}
-
-impl Verdict {
-    /// Whether the get returned a value.
-    #[must_use]
-    pub fn is_present(&self) -> bool {
-        matches!(self, Verdict::Present { .. } | Verdict::Merged { .. })
-    }
 }
 
 impl fmt::Display for Source {

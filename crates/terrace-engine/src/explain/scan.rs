@@ -46,7 +46,7 @@ impl HiddenCounts {
 }
 
 /// Where a scan took its keys from, and what it stepped over. `Display` shows it to people as a
-/// tree, `Serialize` to programs; there, keys are escaped as `\\xHH \\t \\n \\r \\\\`.
+/// tree, `Serialize` to programs; there, keys are escaped as `\xHH \t \n \r \\ \' \"`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ScanExplanation {
     /// The first key of the interval.

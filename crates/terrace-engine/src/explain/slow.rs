@@ -24,6 +24,7 @@ use super::get::GetExplanation;
 use super::recorder::in_us;
 use super::text::{self, Key, escaped};
 use super::waits::{WaitCause, Waits};
+use crate::nanos;
 
 /// How long a window is.
 pub const SLOW_WINDOW: Duration = Duration::from_secs(60);
@@ -170,7 +171,7 @@ impl SlowLog {
                 kept.windows.pop_front();
             }
             self.floors.iter().for_each(|floor| floor.store(0, Ordering::Relaxed));
-            self.window_end.store(in_ns(now + SLOW_WINDOW), Ordering::Relaxed);
+            self.window_end.store(nanos(now + SLOW_WINDOW), Ordering::Relaxed);
         }
         let id = kept.next_id;
         let window = kept.windows.back_mut().expect("there is a current window");
@@ -182,7 +183,7 @@ impl SlowLog {
         slowest.insert(place, (ended.took, ended.into_slow(id, wall)));
         slowest.truncate(KEPT_PER_WINDOW);
         if let Some((floor, _)) = slowest.get(KEPT_PER_WINDOW - 1) {
-            self.floors[kind].store(in_ns(*floor) + 1, Ordering::Relaxed);
+            self.floors[kind].store(nanos(*floor) + 1, Ordering::Relaxed);
         }
         kept.next_id += 1;
     }
@@ -190,7 +191,7 @@ impl SlowLog {
     /// Whether an operation that took so long and ended `now` may be one of the slowest. Two loads.
     pub(crate) fn is_wanted(&self, kind: OperationKind, took: Duration, now: Duration) -> bool {
         let floor = self.floors[kind as usize].load(Ordering::Relaxed);
-        in_ns(took) >= floor || in_ns(now) >= self.window_end.load(Ordering::Relaxed)
+        nanos(took) >= floor || nanos(now) >= self.window_end.load(Ordering::Relaxed)
     }
 
     /// What is kept, the slowest first.
@@ -210,10 +211,6 @@ impl SlowLog {
         self.window_end.store(0, Ordering::Relaxed);
         self.floors.iter().for_each(|floor| floor.store(0, Ordering::Relaxed));
     }
-}
-
-fn in_ns(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Ended<'_> {

@@ -46,7 +46,7 @@ pub fn count(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// Bytes as JSON shows them: `\xHH \t \n \r \\` escaped, so that any bytes are text.
+/// Bytes as JSON shows them: `\xHH \t \n \r \\ \' \"` escaped, so that any bytes are text.
 pub fn escaped<S: serde::Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&bytes.escape_ascii())
 }

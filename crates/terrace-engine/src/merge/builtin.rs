@@ -25,7 +25,7 @@ fn number(bytes: &[u8], what: &str) -> Result<i128, MergeFailure> {
 
 fn operand(bytes: &[u8]) -> Result<i128, MergeFailure> {
     let number = number(bytes, "operand")?;
-    if number.abs() > OPERAND_MAX {
+    if number.unsigned_abs() > OPERAND_MAX.unsigned_abs() {
         return Err(MergeFailure::new(format!("the operand {number} is beyond 96 bits")));
     }
     Ok(number)
@@ -155,7 +155,10 @@ mod tests {
         let far = (1i128 << 96).to_string();
         assert_eq!(partial(&AddI64, &far, "1"), None, "it would not be an operand");
         assert_eq!(partial(&AddI64, "x", "1"), None);
-        assert!(full(&AddI64, None, &[&format!("{far}0")]).is_err());
+        for beyond in [format!("{far}0"), i128::MAX.to_string(), i128::MIN.to_string()] {
+            assert!(full(&AddI64, None, &[&beyond]).is_err(), "{beyond}");
+            assert_eq!(partial(&AddI64, &beyond, "1"), None, "{beyond}");
+        }
     }
 
     #[test]

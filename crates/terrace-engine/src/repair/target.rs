@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_base::{Corruption, Epoch, FileId, KeyRange};
+use terrace_base::{Corruption, Epoch, FileId, KeyRange, TableUid};
 use terrace_env::{DirLock, SharedEnv};
 
 use crate::Result;
@@ -30,7 +30,7 @@ impl<'a> Target<'a> {
     /// Errors: `Invalid` if the directory holds anything.
     pub fn create(env: &'a SharedEnv, dir: &Path, options: &Options) -> Result<Target<'a>> {
         let lock = new_dir::claim(env.as_ref(), dir)?;
-        let database = u128::from(env.random_u64()) << 64 | u128::from(env.random_u64());
+        let database = env.random_u128();
         Ok(Target {
             env,
             dir: dir.to_path_buf(),
@@ -66,8 +66,7 @@ impl<'a> Target<'a> {
     ) -> OutputTables<'t> {
         let spec =
             OutputSpec { shape, slice, tombstones, expected_bytes: 0, now: self.env.wall_time() };
-        let next_table =
-            Box::new(|| Ok((self.ids.next(), self.env.random_u64(), self.env.random_u64())));
+        let next_table = Box::new(|| Ok((self.ids.next(), TableUid(self.env.random_u128()))));
         OutputTables::new(self.store.as_ref(), spec, next_table)
     }
 

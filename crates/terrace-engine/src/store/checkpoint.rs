@@ -157,8 +157,7 @@ impl Inner {
     /// The version as a range of its own, which has no log.
     fn snapshot_of(&self, version: &Version) -> VersionEdit {
         let mut snapshot = version.to_snapshot();
-        let words = (self.env.random_u64(), self.env.random_u64());
-        snapshot.database = Some(u128::from(words.0) << 64 | u128::from(words.1));
+        snapshot.database = Some(self.env.random_u128());
         snapshot.memtables_flushed = Vec::new();
         snapshot.log_start = Some(LogStart { segment: None, position: LogPosition(0) });
         let rows = snapshot.rows_added.iter_mut().flat_map(|row| &mut row.tables);

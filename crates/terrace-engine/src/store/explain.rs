@@ -37,8 +37,7 @@ impl Store {
         limit: u64,
         reverse: bool,
     ) -> Result<ScanExplanation> {
-        let options = IterOptions { range, wait: true };
-        self.inner.explain_scan(options, limit, reverse, |options| self.iter(options))
+        self.inner.explain_scan(range, limit, reverse, |options| self.iter(options))
     }
 }
 
@@ -57,8 +56,7 @@ impl Snapshot {
         limit: u64,
         reverse: bool,
     ) -> Result<ScanExplanation> {
-        let options = IterOptions { range, wait: true };
-        self.inner().explain_scan(options, limit, reverse, |options| self.iter(options))
+        self.inner().explain_scan(range, limit, reverse, |options| self.iter(options))
     }
 }
 
@@ -126,14 +124,13 @@ impl Inner {
 
     fn explain_scan(
         &self,
-        options: IterOptions,
+        range: KeyRange,
         limit: u64,
         reverse: bool,
         open: impl FnOnce(IterOptions) -> Result<Iter>,
     ) -> Result<ScanExplanation> {
-        let range = options.range.clone();
         let recording = self.begin_recording()?;
-        let mut iter = open(options)?;
+        let mut iter = open(IterOptions { range: range.clone(), wait: true })?;
         let (mut key_count, mut bytes) = (0, 0);
         if limit > 0 {
             if reverse { iter.seek_back(None) } else { iter.seek_to_first() }?;

@@ -154,8 +154,7 @@ impl Ingest {
             let inner = &self.store.inner;
             inner.check_healthy()?;
             let env = &inner.env;
-            let (id, words) = (inner.ids.next(), (env.random_u64(), env.random_u64()));
-            let uid = TableUid(u128::from(words.0) << 64 | u128::from(words.1));
+            let (id, uid) = (inner.ids.next(), TableUid(env.random_u128()));
             let writer = inner.context.store.create(id, 0)?;
             let options = &inner.options.table;
             self.builder = Some((id, TableBuilder::new(writer, uid, options, env.wall_time())));
@@ -306,7 +305,7 @@ impl Inner {
         // would take what they hide for dead, and a reader below the number may still register.
         self.sequencer.skip_one();
         drop(place);
-        self.counters.flushed(report.table_bytes);
+        self.counters.ingested(level, report.table_bytes);
         Ok(report)
     }
 

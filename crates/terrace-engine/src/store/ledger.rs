@@ -28,6 +28,7 @@ use terrace_base::SeqNo;
 use terrace_env::Env;
 
 use crate::explain::{WaitCause, waits};
+use crate::nanos;
 
 /// What a write waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -130,10 +131,6 @@ struct Entry {
     nanos: AtomicU64,
     count: AtomicU64,
     longest_nanos: AtomicU64,
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Ledger {

@@ -84,23 +84,26 @@ impl Inner {
             return;
         };
         let now = self.env.now();
-        let took = now.saturating_sub(began);
-        if !self.slow.is_wanted(OperationKind::Get, took, now) {
-            return;
-        }
-        let is_sampled = sampled.is_some();
-        let explanation = sampled.and_then(|(_, explain)| explain());
         let ended = Ended {
             kind: OperationKind::Get,
-            took,
-            is_sampled,
+            took: now.saturating_sub(began),
+            is_sampled: sampled.is_some(),
             key,
             entry_count: u64::from(was_found),
             hidden_count: 0,
             waits,
-            explanation,
+            explanation: None,
         };
-        self.slow.offer(ended, now, self.env.wall_time());
+        self.keep(ended, now, sampled.map(|(_, explain)| explain));
+    }
+
+    /// Keeps an operation that ended `now`, if it is one of the slowest; `explain` is asked only
+    /// then.
+    fn keep(&self, mut ended: Ended<'_>, now: Duration, explain: Option<Explain<'_>>) {
+        if self.slow.is_wanted(ended.kind, ended.took, now) {
+            ended.explanation = explain.and_then(|explain| explain());
+            self.slow.offer(ended, now, self.env.wall_time());
+        }
     }
 
     /// A write begins.
@@ -133,13 +136,9 @@ impl Inner {
         let waits = waits::take();
         let Some(began) = watch.0.or(waits.began()) else { return };
         let now = self.env.now();
-        let took = now.saturating_sub(began);
-        if !self.slow.is_wanted(OperationKind::Write, took, now) {
-            return;
-        }
         let ended = Ended {
             kind: OperationKind::Write,
-            took,
+            took: now.saturating_sub(began),
             is_sampled: watch.0.is_some(),
             key,
             entry_count: entry_count as u64,
@@ -147,7 +146,7 @@ impl Inner {
             waits,
             explanation: None,
         };
-        self.slow.offer(ended, now, self.env.wall_time());
+        self.keep(ended, now, None);
     }
 
     /// An iterator begins.
@@ -158,17 +157,12 @@ impl Inner {
     /// An iterator over an interval from `start` on goes.
     pub(super) fn scan_ended(&self, watch: &ScanWatch, start: &[u8]) {
         self.counters.my_reads().scanned(watch.shown, watch.hidden);
-        let took = if watch.is_sampled { watch.busy } else { watch.waits.total() };
         if !watch.is_sampled && watch.waits.began().is_none() {
-            return;
-        }
-        let now = self.env.now();
-        if !self.slow.is_wanted(OperationKind::Scan, took, now) {
             return;
         }
         let ended = Ended {
             kind: OperationKind::Scan,
-            took,
+            took: if watch.is_sampled { watch.busy } else { watch.waits.total() },
             is_sampled: watch.is_sampled,
             key: start,
             entry_count: watch.shown,
@@ -176,7 +170,7 @@ impl Inner {
             waits: watch.waits,
             explanation: None,
         };
-        self.slow.offer(ended, now, self.env.wall_time());
+        self.keep(ended, self.env.now(), None);
     }
 }
 

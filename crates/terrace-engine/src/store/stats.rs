@@ -60,8 +60,19 @@ impl Counters {
     }
 
     pub fn flushed(&self, bytes: u64) {
-        add(&self.levels[0].taken_in, bytes);
-        add(&self.levels[0].written, bytes);
+        self.put_into(LevelNo(0), bytes);
+    }
+
+    /// An ingest put tables of so many bytes into a level. It counts as a flush: of data that
+    /// passed no memtable.
+    pub fn ingested(&self, level: LevelNo, bytes: u64) {
+        self.put_into(level, bytes);
+    }
+
+    fn put_into(&self, level: LevelNo, bytes: u64) {
+        let level = &self.levels[usize::from(level.0)];
+        add(&level.taken_in, bytes);
+        add(&level.written, bytes);
         add(&self.flushes, 1);
         add(&self.flush_bytes, bytes);
     }
@@ -105,7 +116,7 @@ pub struct LevelStats {
     /// Tombstones among them.
     pub tombstone_count: u64,
     /// Bytes that came into it since the open: of flushes for L0, else of tables of the levels
-    /// above that were merged into it.
+    /// above that were merged into it; and of ingests.
     pub taken_in_bytes: u64,
     /// Bytes of tables that came down as they were.
     pub moved_in_bytes: u64,
@@ -153,9 +164,9 @@ pub struct StoreStats {
     pub log_live_bytes: u64,
     /// Syncs of the log.
     pub log_sync_count: u64,
-    /// Flushes, and the bytes that they wrote to L0.
+    /// Flushes, and ingests, which are flushes of data that passed no memtable.
     pub flush_count: u64,
-    /// Bytes written by flushes.
+    /// Bytes written by these.
     pub flush_bytes: u64,
     /// Compactions that merged tables,
     pub compaction_count: u64,
@@ -193,15 +204,13 @@ pub struct StoreStats {
 
 impl StoreStats {
     /// Bytes written to tables for each byte that users wrote: the price of keeping order. The
-    /// log is not in it.
+    /// log is not in it; ingests are, though what they bring does not count as written by users.
     #[must_use]
     pub fn write_amplification(&self) -> f64 {
         let written = self.flush_bytes + self.compaction_write_bytes;
         written as f64 / self.write_bytes.max(1) as f64
     }
-}
 
-impl StoreStats {
     /// Bytes written to files since the open: log, flushes, compactions.
     #[must_use]
     pub fn written_bytes(&self) -> u64 {

@@ -50,6 +50,29 @@ impl TableMeta {
     pub fn span(&self) -> KeyRange {
         self.bounds.intersection(&self.clip)
     }
+
+    /// A table of one entry with number 1, anywhere among the keys.
+    #[cfg(test)]
+    pub(crate) fn sample(counter: u64) -> TableMeta {
+        TableMeta {
+            id: FileId { epoch: Epoch(1), counter },
+            location: TableLocation(vec![counter as u8]),
+            uid: TableUid(counter.into()),
+            bytes: 1,
+            hash: 0,
+            least_seqno: SeqNo(1),
+            greatest_seqno: SeqNo(1),
+            bounds: KeyRange::all(),
+            clip: KeyRange::all(),
+            shared: false,
+            entry_count: 1,
+            tombstone_count: 0,
+            range_tombstone_count: 0,
+            raw_bytes: 1,
+            tombstone_run: 0,
+            expired_from: None,
+        }
+    }
 }
 
 /// What one flush job wrote into L0.

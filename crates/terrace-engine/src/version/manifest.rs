@@ -88,7 +88,7 @@ impl FeedStore for LocalManifests {
     fn begin(&self, id: FileId, snapshot: &VersionEdit) -> Result<Box<dyn VersionFeed>> {
         assert!(snapshot.is_snapshot, "a manifest begins with a whole version");
         let env = self.env.as_ref();
-        let identity = u128::from(env.random_u64()) << 64 | u128::from(env.random_u64());
+        let identity = env.random_u128();
         let mut file = env.fs().create(&manifest_path(&self.dir, id), 0)?;
         file.append(&encode_manifest_header(identity, id))?;
         let record = encode_record(identity, HEADER_BYTES as u64, snapshot);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use loom::thread;
-use terrace_base::{Epoch, FileId, KeyRange, LevelNo, SeqNo, TableUid};
+use terrace_base::{Epoch, FileId, LevelNo, SeqNo};
 use terrace_env::model::{Weakened, explore, must_fail};
 use terrace_env::{RealEnv, SharedEnv, Waits};
 
@@ -24,32 +24,11 @@ fn id(counter: u64) -> FileId {
     FileId { epoch: Epoch(1), counter }
 }
 
-fn table(counter: u64) -> TableMeta {
-    TableMeta {
-        id: id(counter),
-        location: TableLocation(vec![counter as u8]),
-        uid: TableUid(counter.into()),
-        bytes: 1,
-        hash: 0,
-        least_seqno: SeqNo(1),
-        greatest_seqno: SeqNo(1),
-        bounds: KeyRange::all(),
-        clip: KeyRange::all(),
-        shared: false,
-        entry_count: 1,
-        tombstone_count: 0,
-        range_tombstone_count: 0,
-        raw_bytes: 1,
-        tombstone_run: 0,
-        expired_from: None,
-    }
-}
-
 /// Puts table `new` in the place of `old`.
 fn replace(old: u64, new: u64) -> VersionEdit {
     VersionEdit {
         tables_removed: vec![(LEVEL, id(old))],
-        tables_added: vec![(LEVEL, table(new))],
+        tables_added: vec![(LEVEL, TableMeta::sample(new))],
         ..VersionEdit::default()
     }
 }
@@ -77,7 +56,7 @@ impl Range {
         });
         let first = VersionEdit {
             is_snapshot: true,
-            tables_added: vec![(LEVEL, table(1))],
+            tables_added: vec![(LEVEL, TableMeta::sample(1))],
             ..VersionEdit::default()
         };
         let version = Version::empty(l0.as_ref()).apply(&first, l0.as_ref(), &context).unwrap();

@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use terrace_base::{KeyRange, RowId, SeqNo};
+use terrace_base::{KeyRange, RowId, SeqNo, TableUid};
 use terrace_env::SharedEnv;
 
 use super::{Cut, FlushInput, L0, L0State, Lookup, Row};
@@ -65,8 +65,7 @@ impl L0 for PlainL0 {
             expected_bytes: input.expected_bytes,
             now: self.env.wall_time(),
         };
-        let next_table =
-            Box::new(|| Ok((self.ids.next(), self.env.random_u64(), self.env.random_u64())));
+        let next_table = Box::new(|| Ok((self.ids.next(), TableUid(self.env.random_u128()))));
         let mut outputs = OutputTables::new(self.store.as_ref(), spec, next_table);
         while let Some(entry) = input.entries.entry() {
             outputs.add(&entry)?;

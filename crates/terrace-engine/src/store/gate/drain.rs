@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::nanos;
+
 /// Work that begins within this time after the end of the work before it had been waiting for it.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
@@ -34,7 +36,6 @@ impl Drain {
     /// Work from `began` to `now` paid off `bytes`. One caller at a time; of two at once, one
     /// measurement may be lost.
     pub fn note(&self, began: Duration, now: Duration, bytes: u64) {
-        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let before = Duration::from_nanos(self.ended.swap(nanos(now), Ordering::Relaxed));
         if bytes < 1024 {
             return;

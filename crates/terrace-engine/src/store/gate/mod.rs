@@ -29,10 +29,10 @@ use std::time::Duration;
 
 use terrace_env::Latch;
 
+use super::Inner;
 use super::health::{Problem, Work};
 use super::ledger::{Cause, Stay};
 use super::view::View;
-use super::{Inner, Store};
 use crate::compaction::levels::{LevelShape, LevelTargets};
 use crate::options::Options;
 use crate::process::PoolName;
@@ -228,14 +228,6 @@ impl Inner {
                 .memtable_bytes_max()
                 .max(2 * self.options.memtable_bytes as u64),
         }
-    }
-}
-
-impl Store {
-    /// Whether the gate slows writers down or stops them now.
-    #[must_use]
-    pub fn is_under_pressure(&self) -> bool {
-        self.inner.gate.is_under_pressure()
     }
 }
 

@@ -18,6 +18,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::nanos;
+
 /// No clock sleeps for less with any accuracy.
 pub const SLEEP_MIN: Duration = Duration::from_micros(100);
 
@@ -59,10 +61,6 @@ impl Price {
     fn bound(self) -> u64 {
         nanos(self.delay_max).saturating_mul(self.bytes.div_ceil(SMALL_WRITE_BYTES).max(1) as u64)
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Pacer {

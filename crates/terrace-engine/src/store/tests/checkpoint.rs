@@ -3,16 +3,15 @@
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use terrace_base::{KeyRange, WallTime};
+use terrace_base::KeyRange;
 use terrace_env::{
     CrashPolicy, DiskImage, Fault, FaultEffect, FaultEnv, FaultErrno, FaultPlan, JobClass,
 };
 
-use super::workload::{Change, Model, Shape, batch_of};
+use super::workload::{Model, Shape, content, draw_options};
 use super::*;
 use crate::check::{CheckDepth, check_dir};
-use crate::options::Durability;
-use crate::store::{CheckpointReport, GetOptions, IterOptions};
+use crate::store::{CheckpointReport, GetOptions};
 use crate::{Error, table};
 
 fn copy_dir(number: usize) -> PathBuf {
@@ -31,21 +30,6 @@ fn open_copy(env: &SharedEnv, dir: &Path) -> Result<Store> {
     Store::open(&process(env)?, dir, Options { create_if_missing: false, ..small() })
 }
 
-fn content(store: &Store) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-    let mut iter = store.iter(IterOptions::default())?;
-    iter.seek_to_first()?;
-    let mut found = Vec::new();
-    while let Some(entry) = iter.entry() {
-        found.push((entry.key.to_vec(), entry.value.to_vec()));
-        iter.next()?;
-    }
-    Ok(found)
-}
-
-fn expected(model: &Model, now: WallTime) -> Vec<(Vec<u8>, Vec<u8>)> {
-    model.alive(now).into_iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect()
-}
-
 fn check_clean(env: &SharedEnv, dir: &Path) -> Result<()> {
     let report = check_dir(env, dir, CheckDepth::Full, &mut |_, _| ())?;
     assert!(report.is_clean(), "{report}");
@@ -56,21 +40,15 @@ fn check_clean(env: &SharedEnv, dir: &Path) -> Result<()> {
 fn run_against_model(seed: u64) -> Result<()> {
     simulate(seed, |env| {
         let mut random = Random(seed);
-        let mut options = small();
-        if random.one_in(2) {
-            options.drange_boundaries = vec![b"common/q".to_vec(), b"k00100".to_vec()];
-        }
-        options.durability = [Durability::Buffered, Durability::Sync][random.below(2) as usize];
+        let options = draw_options(&mut random);
         let shape = Shape::draw(&mut random);
         let mut model = Model::default();
         let mut moments = Vec::new();
         let store = open(env, &options)?;
         for step in 0..200 {
             let now = env.wall_time();
-            let changes: Vec<Change> =
-                (0..random.below(6) + 1).map(|_| shape.change(&mut random, now)).collect();
-            store.write(&batch_of(&changes)?, &WriteOptions::default())?;
-            changes.iter().for_each(|change| model.apply(change));
+            let count = random.below(6) + 1;
+            model.write(&store, &shape.changes(&mut random, now, count))?;
             match random.below(50) {
                 0 => {
                     let before = env.wall_time();
@@ -81,7 +59,7 @@ fn run_against_model(seed: u64) -> Result<()> {
                     let copy = open_copy(env, &copy_dir(number))?;
                     let found = content(&copy)?;
                     if env.wall_time() == before {
-                        assert_eq!(found, expected(&model, before), "step {step}");
+                        assert_eq!(found, model.content(before), "step {step}");
                     }
                     // It goes on by itself, and its source does not see that.
                     put(&copy, "only in the copy", &number.to_string())?;

@@ -13,10 +13,10 @@ use std::time::Duration;
 use terrace_base::{KeyRange, WallTime, hash_bytes};
 use terrace_env::{CrashPolicy, DiskImage, JobClass, SharedEnv, SimEnv, SimOptions};
 
-use super::workload::{Change, Model, batch_of};
+use super::workload::{Change, Model, batch_of, content};
 use super::{Random, open, put, small};
 use crate::options::{Durability, Options};
-use crate::store::{GetOptions, Item, IterOptions, Store, Update, WriteOptions};
+use crate::store::{GetOptions, Item, Store, Update, WriteOptions};
 use crate::{Error, Result, WriteBatch};
 
 /// Each client of a workload writes the count of its batches under its own key, in every batch.
@@ -370,17 +370,8 @@ fn judge_open(
             );
         }
     }
-    let mut iter = store.iter(IterOptions::default())?;
-    iter.seek_to_first()?;
-    let mut found = Vec::new();
-    while let Some(entry) = iter.entry() {
-        found.push((entry.key.to_vec(), entry.value.to_vec()));
-        iter.next()?;
-    }
-    drop(iter);
-    let alive = expected.alive(WallTime(0));
-    let expected: Vec<_> = alive.into_iter().map(|(k, v)| (k.to_vec(), v.to_vec())).collect();
-    assert_eq!(found, expected, "the state is not that after {counts:?} batches");
+    let expected = expected.content(WallTime(0));
+    assert_eq!(content(&store)?, expected, "the state is not that after {counts:?} batches");
     let report = store.check(&mut |_, _| ())?;
     assert!(report.is_clean(), "{report}");
     put(&store, "after", "the crash")?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use terrace_base::{Expiry, KeyRange, WallTime};
 use terrace_env::SharedEnv;
 
-use super::workload::{Change, Model, Shape, batch_of};
+use super::workload::{Model, Shape};
 use super::{Random, delete, open, put, simulate, small};
 use crate::explain::{GetExplanation, Verdict};
 use crate::options::Options;
@@ -153,9 +153,10 @@ fn agree(explained: &GetExplanation, read: Option<&Item>) {
             assert_eq!(*seqno, item.seqno.0, "{explained}");
             assert_eq!(*value_bytes, item.value.len() as u64, "{explained}");
         }
-        (verdict, read) => {
-            assert!(!verdict.is_present() && read.is_none(), "{explained}: {read:?}")
+        (Verdict::Present { .. } | Verdict::Merged { .. }, None) | (_, Some(_)) => {
+            panic!("{explained}: {read:?}")
         }
+        (_, None) => {}
     }
 }
 
@@ -169,12 +170,8 @@ struct Run {
 impl Run {
     fn write(&mut self, env: &SharedEnv, store: &Store) -> Result<()> {
         let now = env.wall_time();
-        let changes: Vec<Change> = (0..self.random.below(4) + 1)
-            .map(|_| self.shape.change(&mut self.random, now))
-            .collect();
-        store.write(&batch_of(&changes)?, &WriteOptions::default())?;
-        changes.iter().for_each(|change| self.model.apply(change));
-        Ok(())
+        let count = self.random.below(4) + 1;
+        self.model.write(store, &self.shape.changes(&mut self.random, now, count))
     }
 
     fn check_key(&mut self, env: &SharedEnv, store: &Store) -> Result<()> {

@@ -9,10 +9,9 @@ use terrace_env::{
     Operation,
 };
 
-use super::workload::{Change, Model, Shape, batch_of};
+use super::workload::{Change, Model, Shape, content, draw_options, walk};
 use super::*;
 use crate::Error;
-use crate::options::Durability;
 use crate::store::{GetOptions, IngestReport, IterOptions, Update};
 
 type Entries = BTreeMap<Vec<u8>, (Vec<u8>, Option<WallTime>)>;
@@ -30,33 +29,11 @@ fn numbered(keys: std::ops::Range<usize>, value: &str) -> Entries {
     keys.map(entry).collect()
 }
 
-fn content(store: &Store) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-    walk(store.iter(IterOptions::default())?)
-}
-
-fn walk(mut iter: crate::store::Iter) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-    iter.seek_to_first()?;
-    let mut found = Vec::new();
-    while let Some(entry) = iter.entry() {
-        found.push((entry.key.to_vec(), entry.value.to_vec()));
-        iter.next()?;
-    }
-    Ok(found)
-}
-
-fn expected(model: &Model, now: WallTime) -> Vec<(Vec<u8>, Vec<u8>)> {
-    model.alive(now).into_iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect()
-}
-
 /// Random writes, ingests, snapshots and restarts; every reader sees its own moment.
 fn run_against_model(seed: u64) -> Result<()> {
     simulate(seed, |env| {
         let mut random = Random(seed);
-        let mut options = small();
-        if random.one_in(2) {
-            options.drange_boundaries = vec![b"common/q".to_vec(), b"k00100".to_vec()];
-        }
-        options.durability = [Durability::Buffered, Durability::Sync][random.below(2) as usize];
+        let options = draw_options(&mut random);
         let shape = Shape::draw(&mut random);
         let mut model = Model::default();
         let mut snapshots = Vec::new();
@@ -90,10 +67,8 @@ fn run_against_model(seed: u64) -> Result<()> {
                 }
                 6 => env.sleep(std::time::Duration::from_millis(random.below(2000))),
                 _ => {
-                    let changes: Vec<Change> =
-                        (0..random.below(8) + 1).map(|_| shape.change(&mut random, now)).collect();
-                    store.write(&batch_of(&changes)?, &WriteOptions::default())?;
-                    changes.iter().for_each(|change| model.apply(change));
+                    let count = random.below(8) + 1;
+                    model.write(&store, &shape.changes(&mut random, now, count))?;
                 }
             }
             if !random.one_in(4) {
@@ -107,10 +82,10 @@ fn run_against_model(seed: u64) -> Result<()> {
             let key = shape.key(&mut random);
             let item = store.get(&key, &GetOptions::default())?.map(|item| item.value);
             if env.wall_time() == now {
-                assert_eq!(found, expected(&model, now), "step {step}");
+                assert_eq!(found, model.content(now), "step {step}");
                 assert_eq!(item, model.get(&key, now).map(<[u8]>::to_vec), "step {step}");
                 if let Some((found, model)) = old {
-                    assert_eq!(found?, expected(model, now), "a snapshot, step {step}");
+                    assert_eq!(found?, model.content(now), "a snapshot, step {step}");
                 }
             }
         }
@@ -136,6 +111,9 @@ fn data_goes_to_the_deepest_level_where_nothing_overlaps() {
         let store = open(env, &small()).unwrap();
         let report = ingest(&store, &numbered(100..200, "deep")).unwrap();
         assert_eq!(report.level, LevelNo(6), "an empty tree");
+        let [level] = &store.stats().levels[..] else { panic!("L6 alone has anything") };
+        assert_eq!((level.level, level.written_bytes), (6, report.table_bytes));
+        assert_eq!(level.taken_in_bytes, report.table_bytes);
         let report = ingest(&store, &numbered(300..400, "beside")).unwrap();
         assert_eq!(report.level, LevelNo(6), "beside the first");
         let report = ingest(&store, &numbered(200..210, "between")).unwrap();

@@ -6,10 +6,10 @@ use std::time::Duration;
 use terrace_base::KeyRange;
 use terrace_env::SharedEnv;
 
-use super::workload::{Change, Model, Shape, batch_of};
+use super::workload::{Model, Shape};
 use super::{Random, open, simulate, small};
 use crate::options::{Durability, Options};
-use crate::store::{GetOptions, Iter, IterOptions, Snapshot, Store, WriteOptions};
+use crate::store::{GetOptions, Iter, IterOptions, Snapshot, Store};
 use crate::table::Compression;
 use crate::{Error, Result};
 
@@ -42,11 +42,7 @@ impl Run {
     fn write(&mut self, env: &SharedEnv, store: &Store) -> Result<()> {
         let count = if self.random.one_in(4) { self.random.below(12) + 1 } else { 1 };
         let now = env.wall_time();
-        let changes: Vec<Change> =
-            (0..count).map(|_| self.shape.change(&mut self.random, now)).collect();
-        store.write(&batch_of(&changes)?, &WriteOptions::default())?;
-        changes.iter().for_each(|change| self.model.apply(change));
-        Ok(())
+        self.model.write(store, &self.shape.changes(&mut self.random, now, count))
     }
 
     fn check_key(&mut self, env: &SharedEnv, store: &Store) -> Result<()> {

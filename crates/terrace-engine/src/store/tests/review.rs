@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use terrace_base::{
-    EntryKind, Epoch, FileId, KeyRange, LevelNo, LogPosition, MemtableId, RowId, SeqNo, TableUid,
+    EntryKind, Epoch, FileId, KeyRange, LevelNo, LogPosition, MemtableId, RowId, SeqNo,
 };
 use terrace_env::{
     CrashPolicy, DiskImage, Fault, FaultEffect, FaultEnv, FaultErrno, FaultPlan, JobClass,
@@ -757,21 +757,10 @@ fn forged_numbers_of_a_manifest_are_refused_and_not_believed() {
 /// A table that says that it is huge.
 fn table(number: u64) -> TableMeta {
     TableMeta {
-        id: FileId { epoch: Epoch(1), counter: 1 },
         location: TableLocation(b"000001-00000001.table".to_vec()),
-        uid: TableUid(1),
         bytes: number,
-        hash: 0,
-        least_seqno: SeqNo(1),
         greatest_seqno: SeqNo(2),
         bounds: KeyRange::new("a", Some(b"b".to_vec())),
-        clip: KeyRange::all(),
-        shared: false,
-        entry_count: 1,
-        tombstone_count: 0,
-        range_tombstone_count: 0,
-        raw_bytes: 1,
-        tombstone_run: 0,
-        expired_from: None,
+        ..TableMeta::sample(1)
     }
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use terrace_base::{Expiry, WallTime};
 
-use super::Random;
+use super::{Random, small};
+use crate::options::{Durability, Options};
+use crate::store::{Iter, IterOptions, Store, WriteOptions};
 use crate::{Result, WriteBatch};
 
 /// A change of one key or interval.
@@ -79,6 +81,21 @@ impl Shape {
         let expiry = expires.then(|| WallTime(now.0 + random.below(20_000)));
         Change::Put { key, value: self.value(random), expiry }
     }
+
+    /// So many changes.
+    pub fn changes(&self, random: &mut Random, now: WallTime, count: u64) -> Vec<Change> {
+        (0..count).map(|_| self.change(random, now)).collect()
+    }
+}
+
+/// Small options with dranges or without, that sync before they acknowledge or do not.
+pub fn draw_options(random: &mut Random) -> Options {
+    let mut options = small();
+    if random.one_in(2) {
+        options.drange_boundaries = vec![b"common/q".to_vec(), b"k00100".to_vec()];
+    }
+    options.durability = [Durability::Buffered, Durability::Sync][random.below(2) as usize];
+    options
 }
 
 /// What the range should hold.
@@ -103,6 +120,13 @@ impl Held {
 }
 
 impl Model {
+    /// Makes the changes in `store`, as one batch, and here.
+    pub fn write(&mut self, store: &Store, changes: &[Change]) -> Result<()> {
+        store.write(&batch_of(changes)?, &WriteOptions::default())?;
+        changes.iter().for_each(|change| self.apply(change));
+        Ok(())
+    }
+
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::Put { key, value, expiry } => {
@@ -133,9 +157,34 @@ impl Model {
         held.filter_map(|(key, held)| Some((key.as_slice(), held.at(now)?))).collect()
     }
 
+    /// As [`Model::alive`], as what [`content`] should show.
+    pub fn content(&self, now: WallTime) -> Content {
+        let alive = self.alive(now).into_iter();
+        alive.map(|(key, value)| (key.to_vec(), value.to_vec())).collect()
+    }
+
     pub fn get(&self, key: &[u8], now: WallTime) -> Option<&[u8]> {
         self.entries.get(key)?.at(now)
     }
+}
+
+/// Keys and values, in key order.
+pub type Content = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// What the range holds.
+pub fn content(store: &Store) -> Result<Content> {
+    walk(store.iter(IterOptions::default())?)
+}
+
+/// What an iterator shows.
+pub fn walk(mut iter: Iter) -> Result<Content> {
+    iter.seek_to_first()?;
+    let mut found = Vec::new();
+    while let Some(entry) = iter.entry() {
+        found.push((entry.key.to_vec(), entry.value.to_vec()));
+        iter.next()?;
+    }
+    Ok(found)
 }
 
 /// The batch that makes these changes.
