@@ -203,13 +203,27 @@ impl Sequencer {
 
     /// Blocks until `is_enough` holds, looking again whenever something was finished or published
     /// and when [`Sequencer::wake`] is called.
-    pub fn wait_until(&self, mut is_enough: impl FnMut() -> bool) {
+    pub fn wait_until(&self, is_enough: impl FnMut() -> bool) {
+        self.wait_by(Signal::wait, is_enough);
+    }
+
+    /// As [`Sequencer::wait_until`], for what writers that are under way do without waiting for
+    /// anything: within a microsecond, unless they are kept from running.
+    pub fn wait_briefly_until(&self, is_enough: impl FnMut() -> bool) {
+        self.wait_by(Signal::wait_briefly, is_enough);
+    }
+
+    fn wait_by(
+        &self,
+        wait: impl Fn(&Signal, terrace_env::Ticket),
+        mut is_enough: impl FnMut() -> bool,
+    ) {
         loop {
             let ticket = self.moved.ticket();
             if is_enough() {
                 return;
             }
-            self.moved.wait(ticket);
+            wait(&self.moved, ticket);
         }
     }
 

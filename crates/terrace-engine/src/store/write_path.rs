@@ -242,7 +242,7 @@ impl Inner {
         let is_done = || self.sequencer.is_finished(taken.ticket);
         if !is_done() {
             stay.wait(Cause::Publication, || {
-                self.sequencer.wait_until(|| is_done() || self.is_poisoned());
+                self.sequencer.wait_briefly_until(|| is_done() || self.is_poisoned());
             });
         }
         if !is_done() {

@@ -60,6 +60,8 @@ pub struct LocalLog {
     ids: Arc<FileIds>,
     tail: Latch<Tail>,
     durable: AtomicU64,
+    /// Whether records were synced since the last segment was prepared.
+    was_synced: AtomicBool,
     /// One sync at a time; guards what has been synced.
     sync_turn: Mutex<()>,
     /// One preparation at a time; guards the files that wait to be used again.
@@ -75,8 +77,14 @@ struct Tail {
     replayed: VecDeque<SegmentSpan>,
     /// The offset of the next record in the last segment.
     offset: u64,
-    /// Reserved and touched, to become the next segment.
+    /// Reserved, to become the next segment.
     spare: Option<Spare>,
+    /// Bytes of the records in the last segment that were written through its mapping.
+    mapped_bytes: u64,
+    /// How much of the next segment is worth bringing into memory before it is used: what the last
+    /// full one took that way. Writers that have to do it wait for each other's pages, and all who
+    /// come after them in the append order for them.
+    warm_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -220,8 +228,11 @@ impl LocalLog {
                 replayed: kept.iter().copied().collect(),
                 offset: 0,
                 spare: None,
+                mapped_bytes: 0,
+                warm_bytes: 0,
             }),
             durable: AtomicU64::new(end.0),
+            was_synced: AtomicBool::new(false),
             sync_turn: env.waits().mutex(()),
             prepare_turn: env.waits().mutex(Vec::new()),
             store,
@@ -290,6 +301,7 @@ impl LocalLog {
         let segment = Arc::new(self.segment(spare, before, tail.end()));
         tail.segments.push_back(Arc::clone(&segment));
         tail.offset = SEGMENT_HEADER_BYTES;
+        tail.warm_bytes = std::mem::take(&mut tail.mapped_bytes);
         Some(segment)
     }
 
@@ -348,6 +360,11 @@ impl LocalLog {
             return Ok(());
         }
         let spare = self.reserve(bytes, &mut recyclable, self.reserved_bytes)?;
+        let warm_bytes = self.tail.lock().warm_bytes;
+        // What was brought in and is synced before it is written goes to the device twice.
+        if warm_bytes > 0 && !self.was_synced.swap(false, Ordering::Relaxed) {
+            spare.file.warm(SEGMENT_HEADER_BYTES + warm_bytes);
+        }
         let too_small = self.tail.lock().spare.replace(spare);
         if let Some(small) = too_small {
             let path = segment_path(&self.store.dir, small.id);
@@ -402,7 +419,9 @@ impl LocalLog {
         let first = Segment { header, file, path: PathBuf::new(), is_begun, is_begun_durably };
         let segments = VecDeque::from([Arc::new(first)]);
         let offset = SEGMENT_HEADER_BYTES;
-        let tail = Tail { segments, replayed: VecDeque::new(), offset, spare: spares.next() };
+        let (replayed, mapped_bytes, warm_bytes) = Default::default();
+        let tail =
+            Tail { segments, replayed, offset, spare: spares.next(), mapped_bytes, warm_bytes };
         drop(spares);
         LocalLog {
             store,
@@ -411,6 +430,7 @@ impl LocalLog {
             ids,
             tail: Latch::new(tail),
             durable: AtomicU64::new(0),
+            was_synced: AtomicBool::new(false),
             sync_turn: waits.mutex(()),
             prepare_turn: waits.mutex(Vec::new()),
         }
@@ -459,6 +479,7 @@ impl LogSink for LocalLog {
         let (position, end) = (segment.position(offset), segment.position(offset + need));
         let target = Arc::clone(segment) as Arc<dyn LogTarget>;
         tail.offset += need;
+        tail.mapped_bytes += if bytes < WHOLE_BYTES { need } else { 0 };
         Some(LogPlace { position, end, offset, target })
     }
 
@@ -479,6 +500,7 @@ impl LogSink for LocalLog {
         if self.durable() >= through {
             return Ok(());
         }
+        self.was_synced.store(true, Ordering::Relaxed);
         for segment in self.unsynced(through) {
             let synced = segment.file.sync();
             if synced.is_err() && is_planted(PlantedBug::RetryFailedSync) {

@@ -25,10 +25,10 @@
 //!   segment 7            segment 8            spare
 //!  ┌────────────────┐   ┌────────────────┐   ┌────────────────┐
 //!  │ h │ r │ r │ r ▒│ → │ h │ r │ r │ …  │   │ reserved,      │
-//!  └────────────────┘   └────────────────┘   │ touched        │
+//!  └────────────────┘   └────────────────┘   │ warmed         │
 //!         base of 8 = end of 7               └────────────────┘
 //! ```
-//! Segments have a fixed size, are reserved and touched before they are used, and are recycled.
+//! Segments have a fixed size, are reserved, and brought into memory, before they are used, and are recycled.
 //! An open begins a segment of its own, in a file that nobody needs if there is one: that of a last
 //! segment that holds no batch, for example.
 //! Many writers copy their records into the (mapped) segment at once, without a system call.

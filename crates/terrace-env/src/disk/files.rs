@@ -170,6 +170,10 @@ impl LogFile for DiskLogFile {
         Ok(())
     }
 
+    fn warm(&self, bytes: u64) {
+        self.inner.warm(bytes);
+    }
+
     fn sync_range(&self, offset: u64, bytes: u64) -> EnvResult<()> {
         self.inner.sync_range(offset, bytes)?;
         self.device.sync_some();

@@ -145,6 +145,11 @@ pub trait LogFile: Send + Sync + fmt::Debug {
     /// another one, all.
     fn sync_range(&self, offset: u64, bytes: u64) -> EnvResult<()>;
 
+    /// Brings the first `bytes` into memory for writing, so that no write has to: for a job, ahead of
+    /// the first one. Changes nothing but speed; what is synced before it is written may go to the
+    /// device twice then.
+    fn warm(&self, _bytes: u64) {}
+
     /// The size of the file in bytes; it never changes.
     fn bytes(&self) -> u64;
 

@@ -113,6 +113,10 @@ impl LogFile for MappedLogFile {
         self.synced.once(sync).map_err(failed(Operation::Sync, &self.path))
     }
 
+    fn warm(&self, bytes: u64) {
+        self.mapping.warm(bytes);
+    }
+
     fn bytes(&self) -> u64 {
         self.mapping.bytes()
     }

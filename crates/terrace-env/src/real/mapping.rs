@@ -31,6 +31,9 @@ pub(super) struct Mapping {
 /// whoever does it is not held up, many enough that few do.
 const POPULATED_BYTES: usize = 64 * PAGE_BYTES;
 
+/// How much is brought in by one call ahead of need.
+const WARMED_BYTES: usize = 256 * PAGE_BYTES;
+
 impl Mapping {
     /// Maps the first `bytes` bytes of `file`, which are all there and reserved.
     pub fn of(file: &File, bytes: u64) -> io::Result<Mapping> {
@@ -65,6 +68,18 @@ impl Mapping {
         }
     }
 
+    /// Brings the pages of the first `bytes` into memory, some at a time, so that others can change
+    /// their mappings in between.
+    pub fn warm(&self, bytes: u64) {
+        let bytes = self.bytes().min(bytes) as usize;
+        for start in (0..bytes).step_by(WARMED_BYTES) {
+            let count = WARMED_BYTES.min(bytes - start);
+            // A kernel before 5.14 does not know the advice.
+            let _ = self.pages.advise_range(Advice::PopulateWrite, start, count);
+        }
+        self.populated_end.fetch_max(bytes, Ordering::Relaxed);
+    }
+
     /// Writes the pages of these bytes back, and waits until they are durable.
     pub fn sync(&self, offset: u64, bytes: u64) -> io::Result<()> {
         assert!(offset + bytes <= self.bytes(), "a sync beyond the end of a log file");
@@ -94,6 +109,7 @@ mod tests {
         io::Write::write_all(&mut file, &[7; 10_000]).unwrap();
         let mapping = Mapping::of(&file, 10_000).unwrap();
         mapping.populate(5_000, 5_001);
+        mapping.warm(9_000);
         mapping.write(9_999, b"x");
         drop(mapping);
         let mut bytes = vec![0; 10_000];

@@ -1,5 +1,5 @@
-use std::fmt;
 use std::time::{Duration, Instant};
+use std::{fmt, hint, thread};
 
 use super::SimulatedPlace;
 use crate::atomic::{self, AtomicU64, Ordering};
@@ -43,6 +43,12 @@ pub struct Signal {
     simulated: Option<Box<SimulatedPlace>>,
 }
 
+/// How often [`Signal::wait_briefly`] looks again at once, for a microsecond or two (a model of all
+/// schedules needs none of it),
+const LOOKS: u32 = if cfg!(terrace_loom) { 0 } else { 50 };
+/// and how often it then lets others run first.
+const YIELDS: u32 = if cfg!(terrace_loom) { 0 } else { 10 };
+
 /// The count of a [`Signal`]'s notifications at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(u32);
@@ -76,6 +82,21 @@ impl Signal {
                 self.wait_simulated(place, ticket, None);
             }
         }
+    }
+
+    /// As [`Signal::wait`], for what another thread does within microseconds, unless it is kept from
+    /// running: looks again for about that long before it sleeps. To sleep and to be woken costs
+    /// fifty on a virtual machine.
+    pub fn wait_briefly(&self, ticket: Ticket) {
+        if self.simulated.is_none() {
+            for look in 0..LOOKS + YIELDS {
+                if self.count() != ticket {
+                    return;
+                }
+                if look < LOOKS { hint::spin_loop() } else { thread::yield_now() }
+            }
+        }
+        self.wait(ticket);
     }
 
     /// As [`Signal::wait`], but for about `timeout` at most; whether there was a notification.
