@@ -90,7 +90,7 @@ const MIB: u64 = 1 << 20;
 
 const IN_CACHE: Setup = Setup { cache_bytes: 512 * MIB, memtable_bytes: 64 * MIB, sync: false };
 
-/// The 14 cells.
+/// The 14 cells, and what else is worth knowing beside them.
 pub const GROUPS: &[Group] = &[
     Group {
         records: 500_000,
@@ -100,6 +100,8 @@ pub const GROUPS: &[Group] = &[
         cells: &[
             cell("load", "16 + 256 B, every record once, random order", "load", 0),
             settled(cell("ycsb-c", "reads only, all in cache, tree at rest", "c", 1_000_000)),
+            cell("readrandom", "any record as likely (not one of the 14)", "readrandom", 500_000),
+            cell("seekrandom", "a seek and the record (not one of the 14)", "seekrandom", 300_000),
             cell("ycsb-b", "95 % reads, 5 % updates, in cache", "b", 1_000_000),
             cell("ycsb-a", "half reads, half updates, in cache", "a", 500_000),
             Cell {
@@ -128,6 +130,21 @@ pub const GROUPS: &[Group] = &[
         value_bytes: 100,
         setup: IN_CACHE,
         cells: &[cell("fillrandom-100", "16 + 100 B into an empty store", "fillrandom", 1_000_000)],
+    },
+    Group {
+        records: 1_000_000,
+        key_bytes: 16,
+        value_bytes: 100,
+        setup: IN_CACHE,
+        cells: &[Cell {
+            threads: 1,
+            ..cell(
+                "fillrandom-100-alone",
+                "the same by one writer (not one of the 14)",
+                "fillrandom",
+                1_000_000,
+            )
+        }],
     },
     Group {
         records: 150_000,
