@@ -28,9 +28,9 @@ pub struct BenchOptions {
     /// The share of reads, in percent, that ask for records that are not there; `None` for what
     /// the workload says.
     pub missing_share: Option<u32>,
-    /// Operations in a second, by all threads together, begun on time whether or not those before
-    /// have ended; latencies then count from the intended start. `None`: each thread begins an
-    /// operation when its last one has ended.
+    /// Operations in a second, at least 1, by all threads together, begun on time whether or not
+    /// those before have ended; latencies then count from the intended start. `None`: each thread
+    /// begins an operation when its last one has ended.
     pub rate: Option<f64>,
     /// Fixes every random choice (default 1).
     pub seed: u64,
@@ -70,7 +70,7 @@ impl BenchOptions {
         if workload.missing_share > 100 {
             return Err(OptionsError::MissingShare);
         }
-        if self.rate.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
+        if self.rate.is_some_and(|rate| !rate.is_finite() || rate < 1.0) {
             return Err(OptionsError::Rate);
         }
         let numbers =
@@ -143,7 +143,7 @@ impl fmt::Display for OptionsError {
                 "this --value-mix leaves no room for values: choose shorter --key-bytes",
             ),
             OptionsError::MissingShare => f.write_str("--missing-share is at most 100"),
-            OptionsError::Rate => f.write_str("--rate must be more than 0 operations in a second"),
+            OptionsError::Rate => f.write_str("--rate must be at least 1 operation in a second"),
         }
     }
 }
@@ -175,7 +175,9 @@ mod tests {
             check(|options| options.missing_share = Some(101)),
             Err(OptionsError::MissingShare)
         );
-        assert_eq!(check(|options| options.rate = Some(0.0)), Err(OptionsError::Rate));
+        for rate in [0.0, 1e-300, 0.9, f64::NAN, f64::INFINITY] {
+            assert_eq!(check(|options| options.rate = Some(rate)), Err(OptionsError::Rate));
+        }
         assert_eq!(
             check(|options| options.scan_count = Some(0)),
             Err(OptionsError::Zero("scan-count"))

@@ -9,21 +9,30 @@ use crate::{Error, Result};
 /// Makes the directory if need be, and locks it. Errors: `Invalid` if it holds anything, `Locked`.
 pub(crate) fn claim(env: &dyn Env, dir: &Path) -> Result<DirLock> {
     env.fs().create_dir_all(dir)?;
-    let listed = env.fs().list(dir)?;
-    if let Some(entry) = listed.iter().find(|entry| entry.name != "LOCK") {
-        return Err(Error::invalid(format!(
-            "{} is not empty ({} is there); name a directory that does not exist",
-            dir.display(),
-            entry.name
-        )));
-    }
-    env.fs().lock_dir(dir, LockKind::Exclusive).map_err(|error| {
+    // Before, so that no lock file is left in somebody else's directory; and under the lock, since
+    // another one may have had it until now.
+    require_empty(env, dir)?;
+    let lock = env.fs().lock_dir(dir, LockKind::Exclusive).map_err(|error| {
         if error.is_locked() {
             Error::Locked(format!("{} is in use ({})", dir.display(), error.source))
         } else {
             error.into()
         }
-    })
+    })?;
+    require_empty(env, dir)?;
+    Ok(lock)
+}
+
+fn require_empty(env: &dyn Env, dir: &Path) -> Result<()> {
+    let listed = env.fs().list(dir)?;
+    match listed.iter().find(|entry| entry.name != "LOCK") {
+        None => Ok(()),
+        Some(entry) => Err(Error::invalid(format!(
+            "{} is not empty ({} is there); name a directory that does not exist",
+            dir.display(),
+            entry.name
+        ))),
+    }
 }
 
 /// Deletes what was written into a claimed directory, `CURRENT` first. What cannot be deleted is

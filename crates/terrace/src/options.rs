@@ -77,7 +77,7 @@ impl Options {
             create_if_missing: self.create_if_missing,
             read_only: self.read_only,
             memtable_bytes: self.memtable_bytes,
-            // So that the log of one memtable fits a segment, as a rule: it is cut where one is frozen.
+            // So that the log of one memtable fits a segment, as a rule: it is rotated when one is frozen.
             log_segment_bytes: (self.memtable_bytes as u64 / 4 * 5).clamp(1 << 20, 1 << 30),
             log_bytes_max: (self.memtable_bytes as u64 * 8).max(64 << 20),
             table_bytes,

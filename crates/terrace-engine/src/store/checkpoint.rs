@@ -30,7 +30,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use terrace_base::{Corruption, Epoch, LogPosition, SeqNo};
-use terrace_env::{DirLock, EnvError, Operation, PlantedBug, is_planted};
+use terrace_env::{EnvError, Operation, PlantedBug, is_planted};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::{Inner, Store};
@@ -79,8 +79,9 @@ impl Store {
         let inner = &self.inner;
         inner.log()?;
         inner.check_healthy()?;
-        let lock = of_target(dir, new_dir::claim(inner.env.as_ref(), dir))?;
-        let outcome = inner.checkpoint(dir, lock, progress);
+        // Held until what was written is complete or gone.
+        let _lock = of_target(dir, new_dir::claim(inner.env.as_ref(), dir))?;
+        let outcome = inner.checkpoint(dir, progress);
         if outcome.is_err() {
             new_dir::discard(inner.env.as_ref(), dir);
         }
@@ -89,12 +90,7 @@ impl Store {
 }
 
 impl Inner {
-    fn checkpoint(
-        &self,
-        dir: &Path,
-        _lock: DirLock,
-        progress: CheckpointProgress<'_>,
-    ) -> Result<CheckpointReport> {
+    fn checkpoint(&self, dir: &Path, progress: CheckpointProgress<'_>) -> Result<CheckpointReport> {
         let (seqno, version) = self.heed(self.pin_moment())?;
         let outcome = self.write_checkpoint(dir, seqno, &version, progress);
         of_target(dir, outcome)
@@ -143,14 +139,15 @@ impl Inner {
             snapshot.rows_added.pop();
         }
         target.sync()?;
+        // The last moment: what follows makes a range of it.
+        if !progress(total_bytes, total_bytes) {
+            return Err(Error::Cancelled);
+        }
         let epoch = Epoch(version.epoch.0 + 1);
         snapshot.epoch = Some(epoch);
         let feeds = LocalManifests { env: Arc::clone(&self.env), dir: dir.to_path_buf() };
         let id = FileIds::new(epoch, 0).next();
         drop(feeds.begin(id, &snapshot)?);
-        if !progress(total_bytes, total_bytes) {
-            return Err(Error::Cancelled);
-        }
         Ok(report)
     }
 

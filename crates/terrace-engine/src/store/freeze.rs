@@ -149,7 +149,7 @@ impl Inner {
         let fresh = self.fresh_memtables(count, &Lacks::new());
         let mut unused = fresh.iter().cloned();
         let mut active = only.active.exclusive();
-        let end = self.log()?.cut()?;
+        let end = self.log()?.rotate()?;
         let map = DrangeMap::new(self.env.as_ref(), boundaries, || {
             Active::new(unused.next().expect("one was made for each drange"), end)
         });
@@ -177,7 +177,7 @@ impl Inner {
     /// Makes the `fresh` memtables the active ones, all at one position of the log. The old ones join
     /// the frozen ones, but for those that are empty. The caller has the turn.
     pub(super) fn swap_all(&self, all: &mut AllHeld<'_>, fresh: Vec<Arc<Memtable>>) -> Result<()> {
-        let end = self.log()?.cut()?;
+        let end = self.log()?.rotate()?;
         let swap = |(active, fresh): (&mut ExclusiveHold<'_, Active>, _)| {
             let old = std::mem::replace(&mut **active, Active::new(fresh, end));
             (!old.memtable.is_empty()).then(|| Arc::new(old.into_frozen(end)))

@@ -42,9 +42,9 @@ impl LogStore for LocalLogStore {
     }
 }
 
-/// The log is cut at a freeze if it holds so large a share of a segment that a sync would have to
+/// The log is rotated at a freeze if it holds so large a share of a segment that a sync would have to
 /// write: less is synced sooner than a segment is prepared.
-const CUT_SHARE: u64 = 8;
+const ROTATION_SHARE: u64 = 8;
 
 /// How many files of deleted segments wait to be used again.
 const RECYCLED_FILES_MAX: usize = 2;
@@ -123,7 +123,7 @@ impl Segment {
         SegmentHeader::second_offset(self.header.segment_bytes)
     }
 
-    /// Writes both headers, unless that is done. Called by whoever cut the log here, or by the
+    /// Writes both headers, unless that is done. Called by whoever rotated the log, or by the
     /// writer of the first record; never by two at once.
     fn begin(&self) -> Result<()> {
         if self.is_begun.load(Ordering::Acquire) {
@@ -373,8 +373,8 @@ impl LocalLog {
         Ok(())
     }
 
-    fn cut_bytes_min(&self) -> u64 {
-        self.store.segment_bytes / CUT_SHARE
+    fn rotation_bytes_min(&self) -> u64 {
+        self.store.segment_bytes / ROTATION_SHARE
     }
 
     /// The segments that a sync through `through` must cover.
@@ -517,10 +517,10 @@ impl LogSink for LocalLog {
         LogPosition(self.durable.load(Ordering::Acquire))
     }
 
-    fn cut(&self) -> Result<LogPosition> {
+    fn rotate(&self) -> Result<LogPosition> {
         let (segment, end) = {
             let mut tail = self.tail.lock();
-            let is_worth_it = tail.unsynced_bytes(self.durable()) >= self.cut_bytes_min();
+            let is_worth_it = tail.unsynced_bytes(self.durable()) >= self.rotation_bytes_min();
             let segment = if is_worth_it { self.go_on(&mut tail, 0) } else { None };
             (segment, tail.end())
         };
@@ -531,12 +531,12 @@ impl LogSink for LocalLog {
     }
 
     fn begin_at(&self, from: LogPosition) -> Result<bool> {
-        let cut = {
+        let begun = {
             let tail = self.tail.lock();
             tail.segments.iter().find(|segment| segment.header.base == from).map(Arc::clone)
         };
-        let cut = cut.filter(|segment| segment.is_begun.load(Ordering::Acquire));
-        cut.map_or(Ok(false), |segment| segment.sync_headers().map(|()| true))
+        let begun = begun.filter(|segment| segment.is_begun.load(Ordering::Acquire));
+        begun.map_or(Ok(false), |segment| segment.sync_headers().map(|()| true))
     }
 
     fn release(&self, from: LogPosition) -> Result<()> {

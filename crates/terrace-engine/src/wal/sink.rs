@@ -59,14 +59,14 @@ pub trait LogSink: Send + Sync + fmt::Debug {
     /// Everything below this position is durable, here or, where it was released, in tables.
     fn durable(&self) -> LogPosition;
 
-    /// Cuts the log at its end, if that is worth it, so that [`LogSink::begin_at`] is cheap there;
-    /// returns the end. No record is under way: the caller holds every drange.
-    fn cut(&self) -> Result<LogPosition> {
+    /// Has the next record begin a new segment, if that is worth it, so that [`LogSink::begin_at`] is
+    /// cheap there; returns the end. No record is under way: the caller holds every drange.
+    fn rotate(&self) -> Result<LogPosition> {
         Ok(self.end())
     }
 
     /// Makes it durable that a replay may begin at `from`, whatever becomes of the records below,
-    /// which tables are about to hold. Costs a few pages. False if the log was not cut there: then
+    /// which tables are about to hold. Costs a few pages. False if the log was not rotated there: then
     /// it has to be synced up to there instead. After an error the log is in doubt.
     fn begin_at(&self, _from: LogPosition) -> Result<bool> {
         Ok(false)

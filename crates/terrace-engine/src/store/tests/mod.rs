@@ -7,7 +7,7 @@ mod dranges;
 mod explain;
 mod faults;
 mod ingest;
-mod log_cuts;
+mod log_rotation;
 mod memory;
 mod merge;
 mod model;
