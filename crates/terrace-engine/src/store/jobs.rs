@@ -21,6 +21,8 @@ pub struct Jobs {
     /// Set while a flush is queued and has not begun.
     flush_queued: AtomicBool,
     log_queued: AtomicBool,
+    /// Set while memtables are to be flushed for what is dead in them, and that has not begun.
+    clear_up_queued: AtomicBool,
     /// Compactions that are queued and have not begun.
     compactions_queued: AtomicUsize,
     /// Set when running jobs should end early.
@@ -28,6 +30,10 @@ pub struct Jobs {
     /// What compactions work on.
     pub taken: Latch<Taken>,
 }
+
+/// A scan that steps over so many dead entries asks for them to be cleared up: it costs as much as a
+/// flush of that many.
+const DEAD_STEPS_MAX: u64 = 10_000;
 
 /// Queued compactions of one range beyond this many would find nothing to do.
 const COMPACTIONS_QUEUED_MAX: usize = 2;
@@ -40,6 +46,7 @@ impl Jobs {
             ended: env.waits().signal(),
             flush_queued: AtomicBool::new(false),
             log_queued: AtomicBool::new(false),
+            clear_up_queued: AtomicBool::new(false),
             compactions_queued: AtomicUsize::new(0),
             cancel: AtomicBool::new(false),
             taken: Latch::default(),
@@ -175,6 +182,29 @@ impl Inner {
         me.submit(JobClass::Flush, delay, |inner| {
             inner.jobs.flush_queued.store(false, Ordering::Release);
             let outcome = inner.flush_frozen();
+            if let Some(delay) = inner.judge(Work::Flush, outcome) {
+                inner.schedule_flush_after(delay);
+            }
+        });
+    }
+
+    /// A scan has stepped over so many dead entries. What is dead in tables is compacted by itself; in
+    /// memtables it would stay until they are full, so they are flushed now if they hold enough to
+    /// be worth it.
+    pub(super) fn dead_were_met(&self, count: u64) {
+        if count < DEAD_STEPS_MAX {
+            return;
+        }
+        let view = self.view.load();
+        let entries: u64 = view.dranges.iter().map(|drange| drange.active.entry_count()).sum();
+        drop(view);
+        let Some(me) = self.me().filter(|_| entries >= DEAD_STEPS_MAX) else { return };
+        if self.jobs.clear_up_queued.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        me.submit(JobClass::Flush, Duration::ZERO, |inner| {
+            inner.jobs.clear_up_queued.store(false, Ordering::Release);
+            let outcome = inner.freeze_all().and_then(|()| inner.flush_frozen());
             if let Some(delay) = inner.judge(Work::Flush, outcome) {
                 inner.schedule_flush_after(delay);
             }

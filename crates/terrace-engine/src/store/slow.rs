@@ -157,6 +157,7 @@ impl Inner {
     /// An iterator over an interval from `start` on goes.
     pub(super) fn scan_ended(&self, watch: &ScanWatch, start: &[u8]) {
         self.counters.my_reads().scanned(watch.shown, watch.hidden);
+        self.dead_were_met(watch.hidden);
         if !watch.is_sampled && watch.waits.began().is_none() {
             return;
         }

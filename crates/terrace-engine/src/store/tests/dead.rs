@@ -53,6 +53,45 @@ fn neighbours_that_are_deleted_leave_nothing_to_step_over() -> Result<()> {
     })
 }
 
+/// Deletes in a memtable that is far from full: a scan that has to step over all of them sees to it
+/// that the next one has not.
+#[test]
+fn a_scan_over_many_dead_entries_has_them_cleared_up() -> Result<()> {
+    simulate(54, |env| {
+        let options = Options {
+            memtable_bytes: 16 << 20,
+            log_segment_bytes: 4 << 20,
+            log_bytes_max: 64 << 20,
+            ..options()
+        };
+        let store = open(env, &options)?;
+        for index in 0..13_000 {
+            put(&store, &key(index), "v")?;
+        }
+        store.flush()?;
+        store.settle();
+        for index in 0..12_000 {
+            delete(&store, &key(index))?;
+        }
+        let dead_met = || -> Result<u64> {
+            let before = store.stats().scan_hidden_count;
+            let mut iter = store.iter(IterOptions::default())?;
+            iter.seek(b"")?;
+            assert_eq!(
+                iter.entry().map(|entry| entry.key.to_vec()),
+                Some(key(12_000).into_bytes())
+            );
+            drop(iter);
+            Ok(store.stats().scan_hidden_count - before)
+        };
+        assert_eq!(dead_met()?, 12_000);
+        store.settle();
+        assert_eq!(entries(&store.stats()), (1000, 0), "{}", store.stats());
+        assert_eq!(dead_met()?, 0);
+        Ok(())
+    })
+}
+
 /// As long as a snapshot sees what was deleted, it stays, and nothing is written in vain; when the
 /// snapshot has gone, the next work takes it away.
 #[test]
