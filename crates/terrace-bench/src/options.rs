@@ -156,11 +156,11 @@ mod tests {
 
     #[test]
     fn options_out_of_bounds_are_refused() {
-        let check = |change: fn(&mut BenchOptions)| {
+        fn check(change: impl FnOnce(&mut BenchOptions)) -> Result<&'static str, OptionsError> {
             let mut options = BenchOptions::default();
             change(&mut options);
             options.validate().map(|workload| workload.name)
-        };
+        }
         assert_eq!(check(|_| {}), Ok("load"));
         let unknown = check(|options| options.workload = "z".into()).unwrap_err();
         assert!(unknown.to_string().contains("fillrandom"));
