@@ -82,7 +82,8 @@ impl Table {
         }
         while let Some(entry) = cursor.entry() {
             found.push(seen(entry));
-            if is_forward { cursor.next().unwrap() } else { cursor.prev().unwrap() }
+            let moved = if is_forward { cursor.next() } else { cursor.prev() };
+            moved.unwrap();
         }
         if !is_forward {
             found.reverse();
