@@ -51,6 +51,8 @@ struct Walk {
     closing: Option<ClosingBody>,
     /// The epoch of the version, if there is one.
     epoch: Option<Epoch>,
+    /// The segment with which the log starts, by the manifest.
+    start: Option<terrace_base::FileId>,
     /// Where something is missing with good records behind it, and at which position.
     holes: Vec<(PathBuf, Gap, LogPosition)>,
     /// Damaged headers of begun segments: file, offset, what, base.
@@ -69,6 +71,7 @@ impl Check<'_> {
         let mut walk = Walk { durable: facts.durable, version: version_bounds, ..Walk::default() };
         walk.is_closed = version.closed.is_some();
         walk.epoch = Some(version.epoch);
+        walk.start = facts.start.segment;
         let chain = match facts.start.segment {
             Some(first) => chain(&surveys, first),
             None => Vec::new(),
@@ -215,13 +218,14 @@ impl Check<'_> {
     }
 
     /// The first record of an epoch, and the first edit of its manifest beside the snapshot, come
-    /// after its segment was begun durably. Until then a crash may tear a header.
+    /// after its segment was begun durably, and so does the edit that says where the log starts.
+    /// Until then a crash may tear a header.
     fn note_headers(&self, segment: &SegmentSurvey, has_records: bool, walk: &mut Walk) {
         let Some(header) = segment.header() else { return };
         let path = self.segment_path(segment.id);
         let begins = segment.begins_an_epoch() || header.predecessor.is_none();
         let goes_on = self.report.edit_count > 1 && walk.epoch == Some(segment.id.epoch);
-        let is_synced = begins && (has_records || goes_on);
+        let is_synced = begins && (has_records || goes_on) || walk.start == Some(segment.id);
         for (offset, what) in segment.damaged_headers() {
             walk.headers.push((path.clone(), offset, what, header.base, is_synced));
         }

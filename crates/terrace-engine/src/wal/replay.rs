@@ -458,8 +458,11 @@ fn refuse_lost_part(
     let SegmentHeader { file_id, base, predecessor, .. } = segment.header;
     let is_last = file_id == last.file.id;
     let begins = segment.begins_an_epoch() || predecessor.is_none();
-    // The first record of an epoch comes after its segment was begun durably.
-    let is_synced = is_last && (base < replayed.durable || (begins && last.end > base));
+    // The first record of an epoch comes after its segment was begun durably, and so does the edit
+    // that says where the log starts.
+    let is_start = replayed.segments.first().is_some_and(|first| first.file.id == file_id);
+    let is_begun = is_start || (begins && last.end > base);
+    let is_synced = is_last && (base < replayed.durable || is_begun);
     if let Some((offset, what)) = survey.lost_part(is_synced) {
         let detail = format!("{what}, and the log was not closed: its end may be gone");
         return Err(Corruption::new(&segment.path, offset, detail).into());
