@@ -61,7 +61,7 @@ planted_bugs! {
     StaleBlock,
     /// A range tombstone is lost behind the boundary of two output tables.
     LoseRangeTombstoneAtBoundary,
-    /// With several dranges the log is cut above what one of their memtables needs.
+    /// The log is given up through all that is written, above what the memtables need.
     AdvanceLogStartTooFar,
     /// Log segments are given up before the edit that makes them unneeded is durable.
     ReleaseLogEarly,

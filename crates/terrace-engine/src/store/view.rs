@@ -120,9 +120,10 @@ impl Inner {
         // way about it would be met in neither place, and its records would be given up.
         let early = is_planted(PlantedBug::LookAtFrozenFirst).then(|| self.view.load_full());
         let map = self.dranges.load_full();
-        let begins = map.list().iter().map(|drange| drange.active.shared().begin);
-        let active =
-            if is_planted(PlantedBug::AdvanceLogStartTooFar) { begins.max() } else { begins.min() };
+        let active = map.list().iter().map(|drange| drange.active.shared().begin).min();
+        if is_planted(PlantedBug::AdvanceLogStartTooFar) {
+            return self.sequencer.finished().1;
+        }
         let frozen = early.unwrap_or_else(|| self.view.load_full()).frozen();
         let frozen = frozen.iter().filter(|frozen| !except.contains(&frozen.memtable.id()));
         let frozen = frozen.map(|frozen| frozen.begin).min();
