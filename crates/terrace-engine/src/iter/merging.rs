@@ -39,8 +39,8 @@ impl Direction {
 /// ```
 ///
 /// A step moves the sources that stand on the current key, and puts each back into the order: one
-/// comparison for a source that stays ahead. A comparison looks at the [`Head`]s alone, unless
-/// keys are long and alike.
+/// comparison for a source that stays ahead. A comparison looks at the first bytes of the keys, kept
+/// beside the sources, and asks these only if keys are long and alike.
 pub struct MergingCursor {
     sources: Vec<Source>,
     direction: Direction,
