@@ -248,6 +248,11 @@ impl LocalLog {
                 bytes: file.bytes,
             })
             .collect();
+        // A process that was killed may not have synced the size of a file that it had made: what is
+        // used again below is not synced once more.
+        for file in &unused {
+            log.store.env.fs().sync_file(&file.path)?;
+        }
         log.begin(kept.last().map(|last| last.file.id), end, &mut unused)?;
         for file in unused {
             log.recycle(file, &mut log.prepare_turn.lock())?;
