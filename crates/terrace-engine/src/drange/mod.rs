@@ -6,11 +6,13 @@
 //! small enough for the processor's caches.
 //!
 //! *Source:* Nova-LSM (SIGMOD 2021), §4.1.
-//! *Differs:* so far the boundaries are fixed: a range has one drange until its first memtable is
-//! full, and is then divided by the keys in it ([`Memtable::dividing_keys`]); the manifest keeps
-//! them. All active memtables of a range share one allowance and are frozen together, so that one
-//! flush writes one row over all keys. Reorganisation, and the lookup and range indexes, are not
-//! built.
+//! *Differs:* a range has one drange until its first memtable is full, and is then divided by the
+//! keys in it ([`Memtable::dividing_keys`]); from then on each flush takes a sample of the writes
+//! ([`SampledStream`]), and [`balance`] judges whether the range is to be divided otherwise. The
+//! manifest keeps the boundaries. All active memtables of a range share one allowance and are frozen
+//! together, so that one flush writes one row over all keys, and a reorganisation costs nothing but
+//! the freeze that it waits for: no memtable of one generation is older than one of another. Hot
+//! keys are not duplicated, and the lookup index is not built.
 //!
 //! # Invariants
 //! 1. The dranges of a range are disjoint and cover every key.
@@ -19,7 +21,9 @@
 //!    an exclusive holder meets no half-done write.
 //! 3. The view that readers see names a drange's new memtable before anyone can write to it.
 
+pub mod balance;
 mod boundaries;
+mod sample;
 
 use std::sync::Arc;
 
@@ -29,6 +33,7 @@ use terrace_env::{Env, Hold};
 use crate::memtable::Memtable;
 
 pub use boundaries::Boundaries;
+pub use sample::{SampledStream, WriteSample};
 
 /// What a drange writes to.
 #[derive(Debug)]
@@ -48,12 +53,13 @@ impl Active {
         Active { memtable, begin, replayed: Vec::new() }
     }
 
-    /// What this becomes when it takes no more entries: all its records stand below `end`.
+    /// What this becomes when it takes no more entries: all its records stand below `end`. `keys`
+    /// hold all of its keys.
     #[must_use]
-    pub fn into_frozen(self, end: LogPosition) -> Frozen {
+    pub fn into_frozen(self, keys: KeyRange, end: LogPosition) -> Frozen {
         let mut covers = self.replayed;
         covers.push(self.memtable.id());
-        Frozen { memtable: self.memtable, begin: self.begin, end, covers }
+        Frozen { memtable: self.memtable, keys, begin: self.begin, end, covers }
     }
 }
 
@@ -71,12 +77,23 @@ pub struct Drange {
 pub struct Frozen {
     /// The memtable.
     pub memtable: Arc<Memtable>,
+    /// All its keys lie in here: the keys of the drange that it was the active one of.
+    pub keys: KeyRange,
     /// No record of it stands below this position,
     pub begin: LogPosition,
     /// nor at or above this one.
     pub end: LogPosition,
     /// The memtables whose entries are in it: itself, and those of earlier opens.
     pub covers: Vec<MemtableId>,
+}
+
+impl Frozen {
+    /// Orders memtables by their age, the oldest first: at no key does one hold anything older than
+    /// what one before it holds there.
+    #[must_use]
+    pub fn age(&self) -> (LogPosition, MemtableId) {
+        (self.end, self.memtable.id())
+    }
 }
 
 /// All dranges of a range, in key order.

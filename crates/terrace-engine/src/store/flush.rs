@@ -9,13 +9,13 @@ use super::health::Work;
 use super::memory::builder_memory_bytes;
 use super::{Inner, Store};
 use crate::compaction::{Retained, Retention};
-use crate::drange::Frozen;
+use crate::drange::{Frozen, SampledStream, WriteSample};
 use crate::fail_point::fail_point;
 use crate::iter::{MergingStream, Stream};
 use crate::l0::FlushInput;
 use crate::process::PoolName;
 use crate::range_tombstone::Fragments;
-use crate::version::VersionEdit;
+use crate::version::{RowMeta, VersionEdit};
 use crate::{Error, Result};
 
 /// One flush merges at most this many memtables' worth of bytes.
@@ -83,10 +83,18 @@ impl Inner {
     ) -> Result<()> {
         let began = self.env.now();
         let ids: Vec<MemtableId> = batch.iter().map(|frozen| frozen.memtable.id()).collect();
+        let newest = batch.iter().map(|frozen| frozen.end).max();
+        // Of a part of what was frozen together, the sample would say that all writes go there.
+        let sample_is_whole = self
+            .view
+            .load()
+            .frozen()
+            .iter()
+            .all(|frozen| Some(frozen.end) > newest || ids.contains(&frozen.memtable.id()));
         // What is frozen or written from now on stands above it.
         let log_start = self.settle_log(batch, oldest_position(&ids))?;
         fail_point!(self.env, "flush::before_absorb");
-        let (row, bytes) = self.absorb(batch)?;
+        let (row, bytes, sample) = self.absorb(batch)?;
         fail_point!(self.env, "flush::before_install");
         let log = self.log()?;
         let log_start = log.start_at(log_start);
@@ -121,6 +129,9 @@ impl Inner {
         })?;
         fail_point!(self.env, "flush::after_install");
         self.counters.flushed(bytes);
+        if sample_is_whole {
+            self.note_sample(sample);
+        }
         let drained: usize = batch.iter().map(|frozen| frozen.memtable.used_bytes()).sum();
         self.gate.note_flush(began, self.env.now(), drained as u64);
         log.release(log_start.position)?;
@@ -182,8 +193,9 @@ impl Inner {
         Ok(start)
     }
 
-    /// Writes the merged entries of these memtables as a row.
-    fn absorb(&self, batch: &[Arc<Frozen>]) -> Result<(Option<crate::version::RowMeta>, u64)> {
+    /// Writes the merged entries of these memtables as a row; the row, its bytes, and a sample of the
+    /// writes.
+    fn absorb(&self, batch: &[Arc<Frozen>]) -> Result<(Option<RowMeta>, u64, WriteSample)> {
         let (snapshots, now) = self.read_points.list(self.env.wall_time());
         let fragments: Vec<_> =
             batch.iter().map(|frozen| frozen.memtable.range_tombstones()).collect();
@@ -194,9 +206,11 @@ impl Inner {
             .iter()
             .map(|frozen| Box::new(frozen.memtable.stream()) as Box<dyn Stream + Send>)
             .collect();
-        let mut merged = MergingStream::new(streams);
-        let mut retained = Retained::new(&mut merged, &rules)?;
         let entries = batch.iter().map(|frozen| frozen.memtable.entry_count()).sum();
+        let mut merged = MergingStream::new(streams);
+        let mut sampled =
+            SampledStream::new(&mut merged, SeqNo::ZERO, self.sample_spacing(entries));
+        let mut retained = Retained::new(&mut sampled, &rules)?;
         let expected_bytes = batch.iter().map(|frozen| frozen.memtable.used_bytes() as u64).sum();
         let jobs = self.process.memory().pool(PoolName::Jobs);
         let _memory =
@@ -206,7 +220,7 @@ impl Inner {
             tombstones: &rules.surviving_tombstones(),
             expected_bytes,
         })?;
-        let bytes = row.as_ref().map_or(0, crate::version::RowMeta::bytes);
-        Ok((row, bytes))
+        let bytes = row.as_ref().map_or(0, RowMeta::bytes);
+        Ok((row, bytes, sampled.finish()))
     }
 }

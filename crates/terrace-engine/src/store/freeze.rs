@@ -11,18 +11,20 @@
 //!   frozen    [██████████] [██████] [████] [███████]    one set, one row of L0
 //!   frozen    [███████ the memtable before the range was divided ████████]
 //! ```
-//! A range is divided when its first memtable is full, in the turn that freezes it.
+//! A range is divided when its first memtable is full, in the turn that freezes it, and divided
+//! otherwise in any later freeze if `balance.rs` has found that the writes are not spread evenly. What
+//! was frozen before is then listed in every drange that it has keys of.
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use terrace_base::LogPosition;
 use terrace_env::ExclusiveHold;
 
 use super::Inner;
 use super::all_held::AllHeld;
-use super::view::{DrangeView, View};
 use crate::Result;
-use crate::drange::{Active, Boundaries, Drange, DrangeMap};
+use crate::drange::{Active, Boundaries, Drange, DrangeMap, Frozen};
 use crate::memtable::Memtable;
 use crate::options::Options;
 use crate::version::FileIds;
@@ -62,7 +64,7 @@ impl Inner {
             }
             let divides = map.list().len() == 1 && self.options.drange_boundaries.is_empty();
             match divides.then(|| self.boundaries_for(map)).filter(|b| !b.keys().is_empty()) {
-                Some(boundaries) => self.divide(&map.list()[0], boundaries)?,
+                Some(boundaries) => self.divide(map, boundaries)?,
                 None => self.freeze(map, lacks)?,
             }
         }
@@ -126,6 +128,9 @@ impl Inner {
     /// Freezes every active memtable that is not empty; what takes their place has room for what is
     /// lacking. The caller has the turn.
     fn freeze(&self, map: &DrangeMap, lacks: &Lacks) -> Result<()> {
+        if let Some(boundaries) = self.balance.take_next(map.boundaries()) {
+            return self.divide(map, boundaries);
+        }
         // Before anyone is held up.
         let fresh = self.fresh_memtables(map.list().len(), lacks);
         self.swap_all(&mut AllHeld::of(map), fresh)
@@ -142,35 +147,25 @@ impl Inner {
         Boundaries::new(memtable.dividing_keys(self.options.drange_count(self.env.parallelism())))
     }
 
-    /// Freezes the memtable of the only drange, and puts several in its place. The caller has the
-    /// turn.
-    fn divide(&self, only: &Drange, boundaries: Boundaries) -> Result<()> {
+    /// Freezes every active memtable that is not empty, and divides the range at `boundaries` from
+    /// there on. The caller has the turn.
+    pub(super) fn divide(&self, map: &DrangeMap, boundaries: Boundaries) -> Result<()> {
         let count = boundaries.keys().len() + 1;
         let fresh = self.fresh_memtables(count, &Lacks::new());
         let mut unused = fresh.iter().cloned();
-        let mut active = only.active.exclusive();
+        let mut all = AllHeld::of(map);
         let end = self.log()?.rotate()?;
-        let map = DrangeMap::new(self.env.as_ref(), boundaries, || {
+        let divided = DrangeMap::new(self.env.as_ref(), boundaries, || {
             Active::new(unused.next().expect("one was made for each drange"), end)
         });
         // Nobody writes to what stays behind: the map that names it is not the range's any more.
-        let left = Active::new(Arc::clone(&fresh[0]), end);
-        let frozen = Arc::new(std::mem::replace(&mut *active, left).into_frozen(end));
-        self.replace_view(false, |view| {
-            let before = view.dranges.iter().flat_map(|drange| &drange.frozen);
-            let frozen: Vec<_> = std::iter::once(&frozen).chain(before).cloned().collect();
-            let dranges = map.list().iter().zip(fresh).map(|(drange, active)| DrangeView {
-                keys: drange.keys.clone(),
-                active,
-                frozen: frozen.clone(),
-            });
-            let boundaries = Arc::clone(map.boundaries());
-            View::new(boundaries, dranges.collect(), Arc::clone(&view.version))
-        });
+        let left = std::iter::repeat(Arc::clone(&fresh[0]));
+        let frozen = freeze_held(map, &mut all, left, end).into_iter().flatten().collect();
+        self.replace_view(false, |view| view.divided(&divided, fresh, frozen));
         // Order: readers see the new memtables before anyone can write to them. Writers that have
         // the old map find, once they share the hold, that it is not the map any more.
-        self.dranges.store(Arc::new(map));
-        drop(active);
+        self.dranges.store(Arc::new(divided));
+        drop(all);
         Ok(())
     }
 
@@ -178,11 +173,7 @@ impl Inner {
     /// the frozen ones, but for those that are empty. The caller has the turn.
     pub(super) fn swap_all(&self, all: &mut AllHeld<'_>, fresh: Vec<Arc<Memtable>>) -> Result<()> {
         let end = self.log()?.rotate()?;
-        let swap = |(active, fresh): (&mut ExclusiveHold<'_, Active>, _)| {
-            let old = std::mem::replace(&mut **active, Active::new(fresh, end));
-            (!old.memtable.is_empty()).then(|| Arc::new(old.into_frozen(end)))
-        };
-        let frozen: Vec<_> = all.holds.iter_mut().zip(fresh).map(swap).collect();
+        let frozen = freeze_held(&self.dranges.load(), all, fresh, end);
         self.change_view(false, |view| {
             let mut dranges = view.dranges.clone();
             for ((drange, active), frozen) in dranges.iter_mut().zip(&all.holds).zip(frozen) {
@@ -195,4 +186,20 @@ impl Inner {
         });
         Ok(())
     }
+}
+
+/// Puts the `fresh` memtables, whose records will all stand at or above `end`, in the place of the
+/// active ones; for each drange the memtable that is frozen thereby, if it holds anything.
+fn freeze_held(
+    map: &DrangeMap,
+    all: &mut AllHeld<'_>,
+    fresh: impl IntoIterator<Item = Arc<Memtable>>,
+    end: LogPosition,
+) -> Vec<Option<Arc<Frozen>>> {
+    let held = all.holds.iter_mut().zip(map.list());
+    let swap = |((active, drange), fresh): ((&mut ExclusiveHold<'_, Active>, &Arc<Drange>), _)| {
+        let old = std::mem::replace(&mut **active, Active::new(fresh, end));
+        (!old.memtable.is_empty()).then(|| Arc::new(old.into_frozen(drange.keys.clone(), end)))
+    };
+    held.zip(fresh).map(swap).collect()
 }

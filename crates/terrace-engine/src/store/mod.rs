@@ -7,7 +7,7 @@
 //! | writing | `write_path.rs`, `placement.rs`, `sequencer.rs`, `gate/` |
 //! | conditional writes | `update.rs` |
 //! | reading | `read_path.rs`, `merge_path.rs`, `pinned.rs`, `multi_get.rs`, `iterator.rs`, `read_points.rs`, `view.rs` |
-//! | background work | `freeze.rs`, `flush.rs`, `compact.rs`, `parts.rs`, `jobs.rs` |
+//! | background work | `freeze.rs`, `balance.rs`, `flush.rs`, `compact.rs`, `parts.rs`, `jobs.rs` |
 //! | what holds up writers and work | `gate/`, `ledger.rs`, `memory.rs`, `health.rs` |
 //! | looking inside | `check.rs`, `explain.rs`, `slow.rs`, `stats.rs` |
 //! | copies, and data from elsewhere | `checkpoint.rs`, `ingest.rs` (`all_held.rs`) |
@@ -26,6 +26,7 @@
 //! that had been published before, and so lies at or below the read point.
 
 mod all_held;
+mod balance;
 mod check;
 mod checkpoint;
 mod close;
@@ -99,6 +100,7 @@ pub use stats::{LevelStats, StoreStats};
 pub use update::Update;
 pub use write_path::WriteOptions;
 
+use balance::Balance;
 use gate::Gate;
 use health::Health;
 use jobs::Jobs;
@@ -129,6 +131,8 @@ pub(crate) struct Inner {
     options: Options,
     ids: Arc<FileIds>,
     dranges: ArcSwap<DrangeMap>,
+    /// How the writes are spread over them.
+    balance: Balance,
     view: ArcSwap<View>,
     /// One change of the view at a time.
     view_turn: Latch<()>,

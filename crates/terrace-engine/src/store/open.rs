@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use terrace_base::{Corruption, LogPosition, RangeId};
+use terrace_base::{Corruption, KeyRange, LogPosition, RangeId};
 use terrace_env::{DirLock, JobClass, Latch, LockKind, SharedEnv};
 
+use super::balance::Balance;
 use super::close::Closer;
 use super::freeze;
 use super::gate::Gate;
@@ -302,6 +303,7 @@ impl<'a> Opening<'a> {
             options: self.options,
             ids: self.ids,
             dranges: ArcSwap::from_pointee(map),
+            balance: Balance::default(),
             view: ArcSwap::from_pointee(view),
             view_turn: Latch::new(()),
             removals: AtomicU64::new(0),
@@ -362,7 +364,7 @@ impl<'a> Opening<'a> {
         if boundaries.is_empty() {
             last = Some(replayed);
         } else if !replayed.memtable.is_empty() {
-            frozen.insert(0, Arc::new(replayed.into_frozen(end)));
+            frozen.insert(0, Arc::new(replayed.into_frozen(KeyRange::all(), end)));
         }
         let count = boundaries.len() + 1;
         let map = DrangeMap::new(self.env.as_ref(), Boundaries::new(boundaries), || {

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use terrace_base::limits::{STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use terrace_base::{CodecError, Corruption, EntryKind, EntryRef, LogPosition, MemtableId, SeqNo};
+use terrace_base::{
+    CodecError, Corruption, EntryKind, EntryRef, KeyRange, LogPosition, MemtableId, SeqNo,
+};
 use terrace_env::{PlantedBug, is_planted};
 
 use crate::Result;
@@ -130,7 +132,8 @@ impl Refill<'_> {
         let begin = std::mem::replace(&mut self.out.last_begin, position);
         if !memtable.is_empty() {
             let covers = vec![memtable.id()];
-            self.out.full.push(Arc::new(Frozen { memtable, begin, end: position, covers }));
+            let keys = KeyRange::all();
+            self.out.full.push(Arc::new(Frozen { memtable, keys, begin, end: position, covers }));
         }
         Ok(())
     }

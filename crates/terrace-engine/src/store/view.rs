@@ -5,7 +5,7 @@ use terrace_base::{KeyRange, LogPosition, MemtableId};
 use terrace_env::{PlantedBug, is_planted};
 
 use super::Inner;
-use crate::drange::{Boundaries, Frozen};
+use crate::drange::{Boundaries, DrangeMap, Frozen};
 use crate::memtable::Memtable;
 use crate::version::Version;
 
@@ -56,6 +56,26 @@ impl View {
         view
     }
 
+    /// What readers see once the range is divided at the boundaries of `map`: its empty memtables
+    /// are the active ones, and `frozen` join those that wait. A memtable that holds keys of several
+    /// dranges is listed in each.
+    #[must_use]
+    pub fn divided(
+        &self,
+        map: &DrangeMap,
+        active: Vec<Arc<Memtable>>,
+        frozen: Vec<Arc<Frozen>>,
+    ) -> View {
+        let mut waiting = self.frozen();
+        waiting.extend(frozen);
+        waiting.sort_by_key(|frozen| std::cmp::Reverse(frozen.age()));
+        let dranges = map.list().iter().zip(active).map(|(drange, active)| {
+            let overlap = waiting.iter().filter(|frozen| frozen.keys.overlaps(&drange.keys));
+            DrangeView { keys: drange.keys.clone(), active, frozen: overlap.cloned().collect() }
+        });
+        View::new(Arc::clone(map.boundaries()), dranges.collect(), Arc::clone(&self.version))
+    }
+
     /// The drange that holds `key`.
     #[must_use]
     #[inline]
@@ -75,7 +95,7 @@ impl View {
     pub fn frozen(&self) -> Vec<Arc<Frozen>> {
         let mut frozen: Vec<_> =
             self.dranges.iter().flat_map(|drange| drange.frozen.iter().cloned()).collect();
-        frozen.sort_by_key(|frozen| frozen.memtable.id());
+        frozen.sort_by_key(|frozen| frozen.age());
         frozen.dedup_by_key(|frozen| frozen.memtable.id());
         if is_planted(PlantedBug::FlushNewestFirst) {
             frozen.reverse();

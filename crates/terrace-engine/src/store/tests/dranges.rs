@@ -114,3 +114,97 @@ fn a_batch_over_all_dranges_finds_room_however_large_it_is() -> Result<()> {
         Ok(())
     })
 }
+
+/// A key of `user0000` … `user9999`: nine of ten writes go to the first hundred.
+fn skewed(random: &mut Random) -> String {
+    let bound = if random.one_in(10) { 10_000 } else { 100 };
+    format!("user{:04}", random.below(bound))
+}
+
+/// Goal: writes that are not spread evenly make the range divide itself so that they are. Method:
+/// divided by evenly spread keys first, then written to with a skew; what each drange's memtable
+/// takes in is counted.
+#[test]
+fn a_range_divides_itself_anew_when_its_writes_are_not_spread_evenly() -> Result<()> {
+    let seed = 16;
+    simulate(seed, |env| {
+        let store = open(env, &divided(8))?;
+        let mut random = Random(seed);
+        while drange_count(&store) == 1 {
+            put(&store, &format!("user{:04}", random.below(10_000)), &"v".repeat(50))?;
+        }
+        let even = store.inner.dranges.load().boundaries().keys().to_vec();
+        for _ in 0..20_000 {
+            put(&store, &skewed(&mut random), &"v".repeat(50))?;
+        }
+        store.settle();
+        let map = store.inner.dranges.load_full();
+        assert_ne!(map.boundaries().keys(), even, "seed {seed}");
+        let mut hits = [0u32; 8];
+        for _ in 0..8000 {
+            hits[map.index_of(skewed(&mut random).as_bytes())] += 1;
+        }
+        assert!(hits.iter().all(|hits| (700..=1300).contains(hits)), "seed {seed}: {hits:?}");
+        let (_, major_count) = store.inner.balance.counts();
+        assert!(major_count >= 1, "seed {seed}");
+        // What is even stays as it is.
+        let before = store.inner.balance.counts();
+        for _ in 0..20_000 {
+            put(&store, &skewed(&mut random), &"v".repeat(50))?;
+        }
+        let after = store.inner.balance.counts();
+        assert!(after.0 + after.1 <= before.0 + before.1 + 2, "seed {seed}: {before:?} {after:?}");
+        Ok(())
+    })
+}
+
+/// Goal: what was written stays where it is found, wherever the range is divided meanwhile, also
+/// while it lies in memtables of other dranges. Method: nothing is flushed between the divisions.
+#[test]
+fn a_division_hides_nothing_that_waits_to_be_flushed() -> Result<()> {
+    simulate(17, |env| {
+        let options = Options { frozen_memtables_max: 8, ..divided(1) };
+        let store = open(env, &options)?;
+        let _turn = store.inner.flush_turn.lock();
+        let divisions: [&[&str]; 5] = [&["k3", "k6"], &["k1", "k5", "k51"], &[], &["k6"], &["k2"]];
+        for (round, division) in divisions.into_iter().enumerate() {
+            for key in 0..10 {
+                put(&store, &format!("k{key}"), &format!("{round}"))?;
+                put(&store, &format!("k{key}-{round}"), "only once")?;
+            }
+            let mut batch = WriteBatch::new();
+            batch.delete_range(format!("k4-{round}").as_bytes(), b"k5")?;
+            batch.put(format!("k{round}").as_bytes(), b"last")?;
+            store.write(&batch, &WriteOptions::default())?;
+            let keys = division.iter().map(|key| key.as_bytes().to_vec()).collect();
+            store.divide_at(keys)?;
+            assert_eq!(drange_count(&store), division.len() + 1);
+            for key in 0..10 {
+                let expected = if key == round { "last".into() } else { format!("{round}") };
+                assert_eq!(get(&store, &format!("k{key}"))?, Some(expected), "round {round}");
+                for old in 0..=round {
+                    let found = get(&store, &format!("k{key}-{old}"))?;
+                    assert_eq!(found.is_none(), key == 4, "k{key}-{old} in round {round}");
+                }
+            }
+            let shown = super::workload::content(&store)?.len();
+            assert_eq!(shown, 10 + 9 * (round + 1), "round {round}");
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_range_is_divided_at_ascending_keys_only() -> Result<()> {
+    simulate(18, |env| {
+        let store = open(env, &divided(1))?;
+        let wrong: [Vec<Vec<u8>>; 3] =
+            [vec![b"b".into(), b"a".into()], vec![b"".into()], vec![b"a".into(), b"a".into()]];
+        for keys in wrong {
+            assert!(matches!(store.divide_at(keys), Err(crate::Error::Invalid(_))));
+        }
+        store.divide_at(vec![b"a".into(), b"b".into()])?;
+        assert_eq!(drange_count(&store), 3);
+        Ok(())
+    })
+}

@@ -162,7 +162,16 @@ fn run(seed: u64, steps: u32) -> Result<()> {
                 90..92 => run.snapshots.push((store.snapshot(), run.model.clone())),
                 92..94 => drop(run.snapshots.pop()),
                 94 => store.flush()?,
-                95 if run.random.one_in(4) => store.compact(&run.range())?,
+                95 if run.random.one_in(2) => {
+                    let count = run.random.below(4);
+                    let mut keys: Vec<_> =
+                        (0..count).map(|_| run.shape.key(&mut run.random)).collect();
+                    keys.retain(|key| !key.is_empty());
+                    keys.sort();
+                    keys.dedup();
+                    store.divide_at(keys)?;
+                }
+                95 if run.random.one_in(2) => store.compact(&run.range())?,
                 96..98 => env.sleep(Duration::from_millis(run.random.below(3000))),
                 98 if run.random.one_in(2) => {
                     run.snapshots.clear();

@@ -1,0 +1,125 @@
+//! Reorganisations of dranges: each flush samples the writes that it meets, `drange/balance/` judges
+//! them, and the next freeze divides the range anew. Writers are held up by nothing but that freeze.
+
+use std::collections::VecDeque;
+
+use terrace_env::Latch;
+
+use super::{Inner, Store};
+use crate::drange::balance::{Reorganisation, SAMPLES_PER_DRANGE, judge, shares};
+use crate::drange::{Boundaries, WriteSample};
+use crate::{Error, Result};
+
+/// Reorganisations rest on the writes of so many flushes at most, so that chance evens out and what
+/// was hot long ago is forgotten.
+const SAMPLES_KEPT: usize = 8;
+
+/// What is known of how the writes are spread, and what is to be done about it.
+#[derive(Debug, Default)]
+pub struct Balance(Latch<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// The oldest first.
+    samples: VecDeque<WriteSample>,
+    /// Where the range is to be divided at the next freeze.
+    next: Option<Next>,
+    minor_count: u64,
+    major_count: u64,
+}
+
+#[derive(Debug)]
+enum Next {
+    Judged(Reorganisation),
+    Asked(Boundaries),
+}
+
+impl Balance {
+    /// Where a freeze divides the range, if not at `current` as before. Asked once for each freeze.
+    pub fn take_next(&self, current: &Boundaries) -> Option<Boundaries> {
+        let mut state = self.0.lock();
+        let boundaries = match state.next.take()? {
+            Next::Asked(boundaries) => boundaries,
+            Next::Judged(Reorganisation::Minor(boundaries)) => {
+                state.minor_count += 1;
+                boundaries
+            }
+            Next::Judged(Reorganisation::Major(boundaries)) => {
+                state.major_count += 1;
+                boundaries
+            }
+        };
+        (boundaries != *current).then_some(boundaries)
+    }
+
+    /// How many minor and how many major reorganisations there have been since the open.
+    pub fn counts(&self) -> (u64, u64) {
+        let state = self.0.lock();
+        (state.minor_count, state.major_count)
+    }
+
+    /// The share of the sampled writes that each interval of `boundaries` had.
+    pub fn shares(&self, boundaries: &Boundaries) -> Vec<f64> {
+        // The latch is held for a sort of some thousand keys, by nobody that writers wait for.
+        let state = self.0.lock();
+        shares(boundaries, &WriteSample::merged(&state.samples))
+    }
+}
+
+impl Store {
+    /// Divides the range into dranges at `keys`, which ascend, from now on: all memtables are frozen.
+    /// The range may divide itself otherwise later, as its writes ask for it.
+    ///
+    /// Errors: `Invalid` (the keys do not ascend, or one is empty, or there are more than 254),
+    /// `ReadOnly`, `Closed`, `Poisoned`.
+    pub fn divide_at(&self, keys: Vec<Vec<u8>>) -> Result<()> {
+        let inner = &self.inner;
+        inner.log()?;
+        inner.check_healthy()?;
+        let is_sound =
+            keys.is_sorted_by(|a, b| a < b) && keys.first().is_none_or(|key| !key.is_empty());
+        if !is_sound || keys.len() >= crate::options::DRANGES_MAX {
+            return Err(Error::invalid(
+                "a range is divided at ascending keys, none of them empty, at most 254",
+            ));
+        }
+        inner.balance.0.lock().next = Some(Next::Asked(Boundaries::new(keys)));
+        inner.freeze_all()?;
+        inner.schedule_flush();
+        Ok(())
+    }
+}
+
+impl Inner {
+    /// How many writes of a flush of so many stand for one in the sample.
+    pub(super) fn sample_spacing(&self, writes: u64) -> u64 {
+        let keys = self.wanted_dranges() * SAMPLES_PER_DRANGE;
+        writes.div_ceil(keys as u64).max(1)
+    }
+
+    /// Takes in what a flush has met: all writes from one freeze to another.
+    pub(super) fn note_sample(&self, sample: WriteSample) {
+        if !self.options.drange_boundaries.is_empty() {
+            return;
+        }
+        let wanted = self.wanted_dranges();
+        let boundaries = self.dranges.load();
+        let mut state = self.balance.0.lock();
+        state.samples.push_back(sample);
+        if state.samples.len() > SAMPLES_KEPT {
+            state.samples.pop_front();
+        }
+        if matches!(state.next, Some(Next::Asked(_))) {
+            return;
+        }
+        let writes = state.samples.iter().map(|sample| sample.writes).sum();
+        let merged = WriteSample::merged(&state.samples);
+        let judged = judge(boundaries.boundaries(), &merged, writes, wanted);
+        drop(merged);
+        state.next = judged.map(Next::Judged);
+    }
+
+    fn wanted_dranges(&self) -> usize {
+        self.options.drange_count(self.env.parallelism())
+    }
+}
