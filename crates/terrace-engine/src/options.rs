@@ -98,10 +98,15 @@ pub struct Options {
     /// Each level should be this many times larger than the one above it, counted from the last.
     pub level_ratio: u64,
     /// Into how many dranges the range is divided when its first memtable is full; 0: four for
-    /// each core, fewer if memtables are small. A range that is divided stays so.
+    /// each core, fewer if memtables are small. Where it is divided follows the writes.
     pub dranges: usize,
-    /// Keys at which the range is divided into dranges instead, ascending, from the open on.
+    /// Keys at which the range is divided into dranges instead, ascending, from the open on and
+    /// however the writes are spread.
     pub drange_boundaries: Vec<Vec<u8>>,
+    /// Whether memtables of hot dranges are merged in memory instead of being flushed, as long as that
+    /// pays. It keeps up to half of `memtable_bytes` of memory, and half of `log_bytes_max` of the log,
+    /// which each flush has to sync then (default no: see decision 19).
+    pub memtable_merging: bool,
     /// The name of the merge operator. A new range, and one without operator, keeps it in its
     /// manifest for ever; none takes the one that is kept there, if any.
     pub merge_operator: Option<String>,
@@ -134,6 +139,7 @@ impl Default for Options {
             level_ratio: 10,
             dranges: 0,
             drange_boundaries: Vec::new(),
+            memtable_merging: false,
             merge_operator: None,
             merge_operators: MergeOperators::default(),
         }

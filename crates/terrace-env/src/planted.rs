@@ -63,6 +63,8 @@ planted_bugs! {
     LoseRangeTombstoneAtBoundary,
     /// The log is given up through all that is written, above what the memtables need.
     AdvanceLogStartTooFar,
+    /// The records of a memtable that was merged are given up, although it was not flushed.
+    MergedLetsTheLogGo,
     /// Log segments are given up before the edit that makes them unneeded is durable.
     ReleaseLogEarly,
     /// The manifest is not synced before an edit counts as durable.

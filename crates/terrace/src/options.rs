@@ -33,6 +33,14 @@ pub struct Options {
     /// Bytes of a memtable, 16 KiB to 2 GiB. Default: 64 MiB. Up to four exist at a time. Raising
     /// it makes flushes and compactions rarer and a start after a crash longer.
     pub memtable_bytes: usize,
+    /// Into how many dranges keys are divided for writing, at most 255. Default: 0, which is four for
+    /// each core, fewer with small memtables; 1 for none. Where they are divided follows the writes.
+    pub dranges: usize,
+    /// Whether memtables of keys that are overwritten all the time are merged in memory instead of
+    /// being flushed, as long as that pays. Default: no. It saves writes to tables, takes up to half a
+    /// memtable of memory, keeps up to half of the log (four times `memtable_bytes`), so that a start
+    /// after a crash takes longer, and has each flush sync the log.
+    pub memtable_merging: bool,
     /// How blocks of tables are compressed. Default: not at all.
     pub compression: Compression,
     /// The name of the database's merge operator, for [`Db::merge`](crate::Db::merge). Default:
@@ -55,6 +63,8 @@ impl Default for Options {
             cache_bytes: ProcessOptions::default().cache_bytes as usize,
             memory_bytes: None,
             memtable_bytes: engine.memtable_bytes,
+            dranges: engine.dranges,
+            memtable_merging: engine.memtable_merging,
             compression: engine.table.compression,
             merge_operator: None,
             merge_operators: MergeOperators::new(),
@@ -82,6 +92,8 @@ impl Options {
             log_bytes_max: (self.memtable_bytes as u64 * 8).max(64 << 20),
             table_bytes,
             table: TableOptions { compression: self.compression, ..defaults.table },
+            dranges: self.dranges,
+            memtable_merging: self.memtable_merging,
             level_bytes_base: (self.memtable_bytes as u64 * 4).max(16 << 20),
             merge_operator: self.merge_operator.clone(),
             merge_operators: engine_operators(&self.merge_operators),

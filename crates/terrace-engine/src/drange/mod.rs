@@ -23,6 +23,7 @@
 
 pub mod balance;
 mod boundaries;
+pub mod merging;
 mod sample;
 
 use std::sync::Arc;
@@ -59,7 +60,7 @@ impl Active {
     pub fn into_frozen(self, keys: KeyRange, end: LogPosition) -> Frozen {
         let mut covers = self.replayed;
         covers.push(self.memtable.id());
-        Frozen { memtable: self.memtable, keys, begin: self.begin, end, covers }
+        Frozen { memtable: self.memtable, keys, begin: self.begin, end, covers, is_merged: false }
     }
 }
 
@@ -72,7 +73,7 @@ pub struct Drange {
     pub active: Hold<Active>,
 }
 
-/// A memtable that takes no more entries and waits to be flushed.
+/// A memtable that takes no more entries, and waits to be flushed or was merged ([`merging`]).
 #[derive(Debug)]
 pub struct Frozen {
     /// The memtable.
@@ -83,8 +84,11 @@ pub struct Frozen {
     pub begin: LogPosition,
     /// nor at or above this one.
     pub end: LogPosition,
-    /// The memtables whose entries are in it: itself, and those of earlier opens.
+    /// The memtables whose entries are in it: itself, and those of earlier opens; or those that were
+    /// merged into it.
     pub covers: Vec<MemtableId>,
+    /// Whether it was merged in memory, and stays there as long as that pays.
+    pub is_merged: bool,
 }
 
 impl Frozen {

@@ -20,6 +20,18 @@ pub struct WriteSample {
 }
 
 impl WriteSample {
+    /// Several samples of different writes as one.
+    #[must_use]
+    pub fn joined(samples: Vec<WriteSample>) -> WriteSample {
+        let mut joined = WriteSample::default();
+        for sample in samples {
+            joined.writes += sample.writes;
+            joined.keys.extend(sample.keys);
+        }
+        joined.keys.sort();
+        joined
+    }
+
     /// The keys of several samples in order, borrowed. Those of each count as much as those of any
     /// other: samples of one range have about the same spacing.
     #[must_use]

@@ -2,12 +2,13 @@
 //! them, and the next freeze divides the range anew. Writers are held up by nothing but that freeze.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use terrace_env::Latch;
 
 use super::{Inner, Store};
 use crate::drange::balance::{Reorganisation, SAMPLES_PER_DRANGE, judge, shares};
-use crate::drange::{Boundaries, WriteSample};
+use crate::drange::{Boundaries, Frozen, WriteSample};
 use crate::{Error, Result};
 
 /// Reorganisations rest on the writes of so many flushes at most, so that chance evens out and what
@@ -26,6 +27,8 @@ struct State {
     next: Option<Next>,
     minor_count: u64,
     major_count: u64,
+    /// Entries of frozen memtables, by drange, since the range was divided as it is.
+    writes: Vec<u64>,
 }
 
 #[derive(Debug)]
@@ -50,6 +53,27 @@ impl Balance {
             }
         };
         (boundaries != *current).then_some(boundaries)
+    }
+
+    /// The range is divided anew: what was counted belongs to other dranges.
+    pub fn begin_anew(&self) {
+        self.0.lock().writes.clear();
+    }
+
+    /// Counts what was frozen, a memtable or none for each drange, in order.
+    pub fn count(&self, frozen: &[Option<Arc<Frozen>>]) {
+        let mut state = self.0.lock();
+        state.writes.resize(frozen.len(), 0);
+        for (writes, frozen) in state.writes.iter_mut().zip(frozen) {
+            *writes += frozen.as_ref().map_or(0, |frozen| frozen.memtable.entry_count());
+        }
+    }
+
+    /// For each interval of `boundaries`, the entries that were counted.
+    pub fn write_counts(&self, boundaries: &Boundaries) -> Vec<u64> {
+        let mut writes = self.0.lock().writes.clone();
+        writes.resize(boundaries.keys().len() + 1, 0);
+        writes
     }
 
     /// How many minor and how many major reorganisations there have been since the open.
@@ -91,17 +115,20 @@ impl Store {
 }
 
 impl Inner {
-    /// How many writes of a flush of so many stand for one in the sample.
-    pub(super) fn sample_spacing(&self, writes: u64) -> u64 {
-        let keys = self.wanted_dranges() * SAMPLES_PER_DRANGE;
-        writes.div_ceil(keys as u64).max(1)
+    /// How many writes in these memtables one key of a sample stands for.
+    pub(super) fn sample_spacing(&self, batch: &[Arc<Frozen>]) -> u64 {
+        let fresh = batch.iter().filter(|frozen| !frozen.is_merged);
+        let writes: u64 = fresh.map(|frozen| frozen.memtable.entry_count()).sum();
+        writes.div_ceil((self.wanted_dranges() * SAMPLES_PER_DRANGE) as u64).max(1)
     }
 
-    /// Takes in what a flush has met: all writes from one freeze to another.
-    pub(super) fn note_sample(&self, sample: WriteSample) {
+    /// Takes in what a flush has met: in these samples together, all writes from one freeze to
+    /// another.
+    pub(super) fn note_samples(&self, samples: Vec<WriteSample>) {
         if !self.options.drange_boundaries.is_empty() {
             return;
         }
+        let sample = WriteSample::joined(samples);
         let wanted = self.wanted_dranges();
         let boundaries = self.dranges.load();
         let mut state = self.balance.0.lock();

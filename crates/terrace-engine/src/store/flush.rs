@@ -18,6 +18,15 @@ use crate::range_tombstone::Fragments;
 use crate::version::{RowMeta, VersionEdit};
 use crate::{Error, Result};
 
+/// Whether memtables of hot dranges may be merged in memory instead of being flushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Merging {
+    /// Those that it pays for.
+    Hot,
+    /// Everything goes into tables.
+    Never,
+}
+
 /// One flush merges at most this many memtables' worth of bytes.
 const MEMTABLES_PER_FLUSH: usize = 4;
 
@@ -30,7 +39,7 @@ impl Store {
         inner.log()?;
         inner.check_healthy()?;
         inner.freeze_all()?;
-        inner.heed(inner.flush_frozen())?;
+        inner.heed(inner.flush_frozen(Merging::Never))?;
         inner.note_problem(Work::Flush, None);
         inner.schedule_compaction();
         Ok(())
@@ -38,26 +47,53 @@ impl Store {
 }
 
 impl Inner {
-    /// Flushes until no memtable is frozen.
-    pub(super) fn flush_frozen(&self) -> Result<()> {
-        while self.flush_some()? {}
+    /// Flushes until no memtable waits for it.
+    pub(super) fn flush_frozen(&self, merging: Merging) -> Result<()> {
+        while self.flush_some(merging)? {}
         Ok(())
     }
 
-    /// Flushes the oldest frozen memtables as one row; `false` if there are none.
-    fn flush_some(&self) -> Result<bool> {
+    /// Flushes the oldest frozen memtables as one row, but for those that are merged in memory;
+    /// `false` if none waits.
+    fn flush_some(&self, merging: Merging) -> Result<bool> {
         let _turn = self.flush_turn.lock();
         // What is being frozen together is flushed together.
         let frozen = {
             let _turn = self.freeze_turn.lock();
             self.view.load().frozen()
         };
-        let batch = self.oldest_of(frozen);
-        if batch.is_empty() {
+        let waits = |frozen: &Arc<Frozen>| !frozen.is_merged || merging == Merging::Never;
+        if frozen.is_empty() || !frozen.iter().any(waits) && !self.is_log_long()? {
             return Ok(false);
         }
-        self.flush_batch(&batch, |ids| self.oldest_position(ids))?;
+        let batch = self.oldest_of(frozen);
+        let is_whole = self.is_whole(&batch);
+        let spacing = self.sample_spacing(&batch);
+        let (batch, mut samples) = match merging {
+            Merging::Never => (batch, Vec::new()),
+            Merging::Hot => self.merge_hot(batch, spacing)?,
+        };
+        if !batch.is_empty() {
+            samples.push(self.flush_batch(&batch, spacing, |ids| self.oldest_position(ids))?);
+        }
+        if is_whole {
+            self.note_samples(samples);
+        }
         Ok(true)
+    }
+
+    /// Whether the log takes more space than it should.
+    pub(super) fn is_log_long(&self) -> Result<bool> {
+        Ok(self.log()?.held_bytes() > self.options.log_bytes_max)
+    }
+
+    /// Whether these memtables are all that was frozen together with any of them. A sample of a part
+    /// would say that all writes go there.
+    fn is_whole(&self, batch: &[Arc<Frozen>]) -> bool {
+        let newest = batch.iter().map(|frozen| frozen.end).max();
+        self.view.load().frozen().iter().all(|frozen| {
+            Some(frozen.end) > newest || batch.iter().any(|one| Arc::ptr_eq(one, frozen))
+        })
     }
 
     /// Flushes all of these memtables, which are frozen, oldest first, before anything younger. The
@@ -69,32 +105,26 @@ impl Inner {
     ) -> Result<()> {
         while !frozen.is_empty() {
             let batch = self.oldest_of(frozen.clone());
-            self.flush_batch(&batch, &oldest_position)?;
+            self.flush_batch(&batch, self.sample_spacing(&batch), &oldest_position)?;
             frozen.retain(|one| !batch.iter().any(|done| Arc::ptr_eq(done, one)));
         }
         Ok(())
     }
 
-    /// Flushes the oldest frozen memtables as one row. The caller has the turn.
+    /// Flushes these memtables, the oldest of all frozen ones that hold their keys, as one row; a
+    /// sample of the writes in them. The caller has the turn.
     fn flush_batch(
         &self,
         batch: &[Arc<Frozen>],
+        spacing: u64,
         oldest_position: impl Fn(&[MemtableId]) -> LogPosition,
-    ) -> Result<()> {
+    ) -> Result<WriteSample> {
         let began = self.env.now();
         let ids: Vec<MemtableId> = batch.iter().map(|frozen| frozen.memtable.id()).collect();
-        let newest = batch.iter().map(|frozen| frozen.end).max();
-        // Of a part of what was frozen together, the sample would say that all writes go there.
-        let sample_is_whole = self
-            .view
-            .load()
-            .frozen()
-            .iter()
-            .all(|frozen| Some(frozen.end) > newest || ids.contains(&frozen.memtable.id()));
         // What is frozen or written from now on stands above it.
         let log_start = self.settle_log(batch, oldest_position(&ids))?;
         fail_point!(self.env, "flush::before_absorb");
-        let (row, bytes, sample) = self.absorb(batch)?;
+        let (row, bytes, sample) = self.absorb(batch, spacing)?;
         fail_point!(self.env, "flush::before_install");
         let log = self.log()?;
         let log_start = log.start_at(log_start);
@@ -129,9 +159,6 @@ impl Inner {
         })?;
         fail_point!(self.env, "flush::after_install");
         self.counters.flushed(bytes);
-        if sample_is_whole {
-            self.note_sample(sample);
-        }
         let drained: usize = batch.iter().map(|frozen| frozen.memtable.used_bytes()).sum();
         self.gate.note_flush(began, self.env.now(), drained as u64);
         log.release(log_start.position)?;
@@ -139,7 +166,7 @@ impl Inner {
         self.rule();
         self.changed.notify();
         self.schedule_compaction();
-        Ok(())
+        Ok(sample)
     }
 
     /// The first of these memtables, as many as one flush takes.
@@ -195,7 +222,11 @@ impl Inner {
 
     /// Writes the merged entries of these memtables as a row; the row, its bytes, and a sample of the
     /// writes.
-    fn absorb(&self, batch: &[Arc<Frozen>]) -> Result<(Option<RowMeta>, u64, WriteSample)> {
+    fn absorb(
+        &self,
+        batch: &[Arc<Frozen>],
+        spacing: u64,
+    ) -> Result<(Option<RowMeta>, u64, WriteSample)> {
         let (snapshots, now) = self.read_points.list(self.env.wall_time());
         let fragments: Vec<_> =
             batch.iter().map(|frozen| frozen.memtable.range_tombstones()).collect();
@@ -208,8 +239,7 @@ impl Inner {
             .collect();
         let entries = batch.iter().map(|frozen| frozen.memtable.entry_count()).sum();
         let mut merged = MergingStream::new(streams);
-        let mut sampled =
-            SampledStream::new(&mut merged, SeqNo::ZERO, self.sample_spacing(entries));
+        let mut sampled = SampledStream::new(&mut merged, sampled_before(batch), spacing);
         let mut retained = Retained::new(&mut sampled, &rules)?;
         let expected_bytes = batch.iter().map(|frozen| frozen.memtable.used_bytes() as u64).sum();
         let jobs = self.process.memory().pool(PoolName::Jobs);
@@ -223,4 +253,10 @@ impl Inner {
         let bytes = row.as_ref().map_or(0, RowMeta::bytes);
         Ok((row, bytes, sampled.finish()))
     }
+}
+
+/// The greatest number of a write that was met by a merge before, and so is in a sample already.
+pub(super) fn sampled_before(batch: &[Arc<Frozen>]) -> SeqNo {
+    let merged = batch.iter().filter(|frozen| frozen.is_merged);
+    merged.filter_map(|frozen| frozen.memtable.greatest_seqno()).max().unwrap_or(SeqNo::ZERO)
 }

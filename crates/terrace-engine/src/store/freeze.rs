@@ -80,8 +80,7 @@ impl Inner {
 
     /// If the log takes more space than it should, freezes the memtables that hold its oldest segment.
     pub(super) fn bound_log(&self) -> Result<()> {
-        let log = self.log()?;
-        if log.held_bytes() <= self.options.log_bytes_max {
+        if !self.is_log_long()? {
             return Ok(());
         }
         let oldest = self.oldest_position(&[]);
@@ -165,6 +164,7 @@ impl Inner {
         // Order: readers see the new memtables before anyone can write to them. Writers that have
         // the old map find, once they share the hold, that it is not the map any more.
         self.dranges.store(Arc::new(divided));
+        self.balance.begin_anew();
         drop(all);
         Ok(())
     }
@@ -174,6 +174,7 @@ impl Inner {
     pub(super) fn swap_all(&self, all: &mut AllHeld<'_>, fresh: Vec<Arc<Memtable>>) -> Result<()> {
         let end = self.log()?.rotate()?;
         let frozen = freeze_held(&self.dranges.load(), all, fresh, end);
+        self.balance.count(&frozen);
         self.change_view(false, |view| {
             let mut dranges = view.dranges.clone();
             for ((drange, active), frozen) in dranges.iter_mut().zip(&all.holds).zip(frozen) {

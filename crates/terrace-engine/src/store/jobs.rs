@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use terrace_env::{Env, Job, JobClass, Latch, Signal};
 
+use super::flush::Merging;
 use super::health::Work;
 use super::{Inner, Store};
 use crate::compaction::pick::{self, Taken};
@@ -181,7 +182,7 @@ impl Inner {
         let delay = delay.max(self.health.rest(Work::Flush, || self.env.now()));
         me.submit(JobClass::Flush, delay, |inner| {
             inner.jobs.flush_queued.store(false, Ordering::Release);
-            let outcome = inner.flush_frozen();
+            let outcome = inner.flush_frozen(Merging::Hot);
             if let Some(delay) = inner.judge(Work::Flush, outcome) {
                 inner.schedule_flush_after(delay);
             }
@@ -204,7 +205,7 @@ impl Inner {
         }
         me.submit(JobClass::Flush, Duration::ZERO, |inner| {
             inner.jobs.clear_up_queued.store(false, Ordering::Release);
-            let outcome = inner.freeze_all().and_then(|()| inner.flush_frozen());
+            let outcome = inner.freeze_all().and_then(|()| inner.flush_frozen(Merging::Never));
             if let Some(delay) = inner.judge(Work::Flush, outcome) {
                 inner.schedule_flush_after(delay);
             }

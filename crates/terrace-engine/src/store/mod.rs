@@ -7,9 +7,9 @@
 //! | writing | `write_path.rs`, `placement.rs`, `sequencer.rs`, `gate/` |
 //! | conditional writes | `update.rs` |
 //! | reading | `read_path.rs`, `merge_path.rs`, `pinned.rs`, `multi_get.rs`, `iterator.rs`, `read_points.rs`, `view.rs` |
-//! | background work | `freeze.rs`, `balance.rs`, `flush.rs`, `compact.rs`, `parts.rs`, `jobs.rs` |
+//! | background work | `freeze.rs`, `balance.rs`, `merging.rs`, `flush.rs`, `compact.rs`, `parts.rs`, `jobs.rs` |
 //! | what holds up writers and work | `gate/`, `ledger.rs`, `memory.rs`, `health.rs` |
-//! | looking inside | `check.rs`, `explain.rs`, `slow.rs`, `stats.rs` |
+//! | looking inside | `check.rs`, `explain.rs`, `slow.rs`, `stats.rs`, `drange_stats.rs` |
 //! | copies, and data from elsewhere | `checkpoint.rs`, `ingest.rs` (`all_held.rs`) |
 //! | closing | `close.rs` |
 //!
@@ -31,6 +31,7 @@ mod check;
 mod checkpoint;
 mod close;
 mod compact;
+mod drange_stats;
 mod explain;
 mod flush;
 mod freeze;
@@ -43,6 +44,7 @@ mod ledger;
 mod memory;
 mod memtables_cursor;
 mod merge_path;
+mod merging;
 mod multi_get;
 mod open;
 mod parts;
@@ -87,6 +89,7 @@ use crate::wal::LogSink;
 use crate::{Error, Result};
 
 pub use checkpoint::{CheckpointProgress, CheckpointReport};
+pub use drange_stats::{DrangeStats, DrangesReport};
 pub use ingest::{Ingest, IngestReport};
 pub use iterator::{Iter, IterOptions};
 pub use ledger::{CauseStats, StallStats};

@@ -132,8 +132,14 @@ impl Refill<'_> {
         let begin = std::mem::replace(&mut self.out.last_begin, position);
         if !memtable.is_empty() {
             let covers = vec![memtable.id()];
-            let keys = KeyRange::all();
-            self.out.full.push(Arc::new(Frozen { memtable, keys, begin, end: position, covers }));
+            self.out.full.push(Arc::new(Frozen {
+                memtable,
+                keys: KeyRange::all(),
+                begin,
+                end: position,
+                covers,
+                is_merged: false,
+            }));
         }
         Ok(())
     }

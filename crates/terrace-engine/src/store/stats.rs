@@ -32,6 +32,9 @@ pub struct Counters {
     compaction_write_bytes: AtomicU64,
     dropped_entries: AtomicU64,
     log_syncs: AtomicU64,
+    merged_memtables: AtomicU64,
+    merged_away: AtomicU64,
+    unflushed_bytes: AtomicU64,
 }
 
 /// What flushes and compactions into one level came to, in bytes.
@@ -81,6 +84,14 @@ impl Counters {
         let bytes = done.inputs.iter().map(|(_, table)| table.meta().bytes).sum();
         add(&self.moves, 1);
         add(&self.levels[usize::from(done.output_level.0)].moved_in, bytes);
+    }
+
+    /// So many memtables were merged in memory: so many versions went, and so many bytes were not
+    /// flushed.
+    pub fn merged(&self, memtables: u64, dropped: u64, kept_bytes: u64) {
+        add(&self.merged_memtables, memtables);
+        add(&self.merged_away, dropped);
+        add(&self.unflushed_bytes, kept_bytes);
     }
 
     pub fn log_synced(&self) {
@@ -184,6 +195,16 @@ pub struct StoreStats {
     pub memtable_bytes: u64,
     /// Memtables that wait to be flushed.
     pub frozen_memtable_count: u64,
+    /// Memtables of hot dranges that were merged in memory, and are kept there,
+    pub merged_memtable_count: u64,
+    /// and their bytes.
+    pub merged_memtable_bytes: u64,
+    /// Memtables that went into these since the open,
+    pub memtable_merge_count: u64,
+    /// the dead versions that went thereby,
+    pub merged_away_count: u64,
+    /// and the bytes of live ones that were not flushed, counted at each merge.
+    pub unflushed_bytes: u64,
     /// Rows of L0.
     pub l0_row_count: u64,
     /// The levels that hold anything, L0 first.
@@ -234,6 +255,8 @@ impl Inner {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let view = self.view.load_full();
         let memtables = view.memtables();
+        let frozen = view.frozen();
+        let merged_memtable_count = frozen.iter().filter(|frozen| frozen.is_merged).count();
         let cache = self.process.cache();
         let levels = counters.levels_of(&view.version);
         let get_count = counters.reads.gets();
@@ -259,7 +282,12 @@ impl Inner {
             compaction_write_bytes: read(&counters.compaction_write_bytes),
             dropped_entry_count: read(&counters.dropped_entries),
             memtable_bytes: memtables.iter().map(|memtable| memtable.used_bytes() as u64).sum(),
-            frozen_memtable_count: view.frozen().len() as u64,
+            frozen_memtable_count: (frozen.len() - merged_memtable_count) as u64,
+            merged_memtable_count: merged_memtable_count as u64,
+            merged_memtable_bytes: view.merged_bytes as u64,
+            memtable_merge_count: read(&counters.merged_memtables),
+            merged_away_count: read(&counters.merged_away),
+            unflushed_bytes: read(&counters.unflushed_bytes),
             l0_row_count: view.version.l0.rows().len() as u64,
             levels,
             table_memory_bytes: view.version.tables().map(|table| table.memory_bytes()).sum(),

@@ -47,6 +47,13 @@ impl StoreStats {
         writeln!(f, "  flushes        {}, {}", self.flush_count, bytes(self.flush_bytes))?;
         writeln!(
             f,
+            "  merges         {} memtables, {} dead versions gone, {} not flushed",
+            self.memtable_merge_count,
+            self.merged_away_count,
+            bytes(self.unflushed_bytes)
+        )?;
+        writeln!(
+            f,
             "  compactions    {}, of these {} cuts of L0; {} moves",
             self.compaction_count, self.cut_count, self.move_count
         )?;
@@ -72,6 +79,12 @@ impl StoreStats {
             "  memtables      {}, {} waiting to be flushed",
             bytes(self.memtable_bytes),
             self.frozen_memtable_count
+        )?;
+        writeln!(
+            f,
+            "  merged         {} in {} memtables of hot dranges",
+            bytes(self.merged_memtable_bytes),
+            self.merged_memtable_count
         )?;
         let lookups = self.cache_hit_count + self.cache_miss_count;
         writeln!(

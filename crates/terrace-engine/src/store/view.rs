@@ -16,8 +16,10 @@ pub struct View {
     pub boundaries: Arc<Boundaries>,
     /// In key order.
     pub dranges: Vec<DrangeView>,
-    /// Bytes of the memtables that wait to be flushed.
+    /// Bytes of the memtables that wait to be flushed,
     pub frozen_bytes: usize,
+    /// and of those that were merged.
+    pub merged_bytes: usize,
     /// The rows and tables.
     pub version: Arc<Version>,
     /// How many changes before it let go of something: a later view with a greater count no longer
@@ -32,7 +34,7 @@ pub struct DrangeView {
     pub keys: KeyRange,
     /// Takes entries.
     pub active: Arc<Memtable>,
-    /// Wait to be flushed, newest first.
+    /// Take no more entries, newest first.
     pub frozen: Vec<Arc<Frozen>>,
 }
 
@@ -51,8 +53,13 @@ impl View {
         dranges: Vec<DrangeView>,
         version: Arc<Version>,
     ) -> View {
-        let mut view = View { boundaries, dranges, frozen_bytes: 0, version, removals: 0 };
-        view.frozen_bytes = view.frozen().iter().map(|frozen| frozen.memtable.used_bytes()).sum();
+        let mut view =
+            View { boundaries, dranges, frozen_bytes: 0, merged_bytes: 0, version, removals: 0 };
+        for frozen in view.frozen() {
+            let bytes = frozen.memtable.used_bytes();
+            *if frozen.is_merged { &mut view.merged_bytes } else { &mut view.frozen_bytes } +=
+                bytes;
+        }
         view
     }
 
@@ -90,7 +97,15 @@ impl View {
         active.chain(self.frozen().iter().map(|frozen| Arc::clone(&frozen.memtable))).collect()
     }
 
-    /// Every memtable that waits to be flushed, oldest first.
+    /// The most memtables of one drange that wait to be flushed.
+    #[must_use]
+    pub fn waiting_count_max(&self) -> usize {
+        let waiting =
+            |drange: &DrangeView| drange.frozen.iter().filter(|one| !one.is_merged).count();
+        self.dranges.iter().map(waiting).max().unwrap_or(0)
+    }
+
+    /// Every memtable that takes no more entries, oldest first.
     #[must_use]
     pub fn frozen(&self) -> Vec<Arc<Frozen>> {
         let mut frozen: Vec<_> =

@@ -220,7 +220,7 @@ impl Inner {
         Debt {
             l0_rows: view.version.l0.depth() as u64,
             frozen_bytes: view.frozen_bytes as u64,
-            frozen_count: view.dranges.iter().map(|own| own.frozen.len()).max().unwrap_or(0) as u64,
+            frozen_count: view.waiting_count_max() as u64,
             level_bytes: level_bytes.sum(),
             log_bytes: self.log.as_ref().map_or(0, |log| log.held_bytes()),
             memory_bytes: memory.pool(PoolName::Memtables).used_bytes(),

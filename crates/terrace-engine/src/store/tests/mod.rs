@@ -10,6 +10,7 @@ mod ingest;
 mod log_rotation;
 mod memory;
 mod merge;
+mod merging;
 mod model;
 mod parts;
 mod paths;

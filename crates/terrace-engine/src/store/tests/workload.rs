@@ -95,6 +95,7 @@ pub fn draw_options(random: &mut Random) -> Options {
         options.drange_boundaries = vec![b"common/q".to_vec(), b"k00100".to_vec()];
     }
     options.durability = [Durability::Buffered, Durability::Sync][random.below(2) as usize];
+    options.memtable_merging = random.one_in(2);
     options
 }
 
