@@ -106,6 +106,7 @@ impl Client {
             }
             Operation::DropIterator { slot } => drop(self.iterators.remove(slot)),
             Operation::Flush => self.make_durable(|| store.flush()),
+            Operation::Divide { keys } => self.divide(&store, keys),
             Operation::Compact { within } => self.make_durable(|| store.compact(within)),
             Operation::Restart { clean } => {
                 drop(store);
@@ -324,6 +325,16 @@ impl Client {
         let id = self.begin(What::Begun);
         let outcome = act();
         self.finish(id, outcome.map(|()| What::Durable));
+    }
+
+    fn divide(&mut self, store: &Store, keys: &[Vec<u8>]) {
+        let mut keys = keys.to_vec();
+        keys.sort();
+        keys.dedup();
+        keys.retain(|key| !key.is_empty());
+        let id = self.begin(What::Begun);
+        let outcome = store.divide_at(keys);
+        self.finish(id, outcome.map(|()| What::Checked { damage: None }));
     }
 
     fn check(&mut self, store: &Store) {

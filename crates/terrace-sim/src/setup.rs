@@ -109,6 +109,7 @@ impl Setup {
         options.table.compression =
             [Compression::None, Compression::None, Compression::Lz4, Compression::Zstd]
                 [random.index(4)];
+        options.memtable_merging = random.one_in(2);
         options.l0_rows_per_cut = [1, 2, 4][random.index(3)];
         options.l0_rows_slow = options.l0_rows_per_cut + random.index(4);
         options.l0_rows_stop = options.l0_rows_slow + 1 + random.index(5);
@@ -221,6 +222,7 @@ impl Setup {
             ("ratio", options.level_ratio.to_string()),
             ("dranges", boundaries.join(",")),
             ("divide", options.dranges.to_string()),
+            ("merging", options.memtable_merging.to_string()),
             ("cache", self.process.cache_bytes.to_string()),
             ("flushers", self.process.flush_threads.to_string()),
             ("compactors", self.process.compaction_threads.to_string()),
@@ -263,6 +265,7 @@ impl Setup {
             "ratio" => options.level_ratio = number(text)?,
             "dranges" => options.drange_boundaries = boundaries(text)?,
             "divide" => options.dranges = number(text)?,
+            "merging" => options.memtable_merging = number(text)?,
             "cache" => self.process.cache_bytes = number(text)?,
             "flushers" => self.process.flush_threads = number(text)?,
             "compactors" => self.process.compaction_threads = number(text)?,

@@ -77,7 +77,10 @@ impl Generator {
             12 if self.random.one_in(2) => Operation::Settle,
             12 => Operation::Check,
             13 => self.ingest(),
-            _ => Operation::Checkpoint,
+            14 => Operation::Checkpoint,
+            _ => {
+                Operation::Divide { keys: (0..self.random.below(4)).map(|_| self.key()).collect() }
+            }
         };
         self.observe(&operation);
         operation

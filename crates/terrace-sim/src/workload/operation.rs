@@ -291,6 +291,11 @@ pub enum Operation {
     },
     /// Makes a checkpoint, opens it, and reads and judges all that is in it.
     Checkpoint,
+    /// Divides the range into dranges.
+    Divide {
+        /// Where, in any order.
+        keys: Vec<Vec<u8>>,
+    },
 }
 
 impl Operation {
@@ -335,7 +340,13 @@ impl Operation {
             Operation::Compact { within } if *within != KeyRange::all() => {
                 vec![Operation::Compact { within: KeyRange::all() }]
             }
-            Operation::Compact { .. } | Operation::Checkpoint => vec![Operation::Flush],
+            Operation::Divide { keys } if !keys.is_empty() => {
+                let fewer = keys[1..].to_vec();
+                vec![Operation::Flush, Operation::Divide { keys: fewer }]
+            }
+            Operation::Compact { .. } | Operation::Checkpoint | Operation::Divide { .. } => {
+                vec![Operation::Flush]
+            }
             Operation::Ingest { puts } => {
                 let mut out = vec![Operation::Write { changes: puts.clone(), how: How::default() }];
                 let fewer = simpler_changes(puts).into_iter();

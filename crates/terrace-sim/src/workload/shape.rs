@@ -82,12 +82,14 @@ pub struct Weights {
     pub ingest: u32,
     /// Checkpoints.
     pub checkpoint: u32,
+    /// Divisions into dranges.
+    pub divide: u32,
 }
 
 impl Weights {
     /// Each weight with a number for its kind, in order.
     #[must_use]
-    pub fn list(&self) -> [u32; 15] {
+    pub fn list(&self) -> [u32; 16] {
         [
             self.write,
             self.batch,
@@ -104,6 +106,7 @@ impl Weights {
             self.settle,
             self.ingest,
             self.checkpoint,
+            self.divide,
         ]
     }
 }
@@ -304,6 +307,7 @@ fn weights_for(purpose: Purpose, random: &mut SeededRng) -> Weights {
             settle: 2,
             ingest: one_of(&[0, 12]),
             checkpoint: one_of(&[0, 2]),
+            divide: 4,
         },
         Purpose::Crash => Weights {
             write: 100,
@@ -321,6 +325,7 @@ fn weights_for(purpose: Purpose, random: &mut SeededRng) -> Weights {
             settle: 1,
             ingest: one_of(&[0, 0, 5]),
             checkpoint: one_of(&[0, 0, 3]),
+            divide: 2,
         },
         Purpose::Race => Weights {
             write: 60,
@@ -338,6 +343,7 @@ fn weights_for(purpose: Purpose, random: &mut SeededRng) -> Weights {
             settle: 0,
             ingest: one_of(&[0, 0, 5]),
             checkpoint: one_of(&[0, 0, 3]),
+            divide: 4,
         },
     }
 }

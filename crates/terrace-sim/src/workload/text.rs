@@ -179,6 +179,10 @@ impl fmt::Display for Operation {
                 write_changes(f, puts)
             }
             Operation::Checkpoint => f.write_str("checkpoint"),
+            Operation::Divide { keys } => {
+                f.write_str("divide")?;
+                keys.iter().try_for_each(|key| write!(f, " {}", Key(key)))
+            }
         }
     }
 }
@@ -387,6 +391,13 @@ impl Words {
             "check" => Operation::Check,
             "ingest" => Operation::Ingest { puts: self.changes()? },
             "checkpoint" => Operation::Checkpoint,
+            "divide" => {
+                let mut keys = Vec::new();
+                while !self.rest.is_empty() {
+                    keys.push(self.key()?);
+                }
+                Operation::Divide { keys }
+            }
             verb => Operation::Write { changes: vec![self.change(verb)?], how: self.how() },
         })
     }
@@ -469,6 +480,8 @@ mod tests {
             "sleep 20",
             "settle",
             "check",
+            "divide",
+            "divide a \"\" b",
         ];
         for line in lines {
             let operation: Operation = line.parse().unwrap_or_else(|e| panic!("{line}: {e}"));
