@@ -429,8 +429,20 @@ pub(crate) struct SlowArgs {
     pub(crate) output: Output,
 }
 
+/// What figures are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Figures {
+    /// The database as a whole
+    All,
+    /// How the writes are spread over the parts that keys are divided into
+    Dranges,
+}
+
 #[derive(Debug, ClapArgs)]
 pub(crate) struct StatsArgs {
+    /// What to print figures about
+    #[arg(value_enum, value_name = "WHAT", default_value_t = Figures::All)]
+    pub(crate) what: Figures,
     #[command(flatten)]
     pub(crate) data: DataArgs,
     /// How to print them
@@ -559,6 +571,12 @@ pub(crate) struct BenchArgs {
     /// write=354MB/s,read=445MB/s,iops=80000. Results say that it was emulated
     #[arg(long, value_name = "PROFILE")]
     pub(crate) disk_profile: Option<DiskProfile>,
+    /// Into how many dranges keys are divided for writing: a number, or auto
+    #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_dranges)]
+    pub(crate) dranges: usize,
+    /// Whether memtables of hot keys are merged in memory
+    #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::Off)]
+    pub(crate) memtable_merging: Switch,
     /// Fixes every random choice
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
@@ -571,6 +589,28 @@ pub(crate) struct BenchArgs {
     pub(crate) plot: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
+}
+
+/// Something that can be switched off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    /// With it
+    On,
+    /// Without it
+    Off,
+}
+
+impl BenchArgs {
+    /// The store's options for the run.
+    pub(crate) fn store_options(&self) -> Outcome<Options> {
+        let options = Options {
+            dranges: self.dranges,
+            memtable_merging: self.memtable_merging == Switch::On,
+            ..self.store.options()?
+        };
+        options.validate().map_err(|error| Failure::Usage(error.to_string()))?;
+        Ok(options)
+    }
 }
 
 #[derive(Debug, ClapArgs)]
@@ -610,6 +650,13 @@ pub(crate) struct SimArgs {
     /// seed if not said
     #[arg(long, value_name = "WORDS")]
     pub(crate) options: Option<String>,
+}
+
+/// A number of dranges, 0 for `auto`. Errors: it is none.
+fn parse_dranges(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|count| (1..=255).contains(count));
+    let number = if text == "auto" { Some(0) } else { number };
+    number.ok_or_else(|| format!("'{text}' is neither auto nor a number from 1 to 255"))
 }
 
 /// A number of bytes with or without a unit: `4096`, `64K`, `256M`, `2GiB`. Errors: it is none.

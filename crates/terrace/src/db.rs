@@ -10,9 +10,9 @@ use terrace_env::{DiskEnv, DiskProfile, RealEnv, SharedEnv};
 use crate::batch::check_key;
 use crate::keyspace::Keyspace;
 use crate::{
-    CheckReport, CheckpointReport, GetExplanation, Item, ItemRef, Iter, Options, PinnedItem,
-    ReadOptions, RecoveryReport, Result, ScanExplanation, SlowOperation, Snapshot, Stats,
-    WriteBatch, WriteOptions, explain,
+    CheckReport, CheckpointReport, DrangesReport, GetExplanation, Item, ItemRef, Iter, Options,
+    PinnedItem, ReadOptions, RecoveryReport, Result, ScanExplanation, SlowOperation, Snapshot,
+    Stats, WriteBatch, WriteOptions, explain,
 };
 
 /// An open database: a cheap handle, which threads may share and clone.
@@ -393,6 +393,13 @@ impl Db {
         let stored = self.keyspace.stored_range(&range);
         let explanation = self.store.explain_scan(stored, limit, reverse)?;
         Ok(explain::scan_as_asked(explanation, &range))
+    }
+
+    /// How the writes are spread over the parts that keys are divided into for writing, of all
+    /// keyspaces together. `Display` draws it, `Serialize` is for programs.
+    #[must_use]
+    pub fn dranges(&self) -> DrangesReport {
+        explain::dranges_as_asked(self.store.dranges())
     }
 
     /// The slowest gets, scans and writes of the last minutes in all keyspaces, the slowest first:

@@ -2,6 +2,7 @@
 
 use terrace_base::KeyRange;
 use terrace_engine::explain::{GetExplanation, ScanExplanation, SlowOperation};
+use terrace_engine::store::{DrangeStats, DrangesReport};
 
 use crate::keyspace::split;
 
@@ -24,6 +25,12 @@ pub fn get_as_asked(explanation: GetExplanation) -> GetExplanation {
 pub fn scan_as_asked(explanation: ScanExplanation, range: &KeyRange) -> ScanExplanation {
     let (start, end) = (range.start().to_vec(), range.end().map(<[u8]>::to_vec));
     ScanExplanation { start, end, ..explanation }
+}
+
+/// The dranges as a caller knows their keys.
+pub fn dranges_as_asked(report: DrangesReport) -> DrangesReport {
+    let asked = |drange: DrangeStats| DrangeStats { start: asked(&drange.start), ..drange };
+    DrangesReport { dranges: report.dranges.into_iter().map(asked).collect(), ..report }
 }
 
 /// A slow operation as its caller knows the key.

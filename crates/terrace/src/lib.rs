@@ -79,7 +79,9 @@ pub use terrace_engine::merge::{MergeFailure, MergeOperator};
 pub use terrace_engine::options::Durability;
 pub use terrace_engine::process::{Charge as MemoryCharge, MemoryPool};
 pub use terrace_engine::repair::{Basis, LossKind};
-pub use terrace_engine::store::{CheckpointReport, IngestReport, Item, PinnedItem, RecoveryReport};
+pub use terrace_engine::store::{
+    CheckpointReport, DrangeStats, DrangesReport, IngestReport, Item, PinnedItem, RecoveryReport,
+};
 pub use terrace_engine::table::Compression;
 pub use terrace_engine::version::Repaired;
 pub use terrace_env::DiskProfile;

@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use terrace::Db;
+use terrace::{Db, DrangesReport};
 use terrace_bench::{BenchError, BenchOptions, Observer, Phase, Report, TerraceStore, plot, run};
 
 use crate::args::BenchArgs;
@@ -59,7 +59,7 @@ pub(super) fn bench(args: BenchArgs) -> Outcome {
         seed: args.seed,
     };
     options.validate().map_err(|error| Failure::Usage(error.to_string()))?;
-    let store_options = args.store.options()?;
+    let store_options = args.store_options()?;
     let db = match &args.disk_profile {
         Some(profile) => Db::open_on_disk(&args.data, &store_options, profile.clone())?,
         None => open(&args.data, Access::Create, store_options)?,
@@ -68,6 +68,7 @@ pub(super) fn bench(args: BenchArgs) -> Outcome {
         Watcher { load: OnceLock::new(), workload: OnceLock::new(), stop: StopFlag::on_signals()? };
     let outcome = run(&TerraceStore::new(db.clone()), &options, &watcher);
     watcher.finish();
+    let dranges = db.dranges();
     let closed = db.close();
     let report = outcome.map_err(|error| match error {
         BenchError::Options(error) => Failure::Usage(error.to_string()),
@@ -77,12 +78,19 @@ pub(super) fn bench(args: BenchArgs) -> Outcome {
     let mut output = Output::new();
     output.line(&report)?;
     output.line(format_args!("  durability {}", args.store.durability))?;
+    output.line(format_args!(
+        "  dranges {}, {} major and {} minor reorganisations, imbalance {:.2e}",
+        dranges.dranges.len(),
+        dranges.major_reorganisations,
+        dranges.minor_reorganisations,
+        dranges.imbalance
+    ))?;
     if let Some(profile) = &args.disk_profile {
         output.line(format_args!("  disk {profile}"))?;
     }
     output.finish()?;
     if let Some(path) = &args.json {
-        write_json(&report, &args, path)?;
+        write_json(&report, &dranges, &args, path)?;
     }
     if let Some(path) = &args.plot {
         let name = match &args.disk_profile {
@@ -110,11 +118,11 @@ fn draw(report: &Report, name: &str, path: &Path) -> Outcome {
 }
 
 /// The report's fields and the store's options, as one flat object.
-fn write_json(report: &Report, args: &BenchArgs, path: &Path) -> Outcome {
+fn write_json(report: &Report, dranges: &DrangesReport, args: &BenchArgs, path: &Path) -> Outcome {
     let failed = |error: serde_json::Error| Failure::Failed(error.to_string());
     let mut json = serde_json::to_value(report).map_err(failed)?;
     if let Some(fields) = json.as_object_mut() {
-        let options = args.store.options()?;
+        let options = args.store_options()?;
         fields.insert("durability".into(), options.durability.to_string().into());
         if let Some(profile) = &args.disk_profile {
             fields.insert("disk".into(), profile.to_string().into());
@@ -122,6 +130,11 @@ fn write_json(report: &Report, args: &BenchArgs, path: &Path) -> Outcome {
         fields.insert("compression".into(), options.compression.to_string().into());
         fields.insert("cache_bytes".into(), options.cache_bytes.into());
         fields.insert("memtable_bytes".into(), options.memtable_bytes.into());
+        fields.insert("dranges".into(), dranges.dranges.len().into());
+        fields.insert("imbalance".into(), dranges.imbalance.into());
+        fields.insert("minor_reorganisations".into(), dranges.minor_reorganisations.into());
+        fields.insert("major_reorganisations".into(), dranges.major_reorganisations.into());
+        fields.insert("memtable_merging".into(), options.memtable_merging.into());
     }
     let mut text = serde_json::to_string(&json).map_err(failed)?;
     text.push('\n');

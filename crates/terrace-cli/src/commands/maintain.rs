@@ -3,7 +3,7 @@ use terrace::Options;
 
 use crate::args::{self, CompactArgs, StatsArgs};
 use crate::commands::with_data;
-use crate::data::{Access, open};
+use crate::data::{Access, Data, open};
 use crate::failure::{Failure, Outcome};
 use crate::terminal::Output;
 
@@ -20,7 +20,11 @@ pub(super) fn json(value: &impl Serialize) -> Outcome<String> {
 
 pub(super) fn stats(args: StatsArgs) -> Outcome {
     let json = args.output == args::Output::Json;
-    print(with_data(&args.data, Access::Read, |data| data.stats(json))?)
+    let show = |data: &mut dyn Data| match args.what {
+        args::Figures::All => data.stats(json),
+        args::Figures::Dranges => data.dranges(json),
+    };
+    print(with_data(&args.data, Access::Read, show)?)
 }
 
 pub(super) fn compact(args: CompactArgs) -> Outcome {

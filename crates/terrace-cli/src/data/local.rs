@@ -115,6 +115,10 @@ impl Data for LocalData {
         shown(&self.db.stats(), json)
     }
 
+    fn dranges(&mut self, json: bool) -> Outcome<String> {
+        shown(&self.db.dranges(), json)
+    }
+
     fn explain_get(&mut self, key: &[u8], json: bool) -> Outcome<String> {
         shown(&self.db.explain_get(key)?, json)
     }

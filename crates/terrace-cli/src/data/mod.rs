@@ -56,6 +56,9 @@ pub(crate) trait Data {
     /// What the database says of itself: for people, or as JSON.
     fn stats(&mut self, json: bool) -> Outcome<String>;
 
+    /// How the writes are spread over the dranges, likewise.
+    fn dranges(&mut self, json: bool) -> Outcome<String>;
+
     /// Ends the work. Nothing may be called after it.
     fn close(&mut self) -> Outcome;
 }

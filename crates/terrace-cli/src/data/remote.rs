@@ -362,6 +362,12 @@ impl Data for RemoteData {
         self.call_for_text(&arguments)
     }
 
+    fn dranges(&mut self, json: bool) -> Outcome<String> {
+        let mut arguments: Vec<&[u8]> = vec![b"EXPLAIN", b"DRANGES"];
+        arguments.extend(json.then_some(&b"JSON"[..]));
+        self.call_for_text(&arguments)
+    }
+
     fn stats(&mut self, json: bool) -> Outcome<String> {
         let text = self.call_for_text(&[b"INFO"])?;
         if !json {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! EXPLAIN GET key [JSON]                              a text of several lines
+//! EXPLAIN DRANGES [JSON]                              how the writes are spread
 //! EXPLAIN RANGE start end [REV] [LIMIT n] [JSON]      likewise; 1000 keys unless told
 //! SLOWLOG GET [count] | LEN | RESET                   as in Redis
 //! ```
@@ -41,9 +42,15 @@ const SLOWLOG_HELP: &[&str] = &[
 
 pub(super) fn explain(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
     let last = request.get(request.len() - 1);
-    let is_json = request.len() > 3 && last.eq_ignore_ascii_case(b"json");
+    let what = request.get(1).to_ascii_lowercase();
+    let is_json = (request.len() > 3 || what == b"dranges") && last.eq_ignore_ascii_case(b"json");
     let count = request.len() - usize::from(is_json);
-    match request.get(1).to_ascii_lowercase().as_slice() {
+    match what.as_slice() {
+        b"dranges" if count == 2 => {
+            let dranges = ctx.db().dranges();
+            let json = is_json.then(|| serde_json::to_string(&dranges));
+            put_explanation(ctx.replies, &dranges, json)
+        }
         b"get" if count == 3 => {
             ctx.needs_waiting_thread()?;
             let explanation = ctx.db().explain_get(request.get(2))?;
@@ -65,8 +72,8 @@ pub(super) fn explain(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandRe
             let json = is_json.then(|| serde_json::to_string(&explanation));
             put_explanation(ctx.replies, &explanation, json)
         }
-        b"get" | b"range" => Err(SYNTAX),
-        _ => Err(fail("ERR only GET and RANGE can be explained")),
+        b"get" | b"range" | b"dranges" => Err(SYNTAX),
+        _ => Err(fail("ERR only GET, RANGE and DRANGES can be explained")),
     }
 }
 

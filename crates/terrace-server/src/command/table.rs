@@ -149,7 +149,7 @@ pub(crate) static COMMANDS: &[CommandSpec] = &[
         .writes("generic", ONE).since("1.2.0"),
     CommandSpec::new("expiretime", 2, "Shows at which second a key goes.", expire::expiretime)
         .reads("generic", ONE).since("7.0.0"),
-    CommandSpec::new("explain", -3, "Tells step by step what a read meets.", explain::explain)
+    CommandSpec::new("explain", -2, "Tells step by step what a read meets, or how writes are spread.", explain::explain)
         .reads("ordered", SECOND).slow(),
     CommandSpec::new("flushall", -1, "Deletes every key of every keyspace.", keys::flushall)
         .writes("server", NONE),
