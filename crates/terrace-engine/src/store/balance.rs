@@ -7,7 +7,7 @@ use std::sync::Arc;
 use terrace_env::Latch;
 
 use super::{Inner, Store};
-use crate::drange::balance::{Reorganisation, SAMPLES_PER_DRANGE, judge, shares};
+use crate::drange::balance::{Reorganisation, SAMPLES_PER_DRANGE, anew, judge, shares};
 use crate::drange::{Boundaries, Frozen, WriteSample};
 use crate::{Error, Result};
 
@@ -27,6 +27,8 @@ struct State {
     next: Option<Next>,
     minor_count: u64,
     major_count: u64,
+    /// Whether the boundaries rest on more than the keys of one memtable.
+    is_refined: bool,
     /// Entries of frozen memtables, by drange, since the range was divided as it is.
     writes: Vec<u64>,
 }
@@ -49,6 +51,9 @@ impl Balance {
             }
             Next::Judged(Reorganisation::Major(boundaries)) => {
                 state.major_count += 1;
+                // What was sampled before may be what the writes have turned away from.
+                let old = state.samples.len().saturating_sub(1);
+                state.samples.drain(..old);
                 boundaries
             }
         };
@@ -140,9 +145,15 @@ impl Inner {
             return;
         }
         let writes = state.samples.iter().map(|sample| sample.writes).sum();
+        let is_first = !state.is_refined && state.samples.len() == SAMPLES_KEPT && wanted > 1;
         let merged = WriteSample::merged(&state.samples);
-        let judged = judge(boundaries.boundaries(), &merged, writes, wanted);
+        let judged = match is_first {
+            // Once, whether or not it is unfair: one memtable says little.
+            true => anew(boundaries.boundaries(), &merged, wanted),
+            false => judge(boundaries.boundaries(), &merged, writes, wanted),
+        };
         drop(merged);
+        state.is_refined |= is_first;
         state.next = judged.map(Next::Judged);
     }
 

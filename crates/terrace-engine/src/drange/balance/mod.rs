@@ -30,7 +30,8 @@ const UNFAIR_FOR_MAJOR: f64 = 0.3;
 /// So much of the fair share is worth a drange.
 const ENOUGH: f64 = 0.75;
 
-/// A minor reorganisation is worth its while if it takes this part of the fair share off the worst.
+/// A minor reorganisation is worth its while if it takes this part of the fair share off the worst, a
+/// major one if it takes this part off the unfairness of all.
 const GAIN: f64 = 0.1;
 
 /// What is to be done.
@@ -83,17 +84,13 @@ pub fn judge(
     if wanted <= 1 || !enough || writes < WRITES_PER_DRANGE * wanted as u64 {
         return None;
     }
-    let major = || {
-        let divided = Boundaries::new(divide(sample, wanted));
-        gains(current, &divided, sample).then_some(Reorganisation::Major(divided))
-    };
     if current.keys().len() + 1 != wanted {
-        return major();
+        return anew(current, sample, wanted);
     }
     let unfair = unfairness(current, sample);
     let count = unfair.iter().filter(|unfair| **unfair > UNFAIR).count();
     if count as f64 > UNFAIR_FOR_MAJOR * wanted as f64 {
-        return major();
+        return anew(current, sample, wanted);
     }
     let (worst, most) =
         unfair.iter().enumerate().max_by(|(_, a), (_, b)| a.total_cmp(b)).filter(|_| count > 0)?;
@@ -104,13 +101,20 @@ pub fn judge(
     is_better.then_some(Reorganisation::Minor(evened))
 }
 
+/// Everything divided anew, if that is any better.
+#[must_use]
+pub fn anew(current: &Boundaries, sample: &[&[u8]], wanted: usize) -> Option<Reorganisation> {
+    let divided = Boundaries::new(divide(sample, wanted));
+    gains(current, &divided, sample).then_some(Reorganisation::Major(divided))
+}
+
 /// Whether dividing at `divided` leaves dranges with less unfairness, on the whole, than now.
 fn gains(current: &Boundaries, divided: &Boundaries, sample: &[&[u8]]) -> bool {
     if current.keys().len() != divided.keys().len() {
         return true;
     }
     let sum = |boundaries| unfairness(boundaries, sample).iter().sum::<f64>();
-    sum(divided) + GAIN < sum(current)
+    sum(divided) < (1.0 - GAIN) * sum(current)
 }
 
 /// How far each drange's share is off the fair one, as a part of the fair one. A drange whose one

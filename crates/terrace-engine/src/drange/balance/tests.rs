@@ -57,7 +57,7 @@ fn reorganisations_as_drawn() {
         // Another number of dranges is asked for.
         ("e i m", "a..p", 2, "major: i"),
         // A hot key has a drange of its own, and is not unfair.
-        ("e i m", "a..g h*20 i..p", 4, "major: f h~ m"),
+        ("d g l p", "a..g h*20 i..p", 5, "major: e h h~ m"),
         ("h h~ l", "a..g h*20 i..p", 4, "-"),
         ("e i m", "a*20 b..p", 4, "major: a~ g l"),
         // Fewer keys than dranges.
