@@ -10,6 +10,7 @@
 
 mod clipped;
 mod merging;
+mod parts;
 mod run;
 mod streams;
 
@@ -19,6 +20,7 @@ use crate::Result;
 
 pub use clipped::ClippedCursor;
 pub use merging::MergingCursor;
+pub use parts::PartsCursor;
 pub use run::RunCursor;
 pub use streams::{ChainedStream, MergingStream, VecStream};
 

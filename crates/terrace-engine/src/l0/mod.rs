@@ -23,6 +23,7 @@
 //!                   └── a cut takes rows 7…8, or 7…9, never 9 alone ──┘
 //! ```
 
+mod cut_map;
 mod plain;
 
 use std::fmt;
@@ -37,6 +38,7 @@ use crate::range_tombstone::Fragments;
 use crate::table::{PinnedEntry, ReadMode, filter_hash};
 use crate::version::{RowMeta, Table, TableContext};
 
+pub use cut_map::{CutInterval, CutMap, Live};
 pub use plain::{PlainL0, PlainOptions};
 
 /// The L0 seam: the medium that rows are written to, and how a set of rows is read.

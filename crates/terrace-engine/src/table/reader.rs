@@ -293,6 +293,24 @@ impl TableReader {
         })
     }
 
+    /// About how many bytes of data lie within `range`, to a block. No I/O.
+    #[must_use]
+    pub fn bytes_within(&self, range: &KeyRange) -> u64 {
+        let offset = |block: usize| match block.checked_sub(1) {
+            None => 0,
+            Some(before) => {
+                let before = self.index.handle(before.min(self.index.block_count() - 1));
+                before.offset + before.bytes
+            }
+        };
+        if self.index.block_count() == 0 {
+            return 0;
+        }
+        let end =
+            range.end().map_or(self.index.block_count(), |end| self.index.seek(end, SeqNo::MAX));
+        offset(end).saturating_sub(offset(self.index.seek(range.start(), SeqNo::MAX)))
+    }
+
     /// Whether all entries are too new: an ingested table has one number.
     #[inline]
     pub(super) fn is_hidden_at(&self, read_point: SeqNo) -> bool {

@@ -143,6 +143,31 @@ impl Table {
         Ok(Box::new(ClippedCursor::new(cursor, self.meta.clip.clone())))
     }
 
+    /// About how many bytes of it lie within `range`; all of them if it is not open yet. No I/O.
+    #[must_use]
+    pub fn bytes_within(&self, range: &KeyRange) -> u64 {
+        let is_whole = self.span.start() >= range.start()
+            && match (self.span.end(), range.end()) {
+                (_, None) => true,
+                (None, Some(_)) => false,
+                (Some(own), Some(end)) => own <= end,
+            };
+        let reader = self.reader.load();
+        match reader.as_ref().filter(|_| !is_whole) {
+            Some(reader) => reader.bytes_within(range),
+            None => self.meta.bytes,
+        }
+    }
+
+    /// Keys at which it could be divided, as [`TableReader::samples`] gives them; none if it is not
+    /// open yet. No I/O.
+    #[must_use]
+    pub fn samples(&self, count: usize) -> Vec<(Vec<u8>, u64)> {
+        let reader = self.reader.load();
+        let samples = reader.iter().flat_map(|reader| reader.samples(count));
+        samples.map(|(key, bytes)| (key.to_vec(), bytes)).collect()
+    }
+
     /// Bytes of memory that the open table holds beside cached blocks.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
