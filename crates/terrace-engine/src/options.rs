@@ -92,11 +92,15 @@ pub struct Options {
     /// as long as background work makes progress: a write that meets a stop waits for its end.
     /// Lowering it lets many writers at once outrun the pace, and so meet stops.
     pub write_delay_max: Duration,
-    /// About what a cut out of L0 brings, in bytes: no level is made that would be smaller than a
+    /// About what the cuts of all of L0 bring, in bytes: no level is made that would be smaller than a
     /// fraction of it. Lower: less space for what is dead; higher: fewer bytes written.
     pub level_bytes_base: u64,
     /// Each level should be this many times larger than the one above it, counted from the last.
     pub level_ratio: u64,
+    /// About how many bytes one cut out of L0 takes at most, those that it meets in the level below
+    /// included; 0 (the default): no bound. Lower: shorter jobs and less in L0, but the level below is
+    /// met more often, and so a tenth more is written.
+    pub cut_bytes: u64,
     /// Into how many dranges the range is divided when its first memtable is full; 0: four for
     /// each core, fewer if memtables are small. Where it is divided follows the writes.
     pub dranges: usize,
@@ -137,6 +141,7 @@ impl Default for Options {
             write_delay_max: Duration::from_millis(10),
             level_bytes_base: 256 * MIB,
             level_ratio: 10,
+            cut_bytes: 0,
             dranges: 0,
             drange_boundaries: Vec::new(),
             memtable_merging: false,

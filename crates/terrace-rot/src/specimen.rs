@@ -64,6 +64,7 @@ pub fn small_options(random: &mut SeededRng) -> Options {
         l0_rows_stop: 12,
         level_bytes_base: 16 << 10,
         level_ratio: 3,
+        cut_bytes: 12 << 10,
         drange_boundaries: boundaries[random.index(2)].iter().map(|key| key.to_vec()).collect(),
         ..Options::default()
     }

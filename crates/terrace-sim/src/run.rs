@@ -276,6 +276,7 @@ pub fn cover(done: &Run, coverage: &mut Coverage) {
     coverage.add("flush", stats.flush_count);
     coverage.add("compaction", stats.compaction_count);
     coverage.add("table moved down", stats.move_count);
+    coverage.add("cut that left a part of a row", stats.l0_consumed_count);
     coverage.add("entry dropped by a compaction", stats.dropped_entry_count);
     coverage.add("writer made to wait", stats.stalls.stall_count);
     let deep = stats.levels.iter().any(|level| level.level >= 2 && level.table_count > 0);

@@ -70,6 +70,7 @@ impl Setup {
                 l0_rows_stop: 8,
                 level_bytes_base: 16 << 10,
                 level_ratio: 3,
+                cut_bytes: 12 << 10,
                 merge_operator: Some("append".to_string()),
                 ..Options::default()
             },
@@ -115,6 +116,7 @@ impl Setup {
         options.l0_rows_stop = options.l0_rows_slow + 1 + random.index(5);
         options.level_bytes_base = options.table_bytes * [1, 3, 30][random.index(3)];
         options.level_ratio = [2, 4][random.index(2)];
+        options.cut_bytes = [0, 1, options.table_bytes, 4 * options.table_bytes][random.index(4)];
         setup.process.cache_bytes = [0, 8 << 10, 256 << 10][random.index(3)];
         setup.process.flush_threads = [1, 1, 2][random.index(3)];
         setup.process.compaction_threads = [1, 2, 3][random.index(3)];
@@ -220,6 +222,7 @@ impl Setup {
             ("rows-stop", options.l0_rows_stop.to_string()),
             ("level", options.level_bytes_base.to_string()),
             ("ratio", options.level_ratio.to_string()),
+            ("cut", options.cut_bytes.to_string()),
             ("dranges", boundaries.join(",")),
             ("divide", options.dranges.to_string()),
             ("merging", options.memtable_merging.to_string()),
@@ -263,6 +266,7 @@ impl Setup {
             "rows-stop" => options.l0_rows_stop = number(text)?,
             "level" => options.level_bytes_base = number(text)?,
             "ratio" => options.level_ratio = number(text)?,
+            "cut" => options.cut_bytes = number(text)?,
             "dranges" => options.drange_boundaries = boundaries(text)?,
             "divide" => options.dranges = number(text)?,
             "merging" => options.memtable_merging = number(text)?,

@@ -9,6 +9,7 @@ const REACHED: &[&str] = &[
     "flush",
     "compaction",
     "table moved down",
+    "cut that left a part of a row",
     "entry dropped by a compaction",
     "level 2 or deeper",
 ];

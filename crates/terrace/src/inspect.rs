@@ -271,6 +271,10 @@ fn edit(offset: u64, bytes: u64, edit: &VersionEdit, view: &mut View<'_>) {
     for row in &edit.rows_removed {
         view.show(Line::new(offset, "  row removed").with("row", row.0));
     }
+    for cut in &edit.cuts {
+        let line = Line::new(offset, "  rows consumed").with("through", cut.through.0);
+        view.show(line.with("keys", &cut.slice));
+    }
     for row in &edit.rows_added {
         for table in &row.tables {
             let line = Line::new(offset, "  row added").with("row", row.id.0);

@@ -1,11 +1,12 @@
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::sync::Arc;
 
 use terrace_base::{FileId, KeyRange, LevelNo, TableUid};
 use terrace_env::SharedEnv;
 
-use super::{CompactionPlan, OutputSpec, OutputTables, Retained, Retention, TableShape};
+use super::{CompactionPlan, OutputSpec, OutputTables, PlanInput, Retained, Retention, TableShape};
 use crate::cache::BlockCache;
 use crate::iter::{ChainedStream, MergingStream, Stream};
 use crate::merge::MergeOperators;
@@ -84,6 +85,13 @@ impl LocalExecutor {
         LocalExecutor { operators, ..self }
     }
 
+    fn open(&self, input: &PlanInput) -> Result<Arc<TableReader>> {
+        let file = self.store.open(&input.table.location)?;
+        let expected = Some((input.table.uid, input.table.bytes));
+        let number = Some(input.table.greatest_seqno);
+        TableReader::open_numbered(file, Arc::clone(&self.cache), expected, number)
+    }
+
     fn merge(
         &self,
         plan: &CompactionPlan,
@@ -92,15 +100,13 @@ impl LocalExecutor {
         let mut streams: Vec<Box<dyn Stream + Send>> = Vec::new();
         let mut runs: BTreeMap<LevelNo, Vec<(KeyRange, Arc<TableReader>)>> = BTreeMap::new();
         let mut tombstones = Vec::new();
+        // A table of a row is an input once for each interval in which it counts.
+        let mut readers: BTreeMap<FileId, Arc<TableReader>> = BTreeMap::new();
         for input in &plan.inputs {
-            let file = self.store.open(&input.table.location)?;
-            let expected = Some((input.table.uid, input.table.bytes));
-            let reader = TableReader::open_numbered(
-                file,
-                Arc::clone(&self.cache),
-                expected,
-                Some(input.table.greatest_seqno),
-            )?;
+            let reader = match readers.entry(input.table.id) {
+                Entry::Occupied(known) => Arc::clone(known.get()),
+                Entry::Vacant(unknown) => Arc::clone(unknown.insert(self.open(input)?)),
+            };
             let within = plan.slice.intersection(&input.table.clip);
             tombstones.push(reader.range_tombstones().clip(&within));
             match input.level {

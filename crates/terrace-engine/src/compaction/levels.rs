@@ -23,6 +23,7 @@
 
 use terrace_base::LevelNo;
 
+use crate::options::Options;
 use crate::version::{LEVEL_MAX, Version};
 
 /// See the head of this file.
@@ -31,10 +32,22 @@ const DIRECT_RATIO: u64 = 4;
 /// The wanted shape of the tree.
 #[derive(Clone, Debug)]
 pub struct LevelShape {
-    /// About what a cut out of L0 brings: levels that would be smaller are not made.
+    /// About what the cuts of all of L0 bring: levels that would be smaller are not made.
     pub level_bytes_base: u64,
     /// Each deeper level is this many times larger.
     pub level_ratio: u64,
+    /// About how many bytes a cut out of L0 takes at most, those that it meets below included.
+    pub cut_bytes: u64,
+}
+
+impl LevelShape {
+    /// The shape that the options ask for.
+    #[must_use]
+    pub fn of(options: &Options) -> LevelShape {
+        let Options { level_bytes_base, level_ratio, .. } = *options;
+        let cut_bytes = if options.cut_bytes == 0 { u64::MAX } else { options.cut_bytes };
+        LevelShape { level_bytes_base, level_ratio, cut_bytes }
+    }
 }
 
 /// How much each level of a version should hold at most.
@@ -110,8 +123,7 @@ impl LevelTargets {
 pub fn debt_bytes(version: &Version, shape: &LevelShape) -> u64 {
     let targets = LevelTargets::of(version, shape);
     let bytes_of = |level: LevelNo| version.run(level).bytes();
-    let due = version.l0.propose_cuts().into_iter().filter(|cut| cut.pressure >= 1.0);
-    let from_l0: u64 = due.map(|cut| cut.bytes()).sum();
+    let from_l0 = version.l0.due_bytes();
     let mut debt = if from_l0 > 0 { from_l0 + bytes_of(targets.base()) } else { 0 };
     // What comes down into the level that is looked at.
     let mut arriving = 0;
@@ -132,7 +144,7 @@ pub fn debt_bytes(version: &Version, shape: &LevelShape) -> u64 {
 mod tests {
     use super::*;
 
-    const SHAPE: LevelShape = LevelShape { level_bytes_base: 100, level_ratio: 10 };
+    const SHAPE: LevelShape = LevelShape { level_bytes_base: 100, level_ratio: 10, cut_bytes: 100 };
 
     fn base(bytes: [u64; 6]) -> u8 {
         LevelTargets::new(bytes, &SHAPE).base().0

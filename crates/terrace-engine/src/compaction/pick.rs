@@ -6,20 +6,61 @@ use std::sync::Arc;
 use terrace_base::{FileId, KeyRange, LevelNo, RowId, SeqNo, WallTime};
 
 use super::levels::LevelTargets;
-use crate::l0::Cut;
+use crate::l0::{Cut, CutBounds, LiveTable, Row};
 use crate::version::{LEVEL_MAX, Run, Table, TableMeta, Version};
 
 pub use super::levels::{LevelShape, debt_bytes};
+
+/// One input of a compaction.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// The level that it lies in; 0 for a table of a row.
+    pub level: LevelNo,
+    /// The table.
+    pub table: Arc<Table>,
+    /// Where it counts, if not everywhere: intervals that ascend and do not touch.
+    pub parts: Option<Arc<[KeyRange]>>,
+}
+
+impl Input {
+    fn of_level(level: LevelNo, table: &Arc<Table>) -> Input {
+        Input { level, table: Arc::clone(table), parts: None }
+    }
+
+    /// A table of a row, as far as it counts.
+    pub(crate) fn of_l0(live: &LiveTable) -> Input {
+        let (table, parts) = (Arc::clone(&live.table), live.parts.clone());
+        Input { level: LevelNo(0), table, parts }
+    }
+
+    /// Where it counts within `slice`: intervals that ascend and do not touch.
+    pub fn parts_within(&self, slice: &KeyRange) -> impl Iterator<Item = KeyRange> {
+        let whole = std::slice::from_ref(self.table.span());
+        let parts = self.parts.as_deref().unwrap_or(whole);
+        let shared = parts.iter().map(|part| part.intersection(slice));
+        shared.filter(|part| !part.is_empty())
+    }
+
+    /// About how many of its bytes count within `slice`.
+    #[must_use]
+    pub fn bytes_within(&self, slice: &KeyRange) -> u64 {
+        let bytes: u64 = self.parts_within(slice).map(|part| self.table.bytes_within(&part)).sum();
+        bytes.min(self.table.meta().bytes)
+    }
+}
 
 /// A compaction that was decided on: what moves where.
 #[derive(Clone, Debug)]
 pub struct Compaction {
     /// The keys that move.
     pub slice: KeyRange,
-    /// Rows that leave L0 with it, newest first.
+    /// For a cut: the newest row that it is taken from. Of all rows up to it takes part what is live
+    /// in the slice.
+    pub through: Option<RowId>,
+    /// Rows that leave L0 as a whole: they are moved, or merged into one in their place.
     pub rows: Vec<RowId>,
-    /// The inputs with their levels (0: a table of a row), newest first.
-    pub inputs: Vec<(LevelNo, Arc<Table>)>,
+    /// The inputs, newest first.
+    pub inputs: Vec<Input>,
     /// Where the outputs go; 0: into one row, in the place of those that leave.
     pub output_level: LevelNo,
     /// Whether the inputs are written anew even if they could go down as they are.
@@ -32,20 +73,22 @@ impl Compaction {
     /// since every scan has to ask the tables that hold some.
     #[must_use]
     pub fn is_move(&self) -> bool {
-        let Some((level, _)) = self.inputs.first() else { return false };
-        let goes_as_it_is = |(own, table): &(LevelNo, Arc<Table>)| {
-            own == level
-                && table.meta().range_tombstone_count == 0
-                && self.slice.intersection(table.span()) == *table.span()
+        let Some(Input { level, .. }) = self.inputs.first() else { return false };
+        let goes_as_it_is = |input: &Input| {
+            input.level == *level
+                && input.parts.is_none()
+                && input.table.meta().range_tombstone_count == 0
+                && self.slice.intersection(input.table.span()) == *input.table.span()
         };
         !self.rewrites
+            && self.through.is_none()
             && *level < self.output_level
             && self.inputs.iter().all(goes_as_it_is)
             && (self.rows.len() <= 1 || self.is_disjoint())
     }
 
     fn is_disjoint(&self) -> bool {
-        let tables = self.inputs.iter().map(|(_, table)| Arc::clone(table)).collect();
+        let tables = self.inputs.iter().map(|input| Arc::clone(&input.table)).collect();
         Run::new(tables).is_some()
     }
 
@@ -57,28 +100,61 @@ impl Compaction {
         self
     }
 
-    /// Bytes of the inputs that lie in `level`.
+    /// About how many bytes of the inputs that lie in `level` take part.
     #[must_use]
     pub fn bytes_from(&self, level: LevelNo) -> u64 {
-        let inputs = self.inputs.iter().filter(|(own, _)| *own == level);
-        inputs.map(|(_, table)| table.meta().bytes).sum()
+        let inputs = self.inputs.iter().filter(|input| input.level == level);
+        inputs.map(|input| input.bytes_within(&self.slice)).sum()
     }
 
-    /// Ids of the input tables.
+    /// Ids of the tables of levels that leave them with it. Those of rows stay until the row goes.
     pub fn table_ids(&self) -> impl Iterator<Item = FileId> {
-        self.inputs.iter().map(|(_, table)| table.meta().id)
+        let of_levels = self.inputs.iter().filter(|input| input.level.0 > 0);
+        of_levels.map(|input| input.table.meta().id)
+    }
+
+    /// The oldest and the newest row that something is taken from.
+    fn row_interval(&self) -> Option<(RowId, RowId)> {
+        let oldest = self.rows.iter().min().copied();
+        match self.through {
+            Some(newest) => Some((RowId(0), newest)),
+            None => oldest.zip(self.rows.iter().max().copied()),
+        }
     }
 }
 
-/// What the jobs that run have taken: their input tables, and the keys of the levels that they
-/// write into.
+/// What the jobs that run have taken: their input tables, the keys of the levels that they write
+/// into, and what they take out of L0.
 ///
 /// The tables alone are not enough. A job whose inputs leave a gap between them writes tables that
-/// span it, so a table that another job put into that gap meanwhile would overlap them.
+/// span it, so a table that another job put into that gap meanwhile would overlap them. And of a row
+/// many jobs may work on different keys at once, but no two on the same ones.
 #[derive(Clone, Debug, Default)]
 pub struct Taken {
     tables: BTreeSet<FileId>,
     slices: Vec<(LevelNo, KeyRange)>,
+    rows: Vec<TakenRows>,
+}
+
+/// These keys of the rows from one to another.
+#[derive(Clone, Debug, PartialEq)]
+struct TakenRows {
+    keys: KeyRange,
+    oldest: RowId,
+    newest: RowId,
+}
+
+impl TakenRows {
+    fn of(compaction: &Compaction) -> Option<TakenRows> {
+        let (oldest, newest) = compaction.row_interval()?;
+        Some(TakenRows { keys: compaction.slice.clone(), oldest, newest })
+    }
+
+    fn is_in_the_way_of(&self, other: &TakenRows) -> bool {
+        self.oldest <= other.newest
+            && other.oldest <= self.newest
+            && self.keys.overlaps(&other.keys)
+    }
 }
 
 impl Taken {
@@ -88,6 +164,11 @@ impl Taken {
         let (level, own) = (compaction.output_level, &compaction.slice);
         !compaction.table_ids().any(|id| self.tables.contains(&id))
             && !self.slices.iter().any(|(other, slice)| *other == level && slice.overlaps(own))
+            && TakenRows::of(compaction).is_none_or(|own| self.are_free(&own))
+    }
+
+    fn are_free(&self, rows: &TakenRows) -> bool {
+        !self.rows.iter().any(|other| other.is_in_the_way_of(rows))
     }
 
     /// Takes what a compaction needs, which is free.
@@ -100,6 +181,7 @@ impl Taken {
     pub fn reserve(&mut self, compaction: &Compaction) {
         self.tables.extend(compaction.table_ids());
         self.slices.push((compaction.output_level, compaction.slice.clone()));
+        self.rows.extend(TakenRows::of(compaction));
     }
 
     /// Gives back what was taken for a compaction.
@@ -110,6 +192,10 @@ impl Taken {
         let own = (compaction.output_level, &compaction.slice);
         let place = self.slices.iter().position(|(level, slice)| (*level, slice) == own);
         self.slices.swap_remove(place.expect("it was taken"));
+        if let Some(own) = TakenRows::of(compaction) {
+            let place = self.rows.iter().position(|other| *other == own);
+            self.rows.swap_remove(place.expect("it was taken"));
+        }
     }
 }
 
@@ -134,7 +220,7 @@ pub fn pick(
     served: Served,
 ) -> Option<Compaction> {
     let targets = LevelTargets::of(version, shape);
-    let mut due: Vec<(f64, LevelNo)> = vec![(version.l0.pressure(), LevelNo(0))];
+    let mut due: Vec<(f64, LevelNo)> = vec![(version.l0.urgency(), LevelNo(0))];
     for (level, run) in version.runs().filter(|(level, _)| *level < LEVEL_MAX) {
         due.push((urgency(targets.pressure(level, run.bytes())), level));
     }
@@ -145,8 +231,9 @@ pub fn pick(
         let chosen = match level {
             LevelNo(0) => match from_l0(version, shape, &targets, taken) {
                 FromL0::Due(chosen) => Some(chosen),
-                FromL0::HeldUp(chosen) => {
-                    held_up.get_or_insert_with(|| taken.clone()).reserve(&chosen);
+                FromL0::HeldUp(waiting) => {
+                    let held_up = held_up.get_or_insert_with(|| taken.clone());
+                    waiting.iter().for_each(|chosen| held_up.reserve(chosen));
                     None
                 }
                 FromL0::Nothing => None,
@@ -158,7 +245,7 @@ pub fn pick(
         }
     }
     let taken = held_up.as_ref().unwrap_or(taken);
-    of_dead(version, &targets, taken, served)
+    of_dead(version, shape, &targets, taken, served)
 }
 
 /// What readers may still look at: it must stay, however dead it looks.
@@ -185,22 +272,38 @@ fn is_mostly_dead(meta: &TableMeta, served: Served) -> bool {
     steps || meta.expired_from.is_some_and(|moment| moment <= served.now)
 }
 
-/// The compaction of a table that holds much that is dead, whether or not its level is full: one
+/// What is left of a table of a row is taken along when it is less than one part in so many: the file
+/// goes only with the last of it.
+const CONSUMED_SHARE: u64 = 8;
+
+fn is_mostly_consumed(live: &LiveTable) -> bool {
+    if live.parts.is_none() {
+        return false;
+    }
+    // Only data counts, as in what is left: none, where the table is not open.
+    let whole: u64 = live.table.samples(1).iter().map(|(_, bytes)| bytes).sum();
+    live.bytes_within(&KeyRange::all()).saturating_mul(CONSUMED_SHARE) < whole
+}
+
+/// The compaction of a table that holds much that is dead or consumed, whether or not its level is full: one
 /// level down, from the top on; and where nothing lies below it, once no reader needs it, into
 /// nothing in its own place.
 fn of_dead(
     version: &Version,
+    shape: &LevelShape,
     targets: &LevelTargets,
     taken: &Taken,
     served: Served,
 ) -> Option<Compaction> {
     let is_dead = |table: &&Arc<Table>| is_mostly_dead(table.meta(), served);
-    if version.l0.tables().iter().any(|table| is_dead(&table)) {
-        let cuts = version.l0.propose_cuts();
-        let cuts = cuts.iter().filter(|cut| cut.tables.iter().any(|table| is_dead(&table)));
+    let is_worth_it = |one: &&LiveTable| is_dead(&&one.table) || is_mostly_consumed(one);
+    let in_rows: Vec<_> = version.l0.live().iter().filter(is_worth_it).collect();
+    if !in_rows.is_empty() {
+        let cuts = version.l0.propose_cuts(&cut_bounds(version, shape, targets.base()));
+        let cuts = cuts.iter().filter(|cut| in_rows.iter().any(|one| one.overlaps(&cut.slice)));
         let cut = cuts.map(|cut| of_cut(version, cut, targets.base()));
-        let cut = cut.map(|chosen| Compaction { rewrites: true, ..chosen });
-        if let Some(chosen) = cut.into_iter().find(|chosen| taken.is_free(chosen)) {
+        let mut cut = cut.map(|chosen| Compaction { rewrites: true, ..chosen });
+        if let Some(chosen) = cut.find(|chosen| taken.is_free(chosen)) {
             return Some(chosen);
         }
     }
@@ -216,8 +319,9 @@ fn of_dead(
         let may_go = served.least.is_none_or(|least| least >= table.meta().greatest_seqno);
         may_go.then(|| Compaction {
             slice: table.span().clone(),
+            through: None,
             rows: Vec::new(),
-            inputs: vec![(level, Arc::clone(table))],
+            inputs: vec![Input::of_level(level, table)],
             output_level: level,
             rewrites: true,
         })
@@ -230,7 +334,7 @@ enum FromL0 {
     Nothing,
     Due(Compaction),
     /// Due, but in the way of jobs that run.
-    HeldUp(Compaction),
+    HeldUp(Vec<Compaction>),
 }
 
 /// A cut that meets more than so many times its own bytes waits until L0 holds more.
@@ -239,40 +343,57 @@ const MET_RATIO_MAX: u64 = 4;
 /// What L0 needs most: rows that can go down as they are; a cut; or, where a cut has to wait or
 /// would rewrite much for little, fewer rows.
 fn from_l0(version: &Version, shape: &LevelShape, targets: &LevelTargets, taken: &Taken) -> FromL0 {
-    let cuts = version.l0.propose_cuts();
-    if let Some(chosen) = rows_that_go_down(version, &cuts, targets.base(), taken) {
+    let base = targets.base();
+    if let Some(chosen) = rows_that_go_down(version, base, taken) {
         return FromL0::Due(chosen);
     }
-    let mut outcome = FromL0::Nothing;
-    for cut in cuts.iter().filter(|cut| cut.pressure >= 1.0) {
-        let chosen = of_cut(version, cut, targets.base());
-        let own_bytes = chosen.bytes_from(LevelNo(0));
-        let met_bytes = chosen.bytes_from(chosen.output_level);
-        let is_small = own_bytes < shape.level_bytes_base
-            && met_bytes > own_bytes.saturating_mul(MET_RATIO_MAX);
+    let cuts = version.l0.propose_cuts(&cut_bounds(version, shape, base));
+    let all = KeyRange::all();
+    let l0_bytes: u64 = version.l0.live().iter().map(|live| live.bytes_within(&all)).sum();
+    let mut due: Vec<_> = cuts
+        .iter()
+        .filter(|cut| cut.pressure >= 1.0)
+        .map(|cut| {
+            let chosen = of_cut(version, cut, base);
+            let own_bytes = chosen.bytes_from(LevelNo(0));
+            let met_bytes = chosen.bytes_from(chosen.output_level);
+            (cut, chosen, own_bytes, met_bytes)
+        })
+        .collect();
+    // What would slow writers down first; of the others the one that rewrites least for its size.
+    due.sort_by(|a, b| {
+        let pressing = |cut: &Cut| if cut.pressure >= 2.0 { cut.pressure } else { 1.0 };
+        let price = |own: u64, met: u64| met as f64 / own.max(1) as f64;
+        let by_pressure = pressing(b.0).total_cmp(&pressing(a.0));
+        by_pressure.then(price(a.2, a.3).total_cmp(&price(b.2, b.3)))
+    });
+    let is_small = |own_bytes: u64, met_bytes: u64| {
+        l0_bytes < shape.level_bytes_base && met_bytes > own_bytes.saturating_mul(MET_RATIO_MAX)
+    };
+    let is_next = |(_, chosen, own_bytes, met_bytes): &(_, Compaction, u64, u64)| {
+        taken.is_free(chosen) && !is_small(*own_bytes, *met_bytes)
+    };
+    if let Some(place) = due.iter().position(is_next) {
+        return FromL0::Due(due.swap_remove(place).1);
+    }
+    let mut held_up = Vec::new();
+    for (cut, chosen, _, _) in due {
         let is_free = taken.is_free(&chosen);
-        if is_free && !is_small {
-            return FromL0::Due(chosen);
-        }
         let waits_long = !is_free && cut.pressure >= 2.0;
         let merged = (waits_long || is_free).then(|| fewer_rows(version, cut, taken)).flatten();
         match merged {
             Some(merged) => return FromL0::Due(merged),
             None if is_free => return FromL0::Due(chosen),
-            None => outcome = FromL0::HeldUp(chosen),
+            None => held_up.push(chosen),
         }
     }
-    outcome
+    if held_up.is_empty() { FromL0::Nothing } else { FromL0::HeldUp(held_up) }
 }
 
 /// The rows that can go down as they are, all at once.
-fn rows_that_go_down(
-    version: &Version,
-    cuts: &[Cut],
-    base: LevelNo,
-    taken: &Taken,
-) -> Option<Compaction> {
-    let moves = cuts.iter().map(|cut| of_cut(version, cut, base));
+fn rows_that_go_down(version: &Version, base: LevelNo, taken: &Taken) -> Option<Compaction> {
+    let rows = version.l0.lone_rows();
+    let moves = rows.iter().map(|row| of_row(version, row, base));
     let mut moves = moves.filter(|chosen| chosen.is_move() && taken.is_free(chosen));
     let mut all = moves.next()?;
     for next in moves.filter(|next| next.output_level == base) {
@@ -284,19 +405,65 @@ fn rows_that_go_down(
     Some(all)
 }
 
-/// A cut, with what it meets in the level that it goes to: `base`, or the first level above it
-/// that holds something there, since nothing may come to lie below what is older.
-fn of_cut(version: &Version, cut: &Cut, base: LevelNo) -> Compaction {
-    let above = (1..base.0).map(LevelNo);
-    let mut occupied =
-        above.filter(|level| !version.run(*level).overlapping(&cut.slice).is_empty());
-    let output_level = occupied.next().unwrap_or(base);
+/// The level that a slice out of L0 goes to: `base`, or the first level above it that holds something
+/// there, since nothing may come to lie below what is older.
+fn level_below(version: &Version, slice: &KeyRange, base: LevelNo) -> LevelNo {
+    let mut above = (1..base.0).map(LevelNo);
+    above.find(|level| !version.run(*level).overlapping(slice).is_empty()).unwrap_or(base)
+}
+
+/// A row that shares no key with others, all of which is live, with what it meets below.
+fn of_row(version: &Version, row: &Row, base: LevelNo) -> Compaction {
+    let own = row.span();
+    let output_level = level_below(version, &own, base);
     let mut inputs: Vec<_> =
-        cut.tables.iter().map(|table| (LevelNo(0), Arc::clone(table))).collect();
-    let below = version.run(output_level).overlapping(&cut.slice);
-    let slice = below.iter().fold(cut.slice.clone(), |slice, table| slice.hull(table.span()));
-    inputs.extend(below.iter().map(|table| (output_level, Arc::clone(table))));
-    Compaction { slice, rows: cut.rows.clone(), inputs, output_level, rewrites: false }
+        row.tables.iter().map(|table| Input::of_level(LevelNo(0), table)).collect();
+    let below = version.run(output_level).overlapping(&own);
+    inputs.extend(below.iter().map(|table| Input::of_level(output_level, table)));
+    let slice = below.iter().fold(own, |slice, table| slice.hull(table.span()));
+    let rows = vec![row.meta.id];
+    Compaction { slice, through: None, rows, inputs, output_level, rewrites: false }
+}
+
+/// Where cuts may end: in no table of the levels that they may go to.
+fn cut_bounds(version: &Version, shape: &LevelShape, base: LevelNo) -> CutBounds {
+    let runs = version.runs().filter(|(level, _)| *level <= base);
+    let tables = runs.flat_map(|(_, run)| run.tables());
+    let mut spans: Vec<(KeyRange, u64)> = tables
+        .map(|table| (table.span().clone(), table.meta().bytes))
+        .filter(|(span, _)| !span.is_empty())
+        .collect();
+    spans.sort_by(|(a, _), (b, _)| a.start().cmp(b.start()));
+    let mut below: Vec<(KeyRange, u64)> = Vec::with_capacity(spans.len());
+    for (span, bytes) in spans {
+        match below.last_mut() {
+            Some((last, last_bytes)) if last.overlaps(&span) => {
+                *last = last.hull(&span);
+                *last_bytes += bytes;
+            }
+            _ => below.push((span, bytes)),
+        }
+    }
+    CutBounds { below, bytes: shape.cut_bytes }
+}
+
+/// A cut, with what it meets in the level that it goes to. Its slice is as wide as what it meets.
+fn of_cut(version: &Version, cut: &Cut, base: LevelNo) -> Compaction {
+    let mut slice = cut.slice.clone();
+    let (output_level, below) = loop {
+        let level = level_below(version, &slice, base);
+        let below = version.run(level).overlapping(&slice);
+        let wide = below.iter().fold(slice.clone(), |slice, table| slice.hull(table.span()));
+        if wide == slice {
+            break (level, below);
+        }
+        slice = wide;
+    };
+    let is_taken = |live: &&LiveTable| live.row <= cut.through && live.overlaps(&slice);
+    let mut inputs: Vec<_> = version.l0.live().iter().filter(is_taken).map(Input::of_l0).collect();
+    inputs.extend(below.iter().map(|table| Input::of_level(output_level, table)));
+    let through = Some(cut.through);
+    Compaction { slice, through, rows: Vec::new(), inputs, output_level, rewrites: false }
 }
 
 /// Merges neighbouring rows of a cut into one in their place: the newest, as long as each older one
@@ -305,20 +472,22 @@ fn of_cut(version: &Version, cut: &Cut, base: LevelNo) -> Compaction {
 /// Rows of other cuts may lie between them in age, but share no key with them. *Source:* RocksDB's
 /// compactions within L0.
 fn fewer_rows(version: &Version, cut: &Cut, taken: &Taken) -> Option<Compaction> {
-    if !version.l0.can_merge_rows() {
-        return None;
-    }
-    let rows = version.l0.rows().iter().filter(|row| cut.rows.contains(&row.meta.id));
-    let is_free = |row: &&Arc<crate::l0::Row>| {
-        row.tables.iter().all(|table| !taken.tables.contains(&table.meta().id))
+    let rows = version.l0.mergeable_rows(&cut.slice);
+    let is_free = |row: &&Arc<Row>| {
+        let id = row.meta.id;
+        taken.are_free(&TakenRows { keys: row.span(), oldest: id, newest: id })
     };
     // A job may have taken the oldest, for a cut, or some in the middle; the newest are free.
-    let rows: Vec<_> = rows.take_while(is_free).collect();
+    let rows: Vec<_> = rows.iter().take_while(is_free).collect();
+    let live = |row: &Row| {
+        let id = row.meta.id;
+        version.l0.live().iter().filter(move |live| live.row == id)
+    };
     let mut bytes = 0;
     let mut count = 0;
     let mut bytes_per_row_less = u64::MAX;
     for (index, row) in rows.iter().enumerate() {
-        bytes += row.meta.bytes();
+        bytes += live(row).map(|live| live.bytes_within(&KeyRange::all())).sum::<u64>();
         let cost = bytes.checked_div(index as u64).unwrap_or(u64::MAX);
         if cost > bytes_per_row_less {
             break;
@@ -329,13 +498,13 @@ fn fewer_rows(version: &Version, cut: &Cut, taken: &Taken) -> Option<Compaction>
     if count < 2 {
         return None;
     }
+    let rows = &rows[..count];
     let nothing = KeyRange::new("", Some(Vec::new()));
-    let slice = rows[..count].iter().fold(nothing, |slice, row| slice.hull(&row.span()));
-    let tables = rows[..count].iter().flat_map(|row| &row.tables);
     let chosen = Compaction {
-        slice,
-        rows: rows[..count].iter().map(|row| row.meta.id).collect(),
-        inputs: tables.map(|table| (LevelNo(0), Arc::clone(table))).collect(),
+        slice: rows.iter().fold(nothing, |slice, row| slice.hull(&row.span())),
+        through: None,
+        rows: rows.iter().map(|row| row.meta.id).collect(),
+        inputs: rows.iter().flat_map(|row| live(row)).map(Input::of_l0).collect(),
         output_level: LevelNo(0),
         rewrites: true,
     };
@@ -371,9 +540,9 @@ fn of_tables(version: &Version, level: LevelNo, tables: &[Arc<Table>]) -> Compac
     let own = tables.iter().fold(nothing, |slice, table| slice.hull(table.span()));
     let below = version.run(output_level).overlapping(&own);
     let slice = below.iter().fold(own, |slice, table| slice.hull(table.span()));
-    let mut inputs: Vec<_> = tables.iter().map(|table| (level, Arc::clone(table))).collect();
-    inputs.extend(below.iter().map(|table| (output_level, Arc::clone(table))));
-    Compaction { slice, rows: Vec::new(), inputs, output_level, rewrites: false }
+    let mut inputs: Vec<_> = tables.iter().map(|table| Input::of_level(level, table)).collect();
+    inputs.extend(below.iter().map(|table| Input::of_level(output_level, table)));
+    Compaction { slice, through: None, rows: Vec::new(), inputs, output_level, rewrites: false }
 }
 
 /// The compaction that takes everything of `level` within `range` one level down, whether or not
@@ -387,9 +556,13 @@ pub fn forced(
     range: &KeyRange,
 ) -> Option<Compaction> {
     if level.0 == 0 {
-        let cuts = version.l0.propose_cuts().into_iter();
-        let cut = cuts.filter(|cut| cut.touches(range)).reduce(Cut::and)?;
         let base = LevelTargets::of(version, shape).base();
+        let cuts = version.l0.propose_cuts(&cut_bounds(version, shape, base)).into_iter();
+        let touches = |cut: &Cut| {
+            let both = cut.slice.intersection(range);
+            version.l0.live().iter().any(|live| live.row <= cut.through && live.overlaps(&both))
+        };
+        let cut = cuts.filter(touches).reduce(Cut::and)?;
         return Some(Compaction { rewrites: true, ..of_cut(version, &cut, base) });
     }
     let deeper = (level.0 + 1..=LEVEL_MAX.0).any(|deeper| !version.run(LevelNo(deeper)).is_empty());
@@ -439,7 +612,8 @@ mod tests {
     fn into(level: u8, start: &str, end: &str) -> Compaction {
         let slice = KeyRange::new(start, Some(end.as_bytes().to_vec()));
         let output_level = LevelNo(level);
-        Compaction { slice, rows: Vec::new(), inputs: Vec::new(), output_level, rewrites: false }
+        let (rows, inputs) = (Vec::new(), Vec::new());
+        Compaction { slice, through: None, rows, inputs, output_level, rewrites: false }
     }
 
     /// A compaction by hand took two neighbours of L3 down; a table arrived in the gap between

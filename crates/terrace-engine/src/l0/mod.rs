@@ -2,7 +2,8 @@
 //!
 //! # Why
 //! Flushes must not wait for the order of the tree: each flush job writes one *row*, and a *cut*
-//! later takes a key slice out of the rows and merges it into L1.
+//! later takes a key slice out of the rows and merges it into L1. What of a row was taken is noted in
+//! the [`CutMap`]; the row goes when nothing of it is left.
 //!
 //! [`L0`] is the seam. Behind it stand plain tables ([`PlainL0`], the baseline that the papers
 //! compare with); the triangle of TriangleKV will stand beside.
@@ -15,12 +16,15 @@
 //!    order in which their memtables were frozen.
 //! 3. A cut takes the *oldest* rows at each key of its slice, so what stays in L0 is newer than
 //!    what went down. It goes to no deeper level than the first that holds something in its slice.
+//! 4. Whoever reads asks a row only for keys at which it is live: [`CutMap`] has the proof that
+//!    newer stays above older.
 //!
 //! ```text
-//!   newest  row 9   ├───────┤     ├───────────┤
-//!           row 8      ├───────────────┤
-//!   oldest  row 7   ├──────────┤      ├──┤
-//!                   └── a cut takes rows 7…8, or 7…9, never 9 alone ──┘
+//!   newest  row 9   ├──────╎┤     ├──╎────────┤
+//!           row 8      ├───╎─────────╎─┤
+//!   oldest  row 7   ├──────╎───┤     ╎├──┤
+//!                          └─ slice ─┘
+//!              a cut takes rows 7…8 in its slice, or 7…9, never 9 alone
 //! ```
 
 mod cut_map;
@@ -33,7 +37,7 @@ use terrace_base::{KeyRange, LevelNo, RowId, SeqNo};
 
 use crate::Result;
 use crate::explain::{Asked, MyCounts, note};
-use crate::iter::{Cursor, Stream};
+use crate::iter::{Cursor, PartsCursor, Stream};
 use crate::range_tombstone::Fragments;
 use crate::table::{PinnedEntry, ReadMode, filter_hash};
 use crate::version::{RowMeta, Table, TableContext};
@@ -48,8 +52,9 @@ pub trait L0: Send + Sync + fmt::Debug {
     /// the row is then `None`.
     fn absorb(&self, input: FlushInput<'_>) -> Result<Option<RowMeta>>;
 
-    /// The state of an L0 that consists of these rows, newest first.
-    fn recover(&self, rows: Vec<Arc<Row>>) -> Arc<dyn L0State>;
+    /// The state of an L0 that consists of these rows, newest first, as far as they are not
+    /// consumed.
+    fn recover(&self, rows: Vec<Arc<Row>>, consumed: CutMap) -> Arc<dyn L0State>;
 }
 
 /// What a flush job hands to L0.
@@ -88,78 +93,167 @@ impl Row {
     }
 }
 
+/// A table of a row that counts at some of its keys or at all of them.
+#[derive(Clone, Debug)]
+pub struct LiveTable {
+    /// The table.
+    pub table: Arc<Table>,
+    /// Its row.
+    pub row: RowId,
+    /// Where it counts, if not everywhere: intervals that ascend and do not touch.
+    pub parts: Option<Arc<[KeyRange]>>,
+}
+
+impl LiveTable {
+    /// The tables of `rows` that are live anywhere, in their order.
+    #[must_use]
+    pub fn of(rows: &[Arc<Row>], consumed: &CutMap) -> Vec<LiveTable> {
+        let mut live = Vec::new();
+        for row in rows {
+            for table in &row.tables {
+                let parts = match consumed.live(row.meta.id, table.span()) {
+                    Live::Everywhere => None,
+                    Live::Within(parts) => Some(parts),
+                    Live::Nowhere => continue,
+                };
+                live.push(LiveTable { table: Arc::clone(table), row: row.meta.id, parts });
+            }
+        }
+        live
+    }
+
+    /// Where it counts.
+    #[must_use]
+    pub fn parts(&self) -> &[KeyRange] {
+        match &self.parts {
+            None => std::slice::from_ref(self.table.span()),
+            Some(parts) => parts,
+        }
+    }
+
+    /// Whether it counts at a key of `range`.
+    #[must_use]
+    #[inline]
+    pub fn overlaps(&self, range: &KeyRange) -> bool {
+        self.table.span().overlaps(range)
+            && self.parts.as_ref().is_none_or(|parts| parts.iter().any(|part| part.overlaps(range)))
+    }
+
+    /// About how many of its bytes count within `range`.
+    #[must_use]
+    pub fn bytes_within(&self, range: &KeyRange) -> u64 {
+        let parts = self.parts().iter().filter(|part| part.overlaps(range));
+        let bytes: u64 = parts.map(|part| self.table.bytes_within(&part.intersection(range))).sum();
+        bytes.min(self.table.meta().bytes)
+    }
+
+    /// A cursor over the keys at which it counts.
+    pub fn cursor(&self, read_point: SeqNo, mode: ReadMode) -> Result<Box<dyn Cursor + Send>> {
+        let cursor = self.table.cursor(read_point, mode)?;
+        Ok(match &self.parts {
+            None => cursor,
+            Some(parts) => Box::new(PartsCursor::new(cursor, Arc::clone(parts))),
+        })
+    }
+}
+
 /// A set of rows, immutable, as a version holds it.
 pub trait L0State: Send + Sync + fmt::Debug {
     /// The rows, newest first.
     fn rows(&self) -> &[Arc<Row>];
 
-    /// The tables of all rows.
+    /// The tables of all rows, consumed ones included: what takes space.
     fn tables(&self) -> &[Arc<Table>];
 
-    /// The newest entry for a key, searched from the newest row on. Range tombstones met on the
-    /// way are noted in `lookup`.
+    /// What of the rows is consumed.
+    fn consumed(&self) -> &CutMap;
+
+    /// The tables that are live anywhere, those of the newest row first.
+    fn live(&self) -> &[LiveTable];
+
+    /// The newest entry for a key, searched from the newest row on in those that are live there.
+    /// Range tombstones met on the way are noted in `lookup`.
     fn get(&self, lookup: &mut Lookup<'_>) -> Result<Option<PinnedEntry>>;
 
-    /// A cursor for each row (or part of one) that shares a key with `range`, newest first.
+    /// A cursor for each of the [`live`](L0State::live) tables that counts at a key of `range`, in
+    /// their order.
     fn cursors(
         &self,
         range: &KeyRange,
         read_point: SeqNo,
         mode: ReadMode,
-    ) -> Result<Vec<Box<dyn Cursor + Send>>>;
+    ) -> Result<Vec<Box<dyn Cursor + Send>>> {
+        let touched = self.live().iter().filter(|live| live.overlaps(range));
+        touched.map(|live| live.cursor(read_point, mode)).collect()
+    }
 
-    /// The key slices that compactions into the levels below could take, each with its pressure,
-    /// the most pressing first. They share neither keys nor rows. Pure.
-    fn propose_cuts(&self) -> Vec<Cut>;
+    /// The cuts that compactions into the levels below could take, each with its pressure, the most
+    /// pressing first. They share no key; outside of them nothing is live. Pure.
+    fn propose_cuts(&self, bounds: &CutBounds) -> Vec<Cut>;
+
+    /// About how many bytes are live in cuts that are due.
+    fn due_bytes(&self) -> u64;
+
+    /// Rows that share no key with others, consumed or not, each with nothing of it consumed: they
+    /// may be able to go down as they are.
+    fn lone_rows(&self) -> Vec<Arc<Row>> {
+        Vec::new()
+    }
 
     /// How full L0 is: 1.0 when there is something to do about it.
     fn pressure(&self) -> f64;
+
+    /// How pressing it is that something is done about L0, which is due, beside a level that is full:
+    /// at most [`pressure`](L0State::pressure). While its slices are cut one after the other, one or
+    /// the other is always due, though most of L0 is far from full.
+    fn urgency(&self) -> f64 {
+        self.pressure()
+    }
 
     /// How many rows a read of one key may have to ask, at most.
     fn depth(&self) -> usize {
         self.rows().len()
     }
 
-    /// Whether neighbouring rows may be merged into one in their place.
-    fn can_merge_rows(&self) -> bool {
-        false
+    /// The rows that share keys with others in `slice`, if neighbouring rows may be merged into one in
+    /// their place: newest first, and no other row lies between them in age and shares a key with
+    /// one of them.
+    fn mergeable_rows(&self, _slice: &KeyRange) -> Vec<Arc<Row>> {
+        Vec::new()
     }
 }
 
-/// A key slice that leaves L0, and the rows that it is taken from.
+/// Where cuts may end.
 #[derive(Clone, Debug)]
+pub struct CutBounds {
+    /// What lies below, as key intervals that no cut ends inside of, with their bytes: ascending,
+    /// disjoint.
+    pub below: Vec<(KeyRange, u64)>,
+    /// About how many bytes a cut takes at most, those that it meets below included.
+    pub bytes: u64,
+}
+
+/// A key slice that leaves L0.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Cut {
     /// The slice.
     pub slice: KeyRange,
-    /// The rows, which leave L0 altogether.
-    pub rows: Vec<RowId>,
-    /// Their tables.
-    pub tables: Vec<Arc<Table>>,
+    /// The newest row that it is taken from: of all rows up to this one whatever is live in the
+    /// slice.
+    pub through: RowId,
     /// At 1.0 and above the cut is due.
     pub pressure: f64,
 }
 
 impl Cut {
-    /// Bytes of the tables.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.tables.iter().map(|table| table.meta().bytes).sum()
-    }
-
-    /// Whether one of the tables shares a key with `range`.
-    #[must_use]
-    pub fn touches(&self, range: &KeyRange) -> bool {
-        self.tables.iter().any(|table| table.span().overlaps(range))
-    }
-
     /// This cut and another one as one.
     #[must_use]
-    pub fn and(mut self, other: Cut) -> Cut {
-        self.slice = self.slice.hull(&other.slice);
-        self.rows.extend(other.rows);
-        self.tables.extend(other.tables);
-        self.pressure = self.pressure.max(other.pressure);
-        self
+    pub fn and(self, other: Cut) -> Cut {
+        Cut {
+            slice: self.slice.hull(&other.slice),
+            through: self.through.max(other.through),
+            pressure: self.pressure.max(other.pressure),
+        }
     }
 }
 

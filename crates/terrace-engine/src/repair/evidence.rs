@@ -10,6 +10,7 @@ use terrace_base::{
 use terrace_env::SharedEnv;
 
 use crate::check::tables_of_dir;
+use crate::l0::{CutMap, Live};
 use crate::survey::{Listing, ManifestSurvey, Piece, Pieces, SegmentSurvey};
 use crate::table::TableLocation;
 use crate::table::format::footer::{FOOTER_BYTES, Footer};
@@ -30,6 +31,8 @@ pub(super) struct Evidence {
     pub metas: BTreeMap<FileId, TableMeta>,
     /// The tables of rows that readable edits added.
     rows: BTreeMap<RowId, Vec<FileId>>,
+    /// What of those rows is consumed, as far as readable edits say.
+    consumed: CutMap,
     /// Tables that a readable edit removed and none added again.
     pub removed: BTreeSet<FileId>,
     /// The segment that the log begins in, as far as readable edits say.
@@ -63,6 +66,7 @@ impl Evidence {
             range: (RangeId(1), KeyRange::all()),
             metas: BTreeMap::new(),
             rows: BTreeMap::new(),
+            consumed: CutMap::default(),
             removed: BTreeSet::new(),
             log_segment: None,
             settled: LogPosition(0),
@@ -228,6 +232,8 @@ impl Evidence {
             // What strangers say means nothing here, though ids may be the same.
             self.metas.clear();
             self.removed.clear();
+            self.rows.clear();
+            self.consumed = CutMap::default();
             self.flushed.clear();
             self.log_segment = None;
             (self.settled, self.durable) = (LogPosition(0), LogPosition(0));
@@ -262,6 +268,9 @@ impl Evidence {
                 let tables = row.tables.iter().map(|table| table.id);
                 self.rows.insert(row.id, tables.collect());
             }
+            for cut in &edit.cuts {
+                self.consumed = self.consumed.after(cut);
+            }
             self.removed.extend(edit.tables_removed.iter().map(|(_, id)| *id));
             for table in added {
                 self.removed.remove(&table.id);
@@ -279,6 +288,17 @@ impl Evidence {
                 .max(flushed.unwrap_or_default())
                 .max(edit.closed.unwrap_or_default());
             self.greatest_seqno = self.greatest_seqno.max(edit.greatest_seqno.unwrap_or_default());
+        }
+    }
+
+    /// Where a table counts, as far as readable edits say.
+    pub fn live(&self, table: FileId) -> Live {
+        let row = self.rows.iter().find(|(_, tables)| tables.contains(&table));
+        match (row, self.metas.get(&table)) {
+            (Some((row, _)), Some(meta)) if !meta.span().is_empty() => {
+                self.consumed.live(*row, &meta.span())
+            }
+            _ => Live::Everywhere,
         }
     }
 

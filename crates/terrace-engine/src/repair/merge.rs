@@ -11,6 +11,7 @@ use super::report::{Loss, LossKind};
 use super::salvage::{Losses, SalvageStream, losses_of, tombstones_of};
 use crate::compaction::{Retained, Retention};
 use crate::iter::{MergingStream, Stream};
+use crate::l0::Live;
 use crate::range_tombstone::Fragments;
 use crate::survey::TableSurvey;
 use crate::table::TableLocation;
@@ -23,6 +24,8 @@ struct Source {
     meta: Option<TableMeta>,
     /// Where its keys lie.
     span: KeyRange,
+    /// Where it counts, if it is a table of a row that is consumed elsewhere.
+    parts: Option<Arc<[KeyRange]>>,
 }
 
 impl Repair<'_> {
@@ -39,7 +42,7 @@ impl Repair<'_> {
             let survey = TableSurvey::open(self.target.open(table)?, Some(table.uid))?;
             tombstones.push(tombstones_of(&survey, Some(table), &table.bounds, &losses));
             let (survey, span) = (Arc::new(survey), table.bounds.clone());
-            sources.push(Source { survey, meta: Some(table.clone()), span });
+            sources.push(Source { survey, meta: Some(table.clone()), span, parts: None });
         }
         let rules = Retention::new(
             Vec::new(),
@@ -85,6 +88,11 @@ impl Repair<'_> {
             if evidence.removed.contains(&id) {
                 continue;
             }
+            let parts = match evidence.live(id) {
+                Live::Everywhere => None,
+                Live::Within(parts) => Some(parts),
+                Live::Nowhere => continue,
+            };
             let location = TableLocation(format!("{id}.table").into_bytes());
             let file = evidence.context.store.open(&location)?;
             let meta = evidence.metas.get(&id);
@@ -105,7 +113,7 @@ impl Repair<'_> {
                 offset: 0,
                 why: "without a manifest nobody knows whether the table still counted".into(),
             });
-            sources.push(Source { survey: Arc::new(survey), meta: meta.cloned(), span });
+            sources.push(Source { survey: Arc::new(survey), meta: meta.cloned(), span, parts });
         }
         for (id, meta) in &evidence.metas {
             let is_gone = self.listing.table_bytes(*id).is_none();
@@ -140,26 +148,42 @@ fn into_runs(mut sources: Vec<Source>) -> Vec<Vec<Source>> {
 struct RunStream {
     waiting: std::vec::IntoIter<Source>,
     current: Option<SalvageStream>,
+    /// Where the current one counts, if not everywhere.
+    parts: Option<Arc<[KeyRange]>>,
     losses: Losses,
 }
 
 impl RunStream {
     fn new(run: Vec<Source>, losses: Losses) -> Result<RunStream> {
-        let mut stream = RunStream { waiting: run.into_iter(), current: None, losses };
+        let mut stream = RunStream { waiting: run.into_iter(), current: None, parts: None, losses };
         stream.settle()?;
         Ok(stream)
     }
 
     fn settle(&mut self) -> Result<()> {
-        while self.current.as_ref().is_none_or(|stream| stream.entry().is_none()) {
+        loop {
+            while self.is_consumed()
+                && let Some(current) = &mut self.current
+            {
+                current.advance()?;
+            }
+            if self.entry().is_some() {
+                return Ok(());
+            }
             let Some(next) = self.waiting.next() else {
                 self.current = None;
                 return Ok(());
             };
             let losses = Arc::clone(&self.losses);
+            self.parts = next.parts;
             self.current = Some(SalvageStream::new(next.survey, next.meta.as_ref(), losses)?);
         }
-        Ok(())
+    }
+
+    /// Whether it stands on an entry that does not count any more.
+    fn is_consumed(&self) -> bool {
+        let (Some(parts), Some(entry)) = (&self.parts, self.entry()) else { return false };
+        !parts.iter().any(|part| part.contains(entry.key))
     }
 }
 

@@ -43,10 +43,11 @@ mod target;
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_base::{Epoch, LevelNo, LogPosition, RowId, SeqNo};
+use terrace_base::{Epoch, KeyRange, LevelNo, LogPosition, RowId, SeqNo};
 use terrace_env::SharedEnv;
 
 use crate::check::share_lock;
+use crate::l0::Live;
 use crate::options::Options;
 use crate::survey::Listing;
 use crate::version::{LEVEL_MAX, Repaired, RowMeta, Table, TableMeta, Version, VersionEdit};
@@ -155,12 +156,25 @@ impl Repair<'_> {
             ..VersionEdit::default()
         };
         let mut greatest_seqno = version.greatest_seqno;
+        let consumed = version.l0.consumed();
         for row in version.l0.rows().iter().rev() {
-            let tables = self.salvage_tables(&row.tables, evidence)?;
-            if !tables.is_empty() {
-                edit.rows_added.push(RowMeta { id: row.meta.id, tables });
+            let counts = |span: &KeyRange| consumed.live(row.meta.id, span) != Live::Nowhere;
+            let tables = row.tables.iter().filter(|table| counts(table.span()));
+            let tables: Vec<_> = tables.cloned().collect();
+            let mut kept = Vec::new();
+            for table in self.salvage_tables(&tables, evidence)? {
+                // What is left of a damaged one may be all consumed.
+                if counts(&table.span()) {
+                    kept.push(table);
+                } else {
+                    self.target.remove_table(&table)?;
+                }
+            }
+            if !kept.is_empty() {
+                edit.rows_added.push(RowMeta { id: row.meta.id, tables: kept });
             }
         }
+        edit.cuts = consumed.intervals().to_vec();
         for (level, run) in version.runs() {
             let tables = self.salvage_tables(run.tables(), evidence)?;
             edit.tables_added.extend(tables.into_iter().map(|table| (level, table)));

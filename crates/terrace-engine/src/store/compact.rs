@@ -9,9 +9,10 @@ use terrace_env::{PlantedBug, is_planted};
 use super::memory::compaction_memory_bytes;
 use super::{Inner, Store};
 use crate::Result;
-use crate::compaction::pick::{self, Compaction, Served, Taken};
+use crate::compaction::pick::{self, Compaction, Input, Served, Taken};
 use crate::compaction::{CompactionOutcome, CompactionPlan, PlanInput, is_covered};
 use crate::fail_point::fail_point;
+use crate::l0::CutInterval;
 use crate::process::PoolName;
 use crate::range_tombstone::Fragments;
 use crate::table::ReadMode;
@@ -62,6 +63,9 @@ impl Drop for Running<'_> {
 impl Inner {
     /// Does the compaction that is most due, if any.
     pub(super) fn compact_once(&self) -> Result<()> {
+        if self.versions.current().l0.pressure() >= 1.0 {
+            self.open_rows();
+        }
         let served = self.served();
         let choose =
             |version: &Version, taken: &Taken| pick::pick(version, &self.shape, taken, served);
@@ -69,6 +73,16 @@ impl Inner {
             self.compact(&job.chosen, &job.version)?;
         }
         self.reclaim()
+    }
+
+    /// Opens the tables of L0 before a cut is picked: only open ones say where their bytes lie.
+    fn open_rows(&self) {
+        for live in self.versions.current().l0.live() {
+            if let Err(error) = live.table.reader(ReadMode::Block) {
+                // A cut can be chosen without; the job that reads the table fails with the error.
+                tracing::debug!(table = ?live.table, %error, "a table of L0 does not open");
+            }
+        }
     }
 
     /// What readers may still look at.
@@ -86,9 +100,12 @@ impl Inner {
     }
 
     /// Takes everything of `level` within `range` one level down, waiting for jobs in its way.
-    fn force(&self, level: LevelNo, range: &KeyRange) -> Result<()> {
+    pub(super) fn force(&self, level: LevelNo, range: &KeyRange) -> Result<()> {
         loop {
             self.check_healthy()?;
+            if level == LevelNo(0) {
+                self.open_rows();
+            }
             let ticket = self.changed.ticket();
             let mut is_blocked = false;
             let job = Running::begin(self, |version, taken| {
@@ -112,41 +129,28 @@ impl Inner {
         }
     }
 
-    fn compact(&self, chosen: &Compaction, version: &Version) -> Result<()> {
-        let removed = chosen.inputs.iter().filter(|(level, _)| level.0 > 0);
-        let mut edit = VersionEdit {
-            rows_removed: chosen.rows.clone(),
-            tables_removed: removed.map(|(level, table)| (*level, table.meta().id)).collect(),
-            ..VersionEdit::default()
-        };
+    pub(super) fn compact(&self, chosen: &Compaction, version: &Version) -> Result<()> {
         let began = self.env.now();
         let outputs: Vec<TableMeta> = if chosen.is_move() {
             self.counters.moved(chosen);
-            chosen.inputs.iter().map(|(_, table)| table.meta().clone()).collect()
+            chosen.inputs.iter().map(|input| input.table.meta().clone()).collect()
         } else {
             let plan = self.plan(chosen, version)?;
-            // An input that several parts read is counted once.
-            let read_bytes = plan.input_bytes();
-            let parts = self.parts_of(plan, &chosen.inputs)?;
+            // An input that several parts read is counted once, and as far as it is read.
+            let read_bytes = read_bytes_of(chosen, &plan);
+            let parts = self.parts_of(plan, &chosen.inputs, read_bytes)?;
+            if parts.len() < self.process.pool().compaction_threads() {
+                // There may be another slice for the other threads.
+                self.schedule_compaction();
+            }
             let jobs = self.process.memory().pool(PoolName::Jobs);
             let _memory = jobs.charge(parts.iter().map(compaction_memory_bytes).sum());
             let outcome = CompactionOutcome { read_bytes, ..self.run_parts(parts)? };
             self.counters.compacted(chosen, &outcome);
             outcome.outputs
         };
-        match chosen.output_level {
-            // The row takes the place of those that it was made of.
-            LevelNo(0) if outputs.is_empty() => {}
-            LevelNo(0) => {
-                let id = chosen.rows.iter().copied().max().expect("rows were merged");
-                edit.rows_added = vec![RowMeta { id, tables: outputs }];
-            }
-            level => {
-                edit.tables_added = outputs.into_iter().map(|table| (level, table)).collect();
-            }
-        }
         fail_point!(self.env, "compaction::before_install");
-        self.versions.install(edit, |version| {
+        self.versions.install(edit_of(chosen, outputs), |version| {
             self.change_view(true, |view| (view.dranges.clone(), Arc::clone(version)));
         })?;
         fail_point!(self.env, "compaction::after_install");
@@ -160,8 +164,7 @@ impl Inner {
         if chosen.output_level == LevelNo(0) {
             return;
         }
-        let of_l0 = chosen.inputs.iter().filter(|(level, _)| level.0 == 0);
-        let bytes: u64 = of_l0.map(|(_, table)| table.meta().bytes).sum();
+        let bytes = chosen.bytes_from(LevelNo(0));
         if bytes > 0 {
             self.gate.note_cut(began, self.env.now(), bytes);
         }
@@ -178,11 +181,23 @@ impl Inner {
         let is_read = |table: &TableMeta| {
             tombstones.is_empty() || !is_covered(table, &tombstones, &snapshots)
         };
+        // A table is an input once for each interval in which it counts: the interval is its clip.
         let inputs: Vec<PlanInput> = chosen
             .inputs
             .iter()
-            .filter(|(_, table)| is_read(table.meta()))
-            .map(|(level, table)| PlanInput { level: *level, table: table.meta().clone() })
+            .filter(|input| is_read(input.table.meta()))
+            .flat_map(|input| {
+                let meta = input.table.meta();
+                let is_whole = input.parts.is_none();
+                let clips = input.parts_within(&chosen.slice).map(move |part| match is_whole {
+                    true => meta.clip.clone(),
+                    false => meta.clip.intersection(&part),
+                });
+                clips.map(|clip| PlanInput {
+                    level: input.level,
+                    table: TableMeta { clip, ..meta.clone() },
+                })
+            })
             .collect();
         // Every output but the last is at least a table long. What is read may be compressed and
         // what is written not, so its entries count as they are, or as they lie if that is more;
@@ -235,10 +250,44 @@ impl Inner {
     }
 }
 
+/// What becomes of the version once `chosen` has been done.
+fn edit_of(chosen: &Compaction, outputs: Vec<TableMeta>) -> VersionEdit {
+    let removed = chosen.inputs.iter().filter(|input| input.level.0 > 0);
+    let cut = |through| CutInterval { slice: chosen.slice.clone(), through };
+    let mut edit = VersionEdit {
+        rows_removed: chosen.rows.clone(),
+        cuts: chosen.through.map(cut).into_iter().collect(),
+        tables_removed: removed.map(|input| (input.level, input.table.meta().id)).collect(),
+        ..VersionEdit::default()
+    };
+    match chosen.output_level {
+        // The row takes the place of those that it was made of.
+        LevelNo(0) if outputs.is_empty() => {}
+        LevelNo(0) => {
+            let id = chosen.rows.iter().copied().max().expect("rows were merged");
+            edit.rows_added = vec![RowMeta { id, tables: outputs }];
+        }
+        level => {
+            edit.tables_added = outputs.into_iter().map(|table| (level, table)).collect();
+        }
+    }
+    edit
+}
+
+/// About how many bytes of the inputs of `plan` are read.
+fn read_bytes_of(chosen: &Compaction, plan: &CompactionPlan) -> u64 {
+    let is_read = |input: &&Input| {
+        let id = input.table.meta().id;
+        plan.inputs.iter().any(|read| read.table.id == id)
+    };
+    let read = chosen.inputs.iter().filter(is_read);
+    read.map(|input| input.bytes_within(&chosen.slice)).sum()
+}
+
 /// The range tombstones of all inputs.
 fn range_tombstones_of(chosen: &Compaction) -> Result<Fragments> {
     let mut found = Vec::new();
-    for (_, table) in &chosen.inputs {
+    for Input { table, .. } in &chosen.inputs {
         if table.meta().range_tombstone_count > 0 {
             found.push(table.reader(ReadMode::Block)?.range_tombstones().clip(&table.meta().clip));
         }

@@ -63,7 +63,7 @@ use terrace_env::{PlantedBug, is_planted};
 
 use super::all_held::AllHeld;
 use super::{Inner, Store};
-use crate::compaction::pick::{Compaction, Taken};
+use crate::compaction::pick::{Compaction, Input, Taken};
 use crate::compaction::table_meta;
 use crate::iter::Cursor;
 use crate::memtable::Memtable;
@@ -354,10 +354,14 @@ impl Inner {
         let inputs: Vec<Arc<Table>> = tables.iter().map(table).collect();
         let mut taken = self.jobs.taken.lock();
         let version = self.versions.current();
+        let input =
+            |level, table: &Arc<Table>| Input { level, table: Arc::clone(table), parts: None };
         let place = |level| Compaction {
             slice: slice.clone(),
-            rows: Vec::new(),
-            inputs: inputs.iter().map(|table| (level, Arc::clone(table))).collect(),
+            through: None,
+            // The row that the tables become: the turn of flushes is held.
+            rows: (level == LevelNo(0)).then_some(version.next_row).into_iter().collect(),
+            inputs: inputs.iter().map(|table| input(level, table)).collect(),
             output_level: level,
             rewrites: false,
         };
@@ -387,8 +391,8 @@ fn deepest_free(
     taken: &Taken,
     place: impl Fn(LevelNo) -> Compaction,
 ) -> Option<LevelNo> {
-    let rows = version.l0.tables();
-    if tables.iter().any(|table| rows.iter().any(|row| row.span().overlaps(&table.bounds))) {
+    let rows = version.l0.live();
+    if tables.iter().any(|table| rows.iter().any(|row| row.overlaps(&table.bounds))) {
         return None;
     }
     let is_free = |level: &LevelNo| {

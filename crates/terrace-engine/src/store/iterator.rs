@@ -56,7 +56,7 @@ pub struct Iter {
     cursor: MergingCursor,
     /// What the operands of the cursor's key were folded into, if its newest entry is one.
     merged: Option<Box<Merged>>,
-    tombstones: Vec<Arc<Fragments>>,
+    tombstones: Vec<Covering>,
     steps: u32,
     is_placed: bool,
     watch: ScanWatch,
@@ -291,7 +291,8 @@ impl Iter {
     /// The newest range tombstone over a key that the iterator sees.
     fn newest_covering(&self, key: &[u8]) -> Option<SeqNo> {
         let point = self.point.seqno();
-        self.tombstones.iter().filter_map(|some| some.newest_covering(key, point)).max()
+        let some = self.tombstones.iter().filter(|some| some.counts_at(key));
+        some.filter_map(|some| some.fragments.newest_covering(key, point)).max()
     }
 
     /// The moment by which expiry is judged.
@@ -304,7 +305,7 @@ impl Iter {
 
     /// How many range tombstones the iterator asks about each key.
     pub(super) fn range_tombstone_count(&self) -> usize {
-        self.tombstones.iter().map(|fragments| fragments.len()).sum()
+        self.tombstones.iter().map(|some| some.fragments.len()).sum()
     }
 
     /// Why the iterator steps over `entry`, if it does.
@@ -316,11 +317,25 @@ impl Iter {
         if entry.expiry.is_some_and(|expiry| expiry.is_expired(self.moment())) {
             return Some(Hidden::Expired);
         }
-        let is_covered = self.tombstones.iter().any(|fragments| {
-            let covering = fragments.newest_covering(entry.key, point);
-            covering.is_some_and(|covering| covering > entry.seqno)
+        let is_covered = self.tombstones.iter().any(|some| {
+            let covering = some.fragments.newest_covering(entry.key, point);
+            covering.is_some_and(|covering| covering > entry.seqno) && some.counts_at(entry.key)
         });
         is_covered.then_some(Hidden::RangeTombstone)
+    }
+}
+
+/// Range tombstones of one source.
+struct Covering {
+    fragments: Arc<Fragments>,
+    /// Where they count, if not everywhere: the source is a row that is consumed elsewhere.
+    parts: Option<Arc<[KeyRange]>>,
+}
+
+impl Covering {
+    #[inline]
+    fn counts_at(&self, key: &[u8]) -> bool {
+        self.parts.as_ref().is_none_or(|parts| parts.iter().any(|part| part.contains(key)))
     }
 }
 
@@ -330,7 +345,7 @@ fn sources(
     range: &KeyRange,
     read_point: SeqNo,
     mode: ReadMode,
-) -> Result<(MergingCursor, Vec<Arc<Fragments>>)> {
+) -> Result<(MergingCursor, Vec<Covering>)> {
     let mut cursors: Vec<Box<dyn Cursor + Send>> = Vec::new();
     let mut tombstones = Vec::new();
     let first = view.boundaries.index_of(range.start());
@@ -338,7 +353,7 @@ fn sources(
     let dranges: SmallVec<[&DrangeView; 8]> = overlapping.collect();
     for memtable in dranges.iter().flat_map(|drange| drange.memtables()) {
         if memtable.has_range_tombstones() {
-            tombstones.push(memtable.range_tombstones());
+            tombstones.push(Covering { fragments: memtable.range_tombstones(), parts: None });
         }
     }
     note(|notes| note_sources(notes, view, &dranges, range));
@@ -351,15 +366,16 @@ fn sources(
     for (_, run) in view.version.runs().filter(|(_, run)| !run.is_empty()) {
         cursors.push(Box::new(RunCursor::new(run.clone(), read_point, mode)));
     }
-    for table in view.version.tables_with_range_tombstones() {
-        if table.span().overlaps(range) {
-            let clip = &table.meta().clip;
-            let fragments = Arc::clone(table.reader(mode)?.range_tombstones());
+    for live in view.version.tables_with_range_tombstones() {
+        if live.overlaps(range) {
+            let clip = &live.table.meta().clip;
+            let fragments = Arc::clone(live.table.reader(mode)?.range_tombstones());
             let whole = *clip == KeyRange::all();
-            tombstones.push(if whole { fragments } else { Arc::new(fragments.clip(clip)) });
+            let fragments = if whole { fragments } else { Arc::new(fragments.clip(clip)) };
+            tombstones.push(Covering { fragments, parts: live.parts.clone() });
         }
     }
-    tombstones.retain(|fragments| !fragments.is_empty());
+    tombstones.retain(|some| !some.fragments.is_empty());
     Ok((MergingCursor::new(observed(cursors)), tombstones))
 }
 
@@ -374,9 +390,8 @@ fn note_sources(notes: &mut Recorder, view: &View, dranges: &[&DrangeView], rang
         }
         _ => notes.memtables_source(dranges.len()),
     }
-    for row in view.version.l0.rows() {
-        let tables = row.tables.iter().filter(|table| table.span().overlaps(range));
-        tables.for_each(|table| notes.table_source(0, Some(row.meta.id.0), table));
+    for live in view.version.l0.live().iter().filter(|live| live.overlaps(range)) {
+        notes.table_source(0, Some(live.row.0), &live.table);
     }
     for (level, run) in view.version.runs().filter(|(_, run)| !run.is_empty()) {
         notes.level_source(level.0, run.tables().len());

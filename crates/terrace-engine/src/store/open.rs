@@ -291,10 +291,7 @@ impl<'a> Opening<'a> {
         let (map, dranges) = self.dranges(recovered, versions.current().as_ref(), end);
         let view = View::new(Arc::clone(map.boundaries()), dranges, versions.current());
         let waits = self.env.waits();
-        let shape = LevelShape {
-            level_bytes_base: self.options.level_bytes_base,
-            level_ratio: self.options.level_ratio,
-        };
+        let shape = LevelShape::of(&self.options);
         let gate = Gate::new(&self.options, &shape);
         let inner = Arc::new_cyclic(|me| Inner {
             process: Arc::clone(self.process),

@@ -7,14 +7,14 @@
 
 use std::sync::Arc;
 
-use terrace_base::{KeyRange, LevelNo};
+use terrace_base::KeyRange;
 use terrace_env::{Env, JobClass, Latch, Signal};
 
 use super::Inner;
+use crate::compaction::pick::Input;
 use crate::compaction::split::{Sample, split_keys};
 use crate::compaction::{CompactionOutcome, CompactionPlan};
 use crate::table::ReadMode;
-use crate::version::Table;
 use crate::{Error, Result};
 
 /// Keys of one table that are looked at when a compaction is divided.
@@ -104,26 +104,28 @@ impl Drop for Turn<'_> {
 }
 
 impl Inner {
-    /// Divides `plan`, which reads some of `inputs`, among the compaction threads, if it is large
-    /// enough for that.
+    /// Divides `plan`, which reads so many bytes of some of `inputs`, among the compaction threads, if
+    /// that is enough to be worth it.
     /// Errors: an input cannot be opened.
     pub(super) fn parts_of(
         &self,
         plan: CompactionPlan,
-        inputs: &[(LevelNo, Arc<Table>)],
+        inputs: &[Input],
+        read_bytes: u64,
     ) -> Result<Vec<CompactionPlan>> {
         let part_bytes = self.options.table_bytes;
-        let fitting = usize::try_from(plan.input_bytes() / part_bytes).unwrap_or(usize::MAX);
+        let fitting = usize::try_from(read_bytes / part_bytes).unwrap_or(usize::MAX);
         let part_count = self.process.pool().compaction_threads().min(fitting);
         if part_count < 2 {
             return Ok(vec![plan]);
         }
         let mut samples: Vec<Sample> = Vec::new();
         let is_read = |id| plan.inputs.iter().any(|input| input.table.id == id);
-        for (_, table) in inputs.iter().filter(|(_, table)| is_read(table.meta().id)) {
-            let within: KeyRange = table.span().intersection(&plan.slice);
-            let reader = table.reader(ReadMode::Block)?;
-            let inside = reader.samples(SAMPLES_PER_TABLE).filter(|(key, _)| within.contains(key));
+        for input in inputs.iter().filter(|input| is_read(input.table.meta().id)) {
+            let parts: Vec<KeyRange> = input.parts_within(&plan.slice).collect();
+            let reader = input.table.reader(ReadMode::Block)?;
+            let is_inside = |key: &[u8]| parts.iter().any(|part| part.contains(key));
+            let inside = reader.samples(SAMPLES_PER_TABLE).filter(|(key, _)| is_inside(key));
             samples.extend(inside.map(|(key, bytes)| (key.to_vec(), bytes)));
         }
         let keys = split_keys(samples, &plan.slice, part_count);

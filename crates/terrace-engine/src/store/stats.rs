@@ -81,7 +81,7 @@ impl Counters {
     }
 
     pub fn moved(&self, done: &Compaction) {
-        let bytes = done.inputs.iter().map(|(_, table)| table.meta().bytes).sum();
+        let bytes = done.inputs.iter().map(|input| input.table.meta().bytes).sum();
         add(&self.moves, 1);
         add(&self.levels[usize::from(done.output_level.0)].moved_in, bytes);
     }
@@ -100,12 +100,13 @@ impl Counters {
 
     pub fn compacted(&self, done: &Compaction, outcome: &CompactionOutcome) {
         let level = &self.levels[usize::from(done.output_level.0)];
-        for (from, table) in &done.inputs {
-            let is_own = *from == done.output_level;
-            add(if is_own { &level.rewritten } else { &level.taken_in }, table.meta().bytes);
+        for input in &done.inputs {
+            let is_own = input.level == done.output_level;
+            let bytes = input.bytes_within(&done.slice);
+            add(if is_own { &level.rewritten } else { &level.taken_in }, bytes);
         }
         add(&level.written, outcome.written_bytes);
-        add(&self.cuts, u64::from(!done.rows.is_empty()));
+        add(&self.cuts, u64::from(done.through.is_some()));
         add(&self.compactions, 1);
         add(&self.compaction_read_bytes, outcome.read_bytes);
         add(&self.compaction_write_bytes, outcome.written_bytes);
@@ -207,6 +208,8 @@ pub struct StoreStats {
     pub unflushed_bytes: u64,
     /// Rows of L0.
     pub l0_row_count: u64,
+    /// Key intervals in which some of them are consumed by cuts.
+    pub l0_consumed_count: u64,
     /// The levels that hold anything, L0 first.
     pub levels: Vec<LevelStats>,
     /// Bytes of filters and indexes of open tables.
@@ -289,6 +292,7 @@ impl Inner {
             merged_away_count: read(&counters.merged_away),
             unflushed_bytes: read(&counters.unflushed_bytes),
             l0_row_count: view.version.l0.rows().len() as u64,
+            l0_consumed_count: view.version.l0.consumed().intervals().len() as u64,
             levels,
             table_memory_bytes: view.version.tables().map(|table| table.memory_bytes()).sum(),
             cache_hit_count: cache.hits(),

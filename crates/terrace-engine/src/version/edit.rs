@@ -3,6 +3,7 @@ use terrace_base::{
     WallTime,
 };
 
+use crate::l0::CutInterval;
 use crate::table::TableLocation;
 use crate::wal::LogStart;
 
@@ -111,6 +112,9 @@ pub struct VersionEdit {
     /// Rows that join L0, oldest first. One that has the id of a removed row takes its place, and
     /// the place of all rows that were removed with it.
     pub rows_added: Vec<RowMeta>,
+    /// What of the rows is consumed: what the edit's cut took, or, in a snapshot, all of it.
+    /// Ascending and disjoint.
+    pub cuts: Vec<CutInterval>,
     /// The id that the next row gets.
     pub next_row: Option<RowId>,
     /// Tables that leave a level.

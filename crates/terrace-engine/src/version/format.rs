@@ -3,7 +3,7 @@
 //! ```text
 //! <id>.manifest
 //!   header, 64 bytes
-//!     0 preamble     16   magic "terrmani", version 1
+//!     0 preamble     16   magic "terrmani", version 2
 //!    16 identity     16   drawn for this file; every checksum starts from it
 //!    32 file id      16   epoch, counter: must match the name
 //!    48 zeros        12
@@ -18,6 +18,9 @@
 //!
 //! The first edit of a manifest is a snapshot; each record is synced before the next is written.
 //! So only the last one can be torn, and a torn one was never installed.
+//!
+//! Version 2 knows what of a row is consumed (field 17 of an edit); where a manifest of version 1 is
+//! read, nothing is.
 //!
 //! A row that an edit adds has a greater id than all others, or that of the newest row which the same
 //! edit removes: it then stands in the place of the removed ones.
@@ -34,6 +37,7 @@ use terrace_base::{
 };
 
 use super::edit::{Repaired, RowMeta, TableMeta, VersionEdit};
+use crate::l0::CutInterval;
 use crate::merge::is_operator_name;
 use crate::options::DRANGES_MAX;
 use crate::table::TableLocation;
@@ -54,7 +58,7 @@ pub(super) const NUMBER_END: u64 = POSITION_END;
 /// Sizes and counts of a table lie below: they can be added up.
 const SIZE_END: u64 = 1 << 44;
 
-const MANIFEST: Preamble = Preamble { magic: *b"terrmani", version: 1 };
+const MANIFEST: Preamble = Preamble { magic: *b"terrmani", version: 2 };
 const CURRENT: Preamble = Preamble { magic: *b"terrcurr", version: 1 };
 
 /// The fields of an edit. Numbers are persistent; which are required, `is_required` says.
@@ -78,6 +82,8 @@ mod field {
     pub const DRANGE_BOUNDARIES: u64 = 15;
     /// Required: operands mean nothing without it.
     pub const MERGE_OPERATOR: u64 = 16;
+    /// Required: what is consumed would be read again, older entries above newer ones.
+    pub const CUTS: u64 = 17;
 
     /// Whether a reader must know the field to read the range rightly.
     pub fn is_required(number: u64) -> bool {
@@ -302,6 +308,14 @@ pub fn encode_edit(edit: &VersionEdit) -> Vec<u8> {
     for row in &edit.rows_added {
         put(field::ROW_ADDED, &|v| put_row(v, row));
     }
+    if !edit.cuts.is_empty() {
+        put(field::CUTS, &|v| {
+            for cut in &edit.cuts {
+                put_range(v, &cut.slice);
+                put_varint(v, cut.through.0);
+            }
+        });
+    }
     if let Some(row) = edit.next_row {
         put(field::NEXT_ROW, &|v| put_varint(v, row.0));
     }
@@ -367,6 +381,21 @@ fn read_boundaries(reader: &mut ByteReader<'_>) -> Result<Vec<Vec<u8>>, CodecErr
     Ok(boundaries)
 }
 
+/// Intervals that ascend, are disjoint and not empty.
+fn read_cuts(reader: &mut ByteReader<'_>) -> Result<Vec<CutInterval>, CodecError> {
+    let mut cuts: Vec<CutInterval> = Vec::new();
+    while !reader.is_empty() {
+        let slice = read_range(reader)?;
+        let through = RowId(bounded(reader)?);
+        let ascends = cuts.last().is_none_or(|last| last.slice.is_before(slice.start()));
+        if !ascends || slice.is_empty() || through == RowId(0) {
+            return Err(reader.error("consumed intervals of rows that cannot be"));
+        }
+        cuts.push(CutInterval { slice, through });
+    }
+    Ok(cuts)
+}
+
 /// The inverse of [`encode_edit`].
 pub fn decode_edit(bytes: &[u8]) -> Result<VersionEdit, CodecError> {
     let mut reader = ByteReader::new(bytes);
@@ -382,6 +411,7 @@ pub fn decode_edit(bytes: &[u8]) -> Result<VersionEdit, CodecError> {
             field::EPOCH => edit.epoch = Some(Epoch(bounded(&mut value)?)),
             field::ROW_REMOVED => edit.rows_removed.push(RowId(bounded(&mut value)?)),
             field::ROW_ADDED => edit.rows_added.push(read_row(&mut value)?),
+            field::CUTS => edit.cuts = read_cuts(&mut value)?,
             field::NEXT_ROW => edit.next_row = Some(RowId(bounded(&mut value)?)),
             field::TABLE_REMOVED => {
                 let level = LevelNo(value.u8()?);
@@ -556,6 +586,7 @@ mod tests {
             epoch: Some(Epoch(7)),
             rows_removed: vec![RowId(1), RowId(2)],
             rows_added: vec![RowMeta { id: RowId(3), tables: vec![table(1), table(2)] }],
+            cuts: vec![cut("b", Some("d"), 2), cut("d", Some("f"), 3), cut("g", None, 1)],
             next_row: Some(RowId(4)),
             tables_removed: vec![(LevelNo(1), id(9))],
             tables_added: vec![(LevelNo(2), table(3))],
@@ -569,6 +600,31 @@ mod tests {
             merge_operator: Some("add-i64".to_string()),
             repaired: Some(Repaired { at_ms: 9, source_database: 1 << 77, is_incomplete: true }),
             drange_boundaries: Some(vec![b"d".into(), b"m".into()]),
+        }
+    }
+
+    fn cut(start: &str, end: Option<&str>, through: u64) -> CutInterval {
+        let slice = KeyRange::new(start, end.map(|end| end.as_bytes().to_vec()));
+        CutInterval { slice, through: RowId(through) }
+    }
+
+    #[test]
+    fn absurd_cuts_are_refused() {
+        let some = |cuts: &[CutInterval]| {
+            let edit = VersionEdit { cuts: cuts.to_vec(), ..VersionEdit::default() };
+            decode_edit(&encode_edit(&edit)).map(|edit| edit.cuts)
+        };
+        assert!(some(&[cut("a", Some("b"), 1), cut("b", None, 1)]).is_ok());
+        for absurd in [
+            &[cut("b", Some("b"), 1)][..],
+            &[cut("b", Some("a"), 1)],
+            &[cut("a", Some("b"), 0)],
+            &[cut("a", Some("b"), NUMBER_END)],
+            &[cut("a", Some("c"), 1), cut("b", Some("d"), 2)],
+            &[cut("c", Some("d"), 1), cut("a", Some("b"), 2)],
+            &[cut("c", None, 1), cut("d", Some("e"), 2)],
+        ] {
+            assert!(some(absurd).is_err(), "{absurd:?}");
         }
     }
 

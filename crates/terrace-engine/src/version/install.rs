@@ -55,7 +55,8 @@ impl Versions {
     }
 
     /// Makes `edit` durable and then current. Rows that it adds get their ids here, in the order
-    /// of installation, unless they take the place of rows that it removes. `publish` is called
+    /// of installation, unless they take the place of rows that it removes; rows of which its cut
+    /// leaves nothing go with it. `publish` is called
     /// with the new version before the next edit may begin: it makes the version visible to readers.
     ///
     /// Errors: `Poisoned` if a sync failed; `ReadOnly`; after any other error nothing was
@@ -73,6 +74,10 @@ impl Versions {
         for row in edit.rows_added.iter_mut().filter(|row| row.id == RowId(0)) {
             row.id = next_row;
             next_row = RowId(next_row.0 + 1);
+        }
+        if !edit.cuts.is_empty() {
+            // Which of several cuts takes the last of a row is known only now.
+            edit.rows_removed.extend(current.rows_consumed_by(&edit.cuts));
         }
         let next = current
             .apply(&edit, self.l0.as_ref(), &self.context)

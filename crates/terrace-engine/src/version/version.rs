@@ -6,7 +6,7 @@ use terrace_base::{
 };
 
 use super::{Repaired, RowMeta, Run, Table, TableContext, VersionEdit};
-use crate::l0::{L0, L0State, Row};
+use crate::l0::{CutInterval, CutMap, L0, L0State, Live, LiveTable, Row};
 use crate::wal::{LogFacts, LogStart};
 
 /// The deepest level.
@@ -30,7 +30,7 @@ pub struct Version {
     /// L1 and deeper: `levels[0]` is L1.
     levels: Vec<Run>,
     /// The tables that hold range tombstones, which every scan has to ask.
-    with_range_tombstones: Vec<Arc<Table>>,
+    with_range_tombstones: Vec<LiveTable>,
     /// Memtables whose records may still stand in the log, but whose entries are in tables; with
     /// the position below which those records stand.
     pub flushed: BTreeMap<MemtableId, LogPosition>,
@@ -75,7 +75,7 @@ impl Version {
             range: RangeId(0),
             keys: KeyRange::all(),
             epoch: Epoch(0),
-            l0: l0.recover(Vec::new()),
+            l0: l0.recover(Vec::new(), CutMap::default()),
             next_row: RowId(1),
             levels: vec![Run::default(); usize::from(LEVEL_MAX.0)],
             with_range_tombstones: Vec::new(),
@@ -105,9 +105,10 @@ impl Version {
         self.l0.tables().iter().chain(self.levels.iter().flat_map(|run| run.tables()))
     }
 
-    /// The tables, those of L0 rows included, that hold range tombstones.
+    /// The tables, those of L0 rows included, that hold range tombstones, and where they count. The
+    /// tables of levels are of row 0.
     #[must_use]
-    pub fn tables_with_range_tombstones(&self) -> &[Arc<Table>] {
+    pub fn tables_with_range_tombstones(&self) -> &[LiveTable] {
         &self.with_range_tombstones
     }
 
@@ -134,8 +135,7 @@ impl Version {
         let mut moved = BTreeMap::new();
         next.apply_rows(edit, l0, context, &mut moved)?;
         next.apply_tables(edit, context, &mut moved)?;
-        let tables = next.tables().filter(|table| table.meta().range_tombstone_count > 0);
-        next.with_range_tombstones = tables.cloned().collect();
+        next.with_range_tombstones = next.list_range_tombstones();
         next.flushed.extend(edit.memtables_flushed.iter().copied());
         next.log_start = edit.log_start.unwrap_or(next.log_start);
         let settled = next.log_start.position;
@@ -163,7 +163,8 @@ impl Version {
         context: &Arc<TableContext>,
         moved: &mut BTreeMap<FileId, Arc<Table>>,
     ) -> Result<(), Misfit> {
-        if edit.rows_removed.is_empty() && edit.rows_added.is_empty() && edit.next_row.is_none() {
+        let has_rows = !edit.rows_removed.is_empty() || !edit.rows_added.is_empty();
+        if !has_rows && edit.cuts.is_empty() && edit.next_row.is_none() {
             return Ok(());
         }
         let mut rows: Vec<_> = self.l0.rows().to_vec();
@@ -185,8 +186,44 @@ impl Version {
             self.next_row = self.next_row.max(RowId(meta.id.0 + 1));
         }
         self.next_row = edit.next_row.unwrap_or(self.next_row).max(self.next_row);
-        self.l0 = l0.recover(rows);
+        let consumed = self.consumed_after(edit)?;
+        if let Some(row) = rows.iter().find(|row| is_consumed(row, &consumed)) {
+            return Err(format!("{:?} is consumed everywhere but still there", row.meta.id));
+        }
+        let consumed = consumed.without_idle(|cut| {
+            rows.iter()
+                .filter(|row| row.meta.id <= cut.through)
+                .any(|row| row.tables.iter().any(|table| table.span().overlaps(&cut.slice)))
+        });
+        self.l0 = l0.recover(rows, consumed);
         Ok(())
+    }
+
+    /// What is consumed after an edit. Errors: also a row that there never was.
+    fn consumed_after(&self, edit: &VersionEdit) -> Result<CutMap, Misfit> {
+        if let Some(cut) = edit.cuts.iter().find(|cut| cut.through >= self.next_row) {
+            return Err(format!("{cut:?} consumes a row that there never was"));
+        }
+        Ok(edit.cuts.iter().fold(self.l0.consumed().clone(), |map, cut| map.after(cut)))
+    }
+
+    /// The rows that are consumed everywhere after these cuts.
+    #[must_use]
+    pub fn rows_consumed_by(&self, cuts: &[CutInterval]) -> Vec<RowId> {
+        let consumed = cuts.iter().fold(self.l0.consumed().clone(), |map, cut| map.after(cut));
+        let rows = self.l0.rows().iter().filter(|row| is_consumed(row, &consumed));
+        rows.map(|row| row.meta.id).collect()
+    }
+
+    fn list_range_tombstones(&self) -> Vec<LiveTable> {
+        let of_levels = self.levels.iter().flat_map(|run| run.tables());
+        let of_levels = of_levels.map(|table| (RowId(0), None, table));
+        let of_rows = self.l0.live().iter().map(|live| (live.row, live.parts.clone(), &live.table));
+        of_rows
+            .chain(of_levels)
+            .filter(|(_, _, table)| table.meta().range_tombstone_count > 0)
+            .map(|(row, parts, table)| LiveTable { table: Arc::clone(table), row, parts })
+            .collect()
     }
 
     fn apply_tables(
@@ -245,6 +282,7 @@ impl Version {
             range: Some((self.range, self.keys.clone())),
             epoch: Some(self.epoch),
             rows_added: rows.map(|row| row.meta.clone()).collect::<Vec<RowMeta>>(),
+            cuts: self.l0.consumed().intervals().to_vec(),
             next_row: Some(self.next_row),
             tables_added: tables.collect(),
             memtables_flushed: self.flushed.iter().map(|(id, end)| (*id, *end)).collect(),
@@ -257,6 +295,13 @@ impl Version {
             ..VersionEdit::default()
         }
     }
+}
+
+/// Whether nothing of a row is left that counts.
+fn is_consumed(row: &Row, consumed: &CutMap) -> bool {
+    let mut tables = row.tables.iter().filter(|table| !table.span().is_empty()).peekable();
+    tables.peek().is_some()
+        && tables.all(|table| consumed.live(row.meta.id, table.span()) == Live::Nowhere)
 }
 
 /// Whether a row may take the place of the removed ones: its id is that of the newest of them, and

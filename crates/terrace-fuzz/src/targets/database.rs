@@ -102,6 +102,7 @@ fn small() -> Options {
         l0_rows_slow: 4,
         l0_rows_stop: 8,
         level_bytes_base: 8 << 10,
+        cut_bytes: 4 << 10,
         level_ratio: 2,
         ..Options::default()
     }

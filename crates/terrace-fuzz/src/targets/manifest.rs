@@ -9,7 +9,7 @@ use terrace_base::{
 };
 use terrace_engine::cache::BlockCache;
 use terrace_engine::compaction::TableShape;
-use terrace_engine::l0::{L0, PlainL0, PlainOptions};
+use terrace_engine::l0::{CutInterval, L0, PlainL0, PlainOptions};
 use terrace_engine::process::MemoryPool;
 use terrace_engine::table::{MemoryTableStore, TableLocation, TableOptions, TableStore};
 use terrace_engine::version::format::{
@@ -82,6 +82,7 @@ fn edit(data: &[u8]) {
     note_result("edit", &decoded);
     if let Ok(decoded) = decoded {
         note_size("rows", decoded.rows_added.len());
+        note_size("cuts", decoded.cuts.len());
         note_size("tables", decoded.tables_added.len());
         // Fields that are new to this version are left out, so the bytes may differ once.
         let encoded = encode_edit(&decoded);
@@ -206,7 +207,7 @@ pub(super) fn sample_table(counter: u64) -> TableMeta {
     }
 }
 
-/// The edits of a short life: creation, flushes, a compaction, a close.
+/// The edits of a short life: creation, flushes, a cut, compactions, a close.
 fn sample_edits() -> Vec<VersionEdit> {
     let start = LogStart { segment: Some(id(2)), position: LogPosition(0) };
     let memtable = |counter| MemtableId { epoch: Epoch(7), counter };
@@ -215,6 +216,8 @@ fn sample_edits() -> Vec<VersionEdit> {
         tables: tables.iter().map(|table| sample_table(*table)).collect(),
     };
     let nothing = VersionEdit::default;
+    // A part of the first row and of a table of the second.
+    let cut_slice = KeyRange::new("0035", Some(b"0045".to_vec()));
     vec![
         VersionEdit {
             is_snapshot: true,
@@ -234,6 +237,10 @@ fn sample_edits() -> Vec<VersionEdit> {
             ..nothing()
         },
         VersionEdit { rows_added: vec![RowMeta { id: RowId(2), ..row(&[4, 6]) }], ..nothing() },
+        VersionEdit {
+            cuts: vec![CutInterval { slice: cut_slice, through: RowId(2) }],
+            ..nothing()
+        },
         VersionEdit {
             rows_removed: vec![RowId(1)],
             tables_added: vec![(LevelNo(1), sample_table(8)), (LevelNo(2), sample_table(9))],
@@ -261,9 +268,9 @@ fn manifest_bytes(count: usize) -> Vec<u8> {
 
 fn manifest_seeds() -> Vec<Vec<u8>> {
     let mut seeds = vec![];
-    for count in [1, 3, 6] {
+    for count in [1, 4, 7] {
         seeds.push([&[1], &manifest_bytes(count)[..]].concat());
     }
-    seeds.push([&[0], &manifest_bytes(4)[..]].concat());
+    seeds.push([&[0], &manifest_bytes(5)[..]].concat());
     seeds
 }

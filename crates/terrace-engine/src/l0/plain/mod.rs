@@ -1,5 +1,9 @@
 //! Plain tables as L0: each row is one table (or a few, if the flush was large), read newest
-//! first. A cut takes a group of rows at once: all that are connected by keys that they share.
+//! first. A cut takes a key slice of bounded size out of all rows; what is gone from them the
+//! [cut map](super::CutMap) says.
+//!
+//! Rows that are connected by keys that they share are a group. A row that is a group by itself may go
+//! down as it is; rows of one group may be merged into one in their place.
 //!
 //! ```text
 //!   row 9            ├─────┤
@@ -9,19 +13,22 @@
 //! ```
 //!
 //! *Source:* LevelDB and its kin; the baseline of TriangleKV and MatrixKV. *Differs:* there a cut
-//! takes all rows, and rows count, however many share a key.
+//! takes whole rows, and rows count, however many share a key.
+
+mod slices;
 
 use std::sync::Arc;
 
-use terrace_base::{KeyRange, RowId, SeqNo, TableUid};
+use terrace_base::{KeyRange, RowId, TableUid};
 use terrace_env::SharedEnv;
 
-use super::{Cut, FlushInput, L0, L0State, Lookup, Row};
+use super::{Cut, CutBounds, CutMap, FlushInput, L0, L0State, LiveTable, Lookup, Row};
 use crate::Result;
 use crate::compaction::{OutputSpec, OutputTables, TableShape};
-use crate::iter::Cursor;
-use crate::table::{PinnedEntry, ReadMode, TableStore};
+use crate::table::{PinnedEntry, TableStore};
 use crate::version::{FileIds, RowMeta, Table};
+
+use slices::{Content, Slice, slices_of};
 
 /// How plain tables are kept as L0.
 #[derive(Clone, Debug)]
@@ -76,15 +83,17 @@ impl L0 for PlainL0 {
         Ok((!tables.is_empty()).then_some(RowMeta { id: RowId(0), tables }))
     }
 
-    fn recover(&self, rows: Vec<Arc<Row>>) -> Arc<dyn L0State> {
+    fn recover(&self, rows: Vec<Arc<Row>>, consumed: CutMap) -> Arc<dyn L0State> {
         let tables = rows.iter().flat_map(|row| row.tables.iter().cloned()).collect();
+        let live = LiveTable::of(&rows, &consumed);
         let groups = groups_of(&rows);
-        let (rows_per_cut, rows_max) = (self.options.rows_per_cut, self.options.rows_max);
-        Arc::new(PlainState { rows, tables, groups, rows_per_cut, rows_max })
+        let depth = Content::without_samples(&live).depth_within(&KeyRange::all());
+        let options = self.options.clone();
+        Arc::new(PlainState { rows, tables, live, consumed, groups, depth, options })
     }
 }
 
-/// Rows that are connected by keys that they share.
+/// Rows that are connected by keys that they share, consumed ones included.
 #[derive(Debug)]
 struct Group {
     /// Their places in the list of rows, ascending: newest first.
@@ -123,16 +132,24 @@ fn groups_of(rows: &[Arc<Row>]) -> Vec<Group> {
 struct PlainState {
     rows: Vec<Arc<Row>>,
     tables: Vec<Arc<Table>>,
+    live: Vec<LiveTable>,
+    consumed: CutMap,
     groups: Vec<Group>,
-    rows_per_cut: usize,
-    rows_max: usize,
+    depth: usize,
+    options: PlainOptions,
 }
 
 impl PlainState {
-    fn pressure_of(&self, group: &Group) -> f64 {
-        let by_depth = group.depth as f64 / self.rows_per_cut as f64;
-        let by_count = self.rows.len() as f64 / self.rows_max as f64;
+    /// How pressing it is that so many rows share a key.
+    fn pressure_of(&self, depth: usize) -> f64 {
+        let by_depth = depth as f64 / self.options.rows_per_cut as f64;
+        let by_count = self.rows.len() as f64 / self.options.rows_max as f64;
         if by_count >= 1.0 { by_depth.max(by_count) } else { by_depth }
+    }
+
+    /// The rows of a group, newest first.
+    fn rows_of(&self, group: &Group) -> impl Iterator<Item = &Arc<Row>> {
+        group.rows.iter().map(|index| &self.rows[*index])
     }
 }
 
@@ -145,52 +162,91 @@ impl L0State for PlainState {
         &self.tables
     }
 
+    fn consumed(&self) -> &CutMap {
+        &self.consumed
+    }
+
+    fn live(&self) -> &[LiveTable] {
+        &self.live
+    }
+
     fn get(&self, lookup: &mut Lookup<'_>) -> Result<Option<PinnedEntry>> {
-        for table in &self.tables {
-            if let Some(entry) = lookup.search(table)? {
+        let live = match self.consumed.is_empty() {
+            true => self.live.as_slice(),
+            // Newest first: behind the first row that is consumed here all are.
+            false => {
+                let through = self.consumed.through(lookup.key);
+                &self.live[..self.live.partition_point(|one| one.row > through)]
+            }
+        };
+        for one in live {
+            if let Some(entry) = lookup.search(&one.table)? {
                 return Ok(Some(entry));
             }
         }
         Ok(None)
     }
 
-    fn cursors(
-        &self,
-        range: &KeyRange,
-        read_point: SeqNo,
-        mode: ReadMode,
-    ) -> Result<Vec<Box<dyn Cursor + Send>>> {
-        let touched = self.tables.iter().filter(|table| table.span().overlaps(range));
-        touched.map(|table| table.cursor(read_point, mode)).collect()
+    fn propose_cuts(&self, bounds: &CutBounds) -> Vec<Cut> {
+        let Some(newest) = self.rows.first() else { return Vec::new() };
+        let cut = |slice: Slice| Cut {
+            slice: slice.keys,
+            through: newest.meta.id,
+            pressure: self.pressure_of(slice.depth),
+        };
+        let mut cuts: Vec<Cut> =
+            slices_of(&Content::of(&self.live), bounds).into_iter().map(cut).collect();
+        cuts.sort_by(|a, b| b.pressure.total_cmp(&a.pressure));
+        cuts
     }
 
-    fn propose_cuts(&self) -> Vec<Cut> {
-        let cut = |group: &Group| {
-            let rows = || group.rows.iter().map(|index| &self.rows[*index]);
-            let nothing = KeyRange::new("", Some(Vec::new()));
-            Cut {
-                slice: rows().fold(nothing, |slice, row| slice.hull(&row.span())),
-                rows: rows().map(|row| row.meta.id).collect(),
-                tables: rows().flat_map(|row| row.tables.iter().cloned()).collect(),
-                pressure: self.pressure_of(group),
-            }
+    fn due_bytes(&self) -> u64 {
+        if self.live.is_empty() || self.pressure_of(self.depth) < 1.0 {
+            return 0;
+        }
+        self.live.iter().map(|one| one.bytes_within(&KeyRange::all())).sum()
+    }
+
+    fn lone_rows(&self) -> Vec<Arc<Row>> {
+        let lone = self.groups.iter().filter(|group| group.rows.len() == 1);
+        let rows = lone.flat_map(|group| self.rows_of(group));
+        let is_whole = |row: &&Arc<Row>| {
+            let live = self.live.iter().filter(|one| one.row == row.meta.id && one.parts.is_none());
+            live.count() == row.tables.len()
         };
-        self.groups.iter().map(cut).collect()
+        rows.filter(is_whole).cloned().collect()
     }
 
     fn pressure(&self) -> f64 {
-        let deepest = self.groups.iter().map(|group| self.pressure_of(group)).fold(0.0, f64::max);
+        let deepest = if self.live.is_empty() { 0.0 } else { self.pressure_of(self.depth) };
         // Rows that share no key with others may be able to go down as they are.
         let has_lone_row = self.groups.iter().any(|group| group.rows.len() == 1);
-        let is_wide = has_lone_row && self.rows.len() >= self.rows_per_cut;
+        let is_wide = has_lone_row && self.rows.len() >= self.options.rows_per_cut;
         if is_wide { deepest.max(1.0) } else { deepest }
     }
 
-    fn depth(&self) -> usize {
-        self.groups.first().map_or(0, |group| group.depth)
+    /// By the depth that a key meets on average, unless writers are slowed down by the greatest one.
+    fn urgency(&self) -> f64 {
+        let pressure = self.pressure();
+        if pressure < 1.0 || self.depth >= self.options.rows_max {
+            return pressure;
+        }
+        let all = KeyRange::all();
+        let live = self.live.iter().map(|one| one.bytes_within(&all)).sum::<u64>() as f64;
+        let held = self.tables.iter().map(|table| table.meta().bytes).sum::<u64>().max(1) as f64;
+        let mean = (live / held * self.rows.len() as f64).min(self.depth as f64);
+        (mean / self.options.rows_per_cut as f64).clamp(1.0, pressure)
     }
 
-    fn can_merge_rows(&self) -> bool {
-        true
+    fn depth(&self) -> usize {
+        self.depth
+    }
+
+    fn mergeable_rows(&self, slice: &KeyRange) -> Vec<Arc<Row>> {
+        let is_in = |row: &Arc<Row>| {
+            self.live.iter().any(|one| one.row == row.meta.id && one.overlaps(slice))
+        };
+        let group = self.groups.iter().find(|group| self.rows_of(group).any(is_in));
+        group.into_iter().flat_map(|group| self.rows_of(group)).cloned().collect()
     }
 }

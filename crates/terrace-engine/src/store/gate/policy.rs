@@ -173,11 +173,7 @@ mod tests {
 
     fn limits() -> Limits {
         let options = Options::default();
-        let shape = LevelShape {
-            level_bytes_base: options.level_bytes_base,
-            level_ratio: options.level_ratio,
-        };
-        Limits::of(&options, &shape)
+        Limits::of(&options, &LevelShape::of(&options))
     }
 
     fn calm() -> Debt {

@@ -2,6 +2,7 @@
 
 mod checkpoint;
 mod crash;
+mod cuts;
 mod dead;
 mod dranges;
 mod explain;
@@ -55,6 +56,7 @@ fn small() -> Options {
         l0_rows_stop: 8,
         level_bytes_base: 24 << 10,
         level_ratio: 3,
+        cut_bytes: 12 << 10,
         merge_operator: Some("append".to_string()),
         ..Options::default()
     }

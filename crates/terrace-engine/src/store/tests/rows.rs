@@ -27,7 +27,7 @@ fn row(store: &Store, keys: impl IntoIterator<Item = u32>, text: &str) -> Result
 }
 
 fn due(store: &Store, rows_per_cut: usize) -> Option<Compaction> {
-    let shape = LevelShape { level_bytes_base: 1 << 20, level_ratio: 10 };
+    let shape = LevelShape { level_bytes_base: 1 << 20, level_ratio: 10, cut_bytes: 1 << 20 };
     let version = store.inner.versions.current();
     let l0 = crate::l0::PlainL0::new(
         &store.inner.env,
@@ -39,7 +39,8 @@ fn due(store: &Store, rows_per_cut: usize) -> Option<Compaction> {
             shape: crate::compaction::TableShape { table_bytes: u64::MAX, table: small().table },
         },
     );
-    let l0 = crate::l0::L0::recover(&l0, version.l0.rows().to_vec());
+    let consumed = version.l0.consumed().clone();
+    let l0 = crate::l0::L0::recover(&l0, version.l0.rows().to_vec(), consumed);
     let mut version = (*version).clone();
     version.l0 = l0;
     pick::pick(&version, &shape, &Taken::default(), store.inner.served())
@@ -116,10 +117,15 @@ fn a_cut_takes_a_group_and_leaves_the_rows_beside_it() -> Result<()> {
         assert!(cut.is_move(), "the row that shares no key goes first: {cut:?}");
         row(&store, 250..260, "d")?;
         let cut = due(&store, 2).expect("two groups of two");
-        let mut rows = cut.rows.clone();
-        rows.sort_unstable();
         let all = ids(&store);
-        assert_eq!(rows, [RowId(all[3]), RowId(all[1])], "the older group");
+        assert_eq!(cut.through, Some(RowId(all[0])));
+        let version = store.inner.versions.current();
+        let older = [all[1], all[3]].map(|id| {
+            let row = version.l0.rows().iter().find(|row| row.meta.id == RowId(id));
+            row.expect("it is there").tables[0].meta().id
+        });
+        let inputs: Vec<_> = cut.inputs.iter().map(|input| input.table.meta().id).collect();
+        assert_eq!(inputs, older, "the first group, newest first");
         assert_eq!(cut.output_level, LevelNo(6));
         Ok(())
     })
@@ -143,7 +149,8 @@ fn a_cut_goes_no_deeper_than_what_lies_in_its_slice() -> Result<()> {
         let (l0, context) = (store.inner.l0.as_ref(), &store.inner.context);
         let version = version.apply(&edit, l0, context).expect("it fits");
         let into = |first: u32| {
-            let shape = LevelShape { level_bytes_base: 1 << 20, level_ratio: 10 };
+            let shape =
+                LevelShape { level_bytes_base: 1 << 20, level_ratio: 10, cut_bytes: 1 << 20 };
             let key = format!("{first:04}").into_bytes();
             let range = KeyRange::new(key.clone(), Some([key, vec![0]].concat()));
             pick::forced(&version, &shape, LevelNo(0), &range).map(|cut| cut.output_level)

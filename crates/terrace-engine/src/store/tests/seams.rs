@@ -3,17 +3,18 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use terrace_base::{KeyRange, SeqNo};
+use terrace_base::KeyRange;
 
 use super::*;
 use crate::Error;
 use crate::compaction::{
     CompactionExecutor, CompactionOutcome, CompactionPlan, IsCancelled, LocalExecutor, TableShape,
 };
-use crate::iter::Cursor;
-use crate::l0::{Cut, FlushInput, L0, L0State, Lookup, PlainL0, PlainOptions, Row};
+use crate::l0::{
+    Cut, CutBounds, CutMap, FlushInput, L0, L0State, LiveTable, Lookup, PlainL0, PlainOptions, Row,
+};
 use crate::store::Seams;
-use crate::table::{MemoryTableStore, PinnedEntry, ReadMode, TableStore};
+use crate::table::{MemoryTableStore, PinnedEntry, TableStore};
 use crate::version::{FeedStore, MemoryFeed, RowMeta, Table};
 use crate::wal::MemoryLog;
 
@@ -53,8 +54,8 @@ impl L0 for OldestFirstL0 {
         self.0.absorb(input)
     }
 
-    fn recover(&self, rows: Vec<Arc<Row>>) -> Arc<dyn L0State> {
-        Arc::new(OldestFirstState(self.0.recover(rows)))
+    fn recover(&self, rows: Vec<Arc<Row>>, consumed: CutMap) -> Arc<dyn L0State> {
+        Arc::new(OldestFirstState(self.0.recover(rows, consumed)))
     }
 }
 
@@ -67,27 +68,29 @@ impl L0State for OldestFirstState {
         self.0.tables()
     }
 
+    fn consumed(&self) -> &CutMap {
+        self.0.consumed()
+    }
+
+    fn live(&self) -> &[LiveTable] {
+        self.0.live()
+    }
+
     fn get(&self, lookup: &mut Lookup<'_>) -> Result<Option<PinnedEntry>> {
         self.0.get(lookup)
     }
 
-    fn cursors(
-        &self,
-        range: &KeyRange,
-        read_point: SeqNo,
-        mode: ReadMode,
-    ) -> Result<Vec<Box<dyn Cursor + Send>>> {
-        self.0.cursors(range, read_point, mode)
-    }
-
-    fn propose_cuts(&self) -> Vec<Cut> {
+    fn propose_cuts(&self, _: &CutBounds) -> Vec<Cut> {
         let oldest = self.rows().last().map(|oldest| Cut {
             slice: oldest.span(),
-            rows: vec![oldest.meta.id],
-            tables: oldest.tables.clone(),
+            through: oldest.meta.id,
             pressure: self.pressure(),
         });
         oldest.into_iter().collect()
+    }
+
+    fn due_bytes(&self) -> u64 {
+        self.0.due_bytes()
     }
 
     fn pressure(&self) -> f64 {
