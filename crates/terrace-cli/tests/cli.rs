@@ -262,6 +262,12 @@ fn stats_check_and_compact_run() {
         let json = run(db, "stats DB --output json");
         let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
         assert!(json.is_object());
+        let dranges = run(db, "stats dranges DB");
+        let dranges = succeeds(&dranges);
+        assert!(dranges.starts_with("1 dranges; 0 major and 0 minor "), "{dranges}");
+        let json = run(db, "stats dranges DB --output json");
+        let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+        assert_eq!(json["dranges"][0]["start"], "");
     });
     let dir = TempDir::new().unwrap();
     let db = ["--data", dir.path().to_str().unwrap()];
