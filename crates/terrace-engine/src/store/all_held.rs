@@ -55,9 +55,7 @@ impl Inner {
         except: &[MemtableId],
     ) -> LogPosition {
         let active = all.holds.iter().map(|active| active.begin).min();
-        let frozen = self.view.load().frozen();
-        let frozen = frozen.iter().filter(|frozen| !except.contains(&frozen.memtable.id()));
-        let oldest = frozen.map(|frozen| frozen.begin).chain(active).min();
+        let oldest = self.view.load().oldest_frozen(except).into_iter().chain(active).min();
         oldest.expect("a range has at least one drange")
     }
 }

@@ -171,8 +171,7 @@ impl<'a> Opening<'a> {
     fn fold(&self, loaded: Option<&LoadedFeed>) -> Result<Version> {
         let Some(loaded) = loaded else {
             let mut version = Version::empty(self.l0.as_ref());
-            version.database =
-                u128::from(self.env.random_u64()) << 64 | u128::from(self.env.random_u64());
+            version.database = self.env.random_u128();
             version.range = RangeId(1);
             return Ok(version);
         };

@@ -105,6 +105,15 @@ impl View {
         self.dranges.iter().map(waiting).max().unwrap_or(0)
     }
 
+    /// The position below which no memtable that takes no more entries has a record, those in
+    /// `except` apart.
+    #[must_use]
+    pub fn oldest_frozen(&self, except: &[MemtableId]) -> Option<LogPosition> {
+        let frozen = self.frozen();
+        let needed = frozen.iter().filter(|frozen| !except.contains(&frozen.memtable.id()));
+        needed.map(|frozen| frozen.begin).min()
+    }
+
     /// Every memtable that takes no more entries, oldest first.
     #[must_use]
     pub fn frozen(&self) -> Vec<Arc<Frozen>> {
@@ -159,10 +168,8 @@ impl Inner {
         if is_planted(PlantedBug::AdvanceLogStartTooFar) {
             return self.sequencer.finished().1;
         }
-        let frozen = early.unwrap_or_else(|| self.view.load_full()).frozen();
-        let frozen = frozen.iter().filter(|frozen| !except.contains(&frozen.memtable.id()));
-        let frozen = frozen.map(|frozen| frozen.begin).min();
-        let oldest = frozen.into_iter().chain(active).min();
+        let view = early.unwrap_or_else(|| self.view.load_full());
+        let oldest = view.oldest_frozen(except).into_iter().chain(active).min();
         oldest.expect("a range has at least one drange")
     }
 }

@@ -351,8 +351,7 @@ impl LocalLog {
         if !is_planted(PlantedBug::SkipLogDirectorySync) {
             fs.sync_dir(&self.store.dir)?;
         }
-        let random = (self.store.env.random_u64(), self.store.env.random_u64());
-        let mut identity = u128::from(random.0) << 64 | u128::from(random.1);
+        let mut identity = self.store.env.random_u128();
         if is_planted(PlantedBug::KeepSegmentIdentity) {
             identity = 7;
         }
