@@ -282,12 +282,12 @@ fn is_mostly_consumed(live: &LiveTable) -> bool {
     }
     // Only data counts, as in what is left: none, where the table is not open.
     let whole: u64 = live.table.samples(1).iter().map(|(_, bytes)| bytes).sum();
-    live.bytes_within(&KeyRange::all()).saturating_mul(CONSUMED_SHARE) < whole
+    live.bytes().saturating_mul(CONSUMED_SHARE) < whole
 }
 
-/// The compaction of a table that holds much that is dead or consumed, whether or not its level is full: one
-/// level down, from the top on; and where nothing lies below it, once no reader needs it, into
-/// nothing in its own place.
+/// The compaction of a table that holds much that is dead or consumed, whether or not its level is
+/// full: one level down, from the top on; and where nothing lies below it, once no reader needs it,
+/// into nothing in its own place.
 fn of_dead(
     version: &Version,
     shape: &LevelShape,
@@ -348,8 +348,7 @@ fn from_l0(version: &Version, shape: &LevelShape, targets: &LevelTargets, taken:
         return FromL0::Due(chosen);
     }
     let cuts = version.l0.propose_cuts(&cut_bounds(version, shape, base));
-    let all = KeyRange::all();
-    let l0_bytes: u64 = version.l0.live().iter().map(|live| live.bytes_within(&all)).sum();
+    let l0_bytes: u64 = version.l0.live().iter().map(LiveTable::bytes).sum();
     let mut due: Vec<_> = cuts
         .iter()
         .filter(|cut| cut.pressure >= 1.0)
@@ -487,7 +486,7 @@ fn fewer_rows(version: &Version, cut: &Cut, taken: &Taken) -> Option<Compaction>
     let mut count = 0;
     let mut bytes_per_row_less = u64::MAX;
     for (index, row) in rows.iter().enumerate() {
-        bytes += live(row).map(|live| live.bytes_within(&KeyRange::all())).sum::<u64>();
+        bytes += live(row).map(LiveTable::bytes).sum::<u64>();
         let cost = bytes.checked_div(index as u64).unwrap_or(u64::MAX);
         if cost > bytes_per_row_less {
             break;

@@ -1,6 +1,6 @@
 use terrace_base::{EntryRef, KeyRange, SeqNo};
 
-use super::Cursor;
+use super::{Cursor, lesser_bound};
 use crate::Result;
 
 /// A cursor that shows only the keys within an interval.
@@ -35,13 +35,7 @@ impl<C: Cursor> Cursor for ClippedCursor<C> {
     }
 
     fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<bool> {
-        self.moved(|inner, clip| {
-            let bound = match (bound, clip.end()) {
-                (Some(bound), Some(end)) => Some(bound.min(end)),
-                (bound, end) => bound.or(end),
-            };
-            inner.seek_back(bound)
-        })
+        self.moved(|inner, clip| inner.seek_back(lesser_bound(bound, clip.end())))
     }
 
     fn next(&mut self) -> Result<bool> {

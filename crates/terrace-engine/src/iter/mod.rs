@@ -53,6 +53,15 @@ pub trait Cursor {
     fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>>;
 }
 
+/// The lesser of two exclusive ends, of which `None` is above all keys.
+#[must_use]
+pub fn lesser_bound<'a>(one: Option<&'a [u8]>, other: Option<&'a [u8]>) -> Option<&'a [u8]> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
 /// Every version of every key of one source, in internal order. Range tombstones do not surface;
 /// they travel beside as fragments.
 pub trait Stream {

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use terrace_base::{EntryRef, KeyRange, SeqNo};
 
-use super::Cursor;
+use super::{Cursor, lesser_bound};
 use crate::Result;
 
 /// A cursor that shows only the keys within some intervals, and goes past what lies between them
@@ -70,11 +70,7 @@ impl Cursor for PartsCursor {
         let below = |part: &KeyRange| bound.is_none_or(|bound| part.start() < bound);
         let count = self.parts.partition_point(below);
         let Some(last) = count.checked_sub(1) else { return Ok(false) };
-        let bound = match (bound, self.parts[last].end()) {
-            (Some(bound), Some(end)) => Some(bound.min(end)),
-            (bound, end) => bound.or(end),
-        };
-        self.inner.seek_back(bound)?;
+        self.inner.seek_back(lesser_bound(bound, self.parts[last].end()))?;
         self.settle_back(count)
     }
 

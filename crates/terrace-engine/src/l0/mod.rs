@@ -139,6 +139,12 @@ impl LiveTable {
             && self.parts.as_ref().is_none_or(|parts| parts.iter().any(|part| part.overlaps(range)))
     }
 
+    /// About how many of its bytes count.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes_within(&KeyRange::all())
+    }
+
     /// About how many of its bytes count within `range`.
     #[must_use]
     pub fn bytes_within(&self, range: &KeyRange) -> u64 {

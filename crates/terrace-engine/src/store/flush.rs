@@ -130,7 +130,6 @@ impl Inner {
         let log_start = log.start_at(log_start);
         let covered =
             batch.iter().flat_map(|frozen| frozen.covers.iter().map(|id| (*id, frozen.end)));
-        let greatest = batch.iter().filter_map(|frozen| frozen.memtable.greatest_seqno()).max();
         let current = self.versions.current();
         let boundaries = self.dranges.load().boundaries().keys().to_vec();
         if is_planted(PlantedBug::ReleaseLogEarly) {
@@ -140,7 +139,7 @@ impl Inner {
             rows_added: row.into_iter().collect(),
             memtables_flushed: covered.collect(),
             log_start: Some(log_start),
-            greatest_seqno: Some(greatest.unwrap_or(SeqNo::ZERO).max(current.greatest_seqno)),
+            greatest_seqno: Some(greatest_of(batch).max(current.greatest_seqno)),
             drange_boundaries: (boundaries != current.drange_boundaries && !boundaries.is_empty())
                 .then_some(boundaries),
             ..VersionEdit::default()
@@ -195,8 +194,7 @@ impl Inner {
     /// soon as they are, and the log may as well lose it. Else it is synced through them.
     fn settle_log(&self, batch: &[Arc<Frozen>], oldest: LogPosition) -> Result<LogPosition> {
         let end = batch.iter().map(|frozen| frozen.end).max().unwrap_or_default();
-        let greatest = batch.iter().filter_map(|frozen| frozen.memtable.greatest_seqno()).max();
-        let greatest = greatest.unwrap_or(SeqNo::ZERO);
+        let greatest = greatest_of(batch);
         let is_finished = || {
             let finished = self.sequencer.finished();
             finished.0 >= greatest && finished.1 >= end
@@ -233,12 +231,8 @@ impl Inner {
         let tombstones = Fragments::merge(fragments.iter().map(|some| &**some));
         let rules = Retention::new(snapshots, Vec::new(), now, tombstones)
             .with_operator(self.merge_operator.clone());
-        let streams = batch
-            .iter()
-            .map(|frozen| Box::new(frozen.memtable.stream()) as Box<dyn Stream + Send>)
-            .collect();
         let entries = batch.iter().map(|frozen| frozen.memtable.entry_count()).sum();
-        let mut merged = MergingStream::new(streams);
+        let mut merged = merged_stream(batch);
         let mut sampled = SampledStream::new(&mut merged, sampled_before(batch), spacing);
         let mut retained = Retained::new(&mut sampled, &rules)?;
         let expected_bytes = batch.iter().map(|frozen| frozen.memtable.used_bytes() as u64).sum();
@@ -253,6 +247,19 @@ impl Inner {
         let bytes = row.as_ref().map_or(0, RowMeta::bytes);
         Ok((row, bytes, sampled.finish()))
     }
+}
+
+/// Every version in these memtables.
+pub(super) fn merged_stream(batch: &[Arc<Frozen>]) -> MergingStream<'static> {
+    let stream =
+        |frozen: &Arc<Frozen>| Box::new(frozen.memtable.stream()) as Box<dyn Stream + Send>;
+    MergingStream::new(batch.iter().map(stream).collect())
+}
+
+/// The greatest number in these memtables.
+pub(super) fn greatest_of(batch: &[Arc<Frozen>]) -> SeqNo {
+    let greatest = batch.iter().filter_map(|frozen| frozen.memtable.greatest_seqno()).max();
+    greatest.unwrap_or(SeqNo::ZERO)
 }
 
 /// The greatest number of a write that was met by a merge before, and so is in a sample already.

@@ -159,7 +159,7 @@ impl Inner {
         });
         // Nobody writes to what stays behind: the map that names it is not the range's any more.
         let left = std::iter::repeat(Arc::clone(&fresh[0]));
-        let frozen = freeze_held(map, &mut all, left, end).into_iter().flatten().collect();
+        let frozen = exchange(map, &mut all, left, end).into_iter().flatten().collect();
         self.replace_view(false, |view| view.divided(&divided, fresh, frozen));
         // Order: readers see the new memtables before anyone can write to them. Writers that have
         // the old map find, once they share the hold, that it is not the map any more.
@@ -173,7 +173,7 @@ impl Inner {
     /// the frozen ones, but for those that are empty. The caller has the turn.
     pub(super) fn swap_all(&self, all: &mut AllHeld<'_>, fresh: Vec<Arc<Memtable>>) -> Result<()> {
         let end = self.log()?.rotate()?;
-        let frozen = freeze_held(&self.dranges.load(), all, fresh, end);
+        let frozen = exchange(&self.dranges.load(), all, fresh, end);
         self.balance.count(&frozen);
         self.change_view(false, |view| {
             let mut dranges = view.dranges.clone();
@@ -191,7 +191,7 @@ impl Inner {
 
 /// Puts the `fresh` memtables, whose records will all stand at or above `end`, in the place of the
 /// active ones; for each drange the memtable that is frozen thereby, if it holds anything.
-fn freeze_held(
+fn exchange(
     map: &DrangeMap,
     all: &mut AllHeld<'_>,
     fresh: impl IntoIterator<Item = Arc<Memtable>>,

@@ -19,7 +19,7 @@ use super::read_points::ReadPoint;
 use super::view::{DrangeView, View};
 use super::{Inner, Store};
 use crate::explain::{Hidden, Recorder, ScanWatch, note, observed, waits};
-use crate::iter::{Cursor, MergingCursor, RunCursor};
+use crate::iter::{Cursor, MergingCursor, RunCursor, lesser_bound};
 use crate::range_tombstone::Fragments;
 use crate::table::ReadMode;
 use crate::{Error, Result};
@@ -139,11 +139,7 @@ impl Iter {
     fn place_back(&mut self, bound: Option<&[u8]>) -> Result<()> {
         self.is_placed = false;
         self.renew_view()?;
-        let bound = match (bound, self.range.end()) {
-            (Some(bound), Some(end)) => Some(bound.min(end)),
-            (bound, end) => bound.or(end),
-        };
-        self.cursor.seek_back(bound)?;
+        self.cursor.seek_back(lesser_bound(bound, self.range.end()))?;
         self.settle(false)
     }
 

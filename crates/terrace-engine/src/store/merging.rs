@@ -7,17 +7,17 @@
 
 use std::sync::Arc;
 
-use terrace_base::{LogPosition, SeqNo};
+use terrace_base::LogPosition;
 use terrace_env::{PlantedBug, is_planted};
 
 use super::Inner;
-use super::flush::sampled_before;
+use super::flush::{greatest_of, merged_stream, sampled_before};
 use super::view::View;
 use crate::Result;
 use crate::compaction::{Retained, Retention};
 use crate::drange::merging::{Bounds, Candidate, choose};
 use crate::drange::{Frozen, SampledStream, WriteSample};
-use crate::iter::{MergingStream, Stream};
+use crate::iter::Stream;
 use crate::memtable::Memtable;
 use crate::process::PoolName;
 use crate::range_tombstone::Fragments;
@@ -86,11 +86,7 @@ impl Inner {
         let (snapshots, now) = self.read_points.list(self.env.wall_time());
         let rules = Retention::new(snapshots, Vec::new(), now, Fragments::default())
             .with_operator(self.merge_operator.clone());
-        let streams = sources
-            .iter()
-            .map(|source| Box::new(source.memtable.stream()) as Box<dyn Stream + Send>)
-            .collect();
-        let mut merging = MergingStream::new(streams);
+        let mut merging = merged_stream(sources);
         let mut sampled = SampledStream::new(&mut merging, sampled_before(sources), spacing);
         let mut retained = Retained::new(&mut sampled, &rules)?;
         let bytes: usize = sources.iter().map(|source| source.memtable.used_bytes()).sum();
@@ -135,11 +131,6 @@ impl Inner {
             (dranges, Arc::clone(&view.version))
         });
     }
-}
-
-fn greatest_of(memtables: &[Arc<Frozen>]) -> SeqNo {
-    let greatest = memtables.iter().filter_map(|frozen| frozen.memtable.greatest_seqno()).max();
-    greatest.unwrap_or(SeqNo::ZERO)
 }
 
 /// The memtables of each drange, in their order.

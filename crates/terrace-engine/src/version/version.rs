@@ -204,13 +204,17 @@ impl Version {
         if let Some(cut) = edit.cuts.iter().find(|cut| cut.through >= self.next_row) {
             return Err(format!("{cut:?} consumes a row that there never was"));
         }
-        Ok(edit.cuts.iter().fold(self.l0.consumed().clone(), |map, cut| map.after(cut)))
+        Ok(self.consumed_with(&edit.cuts))
+    }
+
+    fn consumed_with(&self, cuts: &[CutInterval]) -> CutMap {
+        cuts.iter().fold(self.l0.consumed().clone(), |map, cut| map.after(cut))
     }
 
     /// The rows that are consumed everywhere after these cuts.
     #[must_use]
     pub fn rows_consumed_by(&self, cuts: &[CutInterval]) -> Vec<RowId> {
-        let consumed = cuts.iter().fold(self.l0.consumed().clone(), |map, cut| map.after(cut));
+        let consumed = self.consumed_with(cuts);
         let rows = self.l0.rows().iter().filter(|row| is_consumed(row, &consumed));
         rows.map(|row| row.meta.id).collect()
     }

@@ -43,15 +43,6 @@ pub enum Reorganisation {
     Major(Boundaries),
 }
 
-impl Reorganisation {
-    /// Where the range is to be divided.
-    #[must_use]
-    pub fn boundaries(&self) -> &Boundaries {
-        let (Reorganisation::Minor(boundaries) | Reorganisation::Major(boundaries)) = self;
-        boundaries
-    }
-}
-
 /// The sampled writes of each interval of `boundaries`. `sample` ascends.
 fn parts<'s>(
     boundaries: &'s Boundaries,

@@ -204,7 +204,7 @@ impl L0State for PlainState {
         if self.live.is_empty() || self.pressure_of(self.depth) < 1.0 {
             return 0;
         }
-        self.live.iter().map(|one| one.bytes_within(&KeyRange::all())).sum()
+        self.live.iter().map(LiveTable::bytes).sum()
     }
 
     fn lone_rows(&self) -> Vec<Arc<Row>> {
@@ -231,8 +231,7 @@ impl L0State for PlainState {
         if pressure < 1.0 || self.depth >= self.options.rows_max {
             return pressure;
         }
-        let all = KeyRange::all();
-        let live = self.live.iter().map(|one| one.bytes_within(&all)).sum::<u64>() as f64;
+        let live = self.live.iter().map(LiveTable::bytes).sum::<u64>() as f64;
         let held = self.tables.iter().map(|table| table.meta().bytes).sum::<u64>().max(1) as f64;
         let mean = (live / held * self.rows.len() as f64).min(self.depth as f64);
         (mean / self.options.rows_per_cut as f64).clamp(1.0, pressure)

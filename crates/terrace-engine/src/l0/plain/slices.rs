@@ -37,7 +37,7 @@ impl<'a> Content<'a> {
         for one in live {
             let inside = one.table.samples(SAMPLES_PER_TABLE);
             if inside.is_empty() {
-                let bytes = one.bytes_within(&KeyRange::all());
+                let bytes = one.bytes();
                 samples.extend(one.parts().first().map(|part| (part.start().to_vec(), bytes)));
             }
             let counts = |key: &[u8]| one.parts().iter().any(|part| part.contains(key));
