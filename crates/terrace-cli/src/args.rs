@@ -577,6 +577,15 @@ pub(crate) struct BenchArgs {
     /// Whether memtables of hot keys are merged in memory
     #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::Off)]
     pub(crate) memtable_merging: Switch,
+    /// Whether reads of one key ask the lookup index first
+    #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::Off)]
+    pub(crate) lookup_index: Switch,
+    /// Whether scans open the memtables of one drange at a time, not all of them
+    #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::On)]
+    pub(crate) range_index: Switch,
+    /// How many memtables' worth of bytes stay in memory before they are flushed together
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) memtables_kept: usize,
     /// Fixes every random choice
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
@@ -600,12 +609,22 @@ pub(crate) enum Switch {
     Off,
 }
 
+/// What `--lookup-index on` gives the index: room for four million keys.
+const LOOKUP_INDEX_BYTES: u64 = 32 << 20;
+
 impl BenchArgs {
     /// The store's options for the run.
     pub(crate) fn store_options(&self) -> Outcome<Options> {
         let options = Options {
             dranges: self.dranges,
             memtable_merging: self.memtable_merging == Switch::On,
+            lookup_index_bytes: if self.lookup_index == Switch::On {
+                LOOKUP_INDEX_BYTES
+            } else {
+                0
+            },
+            range_index: self.range_index == Switch::On,
+            memtables_kept: self.memtables_kept,
             ..self.store.options()?
         };
         options.validate().map_err(|error| Failure::Usage(error.to_string()))?;

@@ -17,6 +17,7 @@ mod fail_point;
 mod files;
 pub mod iter;
 pub mod l0;
+pub mod lookup_index;
 pub mod memtable;
 pub mod merge;
 mod nanos;

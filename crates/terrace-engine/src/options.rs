@@ -111,6 +111,17 @@ pub struct Options {
     /// pays. It keeps up to half of `memtable_bytes` of memory, and half of `log_bytes_max` of the log,
     /// which each flush has to sync then (default no: see decision 19).
     pub memtable_merging: bool,
+    /// Bytes of the lookup index, which lets a get skip the memtables and rows of L0 that do not hold its
+    /// key; 0: none. A slot for each key in them takes 8 bytes, and with fewer the index excludes
+    /// less.
+    pub lookup_index_bytes: u64,
+    /// Whether a scan opens the memtables of the drange that it stands in only. If not (a baseline), it
+    /// opens those of all dranges at once.
+    pub range_index: bool,
+    /// How many times `memtable_bytes` of frozen memtables stay in memory before the oldest are flushed,
+    /// fewer than `frozen_memtables_max` (default 0: they are flushed at once). What is overwritten
+    /// meanwhile is never written to a table; a replay takes longer.
+    pub frozen_memtables_kept: usize,
     /// The name of the merge operator. A new range, and one without operator, keeps it in its
     /// manifest for ever; none takes the one that is kept there, if any.
     pub merge_operator: Option<String>,
@@ -145,6 +156,9 @@ impl Default for Options {
             dranges: 0,
             drange_boundaries: Vec::new(),
             memtable_merging: false,
+            lookup_index_bytes: 0,
+            range_index: true,
+            frozen_memtables_kept: 0,
             merge_operator: None,
             merge_operators: MergeOperators::default(),
         }
@@ -169,6 +183,12 @@ impl Options {
         require(self.memtable_bytes >= 16 << 10, "memtable_bytes must be at least 16 KiB")?;
         require(self.memtable_bytes <= 2 << 30, "memtable_bytes must be at most 2 GiB")?;
         require(self.frozen_memtables_max >= 1, "frozen_memtables_max must be at least 1")?;
+        require(
+            self.frozen_memtables_kept < self.frozen_memtables_max
+                || self.frozen_memtables_kept == 0,
+            "frozen_memtables_kept must be below frozen_memtables_max",
+        )?;
+        require(self.lookup_index_bytes <= 64 << 30, "lookup_index_bytes must be at most 64 GiB")?;
         require(self.log_segment_bytes >= 4 << 10, "log_segment_bytes must be at least 4 KiB")?;
         require(self.log_segment_bytes <= 1 << 30, "log_segment_bytes must be at most 1 GiB")?;
         require(

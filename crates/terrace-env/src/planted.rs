@@ -65,6 +65,8 @@ planted_bugs! {
     AdvanceLogStartTooFar,
     /// The records of a memtable that was merged are given up, although it was not flushed.
     MergedLetsTheLogGo,
+    /// Of the keys of a batch only the first is noted in the lookup index.
+    NoteFirstKeyOnly,
     /// Log segments are given up before the edit that makes them unneeded is durable.
     ReleaseLogEarly,
     /// The manifest is not synced before an edit counts as durable.

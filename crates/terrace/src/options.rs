@@ -41,6 +41,17 @@ pub struct Options {
     /// memtable of memory, keeps up to half of the log (four times `memtable_bytes`), so that a start
     /// after a crash takes longer, and has each flush sync the log.
     pub memtable_merging: bool,
+    /// How many memtables' worth of bytes stay in memory, frozen, before they are flushed together.
+    /// Default: 0. What is overwritten meanwhile is never written to a table; it takes that much more
+    /// memory, and a start after a crash takes longer.
+    pub memtables_kept: usize,
+    /// Bytes of the lookup index, by which a read of one key skips the memtables and the tables of L0 that
+    /// do not hold it. A key in them takes 8 bytes of it, and with less it excludes less; 0 for none.
+    /// Default: 0.
+    pub lookup_index_bytes: u64,
+    /// Whether a scan opens the memtables of one drange at a time. Default: yes; no is a baseline for
+    /// measurements.
+    pub range_index: bool,
     /// How blocks of tables are compressed. Default: not at all.
     pub compression: Compression,
     /// The name of the database's merge operator, for [`Db::merge`](crate::Db::merge). Default:
@@ -65,6 +76,9 @@ impl Default for Options {
             memtable_bytes: engine.memtable_bytes,
             dranges: engine.dranges,
             memtable_merging: engine.memtable_merging,
+            memtables_kept: engine.frozen_memtables_kept,
+            lookup_index_bytes: engine.lookup_index_bytes,
+            range_index: engine.range_index,
             compression: engine.table.compression,
             merge_operator: None,
             merge_operators: MergeOperators::new(),
@@ -82,6 +96,7 @@ impl Options {
     pub(crate) fn engine(&self) -> EngineOptions {
         let defaults = EngineOptions::default();
         let table_bytes = (self.memtable_bytes as u64 / 2).clamp(1 << 20, 32 << 20);
+        let kept = self.memtables_kept as u64;
         EngineOptions {
             durability: self.durability,
             create_if_missing: self.create_if_missing,
@@ -89,11 +104,15 @@ impl Options {
             memtable_bytes: self.memtable_bytes,
             // So that the log of one memtable fits a segment, as a rule: it is rotated when one is frozen.
             log_segment_bytes: (self.memtable_bytes as u64 / 4 * 5).clamp(1 << 20, 1 << 30),
-            log_bytes_max: (self.memtable_bytes as u64 * 8).max(64 << 20),
+            log_bytes_max: (self.memtable_bytes as u64 * (8 + 2 * kept)).max(64 << 20),
             table_bytes,
             table: TableOptions { compression: self.compression, ..defaults.table },
             dranges: self.dranges,
             memtable_merging: self.memtable_merging,
+            frozen_memtables_kept: self.memtables_kept,
+            frozen_memtables_max: defaults.frozen_memtables_max + self.memtables_kept,
+            lookup_index_bytes: self.lookup_index_bytes,
+            range_index: self.range_index,
             level_bytes_base: (self.memtable_bytes as u64 * 4).max(16 << 20),
             merge_operator: self.merge_operator.clone(),
             merge_operators: engine_operators(&self.merge_operators),

@@ -135,6 +135,9 @@ fn write_json(report: &Report, dranges: &DrangesReport, args: &BenchArgs, path: 
         fields.insert("minor_reorganisations".into(), dranges.minor_reorganisations.into());
         fields.insert("major_reorganisations".into(), dranges.major_reorganisations.into());
         fields.insert("memtable_merging".into(), options.memtable_merging.into());
+        fields.insert("lookup_index_bytes".into(), options.lookup_index_bytes.into());
+        fields.insert("range_index".into(), options.range_index.into());
+        fields.insert("memtables_kept".into(), options.memtables_kept.into());
     }
     let mut text = serde_json::to_string(&json).map_err(failed)?;
     text.push('\n');

@@ -113,6 +113,8 @@ pub enum StepAnswer {
         /// The least number that it holds.
         least_seqno: u64,
     },
+    /// The lookup index says that it has no entry of the key; it was not searched.
+    NotIndexed,
     /// Its filter says that the key is not there.
     FilteredOut,
     /// It was searched, and has no entry of the key that the read may see.
@@ -228,6 +230,7 @@ impl fmt::Display for StepAnswer {
         match self {
             StepAnswer::OutsideKeys => f.write_str("key is outside"),
             StepAnswer::TooNew { least_seqno } => write!(f, "all newer: {least_seqno} and up"),
+            StepAnswer::NotIndexed => f.write_str("lookup index: no"),
             StepAnswer::FilteredOut => f.write_str("filter: no"),
             StepAnswer::Missing { saw_newer: true, .. } => f.write_str("only newer entries"),
             StepAnswer::Missing { is_false_positive: true, .. } => {

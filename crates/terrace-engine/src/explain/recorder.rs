@@ -179,6 +179,12 @@ impl Recorder {
         self.covered(covering);
     }
 
+    /// The lookup index excludes a memtable.
+    pub(crate) fn memtable_excluded(&mut self, memtable: &Memtable) {
+        let source = memtable_source(memtable, self.steps.is_empty());
+        self.step(source, StepAnswer::NotIndexed);
+    }
+
     /// A range tombstone of the source that is being asked covers the key.
     pub(crate) fn covered(&mut self, covering: Option<SeqNo>) {
         if let Some(step) = self.steps.last_mut() {
@@ -203,14 +209,10 @@ impl Recorder {
         }
     }
 
-    /// The table is not searched: the key lies outside of it, or else all of it is too new.
-    pub(crate) fn excluded(&mut self, level: u8, table: &Table, is_outside: bool) {
+    /// The table is not searched.
+    pub(crate) fn excluded(&mut self, level: u8, table: &Table, why: StepAnswer) {
         self.table(level, table);
-        let least_seqno = table.meta().least_seqno.0;
-        self.answer(match is_outside {
-            true => StepAnswer::OutsideKeys,
-            false => StepAnswer::TooNew { least_seqno },
-        });
+        self.answer(why);
     }
 
     /// The filter denies the key.

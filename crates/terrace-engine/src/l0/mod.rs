@@ -36,8 +36,9 @@ use std::sync::Arc;
 use terrace_base::{KeyRange, LevelNo, RowId, SeqNo};
 
 use crate::Result;
-use crate::explain::{Asked, MyCounts, note};
+use crate::explain::{Asked, MyCounts, StepAnswer, note};
 use crate::iter::{Cursor, PartsCursor, Stream};
+use crate::lookup_index::Bound;
 use crate::range_tombstone::Fragments;
 use crate::table::{PinnedEntry, ReadMode, filter_hash};
 use crate::version::{RowMeta, Table, TableContext};
@@ -278,6 +279,8 @@ pub struct Lookup<'a> {
     pub level: LevelNo,
     /// Where is counted what tables say, if anywhere.
     pub counts: Option<MyCounts<'a>>,
+    /// In memtables and L0 no version of the key reaches this number; see [`lookup_index`](crate::lookup_index).
+    pub limit: SeqNo,
     /// The key's hash for filters, once the first of them was asked.
     hash: Option<u64>,
 }
@@ -294,8 +297,16 @@ impl<'a> Lookup<'a> {
             covering: None,
             level: LevelNo(0),
             counts: None,
+            limit: SeqNo::MAX,
             hash: None,
         }
+    }
+
+    /// The same search, but memtables and rows that hold nothing below `bound` are skipped.
+    #[must_use]
+    #[inline]
+    pub fn within(self, bound: Bound) -> Lookup<'a> {
+        Lookup { limit: bound.limit, hash: bound.hash, ..self }
     }
 
     /// Notes a range tombstone that covers the key.
@@ -307,9 +318,8 @@ impl<'a> Lookup<'a> {
     /// Searches one table: notes its range tombstones, asks its filter, then looks for the key.
     #[inline]
     pub fn search(&mut self, table: &Table) -> Result<Option<PinnedEntry>> {
-        let is_outside = !table.span().contains(self.key);
-        if is_outside || table.meta().least_seqno > self.read_point {
-            note(|notes| notes.excluded(self.level.0, table, is_outside));
+        if let Some(why) = self.excludes(table) {
+            note(|notes| notes.excluded(self.level.0, table, why));
             return Ok(None);
         }
         note(|notes| notes.table(self.level.0, table));
@@ -338,6 +348,22 @@ impl<'a> Lookup<'a> {
             });
             Ok(found)
         })
+    }
+
+    /// Why a table need not be searched, if it need not.
+    #[inline]
+    fn excludes(&self, table: &Table) -> Option<StepAnswer> {
+        let meta = table.meta();
+        let least_seqno = meta.least_seqno.0;
+        if !table.span().contains(self.key) {
+            return Some(StepAnswer::OutsideKeys);
+        }
+        if meta.least_seqno > self.read_point {
+            return Some(StepAnswer::TooNew { least_seqno });
+        }
+        // The index knows nothing of range tombstones.
+        let is_indexed = self.level == LevelNo(0) && meta.range_tombstone_count == 0;
+        (is_indexed && meta.least_seqno >= self.limit).then_some(StepAnswer::NotIndexed)
     }
 
     #[inline]

@@ -164,6 +164,17 @@ impl Memtable {
         (complement != 0).then_some(SeqNo(!complement))
     }
 
+    /// As [`Memtable::least_seqno`], for the lookup index, which knows nothing of range tombstones: a
+    /// memtable that has one is never skipped. [`SeqNo::MAX`] if it is empty.
+    #[must_use]
+    #[inline]
+    pub fn least_indexed(&self) -> SeqNo {
+        if self.has_range_tombstones() {
+            return SeqNo::ZERO;
+        }
+        self.least_seqno().unwrap_or(SeqNo::MAX)
+    }
+
     /// The greatest number that was inserted.
     #[must_use]
     pub fn greatest_seqno(&self) -> Option<SeqNo> {

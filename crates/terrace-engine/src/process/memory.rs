@@ -39,18 +39,21 @@ pub enum PoolName {
     Iterators,
     /// Buffers of flushes and compactions, and what they know of the tables that they write.
     Jobs,
+    /// Lookup indexes.
+    LookupIndex,
     /// Requests and replies of a server's clients.
     Clients,
 }
 
 impl PoolName {
     /// All of them.
-    pub const ALL: [PoolName; 6] = [
+    pub const ALL: [PoolName; 7] = [
         PoolName::Memtables,
         PoolName::BlockCache,
         PoolName::Tables,
         PoolName::Iterators,
         PoolName::Jobs,
+        PoolName::LookupIndex,
         PoolName::Clients,
     ];
 
@@ -63,6 +66,7 @@ impl PoolName {
             PoolName::Tables => "tables",
             PoolName::Iterators => "iterators",
             PoolName::Jobs => "jobs",
+            PoolName::LookupIndex => "lookup_index",
             PoolName::Clients => "clients",
         }
     }

@@ -10,6 +10,7 @@ use super::view::View;
 use super::{Inner, Snapshot, Store};
 use crate::explain::{GetExplanation, Recording, ScanEnd, ScanExplanation, Source};
 use crate::l0::Lookup;
+use crate::lookup_index::Bound;
 use crate::{Error, Result};
 
 impl Store {
@@ -20,10 +21,11 @@ impl Store {
     /// Errors: as [`Store::get`].
     pub fn explain_get(&self, key: &[u8]) -> Result<GetExplanation> {
         self.inner.check_open()?;
-        // Order: the view is pinned first and the read point taken after (see the room's door).
+        // Order: as for a get.
+        let bound = self.inner.bound_of(key);
         let view = self.inner.view.load_full();
         let read_point = self.inner.sequencer.visible();
-        self.inner.explain_get(&view, key, read_point)
+        self.inner.explain_get(&view, key, bound, read_point)
     }
 
     /// Walks up to `limit` keys of `range` as an iterator does, from the last one if `reverse` is
@@ -46,7 +48,8 @@ impl Snapshot {
     pub fn explain_get(&self, key: &[u8]) -> Result<GetExplanation> {
         let inner = self.inner();
         inner.check_open()?;
-        inner.explain_get(&inner.view.load_full(), key, self.seqno())
+        let bound = inner.bound_of(key);
+        inner.explain_get(&inner.view.load_full(), key, bound, self.seqno())
     }
 
     /// As [`Store::explain_scan`], of what the keys were.
@@ -67,8 +70,14 @@ impl Inner {
             .ok_or_else(|| Error::invalid("an explanation was asked for within another one"))
     }
 
-    fn explain_get(&self, view: &View, key: &[u8], read_point: SeqNo) -> Result<GetExplanation> {
-        let lookup = Lookup::new(key, read_point, GetOptions::default().mode());
+    fn explain_get(
+        &self,
+        view: &View,
+        key: &[u8],
+        bound: Bound,
+        read_point: SeqNo,
+    ) -> Result<GetExplanation> {
+        let lookup = Lookup::new(key, read_point, GetOptions::default().mode()).within(bound);
         let recording = self.begin_recording()?;
         // An entry of a kind that cannot be answered from is a verdict here, not a failure.
         match self.get_in(view, lookup, |_, _| ()) {

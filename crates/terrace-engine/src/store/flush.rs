@@ -62,6 +62,9 @@ impl Inner {
             let _turn = self.freeze_turn.lock();
             self.view.load().frozen()
         };
+        if merging == Merging::Hot && self.may_keep()? {
+            return Ok(false);
+        }
         let waits = |frozen: &Arc<Frozen>| !frozen.is_merged || merging == Merging::Never;
         if frozen.is_empty() || !frozen.iter().any(waits) && !self.is_log_long()? {
             return Ok(false);
@@ -80,6 +83,20 @@ impl Inner {
             self.note_samples(samples);
         }
         Ok(true)
+    }
+
+    /// Bytes of frozen memtables that wait for nothing but their turn.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.options.frozen_memtables_kept.saturating_mul(self.options.memtable_bytes)
+    }
+
+    /// Whether the memtables that wait may stay in memory for now.
+    fn may_keep(&self) -> Result<bool> {
+        let memory = self.process.memory();
+        let used_bytes = memory.pool(PoolName::Memtables).used_bytes();
+        let is_short = used_bytes > memory.memtable_bytes_max() / 2;
+        let waiting_bytes = self.view.load().frozen_bytes;
+        Ok(waiting_bytes <= self.kept_bytes() && !is_short && !self.is_log_long()?)
     }
 
     /// Whether the log takes more space than it should.

@@ -165,6 +165,7 @@ impl Inner {
         // the old map find, once they share the hold, that it is not the map any more.
         self.dranges.store(Arc::new(divided));
         self.balance.begin_anew();
+        self.end_generation();
         drop(all);
         Ok(())
     }
@@ -174,6 +175,7 @@ impl Inner {
     pub(super) fn swap_all(&self, all: &mut AllHeld<'_>, fresh: Vec<Arc<Memtable>>) -> Result<()> {
         let end = self.log()?.rotate()?;
         let frozen = exchange(&self.dranges.load(), all, fresh, end);
+        self.end_generation();
         self.balance.count(&frozen);
         self.change_view(false, |view| {
             let mut dranges = view.dranges.clone();

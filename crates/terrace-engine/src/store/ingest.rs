@@ -264,7 +264,9 @@ impl Inner {
             let frozen = self.with_all_held(|all| self.freeze_held(all))?;
             self.flush_these(frozen, |except| self.oldest_position(except))?;
         }
-        self.with_all_held(|all| self.ingest_held(all, ingest))
+        let ingested = self.with_all_held(|all| self.ingest_held(all, ingest));
+        self.schedule_indexing();
+        ingested
     }
 
     fn ingest_held(&self, all: &mut AllHeld<'_>, ingest: &mut Ingest) -> Result<IngestReport> {
@@ -295,6 +297,9 @@ impl Inner {
             _ => edit.tables_added = tables.into_iter().map(|table| (level, table)).collect(),
         }
         ingest.is_given_away = true;
+        if level == LevelNo(0) {
+            self.expect_unindexed(number);
+        }
         let installed = self.versions.install(edit, |version| {
             self.change_view(false, |view| (view.dranges.clone(), Arc::clone(version)));
         });

@@ -20,6 +20,7 @@ use super::view::{DrangeView, View};
 use super::{Inner, Store};
 use crate::explain::{Hidden, Recorder, ScanWatch, note, observed, waits};
 use crate::iter::{Cursor, MergingCursor, RunCursor, lesser_bound};
+use crate::memtable::Memtable;
 use crate::range_tombstone::Fragments;
 use crate::table::ReadMode;
 use crate::{Error, Result};
@@ -89,7 +90,9 @@ impl Iter {
         waits::begin();
         let mode = if options.wait { ReadMode::Block } else { ReadMode::NoWait };
         let view = inner.view.load_full();
-        let (cursor, tombstones) = sources(&view, &options.range, point.seqno(), mode)?;
+        let range_index = inner.options.range_index;
+        let (cursor, tombstones) =
+            sources(&view, &options.range, point.seqno(), mode, range_index)?;
         if waits::has_waited() {
             watch.waits.add(&waits::take());
         }
@@ -226,8 +229,9 @@ impl Iter {
             return Ok(());
         }
         let view = self.inner.view.load_full();
+        let range_index = self.inner.options.range_index;
         (self.cursor, self.tombstones) =
-            sources(&view, &self.range, self.point.seqno(), self.mode)?;
+            sources(&view, &self.range, self.point.seqno(), self.mode, range_index)?;
         self.view = view;
         self.steps = 0;
         Ok(())
@@ -336,11 +340,13 @@ impl Covering {
 }
 
 /// Everything in a view that may hold keys of `range`: a merged cursor, and the range tombstones.
+/// Without `range_index` all memtables may.
 fn sources(
     view: &Arc<View>,
     range: &KeyRange,
     read_point: SeqNo,
     mode: ReadMode,
+    range_index: bool,
 ) -> Result<(MergingCursor, Vec<Covering>)> {
     let mut cursors: Vec<Box<dyn Cursor + Send>> = Vec::new();
     let mut tombstones = Vec::new();
@@ -352,10 +358,11 @@ fn sources(
             tombstones.push(Covering { fragments: memtable.range_tombstones(), parts: None });
         }
     }
-    note(|notes| note_sources(notes, view, &dranges, range));
+    note(|notes| note_sources(notes, view, &dranges, range, range_index));
+    let open = |memtable: &Arc<Memtable>| Box::new(memtable.cursor(read_point)) as _;
     match dranges.as_slice() {
-        [only] => cursors
-            .extend(only.memtables().map(|memtable| Box::new(memtable.cursor(read_point)) as _)),
+        _ if !range_index => cursors.extend(view.memtables_newest_first().iter().map(open)),
+        [only] => cursors.extend(only.memtables().map(open)),
         _ => cursors.push(Box::new(MemtablesCursor::new(Arc::clone(view), read_point))),
     }
     cursors.extend(view.version.l0.cursors(range, read_point, mode)?);
@@ -376,9 +383,21 @@ fn sources(
 }
 
 /// Notes the sources of a scan, in the order in which [`sources`] makes cursors of them.
-fn note_sources(notes: &mut Recorder, view: &View, dranges: &[&DrangeView], range: &KeyRange) {
+fn note_sources(
+    notes: &mut Recorder,
+    view: &View,
+    dranges: &[&DrangeView],
+    range: &KeyRange,
+    range_index: bool,
+) {
     notes.begin_sources();
     match dranges {
+        _ if !range_index => {
+            for memtable in view.memtables_newest_first() {
+                let is_active = view.dranges.iter().any(|one| Arc::ptr_eq(&one.active, &memtable));
+                notes.memtable_source(&memtable, is_active);
+            }
+        }
         [only] => {
             for memtable in only.memtables() {
                 notes.memtable_source(memtable, Arc::ptr_eq(memtable, &only.active));

@@ -6,7 +6,7 @@
 //! | opening, recovery | `seams.rs`, `open.rs`, `recovery.rs` |
 //! | writing | `write_path.rs`, `placement.rs`, `sequencer.rs`, `gate/` |
 //! | conditional writes | `update.rs` |
-//! | reading | `read_path.rs`, `merge_path.rs`, `pinned.rs`, `multi_get.rs`, `iterator.rs`, `read_points.rs`, `view.rs` |
+//! | reading | `read_path.rs`, `merge_path.rs`, `lookups.rs`, `pinned.rs`, `multi_get.rs`, `iterator.rs`, `read_points.rs`, `view.rs` |
 //! | background work | `freeze.rs`, `balance.rs`, `merging.rs`, `flush.rs`, `compact.rs`, `parts.rs`, `jobs.rs` |
 //! | what holds up writers and work | `gate/`, `ledger.rs`, `memory.rs`, `health.rs` |
 //! | looking inside | `check.rs`, `explain.rs`, `slow.rs`, `stats.rs`, `drange_stats.rs` |
@@ -41,6 +41,7 @@ mod ingest;
 mod iterator;
 mod jobs;
 mod ledger;
+mod lookups;
 mod memory;
 mod memtables_cursor;
 mod merge_path;
@@ -108,6 +109,7 @@ use gate::Gate;
 use health::Health;
 use jobs::Jobs;
 use ledger::Ledger;
+use lookups::Lookups;
 use memory::RangeMemory;
 use read_points::ReadPoints;
 use sequencer::Sequencer;
@@ -142,6 +144,8 @@ pub(crate) struct Inner {
     /// How many changes of the view let go of something; see [`View::removals`].
     removals: AtomicU64,
     versions: Versions,
+    /// What memtables and rows need not be searched for a key, if the range has such an index.
+    lookups: Option<Lookups>,
     context: Arc<TableContext>,
     l0: Arc<dyn L0>,
     shape: LevelShape,

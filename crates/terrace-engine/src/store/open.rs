@@ -16,6 +16,7 @@ use super::gate::Gate;
 use super::health::Health;
 use super::jobs::Jobs;
 use super::ledger::Ledger;
+use super::lookups::Lookups;
 use super::memory::RangeMemory;
 use super::read_points::ReadPoints;
 use super::recovery::{Recovered, cross_check, recover};
@@ -292,6 +293,8 @@ impl<'a> Opening<'a> {
         let waits = self.env.waits();
         let shape = LevelShape::of(&self.options);
         let gate = Gate::new(&self.options, &shape);
+        let lookups =
+            log.as_ref().and_then(|_| Lookups::new(&self.options, self.process, &sequencer));
         let inner = Arc::new_cyclic(|me| Inner {
             process: Arc::clone(self.process),
             dir: self.dir.to_path_buf(),
@@ -304,6 +307,7 @@ impl<'a> Opening<'a> {
             view_turn: Latch::new(()),
             removals: AtomicU64::new(0),
             versions,
+            lookups,
             context: self.context,
             l0: self.l0,
             executor: self.executor,
@@ -369,10 +373,9 @@ impl<'a> Opening<'a> {
                 Active::new(memtable, end)
             })
         });
-        let views = map.list().iter().map(|drange| DrangeView {
-            keys: drange.keys.clone(),
-            active: Arc::clone(&drange.active.shared().memtable),
-            frozen: frozen.clone(),
+        let views = map.list().iter().map(|drange| {
+            let active = Arc::clone(&drange.active.shared().memtable);
+            DrangeView::new(drange.keys.clone(), active, frozen.clone())
         });
         let views = views.collect();
         (map, views)
@@ -388,6 +391,7 @@ impl Inner {
         }
         self.schedule_compaction();
         self.schedule_log_work();
+        self.schedule_indexing();
         if let Durability::Interval(period) = self.options.durability {
             self.start_interval_sync(period)?;
         }

@@ -75,10 +75,13 @@ impl Store {
         read: impl FnOnce(Source<'_>, &EntryRef<'_>) -> T,
     ) -> Result<Option<T>> {
         self.inner.check_open()?;
-        // Order: the view is pinned first and the read point taken after (see the room's door).
+        // Order: the index is asked first, then the view is pinned, and the read point taken last (see
+        // the room's door).
+        let bound = self.inner.bound_of(key);
         let view = self.inner.view.load();
         let read_point = self.inner.sequencer.visible();
-        self.inner.get_watched(&view, Lookup::new(key, read_point, options.mode()), read)
+        let lookup = Lookup::new(key, read_point, options.mode()).within(bound);
+        self.inner.get_watched(&view, lookup, read)
     }
 }
 
@@ -90,7 +93,7 @@ impl Inner {
         mut lookup: Lookup<'_>,
         read: impl FnOnce(Source<'_>, &EntryRef<'_>) -> T,
     ) -> Result<Option<T>> {
-        let fresh = (lookup.key, lookup.read_point, lookup.mode);
+        let (key, read_point, mode) = (lookup.key, lookup.read_point, lookup.mode);
         let mut read = Some(read);
         let mut is_operand = false;
         let found = newest_of(view, &mut lookup, |source, entry| match entry.kind {
@@ -110,7 +113,6 @@ impl Inner {
             other => Err(unsupported(other)),
         })?;
         if is_operand {
-            let (key, read_point, mode) = fresh;
             let lookup = Lookup::new(key, read_point, mode);
             let merged = self.get_merged(view, lookup, self.env.wall_time())?;
             note(|notes| notes.merged(merged.as_ref().map(|merged| merged.entry(key))));
@@ -134,7 +136,11 @@ pub(super) fn newest_of<T>(
     lookup: &mut Lookup<'_>,
     read: impl FnOnce(Source<'_>, EntryRef<'_>) -> T,
 ) -> Result<Option<T>> {
-    for memtable in view.drange_for(lookup.key).memtables() {
+    let drange = view.drange_for(lookup.key);
+    note(|notes| {
+        drange.memtables_skipped(lookup.limit).for_each(|one| notes.memtable_excluded(one))
+    });
+    for memtable in drange.memtables_below(lookup.limit) {
         let covering = memtable.newest_covering(lookup.key, lookup.read_point);
         lookup.cover(covering);
         let found = memtable.get(lookup.key, lookup.read_point);

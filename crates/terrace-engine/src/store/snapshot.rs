@@ -48,8 +48,10 @@ impl Snapshot {
     ) -> Result<Option<T>> {
         let inner = &self.store.inner;
         inner.check_open()?;
+        // Order: as for a get of now.
+        let bound = inner.bound_of(key);
         let view = inner.view.load();
-        let lookup = Lookup::new(key, self.seqno(), options.mode());
+        let lookup = Lookup::new(key, self.seqno(), options.mode()).within(bound);
         inner.get_watched(&view, lookup, |_, entry| read(entry))
     }
 

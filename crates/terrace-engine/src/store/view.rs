@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use terrace_base::{KeyRange, LogPosition, MemtableId};
+use terrace_base::{KeyRange, LogPosition, MemtableId, SeqNo};
 use terrace_env::{PlantedBug, is_planted};
 
 use super::Inner;
@@ -36,9 +36,43 @@ pub struct DrangeView {
     pub active: Arc<Memtable>,
     /// Take no more entries, newest first.
     pub frozen: Vec<Arc<Frozen>>,
+    /// For each of these, the least number in it and in the newer ones.
+    least: Vec<SeqNo>,
 }
 
 impl DrangeView {
+    /// The memtables of the drange of these keys; the frozen ones newest first.
+    #[must_use]
+    pub fn new(keys: KeyRange, active: Arc<Memtable>, frozen: Vec<Arc<Frozen>>) -> DrangeView {
+        DrangeView { keys, active, frozen, least: Vec::new() }
+    }
+
+    /// Finds out from which frozen memtable on keys of some age may be found.
+    fn rank(&mut self) {
+        let mut least = SeqNo::MAX;
+        let frozen = self.frozen.iter();
+        self.least.clear();
+        self.least.extend(frozen.map(|frozen| {
+            least = least.min(frozen.memtable.least_indexed());
+            least
+        }));
+    }
+
+    /// The memtables that may hold versions of a key that has none at or above `limit`, newest first.
+    #[inline]
+    pub fn memtables_below(&self, limit: SeqNo) -> impl Iterator<Item = &Arc<Memtable>> {
+        let is_searched = limit == SeqNo::MAX || self.active.least_indexed() < limit;
+        let active = is_searched.then_some(&self.active);
+        let skipped = self.least.partition_point(|least| *least >= limit);
+        active.into_iter().chain(self.frozen[skipped..].iter().map(|frozen| &frozen.memtable))
+    }
+
+    /// The memtables that [`DrangeView::memtables_below`] leaves out.
+    pub fn memtables_skipped(&self, limit: SeqNo) -> impl Iterator<Item = &Arc<Memtable>> {
+        let searched: Vec<_> = self.memtables_below(limit).map(|memtable| memtable.id()).collect();
+        self.memtables().filter(move |memtable| !searched.contains(&memtable.id()))
+    }
+
     /// The memtables, newest first.
     pub fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
         std::iter::once(&self.active).chain(self.frozen.iter().map(|frozen| &frozen.memtable))
@@ -55,6 +89,7 @@ impl View {
     ) -> View {
         let mut view =
             View { boundaries, dranges, frozen_bytes: 0, merged_bytes: 0, version, removals: 0 };
+        view.dranges.iter_mut().for_each(DrangeView::rank);
         for frozen in view.frozen() {
             let bytes = frozen.memtable.used_bytes();
             *if frozen.is_merged { &mut view.merged_bytes } else { &mut view.frozen_bytes } +=
@@ -78,7 +113,7 @@ impl View {
         waiting.sort_by_key(|frozen| std::cmp::Reverse(frozen.age()));
         let dranges = map.list().iter().zip(active).map(|(drange, active)| {
             let overlap = waiting.iter().filter(|frozen| frozen.keys.overlaps(&drange.keys));
-            DrangeView { keys: drange.keys.clone(), active, frozen: overlap.cloned().collect() }
+            DrangeView::new(drange.keys.clone(), active, overlap.cloned().collect())
         });
         View::new(Arc::clone(map.boundaries()), dranges.collect(), Arc::clone(&self.version))
     }
@@ -95,6 +130,24 @@ impl View {
     pub fn memtables(&self) -> Vec<Arc<Memtable>> {
         let active = self.dranges.iter().map(|drange| Arc::clone(&drange.active));
         active.chain(self.frozen().iter().map(|frozen| Arc::clone(&frozen.memtable))).collect()
+    }
+
+    /// Every memtable, each once; one that holds newer versions of a key before one with older ones.
+    #[must_use]
+    pub fn memtables_newest_first(&self) -> Vec<Arc<Memtable>> {
+        let active = self.dranges.iter().map(|drange| Arc::clone(&drange.active));
+        let mut frozen = self.frozen();
+        frozen.reverse();
+        active.chain(frozen.iter().map(|frozen| Arc::clone(&frozen.memtable))).collect()
+    }
+
+    /// A number that nothing in memtables and L0 is below.
+    #[must_use]
+    pub fn least_seqno(&self) -> SeqNo {
+        let memtables = self.memtables();
+        let memtables = memtables.iter().filter_map(|memtable| memtable.least_seqno());
+        let rows = self.version.l0.live().iter().map(|live| live.table.meta().least_seqno);
+        memtables.chain(rows).min().unwrap_or(SeqNo::MAX)
     }
 
     /// The most memtables of one drange that wait to be flushed.
@@ -154,6 +207,9 @@ impl Inner {
         };
         // Not under the latch: memtables and open files may go with it.
         drop(old);
+        if removes {
+            self.settle_lookups();
+        }
         self.rule();
     }
 

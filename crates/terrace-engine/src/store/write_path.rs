@@ -183,6 +183,7 @@ impl Inner {
             };
             reservations.push(reservation);
         }
+        let noted = self.begin_notes(placement);
         let ids: PerDrange<MemtableId> = targets.iter().map(|memtable| memtable.id()).collect();
         let mut tags = TAGS.take();
         tags.clear();
@@ -219,6 +220,7 @@ impl Inner {
         for (place, (memtable, reservation)) in targets.iter().zip(&mut reservations).enumerate() {
             memtable.insert_all(reservation, placement.entries_at(place, taken.first_seqno));
         }
+        self.note_lookups(&noted);
         self.sequencer.finish(&taken, !self.syncs_before_publication());
         std::mem::forget(under_way);
         if log.wants_preparation() {

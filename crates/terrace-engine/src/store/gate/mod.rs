@@ -219,7 +219,7 @@ impl Inner {
         let memory = self.process.memory();
         Debt {
             l0_rows: view.version.l0.depth() as u64,
-            frozen_bytes: view.frozen_bytes as u64,
+            frozen_bytes: view.frozen_bytes.saturating_sub(self.kept_bytes()) as u64,
             frozen_count: view.waiting_count_max() as u64,
             level_bytes: level_bytes.sum(),
             log_bytes: self.log.as_ref().map_or(0, |log| log.held_bytes()),

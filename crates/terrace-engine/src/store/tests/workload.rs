@@ -96,6 +96,8 @@ pub fn draw_options(random: &mut Random) -> Options {
     }
     options.durability = [Durability::Buffered, Durability::Sync][random.below(2) as usize];
     options.memtable_merging = random.one_in(2);
+    options.lookup_index_bytes = [0, 256, 64 << 10][random.below(3) as usize];
+    options.frozen_memtables_kept = random.below(2) as usize;
     options
 }
 
