@@ -123,6 +123,11 @@ impl Setup {
         setup.mapped_logs = !random.one_in(3);
         setup.switch_one_in = [1, 2, 4, 8][random.index(4)];
         setup.read_miss_one_in = [0, 2, 4][random.index(3)];
+        // None, one that runs over, one that does not.
+        setup.options.lookup_index_bytes = [0, 256, 64 << 10][random.index(3)];
+        let kept_max = setup.options.frozen_memtables_max - 1;
+        setup.options.frozen_memtables_kept = kept_max.min(random.index(3));
+        setup.options.range_index = !random.one_in(4);
         setup
     }
 
@@ -226,6 +231,9 @@ impl Setup {
             ("dranges", boundaries.join(",")),
             ("divide", options.dranges.to_string()),
             ("merging", options.memtable_merging.to_string()),
+            ("index", options.lookup_index_bytes.to_string()),
+            ("kept", options.frozen_memtables_kept.to_string()),
+            ("range-index", options.range_index.to_string()),
             ("cache", self.process.cache_bytes.to_string()),
             ("flushers", self.process.flush_threads.to_string()),
             ("compactors", self.process.compaction_threads.to_string()),
@@ -270,6 +278,9 @@ impl Setup {
             "dranges" => options.drange_boundaries = boundaries(text)?,
             "divide" => options.dranges = number(text)?,
             "merging" => options.memtable_merging = number(text)?,
+            "index" => options.lookup_index_bytes = number(text)?,
+            "kept" => options.frozen_memtables_kept = number(text)?,
+            "range-index" => options.range_index = number(text)?,
             "cache" => self.process.cache_bytes = number(text)?,
             "flushers" => self.process.flush_threads = number(text)?,
             "compactors" => self.process.compaction_threads = number(text)?,

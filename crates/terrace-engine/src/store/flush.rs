@@ -95,8 +95,13 @@ impl Inner {
         let memory = self.process.memory();
         let used_bytes = memory.pool(PoolName::Memtables).used_bytes();
         let is_short = used_bytes > memory.memtable_bytes_max() / 2;
-        let waiting_bytes = self.view.load().frozen_bytes;
-        Ok(waiting_bytes <= self.kept_bytes() && !is_short && !self.is_log_long()?)
+        let view = self.view.load();
+        // A drange that was made wider has the memtables of many narrow ones: long before they are so
+        // many that writers are stopped they go, however little is in them.
+        let count_max = 2 * self.options.frozen_memtables_kept;
+        let is_little =
+            view.frozen_bytes <= self.kept_bytes() && view.waiting_count_max() <= count_max;
+        Ok(is_little && !is_short && !self.is_log_long()?)
     }
 
     /// Whether the log takes more space than it should.

@@ -9,6 +9,7 @@ mod explain;
 mod faults;
 mod ingest;
 mod log_rotation;
+mod lookups;
 mod memory;
 mod merge;
 mod merging;
