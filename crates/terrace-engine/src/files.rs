@@ -8,16 +8,33 @@ use crate::Result;
 
 /// Up to so many bytes of a file from `offset` on, fewer at its end.
 pub(crate) fn read_up_to(file: &dyn ReadFile, offset: u64, bytes: usize) -> Result<Vec<u8>> {
-    let mut bytes = vec![0; bytes.min(file.bytes().saturating_sub(offset) as usize)];
+    let mut buffer = Vec::new();
+    read_up_to_into(&mut buffer, file, offset, bytes)?;
+    Ok(buffer)
+}
+
+/// As [`read_up_to`], into memory that was used before: fresh memory costs more than the copy.
+pub(crate) fn read_up_to_into(
+    buffer: &mut Vec<u8>,
+    file: &dyn ReadFile,
+    offset: u64,
+    bytes: usize,
+) -> Result<()> {
+    let bytes = bytes.min(file.bytes().saturating_sub(offset) as usize);
+    match buffer.capacity() {
+        // Zeros that the system has are not written.
+        0 => *buffer = vec![0; bytes],
+        _ => buffer.resize(bytes, 0),
+    }
     let mut filled = 0;
-    while filled < bytes.len() {
-        match file.read_at(offset + filled as u64, &mut bytes[filled..])? {
+    while filled < bytes {
+        match file.read_at(offset + filled as u64, &mut buffer[filled..])? {
             0 => break,
             count => filled += count,
         }
     }
-    bytes.truncate(filled);
-    Ok(bytes)
+    buffer.truncate(filled);
+    Ok(())
 }
 
 /// All bytes of a file.

@@ -35,5 +35,5 @@ pub mod wal;
 
 pub use batch::WriteBatch;
 pub use error::{Error, Result};
-pub(crate) use files::{read_ends, read_file, read_up_to};
+pub(crate) use files::{read_ends, read_file, read_up_to, read_up_to_into};
 pub(crate) use nanos::nanos;

@@ -231,6 +231,10 @@ pub struct ProcessOptions {
     pub flush_threads: usize,
     /// Threads that compact; 0 picks the number of cores, at most 4.
     pub compaction_threads: usize,
+    /// Threads that an open replays the log with, the one that opens included; 0 picks the number of
+    /// cores, at most 8. Those beside it end with the replay. More than two or three bring little:
+    /// one reads, and a memtable has one writer at a time.
+    pub recovery_threads: usize,
 }
 
 impl Default for ProcessOptions {
@@ -240,15 +244,31 @@ impl Default for ProcessOptions {
             cache_bytes: 256 << 20,
             flush_threads: 1,
             compaction_threads: 0,
+            recovery_threads: 0,
         }
     }
 }
 
+/// More threads than that find nothing to do in a replay.
+const RECOVERY_THREADS_MAX: usize = 8;
+
 impl ProcessOptions {
+    /// With how many threads an open replays the log on a machine with so many cores.
+    #[must_use]
+    pub fn recovery_thread_count(&self, cores: usize) -> usize {
+        match self.recovery_threads {
+            0 => cores.clamp(1, RECOVERY_THREADS_MAX),
+            count => count,
+        }
+    }
+
     /// Says what is wrong with the options, and what would be right.
     pub fn validate(&self) -> Result<()> {
         if self.memory_bytes < self.cache_bytes.saturating_add(64 << 10) {
             return Err(Error::invalid("memory_bytes must be at least cache_bytes and 64 KiB"));
+        }
+        if self.recovery_threads > RECOVERY_THREADS_MAX {
+            return Err(Error::invalid("recovery_threads must be at most 8"));
         }
         Ok(())
     }

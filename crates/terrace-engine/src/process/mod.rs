@@ -29,6 +29,7 @@ pub struct Process {
     cache: Arc<BlockCache>,
     memory: Memory,
     pool: JobPool,
+    recovery_threads: usize,
 }
 
 impl Process {
@@ -39,7 +40,8 @@ impl Process {
         let pool = JobPool::start(&env, options)?;
         let memory = Memory::new(options.memory_bytes, &cache);
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(Process { number, env, cache, memory, pool }))
+        let recovery_threads = options.recovery_thread_count(env.parallelism());
+        Ok(Arc::new(Process { number, env, cache, memory, pool, recovery_threads }))
     }
 
     /// Different from those of all others that this program started; says nothing else.
@@ -70,6 +72,12 @@ impl Process {
     #[must_use]
     pub fn pool(&self) -> &JobPool {
         &self.pool
+    }
+
+    /// With how many threads each open replays the log, at least 1.
+    #[must_use]
+    pub fn recovery_threads(&self) -> usize {
+        self.recovery_threads
     }
 }
 

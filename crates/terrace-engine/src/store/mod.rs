@@ -3,7 +3,7 @@
 //!
 //! | path | file |
 //! |---|---|
-//! | opening, recovery | `seams.rs`, `open.rs`, `recovery.rs` |
+//! | opening, recovery | `seams.rs`, `open.rs`, `recovery.rs`, `refill.rs` |
 //! | writing | `write_path.rs`, `placement.rs`, `sequencer.rs`, `gate/` |
 //! | conditional writes | `update.rs` |
 //! | reading | `read_path.rs`, `merge_path.rs`, `lookups.rs`, `pinned.rs`, `multi_get.rs`, `iterator.rs`, `read_points.rs`, `view.rs` |
@@ -54,6 +54,7 @@ mod placement;
 mod read_path;
 mod read_points;
 mod recovery;
+mod refill;
 mod seams;
 mod sequencer;
 mod slow;

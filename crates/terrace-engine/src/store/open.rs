@@ -106,7 +106,7 @@ impl Store {
         opening.choose_operator(&mut version)?;
         opening.require_tables(&version)?;
         let log = opening.log.as_ref();
-        let recovered = recover(log, &opening.options, &opening.ids, &version)?;
+        let recovered = recover(process, log, &opening.options, &opening.ids, &version)?;
         if let Some(loaded) = &loaded {
             cross_check(dir, loaded, &version, &recovered.replayed)?;
         }

@@ -1,18 +1,19 @@
 //! Recovery: what the log still holds becomes memtables again.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use terrace_base::limits::{STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use terrace_base::{
-    CodecError, Corruption, EntryKind, EntryRef, KeyRange, LogPosition, MemtableId, SeqNo,
-};
+use terrace_base::{Corruption, EntryKind, EntryRef, KeyRange, LogPosition, MemtableId, SeqNo};
 use terrace_env::{PlantedBug, is_planted};
 
+use super::refill::{Chunk, Crew};
 use crate::Result;
 use crate::drange::Frozen;
 use crate::memtable::Memtable;
 use crate::options::Options;
+use crate::process::Process;
 use crate::version::format::SEQNO_END;
 use crate::version::{FileIds, LoadedFeed, Version, manifest_path};
 use crate::wal::format::BatchBody;
@@ -42,44 +43,66 @@ struct Refill<'a> {
     options: &'a Options,
     ids: &'a FileIds,
     version: &'a Version,
+    crew: Crew,
+    /// Records for the last memtable that were not handed over yet.
+    chunk: Chunk,
+    /// What is left of the last memtable if all that was handed over needs as much as it may.
+    room_bytes: usize,
+    /// As in [`Recovered`].
+    covers: BTreeSet<MemtableId>,
     out: Recovered,
 }
 
-/// Replays the log from where `version` says. Writes nothing.
+/// Replays the log from where `version` says, with so many threads. Writes nothing.
 ///
 /// Memtables filled on the way are flushed before the last one, and only the last one covers the
 /// memtables of earlier opens: a crash between two of these flushes replays from the position of
 /// the first that is left.
+///
+/// One thread reads and judges the records, in their order, so what is found, and which error is
+/// given, does not depend on how many there are.
 pub fn recover(
+    process: &Process,
     log: &dyn LogStore,
     options: &Options,
     ids: &FileIds,
     version: &Version,
 ) -> Result<Recovered> {
     let facts = version.log_facts();
+    let threads = process.recovery_threads();
     let last = Arc::new(Memtable::new(ids.next_memtable(), options.memtable_bytes));
-    let out = Recovered {
-        replayed: Replayed::default(),
-        full: Vec::new(),
-        last,
-        last_begin: facts.start.position,
-        covers: Vec::new(),
-        greatest_seqno: version.greatest_seqno,
-        entry_count: 0,
+    let mut refill = Refill {
+        options,
+        ids,
+        version,
+        crew: Crew::new(process.env(), threads, options.memtable_bytes, version.flushed.clone()),
+        chunk: Chunk::new(&last),
+        room_bytes: 0,
+        covers: BTreeSet::new(),
+        out: Recovered {
+            replayed: Replayed::default(),
+            full: Vec::new(),
+            last,
+            last_begin: facts.start.position,
+            covers: Vec::new(),
+            greatest_seqno: version.greatest_seqno,
+            entry_count: 0,
+        },
     };
-    let mut refill = Refill { options, ids, version, out };
     let replayed = log.replay(facts, &mut |record| refill.record(record))?;
-    Ok(Recovered { replayed, ..refill.out })
+    refill.insert_all();
+    let covers = refill.covers.into_iter().collect();
+    Ok(Recovered { replayed, covers, ..refill.out })
 }
 
 impl Refill<'_> {
     fn record(&mut self, record: ReadRecord<'_>) -> Result<()> {
-        let ReadRecord { position, file, offset, header, body } = record;
+        let ReadRecord { position, file, offset, header, .. } = record;
         // The checksum was right, so what does not decode was written wrongly.
         let damaged = |error| Corruption::from_codec(file, offset, &error);
-        let batch = BatchBody::decode(header, body).map_err(damaged)?;
-        self.make_room(&batch, position).map_err(damaged)?;
+        let batch = BatchBody::decode(header, record.body()).map_err(damaged)?;
         let mut entry_count = 0u16;
+        let mut space_bytes = 0;
         for entry in batch.entries() {
             let (memtable, entry) = entry.map_err(damaged)?;
             if is_beyond_bounds(&entry) {
@@ -93,41 +116,51 @@ impl Refill<'_> {
             if self.version.flushed.contains_key(&memtable) {
                 continue;
             }
-            if !self.out.covers.contains(&memtable) {
-                self.out.covers.push(memtable);
-            }
-            self.insert(&entry);
+            self.covers.insert(memtable);
+            self.out.entry_count += 1;
+            space_bytes += Memtable::space_for(entry.key.len(), entry.value.len());
         }
         if entry_count != header.entry_count {
             let detail = format!("{entry_count} entries instead of {}", header.entry_count);
             return Err(Corruption::new(file, offset, detail).into());
         }
+        if space_bytes == 0 {
+            return Ok(());
+        }
+        self.make_room(space_bytes, position);
+        self.chunk.push(&record, space_bytes);
+        if self.crew.is_enough(&self.chunk) {
+            let chunk = std::mem::replace(&mut self.chunk, Chunk::new(&self.out.last));
+            self.crew.hand_over(chunk)?;
+        }
         Ok(())
     }
 
-    /// Sees to it that the last memtable takes all entries of a record that were not flushed.
+    /// Sees to it that the last memtable takes all entries of a record that were not flushed, which
+    /// need so many bytes at most.
     ///
     /// Invariant: no record is divided over two memtables of a replay. They are flushed one by one,
     /// and a crash in between replays from the first record of the next: a record that both hold
     /// would be replayed into another memtable once more, and a flush that had folded its merge
     /// operands in the meantime would count them twice.
-    fn make_room(
-        &mut self,
-        batch: &BatchBody<'_>,
-        position: LogPosition,
-    ) -> std::result::Result<(), CodecError> {
-        let mut bytes = 0;
-        for entry in batch.entries() {
-            let (memtable, entry) = entry?;
-            if !self.version.flushed.contains_key(&memtable) {
-                bytes += Memtable::space_for(entry.key.len(), entry.value.len());
-            }
+    fn make_room(&mut self, bytes: usize, position: LogPosition) {
+        if bytes > self.room_bytes {
+            // What was handed over needs less than it may, and that is known only now.
+            self.insert_all();
+            self.room_bytes = self.out.last.limit_bytes() - self.out.last.used_bytes();
         }
-        if self.out.last.reserve(bytes).is_some() {
-            return Ok(());
+        if bytes > self.room_bytes {
+            self.begin_memtable(bytes, position);
         }
+        self.room_bytes -= bytes;
+    }
+
+    /// Begins a memtable that has room for so many bytes, with the record at `position`.
+    fn begin_memtable(&mut self, bytes: usize, position: LogPosition) {
         let arena_bytes = self.options.memtable_bytes.max(Memtable::arena_bytes_for(bytes));
         let fresh = Arc::new(Memtable::new(self.ids.next_memtable(), arena_bytes));
+        self.chunk = Chunk::new(&fresh);
+        self.room_bytes = fresh.limit_bytes() - fresh.used_bytes();
         let memtable = std::mem::replace(&mut self.out.last, fresh);
         let begin = std::mem::replace(&mut self.out.last_begin, position);
         if !memtable.is_empty() {
@@ -141,15 +174,13 @@ impl Refill<'_> {
                 is_merged: false,
             }));
         }
-        Ok(())
     }
 
-    fn insert(&mut self, entry: &EntryRef<'_>) {
-        let bytes = Memtable::space_for(entry.key.len(), entry.value.len());
-        let reservation = self.out.last.reserve(bytes);
-        let mut reservation = reservation.expect("room was made for the whole record");
-        self.out.last.insert(&mut reservation, *entry);
-        self.out.entry_count += 1;
+    /// Returns when all records so far are in the last memtable.
+    fn insert_all(&mut self) {
+        let chunk = std::mem::replace(&mut self.chunk, Chunk::new(&self.out.last));
+        self.crew.insert(chunk);
+        self.crew.finish();
     }
 }
 

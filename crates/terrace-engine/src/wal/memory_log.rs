@@ -52,10 +52,12 @@ impl MemoryLog {
 impl LogStore for MemoryLog {
     fn replay(&self, facts: LogFacts, visit: &mut Visit<'_>) -> Result<Replayed> {
         for record in self.records() {
-            let MemoryRecord { position, header, body } = &record;
-            if *position >= facts.start.position && header.kind == RecordKind::Batch {
+            let MemoryRecord { position, header, body } = record;
+            if position >= facts.start.position && header.kind == RecordKind::Batch {
                 let file = Path::new("the log in memory");
-                visit(ReadRecord { position: *position, file, offset: position.0, header, body })?;
+                let (offset, header, body_bytes) = (position.0, &header, body.len());
+                let (buffer, body) = (&Arc::new(body), 0..body_bytes);
+                visit(ReadRecord { position, file, offset, header, buffer, body })?;
             }
         }
         Ok(Replayed { end: self.end(), durable: self.durable(), ..Replayed::default() })

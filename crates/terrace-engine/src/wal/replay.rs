@@ -5,6 +5,7 @@
 //! the segment that names the current one as its predecessor, and if several do, the youngest: an
 //! older one was cut off together with a torn tail.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use super::format::{
 use super::local_log::{segment_id, segment_path};
 use super::sink::Visit;
 use crate::survey::SegmentSurvey;
-use crate::{Error, Result, read_up_to};
+use crate::{Error, Result, read_up_to, read_up_to_into};
 
 /// Where a replay starts: what the manifest says of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -42,7 +43,7 @@ pub struct LogFacts {
 }
 
 /// A record that a replay read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ReadRecord<'a> {
     /// Its place in the append order.
     pub position: LogPosition,
@@ -52,8 +53,18 @@ pub struct ReadRecord<'a> {
     pub offset: u64,
     /// Its header.
     pub header: &'a RecordHeader,
+    /// What was read together; whoever wants the body for longer keeps it.
+    pub buffer: &'a Arc<Vec<u8>>,
+    /// Where its body stands in there.
+    pub body: Range<usize>,
+}
+
+impl<'a> ReadRecord<'a> {
     /// Its body.
-    pub body: &'a [u8],
+    #[must_use]
+    pub fn body(&self) -> &'a [u8] {
+        &self.buffer[self.body.clone()]
+    }
 }
 
 /// What a replay found, beside the records it handed over.
@@ -185,7 +196,69 @@ impl Files {
     }
 }
 
-/// All bytes of a segment. They are read one at a time, so a replay holds one in memory.
+/// A segment is read in windows of this size, or of a record if that is longer: large enough that a
+/// call costs nothing, small enough that the bytes are still in the cache when they are looked at. The
+/// segments of tests are small.
+const WINDOW_BYTES: usize = if cfg!(test) { 1 << 10 } else { 1 << 20 };
+
+/// The memory that windows are read into: used again as soon as nobody keeps what was read into it
+/// before. So a replay holds one of them, and those that its visitor keeps.
+#[derive(Default)]
+struct Buffers {
+    used: Vec<Arc<Vec<u8>>>,
+}
+
+impl Buffers {
+    /// Up to so many bytes of a file from `offset` on.
+    fn read(&mut self, file: &dyn ReadFile, offset: u64, bytes: usize) -> Result<Arc<Vec<u8>>> {
+        let is_free = |buffer: &mut Arc<Vec<u8>>| Arc::get_mut(buffer).is_some();
+        let free = self.used.iter_mut().position(is_free);
+        let mut buffer = free.map(|index| self.used.swap_remove(index)).unwrap_or_default();
+        let free = Arc::get_mut(&mut buffer).expect("nobody else knows it");
+        read_up_to_into(free, file, offset, bytes)?;
+        self.used.push(Arc::clone(&buffer));
+        Ok(buffer)
+    }
+}
+
+/// A part of a segment.
+struct Window<'a> {
+    file: &'a dyn ReadFile,
+    buffers: &'a mut Buffers,
+    /// Where in the file it begins.
+    start: u64,
+    bytes: Arc<Vec<u8>>,
+}
+
+impl<'a> Window<'a> {
+    fn new(file: &'a dyn ReadFile, buffers: &'a mut Buffers) -> Window<'a> {
+        Window { file, buffers, start: 0, bytes: Arc::default() }
+    }
+
+    /// Moves on if need be, so that what stands at `offset` lies inside as far as the length that it
+    /// gives says, or as the file goes; where in the window that is.
+    fn reach(&mut self, offset: u64) -> Result<usize> {
+        let mut bytes = WINDOW_BYTES;
+        loop {
+            let index = (offset - self.start) as usize;
+            let rest = self.bytes.get(index..).unwrap_or_default();
+            let length = rest.get(4..8).and_then(|word| word.try_into().ok());
+            let length = length.map_or(0, |word| u32::from_le_bytes(word) as usize);
+            let needed = length.max(RECORD_HEADER_BYTES);
+            let has_all = self.start + self.bytes.len() as u64 >= self.file.bytes();
+            // The file may end before it should.
+            let is_tried = self.start == offset && self.bytes.len() < bytes;
+            if rest.len() >= needed || has_all || is_tried {
+                return Ok(index);
+            }
+            bytes = bytes.max(needed);
+            self.bytes = self.buffers.read(self.file, offset, bytes)?;
+            self.start = offset;
+        }
+    }
+}
+
+/// All bytes of a segment.
 fn read(file: &dyn ReadFile) -> Result<Vec<u8>> {
     read_up_to(file, 0, file.bytes() as usize)
 }
@@ -211,9 +284,11 @@ pub(super) fn replay(
         None => files.refuse_unknown_records()?,
         Some(_) => {}
     }
+    let mut buffers = Buffers::default();
     for (index, segment) in chain.iter().enumerate() {
         let successor = chain.get(index + 1).map(|next| next.header.base);
-        if !read_segment(segment, successor, start.position, &mut replayed, visit)? {
+        let settled = start.position;
+        if !read_segment(segment, &mut buffers, successor, settled, &mut replayed, visit)? {
             break;
         }
     }
@@ -323,6 +398,7 @@ fn chain_of(begun: &[Found], start: LogStart) -> Vec<&Found> {
 /// Hands over the records of one segment; whether it is complete up to its successor.
 fn read_segment(
     segment: &Found,
+    buffers: &mut Buffers,
     successor: Option<LogPosition>,
     settled: LogPosition,
     replayed: &mut Replayed,
@@ -337,15 +413,16 @@ fn read_segment(
         let detail = "the segment does not begin where the one before it ends";
         return Err(Corruption::new(&segment.path, 0, detail).into());
     }
-    let bytes = read(segment.file.as_ref())?;
+    let mut window = Window::new(segment.file.as_ref(), buffers);
     let mut offset = SEGMENT_HEADER_BYTES;
     let mut position = header.base;
     let mut holds_batches = false;
     replayed.closing = None;
     while successor.is_none_or(|end| position < end) {
-        let rest = bytes.get(offset as usize..).unwrap_or_default();
+        let at = window.reach(offset)?;
+        let rest = window.bytes.get(at..).unwrap_or_default();
         let Ok((record, body)) = decode_record(rest, header.identity, offset) else { break };
-        let end = SegmentHeader::second_offset(bytes.len() as u64);
+        let end = SegmentHeader::second_offset(segment.file.bytes());
         let is_last = offset + record.padded_bytes() == end;
         if is_last && is_planted(PlantedBug::OffByOneAtLogTail) {
             break;
@@ -362,8 +439,10 @@ fn read_segment(
             RecordKind::Batch => {
                 holds_batches = true;
                 if position >= settled {
-                    let file = &segment.path;
-                    visit(ReadRecord { position, file, offset, header: &record, body })?;
+                    let (file, header, buffer) = (&*segment.path, &record, &window.bytes);
+                    let start = at + RECORD_HEADER_BYTES;
+                    let body = start..start + body.len();
+                    visit(ReadRecord { position, file, offset, header, buffer, body })?;
                 }
             }
         }

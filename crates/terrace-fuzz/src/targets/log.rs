@@ -176,7 +176,7 @@ fn replay(env: SharedEnv, start: LogStart) {
         assert!(record.position >= end, "records are replayed in their order, from the start on");
         end = LogPosition(record.position.0 + record.header.padded_bytes());
         records += 1;
-        if let Ok(batch) = BatchBody::decode(record.header, record.body) {
+        if let Ok(batch) = BatchBody::decode(record.header, record.body()) {
             let _ = batch.entries().take_while(Result::is_ok).count();
         }
         Ok(())

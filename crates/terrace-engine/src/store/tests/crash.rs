@@ -14,7 +14,7 @@ use terrace_base::{KeyRange, WallTime, hash_bytes};
 use terrace_env::{CrashPolicy, DiskImage, JobClass, SharedEnv, SimEnv, SimOptions};
 
 use super::workload::{Change, Model, batch_of, content};
-use super::{Random, open, put, small};
+use super::{Random, open, open_by, put, small};
 use crate::options::{Durability, Options};
 use crate::store::{GetOptions, Item, Store, Update, WriteOptions};
 use crate::{Error, Result, WriteBatch};
@@ -347,7 +347,8 @@ fn judge_open(
     survives: &dyn Fn(&(usize, usize, usize)) -> usize,
     is_open: &AtomicBool,
 ) -> Result<()> {
-    let store = open(env, &workload.options)?;
+    let threads = [1, 2, 4][moment.index as usize % 3];
+    let store = open_by(env, &workload.options, threads)?;
     is_open.store(true, Ordering::Relaxed);
     let mut counts = Vec::new();
     let mut expected = Model::default();

@@ -16,6 +16,7 @@ mod merging;
 mod model;
 mod parts;
 mod paths;
+mod recovery;
 mod replay;
 mod review;
 mod rows;
@@ -64,12 +65,22 @@ fn small() -> Options {
 }
 
 fn process(env: &SharedEnv) -> Result<Arc<Process>> {
-    let options = ProcessOptions { cache_bytes: 64 << 10, ..ProcessOptions::default() };
+    process_with(env, 0)
+}
+
+fn process_with(env: &SharedEnv, recovery_threads: usize) -> Result<Arc<Process>> {
+    let cache_bytes = 64 << 10;
+    let options = ProcessOptions { cache_bytes, recovery_threads, ..ProcessOptions::default() };
     Process::start(Arc::clone(env), &options)
 }
 
 fn open(env: &SharedEnv, options: &Options) -> Result<Store> {
     Store::open(&process(env)?, Path::new(DIR), options.clone())
+}
+
+/// As [`open`], but the log is replayed by so many threads.
+fn open_by(env: &SharedEnv, options: &Options, recovery_threads: usize) -> Result<Store> {
+    Store::open(&process_with(env, recovery_threads)?, Path::new(DIR), options.clone())
 }
 
 /// Runs `test` in a simulation.
