@@ -52,6 +52,9 @@ pub struct Options {
     /// Whether a scan opens the memtables of one drange at a time. Default: yes; no is a baseline for
     /// measurements.
     pub range_index: bool,
+    /// With how many threads a start replays the log, at most 8. Default: 0, which is one for each core.
+    /// More than two or three bring little.
+    pub recovery_threads: usize,
     /// How blocks of tables are compressed. Default: not at all.
     pub compression: Compression,
     /// The name of the database's merge operator, for [`Db::merge`](crate::Db::merge). Default:
@@ -79,6 +82,7 @@ impl Default for Options {
             memtables_kept: engine.frozen_memtables_kept,
             lookup_index_bytes: engine.lookup_index_bytes,
             range_index: engine.range_index,
+            recovery_threads: ProcessOptions::default().recovery_threads,
             compression: engine.table.compression,
             merge_operator: None,
             merge_operators: MergeOperators::new(),
@@ -128,6 +132,7 @@ impl Options {
         ProcessOptions {
             cache_bytes,
             memory_bytes: limit.unwrap_or(cache_bytes.saturating_add(beside_the_cache)),
+            recovery_threads: self.recovery_threads,
             ..defaults
         }
     }
