@@ -79,6 +79,7 @@ impl Setup {
                 cache_bytes: 64 << 10,
                 flush_threads: 1,
                 compaction_threads: 2,
+                recovery_threads: 1,
             },
             mapped_logs: true,
             switch_one_in: 4,
@@ -128,6 +129,9 @@ impl Setup {
         let kept_max = setup.options.frozen_memtables_max - 1;
         setup.options.frozen_memtables_kept = kept_max.min(random.index(3));
         setup.options.range_index = !random.one_in(4);
+        // Drawn apart, so that seeds keep what else they draw.
+        let mut apart = SeededRng::new(random.clone().next_u64());
+        setup.process.recovery_threads = [1, 2, 4][apart.index(3)];
         setup
     }
 
@@ -237,6 +241,7 @@ impl Setup {
             ("cache", self.process.cache_bytes.to_string()),
             ("flushers", self.process.flush_threads.to_string()),
             ("compactors", self.process.compaction_threads.to_string()),
+            ("replayers", self.process.recovery_threads.to_string()),
             ("mapped", self.mapped_logs.to_string()),
             ("switch", self.switch_one_in.to_string()),
             ("at-latches", self.at_latches.to_string()),
@@ -284,6 +289,7 @@ impl Setup {
             "cache" => self.process.cache_bytes = number(text)?,
             "flushers" => self.process.flush_threads = number(text)?,
             "compactors" => self.process.compaction_threads = number(text)?,
+            "replayers" => self.process.recovery_threads = number(text)?,
             "mapped" => self.mapped_logs = number(text)?,
             "switch" => self.switch_one_in = number(text)?,
             "at-latches" => self.at_latches = number(text)?,
