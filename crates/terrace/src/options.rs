@@ -55,6 +55,9 @@ pub struct Options {
     /// With how many threads a start replays the log, at most 8. Default: 0, which is one for each core.
     /// More than two or three bring little.
     pub recovery_threads: usize,
+    /// Whether tables of new data hold every version of a key until they are compacted. Default: no.
+    /// A baseline of measurements, without use besides; not with `memtable_merging`.
+    pub flush_all_versions: bool,
     /// How blocks of tables are compressed. Default: not at all.
     pub compression: Compression,
     /// The name of the database's merge operator, for [`Db::merge`](crate::Db::merge). Default:
@@ -83,6 +86,7 @@ impl Default for Options {
             lookup_index_bytes: engine.lookup_index_bytes,
             range_index: engine.range_index,
             recovery_threads: ProcessOptions::default().recovery_threads,
+            flush_all_versions: engine.flush_all_versions,
             compression: engine.table.compression,
             merge_operator: None,
             merge_operators: MergeOperators::new(),
@@ -117,6 +121,7 @@ impl Options {
             frozen_memtables_max: defaults.frozen_memtables_max + self.memtables_kept,
             lookup_index_bytes: self.lookup_index_bytes,
             range_index: self.range_index,
+            flush_all_versions: self.flush_all_versions,
             level_bytes_base: (self.memtable_bytes as u64 * 4).max(16 << 20),
             merge_operator: self.merge_operator.clone(),
             merge_operators: engine_operators(&self.merge_operators),

@@ -36,6 +36,8 @@ pub struct Retention {
     tombstones: Fragments,
     /// Folds operands; without it they stay as they are.
     pub(super) operator: Option<Arc<dyn MergeOperator>>,
+    /// Whether every entry stays, seen or not.
+    keeps_all: bool,
 }
 
 impl Retention {
@@ -50,13 +52,19 @@ impl Retention {
         snapshots.sort_unstable();
         snapshots.dedup();
         droppable.sort_by(|a, b| a.start().cmp(b.start()));
-        Retention { snapshots, droppable, now, tombstones, operator: None }
+        Retention { snapshots, droppable, now, tombstones, operator: None, keeps_all: false }
     }
 
     /// The same, and operands are folded by `operator` where no read can tell.
     #[must_use]
     pub fn with_operator(self, operator: Option<Arc<dyn MergeOperator>>) -> Retention {
         Retention { operator, ..self }
+    }
+
+    /// The same, but every entry stays as it is, also those that no reader can see: a baseline.
+    #[must_use]
+    pub fn keeping_all(self) -> Retention {
+        Retention { operator: None, keeps_all: true, ..self }
     }
 
     /// The stripe of a number: how many read points lie below it.
@@ -232,6 +240,9 @@ impl<'a> Retained<'a> {
             }
         }
         self.last = Some(entry.seqno);
+        if self.rules.keeps_all {
+            return Ok(Some(Verdict::Stays));
+        }
         let stripe = self.rules.stripe(entry.seqno);
         if self.hidden_stripe == Some(stripe) || self.rules.is_covered(&entry) {
             return Ok(Some(Verdict::Hidden));
@@ -357,6 +368,26 @@ mod tests {
         let kept =
             survivors(vec![value("b", 12), value("b", 2)], &rules(&[], vec![], &[("a", "c", 9)]));
         assert_eq!(kept, ["b12"]);
+    }
+
+    #[test]
+    fn a_baseline_keeps_what_no_reader_can_see() {
+        let entries = || {
+            vec![
+                entry("a", 9, EntryKind::MergeOperand, None),
+                entry("a", 8, EntryKind::MergeOperand, None),
+                value("a", 7),
+                value("a", 6),
+                entry("b", 5, EntryKind::Tombstone, None),
+                entry("b", 4, EntryKind::Value, Some(99)),
+                value("c", 2),
+                value("c", 2),
+            ]
+        };
+        let rules = || rules(&[], vec![KeyRange::all()], &[("b", "d", 9)]);
+        assert_eq!(survivors(entries(), &rules()), ["a9", "a8", "a7"]);
+        let all = ["a9", "a8", "a7", "a6", "b5", "b4", "c2"];
+        assert_eq!(survivors(entries(), &rules().keeping_all()), all, "the same one stays once");
     }
 
     #[test]

@@ -251,8 +251,11 @@ impl Inner {
         let fragments: Vec<_> =
             batch.iter().map(|frozen| frozen.memtable.range_tombstones()).collect();
         let tombstones = Fragments::merge(fragments.iter().map(|some| &**some));
-        let rules = Retention::new(snapshots, Vec::new(), now, tombstones)
-            .with_operator(self.merge_operator.clone());
+        let rules = Retention::new(snapshots, Vec::new(), now, tombstones);
+        let rules = match self.options.flush_all_versions {
+            true => rules.keeping_all(),
+            false => rules.with_operator(self.merge_operator.clone()),
+        };
         let entries = batch.iter().map(|frozen| frozen.memtable.entry_count()).sum();
         let mut merged = merged_stream(batch);
         let mut sampled = SampledStream::new(&mut merged, sampled_before(batch), spacing);

@@ -23,6 +23,7 @@ mod rows;
 mod seams;
 mod slow;
 mod stalls;
+mod versions;
 mod witness;
 mod workload;
 

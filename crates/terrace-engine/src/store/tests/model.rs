@@ -23,11 +23,15 @@ fn options(random: &mut Random) -> Options {
     options.table.compression =
         [Compression::None, Compression::Lz4, Compression::Zstd][random.below(3) as usize];
     options.table.block_bytes = [64, 512, 4096][random.below(3) as usize];
-    options.memtable_merging = random.one_in(2);
     // None, one that runs over, one that does not.
     options.lookup_index_bytes = [0, 256, 64 << 10][random.below(3) as usize];
     options.frozen_memtables_kept = random.below(2) as usize;
     options.range_index = !random.one_in(3);
+    match random.below(4) {
+        0 | 1 => options.memtable_merging = true,
+        2 => options.flush_all_versions = true,
+        _ => {}
+    }
     options.cut_bytes = [1, 4 << 10, 12 << 10, 0][random.below(4) as usize];
     if random.one_in(3) {
         options.drange_boundaries = vec![b"common/q".to_vec(), b"k00100".to_vec()];
