@@ -64,6 +64,30 @@ impl Db {
         Db::open_in(DiskEnv::new(RealEnv::new(), profile), dir, options)
     }
 
+    /// Opens another database in the process of this one: the environment, the block cache, the limit
+    /// of memory and the background threads are this one's and serve both, whatever `options` say of
+    /// the cache and of memory. Each is closed for itself, in any order.
+    ///
+    /// ```
+    /// use terrace::{Db, Options};
+    ///
+    /// # fn main() -> terrace::Result<()> {
+    /// # let directory = tempfile::tempdir().expect("a temporary directory");
+    /// let users = Db::open(directory.path().join("users"), Options::default())?;
+    /// let orders = users.open_beside(directory.path().join("orders"), &Options::default())?;
+    /// orders.put(b"1", b"paid")?;
+    /// assert_eq!(users.get(b"1")?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Errors: as [`Db::open`].
+    pub fn open_beside(&self, dir: impl AsRef<Path>, options: &Options) -> Result<Db> {
+        options.validate()?;
+        let store = Store::open(self.store.process(), dir.as_ref(), options.engine())?;
+        Ok(Db { store, keyspace: Keyspace::default() })
+    }
+
     /// Closes the database cleanly: ends background work, syncs, and marks the directory. Other
     /// handles answer `Closed` from now on. Closing twice does nothing.
     pub fn close(&self) -> Result<()> {
