@@ -56,6 +56,69 @@ pub fn latency(
     draw(path, title, "nines (1 is p90, 2 is p99)", y, &series)
 }
 
+/// A bar chart: for each group on the axis one bar of each series; what a series has no number for
+/// has no bar.
+#[derive(Clone, Copy, Debug)]
+pub struct Bars<'a> {
+    /// Above the chart.
+    pub title: &'a str,
+    /// What the height of a bar is.
+    pub unit: &'a str,
+    /// The names on the axis.
+    pub groups: &'a [String],
+    /// The name in the legend, and a height for each group.
+    pub series: &'a [(String, Vec<f64>)],
+}
+
+/// The part of a group's width that its bars take.
+const BARS_WIDTH: f64 = 0.8;
+
+/// The axis is longer than the highest bar by this factor: the legend stands above the bars.
+const HEADROOM: f64 = 1.3;
+
+/// Draws bars side by side, group by group.
+///
+/// Errors: the file cannot be written.
+pub fn bars(path: &Path, chart: &Bars<'_>) -> Result<(), PlotError> {
+    let heights = || chart.series.iter().flat_map(|(_, heights)| heights).filter(|h| h.is_finite());
+    let most = heights().copied().fold(1e-9, f64::max) * HEADROOM;
+    let root = SVGBackend::new(path, SIZE).into_drawing_area();
+    root.fill(&WHITE).map_err(failed)?;
+    let mut drawn = ChartBuilder::on(&root)
+        .caption(chart.title, ("sans-serif", 18))
+        .margin(12)
+        .x_label_area_size(36)
+        .y_label_area_size(72)
+        .build_cartesian_2d(0.0..chart.groups.len().max(1) as f64, 0.0..most)
+        .map_err(failed)?;
+    let mut mesh = drawn.configure_mesh();
+    mesh.disable_x_mesh().x_labels(0).y_desc(chart.unit);
+    mesh.light_line_style(BLACK.mix(0.05)).draw().map_err(failed)?;
+    let width = BARS_WIDTH / chart.series.len().max(1) as f64;
+    for (at, (name, heights)) in chart.series.iter().enumerate() {
+        let color = Palette99::pick(at).to_rgba();
+        let left = |group: usize| group as f64 + (1.0 - BARS_WIDTH) / 2.0 + at as f64 * width;
+        let there = heights.iter().copied().enumerate().filter(|(_, height)| height.is_finite());
+        let bar = |(group, height): (usize, f64)| {
+            let corners = [(left(group), 0.0), (left(group) + width * 0.95, height)];
+            Rectangle::new(corners, color.filled())
+        };
+        let swatch = move |(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], color.filled());
+        drawn.draw_series(there.map(bar)).map_err(failed)?.label(name).legend(swatch);
+    }
+    let font = ("sans-serif", 13).into_font();
+    for (group, name) in chart.groups.iter().enumerate() {
+        // Below the axis, and so on the whole area and not on that of the chart.
+        let (x, y) = drawn.backend_coord(&(group as f64 + 0.5, 0.0));
+        let half = i32::try_from(name.len()).unwrap_or(0) * 3;
+        root.draw(&Text::new(name.clone(), (x - half, y + 10), font.clone())).map_err(failed)?;
+    }
+    let mut legend = drawn.configure_series_labels();
+    legend.position(SeriesLabelPosition::UpperRight);
+    legend.background_style(WHITE.mix(0.8)).border_style(BLACK.mix(0.3)).draw().map_err(failed)?;
+    root.present().map_err(failed)
+}
+
 fn draw(
     path: &Path,
     title: &str,
@@ -103,6 +166,22 @@ fn failed(error: impl Error) -> PlotError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bars_stand_for_each_number_that_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.svg");
+        let groups = ["w100".to_owned(), "rw50".to_owned()];
+        let series = [("one".to_owned(), vec![3.0, 5.0]), ("many".to_owned(), vec![9.0, f64::NAN])];
+        let chart = Bars { title: "dranges", unit: "ops/s", groups: &groups, series: &series };
+        bars(&path, &chart).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let names = ["one", "many", "w100", "rw50", "dranges", "ops/s"];
+        assert!(names.iter().all(|part| text.contains(part)));
+        // The background, three bars, and in the legend two swatches and the frame twice.
+        assert_eq!(text.matches("<rect").count(), 1 + 3 + 2 + 2, "{text}");
+        bars(&path, &Bars { groups: &[], series: &[], ..chart }).unwrap();
+    }
 
     #[test]
     fn charts_name_their_runs() {

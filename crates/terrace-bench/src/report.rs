@@ -113,6 +113,7 @@ struct Latencies {
     mean_us: f64,
     p50_us: f64,
     p90_us: f64,
+    p95_us: f64,
     p99_us: f64,
     p99_9_us: f64,
     p99_99_us: f64,
@@ -126,6 +127,7 @@ impl Latencies {
             mean_us: histogram.mean() / 1000.0,
             p50_us: at(0.5),
             p90_us: at(0.9),
+            p95_us: at(0.95),
             p99_us: at(0.99),
             p99_9_us: at(0.999),
             p99_99_us: at(0.9999),
@@ -133,11 +135,12 @@ impl Latencies {
         }
     }
 
-    fn fields(&self) -> [(&'static str, f64); 7] {
+    fn fields(&self) -> [(&'static str, f64); 8] {
         [
             ("mean_us", self.mean_us),
             ("p50_us", self.p50_us),
             ("p90_us", self.p90_us),
+            ("p95_us", self.p95_us),
             ("p99_us", self.p99_us),
             ("p99_9_us", self.p99_9_us),
             ("p99_99_us", self.p99_99_us),
@@ -448,6 +451,7 @@ mod tests {
         close("p99_9_us", 999.0);
         close("max_us", 1000.0);
         close("read_p90_us", 900.0);
+        close("p95_us", 950.0);
         close("update_max_us", 999.0);
         close("cpu_us_per_op", 500.0);
         close("write_amplification", 3.0);

@@ -32,6 +32,13 @@ impl Delays {
         }
     }
 
+    /// These delays and those of another account with the same causes.
+    #[must_use]
+    pub(crate) fn and(&self, other: &Delays) -> Delays {
+        let both = self.by_cause.iter().zip(&other.by_cause);
+        Delays { by_cause: both.map(|((name, us), (_, more))| (*name, us + more)).collect() }
+    }
+
     /// All of them, in microseconds.
     #[must_use]
     pub fn total_us(&self) -> u64 {

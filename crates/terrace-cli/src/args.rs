@@ -586,6 +586,13 @@ pub(crate) struct BenchArgs {
     /// How many memtables' worth of bytes stay in memory before they are flushed together
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) memtables_kept: usize,
+    /// A baseline: keys divided evenly among so many databases of one process, which share the memory
+    /// that one would have (1 to 255)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=255))]
+    pub(crate) static_trees: Option<u64>,
+    /// A baseline: whether tables of new data hold every version of a key, not only the newest
+    #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::Off)]
+    pub(crate) flush_all_versions: Switch,
     /// Fixes every random choice
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
@@ -625,6 +632,7 @@ impl BenchArgs {
             },
             range_index: self.range_index == Switch::On,
             memtables_kept: self.memtables_kept,
+            flush_all_versions: self.flush_all_versions == Switch::On,
             ..self.store.options()?
         };
         options.validate().map_err(|error| Failure::Usage(error.to_string()))?;

@@ -396,6 +396,26 @@ fn a_benchmark_writes_its_figures() {
     }
 }
 
+/// Goal: the baselines of dranges can be measured by hand.
+#[test]
+fn a_benchmark_runs_over_static_trees_and_with_every_version_flushed() {
+    let dir = TempDir::new().unwrap();
+    let (db, json) = (dir.path().join("db"), dir.path().join("report.json"));
+    let data = ["--data", db.to_str().unwrap()];
+    let sizes = "--records 1000 --operations 1000 --value-bytes 20 --dranges 1";
+    let rest = format!("DB {sizes} --static-trees 5 --json {}", json.display());
+    let output = run(&data, &format!("bench sw50 {rest} --flush-all-versions on"));
+    let text = succeeds(&output);
+    assert!(text.contains("static trees 5") && !text.contains("imbalance"), "{text}");
+    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    assert_eq!((&report["static_trees"], &report["flush_all_versions"]), (&5.into(), &true.into()));
+    assert!(report["dranges"].is_null());
+    assert_eq!(std::fs::read_dir(&db).unwrap().count(), 5);
+    for wrong in ["--static-trees 0", "--flush-all-versions on --memtable-merging on"] {
+        fails(&run(&data, &format!("bench load DB {sizes} {wrong}")), 2);
+    }
+}
+
 #[test]
 fn a_server_asks_for_its_password() {
     let dir = TempDir::new().unwrap();

@@ -2,7 +2,10 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use terrace::{Db, DrangesReport};
-use terrace_bench::{BenchError, BenchOptions, Observer, Phase, Report, TerraceStore, plot, run};
+use terrace_bench::records::Records;
+use terrace_bench::{
+    BenchError, BenchOptions, Observer, Phase, Report, StaticTrees, Store, TerraceStore, plot, run,
+};
 
 use crate::args::BenchArgs;
 use crate::data::{Access, open};
@@ -43,6 +46,51 @@ impl Observer for Watcher {
     }
 }
 
+/// What is measured.
+enum Measured {
+    One(TerraceStore),
+    Trees(StaticTrees),
+}
+
+impl Measured {
+    fn open(args: &BenchArgs) -> Outcome<Measured> {
+        let options = args.store_options()?;
+        if let Some(count) = args.static_trees {
+            let records = Records::new(args.records, args.key_bytes);
+            let disk = args.disk_profile.clone();
+            let trees = StaticTrees::open(&args.data, &options, disk, &records, count)?;
+            return Ok(Measured::Trees(trees));
+        }
+        let db = match &args.disk_profile {
+            Some(profile) => Db::open_on_disk(&args.data, &options, profile.clone())?,
+            None => open(&args.data, Access::Create, options)?,
+        };
+        Ok(Measured::One(TerraceStore::new(db)))
+    }
+
+    fn store(&self) -> &dyn Store {
+        match self {
+            Measured::One(store) => store,
+            Measured::Trees(trees) => trees,
+        }
+    }
+
+    /// How its writes were spread, if they were spread by dranges alone.
+    fn dranges(&self) -> Option<DrangesReport> {
+        match self {
+            Measured::One(store) => Some(store.db().dranges()),
+            Measured::Trees(_) => None,
+        }
+    }
+
+    fn close(&self) -> terrace::Result<()> {
+        match self {
+            Measured::One(store) => store.db().close(),
+            Measured::Trees(trees) => trees.dbs().try_for_each(Db::close),
+        }
+    }
+}
+
 pub(super) fn bench(args: BenchArgs) -> Outcome {
     let options = BenchOptions {
         workload: args.name.clone(),
@@ -59,17 +107,13 @@ pub(super) fn bench(args: BenchArgs) -> Outcome {
         seed: args.seed,
     };
     options.validate().map_err(|error| Failure::Usage(error.to_string()))?;
-    let store_options = args.store_options()?;
-    let db = match &args.disk_profile {
-        Some(profile) => Db::open_on_disk(&args.data, &store_options, profile.clone())?,
-        None => open(&args.data, Access::Create, store_options)?,
-    };
+    let measured = Measured::open(&args)?;
     let watcher =
         Watcher { load: OnceLock::new(), workload: OnceLock::new(), stop: StopFlag::on_signals()? };
-    let outcome = run(&TerraceStore::new(db.clone()), &options, &watcher);
+    let outcome = run(measured.store(), &options, &watcher);
     watcher.finish();
-    let dranges = db.dranges();
-    let closed = db.close();
+    let dranges = measured.dranges();
+    let closed = measured.close();
     let report = outcome.map_err(|error| match error {
         BenchError::Options(error) => Failure::Usage(error.to_string()),
         other => Failure::Failed(other.to_string()),
@@ -78,19 +122,24 @@ pub(super) fn bench(args: BenchArgs) -> Outcome {
     let mut output = Output::new();
     output.line(&report)?;
     output.line(format_args!("  durability {}", args.store.durability))?;
-    output.line(format_args!(
-        "  dranges {}, {} major and {} minor reorganisations, imbalance {:.2e}",
-        dranges.dranges.len(),
-        dranges.major_reorganisations,
-        dranges.minor_reorganisations,
-        dranges.imbalance
-    ))?;
+    if let Some(dranges) = &dranges {
+        output.line(format_args!(
+            "  dranges {}, {} major and {} minor reorganisations, imbalance {:.2e}",
+            dranges.dranges.len(),
+            dranges.major_reorganisations,
+            dranges.minor_reorganisations,
+            dranges.imbalance
+        ))?;
+    }
+    if let Some(count) = args.static_trees {
+        output.line(format_args!("  static trees {count}"))?;
+    }
     if let Some(profile) = &args.disk_profile {
         output.line(format_args!("  disk {profile}"))?;
     }
     output.finish()?;
     if let Some(path) = &args.json {
-        write_json(&report, &dranges, &args, path)?;
+        write_json(&report, dranges.as_ref(), &args, path)?;
     }
     if let Some(path) = &args.plot {
         let name = match &args.disk_profile {
@@ -118,7 +167,12 @@ fn draw(report: &Report, name: &str, path: &Path) -> Outcome {
 }
 
 /// The report's fields and the store's options, as one flat object.
-fn write_json(report: &Report, dranges: &DrangesReport, args: &BenchArgs, path: &Path) -> Outcome {
+fn write_json(
+    report: &Report,
+    dranges: Option<&DrangesReport>,
+    args: &BenchArgs,
+    path: &Path,
+) -> Outcome {
     let failed = |error: serde_json::Error| Failure::Failed(error.to_string());
     let mut json = serde_json::to_value(report).map_err(failed)?;
     if let Some(fields) = json.as_object_mut() {
@@ -130,10 +184,16 @@ fn write_json(report: &Report, dranges: &DrangesReport, args: &BenchArgs, path: 
         fields.insert("compression".into(), options.compression.to_string().into());
         fields.insert("cache_bytes".into(), options.cache_bytes.into());
         fields.insert("memtable_bytes".into(), options.memtable_bytes.into());
-        fields.insert("dranges".into(), dranges.dranges.len().into());
-        fields.insert("imbalance".into(), dranges.imbalance.into());
-        fields.insert("minor_reorganisations".into(), dranges.minor_reorganisations.into());
-        fields.insert("major_reorganisations".into(), dranges.major_reorganisations.into());
+        if let Some(dranges) = dranges {
+            fields.insert("dranges".into(), dranges.dranges.len().into());
+            fields.insert("imbalance".into(), dranges.imbalance.into());
+            fields.insert("minor_reorganisations".into(), dranges.minor_reorganisations.into());
+            fields.insert("major_reorganisations".into(), dranges.major_reorganisations.into());
+        }
+        if let Some(count) = args.static_trees {
+            fields.insert("static_trees".into(), count.into());
+        }
+        fields.insert("flush_all_versions".into(), options.flush_all_versions.into());
         fields.insert("memtable_merging".into(), options.memtable_merging.into());
         fields.insert("lookup_index_bytes".into(), options.lookup_index_bytes.into());
         fields.insert("range_index".into(), options.range_index.into());
