@@ -1,6 +1,6 @@
 # The two commands of the README, and what they are made of.
 
-.PHONY: run test soak compare compare-all tidy lint
+.PHONY: run test soak compare compare-all nova tidy lint
 
 # Build, start the server, put this machine's own package index into it.
 run:
@@ -26,6 +26,14 @@ compare:
 	scripts/compare.sh
 compare-all:
 	scripts/compare.sh --all --out docs/results/compare-all
+
+# The experiments of Nova-LSM with the paper's baselines, as the machine is and on an emulated disk:
+# make nova [ROUNDS=3] [NAMES="nova-fig12a-onenode …"]. The results go to docs/results/nova-lsm.
+ROUNDS ?= 3
+NAMES ?=
+nova:
+	scripts/compare.sh experiment --rounds $(ROUNDS) $(NAMES)
+	scripts/compare.sh experiment --rounds $(ROUNDS) --disk-profile ssd-2017 $(NAMES)
 
 # What a machine judges well about the source tree.
 tidy:

@@ -9,10 +9,12 @@
 //! What is compared is interleaved, because the speed of a shared machine drifts. [`cells`] says
 //! what is measured, [`engines`] how each engine is set up, [`session`] runs one engine through
 //! one group, [`summary`] makes the figures of many sessions into one table; [`instructions`]
-//! counts what no clock can tell.
+//! counts what no clock can tell. [`experiments`] are those of papers, each with the baselines that
+//! the paper compares with.
 
 mod cells;
 mod engines;
+mod experiments;
 mod instructions;
 mod session;
 mod summary;
@@ -23,6 +25,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use engines::Engine;
+use terrace::DiskProfile;
 
 /// Compare Terrace with its peers
 #[derive(Debug, Parser)]
@@ -40,6 +43,12 @@ enum Command {
     Session(SessionArgs),
     /// Name the cells
     Cells,
+    /// Run experiments of papers, and write for each a table, a chart and a row of the README
+    Experiment(ExperimentArgs),
+    /// Run one subject of an experiment and print a report for each step as a line of JSON
+    ExperimentSession(ExperimentSessionArgs),
+    /// Name the experiments
+    Experiments,
     /// Count the instructions of single operations under Valgrind
     Instructions(InstructionsArgs),
     /// Do one operation many times: what `instructions` counts
@@ -142,10 +151,72 @@ pub(crate) struct SessionArgs {
     through: Option<String>,
 }
 
+/// Which experiments.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExperimentArgs {
+    /// Their names; all of them if none is named
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// How often everything is measured
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    rounds: u64,
+    /// Records, operations and memory, as a multiple of the standing sizes
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    scale: f64,
+    /// The seed of the first round; each further round takes the next
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Where databases are made and deleted again
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+    /// Where the results go; a README there gets a row for each experiment
+    #[arg(long, value_name = "DIR", default_value = "docs/results/nova-lsm")]
+    out: PathBuf,
+    /// The commit that is measured, for the record
+    #[arg(long, value_name = "ID", default_value = "unknown")]
+    commit: String,
+    /// Run on an emulated disk that is slower than the machine's, such as ssd-2017; names of results
+    /// say so
+    #[arg(long, value_name = "PROFILE")]
+    disk_profile: Option<DiskProfile>,
+}
+
+/// One subject, one sequence of steps.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExperimentSessionArgs {
+    /// The experiment
+    #[arg(long)]
+    experiment: String,
+    /// Which of its sequences, from 0
+    #[arg(long)]
+    sequence: usize,
+    /// Which of its subjects, from 0
+    #[arg(long)]
+    subject: usize,
+    /// An empty directory
+    #[arg(long)]
+    data: PathBuf,
+    /// Records, operations and memory, as a multiple of the standing sizes
+    #[arg(long, default_value_t = 1.0)]
+    scale: f64,
+    /// The seed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Run on an emulated disk
+    #[arg(long)]
+    disk_profile: Option<DiskProfile>,
+}
+
 fn main() -> ExitCode {
     let outcome = match Args::parse().command {
         Command::Run(args) => summary::run(&args),
         Command::Session(args) => session::run(&args),
+        Command::Experiment(args) => experiments::runner::run(&args),
+        Command::ExperimentSession(args) => experiments::session::run(&args),
+        Command::Experiments => {
+            experiments::all().for_each(|one| println!("{:<20} {}", one.name, one.meaning));
+            Ok(())
+        }
         Command::Instructions(args) => instructions::run(&args),
         Command::Work(args) => instructions::work(&args),
         Command::Cells => {

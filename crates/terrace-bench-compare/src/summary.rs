@@ -117,7 +117,8 @@ fn figure(cell: &Cell, report: &Value) -> f64 {
     report[field].as_f64().unwrap_or(f64::NAN)
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// The middle one, or the mean of the two in the middle; not a number if there is none.
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     match values.len() {
@@ -245,7 +246,7 @@ fn print_table(table: &Value, engines: &[Engine]) {
 }
 
 /// Cores, processor, memory and kernel.
-fn machine() -> Value {
+pub fn machine() -> Value {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str| {
         let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
@@ -260,7 +261,7 @@ fn machine() -> Value {
 }
 
 /// The versions in this program's lock file.
-fn versions() -> Value {
+pub fn versions() -> Value {
     let lock = include_str!("../Cargo.lock");
     let wanted = [
         "terrace",

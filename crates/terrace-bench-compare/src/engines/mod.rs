@@ -3,12 +3,13 @@
 mod fjall;
 mod lmdb;
 mod redb;
-mod rocksdb;
+pub mod rocksdb;
 mod slatedb;
 mod terrace;
 
 use std::path::Path;
 
+use serde_json::Value;
 use terrace_bench::{Store, StoreError};
 
 use crate::cells::Setup;
@@ -84,8 +85,21 @@ impl Engine {
     }
 }
 
+/// Memtables that share a store's memory of memtables, the active one among them.
+pub const MEMTABLES: u64 = 4;
+
 /// A store that can also come to rest.
 pub trait Peer: Store {
     /// Writes out memtables and waits until nothing more is to be compacted.
     fn settle(&self) -> Result<(), StoreError>;
+
+    /// The bytes of tables that were written since it was opened; `None` if it does not tell.
+    fn table_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// What else it says of itself, for the record.
+    fn facts(&self) -> Vec<(&'static str, Value)> {
+        Vec::new()
+    }
 }

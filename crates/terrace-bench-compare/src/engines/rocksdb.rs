@@ -7,7 +7,7 @@ use rocksdb::{
 };
 use terrace_bench::{Counters, Store, StoreError};
 
-use super::Peer;
+use super::{MEMTABLES, Peer};
 use crate::cells::Setup;
 
 pub(super) const TUNED: &str = "10-bit full filters, dynamic level sizes, jobs = cores, 4 write \
@@ -15,10 +15,7 @@ pub(super) const TUNED: &str = "10-bit full filters, dynamic level sizes, jobs =
      index in data blocks, pinned gets, no compression, no blob files";
 pub(super) const DEFAULT: &str = "as it comes, but for the cell's cache and write buffer memory";
 
-/// Write buffers that share the memory of memtables.
-const WRITE_BUFFERS: u64 = 4;
-
-pub(super) struct RocksDb {
+pub struct RocksDb {
     db: DB,
     options: Options,
     write: WriteOptions,
@@ -26,18 +23,43 @@ pub(super) struct RocksDb {
 
 impl RocksDb {
     pub(super) fn open(dir: &Path, setup: &Setup, tuned: bool) -> Result<RocksDb, StoreError> {
+        RocksDb::open_with(dir, setup, tuned, Options::default())
+    }
+
+    /// Tuned; flushes and compactions write at most so many bytes in a second.
+    pub fn open_limited(
+        dir: &Path,
+        setup: &Setup,
+        write_bytes_per_s: Option<u64>,
+    ) -> Result<RocksDb, StoreError> {
+        /// What it asks for by default: a tenth of a second's bytes at a time, and compactions give
+        /// way to flushes but for one time in ten.
+        const REFILL_US: i64 = 100_000;
+        const FAIRNESS: i32 = 10;
         let mut options = Options::default();
+        if let Some(rate) = write_bytes_per_s {
+            options.set_ratelimiter(i64::try_from(rate)?, REFILL_US, FAIRNESS);
+        }
+        RocksDb::open_with(dir, setup, true, options)
+    }
+
+    fn open_with(
+        dir: &Path,
+        setup: &Setup,
+        tuned: bool,
+        mut options: Options,
+    ) -> Result<RocksDb, StoreError> {
         options.create_if_missing(true);
         options.set_compression_type(DBCompressionType::None);
         options.enable_statistics();
         options.set_statistics_level(rocksdb::statistics::StatsLevel::ExceptHistogramOrTimers);
-        let buffer_bytes = setup.memtable_bytes / WRITE_BUFFERS;
+        let buffer_bytes = setup.memtable_bytes / MEMTABLES;
         options.set_write_buffer_size(usize::try_from(buffer_bytes)?);
         let mut tables = BlockBasedOptions::default();
         let cache_bytes = usize::try_from(setup.cache_bytes)?;
         if tuned {
             let cores = i32::try_from(std::thread::available_parallelism()?.get())?;
-            options.set_max_write_buffer_number(i32::try_from(WRITE_BUFFERS)?);
+            options.set_max_write_buffer_number(i32::try_from(MEMTABLES)?);
             options.increase_parallelism(cores);
             options.set_level_compaction_dynamic_level_bytes(true);
             options.set_max_bytes_for_level_base(setup.memtable_bytes);
@@ -99,5 +121,10 @@ impl Peer for RocksDb {
         flush.set_wait(true);
         self.db.flush_opt(&flush)?;
         Ok(self.db.wait_for_compact(&WaitForCompactOptions::default())?)
+    }
+
+    fn table_bytes(&self) -> Option<u64> {
+        let ticker = |ticker| self.options.get_ticker_count(ticker);
+        Some(ticker(Ticker::FlushWriteBytes) + ticker(Ticker::CompactWriteBytes))
     }
 }

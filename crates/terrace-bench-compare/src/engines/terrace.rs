@@ -1,15 +1,13 @@
 use std::path::Path;
 
-use terrace::{Db, Durability, Options};
-use terrace_bench::{StoreError, TerraceStore};
+use serde_json::Value;
+use terrace::{Db, Durability, Options, Stats};
+use terrace_bench::{StaticTrees, StoreError, TerraceStore};
 
-use super::Peer;
+use super::{MEMTABLES, Peer};
 use crate::cells::Setup;
 
 pub(super) const OPTIONS: &str = "defaults, with the cache and memtable memory of the cell";
-
-/// Up to so many memtables exist at a time.
-const MEMTABLES: u64 = 4;
 
 pub(super) fn open(dir: &Path, setup: &Setup) -> Result<TerraceStore, StoreError> {
     let options = Options {
@@ -23,8 +21,40 @@ pub(super) fn open(dir: &Path, setup: &Setup) -> Result<TerraceStore, StoreError
 
 impl Peer for TerraceStore {
     fn settle(&self) -> Result<(), StoreError> {
-        self.db().flush()?;
-        self.db().settle();
-        Ok(())
+        settle(self.db())
     }
+
+    fn table_bytes(&self) -> Option<u64> {
+        Some(table_bytes(&self.db().stats()))
+    }
+
+    fn facts(&self) -> Vec<(&'static str, Value)> {
+        let dranges = self.db().dranges();
+        vec![
+            ("dranges", dranges.dranges.len().into()),
+            ("imbalance", dranges.imbalance.into()),
+            ("minor_reorganisations", dranges.minor_reorganisations.into()),
+            ("major_reorganisations", dranges.major_reorganisations.into()),
+        ]
+    }
+}
+
+impl Peer for StaticTrees {
+    fn settle(&self) -> Result<(), StoreError> {
+        self.dbs().try_for_each(settle)
+    }
+
+    fn table_bytes(&self) -> Option<u64> {
+        Some(self.dbs().map(|db| table_bytes(&db.stats())).sum())
+    }
+}
+
+fn settle(db: &Db) -> Result<(), StoreError> {
+    db.flush()?;
+    db.settle();
+    Ok(())
+}
+
+fn table_bytes(stats: &Stats) -> u64 {
+    stats.flush_bytes + stats.compaction_write_bytes
 }

@@ -1,0 +1,256 @@
+//! Experiments of papers: who does what, run side by side, and what it comes to.
+//!
+//! ```text
+//! a table ([`nova`]) ── for each round, for each sequence of steps, for each subject (the order turns):
+//!    pure data             └── session, a process of its own over an empty directory
+//!                                └── load, and the steps ──► a report for each that is measured
+//!                    └── medians and ratios ──► NAME.json, NAME.svg, a row of the README
+//! ```
+//! An experiment is data: [`Experiment`] says everything that is done. [`runner`], [`session`] and
+//! [`render`] know no paper. Bytes of memory are not written down but follow from the data: a
+//! paper's proportions hold at any scale.
+
+pub mod nova;
+pub mod render;
+pub mod runner;
+pub mod session;
+
+use terrace_bench::distribution::Distribution;
+
+/// What is compared, over which data, doing what.
+#[derive(Clone, Copy, Debug)]
+pub struct Experiment {
+    /// Its name: paper, figure or section, one word.
+    pub name: &'static str,
+    /// The paper.
+    pub paper: &'static str,
+    /// Where it reports the experiment.
+    pub source: &'static str,
+    /// What is compared, in one line.
+    pub meaning: &'static str,
+    /// What the paper found, in its own numbers.
+    pub headline: &'static str,
+    /// What is stored.
+    pub data: Data,
+    /// Who is compared; ratios are of the first over each other one.
+    pub subjects: &'static [Subject],
+    /// What each of them does, each sequence over a new database.
+    pub sequences: &'static [&'static [Step]],
+    /// What is looked at, what matters most first.
+    pub figures: &'static [Figure],
+    /// What is drawn.
+    pub chart: Chart,
+}
+
+/// What is stored.
+#[derive(Clone, Copy, Debug)]
+pub struct Data {
+    /// Records at scale 1.
+    pub records: u64,
+    /// Bytes of a key.
+    pub key_bytes: usize,
+    /// Bytes of a value.
+    pub value_bytes: usize,
+    /// How many memtables would hold as much as all records.
+    pub memtables: u64,
+    /// How many times the block cache would go into all records.
+    pub caches: u64,
+}
+
+/// One of those that are compared.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject {
+    /// The name in results.
+    pub name: &'static str,
+    /// The memory of all memtables together, as a number of memtables (the paper's δ).
+    pub memtables: u64,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What a subject is.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// RocksDB, tuned as elsewhere.
+    Rocksdb,
+    /// Terrace, set up so.
+    Terrace(Tree),
+}
+
+/// How Terrace is set up, where it is not by default.
+#[derive(Clone, Copy, Debug)]
+pub struct Tree {
+    /// Dranges of a tree (the paper's θ and α); 0: as many as by default.
+    pub dranges: usize,
+    /// Trees side by side, each over its share of the keys and with its share of the memory (the
+    /// paper's ω); 1: an ordinary database.
+    pub static_trees: u64,
+    /// Whether memtables of hot dranges are merged in memory.
+    pub memtable_merging: bool,
+    /// Whether flushes write every version.
+    pub flush_all_versions: bool,
+}
+
+impl Tree {
+    /// One tree with so many dranges, and nothing else that is not by default.
+    pub const fn of_dranges(dranges: usize) -> Tree {
+        Tree { dranges, static_trees: 1, memtable_merging: false, flush_all_versions: false }
+    }
+}
+
+/// One workload.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    /// The name in results, different from that of every other measured step of the experiment.
+    pub name: &'static str,
+    /// The workload of `terrace bench`.
+    pub workload: &'static str,
+    /// Which records.
+    pub distribution: Distribution,
+    /// Operations at scale 1, for workloads that do not fix them.
+    pub operations: u64,
+    /// The workload ends after so many seconds if not before.
+    pub seconds_max: Option<u64>,
+    /// How many records a scan reads, if not as the workload says.
+    pub scan_count: Option<u64>,
+    /// Operations a second, for an open loop.
+    pub rate: Option<f64>,
+    /// Whether the store is left to come to rest first.
+    pub settled: bool,
+    /// Whether it is looked at, or only done.
+    pub measured: bool,
+}
+
+/// A number that a step comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// Operations in a second: more is better.
+    Throughput,
+    /// Bytes of tables written for each byte that was put, the log not counted: less is better.
+    TableBytes,
+    /// The mean latency in microseconds: less is better.
+    Mean,
+    /// The 95th percentile: less is better.
+    P95,
+    /// The 99th percentile: less is better.
+    P99,
+}
+
+impl Figure {
+    /// The field of a report that holds it, which carries its unit.
+    pub fn field(self) -> &'static str {
+        match self {
+            Figure::Throughput => "ops_per_s",
+            Figure::TableBytes => session::TABLE_AMPLIFICATION,
+            Figure::Mean => "mean_us",
+            Figure::P95 => "p95_us",
+            Figure::P99 => "p99_us",
+        }
+    }
+
+    /// For people.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Figure::Throughput => "operations per second",
+            Figure::TableBytes => "bytes of tables written per byte put",
+            Figure::Mean => "mean latency, us",
+            Figure::P95 => "95th percentile, us",
+            Figure::P99 => "99th percentile, us",
+        }
+    }
+
+    /// How many times `own` is better than `other`.
+    pub fn ratio(self, own: f64, other: f64) -> f64 {
+        if self == Figure::Throughput { own / other } else { other / own }
+    }
+}
+
+/// What is drawn of an experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chart {
+    /// A bar of each subject for each step, of this figure.
+    Bars(Figure),
+    /// Throughput over time, a line for each subject and a chart for each step.
+    OverTime,
+}
+
+impl Experiment {
+    /// The bytes of keys and values at this scale.
+    pub fn data_bytes(&self, scale: f64) -> u64 {
+        self.records(scale) * (self.data.key_bytes + self.data.value_bytes) as u64
+    }
+
+    /// How many records there are at this scale.
+    pub fn records(&self, scale: f64) -> u64 {
+        scaled(self.data.records, scale)
+    }
+
+    /// The bytes that all memtables of a subject take together.
+    pub fn memtable_bytes(&self, subject: &Subject, scale: f64) -> u64 {
+        self.data_bytes(scale) * subject.memtables / self.data.memtables
+    }
+
+    /// The bytes of the block cache.
+    pub fn cache_bytes(&self, scale: f64) -> u64 {
+        self.data_bytes(scale) / self.data.caches
+    }
+
+    /// The measured steps of all sequences.
+    pub fn steps(&self) -> impl Iterator<Item = &'static Step> {
+        self.sequences.iter().flat_map(|steps| steps.iter()).filter(|step| step.measured)
+    }
+}
+
+/// `count` at this scale, and not so few that nothing happens.
+pub fn scaled(count: u64, scale: f64) -> u64 {
+    ((count as f64 * scale) as u64).max(1000)
+}
+
+/// The tables of all papers.
+pub fn all() -> impl Iterator<Item = &'static Experiment> {
+    nova::EXPERIMENTS.iter()
+}
+
+/// The experiment called so.
+pub fn find(name: &str) -> Option<&'static Experiment> {
+    all().find(|experiment| experiment.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use terrace_bench::workload;
+
+    use super::*;
+
+    #[test]
+    fn tables_name_what_there_is_and_nothing_twice() {
+        let mut names = BTreeSet::new();
+        for experiment in all() {
+            assert!(names.insert(experiment.name), "{}", experiment.name);
+            let subjects: BTreeSet<_> = experiment.subjects.iter().map(|one| one.name).collect();
+            assert_eq!(subjects.len(), experiment.subjects.len(), "{}", experiment.name);
+            assert!(!experiment.figures.is_empty());
+            let steps: BTreeSet<_> = experiment.steps().map(|step| step.name).collect();
+            assert_eq!(steps.len(), experiment.steps().count(), "{}", experiment.name);
+            assert!(experiment.sequences.iter().all(|steps| steps.iter().any(|s| s.measured)));
+            for step in experiment.sequences.iter().flat_map(|steps| steps.iter()) {
+                assert!(workload::find(step.workload).is_some(), "{}", step.workload);
+            }
+        }
+    }
+
+    #[test]
+    fn memory_follows_from_the_data() {
+        let experiment = find("nova-fig12a-onenode").unwrap();
+        let [nova, small] = [0, 1].map(|at| &experiment.subjects[at]);
+        assert_eq!(
+            experiment.memtable_bytes(nova, 1.0),
+            64 * experiment.memtable_bytes(small, 1.0)
+        );
+        let half = experiment.memtable_bytes(nova, 0.5);
+        assert_eq!(experiment.memtable_bytes(nova, 1.0), 2 * half);
+        assert!(Figure::Throughput.ratio(6.0, 2.0) > 2.9 && Figure::P99.ratio(6.0, 2.0) < 0.4);
+    }
+}

@@ -1,0 +1,357 @@
+//! What the reports of an experiment come to: `NAME.json`, `NAME.svg`, and a row of the README beside
+//! them. On an emulated disk the names end in `-emulated`.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+use terrace_bench::{StoreError, plot};
+
+use super::runner::Reports;
+use super::session::terrace_options;
+use super::{Chart, Experiment, Figure, Kind, Subject};
+use crate::ExperimentArgs;
+use crate::cells::Setup;
+use crate::engines::Engine;
+use crate::summary::{machine, median, versions};
+
+/// Writes what there is. Nothing is written if some subject never got through some step.
+///
+/// Errors: a file cannot be written.
+pub fn write(
+    args: &ExperimentArgs,
+    experiment: &Experiment,
+    reports: &Reports,
+) -> Result<(), StoreError> {
+    let whole = experiment.steps().all(|step| {
+        experiment.subjects.iter().all(|subject| reports.contains_key(&(step.name, subject.name)))
+    });
+    if !whole {
+        eprintln!("{}: no round is whole, and so nothing is written", experiment.name);
+        return Ok(());
+    }
+    std::fs::create_dir_all(&args.out)?;
+    let stem = match &args.disk_profile {
+        Some(_) => format!("{}-emulated", experiment.name),
+        None => experiment.name.to_owned(),
+    };
+    let table = table(args, experiment, reports)?;
+    std::fs::write(args.out.join(format!("{stem}.json")), format!("{table:#}\n"))?;
+    draw(args, &stem, experiment, reports)?;
+    let row = readme_row(&stem, experiment, reports);
+    println!("{row}");
+    let readme = args.out.join("README.md");
+    if let Ok(text) = std::fs::read_to_string(&readme)
+        && let Some(changed) = with_row(&text, &stem, &row)
+    {
+        std::fs::write(&readme, changed)?;
+    }
+    Ok(())
+}
+
+/// A figure of each round of a step.
+fn figures(reports: &Reports, step: &'static str, subject: &Subject, figure: Figure) -> Vec<f64> {
+    let found = reports.get(&(step, subject.name)).into_iter().flatten();
+    found.map(|report| report[figure.field()].as_f64().unwrap_or(f64::NAN)).collect()
+}
+
+/// How many times the first subject is better than another one: the median of the rounds' own ratios,
+/// since neighbours in time are compared.
+fn ratio(
+    experiment: &Experiment,
+    reports: &Reports,
+    step: &'static str,
+    other: &Subject,
+    figure: Figure,
+) -> f64 {
+    let own = figures(reports, step, &experiment.subjects[0], figure);
+    let others = figures(reports, step, other, figure);
+    median(own.iter().zip(&others).map(|(own, other)| figure.ratio(*own, *other)).collect())
+}
+
+fn table(
+    args: &ExperimentArgs,
+    experiment: &Experiment,
+    reports: &Reports,
+) -> Result<Value, StoreError> {
+    let mut options = Map::new();
+    for subject in experiment.subjects {
+        options.insert(subject.name.into(), options_of(args, experiment, subject)?);
+    }
+    let rows = experiment.steps().flat_map(|step| {
+        experiment.subjects.iter().map(move |subject| row(experiment, reports, step.name, subject))
+    });
+    Ok(json!({
+        "experiment": experiment.name,
+        "source": format!("{}, {}", experiment.paper, experiment.source),
+        "meaning": experiment.meaning,
+        "headline": experiment.headline,
+        "commit": args.commit,
+        "seed": args.seed,
+        "rounds": args.rounds,
+        "scale": args.scale,
+        "disk": args.disk_profile.as_ref().map(ToString::to_string),
+        "machine": machine(),
+        "versions": versions(),
+        "records": experiment.records(args.scale),
+        "key_bytes": experiment.data.key_bytes,
+        "value_bytes": experiment.data.value_bytes,
+        "cache_bytes": experiment.cache_bytes(args.scale),
+        "options": options,
+        "rows": rows.collect::<Vec<_>>(),
+    }))
+}
+
+/// One subject, one step: of each figure the median, its spread, and the ratio of the first subject over
+/// this one, above 1 where the first is better; and the medians of whatever else reports say in numbers.
+fn row(experiment: &Experiment, reports: &Reports, step: &'static str, subject: &Subject) -> Value {
+    let found = &reports[&(step, subject.name)];
+    let mut fields = Map::new();
+    fields.insert("step".into(), step.into());
+    fields.insert("subject".into(), subject.name.into());
+    fields.insert("rounds".into(), found.len().into());
+    for figure in experiment.figures {
+        let all = figures(reports, step, subject, *figure);
+        let ratio = ratio(experiment, reports, step, subject, *figure);
+        fields.insert(
+            figure.field().into(),
+            json!({
+                "median": median(all.clone()),
+                "least": all.iter().copied().reduce(f64::min),
+                "most": all.iter().copied().reduce(f64::max),
+                "first_is_better": ratio,
+            }),
+        );
+    }
+    let mut details = Map::new();
+    for (name, value) in found[0].as_object().into_iter().flatten() {
+        if value.is_number() {
+            let all = found.iter().filter_map(|report| report[name].as_f64()).collect();
+            details.insert(name.clone(), json!(median(all)));
+        }
+    }
+    fields.insert("details".into(), Value::Object(details));
+    Value::Object(fields)
+}
+
+fn options_of(
+    args: &ExperimentArgs,
+    experiment: &Experiment,
+    subject: &Subject,
+) -> Result<Value, StoreError> {
+    let memtable_bytes = experiment.memtable_bytes(subject, args.scale);
+    let setup =
+        Setup { cache_bytes: experiment.cache_bytes(args.scale), memtable_bytes, sync: false };
+    Ok(match subject.kind {
+        Kind::Rocksdb => json!({
+            "engine": "rocksdb",
+            "memtable_bytes_in_all": memtable_bytes,
+            "options": Engine::Rocksdb.options(),
+            "disk": args.disk_profile.as_ref().map(|_| {
+                "its own rate limiter holds flushes and compactions to the rate of writes; its log \
+                 and its reads are not held"
+            }),
+        }),
+        Kind::Terrace(tree) => {
+            let options = terrace_options(&tree, &setup)?;
+            json!({
+                "engine": "terrace",
+                "memtable_bytes_in_all": memtable_bytes,
+                "memtable_bytes": options.memtable_bytes,
+                "dranges": tree.dranges,
+                "static_trees": tree.static_trees,
+                "memtable_merging": options.memtable_merging,
+                "flush_all_versions": options.flush_all_versions,
+            })
+        }
+    })
+}
+
+fn draw(
+    args: &ExperimentArgs,
+    stem: &str,
+    experiment: &Experiment,
+    reports: &Reports,
+) -> Result<(), StoreError> {
+    let disk = args.disk_profile.as_ref().map(|disk| format!(", on {disk}")).unwrap_or_default();
+    let title = format!("{}{disk}", experiment.meaning);
+    match experiment.chart {
+        Chart::Bars(figure) => {
+            let groups: Vec<String> = experiment.steps().map(|step| step.name.to_owned()).collect();
+            let heights = |subject: &Subject| {
+                let of = |step: &'static str| median(figures(reports, step, subject, figure));
+                experiment.steps().map(|step| of(step.name)).collect()
+            };
+            let series: Vec<(String, Vec<f64>)> =
+                experiment.subjects.iter().map(|one| (one.name.to_owned(), heights(one))).collect();
+            let (unit, groups, series) = (figure.unit(), &groups[..], &series[..]);
+            let path = args.out.join(format!("{stem}.svg"));
+            plot::bars(&path, &plot::Bars { title: &title, unit, groups, series })
+        }
+        Chart::OverTime => {
+            let mut steps = experiment.steps();
+            steps.try_for_each(|step| {
+                let word = step.name.replace(' ', "-");
+                let path = args.out.join(format!("{stem}-{word}.svg"));
+                draw_over_time(&path, &title, experiment, reports, step.name)
+            })
+        }
+    }
+}
+
+/// Throughput over time of the first round.
+fn draw_over_time(
+    path: &Path,
+    title: &str,
+    experiment: &Experiment,
+    reports: &Reports,
+    step: &'static str,
+) -> Result<(), StoreError> {
+    let slots = |subject: &Subject| -> Vec<u64> {
+        let slots = &reports[&(step, subject.name)][0]["throughput_ops_per_100ms"];
+        slots.as_array().into_iter().flatten().filter_map(Value::as_u64).collect()
+    };
+    let slots: Vec<_> =
+        experiment.subjects.iter().map(|one| (one.name.to_owned(), slots(one))).collect();
+    let slots: Vec<_> = slots.iter().map(|(name, slots)| (name.clone(), &slots[..])).collect();
+    plot::throughput(path, title, &slots)
+}
+
+/// A number for people: as many digits as say something.
+pub fn shown(number: f64) -> String {
+    match number.abs() {
+        size if size >= 100.0 => format!("{number:.0}"),
+        size if size >= 10.0 => format!("{number:.1}"),
+        _ => format!("{number:.2}"),
+    }
+}
+
+/// What an experiment came to, as a row `| paper | here | ours | paper's |`: for each step, by how much
+/// the first subject is better than the others, in the figure that matters most.
+fn readme_row(stem: &str, experiment: &Experiment, reports: &Reports) -> String {
+    let figure = experiment.figures[0];
+    let steps = experiment.steps().map(|step| {
+        let own = median(figures(reports, step.name, &experiment.subjects[0], figure));
+        let others = experiment.subjects[1..].iter().map(|other| {
+            let ratio = ratio(experiment, reports, step.name, other, figure);
+            format!("{}× {}", shown(ratio), other.name)
+        });
+        let others = others.collect::<Vec<_>>().join(", ");
+        format!("{}: {others} (at {})", step.name, shown(own))
+    });
+    let ours = format!(
+        "{}, {}: {}",
+        experiment.subjects[0].name,
+        figure.unit(),
+        steps.collect::<Vec<_>>().join("; ")
+    );
+    format!(
+        "| {}, {} | [`{stem}`]({stem}.json) | {ours} | {} |",
+        experiment.source, experiment.meaning, experiment.headline
+    )
+}
+
+/// The head of the table that rows go into.
+const HEAD: &str = "| paper | here | ours | paper's |";
+
+/// `text` with this row in place of the one of the same name, or at the end of the table; `None` if
+/// there is no table.
+fn with_row(text: &str, stem: &str, row: &str) -> Option<String> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    let name = format!("[`{stem}`]");
+    let head = lines.iter().position(|line| *line == HEAD)?;
+    let rows = lines[head..].iter().take_while(|line| line.starts_with('|')).count();
+    match lines[head..head + rows].iter().position(|line| line.contains(&name)) {
+        Some(at) => lines[head + at] = row,
+        None => lines.insert(head + rows, row),
+    }
+    Some(lines.join("\n") + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: figures of many rounds become the table, the row and the charts. Method: reports written
+    //! by hand.
+
+    use super::*;
+    use crate::experiments::find;
+
+    fn args(out: &Path) -> ExperimentArgs {
+        ExperimentArgs {
+            names: Vec::new(),
+            rounds: 3,
+            scale: 0.01,
+            seed: 1,
+            scratch: None,
+            out: out.to_owned(),
+            commit: "c0ffee".into(),
+            disk_profile: None,
+        }
+    }
+
+    /// Three rounds in which subject number n (from 1) has n times the bytes of the first one.
+    fn reports(experiment: &Experiment) -> Reports {
+        let mut reports = Reports::new();
+        for step in experiment.steps() {
+            for (at, subject) in experiment.subjects.iter().enumerate() {
+                let report = |round: f64| {
+                    json!({
+                        "ops_per_s": 1000.0 * round,
+                        "table_amplification": round * (at + 1) as f64,
+                        "throughput_ops_per_100ms": [1, 2, 3],
+                        "written_bytes": 7,
+                    })
+                };
+                let rounds = [1.0, 2.0, 4.0].map(report);
+                reports.insert((step.name, subject.name), rounds.to_vec());
+            }
+        }
+        reports
+    }
+
+    #[test]
+    fn rounds_become_a_table_a_row_and_a_chart() {
+        let dir = std::env::temp_dir().join(format!("terrace-render-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let readme = dir.join("README.md");
+        std::fs::write(&readme, format!("# N\n\n{HEAD}\n|---|---|---|---|\n\nend\n")).unwrap();
+        let experiment = find("nova-sec4-merge").unwrap();
+        let reports = reports(experiment);
+        // Twice: the second takes the place of the first.
+        write(&args(&dir), experiment, &reports).unwrap();
+        write(&args(&dir), experiment, &reports).unwrap();
+        let text = std::fs::read_to_string(dir.join("nova-sec4-merge.json")).unwrap();
+        let table: Value = serde_json::from_str(&text).unwrap();
+        let row = &table["rows"][1];
+        assert_eq!((&row["subject"], &row["rounds"]), (&"flushed".into(), &3.into()));
+        assert_eq!(row["table_amplification"]["median"], 4.0);
+        assert_eq!(row["table_amplification"]["most"], 8.0);
+        assert_eq!(row["table_amplification"]["first_is_better"], 2.0);
+        assert_eq!(row["ops_per_s"]["first_is_better"], 1.0);
+        assert_eq!(row["details"]["written_bytes"], 7.0);
+        assert_eq!(table["options"]["every version flushed"]["flush_all_versions"], true);
+        let text = std::fs::read_to_string(&readme).unwrap();
+        assert_eq!(text.matches("nova-sec4-merge.json").count(), 1, "{text}");
+        assert!(text.contains("2.00× flushed, 3.00× every version flushed"), "{text}");
+        assert!(text.ends_with("\n\nend\n"));
+        assert!(dir.join("nova-sec4-merge.svg").exists());
+        let experiment = find("nova-fig01-stalls").unwrap();
+        write(&args(&dir), experiment, &self::reports(experiment)).unwrap();
+        assert!(dir.join("nova-fig01-stalls-w100-uniform.svg").exists());
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn an_experiment_that_was_stopped_early_leaves_what_is_there() {
+        let dir = std::env::temp_dir().join(format!("terrace-stopped-{}", std::process::id()));
+        let experiment = find("nova-sec8-memory").unwrap();
+        let mut reports = reports(experiment);
+        reports.remove(&("w100 uniform", "8 memtables"));
+        write(&args(&dir), experiment, &reports).unwrap();
+        assert!(!dir.exists());
+    }
+
+    #[test]
+    fn a_readme_without_the_table_stays_as_it_is() {
+        assert_eq!(with_row("# none\n", "x", "| x |"), None);
+    }
+}
