@@ -89,12 +89,26 @@ pub struct Tree {
     pub memtable_merging: bool,
     /// Whether flushes write every version.
     pub flush_all_versions: bool,
+    /// Whether gets ask a lookup index first.
+    pub lookup_index: bool,
+    /// Whether scans open only the memtables of the drange that they stand in.
+    pub range_index: bool,
+    /// Frozen memtables for each active one that stay in memory before they are flushed.
+    pub memtables_kept: usize,
 }
 
 impl Tree {
     /// One tree with so many dranges, and nothing else that is not by default.
     pub const fn of_dranges(dranges: usize) -> Tree {
-        Tree { dranges, static_trees: 1, memtable_merging: false, flush_all_versions: false }
+        Tree {
+            dranges,
+            static_trees: 1,
+            memtable_merging: false,
+            flush_all_versions: false,
+            lookup_index: false,
+            range_index: true,
+            memtables_kept: 0,
+        }
     }
 }
 

@@ -19,8 +19,14 @@ const fn terrace(name: &'static str, memtables: u64, tree: Tree) -> Subject {
 }
 
 /// As the paper sets Nova-LSM up (α 64, δ 128).
-const NOVA: Subject =
-    terrace("64 dranges", 128, Tree { memtable_merging: true, ..Tree::of_dranges(64) });
+const NOVA: Subject = terrace(
+    "64 dranges",
+    128,
+    Tree { memtable_merging: true, lookup_index: true, ..Tree::of_dranges(64) },
+);
+
+/// 256 memtables (α 64, δ 256): 64 active ones, and three times as many that are kept.
+const MANY: Tree = Tree { memtables_kept: 3, ..Tree::of_dranges(64) };
 
 /// `LevelDB` (ω 1, α 1, δ 2).
 const SMALL_TREE: Subject = terrace("one small tree", 2, Tree::of_dranges(1));
@@ -74,6 +80,21 @@ const W100_ZIPFIAN: Step = step("w100 zipfian", "w100", ZipfianClustered, 600_00
 const RW50_ZIPFIAN: Step = step("rw50 zipfian", "rw50", ZipfianClustered, 400_000);
 const SW50_ZIPFIAN: Step = step("sw50 zipfian", "sw50", ZipfianClustered, 150_000);
 
+/// Fills memtables: updates that nobody looks at.
+const fn fill(distribution: Distribution) -> Step {
+    Step { measured: false, seconds_max: None, ..step("fill", "w100", distribution, 256_000) }
+}
+
+/// Reads over memtables that are full.
+const fn over_full(
+    name: &'static str,
+    workload: &'static str,
+    distribution: Distribution,
+    operations: u64,
+) -> Step {
+    Step { settled: false, scan_count: Some(10), ..step(name, workload, distribution, operations) }
+}
+
 const BOTH: &[&[Step]] = &[
     &[LOAD, W100_UNIFORM, RW50_UNIFORM, SW50_UNIFORM],
     &[LOAD, W100_ZIPFIAN, RW50_ZIPFIAN, SW50_ZIPFIAN],
@@ -119,6 +140,50 @@ pub const EXPERIMENTS: &[Experiment] = &[
         ],
         sequences: &[&[LOAD, W100_UNIFORM]],
         figures: THROUGHPUT,
+        chart: Chart::Bars(Figure::Throughput),
+    },
+    Experiment {
+        name: "nova-sec4-lookup",
+        paper: PAPER,
+        source: "§4.1.1",
+        meaning: "gets over 256 memtables, lookup index on and off",
+        headline: "1.7× uniform, 2.8× zipfian",
+        data: KILOBYTES,
+        subjects: &[
+            terrace("with the index", 256, Tree { lookup_index: true, ..MANY }),
+            terrace("without", 256, MANY),
+        ],
+        sequences: &[
+            &[LOAD, fill(Uniform), over_full("gets uniform", "c", Uniform, 600_000)],
+            &[
+                LOAD,
+                fill(ZipfianClustered),
+                over_full("gets zipfian", "c", ZipfianClustered, 600_000),
+            ],
+        ],
+        figures: &[Figure::Throughput, Figure::P99],
+        chart: Chart::Bars(Figure::Throughput),
+    },
+    Experiment {
+        name: "nova-sec4-rangeindex",
+        paper: PAPER,
+        source: "§4.1.2",
+        meaning: "scans of 10 over 256 memtables, range index on and off",
+        headline: "26× uniform, 18× zipfian",
+        data: KILOBYTES,
+        subjects: &[
+            terrace("with the index", 256, MANY),
+            terrace("without", 256, Tree { range_index: false, ..MANY }),
+        ],
+        sequences: &[
+            &[LOAD, fill(Uniform), over_full("scans uniform", "seekrandom", Uniform, 200_000)],
+            &[
+                LOAD,
+                fill(ZipfianClustered),
+                over_full("scans zipfian", "seekrandom", ZipfianClustered, 200_000),
+            ],
+        ],
+        figures: &[Figure::Throughput, Figure::P99],
         chart: Chart::Bars(Figure::Throughput),
     },
     Experiment {

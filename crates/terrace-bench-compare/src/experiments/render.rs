@@ -161,6 +161,9 @@ fn options_of(
                 "static_trees": tree.static_trees,
                 "memtable_merging": options.memtable_merging,
                 "flush_all_versions": options.flush_all_versions,
+                "lookup_index_bytes": options.lookup_index_bytes,
+                "range_index": options.range_index,
+                "memtables_kept": options.memtables_kept,
             })
         }
     })

@@ -120,6 +120,10 @@ pub fn terrace_options(tree: &Tree, setup: &Setup) -> Result<Options, StoreError
         dranges: tree.dranges,
         memtable_merging: tree.memtable_merging,
         flush_all_versions: tree.flush_all_versions,
+        // A slot takes 8 bytes, a record of a memtable a hundred times as much.
+        lookup_index_bytes: if tree.lookup_index { setup.memtable_bytes / 16 } else { 0 },
+        range_index: tree.range_index,
+        memtables_kept: tree.memtables_kept,
         ..Options::default()
     })
 }
