@@ -44,6 +44,7 @@ mod tests;
 use std::fmt;
 use std::hint::black_box;
 
+use serde::Serialize;
 use terrace_base::SeqNo;
 use terrace_env::atomic::{AtomicU64, Ordering};
 
@@ -57,6 +58,9 @@ const ENDS: usize = if cfg!(terrace_loom) { 4 } else { 1024 };
 /// One more than the last generation that is told from later ones: a hundred freezes a second last 500
 /// days, and then the index excludes less and less until the next open.
 const STAMP_MAX: u64 = u32::MAX as u64;
+
+/// Statistics look at so many buckets at most.
+const STATS_BUCKETS: usize = 4096;
 
 /// Eight words in one cache line of the machine.
 #[repr(align(64))]
@@ -90,8 +94,8 @@ impl Bound {
     pub const NONE: Bound = Bound { limit: SeqNo::MAX, hash: None };
 }
 
-/// What the index holds, counted by walking over it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What the index holds. Of a large one the slots are counted in a sample of the buckets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LookupIndexStats {
     /// Bytes of memory, whatever is in it.
     pub bytes: u64,
@@ -101,6 +105,14 @@ pub struct LookupIndexStats {
     pub full_buckets: u64,
     /// Whether what was there before is not all noted.
     pub is_incomplete: bool,
+}
+
+impl LookupIndexStats {
+    /// Bytes of memory for each key that has a slot; 0 if none has.
+    #[must_use]
+    pub fn bytes_per_key(&self) -> f64 {
+        if self.live_slots == 0 { 0.0 } else { self.bytes as f64 / self.live_slots as f64 }
+    }
 }
 
 impl LookupIndex {
@@ -228,7 +240,7 @@ impl LookupIndex {
         let _ = self.floor.compare_exchange(floor.0, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// What the index holds. Cost: a walk over it.
+    /// What the index holds. Cost: a look at [`STATS_BUCKETS`] buckets at most.
     #[must_use]
     pub fn stats(&self) -> LookupIndexStats {
         let settled = self.settled.load(Ordering::Acquire);
@@ -238,10 +250,12 @@ impl LookupIndex {
             is_incomplete: self.floor().0 > 0,
             ..LookupIndexStats::default()
         };
-        for bucket in &self.buckets {
+        // Each bucket that is looked at stands for so many.
+        let each = self.buckets.len().div_ceil(STATS_BUCKETS);
+        for bucket in self.buckets.iter().step_by(each) {
             let (slots, rest) = bucket.0.split_at(SLOTS);
-            stats.live_slots += slots.iter().filter(|word| is_live(word)).count() as u64;
-            stats.full_buckets += u64::from(is_live(&rest[0]));
+            stats.live_slots += (each * slots.iter().filter(|word| is_live(word)).count()) as u64;
+            stats.full_buckets += (each * usize::from(is_live(&rest[0]))) as u64;
         }
         stats
     }

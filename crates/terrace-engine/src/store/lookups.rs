@@ -37,13 +37,18 @@ impl Lookups {
         let memory = process.memory().pool(PoolName::LookupIndex).charge(index.stats().bytes);
         Some(Lookups { index, _memory: memory })
     }
+
+    /// What the index holds.
+    pub fn stats(&self) -> LookupIndexStats {
+        self.index.stats()
+    }
 }
 
 impl Store {
-    /// What the lookup index holds, if the range has one. Cost: a walk over it.
+    /// What the lookup index holds, if the range has one.
     #[must_use]
     pub fn lookup_index(&self) -> Option<LookupIndexStats> {
-        self.inner.lookups.as_ref().map(|lookups| lookups.index.stats())
+        self.inner.lookups.as_ref().map(Lookups::stats)
     }
 }
 

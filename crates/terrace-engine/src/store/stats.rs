@@ -6,10 +6,12 @@ use serde::Serialize;
 use terrace_base::LevelNo;
 
 use super::ledger::StallStats;
+use super::lookups::Lookups;
 use super::{Inner, Store};
 use crate::compaction::CompactionOutcome;
 use crate::compaction::pick::Compaction;
 use crate::explain::{LevelReads, MyCounts, ReadCounters};
+use crate::lookup_index::LookupIndexStats;
 use crate::process::MemoryStats;
 use crate::version::{LEVEL_MAX, Version};
 
@@ -206,6 +208,8 @@ pub struct StoreStats {
     pub merged_away_count: u64,
     /// and the bytes of live ones that were not flushed, counted at each merge.
     pub unflushed_bytes: u64,
+    /// What the lookup index holds, if there is one.
+    pub lookup_index: Option<LookupIndexStats>,
     /// Rows of L0.
     pub l0_row_count: u64,
     /// Key intervals in which some of them are consumed by cuts.
@@ -291,6 +295,7 @@ impl Inner {
             memtable_merge_count: read(&counters.merged_memtables),
             merged_away_count: read(&counters.merged_away),
             unflushed_bytes: read(&counters.unflushed_bytes),
+            lookup_index: self.lookups.as_ref().map(Lookups::stats),
             l0_row_count: view.version.l0.rows().len() as u64,
             l0_consumed_count: view.version.l0.consumed().intervals().len() as u64,
             levels,

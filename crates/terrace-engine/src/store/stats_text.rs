@@ -86,6 +86,17 @@ impl StoreStats {
             bytes(self.merged_memtable_bytes),
             self.merged_memtable_count
         )?;
+        if let Some(index) = &self.lookup_index {
+            writeln!(
+                f,
+                "  lookup index   {}, {} keys, {:.0} B for each, {} full buckets{}",
+                bytes(index.bytes),
+                index.live_slots,
+                index.bytes_per_key(),
+                index.full_buckets,
+                if index.is_incomplete { "; what was there before is being noted" } else { "" }
+            )?;
+        }
         let lookups = self.cache_hit_count + self.cache_miss_count;
         writeln!(
             f,
