@@ -102,7 +102,8 @@ pub struct Options {
     /// met more often, and so a tenth more is written.
     pub cut_bytes: u64,
     /// Into how many dranges the range is divided when its first memtable is full; 0: four for
-    /// each core, fewer if memtables are small. Where it is divided follows the writes.
+    /// each core, fewer if memtables are small. Where it is divided follows the writes. Duplicates,
+    /// which hot keys have, count among them.
     pub dranges: usize,
     /// Keys at which the range is divided into dranges instead, ascending, from the open on and
     /// however the writes are spread.

@@ -92,6 +92,8 @@ planted_bugs! {
     LookAtFrozenFirst,
     /// Of a stack of merge operands that a flush or a compaction works on the oldest is lost.
     DropOperand,
+    /// Of memtables that are duplicates a read believes the first one that has the key.
+    GetStopsAtFirstDuplicate,
     /// Merge operands are folded together across the read point of a snapshot.
     FoldAcrossSnapshot,
     /// Merge operands are folded over nothing though a value may lie in another level.

@@ -34,7 +34,8 @@ pub struct Options {
     /// it makes flushes and compactions rarer and a start after a crash longer.
     pub memtable_bytes: usize,
     /// Into how many dranges keys are divided for writing, at most 255. Default: 0, which is four for
-    /// each core, fewer with small memtables; 1 for none. Where they are divided follows the writes.
+    /// each core, fewer with small memtables; 1 for none. Where they are divided follows the writes,
+    /// and a key that is written very often has several.
     pub dranges: usize,
     /// Whether memtables of keys that are overwritten all the time are merged in memory instead of
     /// being flushed, as long as that pays. Default: no. It saves writes to tables, takes up to half a

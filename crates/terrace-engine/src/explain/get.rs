@@ -27,10 +27,12 @@ pub struct GetExplanation {
     pub key: Vec<u8>,
     /// The number that it was read at.
     pub read_point: u64,
-    /// The drange that holds the key, counted from 0,
+    /// The drange that holds the key, counted from 0: the first, if there are duplicates,
     pub drange: usize,
     /// of so many.
     pub drange_count: usize,
+    /// How many duplicates there are of it, itself counted.
+    pub duplicates: usize,
     /// The first key of that drange.
     #[serde(serialize_with = "escaped")]
     pub drange_start: Vec<u8>,
@@ -293,7 +295,11 @@ impl fmt::Display for GetExplanation {
         write!(f, "GET {} at number {}", Key(&self.key), self.read_point)?;
         writeln!(f, "; {}", text::time(self.us).trim_start())?;
         if self.drange_count > 1 {
-            write!(f, "├─ drange {} of {}: from ", self.drange + 1, self.drange_count)?;
+            write!(f, "├─ drange {} of {}", self.drange + 1, self.drange_count)?;
+            if self.duplicates > 1 {
+                write!(f, ", ×{}", self.duplicates)?;
+            }
+            write!(f, ": from ")?;
             write!(f, "'{}'", Key(&self.drange_start))?;
             match &self.drange_end {
                 Some(end) => writeln!(f, " up to '{}'", Key(end))?,

@@ -168,11 +168,11 @@ impl Recorder {
     pub(crate) fn memtable(
         &mut self,
         memtable: &Memtable,
+        is_active: bool,
         covering: Option<SeqNo>,
         answer: &Found<'_>,
     ) {
-        // A get meets the active memtable of its drange first.
-        let source = memtable_source(memtable, self.steps.is_empty());
+        let source = memtable_source(memtable, is_active);
         let missing =
             || StepAnswer::Missing { is_false_positive: false, saw_newer: answer.saw_newer };
         self.step(source, answer.entry.as_ref().map_or_else(missing, found));
@@ -180,8 +180,8 @@ impl Recorder {
     }
 
     /// The lookup index excludes a memtable.
-    pub(crate) fn memtable_excluded(&mut self, memtable: &Memtable) {
-        let source = memtable_source(memtable, self.steps.is_empty());
+    pub(crate) fn memtable_excluded(&mut self, memtable: &Memtable, is_active: bool) {
+        let source = memtable_source(memtable, is_active);
         self.step(source, StepAnswer::NotIndexed);
     }
 

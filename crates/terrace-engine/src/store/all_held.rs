@@ -10,10 +10,10 @@ use super::freeze::Lacks;
 use crate::Result;
 use crate::drange::{Active, DrangeMap, Frozen};
 
-/// Every drange of the range, held exclusively, in key order: whoever has numbers has inserted its
+/// Every drange of the range, held exclusively, in their order: whoever has numbers has inserted its
 /// entries, and nobody takes numbers.
 pub(super) struct AllHeld<'a> {
-    /// What each drange writes to, in key order.
+    /// What each drange writes to, in their order.
     pub holds: Vec<ExclusiveHold<'a, Active>>,
 }
 

@@ -8,7 +8,7 @@ use terrace_env::Latch;
 
 use super::{Inner, Store};
 use crate::drange::balance::{Reorganisation, SAMPLES_PER_DRANGE, anew, judge, shares};
-use crate::drange::{Boundaries, Frozen, WriteSample};
+use crate::drange::{Boundaries, Division, Frozen, WriteSample};
 use crate::{Error, Result};
 
 /// Reorganisations rest on the writes of so many flushes at most, so that chance evens out and what
@@ -23,7 +23,7 @@ pub struct Balance(Latch<State>);
 struct State {
     /// The oldest first.
     samples: VecDeque<WriteSample>,
-    /// Where the range is to be divided at the next freeze.
+    /// How the range is to be divided at the next freeze.
     next: Option<Next>,
     minor_count: u64,
     major_count: u64,
@@ -36,28 +36,28 @@ struct State {
 #[derive(Debug)]
 enum Next {
     Judged(Reorganisation),
-    Asked(Boundaries),
+    Asked(Division),
 }
 
 impl Balance {
-    /// Where a freeze divides the range, if not at `current` as before. Asked once for each freeze.
-    pub fn take_next(&self, current: &Boundaries) -> Option<Boundaries> {
+    /// How a freeze divides the range, if not as before. Asked once for each freeze.
+    pub fn take_next(&self, current: &Division) -> Option<Division> {
         let mut state = self.0.lock();
-        let boundaries = match state.next.take()? {
-            Next::Asked(boundaries) => boundaries,
-            Next::Judged(Reorganisation::Minor(boundaries)) => {
+        let division = match state.next.take()? {
+            Next::Asked(division) => division,
+            Next::Judged(Reorganisation::Minor(division)) => {
                 state.minor_count += 1;
-                boundaries
+                division
             }
-            Next::Judged(Reorganisation::Major(boundaries)) => {
+            Next::Judged(Reorganisation::Major(division)) => {
                 state.major_count += 1;
                 // What was sampled before may be what the writes have turned away from.
                 let old = state.samples.len().saturating_sub(1);
                 state.samples.drain(..old);
-                boundaries
+                division
             }
         };
-        (boundaries != *current).then_some(boundaries)
+        (division != *current).then_some(division)
     }
 
     /// The range is divided anew: what was counted belongs to other dranges.
@@ -74,10 +74,10 @@ impl Balance {
         }
     }
 
-    /// For each interval of `boundaries`, the entries that were counted.
-    pub fn write_counts(&self, boundaries: &Boundaries) -> Vec<u64> {
+    /// For each of so many dranges, the entries that were counted.
+    pub fn write_counts(&self, dranges: usize) -> Vec<u64> {
         let mut writes = self.0.lock().writes.clone();
-        writes.resize(boundaries.keys().len() + 1, 0);
+        writes.resize(dranges, 0);
         writes
     }
 
@@ -102,6 +102,16 @@ impl Store {
     /// Errors: `Invalid` (the keys do not ascend, or one is empty, or there are more than 254),
     /// `ReadOnly`, `Closed`, `Poisoned`.
     pub fn divide_at(&self, keys: Vec<Vec<u8>>) -> Result<()> {
+        let duplicates = vec![1; keys.len() + 1];
+        self.divide_among(keys, &duplicates)
+    }
+
+    /// As [`Store::divide_at`], where each interval, from the one before the first of the keys to the
+    /// one behind the last, gets as many dranges as `duplicates` says.
+    ///
+    /// Errors: as there, and `Invalid` if there is not a number for each interval, or one is 0, or
+    /// they are more than 255 together.
+    pub fn divide_among(&self, keys: Vec<Vec<u8>>, duplicates: &[usize]) -> Result<()> {
         let inner = &self.inner;
         inner.log()?;
         inner.check_healthy()?;
@@ -112,7 +122,15 @@ impl Store {
                 "a range is divided at ascending keys, none of them empty, at most 254",
             ));
         }
-        inner.balance.0.lock().next = Some(Next::Asked(Boundaries::new(keys)));
+        let count = duplicates.iter().fold(0usize, |sum, count| sum.saturating_add(*count));
+        let is_whole = duplicates.len() == keys.len() + 1 && !duplicates.contains(&0);
+        if !is_whole || count > crate::options::DRANGES_MAX {
+            return Err(Error::invalid(
+                "each interval between the keys has a drange or more, 255 at most all together",
+            ));
+        }
+        let division = Division::new(Boundaries::new(keys), duplicates);
+        inner.balance.0.lock().next = Some(Next::Asked(division));
         inner.freeze_all()?;
         inner.schedule_flush();
         Ok(())
@@ -135,7 +153,7 @@ impl Inner {
         }
         let sample = WriteSample::joined(samples);
         let wanted = self.wanted_dranges();
-        let boundaries = self.dranges.load();
+        let map = self.dranges.load();
         let mut state = self.balance.0.lock();
         state.samples.push_back(sample);
         if state.samples.len() > SAMPLES_KEPT {
@@ -149,8 +167,8 @@ impl Inner {
         let merged = WriteSample::merged(&state.samples);
         let judged = match is_first {
             // Once, whether or not it is unfair: one memtable says little.
-            true => anew(boundaries.boundaries(), &merged, wanted),
-            false => judge(boundaries.boundaries(), &merged, writes, wanted),
+            true => anew(map.division(), &merged, wanted),
+            false => judge(map.division(), &merged, writes, wanted),
         };
         drop(merged);
         state.is_refined |= is_first;

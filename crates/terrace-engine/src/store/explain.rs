@@ -115,13 +115,15 @@ impl Inner {
         let l0 = (!view.version.l0.tables().is_empty()).then_some(0);
         let runs = view.version.runs().filter(|(_, run)| !run.is_empty());
         let levels = l0.into_iter().chain(runs.map(|(level, _)| level.0));
-        let drange = view.drange_for(key);
-        let index = view.dranges.iter().position(|other| std::ptr::eq(other, drange));
+        let interval = view.boundaries.index_of(key);
+        let drange = &view.dranges[interval];
+        let before = view.dranges[..interval].iter().map(|other| other.active().count());
         GetExplanation {
             key: key.to_vec(),
             read_point: read_point.0,
-            drange: index.unwrap_or(0),
-            drange_count: view.dranges.len(),
+            drange: before.sum(),
+            drange_count: view.active().count(),
+            duplicates: drange.active().count(),
             drange_start: drange.keys.start().to_vec(),
             drange_end: drange.keys.end().map(<[u8]>::to_vec),
             steps,

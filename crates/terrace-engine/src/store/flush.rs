@@ -190,7 +190,8 @@ impl Inner {
         Ok(sample)
     }
 
-    /// The first of these memtables, as many as one flush takes.
+    /// The first of these memtables, as many as one flush takes, and no set by half: what is left in
+    /// memory would hide the rest of it.
     fn oldest_of(&self, frozen: Vec<Arc<Frozen>>) -> Vec<Arc<Frozen>> {
         let mut batch = Vec::new();
         let mut bytes = 0;
@@ -200,7 +201,8 @@ impl Inner {
                 true => 0,
                 false => self.options.memtable_bytes * MEMTABLES_PER_FLUSH,
             };
-            if !batch.is_empty() && bytes > bytes_max {
+            let is_of_set = batch.last().is_some_and(|last: &Arc<Frozen>| last.is_beside(&frozen));
+            if !batch.is_empty() && bytes > bytes_max && !is_of_set {
                 break;
             }
             batch.push(frozen);

@@ -3,7 +3,8 @@
 //! The active memtables of a range share one allowance, `memtable_bytes`. Each begins with half of
 //! its share and is given more in steps, so that a hot drange gets what the others leave. When
 //! nothing is left, all are frozen together, at one position of the log: one flush writes them as
-//! one row over all keys, and the log from there on is all that is not in tables.
+//! one row over all keys, and the log from there on is all that is not in tables. Duplicates are
+//! dranges like any other here.
 //!
 //! ```text
 //!   dranges     0        1        2        3
@@ -24,7 +25,7 @@ use terrace_env::ExclusiveHold;
 use super::Inner;
 use super::all_held::AllHeld;
 use crate::Result;
-use crate::drange::{Active, Boundaries, Drange, DrangeMap, Frozen};
+use crate::drange::{Active, Boundaries, Division, Drange, DrangeMap, Frozen};
 use crate::memtable::Memtable;
 use crate::options::Options;
 use crate::version::FileIds;
@@ -64,7 +65,7 @@ impl Inner {
             }
             let divides = map.list().len() == 1 && self.options.drange_boundaries.is_empty();
             match divides.then(|| self.boundaries_for(map)).filter(|b| !b.keys().is_empty()) {
-                Some(boundaries) => self.divide(map, boundaries)?,
+                Some(boundaries) => self.divide(map, boundaries.into())?,
                 None => self.freeze(map, lacks)?,
             }
         }
@@ -108,11 +109,12 @@ impl Inner {
     /// the turn.
     fn give_out(&self, map: &DrangeMap, lacks: &Lacks) -> bool {
         let view = self.view.load();
-        let given: usize = view.dranges.iter().map(|drange| drange.active.limit_bytes()).sum();
+        let active: Vec<&Arc<Memtable>> = view.active().collect();
+        let given: usize = active.iter().map(|memtable| memtable.limit_bytes()).sum();
         let mut left_bytes = self.options.memtable_bytes.saturating_sub(given);
         let step_bytes = self.options.memtable_bytes / map.list().len() / STEPS_PER_SHARE;
         lacks.iter().all(|(index, bytes)| {
-            let memtable = &view.dranges[*index].active;
+            let memtable = active[*index];
             let limit_bytes = memtable.limit_bytes();
             let Some(lack_bytes) = (memtable.used_bytes() + bytes).checked_sub(limit_bytes) else {
                 return true;
@@ -127,8 +129,8 @@ impl Inner {
     /// Freezes every active memtable that is not empty; what takes their place has room for what is
     /// lacking. The caller has the turn.
     fn freeze(&self, map: &DrangeMap, lacks: &Lacks) -> Result<()> {
-        if let Some(boundaries) = self.balance.take_next(map.boundaries()) {
-            return self.divide(map, boundaries);
+        if let Some(division) = self.balance.take_next(map.division()) {
+            return self.divide(map, division);
         }
         // Before anyone is held up.
         let fresh = self.fresh_memtables(map.list().len(), lacks);
@@ -146,15 +148,14 @@ impl Inner {
         Boundaries::new(memtable.dividing_keys(self.options.drange_count(self.env.parallelism())))
     }
 
-    /// Freezes every active memtable that is not empty, and divides the range at `boundaries` from
+    /// Freezes every active memtable that is not empty, and divides the range as `division` says from
     /// there on. The caller has the turn.
-    pub(super) fn divide(&self, map: &DrangeMap, boundaries: Boundaries) -> Result<()> {
-        let count = boundaries.keys().len() + 1;
-        let fresh = self.fresh_memtables(count, &Lacks::new());
+    pub(super) fn divide(&self, map: &DrangeMap, division: Division) -> Result<()> {
+        let fresh = self.fresh_memtables(division.drange_count(), &Lacks::new());
         let mut unused = fresh.iter().cloned();
         let mut all = AllHeld::of(map);
         let end = self.log()?.rotate()?;
-        let divided = DrangeMap::new(self.env.as_ref(), boundaries, || {
+        let divided = DrangeMap::new(self.env.as_ref(), division, || {
             Active::new(unused.next().expect("one was made for each drange"), end)
         });
         // Nobody writes to what stays behind: the map that names it is not the range's any more.
@@ -179,11 +180,10 @@ impl Inner {
         self.balance.count(&frozen);
         self.change_view(false, |view| {
             let mut dranges = view.dranges.clone();
-            for ((drange, active), frozen) in dranges.iter_mut().zip(&all.holds).zip(frozen) {
-                drange.active = Arc::clone(&active.memtable);
-                if let Some(frozen) = frozen {
-                    drange.frozen.insert(0, frozen);
-                }
+            let fresh = all.holds.iter().map(|active| Arc::clone(&active.memtable));
+            let mut exchanged = fresh.zip(frozen);
+            for drange in &mut dranges {
+                drange.exchange(&mut exchanged);
             }
             (dranges, Arc::clone(&view.version))
         });

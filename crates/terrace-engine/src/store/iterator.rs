@@ -394,16 +394,16 @@ fn note_sources(
     match dranges {
         _ if !range_index => {
             for memtable in view.memtables_newest_first() {
-                let is_active = view.dranges.iter().any(|one| Arc::ptr_eq(&one.active, &memtable));
+                let is_active = view.dranges.iter().any(|one| one.is_active(&memtable));
                 notes.memtable_source(&memtable, is_active);
             }
         }
         [only] => {
             for memtable in only.memtables() {
-                notes.memtable_source(memtable, Arc::ptr_eq(memtable, &only.active));
+                notes.memtable_source(memtable, only.is_active(memtable));
             }
         }
-        _ => notes.memtables_source(dranges.len()),
+        _ => notes.memtables_source(dranges.iter().map(|own| own.active().count()).sum()),
     }
     for live in view.version.l0.live().iter().filter(|live| live.overlaps(range)) {
         notes.table_source(0, Some(live.row.0), &live.table);

@@ -197,7 +197,7 @@ impl Inner {
             return;
         }
         let view = self.view.load();
-        let entries: u64 = view.dranges.iter().map(|drange| drange.active.entry_count()).sum();
+        let entries: u64 = view.active().map(|memtable| memtable.entry_count()).sum();
         drop(view);
         let Some(me) = self.me().filter(|_| entries >= DEAD_STEPS_MAX) else { return };
         if self.jobs.clear_up_queued.swap(true, Ordering::AcqRel) {

@@ -63,7 +63,7 @@ impl Inner {
         let view = self.view.load_full();
         self.count_memtables(&view);
         // Each source that an iterator merges stands in one block, which it keeps in memory.
-        let memtables: usize = view.dranges.iter().map(|own| 1 + own.frozen.len()).sum();
+        let memtables: usize = view.dranges.iter().map(|own| own.memtables().count()).sum();
         let sources = memtables + view.version.l0.rows().len() + view.version.runs().count();
         let block_bytes = self.options.table.block_bytes + ITERATOR_SOURCE_BYTES;
         let iterators = self.read_points.iterator_count();

@@ -1,6 +1,9 @@
 //! Reads of keys whose newest entry is a merge operand: everything down to the base is gathered
 //! and folded. See [`merge`](crate::merge) for what that means.
 
+use std::sync::Arc;
+
+use smallvec::SmallVec;
 use terrace_base::{EntryKind, EntryRef, Expiry, SeqNo, WallTime};
 use terrace_env::{PlantedBug, is_planted};
 
@@ -9,6 +12,7 @@ use super::read_path::{newest_in_tables, unsupported};
 use super::view::View;
 use crate::batch::WriteBatch;
 use crate::l0::Lookup;
+use crate::memtable::Memtable;
 use crate::merge::{self, MergeError};
 use crate::{Error, Result};
 
@@ -115,9 +119,11 @@ impl Inner {
 
 /// Gathers from the newest entry at or below the lookup's read point down to the base.
 fn gather(view: &View, lookup: &mut Lookup<'_>, gathered: &mut Gathered) -> Result<()> {
-    for memtable in view.drange_for(lookup.key).memtables() {
-        lookup.cover(memtable.newest_covering(lookup.key, lookup.read_point));
-        for entry in memtable.versions(lookup.key, lookup.read_point) {
+    for set in view.drange_for(lookup.key).sets() {
+        for memtable in &set {
+            lookup.cover(memtable.newest_covering(lookup.key, lookup.read_point));
+        }
+        for entry in versions(&set, lookup.key, lookup.read_point) {
             let is_covered = lookup.covering.is_some_and(|covering| entry.seqno <= covering);
             if is_covered && !is_planted(PlantedBug::MergeUnderRangeTombstone) {
                 return Ok(());
@@ -136,6 +142,22 @@ fn gather(view: &View, lookup: &mut Lookup<'_>, gathered: &mut Gathered) -> Resu
             return Ok(());
         }
     }
+}
+
+/// The versions of a key in a set of memtables, from the newest at or below the read point on.
+fn versions<'a>(
+    set: &[&'a Arc<Memtable>],
+    key: &'a [u8],
+    read_point: SeqNo,
+) -> impl Iterator<Item = EntryRef<'a>> {
+    let sources = set.iter().map(|memtable| memtable.versions(key, read_point).peekable());
+    let mut sources: SmallVec<[_; 1]> = sources.collect();
+    std::iter::from_fn(move || {
+        let heads = sources.iter_mut().enumerate();
+        let numbers = heads.filter_map(|(index, source)| Some((source.peek()?.seqno, index)));
+        let (_, newest) = numbers.max()?;
+        sources[newest].next()
+    })
 }
 
 /// Sends a lookup on to what is older than `seqno`; `false` if nothing can be.

@@ -340,7 +340,7 @@ impl<'a> Opening<'a> {
     /// The last memtable of the replay goes on being written to, by one drange: to divide the range
     /// would make each open flush what little the last one left. Where the options name the
     /// boundaries it is frozen instead; like the other replayed ones it may hold keys of all
-    /// dranges, so each of them lists it.
+    /// dranges, so each of them lists it. No drange has duplicates yet.
     fn dranges(
         &self,
         recovered: Recovered,
@@ -367,7 +367,7 @@ impl<'a> Opening<'a> {
             frozen.insert(0, Arc::new(replayed.into_frozen(KeyRange::all(), end)));
         }
         let count = boundaries.len() + 1;
-        let map = DrangeMap::new(self.env.as_ref(), Boundaries::new(boundaries), || {
+        let map = DrangeMap::new(self.env.as_ref(), Boundaries::new(boundaries).into(), || {
             last.take().unwrap_or_else(|| {
                 let memtable = freeze::fresh_memtable(&self.options, &self.ids, count, 0);
                 Active::new(memtable, end)
@@ -375,7 +375,7 @@ impl<'a> Opening<'a> {
         });
         let views = map.list().iter().map(|drange| {
             let active = Arc::clone(&drange.active.shared().memtable);
-            DrangeView::new(drange.keys.clone(), active, frozen.clone())
+            DrangeView::new(drange.keys.clone(), [active], frozen.clone())
         });
         let views = views.collect();
         (map, views)

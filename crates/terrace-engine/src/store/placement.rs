@@ -7,7 +7,7 @@ use smallvec::{SmallVec, smallvec};
 use terrace_base::{EntryKind, EntryRef, KeyRange, SeqNo};
 
 use crate::batch::WriteBatch;
-use crate::drange::DrangeMap;
+use crate::drange::{DrangeMap, Turn};
 use crate::memtable::Memtable;
 use crate::wal::format::{EntryReader, put_entry};
 
@@ -35,13 +35,14 @@ pub struct Placement<'a> {
 }
 
 impl<'a> Placement<'a> {
-    /// Places `batch`. A range with one drange, and a batch that fits one, cost nothing.
+    /// Places `batch`: what goes to one interval goes to one of its dranges, by the write's `turn`.
+    /// A range with one drange, and a batch that fits one, cost nothing.
     #[must_use]
-    pub fn of(batch: &'a WriteBatch, map: &DrangeMap) -> Placement<'a> {
+    pub fn of(batch: &'a WriteBatch, map: &DrangeMap, turn: &mut Turn) -> Placement<'a> {
         let touched = touched_by(batch, map);
         if touched.len() == 1 {
             return Placement {
-                dranges: smallvec![touched.start],
+                dranges: smallvec![map.choose(touched.start, turn)],
                 body: Cow::Borrowed(batch.body()),
                 places: Vec::new(),
                 seqno_count: batch.len() as u32,
@@ -49,7 +50,7 @@ impl<'a> Placement<'a> {
                 memtable_bytes: smallvec![batch.memtable_bytes()],
             };
         }
-        divide(batch, map)
+        divide(batch, map, touched, turn)
     }
 
     /// The entries that go to the drange at `place`, numbered from `first`.
@@ -62,14 +63,14 @@ impl<'a> Placement<'a> {
     }
 }
 
-/// The dranges from the first to the last that the batch touches.
+/// The intervals from the first to the last that the batch touches.
 fn touched_by(batch: &WriteBatch, map: &DrangeMap) -> Range<usize> {
-    if map.list().len() == 1 {
+    if map.division().interval_count() == 1 {
         return 0..1;
     }
     let mut touched: Option<Range<usize>> = None;
     for entry in batch.entries(SeqNo::ZERO) {
-        let at = dranges_of(&entry, map);
+        let at = intervals_of(&entry, map);
         touched = Some(match touched {
             Some(range) => range.start.min(at.start)..range.end.max(at.end),
             None => at,
@@ -78,27 +79,35 @@ fn touched_by(batch: &WriteBatch, map: &DrangeMap) -> Range<usize> {
     touched.unwrap_or(0..1)
 }
 
-fn dranges_of(entry: &EntryRef<'_>, map: &DrangeMap) -> Range<usize> {
+fn intervals_of(entry: &EntryRef<'_>, map: &DrangeMap) -> Range<usize> {
     if entry.kind == EntryKind::RangeTombstone {
-        return map.indexes_of(&KeyRange::new(entry.key, Some(entry.value.to_vec())));
+        return map.intervals_of(&KeyRange::new(entry.key, Some(entry.value.to_vec())));
     }
-    let index = map.index_of(entry.key);
-    index..index + 1
+    let interval = map.interval_of(entry.key);
+    interval..interval + 1
 }
 
-fn divide(batch: &WriteBatch, map: &DrangeMap) -> Placement<'static> {
+fn divide(
+    batch: &WriteBatch,
+    map: &DrangeMap,
+    touched: Range<usize>,
+    turn: &mut Turn,
+) -> Placement<'static> {
+    let first = touched.start;
+    let chosen: Vec<usize> = touched.map(|interval| map.choose(interval, turn)).collect();
     let mut body = Vec::with_capacity(batch.body().len() + 64);
     let mut at: Vec<usize> = Vec::with_capacity(batch.len());
     let mut needs = vec![0; map.list().len()];
     for entry in batch.entries(SeqNo::ZERO) {
-        for (copy, index) in dranges_of(&entry, map).enumerate() {
+        for (copy, interval) in intervals_of(&entry, map).enumerate() {
             let (mut key, mut value) = (entry.key, entry.value);
             if entry.kind == EntryKind::RangeTombstone {
-                let keys = &map.list()[index].keys;
+                let keys = map.keys_of(interval);
                 key = key.max(keys.start());
                 value = keys.end().map_or(value, |end| value.min(end));
             }
             put_entry(&mut body, entry.kind, copy > 0, entry.expiry, key, value);
+            let index = chosen[interval - first];
             at.push(index);
             needs[index] += Memtable::space_for(key.len(), value.len());
         }

@@ -2,13 +2,17 @@
 //! wins, unless a newer range tombstone covers it. A merge operand sends the read to
 //! `merge_path.rs`.
 
+use std::sync::Arc;
+
 use terrace_base::{EntryKind, EntryRef, Expiry, SeqNo};
+use terrace_env::{PlantedBug, is_planted};
 
 use super::pinned::Source;
-use super::view::View;
+use super::view::{DrangeView, View};
 use super::{Inner, Store};
 use crate::explain::note;
 use crate::l0::Lookup;
+use crate::memtable::Memtable;
 use crate::table::ReadMode;
 use crate::version::Version;
 use crate::{Error, Result};
@@ -137,15 +141,56 @@ pub(super) fn newest_of<T>(
     read: impl FnOnce(Source<'_>, EntryRef<'_>) -> T,
 ) -> Result<Option<T>> {
     let drange = view.drange_for(lookup.key);
+    if drange.has_sets {
+        return newest_of_sets(view, drange, lookup, read);
+    }
     note(|notes| {
-        drange.memtables_skipped(lookup.limit).for_each(|one| notes.memtable_excluded(one))
+        let skipped = drange.memtables_skipped(lookup.limit);
+        skipped.for_each(|one| notes.memtable_excluded(one, drange.is_active(one)));
     });
     for memtable in drange.memtables_below(lookup.limit) {
         let covering = memtable.newest_covering(lookup.key, lookup.read_point);
         lookup.cover(covering);
         let found = memtable.get(lookup.key, lookup.read_point);
-        note(|notes| notes.memtable(memtable, covering, &found));
+        note(|notes| notes.memtable(memtable, drange.is_active(memtable), covering, &found));
         if let Some(entry) = found.entry {
+            note(|notes| notes.newest(&entry, lookup.covering));
+            let is_live = lookup.covering.is_none_or(|covering| entry.seqno > covering);
+            return Ok(is_live.then(|| read(Source::Memtable(memtable), entry)));
+        }
+    }
+    newest_in_tables(&view.version, lookup, read)
+}
+
+/// As [`newest_of`], where memtables come in sets: any of a set may hold the newest entry, or the
+/// newest range tombstone, so all of it are asked.
+#[inline(never)]
+fn newest_of_sets<T>(
+    view: &View,
+    drange: &DrangeView,
+    lookup: &mut Lookup<'_>,
+    read: impl FnOnce(Source<'_>, EntryRef<'_>) -> T,
+) -> Result<Option<T>> {
+    for set in drange.sets() {
+        let mut newest: Option<(&Arc<Memtable>, EntryRef<'_>)> = None;
+        for memtable in set {
+            if lookup.limit != SeqNo::MAX && memtable.least_indexed() >= lookup.limit {
+                note(|notes| notes.memtable_excluded(memtable, drange.is_active(memtable)));
+                continue;
+            }
+            let covering = memtable.newest_covering(lookup.key, lookup.read_point);
+            lookup.cover(covering);
+            let found = memtable.get(lookup.key, lookup.read_point);
+            note(|notes| notes.memtable(memtable, drange.is_active(memtable), covering, &found));
+            let Some(entry) = found.entry else { continue };
+            if newest.is_none_or(|(_, other)| entry.seqno > other.seqno) {
+                newest = Some((memtable, entry));
+            }
+            if is_planted(PlantedBug::GetStopsAtFirstDuplicate) {
+                break;
+            }
+        }
+        if let Some((memtable, entry)) = newest {
             note(|notes| notes.newest(&entry, lookup.covering));
             let is_live = lookup.covering.is_none_or(|covering| entry.seqno > covering);
             return Ok(is_live.then(|| read(Source::Memtable(memtable), entry)));

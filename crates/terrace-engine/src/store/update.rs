@@ -11,7 +11,7 @@ use super::read_path::{Item, newest_of, unsupported};
 use super::write_path::{Commit, unknown};
 use super::{Inner, Store, WriteOptions};
 use crate::batch::WriteBatch;
-use crate::drange::{Active, DrangeMap};
+use crate::drange::{Active, DrangeMap, Turn};
 use crate::l0::Lookup;
 use crate::memtable::Memtable;
 use crate::table::ReadMode;
@@ -79,6 +79,7 @@ impl Store {
         }
         let mut attempt = 0;
         let mut stay = inner.begin_stay(0);
+        let mut turn = Turn::default();
         loop {
             inner.gate_pass(&mut stay, 0, options.wait)?;
             let map = inner.dranges.load();
@@ -109,7 +110,7 @@ impl Store {
                 }
             };
             inner.check_merges(&batch)?;
-            match inner.commit_held(&map, &holds, &batch)? {
+            match inner.commit_held(&map, &holds, &batch, &mut turn)? {
                 Commit::Done(taken) => {
                     drop(holds);
                     inner.counters.user_bytes(batch.payload_bytes(), batch.len());
@@ -126,13 +127,14 @@ impl Store {
     }
 }
 
-/// The dranges of `keys`, held exclusively, in key order, with their indexes.
+/// The dranges of `keys`, all duplicates, held exclusively, in their order, with their indexes.
 fn hold_all<'a>(
     map: &'a DrangeMap,
     keys: &[&[u8]],
     stay: &mut Stay<'_>,
 ) -> Vec<(usize, ExclusiveHold<'a, Active>)> {
-    let mut indexes: Vec<usize> = keys.iter().map(|key| map.index_of(key)).collect();
+    let dranges_of = |key: &&[u8]| map.division().dranges_of(map.interval_of(key));
+    let mut indexes: Vec<usize> = keys.iter().flat_map(dranges_of).collect();
     indexes.sort_unstable();
     indexes.dedup();
     let mut hold = |index: usize| {
@@ -151,8 +153,9 @@ impl Inner {
         map: &DrangeMap,
         holds: &[(usize, ExclusiveHold<'_, Active>)],
         batch: &WriteBatch,
+        turn: &mut Turn,
     ) -> Result<Commit> {
-        let placement = Placement::of(batch, map);
+        let placement = Placement::of(batch, map, turn);
         let mut targets: Vec<&Memtable> = Vec::with_capacity(holds.len());
         for index in &placement.dranges {
             let held = holds.iter().find(|(held, _)| held == index);

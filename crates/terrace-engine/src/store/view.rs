@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use smallvec::SmallVec;
 use terrace_base::{KeyRange, LogPosition, MemtableId, SeqNo};
 use terrace_env::{PlantedBug, is_planted};
 
@@ -14,7 +15,7 @@ use crate::version::Version;
 pub struct View {
     /// Where the keys are divided.
     pub boundaries: Arc<Boundaries>,
-    /// In key order.
+    /// One for each interval between boundaries.
     pub dranges: Vec<DrangeView>,
     /// Bytes of the memtables that wait to be flushed,
     pub frozen_bytes: usize,
@@ -27,24 +28,51 @@ pub struct View {
     pub removals: u64,
 }
 
-/// The memtables of one drange.
+/// The memtables of one drange, or of one and its duplicates.
 #[derive(Clone, Debug)]
 pub struct DrangeView {
     /// Its keys.
     pub keys: KeyRange,
     /// Takes entries.
     pub active: Arc<Memtable>,
-    /// Take no more entries, newest first.
+    /// So do these, of its duplicates.
+    pub duplicates: Vec<Arc<Memtable>>,
+    /// Take no more entries, newest first; those of a set side by side.
     pub frozen: Vec<Arc<Frozen>>,
-    /// For each of these, the least number in it and in the newer ones.
+    /// Whether any memtables are of one set: then the first one that has an entry of a key need not
+    /// have the newest. [`View::new`] sets it.
+    pub has_sets: bool,
+    /// For each of the frozen ones, the least number in it and in the newer ones.
     least: Vec<SeqNo>,
 }
 
 impl DrangeView {
-    /// The memtables of the drange of these keys; the frozen ones newest first.
-    #[must_use]
-    pub fn new(keys: KeyRange, active: Arc<Memtable>, frozen: Vec<Arc<Frozen>>) -> DrangeView {
-        DrangeView { keys, active, frozen, least: Vec::new() }
+    /// With the active memtables of a drange and its duplicates, at least one.
+    pub fn new(
+        keys: KeyRange,
+        active: impl IntoIterator<Item = Arc<Memtable>>,
+        frozen: Vec<Arc<Frozen>>,
+    ) -> DrangeView {
+        let mut all = active.into_iter();
+        let active = all.next().expect("a drange has an active memtable");
+        DrangeView {
+            keys,
+            active,
+            duplicates: all.collect(),
+            frozen,
+            has_sets: false,
+            least: Vec::new(),
+        }
+    }
+
+    /// The memtables that take entries.
+    pub fn active(&self) -> impl Iterator<Item = &Arc<Memtable>> {
+        std::iter::once(&self.active).chain(&self.duplicates)
+    }
+
+    /// Whether `memtable` takes entries.
+    pub fn is_active(&self, memtable: &Arc<Memtable>) -> bool {
+        self.active().any(|active| Arc::ptr_eq(active, memtable))
     }
 
     /// Finds out from which frozen memtable on keys of some age may be found.
@@ -58,7 +86,8 @@ impl DrangeView {
         }));
     }
 
-    /// The memtables that may hold versions of a key that has none at or above `limit`, newest first.
+    /// The memtables that may hold versions of a key that has none at or above `limit`, newest first,
+    /// where none are of one set.
     #[inline]
     pub fn memtables_below(&self, limit: SeqNo) -> impl Iterator<Item = &Arc<Memtable>> {
         let is_searched = limit == SeqNo::MAX || self.active.least_indexed() < limit;
@@ -73,9 +102,31 @@ impl DrangeView {
         self.memtables().filter(move |memtable| !searched.contains(&memtable.id()))
     }
 
-    /// The memtables, newest first.
+    /// The memtables: those that take entries, and the others, newest first.
     pub fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
-        std::iter::once(&self.active).chain(self.frozen.iter().map(|frozen| &frozen.memtable))
+        self.active().chain(self.frozen.iter().map(|frozen| &frozen.memtable))
+    }
+
+    /// The memtables by sets, newest first: every number in a set is greater than any in a later one.
+    pub fn sets(&self) -> impl Iterator<Item = SmallVec<[&Arc<Memtable>; 4]>> {
+        let frozen = self.frozen.chunk_by(|one, other| one.is_beside(other));
+        let frozen = frozen.map(|set| set.iter().map(|one| &one.memtable).collect());
+        std::iter::once(self.active().collect()).chain(frozen)
+    }
+
+    /// Takes the next of `fresh` for each active memtable, and what it froze to.
+    pub fn exchange(
+        &mut self,
+        fresh: &mut impl Iterator<Item = (Arc<Memtable>, Option<Arc<Frozen>>)>,
+    ) {
+        for (active, (fresh, frozen)) in
+            std::iter::once(&mut self.active).chain(&mut self.duplicates).zip(fresh)
+        {
+            *active = fresh;
+            if let Some(frozen) = frozen {
+                self.frozen.insert(0, frozen);
+            }
+        }
     }
 }
 
@@ -84,9 +135,13 @@ impl View {
     #[must_use]
     pub fn new(
         boundaries: Arc<Boundaries>,
-        dranges: Vec<DrangeView>,
+        mut dranges: Vec<DrangeView>,
         version: Arc<Version>,
     ) -> View {
+        for drange in &mut dranges {
+            let has_frozen_sets = drange.frozen.windows(2).any(|pair| pair[0].is_beside(&pair[1]));
+            drange.has_sets = !drange.duplicates.is_empty() || has_frozen_sets;
+        }
         let mut view =
             View { boundaries, dranges, frozen_bytes: 0, merged_bytes: 0, version, removals: 0 };
         view.dranges.iter_mut().for_each(DrangeView::rank);
@@ -98,9 +153,9 @@ impl View {
         view
     }
 
-    /// What readers see once the range is divided at the boundaries of `map`: its empty memtables
-    /// are the active ones, and `frozen` join those that wait. A memtable that holds keys of several
-    /// dranges is listed in each.
+    /// What readers see once the range is divided as `map` is: its empty memtables are the active
+    /// ones, and `frozen` join those that wait. A memtable that holds keys of several intervals is
+    /// listed in each.
     #[must_use]
     pub fn divided(
         &self,
@@ -111,9 +166,13 @@ impl View {
         let mut waiting = self.frozen();
         waiting.extend(frozen);
         waiting.sort_by_key(|frozen| std::cmp::Reverse(frozen.age()));
-        let dranges = map.list().iter().zip(active).map(|(drange, active)| {
-            let overlap = waiting.iter().filter(|frozen| frozen.keys.overlaps(&drange.keys));
-            DrangeView::new(drange.keys.clone(), active, overlap.cloned().collect())
+        let mut active = active.into_iter();
+        let division = map.division();
+        let dranges = division.duplicates().enumerate().map(|(interval, duplicates)| {
+            let keys = map.keys_of(interval).clone();
+            let overlap = waiting.iter().filter(|frozen| frozen.keys.overlaps(&keys));
+            let frozen = overlap.cloned().collect();
+            DrangeView::new(keys, active.by_ref().take(duplicates), frozen)
         });
         View::new(Arc::clone(map.boundaries()), dranges.collect(), Arc::clone(&self.version))
     }
@@ -125,17 +184,23 @@ impl View {
         &self.dranges[self.boundaries.index_of(key)]
     }
 
+    /// The memtables that take entries, one for each drange, in their order.
+    pub fn active(&self) -> impl Iterator<Item = &Arc<Memtable>> {
+        self.dranges.iter().flat_map(DrangeView::active)
+    }
+
     /// Every memtable, each once.
     #[must_use]
     pub fn memtables(&self) -> Vec<Arc<Memtable>> {
-        let active = self.dranges.iter().map(|drange| Arc::clone(&drange.active));
+        let active = self.active().map(Arc::clone);
         active.chain(self.frozen().iter().map(|frozen| Arc::clone(&frozen.memtable))).collect()
     }
 
-    /// Every memtable, each once; one that holds newer versions of a key before one with older ones.
+    /// Every memtable, each once; one that holds newer versions of a key before one with older ones,
+    /// duplicates apart.
     #[must_use]
     pub fn memtables_newest_first(&self) -> Vec<Arc<Memtable>> {
-        let active = self.dranges.iter().map(|drange| Arc::clone(&drange.active));
+        let active = self.active().map(Arc::clone);
         let mut frozen = self.frozen();
         frozen.reverse();
         active.chain(frozen.iter().map(|frozen| Arc::clone(&frozen.memtable))).collect()
@@ -150,11 +215,13 @@ impl View {
         memtables.chain(rows).min().unwrap_or(SeqNo::MAX)
     }
 
-    /// The most memtables of one drange that wait to be flushed.
+    /// The most memtables of one drange that wait to be flushed; those of a set count as one.
     #[must_use]
     pub fn waiting_count_max(&self) -> usize {
-        let waiting =
-            |drange: &DrangeView| drange.frozen.iter().filter(|one| !one.is_merged).count();
+        let waiting = |drange: &DrangeView| {
+            let sets = drange.frozen.chunk_by(|one, other| one.is_beside(other));
+            sets.filter(|set| !set[0].is_merged).count()
+        };
         self.dranges.iter().map(waiting).max().unwrap_or(0)
     }
 

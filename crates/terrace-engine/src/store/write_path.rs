@@ -17,7 +17,7 @@ use super::placement::{PerDrange, Placement};
 use super::sequencer::{NotTaken, Taken};
 use super::{Inner, Store};
 use crate::batch::WriteBatch;
-use crate::drange::{Active, Drange, DrangeMap};
+use crate::drange::{Active, Drange, DrangeMap, Turn};
 use crate::fail_point::fail_point;
 use crate::memtable::{Memtable, Reservation};
 use crate::options::Durability;
@@ -77,10 +77,11 @@ impl Store {
             return Err(Error::WouldBlock);
         }
         let mut stay = inner.begin_stay(batch.memtable_bytes());
+        let mut turn = Turn::default();
         let taken = loop {
             inner.gate_pass(&mut stay, batch.memtable_bytes(), options.wait)?;
             let map = inner.dranges.load();
-            let placement = Placement::of(batch, &map);
+            let placement = Placement::of(batch, &map, &mut turn);
             let holds: PerDrange<SharedHold<'_, Active>> = placement
                 .dranges
                 .iter()

@@ -38,7 +38,7 @@ fn the_first_full_memtable_divides_the_range_evenly() -> Result<()> {
         let mut random = Random(seed + 1);
         let mut hits = [0u32; 8];
         for _ in 0..8000 {
-            hits[map.index_of(format!("user{:016x}", random.next()).as_bytes())] += 1;
+            hits[map.interval_of(format!("user{:016x}", random.next()).as_bytes())] += 1;
         }
         assert!(hits.iter().all(|hits| (600..=1500).contains(hits)), "seed {seed}: {hits:?}");
         Ok(())
@@ -142,7 +142,7 @@ fn a_range_divides_itself_anew_when_its_writes_are_not_spread_evenly() -> Result
         assert_ne!(map.boundaries().keys(), even, "seed {seed}");
         let mut hits = [0u32; 8];
         for _ in 0..8000 {
-            hits[map.index_of(skewed(&mut random).as_bytes())] += 1;
+            hits[map.interval_of(skewed(&mut random).as_bytes())] += 1;
         }
         assert!(hits.iter().all(|hits| (700..=1300).contains(hits)), "seed {seed}: {hits:?}");
         let (_, major_count) = store.inner.balance.counts();
@@ -154,6 +154,56 @@ fn a_range_divides_itself_anew_when_its_writes_are_not_spread_evenly() -> Result
         }
         let after = store.inner.balance.counts();
         assert!(after.0 + after.1 <= before.0 + before.1 + 2, "seed {seed}: {before:?} {after:?}");
+        Ok(())
+    })
+}
+
+/// Goal: a key that is written very often gets duplicates by itself, shares their writes out evenly,
+/// and gives them back when it has cooled down. Method: two of five writes go to one key, and later
+/// none more than to any other.
+#[test]
+fn a_hot_key_gets_duplicates_and_gives_them_back() -> Result<()> {
+    let seed = 19;
+    simulate(seed, |env| {
+        let store = open(env, &divided(8))?;
+        let mut random = Random(seed);
+        let duplicates = || -> Vec<(Vec<u8>, u64)> {
+            let hot = store.dranges().dranges.into_iter().filter(|drange| drange.duplicates > 1);
+            hot.map(|drange| (drange.start, drange.duplicates)).collect()
+        };
+        let mut last = 0;
+        for round in 0..20_000 {
+            match random.below(5) {
+                0 | 1 => {
+                    last = round;
+                    put(&store, "user5000", &format!("{round:050}"))?;
+                }
+                _ => put(&store, &format!("user{:04}", random.below(10_000)), &"v".repeat(50))?,
+            }
+            if round % 500 == 0 {
+                let newest = get(&store, "user5000")?.map(|value| value.parse().ok());
+                assert!(newest.is_none_or(|newest| newest == Some(last)), "{newest:?}, not {last}");
+            }
+        }
+        store.settle();
+        let hot = duplicates();
+        assert_eq!(hot.len(), 3, "seed {seed}: {hot:?}");
+        assert!(
+            hot.iter().all(|(start, count)| start.as_slice() <= &b"user5000"[..] && *count == 3)
+        );
+        // What was written since then is spread evenly.
+        for round in 0..4000 {
+            let key = if round % 5 < 2 { 5000 } else { random.below(10_000) };
+            put(&store, &format!("user{key:04}"), &"v".repeat(50))?;
+        }
+        let report = store.dranges();
+        assert!(report.imbalance < 0.025, "seed {seed}: {report}");
+        for _ in 0..30_000 {
+            put(&store, &format!("user{:04}", random.below(10_000)), &"v".repeat(50))?;
+        }
+        store.settle();
+        assert_eq!(duplicates(), [], "seed {seed}");
+        assert_eq!(drange_count(&store), 8);
         Ok(())
     })
 }
@@ -205,6 +255,12 @@ fn a_range_is_divided_at_ascending_keys_only() -> Result<()> {
         }
         store.divide_at(vec![b"a".into(), b"b".into()])?;
         assert_eq!(drange_count(&store), 3);
+        for wrong in [&[][..], &[1], &[1, 1, 1], &[1, 0], &[200, 56], &[usize::MAX, 2]] {
+            let refused = store.divide_among(vec![b"a".into()], wrong);
+            assert!(matches!(refused, Err(crate::Error::Invalid(_))), "{wrong:?}");
+        }
+        store.divide_among(vec![b"a".into()], &[200, 55])?;
+        assert_eq!(drange_count(&store), 255);
         Ok(())
     })
 }

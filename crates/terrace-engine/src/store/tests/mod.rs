@@ -5,6 +5,7 @@ mod crash;
 mod cuts;
 mod dead;
 mod dranges;
+mod duplicates;
 mod explain;
 mod faults;
 mod ingest;

@@ -163,6 +163,9 @@ fn run(seed: u64, steps: u32) -> Result<()> {
         let shape = Shape::draw(&mut random);
         let mut run = Run { random, shape, model: Model::default(), snapshots: Vec::new() };
         let mut store = open(env, &options)?;
+        if seed.is_multiple_of(3) {
+            store.divide_among(Vec::new(), &[3])?;
+        }
         for _ in 0..steps {
             match run.random.below(100) {
                 0..70 => run.write(env, &store)?,
@@ -179,7 +182,10 @@ fn run(seed: u64, steps: u32) -> Result<()> {
                     keys.retain(|key| !key.is_empty());
                     keys.sort();
                     keys.dedup();
-                    store.divide_at(keys)?;
+                    let most = if run.random.one_in(2) { 4 } else { 1 };
+                    let duplicates: Vec<_> =
+                        (0..=keys.len()).map(|_| 1 + run.random.below(most) as usize).collect();
+                    store.divide_among(keys, &duplicates)?;
                 }
                 95 if run.random.one_in(2) => store.compact(&run.range())?,
                 96..98 => env.sleep(Duration::from_millis(run.random.below(3000))),
