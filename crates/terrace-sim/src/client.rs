@@ -106,7 +106,7 @@ impl Client {
             }
             Operation::DropIterator { slot } => drop(self.iterators.remove(slot)),
             Operation::Flush => self.make_durable(|| store.flush()),
-            Operation::Divide { keys } => self.divide(&store, keys),
+            Operation::Divide { keys, duplicates } => self.divide(&store, keys, duplicates),
             Operation::Compact { within } => self.make_durable(|| store.compact(within)),
             Operation::Restart { clean } => {
                 drop(store);
@@ -327,13 +327,16 @@ impl Client {
         self.finish(id, outcome.map(|()| What::Durable));
     }
 
-    fn divide(&mut self, store: &Store, keys: &[Vec<u8>]) {
+    fn divide(&mut self, store: &Store, keys: &[Vec<u8>], duplicates: &[usize]) {
         let mut keys = keys.to_vec();
         keys.sort();
         keys.dedup();
         keys.retain(|key| !key.is_empty());
+        let turns = if duplicates.is_empty() { &[1] } else { duplicates };
+        let turns = turns.iter().map(|count| (*count).max(1)).cycle();
+        let duplicates: Vec<usize> = turns.take(keys.len() + 1).collect();
         let id = self.begin(What::Begun);
-        let outcome = store.divide_at(keys);
+        let outcome = store.divide_among(keys, &duplicates);
         self.finish(id, outcome.map(|()| What::Checked { damage: None }));
     }
 

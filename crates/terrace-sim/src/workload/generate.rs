@@ -78,12 +78,17 @@ impl Generator {
             12 => Operation::Check,
             13 => self.ingest(),
             14 => Operation::Checkpoint,
-            _ => {
-                Operation::Divide { keys: (0..self.random.below(4)).map(|_| self.key()).collect() }
-            }
+            _ => self.division(),
         };
         self.observe(&operation);
         operation
+    }
+
+    fn division(&mut self) -> Operation {
+        let keys = (0..self.random.below(4)).map(|_| self.key()).collect();
+        let counts = if self.random.one_in(2) { self.random.below(4) } else { 0 };
+        let duplicates = (0..counts).map(|_| 1 + self.random.index(4)).collect();
+        Operation::Divide { keys, duplicates }
     }
 
     fn key(&mut self) -> Vec<u8> {

@@ -295,6 +295,9 @@ pub enum Operation {
     Divide {
         /// Where, in any order.
         keys: Vec<Vec<u8>>,
+        /// How many duplicates the intervals between the keys have, at least one each: by turns, as
+        /// often as there are intervals. One each if this is empty.
+        duplicates: Vec<usize>,
     },
 }
 
@@ -340,9 +343,16 @@ impl Operation {
             Operation::Compact { within } if *within != KeyRange::all() => {
                 vec![Operation::Compact { within: KeyRange::all() }]
             }
-            Operation::Divide { keys } if !keys.is_empty() => {
-                let fewer = keys[1..].to_vec();
-                vec![Operation::Flush, Operation::Divide { keys: fewer }]
+            Operation::Divide { keys, duplicates }
+                if !keys.is_empty() || !duplicates.is_empty() =>
+            {
+                let (fewer, duplicates) = (keys.get(1..).unwrap_or_default(), duplicates.clone());
+                let plain = Operation::Divide { keys: keys.clone(), duplicates: Vec::new() };
+                vec![
+                    Operation::Flush,
+                    plain,
+                    Operation::Divide { keys: fewer.to_vec(), duplicates },
+                ]
             }
             Operation::Compact { .. } | Operation::Checkpoint | Operation::Divide { .. } => {
                 vec![Operation::Flush]

@@ -8,6 +8,7 @@
 //! update k if-absent { put k 8#3 }
 //! scan - - forward 10 at=1               - is an open end
 //! ingest { put a 3#1; put b 8#2 }
+//! divide-among 1,3,2 k p                 three duplicates of the drange from k up to p
 //! ```
 
 use std::collections::VecDeque;
@@ -179,8 +180,11 @@ impl fmt::Display for Operation {
                 write_changes(f, puts)
             }
             Operation::Checkpoint => f.write_str("checkpoint"),
-            Operation::Divide { keys } => {
+            Operation::Divide { keys, duplicates } => {
                 f.write_str("divide")?;
+                for (index, count) in duplicates.iter().enumerate() {
+                    write!(f, "{}{count}", if index == 0 { "-among " } else { "," })?;
+                }
                 keys.iter().try_for_each(|key| write!(f, " {}", Key(key)))
             }
         }
@@ -391,12 +395,18 @@ impl Words {
             "check" => Operation::Check,
             "ingest" => Operation::Ingest { puts: self.changes()? },
             "checkpoint" => Operation::Checkpoint,
-            "divide" => {
+            "divide" | "divide-among" => {
+                let mut duplicates = Vec::new();
+                if verb == "divide-among" {
+                    let word = self.bare()?;
+                    let counts: Result<_, _> = word.split(',').map(str::parse).collect();
+                    duplicates = counts.map_err(|_| wrong(format!("{word:?} are no numbers")))?;
+                }
                 let mut keys = Vec::new();
                 while !self.rest.is_empty() {
                     keys.push(self.key()?);
                 }
-                Operation::Divide { keys }
+                Operation::Divide { keys, duplicates }
             }
             verb => Operation::Write { changes: vec![self.change(verb)?], how: self.how() },
         })
@@ -482,6 +492,8 @@ mod tests {
             "check",
             "divide",
             "divide a \"\" b",
+            "divide-among 2",
+            "divide-among 1,3 a \"\" b",
         ];
         for line in lines {
             let operation: Operation = line.parse().unwrap_or_else(|e| panic!("{line}: {e}"));
@@ -491,9 +503,18 @@ mod tests {
 
     #[test]
     fn what_is_no_operation_is_refused_with_a_reason() {
-        for line in
-            ["", "put", "put k", "put k 3", "merge k", "get", "fly", "scan - - up 1", "flush now"]
-        {
+        for line in [
+            "",
+            "put",
+            "put k",
+            "put k 3",
+            "merge k",
+            "get",
+            "fly",
+            "scan - - up 1",
+            "flush now",
+            "divide-among k",
+        ] {
             assert!(line.parse::<Operation>().is_err(), "{line}");
         }
         for line in ["get \"k", "get \"\\x4\"", "batch put k 1#1", "update k maybe { }", "sleep x"]
