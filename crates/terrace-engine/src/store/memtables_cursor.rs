@@ -43,14 +43,18 @@ impl MemtablesCursor {
     /// Goes on to the first key of a later drange, as long as the current one does not stand on one.
     fn skip_forward(&mut self, mut stands: bool) -> Result<bool> {
         while !stands && let Some((index, _)) = self.drange {
-            stands = self.within(index + 1, |cursor| cursor.seek(b""))?;
+            // None of them is opened for nothing: after a freeze most are empty.
+            let empty = self.view.dranges[index + 1..].iter().take_while(|one| one.is_empty());
+            let later = index + 1 + empty.count();
+            stands = self.within(later, |cursor| cursor.seek(b""))?;
         }
         Ok(stands)
     }
 
     fn skip_back(&mut self, mut stands: bool) -> Result<bool> {
         while !stands && let Some((index, _)) = self.drange {
-            let Some(previous) = index.checked_sub(1) else {
+            let mut earlier = self.view.dranges[..index].iter();
+            let Some(previous) = earlier.rposition(|one| !one.is_empty()) else {
                 self.drange = None;
                 break;
             };

@@ -75,6 +75,12 @@ impl DrangeView {
         self.active().any(|active| Arc::ptr_eq(active, memtable))
     }
 
+    /// Whether no memtable holds anything. What is published before the call counts.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.memtables().all(|memtable| memtable.is_empty())
+    }
+
     /// Finds out from which frozen memtable on keys of some age may be found.
     fn rank(&mut self) {
         let mut least = SeqNo::MAX;
