@@ -240,7 +240,7 @@ impl LookupIndex {
         let _ = self.floor.compare_exchange(floor.0, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// What the index holds. Cost: a look at [`STATS_BUCKETS`] buckets at most.
+    /// What the index holds. Cost: a look at 4,096 buckets at most.
     #[must_use]
     pub fn stats(&self) -> LookupIndexStats {
         let settled = self.settled.load(Ordering::Acquire);

@@ -14,8 +14,8 @@
 //! are the borders of tiny ranges of equal weight, as many a drange as [`SAMPLES_PER_DRANGE`]. The
 //! paper gives a key ⌈share · θ⌉ duplicates, later ones above 1.5 times the fair share each and
 //! fewer below half of it. Here dranges are dealt out to hot keys and to what lies between them as
-//! seats are to parties ([`apportion`]), so that the shares deviate as little as they can, and are
-//! dealt out anew when another number of duplicates would be fairer by [`UNFAIR`].
+//! seats are to parties (`apportion`), so that the shares deviate as little as they can, and are
+//! dealt out anew when another number of duplicates would be fairer by `UNFAIR`.
 
 use std::ops::Range;
 
