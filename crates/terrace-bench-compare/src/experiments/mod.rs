@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn memory_follows_from_the_data() {
         let experiment = find("nova-fig12a-onenode").unwrap();
-        let [nova, small] = [0, 1].map(|at| &experiment.subjects[at]);
+        let [nova, small] = [1, 2].map(|at| &experiment.subjects[at]);
         assert_eq!(
             experiment.memtable_bytes(nova, 1.0),
             64 * experiment.memtable_bytes(small, 1.0)

@@ -18,15 +18,22 @@ const fn terrace(name: &'static str, memtables: u64, tree: Tree) -> Subject {
     Subject { name, memtables, kind: Kind::Terrace(tree) }
 }
 
+/// As it comes.
+const DEFAULT: Subject = terrace("dranges", 128, Tree::of_dranges(0));
+
 /// As the paper sets Nova-LSM up (α 64, δ 128).
 const NOVA: Subject = terrace(
-    "64 dranges",
+    "64 dranges, merging, index",
     128,
     Tree { memtable_merging: true, lookup_index: true, ..Tree::of_dranges(64) },
 );
 
 /// 256 memtables (α 64, δ 256): 64 active ones, and three times as many that are kept.
 const MANY: Tree = Tree { memtables_kept: 3, ..Tree::of_dranges(64) };
+
+/// 256 memtables that each hold keys of the whole range, as those that the paper searches without its
+/// index.
+const UNDIVIDED: Tree = Tree { memtables_kept: 255, ..Tree::of_dranges(1) };
 
 /// `LevelDB` (ω 1, α 1, δ 2).
 const SMALL_TREE: Subject = terrace("one small tree", 2, Tree::of_dranges(1));
@@ -146,12 +153,14 @@ pub const EXPERIMENTS: &[Experiment] = &[
         name: "nova-sec4-lookup",
         paper: PAPER,
         source: "§4.1.1",
-        meaning: "gets over 256 memtables, lookup index on and off",
+        meaning: "gets over 256 memtables, lookup index on and off, range divided and not",
         headline: "1.7× uniform, 2.8× zipfian",
         data: KILOBYTES,
         subjects: &[
-            terrace("with the index", 256, Tree { lookup_index: true, ..MANY }),
-            terrace("without", 256, MANY),
+            terrace("one drange, with the index", 256, Tree { lookup_index: true, ..UNDIVIDED }),
+            terrace("one drange, without", 256, UNDIVIDED),
+            terrace("64 dranges, with the index", 256, Tree { lookup_index: true, ..MANY }),
+            terrace("64 dranges, without", 256, MANY),
         ],
         sequences: &[
             &[LOAD, fill(Uniform), over_full("gets uniform", "c", Uniform, 600_000)],
@@ -221,7 +230,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
                 128,
                 Tree { memtable_merging: true, ..Tree::of_dranges(0) },
             ),
-            terrace("dranges", 128, Tree::of_dranges(0)),
+            DEFAULT,
             terrace("one drange", 128, Tree::of_dranges(1)),
         ],
         sequences: BOTH,
@@ -235,7 +244,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         meaning: "one node: dranges, one small tree, 64 static trees, tuned RocksDB",
         headline: "zipfian: rw50 34× one tree and 7× 64 trees, sw50 105× and 8×; uniform about 1",
         data: KILOBYTES,
-        subjects: &[NOVA, SMALL_TREE, STATIC_TREES, ROCKSDB],
+        subjects: &[DEFAULT, NOVA, SMALL_TREE, STATIC_TREES, ROCKSDB],
         sequences: BOTH,
         figures: THROUGHPUT,
         chart: Chart::Bars(Figure::Throughput),
@@ -247,7 +256,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         meaning: "latencies at low load, zipfian",
         headline: "over 64 trees, mean: rw50 6.3×, sw50 5.4×, w100 11×; p99: 3.5×, 2.7×, 1.3×",
         data: KILOBYTES,
-        subjects: &[NOVA, SMALL_TREE, STATIC_TREES, ROCKSDB],
+        subjects: &[DEFAULT, NOVA, SMALL_TREE, STATIC_TREES, ROCKSDB],
         sequences: &[&[
             LOAD,
             at_rate(step("w100 zipfian", "w100", ZipfianClustered, 24_000), LOW),
@@ -264,7 +273,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         meaning: "records of 16 + 256 bytes, each put once in random order",
         headline: "about 1 (w100 uniform)",
         data: Data { records: 1_000_000, value_bytes: 256, ..KILOBYTES },
-        subjects: &[terrace("dranges", 128, Tree::of_dranges(0)), ROCKSDB],
+        subjects: &[DEFAULT, ROCKSDB],
         sequences: &[&[Step { measured: true, ..LOAD }]],
         figures: THROUGHPUT,
         chart: Chart::Bars(Figure::Throughput),

@@ -112,11 +112,11 @@ fn open(
 pub fn terrace_options(tree: &Tree, setup: &Setup) -> Result<Options, StoreError> {
     /// The least that a database takes.
     const MEMTABLE_BYTES_MIN: u64 = 16 << 10;
+    // What is kept and what is active make all of it.
+    let parts = MEMTABLES.max(tree.memtables_kept as u64 + 1);
     Ok(Options {
         cache_bytes: usize::try_from(setup.cache_bytes)?,
-        memtable_bytes: usize::try_from(
-            (setup.memtable_bytes / MEMTABLES).max(MEMTABLE_BYTES_MIN),
-        )?,
+        memtable_bytes: usize::try_from((setup.memtable_bytes / parts).max(MEMTABLE_BYTES_MIN))?,
         dranges: tree.dranges,
         memtable_merging: tree.memtable_merging,
         flush_all_versions: tree.flush_all_versions,
