@@ -63,6 +63,10 @@ fn a_long_pipeline_is_answered_in_order() {
     }
     sent.join().unwrap().unwrap();
     assert!(info(&mut client, "commands_moved_to_waiting_threads") >= 10);
+    assert_eq!(
+        (info(&mut client, "drange_count"), info(&mut client, "drange_duplicate_count")),
+        (1, 0)
+    );
 }
 
 #[test]

@@ -53,6 +53,14 @@ pub struct DrangesReport {
     pub major_reorganisations: u64,
 }
 
+impl DrangesReport {
+    /// How many dranges there are beyond one for each interval of keys.
+    #[must_use]
+    pub fn duplicate_count(&self) -> usize {
+        self.dranges.windows(2).filter(|pair| pair[0].start == pair[1].start).count()
+    }
+}
+
 impl Store {
     /// How the writes are spread over the dranges. Exact but for writes under way. Cheap enough to
     /// be asked every second.
@@ -185,5 +193,6 @@ mod tests {
   2 p ×2                        4.0 KiB     512 B       1  12.50 % ########
 ";
         assert_eq!(report.to_string(), drawn);
+        assert_eq!(report.duplicate_count(), 1);
     }
 }

@@ -163,6 +163,12 @@ fn info_terrace(ctx: &Context<'_>, out: &mut String) {
         Ok(stats) => put_json(out, "", &stats),
         Err(error) => put_field(out, "stats_error", ":", error),
     }
+    let dranges = ctx.shared.keyspaces[0].dranges();
+    put_field(out, "drange_count", ":", dranges.dranges.len());
+    put_field(out, "drange_duplicate_count", ":", dranges.duplicate_count());
+    put_field(out, "drange_imbalance", ":", dranges.imbalance);
+    put_field(out, "drange_minor_reorganisations", ":", dranges.minor_reorganisations);
+    put_field(out, "drange_major_reorganisations", ":", dranges.major_reorganisations);
 }
 
 fn put_json(out: &mut String, name: &str, value: &serde_json::Value) {
