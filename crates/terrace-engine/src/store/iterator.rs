@@ -361,7 +361,7 @@ fn sources(
     note(|notes| note_sources(notes, view, &dranges, range, range_index));
     let open = |memtable: &Arc<Memtable>| Box::new(memtable.cursor(read_point)) as _;
     match dranges.as_slice() {
-        _ if !range_index => cursors.extend(view.memtables_newest_first().iter().map(open)),
+        _ if !range_index => cursors.extend(view.memtables().iter().map(open)),
         [only] => cursors.extend(only.memtables().map(open)),
         _ => cursors.push(Box::new(MemtablesCursor::new(Arc::clone(view), read_point))),
     }
@@ -393,7 +393,7 @@ fn note_sources(
     notes.begin_sources();
     match dranges {
         _ if !range_index => {
-            for memtable in view.memtables_newest_first() {
+            for memtable in view.memtables() {
                 let is_active = view.dranges.iter().any(|one| one.is_active(&memtable));
                 notes.memtable_source(&memtable, is_active);
             }

@@ -4,9 +4,9 @@ use smallvec::SmallVec;
 use terrace_base::{EntryKind, SeqNo};
 use terrace_env::{JobClass, PlantedBug, is_planted};
 
+use super::Inner;
 use super::placement::Placement;
 use super::sequencer::Sequencer;
-use super::{Inner, Store};
 use crate::iter::Cursor;
 use crate::lookup_index::{Bound, LookupIndex, LookupIndexStats};
 use crate::options::Options;
@@ -41,14 +41,6 @@ impl Lookups {
     /// What the index holds.
     pub fn stats(&self) -> LookupIndexStats {
         self.index.stats()
-    }
-}
-
-impl Store {
-    /// What the lookup index holds, if the range has one.
-    #[must_use]
-    pub fn lookup_index(&self) -> Option<LookupIndexStats> {
-        self.inner.lookups.as_ref().map(Lookups::stats)
     }
 }
 

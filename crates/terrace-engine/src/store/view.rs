@@ -81,8 +81,11 @@ impl DrangeView {
         self.memtables().all(|memtable| memtable.is_empty())
     }
 
-    /// Finds out from which frozen memtable on keys of some age may be found.
+    /// Finds out whether there are sets, and from which frozen memtable on keys of some age may be
+    /// found.
     fn rank(&mut self) {
+        let has_frozen_sets = self.frozen.windows(2).any(|pair| pair[0].is_beside(&pair[1]));
+        self.has_sets = !self.duplicates.is_empty() || has_frozen_sets;
         let mut least = SeqNo::MAX;
         let frozen = self.frozen.iter();
         self.least.clear();
@@ -141,13 +144,9 @@ impl View {
     #[must_use]
     pub fn new(
         boundaries: Arc<Boundaries>,
-        mut dranges: Vec<DrangeView>,
+        dranges: Vec<DrangeView>,
         version: Arc<Version>,
     ) -> View {
-        for drange in &mut dranges {
-            let has_frozen_sets = drange.frozen.windows(2).any(|pair| pair[0].is_beside(&pair[1]));
-            drange.has_sets = !drange.duplicates.is_empty() || has_frozen_sets;
-        }
         let mut view =
             View { boundaries, dranges, frozen_bytes: 0, merged_bytes: 0, version, removals: 0 };
         view.dranges.iter_mut().for_each(DrangeView::rank);
@@ -195,17 +194,10 @@ impl View {
         self.dranges.iter().flat_map(DrangeView::active)
     }
 
-    /// Every memtable, each once.
-    #[must_use]
-    pub fn memtables(&self) -> Vec<Arc<Memtable>> {
-        let active = self.active().map(Arc::clone);
-        active.chain(self.frozen().iter().map(|frozen| Arc::clone(&frozen.memtable))).collect()
-    }
-
     /// Every memtable, each once; one that holds newer versions of a key before one with older ones,
     /// duplicates apart.
     #[must_use]
-    pub fn memtables_newest_first(&self) -> Vec<Arc<Memtable>> {
+    pub fn memtables(&self) -> Vec<Arc<Memtable>> {
         let active = self.active().map(Arc::clone);
         let mut frozen = self.frozen();
         frozen.reverse();

@@ -64,10 +64,10 @@ fn what_was_there_before_the_open_is_noted_while_the_store_serves() -> Result<()
         store.close()?;
         drop(store);
         let store = open(env, &indexed())?;
-        assert!(store.lookup_index().is_some_and(|index| index.is_incomplete));
+        assert!(store.stats().lookup_index.is_some_and(|index| index.is_incomplete));
         assert_eq!(get(&store, "in-a-row")?.as_deref(), Some("1"));
         store.settle();
-        let index = store.lookup_index().expect("there is one");
+        let index = store.stats().lookup_index.expect("there is one");
         assert!(!index.is_incomplete, "{index:?}");
         assert_eq!(index.live_slots, 2);
         assert_eq!(get(&store, "in-a-row")?.as_deref(), Some("1"));
