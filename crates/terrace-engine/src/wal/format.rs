@@ -249,16 +249,26 @@ impl RecordHeader {
 /// where it stands.
 #[must_use]
 pub fn next_record(bytes: &[u8], identity: u128, offset: u64) -> Option<(u64, RecordHeader)> {
+    let mut offset = offset;
+    loop {
+        let at = next_likely_record(bytes, offset)?;
+        if let Ok((header, _)) = RecordHeader::decode(&bytes[at as usize..], identity, at) {
+            return Some((at, header));
+        }
+        offset = at + RECORD_ALIGNMENT as u64;
+    }
+}
+
+/// The first place at or behind `offset` where a record may begin, by the looks of it; `bytes` begin
+/// where one may begin. Most places hold zeros or the middle of something: this is for looking before
+/// checking the checksum.
+#[must_use]
+pub fn next_likely_record(bytes: &[u8], offset: u64) -> Option<u64> {
     let mut offset = offset.next_multiple_of(RECORD_ALIGNMENT as u64) as usize;
     while offset + RECORD_HEADER_BYTES <= bytes.len() {
         let rest = &bytes[offset..];
-        // Most places hold zeros or the middle of something: look before checking the checksum.
-        if rest[4..8] != [0; 4]
-            && matches!(rest[30], 1 | 2)
-            && rest[31] == 0
-            && let Ok((header, _)) = RecordHeader::decode(rest, identity, offset as u64)
-        {
-            return Some((offset as u64, header));
+        if rest[4..8] != [0; 4] && matches!(rest[30], 1 | 2) && rest[31] == 0 {
+            return Some(offset as u64);
         }
         offset += RECORD_ALIGNMENT;
     }

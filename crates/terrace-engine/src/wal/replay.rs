@@ -13,8 +13,8 @@ use terrace_base::{Checksum, CodecError, Corruption, FileId, LogPosition, Preamb
 use terrace_env::{Env, PlantedBug, ReadFile, SharedEnv, is_planted};
 
 use super::format::{
-    ClosingBody, RECORD_HEADER_BYTES, RecordHeader, RecordKind, SEGMENT_HEADER_BYTES,
-    SegmentHeader, next_record,
+    ClosingBody, RECORD_ALIGNMENT, RECORD_HEADER_BYTES, RecordHeader, RecordKind,
+    SEGMENT_HEADER_BYTES, SegmentHeader, next_likely_record,
 };
 use super::local_log::{segment_id, segment_path};
 use super::sink::Visit;
@@ -141,6 +141,19 @@ impl Found {
     fn file(&self) -> SegmentFile {
         SegmentFile { id: self.header.file_id, bytes: self.file.bytes() }
     }
+
+    /// Its records from `from` on, wherever they stand.
+    fn records_behind(&self, buffers: &mut Buffers, from: u64) -> Result<Vec<RecordHeader>> {
+        records_behind(self.file.as_ref(), buffers, self.header.identity, from)
+    }
+
+    /// What its two headers say.
+    fn survey(&self) -> Result<SegmentSurvey> {
+        let header = |offset| read_up_to(self.file.as_ref(), offset, SEGMENT_HEADER_BYTES as usize);
+        let bytes = self.file.bytes();
+        let (first, last) = (header(0)?, header(SegmentHeader::second_offset(bytes))?);
+        Ok(SegmentSurvey::read(self.header.file_id, bytes, &first, &last))
+    }
 }
 
 /// A segment file without a valid header: not begun, or half begun when a process died, or
@@ -155,13 +168,13 @@ struct Doubtful {
 
 impl Doubtful {
     /// Its records, which still pass their checksums if one of the identities is whole.
-    fn records(&self) -> Result<Vec<RecordHeader>> {
-        let bytes = read(self.file.as_ref())?;
-        let records = self
-            .identities
-            .iter()
-            .map(|identity| records_behind(&bytes, *identity, SEGMENT_HEADER_BYTES));
-        Ok(records.flatten().collect())
+    fn records(&self, buffers: &mut Buffers) -> Result<Vec<RecordHeader>> {
+        let mut records = Vec::new();
+        for identity in &self.identities {
+            let file = self.file.as_ref();
+            records.extend(records_behind(file, buffers, *identity, SEGMENT_HEADER_BYTES)?);
+        }
+        Ok(records)
     }
 }
 
@@ -177,16 +190,15 @@ struct Files {
 impl Files {
     /// The manifest says where the log begins before the first record is written: records that it
     /// does not know of mean that what it said is lost, and must not go the way of stale segments.
-    fn refuse_unknown_records(&self) -> Result<()> {
+    fn refuse_unknown_records(&self, buffers: &mut Buffers) -> Result<()> {
         let mut holders = Vec::new();
         for segment in &self.begun {
-            let bytes = read(segment.file.as_ref())?;
-            if !records_behind(&bytes, segment.header.identity, SEGMENT_HEADER_BYTES).is_empty() {
+            if !segment.records_behind(buffers, SEGMENT_HEADER_BYTES)?.is_empty() {
                 holders.push(&segment.path);
             }
         }
         for segment in &self.doubtful {
-            if !segment.records()?.is_empty() {
+            if !segment.records(buffers)?.is_empty() {
                 holders.push(&segment.path);
             }
         }
@@ -235,6 +247,24 @@ impl<'a> Window<'a> {
         Window { file, buffers, start: 0, bytes: Arc::default() }
     }
 
+    /// Where in the file it ends.
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+
+    /// What it holds from `offset` of the file on.
+    fn from(&self, offset: u64) -> &[u8] {
+        let index = offset.checked_sub(self.start).and_then(|index| usize::try_from(index).ok());
+        index.and_then(|index| self.bytes.get(index..)).unwrap_or_default()
+    }
+
+    /// Moves on to `offset`; whether the file has as much as a record's header there.
+    fn move_to(&mut self, offset: u64) -> Result<bool> {
+        self.bytes = self.buffers.read(self.file, offset, WINDOW_BYTES)?;
+        self.start = offset;
+        Ok(self.bytes.len() >= RECORD_HEADER_BYTES)
+    }
+
     /// Moves on if need be, so that what stands at `offset` lies inside as far as the length that it
     /// gives says, or as the file goes; where in the window that is.
     fn reach(&mut self, offset: u64) -> Result<usize> {
@@ -245,7 +275,7 @@ impl<'a> Window<'a> {
             let length = rest.get(4..8).and_then(|word| word.try_into().ok());
             let length = length.map_or(0, |word| u32::from_le_bytes(word) as usize);
             let needed = length.max(RECORD_HEADER_BYTES);
-            let has_all = self.start + self.bytes.len() as u64 >= self.file.bytes();
+            let has_all = self.end() >= self.file.bytes();
             // The file may end before it should.
             let is_tried = self.start == offset && self.bytes.len() < bytes;
             if rest.len() >= needed || has_all || is_tried {
@@ -258,11 +288,6 @@ impl<'a> Window<'a> {
     }
 }
 
-/// All bytes of a segment.
-fn read(file: &dyn ReadFile) -> Result<Vec<u8>> {
-    read_up_to(file, 0, file.bytes() as usize)
-}
-
 /// Reads the log in `dir`; see [`LogStore::replay`](super::LogStore::replay).
 pub(super) fn replay(
     env: &SharedEnv,
@@ -271,6 +296,7 @@ pub(super) fn replay(
     visit: &mut Visit<'_>,
 ) -> Result<Replayed> {
     let start = facts.start;
+    let mut buffers = Buffers::default();
     let files = find_segments(env.as_ref(), dir, facts.database)?;
     let chain = chain_of(&files.begun, start);
     let mut replayed =
@@ -281,10 +307,9 @@ pub(super) fn replay(
                 "the log segment that the manifest names is missing or has no valid header";
             return Err(Corruption::new(segment_path(dir, id), 0, detail).into());
         }
-        None => files.refuse_unknown_records()?,
+        None => files.refuse_unknown_records(&mut buffers)?,
         Some(_) => {}
     }
-    let mut buffers = Buffers::default();
     for (index, segment) in chain.iter().enumerate() {
         let successor = chain.get(index + 1).map(|next| next.header.base);
         let settled = start.position;
@@ -292,7 +317,7 @@ pub(super) fn replay(
             break;
         }
     }
-    judge_tail(&files, &chain, &mut replayed)?;
+    judge_tail(&files, &chain, &mut buffers, &mut replayed)?;
     let kept: Vec<SegmentFile> = replayed.segments.iter().map(|segment| segment.file).collect();
     let begun = files.begun.iter().map(Found::file);
     let doubtful =
@@ -478,7 +503,12 @@ fn decode_record(
 ///
 /// A segment with a damaged header counts too: its records still pass their checksums if the
 /// identity is whole, and say how far the log was durable.
-fn judge_tail(files: &Files, chain: &[&Found], replayed: &mut Replayed) -> Result<()> {
+fn judge_tail(
+    files: &Files,
+    chain: &[&Found],
+    buffers: &mut Buffers,
+    replayed: &mut Replayed,
+) -> Result<()> {
     let Some(last) = replayed.segments.last().copied() else { return Ok(()) };
     let offset = SEGMENT_HEADER_BYTES + (last.end.0 - last.base.0);
     let mut place = (PathBuf::new(), offset);
@@ -493,15 +523,14 @@ fn judge_tail(files: &Files, chain: &[&Found], replayed: &mut Replayed) -> Resul
             place.0.clone_from(&segment.path);
         }
         let from = if is_last { offset } else { SEGMENT_HEADER_BYTES };
-        let bytes = read(segment.file.as_ref())?;
-        surveys.push((segment, SegmentSurvey::of_file(segment.header.file_id, &bytes)));
-        for record in records_behind(&bytes, segment.header.identity, from) {
+        surveys.push((segment, segment.survey()?));
+        for record in segment.records_behind(buffers, from)? {
             replayed.durable = replayed.durable.max(record.durable);
             dropped_records += 1;
         }
     }
     for segment in files.doubtful.iter().filter(|segment| segment.id > last.file.id) {
-        let durable = segment.records()?.into_iter().map(|record| record.durable).max();
+        let durable = segment.records(buffers)?.into_iter().map(|record| record.durable).max();
         let durable = durable.unwrap_or_default();
         if durable > replayed.end {
             place = (segment.path.clone(), 0);
@@ -552,13 +581,35 @@ fn refuse_lost_part(
     Ok(())
 }
 
-/// The records in a segment from `from` on, wherever they stand.
-fn records_behind(bytes: &[u8], identity: u128, from: u64) -> Vec<RecordHeader> {
+/// The records in a segment file from `from` on, wherever they stand.
+fn records_behind(
+    file: &dyn ReadFile,
+    buffers: &mut Buffers,
+    identity: u128,
+    from: u64,
+) -> Result<Vec<RecordHeader>> {
     let mut found = Vec::new();
-    let mut offset = from;
-    while let Some((at, header)) = next_record(bytes, identity, offset) {
-        offset = at + header.padded_bytes();
-        found.push(header);
+    let mut window = Window::new(file, buffers);
+    let mut offset = from.next_multiple_of(RECORD_ALIGNMENT as u64);
+    loop {
+        if let Some(at) = next_likely_record(window.from(offset), 0) {
+            offset += at;
+            let at = window.reach(offset)?;
+            let rest = window.bytes.get(at..).unwrap_or_default();
+            match RecordHeader::decode(rest, identity, offset) {
+                Ok((header, _)) => {
+                    offset += header.padded_bytes();
+                    found.push(header);
+                }
+                Err(_) => offset += RECORD_ALIGNMENT as u64,
+            }
+            continue;
+        }
+        // Nothing more in here, but for a header that the window ends in.
+        offset = offset.max(window.end().saturating_sub(RECORD_HEADER_BYTES as u64 - 1));
+        offset = offset.next_multiple_of(RECORD_ALIGNMENT as u64);
+        if !window.move_to(offset)? {
+            return Ok(found);
+        }
     }
-    found
 }
