@@ -13,14 +13,16 @@ use crate::l0::{L0, PlainL0, PlainOptions};
 use crate::process::MemoryPool;
 use crate::survey::{SurveyedBlock, TableSurvey};
 use crate::table::{LocalTableStore, TableFile, TableOptions, TableProperties, TableReader};
-use crate::version::{FileIds, ReclaimQueue, TableContext, TableMeta};
+use crate::version::{FileIds, ReclaimQueue, TableContext, TableMeta, TableOpener};
 use crate::{Error, Result};
 
 /// Tables of a directory that nothing is cached of.
 pub(crate) fn context(env: &SharedEnv, dir: &Path) -> Arc<TableContext> {
     Arc::new(TableContext {
-        store: Arc::new(LocalTableStore::new(Arc::clone(env), dir.to_path_buf())),
-        cache: Arc::new(BlockCache::new(0)),
+        opener: Arc::new(TableOpener {
+            store: Arc::new(LocalTableStore::new(Arc::clone(env), dir.to_path_buf())),
+            cache: Arc::new(BlockCache::new(0)),
+        }),
         reclaim: ReclaimQueue::default(),
         memory: MemoryPool::default(),
     })
@@ -30,8 +32,9 @@ pub(crate) fn context(env: &SharedEnv, dir: &Path) -> Arc<TableContext> {
 pub(crate) fn l0(env: &SharedEnv, context: &Arc<TableContext>) -> Arc<dyn L0> {
     let ids = Arc::new(FileIds::new(Epoch(0), 0));
     let shape = TableShape { table_bytes: u64::MAX, table: TableOptions::default() };
-    let options = PlainOptions { rows_per_cut: usize::MAX, rows_max: usize::MAX, shape };
-    Arc::new(PlainL0::new(env, Arc::clone(&context.store), ids, options))
+    let max = usize::MAX;
+    let options = PlainOptions { rows_per_cut: max, rows_slow: max, rows_stop: max, shape };
+    Arc::new(PlainL0::new(env, Arc::clone(&context.opener.store), ids, options))
 }
 
 /// Checks one table of a version: that it is there, that it is the one which `meta` describes, and,
@@ -47,7 +50,7 @@ pub fn check_table(
     report.table_count += 1;
     report.table_bytes += meta.bytes;
     report.entry_count += meta.entry_count;
-    let file = match context.open(meta) {
+    let file = match context.opener.open_file(meta) {
         Ok(file) => file,
         Err(Error::Corruption(corruption)) => {
             let finding = Finding::of(corruption).with_keys(Some(meta.span()));
@@ -68,7 +71,7 @@ fn judge(
     depth: CheckDepth,
 ) -> Result<TableProperties> {
     let expected = meta.map(|meta| (meta.uid, meta.bytes));
-    let reader = TableReader::open(Arc::clone(file), Arc::clone(&context.cache), expected)?;
+    let reader = TableReader::open(Arc::clone(file), Arc::clone(&context.opener.cache), expected)?;
     if let Some(damage) = reader.filter_damage() {
         return Err(damage.clone().into());
     }
@@ -149,7 +152,7 @@ impl Check<'_> {
     pub(super) fn tables_alone(&mut self) -> Result<()> {
         for (id, bytes) in self.listing.tables.clone() {
             let location = crate::table::TableLocation(format!("{id}.table").into_bytes());
-            let file = self.context.store.open(&location)?;
+            let file = self.context.opener.store.open(&location)?;
             self.report.table_count += 1;
             self.report.table_bytes += bytes;
             let outcome = judge(&self.context, &file, None, self.depth);

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use terrace_base::{FileId, KeyRange, LevelNo, TableUid};
 use terrace_env::SharedEnv;
 
-use super::{CompactionPlan, OutputSpec, OutputTables, PlanInput, Retained, Retention, TableShape};
-use crate::cache::BlockCache;
+use super::{CompactionPlan, OutputSpec, OutputTables, Retained, Retention, TableShape};
 use crate::iter::{ChainedStream, MergingStream, Stream};
 use crate::merge::MergeOperators;
 use crate::range_tombstone::Fragments;
-use crate::table::{TableOptions, TableReader, TableStore};
-use crate::version::TableMeta;
+use crate::table::TableOptions;
+use crate::version::{OpenTable, TableMeta, TableOpener};
 use crate::{Error, Result};
 
 /// What a job did.
@@ -63,8 +62,7 @@ pub trait CompactionExecutor: Send + Sync + fmt::Debug {
 #[derive(Debug)]
 pub struct LocalExecutor {
     env: SharedEnv,
-    store: Arc<dyn TableStore>,
-    cache: Arc<BlockCache>,
+    opener: Arc<TableOpener>,
     operators: MergeOperators,
 }
 
@@ -72,11 +70,10 @@ pub struct LocalExecutor {
 const ENTRIES_PER_LOOK: u32 = 1024;
 
 impl LocalExecutor {
-    /// Reads and writes tables of `store`.
+    /// Reads what `opener` opens, and writes tables into its store.
     #[must_use]
-    pub fn new(env: &SharedEnv, store: Arc<dyn TableStore>, cache: Arc<BlockCache>) -> Self {
-        let operators = MergeOperators::default();
-        LocalExecutor { env: Arc::clone(env), store, cache, operators }
+    pub fn new(env: &SharedEnv, opener: Arc<TableOpener>) -> LocalExecutor {
+        LocalExecutor { env: Arc::clone(env), opener, operators: MergeOperators::default() }
     }
 
     /// The same, with the merge operators that plans may name.
@@ -85,39 +82,32 @@ impl LocalExecutor {
         LocalExecutor { operators, ..self }
     }
 
-    fn open(&self, input: &PlanInput) -> Result<Arc<TableReader>> {
-        let file = self.store.open(&input.table.location)?;
-        let expected = Some((input.table.uid, input.table.bytes));
-        let number = Some(input.table.greatest_seqno);
-        TableReader::open_numbered(file, Arc::clone(&self.cache), expected, number)
-    }
-
     fn merge(
         &self,
         plan: &CompactionPlan,
         is_cancelled: IsCancelled<'_>,
     ) -> Result<CompactionOutcome> {
         let mut streams: Vec<Box<dyn Stream + Send>> = Vec::new();
-        let mut runs: BTreeMap<LevelNo, Vec<(KeyRange, Arc<TableReader>)>> = BTreeMap::new();
+        let mut runs: BTreeMap<LevelNo, Vec<(KeyRange, OpenTable)>> = BTreeMap::new();
         let mut tombstones = Vec::new();
         // A table of a row is an input once for each interval in which it counts.
-        let mut readers: BTreeMap<FileId, Arc<TableReader>> = BTreeMap::new();
+        let mut readers: BTreeMap<FileId, OpenTable> = BTreeMap::new();
         for input in &plan.inputs {
             let reader = match readers.entry(input.table.id) {
-                Entry::Occupied(known) => Arc::clone(known.get()),
-                Entry::Vacant(unknown) => Arc::clone(unknown.insert(self.open(input)?)),
+                Entry::Occupied(known) => known.get().clone(),
+                Entry::Vacant(unknown) => unknown.insert(self.opener.open(&input.table)?).clone(),
             };
             let within = plan.slice.intersection(&input.table.clip);
             tombstones.push(reader.range_tombstones().clip(&within));
             match input.level {
-                LevelNo(0) => streams.push(Box::new(reader.stream(Some(&within))?)),
+                LevelNo(0) => streams.push(Box::new(reader.stream(&within)?)),
                 level => runs.entry(level).or_default().push((within, reader)),
             }
         }
         for mut tables in runs.into_values() {
             tables.sort_by(|(a, _), (b, _)| a.start().cmp(b.start()));
             let tables = tables.into_iter();
-            let opened = tables.map(|(within, reader)| reader.stream(Some(&within)));
+            let opened = tables.map(|(within, reader)| reader.stream(&within));
             streams.push(Box::new(ChainedStream::new(opened)?));
         }
         let tombstones = Fragments::merge(&tombstones);
@@ -144,7 +134,7 @@ impl LocalExecutor {
             now: self.env.wall_time(),
         };
         let next_table = Box::new(self.ids_of(plan));
-        let mut outputs = OutputTables::new(self.store.as_ref(), spec, next_table);
+        let mut outputs = OutputTables::new(self.opener.store.as_ref(), spec, next_table);
         let mut until_look = ENTRIES_PER_LOOK;
         while let Some(entry) = retained.entry() {
             outputs.add(&entry)?;
@@ -159,7 +149,7 @@ impl LocalExecutor {
         }
         let dropped_entries = retained.dropped();
         let outputs = outputs.finish()?;
-        self.store.sync()?;
+        self.opener.store.sync()?;
         let written_bytes = outputs.iter().map(|table| table.bytes).sum();
         let read_bytes = plan.input_bytes();
         Ok(CompactionOutcome { outputs, dropped_entries, read_bytes, written_bytes })
@@ -186,9 +176,9 @@ impl LocalExecutor {
     /// Deletes what an interrupted job may have written.
     fn discard(&self, plan: &CompactionPlan) -> Result<()> {
         let counters = plan.first_output.counter..plan.first_output.counter + plan.output_count_max;
-        for (id, location) in self.store.list()? {
+        for (id, location) in self.opener.store.list()? {
             if id.epoch == plan.first_output.epoch && counters.contains(&id.counter) {
-                self.store.delete(&location)?;
+                self.opener.store.delete(&location)?;
             }
         }
         Ok(())

@@ -217,10 +217,8 @@ pub trait L0State: Send + Sync + fmt::Debug {
         self.pressure()
     }
 
-    /// How many rows a read of one key may have to ask, at most.
-    fn depth(&self) -> usize {
-        self.rows().len()
-    }
+    /// How much of what may be in L0 is there.
+    fn fill(&self) -> Fill;
 
     /// The rows that share keys with others in `slice`, if neighbouring rows may be merged into one in
     /// their place: newest first, and no other row lies between them in age and shares a key with
@@ -228,6 +226,17 @@ pub trait L0State: Send + Sync + fmt::Debug {
     fn mergeable_rows(&self, _slice: &KeyRange) -> Vec<Arc<Row>> {
         Vec::new()
     }
+}
+
+/// How full L0 is, in units of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fill {
+    /// What is there.
+    pub used: u64,
+    /// Writers are slowed down when there is more than this,
+    pub slow: u64,
+    /// and wait when there is as much as this.
+    pub stop: u64,
 }
 
 /// Where cuts may end.
@@ -323,31 +332,30 @@ impl<'a> Lookup<'a> {
             return Ok(None);
         }
         note(|notes| notes.table(self.level.0, table));
-        table.with_reader(self.mode, |reader| {
-            if table.meta().range_tombstone_count > 0 {
-                let tombstones = reader.range_tombstones();
-                let covering = tombstones.newest_covering(self.key, self.read_point);
-                note(|notes| notes.covered(covering));
-                self.cover(covering);
-            }
-            let hash = *self.hash.get_or_insert_with(|| filter_hash(self.key));
-            if !reader.may_contain(hash) {
-                note(|notes| notes.filtered_out());
-                self.count(Asked::FilteredOut);
-                return Ok(None);
-            }
-            let found = reader.get(self.key, self.read_point, self.mode)?;
-            note(|notes| {
-                let entry = found.as_ref().map(|pinned| pinned.entry(self.key));
-                notes.searched(reader.has_filter(), entry);
-            });
-            self.count(match (&found, reader.has_filter()) {
-                (Some(_), _) => Asked::Found,
-                (None, true) => Asked::FalsePositive,
-                (None, false) => Asked::Missing,
-            });
-            Ok(found)
-        })
+        let reader = table.reader(self.mode)?;
+        if table.meta().range_tombstone_count > 0 {
+            let tombstones = reader.range_tombstones();
+            let covering = tombstones.newest_covering(self.key, self.read_point);
+            note(|notes| notes.covered(covering));
+            self.cover(covering);
+        }
+        let hash = *self.hash.get_or_insert_with(|| filter_hash(self.key));
+        if !reader.may_contain(hash) {
+            note(|notes| notes.filtered_out());
+            self.count(Asked::FilteredOut);
+            return Ok(None);
+        }
+        let found = reader.get(self.key, self.read_point, self.mode)?;
+        note(|notes| {
+            let entry = found.as_ref().map(|pinned| pinned.entry(self.key));
+            notes.searched(reader.has_filter(), entry);
+        });
+        self.count(match (&found, reader.has_filter()) {
+            (Some(_), _) => Asked::Found,
+            (None, true) => Asked::FalsePositive,
+            (None, false) => Asked::Missing,
+        });
+        Ok(found)
     }
 
     /// Why a table need not be searched, if it need not.

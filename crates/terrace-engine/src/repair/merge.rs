@@ -94,7 +94,7 @@ impl Repair<'_> {
                 Live::Nowhere => continue,
             };
             let location = TableLocation(format!("{id}.table").into_bytes());
-            let file = evidence.context.store.open(&location)?;
+            let file = evidence.context.opener.store.open(&location)?;
             let meta = evidence.metas.get(&id);
             let survey = TableSurvey::open(file, meta.map(|meta| meta.uid))?;
             let known = meta.map(|meta| meta.bounds.clone());

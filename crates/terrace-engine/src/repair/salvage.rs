@@ -47,7 +47,7 @@ impl Repair<'_> {
             self.report.losses.extend(losses);
             return Ok(Salvaged::Lost);
         };
-        let file = evidence.context.store.open(&location)?;
+        let file = evidence.context.opener.store.open(&location)?;
         if let Some(copied) = copy_whole(self.target, file.as_ref(), meta)? {
             return Ok(Salvaged::Whole(Box::new(copied)));
         }

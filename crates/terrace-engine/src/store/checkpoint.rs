@@ -125,7 +125,7 @@ impl Inner {
             }
             let meta = table.meta();
             let to = dir.join(format!("{}.table", meta.id));
-            if self.context.store.link(&meta.location, &to)? {
+            if self.context.opener.store.link(&meta.location, &to)? {
                 report.linked_count += 1;
             } else {
                 self.copy_table(&target, meta, &mut |done| {
@@ -172,7 +172,7 @@ impl Inner {
         meta: &TableMeta,
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<()> {
-        let file = self.context.open(meta)?;
+        let file = self.context.opener.open_file(meta)?;
         let mut writer = target.create(meta.id, meta.bytes)?;
         let mut hash = Xxh3::new();
         let mut offset = 0;

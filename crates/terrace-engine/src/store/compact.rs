@@ -241,7 +241,7 @@ impl Inner {
         // One that cannot be deleted now is tried again, and holds up no other.
         let mut outcome = Ok(());
         for location in self.context.reclaim.take() {
-            if let Err(error) = self.context.store.delete(&location) {
+            if let Err(error) = self.context.opener.store.delete(&location) {
                 self.context.reclaim.add(location);
                 outcome = Err(error);
             }

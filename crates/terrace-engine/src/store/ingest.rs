@@ -155,7 +155,7 @@ impl Ingest {
             inner.check_healthy()?;
             let env = &inner.env;
             let (id, uid) = (inner.ids.next(), TableUid(env.random_u128()));
-            let writer = inner.context.store.create(id, 0)?;
+            let writer = inner.context.opener.store.create(id, 0)?;
             let options = &inner.options.table;
             self.builder = Some((id, TableBuilder::new(writer, uid, options, env.wall_time())));
         }
@@ -216,7 +216,7 @@ impl Drop for Ingest {
             return;
         }
         for table in &self.tables {
-            if let Err(error) = self.store.inner.context.store.delete(&table.location) {
+            if let Err(error) = self.store.inner.context.opener.store.delete(&table.location) {
                 tracing::debug!(%error, "an abandoned table is left to the next open");
             }
         }
@@ -257,7 +257,7 @@ impl Inner {
     /// Installs the tables, whose content is durable.
     fn ingest(&self, ingest: &mut Ingest) -> Result<IngestReport> {
         if !is_planted(PlantedBug::IngestInstallsBeforeSync) {
-            self.context.store.sync()?;
+            self.context.opener.store.sync()?;
         }
         let _turn = self.flush_turn.lock();
         if self.memtables_overlap(&ingest.tables)? {

@@ -147,8 +147,7 @@ impl<'a> Opening<'a> {
         let before = edits.iter().filter_map(|edit| edit.epoch).max().unwrap_or_default();
         let ids = Arc::new(FileIds::new(seams.feeds.next_epoch(before)?, 0));
         let context = Arc::new(TableContext {
-            store: seams.tables,
-            cache: Arc::clone(process.cache()),
+            opener: seams.opener,
             reclaim: ReclaimQueue::default(),
             memory: process.memory().pool(PoolName::Tables).clone(),
         });
@@ -256,10 +255,11 @@ impl<'a> Opening<'a> {
     /// been installed. What would be an orphan of it may be the only copy of its entries, and the
     /// manifest is evidence: nothing is touched.
     fn require_tables(&self, version: &Version) -> Result<()> {
-        let there: BTreeSet<_> = self.context.store.list()?.into_iter().map(|(id, _)| id).collect();
+        let there: BTreeSet<_> =
+            self.context.opener.store.list()?.into_iter().map(|(id, _)| id).collect();
         for table in version.tables().filter(|table| !there.contains(&table.meta().id)) {
             // Says which file is missing.
-            self.context.open(table.meta())?;
+            self.context.opener.open_file(table.meta())?;
         }
         Ok(())
     }
@@ -268,9 +268,9 @@ impl<'a> Opening<'a> {
     fn remove_orphans(&self, version: &Version) -> Result<u64> {
         let live: BTreeSet<_> = version.tables().map(|table| table.meta().id).collect();
         let mut count = 0;
-        for (id, location) in self.context.store.list()? {
+        for (id, location) in self.context.opener.store.list()? {
             if !live.contains(&id) && id.epoch < self.ids.epoch() {
-                self.context.store.delete(&location)?;
+                self.context.opener.store.delete(&location)?;
                 count += 1;
             }
         }

@@ -125,8 +125,8 @@ impl Inner {
             let parts: Vec<KeyRange> = input.parts_within(&plan.slice).collect();
             let reader = input.table.reader(ReadMode::Block)?;
             let is_inside = |key: &[u8]| parts.iter().any(|part| part.contains(key));
-            let inside = reader.samples(SAMPLES_PER_TABLE).filter(|(key, _)| is_inside(key));
-            samples.extend(inside.map(|(key, bytes)| (key.to_vec(), bytes)));
+            let inside = reader.samples(SAMPLES_PER_TABLE).into_iter();
+            samples.extend(inside.filter(|(key, _)| is_inside(key)));
         }
         let keys = split_keys(samples, &plan.slice, part_count);
         Ok(plan.split(&keys, |count| self.ids.next_block(count)))
@@ -178,7 +178,7 @@ impl Inner {
     /// Deletes what the parts that succeeded have written, which no edit has named.
     fn discard(&self, whole: &CompactionOutcome) {
         for table in &whole.outputs {
-            if let Err(error) = self.context.store.delete(&table.location) {
+            if let Err(error) = self.context.opener.store.delete(&table.location) {
                 let table = table.id;
                 tracing::warn!(%table, %error, "an output of a failed compaction stays until the next open");
             }

@@ -9,7 +9,7 @@ use crate::l0::{L0, PlainL0, PlainOptions};
 use crate::options::Options;
 use crate::process::Process;
 use crate::table::{LocalTableStore, TableStore};
-use crate::version::{FeedStore, FileIds, LocalManifests};
+use crate::version::{FeedStore, FileIds, LocalManifests, TableOpener};
 use crate::wal::{LocalLogStore, LogStore};
 
 /// What stands behind the seams of a range: where its log, its feed, its tables and L0 live, and
@@ -19,8 +19,8 @@ pub struct Seams {
     pub feeds: Arc<dyn FeedStore>,
     /// The log.
     pub log: Arc<dyn LogStore>,
-    /// The tables.
-    pub tables: Arc<dyn TableStore>,
+    /// The tables, and how they are opened.
+    pub opener: Arc<TableOpener>,
     /// Makes L0, which takes its file ids from the epoch that the open raises.
     pub l0: MakeL0,
     /// Who does the work of compactions.
@@ -50,7 +50,9 @@ impl Seams {
     ) -> Seams {
         let env = Arc::clone(process.env());
         let dir = dir.to_path_buf();
-        let executor = LocalExecutor::new(&env, Arc::clone(&tables), Arc::clone(process.cache()))
+        let cache = Arc::clone(process.cache());
+        let opener = Arc::new(TableOpener { store: Arc::clone(&tables), cache });
+        let executor = LocalExecutor::new(&env, Arc::clone(&opener))
             .with_operators(options.merge_operators.clone());
         Seams {
             feeds: Arc::new(LocalManifests { env: Arc::clone(&env), dir: dir.clone() }),
@@ -59,9 +61,9 @@ impl Seams {
                 dir,
                 segment_bytes: options.log_segment_bytes,
             }),
-            l0: plain_l0(env, Arc::clone(&tables), options),
+            l0: plain_l0(env, tables, options),
             executor: Arc::new(executor),
-            tables,
+            opener,
         }
     }
 }
@@ -70,7 +72,8 @@ impl Seams {
 fn plain_l0(env: SharedEnv, tables: Arc<dyn TableStore>, options: &Options) -> MakeL0 {
     let options = PlainOptions {
         rows_per_cut: options.l0_rows_per_cut,
-        rows_max: options.l0_rows_slow,
+        rows_slow: options.l0_rows_slow,
+        rows_stop: options.l0_rows_stop,
         // A row is one table, however large the flush.
         shape: TableShape { table_bytes: u64::MAX, table: options.table },
     };
@@ -82,7 +85,7 @@ impl fmt::Debug for Seams {
         f.debug_struct("Seams")
             .field("feeds", &self.feeds)
             .field("log", &self.log)
-            .field("tables", &self.tables)
+            .field("opener", &self.opener)
             .finish_non_exhaustive()
     }
 }

@@ -36,6 +36,7 @@ mod install;
 mod manifest;
 #[cfg(all(test, terrace_loom))]
 mod models;
+mod open_table;
 mod run;
 mod table;
 #[allow(clippy::module_inception)]
@@ -46,6 +47,7 @@ pub use feed::{FeedPosition, FeedStore, LoadedFeed, MemoryFeed, VersionFeed};
 pub use ids::FileIds;
 pub use install::{Versions, VersionsParts};
 pub use manifest::{LocalManifests, Manifest, manifest_path};
+pub use open_table::{OpenCursor, OpenStream, OpenTable, TableOpener};
 pub use run::Run;
 pub use table::{ReclaimQueue, Table, TableContext};
 pub use version::{LEVEL_MAX, Version, fold};

@@ -11,7 +11,8 @@ use terrace_env::{RealEnv, SharedEnv, Waits};
 use super::feed::MemoryFeed;
 use super::install::VersionsParts;
 use super::{
-    FeedStore, FileIds, ReclaimQueue, TableContext, TableMeta, Version, VersionEdit, Versions,
+    FeedStore, FileIds, ReclaimQueue, TableContext, TableMeta, TableOpener, Version, VersionEdit,
+    Versions,
 };
 use crate::cache::BlockCache;
 use crate::compaction::TableShape;
@@ -45,12 +46,11 @@ impl Range {
         let ids = Arc::new(FileIds::new(Epoch(1), 0));
         let store = Arc::new(MemoryTableStore::new());
         let shape = TableShape { table_bytes: 1, table: TableOptions::default() };
-        let options = PlainOptions { rows_per_cut: 4, rows_max: 12, shape };
+        let options = PlainOptions { rows_per_cut: 4, rows_slow: 12, rows_stop: 24, shape };
         let l0: Arc<dyn L0> =
             Arc::new(PlainL0::new(&env, store.clone(), Arc::clone(&ids), options));
         let context = Arc::new(TableContext {
-            store,
-            cache: Arc::new(BlockCache::new(0)),
+            opener: Arc::new(TableOpener { store, cache: Arc::new(BlockCache::new(0)) }),
             reclaim: ReclaimQueue::default(),
             memory: crate::process::MemoryPool::default(),
         });

@@ -1,43 +1,26 @@
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use terrace_base::{Corruption, KeyRange, SeqNo};
+use terrace_base::{KeyRange, SeqNo};
 use terrace_env::Latch;
 use terrace_env::atomic::{AtomicBool, Ordering};
 
-use super::TableMeta;
-use crate::cache::BlockCache;
+use super::{OpenTable, TableMeta, TableOpener};
 use crate::explain::note;
 use crate::iter::{ClippedCursor, Cursor};
 use crate::process::{Charge, MemoryPool};
-use crate::swap::ArcSwapOption;
-use crate::table::{ReadMode, TableFile, TableLocation, TableReader, TableStore};
+use crate::table::{ReadMode, TableLocation};
 use crate::{Error, Result};
 
 /// What the tables of a range share.
 #[derive(Debug)]
 pub struct TableContext {
-    /// Where they lie.
-    pub store: Arc<dyn TableStore>,
-    /// Where their blocks are kept.
-    pub cache: Arc<BlockCache>,
+    /// Where they lie, and how they are opened.
+    pub opener: Arc<TableOpener>,
     /// Where they go when nothing names them any more.
     pub reclaim: ReclaimQueue,
     /// What open tables hold in memory beside their blocks.
     pub memory: MemoryPool,
-}
-
-impl TableContext {
-    /// Opens a table that a version names. Errors: [`Error::Corruption`] also if it is not there.
-    pub fn open(&self, meta: &TableMeta) -> Result<Arc<dyn TableFile>> {
-        self.store.open(&meta.location).map_err(|error| match error {
-            Error::Io(error) if error.is_not_found() => {
-                let detail = format!("table {} is missing, but the manifest names it", meta.id);
-                Corruption::new(error.path, 0, detail).into()
-            }
-            error => error,
-        })
-    }
 }
 
 /// Tables that no version names any more, waiting to be deleted by a background job.
@@ -72,7 +55,7 @@ pub struct Table {
     meta: TableMeta,
     span: KeyRange,
     context: Arc<TableContext>,
-    reader: ArcSwapOption<TableReader>,
+    reader: OnceLock<OpenTable>,
     memory: Charge,
     removed: AtomicBool,
 }
@@ -82,7 +65,7 @@ impl Table {
     #[must_use]
     pub fn new(meta: TableMeta, context: Arc<TableContext>) -> Table {
         let span = meta.span();
-        let reader = ArcSwapOption::empty();
+        let reader = OnceLock::new();
         let memory = context.memory.charge(0);
         Table { meta, span, context, reader, memory, removed: AtomicBool::new(false) }
     }
@@ -99,39 +82,27 @@ impl Table {
         &self.span
     }
 
-    /// The open table. Errors: [`Error::NeedsIo`] if it is not open yet and `mode` forbids to wait.
-    pub fn reader(&self, mode: ReadMode) -> Result<Arc<TableReader>> {
-        if let Some(reader) = &*self.reader.load() {
-            return Ok(Arc::clone(reader));
+    /// The open table. Errors: [`Error::NeedsIo`] if it is not open yet and `mode` forbids to wait;
+    /// what opening gives.
+    #[inline]
+    pub fn reader(&self, mode: ReadMode) -> Result<&OpenTable> {
+        match self.reader.get() {
+            Some(reader) => Ok(reader),
+            None => self.open(mode),
         }
+    }
+
+    #[cold]
+    fn open(&self, mode: ReadMode) -> Result<&OpenTable> {
         if mode == ReadMode::NoWait {
             return Err(Error::NeedsIo);
         }
         note(|notes| notes.opened());
-        let file = self.context.open(&self.meta)?;
-        let expected = Some((self.meta.uid, self.meta.bytes));
-        let reader = TableReader::open_numbered(
-            file,
-            Arc::clone(&self.context.cache),
-            expected,
-            Some(self.meta.greatest_seqno),
-        )?;
-        self.reader.store(Some(Arc::clone(&reader)));
-        self.memory.set(reader.memory_bytes() as u64);
+        let opened = self.context.opener.open(&self.meta)?;
+        // Another thread may have been faster.
+        let reader = self.reader.get_or_init(|| opened);
+        self.memory.set(reader.memory_bytes());
         Ok(reader)
-    }
-
-    /// Runs `read` on the open table.
-    #[inline]
-    pub fn with_reader<T>(
-        &self,
-        mode: ReadMode,
-        read: impl FnOnce(&TableReader) -> Result<T>,
-    ) -> Result<T> {
-        match &*self.reader.load() {
-            Some(reader) => read(reader),
-            None => read(&*self.reader(mode)?),
-        }
     }
 
     /// A cursor over the keys that the table speaks for.
@@ -152,26 +123,23 @@ impl Table {
                 (None, Some(_)) => false,
                 (Some(own), Some(end)) => own <= end,
             };
-        let reader = self.reader.load();
-        match reader.as_ref().filter(|_| !is_whole) {
+        match self.reader.get().filter(|_| !is_whole) {
             Some(reader) => reader.bytes_within(range),
             None => self.meta.bytes,
         }
     }
 
-    /// Keys at which it could be divided, as [`TableReader::samples`] gives them; none if it is not
-    /// open yet. No I/O.
+    /// Keys at which it could be divided, as [`OpenTable::samples`] gives them; none if it is not open
+    /// yet. No I/O.
     #[must_use]
     pub fn samples(&self, count: usize) -> Vec<(Vec<u8>, u64)> {
-        let reader = self.reader.load();
-        let samples = reader.iter().flat_map(|reader| reader.samples(count));
-        samples.map(|(key, bytes)| (key.to_vec(), bytes)).collect()
+        self.reader.get().map(|reader| reader.samples(count)).unwrap_or_default()
     }
 
     /// Bytes of memory that the open table holds beside cached blocks.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        self.reader.load().as_ref().map_or(0, |reader| reader.memory_bytes() as u64)
+        self.reader.get().map_or(0, OpenTable::memory_bytes)
     }
 
     /// Marks the table as removed by an edit that is durable: the file goes with the last

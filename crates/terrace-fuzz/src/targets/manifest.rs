@@ -17,8 +17,8 @@ use terrace_engine::version::format::{
     encode_manifest_header, encode_record,
 };
 use terrace_engine::version::{
-    FeedStore, FileIds, LocalManifests, ReclaimQueue, RowMeta, TableContext, TableMeta, Version,
-    VersionEdit, manifest_path,
+    FeedStore, FileIds, LocalManifests, ReclaimQueue, RowMeta, TableContext, TableMeta,
+    TableOpener, Version, VersionEdit, manifest_path,
 };
 use terrace_engine::wal::LogStart;
 use terrace_env::{DiskImage, SharedEnv, SimOptions};
@@ -153,14 +153,14 @@ fn load(env: &SharedEnv) {
     let ids = Arc::new(FileIds::new(Epoch(7), 0));
     let options = PlainOptions {
         rows_per_cut: 2,
-        rows_max: 6,
+        rows_slow: 6,
+        rows_stop: 12,
         shape: TableShape { table_bytes: u64::MAX, table: TableOptions::default() },
     };
     let l0: Arc<dyn L0> = Arc::new(PlainL0::new(env, Arc::clone(&tables), ids, options));
     let cache = Arc::new(BlockCache::new(0));
     let context = Arc::new(TableContext {
-        store: tables,
-        cache,
+        opener: Arc::new(TableOpener { store: tables, cache }),
         reclaim: ReclaimQueue::default(),
         memory: MemoryPool::default(),
     });

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use terrace_base::{KeyRange, RowId, TableUid};
 use terrace_env::SharedEnv;
 
-use super::{Cut, CutBounds, CutMap, FlushInput, L0, L0State, LiveTable, Lookup, Row};
+use super::{Cut, CutBounds, CutMap, Fill, FlushInput, L0, L0State, LiveTable, Lookup, Row};
 use crate::Result;
 use crate::compaction::{OutputSpec, OutputTables, TableShape};
 use crate::table::{PinnedEntry, TableStore};
@@ -35,8 +35,11 @@ use slices::{Content, Slice, slices_of};
 pub struct PlainOptions {
     /// A cut is due when this many rows share a key.
     pub rows_per_cut: usize,
-    /// Every cut is due when there are this many rows, whatever they share.
-    pub rows_max: usize,
+    /// Writers are slowed down when more rows than these share a key; every cut is due when there are
+    /// this many, whatever they share.
+    pub rows_slow: usize,
+    /// Writers wait while this many rows share a key.
+    pub rows_stop: usize,
     /// How tables are built.
     pub shape: TableShape,
 }
@@ -143,7 +146,7 @@ impl PlainState {
     /// How pressing it is that so many rows share a key.
     fn pressure_of(&self, depth: usize) -> f64 {
         let by_depth = depth as f64 / self.options.rows_per_cut as f64;
-        let by_count = self.rows.len() as f64 / self.options.rows_max as f64;
+        let by_count = self.rows.len() as f64 / self.options.rows_slow as f64;
         if by_count >= 1.0 { by_depth.max(by_count) } else { by_depth }
     }
 
@@ -228,7 +231,7 @@ impl L0State for PlainState {
     /// By the depth that a key meets on average, unless writers are slowed down by the greatest one.
     fn urgency(&self) -> f64 {
         let pressure = self.pressure();
-        if pressure < 1.0 || self.depth >= self.options.rows_max {
+        if pressure < 1.0 || self.depth >= self.options.rows_slow {
             return pressure;
         }
         let live = self.live.iter().map(LiveTable::bytes).sum::<u64>() as f64;
@@ -237,8 +240,10 @@ impl L0State for PlainState {
         (mean / self.options.rows_per_cut as f64).clamp(1.0, pressure)
     }
 
-    fn depth(&self) -> usize {
-        self.depth
+    /// In rows: as many as a read of one key may have to ask, at most.
+    fn fill(&self) -> Fill {
+        let PlainOptions { rows_slow, rows_stop, .. } = self.options;
+        Fill { used: self.depth as u64, slow: rows_slow as u64, stop: rows_stop as u64 }
     }
 
     fn mergeable_rows(&self, slice: &KeyRange) -> Vec<Arc<Row>> {

@@ -24,6 +24,7 @@
 //! a factor of nine within the way.
 
 use crate::compaction::pick::LevelShape;
+use crate::l0::Fill;
 use crate::options::Options;
 use crate::store::ledger::Cause;
 
@@ -33,8 +34,8 @@ const SHARE_MAX: f64 = 0.9;
 /// What the tree owes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Debt {
-    /// Rows of L0.
-    pub l0_rows: u64,
+    /// What L0 holds, and its marks. Stops.
+    pub l0: Fill,
     /// Bytes of frozen memtables.
     pub frozen_bytes: u64,
     /// The most frozen memtables that one drange has.
@@ -73,8 +74,6 @@ impl Band {
 /// The marks of one range.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Of L0's rows. Stops.
-    pub l0_rows: Band,
     /// Of frozen bytes. Stops.
     pub frozen_bytes: Band,
     /// Stops, so that a read does not meet ever more memtables, however small.
@@ -99,7 +98,6 @@ impl Limits {
         let frozen = frozen.saturating_sub(memtable / 2);
         let log_slow = options.log_bytes_max.saturating_add(2 * options.log_segment_bytes);
         Limits {
-            l0_rows: Band { slow: options.l0_rows_slow as u64, stop: options.l0_rows_stop as u64 },
             frozen_bytes: Band { slow: frozen / 2, stop: frozen },
             frozen_count_stop: (options.frozen_memtables_max as u64).saturating_mul(4),
             level_bytes: Band {
@@ -135,10 +133,11 @@ pub struct Ruling {
 /// Decides what is asked of writers. Pure.
 #[must_use]
 pub fn rule(debt: &Debt, limits: &Limits, rates: &DrainRates) -> Ruling {
+    let l0 = Band { slow: debt.l0.slow, stop: debt.l0.stop };
     let memory = Band { slow: debt.memory_bytes_max / 4 * 3, stop: debt.memory_bytes_max };
     let shares = [
         (Cause::Memtables, limits.frozen_bytes.share(debt.frozen_bytes), rates.flush_nanos_per_kib),
-        (Cause::L0, limits.l0_rows.share(debt.l0_rows), rates.l0_nanos_per_kib),
+        (Cause::L0, l0.share(debt.l0.used), rates.l0_nanos_per_kib),
         (Cause::Levels, limits.level_bytes.share(debt.level_bytes), rates.l0_nanos_per_kib),
         (Cause::LogBytes, limits.log_bytes.share(debt.log_bytes), rates.flush_nanos_per_kib),
         (Cause::Memory, memory.share(debt.memory_bytes), rates.flush_nanos_per_kib),
@@ -177,6 +176,10 @@ mod tests {
         Limits::of(&options, &LevelShape::of(&options))
     }
 
+    fn rows(used: u64) -> Fill {
+        Fill { used, slow: 12, stop: 24 }
+    }
+
     fn calm() -> Debt {
         Debt { memory_bytes_max: 1 << 30, ..Debt::default() }
     }
@@ -184,7 +187,7 @@ mod tests {
     #[test]
     fn a_tree_that_owes_nothing_asks_for_nothing() {
         assert_eq!(rule(&calm(), &limits(), &RATES), Ruling::default());
-        let at_the_mark = Debt { l0_rows: 12, frozen_count: 1, ..calm() };
+        let at_the_mark = Debt { l0: rows(12), frozen_count: 1, ..calm() };
         assert_eq!(rule(&at_the_mark, &limits(), &RATES), Ruling::default());
     }
 
@@ -206,9 +209,9 @@ mod tests {
     fn every_debt_has_its_cause() {
         let stopped = |debt| rule(&debt, &limits(), &RATES).stop;
         let paced = |debt| rule(&debt, &limits(), &RATES).pace.map(|(cause, _)| cause);
-        assert_eq!(stopped(Debt { l0_rows: 24, ..calm() }), Some(Cause::L0));
-        assert_eq!(stopped(Debt { l0_rows: 23, ..calm() }), None);
-        assert_eq!(paced(Debt { l0_rows: 13, ..calm() }), Some(Cause::L0));
+        assert_eq!(stopped(Debt { l0: rows(24), ..calm() }), Some(Cause::L0));
+        assert_eq!(stopped(Debt { l0: rows(23), ..calm() }), None);
+        assert_eq!(paced(Debt { l0: rows(13), ..calm() }), Some(Cause::L0));
         let frozen = |bytes, count| Debt { frozen_bytes: bytes, frozen_count: count, ..calm() };
         assert_eq!(stopped(frozen(180 << 20, 3)), Some(Cause::Memtables));
         assert_eq!(stopped(frozen(1 << 20, 12)), Some(Cause::Memtables), "too many to search");
@@ -233,7 +236,7 @@ mod tests {
         };
         for _ in 0..20_000 {
             let less = Debt {
-                l0_rows: below(30),
+                l0: rows(below(30)),
                 frozen_bytes: below(250 << 20),
                 frozen_count: below(14),
                 level_bytes: below(6 << 30),
@@ -243,7 +246,7 @@ mod tests {
             };
             let mut more = less;
             match below(6) {
-                0 => more.l0_rows += below(5),
+                0 => more.l0.used += below(5),
                 1 => more.frozen_bytes += below(64 << 20),
                 2 => more.frozen_count += below(3),
                 3 => more.level_bytes += below(1 << 30),

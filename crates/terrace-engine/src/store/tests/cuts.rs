@@ -142,7 +142,7 @@ fn a_row_that_is_cut_slice_by_slice_says_the_same_until_it_goes() -> Result<()> 
         store.settle();
         store.inner.reclaim()?;
         let named = version(&store).tables().count();
-        assert_eq!(store.inner.context.store.list()?.len(), named, "the rows' files went");
+        assert_eq!(store.inner.context.opener.store.list()?.len(), named, "the rows' files went");
         Ok(())
     })
 }
@@ -241,9 +241,9 @@ fn due(store: &Store, taken: &Taken) -> Option<Compaction> {
     let shape = crate::compaction::TableShape { table_bytes: u64::MAX, table: options.table };
     let l0 = crate::l0::PlainL0::new(
         &store.inner.env,
-        Arc::clone(&store.inner.context.store),
+        Arc::clone(&store.inner.context.opener.store),
         Arc::clone(&store.inner.ids),
-        crate::l0::PlainOptions { rows_per_cut: 3, rows_max: 60, shape },
+        crate::l0::PlainOptions { rows_per_cut: 3, rows_slow: 60, rows_stop: 80, shape },
     );
     let consumed = version.l0.consumed().clone();
     version.l0 = crate::l0::L0::recover(&l0, version.l0.rows().to_vec(), consumed);

@@ -43,7 +43,7 @@ fn open_choosy(env: &SharedEnv, threads: usize) -> Result<(Store, Arc<Choosy>)> 
     // Nothing is due by itself, so that the test decides what is compacted.
     let options = Options { l0_rows_per_cut: 60, l0_rows_slow: 60, l0_rows_stop: 80, ..small() };
     let mut seams = Seams::local(&process, Path::new(DIR), &options);
-    let inner = LocalExecutor::new(env, Arc::clone(&seams.tables), Arc::clone(process.cache()));
+    let inner = LocalExecutor::new(env, Arc::clone(&seams.opener));
     let slices = terrace_env::Latch::default();
     let executor = Arc::new(Choosy { inner, slices, spared: AtomicUsize::new(usize::MAX) });
     seams.executor = Arc::<Choosy>::clone(&executor);
@@ -61,7 +61,7 @@ fn fill(store: &Store, round: u32) -> Result<()> {
 fn nothing_is_left_over(store: &Store) -> Result<()> {
     let version = store.inner.versions.current();
     let named: BTreeSet<_> = version.tables().map(|table| table.meta().id).collect();
-    let there = store.inner.context.store.list()?;
+    let there = store.inner.context.opener.store.list()?;
     let there: BTreeSet<_> = there.into_iter().map(|(id, _)| id).collect();
     assert_eq!(there, named);
     Ok(())

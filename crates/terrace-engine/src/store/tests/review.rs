@@ -281,7 +281,7 @@ fn an_iterator_lets_go_of_what_a_flush_after_a_freeze_replaced() -> Result<()> {
             iter.next()?;
         }
         store.inner.reclaim()?;
-        let files = store.inner.context.store.list()?.len();
+        let files = store.inner.context.opener.store.list()?.len();
         assert_eq!(files, store.inner.versions.current().tables().count());
         Ok(())
     })
@@ -302,7 +302,7 @@ fn a_table_that_cannot_be_deleted_holds_up_no_other() -> Result<()> {
         let _ = store.compact(&KeyRange::all());
         assert!(!faults.injected().is_empty());
         store.inner.reclaim()?;
-        let files = store.inner.context.store.list()?.len();
+        let files = store.inner.context.opener.store.list()?.len();
         assert_eq!(files, store.inner.versions.current().tables().count());
         Ok(())
     })

@@ -31,11 +31,12 @@ fn due(store: &Store, rows_per_cut: usize) -> Option<Compaction> {
     let version = store.inner.versions.current();
     let l0 = crate::l0::PlainL0::new(
         &store.inner.env,
-        Arc::clone(&store.inner.context.store),
+        Arc::clone(&store.inner.context.opener.store),
         Arc::clone(&store.inner.ids),
         crate::l0::PlainOptions {
             rows_per_cut,
-            rows_max: 60,
+            rows_slow: 60,
+            rows_stop: 80,
             shape: crate::compaction::TableShape { table_bytes: u64::MAX, table: small().table },
         },
     );

@@ -11,11 +11,12 @@ use crate::compaction::{
     CompactionExecutor, CompactionOutcome, CompactionPlan, IsCancelled, LocalExecutor, TableShape,
 };
 use crate::l0::{
-    Cut, CutBounds, CutMap, FlushInput, L0, L0State, LiveTable, Lookup, PlainL0, PlainOptions, Row,
+    Cut, CutBounds, CutMap, Fill, FlushInput, L0, L0State, LiveTable, Lookup, PlainL0,
+    PlainOptions, Row,
 };
 use crate::store::Seams;
 use crate::table::{MemoryTableStore, PinnedEntry, TableStore};
-use crate::version::{FeedStore, MemoryFeed, RowMeta, Table};
+use crate::version::{FeedStore, MemoryFeed, RowMeta, Table, TableOpener};
 use crate::wal::MemoryLog;
 
 /// An executor that gets its plans as bytes, as one on another machine does.
@@ -93,6 +94,10 @@ impl L0State for OldestFirstState {
         self.0.due_bytes()
     }
 
+    fn fill(&self) -> Fill {
+        self.0.fill()
+    }
+
     fn pressure(&self) -> f64 {
         self.0.pressure()
     }
@@ -110,25 +115,28 @@ impl Elsewhere {
     fn open(&mut self, env: &SharedEnv) -> Result<Store> {
         let process = process(env)?;
         let tables: Arc<dyn TableStore> = Arc::<MemoryTableStore>::clone(&self.tables);
+        let cache = Arc::clone(process.cache());
+        let opener = Arc::new(TableOpener { store: Arc::clone(&tables), cache });
         let executor = Arc::new(ByteExecutor {
-            inner: LocalExecutor::new(env, Arc::clone(&tables), Arc::clone(process.cache())),
+            inner: LocalExecutor::new(env, Arc::clone(&opener)),
             plans: Mutex::default(),
         });
         self.executor = Some(Arc::clone(&executor));
-        let (l0_env, l0_tables) = (Arc::clone(env), Arc::clone(&tables));
+        let l0_env = Arc::clone(env);
         let seams = Seams {
             feeds: Arc::new(self.feed.clone()),
             log: Arc::new(self.log.clone()),
             l0: Box::new(move |ids| {
                 let options = PlainOptions {
                     rows_per_cut: 2,
-                    rows_max: 4,
+                    rows_slow: 4,
+                    rows_stop: 8,
                     shape: TableShape { table_bytes: 4 << 10, table: small().table },
                 };
-                let plain = PlainL0::new(&l0_env, l0_tables, Arc::clone(ids), options);
+                let plain = PlainL0::new(&l0_env, tables, Arc::clone(ids), options);
                 Arc::new(OldestFirstL0(plain))
             }),
-            tables,
+            opener,
             executor,
         };
         Store::open_with(&process, Path::new(DIR), small(), seams)
@@ -178,7 +186,7 @@ fn a_cancelled_job_ends_and_leaves_nothing_behind() -> Result<()> {
             put(&store, &format!("{index:04}"), &"v".repeat(100))?;
         }
         store.settle();
-        let before = store.inner.context.store.list()?.len();
+        let before = store.inner.context.opener.store.list()?.len();
         store.inner.jobs.cancel.store(true, Ordering::Release);
         for index in 0..300 {
             put(&store, &format!("{index:04}"), &"w".repeat(100))?;
@@ -188,7 +196,7 @@ fn a_cancelled_job_ends_and_leaves_nothing_behind() -> Result<()> {
         store.inner.jobs.cancel.store(false, Ordering::Release);
         store.compact(&KeyRange::all())?;
         store.settle();
-        assert!(store.inner.context.store.list()?.len() <= before + 8);
+        assert!(store.inner.context.opener.store.list()?.len() <= before + 8);
         assert!(store.check(&mut |_, _| ())?.is_clean());
         Ok(())
     })

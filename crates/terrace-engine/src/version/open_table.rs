@@ -1,0 +1,209 @@
+use std::fmt;
+use std::sync::Arc;
+
+use terrace_base::{Corruption, EntryRef, KeyRange, SeqNo};
+
+use super::TableMeta;
+use crate::cache::BlockCache;
+use crate::iter::{Cursor, Stream};
+use crate::range_tombstone::Fragments;
+use crate::table::{
+    PinnedEntry, ReadMode, TableCursor, TableFile, TableReader, TableStore, TableStream,
+};
+use crate::{Error, Result};
+
+/// Opens what versions and plans name, whatever its form.
+#[derive(Debug)]
+pub struct TableOpener {
+    /// Where tables lie.
+    pub store: Arc<dyn TableStore>,
+    /// Where their blocks are kept.
+    pub cache: Arc<BlockCache>,
+}
+
+impl TableOpener {
+    /// Opens the file of a table. Errors: [`Error::Corruption`] also if it is not there.
+    pub fn open_file(&self, meta: &TableMeta) -> Result<Arc<dyn TableFile>> {
+        self.store.open(&meta.location).map_err(|error| match error {
+            Error::Io(error) if error.is_not_found() => {
+                let detail = format!("table {} is missing, but the manifest names it", meta.id);
+                Corruption::new(error.path, 0, detail).into()
+            }
+            error => error,
+        })
+    }
+
+    /// Opens a table. Errors: as [`TableOpener::open_file`], and what its reader gives.
+    pub fn open(&self, meta: &TableMeta) -> Result<OpenTable> {
+        let file = self.open_file(meta)?;
+        let (cache, expected) = (Arc::clone(&self.cache), Some((meta.uid, meta.bytes)));
+        let number = Some(meta.greatest_seqno);
+        TableReader::open_numbered(file, cache, expected, number).map(OpenTable::Blocks)
+    }
+}
+
+/// A table that is open, of any form. Clones share it.
+#[derive(Clone)]
+pub enum OpenTable {
+    /// A file of blocks.
+    Blocks(Arc<TableReader>),
+}
+
+impl OpenTable {
+    /// As [`TableReader::get`].
+    #[inline]
+    pub fn get(
+        &self,
+        key: &[u8],
+        read_point: SeqNo,
+        mode: ReadMode,
+    ) -> Result<Option<PinnedEntry>> {
+        match self {
+            OpenTable::Blocks(reader) => reader.get(key, read_point, mode),
+        }
+    }
+
+    /// As [`TableReader::may_contain`].
+    #[must_use]
+    #[inline]
+    pub fn may_contain(&self, hash: u64) -> bool {
+        match self {
+            OpenTable::Blocks(reader) => reader.may_contain(hash),
+        }
+    }
+
+    /// Whether there is a filter, and a whole one.
+    #[must_use]
+    pub fn has_filter(&self) -> bool {
+        match self {
+            OpenTable::Blocks(reader) => reader.has_filter(),
+        }
+    }
+
+    /// The range tombstones.
+    #[must_use]
+    pub fn range_tombstones(&self) -> &Arc<Fragments> {
+        match self {
+            OpenTable::Blocks(reader) => reader.range_tombstones(),
+        }
+    }
+
+    /// A cursor over the keys that have a version at or below `read_point`.
+    #[must_use]
+    pub fn cursor(&self, read_point: SeqNo, mode: ReadMode) -> OpenCursor {
+        match self {
+            OpenTable::Blocks(reader) => OpenCursor::Blocks(reader.cursor(read_point, mode)),
+        }
+    }
+
+    /// Every version of every key of `range`, for compactions.
+    pub fn stream(&self, range: &KeyRange) -> Result<OpenStream> {
+        match self {
+            OpenTable::Blocks(reader) => reader.stream(Some(range)).map(OpenStream::Blocks),
+        }
+    }
+
+    /// About `count` keys, ascending, each with the bytes of data between it and the one before. No
+    /// I/O.
+    #[must_use]
+    pub fn samples(&self, count: usize) -> Vec<(Vec<u8>, u64)> {
+        match self {
+            OpenTable::Blocks(reader) => {
+                reader.samples(count).map(|(key, bytes)| (key.to_vec(), bytes)).collect()
+            }
+        }
+    }
+
+    /// About how many bytes of data lie within `range`. No I/O.
+    #[must_use]
+    pub fn bytes_within(&self, range: &KeyRange) -> u64 {
+        match self {
+            OpenTable::Blocks(reader) => reader.bytes_within(range),
+        }
+    }
+
+    /// Bytes of memory that it holds beside cached blocks.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        match self {
+            OpenTable::Blocks(reader) => reader.memory_bytes() as u64,
+        }
+    }
+}
+
+impl fmt::Debug for OpenTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenTable::Blocks(reader) => write!(f, "{:?}", reader.name()),
+        }
+    }
+}
+
+/// A cursor over a table of any form.
+pub enum OpenCursor {
+    /// Over a file of blocks.
+    Blocks(TableCursor),
+}
+
+impl Cursor for OpenCursor {
+    fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        match self {
+            OpenCursor::Blocks(cursor) => cursor.seek(key),
+        }
+    }
+
+    fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<bool> {
+        match self {
+            OpenCursor::Blocks(cursor) => cursor.seek_back(bound),
+        }
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<bool> {
+        match self {
+            OpenCursor::Blocks(cursor) => cursor.next(),
+        }
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<bool> {
+        match self {
+            OpenCursor::Blocks(cursor) => cursor.prev(),
+        }
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<EntryRef<'_>> {
+        match self {
+            OpenCursor::Blocks(cursor) => cursor.entry(),
+        }
+    }
+
+    fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>> {
+        match self {
+            OpenCursor::Blocks(cursor) => cursor.older(seqno),
+        }
+    }
+}
+
+/// A stream over a table of any form.
+pub enum OpenStream {
+    /// Over a file of blocks.
+    Blocks(TableStream),
+}
+
+impl Stream for OpenStream {
+    #[inline]
+    fn entry(&self) -> Option<EntryRef<'_>> {
+        match self {
+            OpenStream::Blocks(stream) => stream.entry(),
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self) -> Result<()> {
+        match self {
+            OpenStream::Blocks(stream) => stream.advance(),
+        }
+    }
+}
