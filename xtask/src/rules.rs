@@ -107,6 +107,8 @@ pub const OUTSIDE: &[Outside] = &[
 
 /// The files in which `unsafe` may stand, each block under a `// Safety:` comment.
 pub const UNSAFE: &[&str] = &[
+    "crates/terrace-env/src/pmem/memory.rs",
+    "crates/terrace-env/src/pmem/write_back.rs",
     "crates/terrace-env/src/real/mapping.rs",
     "crates/terrace-engine/src/memtable/arena.rs",
     "crates/terrace-engine/src/memtable/cursor.rs",

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::{
-    DiskEnv, Env, EnvError, FaultEnv, FaultPlan, JobClass, LockKind, Operation, RealEnv, SharedEnv,
-    SimEnv, SimOptions,
+    DiskEnv, Env, EnvError, FaultEnv, FaultPlan, JobClass, LockKind, Operation, PMEM_PAGE_BYTES,
+    PmemClaimed, RealEnv, SharedEnv, SimEnv, SimOptions,
 };
 
 /// Makes a test of each check for each environment.
@@ -42,6 +42,28 @@ contract! {
     a_mutex_excludes,
     a_hold_is_shared_or_exclusive,
     locks_can_be_tried,
+    a_page_of_a_region_has_one_owner,
+    what_was_stored_is_read_and_stays,
+    a_region_is_mapped_once,
+    a_region_is_a_file_of_its_size,
+    a_region_is_stored_to_by_many_threads,
+}
+
+/// The checks of persistent memory where a file system in memory stands in for it.
+#[test]
+fn emulated_persistent_memory() {
+    let checks = [
+        a_page_of_a_region_has_one_owner,
+        what_was_stored_is_read_and_stays,
+        a_region_is_mapped_once,
+        a_region_is_a_file_of_its_size,
+        a_region_is_stored_to_by_many_threads,
+    ];
+    for check in checks {
+        let Ok(dir) = tempfile::tempdir_in("/dev/shm") else { return };
+        let env: SharedEnv = RealEnv::new();
+        check(&env, dir.path());
+    }
 }
 
 const SEEDS: u64 = 30;
@@ -438,6 +460,119 @@ fn locks_can_be_tried(env: &SharedEnv, _dir: &Path) {
     *hold.try_exclusive().unwrap() += 1;
     *hold.get_mut() += 1;
     assert_eq!(hold.into_inner(), 3);
+}
+
+fn a_page_of_a_region_has_one_owner(env: &SharedEnv, dir: &Path) {
+    let pmem = env.fs().create_pmem(&dir.join("region"), 4 * PMEM_PAGE_BYTES).unwrap();
+    let handle = pmem.clone();
+    let first = pmem.claim(PMEM_PAGE_BYTES, PMEM_PAGE_BYTES).unwrap();
+    assert_eq!((first.offset(), first.len() as u64), (PMEM_PAGE_BYTES, PMEM_PAGE_BYTES));
+    let claimed = handle.claim(0, 4 * PMEM_PAGE_BYTES).unwrap_err();
+    assert_eq!(claimed, PmemClaimed { offset: PMEM_PAGE_BYTES });
+    assert!(claimed.to_string().contains("page at 4096"));
+    let second = handle.claim(2 * PMEM_PAGE_BYTES, PMEM_PAGE_BYTES).unwrap();
+    drop(first);
+    assert!(pmem.claim(0, 2 * PMEM_PAGE_BYTES).is_ok());
+    drop(second);
+    assert!(pmem.claim(0, 4 * PMEM_PAGE_BYTES).is_ok());
+}
+
+fn what_was_stored_is_read_and_stays(env: &SharedEnv, dir: &Path) {
+    let path = dir.join("region");
+    let pmem = env.fs().create_pmem(&path, 3 * PMEM_PAGE_BYTES).unwrap();
+    let mut span = pmem.claim(PMEM_PAGE_BYTES, 2 * PMEM_PAGE_BYTES).unwrap();
+    assert!(span.iter().all(|&byte| byte == 0), "a new region is zeros");
+    span.store(60, b"over the end of a line");
+    span.store(2 * PMEM_PAGE_BYTES as usize - 1, b"!");
+    span.store(5_000, b"");
+    span.flush(60, 22);
+    span.flush(2 * PMEM_PAGE_BYTES as usize - 1, 1);
+    span.flush(7, 0);
+    pmem.fence().unwrap();
+    span.publish(64 * 9, 0x0807_0605_0403_0201);
+    span.flush(64 * 9, 8);
+    pmem.fence().unwrap();
+    pmem.fence().unwrap();
+
+    let mut expected = vec![0; 2 * PMEM_PAGE_BYTES as usize];
+    expected[60..82].copy_from_slice(b"over the end of a line");
+    expected[64 * 9..64 * 9 + 8].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);
+    *expected.last_mut().unwrap() = b'!';
+    assert!(span[..] == expected);
+    let bytes = read_file(env, &path);
+    assert!(bytes[PMEM_PAGE_BYTES as usize..] == expected, "it is what the file holds");
+
+    env.fs().sync_dir(dir).unwrap();
+    drop((span, pmem));
+    let pmem = env.fs().open_pmem(&path).unwrap();
+    assert_eq!(pmem.bytes(), 3 * PMEM_PAGE_BYTES);
+    let span = pmem.claim(PMEM_PAGE_BYTES, 2 * PMEM_PAGE_BYTES).unwrap();
+    assert!(span[..] == expected, "after it was opened again");
+}
+
+fn a_region_is_mapped_once(env: &SharedEnv, dir: &Path) {
+    let path = dir.join("region");
+    let pmem = env.fs().create_pmem(&path, PMEM_PAGE_BYTES).unwrap();
+    let span = pmem.claim(0, PMEM_PAGE_BYTES).unwrap();
+    let handle = pmem.clone();
+    drop(pmem);
+    assert!(env.fs().open_pmem(&path).unwrap_err().is_locked());
+    drop(handle);
+    assert!(env.fs().open_pmem(&path).unwrap_err().is_locked(), "a span keeps it mapped");
+    drop(span);
+    let pmem = env.fs().open_pmem(&path).unwrap();
+    assert!(env.fs().open_pmem(&path).unwrap_err().is_locked());
+    env.fs().remove(&path).unwrap();
+    let mut span = pmem.claim(0, PMEM_PAGE_BYTES).unwrap();
+    span.store(0, b"a removed file stays mapped");
+    assert_eq!(&span[..9], b"a removed");
+    env.fs().create_pmem(&path, PMEM_PAGE_BYTES).unwrap();
+}
+
+fn a_region_is_a_file_of_its_size(env: &SharedEnv, dir: &Path) {
+    use std::io::ErrorKind::{AlreadyExists, InvalidData, NotFound};
+    let path = dir.join("region");
+    assert_fails(env.fs().open_pmem(&path), Operation::Open, NotFound);
+    let missing = dir.join("missing/region");
+    assert_fails(env.fs().create_pmem(&missing, PMEM_PAGE_BYTES), Operation::Create, NotFound);
+    drop(env.fs().create_pmem(&path, 5 * PMEM_PAGE_BYTES).unwrap());
+    let again = env.fs().create_pmem(&path, PMEM_PAGE_BYTES);
+    assert_fails(again, Operation::Create, AlreadyExists);
+    assert_eq!(env.fs().list(dir).unwrap()[0].bytes, 5 * PMEM_PAGE_BYTES);
+    assert!(read_file(env, &path).iter().all(|&byte| byte == 0));
+
+    write_file(env, &dir.join("file"), &[7; PMEM_PAGE_BYTES as usize + 1]);
+    assert_fails(env.fs().open_pmem(&dir.join("file")), Operation::Open, InvalidData);
+    write_file(env, &dir.join("pages"), &[7; PMEM_PAGE_BYTES as usize]);
+    let pmem = env.fs().open_pmem(&dir.join("pages")).unwrap();
+    assert!(pmem.claim(0, PMEM_PAGE_BYTES).unwrap().iter().all(|&byte| byte == 7));
+}
+
+fn a_region_is_stored_to_by_many_threads(env: &SharedEnv, dir: &Path) {
+    let pmem = env.fs().create_pmem(&dir.join("region"), 4 * PMEM_PAGE_BYTES).unwrap();
+    let writers: Vec<_> = (0..4_u8)
+        .map(|writer| {
+            let pmem = pmem.clone();
+            spawn(env, "writer", move || {
+                for round in 0..10 {
+                    let offset = u64::from((writer + round) % 4) * PMEM_PAGE_BYTES;
+                    // Another writer may have the page.
+                    let Ok(mut span) = pmem.claim(offset, PMEM_PAGE_BYTES) else { continue };
+                    let before = u64::from_le_bytes(span[..8].try_into().unwrap());
+                    span.store(64, &[writer; 100]);
+                    span.flush(64, 100);
+                    pmem.fence().unwrap();
+                    assert_eq!(&span[64..164], &[writer; 100]);
+                    span.publish(0, before + 1);
+                    span.flush(0, 8);
+                    pmem.fence().unwrap();
+                    assert_eq!(span[..8], (before + 1).to_le_bytes());
+                }
+            })
+        })
+        .collect();
+    assert!(writers.into_iter().all(crate::JobHandle::join));
+    assert!(pmem.claim(0, 4 * PMEM_PAGE_BYTES).is_ok(), "every claim was given back");
 }
 
 #[test]

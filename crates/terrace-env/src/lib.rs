@@ -38,6 +38,7 @@ mod fs;
 #[cfg(terrace_loom)]
 pub mod model;
 mod planted;
+mod pmem;
 mod real;
 mod sim;
 mod sync;
@@ -48,6 +49,7 @@ pub use error::{EnvError, EnvResult, Operation};
 pub use fault::{Fault, FaultEffect, FaultEnv, FaultErrno, FaultPlan, InjectedFault};
 pub use fs::{DirEntry, DirLock, FileSystem, LockKind, LogFile, ReadFile, WriteFile};
 pub use planted::{PlantedBug, is_planted};
+pub use pmem::{PMEM_LINE_BYTES, PMEM_PAGE_BYTES, Pmem, PmemClaimed, PmemMedium, PmemSpan};
 pub use real::RealEnv;
 pub use sim::{CrashPolicy, DiskImage, IoHook, IoPoint, SeededRng, SimEnv, SimOptions};
 pub use sync::{

@@ -1,9 +1,14 @@
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::Device;
-use crate::{DirEntry, DirLock, EnvResult, FileSystem, LockKind, LogFile, ReadFile, WriteFile};
+use crate::pmem::PmemSide;
+use crate::{
+    DirEntry, DirLock, EnvResult, FileSystem, Latch, LockKind, LogFile, PMEM_PAGE_BYTES, Pmem,
+    PmemMedium, ReadFile, WriteFile,
+};
 
 /// A file system on the emulated device.
 pub(super) struct DiskFileSystem {
@@ -23,6 +28,15 @@ impl DiskFileSystem {
 
     fn log_file(&self, inner: Arc<dyn LogFile>) -> Arc<dyn LogFile> {
         Arc::new(DiskLogFile { inner, device: Arc::clone(&self.device) })
+    }
+
+    /// Only a region in the kernel's pages has a disk below it.
+    fn pmem(&self, inner: Pmem) -> Pmem {
+        if inner.medium() == PmemMedium::File {
+            inner.behind(|inner| Arc::new(DiskPmem::new(inner, Arc::clone(&self.device))))
+        } else {
+            inner
+        }
     }
 }
 
@@ -63,6 +77,14 @@ impl FileSystem for DiskFileSystem {
 
     fn recycle_log(&self, from: &Path, to: &Path) -> EnvResult<Arc<dyn LogFile>> {
         Ok(self.log_file(self.on_names().recycle_log(from, to)?))
+    }
+
+    fn create_pmem(&self, path: &Path, bytes: u64) -> EnvResult<Pmem> {
+        Ok(self.pmem(self.on_names().create_pmem(path, bytes)?))
+    }
+
+    fn open_pmem(&self, path: &Path) -> EnvResult<Pmem> {
+        Ok(self.pmem(self.on_names().open_pmem(path)?))
     }
 
     fn sync_file(&self, path: &Path) -> EnvResult<()> {
@@ -190,6 +212,50 @@ impl LogFile for DiskLogFile {
 }
 
 impl fmt::Debug for DiskLogFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+/// A region in the kernel's pages: its fences write the flushed ones to the device.
+struct DiskPmem {
+    inner: Arc<dyn PmemSide>,
+    device: Arc<Device>,
+    /// The numbers of the pages that were flushed since a fence took them.
+    flushed: Latch<BTreeSet<u64>>,
+}
+
+impl DiskPmem {
+    fn new(inner: Arc<dyn PmemSide>, device: Arc<Device>) -> DiskPmem {
+        DiskPmem { inner, device, flushed: Latch::default() }
+    }
+}
+
+impl PmemSide for DiskPmem {
+    fn medium(&self) -> PmemMedium {
+        self.inner.medium()
+    }
+
+    fn stored(&self, offset: u64, bytes: &[u8]) {
+        self.inner.stored(offset, bytes);
+    }
+
+    fn flush(&self, offset: u64, lines: &[u8]) {
+        self.inner.flush(offset, lines);
+        let end = (offset + lines.len() as u64).div_ceil(PMEM_PAGE_BYTES);
+        self.flushed.lock().extend(offset / PMEM_PAGE_BYTES..end);
+    }
+
+    fn fence(&self) -> EnvResult<()> {
+        let flushed = std::mem::take(&mut *self.flushed.lock());
+        self.device.write(flushed.len() * PMEM_PAGE_BYTES as usize, 0);
+        self.inner.fence()?;
+        self.device.sync();
+        Ok(())
+    }
+}
+
+impl fmt::Debug for DiskPmem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.inner.fmt(f)
     }

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Judge;
+use crate::pmem::PmemSide;
 use crate::{
-    DirEntry, DirLock, EnvResult, FileSystem, LockKind, LogFile, Operation, ReadFile, WriteFile,
+    DirEntry, DirLock, EnvResult, FileSystem, LockKind, LogFile, Operation, Pmem, PmemMedium,
+    ReadFile, WriteFile,
 };
 
 /// A file system whose calls fail by plan.
@@ -29,6 +31,10 @@ impl FaultFileSystem {
 
     fn log_file(&self, inner: Arc<dyn LogFile>, path: &Path) -> Arc<dyn LogFile> {
         Arc::new(FaultLogFile { inner, context: self.context(path) })
+    }
+
+    fn pmem(&self, inner: Pmem, path: &Path) -> Pmem {
+        inner.behind(|inner| Arc::new(FaultPmem { inner, context: self.context(path) }))
     }
 }
 
@@ -82,6 +88,17 @@ impl FileSystem for FaultFileSystem {
     fn recycle_log(&self, from: &Path, to: &Path) -> EnvResult<Arc<dyn LogFile>> {
         self.judge.call(Operation::Rename, from)?;
         Ok(self.log_file(self.inner().recycle_log(from, to)?, to))
+    }
+
+    fn create_pmem(&self, path: &Path, bytes: u64) -> EnvResult<Pmem> {
+        self.judge.call(Operation::Create, path)?;
+        self.judge.call(Operation::Preallocate, path)?;
+        Ok(self.pmem(self.inner().create_pmem(path, bytes)?, path))
+    }
+
+    fn open_pmem(&self, path: &Path) -> EnvResult<Pmem> {
+        self.judge.call(Operation::Open, path)?;
+        Ok(self.pmem(self.inner().open_pmem(path)?, path))
     }
 
     fn sync_file(&self, path: &Path) -> EnvResult<()> {
@@ -220,5 +237,30 @@ impl LogFile for FaultLogFile {
 
     fn is_mapped(&self) -> bool {
         false
+    }
+}
+
+/// A region whose fences fail by plan; stores and flushes cannot.
+#[derive(Debug)]
+struct FaultPmem {
+    inner: Arc<dyn PmemSide>,
+    context: Context,
+}
+
+impl PmemSide for FaultPmem {
+    fn medium(&self) -> PmemMedium {
+        self.inner.medium()
+    }
+
+    fn stored(&self, offset: u64, bytes: &[u8]) {
+        self.inner.stored(offset, bytes);
+    }
+
+    fn flush(&self, offset: u64, lines: &[u8]) {
+        self.inner.flush(offset, lines);
+    }
+
+    fn fence(&self) -> EnvResult<()> {
+        self.context.sync(|| self.inner.fence())
     }
 }

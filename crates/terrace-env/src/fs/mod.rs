@@ -1,7 +1,8 @@
 //! Files: what the engine asks of a file system, and nothing more.
 //!
 //! Three kinds of file, by use: a [`ReadFile`] is read at offsets, a [`WriteFile`] is written once
-//! from front to back, a [`LogFile`] is preallocated and written at offsets by many threads.
+//! from front to back, a [`LogFile`] is preallocated and written at offsets by many threads. A
+//! [`Pmem`] is the memory of a file, read and written by the processor itself.
 //! Content becomes durable by the file's `sync`, names by [`FileSystem::sync_dir`]; neither
 //! implies the other. A failed sync leaves the file's bytes in doubt: it must not be retried.
 
@@ -9,7 +10,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::EnvResult;
+use crate::{EnvResult, Pmem};
 
 /// The file inside a directory that carries its lock.
 pub(crate) const LOCK_FILE: &str = "LOCK";
@@ -50,6 +51,16 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// Opens an existing log file for writing under a new name, which is an error if it exists;
     /// its old content stays until it is overwritten. This is how a segment is recycled.
     fn recycle_log(&self, from: &Path, to: &Path) -> EnvResult<Arc<dyn LogFile>>;
+
+    /// Creates the file of a region of persistent memory, of exactly `bytes` bytes (whole pages, above 0;
+    /// panics otherwise), reserved, zeroed, durable but for its name, and maps it. One that exists is an
+    /// error. See [`Pmem`].
+    fn create_pmem(&self, path: &Path, bytes: u64) -> EnvResult<Pmem>;
+
+    /// Maps the file of a region, all of it, with what was stored so far; what was not fenced before a
+    /// crash may be there and go in the next one. Fails if it is mapped already
+    /// ([`EnvError::is_locked`](crate::EnvError::is_locked)), or if its size is no region's.
+    fn open_pmem(&self, path: &Path) -> EnvResult<Pmem>;
 
     /// Makes durable what an existing file holds: after a crash its bytes may have been found in
     /// the kernel's pages only. The handle that wrote them is gone, so there is no other way.

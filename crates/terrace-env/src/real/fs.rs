@@ -10,9 +10,10 @@ use rustix::io::{Errno, retry_on_intr};
 use super::dir_lock;
 use super::files::{RealReadFile, RealWriteFile};
 use super::log_file;
+use super::pmem;
 use crate::{
-    DirEntry, DirLock, EnvError, EnvResult, FileSystem, LockKind, LogFile, Operation, ReadFile,
-    WriteFile,
+    DirEntry, DirLock, EnvError, EnvResult, FileSystem, LockKind, LogFile, Operation, Pmem,
+    ReadFile, WriteFile,
 };
 
 /// The file systems of the machine.
@@ -63,6 +64,14 @@ impl FileSystem for RealFileSystem {
     fn recycle_log(&self, from: &Path, to: &Path) -> EnvResult<Arc<dyn LogFile>> {
         rename_to_new(from, to).map_err(failed(Operation::Rename, from))?;
         log_file::open(to)
+    }
+
+    fn create_pmem(&self, path: &Path, bytes: u64) -> EnvResult<Pmem> {
+        pmem::create(path, bytes)
+    }
+
+    fn open_pmem(&self, path: &Path) -> EnvResult<Pmem> {
+        pmem::open(path)
     }
 
     fn sync_file(&self, path: &Path) -> EnvResult<()> {

@@ -65,7 +65,7 @@ fn is_mapping_safe(file: &File) -> bool {
     matches!(file_system_of(file), Ok(magic::EXT | magic::XFS | magic::TMPFS))
 }
 
-fn write_zeros(file: &File, bytes: u64) -> Result<(), rustix::io::Errno> {
+pub(super) fn write_zeros(file: &File, bytes: u64) -> Result<(), rustix::io::Errno> {
     let zeros = vec![0; ZEROS_BYTES];
     let mut offset = 0;
     while offset < bytes {

@@ -1,4 +1,4 @@
-//! A file mapped for writing: the only unsafe code of this crate.
+//! A file mapped for writing.
 #![allow(unsafe_code)]
 
 use std::fs::File;

@@ -27,6 +27,7 @@ mod files;
 mod fs;
 mod log_file;
 mod mapping;
+mod pmem;
 mod threads;
 
 use std::fmt;

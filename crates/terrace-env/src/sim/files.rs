@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use super::disk::{DiskImage, InodeId};
 use super::io::{Io, PendingWrite, SimDisk};
+use super::pmem;
 use crate::fs::LOCK_FILE;
+use crate::pmem::{assert_region_bytes, is_region_bytes};
 use crate::{
-    DirEntry, DirLock, EnvError, EnvResult, FileSystem, LockKind, LogFile, Operation, ReadFile,
-    WriteFile,
+    DirEntry, DirLock, EnvError, EnvResult, FileSystem, LockKind, LogFile, Operation, Pmem,
+    ReadFile, WriteFile,
 };
 
 /// The file system of a simulation.
@@ -23,6 +25,16 @@ impl SimFileSystem {
 
     fn handle(&self, path: &Path, inode: InodeId) -> Handle {
         Handle { disk: Arc::clone(&self.disk), path: path.to_path_buf(), inode }
+    }
+
+    /// Maps an open file as persistent memory.
+    fn map(&self, path: &Path, inode: InodeId, bytes: u64) -> EnvResult<Pmem> {
+        let Some(content) = self.disk.map(inode, bytes) else {
+            self.disk.close(inode);
+            let source = io::Error::new(io::ErrorKind::WouldBlock, "the region is mapped");
+            return Err(EnvError::new(Operation::Lock, path, source));
+        };
+        Ok(pmem::over(&self.disk, path, inode, &content))
     }
 
     fn log_file(&self, path: &Path, inode: InodeId, bytes: u64) -> Arc<dyn LogFile> {
@@ -102,6 +114,34 @@ impl FileSystem for SimFileSystem {
             disk.open(to)
         })?;
         Ok(self.log_file(to, inode, bytes))
+    }
+
+    fn create_pmem(&self, path: &Path, bytes: u64) -> EnvResult<Pmem> {
+        assert_region_bytes(bytes);
+        let io = Io { count: bytes, ..Io::new(Operation::Create, path) };
+        let inode = self
+            .disk
+            .mutate(io, |disk| {
+                let inode = disk.create(path, bytes)?;
+                disk.resize_inode(inode, bytes)?;
+                disk.make_pmem(inode, true);
+                Ok(inode)
+            })
+            .map_err(blame_preallocation)?;
+        self.map(path, inode, bytes)
+    }
+
+    fn open_pmem(&self, path: &Path) -> EnvResult<Pmem> {
+        let (inode, bytes) = self.disk.look(Io::new(Operation::Open, path), |disk| {
+            let (inode, bytes) = disk.open(path)?;
+            if !is_region_bytes(bytes) {
+                disk.close(inode);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "no region has this size"));
+            }
+            disk.make_pmem(inode, false);
+            Ok((inode, bytes))
+        })?;
+        self.map(path, inode, bytes)
     }
 
     fn sync_file(&self, path: &Path) -> EnvResult<()> {

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -82,6 +82,7 @@ pub(super) struct SimDisk {
     try_read_miss_one_in: u32,
     sync_lie_one_in: u32,
     mapped_logs: bool,
+    pmem_keeps_stores: bool,
 }
 
 /// Invariant: locked only inside one method of this module at a time, and never while a thread
@@ -89,6 +90,8 @@ pub(super) struct SimDisk {
 struct State {
     image: DiskImage,
     locked: BTreeMap<PathBuf, Locked>,
+    /// The files that are mapped as persistent memory.
+    mapped: BTreeSet<InodeId>,
     io_count: u64,
     lie_count: u64,
 }
@@ -107,16 +110,19 @@ pub(super) struct Io<'a> {
     pub offset: u64,
     pub count: u64,
     pub write: Option<PendingWrite<'a>>,
+    /// For a fence: a hash of what was stored to the region since the one before.
+    pub stored: Option<u64>,
 }
 
 impl<'a> Io<'a> {
     pub fn new(operation: Operation, path: &'a Path) -> Io<'a> {
-        Io { operation, path, offset: 0, count: 0, write: None }
+        Io { operation, path, offset: 0, count: 0, write: None, stored: None }
     }
 
     pub fn write(path: &'a Path, write: PendingWrite<'a>) -> Io<'a> {
         let (offset, count) = (write.offset, write.bytes.len() as u64);
-        Io { operation: Operation::Write, path, offset, count, write: Some(write) }
+        let io = Io::new(Operation::Write, path);
+        Io { offset, count, write: Some(write), ..io }
     }
 
     fn error(&self, source: io::Error) -> EnvError {
@@ -129,12 +135,19 @@ impl SimDisk {
         let image = options.disk.without_handles();
         SimDisk {
             scheduler,
-            state: Mutex::new(State { image, locked: BTreeMap::new(), io_count: 0, lie_count: 0 }),
+            state: Mutex::new(State {
+                image,
+                locked: BTreeMap::new(),
+                mapped: BTreeSet::new(),
+                io_count: 0,
+                lie_count: 0,
+            }),
             hook: options.on_io.map(Mutex::new),
             io_delay_max: options.io_delay_max,
             try_read_miss_one_in: options.try_read_miss_one_in,
             sync_lie_one_in: options.sync_lie_one_in,
             mapped_logs: options.mapped_logs,
+            pmem_keeps_stores: options.pmem_keeps_stores,
         }
     }
 
@@ -242,6 +255,9 @@ impl SimDisk {
             if let Some(write) = io.write {
                 trace.mix(hash_bytes(0, write.bytes));
             }
+            if let Some(stored) = io.stored {
+                trace.mix(stored);
+            }
             let errno = result.as_ref().err().and_then(io::Error::raw_os_error).unwrap_or(0);
             trace.mix(errno as u64);
             let failure = if result.is_ok() { "" } else { " failed" };
@@ -260,6 +276,27 @@ impl SimDisk {
     /// Forgets a handle; no call.
     pub fn close(&self, inode: InodeId) {
         self.state.lock().image.close(inode);
+    }
+
+    /// Stores to a file that is mapped as persistent memory; no call, and no change of thread: there are
+    /// too many.
+    pub fn store(&self, inode: InodeId, offset: u64, bytes: &[u8]) {
+        self.state.lock().image.store(inode, offset, bytes, self.pmem_keeps_stores);
+    }
+
+    /// Marks a file as mapped, and returns what it holds; `None` if it is mapped already; no call.
+    pub fn map(&self, inode: InodeId, bytes: u64) -> Option<Vec<u8>> {
+        let mut state = self.state.lock();
+        let mut content = vec![0; usize::try_from(bytes).ok()?];
+        state.image.read_inode(inode, 0, &mut content);
+        state.mapped.insert(inode).then_some(content)
+    }
+
+    /// Forgets a mapping and its handle; no call.
+    pub fn unmap(&self, inode: InodeId) {
+        let mut state = self.state.lock();
+        state.mapped.remove(&inode);
+        state.image.close(inode);
     }
 
     /// Takes the lock of a directory unless it is taken; no call.

@@ -31,6 +31,7 @@ mod env;
 mod files;
 mod io;
 mod options;
+mod pmem;
 mod random;
 mod scheduler;
 mod trace;

@@ -33,6 +33,9 @@ pub struct SimOptions {
     pub sync_lie_one_in: u32,
     /// What [`LogFile::is_mapped`](crate::LogFile::is_mapped) says: true by default.
     pub mapped_logs: bool,
+    /// Whether the caches of the processor survive a power cut (eADR), so that a store to persistent memory
+    /// is durable at once: no by default (ADR).
+    pub pmem_keeps_stores: bool,
     /// What [`Env::parallelism`](crate::Env::parallelism) says: 2 by default.
     pub parallelism: usize,
     /// The wall clock at the start.
@@ -64,6 +67,7 @@ impl SimOptions {
             io_delay_max: Duration::ZERO,
             sync_lie_one_in: 0,
             mapped_logs: true,
+            pmem_keeps_stores: false,
             parallelism: 2,
             wall_start: WALL_START_DEFAULT,
             steps_max: 20_000_000,

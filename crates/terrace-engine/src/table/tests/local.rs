@@ -9,7 +9,7 @@ use std::time::Duration;
 use terrace_base::Corruption;
 use terrace_env::{
     DirEntry, DirLock, Env, EnvError, EnvResult, FileSystem, Job, JobClass, JobHandle, Latch,
-    LockKind, LogFile, Operation, ReadFile, SharedEnv, Waits, WriteFile,
+    LockKind, LogFile, Operation, Pmem, ReadFile, SharedEnv, Waits, WriteFile,
 };
 
 use super::*;
@@ -124,6 +124,14 @@ impl FileSystem for StepEnv {
 
     fn recycle_log(&self, _: &Path, _: &Path) -> EnvResult<Arc<dyn LogFile>> {
         unreachable!("a table store keeps no log")
+    }
+
+    fn create_pmem(&self, _: &Path, _: u64) -> EnvResult<Pmem> {
+        unreachable!("a table store keeps no persistent memory")
+    }
+
+    fn open_pmem(&self, _: &Path) -> EnvResult<Pmem> {
+        unreachable!("a table store keeps no persistent memory")
     }
 
     fn sync_file(&self, _: &Path) -> EnvResult<()> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use super::content::Content;
 use super::directory::{InodeId, draw_keep};
 use super::image::{DiskImage, Inode};
+use crate::PMEM_LINE_BYTES;
 use crate::sim::random::SeededRng;
 
 /// What is left of a disk when everything stops.
@@ -16,7 +17,8 @@ pub enum CrashPolicy {
     /// The power fails, and nothing that was not synced is left.
     SyncedOnly,
     /// The power fails. Of what was not synced, the seed chooses what is left: any 512-byte
-    /// sectors of a file, any size between the synced and the written one, any names.
+    /// sectors of a file, any size between the synced and the written one, any names. Of persistent
+    /// memory it chooses lines, or words of 8 bytes.
     Sectors,
     /// As [`CrashPolicy::Sectors`], in units of 4 KiB.
     Pages,
@@ -72,6 +74,11 @@ impl DiskImage {
         let directories = Arc::new(directories.collect());
         let inodes = self.inodes.iter().map(|(&id, inode)| {
             let content = match unit_bytes {
+                // Of persistent memory whole lines are left, or words.
+                Some(_) if inode.is_pmem => {
+                    let unit_bytes = if random.one_in(2) { PMEM_LINE_BYTES as usize } else { 8 };
+                    draw_content(inode, unit_bytes, random)
+                }
                 Some(unit_bytes) => draw_content(inode, unit_bytes, random),
                 None => inode.synced.clone(),
             };
@@ -80,6 +87,7 @@ impl DiskImage {
                 written: content.clone(),
                 synced: content,
                 reserved_bytes,
+                is_pmem: inode.is_pmem,
                 links: inode.links,
                 handles: inode.handles,
             };

@@ -34,6 +34,8 @@ pub(super) struct Inode {
     pub synced: Content,
     /// Space set aside for the file, used or not.
     pub reserved_bytes: u64,
+    /// Whether it was mapped as persistent memory: a power cut tears it by lines and words.
+    pub is_pmem: bool,
     /// Names that the system shows.
     pub links: u32,
     /// Open handles.
@@ -189,6 +191,37 @@ impl DiskImage {
     /// Syncs the pages of these bytes, and the size of the file.
     pub(in crate::sim) fn sync_range_of_inode(&mut self, id: InodeId, offset: u64, bytes: u64) {
         self.change(id, |inode| inode.synced.take_over(&inode.written, offset, bytes));
+    }
+
+    /// Makes a file one of persistent memory. A new one is durable as it is.
+    pub(in crate::sim) fn make_pmem(&mut self, id: InodeId, is_new: bool) {
+        self.change(id, |inode| {
+            inode.is_pmem = true;
+            if is_new {
+                inode.synced.clone_from(&inode.written);
+            }
+        });
+    }
+
+    /// A store to persistent memory, within its size; durable at once or not.
+    pub(in crate::sim) fn store(&mut self, id: InodeId, offset: u64, bytes: &[u8], durable: bool) {
+        self.change(id, |inode| {
+            inode.written.write(offset, bytes);
+            if durable {
+                inode.synced.write(offset, bytes);
+            }
+        });
+    }
+
+    /// Makes lines of persistent memory durable as they were when they were flushed.
+    pub(in crate::sim) fn persist<'a>(
+        &mut self,
+        id: InodeId,
+        lines: impl Iterator<Item = (u64, &'a [u8])>,
+    ) {
+        self.change(id, |inode| {
+            lines.for_each(|(offset, bytes)| inode.synced.write(offset, bytes))
+        });
     }
 
     pub(in crate::sim) fn give_back_reserve(&mut self, id: InodeId) {
