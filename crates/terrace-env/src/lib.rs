@@ -49,7 +49,10 @@ pub use error::{EnvError, EnvResult, Operation};
 pub use fault::{Fault, FaultEffect, FaultEnv, FaultErrno, FaultPlan, InjectedFault};
 pub use fs::{DirEntry, DirLock, FileSystem, LockKind, LogFile, ReadFile, WriteFile};
 pub use planted::{PlantedBug, is_planted};
-pub use pmem::{PMEM_LINE_BYTES, PMEM_PAGE_BYTES, Pmem, PmemClaimed, PmemMedium, PmemSpan};
+pub use pmem::{
+    PMEM_LINE_BYTES, PMEM_PAGE_BYTES, Pmem, PmemClaimed, PmemCounts, PmemCrash, PmemDomain,
+    PmemExploration, PmemMedium, PmemRecorder, PmemRecording, PmemReport, PmemSpan, PmemViolation,
+};
 pub use real::RealEnv;
 pub use sim::{CrashPolicy, DiskImage, IoHook, IoPoint, SeededRng, SimEnv, SimOptions};
 pub use sync::{

@@ -47,6 +47,7 @@
 //! Start reading at [`Pmem`]; what tests need is [`PmemRecorder`].
 
 mod memory;
+mod recorder;
 mod span;
 mod write_back;
 
@@ -54,6 +55,10 @@ use std::fmt;
 use std::sync::Arc;
 
 pub(crate) use self::memory::Memory;
+pub use self::recorder::{
+    PmemCounts, PmemCrash, PmemDomain, PmemExploration, PmemRecorder, PmemRecording, PmemReport,
+    PmemViolation,
+};
 pub use self::span::PmemSpan;
 pub(crate) use self::write_back::{fence_lines, write_back};
 use crate::EnvResult;
