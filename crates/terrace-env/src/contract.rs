@@ -42,22 +42,22 @@ contract! {
     a_mutex_excludes,
     a_hold_is_shared_or_exclusive,
     locks_can_be_tried,
-    a_page_of_a_region_has_one_owner,
+    a_page_of_a_area_has_one_owner,
     what_was_stored_is_read_and_stays,
-    a_region_is_mapped_once,
-    a_region_is_a_file_of_its_size,
-    a_region_is_stored_to_by_many_threads,
+    a_area_is_mapped_once,
+    a_area_is_a_file_of_its_size,
+    a_area_is_stored_to_by_many_threads,
 }
 
 /// The checks of persistent memory where a file system in memory stands in for it.
 #[test]
 fn emulated_persistent_memory() {
     let checks = [
-        a_page_of_a_region_has_one_owner,
+        a_page_of_a_area_has_one_owner,
         what_was_stored_is_read_and_stays,
-        a_region_is_mapped_once,
-        a_region_is_a_file_of_its_size,
-        a_region_is_stored_to_by_many_threads,
+        a_area_is_mapped_once,
+        a_area_is_a_file_of_its_size,
+        a_area_is_stored_to_by_many_threads,
     ];
     for check in checks {
         let Ok(dir) = tempfile::tempdir_in("/dev/shm") else { return };
@@ -462,8 +462,8 @@ fn locks_can_be_tried(env: &SharedEnv, _dir: &Path) {
     assert_eq!(hold.into_inner(), 3);
 }
 
-fn a_page_of_a_region_has_one_owner(env: &SharedEnv, dir: &Path) {
-    let pmem = env.fs().create_pmem(&dir.join("region"), 4 * PMEM_PAGE_BYTES).unwrap();
+fn a_page_of_a_area_has_one_owner(env: &SharedEnv, dir: &Path) {
+    let pmem = env.fs().create_pmem(&dir.join("area"), 4 * PMEM_PAGE_BYTES).unwrap();
     let handle = pmem.clone();
     let first = pmem.claim(PMEM_PAGE_BYTES, PMEM_PAGE_BYTES).unwrap();
     assert_eq!((first.offset(), first.len() as u64), (PMEM_PAGE_BYTES, PMEM_PAGE_BYTES));
@@ -478,10 +478,10 @@ fn a_page_of_a_region_has_one_owner(env: &SharedEnv, dir: &Path) {
 }
 
 fn what_was_stored_is_read_and_stays(env: &SharedEnv, dir: &Path) {
-    let path = dir.join("region");
+    let path = dir.join("area");
     let pmem = env.fs().create_pmem(&path, 3 * PMEM_PAGE_BYTES).unwrap();
     let mut span = pmem.claim(PMEM_PAGE_BYTES, 2 * PMEM_PAGE_BYTES).unwrap();
-    assert!(span.iter().all(|&byte| byte == 0), "a new region is zeros");
+    assert!(span.iter().all(|&byte| byte == 0), "a new area is zeros");
     span.store(60, b"over the end of a line");
     span.store(2 * PMEM_PAGE_BYTES as usize - 1, b"!");
     span.store(5_000, b"");
@@ -510,8 +510,8 @@ fn what_was_stored_is_read_and_stays(env: &SharedEnv, dir: &Path) {
     assert!(span[..] == expected, "after it was opened again");
 }
 
-fn a_region_is_mapped_once(env: &SharedEnv, dir: &Path) {
-    let path = dir.join("region");
+fn a_area_is_mapped_once(env: &SharedEnv, dir: &Path) {
+    let path = dir.join("area");
     let pmem = env.fs().create_pmem(&path, PMEM_PAGE_BYTES).unwrap();
     let span = pmem.claim(0, PMEM_PAGE_BYTES).unwrap();
     let handle = pmem.clone();
@@ -529,11 +529,11 @@ fn a_region_is_mapped_once(env: &SharedEnv, dir: &Path) {
     env.fs().create_pmem(&path, PMEM_PAGE_BYTES).unwrap();
 }
 
-fn a_region_is_a_file_of_its_size(env: &SharedEnv, dir: &Path) {
+fn a_area_is_a_file_of_its_size(env: &SharedEnv, dir: &Path) {
     use std::io::ErrorKind::{AlreadyExists, InvalidData, NotFound};
-    let path = dir.join("region");
+    let path = dir.join("area");
     assert_fails(env.fs().open_pmem(&path), Operation::Open, NotFound);
-    let missing = dir.join("missing/region");
+    let missing = dir.join("missing/area");
     assert_fails(env.fs().create_pmem(&missing, PMEM_PAGE_BYTES), Operation::Create, NotFound);
     drop(env.fs().create_pmem(&path, 5 * PMEM_PAGE_BYTES).unwrap());
     let again = env.fs().create_pmem(&path, PMEM_PAGE_BYTES);
@@ -548,8 +548,8 @@ fn a_region_is_a_file_of_its_size(env: &SharedEnv, dir: &Path) {
     assert!(pmem.claim(0, PMEM_PAGE_BYTES).unwrap().iter().all(|&byte| byte == 7));
 }
 
-fn a_region_is_stored_to_by_many_threads(env: &SharedEnv, dir: &Path) {
-    let pmem = env.fs().create_pmem(&dir.join("region"), 4 * PMEM_PAGE_BYTES).unwrap();
+fn a_area_is_stored_to_by_many_threads(env: &SharedEnv, dir: &Path) {
+    let pmem = env.fs().create_pmem(&dir.join("area"), 4 * PMEM_PAGE_BYTES).unwrap();
     let writers: Vec<_> = (0..4_u8)
         .map(|writer| {
             let pmem = pmem.clone();

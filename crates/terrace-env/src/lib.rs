@@ -1,4 +1,5 @@
-//! The only contact of Terrace with the outside: files, clock, randomness, threads and every wait.
+//! The only contact of Terrace with the outside: files, persistent memory, clock, randomness, threads and
+//! every wait.
 //!
 //! # Why
 //! A store is trusted for what its tests have survived. Tests can only decide what the disk keeps
@@ -13,6 +14,8 @@
 //!   written and synced bytes apart. The same seed replays a run byte for byte.
 //! * [`FaultEnv`]: another environment whose n-th call of a kind fails.
 //! * [`DiskEnv`]: another environment on a slower disk.
+//!
+//! Beside them, [`PmemRecorder`] goes through every state in which a crash can leave persistent memory.
 //!
 //! # Rules for callers
 //! 1. Every blocking wait is one of [`Signal`], [`Mutex`], [`Hold`], [`Env::sleep`] or

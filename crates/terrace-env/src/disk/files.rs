@@ -30,8 +30,8 @@ impl DiskFileSystem {
         Arc::new(DiskLogFile { inner, device: Arc::clone(&self.device) })
     }
 
-    /// Only a region in the kernel's pages has a disk below it.
-    fn pmem(&self, inner: Pmem) -> Pmem {
+    /// Only an area in the kernel's pages has a disk below it.
+    pub(super) fn pmem(&self, inner: Pmem) -> Pmem {
         if inner.medium() == PmemMedium::File {
             inner.behind(|inner| Arc::new(DiskPmem::new(inner, Arc::clone(&self.device))))
         } else {
@@ -217,7 +217,7 @@ impl fmt::Debug for DiskLogFile {
     }
 }
 
-/// A region in the kernel's pages: its fences write the flushed ones to the device.
+/// An area in the kernel's pages: its fences write the flushed ones to the device.
 struct DiskPmem {
     inner: Arc<dyn PmemSide>,
     device: Arc<Device>,

@@ -18,6 +18,8 @@
 //!   behind (the bucket's depth), as a kernel makes writers wait that dirty pages too fast. A mapped log
 //!   is no exception: its pages have to be written too.
 //! * A sync waits until everything that was written before is on the device.
+//! * A fence of persistent memory that is the kernel's pages of a file writes the flushed ones, and waits as
+//!   a sync does. Other persistent memory is as fast as it is.
 //!
 //! Other calls, those on names, cost an operation. Nothing is ever faster than in the inner environment.
 //!

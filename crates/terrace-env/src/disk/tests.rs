@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{AHEAD_MAX, DiskEnv, DiskProfile};
-use crate::{Env, JobClass, SharedEnv, SimEnv, SimOptions};
+use crate::pmem::{Memory, PmemSide};
+use crate::{
+    Env, EnvResult, JobClass, PMEM_PAGE_BYTES, Pmem, PmemMedium, SharedEnv, SimEnv, SimOptions,
+};
 
 const MS: Duration = Duration::from_millis(1);
 const NOTHING: Duration = Duration::ZERO;
@@ -160,4 +163,41 @@ fn without_bounds_nothing_waits() {
         });
         assert_eq!(took, Duration::ZERO);
     });
+}
+
+/// An area of this medium whose fences take no time.
+#[derive(Debug)]
+struct Fast(PmemMedium);
+
+impl PmemSide for Fast {
+    fn medium(&self) -> PmemMedium {
+        self.0
+    }
+
+    fn flush(&self, _offset: u64, _lines: &[u8]) {}
+
+    fn fence(&self) -> EnvResult<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_fence_of_a_mapped_file_writes_its_pages() {
+    for (medium, factor) in [(PmemMedium::File, 1), (PmemMedium::Emulated, 0)] {
+        SimEnv::run(SimOptions::new(1), |sim| {
+            let disk = DiskEnv::new(sim, "write=4096KB/s,iops=1000".parse().unwrap());
+            let memory = Memory::zeroed(4 * PMEM_PAGE_BYTES);
+            let pmem = disk.fs.pmem(Pmem::new(memory, Arc::new(Fast(medium))));
+            assert_eq!(pmem.medium(), medium);
+            let span = pmem.claim(0, 4 * PMEM_PAGE_BYTES).unwrap();
+            let env: SharedEnv = disk;
+            span.flush(0, 1);
+            span.flush(100, 1);
+            span.flush(4000, 200);
+            let took = time(&env, || pmem.fence().unwrap());
+            assert_eq!(took, 2 * MS * factor, "two pages, and the operation meanwhile");
+            let took = time(&env, || pmem.fence().unwrap());
+            assert_eq!(took, MS * factor, "nothing new, but a sync is an operation");
+        });
+    }
 }

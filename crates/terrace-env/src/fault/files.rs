@@ -240,7 +240,7 @@ impl LogFile for FaultLogFile {
     }
 }
 
-/// A region whose fences fail by plan; stores and flushes cannot.
+/// An area whose fences fail by plan; stores and flushes cannot.
 #[derive(Debug)]
 struct FaultPmem {
     inner: Arc<dyn PmemSide>,

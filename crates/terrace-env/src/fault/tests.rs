@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::{Fault, FaultEffect, FaultEnv, FaultErrno, FaultPlan};
 use crate::{
-    CrashPolicy, Env, EnvError, EnvResult, JobClass, LockKind, Operation, RealEnv, SharedEnv,
-    SimEnv, SimOptions,
+    CrashPolicy, Env, EnvError, EnvResult, JobClass, LockKind, Operation, PMEM_PAGE_BYTES,
+    PmemMedium, RealEnv, SharedEnv, SimEnv, SimOptions,
 };
 
 /// One call of every kind.
@@ -31,6 +31,10 @@ fn workload(env: &dyn Env, dir: &Path) -> EnvResult<()> {
     log.write_at(0, b"record")?;
     log.sync()?;
     drop(log);
+    let pmem = fs.create_pmem(&dir.join("pmem"), PMEM_PAGE_BYTES)?;
+    pmem.fence()?;
+    drop(pmem);
+    drop(fs.open_pmem(&dir.join("pmem"))?);
     drop(fs.recycle_log(&dir.join("log"), &dir.join("log2"))?);
     fs.sync_dir(dir)?;
     fs.list(dir)?;
@@ -63,12 +67,12 @@ fn without_faults_every_call_is_counted_and_passes() {
         (SyncDir, 1),
         (Lock, 1),
         (FreeSpace, 1),
-        (Open, 1),
-        (Create, 2),
-        (Preallocate, 2),
+        (Open, 2),
+        (Create, 3),
+        (Preallocate, 3),
         (Read, 2),
         (Write, 2),
-        (Sync, 3),
+        (Sync, 4),
         (Rename, 2),
         (Link, 1),
         (Remove, 1),
@@ -126,7 +130,7 @@ fn the_nth_call_of_each_operation_fails() {
 #[test]
 fn a_delayed_call_succeeds_later() {
     let hour = Duration::from_secs(3600);
-    let fault = Fault::from_nth(Operation::Sync, 2, FaultEffect::Delay(hour));
+    let fault = Fault::from_nth(Operation::Sync, 3, FaultEffect::Delay(hour));
     let (result, injected, _, passed) = run(FaultPlan::one(fault));
     result.unwrap();
     assert_eq!(injected.len(), 2);
@@ -193,4 +197,37 @@ fn a_faulty_environment_can_be_shared() {
     let env: SharedEnv = FaultEnv::new(RealEnv::new(), FaultPlan::default());
     assert_eq!(format!("{env:?}"), "FaultEnv { inner: RealEnv, .. }");
     assert_eq!(format!("{:?}", Arc::clone(&env).fs()), "FaultFileSystem");
+}
+
+#[test]
+fn areas_are_created_opened_and_fenced_by_plan() {
+    SimEnv::run(SimOptions::new(1), |sim| {
+        let env = FaultEnv::new(sim.clone(), FaultPlan::default());
+        let path = Path::new("/d/area");
+        env.fs().create_dir_all(Path::new("/d")).unwrap();
+        let error = FaultEffect::Error(FaultErrno::NoSpace);
+        for operation in [Operation::Create, Operation::Preallocate] {
+            env.set_plan(FaultPlan::one(Fault::nth(operation, 1, error)));
+            let failed = env.fs().create_pmem(path, PMEM_PAGE_BYTES).unwrap_err();
+            assert_eq!(failed.operation, operation);
+            assert!(sim.disk().read(path).is_err(), "nothing was created");
+        }
+        let pmem = env.fs().create_pmem(path, PMEM_PAGE_BYTES).unwrap();
+        assert_eq!(pmem.medium(), PmemMedium::Simulated);
+        env.fs().sync_dir(Path::new("/d")).unwrap();
+        let mut span = pmem.claim(0, PMEM_PAGE_BYTES).unwrap();
+        span.publish(0, 7);
+        span.flush(0, 8);
+        env.set_plan(FaultPlan::one(Fault::nth(Operation::Sync, 1, error)));
+        assert!(pmem.fence().unwrap_err().is_no_space());
+        pmem.fence().unwrap();
+        let left = sim.disk().crash(CrashPolicy::SyncedOnly, 0).read(path).unwrap();
+        assert_eq!(left[0], 0, "the retry made nothing durable");
+        drop((span, pmem));
+
+        env.set_plan(FaultPlan::one(Fault::nth(Operation::Open, 1, error)));
+        assert_eq!(env.fs().open_pmem(path).unwrap_err().operation, Operation::Open);
+        let pmem = env.fs().open_pmem(path).unwrap();
+        assert_eq!(pmem.claim(0, PMEM_PAGE_BYTES).unwrap()[0], 7);
+    });
 }

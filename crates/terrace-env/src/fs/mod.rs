@@ -52,14 +52,14 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// its old content stays until it is overwritten. This is how a segment is recycled.
     fn recycle_log(&self, from: &Path, to: &Path) -> EnvResult<Arc<dyn LogFile>>;
 
-    /// Creates the file of a region of persistent memory, of exactly `bytes` bytes (whole pages, above 0;
+    /// Creates the file of an area of persistent memory, of exactly `bytes` bytes (whole pages, above 0;
     /// panics otherwise), reserved, zeroed, durable but for its name, and maps it. One that exists is an
     /// error. See [`Pmem`].
     fn create_pmem(&self, path: &Path, bytes: u64) -> EnvResult<Pmem>;
 
-    /// Maps the file of a region, all of it, with what was stored so far; what was not fenced before a
+    /// Maps the file of an area, all of it, with what was stored so far; what was not fenced before a
     /// crash may be there and go in the next one. Fails if it is mapped already
-    /// ([`EnvError::is_locked`](crate::EnvError::is_locked)), or if its size is no region's.
+    /// ([`EnvError::is_locked`](crate::EnvError::is_locked)), or if its size is no area's.
     fn open_pmem(&self, path: &Path) -> EnvResult<Pmem>;
 
     /// Makes durable what an existing file holds: after a crash its bytes may have been found in

@@ -1,4 +1,4 @@
-//! The memory of a region, and who owns which pages of it: the pointers to it are here only.
+//! The memory of an area, and who owns which pages of it: the pointers to it are here only.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MsyncFlags, ProtFlags, madvise, mmap, msync, munmap};
 
-use super::{PMEM_PAGE_BYTES, PmemClaimed, assert_region_bytes};
+use super::{PMEM_PAGE_BYTES, PmemClaimed, assert_area_bytes};
 use crate::Latch;
 
 const PAGE_BYTES: usize = PMEM_PAGE_BYTES as usize;
 
-/// The memory of a region.
+/// The memory of an area.
 ///
 /// Invariants:
 /// 1. `base` is aligned to a page and has `bytes` bytes behind it, readable, writable and initialized, until
@@ -46,14 +46,14 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 fn layout(bytes: usize) -> Layout {
-    Layout::from_size_align(bytes, PAGE_BYTES).expect("a region fits the address space")
+    Layout::from_size_align(bytes, PAGE_BYTES).expect("an area fits the address space")
 }
 
 impl Memory {
     /// Zeros of the heap.
     pub fn zeroed(bytes: u64) -> Arc<Memory> {
-        assert_region_bytes(bytes);
-        let bytes = usize::try_from(bytes).expect("a region fits the address space");
+        assert_area_bytes(bytes);
+        let bytes = usize::try_from(bytes).expect("an area fits the address space");
         // Safety: the layout is not empty, by the assertion.
         let base = unsafe { alloc_zeroed(layout(bytes)) };
         let Some(base) = NonNull::new(base) else { handle_alloc_error(layout(bytes)) };
@@ -63,7 +63,7 @@ impl Memory {
     /// Maps all of `file`, which is `bytes` long, reserved, and locked through this handle. Says whether
     /// the mapping is one of persistent memory, in which a line that was written back is durable.
     pub fn of_file(file: File, bytes: u64) -> io::Result<(Arc<Memory>, bool)> {
-        assert_region_bytes(bytes);
+        assert_area_bytes(bytes);
         let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
         let (base, is_persistent) =
             match map(&file, bytes, MapFlags::SHARED_VALIDATE | MapFlags::SYNC) {
@@ -113,7 +113,7 @@ impl Memory {
                 && offset.is_multiple_of(PMEM_PAGE_BYTES)
                 && bytes.is_multiple_of(PMEM_PAGE_BYTES)
                 && end.is_some_and(|end| end <= memory.bytes as u64),
-            "a claim of {bytes} bytes at {offset} in a region of {}",
+            "a claim of {bytes} bytes at {offset} in an area of {}",
             memory.bytes
         );
         // Both lie within the mapping, and so fit.
@@ -160,19 +160,30 @@ struct Claims {
 impl Claims {
     /// Takes `count` pages from `first` on, or none.
     fn take(&mut self, first: usize, count: usize) -> Result<(), PmemClaimed> {
-        let pages = first..first + count;
-        if let Some(page) =
-            pages.clone().find(|&page| self.words[page / 64] >> (page % 64) & 1 == 1)
-        {
-            return Err(PmemClaimed { offset: (page * PAGE_BYTES) as u64 });
+        for (word, mask) in masks(first, count) {
+            let taken = self.words[word] & mask;
+            if taken != 0 {
+                let page = word * 64 + taken.trailing_zeros() as usize;
+                return Err(PmemClaimed { offset: (page * PAGE_BYTES) as u64 });
+            }
         }
-        pages.for_each(|page| self.words[page / 64] |= 1 << (page % 64));
+        masks(first, count).for_each(|(word, mask)| self.words[word] |= mask);
         Ok(())
     }
 
     fn give_back(&mut self, first: usize, count: usize) {
-        (first..first + count).for_each(|page| self.words[page / 64] &= !(1 << (page % 64)));
+        masks(first, count).for_each(|(word, mask)| self.words[word] &= !mask);
     }
+}
+
+/// The words in which `count` bits from `first` on lie, each with those of its bits.
+fn masks(first: usize, count: usize) -> impl Iterator<Item = (usize, u64)> {
+    let end = first + count;
+    (first / 64..end.div_ceil(64)).map(move |word| {
+        let from = first.max(word * 64) - word * 64;
+        let bits = end.min(word * 64 + 64) - word * 64 - from;
+        (word, u64::MAX >> (64 - bits) << from)
+    })
 }
 
 /// Claimed pages: the only way to the bytes of a [`Memory`].
@@ -288,8 +299,8 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a claim of 8192 bytes at 0 in a region of 4096")]
-    fn a_claim_beyond_the_region_is_refused() {
+    #[should_panic(expected = "a claim of 8192 bytes at 0 in an area of 4096")]
+    fn a_claim_beyond_the_area_is_refused() {
         let _ = Memory::claim(&Memory::zeroed(PAGE), 0, 2 * PAGE);
     }
 }

@@ -26,19 +26,19 @@
 //! # Who may touch which bytes
 //! Everything here is safe to call, because no byte is ever read through a `&[u8]` while it is stored to:
 //!
-//! 1. The bytes of a region are touched through a [`PmemSpan`] only. No other code has a pointer to them.
-//! 2. The pages of two living spans of one region are disjoint: [`Pmem::claim`] takes them in a bitmap,
+//! 1. The bytes of an area are touched through a [`PmemSpan`] only. No other code has a pointer to them.
+//! 2. The pages of two living spans of one area are disjoint: [`Pmem::claim`] takes them in a bitmap,
 //!    under a latch, and only dropping the span gives them back.
 //! 3. A span is a `&[u8]` through `&self`; [`PmemSpan::store`] and [`PmemSpan::publish`] need
 //!    `&mut self`. So the borrow checker keeps stores and slices of one span apart, and the latch orders
 //!    what an earlier owner of a page did before what the next one does.
-//! 4. A region is mapped once: its file is locked for as long as the mapping lives, and opening it again,
+//! 4. An area is mapped once: its file is locked for as long as the mapping lives, and opening it again,
 //!    in this process or another, fails ([`EnvError::is_locked`](crate::EnvError::is_locked)).
 //! 5. The file is reserved and never cut, so every page has a place behind it. What writes to such a file
-//!    other than through a region (no code of Terrace does) breaks this, as it breaks any mapping.
+//!    other than through an area (no code of Terrace does) breaks this, as it breaks any mapping.
 //!
 //! # I/O errors
-//! A `Persistent` or `File` region on a failing device: a load whose page cannot be read kills the process
+//! A `Persistent` or `File` area on a failing device: a load whose page cannot be read kills the process
 //! (`SIGBUS`), as no call is there to return an error; opening it again recovers what was fenced. A page
 //! that cannot be written back fails the fence, and every later one: a failed sync is never tried again.
 //! On a file system that writes to a new place each time (btrfs, ZFS) reserved space is no promise: a store
@@ -63,13 +63,13 @@ pub use self::span::PmemSpan;
 pub(crate) use self::write_back::{fence_lines, write_back};
 use crate::EnvResult;
 
-/// Regions are claimed by pages of so many bytes.
+/// Areas are claimed by pages of so many bytes.
 pub const PMEM_PAGE_BYTES: u64 = 4096;
 
 /// Bytes are written back by lines of so many bytes, as processors do.
 pub const PMEM_LINE_BYTES: u64 = 64;
 
-/// What a region lies on.
+/// What an area lies on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PmemMedium {
     /// Persistent memory: a file on a DAX file system, mapped with `MAP_SYNC`.
@@ -101,7 +101,7 @@ impl fmt::Display for PmemMedium {
     }
 }
 
-/// A region of persistent memory, mapped; see the module. A clone is another handle of the same region,
+/// An area of persistent memory, mapped; see the module. A clone is another handle of the same area,
 /// which stays mapped, and locked, until its last handle and span are dropped.
 ///
 /// All methods may be called from any thread.
@@ -120,7 +120,7 @@ pub struct PmemClaimed {
 
 impl fmt::Display for PmemClaimed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the page at {} of the region has an owner", self.offset)
+        write!(f, "the page at {} of the area has an owner", self.offset)
     }
 }
 
@@ -156,7 +156,7 @@ impl Pmem {
         self.memory.bytes() as u64
     }
 
-    /// What the region lies on.
+    /// What the area lies on.
     #[must_use]
     pub fn medium(&self) -> PmemMedium {
         self.side.medium()
@@ -173,8 +173,8 @@ impl Pmem {
 
     /// Returns when all lines that this thread flushed before the call are durable.
     ///
-    /// Errors: a `File` region could not be synced. What was flushed is in doubt then, and every later
-    /// fence fails with the same error: it must not be retried. Cost: an `sfence`; for a `File` region a sync of the
+    /// Errors: a `File` area could not be synced. What was flushed is in doubt then, and every later
+    /// fence fails with the same error: it must not be retried. Cost: an `sfence`; for a `File` area a sync of the
     /// flushed pages, whichever thread flushed them, behind a sync that is under way.
     pub fn fence(&self) -> EnvResult<()> {
         self.side.fence()
@@ -187,15 +187,15 @@ impl fmt::Debug for Pmem {
     }
 }
 
-/// Panics unless a region of so many bytes can be.
-pub(crate) fn assert_region_bytes(bytes: u64) {
+/// Panics unless an area of so many bytes can be.
+pub(crate) fn assert_area_bytes(bytes: u64) {
     assert!(
-        is_region_bytes(bytes),
-        "a region of {bytes} bytes: it is to have whole pages, and one of them"
+        is_area_bytes(bytes),
+        "an area of {bytes} bytes: it is to have whole pages, and one of them"
     );
 }
 
-/// Whether a region of so many bytes can be.
-pub(crate) fn is_region_bytes(bytes: u64) -> bool {
+/// Whether an area of so many bytes can be.
+pub(crate) fn is_area_bytes(bytes: u64) -> bool {
     bytes > 0 && bytes.is_multiple_of(PMEM_PAGE_BYTES)
 }

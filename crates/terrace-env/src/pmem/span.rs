@@ -7,7 +7,7 @@ use super::memory::Pages;
 
 const LINE_BYTES: usize = super::PMEM_LINE_BYTES as usize;
 
-/// Pages of a region that belong to this value alone: their bytes, to be read as a slice and stored to by
+/// Pages of an area that belong to this value alone: their bytes, to be read as a slice and stored to by
 /// the methods. Dropping it gives the claim back; what was stored stays.
 ///
 /// Offsets count from the beginning of the span. A method panics if an interval leaves it.
@@ -21,7 +21,7 @@ impl PmemSpan {
         PmemSpan { pages, side }
     }
 
-    /// Where in the region the span begins.
+    /// Where in the area the span begins.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.pages.offset() as u64
@@ -54,7 +54,7 @@ impl PmemSpan {
     /// Begins to write back the lines that touch the `bytes` at `at`: they are durable after this thread's
     /// next [`Pmem::fence`](super::Pmem::fence). What is stored to them in between may be, or not.
     ///
-    /// Cost: an instruction a line; for a `File` region a short latch.
+    /// Cost: an instruction a line; for a `File` area a short latch.
     #[inline]
     pub fn flush(&self, at: usize, bytes: usize) {
         let end = at.checked_add(bytes).filter(|&end| end <= self.len());
@@ -66,6 +66,12 @@ impl PmemSpan {
         }
     }
 }
+
+// Threads share what one of them has stored.
+const _: fn() = || {
+    fn is_shared<T: Send + Sync>() {}
+    is_shared::<PmemSpan>();
+};
 
 impl Deref for PmemSpan {
     type Target = [u8];

@@ -13,14 +13,14 @@ use super::files::{OneSync, file_system_of, magic, reserve};
 use super::fs::failed;
 use super::log_file::write_zeros;
 use crate::pmem::{
-    Memory, PMEM_PAGE_BYTES, Pmem, PmemMedium, PmemSide, assert_region_bytes, fence_lines,
-    is_region_bytes, write_back,
+    Memory, PMEM_PAGE_BYTES, Pmem, PmemMedium, PmemSide, assert_area_bytes, fence_lines,
+    is_area_bytes, write_back,
 };
 use crate::{EnvResult, Latch, Operation};
 
-/// Creates the file of a region, reserved, zeroed and durable but for its name, and maps it.
+/// Creates the file of an area, reserved, zeroed and durable but for its name, and maps it.
 pub(super) fn create(path: &Path, bytes: u64) -> EnvResult<Pmem> {
-    assert_region_bytes(bytes);
+    assert_area_bytes(bytes);
     let file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -42,7 +42,7 @@ pub(super) fn create(path: &Path, bytes: u64) -> EnvResult<Pmem> {
     })
 }
 
-/// Maps the file of a region, all of it.
+/// Maps the file of an area, all of it.
 pub(super) fn open(path: &Path) -> EnvResult<Pmem> {
     let file = OpenOptions::new()
         .read(true)
@@ -51,8 +51,8 @@ pub(super) fn open(path: &Path) -> EnvResult<Pmem> {
         .map_err(failed(Operation::Open, path))?;
     lock(&file, path)?;
     let bytes = file.metadata().map_err(failed(Operation::Open, path))?.len();
-    if !is_region_bytes(bytes) {
-        let error = io::Error::new(io::ErrorKind::InvalidData, "no region has this size");
+    if !is_area_bytes(bytes) {
+        let error = io::Error::new(io::ErrorKind::InvalidData, "no area has this size");
         return Err(failed(Operation::Open, path)(error));
     }
     // Fills holes that the file may have if it was copied here; does nothing otherwise.
@@ -67,7 +67,7 @@ pub(super) fn open(path: &Path) -> EnvResult<Pmem> {
 fn lock(file: &File, path: &Path) -> EnvResult<()> {
     retry_on_intr(|| flock(file, FlockOperation::NonBlockingLockExclusive)).map_err(|errno| {
         let error = match errno {
-            Errno::WOULDBLOCK => io::Error::new(io::ErrorKind::WouldBlock, "the region is mapped"),
+            Errno::WOULDBLOCK => io::Error::new(io::ErrorKind::WouldBlock, "the area is mapped"),
             errno => errno.into(),
         };
         failed(Operation::Lock, path)(error)
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn a_file_is_mapped_once_and_its_bytes_are_those_of_the_file() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("region");
+        let path = dir.path().join("area");
         let pmem = create(&path, 3 * PMEM_PAGE_BYTES).unwrap();
         let mut span = pmem.claim(PMEM_PAGE_BYTES, PMEM_PAGE_BYTES).unwrap();
         span.store(100, b"stored");
@@ -210,7 +210,7 @@ mod tests {
         pmem.fence().unwrap();
         assert_eq!(&std::fs::read(&path).unwrap()[4196..4202], b"stored");
         drop(pmem);
-        assert!(open(&path).unwrap_err().is_locked(), "the span keeps the region");
+        assert!(open(&path).unwrap_err().is_locked(), "the span keeps the area");
         drop(span);
         let medium = open(&path).unwrap().medium();
         assert_ne!(medium, PmemMedium::Simulated);
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn in_a_memory_file_system_it_is_emulated() {
         let Ok(dir) = tempfile::tempdir_in("/dev/shm") else { return };
-        let pmem = create(&dir.path().join("region"), 64 * PMEM_PAGE_BYTES).unwrap();
+        let pmem = create(&dir.path().join("area"), 64 * PMEM_PAGE_BYTES).unwrap();
         assert_eq!((pmem.medium(), pmem.medium().name()), (PmemMedium::Emulated, "emulated"));
         let mut span = pmem.claim(0, pmem.bytes()).unwrap();
         span.store(63, b"over lines");
@@ -229,9 +229,9 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_another_size_is_no_region() {
+    fn a_file_of_another_size_is_no_area() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("region");
+        let path = dir.path().join("area");
         for bytes in [0, 1, 4097] {
             std::fs::write(&path, vec![0; bytes]).unwrap();
             let error = open(&path).unwrap_err();
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn a_sync_that_failed_is_never_tried_again() {
         let dir = tempfile::tempdir().unwrap();
-        let pmem = create(&dir.path().join("region"), PMEM_PAGE_BYTES).unwrap();
+        let pmem = create(&dir.path().join("area"), PMEM_PAGE_BYTES).unwrap();
         let side = FileSide::new(Memory::zeroed(PMEM_PAGE_BYTES), "heap".into());
         side.synced.once(|| Err(Errno::IO.into())).unwrap_err();
         side.flush(0, &[0; 64]);

@@ -7,7 +7,7 @@ use super::disk::{DiskImage, InodeId};
 use super::io::{Io, PendingWrite, SimDisk};
 use super::pmem;
 use crate::fs::LOCK_FILE;
-use crate::pmem::{assert_region_bytes, is_region_bytes};
+use crate::pmem::{assert_area_bytes, is_area_bytes};
 use crate::{
     DirEntry, DirLock, EnvError, EnvResult, FileSystem, LockKind, LogFile, Operation, Pmem,
     ReadFile, WriteFile,
@@ -31,7 +31,7 @@ impl SimFileSystem {
     fn map(&self, path: &Path, inode: InodeId, bytes: u64) -> EnvResult<Pmem> {
         let Some(content) = self.disk.map(inode, bytes) else {
             self.disk.close(inode);
-            let source = io::Error::new(io::ErrorKind::WouldBlock, "the region is mapped");
+            let source = io::Error::new(io::ErrorKind::WouldBlock, "the area is mapped");
             return Err(EnvError::new(Operation::Lock, path, source));
         };
         Ok(pmem::over(&self.disk, path, inode, &content))
@@ -117,7 +117,7 @@ impl FileSystem for SimFileSystem {
     }
 
     fn create_pmem(&self, path: &Path, bytes: u64) -> EnvResult<Pmem> {
-        assert_region_bytes(bytes);
+        assert_area_bytes(bytes);
         let io = Io { count: bytes, ..Io::new(Operation::Create, path) };
         let inode = self
             .disk
@@ -134,9 +134,9 @@ impl FileSystem for SimFileSystem {
     fn open_pmem(&self, path: &Path) -> EnvResult<Pmem> {
         let (inode, bytes) = self.disk.look(Io::new(Operation::Open, path), |disk| {
             let (inode, bytes) = disk.open(path)?;
-            if !is_region_bytes(bytes) {
+            if !is_area_bytes(bytes) {
                 disk.close(inode);
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "no region has this size"));
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "no area has this size"));
             }
             disk.make_pmem(inode, false);
             Ok((inode, bytes))

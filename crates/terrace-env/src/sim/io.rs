@@ -110,7 +110,7 @@ pub(super) struct Io<'a> {
     pub offset: u64,
     pub count: u64,
     pub write: Option<PendingWrite<'a>>,
-    /// For a fence: a hash of what was stored to the region since the one before.
+    /// For a fence: a hash of what was stored to the area since the one before.
     pub stored: Option<u64>,
 }
 

@@ -1,7 +1,7 @@
 //! Persistent memory on the simulated disk.
 //!
 //! ```text
-//!   store   the memory of the region, and `written` of its file: what the system shows
+//!   store   the memory of the area, and `written` of its file: what the system shows
 //!   flush   the lines as they are, set aside for the thread
 //!   fence   the thread's lines go into `synced`; a call, and so a moment for a crash and a switch
 //!   crash   `synced`, then any of the lines, or of the words of 8 bytes, in which `written` differs
@@ -26,7 +26,7 @@ use crate::{EnvResult, Operation};
 
 const LINE_BYTES: usize = PMEM_LINE_BYTES as usize;
 
-/// A region in a file that this run has marked as mapped, with its content.
+/// An area in a file that this run has marked as mapped, with its content.
 pub(super) fn over(disk: &Arc<SimDisk>, path: &Path, inode: InodeId, content: &[u8]) -> Pmem {
     let side = SimPmem {
         disk: Arc::clone(disk),
@@ -133,3 +133,6 @@ impl fmt::Debug for SimPmem {
         write!(f, "simulated {}", self.path.display())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,10 +34,10 @@ pub struct PmemExploration {
     pub seed: u64,
 }
 
-/// A state in which a crash can leave a region.
+/// A state in which a crash can leave an area.
 #[derive(Debug)]
 pub struct PmemCrash<'a> {
-    /// The region as the next start finds it. It may be stored to (a recovery does): the next state is not
+    /// The area as the next start finds it. It may be stored to (a recovery does): the next state is not
     /// touched by it. Claims must have been given back when the judge returns.
     pub pmem: &'a Pmem,
     /// The last mark before the crash.
@@ -86,7 +86,7 @@ impl fmt::Display for PmemViolation {
 impl std::error::Error for PmemViolation {}
 
 impl PmemRecording {
-    /// Shows `judge` every state in which a crash before a store or a fence, or at the end, can leave the region; as
+    /// Shows `judge` every state in which a crash before a store or a fence, or at the end, can leave the area; as
     /// many of them as the module says. The judge says what is wrong with a state, if anything is.
     ///
     /// Errors: the first state that is wrong. Panics if the judge keeps a claim. Cost: the judge's for each
@@ -363,7 +363,7 @@ fn hash_between(first: usize, before: &[u8], after: &[u8]) -> u64 {
     lines.fold(0, |hash, (line, content)| hash ^ hash_of(line, &content))
 }
 
-/// One region that shows every state in turn.
+/// One area that shows every state in turn.
 ///
 /// Invariant: between two states its memory is what is durable.
 struct Image {
@@ -388,7 +388,7 @@ impl Image {
         self.write(&[(line, *content)]);
     }
 
-    /// Shows the region with these lines in place of what is durable.
+    /// Shows the area with these lines in place of what is durable.
     fn show<T>(&mut self, lines: &[(usize, Line)], show: impl FnOnce(&Pmem) -> T) -> T {
         self.write(lines);
         let shown = show(&self.pmem);

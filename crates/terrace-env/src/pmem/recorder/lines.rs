@@ -5,7 +5,7 @@ use super::{LINE_BYTES, lines_of};
 /// The bytes of one line.
 pub(super) type Line = [u8; LINE_BYTES];
 
-/// A region, line by line: what is durable, and what of the stores since may be.
+/// An area, line by line: what is durable, and what of the stores since may be.
 ///
 /// Stores are numbered from 1. Invariant: a line is *open* from a store until a fence has made durable what a
 /// flush after that store wrote back.
@@ -47,7 +47,7 @@ impl OpenLine {
 }
 
 impl Lines {
-    /// A durable region.
+    /// A durable area.
     pub fn new(content: Vec<u8>) -> Lines {
         Lines { newest: content, open: BTreeMap::new(), flushed: Vec::new(), stores: 0 }
     }
@@ -120,7 +120,7 @@ impl Lines {
 
     fn line(&self, line: usize) -> Line {
         let start = line * LINE_BYTES;
-        self.newest[start..start + LINE_BYTES].try_into().expect("a region has whole lines")
+        self.newest[start..start + LINE_BYTES].try_into().expect("an area has whole lines")
     }
 }
 

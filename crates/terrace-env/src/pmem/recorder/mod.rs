@@ -2,7 +2,7 @@
 //!
 //! # Why
 //! A row whose header becomes durable before its payload is lost by one power cut in a million, and by none
-//! that a test could wait for. So a test records what an operation does to a region, and then looks at
+//! that a test could wait for. So a test records what an operation does to an area, and then looks at
 //! each image that a crash could leave: there are many, and one is wrong.
 //!
 //! ```text
@@ -44,7 +44,7 @@ use crate::EnvResult;
 
 pub(super) const LINE_BYTES: usize = PMEM_LINE_BYTES as usize;
 
-/// A region in memory whose stores, flushes and fences are noted, in the order in which they happen.
+/// An area in memory whose stores, flushes and fences are noted, in the order in which they happen.
 #[derive(Debug)]
 pub struct PmemRecorder {
     pmem: Pmem,
@@ -52,14 +52,14 @@ pub struct PmemRecorder {
     initial: Vec<u8>,
 }
 
-/// What was done to a region, to be explored.
+/// What was done to an area, to be explored.
 #[derive(Clone, Debug)]
 pub struct PmemRecording {
     initial: Vec<u8>,
     events: Vec<Event>,
 }
 
-/// What was done to a region, in numbers.
+/// What was done to an area, in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PmemCounts {
     /// Stores, published words among them.
@@ -81,14 +81,14 @@ enum Event {
 }
 
 impl PmemRecorder {
-    /// A region of `bytes` zeros (whole pages, above 0; panics otherwise), all of them durable.
+    /// An area of `bytes` zeros (whole pages, above 0; panics otherwise), all of them durable.
     #[must_use]
     pub fn new(bytes: u64) -> PmemRecorder {
-        let bytes = usize::try_from(bytes).expect("a region fits the address space");
+        let bytes = usize::try_from(bytes).expect("an area fits the address space");
         PmemRecorder::over(&vec![0; bytes])
     }
 
-    /// A region with this content, all of it durable: what a crash left, to record what is done to it next.
+    /// An area with this content, all of it durable: what a crash left, to record what is done to it next.
     #[must_use]
     pub fn over(content: &[u8]) -> PmemRecorder {
         let notes = Arc::new(Notes(Mutex::new(State {
@@ -102,7 +102,7 @@ impl PmemRecorder {
         PmemRecorder { pmem, notes, initial: content.to_vec() }
     }
 
-    /// A handle of the region.
+    /// A handle of the area.
     #[must_use]
     pub fn pmem(&self) -> Pmem {
         self.pmem.clone()
@@ -147,7 +147,7 @@ fn lines_of(offset: usize, bytes: usize) -> (usize, usize) {
     (first, if bytes == 0 { 0 } else { (offset + bytes).div_ceil(LINE_BYTES) - first })
 }
 
-/// The side of a recorded region. Locked for a few instructions.
+/// The side of a recorded area. Locked for a few instructions.
 struct Notes(Mutex<State>);
 
 struct State {

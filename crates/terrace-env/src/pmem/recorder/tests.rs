@@ -5,7 +5,7 @@
 use super::*;
 use crate::PMEM_PAGE_BYTES;
 
-const REGION_BYTES: u64 = 2 * PMEM_PAGE_BYTES;
+const AREA_BYTES: u64 = 2 * PMEM_PAGE_BYTES;
 /// A row has a place of so many lines.
 const ROW_LINES: usize = 8;
 
@@ -39,9 +39,9 @@ fn row_at(row: usize) -> usize {
     (1 + row * ROW_LINES) * LINE_BYTES
 }
 
-/// The region with the count of rows in its first word, and each row's payload in its place.
+/// The area with the count of rows in its first word, and each row's payload in its place.
 fn append(pmem: &Pmem, row: usize, bytes: usize, protocol: Protocol) {
-    let mut span = pmem.claim(0, REGION_BYTES).unwrap();
+    let mut span = pmem.claim(0, AREA_BYTES).unwrap();
     let count = row as u64 + 1;
     if protocol == HeaderFirst {
         span.publish(0, count);
@@ -69,7 +69,7 @@ fn append(pmem: &Pmem, row: usize, bytes: usize, protocol: Protocol) {
 }
 
 fn record(rows: usize, bytes: usize, protocol: Protocol) -> PmemRecorder {
-    let recorder = PmemRecorder::new(REGION_BYTES);
+    let recorder = PmemRecorder::new(AREA_BYTES);
     for row in 0..rows {
         append(&recorder.pmem(), row, bytes, protocol);
         recorder.mark(row as u64 + 1);
@@ -77,9 +77,9 @@ fn record(rows: usize, bytes: usize, protocol: Protocol) -> PmemRecorder {
     recorder
 }
 
-/// Whether a region has the acknowledged rows, or the one under way too, and all of each row.
+/// Whether an area has the acknowledged rows, or the one under way too, and all of each row.
 fn judge(crash: &PmemCrash<'_>, bytes: usize, protocol: Protocol) -> Result<(), String> {
-    let span = crash.pmem.claim(0, REGION_BYTES).unwrap();
+    let span = crash.pmem.claim(0, AREA_BYTES).unwrap();
     let word = |at: usize| u64::from_le_bytes(span[at..at + 8].try_into().unwrap());
     let (count, acknowledged) = (word(0), crash.mark.unwrap_or(0));
     if count != acknowledged && count != acknowledged + 1 {
@@ -227,7 +227,7 @@ fn flushes_without_a_use_are_counted() {
     let counts = recorder.counts();
     assert_eq!(counts, PmemCounts { stores: 4, flushes: 6, needless_flushes: 0, fences: 4 });
     let pmem = recorder.pmem();
-    pmem.claim(0, REGION_BYTES).unwrap().flush(0, 65);
+    pmem.claim(0, AREA_BYTES).unwrap().flush(0, 65);
     assert_eq!(recorder.counts(), PmemCounts { flushes: 8, needless_flushes: 2, ..counts });
     assert_eq!(record(1, 100, NoFlush).unfenced_lines(), 2);
 }
@@ -240,7 +240,7 @@ fn a_recovery_that_stores_leaves_the_next_state_alone() {
     let untouched = recording.explore(exploration, |crash| judge(crash, bytes, Right)).unwrap();
     let report = recording.explore(exploration, |crash| {
         judge(crash, bytes, Right)?;
-        let mut span = crash.pmem.claim(0, REGION_BYTES).unwrap();
+        let mut span = crash.pmem.claim(0, AREA_BYTES).unwrap();
         span.store(10, &[0xff; 3000]);
         span.publish(0, 77);
         span.flush(0, 8);
@@ -252,7 +252,7 @@ fn a_recovery_that_stores_leaves_the_next_state_alone() {
 #[test]
 fn what_a_crash_left_can_be_recorded_again() {
     let left = record(2, 100, Right);
-    let content = left.pmem().claim(0, REGION_BYTES).unwrap().to_vec();
+    let content = left.pmem().claim(0, AREA_BYTES).unwrap().to_vec();
     let recorder = PmemRecorder::over(&content);
     recorder.mark(2);
     append(&recorder.pmem(), 2, 100, NoFenceBetween);
