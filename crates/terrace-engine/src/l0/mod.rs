@@ -29,6 +29,7 @@
 
 mod cut_map;
 mod plain;
+pub mod triangle;
 
 use std::fmt;
 use std::sync::Arc;

@@ -366,7 +366,7 @@ impl fmt::Debug for TableBuilder {
 }
 
 /// The moment from which on all that a table says is expired.
-fn expired_from(properties: &TableProperties, expiring_count: u64) -> Option<WallTime> {
+pub(crate) fn expired_from(properties: &TableProperties, expiring_count: u64) -> Option<WallTime> {
     let all_expire =
         expiring_count == properties.entry_count && properties.range_tombstone_count == 0;
     let (_, latest) = properties.expiries.filter(|_| all_expire)?;
@@ -375,7 +375,7 @@ fn expired_from(properties: &TableProperties, expiring_count: u64) -> Option<Wal
 
 impl TableProperties {
     /// Takes an entry into the counts.
-    pub(super) fn count(&mut self, entry: EntryRef<'_>) {
+    pub(crate) fn count(&mut self, entry: EntryRef<'_>) {
         self.count_seqno(entry.seqno);
         self.entry_count += 1;
         self.raw_key_bytes += entry.key.len() as u64;
@@ -392,7 +392,7 @@ impl TableProperties {
     }
 
     /// Takes the number of an entry or range tombstone in, before it is counted.
-    pub(super) fn count_seqno(&mut self, seqno: SeqNo) {
+    pub(crate) fn count_seqno(&mut self, seqno: SeqNo) {
         if self.entry_count == 0 && self.range_tombstone_count == 0 {
             self.least_seqno = seqno;
             self.greatest_seqno = seqno;
@@ -402,7 +402,7 @@ impl TableProperties {
     }
 
     /// Takes the interval of a range tombstone into the bounds, of which there may be none yet.
-    pub(super) fn count_range_tombstone_bounds(
+    pub(crate) fn count_range_tombstone_bounds(
         &mut self,
         start: &[u8],
         end: &[u8],

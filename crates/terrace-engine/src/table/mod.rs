@@ -40,6 +40,7 @@ mod store;
 mod stream;
 mod verify;
 
+pub(crate) use builder::expired_from;
 pub use builder::{BuiltTable, TableBuilder, TableOptions};
 pub use compression::decompress_frame;
 pub use cursor::TableCursor;
@@ -54,4 +55,4 @@ pub use stream::TableStream;
 pub use verify::VerifyReport;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -19,6 +20,8 @@ use super::store::{ByteInterval, TableFile};
 use super::stream::TableStream;
 use crate::cache::BlockCache;
 use crate::explain::{BlockRead, note};
+use crate::l0::triangle::Page;
+use crate::l0::triangle::row::format::RowEntry;
 use crate::range_tombstone::{Fragments, RangeTombstone};
 use crate::{Error, Result};
 
@@ -46,42 +49,105 @@ pub struct TableReader {
     pub(super) number: Option<SeqNo>,
 }
 
-/// An entry whose value lies in a cached block, which stays in memory for as long as this lives.
+/// An entry whose value lies in a cached block or in a page of persistent memory, which stays there for
+/// as long as this lives.
 #[derive(Clone, Debug)]
 pub struct PinnedEntry {
-    block: Arc<[u8]>,
-    entry: BlockEntry,
+    holder: Holder,
+    seqno: SeqNo,
+    expiry: Option<Expiry>,
+    value_at: u32,
+    value_end: u32,
+    kind: EntryKind,
+}
+
+/// What keeps the value of a [`PinnedEntry`].
+#[derive(Clone, Debug)]
+enum Holder {
+    Block(Arc<[u8]>),
+    Page(Arc<Page>),
 }
 
 impl PinnedEntry {
+    /// An entry of a block, which is in memory.
+    #[inline]
+    fn of_block(block: Arc<[u8]>, entry: &BlockEntry) -> PinnedEntry {
+        let value = entry.value_place();
+        PinnedEntry {
+            holder: Holder::Block(block),
+            seqno: entry.seqno,
+            expiry: entry.expiry,
+            value_at: value.start,
+            value_end: value.end,
+            kind: entry.kind,
+        }
+    }
+
+    /// An entry of a row, whose value lies in `page` at `value`.
+    #[inline]
+    pub(crate) fn in_page(page: Arc<Page>, entry: &RowEntry, value: Range<u32>) -> PinnedEntry {
+        PinnedEntry {
+            holder: Holder::Page(page),
+            seqno: entry.seqno,
+            expiry: entry.expiry,
+            value_at: value.start,
+            value_end: value.end,
+            kind: entry.kind,
+        }
+    }
+
+    /// An entry of a row, with a copy of its value.
+    pub(crate) fn copied(value: Arc<[u8]>, entry: &RowEntry) -> PinnedEntry {
+        PinnedEntry {
+            // Values are shorter than 4 GiB.
+            value_end: value.len() as u32,
+            holder: Holder::Block(value),
+            seqno: entry.seqno,
+            expiry: entry.expiry,
+            value_at: 0,
+            kind: entry.kind,
+        }
+    }
+
     /// When it was written.
     #[must_use]
     pub fn seqno(&self) -> SeqNo {
-        self.entry.seqno
+        self.seqno
     }
 
     /// What it says.
     #[must_use]
     pub fn kind(&self) -> EntryKind {
-        self.entry.kind
+        self.kind
     }
 
     /// When it turns into a tombstone.
     #[must_use]
     pub fn expiry(&self) -> Option<Expiry> {
-        self.entry.expiry
+        self.expiry
     }
 
     /// The value, the pointer or the operand.
     #[must_use]
+    #[inline]
     pub fn value(&self) -> &[u8] {
-        self.entry.value(&self.block)
+        let bytes: &[u8] = match &self.holder {
+            Holder::Block(block) => block,
+            Holder::Page(page) => page,
+        };
+        &bytes[self.value_at as usize..self.value_end as usize]
     }
 
     /// The whole entry; `key` is the key that was asked for.
     #[must_use]
     pub fn entry<'a>(&'a self, key: &'a [u8]) -> EntryRef<'a> {
-        entry_ref(key, &self.entry, &self.block)
+        EntryRef {
+            key,
+            seqno: self.seqno,
+            kind: self.kind,
+            expiry: self.expiry,
+            value: self.value(),
+        }
     }
 }
 
@@ -263,7 +329,7 @@ impl TableReader {
         let found = BlockView::parse(&block)
             .and_then(|view| view.seek(key, read_point))
             .map_err(|error| self.damaged_block(block_index, &error))?;
-        Ok(found.same_key.map(|entry| PinnedEntry { block, entry: self.numbered(entry) }))
+        Ok(found.same_key.map(|entry| PinnedEntry::of_block(block, &self.numbered(entry))))
     }
 
     /// A cursor over the keys that have a version at or below `read_point`. It stands nowhere yet.

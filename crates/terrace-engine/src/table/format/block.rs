@@ -33,6 +33,7 @@
 //! Entries are in internal order (key ascending, newest version first). The versions of one key may go on in the next block. Equal hints do not mean equal keys.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use terrace_base::limits::STORED_KEY_BYTES_MAX;
 use terrace_base::{ByteReader, CodecError, EntryKind, Expiry, SeqNo, hint_of};
@@ -125,6 +126,13 @@ impl BlockEntry {
     #[inline]
     pub fn value<'a>(&self, block: &'a [u8]) -> &'a [u8] {
         &block[self.value_at as usize..self.value_end as usize]
+    }
+
+    /// Where the value lies in the decoded block.
+    #[must_use]
+    #[inline]
+    pub fn value_place(&self) -> Range<u32> {
+        self.value_at..self.value_end
     }
 }
 

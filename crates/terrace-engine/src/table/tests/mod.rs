@@ -18,10 +18,10 @@ use crate::range_tombstone::{Fragments, RangeTombstone};
 
 /// A small deterministic source of random numbers (SplitMix64).
 #[derive(Clone, Debug)]
-pub(super) struct Rng(pub(super) u64);
+pub(crate) struct Rng(pub(crate) u64);
 
 impl Rng {
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -29,33 +29,33 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
-    pub(super) fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound.max(1) as u64) as usize
     }
 
-    pub(super) fn one_in(&mut self, count: usize) -> bool {
+    pub(crate) fn one_in(&mut self, count: usize) -> bool {
         self.below(count) == 0
     }
 
-    pub(super) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())]
     }
 }
 
 /// A range tombstone, owned.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Deleted {
-    pub(super) start: Vec<u8>,
-    pub(super) end: Vec<u8>,
-    pub(super) seqno: SeqNo,
+pub(crate) struct Deleted {
+    pub(crate) start: Vec<u8>,
+    pub(crate) end: Vec<u8>,
+    pub(crate) seqno: SeqNo,
 }
 
 impl Deleted {
-    pub(super) fn as_ref(&self) -> RangeTombstone<'_> {
+    pub(crate) fn as_ref(&self) -> RangeTombstone<'_> {
         RangeTombstone { start: &self.start, end: &self.end, seqno: self.seqno }
     }
 
-    pub(super) fn all_of(fragments: &Fragments) -> Vec<Deleted> {
+    pub(crate) fn all_of(fragments: &Fragments) -> Vec<Deleted> {
         let owned = fragments.iter().map(|RangeTombstone { start, end, seqno }| Deleted {
             start: start.to_vec(),
             end: end.to_vec(),
@@ -67,17 +67,17 @@ impl Deleted {
 
 /// What a table should hold: entries in internal order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Model {
-    entries: BTreeMap<(Vec<u8>, Reverse<SeqNo>), Entry>,
-    range_tombstones: Vec<Deleted>,
+pub(crate) struct Model {
+    pub(crate) entries: BTreeMap<(Vec<u8>, Reverse<SeqNo>), Entry>,
+    pub(crate) range_tombstones: Vec<Deleted>,
 }
 
 impl Model {
-    fn insert(&mut self, entry: Entry) {
+    pub(crate) fn insert(&mut self, entry: Entry) {
         self.entries.insert((entry.key.clone(), Reverse(entry.seqno)), entry);
     }
 
-    fn put(&mut self, key: &[u8], seqno: u64, value: &[u8]) {
+    pub(crate) fn put(&mut self, key: &[u8], seqno: u64, value: &[u8]) {
         self.insert(Entry {
             key: key.to_vec(),
             seqno: SeqNo(seqno),
@@ -87,19 +87,19 @@ impl Model {
         });
     }
 
-    fn all(&self) -> Vec<&Entry> {
+    pub(crate) fn all(&self) -> Vec<&Entry> {
         self.entries.values().collect()
     }
 
     /// The newest entry of a key below or at a read point.
-    fn get(&self, key: &[u8], read_point: SeqNo) -> Option<&Entry> {
+    pub(crate) fn get(&self, key: &[u8], read_point: SeqNo) -> Option<&Entry> {
         let from = (key.to_vec(), Reverse(read_point));
         let found = self.entries.range(from..).next().map(|(_, entry)| entry);
         found.filter(|entry| entry.key == key)
     }
 
     /// The newest entry at or below the read point of each key that has one.
-    fn visible(&self, read_point: SeqNo) -> Vec<&Entry> {
+    pub(crate) fn visible(&self, read_point: SeqNo) -> Vec<&Entry> {
         let mut visible: Vec<&Entry> = Vec::new();
         for entry in self.entries.values().filter(|entry| entry.seqno <= read_point) {
             if visible.last().is_none_or(|last| last.key != entry.key) {
@@ -109,19 +109,19 @@ impl Model {
         visible
     }
 
-    fn greatest_seqno(&self) -> u64 {
+    pub(crate) fn greatest_seqno(&self) -> u64 {
         self.entries.keys().map(|(_, seqno)| seqno.0.0).max().unwrap_or(0)
     }
 }
 
-pub(super) const UID: TableUid = TableUid(0x0123_4567_89ab_cdef_0011_2233_4455_6677);
+pub(crate) const UID: TableUid = TableUid(0x0123_4567_89ab_cdef_0011_2233_4455_6677);
 
-pub(super) fn options(block_bytes: usize, compression: Compression) -> TableOptions {
+pub(crate) fn options(block_bytes: usize, compression: Compression) -> TableOptions {
     TableOptions { block_bytes, compression, ..TableOptions::default() }
 }
 
 /// Builds the table of a model, and returns its bytes too.
-pub(super) fn build(model: &Model, uid: TableUid, options: &TableOptions) -> (BuiltTable, Vec<u8>) {
+pub(crate) fn build(model: &Model, uid: TableUid, options: &TableOptions) -> (BuiltTable, Vec<u8>) {
     let store = MemoryTableStore::new();
     let id = FileId { epoch: Epoch(1), counter: 1 };
     let writer = store.create(id, 0).unwrap();
@@ -140,13 +140,13 @@ pub(super) fn build(model: &Model, uid: TableUid, options: &TableOptions) -> (Bu
     (built, bytes)
 }
 
-pub(super) fn open(bytes: Vec<u8>, cache_bytes: u64) -> crate::Result<Arc<TableReader>> {
+pub(crate) fn open(bytes: Vec<u8>, cache_bytes: u64) -> crate::Result<Arc<TableReader>> {
     let file = Arc::new(MemoryTableFile::new("specimen.table", bytes));
     TableReader::open(file, Arc::new(BlockCache::new(cache_bytes)), None)
 }
 
 /// A model of one of many shapes.
-pub(super) fn random_model(rng: &mut Rng) -> Model {
+pub(crate) fn random_model(rng: &mut Rng) -> Model {
     let mut model = Model::default();
     let shape = rng.below(7);
     let key_count = rng.pick(&[1, 3, 40, 150]);
@@ -190,7 +190,7 @@ pub(super) fn random_model(rng: &mut Rng) -> Model {
 }
 
 /// A key of a shape: one that exists often, or lies near one that does.
-pub(super) fn random_key(rng: &mut Rng, shape: usize, number: usize) -> Vec<u8> {
+pub(crate) fn random_key(rng: &mut Rng, shape: usize, number: usize) -> Vec<u8> {
     match shape {
         // Short keys that are prefixes of each other, the empty one among them.
         0 | 1 => (0..rng.below(7)).map(|_| rng.pick(&[0, 0, 1, b'a', 0xff])).collect(),

@@ -1,0 +1,317 @@
+//! Pages of the container: given out, and taken back when nobody holds them any more.
+
+use std::fmt;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use terrace_base::{Corruption, PreambleError};
+use terrace_env::{Latch, Pmem, PmemMedium, PmemSpan, SharedEnv};
+
+use super::header::{HEADER_BYTES, Header, PAGE_BYTES_MIN};
+use crate::{Error, Result};
+
+/// The pages of one container: a file of persistent memory, or one that stands in for it.
+///
+/// Which pages are free is known in memory only: after an open all are, until the rows that a
+/// version names have [claimed](Pages::claim) theirs. So whatever an interrupted flush wrote is
+/// free again without a trace.
+///
+/// Page 0 is the container's header, and is never given out. Any number of threads may take, claim
+/// and give back at once; a short latch orders them.
+pub struct Pages {
+    pmem: Pmem,
+    path: PathBuf,
+    page_bytes: usize,
+    database: u128,
+    free: Latch<FreePages>,
+    /// Keeps the header from being claimed.
+    _header: PmemSpan,
+}
+
+impl Pages {
+    /// Makes a container of `bytes` in pages of `page_bytes` (a power of two, 4 KiB to 1 MiB), which
+    /// belongs to `database`. It is durable when this returns, but for its name.
+    ///
+    /// Errors: [`Error::Invalid`] for sizes that cannot be; the environment's, also if the file
+    /// exists.
+    pub fn create(
+        env: &SharedEnv,
+        path: &Path,
+        bytes: u64,
+        page_bytes: u64,
+        database: u128,
+    ) -> Result<Arc<Pages>> {
+        check_sizes(&Header { database, page_bytes, bytes })?;
+        Pages::format(env.fs().create_pmem(path, bytes)?, path, page_bytes, database)
+    }
+
+    /// Opens a container. All pages are free then.
+    ///
+    /// Errors: [`Error::Corruption`] if the header is damaged or another database's;
+    /// [`Error::Unsupported`] for a later format; the environment's.
+    pub fn open(env: &SharedEnv, path: &Path, database: u128) -> Result<Arc<Pages>> {
+        Pages::mount(env.fs().open_pmem(path)?, path, database)
+    }
+
+    /// As [`Pages::create`], on a region of which nothing is claimed: all of it. `path` is what errors
+    /// call it.
+    pub fn format(pmem: Pmem, path: &Path, page_bytes: u64, database: u128) -> Result<Arc<Pages>> {
+        let header = Header { database, page_bytes, bytes: pmem.bytes() };
+        check_sizes(&header)?;
+        let mut first = claim_header(&pmem, page_bytes);
+        first.store(0, &header.encode());
+        first.flush(0, HEADER_BYTES);
+        pmem.fence()?;
+        Ok(Pages::new(pmem, path, header, first))
+    }
+
+    /// As [`Pages::open`], on a region of which nothing is claimed.
+    pub fn mount(pmem: Pmem, path: &Path, database: u128) -> Result<Arc<Pages>> {
+        let bytes = pmem.bytes();
+        let first = claim_header(&pmem, PAGE_BYTES_MIN);
+        let header = Header::decode(&first, bytes).map_err(|error| match error {
+            PreambleError::Codec(error) => Corruption::from_codec(path, 0, &error).into(),
+            PreambleError::Unsupported => {
+                Error::Unsupported(format!("{}: {error}", path.display()))
+            }
+        })?;
+        if header.database != database {
+            let found = header.database;
+            let detail = format!("this is database {found:032x}, expected was {database:032x}");
+            return Err(Corruption::new(path, 16, detail).into());
+        }
+        check_sizes(&header)?;
+        drop(first);
+        let first = claim_header(&pmem, header.page_bytes);
+        Ok(Pages::new(pmem, path, header, first))
+    }
+
+    fn new(pmem: Pmem, path: &Path, header: Header, first: PmemSpan) -> Arc<Pages> {
+        Arc::new(Pages {
+            pmem,
+            path: path.to_path_buf(),
+            // At most a megabyte, and at most 2^32 pages.
+            page_bytes: header.page_bytes as usize,
+            database: header.database,
+            free: Latch::new(FreePages::all_of((header.bytes / header.page_bytes) as u32)),
+            _header: first,
+        })
+    }
+
+    /// Takes `count` pages, those with low numbers first; `None`, and nothing taken, if fewer are
+    /// free. What they hold is what was last written there.
+    #[must_use]
+    pub fn take(self: &Arc<Self>, count: usize) -> Option<Vec<Page>> {
+        let numbers = self.free.lock().take(count)?;
+        Some(numbers.into_iter().map(|number| self.page(number)).collect())
+    }
+
+    /// Takes the page with this number, which a row names.
+    ///
+    /// Errors: [`Error::Corruption`] if there is no such page, or it is taken already: two rows
+    /// name it.
+    pub fn claim(self: &Arc<Self>, number: u32) -> Result<Page> {
+        let is_taken = self.free.lock().remove(number);
+        if !is_taken {
+            let detail = format!("page {number} is named by a row, but is another's or not there");
+            return Err(Corruption::new(&self.path, self.offset_of(number), detail).into());
+        }
+        Ok(self.page(number))
+    }
+
+    /// A page that was taken off the free ones.
+    fn page(self: &Arc<Self>, number: u32) -> Page {
+        let span = self.pmem.claim(self.offset_of(number), self.page_bytes as u64);
+        let span = span.expect("a page that was free is nobody's");
+        Page { span, ticket: Ticket { pages: Arc::clone(self), number } }
+    }
+
+    /// Makes durable what this thread flushed of its pages. Errors: [`Error::Poisoned`]; the pages
+    /// are in doubt then, and it must not be tried again.
+    pub fn fence(&self) -> Result<()> {
+        Ok(self.pmem.fence()?)
+    }
+
+    /// How many pages can be taken.
+    #[must_use]
+    pub fn free_pages(&self) -> usize {
+        self.free.lock().count
+    }
+
+    /// How many pages there are but for the header.
+    #[must_use]
+    pub fn total_pages(&self) -> usize {
+        (self.pmem.bytes() / self.page_bytes as u64) as usize - 1
+    }
+
+    /// The size of a page: a power of two.
+    #[must_use]
+    pub fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+
+    /// What the pages lie on.
+    #[must_use]
+    pub fn medium(&self) -> PmemMedium {
+        self.pmem.medium()
+    }
+
+    /// The database that the container belongs to.
+    #[must_use]
+    pub fn database(&self) -> u128 {
+        self.database
+    }
+
+    /// The container's file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where a page lies in the file.
+    #[must_use]
+    pub fn offset_of(&self, number: u32) -> u64 {
+        u64::from(number) * self.page_bytes as u64
+    }
+}
+
+/// Errors: [`Error::Invalid`] for a container that cannot be.
+fn check_sizes(header: &Header) -> Result<()> {
+    let Header { page_bytes, bytes, .. } = *header;
+    let can_be = Header::is_page_size(page_bytes)
+        && bytes.is_multiple_of(page_bytes)
+        && (2..=u64::from(u32::MAX)).contains(&(bytes / page_bytes));
+    if can_be {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("L0 cannot have {bytes} bytes in pages of {page_bytes}")))
+}
+
+fn claim_header(pmem: &Pmem, bytes: u64) -> PmemSpan {
+    pmem.claim(0, bytes).expect("nothing of a mapping that was just made is claimed")
+}
+
+impl fmt::Debug for Pages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pages")
+            .field("path", &self.path)
+            .field("page_bytes", &self.page_bytes)
+            .field("free", &self.free_pages())
+            .field("total", &self.total_pages())
+            .finish_non_exhaustive()
+    }
+}
+
+/// One page, alone in one hand: written before it is shared, never after. When the last holder
+/// drops it, it is free again.
+pub struct Page {
+    // Order: fields go in the order of their declaration, so that the claim is given back before
+    // the page counts as free.
+    span: PmemSpan,
+    ticket: Ticket,
+}
+
+impl Page {
+    /// Its number: at least 1.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.ticket.number
+    }
+
+    /// Writes `bytes` from `at` on, and starts writing them back; they are durable after the
+    /// [fence](Pages::fence) of the same thread.
+    pub fn store(&mut self, at: usize, bytes: &[u8]) {
+        self.span.store(at, bytes);
+        self.span.flush(at, bytes.len());
+    }
+}
+
+impl Deref for Page {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.span
+    }
+}
+
+impl fmt::Debug for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "page {}", self.ticket.number)
+    }
+}
+
+/// Gives a page back.
+struct Ticket {
+    pages: Arc<Pages>,
+    number: u32,
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.pages.free.lock().add(self.number);
+    }
+}
+
+/// A bit a page: set if it is free.
+#[derive(Debug)]
+struct FreePages {
+    words: Vec<u64>,
+    count: usize,
+    /// No word below has a free page.
+    from: usize,
+}
+
+impl FreePages {
+    /// All pages but the first of `total`.
+    fn all_of(total: u32) -> FreePages {
+        let mut words = vec![u64::MAX; (total as usize).div_ceil(64)];
+        words[0] &= !1;
+        if let Some(last) = words.last_mut()
+            && !total.is_multiple_of(64)
+        {
+            *last &= (1 << (total % 64)) - 1;
+        }
+        FreePages { words, count: total as usize - 1, from: 0 }
+    }
+
+    fn take(&mut self, count: usize) -> Option<Vec<u32>> {
+        if count > self.count {
+            return None;
+        }
+        let mut taken = Vec::with_capacity(count);
+        while taken.len() < count {
+            let word = &mut self.words[self.from];
+            if *word == 0 {
+                self.from += 1;
+                continue;
+            }
+            taken.push((self.from * 64) as u32 + word.trailing_zeros());
+            *word &= *word - 1;
+        }
+        self.count -= count;
+        Some(taken)
+    }
+
+    /// Takes one page off; `false` if it is not free.
+    fn remove(&mut self, number: u32) -> bool {
+        let (index, bit) = (number as usize / 64, 1 << (number % 64));
+        match self.words.get_mut(index) {
+            Some(word) if *word & bit != 0 => {
+                *word &= !bit;
+                self.count -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn add(&mut self, number: u32) {
+        let (index, bit) = (number as usize / 64, 1 << (number % 64));
+        assert!(self.words[index] & bit == 0, "a page is given back once");
+        self.words[index] |= bit;
+        self.count += 1;
+        self.from = self.from.min(index);
+    }
+}

@@ -1,0 +1,788 @@
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use terrace_base::limits::{STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use terrace_base::{CodecError, Corruption, KeyRange, SeqNo, TableUid};
+use terrace_env::atomic::{AtomicU64, Ordering};
+
+use super::cursor::RowCursor;
+use super::fences::{Fences, joined};
+use super::format::{
+    ELEMENT_BYTES, Element, Head, ListedPage, METADATA_PLACE, Rest, RowEntry, decode_list_page,
+    page_checksum,
+};
+use super::hints::{Hint, Hinting, SeekTrail};
+use super::search::Bound;
+use super::stream::RowStream;
+use crate::l0::triangle::{Page, Pages};
+use crate::range_tombstone::{Fragments, RangeTombstone};
+use crate::swap::{ArcSwapOption, Guard};
+use crate::table::format::{FormatError, range_tombstones};
+use crate::table::{PinnedEntry, TableLocation, TableProperties};
+use crate::{Error, Result};
+
+/// The front of an entry, all but its value, has at most so many bytes.
+const FRONT_BYTES_MAX: usize = STORED_KEY_BYTES_MAX + 32;
+const ENTRY_BYTES_MAX: u64 = (FRONT_BYTES_MAX + VALUE_BYTES_MAX) as u64;
+
+/// Where a row lies: the number of its first page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RowLocation(pub u32);
+
+impl RowLocation {
+    /// As versions and the manifest keep it: `row@` and the number in eight digits, base 16.
+    #[must_use]
+    pub fn encode(self) -> TableLocation {
+        TableLocation(format!("row@{:08x}", self.0).into_bytes())
+    }
+
+    /// The inverse of [`RowLocation::encode`]; `None` if it is not the location of a row.
+    #[must_use]
+    pub fn decode(location: &TableLocation) -> Option<RowLocation> {
+        let digits = str::from_utf8(location.0.strip_prefix(b"row@")?).ok()?;
+        let row = RowLocation(u32::from_str_radix(digits, 16).ok()?);
+        (row.encode() == *location).then_some(row)
+    }
+}
+
+/// One row, open for reading where it lies. Any number of threads may read at once.
+///
+/// Keys that are consumed are not asked for: what is answered about them, nothing or what was there,
+/// depends on which pages are gone. In memory there are the fences, a word for each page of elements,
+/// and a few for each page of data.
+pub struct RowReader {
+    pub(super) pages: Arc<Pages>,
+    location: RowLocation,
+    pub(super) head: Head,
+    /// The pages of metadata and data, as the head lists them.
+    list: Vec<ListedPage>,
+    pub(super) head_pages: Vec<Page>,
+    pub(super) metadata: Vec<Page>,
+    /// Of each page of elements the first one's bytes.
+    pub(super) top: Vec<u64>,
+    pub(super) base: SeqNo,
+    pub(super) prefix: Box<[u8]>,
+    predecessors: Vec<TableUid>,
+    pub(super) fences: Fences,
+    range_tombstones: Arc<Fragments>,
+    properties: TableProperties,
+    data: Vec<ArcSwapOption<Page>>,
+    /// A bit for each page of data whose checksum was found to fit.
+    checked: Vec<AtomicU64>,
+    /// A page has 2^shift bytes.
+    pub(super) shift: u32,
+}
+
+/// A page of data that was given back, by its place among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Gone(pub(super) usize);
+
+/// An entry as a cursor or a stream stands on it: in a page, or copied if it lies in several.
+#[derive(Debug)]
+pub(super) struct Spot {
+    pub(super) index: usize,
+    pub(super) entry: RowEntry,
+    page: Option<(usize, Arc<Page>)>,
+    /// Where the entry lies in the page; if it is not copied.
+    place: Option<Range<usize>>,
+    copied: Vec<u8>,
+}
+
+impl Default for Spot {
+    fn default() -> Spot {
+        let entry = RowEntry {
+            seqno: SeqNo::ZERO,
+            expiry: None,
+            key_at: 0,
+            key_end: 0,
+            value_at: 0,
+            kind: terrace_base::EntryKind::Value,
+            same_key: false,
+        };
+        Spot { index: usize::MAX, entry, page: None, place: None, copied: Vec::new() }
+    }
+}
+
+impl Spot {
+    #[inline]
+    pub(super) fn bytes(&self) -> &[u8] {
+        match (&self.place, &self.page) {
+            (Some(place), Some((_, page))) => &page[place.clone()],
+            _ => &self.copied,
+        }
+    }
+
+    #[inline]
+    pub(super) fn key(&self) -> &[u8] {
+        self.entry.key(self.bytes())
+    }
+}
+
+impl RowReader {
+    /// Opens a row: claims its pages, reads head and metadata and checks them. Pages of which nothing
+    /// is needed when the keys in `consumed` are not (in any order) may be another row's by now; they
+    /// are left alone.
+    ///
+    /// `expected`: the uid and the size in bytes that whoever names the row knows it by.
+    /// Cost: reads the metadata once; no page of data is touched.
+    ///
+    /// Errors: [`Error::Corruption`], also if a page is another row's; [`Error::Unsupported`] for a
+    /// later format. All pages are given back then.
+    pub fn open(
+        pages: &Arc<Pages>,
+        location: RowLocation,
+        expected: Option<(TableUid, u64)>,
+        consumed: &[KeyRange],
+    ) -> Result<Arc<RowReader>> {
+        RowReader::assemble(pages, location, expected, consumed, &mut |number| pages.claim(number))
+    }
+
+    /// As [`RowReader::open`], but with pages that `obtain` has.
+    pub(super) fn assemble(
+        pages: &Arc<Pages>,
+        location: RowLocation,
+        expected: Option<(TableUid, u64)>,
+        consumed: &[KeyRange],
+        obtain: &mut dyn FnMut(u32) -> Result<Page>,
+    ) -> Result<Arc<RowReader>> {
+        let (head, list, head_pages) = read_head(pages, location, obtain)?;
+        let page_bytes = pages.page_bytes();
+        let (metadata_count, data_count) = head.page_counts(page_bytes);
+        let file_bytes = (head_pages.len() + list.len()) as u64 * page_bytes as u64;
+        if let Some((uid, bytes)) = expected
+            && (uid, bytes) != (head.uid, file_bytes)
+        {
+            let detail = format!(
+                "this is row {:?} of {file_bytes} bytes, expected was {uid:?} of {bytes}",
+                head.uid
+            );
+            return Err(Corruption::new(pages.path(), pages.offset_of(location.0), detail).into());
+        }
+        let metadata = read_metadata(pages, &head, &list[..metadata_count as usize], &mut *obtain)?;
+        let shift = page_bytes.trailing_zeros();
+        let elements_bytes = head.entry_count as usize * ELEMENT_BYTES;
+        let mut rest = vec![0; head.metadata_bytes as usize - elements_bytes];
+        copy_from(&metadata, shift, elements_bytes, &mut rest);
+        let damaged = |error: &CodecError| {
+            let at = elements_bytes + error.offset;
+            let page = metadata.get(at >> shift).or(metadata.last());
+            let offset = page.map_or(0, |page| pages.offset_of(page.number()));
+            let detail = format!("{} (byte {at} of the row's metadata)", error.what);
+            Error::from(Corruption::new(pages.path(), offset, detail))
+        };
+        let refused = |error: FormatError| match error {
+            FormatError::Damaged(error) => damaged(&error),
+            FormatError::Unsupported(text) => {
+                Error::Unsupported(format!("{}: {text}", pages.path().display()))
+            }
+        };
+        let rest = Rest::decode(&rest, data_count as usize).map_err(|error| damaged(&error))?;
+        let properties = TableProperties::decode(rest.properties).map_err(refused)?;
+        let range_tombstones = match rest.range_tombstones {
+            [] => Fragments::default(),
+            bytes => {
+                let all = range_tombstones::decode(bytes).map_err(|error| damaged(&error))?;
+                let all = all.into_iter();
+                Fragments::new(all.map(|(start, end, seqno)| RangeTombstone { start, end, seqno }))
+            }
+        };
+        if properties.entry_count != u64::from(head.entry_count)
+            || properties.range_tombstone_count != range_tombstones.len() as u64
+            || (properties.block_count, properties.data_bytes) != (data_count, head.data_bytes)
+        {
+            return Err(damaged(&CodecError { offset: 0, what: "the counts do not fit the row" }));
+        }
+        let mut row = RowReader {
+            pages: Arc::clone(pages),
+            location,
+            head,
+            head_pages,
+            metadata,
+            top: Vec::new(),
+            base: rest.base,
+            prefix: rest.prefix.into(),
+            predecessors: rest.predecessors,
+            fences: rest.fences,
+            range_tombstones: Arc::new(range_tombstones),
+            properties,
+            data: (0..data_count).map(|_| ArcSwapOption::empty()).collect(),
+            checked: (0..data_count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            list,
+            shift,
+        };
+        row.check_elements()?;
+        row.obtain_data(consumed, obtain)?;
+        Ok(Arc::new(row))
+    }
+
+    /// Checks what searches rely on: that bytes and offsets ascend, and that every entry lies in the
+    /// data. Cost: a few instructions an element.
+    fn check_elements(&mut self) -> Result<()> {
+        let mut last: Option<Element> = None;
+        let mut top = Vec::with_capacity(self.metadata.len());
+        for index in 0..self.len() {
+            let element = self.element(index);
+            let (fits, entry_bytes) = match last {
+                None => (element.offset == 0, 1),
+                Some(last) => (
+                    last.offset < element.offset && last.bytes <= element.bytes,
+                    u64::from(element.offset.saturating_sub(last.offset)),
+                ),
+            };
+            let is_inside = u64::from(element.offset) < self.head.data_bytes;
+            if !fits || !is_inside || entry_bytes > ENTRY_BYTES_MAX {
+                return Err(self.damaged_element(index, "elements out of order"));
+            }
+            if (index * ELEMENT_BYTES) & self.page_mask() == 0 {
+                top.push(element.bytes);
+            }
+            last = Some(element);
+        }
+        if let Some(last) = last
+            && self.head.data_bytes - u64::from(last.offset) > ENTRY_BYTES_MAX
+        {
+            return Err(self.damaged_element(self.len() - 1, "an entry beyond the longest one"));
+        }
+        self.top = top;
+        Ok(())
+    }
+
+    /// Obtains the pages of data that are not dead.
+    fn obtain_data(
+        &self,
+        consumed: &[KeyRange],
+        obtain: &mut dyn FnMut(u32) -> Result<Page>,
+    ) -> Result<()> {
+        let consumed = joined(consumed);
+        let mut dead = self.fences.dead_pages(&consumed, |page| self.starts_in(page)).peekable();
+        for (ordinal, slot) in self.data.iter().enumerate() {
+            if dead.next_if_eq(&ordinal).is_none() {
+                slot.store(Some(Arc::new(obtain(self.listed_data(ordinal).number)?)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives back every page of which nothing is needed when the keys in `consumed` (in any order)
+    /// are not. Who still stands on one of them keeps it until it lets go. Returns how many pages were
+    /// given up by this call.
+    ///
+    /// The caller promises that a durable edit consumed them, and that nobody will ask for them again:
+    /// that no version is pinned at which they are live.
+    pub fn release(&self, consumed: &[KeyRange]) -> usize {
+        let consumed = joined(consumed);
+        let mut released = 0;
+        for ordinal in self.fences.dead_pages(&consumed, |page| self.starts_in(page)) {
+            let slot = &self.data[ordinal];
+            if slot.load().is_some() {
+                slot.store(None);
+                released += 1;
+            }
+        }
+        released
+    }
+
+    /// The page in which the entry begins that the first byte of a page belongs to.
+    fn starts_in(&self, page: usize) -> usize {
+        let first_byte = (page << self.shift) as u64;
+        let after =
+            self.partition(0..self.len(), |element| u64::from(element.offset) <= first_byte);
+        // The first entry begins with the data.
+        self.element(after - 1).offset as usize >> self.shift
+    }
+
+    /// The row's own identity.
+    #[must_use]
+    pub fn uid(&self) -> TableUid {
+        self.head.uid
+    }
+
+    /// Where it lies.
+    #[must_use]
+    pub fn location(&self) -> RowLocation {
+        self.location
+    }
+
+    /// How many entries it has.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.head.entry_count as usize
+    }
+
+    /// Whether it has no entries, but range tombstones only.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What is known about the row as a whole; data blocks are its pages of data.
+    #[must_use]
+    pub fn properties(&self) -> &TableProperties {
+        &self.properties
+    }
+
+    /// The range tombstones. Gets, cursors and streams do not apply them.
+    #[must_use]
+    pub fn range_tombstones(&self) -> &Arc<Fragments> {
+        &self.range_tombstones
+    }
+
+    /// The smallest and the largest key of an entry; `None` if there are no entries.
+    #[must_use]
+    pub fn key_bounds(&self) -> Option<(&[u8], &[u8])> {
+        self.fences.bounds()
+    }
+
+    /// The bytes of all pages that it was written in, those that are gone included.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        ((self.head_pages.len() + self.list.len()) as u64) << self.shift
+    }
+
+    /// The bytes of the pages that it has.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        let data = self.data.iter().filter(|slot| slot.load().is_some()).count();
+        ((self.head_pages.len() + self.metadata.len() + data) as u64) << self.shift
+    }
+
+    /// Bytes of memory that the open row holds beside its pages.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let range_tombstones =
+            self.range_tombstones.iter().map(|some| 64 + some.start.len() + some.end.len());
+        // A page: its claim, its ticket, and two counts.
+        let page_bytes = size_of::<Page>() + 16;
+        let pages = self.head_pages.len() + self.list.len();
+        size_of::<RowReader>()
+            + pages * (page_bytes + size_of::<ListedPage>() + size_of::<usize>())
+            + 8 * (self.top.len() + self.checked.len())
+            + self.fences.memory_bytes()
+            + size_of_val(&self.predecessors[..])
+            + range_tombstones.sum::<usize>()
+    }
+
+    /// The index of the first element with a key at or above `key`; [`RowReader::len`] if there is
+    /// none. Cost: a search over the elements, and one entry for each doubling of those that share
+    /// their bytes with `key`.
+    #[inline]
+    pub fn lower_bound(&self, key: &[u8]) -> Result<usize> {
+        self.search(key, Bound::Key, 0..self.len())
+    }
+
+    /// As [`RowReader::lower_bound`], when it is known to be in `within` or its end; see
+    /// [`SearchTrail::within`](super::SearchTrail::within).
+    #[inline]
+    pub fn lower_bound_within(&self, key: &[u8], within: Range<usize>) -> Result<usize> {
+        self.search(key, Bound::Key, within)
+    }
+
+    /// The key of an element, which there is; `None` if its page is gone.
+    pub fn key(&self, index: usize) -> Result<Option<Vec<u8>>> {
+        Ok(self.front(index, |entry, bytes| entry.key(bytes).to_vec())?.ok())
+    }
+
+    /// The newest entry of `key` at or below `read_point`, tombstones and expired entries included.
+    /// Range tombstones are not applied.
+    ///
+    /// Cost: as [`RowReader::lower_bound`]; no copy if the entry lies in one page. Errors:
+    /// [`Error::Corruption`].
+    pub fn get(&self, key: &[u8], read_point: SeqNo) -> Result<Option<PinnedEntry>> {
+        let index = self.search(key, Bound::AtOrBelow(read_point), 0..self.len())?;
+        self.pin_visible(index, key, read_point)
+    }
+
+    /// As [`RowReader::get`], when `index` is the [lower bound](RowReader::lower_bound) of `key`.
+    pub fn get_at(
+        &self,
+        index: usize,
+        key: &[u8],
+        read_point: SeqNo,
+    ) -> Result<Option<PinnedEntry>> {
+        if index >= self.len() {
+            return Ok(None);
+        }
+        match self.front(index, |entry, bytes| (entry.key(bytes) == key).then_some(*entry))? {
+            Ok(Some(entry)) if entry.seqno <= read_point => self.pin(index, &entry),
+            Ok(Some(_)) => {
+                let within = index + 1..self.len();
+                let index = self.search(key, Bound::AtOrBelow(read_point), within)?;
+                self.pin_visible(index, key, read_point)
+            }
+            Ok(None) | Err(Gone(_)) => Ok(None),
+        }
+    }
+
+    /// The entry with this index, if it is one of `key` at or below `read_point`.
+    fn pin_visible(
+        &self,
+        index: usize,
+        key: &[u8],
+        read_point: SeqNo,
+    ) -> Result<Option<PinnedEntry>> {
+        if index >= self.len() {
+            return Ok(None);
+        }
+        match self.front(index, |entry, bytes| (entry.key(bytes) == key).then_some(*entry))? {
+            Ok(Some(entry)) if entry.seqno <= read_point => self.pin(index, &entry),
+            _ => Ok(None),
+        }
+    }
+
+    /// Pins the entry with this index, which was decoded. Cost: a copy if it lies in several pages.
+    fn pin(&self, index: usize, entry: &RowEntry) -> Result<Option<PinnedEntry>> {
+        let place = self.place(index);
+        let value = place.start + u64::from(entry.value_at)..place.end;
+        let value_bytes = (value.end - value.start) as usize;
+        // An empty value may lie behind the last page.
+        let start = if value_bytes > 0 { value.start } else { place.start };
+        let at = start as usize & self.page_mask();
+        if at + value_bytes <= self.page_bytes() {
+            let page = self.page((start >> self.shift) as usize)?;
+            let Some(page) = &*page else { return Ok(None) };
+            let value = at as u32..(at + value_bytes) as u32;
+            return Ok(Some(PinnedEntry::in_page(Arc::clone(page), entry, value)));
+        }
+        let mut copy: Arc<[u8]> = std::iter::repeat_n(0, value_bytes).collect();
+        let target = Arc::get_mut(&mut copy).expect("nobody else knows the new copy");
+        match self.gather(value.start, target)? {
+            Ok(()) => Ok(Some(PinnedEntry::copied(copy, entry))),
+            Err(Gone(_)) => Ok(None),
+        }
+    }
+
+    /// A cursor over the keys that have a version at or below `read_point`. It stands nowhere yet.
+    /// Keys whose pages are gone it passes over. `trail`: what it shares with the cursors over other
+    /// rows of the same scan.
+    #[must_use]
+    pub fn cursor(self: &Arc<Self>, read_point: SeqNo, trail: Option<Arc<SeekTrail>>) -> RowCursor {
+        RowCursor::new(Arc::clone(self), read_point, trail)
+    }
+
+    /// Every version of every key in `range`: for cuts. Stands on its first entry. Checks each page
+    /// that it reads, whether it was checked before or not, and passes over keys whose pages are gone.
+    pub fn stream(self: &Arc<Self>, range: &KeyRange) -> Result<RowStream> {
+        RowStream::new(Arc::clone(self), range)
+    }
+
+    /// About `count` keys of the row, ascending, each with the bytes of data between it and the one
+    /// before, those of gone pages included: where a job could be divided. Touches no page.
+    pub fn samples(&self, count: usize) -> impl Iterator<Item = (&[u8], u64)> {
+        let pages = self.data.len();
+        let stride = pages.div_ceil(count.max(1)).max(1);
+        (0..pages).step_by(stride).map(move |first| {
+            let end = (first + stride).min(pages);
+            let end_byte = ((end as u64) << self.shift).min(self.head.data_bytes);
+            (self.fences.of(end), end_byte - ((first as u64) << self.shift))
+        })
+    }
+
+    /// About how many bytes of data lie within `range`, to a page, those of gone pages included.
+    /// Touches no page of data.
+    #[must_use]
+    pub fn bytes_within(&self, range: &KeyRange) -> u64 {
+        let end = range.end().map_or(self.head.data_bytes, |end| self.offset_near(end));
+        end.saturating_sub(self.offset_near(range.start()))
+    }
+
+    #[inline]
+    pub(super) fn page_bytes(&self) -> usize {
+        1 << self.shift
+    }
+
+    #[inline]
+    fn page_mask(&self) -> usize {
+        self.page_bytes() - 1
+    }
+
+    /// An element, which there is.
+    #[inline]
+    pub(super) fn element(&self, index: usize) -> Element {
+        let (elements, _) = self.metadata[index >> self.elements_shift()].as_chunks();
+        Element::decode(&elements[index & ((1 << self.elements_shift()) - 1)])
+    }
+
+    /// A page has 2^this elements.
+    #[inline]
+    pub(super) fn elements_shift(&self) -> u32 {
+        self.shift - ELEMENT_BYTES.trailing_zeros()
+    }
+
+    /// Where an entry lies in the data.
+    #[inline]
+    pub(super) fn place(&self, index: usize) -> Range<u64> {
+        let end = match index + 1 {
+            next if next < self.len() => u64::from(self.element(next).offset),
+            _ => self.head.data_bytes,
+        };
+        u64::from(self.element(index).offset)..end
+    }
+
+    /// A page of metadata or data, as the head lists it, and how many there are.
+    pub(super) fn listed(&self, index: usize) -> ListedPage {
+        self.list[index]
+    }
+
+    pub(super) fn listed_count(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether the head lists these pages from the one with index `start` on.
+    pub(super) fn is_listed(&self, start: usize, pages: &[ListedPage]) -> bool {
+        self.list.get(start..start + pages.len()) == Some(pages)
+    }
+
+    pub(super) fn listed_data(&self, ordinal: usize) -> ListedPage {
+        self.list[self.metadata.len() + ordinal]
+    }
+
+    /// A page of data, if it is not gone. Checks it at the first use.
+    #[inline]
+    fn page(&self, ordinal: usize) -> Result<Guard<Option<Arc<Page>>>> {
+        let page = self.data[ordinal].load();
+        // Order: relaxed, since the bit says something about bytes that never change.
+        let bit = 1 << (ordinal % 64);
+        if self.checked[ordinal / 64].load(Ordering::Relaxed) & bit == 0
+            && let Some(page) = &*page
+        {
+            self.check_page(ordinal, page)?;
+        }
+        Ok(page)
+    }
+
+    /// A page of data, if it is not gone.
+    pub(super) fn look_at_page(&self, ordinal: usize) -> Result<Option<Arc<Page>>> {
+        Ok(self.page(ordinal)?.as_ref().map(Arc::clone))
+    }
+
+    /// A page of data and its checksum, whether it was checked before or not; `false` if it is gone.
+    pub(super) fn recheck_page(&self, ordinal: usize) -> Result<bool> {
+        match &*self.data[ordinal].load() {
+            Some(page) => self.check_page(ordinal, page).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    #[cold]
+    fn check_page(&self, ordinal: usize, page: &Page) -> Result<()> {
+        let place = (ordinal as u64) << self.shift;
+        if page_checksum(self.head.uid, place, page) != self.listed_data(ordinal).checksum {
+            let detail =
+                format!("the checksum of page {ordinal} of row {:?} does not fit", self.uid());
+            let offset = self.pages.offset_of(page.number());
+            return Err(Corruption::new(self.pages.path(), offset, detail).into());
+        }
+        self.checked[ordinal / 64].fetch_or(1 << (ordinal % 64), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Copies data from `at` on.
+    pub(super) fn gather(
+        &self,
+        mut at: u64,
+        mut out: &mut [u8],
+    ) -> Result<std::result::Result<(), Gone>> {
+        while !out.is_empty() {
+            let ordinal = (at >> self.shift) as usize;
+            let page = self.page(ordinal)?;
+            let Some(page) = &*page else { return Ok(Err(Gone(ordinal))) };
+            let from = &page[at as usize & self.page_mask()..];
+            let bytes = from.len().min(out.len());
+            let (filled, rest) = out.split_at_mut(bytes);
+            filled.copy_from_slice(&from[..bytes]);
+            out = rest;
+            at += bytes as u64;
+        }
+        Ok(Ok(()))
+    }
+
+    /// Runs `read` on an entry and its bytes, of which the value may be missing.
+    #[inline]
+    pub(super) fn front<T>(
+        &self,
+        index: usize,
+        read: impl FnOnce(&RowEntry, &[u8]) -> T,
+    ) -> Result<std::result::Result<T, Gone>> {
+        let place = self.place(index);
+        let ordinal = (place.start >> self.shift) as usize;
+        let page = self.page(ordinal)?;
+        let Some(page) = &*page else { return Ok(Err(Gone(ordinal))) };
+        let from = &page[place.start as usize & self.page_mask()..];
+        let entry_bytes = (place.end - place.start) as usize;
+        let front = &from[..entry_bytes.min(from.len())];
+        match RowEntry::decode(front, self.base) {
+            Ok(entry) => Ok(Ok(read(&entry, front))),
+            Err(error) if front.len() == entry_bytes => Err(self.damaged_entry(index, &error)),
+            Err(_) => self.long_front(index, read),
+        }
+    }
+
+    /// As [`RowReader::front`], for one that lies in several pages.
+    #[cold]
+    fn long_front<T>(
+        &self,
+        index: usize,
+        read: impl FnOnce(&RowEntry, &[u8]) -> T,
+    ) -> Result<std::result::Result<T, Gone>> {
+        let place = self.place(index);
+        let mut front = vec![0; FRONT_BYTES_MAX.min((place.end - place.start) as usize)];
+        if let Err(gone) = self.gather(place.start, &mut front)? {
+            return Ok(Err(gone));
+        }
+        let entry = RowEntry::decode(&front, self.base)
+            .map_err(|error| self.damaged_entry(index, &error))?;
+        Ok(Ok(read(&entry, &front)))
+    }
+
+    /// Puts the spot on an entry; says which page is missing if one is gone, and then the spot is on
+    /// none, as it is after an error.
+    #[inline]
+    pub(super) fn load(
+        &self,
+        index: usize,
+        spot: &mut Spot,
+    ) -> Result<std::result::Result<(), Gone>> {
+        spot.index = usize::MAX;
+        let place = self.place(index);
+        let entry_bytes = (place.end - place.start) as usize;
+        let (ordinal, at) =
+            ((place.start >> self.shift) as usize, place.start as usize & self.page_mask());
+        if at + entry_bytes <= self.page_bytes() {
+            if spot.page.as_ref().is_none_or(|(held, _)| *held != ordinal) {
+                let page = self.page(ordinal)?;
+                let Some(page) = &*page else { return Ok(Err(Gone(ordinal))) };
+                spot.page = Some((ordinal, Arc::clone(page)));
+            }
+            spot.place = Some(at..at + entry_bytes);
+        } else {
+            spot.place = None;
+            spot.copied.resize(entry_bytes, 0);
+            if let Err(gone) = self.gather(place.start, &mut spot.copied)? {
+                return Ok(Err(gone));
+            }
+        }
+        spot.entry = RowEntry::decode(spot.bytes(), self.base)
+            .map_err(|error| self.damaged_entry(index, &error))?;
+        spot.index = index;
+        Ok(Ok(()))
+    }
+
+    /// A decoder's complaint about an entry.
+    #[cold]
+    pub(super) fn damaged_entry(&self, index: usize, error: &CodecError) -> Error {
+        let place = self.place(index);
+        let page = self.listed_data((place.start >> self.shift) as usize).number;
+        let offset = self.pages.offset_of(page) + (place.start as usize & self.page_mask()) as u64;
+        let detail = format!("{} (byte {} of an entry)", error.what, error.offset);
+        Corruption::new(self.pages.path(), offset, detail).into()
+    }
+
+    #[cold]
+    pub(super) fn damaged_element(&self, index: usize, what: &str) -> Error {
+        let page = self.list[index >> self.elements_shift()].number;
+        let in_page = (index * ELEMENT_BYTES) & self.page_mask();
+        let offset = self.pages.offset_of(page) + in_page as u64;
+        Corruption::new(self.pages.path(), offset, what).into()
+    }
+
+    #[cold]
+    pub(super) fn damaged_metadata(&self, what: &str) -> Error {
+        let offset = self.pages.offset_of(self.location.0);
+        Corruption::new(self.pages.path(), offset, what).into()
+    }
+
+    /// A search that ought to have gone on in one direction and did not.
+    #[cold]
+    pub(super) fn out_of_order(&self, index: usize) -> Error {
+        self.damaged_entry(index, &CodecError { offset: 0, what: "entries out of order" })
+    }
+}
+
+impl Hinting for RowReader {
+    #[inline]
+    fn hint(&self, index: usize) -> Hint {
+        if index < self.len() { self.element(index).hint } else { Hint::NONE }
+    }
+
+    fn predecessors(&self) -> &[TableUid] {
+        &self.predecessors
+    }
+}
+
+impl fmt::Debug for RowReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowReader")
+            .field("location", &self.location)
+            .field("uid", &self.head.uid)
+            .field("properties", &self.properties)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The head, the list of all other pages, and the pages of the head.
+fn read_head(
+    pages: &Arc<Pages>,
+    location: RowLocation,
+    obtain: &mut dyn FnMut(u32) -> Result<Page>,
+) -> Result<(Head, Vec<ListedPage>, Vec<Page>)> {
+    let damaged = |number, error: &CodecError| {
+        Error::from(Corruption::from_codec(pages.path(), pages.offset_of(number), error))
+    };
+    let first = obtain(location.0)?;
+    let pages_max = pages.total_pages() as u64;
+    let (head, mut list, mut next) =
+        Head::decode(&first, pages_max).map_err(|error| match error {
+            FormatError::Damaged(error) => damaged(location.0, &error),
+            FormatError::Unsupported(text) => {
+                Error::Unsupported(format!("{}: {text}", pages.path().display()))
+            }
+        })?;
+    let (metadata, data) = head.page_counts(first.len());
+    let listed = (metadata + data) as usize;
+    let mut head_pages = vec![first];
+    while next != 0 {
+        let page = obtain(next)?;
+        let missing = listed - list.len();
+        let (more, after) = decode_list_page(&page, head.uid, head_pages.len(), missing)
+            .map_err(|error| damaged(next, &error))?;
+        list.extend(more);
+        head_pages.push(page);
+        next = after;
+    }
+    Ok((head, list, head_pages))
+}
+
+/// The pages of the metadata, checked.
+fn read_metadata(
+    pages: &Arc<Pages>,
+    head: &Head,
+    list: &[ListedPage],
+    obtain: &mut dyn FnMut(u32) -> Result<Page>,
+) -> Result<Vec<Page>> {
+    let mut metadata = Vec::with_capacity(list.len());
+    for (ordinal, listed) in list.iter().enumerate() {
+        let page = obtain(listed.number)?;
+        let place = METADATA_PLACE + (ordinal * page.len()) as u64;
+        if page_checksum(head.uid, place, &page) != listed.checksum {
+            let offset = pages.offset_of(listed.number);
+            let detail = format!("the checksum of page {ordinal} of a row's metadata does not fit");
+            return Err(Corruption::new(pages.path(), offset, detail).into());
+        }
+        metadata.push(page);
+    }
+    Ok(metadata)
+}
+
+/// Copies what lies in `pages` from byte `at` on.
+fn copy_from(pages: &[Page], shift: u32, mut at: usize, mut out: &mut [u8]) {
+    while !out.is_empty() {
+        let from = &pages[at >> shift][at & ((1 << shift) - 1)..];
+        let bytes = from.len().min(out.len());
+        let (filled, rest) = out.split_at_mut(bytes);
+        filled.copy_from_slice(&from[..bytes]);
+        out = rest;
+        at += bytes;
+    }
+}

@@ -1,0 +1,209 @@
+//! Searches over the elements of a row.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use terrace_base::{SeqNo, hint_of};
+
+use super::format::Element;
+use super::reader::{Gone, RowReader};
+use crate::Result;
+
+/// Which of the versions of a key a search is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bound {
+    /// The first, that is the newest.
+    Key,
+    /// The first at or below this number.
+    AtOrBelow(SeqNo),
+    /// None: what comes after the last.
+    PastKey,
+}
+
+/// A key as the elements of a row show it.
+enum Target {
+    /// All keys of the row are above it.
+    Below,
+    /// It has the row's prefix, and these bytes follow.
+    At(u64),
+    /// All keys of the row are below it.
+    Above,
+}
+
+impl RowReader {
+    #[inline]
+    fn target(&self, key: &[u8]) -> Target {
+        match key.strip_prefix(&*self.prefix) {
+            Some(suffix) => Target::At(u64::from_be_bytes(hint_of(suffix))),
+            None if key < &*self.prefix => Target::Below,
+            None => Target::Above,
+        }
+    }
+
+    /// How many elements of `within` satisfy `holds`, which holds for a first part of them: as an index.
+    pub(super) fn partition(
+        &self,
+        within: Range<usize>,
+        holds: impl Fn(&Element) -> bool,
+    ) -> usize {
+        let Range { mut start, mut end } = within;
+        while start < end {
+            let middle = start + (end - start) / 2;
+            if holds(&self.element(middle)) {
+                start = middle + 1;
+            } else {
+                end = middle;
+            }
+        }
+        start
+    }
+
+    /// As [`RowReader::partition`], for what depends on an element's bytes only. Cost: of the pages of
+    /// elements one is touched.
+    #[inline]
+    fn partition_bytes(&self, within: Range<usize>, holds: impl Fn(u64) -> bool) -> usize {
+        if within.is_empty() {
+            return within.start;
+        }
+        let shift = self.elements_shift();
+        let (first_page, last_page) = (within.start >> shift, (within.end - 1) >> shift);
+        let later = &self.top[first_page + 1..=last_page];
+        let page = first_page + later.partition_point(|bytes| holds(*bytes));
+        let (start, end) = (within.start.max(page << shift), within.end.min((page + 1) << shift));
+        let (elements, _) = self.metadata[page].as_chunks::<16>();
+        let in_page = start - (page << shift)..end - (page << shift);
+        start
+            + elements[in_page].partition_point(|element| {
+                let [bytes @ .., _, _, _, _, _, _, _, _] = *element;
+                holds(u64::from_be_bytes(bytes))
+            })
+    }
+
+    /// The first element of `within` that does not stand before (`key`, `bound`), or its end.
+    #[inline]
+    pub(super) fn search(&self, key: &[u8], bound: Bound, within: Range<usize>) -> Result<usize> {
+        let target = match self.target(key) {
+            Target::At(target) => target,
+            Target::Below => return Ok(within.start),
+            Target::Above => return Ok(within.end),
+        };
+        let first = self.partition_bytes(within.clone(), |bytes| bytes < target);
+        self.search_tied(key, target, bound, first..within.end)
+    }
+
+    /// As [`RowReader::search`] for the key itself, when the answer is at or above `from`, and most
+    /// often near it: cost O(log of the distance) where bytes tell keys apart.
+    pub(super) fn lower_bound_from(&self, key: &[u8], from: usize) -> Result<usize> {
+        let target = match self.target(key) {
+            Target::At(target) => target,
+            Target::Below => return Ok(from),
+            Target::Above => return Ok(self.len()),
+        };
+        let (mut low, mut step) = (from, 1);
+        while low + step < self.len() && self.element(low + step).bytes < target {
+            low += step;
+            step *= 2;
+        }
+        let end = self.len().min(low + step);
+        let first = self.partition_bytes(low.min(end)..end, |bytes| bytes < target);
+        self.search_tied(key, target, Bound::Key, first..self.len())
+    }
+
+    /// Finishes a search: elements from the first of `within` on have the target's bytes or greater
+    /// ones.
+    #[inline]
+    fn search_tied(
+        &self,
+        key: &[u8],
+        target: u64,
+        bound: Bound,
+        within: Range<usize>,
+    ) -> Result<usize> {
+        let is_tied = |index: usize| index < within.end && self.element(index).bytes == target;
+        let (mut low, mut high) = (within.start, within.start);
+        if is_tied(low) {
+            high += 1;
+            if is_tied(high) {
+                high = self.partition_bytes(high + 1..within.end.max(high + 1), |b| b <= target);
+            }
+        }
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.is_below(middle, key, bound)? {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+
+    /// Whether an element stands before (`key`, `bound`).
+    #[inline]
+    fn is_below(&self, index: usize, key: &[u8], bound: Bound) -> Result<bool> {
+        let compared = self.front(index, |entry, bytes| match entry.key(bytes).cmp(key) {
+            Ordering::Less => true,
+            Ordering::Greater => false,
+            Ordering::Equal => match bound {
+                Bound::Key => false,
+                Bound::AtOrBelow(seqno) => entry.seqno > seqno,
+                Bound::PastKey => true,
+            },
+        })?;
+        Ok(compared.unwrap_or_else(|gone| self.is_gone_below(gone, key)))
+    }
+
+    /// Whether entries that lie in a page that is gone have keys below `key`. All of the page's keys
+    /// are consumed and `key` is not, so that it lies on one side of all of them; or it is the very
+    /// start of what is consumed.
+    #[cold]
+    fn is_gone_below(&self, gone: Gone, key: &[u8]) -> bool {
+        key > self.fences.of(self.touching(gone).start_page)
+    }
+
+    /// The elements whose entries lie in a page, wholly or in part.
+    fn touching(&self, Gone(page): Gone) -> Touching {
+        let (start, end) = ((page as u64) << self.shift, ((page as u64) + 1) << self.shift);
+        let all = 0..self.len();
+        let after = self.partition(all.clone(), |element| u64::from(element.offset) <= start);
+        let end = self.partition(all, |element| u64::from(element.offset) < end);
+        // The first entry begins with the data, so there is one that begins at or before the page.
+        let first = after - 1;
+        let start_page = self.element(first).offset as usize >> self.shift;
+        Touching { elements: first..end, start_page }
+    }
+
+    /// The first element behind those in a page that is gone.
+    #[cold]
+    pub(super) fn after_gone(&self, gone: Gone) -> usize {
+        self.touching(gone).elements.end
+    }
+
+    /// The first of the elements in a page that is gone.
+    #[cold]
+    pub(super) fn before_gone(&self, gone: Gone) -> usize {
+        self.touching(gone).elements.start
+    }
+
+    /// About where the entries from `key` on begin in the data.
+    pub(super) fn offset_near(&self, key: &[u8]) -> u64 {
+        let index = match self.target(key) {
+            Target::Below => return 0,
+            Target::Above => return self.head.data_bytes,
+            Target::At(target) => self.partition_bytes(0..self.len(), |bytes| bytes < target),
+        };
+        if index == self.len() {
+            return self.head.data_bytes;
+        }
+        // Where bytes tell nothing apart, the fences still do.
+        let pages = self.fences.pages_around(key);
+        let (low, high) = ((pages.start as u64) << self.shift, (pages.end as u64) << self.shift);
+        u64::from(self.element(index).offset).clamp(low, high.min(self.head.data_bytes))
+    }
+}
+
+struct Touching {
+    elements: Range<usize>,
+    /// Where the first of them begins.
+    start_page: usize,
+}
