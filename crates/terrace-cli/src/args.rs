@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use terrace::{Compression, DiskProfile, Durability, KeyRange, Options};
+use terrace::{Compression, DiskProfile, Durability, KeyRange, L0Kind, Options};
 use terrace_bench::distribution::Distribution;
 use terrace_bench::records::ValueMix;
 use terrace_server::ServerOptions;
@@ -143,6 +143,17 @@ pub(crate) struct StoreArgs {
     /// How tables are compressed: none, lz4 or zstd
     #[arg(long, value_name = "KIND")]
     pub(crate) compression: Option<Compression>,
+    /// What the first level of tables is: plain (tables in files), triangle (rows in pages, out of
+    /// which small slices are compacted) or matrix (its baseline)
+    #[arg(long, value_name = "KIND", default_value_t = L0Kind::default())]
+    pub(crate) l0_kind: L0Kind,
+    /// The size of the triangle's container, such as 256M
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) l0_bytes: Option<u64>,
+    /// The directory of the triangle's container: persistent memory, or a file system in memory that
+    /// stands in for it and does not survive a power cut. Otherwise it is a file of the database
+    #[arg(long, value_name = "DIR")]
+    pub(crate) l0_path: Option<String>,
 }
 
 impl StoreArgs {
@@ -162,6 +173,9 @@ impl StoreArgs {
         if let Some(compression) = self.compression {
             options.compression = compression;
         }
+        options.l0_kind = self.l0_kind;
+        options.l0_bytes = self.l0_bytes.unwrap_or(options.l0_bytes);
+        options.l0_path.clone_from(&self.l0_path);
         options.validate().map_err(|error| Failure::Usage(error.to_string()))?;
         Ok(options)
     }
@@ -586,6 +600,10 @@ pub(crate) struct BenchArgs {
     /// How many memtables' worth of bytes stay in memory before they are flushed together
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) memtables_kept: usize,
+    /// About how many bytes the first level below L0 should hold, instead of what follows from the
+    /// memtables or from L0
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) level_bytes: Option<u64>,
     /// A baseline: keys divided evenly among so many databases of one process, which share the memory
     /// that one would have (1 to 255)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=255))]
@@ -633,6 +651,7 @@ impl BenchArgs {
             range_index: self.range_index == Switch::On,
             memtables_kept: self.memtables_kept,
             flush_all_versions: self.flush_all_versions == Switch::On,
+            level_bytes: self.level_bytes.unwrap_or_default(),
             ..self.store.options()?
         };
         options.validate().map_err(|error| Failure::Usage(error.to_string()))?;

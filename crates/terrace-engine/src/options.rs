@@ -52,6 +52,48 @@ impl FromStr for Durability {
     }
 }
 
+/// What stands behind the seam of L0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum L0Kind {
+    /// Rows are tables in files.
+    #[default]
+    Plain,
+    /// Rows lie in the pages of a container, and cuts go round ([`triangle`](crate::l0::triangle)).
+    Triangle,
+    /// The same, but columns are taken out of a set of rows, and what comes meanwhile waits for the next
+    /// set: the baseline of the triangle.
+    Matrix,
+}
+
+impl L0Kind {
+    /// Whether rows lie in a container.
+    #[must_use]
+    pub fn has_container(self) -> bool {
+        self != L0Kind::Plain
+    }
+}
+
+impl fmt::Display for L0Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            L0Kind::Plain => "plain",
+            L0Kind::Triangle => "triangle",
+            L0Kind::Matrix => "matrix",
+        })
+    }
+}
+
+impl FromStr for L0Kind {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<L0Kind> {
+        let kinds = [L0Kind::Plain, L0Kind::Triangle, L0Kind::Matrix];
+        kinds.into_iter().find(|kind| kind.to_string() == text).ok_or_else(|| {
+            Error::invalid(format!("\"{text}\" is no L0: use plain, triangle or matrix"))
+        })
+    }
+}
+
 /// A log record names the dranges of a batch by a byte.
 pub(crate) const DRANGES_MAX: usize = 255;
 
@@ -87,6 +129,15 @@ pub struct Options {
     pub l0_rows_slow: usize,
     /// Writers wait while L0 has this many rows.
     pub l0_rows_stop: usize,
+    /// What L0 is.
+    pub l0_kind: L0Kind,
+    /// Bytes of the container, for kinds that have one (default 256 MiB). That of a range which holds
+    /// rows keeps its size.
+    pub l0_bytes: u64,
+    /// The directory of the container: persistent memory (a DAX file system), or a file system in memory
+    /// that stands in for it, which does not survive a power cut. `None`: the range's own directory, in a
+    /// file of larger pages. Text, since the manifest keeps it.
+    pub l0_path: Option<String>,
     /// The longest delay that the gate's pace adds to one write of up to 64 KiB, and to as many as a
     /// larger one holds (default 10 ms, at most 1 s; 0 leaves nothing but the stops). It is a bound
     /// as long as background work makes progress: a write that meets a stop waits for its end.
@@ -154,6 +205,9 @@ impl Default for Options {
             l0_rows_per_cut: 6,
             l0_rows_slow: 12,
             l0_rows_stop: 24,
+            l0_kind: L0Kind::Plain,
+            l0_bytes: 256 * MIB,
+            l0_path: None,
             write_delay_max: Duration::from_millis(10),
             level_bytes_base: 256 * MIB,
             level_ratio: 10,
@@ -208,6 +262,11 @@ impl Options {
             self.l0_rows_per_cut <= self.l0_rows_slow && self.l0_rows_slow < self.l0_rows_stop,
             "l0_rows_per_cut <= l0_rows_slow < l0_rows_stop must hold",
         )?;
+        require(
+            !self.l0_kind.has_container() || self.l0_bytes >= 2 * self.memtable_bytes as u64,
+            "l0_bytes must be at least two memtables",
+        )?;
+        require(self.l0_bytes <= 4 << 40, "l0_bytes must be at most 4 TiB")?;
         require(self.write_delay_max <= Duration::from_secs(1), "write_delay_max is over 1 s")?;
         require(
             self.level_bytes_base >= self.table_bytes,

@@ -42,22 +42,22 @@ contract! {
     a_mutex_excludes,
     a_hold_is_shared_or_exclusive,
     locks_can_be_tried,
-    a_page_of_a_area_has_one_owner,
+    a_page_of_an_area_has_one_owner,
     what_was_stored_is_read_and_stays,
-    a_area_is_mapped_once,
-    a_area_is_a_file_of_its_size,
-    a_area_is_stored_to_by_many_threads,
+    an_area_is_mapped_once,
+    an_area_is_a_file_of_its_size,
+    an_area_is_stored_to_by_many_threads,
 }
 
 /// The checks of persistent memory where a file system in memory stands in for it.
 #[test]
 fn emulated_persistent_memory() {
     let checks = [
-        a_page_of_a_area_has_one_owner,
+        a_page_of_an_area_has_one_owner,
         what_was_stored_is_read_and_stays,
-        a_area_is_mapped_once,
-        a_area_is_a_file_of_its_size,
-        a_area_is_stored_to_by_many_threads,
+        an_area_is_mapped_once,
+        an_area_is_a_file_of_its_size,
+        an_area_is_stored_to_by_many_threads,
     ];
     for check in checks {
         let Ok(dir) = tempfile::tempdir_in("/dev/shm") else { return };
@@ -462,7 +462,7 @@ fn locks_can_be_tried(env: &SharedEnv, _dir: &Path) {
     assert_eq!(hold.into_inner(), 3);
 }
 
-fn a_page_of_a_area_has_one_owner(env: &SharedEnv, dir: &Path) {
+fn a_page_of_an_area_has_one_owner(env: &SharedEnv, dir: &Path) {
     let pmem = env.fs().create_pmem(&dir.join("area"), 4 * PMEM_PAGE_BYTES).unwrap();
     let handle = pmem.clone();
     let first = pmem.claim(PMEM_PAGE_BYTES, PMEM_PAGE_BYTES).unwrap();
@@ -510,7 +510,7 @@ fn what_was_stored_is_read_and_stays(env: &SharedEnv, dir: &Path) {
     assert!(span[..] == expected, "after it was opened again");
 }
 
-fn a_area_is_mapped_once(env: &SharedEnv, dir: &Path) {
+fn an_area_is_mapped_once(env: &SharedEnv, dir: &Path) {
     let path = dir.join("area");
     let pmem = env.fs().create_pmem(&path, PMEM_PAGE_BYTES).unwrap();
     let span = pmem.claim(0, PMEM_PAGE_BYTES).unwrap();
@@ -529,7 +529,7 @@ fn a_area_is_mapped_once(env: &SharedEnv, dir: &Path) {
     env.fs().create_pmem(&path, PMEM_PAGE_BYTES).unwrap();
 }
 
-fn a_area_is_a_file_of_its_size(env: &SharedEnv, dir: &Path) {
+fn an_area_is_a_file_of_its_size(env: &SharedEnv, dir: &Path) {
     use std::io::ErrorKind::{AlreadyExists, InvalidData, NotFound};
     let path = dir.join("area");
     assert_fails(env.fs().open_pmem(&path), Operation::Open, NotFound);
@@ -548,7 +548,7 @@ fn a_area_is_a_file_of_its_size(env: &SharedEnv, dir: &Path) {
     assert!(pmem.claim(0, PMEM_PAGE_BYTES).unwrap().iter().all(|&byte| byte == 7));
 }
 
-fn a_area_is_stored_to_by_many_threads(env: &SharedEnv, dir: &Path) {
+fn an_area_is_stored_to_by_many_threads(env: &SharedEnv, dir: &Path) {
     let pmem = env.fs().create_pmem(&dir.join("area"), 4 * PMEM_PAGE_BYTES).unwrap();
     let writers: Vec<_> = (0..4_u8)
         .map(|writer| {

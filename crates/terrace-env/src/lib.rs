@@ -59,5 +59,6 @@ pub use pmem::{
 pub use real::RealEnv;
 pub use sim::{CrashPolicy, DiskImage, IoHook, IoPoint, SeededRng, SimEnv, SimOptions};
 pub use sync::{
-    ExclusiveHold, Hold, Latch, LatchGuard, Mutex, MutexGuard, SharedHold, Signal, Ticket, Waits,
+    ExclusiveHold, Hold, Latch, LatchGuard, Mutex, MutexGuard, SetOnce, SharedHold, Signal, Ticket,
+    Waits,
 };

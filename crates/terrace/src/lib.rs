@@ -76,7 +76,7 @@ pub use terrace_engine::explain::{
     WaitCause,
 };
 pub use terrace_engine::merge::{MergeFailure, MergeOperator};
-pub use terrace_engine::options::Durability;
+pub use terrace_engine::options::{Durability, L0Kind};
 pub use terrace_engine::process::{Charge as MemoryCharge, MemoryPool};
 pub use terrace_engine::repair::{Basis, LossKind};
 pub use terrace_engine::store::{

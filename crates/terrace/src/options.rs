@@ -1,4 +1,4 @@
-use terrace_engine::options::{Options as EngineOptions, ProcessOptions};
+use terrace_engine::options::{L0Kind, Options as EngineOptions, ProcessOptions};
 use terrace_engine::table::{Compression, TableOptions};
 
 use crate::merge::{MergeOperators, engine_operators};
@@ -59,6 +59,19 @@ pub struct Options {
     /// Whether tables of new data hold every version of a key until they are compacted. Default: no.
     /// A baseline of measurements, without use besides; not with `memtable_merging`.
     pub flush_all_versions: bool,
+    /// What L0 is: tables in files (the default), or rows in the pages of a container, out of which small
+    /// slices are compacted all the time. A database may be opened with another kind than before.
+    pub l0_kind: L0Kind,
+    /// Bytes of L0's container, at least two memtables. Default: 256 MiB. One that holds rows keeps its
+    /// size.
+    pub l0_bytes: u64,
+    /// The directory of L0's container: persistent memory (a DAX file system), or a file system in memory
+    /// that stands in for it. That one does not survive a power cut, and neither does the database then.
+    /// Default: none, which puts it into the database's own directory.
+    pub l0_path: Option<String>,
+    /// About how many bytes the first level below L0 should hold before there is another one. Default: 0,
+    /// which is four memtables' worth, or as much as L0's container, if there is one.
+    pub level_bytes: u64,
     /// How blocks of tables are compressed. Default: not at all.
     pub compression: Compression,
     /// The name of the database's merge operator, for [`Db::merge`](crate::Db::merge). Default:
@@ -88,6 +101,10 @@ impl Default for Options {
             range_index: engine.range_index,
             recovery_threads: ProcessOptions::default().recovery_threads,
             flush_all_versions: engine.flush_all_versions,
+            l0_kind: engine.l0_kind,
+            l0_bytes: engine.l0_bytes,
+            l0_path: None,
+            level_bytes: 0,
             compression: engine.table.compression,
             merge_operator: None,
             merge_operators: MergeOperators::new(),
@@ -123,7 +140,15 @@ impl Options {
             lookup_index_bytes: self.lookup_index_bytes,
             range_index: self.range_index,
             flush_all_versions: self.flush_all_versions,
-            level_bytes_base: (self.memtable_bytes as u64 * 4).max(16 << 20),
+            l0_kind: self.l0_kind,
+            l0_bytes: self.l0_bytes,
+            l0_path: self.l0_path.clone(),
+            level_bytes_base: match (self.level_bytes, self.l0_kind.has_container()) {
+                (0, false) => (self.memtable_bytes as u64 * 4).max(16 << 20),
+                (0, true) => self.l0_bytes,
+                (bytes, _) => bytes,
+            }
+            .max(table_bytes),
             merge_operator: self.merge_operator.clone(),
             merge_operators: engine_operators(&self.merge_operators),
             ..defaults

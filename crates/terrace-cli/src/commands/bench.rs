@@ -198,6 +198,12 @@ fn write_json(
         fields.insert("lookup_index_bytes".into(), options.lookup_index_bytes.into());
         fields.insert("range_index".into(), options.range_index.into());
         fields.insert("memtables_kept".into(), options.memtables_kept.into());
+        fields.insert("l0_kind".into(), options.l0_kind.to_string().into());
+        if options.l0_kind.has_container() {
+            fields.insert("l0_bytes".into(), options.l0_bytes.into());
+            fields.insert("l0_is_in_memory".into(), options.l0_path.is_some().into());
+        }
+        fields.insert("level_bytes".into(), options.level_bytes.into());
     }
     let mut text = serde_json::to_string(&json).map_err(failed)?;
     text.push('\n');

@@ -9,6 +9,7 @@ use terrace_env::SharedEnv;
 use super::{Check, CheckDepth, CheckReport, Finding, Severity};
 use crate::cache::BlockCache;
 use crate::compaction::TableShape;
+use crate::l0::triangle::Container;
 use crate::l0::{L0, PlainL0, PlainOptions};
 use crate::process::MemoryPool;
 use crate::survey::{SurveyedBlock, TableSurvey};
@@ -22,6 +23,7 @@ pub(crate) fn context(env: &SharedEnv, dir: &Path) -> Arc<TableContext> {
         opener: Arc::new(TableOpener {
             store: Arc::new(LocalTableStore::new(Arc::clone(env), dir.to_path_buf())),
             cache: Arc::new(BlockCache::new(0)),
+            container: Container::new(env),
         }),
         reclaim: ReclaimQueue::default(),
         memory: MemoryPool::default(),

@@ -360,14 +360,20 @@ fn from_l0(version: &Version, shape: &LevelShape, targets: &LevelTargets, taken:
         })
         .collect();
     // What would slow writers down first; of the others the one that rewrites least for its size.
-    due.sort_by(|a, b| {
+    let takes_turns = version.l0.takes_turns();
+    let in_order = |a: &(&Cut, Compaction, u64, u64), b: &(&Cut, Compaction, u64, u64)| {
         let pressing = |cut: &Cut| if cut.pressure >= 2.0 { cut.pressure } else { 1.0 };
         let price = |own: u64, met: u64| met as f64 / own.max(1) as f64;
         let by_pressure = pressing(b.0).total_cmp(&pressing(a.0));
         by_pressure.then(price(a.2, a.3).total_cmp(&price(b.2, b.3)))
-    });
+    };
+    if !takes_turns {
+        due.sort_by(in_order);
+    }
     let is_small = |own_bytes: u64, met_bytes: u64| {
-        l0_bytes < shape.level_bytes_base && met_bytes > own_bytes.saturating_mul(MET_RATIO_MAX)
+        !takes_turns
+            && l0_bytes < shape.level_bytes_base
+            && met_bytes > own_bytes.saturating_mul(MET_RATIO_MAX)
     };
     let is_next = |(_, chosen, own_bytes, met_bytes): &(_, Compaction, u64, u64)| {
         taken.is_free(chosen) && !is_small(*own_bytes, *met_bytes)

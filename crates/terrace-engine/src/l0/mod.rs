@@ -6,7 +6,7 @@
 //! the [`CutMap`]; the row goes when nothing of it is left.
 //!
 //! [`L0`] is the seam. Behind it stand plain tables ([`PlainL0`], the baseline that the papers
-//! compare with); the triangle of TriangleKV will stand beside.
+//! compare with) and the [`triangle`], rows in pages of persistent memory.
 //!
 //! # Invariants
 //! 1. Row ids are given at installation, in installation order: a greater id is a newer row. Rows
@@ -27,6 +27,7 @@
 //!              a cut takes rows 7…8 in its slice, or 7…9, never 9 alone
 //! ```
 
+mod content;
 mod cut_map;
 mod plain;
 pub mod triangle;
@@ -44,15 +45,16 @@ use crate::range_tombstone::Fragments;
 use crate::table::{PinnedEntry, ReadMode, filter_hash};
 use crate::version::{RowMeta, Table, TableContext};
 
+use triangle::row::{RowReader, SearchTrail};
+
 pub use cut_map::{CutInterval, CutMap, Live};
 pub use plain::{PlainL0, PlainOptions};
 
 /// The L0 seam: the medium that rows are written to, and how a set of rows is read.
 pub trait L0: Send + Sync + fmt::Debug {
     /// Writes what a flush job merged as one new row. On return the row is durable, but part of no
-    /// version yet; its id is given when it is installed. Nothing is written if there is nothing:
-    /// the row is then `None`.
-    fn absorb(&self, input: FlushInput<'_>) -> Result<Option<RowMeta>>;
+    /// version yet; its id is given when it is installed. One flush at a time.
+    fn absorb(&self, input: FlushInput<'_>) -> Result<Absorbed>;
 
     /// The state of an L0 that consists of these rows, newest first, as far as they are not
     /// consumed.
@@ -67,6 +69,18 @@ pub struct FlushInput<'a> {
     pub tombstones: &'a Fragments,
     /// An estimate of the bytes to come.
     pub expected_bytes: u64,
+    /// The greatest key of the entries, as far as anything below it may be among them.
+    pub last_key: Option<Vec<u8>>,
+}
+
+/// What became of a flush.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Absorbed {
+    /// A row; none if there was nothing to write.
+    Row(Option<RowMeta>),
+    /// Nothing: the room ended where the entries cannot be divided. It goes elsewhere if it is tried
+    /// again, from the first entry on.
+    Again,
 }
 
 /// One live row: what versions know of it, and its tables.
@@ -198,6 +212,11 @@ pub trait L0State: Send + Sync + fmt::Debug {
     /// The cuts that compactions into the levels below could take, each with its pressure, the most
     /// pressing first. They share no key; outside of them nothing is live. Pure.
     fn propose_cuts(&self, bounds: &CutBounds) -> Vec<Cut>;
+
+    /// Whether cuts are taken in the order in which they are proposed, and not the cheapest first.
+    fn takes_turns(&self) -> bool {
+        false
+    }
 
     /// About how many bytes are live in cuts that are due.
     fn due_bytes(&self) -> u64;
@@ -356,6 +375,37 @@ impl<'a> Lookup<'a> {
             (None, true) => Asked::FalsePositive,
             (None, false) => Asked::Missing,
         });
+        Ok(found)
+    }
+
+    /// As [`Lookup::search`], of a table that is a row in pages: `trail` is what newer rows told about
+    /// the place, and is told about this one.
+    #[inline]
+    pub fn search_row(
+        &mut self,
+        table: &Table,
+        row: &RowReader,
+        trail: &mut SearchTrail,
+    ) -> Result<Option<PinnedEntry>> {
+        if let Some(why) = self.excludes(table) {
+            note(|notes| notes.excluded(self.level.0, table, why));
+            return Ok(None);
+        }
+        note(|notes| notes.table(self.level.0, table));
+        if table.meta().range_tombstone_count > 0 {
+            let covering = row.range_tombstones().newest_covering(self.key, self.read_point);
+            note(|notes| notes.covered(covering));
+            self.cover(covering);
+        }
+        let within = trail.within(row.uid(), row.len());
+        let index = row.lower_bound_within(self.key, within)?;
+        trail.note(row, index);
+        let found = row.get_at(index, self.key, self.read_point)?;
+        note(|notes| {
+            let entry = found.as_ref().map(|pinned| pinned.entry(self.key));
+            notes.searched(false, entry);
+        });
+        self.count(if found.is_some() { Asked::Found } else { Asked::Missing });
         Ok(found)
     }
 

@@ -11,8 +11,8 @@ use super::{Inner, Store};
 use crate::compaction::{Retained, Retention};
 use crate::drange::{Frozen, SampledStream, WriteSample};
 use crate::fail_point::fail_point;
-use crate::iter::{MergingStream, Stream};
-use crate::l0::FlushInput;
+use crate::iter::{Cursor as _, MergingStream, Stream};
+use crate::l0::{Absorbed, FlushInput};
 use crate::process::PoolName;
 use crate::range_tombstone::Fragments;
 use crate::version::{RowMeta, VersionEdit};
@@ -258,21 +258,27 @@ impl Inner {
             true => rules.keeping_all(),
             false => rules.with_operator(self.merge_operator.clone()),
         };
+        let tombstones = rules.surviving_tombstones();
         let entries = batch.iter().map(|frozen| frozen.memtable.entry_count()).sum();
-        let mut merged = merged_stream(batch);
-        let mut sampled = SampledStream::new(&mut merged, sampled_before(batch), spacing);
-        let mut retained = Retained::new(&mut sampled, &rules)?;
         let expected_bytes = batch.iter().map(|frozen| frozen.memtable.used_bytes() as u64).sum();
         let jobs = self.process.memory().pool(PoolName::Jobs);
         let _memory =
             jobs.charge(builder_memory_bytes(expected_bytes, entries, &self.options.table));
-        let row = self.l0.absorb(FlushInput {
-            entries: &mut retained,
-            tombstones: &rules.surviving_tombstones(),
-            expected_bytes,
-        })?;
-        let bytes = row.as_ref().map_or(0, RowMeta::bytes);
-        Ok((row, bytes, sampled.finish()))
+        loop {
+            let mut merged = merged_stream(batch);
+            let mut sampled = SampledStream::new(&mut merged, sampled_before(batch), spacing);
+            let mut retained = Retained::new(&mut sampled, &rules)?;
+            let absorbed = self.l0.absorb(FlushInput {
+                entries: &mut retained,
+                tombstones: &tombstones,
+                expected_bytes,
+                last_key: last_key_of(batch)?,
+            })?;
+            if let Absorbed::Row(row) = absorbed {
+                let bytes = row.as_ref().map_or(0, RowMeta::bytes);
+                return Ok((row, bytes, sampled.finish()));
+            }
+        }
     }
 }
 
@@ -281,6 +287,18 @@ pub(super) fn merged_stream(batch: &[Arc<Frozen>]) -> MergingStream<'static> {
     let stream =
         |frozen: &Arc<Frozen>| Box::new(frozen.memtable.stream()) as Box<dyn Stream + Send>;
     MergingStream::new(batch.iter().map(stream).collect())
+}
+
+/// The greatest key of an entry in these memtables.
+fn last_key_of(batch: &[Arc<Frozen>]) -> Result<Option<Vec<u8>>> {
+    let mut last: Option<Vec<u8>> = None;
+    for frozen in batch {
+        let mut cursor = frozen.memtable.cursor(SeqNo::MAX);
+        cursor.seek_back(None)?;
+        let key = cursor.entry().map(|entry| entry.key.to_vec());
+        last = last.max(key);
+    }
+    Ok(last)
 }
 
 /// The greatest number in these memtables.

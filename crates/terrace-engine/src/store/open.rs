@@ -30,13 +30,15 @@ use crate::drange::{Active, Boundaries, DrangeMap, Frozen};
 use crate::explain::SlowLog;
 use crate::fail_point::fail_point;
 use crate::l0::L0;
+use crate::l0::triangle::row::RowLocation;
+use crate::l0::triangle::{ContainerPlace, remove_container};
 use crate::merge::MergeOperator;
 use crate::options::{Durability, Options};
 use crate::process::{PoolName, Process};
 use crate::swap::ArcSwap;
 use crate::version::{
-    FeedStore, FileIds, LoadedFeed, ReclaimQueue, TableContext, Version, VersionEdit, VersionFeed,
-    Versions, VersionsParts, fold, manifest_path,
+    FeedStore, FileIds, LoadedFeed, ReclaimQueue, Table, TableContext, Version, VersionEdit,
+    VersionFeed, Versions, VersionsParts, fold, manifest_path,
 };
 use crate::wal::{LogSink, LogStart, LogStore, TornTail};
 use crate::{Error, Result};
@@ -57,6 +59,12 @@ pub struct RecoveryReport {
     /// Files that belonged to nothing, left by interrupted jobs and deleted.
     pub orphan_count: u64,
 }
+
+/// Bytes of a container's page on persistent memory: a row loses few of them in part.
+const MEMORY_PAGE_BYTES: u64 = 4 << 10;
+
+/// Bytes of a page in a file, where each write costs a call's worth.
+const FILE_PAGE_BYTES: u64 = 64 << 10;
 
 /// What an open rests on, before the range is put together.
 struct Opening<'a> {
@@ -104,6 +112,7 @@ impl Store {
         let mut opening = Opening::prepare(process, dir, options, seams, loaded.as_ref())?;
         let mut version = opening.fold(loaded.as_ref())?;
         opening.choose_operator(&mut version)?;
+        opening.open_container(&version)?;
         opening.require_tables(&version)?;
         let log = opening.log.as_ref();
         let recovered = recover(process, log, &opening.options, &opening.ids, &version)?;
@@ -214,9 +223,11 @@ impl<'a> Opening<'a> {
         // The new feed raises the epoch durably. Only then is any other file created.
         version.epoch = self.ids.epoch();
         version.closed = None;
+        let replaced = self.choose_container(&mut version)?;
         fail_point!(self.env, "open::before_manifest");
         let feed = self.feeds.begin(self.ids.next(), &version.to_snapshot())?;
         fail_point!(self.env, "open::after_manifest");
+        self.make_container(&version, replaced)?;
         report.orphan_count = self.remove_orphans(&version)?;
         let reserved_bytes = self.reserved_bytes(&version)?;
         let log =
@@ -251,13 +262,84 @@ impl<'a> Opening<'a> {
         Ok(usable / 100 * self.options.reserved_percent)
     }
 
+    /// Opens the container that the version names, if there are rows in it, and the rows.
+    ///
+    /// Errors: [`Error::Corruption`] if one of them is not there: also if the container was on memory that
+    /// did not survive.
+    fn open_container(&self, version: &Version) -> Result<()> {
+        if !version.has_rows_in_pages() {
+            return Ok(());
+        }
+        let Some(place) = &version.container else {
+            let detail = "there are rows in pages, but the manifest does not say where";
+            return Err(Corruption::new(self.dir, 0, detail).into());
+        };
+        let container = &self.context.opener.container;
+        if !container.open(place, version.database)? {
+            let detail = "the container of L0 is missing: what was written last is lost with it. If it was in \
+                          a file system in memory, a power cut emptied that; repair the range, or restore it";
+            return Err(Corruption::new(&place.path, 0, detail).into());
+        }
+        container.open_rows(version.l0.live())
+    }
+
+    /// Decides where the container is from now on. The one of before, if it is of no use.
+    fn choose_container(&self, version: &mut Version) -> Result<Option<ContainerPlace>> {
+        let container = &self.context.opener.container;
+        if container.pages().is_some() {
+            // It keeps its place as long as there are rows in it.
+            return Ok(None);
+        }
+        let wanted = self.options.l0_kind.has_container().then(|| self.container_place(version));
+        let before = std::mem::replace(&mut version.container, wanted.clone());
+        if let Some(place) = &wanted
+            && wanted == before
+            && container.open(place, version.database)?
+        {
+            return Ok(None);
+        }
+        Ok(before)
+    }
+
+    /// Where the options want the container of a range.
+    fn container_place(&self, version: &Version) -> ContainerPlace {
+        let bytes = self.options.l0_bytes;
+        match &self.options.l0_path {
+            Some(dir) => ContainerPlace {
+                path: format!("{dir}/terrace-{:032x}.rows", version.database),
+                bytes,
+                page_bytes: MEMORY_PAGE_BYTES,
+            },
+            None => ContainerPlace {
+                path: self.dir.join("l0.rows").to_string_lossy().into_owned(),
+                bytes,
+                page_bytes: FILE_PAGE_BYTES,
+            },
+        }
+    }
+
+    /// Makes the container that the version names, unless it is open, and removes the one that it
+    /// replaces: the manifest is durable that says so.
+    fn make_container(&self, version: &Version, replaced: Option<ContainerPlace>) -> Result<()> {
+        let container = &self.context.opener.container;
+        if let Some(place) = replaced.filter(|place| Some(place) != version.container.as_ref()) {
+            remove_container(&self.env, &place)?;
+        }
+        match &version.container {
+            Some(place) if container.pages().is_none() => container.create(place, version.database),
+            _ => Ok(()),
+        }
+    }
+
     /// A version whose tables are not there is not the last one: damage took an edit away that had
     /// been installed. What would be an orphan of it may be the only copy of its entries, and the
     /// manifest is evidence: nothing is touched.
     fn require_tables(&self, version: &Version) -> Result<()> {
         let there: BTreeSet<_> =
             self.context.opener.store.list()?.into_iter().map(|(id, _)| id).collect();
-        for table in version.tables().filter(|table| !there.contains(&table.meta().id)) {
+        let is_file = |table: &&Arc<Table>| RowLocation::decode(&table.meta().location).is_none();
+        let files = version.tables().filter(is_file);
+        for table in files.filter(|table| !there.contains(&table.meta().id)) {
             // Says which file is missing.
             self.context.opener.open_file(table.meta())?;
         }

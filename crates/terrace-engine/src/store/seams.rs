@@ -5,8 +5,9 @@ use std::sync::Arc;
 use terrace_env::SharedEnv;
 
 use crate::compaction::{CompactionExecutor, LocalExecutor, TableShape};
+use crate::l0::triangle::{Container, ContainerKind, CutSize, TriangleL0, TriangleOptions};
 use crate::l0::{L0, PlainL0, PlainOptions};
-use crate::options::Options;
+use crate::options::{L0Kind, Options};
 use crate::process::Process;
 use crate::table::{LocalTableStore, TableStore};
 use crate::version::{FeedStore, FileIds, LocalManifests, TableOpener};
@@ -51,7 +52,9 @@ impl Seams {
         let env = Arc::clone(process.env());
         let dir = dir.to_path_buf();
         let cache = Arc::clone(process.cache());
-        let opener = Arc::new(TableOpener { store: Arc::clone(&tables), cache });
+        let container = Container::new(&env);
+        let l0 = make_l0(&env, &tables, &container, options);
+        let opener = Arc::new(TableOpener { store: tables, cache, container });
         let executor = LocalExecutor::new(&env, Arc::clone(&opener))
             .with_operators(options.merge_operators.clone());
         Seams {
@@ -61,23 +64,61 @@ impl Seams {
                 dir,
                 segment_bytes: options.log_segment_bytes,
             }),
-            l0: plain_l0(env, tables, options),
+            l0,
             executor: Arc::new(executor),
             opener,
         }
     }
 }
 
-/// Makes the plain L0 of these options over `tables`.
-fn plain_l0(env: SharedEnv, tables: Arc<dyn TableStore>, options: &Options) -> MakeL0 {
-    let options = PlainOptions {
-        rows_per_cut: options.l0_rows_per_cut,
-        rows_slow: options.l0_rows_slow,
-        rows_stop: options.l0_rows_stop,
-        // A row is one table, however large the flush.
-        shape: TableShape { table_bytes: u64::MAX, table: options.table },
+/// Makes the L0 of these options, whose files go to `tables`.
+fn make_l0(
+    env: &SharedEnv,
+    tables: &Arc<dyn TableStore>,
+    container: &Arc<Container>,
+    options: &Options,
+) -> MakeL0 {
+    let (env, tables, container) = (Arc::clone(env), Arc::clone(tables), Arc::clone(container));
+    // A row is one table, however large the flush.
+    let shape = TableShape { table_bytes: u64::MAX, table: options.table };
+    let kind = match options.l0_kind {
+        L0Kind::Plain => {
+            let options = PlainOptions {
+                rows_per_cut: options.l0_rows_per_cut,
+                rows_slow: options.l0_rows_slow,
+                rows_stop: options.l0_rows_stop,
+                shape,
+            };
+            return Box::new(move |ids| {
+                Arc::new(PlainL0::new(&env, tables, Arc::clone(ids), options))
+            });
+        }
+        L0Kind::Triangle => ContainerKind::Triangle,
+        L0Kind::Matrix => ContainerKind::Matrix,
     };
-    Box::new(move |ids| Arc::new(PlainL0::new(&env, tables, Arc::clone(ids), options)))
+    let options =
+        TriangleOptions { kind, start_percent: START_PERCENT, cut_size: cut_size(options), shape };
+    Box::new(move |ids| {
+        Arc::new(TriangleL0::new(&env, container, tables, Arc::clone(ids), options))
+    })
+}
+
+/// Cuts are due when so much of a container is full. *Source:* TriangleKV (TPDS 2022), §3.1.
+const START_PERCENT: u64 = 60;
+
+/// A cut takes at most one part in so many of the container.
+const CUTS_PER_CONTAINER: u64 = 8;
+
+/// How large a cut out of a container is: from half of it to what one table meets in a full level below
+/// (TriangleKV, §3.2), or what the options say, or the part of the container that leaves something to
+/// the others.
+fn cut_size(options: &Options) -> CutSize {
+    let asked = match options.cut_bytes {
+        0 => options.level_ratio.saturating_mul(options.table_bytes),
+        bytes => bytes,
+    };
+    let max = asked.min(options.l0_bytes / CUTS_PER_CONTAINER).max(1);
+    CutSize { min: max.div_ceil(2), max }
 }
 
 impl fmt::Debug for Seams {

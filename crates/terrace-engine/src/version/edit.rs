@@ -4,6 +4,7 @@ use terrace_base::{
 };
 
 use crate::l0::CutInterval;
+use crate::l0::triangle::ContainerPlace;
 use crate::table::TableLocation;
 use crate::wal::LogStart;
 
@@ -136,6 +137,8 @@ pub struct VersionEdit {
     pub repaired: Option<Repaired>,
     /// Where memtables divide the keys from now on, ascending.
     pub drange_boundaries: Option<Vec<Vec<u8>>>,
+    /// Where the rows of L0 are that lie in pages.
+    pub container: Option<ContainerPlace>,
 }
 
 /// The stamp of a repair: what a range holds was salvaged from a damaged one.

@@ -38,6 +38,7 @@ use terrace_base::{
 
 use super::edit::{Repaired, RowMeta, TableMeta, VersionEdit};
 use crate::l0::CutInterval;
+use crate::l0::triangle::ContainerPlace;
 use crate::merge::is_operator_name;
 use crate::options::DRANGES_MAX;
 use crate::table::TableLocation;
@@ -84,6 +85,8 @@ mod field {
     pub const MERGE_OPERATOR: u64 = 16;
     /// Required: what is consumed would be read again, older entries above newer ones.
     pub const CUTS: u64 = 17;
+    /// Required: the rows in it are part of the range.
+    pub const CONTAINER: u64 = 18;
 
     /// Whether a reader must know the field to read the range rightly.
     pub fn is_required(number: u64) -> bool {
@@ -362,10 +365,23 @@ pub fn encode_edit(edit: &VersionEdit) -> Vec<u8> {
     if let Some(boundaries) = &edit.drange_boundaries {
         put(field::DRANGE_BOUNDARIES, &|v| boundaries.iter().for_each(|key| put_bytes(v, key)));
     }
+    if let Some(place) = &edit.container {
+        put(field::CONTAINER, &|v| {
+            put_bytes(v, place.path.as_bytes());
+            put_varint(v, place.bytes);
+            put_varint(v, place.page_bytes);
+        });
+    }
     if let Some(name) = &edit.merge_operator {
         put(field::MERGE_OPERATOR, &|v| v.extend_from_slice(name.as_bytes()));
     }
     out
+}
+
+fn read_container(reader: &mut ByteReader<'_>) -> Result<ContainerPlace, CodecError> {
+    let error = reader.error("the path of L0's container is no text");
+    let path = str::from_utf8(reader.bytes()?).map_err(|_| error)?.to_string();
+    Ok(ContainerPlace { path, bytes: bounded_size(reader)?, page_bytes: bounded_size(reader)? })
 }
 
 fn read_boundaries(reader: &mut ByteReader<'_>) -> Result<Vec<Vec<u8>>, CodecError> {
@@ -448,6 +464,7 @@ pub fn decode_edit(bytes: &[u8]) -> Result<VersionEdit, CodecError> {
             field::DRANGE_BOUNDARIES => {
                 edit.drange_boundaries = Some(read_boundaries(&mut value)?);
             }
+            field::CONTAINER => edit.container = Some(read_container(&mut value)?),
             field::MERGE_OPERATOR => edit.merge_operator = Some(read_operator(&mut value)?),
             _ if required => return Err(reader.error("an unknown required field of an edit")),
             _ => continue,
@@ -600,6 +617,11 @@ mod tests {
             merge_operator: Some("add-i64".to_string()),
             repaired: Some(Repaired { at_ms: 9, source_database: 1 << 77, is_incomplete: true }),
             drange_boundaries: Some(vec![b"d".into(), b"m".into()]),
+            container: Some(ContainerPlace {
+                path: "/pmem/rows".into(),
+                bytes: 1 << 33,
+                page_bytes: 4096,
+            }),
         }
     }
 

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::cache::BlockCache;
 use crate::compaction::TableShape;
+use crate::l0::triangle::Container;
 use crate::l0::{L0, PlainL0, PlainOptions};
 use crate::table::{MemoryTableStore, TableLocation, TableOptions};
 
@@ -50,7 +51,11 @@ impl Range {
         let l0: Arc<dyn L0> =
             Arc::new(PlainL0::new(&env, store.clone(), Arc::clone(&ids), options));
         let context = Arc::new(TableContext {
-            opener: Arc::new(TableOpener { store, cache: Arc::new(BlockCache::new(0)) }),
+            opener: Arc::new(TableOpener {
+                store,
+                cache: Arc::new(BlockCache::new(0)),
+                container: Container::new(&env),
+            }),
             reclaim: ReclaimQueue::default(),
             memory: crate::process::MemoryPool::default(),
         });

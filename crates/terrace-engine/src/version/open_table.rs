@@ -6,6 +6,8 @@ use terrace_base::{Corruption, EntryRef, KeyRange, SeqNo};
 use super::TableMeta;
 use crate::cache::BlockCache;
 use crate::iter::{Cursor, Stream};
+use crate::l0::triangle::Container;
+use crate::l0::triangle::row::{RowCursor, RowLocation, RowReader, RowStream};
 use crate::range_tombstone::Fragments;
 use crate::table::{
     PinnedEntry, ReadMode, TableCursor, TableFile, TableReader, TableStore, TableStream,
@@ -19,6 +21,8 @@ pub struct TableOpener {
     pub store: Arc<dyn TableStore>,
     /// Where their blocks are kept.
     pub cache: Arc<BlockCache>,
+    /// Where rows of L0 are that lie in pages.
+    pub container: Arc<Container>,
 }
 
 impl TableOpener {
@@ -35,6 +39,9 @@ impl TableOpener {
 
     /// Opens a table. Errors: as [`TableOpener::open_file`], and what its reader gives.
     pub fn open(&self, meta: &TableMeta) -> Result<OpenTable> {
+        if RowLocation::decode(&meta.location).is_some() {
+            return self.container.row(meta).map(OpenTable::Row);
+        }
         let file = self.open_file(meta)?;
         let (cache, expected) = (Arc::clone(&self.cache), Some((meta.uid, meta.bytes)));
         let number = Some(meta.greatest_seqno);
@@ -47,6 +54,8 @@ impl TableOpener {
 pub enum OpenTable {
     /// A file of blocks.
     Blocks(Arc<TableReader>),
+    /// A row in pages.
+    Row(Arc<RowReader>),
 }
 
 impl OpenTable {
@@ -60,6 +69,7 @@ impl OpenTable {
     ) -> Result<Option<PinnedEntry>> {
         match self {
             OpenTable::Blocks(reader) => reader.get(key, read_point, mode),
+            OpenTable::Row(row) => row.get(key, read_point),
         }
     }
 
@@ -69,6 +79,7 @@ impl OpenTable {
     pub fn may_contain(&self, hash: u64) -> bool {
         match self {
             OpenTable::Blocks(reader) => reader.may_contain(hash),
+            OpenTable::Row(_) => true,
         }
     }
 
@@ -77,6 +88,7 @@ impl OpenTable {
     pub fn has_filter(&self) -> bool {
         match self {
             OpenTable::Blocks(reader) => reader.has_filter(),
+            OpenTable::Row(_) => false,
         }
     }
 
@@ -85,6 +97,7 @@ impl OpenTable {
     pub fn range_tombstones(&self) -> &Arc<Fragments> {
         match self {
             OpenTable::Blocks(reader) => reader.range_tombstones(),
+            OpenTable::Row(row) => row.range_tombstones(),
         }
     }
 
@@ -93,13 +106,17 @@ impl OpenTable {
     pub fn cursor(&self, read_point: SeqNo, mode: ReadMode) -> OpenCursor {
         match self {
             OpenTable::Blocks(reader) => OpenCursor::Blocks(reader.cursor(read_point, mode)),
+            OpenTable::Row(row) => OpenCursor::Row(row.cursor(read_point, None)),
         }
     }
 
     /// Every version of every key of `range`, for compactions.
     pub fn stream(&self, range: &KeyRange) -> Result<OpenStream> {
         match self {
-            OpenTable::Blocks(reader) => reader.stream(Some(range)).map(OpenStream::Blocks),
+            OpenTable::Blocks(reader) => {
+                reader.stream(Some(range)).map(|stream| OpenStream::Blocks(Box::new(stream)))
+            }
+            OpenTable::Row(row) => row.stream(range).map(OpenStream::Row),
         }
     }
 
@@ -107,10 +124,10 @@ impl OpenTable {
     /// I/O.
     #[must_use]
     pub fn samples(&self, count: usize) -> Vec<(Vec<u8>, u64)> {
+        let owned = |(key, bytes): (&[u8], u64)| (key.to_vec(), bytes);
         match self {
-            OpenTable::Blocks(reader) => {
-                reader.samples(count).map(|(key, bytes)| (key.to_vec(), bytes)).collect()
-            }
+            OpenTable::Blocks(reader) => reader.samples(count).map(owned).collect(),
+            OpenTable::Row(row) => row.samples(count).map(owned).collect(),
         }
     }
 
@@ -119,6 +136,7 @@ impl OpenTable {
     pub fn bytes_within(&self, range: &KeyRange) -> u64 {
         match self {
             OpenTable::Blocks(reader) => reader.bytes_within(range),
+            OpenTable::Row(row) => row.bytes_within(range),
         }
     }
 
@@ -127,6 +145,7 @@ impl OpenTable {
     pub fn memory_bytes(&self) -> u64 {
         match self {
             OpenTable::Blocks(reader) => reader.memory_bytes() as u64,
+            OpenTable::Row(row) => row.memory_bytes() as u64,
         }
     }
 }
@@ -135,6 +154,7 @@ impl fmt::Debug for OpenTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             OpenTable::Blocks(reader) => write!(f, "{:?}", reader.name()),
+            OpenTable::Row(row) => write!(f, "row {:?}", row.uid()),
         }
     }
 }
@@ -143,18 +163,22 @@ impl fmt::Debug for OpenTable {
 pub enum OpenCursor {
     /// Over a file of blocks.
     Blocks(TableCursor),
+    /// Over a row in pages.
+    Row(RowCursor),
 }
 
 impl Cursor for OpenCursor {
     fn seek(&mut self, key: &[u8]) -> Result<bool> {
         match self {
             OpenCursor::Blocks(cursor) => cursor.seek(key),
+            OpenCursor::Row(cursor) => cursor.seek(key),
         }
     }
 
     fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<bool> {
         match self {
             OpenCursor::Blocks(cursor) => cursor.seek_back(bound),
+            OpenCursor::Row(cursor) => cursor.seek_back(bound),
         }
     }
 
@@ -162,6 +186,7 @@ impl Cursor for OpenCursor {
     fn next(&mut self) -> Result<bool> {
         match self {
             OpenCursor::Blocks(cursor) => cursor.next(),
+            OpenCursor::Row(cursor) => cursor.next(),
         }
     }
 
@@ -169,6 +194,7 @@ impl Cursor for OpenCursor {
     fn prev(&mut self) -> Result<bool> {
         match self {
             OpenCursor::Blocks(cursor) => cursor.prev(),
+            OpenCursor::Row(cursor) => cursor.prev(),
         }
     }
 
@@ -176,12 +202,14 @@ impl Cursor for OpenCursor {
     fn entry(&self) -> Option<EntryRef<'_>> {
         match self {
             OpenCursor::Blocks(cursor) => cursor.entry(),
+            OpenCursor::Row(cursor) => cursor.entry(),
         }
     }
 
     fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>> {
         match self {
             OpenCursor::Blocks(cursor) => cursor.older(seqno),
+            OpenCursor::Row(cursor) => cursor.older(seqno),
         }
     }
 }
@@ -189,7 +217,9 @@ impl Cursor for OpenCursor {
 /// A stream over a table of any form.
 pub enum OpenStream {
     /// Over a file of blocks.
-    Blocks(TableStream),
+    Blocks(Box<TableStream>),
+    /// Over a row in pages.
+    Row(RowStream),
 }
 
 impl Stream for OpenStream {
@@ -197,6 +227,7 @@ impl Stream for OpenStream {
     fn entry(&self) -> Option<EntryRef<'_>> {
         match self {
             OpenStream::Blocks(stream) => stream.entry(),
+            OpenStream::Row(stream) => stream.entry(),
         }
     }
 
@@ -204,6 +235,7 @@ impl Stream for OpenStream {
     fn advance(&mut self) -> Result<()> {
         match self {
             OpenStream::Blocks(stream) => stream.advance(),
+            OpenStream::Row(stream) => stream.advance(),
         }
     }
 }

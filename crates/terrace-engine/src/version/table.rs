@@ -1,13 +1,14 @@
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use terrace_base::{KeyRange, SeqNo};
-use terrace_env::Latch;
 use terrace_env::atomic::{AtomicBool, Ordering};
+use terrace_env::{Latch, SetOnce};
 
 use super::{OpenTable, TableMeta, TableOpener};
 use crate::explain::note;
 use crate::iter::{ClippedCursor, Cursor};
+use crate::l0::triangle::row::RowLocation;
 use crate::process::{Charge, MemoryPool};
 use crate::table::{ReadMode, TableLocation};
 use crate::{Error, Result};
@@ -55,7 +56,7 @@ pub struct Table {
     meta: TableMeta,
     span: KeyRange,
     context: Arc<TableContext>,
-    reader: OnceLock<OpenTable>,
+    reader: SetOnce<OpenTable>,
     memory: Charge,
     removed: AtomicBool,
 }
@@ -65,7 +66,7 @@ impl Table {
     #[must_use]
     pub fn new(meta: TableMeta, context: Arc<TableContext>) -> Table {
         let span = meta.span();
-        let reader = OnceLock::new();
+        let reader = SetOnce::new();
         let memory = context.memory.charge(0);
         Table { meta, span, context, reader, memory, removed: AtomicBool::new(false) }
     }
@@ -92,6 +93,13 @@ impl Table {
         }
     }
 
+    /// The open table, if it is open.
+    #[must_use]
+    #[inline]
+    pub fn open_table(&self) -> Option<&OpenTable> {
+        self.reader.get()
+    }
+
     #[cold]
     fn open(&self, mode: ReadMode) -> Result<&OpenTable> {
         if mode == ReadMode::NoWait {
@@ -100,7 +108,7 @@ impl Table {
         note(|notes| notes.opened());
         let opened = self.context.opener.open(&self.meta)?;
         // Another thread may have been faster.
-        let reader = self.reader.get_or_init(|| opened);
+        let reader = self.reader.get_or_set(opened);
         self.memory.set(reader.memory_bytes());
         Ok(reader)
     }
@@ -151,7 +159,9 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        if self.removed.load(Ordering::Acquire) && !self.meta.shared {
+        // The pages of a row go back by themselves.
+        let is_file = RowLocation::decode(&self.meta.location).is_none();
+        if self.removed.load(Ordering::Acquire) && !self.meta.shared && is_file {
             self.context.reclaim.add(self.meta.location.clone());
         }
     }

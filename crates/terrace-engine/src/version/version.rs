@@ -6,6 +6,8 @@ use terrace_base::{
 };
 
 use super::{Repaired, RowMeta, Run, Table, TableContext, VersionEdit};
+use crate::l0::triangle::ContainerPlace;
+use crate::l0::triangle::row::RowLocation;
 use crate::l0::{CutInterval, CutMap, L0, L0State, Live, LiveTable, Row};
 use crate::wal::{LogFacts, LogStart};
 
@@ -46,6 +48,8 @@ pub struct Version {
     pub repaired: Option<Repaired>,
     /// Where memtables divide the keys, ascending; none while the range has one drange.
     pub drange_boundaries: Vec<Vec<u8>>,
+    /// Where the rows of L0 are that lie in pages, if there may be such.
+    pub container: Option<ContainerPlace>,
 }
 
 /// Why an edit does not fit the version that it is applied to: a damaged or foreign manifest, or
@@ -86,6 +90,7 @@ impl Version {
             merge_operator: None,
             repaired: None,
             drange_boundaries: Vec::new(),
+            container: None,
         }
     }
 
@@ -103,6 +108,13 @@ impl Version {
     /// Every table, those of L0 rows included.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.l0.tables().iter().chain(self.levels.iter().flat_map(|run| run.tables()))
+    }
+
+    /// Whether some of the rows lie in pages of the container.
+    #[must_use]
+    pub fn has_rows_in_pages(&self) -> bool {
+        let tables = self.l0.tables().iter();
+        tables.into_iter().any(|table| RowLocation::decode(&table.meta().location).is_some())
     }
 
     /// The tables, those of L0 rows included, that hold range tombstones, and where they count. The
@@ -152,6 +164,9 @@ impl Version {
         next.repaired = edit.repaired.or(next.repaired);
         if let Some(boundaries) = &edit.drange_boundaries {
             next.drange_boundaries.clone_from(boundaries);
+        }
+        if let Some(place) = &edit.container {
+            next.container = Some(place.clone());
         }
         Ok(next)
     }
@@ -296,6 +311,7 @@ impl Version {
             repaired: self.repaired,
             drange_boundaries: (!self.drange_boundaries.is_empty())
                 .then(|| self.drange_boundaries.clone()),
+            container: self.container.clone(),
             ..VersionEdit::default()
         }
     }

@@ -28,6 +28,7 @@
 mod hold;
 mod latch;
 mod mutex;
+mod set_once;
 mod signal;
 
 use std::fmt;
@@ -38,6 +39,7 @@ pub use hold::{ExclusiveHold, Hold, SharedHold};
 pub(crate) use latch::assert_none_held;
 pub use latch::{Latch, LatchGuard};
 pub use mutex::{Mutex, MutexGuard};
+pub use set_once::SetOnce;
 pub use signal::{Signal, Ticket};
 
 use crate::sim::{Scheduler, WaitKind, WaitPoint};

@@ -9,6 +9,7 @@ use terrace_base::{
 };
 use terrace_engine::cache::BlockCache;
 use terrace_engine::compaction::TableShape;
+use terrace_engine::l0::triangle::Container;
 use terrace_engine::l0::{CutInterval, L0, PlainL0, PlainOptions};
 use terrace_engine::process::MemoryPool;
 use terrace_engine::table::{MemoryTableStore, TableLocation, TableOptions, TableStore};
@@ -160,7 +161,7 @@ fn load(env: &SharedEnv) {
     let l0: Arc<dyn L0> = Arc::new(PlainL0::new(env, Arc::clone(&tables), ids, options));
     let cache = Arc::new(BlockCache::new(0));
     let context = Arc::new(TableContext {
-        opener: Arc::new(TableOpener { store: tables, cache }),
+        opener: Arc::new(TableOpener { store: tables, cache, container: Container::new(env) }),
         reclaim: ReclaimQueue::default(),
         memory: MemoryPool::default(),
     });

@@ -22,13 +22,16 @@ use std::sync::Arc;
 use terrace_base::{KeyRange, RowId, TableUid};
 use terrace_env::SharedEnv;
 
-use super::{Cut, CutBounds, CutMap, Fill, FlushInput, L0, L0State, LiveTable, Lookup, Row};
+use super::content::Content;
+use super::{
+    Absorbed, Cut, CutBounds, CutMap, Fill, FlushInput, L0, L0State, LiveTable, Lookup, Row,
+};
 use crate::Result;
 use crate::compaction::{OutputSpec, OutputTables, TableShape};
 use crate::table::{PinnedEntry, TableStore};
 use crate::version::{FileIds, RowMeta, Table};
 
-use slices::{Content, Slice, slices_of};
+use slices::{Slice, slices_of};
 
 /// How plain tables are kept as L0.
 #[derive(Clone, Debug)]
@@ -67,7 +70,7 @@ impl PlainL0 {
 }
 
 impl L0 for PlainL0 {
-    fn absorb(&self, input: FlushInput<'_>) -> Result<Option<RowMeta>> {
+    fn absorb(&self, input: FlushInput<'_>) -> Result<Absorbed> {
         let spec = OutputSpec {
             shape: &self.options.shape,
             slice: &KeyRange::all(),
@@ -83,7 +86,8 @@ impl L0 for PlainL0 {
         }
         let tables = outputs.finish()?;
         self.store.sync()?;
-        Ok((!tables.is_empty()).then_some(RowMeta { id: RowId(0), tables }))
+        let row = (!tables.is_empty()).then_some(RowMeta { id: RowId(0), tables });
+        Ok(Absorbed::Row(row))
     }
 
     fn recover(&self, rows: Vec<Arc<Row>>, consumed: CutMap) -> Arc<dyn L0State> {

@@ -16,69 +16,8 @@
 use terrace_base::KeyRange;
 
 use crate::compaction::split::Sample;
-use crate::l0::{CutBounds, LiveTable};
-
-/// Keys of one table that are looked at.
-const SAMPLES_PER_TABLE: usize = 64;
-
-/// What counts in L0, as far as a division needs to know it.
-#[derive(Debug)]
-pub(super) struct Content<'a> {
-    /// Where tables count, sorted by their start; none is empty.
-    parts: Vec<&'a KeyRange>,
-    /// Keys, sorted, each with the bytes of one table between it and the one before it.
-    samples: Vec<Sample>,
-}
-
-impl<'a> Content<'a> {
-    /// That of these tables. A table that is not open yet has all its bytes at its first key.
-    pub fn of(live: &'a [LiveTable]) -> Content<'a> {
-        let mut samples = Vec::new();
-        for one in live {
-            let inside = one.table.samples(SAMPLES_PER_TABLE);
-            if inside.is_empty() {
-                let bytes = one.bytes();
-                samples.extend(one.parts().first().map(|part| (part.start().to_vec(), bytes)));
-            }
-            let counts = |key: &[u8]| one.parts().iter().any(|part| part.contains(key));
-            samples.extend(inside.into_iter().filter(|(key, _)| counts(key)));
-        }
-        Content::new(live.iter().flat_map(LiveTable::parts), samples)
-    }
-
-    /// The same for whoever wants no slices.
-    pub fn without_samples(live: &'a [LiveTable]) -> Content<'a> {
-        Content::new(live.iter().flat_map(LiveTable::parts), Vec::new())
-    }
-
-    fn new(parts: impl Iterator<Item = &'a KeyRange>, mut samples: Vec<Sample>) -> Content<'a> {
-        let mut parts: Vec<&KeyRange> = parts.filter(|part| !part.is_empty()).collect();
-        parts.sort_by(|a, b| a.start().cmp(b.start()));
-        samples.sort_unstable();
-        Content { parts, samples }
-    }
-
-    /// How many tables count at one key within `keys`, at most.
-    pub fn depth_within(&self, keys: &KeyRange) -> usize {
-        // Where those end that reach past the present start.
-        let mut open: Vec<Option<&[u8]>> = Vec::new();
-        let mut depth = 0;
-        for part in self.parts.iter().filter(|part| part.overlaps(keys)) {
-            let start = part.start().max(keys.start());
-            open.retain(|end| end.is_none_or(|end| start < end));
-            open.push(part.end());
-            depth = depth.max(open.len());
-        }
-        depth
-    }
-
-    /// The samples within `range`.
-    fn samples_within(&self, range: &KeyRange) -> &[Sample] {
-        let first = self.samples.partition_point(|(key, _)| key.as_slice() < range.start());
-        let rest = &self.samples[first..];
-        &rest[..rest.partition_point(|(key, _)| !range.is_before(key))]
-    }
-}
+use crate::l0::CutBounds;
+use crate::l0::content::{Content, joined};
 
 /// A slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,18 +60,6 @@ fn regions(parts: &[&KeyRange], below: &[(KeyRange, u64)]) -> Vec<KeyRange> {
     let mut all: Vec<&KeyRange> = own.iter().chain(met).collect();
     all.sort_by(|a, b| a.start().cmp(b.start()));
     joined(all.into_iter())
-}
-
-/// The hulls of those intervals that share keys, of a list that is sorted by start.
-fn joined<'a>(sorted: impl Iterator<Item = &'a KeyRange>) -> Vec<KeyRange> {
-    let mut joined: Vec<KeyRange> = Vec::new();
-    for next in sorted {
-        match joined.last_mut() {
-            Some(last) if last.overlaps(next) => *last = last.hull(next),
-            _ => joined.push(next.clone()),
-        }
-    }
-    joined
 }
 
 /// The keys that divide a region: ascending, distinct, inside of it and of no interval below.

@@ -1,12 +1,197 @@
 //! The triangle: L0 in pages of persistent memory, or of a file.
 //!
+//! # Why
+//! Plain rows of L0 are files, and a file goes as a whole. So either a cut takes all that shares keys,
+//! which is nearly all of L0 and L1, and writers wait for it; or what was cut stays until the rest is
+//! cut too. Where L0 lies in pages, a cut takes a key slice of bounded size and its pages are free at
+//! once: L0 can be large, and what a cut costs does not depend on how large it is.
+//!
+//! ```text
+//!     flush                                                                    cut
+//!      │  ┌──────────────────────────────────────────┐ row 9, newest   ╎        │
+//!      └─►└──────────────────────────────────────────┘                 ╎        ▼
+//!              ┌─────────────────────────────────────┐ row 8     ┌───┐ ╎   what is left of the rows
+//!              └─────────────────────────────────────┘           │   │ ╎   in one slice, merged with
+//!                    ┌───────────────────────────────┐ row 7     │   │ ╎   the tables below
+//!                    └───────────────────────────────┘           └───┘ ╎
+//!         ├── cut last ──┤                           ├─ cut next ┤
+//! ```
+//!
+//! # Parts
 //! * [`Pages`]: the container's pages, given out and taken back.
 //! * [`row`]: what one flush wrote into them, how it is read, and how its pages go one by one.
+//! * [`Container`]: the rows of a range; who still needs which pages.
+//! * [`cuts`]: which slice is next (pure); [`CutMap`] says what of the rows
+//!   is left, and has the proof that newer stays above older.
+//! * [`TriangleL0`], [`TriangleState`]: the two sides of the seam.
 //!
-//! *Source:* TriangleKV §3.1 and §3.4.
+//! # Rules
+//! 1. Nothing is dropped for lack of room: what the container has no pages for becomes a table in the
+//!    range's table store, in the same row. The gate slows writers down before it comes to that.
+//! 2. A load in the order of keys passes the container by: what lies above everything in L0 and above
+//!    the flush before is a table at once, and goes down as it is.
+//! 3. A range that was written with another kind of L0 is read and cut as it is: tables and rows in
+//!    pages live side by side.
+//!
+//! *Source:* TriangleKV (TPDS 2022), §3. The matrix, its baseline, is §2.4.4 and MatrixKV (ATC 2020): the
+//! rows that are there when the last of the rows before are used up make a set, and columns are taken
+//! out of that set only, from its first key on.
 
+mod absorb;
+mod container;
+pub mod cuts;
 mod header;
 mod pages;
 pub mod row;
+mod state;
 
-pub use pages::{Page, Pages};
+use std::fmt;
+use std::sync::Arc;
+
+use terrace_base::RowId;
+use terrace_env::{Latch, SharedEnv};
+
+use self::absorb::Absorb;
+pub(crate) use self::container::remove as remove_container;
+pub use self::container::{Container, ContainerPlace};
+pub use self::cuts::CutSize;
+pub use self::pages::{Page, Pages};
+pub use self::state::TriangleState;
+use super::{Absorbed, CutMap, FlushInput, L0, L0State, LiveTable, Row};
+use crate::Result;
+use crate::compaction::TableShape;
+use crate::table::TableStore;
+use crate::version::{FileIds, RowMeta};
+
+/// How rows leave the container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContainerKind {
+    /// Cuts take all rows, and go round.
+    Triangle,
+    /// Columns of a set of rows; what is written meanwhile waits for the next set.
+    Matrix,
+}
+
+/// How the container is kept.
+#[derive(Clone, Debug)]
+pub struct TriangleOptions {
+    /// Whose cuts.
+    pub kind: ContainerKind,
+    /// Cuts are due when so much of the container holds something, in percent.
+    pub start_percent: u64,
+    /// How large a cut is.
+    pub cut_size: CutSize,
+    /// How tables are built of what does not go into pages.
+    pub shape: TableShape,
+}
+
+/// L0 in a container of pages.
+pub struct TriangleL0 {
+    env: SharedEnv,
+    container: Arc<Container>,
+    store: Arc<dyn TableStore>,
+    ids: Arc<FileIds>,
+    options: TriangleOptions,
+    last: Latch<Last>,
+}
+
+/// What the next flush and the next state go by.
+#[derive(Default)]
+struct Last {
+    /// What was live in the last state.
+    live: Option<Arc<[LiveTable]>>,
+    /// The greatest key of the last flush.
+    key: Option<Vec<u8>>,
+    /// The last flush ran out of pages in the middle: this one is to do without.
+    is_full: bool,
+    /// The newest row of the set that the matrix takes columns of.
+    compacted_through: RowId,
+}
+
+impl TriangleL0 {
+    /// An L0 in `container`, which may be opened later; what does not go there goes to `store`.
+    #[must_use]
+    pub fn new(
+        env: &SharedEnv,
+        container: Arc<Container>,
+        store: Arc<dyn TableStore>,
+        ids: Arc<FileIds>,
+        options: TriangleOptions,
+    ) -> TriangleL0 {
+        let last = Latch::new(Last { compacted_through: RowId(0), ..Last::default() });
+        TriangleL0 { env: Arc::clone(env), container, store, ids, options, last }
+    }
+
+    /// Whether a flush that begins with `first` goes on where the last one ended, above all of L0.
+    fn passes_by(&self, first: &[u8], live: &[LiveTable]) -> bool {
+        let goes_on = self.last.lock().key.as_deref().is_some_and(|last| last < first);
+        goes_on && live.iter().all(|one| one.table.span().is_before(first))
+    }
+}
+
+impl L0 for TriangleL0 {
+    fn absorb(&self, mut input: FlushInput<'_>) -> Result<Absorbed> {
+        // What the last flush wrote has a version by now, or is nobody's.
+        self.container.let_go();
+        let (live, was_full) = {
+            let mut last = self.last.lock();
+            (last.live.clone(), std::mem::take(&mut last.is_full))
+        };
+        let live = live.as_deref().unwrap_or_default();
+        let first = input.entries.entry().map(|entry| entry.key.to_vec());
+        let passes_by = first.as_ref().is_some_and(|first| self.passes_by(first, live));
+        let absorb = Absorb {
+            env: &self.env,
+            container: &self.container,
+            store: self.store.as_ref(),
+            ids: &self.ids,
+            shape: &self.options.shape,
+            now: self.env.wall_time(),
+        };
+        let tables = match self.container.pages().filter(|_| !passes_by && !was_full) {
+            Some(pages) => {
+                let predecessors = Container::predecessors(live);
+                absorb.write_pages(pages, &predecessors, &mut input)?
+            }
+            None => Some(absorb.write_tables(Vec::new(), &mut input)?),
+        };
+        let Some(tables) = tables else {
+            self.last.lock().is_full = true;
+            self.container.let_go();
+            return Ok(Absorbed::Again);
+        };
+        if first.is_some() {
+            self.last.lock().key = input.last_key.take();
+        }
+        let row = (!tables.is_empty()).then_some(RowMeta { id: RowId(0), tables });
+        Ok(Absorbed::Row(row))
+    }
+
+    fn recover(&self, rows: Vec<Arc<Row>>, consumed: CutMap) -> Arc<dyn L0State> {
+        let newest = rows.first().map_or(RowId(0), |row| row.meta.id);
+        let through = self.last.lock().compacted_through;
+        let through = match rows.iter().any(|row| row.meta.id <= through) {
+            true => through,
+            false => newest,
+        };
+        let options = self.options.clone();
+        let state = TriangleState::new(rows, consumed, options, &self.container, through);
+        let before = {
+            let mut last = self.last.lock();
+            last.compacted_through = through;
+            last.live.replace(Arc::clone(state.shared_live()))
+        };
+        // Rows may go with it; not under the latch.
+        drop(before);
+        Arc::new(state)
+    }
+}
+
+impl fmt::Debug for TriangleL0 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TriangleL0")
+            .field("container", &self.container)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

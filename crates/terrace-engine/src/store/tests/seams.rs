@@ -10,13 +10,14 @@ use crate::Error;
 use crate::compaction::{
     CompactionExecutor, CompactionOutcome, CompactionPlan, IsCancelled, LocalExecutor, TableShape,
 };
+use crate::l0::triangle::Container;
 use crate::l0::{
-    Cut, CutBounds, CutMap, Fill, FlushInput, L0, L0State, LiveTable, Lookup, PlainL0,
+    Absorbed, Cut, CutBounds, CutMap, Fill, FlushInput, L0, L0State, LiveTable, Lookup, PlainL0,
     PlainOptions, Row,
 };
 use crate::store::Seams;
 use crate::table::{MemoryTableStore, PinnedEntry, TableStore};
-use crate::version::{FeedStore, MemoryFeed, RowMeta, Table, TableOpener};
+use crate::version::{FeedStore, MemoryFeed, Table, TableOpener};
 use crate::wal::MemoryLog;
 
 /// An executor that gets its plans as bytes, as one on another machine does.
@@ -51,7 +52,7 @@ struct OldestFirstL0(PlainL0);
 struct OldestFirstState(Arc<dyn L0State>);
 
 impl L0 for OldestFirstL0 {
-    fn absorb(&self, input: FlushInput<'_>) -> Result<Option<RowMeta>> {
+    fn absorb(&self, input: FlushInput<'_>) -> Result<Absorbed> {
         self.0.absorb(input)
     }
 
@@ -116,7 +117,11 @@ impl Elsewhere {
         let process = process(env)?;
         let tables: Arc<dyn TableStore> = Arc::<MemoryTableStore>::clone(&self.tables);
         let cache = Arc::clone(process.cache());
-        let opener = Arc::new(TableOpener { store: Arc::clone(&tables), cache });
+        let opener = Arc::new(TableOpener {
+            store: Arc::clone(&tables),
+            cache,
+            container: Container::new(env),
+        });
         let executor = Arc::new(ByteExecutor {
             inner: LocalExecutor::new(env, Arc::clone(&opener)),
             plans: Mutex::default(),

@@ -208,6 +208,25 @@ fn a_line_may_be_as_after_any_store_to_it() {
 }
 
 #[test]
+fn a_state_that_was_right_is_judged_again_after_a_mark() {
+    let recorder = PmemRecorder::new(PMEM_PAGE_BYTES);
+    recorder.pmem().claim(0, PMEM_PAGE_BYTES).unwrap().publish(0, 1);
+    let exploration = PmemExploration { domain: PmemDomain::Adr, seed: 7 };
+    let judge = |crash: &PmemCrash<'_>| {
+        let word = crash.pmem.claim(0, PMEM_PAGE_BYTES).unwrap()[0];
+        if crash.mark.is_some() && word == 0 { Err("lost".to_owned()) } else { Ok(()) }
+    };
+    let report = recorder.recording().explore(exploration, judge).unwrap();
+    assert_eq!((report.points, report.states), (2, 2));
+    recorder.mark(0);
+    let violation = recorder.recording().explore(exploration, judge).unwrap_err();
+    assert_eq!(
+        (violation.message.as_str(), violation.mark, violation.events),
+        ("lost", Some(0), 2)
+    );
+}
+
+#[test]
 fn a_fence_is_for_the_lines_of_its_own_thread() {
     let recorder = PmemRecorder::new(PMEM_PAGE_BYTES);
     let pmem = recorder.pmem();

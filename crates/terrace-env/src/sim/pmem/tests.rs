@@ -225,7 +225,7 @@ fn stores_are_in_the_hash_of_a_run() {
 }
 
 #[test]
-fn a_area_takes_its_space_at_once() {
+fn an_area_takes_its_space_at_once() {
     let disk = DiskImage::new().with_capacity(3 * PAGE);
     SimEnv::run(SimOptions { disk, ..SimOptions::new(1) }, |env| {
         env.fs().create_dir_all(Path::new("/d")).unwrap();

@@ -126,7 +126,7 @@ impl RowReader {
             index += 1;
         }
         let entry_count = check.found.entry_count;
-        if is_whole && !check.is_as_stored(self) {
+        if is_whole && !check.fits_what_is_stored(self) {
             let what = "the properties are not those of the entries";
             return Err(self.damaged_metadata(what));
         }
@@ -174,7 +174,7 @@ impl Check {
     }
 
     /// Whether the properties of the row are those of its entries and range tombstones.
-    fn is_as_stored(mut self, row: &RowReader) -> bool {
+    fn fits_what_is_stored(mut self, row: &RowReader) -> bool {
         let mut has_bounds = self.found.entry_count > 0;
         self.found.largest.clone_from(&self.last_key);
         for tombstone in row.range_tombstones().iter() {

@@ -1,0 +1,267 @@
+//! The container of a range: its pages, the rows in them, and who still needs which.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Weak};
+
+use terrace_base::{Corruption, FileId, KeyRange, TableUid};
+use terrace_env::{Latch, PmemMedium, SetOnce, SharedEnv};
+
+use super::Pages;
+use super::row::{Predecessor, RowLocation, RowReader};
+use crate::l0::LiveTable;
+use crate::version::{OpenTable, TableMeta};
+use crate::{Error, Result};
+
+/// Where the container of a range is, as the manifest keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerPlace {
+    /// The file. Text, so that it can be told to whoever misses it.
+    pub path: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// The size of its pages in bytes.
+    pub page_bytes: u64,
+}
+
+impl ContainerPlace {
+    /// The size that the file gets: whole pages.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.bytes / self.page_bytes * self.page_bytes
+    }
+}
+
+/// The rows of one range.
+///
+/// # Who needs what
+/// Every [state](super::TriangleState) of L0 that lives needs, of each of its rows, what is live there. When a
+/// state goes, what no other needs is given back page by page. So a page is another row's only when
+/// the cut that consumed it is durable (the state before it is current until then) and no pinned version
+/// shows it.
+pub struct Container {
+    env: SharedEnv,
+    pages: SetOnce<Arc<Pages>>,
+    rows: Latch<Rows>,
+    states: Latch<States>,
+}
+
+#[derive(Default)]
+struct Rows {
+    /// The rows that are open.
+    open: BTreeMap<TableUid, Weak<RowReader>>,
+    /// Those of them that were just written or opened, until a version has them.
+    waiting: BTreeMap<TableUid, Arc<RowReader>>,
+}
+
+#[derive(Default)]
+struct States {
+    next: u64,
+    /// What is live in each state that lives.
+    living: BTreeMap<u64, Arc<[LiveTable]>>,
+}
+
+impl Container {
+    /// A container that is nowhere yet.
+    #[must_use]
+    pub fn new(env: &SharedEnv) -> Arc<Container> {
+        Arc::new(Container {
+            env: Arc::clone(env),
+            pages: SetOnce::new(),
+            rows: Latch::default(),
+            states: Latch::default(),
+        })
+    }
+
+    /// Opens the container at `place`. `false` if there is no such file.
+    ///
+    /// Errors: those of [`Pages::open`].
+    pub fn open(&self, place: &ContainerPlace, database: u128) -> Result<bool> {
+        match Pages::open(&self.env, Path::new(&place.path), database) {
+            Ok(pages) => {
+                self.mount(pages);
+                Ok(true)
+            }
+            Err(Error::Io(error)) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes the container at `place`, durably. A file that is there already goes first: whoever calls
+    /// this knows that nothing names what is in it.
+    ///
+    /// Errors: [`Error::Invalid`] for sizes that cannot be; the environment's.
+    pub fn create(&self, place: &ContainerPlace, database: u128) -> Result<()> {
+        let (fs, path) = (self.env.fs(), Path::new(&place.path));
+        remove(&self.env, place)?;
+        let bytes = place.file_bytes();
+        let pages = Pages::create(&self.env, path, bytes, place.page_bytes, database)?;
+        if let Some(dir) = path.parent() {
+            fs.sync_dir(dir)?;
+        }
+        self.mount(pages);
+        Ok(())
+    }
+
+    fn mount(&self, pages: Arc<Pages>) {
+        let opened = self.pages.get_or_set(Arc::clone(&pages));
+        assert!(Arc::ptr_eq(opened, &pages), "a container is opened once");
+    }
+
+    /// The pages, if the container is open.
+    #[must_use]
+    pub fn pages(&self) -> Option<&Arc<Pages>> {
+        self.pages.get()
+    }
+
+    /// What it lies on, if it is open.
+    #[must_use]
+    pub fn medium(&self) -> Option<PmemMedium> {
+        self.pages().map(|pages| pages.medium())
+    }
+
+    /// Opens the rows of a version that was read from the manifest. Of what is consumed in it nothing is
+    /// claimed.
+    ///
+    /// Errors: [`Error::Corruption`], also if there is no container; the environment's.
+    pub fn open_rows(&self, live: &[LiveTable]) -> Result<()> {
+        for live in live {
+            let meta = live.table.meta();
+            let Some(location) = RowLocation::decode(&meta.location) else { continue };
+            let Some(pages) = self.pages() else { return Err(missing(meta.id)) };
+            let expected = Some((meta.uid, meta.bytes));
+            let consumed = complement(live.parts());
+            let row = RowReader::open(pages, location, expected, &consumed)?;
+            self.keep(row);
+            live.table.reader(crate::table::ReadMode::Block)?;
+            self.rows.lock().waiting.clear();
+        }
+        Ok(())
+    }
+
+    /// Keeps a row until a version has it.
+    pub(super) fn keep(&self, row: Arc<RowReader>) {
+        let mut rows = self.rows.lock();
+        rows.open.retain(|_, row| row.strong_count() > 0);
+        rows.open.insert(row.uid(), Arc::downgrade(&row));
+        rows.waiting.insert(row.uid(), row);
+    }
+
+    /// Lets go of rows that were kept for a version: it has them, or it came to nothing.
+    pub(super) fn let_go(&self) {
+        let waiting = std::mem::take(&mut self.rows.lock().waiting);
+        // Their pages go back; not under the latch.
+        drop(waiting);
+    }
+
+    /// The row of a table that a version names. Errors: [`Error::Corruption`] if it is not open.
+    pub fn row(&self, meta: &TableMeta) -> Result<Arc<RowReader>> {
+        let rows = self.rows.lock();
+        let row = rows.open.get(&meta.uid).and_then(Weak::upgrade);
+        drop(rows);
+        row.ok_or_else(|| missing(meta.id))
+    }
+
+    /// What hints of a new row may point into: the rows that are live, the newest first.
+    pub(super) fn predecessors(live: &[LiveTable]) -> Vec<Predecessor> {
+        let rows = live.iter().filter_map(|live| {
+            let row = match live.table.open_table()? {
+                OpenTable::Row(row) => Arc::clone(row),
+                OpenTable::Blocks(_) => return None,
+            };
+            Some(Predecessor { row, parts: live.parts.clone() })
+        });
+        rows.collect()
+    }
+
+    /// A state in which `live` is needed.
+    pub(super) fn enter(&self, live: &Arc<[LiveTable]>) -> u64 {
+        let mut states = self.states.lock();
+        states.next += 1;
+        let number = states.next;
+        states.living.insert(number, Arc::clone(live));
+        number
+    }
+
+    /// The state with this number goes: what nobody else needs of its rows is given back.
+    pub(super) fn leave(&self, number: u64) {
+        let (own, others) = {
+            let mut states = self.states.lock();
+            let own = states.living.remove(&number);
+            let others: Vec<Arc<[LiveTable]>> = states.living.values().cloned().collect();
+            (own, others)
+        };
+        for live in own.iter().flat_map(|own| own.iter()) {
+            let Some(OpenTable::Row(row)) = live.table.open_table() else { continue };
+            let of_row = |other: &&LiveTable| Arc::ptr_eq(&other.table, &live.table);
+            let needed = others.iter().flat_map(|other| other.iter()).filter(of_row);
+            let needed: Vec<KeyRange> = needed.flat_map(|one| one.parts().to_vec()).collect();
+            // Without a state that needs it the whole row goes, with its table.
+            if !needed.is_empty() && live.parts() != needed.as_slice() {
+                row.release(&complement(&needed));
+            }
+        }
+    }
+}
+
+/// Removes the file of a container in which nothing is left. One that is gone already is no error.
+pub(crate) fn remove(env: &SharedEnv, place: &ContainerPlace) -> Result<()> {
+    match env.fs().remove(Path::new(&place.path)) {
+        Err(error) if !error.is_not_found() => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// The keys outside of these intervals, which may share keys and stand in any order.
+fn complement(parts: &[KeyRange]) -> Vec<KeyRange> {
+    let mut parts: Vec<&KeyRange> = parts.iter().filter(|part| !part.is_empty()).collect();
+    parts.sort_by(|a, b| a.start().cmp(b.start()));
+    let mut outside = Vec::new();
+    let mut start = Some([].as_slice());
+    for part in parts {
+        let Some(from) = start else { break };
+        if from < part.start() {
+            outside.push(KeyRange::new(from, Some(part.start().to_vec())));
+        }
+        start = part.end().map(|end| end.max(from));
+    }
+    outside.extend(start.map(|start| KeyRange::new(start, None)));
+    outside
+}
+
+fn missing(id: FileId) -> Error {
+    let detail = format!("row {id} is missing, but the manifest names it");
+    Corruption::new("the container of L0", 0, detail).into()
+}
+
+impl fmt::Debug for Container {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Container").field("pages", &self.pages.get()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(word: &str) -> KeyRange {
+        let (start, end) = word.split_once('-').expect("a range has a dash");
+        KeyRange::new(start, (!end.is_empty()).then(|| end.into()))
+    }
+
+    #[test]
+    fn what_is_outside_of_parts() {
+        let outside = |words: &str| {
+            let parts: Vec<KeyRange> = words.split_whitespace().map(range).collect();
+            complement(&parts)
+        };
+        let ranges = |words: &str| words.split_whitespace().map(range).collect::<Vec<_>>();
+        assert_eq!(outside(""), ranges("-"));
+        assert_eq!(outside("-"), []);
+        assert_eq!(outside("c-f"), ranges("-c f-"));
+        assert_eq!(outside("k-m c-f d-e"), ranges("-c f-k m-"));
+        assert_eq!(outside("c- a-d"), ranges("-a"));
+        assert_eq!(outside("c-c"), ranges("-"));
+    }
+}

@@ -1,0 +1,232 @@
+use std::fmt;
+use std::sync::Arc;
+
+use terrace_base::{KeyRange, RowId, SeqNo};
+use terrace_env::SetOnce;
+
+use super::container::Container;
+use super::cuts::slices_in_turn;
+use super::row::{SearchTrail, SeekTrail};
+use super::{ContainerKind, TriangleOptions};
+use crate::Result;
+use crate::iter::{ClippedCursor, Cursor, PartsCursor};
+use crate::l0::content::Content;
+use crate::l0::{Cut, CutBounds, CutMap, Fill, L0State, LiveTable, Lookup, Row};
+use crate::table::{PinnedEntry, ReadMode};
+use crate::version::{OpenTable, Table};
+
+/// The rows of a container, as one version has them.
+pub struct TriangleState {
+    rows: Vec<Arc<Row>>,
+    tables: Vec<Arc<Table>>,
+    live: Arc<[LiveTable]>,
+    consumed: CutMap,
+    options: TriangleOptions,
+    container: Arc<Container>,
+    /// Of the container's states.
+    number: u64,
+    /// Up to which row the matrix takes its columns.
+    compacted_through: RowId,
+    /// About how many bytes are live; found out once all rows are open.
+    live_bytes: SetOnce<u64>,
+}
+
+impl TriangleState {
+    pub(super) fn new(
+        rows: Vec<Arc<Row>>,
+        consumed: CutMap,
+        options: TriangleOptions,
+        container: &Arc<Container>,
+        compacted_through: RowId,
+    ) -> TriangleState {
+        let tables = rows.iter().flat_map(|row| row.tables.iter().cloned()).collect();
+        let live: Arc<[LiveTable]> = LiveTable::of(&rows, &consumed).into();
+        let number = container.enter(&live);
+        TriangleState {
+            rows,
+            tables,
+            live,
+            consumed,
+            options,
+            container: Arc::clone(container),
+            number,
+            compacted_through,
+            live_bytes: SetOnce::new(),
+        }
+    }
+
+    /// What is live, shared.
+    pub(super) fn shared_live(&self) -> &Arc<[LiveTable]> {
+        &self.live
+    }
+
+    /// The rows of which a read of `key` asks one after the other.
+    #[inline]
+    fn live_at(&self, key: &[u8]) -> &[LiveTable] {
+        if self.consumed.is_empty() {
+            return &self.live;
+        }
+        // Newest first: behind the first row that is consumed here all are.
+        let through = self.consumed.through(key);
+        &self.live[..self.live.partition_point(|one| one.row > through)]
+    }
+
+    /// About how many bytes are live.
+    fn live_bytes(&self) -> u64 {
+        if let Some(bytes) = self.live_bytes.get() {
+            return *bytes;
+        }
+        let bytes = self.live.iter().map(LiveTable::bytes).sum();
+        let are_open = self.live.iter().all(|live| live.table.open_table().is_some());
+        if are_open { *self.live_bytes.get_or_set(bytes) } else { bytes }
+    }
+
+    /// Bytes of the container.
+    fn capacity(&self) -> u64 {
+        let opened = self.container.pages();
+        opened.map_or(0, |pages| (pages.total_pages() * pages.page_bytes()) as u64)
+    }
+
+    /// From how many live bytes on cuts are due.
+    fn start_bytes(&self) -> u64 {
+        (self.capacity() / 100 * self.options.start_percent).max(1)
+    }
+
+    /// The tables that cuts are taken from.
+    fn cut_from(&self) -> &[LiveTable] {
+        match self.options.kind {
+            ContainerKind::Triangle => &self.live,
+            ContainerKind::Matrix => {
+                let newer = self.live.partition_point(|one| one.row > self.compacted_through);
+                &self.live[newer..]
+            }
+        }
+    }
+}
+
+impl L0State for TriangleState {
+    fn rows(&self) -> &[Arc<Row>] {
+        &self.rows
+    }
+
+    fn tables(&self) -> &[Arc<Table>] {
+        &self.tables
+    }
+
+    fn consumed(&self) -> &CutMap {
+        &self.consumed
+    }
+
+    fn live(&self) -> &[LiveTable] {
+        &self.live
+    }
+
+    fn get(&self, lookup: &mut Lookup<'_>) -> Result<Option<PinnedEntry>> {
+        let mut trail = SearchTrail::default();
+        for one in self.live_at(lookup.key) {
+            let found = match one.table.open_table() {
+                Some(OpenTable::Row(row)) => lookup.search_row(&one.table, row, &mut trail)?,
+                _ => lookup.search(&one.table)?,
+            };
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    fn cursors(
+        &self,
+        range: &KeyRange,
+        read_point: SeqNo,
+        mode: ReadMode,
+    ) -> Result<Vec<Box<dyn Cursor + Send>>> {
+        // They seek one after the other, the newest row's first: each tells the next where to look.
+        let trail = Arc::new(SeekTrail::default());
+        let touched = self.live.iter().filter(|live| live.overlaps(range));
+        let cursors = touched.map(|live| -> Result<Box<dyn Cursor + Send>> {
+            let Some(OpenTable::Row(row)) = live.table.open_table() else {
+                return live.cursor(read_point, mode);
+            };
+            let cursor = row.cursor(read_point, Some(Arc::clone(&trail)));
+            let clip = &live.table.meta().clip;
+            Ok(match (&live.parts, *clip == KeyRange::all()) {
+                (None, true) => Box::new(cursor),
+                (None, false) => Box::new(ClippedCursor::new(cursor, clip.clone())),
+                // Where it counts lies within the clip interval.
+                (Some(parts), _) => Box::new(PartsCursor::new(Box::new(cursor), Arc::clone(parts))),
+            })
+        });
+        cursors.collect()
+    }
+
+    fn propose_cuts(&self, bounds: &CutBounds) -> Vec<Cut> {
+        let from = self.cut_from();
+        let (Some(newest), Some(oldest)) = (from.first(), from.last()) else { return Vec::new() };
+        let content = Content::of(from);
+        let first = match self.options.kind {
+            // Where the oldest row begins to count no cut has been for the longest time.
+            ContainerKind::Triangle => {
+                let of_oldest = from.iter().filter(|one| one.row == oldest.row);
+                of_oldest.flat_map(LiveTable::parts).map(KeyRange::start).min()
+            }
+            ContainerKind::Matrix => None,
+        };
+        let first = first.unwrap_or_default();
+        let slices = slices_in_turn(&content, first, bounds, self.options.cut_size);
+        let (pressure, through) = (self.pressure(), newest.row);
+        slices.into_iter().map(|slice| Cut { slice, through, pressure }).collect()
+    }
+
+    fn takes_turns(&self) -> bool {
+        true
+    }
+
+    fn due_bytes(&self) -> u64 {
+        self.live_bytes().saturating_sub(self.start_bytes())
+    }
+
+    fn lone_rows(&self) -> Vec<Arc<Row>> {
+        // Rows in pages are written anew, whatever they meet.
+        let is_file = |table: &Arc<Table>| !matches!(table.open_table(), Some(OpenTable::Row(_)));
+        let is_whole = |row: &Row| {
+            let live = self.live.iter().filter(|one| one.row == row.meta.id && one.parts.is_none());
+            live.count() == row.tables.len()
+        };
+        let is_alone = |row: &Row| {
+            let span = row.span();
+            !self.live.iter().any(|one| one.row != row.meta.id && one.overlaps(&span))
+        };
+        let rows = self.rows.iter().filter(|row| row.tables.iter().all(is_file));
+        rows.filter(|row| is_whole(row) && is_alone(row)).cloned().collect()
+    }
+
+    fn pressure(&self) -> f64 {
+        if self.live.is_empty() {
+            return 0.0;
+        }
+        self.live_bytes() as f64 / self.start_bytes() as f64
+    }
+
+    /// In bytes. Writers are slowed down when more has come than cuts take away.
+    fn fill(&self) -> Fill {
+        let (capacity, start) = (self.capacity(), self.start_bytes());
+        let slow = start + capacity.saturating_sub(start) / 4;
+        Fill { used: self.live_bytes(), slow, stop: capacity.max(slow + 1) }
+    }
+}
+
+impl Drop for TriangleState {
+    fn drop(&mut self) {
+        self.container.leave(self.number);
+    }
+}
+
+impl fmt::Debug for TriangleState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TriangleState")
+            .field("rows", &self.rows.len())
+            .field("consumed", &self.consumed)
+            .finish_non_exhaustive()
+    }
+}
