@@ -262,9 +262,10 @@ impl Options {
             self.l0_rows_per_cut <= self.l0_rows_slow && self.l0_rows_slow < self.l0_rows_stop,
             "l0_rows_per_cut <= l0_rows_slow < l0_rows_stop must hold",
         )?;
+        require(self.l0_bytes >= 64 << 10, "l0_bytes must be at least 64 KiB")?;
         require(
-            !self.l0_kind.has_container() || self.l0_bytes >= 2 * self.memtable_bytes as u64,
-            "l0_bytes must be at least two memtables",
+            !self.l0_kind.has_container() || self.l0_path.is_some() || self.l0_bytes >= 1 << 20,
+            "l0_bytes must be at least 1 MiB for a container in a file",
         )?;
         require(self.l0_bytes <= 4 << 40, "l0_bytes must be at most 4 TiB")?;
         require(self.write_delay_max <= Duration::from_secs(1), "write_delay_max is over 1 s")?;

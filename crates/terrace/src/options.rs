@@ -62,7 +62,7 @@ pub struct Options {
     /// What L0 is: tables in files (the default), or rows in the pages of a container, out of which small
     /// slices are compacted all the time. A database may be opened with another kind than before.
     pub l0_kind: L0Kind,
-    /// Bytes of L0's container, at least two memtables. Default: 256 MiB. One that holds rows keeps its
+    /// Bytes of L0's container; what it has no room for goes into tables. Default: 256 MiB. One that holds rows keeps its
     /// size.
     pub l0_bytes: u64,
     /// The directory of L0's container: persistent memory (a DAX file system), or a file system in memory

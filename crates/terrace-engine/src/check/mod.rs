@@ -159,12 +159,48 @@ impl Check<'_> {
         (self.progress)(self.done_bytes.min(self.total_bytes), self.total_bytes);
     }
 
+    /// Opens the rows in pages. What does not open is found when it is checked.
+    fn open_rows(&mut self, version: &Version) -> Result<()> {
+        if !version.has_rows_in_pages() {
+            return Ok(());
+        }
+        let container = &self.context.opener.container;
+        let opened = match &version.container {
+            None => Ok(false),
+            Some(place) => container.open(place, version.database),
+        };
+        let rows = match opened {
+            Ok(true) => version.l0.live(),
+            Ok(false) => return Ok(()),
+            Err(Error::Corruption(found)) => {
+                self.report.findings.push(Finding::of(found));
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        for live in rows {
+            match container.open_row(live) {
+                Ok(()) => {}
+                Err(Error::Corruption(found)) => {
+                    let finding = Finding::of(found).with_keys(Some(live.table.meta().span()));
+                    self.report.findings.push(finding);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     /// Every table of a version, and the tables of none.
     fn tables_of(&mut self, version: &Version) -> Result<()> {
         let mut live: Vec<_> = Vec::new();
+        self.open_rows(version)?;
         for table in version.tables() {
             let meta = table.meta();
             live.push(meta.id);
+            if !version.needs(table) {
+                continue;
+            }
             check_table(&self.context, meta, self.depth, &mut self.report)?;
             self.advance(meta.bytes);
         }

@@ -10,6 +10,7 @@ use super::{Check, CheckDepth, CheckReport, Finding, Severity};
 use crate::cache::BlockCache;
 use crate::compaction::TableShape;
 use crate::l0::triangle::Container;
+use crate::l0::triangle::row::RowLocation;
 use crate::l0::{L0, PlainL0, PlainOptions};
 use crate::process::MemoryPool;
 use crate::survey::{SurveyedBlock, TableSurvey};
@@ -52,6 +53,9 @@ pub fn check_table(
     report.table_count += 1;
     report.table_bytes += meta.bytes;
     report.entry_count += meta.entry_count;
+    if RowLocation::decode(&meta.location).is_some() {
+        return take_row(check_row(context, meta, depth), meta, report);
+    }
     let file = match context.opener.open_file(meta) {
         Ok(file) => file,
         Err(Error::Corruption(corruption)) => {
@@ -63,6 +67,30 @@ pub fn check_table(
     };
     let outcome = judge(context, &file, Some(meta), depth);
     take_outcome(outcome, file, Some(meta), report)
+}
+
+/// Checks a row in pages, which is open.
+fn check_row(context: &TableContext, meta: &TableMeta, depth: CheckDepth) -> Result<()> {
+    let row = context.opener.container.row(meta)?;
+    if let Some(text) = differs(meta, row.properties()) {
+        let path = context.opener.container.pages().map(|pages| pages.path());
+        let path = path.unwrap_or(Path::new("the container of L0"));
+        return Err(terrace_base::Corruption::new(path, 0, text).into());
+    }
+    if depth == CheckDepth::Full {
+        row.verify(Some(meta.hash))?;
+    }
+    Ok(())
+}
+
+fn take_row(outcome: Result<()>, meta: &TableMeta, report: &mut CheckReport) -> Result<()> {
+    match outcome {
+        Err(Error::Corruption(corruption)) => {
+            report.findings.push(Finding::of(corruption).with_keys(Some(meta.span())));
+            Ok(())
+        }
+        outcome => outcome,
+    }
 }
 
 /// Checks a table by what it says of itself, and by what `meta` says.

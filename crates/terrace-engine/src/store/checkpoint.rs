@@ -29,14 +29,20 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_base::{Corruption, Epoch, LogPosition, SeqNo};
+use terrace_base::{Corruption, Epoch, FileId, KeyRange, LogPosition, SeqNo, TableUid};
 use terrace_env::{EnvError, Operation, PlantedBug, is_planted};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::{Inner, Store};
+use crate::compaction::{OutputSpec, OutputTables, TableShape};
+use crate::iter::Stream;
+use crate::l0::triangle::row::RowReader;
 use crate::new_dir;
+use crate::range_tombstone::Fragments;
 use crate::table::{ByteInterval, LocalTableStore, TableStore};
-use crate::version::{FeedStore, FileIds, LocalManifests, TableMeta, Version, VersionEdit};
+use crate::version::{
+    FeedStore, FileIds, LocalManifests, OpenTable, TableMeta, Version, VersionEdit,
+};
 use crate::wal::LogStart;
 use crate::{Error, Result};
 
@@ -124,6 +130,13 @@ impl Inner {
                 return Err(Error::Cancelled);
             }
             let meta = table.meta();
+            if let Some(OpenTable::Row(row)) = table.open_table() {
+                let written = self.write_row(&target, version, meta, row)?;
+                replace_table(&mut snapshot, meta.id, written);
+                report.copied_count += 1;
+                report.table_bytes += meta.bytes;
+                continue;
+            }
             let to = dir.join(format!("{}.table", meta.id));
             if self.context.opener.store.link(&meta.location, &to)? {
                 report.linked_count += 1;
@@ -157,12 +170,45 @@ impl Inner {
         snapshot.database = Some(self.env.random_u128());
         snapshot.memtables_flushed = Vec::new();
         snapshot.log_start = Some(LogStart { segment: None, position: LogPosition(0) });
+        snapshot.container = None;
         let rows = snapshot.rows_added.iter_mut().flat_map(|row| &mut row.tables);
         for meta in rows.chain(snapshot.tables_added.iter_mut().map(|(_, meta)| meta)) {
             meta.location = LocalTableStore::location_of(meta.id);
             meta.shared = false;
         }
         snapshot
+    }
+
+    /// Writes what is live of a row in pages as a table; none if that is nothing.
+    fn write_row(
+        &self,
+        target: &LocalTableStore,
+        version: &Version,
+        meta: &TableMeta,
+        row: &Arc<RowReader>,
+    ) -> Result<Option<TableMeta>> {
+        let live = version.l0.live().iter().find(|live| live.table.meta().id == meta.id);
+        let Some(live) = live else { return Ok(None) };
+        let clipped: Vec<Fragments> =
+            live.parts().iter().map(|part| row.range_tombstones().clip(part)).collect();
+        let tombstones = Fragments::merge(&clipped);
+        let spec = OutputSpec {
+            shape: &TableShape { table_bytes: u64::MAX, table: self.options.table },
+            slice: &KeyRange::all(),
+            tombstones: &tombstones,
+            expected_bytes: live.bytes(),
+            now: self.env.wall_time(),
+        };
+        let next_table = Box::new(|| Ok((meta.id, TableUid(self.env.random_u128()))));
+        let mut outputs = OutputTables::new(target, spec, next_table);
+        for part in live.parts() {
+            let mut stream = row.stream(part)?;
+            while let Some(entry) = stream.entry() {
+                outputs.add(&entry)?;
+                stream.advance()?;
+            }
+        }
+        Ok(outputs.finish()?.pop())
     }
 
     /// Copies a table byte for byte, and makes sure that it is the one that the version names.
@@ -193,6 +239,16 @@ impl Inner {
         }
         writer.finish().map(|_| ())
     }
+}
+
+/// Puts `written` in the place of the table of L0 with this id; a row without a table goes.
+fn replace_table(snapshot: &mut VersionEdit, id: FileId, written: Option<TableMeta>) {
+    for row in &mut snapshot.rows_added {
+        if let Some(index) = row.tables.iter().position(|table| table.id == id) {
+            row.tables.splice(index..=index, written.clone());
+        }
+    }
+    snapshot.rows_added.retain(|row| !row.tables.is_empty());
 }
 
 /// What a failure in the target means: a sync that failed there leaves the source alone.

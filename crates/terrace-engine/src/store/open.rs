@@ -294,9 +294,13 @@ impl<'a> Opening<'a> {
         let before = std::mem::replace(&mut version.container, wanted.clone());
         if let Some(place) = &wanted
             && wanted == before
-            && container.open(place, version.database)?
         {
-            return Ok(None);
+            match container.open(place, version.database) {
+                Ok(true) => return Ok(None),
+                // Nothing is lost with one in which nothing was: a crash may have come before it was made.
+                Ok(false) | Err(Error::Corruption(_)) => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(before)
     }

@@ -20,6 +20,8 @@ pub enum Name {
     Segment(FileId),
     /// A table.
     Table(FileId),
+    /// The container of L0's rows.
+    Container,
     /// Somebody else's.
     Foreign,
 }
@@ -34,6 +36,9 @@ impl Name {
             _ => {}
         }
         let Some((stem, extension)) = name.split_once('.') else { return Name::Foreign };
+        if extension == "rows" && (stem == "l0" || stem.starts_with("terrace-")) {
+            return Name::Container;
+        }
         let Some(id) = FileId::parse(stem) else { return Name::Foreign };
         match extension {
             "CURRENT" => Name::Switch(id),
@@ -71,7 +76,7 @@ impl Listing {
             match name {
                 Name::Current => listing.has_current = true,
                 Name::Switch(id) => listing.switches.push(id),
-                Name::Lock => {}
+                Name::Lock | Name::Container => {}
                 Name::Manifest(id) => listing.manifests.push((id, entry.bytes)),
                 Name::Segment(id) => listing.segments.push((id, entry.bytes)),
                 Name::Table(id) => listing.tables.push((id, entry.bytes)),

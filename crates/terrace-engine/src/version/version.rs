@@ -117,6 +117,14 @@ impl Version {
         tables.into_iter().any(|table| RowLocation::decode(&table.meta().location).is_some())
     }
 
+    /// Whether anything of a table is needed as it lies: of a row in pages nothing is when all of it is
+    /// consumed, though other tables of the row are live.
+    #[must_use]
+    pub fn needs(&self, table: &Arc<Table>) -> bool {
+        RowLocation::decode(&table.meta().location).is_none()
+            || self.l0.live().iter().any(|live| Arc::ptr_eq(&live.table, table))
+    }
+
     /// The tables, those of L0 rows included, that hold range tombstones, and where they count. The
     /// tables of levels are of row 0.
     #[must_use]

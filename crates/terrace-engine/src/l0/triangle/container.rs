@@ -10,7 +10,8 @@ use terrace_env::{Latch, PmemMedium, SetOnce, SharedEnv};
 
 use super::Pages;
 use super::row::{Predecessor, RowLocation, RowReader};
-use crate::l0::LiveTable;
+use crate::l0::{LiveTable, Row};
+use crate::table::ReadMode;
 use crate::version::{OpenTable, TableMeta};
 use crate::{Error, Result};
 
@@ -126,18 +127,36 @@ impl Container {
     ///
     /// Errors: [`Error::Corruption`], also if there is no container; the environment's.
     pub fn open_rows(&self, live: &[LiveTable]) -> Result<()> {
-        for live in live {
-            let meta = live.table.meta();
-            let Some(location) = RowLocation::decode(&meta.location) else { continue };
-            let Some(pages) = self.pages() else { return Err(missing(meta.id)) };
-            let expected = Some((meta.uid, meta.bytes));
-            let consumed = complement(live.parts());
-            let row = RowReader::open(pages, location, expected, &consumed)?;
-            self.keep(row);
-            live.table.reader(crate::table::ReadMode::Block)?;
-            self.rows.lock().waiting.clear();
+        live.iter().try_for_each(|live| self.open_row(live))
+    }
+
+    /// As [`Container::open_rows`], of one table; nothing happens if it is none in pages.
+    pub fn open_row(&self, live: &LiveTable) -> Result<()> {
+        let meta = live.table.meta();
+        let Some(location) = RowLocation::decode(&meta.location) else { return Ok(()) };
+        let Some(pages) = self.pages() else { return Err(missing(meta.id)) };
+        let expected = Some((meta.uid, meta.bytes));
+        let consumed = complement(live.parts());
+        self.keep(RowReader::open(pages, location, expected, &consumed)?);
+        let opened = live.table.reader(ReadMode::Block).map(|_| ());
+        self.let_go();
+        opened
+    }
+
+    /// Rows have become part of a version: those that were kept for it are its tables' from now on.
+    pub(super) fn adopt(&self, rows: &[Arc<Row>]) {
+        if self.rows.lock().waiting.is_empty() {
+            return;
         }
-        Ok(())
+        for table in rows.iter().flat_map(|row| &row.tables) {
+            let uid = table.meta().uid;
+            if self.rows.lock().waiting.contains_key(&uid) {
+                let opened = table.reader(ReadMode::Block);
+                assert!(opened.is_ok(), "a row that is kept is open");
+                let adopted = self.rows.lock().waiting.remove(&uid);
+                drop(adopted);
+            }
+        }
     }
 
     /// Keeps a row until a version has it.
@@ -148,7 +167,7 @@ impl Container {
         rows.waiting.insert(row.uid(), row);
     }
 
-    /// Lets go of rows that were kept for a version: it has them, or it came to nothing.
+    /// Lets go of rows that were kept for a version which came to nothing.
     pub(super) fn let_go(&self) {
         let waiting = std::mem::take(&mut self.rows.lock().waiting);
         // Their pages go back; not under the latch.

@@ -131,7 +131,7 @@ impl TriangleL0 {
 
 impl L0 for TriangleL0 {
     fn absorb(&self, mut input: FlushInput<'_>) -> Result<Absorbed> {
-        // What the last flush wrote has a version by now, or is nobody's.
+        // What a flush wrote that failed afterwards is nobody's.
         self.container.let_go();
         let (live, was_full) = {
             let mut last = self.last.lock();
@@ -174,6 +174,7 @@ impl L0 for TriangleL0 {
             true => through,
             false => newest,
         };
+        self.container.adopt(&rows);
         let options = self.options.clone();
         let state = TriangleState::new(rows, consumed, options, &self.container, through);
         let before = {
