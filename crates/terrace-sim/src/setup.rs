@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use terrace_engine::options::{Durability, Options, ProcessOptions};
+use terrace_engine::options::{Durability, L0Kind, Options, ProcessOptions};
 use terrace_engine::process::Process;
 use terrace_engine::store::Store;
 use terrace_engine::table::{Compression, TableOptions};
@@ -30,6 +30,8 @@ pub struct Setup {
     pub process: ProcessOptions,
     /// Whether the log is written through a mapping.
     pub mapped_logs: bool,
+    /// Whether what was stored to persistent memory survives a power cut before it is flushed.
+    pub pmem_keeps_stores: bool,
     /// Another thread gets its turn once in this many calls.
     pub switch_one_in: u32,
     /// And also where a thread takes a latch, in builds with debug assertions.
@@ -82,6 +84,7 @@ impl Setup {
                 recovery_threads: 1,
             },
             mapped_logs: true,
+            pmem_keeps_stores: false,
             switch_one_in: 4,
             at_latches: false,
             read_miss_one_in: 4,
@@ -132,7 +135,23 @@ impl Setup {
         // Drawn apart, so that seeds keep what else they draw.
         let mut apart = SeededRng::new(random.clone().next_u64());
         setup.process.recovery_threads = [1, 2, 4][apart.index(3)];
+        setup.draw_l0(&mut apart);
         setup
+    }
+
+    /// What L0 is: half of the time a container, on memory, on memory below caches that survive, or a
+    /// file; so small that it runs over, or not.
+    fn draw_l0(&mut self, random: &mut SeededRng) {
+        let kinds =
+            [L0Kind::Plain, L0Kind::Plain, L0Kind::Triangle, L0Kind::Triangle, L0Kind::Matrix];
+        self.options.l0_kind = kinds[random.index(kinds.len())];
+        self.pmem_keeps_stores = random.one_in(3);
+        if random.one_in(4) {
+            self.options.l0_bytes = 1 << 20;
+        } else {
+            self.options.l0_bytes = [64 << 10, 128 << 10, 512 << 10][random.index(3)];
+            self.options.l0_path = Some(DIR.to_string());
+        }
     }
 
     /// The same with boundaries of dranges among the keys of `shape`, half of the time; else the
@@ -163,6 +182,7 @@ impl Setup {
             try_read_miss_one_in: self.read_miss_one_in,
             io_delay_max: self.io_delay_max,
             mapped_logs: self.mapped_logs,
+            pmem_keeps_stores: self.pmem_keeps_stores,
             steps_max: STEPS_MAX,
             #[cfg(feature = "planted-bugs")]
             planted: self.planted.clone(),
@@ -226,6 +246,9 @@ impl Setup {
             ("block", options.table.block_bytes.to_string()),
             ("filter", options.table.filter_bits_per_key.to_string()),
             ("compression", options.table.compression.to_string()),
+            ("l0", options.l0_kind.to_string()),
+            ("l0-bytes", options.l0_bytes.to_string()),
+            ("l0-in-memory", options.l0_path.is_some().to_string()),
             ("rows-per-cut", options.l0_rows_per_cut.to_string()),
             ("rows-slow", options.l0_rows_slow.to_string()),
             ("rows-stop", options.l0_rows_stop.to_string()),
@@ -243,6 +266,7 @@ impl Setup {
             ("compactors", self.process.compaction_threads.to_string()),
             ("replayers", self.process.recovery_threads.to_string()),
             ("mapped", self.mapped_logs.to_string()),
+            ("keeps-stores", self.pmem_keeps_stores.to_string()),
             ("switch", self.switch_one_in.to_string()),
             ("at-latches", self.at_latches.to_string()),
             ("miss", self.read_miss_one_in.to_string()),
@@ -274,6 +298,14 @@ impl Setup {
             "table" => options.table_bytes = number(text)?,
             "block" => options.table.block_bytes = number(text)?,
             "filter" => options.table.filter_bits_per_key = number(text)?,
+            "l0" => {
+                options.l0_kind = text.parse().map_err(|_| ParseError(format!("no L0: {text}")))?;
+            }
+            "l0-bytes" => options.l0_bytes = number(text)?,
+            "l0-in-memory" => {
+                let is_in_memory: bool = number(text)?;
+                options.l0_path = is_in_memory.then(|| DIR.to_string());
+            }
             "rows-per-cut" => options.l0_rows_per_cut = number(text)?,
             "rows-slow" => options.l0_rows_slow = number(text)?,
             "rows-stop" => options.l0_rows_stop = number(text)?,
@@ -291,6 +323,7 @@ impl Setup {
             "compactors" => self.process.compaction_threads = number(text)?,
             "replayers" => self.process.recovery_threads = number(text)?,
             "mapped" => self.mapped_logs = number(text)?,
+            "keeps-stores" => self.pmem_keeps_stores = number(text)?,
             "switch" => self.switch_one_in = number(text)?,
             "at-latches" => self.at_latches = number(text)?,
             "miss" => self.read_miss_one_in = number(text)?,

@@ -348,6 +348,9 @@ fn from_l0(version: &Version, shape: &LevelShape, targets: &LevelTargets, taken:
         return FromL0::Due(chosen);
     }
     let cuts = version.l0.propose_cuts(&cut_bounds(version, shape, base));
+    if version.l0.takes_turns() {
+        return next_in_turn(version, &cuts, base, taken);
+    }
     let l0_bytes: u64 = version.l0.live().iter().map(LiveTable::bytes).sum();
     let mut due: Vec<_> = cuts
         .iter()
@@ -360,20 +363,14 @@ fn from_l0(version: &Version, shape: &LevelShape, targets: &LevelTargets, taken:
         })
         .collect();
     // What would slow writers down first; of the others the one that rewrites least for its size.
-    let takes_turns = version.l0.takes_turns();
-    let in_order = |a: &(&Cut, Compaction, u64, u64), b: &(&Cut, Compaction, u64, u64)| {
+    due.sort_by(|a, b| {
         let pressing = |cut: &Cut| if cut.pressure >= 2.0 { cut.pressure } else { 1.0 };
         let price = |own: u64, met: u64| met as f64 / own.max(1) as f64;
         let by_pressure = pressing(b.0).total_cmp(&pressing(a.0));
         by_pressure.then(price(a.2, a.3).total_cmp(&price(b.2, b.3)))
-    };
-    if !takes_turns {
-        due.sort_by(in_order);
-    }
+    });
     let is_small = |own_bytes: u64, met_bytes: u64| {
-        !takes_turns
-            && l0_bytes < shape.level_bytes_base
-            && met_bytes > own_bytes.saturating_mul(MET_RATIO_MAX)
+        l0_bytes < shape.level_bytes_base && met_bytes > own_bytes.saturating_mul(MET_RATIO_MAX)
     };
     let is_next = |(_, chosen, own_bytes, met_bytes): &(_, Compaction, u64, u64)| {
         taken.is_free(chosen) && !is_small(*own_bytes, *met_bytes)
@@ -391,6 +388,19 @@ fn from_l0(version: &Version, shape: &LevelShape, targets: &LevelTargets, taken:
             None if is_free => return FromL0::Due(chosen),
             None => held_up.push(chosen),
         }
+    }
+    if held_up.is_empty() { FromL0::Nothing } else { FromL0::HeldUp(held_up) }
+}
+
+/// The first cut that is in the way of no job.
+fn next_in_turn(version: &Version, cuts: &[Cut], base: LevelNo, taken: &Taken) -> FromL0 {
+    let mut held_up = Vec::new();
+    for cut in cuts.iter().filter(|cut| cut.pressure >= 1.0) {
+        let chosen = of_cut(version, cut, base);
+        if taken.is_free(&chosen) {
+            return FromL0::Due(chosen);
+        }
+        held_up.push(chosen);
     }
     if held_up.is_empty() { FromL0::Nothing } else { FromL0::HeldUp(held_up) }
 }

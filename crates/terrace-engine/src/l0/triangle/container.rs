@@ -214,10 +214,14 @@ impl Container {
         for live in own.iter().flat_map(|own| own.iter()) {
             let Some(OpenTable::Row(row)) = live.table.open_table() else { continue };
             let of_row = |other: &&LiveTable| Arc::ptr_eq(&other.table, &live.table);
-            let needed = others.iter().flat_map(|other| other.iter()).filter(of_row);
-            let needed: Vec<KeyRange> = needed.flat_map(|one| one.parts().to_vec()).collect();
+            let needing = || others.iter().flat_map(|other| other.iter()).filter(of_row);
+            // Most often only other rows have changed.
+            if needing().any(|other| other.parts() == live.parts()) {
+                continue;
+            }
+            let needed: Vec<KeyRange> = needing().flat_map(|one| one.parts().to_vec()).collect();
             // Without a state that needs it the whole row goes, with its table.
-            if !needed.is_empty() && live.parts() != needed.as_slice() {
+            if !needed.is_empty() {
                 row.release(&complement(&needed));
             }
         }

@@ -14,8 +14,8 @@ use terrace_base::{KeyRange, WallTime, hash_bytes};
 use terrace_env::{CrashPolicy, DiskImage, JobClass, SharedEnv, SimEnv, SimOptions};
 
 use super::workload::{Change, Model, batch_of, content};
-use super::{Random, open, open_by, put, small};
-use crate::options::{Durability, Options};
+use super::{Random, in_pages, open, open_by, put, small};
+use crate::options::{Durability, L0Kind, Options};
 use crate::store::{GetOptions, Item, Store, Update, WriteOptions};
 use crate::{Error, Result, WriteBatch};
 
@@ -127,6 +127,18 @@ impl Workload {
                 batches: 20,
                 sync_every: 4,
                 ..base("three dranges")
+            },
+            Workload {
+                options: in_pages(base("").options, L0Kind::Triangle, 64 << 10),
+                sync_every: 3,
+                disturb_every: 12,
+                ..base("a triangle, disturbed")
+            },
+            Workload {
+                options: in_pages(base("").options, L0Kind::Matrix, 128 << 10),
+                value_bytes: 1500,
+                sync_every: 2,
+                ..base("a matrix of large values")
             },
         ]
     }

@@ -24,6 +24,7 @@ mod rows;
 mod seams;
 mod slow;
 mod stalls;
+mod triangle;
 mod versions;
 mod witness;
 mod workload;
@@ -34,7 +35,7 @@ use std::sync::Arc;
 use terrace_env::{SharedEnv, SimEnv, SimOptions};
 
 use super::{Store, WriteOptions};
-use crate::options::{Options, ProcessOptions};
+use crate::options::{L0Kind, Options, ProcessOptions};
 use crate::process::Process;
 use crate::table::{Compression, TableOptions};
 use crate::{Result, WriteBatch};
@@ -63,6 +64,21 @@ fn small() -> Options {
         cut_bytes: 12 << 10,
         merge_operator: Some("append".to_string()),
         ..Options::default()
+    }
+}
+
+/// The same with L0 in a container of small pages.
+fn in_pages(options: Options, kind: L0Kind, l0_bytes: u64) -> Options {
+    Options { l0_kind: kind, l0_bytes, l0_path: Some(DIR.to_string()), ..options }
+}
+
+/// One or the other L0, in a container that runs over or does not.
+fn draw_l0(options: Options, random: &mut Random) -> Options {
+    let l0_bytes = [64 << 10, 256 << 10][random.below(2) as usize];
+    match random.below(4) {
+        0 | 1 => options,
+        2 => in_pages(options, L0Kind::Triangle, l0_bytes),
+        _ => in_pages(options, L0Kind::Matrix, l0_bytes),
     }
 }
 

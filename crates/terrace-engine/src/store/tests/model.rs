@@ -7,7 +7,7 @@ use terrace_base::KeyRange;
 use terrace_env::SharedEnv;
 
 use super::workload::{Model, Shape};
-use super::{Random, open, simulate, small};
+use super::{Random, draw_l0, open, simulate, small};
 use crate::options::{Durability, Options};
 use crate::store::{GetOptions, Iter, IterOptions, Snapshot, Store};
 use crate::table::Compression;
@@ -38,7 +38,7 @@ fn options(random: &mut Random) -> Options {
     } else {
         options.dranges = [1, 2, 4][random.below(3) as usize];
     }
-    options
+    draw_l0(options, random)
 }
 
 struct Run {

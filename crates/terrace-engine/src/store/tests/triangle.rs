@@ -1,0 +1,160 @@
+//! L0 in pages: what is particular to it. That it reads, crashes and fails as any other is shown where
+//! that is shown for all (`model`, `crash`, `faults`), and its cuts in `l0/triangle`.
+
+use std::path::Path;
+
+use terrace_base::KeyRange;
+
+use super::{DIR, Random, get, in_pages, open, put, simulate, small};
+use crate::l0::triangle::row::RowLocation;
+use crate::options::{L0Kind, Options};
+use crate::store::{IterOptions, Store};
+use crate::{Error, Result};
+
+const KINDS: [L0Kind; 3] = [L0Kind::Plain, L0Kind::Triangle, L0Kind::Matrix];
+
+fn options(kind: L0Kind) -> Options {
+    if kind.has_container() { in_pages(small(), kind, 128 << 10) } else { small() }
+}
+
+fn key(index: u64) -> String {
+    format!("{:04}", index * 7919 % 1000)
+}
+
+/// Writes values of `round` to random keys, and notes what each key has.
+fn fill(store: &Store, random: &mut Random, round: usize, wanted: &mut [String]) -> Result<()> {
+    for _ in 0..300 {
+        let index = random.below(wanted.len() as u64);
+        let value = format!("{round}/").repeat(60);
+        put(store, &key(index), &value)?;
+        wanted[index as usize] = value;
+    }
+    Ok(())
+}
+
+fn check(store: &Store, wanted: &[String]) -> Result<()> {
+    for (index, value) in wanted.iter().enumerate() {
+        let found = get(store, &key(index as u64))?.unwrap_or_default();
+        assert_eq!(found, *value, "key {index}");
+    }
+    let mut iter = store.iter(IterOptions::default())?;
+    let mut count = 0;
+    iter.seek_to_first()?;
+    while iter.entry().is_some() {
+        count += 1;
+        iter.next()?;
+    }
+    assert_eq!(count, wanted.iter().filter(|value| !value.is_empty()).count());
+    let report = store.check(&mut |_, _| ())?;
+    assert!(report.is_clean(), "{report}");
+    Ok(())
+}
+
+fn containers(env: &terrace_env::SharedEnv) -> usize {
+    let names = env.fs().list(Path::new(DIR)).expect("the directory is there");
+    names.iter().filter(|entry| entry.name.ends_with(".rows")).count()
+}
+
+#[test]
+fn a_range_opens_with_any_other_l0() {
+    for seed in 0..12 {
+        println!("seed {seed}");
+        simulate(seed, |env| -> Result<()> {
+            let mut random = Random(seed);
+            let mut wanted = vec![String::new(); 200];
+            for round in 0..6 {
+                let kind = KINDS[random.below(3) as usize];
+                let store = open(env, &options(kind))?;
+                check(&store, &wanted)?;
+                fill(&store, &mut random, round, &mut wanted)?;
+                check(&store, &wanted)?;
+                if random.one_in(2) {
+                    store.flush()?;
+                }
+                check(&store, &wanted)?;
+                store.close()?;
+            }
+            Ok(())
+        })
+        .expect("nothing fails");
+    }
+}
+
+#[test]
+fn a_container_goes_when_it_is_empty_and_no_longer_wanted() {
+    simulate(1, |env| -> Result<()> {
+        let mut wanted = vec![String::new(); 200];
+        let store = open(env, &options(L0Kind::Triangle))?;
+        fill(&store, &mut Random(1), 1, &mut wanted)?;
+        store.flush()?;
+        store.close()?;
+        drop(store);
+        assert_eq!(containers(env), 1);
+        let store = open(env, &options(L0Kind::Plain))?;
+        assert_eq!(containers(env), 1, "there are rows in it");
+        store.compact(&KeyRange::all())?;
+        check(&store, &wanted)?;
+        store.close()?;
+        drop(store);
+        let store = open(env, &options(L0Kind::Plain))?;
+        assert_eq!(containers(env), 0, "nothing is in it any more");
+        check(&store, &wanted)?;
+        store.close()
+    })
+    .expect("nothing fails");
+}
+
+#[test]
+fn a_container_that_is_gone_is_damage_if_something_was_in_it() {
+    simulate(2, |env| -> Result<()> {
+        let mut wanted = vec![String::new(); 50];
+        let store = open(env, &options(L0Kind::Triangle))?;
+        fill(&store, &mut Random(2), 1, &mut wanted)?;
+        store.flush()?;
+        let version = store.inner.versions.current();
+        assert!(version.has_rows_in_pages());
+        let place = version.container.clone().expect("a triangle has one");
+        drop(version);
+        store.close()?;
+        drop(store);
+        env.fs().remove(Path::new(&place.path))?;
+        match open(env, &options(L0Kind::Triangle)) {
+            Err(Error::Corruption(found)) => {
+                assert!(found.to_string().contains("container of L0 is missing"), "{found}");
+            }
+            other => panic!("{other:?}"),
+        }
+        Ok(())
+    })
+    .expect("nothing else fails");
+}
+
+#[test]
+fn what_there_are_no_pages_for_becomes_tables() {
+    simulate(3, |env| -> Result<()> {
+        // Nothing is cut before the container is full.
+        let options = Options {
+            memtable_bytes: 256 << 10,
+            level_bytes_base: 1 << 30,
+            ..in_pages(small(), L0Kind::Triangle, 64 << 10)
+        };
+        let store = open(env, &options)?;
+        let mut wanted = vec![String::new(); 500];
+        fill(&store, &mut Random(3), 1, &mut wanted)?;
+        store.flush()?;
+        let version = store.inner.versions.current();
+        let in_pages = |table: &&std::sync::Arc<crate::version::Table>| {
+            RowLocation::decode(&table.meta().location).is_some()
+        };
+        let [pages, all] =
+            [version.l0.tables().iter().filter(in_pages).count(), version.l0.tables().len()];
+        assert!(pages >= 1 && all > pages, "{pages} of {all} tables lie in pages");
+        check(&store, &wanted)?;
+        store.close()?;
+        drop((store, version));
+        let store = open(env, &options)?;
+        check(&store, &wanted)?;
+        store.close()
+    })
+    .expect("nothing fails");
+}
