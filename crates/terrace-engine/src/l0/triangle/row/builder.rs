@@ -108,6 +108,8 @@ pub struct RowBuilder {
     tombstone_run_max: u64,
     expiring_count: u64,
     properties: TableProperties,
+    /// The most entries, and the most bytes of data.
+    limits: (usize, u64),
 }
 
 impl RowBuilder {
@@ -139,7 +141,15 @@ impl RowBuilder {
             tombstone_run_max: 0,
             expiring_count: 0,
             properties: TableProperties { created, ..TableProperties::default() },
+            limits: (ENTRIES_MAX, DATA_BYTES_MAX),
         }
+    }
+
+    /// With lower bounds than a row's own.
+    #[cfg(test)]
+    pub(super) fn with_limits(mut self, entries_max: usize, data_bytes_max: u64) -> RowBuilder {
+        self.limits = (entries_max, data_bytes_max);
+        self
     }
 
     /// Adds the next entry in internal order. After an error the builder is of no use.
@@ -168,7 +178,8 @@ impl RowBuilder {
         RowEntry::encode_front(entry, self.base, same_key, &mut self.front);
         let offset = self.data.bytes;
         let entry_bytes = (self.front.len() + entry.value.len()) as u64;
-        if self.elements.len() == ENTRIES_MAX || offset + entry_bytes > DATA_BYTES_MAX {
+        let (entries_max, data_bytes_max) = self.limits;
+        if self.elements.len() == entries_max || offset + entry_bytes > data_bytes_max {
             return Err(RowError::TooLarge);
         }
         self.data.append(&self.front, &mut self.hash)?;
@@ -246,7 +257,8 @@ impl RowBuilder {
     /// used, so that the versions of the present key still fit.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.elements.len() >= ENTRIES_MAX / 4 * 3 || self.data.bytes >= DATA_BYTES_MAX / 4 * 3
+        let (entries_max, data_bytes_max) = self.limits;
+        self.elements.len() >= entries_max / 4 * 3 || self.data.bytes >= data_bytes_max / 4 * 3
     }
 
     /// About how many bytes of pages the row would have if it were finished now.

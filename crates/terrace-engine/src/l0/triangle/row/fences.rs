@@ -155,20 +155,22 @@ impl Fences {
     }
 
     /// Pages of which nothing is needed when the keys in `consumed` (ascending, disjoint and not
-    /// touching) are not: those that hold no byte of an entry with another key. `starts_in(page)` is
-    /// the page in which the entry begins that the first byte of `page` belongs to.
+    /// touching) are not: those that hold no byte of an entry with another key. `low_of(page)` is at
+    /// or below the keys of all entries of which `page` holds a byte.
     ///
-    /// Grows with `consumed`, and depends on nothing else that can change. Cost: O(pages).
-    pub fn dead_pages<'a>(
+    /// Grows with `consumed`, and depends on nothing else that can change. Cost: O(pages), and a
+    /// `low_of` for each page that ends in `consumed`.
+    pub fn dead_pages<'a, Low: AsRef<[u8]>>(
         &'a self,
         consumed: &'a [KeyRange],
-        starts_in: impl Fn(usize) -> usize + 'a,
+        low_of: impl Fn(usize) -> Low + 'a,
     ) -> impl Iterator<Item = usize> + 'a {
         let mut intervals = consumed.iter().peekable();
         (0..self.page_count()).filter(move |&page| {
-            let (first, last) = (self.of(starts_in(page)), self.of(page + 1));
-            while intervals.next_if(|interval| interval.is_before(first)).is_some() {}
-            intervals.peek().is_some_and(|one| one.contains(first) && one.contains(last))
+            let last = self.of(page + 1);
+            while intervals.next_if(|interval| interval.is_before(last)).is_some() {}
+            let interval = intervals.peek().filter(|interval| interval.contains(last));
+            interval.is_some_and(|interval| interval.start() <= low_of(page).as_ref())
         })
     }
 

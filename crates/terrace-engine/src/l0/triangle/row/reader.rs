@@ -255,7 +255,7 @@ impl RowReader {
         obtain: &mut dyn FnMut(u32) -> Result<Page>,
     ) -> Result<()> {
         let consumed = joined(consumed);
-        let mut dead = self.fences.dead_pages(&consumed, |page| self.starts_in(page)).peekable();
+        let mut dead = self.fences.dead_pages(&consumed, |page| self.low_of(page)).peekable();
         for (ordinal, slot) in self.data.iter().enumerate() {
             if dead.next_if_eq(&ordinal).is_none() {
                 slot.store(Some(Arc::new(obtain(self.listed_data(ordinal).number)?)));
@@ -273,7 +273,7 @@ impl RowReader {
     pub fn release(&self, consumed: &[KeyRange]) -> usize {
         let consumed = joined(consumed);
         let mut released = 0;
-        for ordinal in self.fences.dead_pages(&consumed, |page| self.starts_in(page)) {
+        for ordinal in self.fences.dead_pages(&consumed, |page| self.low_of(page)) {
             let slot = &self.data[ordinal];
             if slot.load().is_some() {
                 slot.store(None);
@@ -281,15 +281,6 @@ impl RowReader {
             }
         }
         released
-    }
-
-    /// The page in which the entry begins that the first byte of a page belongs to.
-    fn starts_in(&self, page: usize) -> usize {
-        let first_byte = (page << self.shift) as u64;
-        let after =
-            self.partition(0..self.len(), |element| u64::from(element.offset) <= first_byte);
-        // The first entry begins with the data.
-        self.element(after - 1).offset as usize >> self.shift
     }
 
     /// The row's own identity.

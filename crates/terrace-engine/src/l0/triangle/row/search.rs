@@ -158,31 +158,40 @@ impl RowReader {
     /// start of what is consumed.
     #[cold]
     fn is_gone_below(&self, gone: Gone, key: &[u8]) -> bool {
-        key > self.fences.of(self.touching(gone).start_page)
+        key > self.low_of(gone.0).as_slice()
+    }
+
+    /// A key at or below those of all entries that lie in a page, wholly or in part: known from the
+    /// metadata alone, and the better, the more the elements' bytes tell.
+    pub(super) fn low_of(&self, page: usize) -> Vec<u8> {
+        let first = self.element(self.touching(Gone(page)).start);
+        let bytes = first.bytes.to_be_bytes();
+        // A shorter key is padded with zeros.
+        let used = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+        let own = [&*self.prefix, &bytes[..used]].concat();
+        let fence = self.fences.of(first.offset as usize >> self.shift);
+        if own.as_slice() < fence { fence.to_vec() } else { own }
     }
 
     /// The elements whose entries lie in a page, wholly or in part.
-    fn touching(&self, Gone(page): Gone) -> Touching {
+    fn touching(&self, Gone(page): Gone) -> Range<usize> {
         let (start, end) = ((page as u64) << self.shift, ((page as u64) + 1) << self.shift);
         let all = 0..self.len();
         let after = self.partition(all.clone(), |element| u64::from(element.offset) <= start);
-        let end = self.partition(all, |element| u64::from(element.offset) < end);
         // The first entry begins with the data, so there is one that begins at or before the page.
-        let first = after - 1;
-        let start_page = self.element(first).offset as usize >> self.shift;
-        Touching { elements: first..end, start_page }
+        after - 1..self.partition(all, |element| u64::from(element.offset) < end)
     }
 
     /// The first element behind those in a page that is gone.
     #[cold]
     pub(super) fn after_gone(&self, gone: Gone) -> usize {
-        self.touching(gone).elements.end
+        self.touching(gone).end
     }
 
     /// The first of the elements in a page that is gone.
     #[cold]
     pub(super) fn before_gone(&self, gone: Gone) -> usize {
-        self.touching(gone).elements.start
+        self.touching(gone).start
     }
 
     /// About where the entries from `key` on begin in the data.
@@ -200,10 +209,4 @@ impl RowReader {
         let (low, high) = ((pages.start as u64) << self.shift, (pages.end as u64) << self.shift);
         u64::from(self.element(index).offset).clamp(low, high.min(self.head.data_bytes))
     }
-}
-
-struct Touching {
-    elements: Range<usize>,
-    /// Where the first of them begins.
-    start_page: usize,
 }
