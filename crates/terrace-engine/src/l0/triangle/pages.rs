@@ -315,3 +315,80 @@ impl FreePages {
         self.from = self.from.min(index);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use terrace_env::{PmemRecorder, RealEnv};
+
+    use super::*;
+
+    fn numbers(pages: &[Page]) -> Vec<u32> {
+        pages.iter().map(Page::number).collect()
+    }
+
+    fn container(pages: u64) -> Arc<Pages> {
+        let pmem = PmemRecorder::new(pages * 4096).pmem();
+        Pages::format(pmem, Path::new("l0"), 4096, 5).unwrap()
+    }
+
+    #[test]
+    fn pages_are_given_out_from_the_front_and_come_back_when_dropped() {
+        for total in [2, 63, 64, 65, 200] {
+            let pages = container(total);
+            assert_eq!(pages.total_pages() as u64, total - 1);
+            let mut all = pages.take(total as usize - 1).unwrap();
+            assert_eq!(numbers(&all), (1..total as u32).collect::<Vec<_>>());
+            assert_eq!(pages.free_pages(), 0);
+            assert!(pages.take(1).is_none() && pages.take(0).is_some());
+            let kept = all.pop().unwrap();
+            drop(all);
+            assert_eq!(pages.free_pages() as u64, total - 2);
+            assert!(pages.take(total as usize - 1).is_none(), "all or nothing");
+            assert_eq!(pages.free_pages() as u64, total - 2);
+            let shared = Arc::new(kept);
+            let other = Arc::clone(&shared);
+            drop(shared);
+            assert_eq!(pages.free_pages() as u64, total - 2, "somebody holds it");
+            drop(other);
+            assert_eq!(pages.free_pages() as u64, total - 1);
+        }
+    }
+
+    #[test]
+    fn a_page_is_claimed_once_and_the_header_never() {
+        let pages = container(70);
+        let claimed = pages.claim(66).unwrap();
+        for number in [66, 0, 70, u32::MAX] {
+            assert!(pages.claim(number).unwrap_err().is_corruption(), "{number}");
+        }
+        let others = pages.take(68).unwrap();
+        assert!(!numbers(&others).contains(&66));
+        drop(claimed);
+        assert_eq!(numbers(&pages.take(1).unwrap()), [66]);
+    }
+
+    #[test]
+    fn a_container_is_opened_by_its_own_database_only() {
+        let env: SharedEnv = RealEnv::new();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("l0.rows");
+        let pages = Pages::create(&env, &path, 64 * 8192, 8192, 77).unwrap();
+        let mut page = pages.take(1).unwrap().remove(0);
+        page.store(8000, b"what was stored");
+        let number = page.number();
+        pages.fence().unwrap();
+        assert!(Pages::create(&env, &path, 64 * 8192, 8192, 77).is_err(), "it exists");
+        drop((page, pages));
+        assert!(Pages::open(&env, &path, 78).unwrap_err().is_corruption());
+        let pages = Pages::open(&env, &path, 77).unwrap();
+        assert_eq!((pages.page_bytes(), pages.total_pages()), (8192, 63));
+        assert_eq!(pages.free_pages(), 63);
+        assert_eq!(pages.claim(number).unwrap()[8000..][..15], *b"what was stored");
+        for (bytes, page_bytes) in
+            [(0, 4096), (4096, 4096), (40960, 5000), (40961, 4096), (1 << 22, 1 << 21)]
+        {
+            let refused = Pages::create(&env, &dir.path().join("no"), bytes, page_bytes, 1);
+            assert!(matches!(refused, Err(Error::Invalid(_))), "{bytes} in {page_bytes}");
+        }
+    }
+}

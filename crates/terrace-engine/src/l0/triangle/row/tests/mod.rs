@@ -1,1 +1,112 @@
-//! Tests of whole rows.
+//! Tests of whole rows: built, read in every way, given back, damaged, crashed.
+
+mod crash;
+mod damage;
+mod golden;
+mod model;
+mod release;
+mod rows;
+mod space;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use terrace_base::{EntryRef, KeyRange, SeqNo, TableUid, WallTime};
+use terrace_env::{Pmem, PmemRecorder};
+
+use super::{BuiltRow, Predecessor, RowBuilder, RowLocation, RowReader};
+use crate::iter::{Cursor, Stream};
+use crate::l0::triangle::Pages;
+use crate::range_tombstone::Fragments;
+use crate::table::tests::{Deleted, Model, Rng, UID, random_key, random_model};
+
+const DATABASE: u128 = 0xdb;
+const CREATED: WallTime = WallTime(1_700_000_000_000);
+
+/// A container in memory.
+fn container(pages: u64, page_bytes: u64) -> (PmemRecorder, Arc<Pages>) {
+    let recorder = PmemRecorder::new(pages * page_bytes);
+    let pages = Pages::format(recorder.pmem(), path(), page_bytes, DATABASE).unwrap();
+    (recorder, pages)
+}
+
+fn path() -> &'static Path {
+    Path::new("l0.rows")
+}
+
+/// What a region holds, of which nothing is claimed.
+fn content(pmem: &Pmem) -> Vec<u8> {
+    pmem.claim(0, pmem.bytes()).unwrap().to_vec()
+}
+
+fn mount(content: &[u8]) -> crate::Result<Arc<Pages>> {
+    Pages::mount(PmemRecorder::over(content).pmem(), path(), DATABASE)
+}
+
+fn tombstones(model: &Model) -> Fragments {
+    Fragments::new(model.range_tombstones.iter().map(Deleted::as_ref))
+}
+
+fn build(
+    pages: &Arc<Pages>,
+    model: &Model,
+    uid: TableUid,
+    predecessors: Vec<Predecessor>,
+) -> BuiltRow {
+    let mut builder = RowBuilder::new(pages, uid, CREATED, predecessors);
+    for entry in model.entries.values() {
+        builder.add(entry.as_ref()).unwrap();
+    }
+    builder.finish(&tombstones(model)).unwrap().unwrap()
+}
+
+/// As `table::tests::random_model`, with long values too; of a megabyte at most.
+fn random_row(rng: &mut Rng) -> Model {
+    let bytes = |model: &Model| -> usize {
+        model.entries.values().map(|entry| entry.key.len() + entry.value.len() + 20).sum()
+    };
+    let mut model = random_model(rng);
+    while bytes(&model) > 900_000 {
+        model = random_model(rng);
+    }
+    if rng.one_in(3) {
+        for number in 0..rng.below(6) + 1 {
+            let key = random_key(rng, 3, number * 7);
+            let value: Vec<u8> =
+                (0..rng.pick(&[4000, 4096, 5000, 20_000])).map(|at| (at / 9) as u8).collect();
+            model.put(&key, 2_000_000 + number as u64, &value);
+        }
+    }
+    model
+}
+
+/// A key to ask for: one of the model's, or one near it.
+fn target(rng: &mut Rng, model: &Model) -> Vec<u8> {
+    let keys: Vec<&Vec<u8>> = model.entries.keys().map(|(key, _)| key).collect();
+    let Some(key) = (!keys.is_empty()).then(|| keys[rng.below(keys.len())]) else {
+        return vec![rng.next() as u8];
+    };
+    let mut key = key.clone();
+    match rng.below(6) {
+        0 => key.push(0),
+        1 => key.truncate(rng.below(key.len() + 1)),
+        2 => key.push(rng.next() as u8),
+        3 if !key.is_empty() => {
+            let at = rng.below(key.len());
+            key[at] = key[at].wrapping_add(rng.pick(&[1, 0xff]));
+        }
+        _ => {}
+    }
+    key
+}
+
+/// All that a stream shows.
+fn streamed(row: &Arc<RowReader>, range: &KeyRange) -> Vec<terrace_base::Entry> {
+    let mut stream = row.stream(range).unwrap();
+    let mut all = Vec::new();
+    while let Some(entry) = stream.entry() {
+        all.push(entry.to_entry());
+        stream.advance().unwrap();
+    }
+    all
+}
