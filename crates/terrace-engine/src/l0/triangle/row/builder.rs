@@ -261,12 +261,22 @@ impl RowBuilder {
         self.elements.len() >= entries_max / 4 * 3 || self.data.bytes >= data_bytes_max / 4 * 3
     }
 
-    /// About how many bytes of pages the row would have if it were finished now.
+    /// How many bytes of pages the row would have if it were finished now with no range tombstones, or
+    /// a few more.
     #[must_use]
     pub fn estimated_bytes(&self) -> u64 {
-        let metadata = self.elements.len() * ELEMENT_BYTES + self.fences.estimated_bytes();
-        let list = self.data.listed.len() * size_of::<ListedPage>();
-        self.data.bytes + (metadata + list + 2 * self.pages.page_bytes()) as u64
+        // What surrounds the keys that properties, prefix and the end of the fences have.
+        const REST_BYTES: usize = 256;
+        let keys_bytes = 2 * self.first_key.len() + 3 * self.last_key.len();
+        let metadata_bytes = self.elements.len() * ELEMENT_BYTES
+            + self.fences.estimated_bytes()
+            + self.walk.rows.len() * size_of::<TableUid>()
+            + keys_bytes
+            + REST_BYTES;
+        let page_bytes = self.pages.page_bytes();
+        let data_pages = self.data.bytes.div_ceil(page_bytes as u64) as usize;
+        let listed = data_pages + metadata_bytes.div_ceil(page_bytes);
+        ((listed + Head::list_pages(listed, page_bytes).len()) * page_bytes) as u64
     }
 
     /// Writes the rest and makes the row durable; `None` if it is empty, and there are no range

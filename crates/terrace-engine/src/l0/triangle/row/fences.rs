@@ -64,10 +64,11 @@ impl Fences {
         self.ends.push(end);
     }
 
-    /// About how many bytes [`Fences::encode`] appends.
+    /// At most so many bytes [`Fences::encode`] appends, the largest key apart.
     #[must_use]
     pub fn estimated_bytes(&self) -> usize {
-        self.bytes.len() + 4 * self.ends.len()
+        // Two lengths, which have at most five bytes each.
+        self.bytes.len() + 10 * self.ends.len()
     }
 
     /// Appends the stored form.

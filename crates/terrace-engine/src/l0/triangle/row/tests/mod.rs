@@ -2,6 +2,7 @@
 
 mod crash;
 mod damage;
+mod forged;
 mod golden;
 mod model;
 mod release;
@@ -57,7 +58,16 @@ fn build(
     for entry in model.entries.values() {
         builder.add(entry.as_ref()).unwrap();
     }
-    builder.finish(&tombstones(model)).unwrap().unwrap()
+    let estimate = builder.estimated_bytes();
+    let built = builder.finish(&tombstones(model)).unwrap().unwrap();
+    let actual = built.meta.bytes;
+    if model.range_tombstones.is_empty() {
+        let key_bytes = model.entries.keys().map(|(key, _)| key.len()).max().unwrap_or(0);
+        let fences_bytes = 10 * built.meta.properties.block_count as usize;
+        let slack = (2 * pages.page_bytes() + 6 * key_bytes + fences_bytes) as u64;
+        assert!(actual <= estimate && estimate <= actual + slack, "{estimate} for {actual}");
+    }
+    built
 }
 
 /// As `table::tests::random_model`, with long values too; of a megabyte at most.
