@@ -78,6 +78,25 @@ pub struct RowReader {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gone(pub(super) usize);
 
+/// What a look at an element brought.
+enum Looked {
+    /// It is a visible version of the key.
+    Found(PinnedEntry),
+    /// It is of the key, and too new.
+    TooNew,
+    /// It is of another key, or gone.
+    Another,
+}
+
+impl Looked {
+    fn found(self) -> Option<PinnedEntry> {
+        match self {
+            Looked::Found(entry) => Some(entry),
+            Looked::TooNew | Looked::Another => None,
+        }
+    }
+}
+
 /// An entry as a cursor or a stream stands on it: in a page, or copied if it lies in several.
 #[derive(Debug)]
 pub(super) struct Spot {
@@ -381,8 +400,14 @@ impl RowReader {
     /// Cost: as [`RowReader::lower_bound`]; no copy if the entry lies in one page. Errors:
     /// [`Error::Corruption`].
     pub fn get(&self, key: &[u8], read_point: SeqNo) -> Result<Option<PinnedEntry>> {
-        let index = self.search(key, Bound::AtOrBelow(read_point), 0..self.len())?;
-        self.pin_visible(index, key, read_point)
+        let tied = self.tied(key, 0..self.len());
+        let index = match tied.len() {
+            0 => return Ok(None),
+            // Most often one entry is left, and the look at it is the comparison.
+            1 => tied.start,
+            _ => self.search_tied(key, Bound::AtOrBelow(read_point), tied)?,
+        };
+        Ok(self.look(index, key, read_point)?.found())
     }
 
     /// As [`RowReader::get`], when `index` is the [lower bound](RowReader::lower_bound) of `key`.
@@ -392,33 +417,51 @@ impl RowReader {
         key: &[u8],
         read_point: SeqNo,
     ) -> Result<Option<PinnedEntry>> {
-        if index >= self.len() {
-            return Ok(None);
-        }
-        match self.front(index, |entry, bytes| (entry.key(bytes) == key).then_some(*entry))? {
-            Ok(Some(entry)) if entry.seqno <= read_point => self.pin(index, &entry),
-            Ok(Some(_)) => {
+        match self.look(index, key, read_point)? {
+            Looked::TooNew => {
                 let within = index + 1..self.len();
                 let index = self.search(key, Bound::AtOrBelow(read_point), within)?;
-                self.pin_visible(index, key, read_point)
+                Ok(self.look(index, key, read_point)?.found())
             }
-            Ok(None) | Err(Gone(_)) => Ok(None),
+            looked => Ok(looked.found()),
         }
     }
 
-    /// The entry with this index, if it is one of `key` at or below `read_point`.
-    fn pin_visible(
-        &self,
-        index: usize,
-        key: &[u8],
-        read_point: SeqNo,
-    ) -> Result<Option<PinnedEntry>> {
+    /// Looks whether an element, if there is one, is of a visible version of `key`.
+    #[inline]
+    fn look(&self, index: usize, key: &[u8], read_point: SeqNo) -> Result<Looked> {
         if index >= self.len() {
-            return Ok(None);
+            return Ok(Looked::Another);
         }
+        let place = self.place(index);
+        let entry_bytes = (place.end - place.start) as usize;
+        let at = place.start as usize & self.page_mask();
+        if at + entry_bytes > self.page_bytes() {
+            return self.look_across(index, key, read_point);
+        }
+        let page = self.page((place.start >> self.shift) as usize)?;
+        let Some(page) = &*page else { return Ok(Looked::Another) };
+        let bytes = &page[at..at + entry_bytes];
+        let entry = RowEntry::decode(bytes, self.base)
+            .map_err(|error| self.damaged_entry(index, &error))?;
+        Ok(match entry.key(bytes) == key {
+            true if entry.seqno <= read_point => {
+                let value = at as u32 + entry.value_at..(at + entry_bytes) as u32;
+                Looked::Found(PinnedEntry::in_page(Arc::clone(page), &entry, value))
+            }
+            true => Looked::TooNew,
+            false => Looked::Another,
+        })
+    }
+
+    /// As [`RowReader::look`], for an entry that lies in several pages.
+    fn look_across(&self, index: usize, key: &[u8], read_point: SeqNo) -> Result<Looked> {
         match self.front(index, |entry, bytes| (entry.key(bytes) == key).then_some(*entry))? {
-            Ok(Some(entry)) if entry.seqno <= read_point => self.pin(index, &entry),
-            _ => Ok(None),
+            Ok(Some(entry)) if entry.seqno <= read_point => {
+                Ok(self.pin(index, &entry)?.map_or(Looked::Another, Looked::Found))
+            }
+            Ok(Some(_)) => Ok(Looked::TooNew),
+            Ok(None) | Err(Gone(_)) => Ok(Looked::Another),
         }
     }
 

@@ -79,16 +79,37 @@ impl RowReader {
             })
     }
 
+    /// The elements of `within` that may be of `key`, as their bytes say; an empty interval is where
+    /// they would stand.
+    #[inline]
+    pub(super) fn tied(&self, key: &[u8], within: Range<usize>) -> Range<usize> {
+        let target = match self.target(key) {
+            Target::At(target) => target,
+            Target::Below => return within.start..within.start,
+            Target::Above => return within.end..within.end,
+        };
+        let first = self.partition_bytes(within.clone(), |bytes| bytes < target);
+        self.tied_from(target, first..within.end)
+    }
+
+    /// The elements at the start of `within` that have these bytes, and no element has lesser ones.
+    #[inline]
+    fn tied_from(&self, target: u64, within: Range<usize>) -> Range<usize> {
+        let is_tied = |index: usize| index < within.end && self.element(index).bytes == target;
+        let first = within.start;
+        if !is_tied(first) {
+            return first..first;
+        }
+        if !is_tied(first + 1) {
+            return first..first + 1;
+        }
+        first..self.partition_bytes(first + 2..within.end, |bytes| bytes <= target)
+    }
+
     /// The first element of `within` that does not stand before (`key`, `bound`), or its end.
     #[inline]
     pub(super) fn search(&self, key: &[u8], bound: Bound, within: Range<usize>) -> Result<usize> {
-        let target = match self.target(key) {
-            Target::At(target) => target,
-            Target::Below => return Ok(within.start),
-            Target::Above => return Ok(within.end),
-        };
-        let first = self.partition_bytes(within.clone(), |bytes| bytes < target);
-        self.search_tied(key, target, bound, first..within.end)
+        self.search_tied(key, bound, self.tied(key, within))
     }
 
     /// As [`RowReader::search`] for the key itself, when the answer is at or above `from`, and most
@@ -106,27 +127,18 @@ impl RowReader {
         }
         let end = self.len().min(low + step);
         let first = self.partition_bytes(low.min(end)..end, |bytes| bytes < target);
-        self.search_tied(key, target, Bound::Key, first..self.len())
+        self.search_tied(key, Bound::Key, self.tied_from(target, first..self.len()))
     }
 
-    /// Finishes a search: elements from the first of `within` on have the target's bytes or greater
-    /// ones.
+    /// Finishes a search among elements that all have the key's bytes.
     #[inline]
-    fn search_tied(
+    pub(super) fn search_tied(
         &self,
         key: &[u8],
-        target: u64,
         bound: Bound,
-        within: Range<usize>,
+        tied: Range<usize>,
     ) -> Result<usize> {
-        let is_tied = |index: usize| index < within.end && self.element(index).bytes == target;
-        let (mut low, mut high) = (within.start, within.start);
-        if is_tied(low) {
-            high += 1;
-            if is_tied(high) {
-                high = self.partition_bytes(high + 1..within.end.max(high + 1), |b| b <= target);
-            }
-        }
+        let Range { start: mut low, end: mut high } = tied;
         while low < high {
             let middle = low + (high - low) / 2;
             if self.is_below(middle, key, bound)? {
