@@ -10,7 +10,6 @@ use super::{Check, CheckDepth, CheckReport, Finding, Severity};
 use crate::cache::BlockCache;
 use crate::compaction::TableShape;
 use crate::l0::triangle::Container;
-use crate::l0::triangle::row::RowLocation;
 use crate::l0::{L0, PlainL0, PlainOptions};
 use crate::process::MemoryPool;
 use crate::survey::{SurveyedBlock, TableSurvey};
@@ -53,7 +52,7 @@ pub fn check_table(
     report.table_count += 1;
     report.table_bytes += meta.bytes;
     report.entry_count += meta.entry_count;
-    if RowLocation::decode(&meta.location).is_some() {
+    if meta.is_in_pages() {
         return take_row(check_row(context, meta, depth), meta, report);
     }
     let file = match context.opener.open_file(meta) {

@@ -1,7 +1,7 @@
 //! What a damaged directory says of itself, and what of it is trusted.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use terrace_base::{
@@ -10,6 +10,7 @@ use terrace_base::{
 use terrace_env::SharedEnv;
 
 use crate::check::tables_of_dir;
+use crate::l0::triangle::row::RowReader;
 use crate::l0::{CutMap, Live};
 use crate::survey::{Listing, ManifestSurvey, Piece, Pieces, SegmentSurvey};
 use crate::table::TableLocation;
@@ -17,7 +18,7 @@ use crate::table::format::footer::{FOOTER_BYTES, Footer};
 use crate::version::format::decode_current;
 use crate::version::{TableContext, TableMeta, Version, VersionEdit, fold, manifest_path};
 use crate::wal::format::{ClosingBody, RecordKind, SEGMENT_HEADER_BYTES};
-use crate::{Result, read_ends, read_file};
+use crate::{Error, Result, read_ends, read_file};
 
 /// What is known before anything is salvaged.
 pub(super) struct Evidence {
@@ -161,8 +162,50 @@ impl Evidence {
         if !self.has_all_files(env, dir, listing, &version)? {
             return Ok(Some("it is older than files that are there".into()));
         }
+        self.open_rows(&version)?;
         self.version = Some(version);
         Ok(None)
+    }
+
+    /// Opens the rows in pages, as far as they do.
+    fn open_rows(&mut self, version: &Version) -> Result<()> {
+        let Some(place) = &version.container else { return Ok(()) };
+        let container = &self.context.opener.container;
+        let mut note = |error: Error| match error {
+            Error::Corruption(damage) => {
+                self.notes.push(damage.to_string());
+                Ok(())
+            }
+            error => Err(error),
+        };
+        match container.open(place, version.database) {
+            Ok(true) => {}
+            Ok(false) => {
+                self.notes.push(format!("the container of L0, {}, is missing", place.path));
+                return Ok(());
+            }
+            Err(error) => return note(error),
+        }
+        for live in version.l0.live() {
+            container.open_row(live).or_else(&mut note)?;
+        }
+        Ok(())
+    }
+
+    /// The row in pages that a table of the version is, and the file that it lies in.
+    pub fn row(&self, meta: &TableMeta) -> Result<(PathBuf, Arc<RowReader>)> {
+        let container = &self.context.opener.container;
+        let row = container.row(meta)?;
+        let path = container.pages().map(|pages| pages.path().to_path_buf());
+        Ok((path.unwrap_or_default(), row))
+    }
+
+    /// Where a table of the version's L0 counts.
+    pub fn live_parts(&self, meta: &TableMeta) -> Vec<KeyRange> {
+        let live = self.version.iter().flat_map(|version| version.l0.live());
+        live.filter(|live| live.table.meta().id == meta.id)
+            .flat_map(|live| live.parts().to_vec())
+            .collect()
     }
 
     /// Whether nothing says that the manifest lost its last edits: tables that it names are gone
@@ -175,7 +218,9 @@ impl Evidence {
         version: &Version,
     ) -> Result<bool> {
         let is_there = |meta: &TableMeta| {
-            listing.table_bytes(meta.id).is_some() || self.by_uid.contains_key(&meta.uid)
+            meta.is_in_pages()
+                || listing.table_bytes(meta.id).is_some()
+                || self.by_uid.contains_key(&meta.uid)
         };
         let is_missing = version.tables().any(|table| !is_there(table.meta()));
         let named: BTreeSet<_> = version.tables().map(|table| table.meta().id).collect();

@@ -10,8 +10,9 @@ use xxhash_rust::xxh3::Xxh3;
 use super::evidence::Evidence;
 use super::report::{Loss, LossKind};
 use super::{Repair, Target};
-use crate::compaction::TableShape;
+use crate::compaction::{OutputTables, TableShape};
 use crate::iter::Stream;
+use crate::l0::triangle::row::RowReader;
 use crate::range_tombstone::Fragments;
 use crate::survey::{Gap, SurveyedBlock, TablePart, TableSurvey};
 use crate::table::{ByteInterval, TableFile, TableStore};
@@ -41,6 +42,9 @@ impl Repair<'_> {
         meta: &TableMeta,
         evidence: &Evidence,
     ) -> Result<Salvaged> {
+        if meta.is_in_pages() {
+            return self.salvage_row(meta, evidence);
+        }
         let Some(location) = evidence.location(meta, &self.listing) else {
             let file = self.source.join(format!("{}.table", meta.id));
             let losses = losses_of(&meta.span(), Some(meta), file, 0, "the table is missing");
@@ -73,6 +77,62 @@ impl Repair<'_> {
         self.report.losses.append(&mut losses.lock());
         Ok(if tables.is_empty() { Salvaged::Lost } else { Salvaged::Partly(tables) })
     }
+}
+
+impl Repair<'_> {
+    /// Writes what is live of a row in pages as a table.
+    fn salvage_row(&mut self, meta: &TableMeta, evidence: &Evidence) -> Result<Salvaged> {
+        let (file, row) = match evidence.row(meta) {
+            Ok(found) => found,
+            Err(Error::Corruption(damage)) => {
+                let losses =
+                    losses_of(&meta.span(), Some(meta), damage.file, damage.offset, &damage.detail);
+                self.report.losses.extend(losses);
+                return Ok(Salvaged::Lost);
+            }
+            Err(error) => return Err(error),
+        };
+        let parts = evidence.live_parts(meta);
+        let clipped: Vec<Fragments> =
+            parts.iter().map(|part| row.range_tombstones().clip(part)).collect();
+        let tombstones = Fragments::merge(&clipped);
+        let shape = TableShape { table_bytes: u64::MAX, ..self.target.shape.clone() };
+        let all = KeyRange::all();
+        let mut outputs = self.target.outputs(&shape, &all, &tombstones);
+        for part in &parts {
+            // What lies behind damage in this part is lost: where it goes on is not known.
+            let mut from = part.start().to_vec();
+            let copied = copy_entries(&row, part, &mut outputs, &mut from);
+            if let Err(Error::Corruption(damage)) = &copied {
+                let rest = KeyRange::new(from, part.end().map(<[u8]>::to_vec));
+                let why = &damage.detail;
+                let losses = losses_of(&rest, Some(meta), file.clone(), damage.offset, why);
+                self.report.losses.extend(losses);
+            } else {
+                copied?;
+            }
+        }
+        let tables = outputs.finish()?;
+        Ok(if tables.is_empty() { Salvaged::Lost } else { Salvaged::Partly(tables) })
+    }
+}
+
+/// Copies the entries of a part of a row; `from` follows them, so that after an error it says where the
+/// keys begin that may be missing.
+fn copy_entries(
+    row: &Arc<RowReader>,
+    part: &KeyRange,
+    outputs: &mut OutputTables<'_>,
+    from: &mut Vec<u8>,
+) -> Result<()> {
+    let mut stream = row.stream(part)?;
+    while let Some(entry) = stream.entry() {
+        from.clear();
+        from.extend_from_slice(entry.key);
+        outputs.add(&entry)?;
+        stream.advance()?;
+    }
+    Ok(())
 }
 
 /// Copies a table byte for byte if it is the one that `meta` describes; else nothing stays.

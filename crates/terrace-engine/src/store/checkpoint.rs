@@ -36,13 +36,10 @@ use xxhash_rust::xxh3::Xxh3;
 use super::{Inner, Store};
 use crate::compaction::{OutputSpec, OutputTables, TableShape};
 use crate::iter::Stream;
-use crate::l0::triangle::row::RowReader;
 use crate::new_dir;
 use crate::range_tombstone::Fragments;
 use crate::table::{ByteInterval, LocalTableStore, TableStore};
-use crate::version::{
-    FeedStore, FileIds, LocalManifests, OpenTable, TableMeta, Version, VersionEdit,
-};
+use crate::version::{FeedStore, FileIds, LocalManifests, Table, TableMeta, Version, VersionEdit};
 use crate::wal::LogStart;
 use crate::{Error, Result};
 
@@ -130,8 +127,8 @@ impl Inner {
                 return Err(Error::Cancelled);
             }
             let meta = table.meta();
-            if let Some(OpenTable::Row(row)) = table.open_table() {
-                let written = self.write_row(&target, version, meta, row)?;
+            if meta.is_in_pages() {
+                let written = self.write_row(&target, version, table)?;
                 replace_table(&mut snapshot, meta.id, written);
                 report.copied_count += 1;
                 report.table_bytes += meta.bytes;
@@ -184,11 +181,12 @@ impl Inner {
         &self,
         target: &LocalTableStore,
         version: &Version,
-        meta: &TableMeta,
-        row: &Arc<RowReader>,
+        table: &Arc<Table>,
     ) -> Result<Option<TableMeta>> {
-        let live = version.l0.live().iter().find(|live| live.table.meta().id == meta.id);
+        let meta = table.meta();
+        let live = version.l0.live().iter().find(|live| Arc::ptr_eq(&live.table, table));
         let Some(live) = live else { return Ok(None) };
+        let row = self.context.opener.container.row(meta)?;
         let clipped: Vec<Fragments> =
             live.parts().iter().map(|part| row.range_tombstones().clip(part)).collect();
         let tombstones = Fragments::merge(&clipped);

@@ -30,7 +30,6 @@ use crate::drange::{Active, Boundaries, DrangeMap, Frozen};
 use crate::explain::SlowLog;
 use crate::fail_point::fail_point;
 use crate::l0::L0;
-use crate::l0::triangle::row::RowLocation;
 use crate::l0::triangle::{ContainerPlace, remove_container};
 use crate::merge::MergeOperator;
 use crate::options::{Durability, Options};
@@ -341,7 +340,7 @@ impl<'a> Opening<'a> {
     fn require_tables(&self, version: &Version) -> Result<()> {
         let there: BTreeSet<_> =
             self.context.opener.store.list()?.into_iter().map(|(id, _)| id).collect();
-        let is_file = |table: &&Arc<Table>| RowLocation::decode(&table.meta().location).is_none();
+        let is_file = |table: &&Arc<Table>| !table.meta().is_in_pages();
         let files = version.tables().filter(is_file);
         for table in files.filter(|table| !there.contains(&table.meta().id)) {
             // Says which file is missing.

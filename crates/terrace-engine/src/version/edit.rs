@@ -5,6 +5,7 @@ use terrace_base::{
 
 use crate::l0::CutInterval;
 use crate::l0::triangle::ContainerPlace;
+use crate::l0::triangle::row::RowLocation;
 use crate::table::TableLocation;
 use crate::wal::LogStart;
 
@@ -47,6 +48,12 @@ pub struct TableMeta {
 }
 
 impl TableMeta {
+    /// Whether it is a row in the pages of L0's container, and no file.
+    #[must_use]
+    pub fn is_in_pages(&self) -> bool {
+        RowLocation::decode(&self.location).is_some()
+    }
+
     /// The keys that the table speaks for: its bounds within its clip interval.
     #[must_use]
     pub fn span(&self) -> KeyRange {

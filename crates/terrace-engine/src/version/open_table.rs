@@ -7,7 +7,7 @@ use super::TableMeta;
 use crate::cache::BlockCache;
 use crate::iter::{Cursor, Stream};
 use crate::l0::triangle::Container;
-use crate::l0::triangle::row::{RowCursor, RowLocation, RowReader, RowStream};
+use crate::l0::triangle::row::{RowCursor, RowReader, RowStream};
 use crate::range_tombstone::Fragments;
 use crate::table::{
     PinnedEntry, ReadMode, TableCursor, TableFile, TableReader, TableStore, TableStream,
@@ -39,7 +39,7 @@ impl TableOpener {
 
     /// Opens a table. Errors: as [`TableOpener::open_file`], and what its reader gives.
     pub fn open(&self, meta: &TableMeta) -> Result<OpenTable> {
-        if RowLocation::decode(&meta.location).is_some() {
+        if meta.is_in_pages() {
             return self.container.row(meta).map(OpenTable::Row);
         }
         let file = self.open_file(meta)?;

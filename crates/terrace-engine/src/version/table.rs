@@ -8,7 +8,6 @@ use terrace_env::{Latch, SetOnce};
 use super::{OpenTable, TableMeta, TableOpener};
 use crate::explain::note;
 use crate::iter::{ClippedCursor, Cursor};
-use crate::l0::triangle::row::RowLocation;
 use crate::process::{Charge, MemoryPool};
 use crate::table::{ReadMode, TableLocation};
 use crate::{Error, Result};
@@ -160,7 +159,7 @@ impl Table {
 impl Drop for Table {
     fn drop(&mut self) {
         // The pages of a row go back by themselves.
-        let is_file = RowLocation::decode(&self.meta.location).is_none();
+        let is_file = !self.meta.is_in_pages();
         if self.removed.load(Ordering::Acquire) && !self.meta.shared && is_file {
             self.context.reclaim.add(self.meta.location.clone());
         }

@@ -7,7 +7,6 @@ use terrace_base::{
 
 use super::{Repaired, RowMeta, Run, Table, TableContext, VersionEdit};
 use crate::l0::triangle::ContainerPlace;
-use crate::l0::triangle::row::RowLocation;
 use crate::l0::{CutInterval, CutMap, L0, L0State, Live, LiveTable, Row};
 use crate::wal::{LogFacts, LogStart};
 
@@ -114,14 +113,14 @@ impl Version {
     #[must_use]
     pub fn has_rows_in_pages(&self) -> bool {
         let tables = self.l0.tables().iter();
-        tables.into_iter().any(|table| RowLocation::decode(&table.meta().location).is_some())
+        tables.into_iter().any(|table| table.meta().is_in_pages())
     }
 
     /// Whether anything of a table is needed as it lies: of a row in pages nothing is when all of it is
     /// consumed, though other tables of the row are live.
     #[must_use]
     pub fn needs(&self, table: &Arc<Table>) -> bool {
-        RowLocation::decode(&table.meta().location).is_none()
+        !table.meta().is_in_pages()
             || self.l0.live().iter().any(|live| Arc::ptr_eq(&live.table, table))
     }
 

@@ -16,7 +16,6 @@ use terrace_env::{
 
 use super::*;
 use crate::Error;
-use crate::l0::triangle::row::RowLocation;
 use crate::options::{Durability, L0Kind};
 use crate::store::{GetOptions, IterOptions, Update};
 use crate::version::Table;
@@ -311,7 +310,7 @@ fn judge_files(env: &SharedEnv, store: &Store) {
     let names: Vec<String> = names.into_iter().map(|entry| entry.name).collect();
     let count = |suffix: &str| names.iter().filter(|name| name.ends_with(suffix)).count();
     let version = store.inner.versions.current();
-    let is_file = |table: &&Arc<Table>| RowLocation::decode(&table.meta().location).is_none();
+    let is_file = |table: &&Arc<Table>| !table.meta().is_in_pages();
     let tables = version.tables().filter(is_file).count();
     assert_eq!(count(".table"), tables, "{names:?}");
     assert_eq!((count(".manifest"), count("CURRENT")), (1, 1), "{names:?}");

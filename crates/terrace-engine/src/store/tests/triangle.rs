@@ -5,8 +5,7 @@ use std::path::Path;
 
 use terrace_base::KeyRange;
 
-use super::{DIR, Random, get, in_pages, open, put, simulate, small};
-use crate::l0::triangle::row::RowLocation;
+use super::{DIR, Random, get, in_pages, open, process, put, simulate, small};
 use crate::options::{L0Kind, Options};
 use crate::store::{IterOptions, Store};
 use crate::{Error, Result};
@@ -139,13 +138,13 @@ fn what_there_are_no_pages_for_becomes_tables() {
             ..in_pages(small(), L0Kind::Triangle, 64 << 10)
         };
         let store = open(env, &options)?;
-        let mut wanted = vec![String::new(); 500];
-        fill(&store, &mut Random(3), 1, &mut wanted)?;
+        let mut wanted = vec![String::new(); 600];
+        for round in 0..8 {
+            fill(&store, &mut Random(round), round as usize, &mut wanted)?;
+        }
         store.flush()?;
         let version = store.inner.versions.current();
-        let in_pages = |table: &&std::sync::Arc<crate::version::Table>| {
-            RowLocation::decode(&table.meta().location).is_some()
-        };
+        let in_pages = |table: &&std::sync::Arc<crate::version::Table>| table.meta().is_in_pages();
         let [pages, all] =
             [version.l0.tables().iter().filter(in_pages).count(), version.l0.tables().len()];
         assert!(pages >= 1 && all > pages, "{pages} of {all} tables lie in pages");
@@ -155,6 +154,35 @@ fn what_there_are_no_pages_for_becomes_tables() {
         let store = open(env, &options)?;
         check(&store, &wanted)?;
         store.close()
+    })
+    .expect("nothing fails");
+}
+
+#[test]
+fn a_repair_and_a_checkpoint_bring_rows_along() {
+    simulate(4, |env| -> Result<()> {
+        let mut wanted = vec![String::new(); 200];
+        let store = open(env, &options(L0Kind::Triangle))?;
+        for round in 0..5 {
+            fill(&store, &mut Random(round), round as usize, &mut wanted)?;
+        }
+        store.flush()?;
+        store.settle();
+        let version = store.inner.versions.current();
+        assert!(version.has_rows_in_pages() && !version.l0.consumed().is_empty());
+        drop(version);
+        store.checkpoint(Path::new("/copy"), &mut |_, _| true)?;
+        store.close()?;
+        drop(store);
+        let (source, target) = (Path::new(DIR), Path::new("/repaired"));
+        crate::repair::repair(env, source, target, &small(), &mut |_, _| true)?;
+        for dir in ["/copy", "/repaired"] {
+            let store = Store::open(&process(env)?, Path::new(dir), small())?;
+            check(&store, &wanted)?;
+            assert!(!store.inner.versions.current().has_rows_in_pages(), "{dir}");
+            store.close()?;
+        }
+        Ok(())
     })
     .expect("nothing fails");
 }
