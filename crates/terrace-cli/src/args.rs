@@ -450,6 +450,8 @@ pub(crate) enum Figures {
     All,
     /// How the writes are spread over the parts that keys are divided into
     Dranges,
+    /// What is left of the rows of L0, slice by slice, and the next cut
+    L0,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -460,7 +462,7 @@ pub(crate) struct StatsArgs {
     #[command(flatten)]
     pub(crate) data: DataArgs,
     /// How to print them
-    #[arg(long, value_enum, value_name = "KIND", default_value_t = Output::Text)]
+    #[arg(long, alias = "format", value_enum, value_name = "KIND", default_value_t = Output::Text)]
     pub(crate) output: Output,
 }
 

@@ -268,6 +268,11 @@ fn stats_check_and_compact_run() {
         let json = run(db, "stats dranges DB --output json");
         let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
         assert_eq!(json["dranges"][0]["start"], "");
+        let l0 = run(db, "stats l0 DB");
+        assert!(succeeds(&l0).starts_with("plain: "), "{l0:?}");
+        let json = run(db, "stats l0 DB --output json");
+        let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+        assert_eq!((&json["unit"], &json["container"]), (&"rows".into(), &serde_json::Value::Null));
     });
     let dir = TempDir::new().unwrap();
     let db = ["--data", dir.path().to_str().unwrap()];

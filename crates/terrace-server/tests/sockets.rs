@@ -67,6 +67,12 @@ fn a_long_pipeline_is_answered_in_order() {
         (info(&mut client, "drange_count"), info(&mut client, "drange_duplicate_count")),
         (1, 0)
     );
+    // A database without a container, of which nothing was cut.
+    for name in ["l0_pages_free", "l0_pages_total", "l0_cuts", "l0_cut_bytes_max"] {
+        assert_eq!(info(&mut client, name), 0, "{name}");
+    }
+    assert_eq!(info(&mut client, "l0_rows"), info(&mut client, "l0_row_count"));
+    assert_eq!(info(&mut client, "l0_bytes") > 0, info(&mut client, "l0_rows") > 0);
 }
 
 #[test]

@@ -10,9 +10,9 @@ use terrace_env::{DiskEnv, DiskProfile, RealEnv, SharedEnv};
 use crate::batch::check_key;
 use crate::keyspace::Keyspace;
 use crate::{
-    CheckReport, CheckpointReport, DrangesReport, GetExplanation, Item, ItemRef, Iter, Options,
-    PinnedItem, ReadOptions, RecoveryReport, Result, ScanExplanation, SlowOperation, Snapshot,
-    Stats, WriteBatch, WriteOptions, explain,
+    CheckReport, CheckpointReport, DrangesReport, GetExplanation, Item, ItemRef, Iter, L0Report,
+    Options, PinnedItem, ReadOptions, RecoveryReport, Result, ScanExplanation, SlowOperation,
+    Snapshot, Stats, WriteBatch, WriteOptions, explain,
 };
 
 /// An open database: a cheap handle, which threads may share and clone.
@@ -424,6 +424,12 @@ impl Db {
     #[must_use]
     pub fn dranges(&self) -> DrangesReport {
         explain::dranges_as_asked(self.store.dranges())
+    }
+
+    /// What is in L0, of all keyspaces together: what is left of each row, slice by slice, and the next
+    /// cut. `Display` draws it, `Serialize` is for programs. It may wait for the disk.
+    pub fn l0(&self) -> Result<L0Report> {
+        Ok(explain::l0_as_asked(self.store.l0()?))
     }
 
     /// The slowest gets, scans and writes of the last minutes in all keyspaces, the slowest first:

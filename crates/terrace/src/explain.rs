@@ -2,7 +2,7 @@
 
 use terrace_base::KeyRange;
 use terrace_engine::explain::{GetExplanation, ScanExplanation, SlowOperation};
-use terrace_engine::store::{DrangeStats, DrangesReport};
+use terrace_engine::store::{DrangeStats, DrangesReport, L0Report, L0Slice, NextCut};
 
 use crate::keyspace::split;
 
@@ -31,6 +31,17 @@ pub fn scan_as_asked(explanation: ScanExplanation, range: &KeyRange) -> ScanExpl
 pub fn dranges_as_asked(report: DrangesReport) -> DrangesReport {
     let asked = |drange: DrangeStats| DrangeStats { start: asked(&drange.start), ..drange };
     DrangesReport { dranges: report.dranges.into_iter().map(asked).collect(), ..report }
+}
+
+/// L0 as a caller knows its keys.
+pub fn l0_as_asked(report: L0Report) -> L0Report {
+    let slices = report.slices.iter().map(|slice| L0Slice { start: asked(&slice.start) });
+    let next_cut = report.next_cut.map(|cut| NextCut {
+        start: asked(&cut.start),
+        end: cut.end.as_deref().map(asked),
+        ..cut
+    });
+    L0Report { slices: slices.collect(), next_cut, ..report }
 }
 
 /// A slow operation as its caller knows the key.

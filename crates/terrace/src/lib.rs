@@ -80,7 +80,8 @@ pub use terrace_engine::options::{Durability, L0Kind};
 pub use terrace_engine::process::{Charge as MemoryCharge, MemoryPool};
 pub use terrace_engine::repair::{Basis, LossKind};
 pub use terrace_engine::store::{
-    CheckpointReport, DrangeStats, DrangesReport, IngestReport, Item, PinnedItem, RecoveryReport,
+    CheckpointReport, ContainerStats, CutStats, DrangeStats, DrangesReport, IngestReport, Item,
+    L0Report, L0RowStats, L0Slice, L0Stats, NextCut, PinnedItem, RecoveryReport,
 };
 pub use terrace_engine::table::Compression;
 pub use terrace_engine::version::Repaired;

@@ -23,6 +23,7 @@ pub(super) fn stats(args: StatsArgs) -> Outcome {
     let show = |data: &mut dyn Data| match args.what {
         args::Figures::All => data.stats(json),
         args::Figures::Dranges => data.dranges(json),
+        args::Figures::L0 => data.l0(json),
     };
     print(with_data(&args.data, Access::Read, show)?)
 }

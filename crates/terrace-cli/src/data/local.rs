@@ -119,6 +119,10 @@ impl Data for LocalData {
         shown(&self.db.dranges(), json)
     }
 
+    fn l0(&mut self, json: bool) -> Outcome<String> {
+        shown(&self.db.l0()?, json)
+    }
+
     fn explain_get(&mut self, key: &[u8], json: bool) -> Outcome<String> {
         shown(&self.db.explain_get(key)?, json)
     }

@@ -59,6 +59,9 @@ pub(crate) trait Data {
     /// How the writes are spread over the dranges, likewise.
     fn dranges(&mut self, json: bool) -> Outcome<String>;
 
+    /// What is in L0, likewise.
+    fn l0(&mut self, json: bool) -> Outcome<String>;
+
     /// Ends the work. Nothing may be called after it.
     fn close(&mut self) -> Outcome;
 }

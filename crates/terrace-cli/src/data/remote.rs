@@ -368,6 +368,12 @@ impl Data for RemoteData {
         self.call_for_text(&arguments)
     }
 
+    fn l0(&mut self, json: bool) -> Outcome<String> {
+        let mut arguments: Vec<&[u8]> = vec![b"EXPLAIN", b"L0"];
+        arguments.extend(json.then_some(&b"JSON"[..]));
+        self.call_for_text(&arguments)
+    }
+
     fn stats(&mut self, json: bool) -> Outcome<String> {
         let text = self.call_for_text(&[b"INFO"])?;
         if !json {

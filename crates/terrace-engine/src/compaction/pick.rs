@@ -352,23 +352,7 @@ fn from_l0(version: &Version, shape: &LevelShape, targets: &LevelTargets, taken:
         return next_in_turn(version, &cuts, base, taken);
     }
     let l0_bytes: u64 = version.l0.live().iter().map(LiveTable::bytes).sum();
-    let mut due: Vec<_> = cuts
-        .iter()
-        .filter(|cut| cut.pressure >= 1.0)
-        .map(|cut| {
-            let chosen = of_cut(version, cut, base);
-            let own_bytes = chosen.bytes_from(LevelNo(0));
-            let met_bytes = chosen.bytes_from(chosen.output_level);
-            (cut, chosen, own_bytes, met_bytes)
-        })
-        .collect();
-    // What would slow writers down first; of the others the one that rewrites least for its size.
-    due.sort_by(|a, b| {
-        let pressing = |cut: &Cut| if cut.pressure >= 2.0 { cut.pressure } else { 1.0 };
-        let price = |own: u64, met: u64| met as f64 / own.max(1) as f64;
-        let by_pressure = pressing(b.0).total_cmp(&pressing(a.0));
-        by_pressure.then(price(a.2, a.3).total_cmp(&price(b.2, b.3)))
-    });
+    let mut due = priced(version, base, cuts.iter().filter(|cut| cut.pressure >= 1.0));
     let is_small = |own_bytes: u64, met_bytes: u64| {
         l0_bytes < shape.level_bytes_base && met_bytes > own_bytes.saturating_mul(MET_RATIO_MAX)
     };
@@ -403,6 +387,43 @@ fn next_in_turn(version: &Version, cuts: &[Cut], base: LevelNo, taken: &Taken) -
         held_up.push(chosen);
     }
     if held_up.is_empty() { FromL0::Nothing } else { FromL0::HeldUp(held_up) }
+}
+
+/// Cuts that are not taken in turn, in the order in which they are taken, each with what it takes out of L0 and what it meets below,
+/// in bytes.
+fn priced<'a>(
+    version: &Version,
+    base: LevelNo,
+    cuts: impl Iterator<Item = &'a Cut>,
+) -> Vec<(&'a Cut, Compaction, u64, u64)> {
+    let priced = cuts.map(|cut| {
+        let chosen = of_cut(version, cut, base);
+        let own_bytes = chosen.bytes_from(LevelNo(0));
+        let met_bytes = chosen.bytes_from(chosen.output_level);
+        (cut, chosen, own_bytes, met_bytes)
+    });
+    let mut priced: Vec<_> = priced.collect();
+    // What would slow writers down first; of the others the one that rewrites least for its size.
+    let in_order = |a: &(&Cut, Compaction, u64, u64), b: &(&Cut, Compaction, u64, u64)| {
+        let pressing = |cut: &Cut| if cut.pressure >= 2.0 { cut.pressure } else { 1.0 };
+        let price = |own: u64, met: u64| met as f64 / own.max(1) as f64;
+        let by_pressure = pressing(b.0).total_cmp(&pressing(a.0));
+        by_pressure.then(price(a.2, a.3).total_cmp(&price(b.2, b.3)))
+    };
+    priced.sort_by(in_order);
+    priced
+}
+
+/// The cut out of L0 that would be taken next if no job ran, and whether it is due.
+#[must_use]
+pub fn next_cut(version: &Version, shape: &LevelShape) -> Option<(Compaction, bool)> {
+    let base = LevelTargets::of(version, shape).base();
+    let cuts = version.l0.propose_cuts(&cut_bounds(version, shape, base));
+    if version.l0.takes_turns() {
+        return cuts.first().map(|cut| (of_cut(version, cut, base), cut.pressure >= 1.0));
+    }
+    let next = priced(version, base, cuts.iter()).into_iter().next()?;
+    Some((next.1, next.0.pressure >= 1.0))
 }
 
 /// The rows that can go down as they are, all at once.

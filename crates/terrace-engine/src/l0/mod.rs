@@ -253,6 +253,8 @@ pub trait L0State: Send + Sync + fmt::Debug {
 pub struct Fill {
     /// What is there.
     pub used: u64,
+    /// Cuts are due when there is as much as this.
+    pub start: u64,
     /// Writers are slowed down when there is more than this,
     pub slow: u64,
     /// and wait when there is as much as this.

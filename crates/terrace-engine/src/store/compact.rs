@@ -131,13 +131,15 @@ impl Inner {
 
     pub(super) fn compact(&self, chosen: &Compaction, version: &Version) -> Result<()> {
         let began = self.env.now();
+        let mut read = ReadBytes::default();
         let outputs: Vec<TableMeta> = if chosen.is_move() {
             self.counters.moved(chosen);
             chosen.inputs.iter().map(|input| input.table.meta().clone()).collect()
         } else {
             let plan = self.plan(chosen, version)?;
             // An input that several parts read is counted once, and as far as it is read.
-            let read_bytes = read_bytes_of(chosen, &plan);
+            read = read_bytes_of(chosen, &plan);
+            let read_bytes = read.from_l0 + read.from_levels;
             let parts = self.parts_of(plan, &chosen.inputs, read_bytes)?;
             if parts.len() < self.process.pool().compaction_threads() {
                 // There may be another slice for the other threads.
@@ -154,6 +156,9 @@ impl Inner {
             self.change_view(true, |view| (view.dranges.clone(), Arc::clone(version)));
         })?;
         fail_point!(self.env, "compaction::after_install");
+        if chosen.through.is_some() {
+            self.counters.cut(read.from_l0, read.from_levels);
+        }
         self.note_cut(chosen, began);
         self.changed.notify();
         Ok(())
@@ -274,14 +279,25 @@ fn edit_of(chosen: &Compaction, outputs: Vec<TableMeta>) -> VersionEdit {
     edit
 }
 
+/// About how many bytes a compaction reads.
+#[derive(Clone, Copy, Debug, Default)]
+struct ReadBytes {
+    from_l0: u64,
+    from_levels: u64,
+}
+
 /// About how many bytes of the inputs of `plan` are read.
-fn read_bytes_of(chosen: &Compaction, plan: &CompactionPlan) -> u64 {
+fn read_bytes_of(chosen: &Compaction, plan: &CompactionPlan) -> ReadBytes {
     let is_read = |input: &&Input| {
         let id = input.table.meta().id;
         plan.inputs.iter().any(|read| read.table.id == id)
     };
-    let read = chosen.inputs.iter().filter(is_read);
-    read.map(|input| input.bytes_within(&chosen.slice)).sum()
+    let mut read = ReadBytes::default();
+    for input in chosen.inputs.iter().filter(is_read) {
+        let bytes = input.bytes_within(&chosen.slice);
+        *(if input.level.0 == 0 { &mut read.from_l0 } else { &mut read.from_levels }) += bytes;
+    }
+    read
 }
 
 /// The range tombstones of all inputs.

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::Serialize;
 use terrace_base::LevelNo;
 
+use super::cut_stats::{CutCounters, CutStats};
+use super::l0_stats::L0Stats;
 use super::ledger::StallStats;
 use super::lookups::Lookups;
 use super::{Inner, Store};
@@ -28,7 +30,7 @@ pub struct Counters {
     flushes: AtomicU64,
     flush_bytes: AtomicU64,
     compactions: AtomicU64,
-    cuts: AtomicU64,
+    cuts: CutCounters,
     moves: AtomicU64,
     compaction_read_bytes: AtomicU64,
     compaction_write_bytes: AtomicU64,
@@ -100,6 +102,16 @@ impl Counters {
         add(&self.log_syncs, 1);
     }
 
+    /// A cut was installed, for which so many bytes were read out of L0 and of the level below.
+    pub fn cut(&self, from_l0: u64, from_below: u64) {
+        self.cuts.add(from_l0, from_below);
+    }
+
+    /// What was read for cuts.
+    pub fn cut_stats(&self) -> CutStats {
+        self.cuts.stats()
+    }
+
     pub fn compacted(&self, done: &Compaction, outcome: &CompactionOutcome) {
         let level = &self.levels[usize::from(done.output_level.0)];
         for input in &done.inputs {
@@ -108,7 +120,6 @@ impl Counters {
             add(if is_own { &level.rewritten } else { &level.taken_in }, bytes);
         }
         add(&level.written, outcome.written_bytes);
-        add(&self.cuts, u64::from(done.through.is_some()));
         add(&self.compactions, 1);
         add(&self.compaction_read_bytes, outcome.read_bytes);
         add(&self.compaction_write_bytes, outcome.written_bytes);
@@ -214,6 +225,8 @@ pub struct StoreStats {
     pub l0_row_count: u64,
     /// Key intervals in which some of them are consumed by cuts.
     pub l0_consumed_count: u64,
+    /// What L0 is, and what cuts took out of it.
+    pub l0: L0Stats,
     /// The levels that hold anything, L0 first.
     pub levels: Vec<LevelStats>,
     /// Bytes of filters and indexes of open tables.
@@ -283,7 +296,7 @@ impl Inner {
             flush_count: read(&counters.flushes),
             flush_bytes: read(&counters.flush_bytes),
             compaction_count: read(&counters.compactions),
-            cut_count: read(&counters.cuts),
+            cut_count: counters.cuts.stats().count,
             move_count: read(&counters.moves),
             compaction_read_bytes: read(&counters.compaction_read_bytes),
             compaction_write_bytes: read(&counters.compaction_write_bytes),
@@ -298,6 +311,7 @@ impl Inner {
             lookup_index: self.lookups.as_ref().map(Lookups::stats),
             l0_row_count: view.version.l0.rows().len() as u64,
             l0_consumed_count: view.version.l0.consumed().intervals().len() as u64,
+            l0: self.l0_stats(&view.version),
             levels,
             table_memory_bytes: view.version.tables().map(|table| table.memory_bytes()).sum(),
             cache_hit_count: cache.hits(),

@@ -3,6 +3,7 @@
 //! ```text
 //! EXPLAIN GET key [JSON]                              a text of several lines
 //! EXPLAIN DRANGES [JSON]                              how the writes are spread
+//! EXPLAIN L0 [JSON]                                   what is left of its rows, and the next cut
 //! EXPLAIN RANGE start end [REV] [LIMIT n] [JSON]      likewise; 1000 keys unless told
 //! SLOWLOG GET [count] | LEN | RESET                   as in Redis
 //! ```
@@ -43,13 +44,21 @@ const SLOWLOG_HELP: &[&str] = &[
 pub(super) fn explain(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
     let last = request.get(request.len() - 1);
     let what = request.get(1).to_ascii_lowercase();
-    let is_json = (request.len() > 3 || what == b"dranges") && last.eq_ignore_ascii_case(b"json");
+    let has_no_key = matches!(what.as_slice(), b"dranges" | b"l0");
+    let is_json = (request.len() > 3 || has_no_key) && last.eq_ignore_ascii_case(b"json");
     let count = request.len() - usize::from(is_json);
     match what.as_slice() {
         b"dranges" if count == 2 => {
             let dranges = ctx.db().dranges();
             let json = is_json.then(|| serde_json::to_string(&dranges));
             put_explanation(ctx.replies, &dranges, json)
+        }
+        b"l0" if count == 2 => {
+            // Tables that are not open yet are opened.
+            ctx.needs_waiting_thread()?;
+            let l0 = ctx.db().l0()?;
+            let json = is_json.then(|| serde_json::to_string(&l0));
+            put_explanation(ctx.replies, &l0, json)
         }
         b"get" if count == 3 => {
             ctx.needs_waiting_thread()?;
@@ -72,8 +81,8 @@ pub(super) fn explain(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandRe
             let json = is_json.then(|| serde_json::to_string(&explanation));
             put_explanation(ctx.replies, &explanation, json)
         }
-        b"get" | b"range" | b"dranges" => Err(SYNTAX),
-        _ => Err(fail("ERR only GET, RANGE and DRANGES can be explained")),
+        b"get" | b"range" | b"dranges" | b"l0" => Err(SYNTAX),
+        _ => Err(fail("ERR only GET, RANGE, DRANGES and L0 can be explained")),
     }
 }
 

@@ -246,8 +246,9 @@ impl L0State for PlainState {
 
     /// In rows: as many as a read of one key may have to ask, at most.
     fn fill(&self) -> Fill {
-        let PlainOptions { rows_slow, rows_stop, .. } = self.options;
-        Fill { used: self.depth as u64, slow: rows_slow as u64, stop: rows_stop as u64 }
+        let PlainOptions { rows_per_cut, rows_slow, rows_stop, .. } = self.options;
+        let [start, slow, stop] = [rows_per_cut, rows_slow, rows_stop].map(|rows| rows as u64);
+        Fill { used: self.depth as u64, start, slow, stop }
     }
 
     fn mergeable_rows(&self, slice: &KeyRange) -> Vec<Arc<Row>> {

@@ -212,7 +212,7 @@ impl L0State for TriangleState {
     fn fill(&self) -> Fill {
         let (capacity, start) = (self.capacity(), self.start_bytes());
         let slow = start + capacity.saturating_sub(start) / 4;
-        Fill { used: self.live_bytes(), slow, stop: capacity.max(slow + 1) }
+        Fill { used: self.live_bytes(), start, slow, stop: capacity.max(slow + 1) }
     }
 }
 

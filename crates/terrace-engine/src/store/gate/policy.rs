@@ -177,7 +177,7 @@ mod tests {
     }
 
     fn rows(used: u64) -> Fill {
-        Fill { used, slow: 12, stop: 24 }
+        Fill { used, start: 6, slow: 12, stop: 24 }
     }
 
     fn calm() -> Debt {

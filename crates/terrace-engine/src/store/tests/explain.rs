@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use terrace_base::{Expiry, KeyRange, WallTime};
+use terrace_base::{Expiry, KeyRange, LevelNo, WallTime};
 use terrace_env::SharedEnv;
 
 use super::workload::{Model, Shape};
@@ -17,6 +17,8 @@ use crate::table::Compression;
 use crate::{Result, WriteBatch};
 
 const CASES: &str = include_str!("../testdata/explain.txt");
+/// The same steps, with pictures of L0.
+const L0_CASES: &str = include_str!("../testdata/l0.txt");
 
 /// One case: lines of words, each a step; see the head of the file of cases.
 struct Case<'a> {
@@ -66,6 +68,14 @@ impl Case<'_> {
                 self.store()?.write(&batch, &WriteOptions::default())?;
             }
             ["flush"] => self.store()?.flush()?,
+            ["cut", key] => {
+                let range = KeyRange::new(*key, Some(format!("{key}\0").into_bytes()));
+                self.store()?.inner.force(LevelNo(0), &range)?;
+            }
+            ["l0"] => {
+                let picture = self.store()?.l0()?.to_string();
+                self.drawn += &picture;
+            }
             ["compact"] => self.store()?.compact(&KeyRange::all())?,
             ["settle"] => self.store()?.settle(),
             ["snapshot"] => self.snapshot = Some(self.store()?.snapshot()),
@@ -104,6 +114,14 @@ impl Case<'_> {
             ("drange", boundary) => {
                 self.options.drange_boundaries.push(boundary.as_bytes().to_vec());
             }
+            ("l0", kind) => {
+                self.options.l0_kind = kind.parse().expect("a kind of L0");
+                self.options.l0_bytes = 256 << 10;
+                self.options.l0_path = Some("/memory".to_string());
+                self.env.fs().create_dir_all("/memory".as_ref()).expect("a new disk");
+            }
+            ("room", kib) => self.options.l0_bytes = kib.parse::<u64>().expect("KiB") << 10,
+            ("cut", bytes) => self.options.cut_bytes = bytes.parse().expect("bytes of a cut"),
             ("compression", "lz4") => self.options.table.compression = Compression::Lz4,
             _ => panic!("what is '{word}'?"),
         }
@@ -126,19 +144,28 @@ fn drawn(steps: &str) -> String {
     })
 }
 
-/// The explanations that a file of cases expects are those that there are. What is different is
+/// The drawings that a file of cases expects are those that there are. What is different is
 /// shown as the whole file, to be looked at and taken over.
-#[test]
-fn explanations_look_as_drawn() {
-    let (head, cases) = CASES.split_once("\n\n").expect("the file has a head");
+fn look_as_drawn(file: &str) {
+    let (head, cases) = file.split_once("\n\n").expect("the file has a head");
     let mut actual = format!("{head}\n\n");
     for case in cases.split_inclusive("\n\n") {
         let (steps, _) = case.split_once("----\n").expect("a case has steps and drawings");
         let _ = write!(actual, "{steps}----\n{}\n", drawn(steps));
     }
-    assert!(actual == CASES, "the drawings are now\n{actual}");
+    assert!(actual == file, "the drawings are now\n{actual}");
     let width = actual.lines().map(|line| line.chars().count()).max();
     assert!(width <= Some(100), "a line has {width:?} columns");
+}
+
+#[test]
+fn explanations_look_as_drawn() {
+    look_as_drawn(CASES);
+}
+
+#[test]
+fn l0_looks_as_drawn() {
+    look_as_drawn(L0_CASES);
 }
 
 /// The verdict says what the read of the same moment returned.
