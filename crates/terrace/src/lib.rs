@@ -71,9 +71,9 @@ pub use snapshot::Snapshot;
 pub use terrace_base::{Expiry, KeyRange, SeqNo, WallTime, limits};
 pub use terrace_engine::check::Severity;
 pub use terrace_engine::explain::{
-    BlockRead, GetExplanation, HiddenCounts, LevelBlocks, OperationKind, SAMPLE_EVERY, ScanEnd,
-    ScanExplanation, SlowOperation, SlowWait, Source, SourceTally, Step, StepAnswer, Verdict,
-    WaitCause,
+    BlockRead, GetExplanation, HiddenCounts, LevelBlocks, OperationKind, PagesSearch, SAMPLE_EVERY,
+    ScanEnd, ScanExplanation, SlowOperation, SlowWait, Source, SourceTally, Step, StepAnswer,
+    Verdict, WaitCause,
 };
 pub use terrace_engine::merge::{MergeFailure, MergeOperator};
 pub use terrace_engine::options::{Durability, L0Kind};

@@ -13,6 +13,7 @@
 //! ```
 
 use std::fmt;
+use std::ops::Range;
 
 use serde::Serialize;
 
@@ -60,6 +61,8 @@ pub struct Step {
     pub covering: Option<u64>,
     /// What it said.
     pub answer: StepAnswer,
+    /// How its elements were searched, if it is a row in pages.
+    pub pages: Option<PagesSearch>,
     /// The blocks that were looked at.
     pub blocks: Vec<BlockRead>,
     /// How long it took, in microseconds.
@@ -155,6 +158,29 @@ pub struct BlockRead {
     pub bytes: u64,
     /// Whether it is compressed in the file.
     pub is_compressed: bool,
+}
+
+/// The search in a row that lies in pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PagesSearch {
+    /// The first element among which the key was sought,
+    pub first: u64,
+    /// and how many: all of them, unless hints of newer rows said more.
+    pub searched_count: u64,
+    /// How many elements the row has.
+    pub element_count: u64,
+}
+
+impl PagesSearch {
+    /// A search in these elements of so many.
+    #[must_use]
+    pub fn new(within: &Range<usize>, element_count: usize) -> PagesSearch {
+        PagesSearch {
+            first: within.start as u64,
+            searched_count: within.len() as u64,
+            element_count: element_count as u64,
+        }
+    }
 }
 
 /// Why a get answered as it did.
@@ -259,6 +285,21 @@ impl fmt::Display for BlockRead {
     }
 }
 
+impl fmt::Display for PagesSearch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PagesSearch { first, searched_count, element_count } = *self;
+        let all = text::count(element_count, "element", "elements");
+        if searched_count == element_count {
+            return write!(f, "row in pages, searched whole: {all}");
+        }
+        write!(f, "row in pages, hint: {searched_count} of {all}")?;
+        match searched_count {
+            0 => write!(f, ", at {first}"),
+            _ => write!(f, ", from {first} on"),
+        }
+    }
+}
+
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -318,6 +359,9 @@ impl fmt::Display for GetExplanation {
             }
             if let Some(covering) = step.covering {
                 writeln!(f, "│    range tombstone {covering} covers the key")?;
+            }
+            if let Some(pages) = step.pages {
+                writeln!(f, "│    {pages}")?;
             }
             for block in &step.blocks {
                 writeln!(f, "│    {block}")?;

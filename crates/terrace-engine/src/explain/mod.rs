@@ -49,7 +49,7 @@ pub(crate) mod text;
 pub(crate) mod waits;
 mod watch;
 
-pub use get::{BlockRead, GetExplanation, Source, Step, StepAnswer, Verdict};
+pub use get::{BlockRead, GetExplanation, PagesSearch, Source, Step, StepAnswer, Verdict};
 pub use read_counters::{Asked, LevelReads, MyCounts, ReadCounters};
 pub use scan::{HiddenCounts, LevelBlocks, ScanEnd, ScanExplanation, SourceTally};
 pub use slow::{OperationKind, SLOW_WINDOW, SlowOperation, SlowWait};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use terrace_base::{EntryKind, EntryRef, SeqNo};
 use terrace_env::SharedEnv;
 
-use super::get::{BlockRead, Source, Step, StepAnswer, Verdict};
+use super::get::{BlockRead, PagesSearch, Source, Step, StepAnswer, Verdict};
 use super::scan::{Hidden, HiddenCounts, ScanEnd, ScanExplanation, SourceTally, by_level};
 use crate::memtable::{Found, Memtable};
 use crate::version::Table;
@@ -160,8 +160,15 @@ impl Recorder {
 
     fn step(&mut self, source: Source, answer: StepAnswer) {
         self.finish();
-        let (was_opened, covering, blocks) = (false, None, Vec::new());
-        self.steps.push(Step { source, was_opened, covering, answer, blocks, us: 0.0 });
+        self.steps.push(Step {
+            source,
+            was_opened: false,
+            covering: None,
+            answer,
+            pages: None,
+            blocks: Vec::new(),
+            us: 0.0,
+        });
     }
 
     /// A memtable was asked.
@@ -224,6 +231,13 @@ impl Recorder {
     pub(crate) fn searched(&mut self, has_filter: bool, entry: Option<EntryRef<'_>>) {
         let missing = StepAnswer::Missing { is_false_positive: has_filter, saw_newer: false };
         self.answer(entry.as_ref().map_or(missing, found));
+    }
+
+    /// The table that is being asked is a row in pages, which was searched so.
+    pub(crate) fn searched_pages(&mut self, search: PagesSearch) {
+        if let Some(step) = self.steps.last_mut() {
+            step.pages = Some(search);
+        }
     }
 
     /// The table that is being asked had to be opened.

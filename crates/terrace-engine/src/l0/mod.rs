@@ -38,7 +38,7 @@ use std::sync::Arc;
 use terrace_base::{KeyRange, LevelNo, RowId, SeqNo};
 
 use crate::Result;
-use crate::explain::{Asked, MyCounts, StepAnswer, note};
+use crate::explain::{Asked, MyCounts, PagesSearch, StepAnswer, note};
 use crate::iter::{Cursor, PartsCursor, Stream};
 use crate::lookup_index::Bound;
 use crate::range_tombstone::Fragments;
@@ -400,12 +400,13 @@ impl<'a> Lookup<'a> {
             self.cover(covering);
         }
         let within = trail.within(row.uid(), row.len());
-        let index = row.lower_bound_within(self.key, within)?;
+        let index = row.lower_bound_within(self.key, within.clone())?;
         trail.note(row, index);
         let found = row.get_at(index, self.key, self.read_point)?;
         note(|notes| {
             let entry = found.as_ref().map(|pinned| pinned.entry(self.key));
             notes.searched(false, entry);
+            notes.searched_pages(PagesSearch::new(&within, row.len()));
         });
         self.count(if found.is_some() { Asked::Found } else { Asked::Missing });
         Ok(found)
