@@ -598,7 +598,8 @@ pub fn forced(
             let both = cut.slice.intersection(range);
             version.l0.live().iter().any(|live| live.row <= cut.through && live.overlaps(&both))
         };
-        let cut = cuts.filter(touches).reduce(Cut::and)?;
+        let proposed = cuts.filter(touches).reduce(Cut::and);
+        let cut = with_newer_rows(version, proposed, range)?;
         return Some(Compaction { rewrites: true, ..of_cut(version, &cut, base) });
     }
     let deeper = (level.0 + 1..=LEVEL_MAX.0).any(|deeper| !version.run(LevelNo(deeper)).is_empty());
@@ -607,6 +608,23 @@ pub fn forced(
         return None;
     }
     Some(Compaction { rewrites: true, ..of_tables(version, level, tables) })
+}
+
+/// A cut that takes everything live in `range`: also of rows whose turn does not come before others are
+/// used up. None if nothing is.
+fn with_newer_rows(version: &Version, proposed: Option<Cut>, range: &KeyRange) -> Option<Cut> {
+    let live = || version.l0.live().iter().filter(|live| live.overlaps(range));
+    let through = live().map(|live| live.row).max()?;
+    if proposed.as_ref().is_some_and(|cut| through <= cut.through) {
+        return proposed;
+    }
+    let parts = live().flat_map(LiveTable::parts).map(|part| part.intersection(range));
+    let slice = parts.filter(|part| !part.is_empty()).reduce(|hull, part| hull.hull(&part))?;
+    let rest = Cut { slice, through, pressure: 0.0 };
+    Some(match proposed {
+        Some(cut) => cut.and(rest),
+        None => rest,
+    })
 }
 
 /// The parts of `slice` in which no level below `level` holds anything: tombstones that arrive in

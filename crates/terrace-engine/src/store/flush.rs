@@ -264,6 +264,11 @@ impl Inner {
         let jobs = self.process.memory().pool(PoolName::Jobs);
         let _memory =
             jobs.charge(builder_memory_bytes(expected_bytes, entries, &self.options.table));
+        if self.options.l0_kind.has_container() {
+            // An edit whose append failed may have reached the disk, and names a row in pages that are
+            // free again: nobody may read it any more when they are written to.
+            self.versions.mend()?;
+        }
         loop {
             let mut merged = merged_stream(batch);
             let mut sampled = SampledStream::new(&mut merged, sampled_before(batch), spacing);

@@ -1,6 +1,7 @@
 //! Tests of whole ranges on the simulated environment.
 
 mod checkpoint;
+mod container;
 mod crash;
 mod cuts;
 mod dead;

@@ -13,7 +13,7 @@ use crate::store::{GetOptions, Iter, IterOptions, Snapshot, Store};
 use crate::table::Compression;
 use crate::{Error, Result};
 
-fn options(random: &mut Random) -> Options {
+pub fn options(random: &mut Random) -> Options {
     let mut options = small();
     options.durability = match random.below(3) {
         0 => Durability::Buffered,
@@ -41,21 +41,21 @@ fn options(random: &mut Random) -> Options {
     draw_l0(options, random)
 }
 
-struct Run {
-    random: Random,
-    shape: Shape,
-    model: Model,
-    snapshots: Vec<(Snapshot, Model)>,
+pub struct Run {
+    pub random: Random,
+    pub shape: Shape,
+    pub model: Model,
+    pub snapshots: Vec<(Snapshot, Model)>,
 }
 
 impl Run {
-    fn write(&mut self, env: &SharedEnv, store: &Store) -> Result<()> {
+    pub fn write(&mut self, env: &SharedEnv, store: &Store) -> Result<()> {
         let count = if self.random.one_in(4) { self.random.below(12) + 1 } else { 1 };
         let now = env.wall_time();
         self.model.write(store, &self.shape.changes(&mut self.random, now, count))
     }
 
-    fn check_key(&mut self, env: &SharedEnv, store: &Store) -> Result<()> {
+    pub fn check_key(&mut self, env: &SharedEnv, store: &Store) -> Result<()> {
         let key = self.shape.key(&mut self.random);
         let now = env.wall_time();
         let expected = self.model.get(&key, now).map(<[u8]>::to_vec);
@@ -75,7 +75,7 @@ impl Run {
     }
 
     /// Goal: many at once, and by reference, say what one get by one says.
-    fn check_keys(&mut self, env: &SharedEnv, store: &Store) -> Result<()> {
+    pub fn check_keys(&mut self, env: &SharedEnv, store: &Store) -> Result<()> {
         let count = self.random.below(40);
         let keys: Vec<Vec<u8>> = (0..count).map(|_| self.shape.key(&mut self.random)).collect();
         let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
@@ -92,7 +92,7 @@ impl Run {
         Ok(())
     }
 
-    fn range(&mut self) -> KeyRange {
+    pub fn range(&mut self) -> KeyRange {
         match self.random.below(3) {
             0 => KeyRange::all(),
             1 => KeyRange::new(self.shape.key(&mut self.random), None),
@@ -103,7 +103,7 @@ impl Run {
         }
     }
 
-    fn check_scan(&mut self, env: &SharedEnv, store: &Store) -> Result<()> {
+    pub fn check_scan(&mut self, env: &SharedEnv, store: &Store) -> Result<()> {
         let range = self.range();
         let options = IterOptions { range: range.clone(), wait: true };
         let now = env.wall_time();
@@ -122,7 +122,7 @@ impl Run {
 }
 
 /// Walks `iter` forward, backward, and to and fro, over what it should show.
-fn check_walk(random: &mut Random, iter: &mut Iter, expected: &[(&[u8], &[u8])]) -> Result<()> {
+pub fn check_walk(random: &mut Random, iter: &mut Iter, expected: &[(&[u8], &[u8])]) -> Result<()> {
     let shown = |iter: &Iter| iter.entry().map(|entry| (entry.key.to_vec(), entry.value.to_vec()));
     let at = |index: usize| expected.get(index).map(|(k, v)| (k.to_vec(), v.to_vec()));
     iter.seek_to_first()?;
