@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Checkpoint(CheckpointArgs),
     /// Print figures about a database
     Stats(StatsArgs),
+    /// Choose sizes for a database, with reasons
+    Plan(PlanArgs),
     /// Print the slowest operations of a server in the last minutes
     Slow(SlowArgs),
     /// Read everything in a database and say what is damaged
@@ -452,6 +454,26 @@ pub(crate) enum Figures {
     Dranges,
     /// What is left of the rows of L0, slice by slice, and the next cut
     L0,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Nothing is opened or written.")]
+pub(crate) struct PlanArgs {
+    /// How much the database will hold: all keys and values, such as 80G
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) data_bytes: u64,
+    /// How much memory the process may take, such as 16G
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) memory: u64,
+    /// How much persistent memory there is for L0, or memory that stands in for it
+    #[arg(long, value_name = "BYTES", value_parser = parse_size, default_value = "0")]
+    pub(crate) pmem: u64,
+    /// The length of values, about
+    #[arg(long, value_name = "BYTES", value_parser = parse_size, default_value = "256")]
+    pub(crate) value_bytes: u64,
+    /// How to print the plan
+    #[arg(long, alias = "format", value_enum, value_name = "KIND", default_value_t = Output::Text)]
+    pub(crate) output: Output,
 }
 
 #[derive(Debug, ClapArgs)]

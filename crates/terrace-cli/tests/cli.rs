@@ -283,6 +283,24 @@ fn stats_check_and_compact_run() {
 }
 
 #[test]
+fn sizes_are_planned() {
+    let plan = ["plan", "--data-bytes", "80G", "--memory", "16G", "--pmem", "8G"];
+    let text = terrace().args(plan).args(["--value-bytes", "4096"]).output().unwrap();
+    assert!(
+        succeeds(&text).ends_with("--l0-kind triangle --l0-bytes 8G --l0-path DIR\n"),
+        "{text:?}"
+    );
+    let json = terrace().args(plan).args(["--format", "json"]).output().unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(
+        (&json["l0_kind"], &json["level_bytes"]),
+        (&"triangle".into(), &(8_u64 << 30).into())
+    );
+    let none = terrace().args(["plan", "--data-bytes", "0", "--memory", "16G"]).output().unwrap();
+    fails(&none, 2);
+}
+
+#[test]
 fn reads_are_explained() {
     both_ways(|db| {
         succeeds(&run(db, "put DB a 1"));

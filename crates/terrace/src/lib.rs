@@ -53,6 +53,7 @@ mod keyspace;
 mod merge;
 mod offline;
 mod options;
+mod plan;
 mod report;
 mod snapshot;
 
@@ -66,6 +67,7 @@ pub use iter::Iter;
 pub use merge::MergeOperators;
 pub use offline::{CheckDepth, check, repair};
 pub use options::{Options, ReadOptions, WriteOptions};
+pub use plan::{Needs, Plan, PlannedLevel, Reason};
 pub use report::{CheckReport, Finding, KeyInterval, Loss, RepairReport, Stats};
 pub use snapshot::Snapshot;
 pub use terrace_base::{Expiry, KeyRange, SeqNo, WallTime, limits};

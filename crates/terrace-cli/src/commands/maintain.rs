@@ -1,7 +1,7 @@
 use serde::Serialize;
-use terrace::Options;
+use terrace::{Needs, Options, Plan};
 
-use crate::args::{self, CompactArgs, StatsArgs};
+use crate::args::{self, CompactArgs, PlanArgs, StatsArgs};
 use crate::commands::with_data;
 use crate::data::{Access, Data, open};
 use crate::failure::{Failure, Outcome};
@@ -26,6 +26,20 @@ pub(super) fn stats(args: StatsArgs) -> Outcome {
         args::Figures::L0 => data.l0(json),
     };
     print(with_data(&args.data, Access::Read, show)?)
+}
+
+pub(super) fn plan(args: &PlanArgs) -> Outcome {
+    let needs = Needs {
+        data_bytes: args.data_bytes,
+        memory_bytes: args.memory,
+        pmem_bytes: args.pmem,
+        value_bytes: args.value_bytes,
+    };
+    let plan = Plan::for_needs(&needs).map_err(|error| Failure::Usage(error.to_string()))?;
+    match args.output {
+        args::Output::Json => print(json(&plan)?),
+        args::Output::Text => print(plan),
+    }
 }
 
 pub(super) fn compact(args: CompactArgs) -> Outcome {

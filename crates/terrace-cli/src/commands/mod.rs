@@ -34,6 +34,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Command::Ingest(args) => ingest::ingest(args),
         Command::Checkpoint(args) => checkpoint::checkpoint(args),
         Command::Stats(args) => maintain::stats(args),
+        Command::Plan(args) => maintain::plan(&args),
         Command::Slow(args) => explain::slow(args),
         Command::Check(args) => rescue::check(args),
         Command::Repair(args) => rescue::repair(args),
