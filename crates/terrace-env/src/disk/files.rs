@@ -50,7 +50,10 @@ impl FileSystem for DiskFileSystem {
     }
 
     fn sync_dir(&self, dir: &Path) -> EnvResult<()> {
-        self.on_names().sync_dir(dir)
+        match self.device.is_elsewhere(dir) {
+            true => self.device.inner.fs().sync_dir(dir),
+            false => self.on_names().sync_dir(dir),
+        }
     }
 
     fn lock_dir(&self, dir: &Path, kind: LockKind) -> EnvResult<DirLock> {
@@ -62,11 +65,17 @@ impl FileSystem for DiskFileSystem {
     }
 
     fn open(&self, path: &Path) -> EnvResult<Arc<dyn ReadFile>> {
+        if self.device.is_elsewhere(path) {
+            return self.device.inner.fs().open(path);
+        }
         let inner = self.on_names().open(path)?;
         Ok(Arc::new(DiskReadFile { inner, device: Arc::clone(&self.device) }))
     }
 
     fn create(&self, path: &Path, expected_bytes: u64) -> EnvResult<Box<dyn WriteFile>> {
+        if self.device.is_elsewhere(path) {
+            return self.device.inner.fs().create(path, expected_bytes);
+        }
         let inner = self.on_names().create(path, expected_bytes)?;
         Ok(Box::new(DiskWriteFile { inner, device: Arc::clone(&self.device) }))
     }
@@ -102,7 +111,10 @@ impl FileSystem for DiskFileSystem {
     }
 
     fn remove(&self, path: &Path) -> EnvResult<()> {
-        self.on_names().remove(path)
+        match self.device.is_elsewhere(path) {
+            true => self.device.inner.fs().remove(path),
+            false => self.on_names().remove(path),
+        }
     }
 }
 

@@ -32,6 +32,7 @@ mod files;
 mod profile;
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +56,8 @@ pub struct DiskEnv {
 struct Device {
     inner: SharedEnv,
     profile: DiskProfile,
+    /// What lies below it is elsewhere.
+    medium: Option<PathBuf>,
     /// Never held while the inner environment is called.
     lanes: Mutex<Lanes>,
 }
@@ -88,12 +91,25 @@ impl DiskEnv {
     /// `inner`, on a disk of this profile.
     #[must_use]
     pub fn new(inner: SharedEnv, profile: DiskProfile) -> Arc<DiskEnv> {
-        let device = Arc::new(Device { inner, profile, lanes: Mutex::new(Lanes::default()) });
+        DiskEnv::beside(inner, profile, None)
+    }
+
+    /// As [`DiskEnv::new`], but files below `medium` are on another device, which is as fast as it is: the
+    /// memory of an L0 above the disk.
+    #[must_use]
+    pub fn beside(inner: SharedEnv, profile: DiskProfile, medium: Option<PathBuf>) -> Arc<DiskEnv> {
+        let lanes = Mutex::new(Lanes::default());
+        let device = Arc::new(Device { inner, profile, medium, lanes });
         Arc::new(DiskEnv { fs: DiskFileSystem::new(Arc::clone(&device)), device })
     }
 }
 
 impl Device {
+    /// Whether a file is on another device.
+    fn is_elsewhere(&self, path: &Path) -> bool {
+        self.medium.as_ref().is_some_and(|medium| path.starts_with(medium))
+    }
+
     /// Waits until `until`.
     fn wait(&self, until: Duration, now: Duration) {
         if until > now {

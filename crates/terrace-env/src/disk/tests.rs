@@ -201,3 +201,27 @@ fn a_fence_of_a_mapped_file_writes_its_pages() {
         });
     }
 }
+
+/// A medium beside the disk is as fast as it is, for tables; the disk stays what it is.
+#[test]
+fn what_is_on_another_medium_is_not_held() {
+    SimEnv::run(SimOptions::new(1), |sim| {
+        for dir in ["/d", "/m"] {
+            sim.fs().create_dir_all(Path::new(dir)).unwrap();
+        }
+        let profile = "read=1MB/s,write=1MB/s,iops=100".parse().unwrap();
+        let env: SharedEnv = DiskEnv::beside(sim, profile, Some("/m".into()));
+        let write = |dir: &str| {
+            let dir = Path::new(dir);
+            let mut file = env.fs().create(&dir.join("f"), 0).unwrap();
+            file.append(&vec![7; 500_000]).unwrap();
+            file.finish().unwrap();
+            env.fs().sync_dir(dir).unwrap();
+            let file = env.fs().open(&dir.join("f")).unwrap();
+            assert_eq!(file.read_at(0, &mut vec![0; 500_000]).unwrap(), 500_000);
+            env.fs().remove(&dir.join("f")).unwrap();
+        };
+        assert_eq!(time(&env, || write("/m")), NOTHING);
+        assert!(time(&env, || write("/d")) >= 1000 * MS);
+    });
+}
