@@ -146,14 +146,16 @@ pub(crate) struct StoreArgs {
     #[arg(long, value_name = "KIND")]
     pub(crate) compression: Option<Compression>,
     /// What the first level of tables is: plain (tables in files), triangle (rows in pages, out of
-    /// which small slices are compacted) or matrix (its baseline)
+    /// which small slices are compacted) or one of its baselines, matrix and pmem-memtable (memtables
+    /// of half of --l0-bytes)
     #[arg(long, value_name = "KIND", default_value_t = L0Kind::default())]
     pub(crate) l0_kind: L0Kind,
     /// The size of the triangle's container, such as 256M
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub(crate) l0_bytes: Option<u64>,
-    /// The directory of the triangle's container: persistent memory, or a file system in memory that
-    /// stands in for it and does not survive a power cut. Otherwise it is a file of the database
+    /// The directory of the triangle's container, or of the plain tables of the first level, which
+    /// --l0-bytes then bounds: persistent memory, or a file system in memory that stands in for it and
+    /// does not survive a power cut. Otherwise they are in the database's directory
     #[arg(long, value_name = "DIR")]
     pub(crate) l0_path: Option<String>,
 }
@@ -628,6 +630,9 @@ pub(crate) struct BenchArgs {
     /// memtables or from L0
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub(crate) level_bytes: Option<u64>,
+    /// A baseline: whether all of a plain first level is compacted at once, by one thread
+    #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::Off)]
+    pub(crate) l0_cut_all: Switch,
     /// A baseline: keys divided evenly among so many databases of one process, which share the memory
     /// that one would have (1 to 255)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=255))]
@@ -676,6 +681,7 @@ impl BenchArgs {
             memtables_kept: self.memtables_kept,
             flush_all_versions: self.flush_all_versions == Switch::On,
             level_bytes: self.level_bytes.unwrap_or_default(),
+            l0_cut_all: self.l0_cut_all == Switch::On,
             ..self.store.options()?
         };
         options.validate().map_err(|error| Failure::Usage(error.to_string()))?;

@@ -63,13 +63,17 @@ pub enum L0Kind {
     /// The same, but columns are taken out of a set of rows, and what comes meanwhile waits for the next
     /// set: the baseline of the triangle.
     Matrix,
+    /// Rows are tables in files, and `l0_bytes` are for memtables: two of half of them each, flushed to the
+    /// range's own directory (the paper NoveLSM). They are in ordinary memory, since the log brings them
+    /// back anyway: a baseline of measurements.
+    PmemMemtable,
 }
 
 impl L0Kind {
     /// Whether rows lie in a container.
     #[must_use]
     pub fn has_container(self) -> bool {
-        self != L0Kind::Plain
+        matches!(self, L0Kind::Triangle | L0Kind::Matrix)
     }
 }
 
@@ -79,6 +83,7 @@ impl fmt::Display for L0Kind {
             L0Kind::Plain => "plain",
             L0Kind::Triangle => "triangle",
             L0Kind::Matrix => "matrix",
+            L0Kind::PmemMemtable => "pmem-memtable",
         })
     }
 }
@@ -87,9 +92,11 @@ impl FromStr for L0Kind {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<L0Kind> {
-        let kinds = [L0Kind::Plain, L0Kind::Triangle, L0Kind::Matrix];
+        let kinds = [L0Kind::Plain, L0Kind::Triangle, L0Kind::Matrix, L0Kind::PmemMemtable];
         kinds.into_iter().find(|kind| kind.to_string() == text).ok_or_else(|| {
-            Error::invalid(format!("\"{text}\" is no L0: use plain, triangle or matrix"))
+            Error::invalid(format!(
+                "\"{text}\" is no L0: use plain, triangle, matrix or pmem-memtable"
+            ))
         })
     }
 }
@@ -136,8 +143,13 @@ pub struct Options {
     pub l0_bytes: u64,
     /// The directory of the container: persistent memory (a DAX file system), or a file system in memory
     /// that stands in for it, which does not survive a power cut. `None`: the range's own directory, in a
-    /// file of larger pages. Text, since the manifest keeps it.
+    /// file of larger pages. Text, since the manifest keeps it. With plain tables: where those of L0 are,
+    /// which `l0_bytes` then bounds, and not how many rows share a key.
     pub l0_path: Option<String>,
+    /// Whether a cut takes all rows of L0 at once, plain tables as they are elsewhere, and is not divided
+    /// among threads (default no). A baseline of measurements: the slices that are cut otherwise make
+    /// shorter waits.
+    pub l0_cut_all: bool,
     /// The longest delay that the gate's pace adds to one write of up to 64 KiB, and to as many as a
     /// larger one holds (default 10 ms, at most 1 s; 0 leaves nothing but the stops). It is a bound
     /// as long as background work makes progress: a write that meets a stop waits for its end.
@@ -208,6 +220,7 @@ impl Default for Options {
             l0_kind: L0Kind::Plain,
             l0_bytes: 256 * MIB,
             l0_path: None,
+            l0_cut_all: false,
             write_delay_max: Duration::from_millis(10),
             level_bytes_base: 256 * MIB,
             level_ratio: 10,
@@ -233,6 +246,24 @@ impl Options {
             0 => (4 * cores).min(self.memtable_bytes / DRANGE_BYTES_MIN).clamp(1, 64),
             count => count,
         }
+    }
+
+    /// The options that follow from those of L0: large memtables, if that is its kind, and a log that
+    /// reaches as far back.
+    #[must_use]
+    pub(crate) fn of_kind(self) -> Options {
+        if self.l0_kind != L0Kind::PmemMemtable {
+            return self;
+        }
+        let memtable_bytes = usize::try_from(self.l0_bytes / 2).unwrap_or(usize::MAX);
+        let log_bytes_max = self.log_bytes_max.max(self.l0_bytes.saturating_mul(2));
+        Options { memtable_bytes, frozen_memtables_max: 1, log_bytes_max, ..self }
+    }
+
+    /// The directory of the medium for tables of rows, if they have one of their own.
+    #[must_use]
+    pub fn row_medium(&self) -> Option<&str> {
+        self.l0_path.as_deref().filter(|_| self.l0_kind == L0Kind::Plain)
     }
 
     /// Says what is wrong with the options, and what would be right.
@@ -266,6 +297,15 @@ impl Options {
         require(
             !self.l0_kind.has_container() || self.l0_path.is_some() || self.l0_bytes >= 1 << 20,
             "l0_bytes must be at least 1 MiB for a container in a file",
+        )?;
+        require(
+            self.l0_kind != L0Kind::PmemMemtable
+                || (32 << 10..=4 << 30).contains(&self.l0_bytes) && self.frozen_memtables_kept == 0,
+            "l0_bytes are two memtables of 16 KiB to 2 GiB each, of which none is kept",
+        )?;
+        require(
+            !self.l0_cut_all || !self.l0_kind.has_container(),
+            "l0_cut_all is for plain tables only",
         )?;
         require(self.l0_bytes <= 4 << 40, "l0_bytes must be at most 4 TiB")?;
         require(self.write_delay_max <= Duration::from_secs(1), "write_delay_max is over 1 s")?;
@@ -369,6 +409,8 @@ mod tests {
             Options { merge_operator: Some("no-such".into()), ..Options::default() },
             Options { drange_boundaries: vec![b"b".into(), b"a".into()], ..Options::default() },
             Options { flush_all_versions: true, memtable_merging: true, ..Options::default() },
+            Options { l0_cut_all: true, l0_kind: L0Kind::Triangle, ..Options::default() },
+            Options { l0_path: Some("/pmem".into()), l0_bytes: 1 << 10, ..Options::default() },
         ];
         assert!(ProcessOptions::default().validate().is_ok());
         let too_large = ProcessOptions { cache_bytes: 2 << 30, ..ProcessOptions::default() };

@@ -1,6 +1,6 @@
 use std::cell::Cell;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use terrace_base::KeyRange;
 use terrace_engine::process::{MemoryPool, PoolName, Process};
@@ -10,9 +10,9 @@ use terrace_env::{DiskEnv, DiskProfile, RealEnv, SharedEnv};
 use crate::batch::check_key;
 use crate::keyspace::Keyspace;
 use crate::{
-    CheckReport, CheckpointReport, DrangesReport, GetExplanation, Item, ItemRef, Iter, L0Report,
-    Options, PinnedItem, ReadOptions, RecoveryReport, Result, ScanExplanation, SlowOperation,
-    Snapshot, Stats, WriteBatch, WriteOptions, explain,
+    CheckReport, CheckpointReport, CompactionRecord, DrangesReport, GetExplanation, Item, ItemRef,
+    Iter, L0Report, Options, PinnedItem, ReadOptions, RecoveryReport, Result, ScanExplanation,
+    SlowOperation, Snapshot, Stats, WriteBatch, WriteOptions, explain,
 };
 
 /// An open database: a cheap handle, which threads may share and clone.
@@ -55,13 +55,15 @@ impl Db {
         Ok(Db { store, keyspace: Keyspace::default() })
     }
 
-    /// As [`Db::open`], on an emulated disk that is slower than the machine's: for measurements.
+    /// As [`Db::open`], on an emulated disk that is slower than the machine's: for measurements. L0's own
+    /// medium ([`Options::l0_path`]) is none.
     pub fn open_on_disk(
         dir: impl AsRef<Path>,
         options: &Options,
         profile: DiskProfile,
     ) -> Result<Db> {
-        Db::open_in(DiskEnv::new(RealEnv::new(), profile), dir, options)
+        let medium = options.l0_path.as_ref().map(PathBuf::from);
+        Db::open_in(DiskEnv::beside(RealEnv::new(), profile, medium), dir, options)
     }
 
     /// Opens another database in the process of this one: the environment, the block cache, the limit
@@ -379,6 +381,12 @@ impl Db {
     #[must_use]
     pub fn stats(&self) -> Stats {
         Stats::new(self.store.stats())
+    }
+
+    /// The last 4,096 compactions that merged tables since the open, in the order in which they ended.
+    #[must_use]
+    pub fn compactions(&self) -> Vec<CompactionRecord> {
+        self.store.compactions()
     }
 
     /// The pool to which a server charges what it holds for its clients: part of the database's

@@ -82,8 +82,9 @@ pub use terrace_engine::options::{Durability, L0Kind};
 pub use terrace_engine::process::{Charge as MemoryCharge, MemoryPool};
 pub use terrace_engine::repair::{Basis, LossKind};
 pub use terrace_engine::store::{
-    CheckpointReport, ContainerStats, CutStats, DrangeStats, DrangesReport, IngestReport, Item,
-    L0Report, L0RowStats, L0Slice, L0Stats, NextCut, PinnedItem, RecoveryReport,
+    CheckpointReport, CompactionRecord, ContainerStats, CutStats, DrangeStats, DrangesReport,
+    IngestReport, Item, L0Report, L0RowStats, L0Slice, L0Stats, NextCut, PinnedItem,
+    RecoveryReport,
 };
 pub use terrace_engine::table::Compression;
 pub use terrace_engine::version::Repaired;

@@ -60,18 +60,26 @@ pub struct Options {
     /// A baseline of measurements, without use besides; not with `memtable_merging`.
     pub flush_all_versions: bool,
     /// What L0 is: tables in files (the default), or rows in the pages of a container, out of which small
-    /// slices are compacted all the time. A database may be opened with another kind than before.
+    /// slices are compacted all the time; or tables in files again, and memtables of half of `l0_bytes`
+    /// each instead of `memtable_bytes`. A database may be opened with another kind than before.
     pub l0_kind: L0Kind,
     /// Bytes of L0's container; what it has no room for goes into tables. Default: 256 MiB. One that holds rows keeps its
     /// size.
     pub l0_bytes: u64,
     /// The directory of L0's container: persistent memory (a DAX file system), or a file system in memory
     /// that stands in for it. That one does not survive a power cut, and neither does the database then.
-    /// Default: none, which puts it into the database's own directory.
+    /// Default: none, which puts it into the database's own directory. With plain tables it is where those
+    /// of L0 go, and `l0_bytes` is how many they may take.
     pub l0_path: Option<String>,
+    /// Whether all of L0 is compacted at once, by one thread, as plain tables are elsewhere. Default: no; yes
+    /// is a baseline for measurements.
+    pub l0_cut_all: bool,
     /// About how many bytes the first level below L0 should hold before there is another one. Default: 0,
     /// which is four memtables' worth, or as much as L0's container, if there is one.
     pub level_bytes: u64,
+    /// Bits of a filter for each key of a table, at most 48; 0 for no filters. Default: 10. With fewer more
+    /// tables are searched for keys that they do not hold.
+    pub filter_bits_per_key: u32,
     /// How blocks of tables are compressed. Default: not at all.
     pub compression: Compression,
     /// The name of the database's merge operator, for [`Db::merge`](crate::Db::merge). Default:
@@ -104,7 +112,9 @@ impl Default for Options {
             l0_kind: engine.l0_kind,
             l0_bytes: engine.l0_bytes,
             l0_path: None,
+            l0_cut_all: engine.l0_cut_all,
             level_bytes: 0,
+            filter_bits_per_key: engine.table.filter_bits_per_key,
             compression: engine.table.compression,
             merge_operator: None,
             merge_operators: MergeOperators::new(),
@@ -132,7 +142,11 @@ impl Options {
             log_segment_bytes: (self.memtable_bytes as u64 / 4 * 5).clamp(1 << 20, 1 << 30),
             log_bytes_max: (self.memtable_bytes as u64 * (8 + 2 * kept)).max(64 << 20),
             table_bytes,
-            table: TableOptions { compression: self.compression, ..defaults.table },
+            table: TableOptions {
+                compression: self.compression,
+                filter_bits_per_key: self.filter_bits_per_key,
+                ..defaults.table
+            },
             dranges: self.dranges,
             memtable_merging: self.memtable_merging,
             frozen_memtables_kept: self.memtables_kept,
@@ -143,6 +157,7 @@ impl Options {
             l0_kind: self.l0_kind,
             l0_bytes: self.l0_bytes,
             l0_path: self.l0_path.clone(),
+            l0_cut_all: self.l0_cut_all,
             level_bytes_base: match (self.level_bytes, self.l0_kind.has_container()) {
                 (0, false) => (self.memtable_bytes as u64 * 4).max(16 << 20),
                 (0, true) => self.l0_bytes,

@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use terrace::{Db, DrangesReport};
+use terrace::{Db, DrangesReport, L0Kind};
 use terrace_bench::records::Records;
 use terrace_bench::{
     BenchError, BenchOptions, Observer, Phase, Report, StaticTrees, Store, TerraceStore, plot, run,
@@ -199,10 +199,11 @@ fn write_json(
         fields.insert("range_index".into(), options.range_index.into());
         fields.insert("memtables_kept".into(), options.memtables_kept.into());
         fields.insert("l0_kind".into(), options.l0_kind.to_string().into());
-        if options.l0_kind.has_container() {
+        if options.l0_kind != L0Kind::Plain || options.l0_path.is_some() {
             fields.insert("l0_bytes".into(), options.l0_bytes.into());
             fields.insert("l0_is_in_memory".into(), options.l0_path.is_some().into());
         }
+        fields.insert("l0_cut_all".into(), options.l0_cut_all.into());
         fields.insert("level_bytes".into(), options.level_bytes.into());
     }
     let mut text = serde_json::to_string(&json).map_err(failed)?;

@@ -133,6 +133,7 @@ impl Check<'_> {
             }
         };
         self.report.repaired = version.repaired;
+        self.context.opener.rows.find(version.row_directory.as_deref(), version.database);
         for table in version.tables() {
             let meta = table.meta();
             if meta.least_seqno > meta.greatest_seqno

@@ -13,17 +13,23 @@ use crate::l0::triangle::Container;
 use crate::l0::{L0, PlainL0, PlainOptions};
 use crate::process::MemoryPool;
 use crate::survey::{SurveyedBlock, TableSurvey};
-use crate::table::{LocalTableStore, TableFile, TableOptions, TableProperties, TableReader};
+use crate::table::{
+    LocalTableStore, RoutedTables, RowDirectory, TableFile, TableOptions, TableProperties,
+    TableReader,
+};
 use crate::version::{FileIds, ReclaimQueue, TableContext, TableMeta, TableOpener};
 use crate::{Error, Result};
 
 /// Tables of a directory that nothing is cached of.
 pub(crate) fn context(env: &SharedEnv, dir: &Path) -> Arc<TableContext> {
+    let tables = LocalTableStore::new(Arc::clone(env), dir.to_path_buf());
+    let rows = RowDirectory::new(env);
     Arc::new(TableContext {
         opener: Arc::new(TableOpener {
-            store: Arc::new(LocalTableStore::new(Arc::clone(env), dir.to_path_buf())),
+            store: Arc::new(RoutedTables::new(Arc::new(tables), Arc::clone(&rows))),
             cache: Arc::new(BlockCache::new(0)),
             container: Container::new(env),
+            rows,
         }),
         reclaim: ReclaimQueue::default(),
         memory: MemoryPool::default(),
@@ -35,7 +41,14 @@ pub(crate) fn l0(env: &SharedEnv, context: &Arc<TableContext>) -> Arc<dyn L0> {
     let ids = Arc::new(FileIds::new(Epoch(0), 0));
     let shape = TableShape { table_bytes: u64::MAX, table: TableOptions::default() };
     let max = usize::MAX;
-    let options = PlainOptions { rows_per_cut: max, rows_slow: max, rows_stop: max, shape };
+    let options = PlainOptions {
+        rows_per_cut: max,
+        rows_slow: max,
+        rows_stop: max,
+        room: None,
+        takes_all: false,
+        shape,
+    };
     Arc::new(PlainL0::new(env, Arc::clone(&context.opener.store), ids, options))
 }
 

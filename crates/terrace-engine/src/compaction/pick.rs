@@ -7,6 +7,7 @@ use terrace_base::{FileId, KeyRange, LevelNo, RowId, SeqNo, WallTime};
 
 use super::levels::LevelTargets;
 use crate::l0::{Cut, CutBounds, LiveTable, Row};
+use crate::table::is_in_row_directory;
 use crate::version::{LEVEL_MAX, Run, Table, TableMeta, Version};
 
 pub use super::levels::{LevelShape, debt_bytes};
@@ -77,6 +78,8 @@ impl Compaction {
         let goes_as_it_is = |input: &Input| {
             input.level == *level
                 && input.parts.is_none()
+                // What lies on L0's own medium has no business below.
+                && !is_in_row_directory(&input.table.meta().location)
                 && input.table.meta().range_tombstone_count == 0
                 && self.slice.intersection(input.table.span()) == *input.table.span()
         };

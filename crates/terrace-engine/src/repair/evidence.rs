@@ -13,8 +13,8 @@ use crate::check::tables_of_dir;
 use crate::l0::triangle::row::RowReader;
 use crate::l0::{CutMap, Live};
 use crate::survey::{Listing, ManifestSurvey, Piece, Pieces, SegmentSurvey};
-use crate::table::TableLocation;
 use crate::table::format::footer::{FOOTER_BYTES, Footer};
+use crate::table::{TableLocation, is_in_row_directory};
 use crate::version::format::decode_current;
 use crate::version::{TableContext, TableMeta, Version, VersionEdit, fold, manifest_path};
 use crate::wal::format::{ClosingBody, RecordKind, SEGMENT_HEADER_BYTES};
@@ -153,6 +153,7 @@ impl Evidence {
         if self.database.is_some_and(|database| database != version.database) {
             return Ok(Some("it belongs to another database".into()));
         }
+        self.context.opener.rows.find(version.row_directory.as_deref(), version.database);
         if let Some(closing) = self.closing(env, dir)?
             && closing.manifest == id
             && survey.good_end() < closing.manifest_bytes
@@ -217,11 +218,8 @@ impl Evidence {
         listing: &Listing,
         version: &Version,
     ) -> Result<bool> {
-        let is_there = |meta: &TableMeta| {
-            meta.is_in_pages()
-                || listing.table_bytes(meta.id).is_some()
-                || self.by_uid.contains_key(&meta.uid)
-        };
+        let is_there =
+            |meta: &TableMeta| meta.is_in_pages() || self.location(meta, listing).is_some();
         let is_missing = version.tables().any(|table| !is_there(table.meta()));
         let named: BTreeSet<_> = version.tables().map(|table| table.meta().id).collect();
         // What the manifest itself removed waits to be deleted and proves nothing.
@@ -349,6 +347,10 @@ impl Evidence {
 
     /// The file that holds a table, wherever it is.
     pub fn location(&self, meta: &TableMeta, listing: &Listing) -> Option<TableLocation> {
+        if is_in_row_directory(&meta.location) {
+            let is_there = self.context.opener.store.open(&meta.location).is_ok();
+            return is_there.then(|| meta.location.clone());
+        }
         let by_name = listing.table_bytes(meta.id).map(|_| meta.id);
         let id = self.by_uid.get(&meta.uid).copied().or(by_name)?;
         Some(TableLocation(format!("{id}.table").into_bytes()))

@@ -165,6 +165,8 @@ impl Inner {
     fn snapshot_of(&self, version: &Version) -> VersionEdit {
         let mut snapshot = version.to_snapshot();
         snapshot.database = Some(self.env.random_u128());
+        // All its tables lie side by side.
+        snapshot.row_directory = None;
         snapshot.memtables_flushed = Vec::new();
         snapshot.log_start = Some(LogStart { segment: None, position: LogPosition(0) });
         snapshot.container = None;

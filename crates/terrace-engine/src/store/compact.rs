@@ -132,6 +132,7 @@ impl Inner {
     pub(super) fn compact(&self, chosen: &Compaction, version: &Version) -> Result<()> {
         let began = self.env.now();
         let mut read = ReadBytes::default();
+        let mut merged = None;
         let outputs: Vec<TableMeta> = if chosen.is_move() {
             self.counters.moved(chosen);
             chosen.inputs.iter().map(|input| input.table.meta().clone()).collect()
@@ -140,7 +141,11 @@ impl Inner {
             // An input that several parts read is counted once, and as far as it is read.
             read = read_bytes_of(chosen, &plan);
             let read_bytes = read.from_l0 + read.from_levels;
-            let parts = self.parts_of(plan, &chosen.inputs, read_bytes)?;
+            let is_whole_cut = self.options.l0_cut_all && chosen.through.is_some();
+            let parts = match is_whole_cut {
+                true => vec![plan],
+                false => self.parts_of(plan, &chosen.inputs, read_bytes)?,
+            };
             if parts.len() < self.process.pool().compaction_threads() {
                 // There may be another slice for the other threads.
                 self.schedule_compaction();
@@ -149,6 +154,7 @@ impl Inner {
             let _memory = jobs.charge(parts.iter().map(compaction_memory_bytes).sum());
             let outcome = CompactionOutcome { read_bytes, ..self.run_parts(parts)? };
             self.counters.compacted(chosen, &outcome);
+            merged = Some(outcome.clone());
             outcome.outputs
         };
         fail_point!(self.env, "compaction::before_install");
@@ -158,6 +164,9 @@ impl Inner {
         fail_point!(self.env, "compaction::after_install");
         if chosen.through.is_some() {
             self.counters.cut(read.from_l0, read.from_levels);
+        }
+        if let Some(outcome) = &merged {
+            self.compaction_log.note(chosen, outcome, self.env.now().saturating_sub(began));
         }
         self.note_cut(chosen, began);
         self.changed.notify();

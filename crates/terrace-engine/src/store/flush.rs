@@ -12,10 +12,12 @@ use crate::compaction::{Retained, Retention};
 use crate::drange::{Frozen, SampledStream, WriteSample};
 use crate::fail_point::fail_point;
 use crate::iter::{Cursor as _, MergingStream, Stream};
+use crate::l0::triangle::row::RowLocation;
 use crate::l0::{Absorbed, FlushInput};
 use crate::process::PoolName;
 use crate::range_tombstone::Fragments;
-use crate::version::{RowMeta, VersionEdit};
+use crate::table::is_in_row_directory;
+use crate::version::{RowMeta, TableMeta, VersionEdit};
 use crate::{Error, Result};
 
 /// Whether memtables of hot dranges may be merged in memory instead of being flushed.
@@ -147,6 +149,7 @@ impl Inner {
         let log_start = self.settle_log(batch, oldest_position(&ids))?;
         fail_point!(self.env, "flush::before_absorb");
         let (row, bytes, sample) = self.absorb(batch, spacing)?;
+        let medium_bytes = row.as_ref().map_or(0, |row| self.medium_bytes(row));
         fail_point!(self.env, "flush::before_install");
         let log = self.log()?;
         let log_start = log.start_at(log_start);
@@ -179,7 +182,7 @@ impl Inner {
             });
         })?;
         fail_point!(self.env, "flush::after_install");
-        self.counters.flushed(bytes);
+        self.counters.flushed(bytes, medium_bytes);
         let drained: usize = batch.iter().map(|frozen| frozen.memtable.used_bytes()).sum();
         self.gate.note_flush(began, self.env.now(), drained as u64);
         log.release(log_start.position)?;
@@ -188,6 +191,16 @@ impl Inner {
         self.changed.notify();
         self.schedule_compaction();
         Ok(sample)
+    }
+
+    /// How many bytes of a row lie on L0's own medium.
+    fn medium_bytes(&self, row: &RowMeta) -> u64 {
+        let has_medium = self.options.l0_path.is_some();
+        let is_there = |table: &&TableMeta| {
+            let location = &table.location;
+            is_in_row_directory(location) || has_medium && RowLocation::decode(location).is_some()
+        };
+        row.tables.iter().filter(is_there).map(|table| table.bytes).sum()
     }
 
     /// The first of these memtables, as many as one flush takes, and no set by half: what is left in

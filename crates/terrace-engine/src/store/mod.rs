@@ -31,6 +31,7 @@ mod check;
 mod checkpoint;
 mod close;
 mod compact;
+mod compaction_log;
 mod cut_stats;
 mod drange_stats;
 mod explain;
@@ -94,6 +95,7 @@ use crate::wal::LogSink;
 use crate::{Error, Result};
 
 pub use checkpoint::{CheckpointProgress, CheckpointReport};
+pub use compaction_log::CompactionRecord;
 pub use cut_stats::CutStats;
 pub use drange_stats::{DrangeStats, DrangesReport};
 pub use ingest::{Ingest, IngestReport};
@@ -178,6 +180,7 @@ pub(crate) struct Inner {
     changed: Signal,
     health: Health,
     counters: Counters,
+    compaction_log: compaction_log::CompactionLog,
     slow: SlowLog,
     recovery: RecoveryReport,
     /// For jobs, which own the range while they run.

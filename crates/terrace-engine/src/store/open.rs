@@ -11,6 +11,7 @@ use terrace_env::{DirLock, JobClass, Latch, LockKind, SharedEnv};
 
 use super::balance::Balance;
 use super::close::Closer;
+use super::compaction_log::CompactionLog;
 use super::freeze;
 use super::gate::Gate;
 use super::health::Health;
@@ -35,6 +36,7 @@ use crate::merge::MergeOperator;
 use crate::options::{Durability, Options};
 use crate::process::{PoolName, Process};
 use crate::swap::ArcSwap;
+use crate::table::{RowDirectory, is_row_directory_of, missing_row_directory, row_directory_name};
 use crate::version::{
     FeedStore, FileIds, LoadedFeed, ReclaimQueue, Table, TableContext, Version, VersionEdit,
     VersionFeed, Versions, VersionsParts, fold, manifest_path,
@@ -100,6 +102,7 @@ impl Store {
         seams: Seams,
     ) -> Result<Store> {
         options.validate()?;
+        let options = options.of_kind();
         let lock = lock(process.env(), dir, &options)?;
         let loaded = seams.feeds.load()?;
         if loaded.is_none() && (options.read_only || !options.create_if_missing) {
@@ -112,6 +115,7 @@ impl Store {
         let mut version = opening.fold(loaded.as_ref())?;
         opening.choose_operator(&mut version)?;
         opening.open_container(&version)?;
+        opening.open_row_directory(&version)?;
         opening.require_tables(&version)?;
         let log = opening.log.as_ref();
         let recovered = recover(process, log, &opening.options, &opening.ids, &version)?;
@@ -223,10 +227,12 @@ impl<'a> Opening<'a> {
         version.epoch = self.ids.epoch();
         version.closed = None;
         let replaced = self.choose_container(&mut version)?;
+        self.choose_row_directory(&mut version)?;
         fail_point!(self.env, "open::before_manifest");
         let feed = self.feeds.begin(self.ids.next(), &version.to_snapshot())?;
         fail_point!(self.env, "open::after_manifest");
         self.make_container(&version, replaced)?;
+        self.make_row_directory(&version)?;
         report.orphan_count = self.remove_orphans(&version)?;
         let reserved_bytes = self.reserved_bytes(&version)?;
         let log =
@@ -334,6 +340,72 @@ impl<'a> Opening<'a> {
         }
     }
 
+    /// Mounts the directory that the version names, if there are tables in it.
+    ///
+    /// Errors: [`Error::Corruption`] if it is not there, or no directory of this database.
+    fn open_row_directory(&self, version: &Version) -> Result<()> {
+        if !version.has_tables_in_row_directory() {
+            return Ok(());
+        }
+        let Some(path) = version.row_directory.as_deref().map(Path::new) else {
+            let detail =
+                "tables of L0 are in a directory of their own, but the manifest does not say where";
+            return Err(Corruption::new(self.dir, 0, detail).into());
+        };
+        if !is_row_directory_of(path, version.database) {
+            let detail =
+                "the manifest names this as the directory of L0, but it is another database's";
+            return Err(Corruption::new(path, 0, detail).into());
+        }
+        if !RowDirectory::exists(&self.env, path)? {
+            return Err(missing_row_directory(path));
+        }
+        self.context.opener.rows.mount(path);
+        Ok(())
+    }
+
+    /// Decides where tables of L0 go from now on, and empties the directory of before, if it is of no
+    /// use: nothing live is in it, and once the manifest names another one nobody would look there.
+    ///
+    /// Errors: [`Error::Invalid`] if the medium is not there.
+    fn choose_row_directory(&self, version: &mut Version) -> Result<()> {
+        if self.context.opener.rows.path().is_some() {
+            // It keeps its place as long as there are tables in it.
+            return Ok(());
+        }
+        let medium = self.options.row_medium();
+        if let Some(medium) = medium
+            && !RowDirectory::exists(&self.env, Path::new(medium))?
+        {
+            let text =
+                format!("l0_path {medium} is no directory; make it, or mount what it is for");
+            return Err(Error::invalid(text));
+        }
+        let name = row_directory_name(version.database);
+        let wanted = medium.map(|medium| format!("{medium}/{name}"));
+        let before = std::mem::replace(&mut version.row_directory, wanted);
+        if let Some(path) = before.filter(|before| Some(before) != version.row_directory.as_ref())
+            && is_row_directory_of(Path::new(&path), version.database)
+        {
+            RowDirectory::clear(&self.env, Path::new(&path))?;
+        }
+        Ok(())
+    }
+
+    /// Makes the directory that the version names, unless it is mounted. The manifest is durable that
+    /// says so.
+    fn make_row_directory(&self, version: &Version) -> Result<()> {
+        let rows = &self.context.opener.rows;
+        if let (Some(path), None) = (version.row_directory.as_deref().map(Path::new), rows.path()) {
+            self.env.fs().create_dir_all(path)?;
+            if let Some(medium) = path.parent() {
+                self.env.fs().sync_dir(medium)?;
+            }
+            rows.mount(path);
+        }
+        Ok(())
+    }
+
     /// A version whose tables are not there is not the last one: damage took an edit away that had
     /// been installed. What would be an orphan of it may be the only copy of its entries, and the
     /// manifest is evidence: nothing is touched.
@@ -410,6 +482,7 @@ impl<'a> Opening<'a> {
             changed: waits.signal(),
             health: Health::default(),
             counters: Counters::default(),
+            compaction_log: CompactionLog::default(),
             slow: SlowLog::new(self.process.number()),
             recovery,
             me: me.clone(),

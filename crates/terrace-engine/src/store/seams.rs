@@ -9,7 +9,7 @@ use crate::l0::triangle::{Container, ContainerKind, CutSize, TriangleL0, Triangl
 use crate::l0::{L0, PlainL0, PlainOptions};
 use crate::options::{L0Kind, Options};
 use crate::process::Process;
-use crate::table::{LocalTableStore, TableStore};
+use crate::table::{LocalTableStore, RoutedTables, RowDirectory, TableStore};
 use crate::version::{FeedStore, FileIds, LocalManifests, TableOpener};
 use crate::wal::{LocalLogStore, LogStore};
 
@@ -53,8 +53,10 @@ impl Seams {
         let dir = dir.to_path_buf();
         let cache = Arc::clone(process.cache());
         let container = Container::new(&env);
+        let rows = RowDirectory::new(&env);
+        let tables = RoutedTables::new(tables, Arc::clone(&rows));
         let l0 = make_l0(&env, &tables, &container, options);
-        let opener = Arc::new(TableOpener { store: tables, cache, container });
+        let opener = Arc::new(TableOpener { store: Arc::new(tables), cache, container, rows });
         let executor = LocalExecutor::new(&env, Arc::clone(&opener))
             .with_operators(options.merge_operators.clone());
         Seams {
@@ -74,19 +76,25 @@ impl Seams {
 /// Makes the L0 of these options, whose files go to `tables`.
 fn make_l0(
     env: &SharedEnv,
-    tables: &Arc<dyn TableStore>,
+    tables: &RoutedTables,
     container: &Arc<Container>,
     options: &Options,
 ) -> MakeL0 {
-    let (env, tables, container) = (Arc::clone(env), Arc::clone(tables), Arc::clone(container));
+    let (env, container) = (Arc::clone(env), Arc::clone(container));
+    let tables: Arc<dyn TableStore> = Arc::new(match options.row_medium() {
+        Some(_) => tables.clone().writing_rows(),
+        None => tables.clone(),
+    });
     // A row is one table, however large the flush.
     let shape = TableShape { table_bytes: u64::MAX, table: options.table };
     let kind = match options.l0_kind {
-        L0Kind::Plain => {
+        L0Kind::Plain | L0Kind::PmemMemtable => {
             let options = PlainOptions {
                 rows_per_cut: options.l0_rows_per_cut,
                 rows_slow: options.l0_rows_slow,
                 rows_stop: options.l0_rows_stop,
+                room: options.row_medium().map(|_| options.l0_bytes),
+                takes_all: options.l0_cut_all,
                 shape,
             };
             return Box::new(move |ids| {

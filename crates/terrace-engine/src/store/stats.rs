@@ -39,6 +39,7 @@ pub struct Counters {
     merged_memtables: AtomicU64,
     merged_away: AtomicU64,
     unflushed_bytes: AtomicU64,
+    l0_medium_bytes: AtomicU64,
 }
 
 /// What flushes and compactions into one level came to, in bytes.
@@ -66,8 +67,10 @@ impl Counters {
         self.reads.mine()
     }
 
-    pub fn flushed(&self, bytes: u64) {
+    /// A row of so many bytes was written, of which so many went to L0's own medium.
+    pub fn flushed(&self, bytes: u64, medium_bytes: u64) {
         self.put_into(LevelNo(0), bytes);
+        add(&self.l0_medium_bytes, medium_bytes);
     }
 
     /// An ingest put tables of so many bytes into a level. It counts as a flush: of data that
@@ -191,8 +194,11 @@ pub struct StoreStats {
     pub log_sync_count: u64,
     /// Flushes, and ingests, which are flushes of data that passed no memtable.
     pub flush_count: u64,
-    /// Bytes written by these.
+    /// Bytes written by these,
     pub flush_bytes: u64,
+    /// and those of them that went to L0's own medium, where it has one: persistent memory, or what stands
+    /// in for it. The others went to the range's directory.
+    pub l0_medium_bytes: u64,
     /// Compactions that merged tables,
     pub compaction_count: u64,
     /// and among them those that took a cut out of L0.
@@ -252,6 +258,13 @@ impl StoreStats {
         written as f64 / self.write_bytes.max(1) as f64
     }
 
+    /// Bytes of tables that were written to the range's directory: what a disk below a faster L0 has to
+    /// take. The log is not in it.
+    #[must_use]
+    pub fn disk_table_bytes(&self) -> u64 {
+        self.flush_bytes + self.compaction_write_bytes - self.l0_medium_bytes
+    }
+
     /// Bytes written to files since the open: log, flushes, compactions.
     #[must_use]
     pub fn written_bytes(&self) -> u64 {
@@ -295,6 +308,7 @@ impl Inner {
             log_sync_count: read(&counters.log_syncs),
             flush_count: read(&counters.flushes),
             flush_bytes: read(&counters.flush_bytes),
+            l0_medium_bytes: read(&counters.l0_medium_bytes),
             compaction_count: read(&counters.compactions),
             cut_count: counters.cuts.stats().count,
             move_count: read(&counters.moves),

@@ -44,7 +44,11 @@ impl StoreStats {
             self.log_sync_count,
             bytes(self.log_live_bytes)
         )?;
-        writeln!(f, "  flushes        {}, {}", self.flush_count, bytes(self.flush_bytes))?;
+        write!(f, "  flushes        {}, {}", self.flush_count, bytes(self.flush_bytes))?;
+        if self.l0_medium_bytes > 0 {
+            write!(f, ", of these {} to the medium of L0", bytes(self.l0_medium_bytes))?;
+        }
+        writeln!(f)?;
         writeln!(
             f,
             "  merges         {} memtables, {} dead versions gone, {} not flushed",

@@ -146,6 +146,8 @@ pub struct VersionEdit {
     pub drange_boundaries: Option<Vec<Vec<u8>>>,
     /// Where the rows of L0 are that lie in pages.
     pub container: Option<ContainerPlace>,
+    /// The directory of the tables of L0 that lie in one of their own.
+    pub row_directory: Option<String>,
 }
 
 /// The stamp of a repair: what a range holds was salvaged from a damaged one.

@@ -87,6 +87,8 @@ mod field {
     pub const CUTS: u64 = 17;
     /// Required: the rows in it are part of the range.
     pub const CONTAINER: u64 = 18;
+    /// Required: the tables in it are part of the range.
+    pub const ROW_DIRECTORY: u64 = 19;
 
     /// Whether a reader must know the field to read the range rightly.
     pub fn is_required(number: u64) -> bool {
@@ -372,6 +374,9 @@ pub fn encode_edit(edit: &VersionEdit) -> Vec<u8> {
             put_varint(v, place.page_bytes);
         });
     }
+    if let Some(path) = &edit.row_directory {
+        put(field::ROW_DIRECTORY, &|v| v.extend_from_slice(path.as_bytes()));
+    }
     if let Some(name) = &edit.merge_operator {
         put(field::MERGE_OPERATOR, &|v| v.extend_from_slice(name.as_bytes()));
     }
@@ -382,6 +387,11 @@ fn read_container(reader: &mut ByteReader<'_>) -> Result<ContainerPlace, CodecEr
     let error = reader.error("the path of L0's container is no text");
     let path = str::from_utf8(reader.bytes()?).map_err(|_| error)?.to_string();
     Ok(ContainerPlace { path, bytes: bounded_size(reader)?, page_bytes: bounded_size(reader)? })
+}
+
+fn read_row_directory(reader: &mut ByteReader<'_>) -> Result<String, CodecError> {
+    let error = reader.error("the path of L0's directory is no text");
+    str::from_utf8(reader.take_rest()).map(str::to_string).map_err(|_| error)
 }
 
 fn read_boundaries(reader: &mut ByteReader<'_>) -> Result<Vec<Vec<u8>>, CodecError> {
@@ -465,6 +475,7 @@ pub fn decode_edit(bytes: &[u8]) -> Result<VersionEdit, CodecError> {
                 edit.drange_boundaries = Some(read_boundaries(&mut value)?);
             }
             field::CONTAINER => edit.container = Some(read_container(&mut value)?),
+            field::ROW_DIRECTORY => edit.row_directory = Some(read_row_directory(&mut value)?),
             field::MERGE_OPERATOR => edit.merge_operator = Some(read_operator(&mut value)?),
             _ if required => return Err(reader.error("an unknown required field of an edit")),
             _ => continue,
@@ -622,6 +633,7 @@ mod tests {
                 bytes: 1 << 33,
                 page_bytes: 4096,
             }),
+            row_directory: Some("/pmem/tables".into()),
         }
     }
 

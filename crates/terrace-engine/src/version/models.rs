@@ -18,7 +18,7 @@ use crate::cache::BlockCache;
 use crate::compaction::TableShape;
 use crate::l0::triangle::Container;
 use crate::l0::{L0, PlainL0, PlainOptions};
-use crate::table::{MemoryTableStore, TableLocation, TableOptions};
+use crate::table::{MemoryTableStore, RowDirectory, TableLocation, TableOptions};
 
 const LEVEL: LevelNo = LevelNo(1);
 
@@ -47,7 +47,14 @@ impl Range {
         let ids = Arc::new(FileIds::new(Epoch(1), 0));
         let store = Arc::new(MemoryTableStore::new());
         let shape = TableShape { table_bytes: 1, table: TableOptions::default() };
-        let options = PlainOptions { rows_per_cut: 4, rows_slow: 12, rows_stop: 24, shape };
+        let options = PlainOptions {
+            rows_per_cut: 4,
+            rows_slow: 12,
+            rows_stop: 24,
+            room: None,
+            takes_all: false,
+            shape,
+        };
         let l0: Arc<dyn L0> =
             Arc::new(PlainL0::new(&env, store.clone(), Arc::clone(&ids), options));
         let context = Arc::new(TableContext {
@@ -55,6 +62,7 @@ impl Range {
                 store,
                 cache: Arc::new(BlockCache::new(0)),
                 container: Container::new(&env),
+                rows: RowDirectory::new(&env),
             }),
             reclaim: ReclaimQueue::default(),
             memory: crate::process::MemoryPool::default(),

@@ -10,7 +10,8 @@ use crate::l0::triangle::Container;
 use crate::l0::triangle::row::{RowCursor, RowReader, RowStream};
 use crate::range_tombstone::Fragments;
 use crate::table::{
-    PinnedEntry, ReadMode, TableCursor, TableFile, TableReader, TableStore, TableStream,
+    PinnedEntry, ReadMode, RowDirectory, TableCursor, TableFile, TableReader, TableStore,
+    TableStream,
 };
 use crate::{Error, Result};
 
@@ -23,6 +24,8 @@ pub struct TableOpener {
     pub cache: Arc<BlockCache>,
     /// Where rows of L0 are that lie in pages.
     pub container: Arc<Container>,
+    /// Where tables of L0 are that lie in a directory of their own, as `store` knows too.
+    pub rows: Arc<RowDirectory>,
 }
 
 impl TableOpener {

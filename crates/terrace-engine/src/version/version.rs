@@ -8,6 +8,7 @@ use terrace_base::{
 use super::{Repaired, RowMeta, Run, Table, TableContext, VersionEdit};
 use crate::l0::triangle::ContainerPlace;
 use crate::l0::{CutInterval, CutMap, L0, L0State, Live, LiveTable, Row};
+use crate::table::is_in_row_directory;
 use crate::wal::{LogFacts, LogStart};
 
 /// The deepest level.
@@ -49,6 +50,8 @@ pub struct Version {
     pub drange_boundaries: Vec<Vec<u8>>,
     /// Where the rows of L0 are that lie in pages, if there may be such.
     pub container: Option<ContainerPlace>,
+    /// The directory of the tables of L0 that lie in one of their own, if there may be such.
+    pub row_directory: Option<String>,
 }
 
 /// Why an edit does not fit the version that it is applied to: a damaged or foreign manifest, or
@@ -90,6 +93,7 @@ impl Version {
             repaired: None,
             drange_boundaries: Vec::new(),
             container: None,
+            row_directory: None,
         }
     }
 
@@ -122,6 +126,12 @@ impl Version {
     pub fn needs(&self, table: &Arc<Table>) -> bool {
         !table.meta().is_in_pages()
             || self.l0.live().iter().any(|live| Arc::ptr_eq(&live.table, table))
+    }
+
+    /// Whether some of the tables lie in L0's own directory.
+    #[must_use]
+    pub fn has_tables_in_row_directory(&self) -> bool {
+        self.tables().any(|table| is_in_row_directory(&table.meta().location))
     }
 
     /// The tables, those of L0 rows included, that hold range tombstones, and where they count. The
@@ -174,6 +184,9 @@ impl Version {
         }
         if let Some(place) = &edit.container {
             next.container = Some(place.clone());
+        }
+        if let Some(path) = &edit.row_directory {
+            next.row_directory = Some(path.clone());
         }
         Ok(next)
     }
@@ -319,6 +332,7 @@ impl Version {
             drange_boundaries: (!self.drange_boundaries.is_empty())
                 .then(|| self.drange_boundaries.clone()),
             container: self.container.clone(),
+            row_directory: self.row_directory.clone(),
             ..VersionEdit::default()
         }
     }

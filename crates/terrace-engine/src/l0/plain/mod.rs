@@ -13,7 +13,9 @@
 //! ```
 //!
 //! *Source:* LevelDB and its kin; the baseline of TriangleKV and MatrixKV. *Differs:* there a cut
-//! takes whole rows, and rows count, however many share a key.
+//! takes whole rows, and rows count, however many share a key. The baseline itself can be had: all rows at
+//! a time ([`PlainOptions::takes_all`]), and on a medium of their own, whose bytes count
+//! ([`PlainOptions::room`]).
 
 mod slices;
 
@@ -43,8 +45,26 @@ pub struct PlainOptions {
     pub rows_slow: usize,
     /// Writers wait while this many rows share a key.
     pub rows_stop: usize,
+    /// Bytes that rows may take, if it is they that count and not the rows that share a key: the size of
+    /// the medium that is kept for L0.
+    pub room: Option<u64>,
+    /// Whether a cut takes everything: all rows, whole.
+    pub takes_all: bool,
     /// How tables are built.
     pub shape: TableShape,
+}
+
+/// Of a room for rows: cuts are due when so many percent are taken (as in a container, so that they can be
+/// compared),
+const ROOM_START_PERCENT: u64 = 60;
+/// and writers are slowed down when it is more than so many.
+const ROOM_SLOW_PERCENT: u64 = 70;
+/// So many rows make a cut due, however small they are: each costs a read a look.
+const ROOM_ROWS_MAX: usize = 256;
+
+/// So many percent of `bytes`.
+fn percent_of(bytes: u64, percent: u64) -> u64 {
+    bytes / 100 * percent + bytes % 100 * percent / 100
 }
 
 /// L0 as plain tables in the range's table store.
@@ -149,9 +169,19 @@ struct PlainState {
 impl PlainState {
     /// How pressing it is that so many rows share a key.
     fn pressure_of(&self, depth: usize) -> f64 {
+        if let Some(room) = self.options.room {
+            let by_bytes =
+                self.held_bytes() as f64 / percent_of(room, ROOM_START_PERCENT).max(1) as f64;
+            return by_bytes.max(self.rows.len() as f64 / ROOM_ROWS_MAX as f64);
+        }
         let by_depth = depth as f64 / self.options.rows_per_cut as f64;
         let by_count = self.rows.len() as f64 / self.options.rows_slow as f64;
         if by_count >= 1.0 { by_depth.max(by_count) } else { by_depth }
+    }
+
+    /// What rows take, consumed or not: a file goes as a whole.
+    fn held_bytes(&self) -> u64 {
+        self.tables.iter().map(|table| table.meta().bytes).sum()
     }
 
     /// The rows of a group, newest first.
@@ -196,6 +226,13 @@ impl L0State for PlainState {
 
     fn propose_cuts(&self, bounds: &CutBounds) -> Vec<Cut> {
         let Some(newest) = self.rows.first() else { return Vec::new() };
+        if self.options.takes_all {
+            let spans = self.live.iter().map(|one| one.table.span());
+            let Some(slice) = spans.cloned().reduce(|all, span| all.hull(&span)) else {
+                return Vec::new();
+            };
+            return vec![Cut { slice, through: newest.meta.id, pressure: self.pressure() }];
+        }
         let cut = |slice: Slice| Cut {
             slice: slice.keys,
             through: newest.meta.id,
@@ -228,30 +265,47 @@ impl L0State for PlainState {
         let deepest = if self.live.is_empty() { 0.0 } else { self.pressure_of(self.depth) };
         // Rows that share no key with others may be able to go down as they are.
         let has_lone_row = self.groups.iter().any(|group| group.rows.len() == 1);
-        let is_wide = has_lone_row && self.rows.len() >= self.options.rows_per_cut;
+        let is_wide = self.options.room.is_none()
+            && has_lone_row
+            && self.rows.len() >= self.options.rows_per_cut;
         if is_wide { deepest.max(1.0) } else { deepest }
     }
 
     /// By the depth that a key meets on average, unless writers are slowed down by the greatest one.
     fn urgency(&self) -> f64 {
         let pressure = self.pressure();
-        if pressure < 1.0 || self.depth >= self.options.rows_slow {
+        let is_by_bytes = self.options.room.is_some();
+        if pressure < 1.0 || is_by_bytes || self.depth >= self.options.rows_slow {
             return pressure;
         }
         let live = self.live.iter().map(LiveTable::bytes).sum::<u64>() as f64;
-        let held = self.tables.iter().map(|table| table.meta().bytes).sum::<u64>().max(1) as f64;
+        let held = self.held_bytes().max(1) as f64;
         let mean = (live / held * self.rows.len() as f64).min(self.depth as f64);
         (mean / self.options.rows_per_cut as f64).clamp(1.0, pressure)
     }
 
-    /// In rows: as many as a read of one key may have to ask, at most.
+    /// In rows: as many as a read of one key may have to ask, at most; or in bytes, if there is a room for
+    /// them.
     fn fill(&self) -> Fill {
+        if let Some(room) = self.options.room {
+            let slow = percent_of(room, ROOM_SLOW_PERCENT);
+            return Fill {
+                used: self.held_bytes(),
+                start: percent_of(room, ROOM_START_PERCENT),
+                slow,
+                stop: room.max(slow + 1),
+            };
+        }
         let PlainOptions { rows_per_cut, rows_slow, rows_stop, .. } = self.options;
         let [start, slow, stop] = [rows_per_cut, rows_slow, rows_stop].map(|rows| rows as u64);
         Fill { used: self.depth as u64, start, slow, stop }
     }
 
     fn mergeable_rows(&self, slice: &KeyRange) -> Vec<Arc<Row>> {
+        // Fewer rows take no less room, and merged ones would be written to the levels' medium.
+        if self.options.room.is_some() || self.options.takes_all {
+            return Vec::new();
+        }
         let is_in = |row: &Arc<Row>| {
             self.live.iter().any(|one| one.row == row.meta.id && one.overlaps(slice))
         };

@@ -140,6 +140,17 @@ impl Workload {
                 sync_every: 2,
                 ..base("a matrix of large values")
             },
+            Workload {
+                options: Options {
+                    l0_path: Some(super::DIR.to_string()),
+                    l0_bytes: 64 << 10,
+                    l0_cut_all: true,
+                    ..base("").options
+                },
+                sync_every: 4,
+                disturb_every: 7,
+                ..base("rows in a directory of their own")
+            },
         ]
     }
 

@@ -243,7 +243,14 @@ fn due(store: &Store, taken: &Taken) -> Option<Compaction> {
         &store.inner.env,
         Arc::clone(&store.inner.context.opener.store),
         Arc::clone(&store.inner.ids),
-        crate::l0::PlainOptions { rows_per_cut: 3, rows_slow: 60, rows_stop: 80, shape },
+        crate::l0::PlainOptions {
+            rows_per_cut: 3,
+            rows_slow: 60,
+            rows_stop: 80,
+            room: None,
+            takes_all: false,
+            shape,
+        },
     );
     let consumed = version.l0.consumed().clone();
     version.l0 = crate::l0::L0::recover(&l0, version.l0.rows().to_vec(), consumed);

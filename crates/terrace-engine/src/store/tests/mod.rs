@@ -21,6 +21,7 @@ mod paths;
 mod recovery;
 mod replay;
 mod review;
+mod row_directory;
 mod rows;
 mod seams;
 mod slow;

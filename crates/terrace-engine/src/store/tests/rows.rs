@@ -37,6 +37,8 @@ fn due(store: &Store, rows_per_cut: usize) -> Option<Compaction> {
             rows_per_cut,
             rows_slow: 60,
             rows_stop: 80,
+            room: None,
+            takes_all: false,
             shape: crate::compaction::TableShape { table_bytes: u64::MAX, table: small().table },
         },
     );

@@ -16,7 +16,7 @@ use crate::l0::{
     PlainOptions, Row,
 };
 use crate::store::Seams;
-use crate::table::{MemoryTableStore, PinnedEntry, TableStore};
+use crate::table::{MemoryTableStore, PinnedEntry, RowDirectory, TableStore};
 use crate::version::{FeedStore, MemoryFeed, Table, TableOpener};
 use crate::wal::MemoryLog;
 
@@ -121,6 +121,7 @@ impl Elsewhere {
             store: Arc::clone(&tables),
             cache,
             container: Container::new(env),
+            rows: RowDirectory::new(env),
         });
         let executor = Arc::new(ByteExecutor {
             inner: LocalExecutor::new(env, Arc::clone(&opener)),
@@ -136,6 +137,8 @@ impl Elsewhere {
                     rows_per_cut: 2,
                     rows_slow: 4,
                     rows_stop: 8,
+                    room: None,
+                    takes_all: false,
                     shape: TableShape { table_bytes: 4 << 10, table: small().table },
                 };
                 let plain = PlainL0::new(&l0_env, tables, Arc::clone(ids), options);

@@ -98,6 +98,12 @@ pub fn draw_options(random: &mut Random) -> Options {
     options.memtable_merging = random.one_in(2);
     options.lookup_index_bytes = [0, 256, 64 << 10][random.below(3) as usize];
     options.frozen_memtables_kept = random.below(2) as usize;
+    if random.one_in(4) {
+        // The row directory lies in the range's own.
+        options.l0_path = Some(super::DIR.to_string());
+        options.l0_bytes = 128 << 10;
+    }
+    options.l0_cut_all = random.one_in(4);
     options
 }
 
