@@ -1,6 +1,6 @@
 # The two commands of the README, and what they are made of.
 
-.PHONY: run test soak compare compare-all nova tidy lint
+.PHONY: run test soak compare compare-all nova triangle tidy lint
 
 # Build, start the server, put this machine's own package index into it.
 run:
@@ -32,8 +32,15 @@ compare-all:
 ROUNDS ?= 3
 NAMES ?=
 nova:
-	scripts/compare.sh experiment --rounds $(ROUNDS) $(NAMES)
-	scripts/compare.sh experiment --rounds $(ROUNDS) --disk-profile ssd-2017 $(NAMES)
+	scripts/compare.sh experiment --rounds $(ROUNDS) $(or $(NAMES),nova)
+	scripts/compare.sh experiment --rounds $(ROUNDS) --disk-profile ssd-2017 $(or $(NAMES),nova)
+
+# The experiments of TriangleKV in the same way; persistent memory is emulated by /dev/shm. The results go to
+# docs/results/trianglekv: make triangle [ROUNDS=3] [SCALE=0.25] [NAMES="triangle-fig15-steady …"].
+SCALE ?= 0.25
+triangle:
+	scripts/compare.sh experiment --rounds $(ROUNDS) --scale $(SCALE) $(or $(NAMES),triangle)
+	scripts/compare.sh experiment --rounds $(ROUNDS) --scale $(SCALE) --disk-profile ssd-2017 $(or $(NAMES),triangle)
 
 # What a machine judges well about the source tree.
 tidy:

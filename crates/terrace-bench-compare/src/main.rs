@@ -154,7 +154,7 @@ pub(crate) struct SessionArgs {
 /// Which experiments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExperimentArgs {
-    /// Their names; all of them if none is named
+    /// Their names, or beginnings of them up to a dash; all of them if none is named
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// How often everything is measured
@@ -169,9 +169,16 @@ pub(crate) struct ExperimentArgs {
     /// Where databases are made and deleted again
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
-    /// Where the results go; a README there gets a row for each experiment
-    #[arg(long, value_name = "DIR", default_value = "docs/results/nova-lsm")]
-    out: PathBuf,
+    /// Where the results go, instead of to those of each one's paper; a README there gets a row for each
+    /// experiment
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// What stands in for persistent memory: a directory in which others are made and deleted again
+    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
+    medium: PathBuf,
+    /// Operations a second, for steps that have a rate
+    #[arg(long, value_name = "N")]
+    rate: Option<f64>,
     /// The commit that is measured, for the record
     #[arg(long, value_name = "ID", default_value = "unknown")]
     commit: String,
@@ -196,6 +203,12 @@ pub(crate) struct ExperimentSessionArgs {
     /// An empty directory
     #[arg(long)]
     data: PathBuf,
+    /// Another one, on what stands in for persistent memory
+    #[arg(long)]
+    medium: PathBuf,
+    /// Operations a second, for steps that have a rate
+    #[arg(long)]
+    rate: Option<f64>,
     /// Records, operations and memory, as a multiple of the standing sizes
     #[arg(long, default_value_t = 1.0)]
     scale: f64,

@@ -2,6 +2,7 @@
 
 mod fjall;
 mod lmdb;
+pub mod raw_file;
 mod redb;
 pub mod rocksdb;
 mod slatedb;
@@ -10,6 +11,7 @@ mod terrace;
 use std::path::Path;
 
 use serde_json::Value;
+use terrace::CompactionRecord;
 use terrace_bench::{Store, StoreError};
 
 use crate::cells::Setup;
@@ -96,6 +98,16 @@ pub trait Peer: Store {
     /// The bytes of tables that were written since it was opened; `None` if it does not tell.
     fn table_bytes(&self) -> Option<u64> {
         None
+    }
+
+    /// Those of them that went to the disk, where some did not.
+    fn disk_bytes(&self) -> Option<u64> {
+        self.table_bytes()
+    }
+
+    /// The last compactions; none if it does not tell.
+    fn compactions(&self) -> Vec<CompactionRecord> {
+        Vec::new()
     }
 
     /// What else it says of itself, for the record.

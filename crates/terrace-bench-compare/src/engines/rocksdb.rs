@@ -13,6 +13,8 @@ use crate::cells::Setup;
 pub(super) const TUNED: &str = "10-bit full filters, dynamic level sizes, jobs = cores, 4 write \
      buffers, hyper clock cache with index and filter blocks in it and those of L0 pinned, hash \
      index in data blocks, pinned gets, no compression, no blob files";
+pub const AT_PROPORTIONS: &str = "as it comes, but for the cache, compression, the sizes of the write \
+     buffer, of tables (as large) and of the first level (four of them), and levels of fixed sizes";
 pub(super) const DEFAULT: &str = "as it comes, but for the cell's cache and write buffer memory";
 
 pub struct RocksDb {
@@ -26,21 +28,27 @@ impl RocksDb {
         RocksDb::open_with(dir, setup, tuned, Options::default())
     }
 
+    /// As it comes, with a write buffer of a fourth of the memory, which is a fourth of the first level.
+    /// Flushes and compactions write at most so many bytes in a second.
+    pub fn open_at_proportions(
+        dir: &Path,
+        setup: &Setup,
+        write_bytes_per_s: Option<u64>,
+    ) -> Result<RocksDb, StoreError> {
+        let mut options = limited(write_bytes_per_s)?;
+        options.set_level_compaction_dynamic_level_bytes(false);
+        options.set_max_bytes_for_level_base(setup.memtable_bytes);
+        options.set_target_file_size_base(setup.memtable_bytes / MEMTABLES);
+        RocksDb::open_with(dir, setup, false, options)
+    }
+
     /// Tuned; flushes and compactions write at most so many bytes in a second.
     pub fn open_limited(
         dir: &Path,
         setup: &Setup,
         write_bytes_per_s: Option<u64>,
     ) -> Result<RocksDb, StoreError> {
-        /// What it asks for by default: a tenth of a second's bytes at a time, and compactions give
-        /// way to flushes but for one time in ten.
-        const REFILL_US: i64 = 100_000;
-        const FAIRNESS: i32 = 10;
-        let mut options = Options::default();
-        if let Some(rate) = write_bytes_per_s {
-            options.set_ratelimiter(i64::try_from(rate)?, REFILL_US, FAIRNESS);
-        }
-        RocksDb::open_with(dir, setup, true, options)
+        RocksDb::open_with(dir, setup, true, limited(write_bytes_per_s)?)
     }
 
     fn open_with(
@@ -80,6 +88,19 @@ impl RocksDb {
         write.set_sync(setup.sync);
         Ok(RocksDb { db: DB::open(&options, dir)?, options, write })
     }
+}
+
+/// Options by which flushes and compactions write at most so many bytes in a second.
+fn limited(write_bytes_per_s: Option<u64>) -> Result<Options, StoreError> {
+    /// What it asks for by default: a tenth of a second's bytes at a time, and compactions give way to
+    /// flushes but for one time in ten.
+    const REFILL_US: i64 = 100_000;
+    const FAIRNESS: i32 = 10;
+    let mut options = Options::default();
+    if let Some(rate) = write_bytes_per_s {
+        options.set_ratelimiter(i64::try_from(rate)?, REFILL_US, FAIRNESS);
+    }
+    Ok(options)
 }
 
 impl Store for RocksDb {

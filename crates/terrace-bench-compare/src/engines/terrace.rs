@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use serde_json::Value;
-use terrace::{Db, Durability, Options, Stats};
+use terrace::{CompactionRecord, Db, Durability, Options, Stats};
 use terrace_bench::{StaticTrees, StoreError, TerraceStore};
 
 use super::{MEMTABLES, Peer};
@@ -26,6 +26,14 @@ impl Peer for TerraceStore {
 
     fn table_bytes(&self) -> Option<u64> {
         Some(table_bytes(&self.db().stats()))
+    }
+
+    fn disk_bytes(&self) -> Option<u64> {
+        Some(self.db().stats().disk_table_bytes())
+    }
+
+    fn compactions(&self) -> Vec<CompactionRecord> {
+        self.db().compactions()
     }
 
     fn facts(&self) -> Vec<(&'static str, Value)> {

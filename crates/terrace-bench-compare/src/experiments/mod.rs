@@ -1,7 +1,7 @@
 //! Experiments of papers: who does what, run side by side, and what it comes to.
 //!
 //! ```text
-//! a table ([`nova`]) ── for each round, for each sequence of steps, for each subject (the order turns):
+//! a table ([`nova`], [`triangle`]) ── for each round, for each sequence of steps, for each subject (the order turns):
 //!    pure data             └── session, a process of its own over an empty directory
 //!                                └── load, and the steps ──► a report for each that is measured
 //!                    └── medians and ratios ──► NAME.json, NAME.svg, a row of the README
@@ -14,7 +14,9 @@ pub mod nova;
 pub mod render;
 pub mod runner;
 pub mod session;
+pub mod triangle;
 
+use terrace::L0Kind;
 use terrace_bench::distribution::Distribution;
 
 /// What is compared, over which data, doing what.
@@ -23,7 +25,7 @@ pub struct Experiment {
     /// Its name: paper, figure or section, one word.
     pub name: &'static str,
     /// The paper.
-    pub paper: &'static str,
+    pub paper: Paper,
     /// Where it reports the experiment.
     pub source: &'static str,
     /// What is compared, in one line.
@@ -40,6 +42,20 @@ pub struct Experiment {
     pub figures: &'static [Figure],
     /// What is drawn.
     pub chart: Chart,
+    /// Whether everything is on the medium that L0 has elsewhere, and nothing on the disk.
+    pub all_on_medium: bool,
+    /// The experiment that has the same data, subjects and sequences, and looks at other figures: one run
+    /// serves both.
+    pub runs_of: Option<&'static str>,
+}
+
+/// A paper.
+#[derive(Clone, Copy, Debug)]
+pub struct Paper {
+    /// How it is cited.
+    pub name: &'static str,
+    /// Where its results are, from the root of the project.
+    pub results: &'static str,
 }
 
 /// What is stored.
@@ -73,6 +89,14 @@ pub struct Subject {
 pub enum Kind {
     /// RocksDB, tuned as elsewhere.
     Rocksdb,
+    /// RocksDB as it comes, but that its buffer and its first level are such a part of the data as in the
+    /// paper.
+    RocksdbAtProportions,
+    /// No store, but a file that is read and written past the system's cache.
+    File {
+        /// Whether it is on the medium of L0, or on the disk.
+        on_medium: bool,
+    },
     /// Terrace, set up so.
     Terrace(Tree),
 }
@@ -95,6 +119,31 @@ pub struct Tree {
     pub range_index: bool,
     /// Frozen memtables for each active one that stay in memory before they are flushed.
     pub memtables_kept: usize,
+    /// What L0 is.
+    pub l0: Level0,
+    /// The bytes that the first level below L0 should hold, as a share of the data; 0: as by default.
+    pub level_of_data: f64,
+    /// Whether tables have filters.
+    pub filters: bool,
+}
+
+/// What L0 is.
+#[derive(Clone, Copy, Debug)]
+pub struct Level0 {
+    /// What stands behind its seam.
+    pub kind: L0Kind,
+    /// Its bytes as a share of the data, where bytes bound it.
+    pub of_data: f64,
+    /// Whether it has a medium of its own.
+    pub on_medium: bool,
+    /// Whether a cut takes all of it.
+    pub cut_all: bool,
+}
+
+impl Level0 {
+    /// Tables in the directory of the database, as by default.
+    pub const DEFAULT: Level0 =
+        Level0 { kind: L0Kind::Plain, of_data: 0.0, on_medium: false, cut_all: false };
 }
 
 impl Tree {
@@ -108,6 +157,9 @@ impl Tree {
             lookup_index: false,
             range_index: true,
             memtables_kept: 0,
+            l0: Level0::DEFAULT,
+            level_of_data: 0.0,
+            filters: true,
         }
     }
 }
@@ -129,6 +181,8 @@ pub struct Step {
     pub scan_count: Option<u64>,
     /// Operations a second, for an open loop.
     pub rate: Option<f64>,
+    /// Bytes of a value, if not as many as elsewhere: then there are as many records as make the same data.
+    pub value_bytes: Option<usize>,
     /// Whether the store is left to come to rest first.
     pub settled: bool,
     /// Whether it is looked at, or only done.
@@ -142,12 +196,23 @@ pub enum Figure {
     Throughput,
     /// Bytes of tables written for each byte that was put, the log not counted: less is better.
     TableBytes,
+    /// Bytes of tables written to the disk for each byte that was put; the log, and what went to a medium
+    /// of L0's own, are not counted: less is better.
+    DiskBytes,
+    /// Tenths of a second in which less than a tenth of the median was done: less is better.
+    StalledSlots,
+    /// Bytes that one compaction out of L0 read, the median of all: less is better.
+    CutBytes,
+    /// How long one took, in milliseconds, the median of all: less is better.
+    CutTime,
     /// The mean latency in microseconds: less is better.
     Mean,
     /// The 95th percentile: less is better.
     P95,
     /// The 99th percentile: less is better.
     P99,
+    /// The 99.9th percentile: less is better.
+    P999,
 }
 
 impl Figure {
@@ -156,9 +221,14 @@ impl Figure {
         match self {
             Figure::Throughput => "ops_per_s",
             Figure::TableBytes => session::TABLE_AMPLIFICATION,
+            Figure::DiskBytes => session::DISK_AMPLIFICATION,
+            Figure::StalledSlots => session::STALLED_SLOTS,
+            Figure::CutBytes => "cut_bytes_median",
+            Figure::CutTime => "cut_ms_median",
             Figure::Mean => "mean_us",
             Figure::P95 => "p95_us",
             Figure::P99 => "p99_us",
+            Figure::P999 => "p99_9_us",
         }
     }
 
@@ -167,10 +237,20 @@ impl Figure {
         match self {
             Figure::Throughput => "operations per second",
             Figure::TableBytes => "bytes of tables written per byte put",
+            Figure::DiskBytes => "bytes of tables written to the disk per byte put",
+            Figure::StalledSlots => "tenths of a second under a tenth of the median",
+            Figure::CutBytes => "bytes read by a compaction out of L0, median",
+            Figure::CutTime => "ms of a compaction out of L0, median",
             Figure::Mean => "mean latency, us",
             Figure::P95 => "95th percentile, us",
             Figure::P99 => "99th percentile, us",
+            Figure::P999 => "99.9th percentile, us",
         }
+    }
+
+    /// Whether it may well be 0, so that a ratio says nothing.
+    pub fn is_count(self) -> bool {
+        self == Figure::StalledSlots
     }
 
     /// How many times `own` is better than `other`.
@@ -199,6 +279,14 @@ impl Experiment {
         scaled(self.data.records, scale)
     }
 
+    /// How many records a step is about, of which each has so many bytes of value.
+    pub fn records_of(&self, step: &Step, scale: f64) -> u64 {
+        match step.value_bytes {
+            None => self.records(scale),
+            Some(bytes) => self.data_bytes(scale) / (self.data.key_bytes + bytes) as u64,
+        }
+    }
+
     /// The bytes that all memtables of a subject take together.
     pub fn memtable_bytes(&self, subject: &Subject, scale: f64) -> u64 {
         self.data_bytes(scale) * subject.memtables / self.data.memtables
@@ -222,7 +310,15 @@ pub fn scaled(count: u64, scale: f64) -> u64 {
 
 /// The tables of all papers.
 pub fn all() -> impl Iterator<Item = &'static Experiment> {
-    nova::EXPERIMENTS.iter()
+    nova::EXPERIMENTS.iter().chain(triangle::EXPERIMENTS)
+}
+
+/// The experiments that a name stands for: the one called so, or all whose names go on behind it.
+pub fn named(name: &str) -> Vec<&'static Experiment> {
+    let is_meant = |one: &&Experiment| {
+        one.name.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    all().filter(is_meant).collect()
 }
 
 /// The experiment called so.
@@ -249,10 +345,24 @@ mod tests {
             let steps: BTreeSet<_> = experiment.steps().map(|step| step.name).collect();
             assert_eq!(steps.len(), experiment.steps().count(), "{}", experiment.name);
             assert!(experiment.sequences.iter().all(|steps| steps.iter().any(|s| s.measured)));
+            if let Some(other) = experiment.runs_of.map(|name| find(name).unwrap()) {
+                assert!(std::ptr::eq(experiment.subjects, other.subjects), "{}", experiment.name);
+                assert!(std::ptr::eq(experiment.sequences, other.sequences));
+                assert_eq!(experiment.data_bytes(1.0), other.data_bytes(1.0));
+                assert_eq!(experiment.all_on_medium, other.all_on_medium);
+            }
             for step in experiment.sequences.iter().flat_map(|steps| steps.iter()) {
                 assert!(workload::find(step.workload).is_some(), "{}", step.workload);
             }
         }
+    }
+
+    #[test]
+    fn a_name_stands_for_all_that_go_on_behind_it() {
+        assert_eq!(named("nova-fig01-stalls").len(), 1);
+        assert_eq!(named("nova").len(), nova::EXPERIMENTS.len());
+        assert_eq!(named("triangle").len(), triangle::EXPERIMENTS.len());
+        assert!(named("nova-fig").is_empty() && named("").is_empty());
     }
 
     #[test]

@@ -7,9 +7,9 @@
 use Distribution::{Uniform, ZipfianClustered};
 use terrace_bench::distribution::Distribution;
 
-use super::{Chart, Data, Experiment, Figure, Kind, Step, Subject, Tree};
+use super::{Chart, Data, Experiment, Figure, Kind, Paper, Step, Subject, Tree};
 
-const PAPER: &str = "Nova-LSM (SIGMOD 2021)";
+const PAPER: Paper = Paper { name: "Nova-LSM (SIGMOD 2021)", results: "docs/results/nova-lsm" };
 
 const KILOBYTES: Data =
     Data { records: 256_000, key_bytes: 16, value_bytes: 1008, memtables: 640, caches: 4 };
@@ -52,6 +52,7 @@ const LOAD: Step = Step {
     seconds_max: None,
     scan_count: None,
     rate: None,
+    value_bytes: None,
     settled: false,
     measured: false,
 };
@@ -131,6 +132,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
         ]],
         figures: THROUGHPUT,
         chart: Chart::OverTime,
+        all_on_medium: false,
+        runs_of: None,
     },
     Experiment {
         name: "nova-sec8-memory",
@@ -148,6 +151,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
         sequences: &[&[LOAD, W100_UNIFORM]],
         figures: THROUGHPUT,
         chart: Chart::Bars(Figure::Throughput),
+        all_on_medium: false,
+        runs_of: None,
     },
     Experiment {
         name: "nova-sec4-lookup",
@@ -172,6 +177,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
         ],
         figures: &[Figure::Throughput, Figure::P99],
         chart: Chart::Bars(Figure::Throughput),
+        all_on_medium: false,
+        runs_of: None,
     },
     Experiment {
         name: "nova-sec4-rangeindex",
@@ -194,6 +201,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
         ],
         figures: &[Figure::Throughput, Figure::P99],
         chart: Chart::Bars(Figure::Throughput),
+        all_on_medium: false,
+        runs_of: None,
     },
     Experiment {
         name: "nova-sec4-merge",
@@ -216,6 +225,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
         sequences: &[&[LOAD, Step { seconds_max: None, ..W100_ZIPFIAN }]],
         figures: &[Figure::TableBytes, Figure::Throughput],
         chart: Chart::Bars(Figure::TableBytes),
+        all_on_medium: false,
+        runs_of: None,
     },
     Experiment {
         name: "nova-sec8-dranges",
@@ -236,6 +247,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
         sequences: BOTH,
         figures: THROUGHPUT,
         chart: Chart::Bars(Figure::Throughput),
+        all_on_medium: false,
+        runs_of: None,
     },
     Experiment {
         name: "nova-fig12a-onenode",
@@ -248,6 +261,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
         sequences: BOTH,
         figures: THROUGHPUT,
         chart: Chart::Bars(Figure::Throughput),
+        all_on_medium: false,
+        runs_of: None,
     },
     Experiment {
         name: "nova-tab3-latency",
@@ -265,6 +280,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
         ]],
         figures: &[Figure::Mean, Figure::P95, Figure::P99],
         chart: Chart::Bars(Figure::P99),
+        all_on_medium: false,
+        runs_of: None,
     },
     Experiment {
         name: "nova-sec8-load",
@@ -277,5 +294,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         sequences: &[&[Step { measured: true, ..LOAD }]],
         figures: THROUGHPUT,
         chart: Chart::Bars(Figure::Throughput),
+        all_on_medium: false,
+        runs_of: None,
     },
 ];

@@ -1,7 +1,7 @@
 //! What the reports of an experiment come to: `NAME.json`, `NAME.svg`, and a row of the README beside
 //! them. On an emulated disk the names end in `-emulated`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 use terrace_bench::{StoreError, plot};
@@ -11,7 +11,7 @@ use super::session::terrace_options;
 use super::{Chart, Experiment, Figure, Kind, Subject};
 use crate::ExperimentArgs;
 use crate::cells::Setup;
-use crate::engines::Engine;
+use crate::engines::{Engine, MEMTABLES, raw_file, rocksdb};
 use crate::summary::{machine, median, versions};
 
 /// Writes what there is. Nothing is written if some subject never got through some step.
@@ -29,23 +29,29 @@ pub fn write(
         eprintln!("{}: no round is whole, and so nothing is written", experiment.name);
         return Ok(());
     }
-    std::fs::create_dir_all(&args.out)?;
+    let out = out_of(args, experiment);
+    std::fs::create_dir_all(&out)?;
     let stem = match &args.disk_profile {
         Some(_) => format!("{}-emulated", experiment.name),
         None => experiment.name.to_owned(),
     };
     let table = table(args, experiment, reports)?;
-    std::fs::write(args.out.join(format!("{stem}.json")), format!("{table:#}\n"))?;
-    draw(args, &stem, experiment, reports)?;
+    std::fs::write(out.join(format!("{stem}.json")), format!("{table:#}\n"))?;
+    draw(args, &out, &stem, experiment, reports)?;
     let row = readme_row(&stem, experiment, reports);
     println!("{row}");
-    let readme = args.out.join("README.md");
+    let readme = out.join("README.md");
     if let Ok(text) = std::fs::read_to_string(&readme)
         && let Some(changed) = with_row(&text, &stem, &row)
     {
         std::fs::write(&readme, changed)?;
     }
     Ok(())
+}
+
+/// Where the results of an experiment go.
+fn out_of(args: &ExperimentArgs, experiment: &Experiment) -> PathBuf {
+    args.out.clone().unwrap_or_else(|| PathBuf::from(experiment.paper.results))
 }
 
 /// A figure of each round of a step.
@@ -82,13 +88,15 @@ fn table(
     });
     Ok(json!({
         "experiment": experiment.name,
-        "source": format!("{}, {}", experiment.paper, experiment.source),
+        "source": format!("{}, {}", experiment.paper.name, experiment.source),
         "meaning": experiment.meaning,
         "headline": experiment.headline,
         "commit": args.commit,
         "seed": args.seed,
         "rounds": args.rounds,
         "scale": args.scale,
+        "medium": args.medium.display().to_string(),
+        "rate_ops_per_s": args.rate,
         "disk": args.disk_profile.as_ref().map(ToString::to_string),
         "machine": machine(),
         "versions": versions(),
@@ -151,8 +159,20 @@ fn options_of(
                  and its reads are not held"
             }),
         }),
+        Kind::RocksdbAtProportions => json!({
+            "engine": "rocksdb",
+            "write_buffer_bytes": memtable_bytes / MEMTABLES,
+            "first_level_bytes": memtable_bytes,
+            "options": rocksdb::AT_PROPORTIONS,
+        }),
+        Kind::File { on_medium } => json!({
+            "engine": "file",
+            "on_medium": on_medium,
+            "options": raw_file::OPTIONS,
+        }),
         Kind::Terrace(tree) => {
-            let options = terrace_options(&tree, &setup)?;
+            let data_bytes = experiment.data_bytes(args.scale);
+            let options = terrace_options(&tree, &setup, data_bytes, &args.medium)?;
             json!({
                 "engine": "terrace",
                 "memtable_bytes_in_all": memtable_bytes,
@@ -164,6 +184,12 @@ fn options_of(
                 "lookup_index_bytes": options.lookup_index_bytes,
                 "range_index": options.range_index,
                 "memtables_kept": options.memtables_kept,
+                "l0_kind": options.l0_kind.to_string(),
+                "l0_bytes": options.l0_bytes,
+                "l0_on_medium": tree.l0.on_medium,
+                "l0_cut_all": options.l0_cut_all,
+                "level_bytes": options.level_bytes,
+                "filter_bits_per_key": options.filter_bits_per_key,
             })
         }
     })
@@ -171,6 +197,7 @@ fn options_of(
 
 fn draw(
     args: &ExperimentArgs,
+    out: &Path,
     stem: &str,
     experiment: &Experiment,
     reports: &Reports,
@@ -187,14 +214,14 @@ fn draw(
             let series: Vec<(String, Vec<f64>)> =
                 experiment.subjects.iter().map(|one| (one.name.to_owned(), heights(one))).collect();
             let (unit, groups, series) = (figure.unit(), &groups[..], &series[..]);
-            let path = args.out.join(format!("{stem}.svg"));
+            let path = out.join(format!("{stem}.svg"));
             plot::bars(&path, &plot::Bars { title: &title, unit, groups, series })
         }
         Chart::OverTime => {
             let mut steps = experiment.steps();
             steps.try_for_each(|step| {
                 let word = step.name.replace(' ', "-");
-                let path = args.out.join(format!("{stem}-{word}.svg"));
+                let path = out.join(format!("{stem}-{word}.svg"));
                 draw_over_time(&path, &title, experiment, reports, step.name)
             })
         }
@@ -235,6 +262,10 @@ fn readme_row(stem: &str, experiment: &Experiment, reports: &Reports) -> String 
     let steps = experiment.steps().map(|step| {
         let own = median(figures(reports, step.name, &experiment.subjects[0], figure));
         let others = experiment.subjects[1..].iter().map(|other| {
+            if figure.is_count() {
+                let number = median(figures(reports, step.name, other, figure));
+                return format!("{} {}", shown(number), other.name);
+            }
             let ratio = ratio(experiment, reports, step.name, other, figure);
             format!("{}× {}", shown(ratio), other.name)
         });
@@ -285,7 +316,9 @@ mod tests {
             scale: 0.01,
             seed: 1,
             scratch: None,
-            out: out.to_owned(),
+            out: Some(out.to_owned()),
+            medium: "/dev/shm".into(),
+            rate: None,
             commit: "c0ffee".into(),
             disk_profile: None,
         }

@@ -30,14 +30,22 @@ pub fn run(args: &ExperimentArgs) -> Result<(), StoreError> {
         all: experiments.iter().map(|experiment| sessions(experiment)).sum(),
         stop: stop_flag()?,
     };
+    let mut known: BTreeMap<&str, Reports> = BTreeMap::new();
     for experiment in experiments {
-        let reports = run_one(args, experiment, &mut progress)?;
+        let reports = match experiment.runs_of.and_then(|name| known.get(name)) {
+            Some(reports) => {
+                progress.done += sessions(experiment);
+                reports.clone()
+            }
+            None => run_one(args, experiment, &mut progress)?,
+        };
         render::write(args, experiment, &reports)?;
+        known.insert(experiment.name, reports);
         if progress.is_stopped() {
             return Err("stopped; what was finished is written".into());
         }
     }
-    eprintln!("written to {} after {} s", args.out.display(), progress.seconds());
+    eprintln!("written after {} s", progress.seconds());
     Ok(())
 }
 
@@ -47,9 +55,11 @@ fn chosen(args: &ExperimentArgs) -> Result<Vec<&'static Experiment>, StoreError>
     }
     let find = |name: &String| {
         let unknown = || format!("there is no experiment '{name}'; see `experiments`");
-        super::find(name).ok_or_else(unknown)
+        let found = super::named(name);
+        if found.is_empty() { Err(unknown()) } else { Ok(found) }
     };
-    Ok(args.names.iter().map(find).collect::<Result<_, _>>()?)
+    let found: Result<Vec<_>, String> = args.names.iter().map(find).collect();
+    Ok(found?.into_iter().flatten().collect())
 }
 
 struct Progress {
@@ -135,14 +145,24 @@ impl Session {
     fn run(&self, args: &ExperimentArgs) -> Result<Vec<Value>, StoreError> {
         let scratch = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
         let scratch = scratch.join(format!("terrace-experiment-{}", std::process::id()));
-        let outcome = self.run_in(args, &scratch);
-        std::fs::remove_dir_all(&scratch)?;
+        let medium = args.medium.join(format!("terrace-experiment-{}", std::process::id()));
+        let outcome = self.run_in(args, &scratch, &medium);
+        for dir in [scratch, medium].iter().filter(|dir| dir.exists()) {
+            std::fs::remove_dir_all(dir)?;
+        }
         outcome
     }
 
-    fn run_in(&self, args: &ExperimentArgs, scratch: &Path) -> Result<Vec<Value>, StoreError> {
+    fn run_in(
+        &self,
+        args: &ExperimentArgs,
+        scratch: &Path,
+        medium: &Path,
+    ) -> Result<Vec<Value>, StoreError> {
         std::fs::create_dir_all(scratch)?;
-        let data: PathBuf = scratch.join("data");
+        std::fs::create_dir_all(medium)?;
+        let below = if self.experiment.all_on_medium { medium } else { scratch };
+        let data: PathBuf = below.join("data");
         let mut command = Command::new(std::env::current_exe()?);
         command
             .args(["experiment-session", "--experiment", self.experiment.name])
@@ -151,8 +171,13 @@ impl Session {
             .args(["--scale", &args.scale.to_string(), "--seed", &self.seed.to_string()])
             .arg("--data")
             .arg(&data)
+            .arg("--medium")
+            .arg(medium)
             .stdout(Stdio::piped());
-        if let Some(profile) = &args.disk_profile {
+        if let Some(rate) = args.rate {
+            command.args(["--rate", &rate.to_string()]);
+        }
+        if let Some(profile) = args.disk_profile.as_ref().filter(|_| !self.experiment.all_on_medium) {
             command.args(["--disk-profile", &profile.name]);
         }
         let mut child = command.spawn()?;

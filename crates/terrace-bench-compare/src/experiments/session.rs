@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use terrace::{Db, DiskProfile, Options};
+use terrace::{CompactionRecord, Db, DiskProfile, Options};
 use terrace_bench::clock::Moment;
 use terrace_bench::records::Records;
 use terrace_bench::{BenchOptions, Observer, Phase, StaticTrees, StoreError, TerraceStore};
@@ -14,10 +14,48 @@ use terrace_bench::{BenchOptions, Observer, Phase, StaticTrees, StoreError, Terr
 use super::{Experiment, Kind, Step, Subject, Tree, scaled};
 use crate::ExperimentSessionArgs;
 use crate::cells::Setup;
+use crate::engines::raw_file::RawFile;
 use crate::engines::{MEMTABLES, Peer, rocksdb};
 
 /// The field of a report with the bytes of tables for each byte that was put.
 pub const TABLE_AMPLIFICATION: &str = "table_amplification";
+
+/// The field of a report with those of them that went to the disk.
+pub const DISK_AMPLIFICATION: &str = "disk_table_amplification";
+
+/// The field of a report with the tenths of a second in which hardly anything was done.
+pub const STALLED_SLOTS: &str = "stalled_slots";
+
+/// How many tenths of a second had less than a tenth of the median. The last one is shorter than others,
+/// and so not looked at.
+fn stalled(slots: &[u64]) -> usize {
+    let whole = &slots[..slots.len().saturating_sub(1)];
+    let mut sorted = whole.to_vec();
+    sorted.sort_unstable();
+    let median = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
+    whole.iter().filter(|done| **done * 10 < median).count()
+}
+
+/// What compactions out of L0 came to, those of the step: how many, and of bytes and milliseconds the least,
+/// the median and the most. Nothing if there was none.
+fn cuts_of(compactions: &[CompactionRecord], before: Option<u64>) -> Vec<(String, Value)> {
+    let is_of_step = |one: &&CompactionRecord| before.is_none_or(|last| one.number > last);
+    let cuts = compactions.iter().filter(is_of_step).filter(|one| one.from == 0 && one.to > 0);
+    let cuts: Vec<&CompactionRecord> = cuts.collect();
+    let mut fields = vec![("cut_count".to_owned(), json!(cuts.len()))];
+    let mut add = |name: &str, mut all: Vec<f64>| {
+        all.sort_unstable_by(f64::total_cmp);
+        if let (Some(least), Some(most)) = (all.first(), all.last()) {
+            for (which, number) in [("least", *least), ("median", all[all.len() / 2]), ("most", *most)]
+            {
+                fields.push((format!("{name}_{which}"), json!(number)));
+            }
+        }
+    };
+    add("cut_bytes", cuts.iter().map(|cut| cut.read_bytes as f64).collect());
+    add("cut_ms", cuts.iter().map(|cut| cut.micros as f64 / 1000.0).collect());
+    fields
+}
 
 /// Ends a workload after its time; loading what it needs does not count.
 struct Deadline {
@@ -53,6 +91,8 @@ pub fn run(args: &ExperimentSessionArgs) -> Result<(), StoreError> {
         let deadline =
             Deadline { after: step.seconds_max.map(Duration::from_secs), began: OnceLock::new() };
         let before = store.table_bytes();
+        let disk_before = store.disk_bytes();
+        let last_before = store.compactions().last().map(|last| last.number);
         let options = options_of(experiment, step, args);
         let report = terrace_bench::run(&*store, &options, &deadline)?;
         if !step.measured {
@@ -62,8 +102,16 @@ pub fn run(args: &ExperimentSessionArgs) -> Result<(), StoreError> {
         let tables = store.table_bytes().zip(before).map(|(after, before)| after - before);
         let put = fields.get("user_bytes").and_then(Value::as_f64).filter(|bytes| *bytes > 0.0);
         let each = tables.zip(put).map(|(tables, put)| tables as f64 / put);
+        let disk = store.disk_bytes().zip(disk_before).map(|(after, before)| after - before);
+        let each_to_disk = disk.zip(put).map(|(disk, put)| disk as f64 / put);
         fields.insert("table_bytes".into(), json!(tables));
         fields.insert(TABLE_AMPLIFICATION.into(), json!(each));
+        fields.insert("disk_table_bytes".into(), json!(disk));
+        fields.insert(DISK_AMPLIFICATION.into(), json!(each_to_disk));
+        let medium = tables.zip(disk).map(|(tables, disk)| tables - disk);
+        fields.insert("l0_medium_bytes".into(), json!(medium));
+        fields.insert(STALLED_SLOTS.into(), json!(stalled(report.throughput_per_100ms())));
+        fields.extend(cuts_of(&store.compactions(), last_before));
         fields.extend(store.facts().into_iter().map(|(name, fact)| (name.to_owned(), fact)));
         println!("{}", json!(fields));
     }
@@ -73,13 +121,17 @@ pub fn run(args: &ExperimentSessionArgs) -> Result<(), StoreError> {
 fn options_of(experiment: &Experiment, step: &Step, args: &ExperimentSessionArgs) -> BenchOptions {
     BenchOptions {
         workload: step.workload.to_owned(),
-        records: experiment.records(args.scale),
-        operations: scaled(step.operations, args.scale),
+        records: experiment.records_of(step, args.scale),
+        operations: match step.value_bytes {
+            // As many as the records of this size.
+            Some(_) => experiment.records_of(step, args.scale),
+            None => scaled(step.operations, args.scale),
+        },
         key_bytes: experiment.data.key_bytes,
-        value_bytes: experiment.data.value_bytes,
+        value_bytes: step.value_bytes.unwrap_or(experiment.data.value_bytes),
         distribution: Some(step.distribution),
         scan_count: step.scan_count,
-        rate: step.rate,
+        rate: step.rate.map(|rate| args.rate.unwrap_or(rate)),
         seed: args.seed,
         ..BenchOptions::default()
     }
@@ -101,20 +153,45 @@ fn open(
             let rate = disk.and_then(|disk| disk.write_bytes_per_s);
             Ok(Box::new(rocksdb::RocksDb::open_limited(&args.data, &setup, rate)?))
         }
+        Kind::RocksdbAtProportions => {
+            let rate = disk.and_then(|disk| disk.write_bytes_per_s);
+            Ok(Box::new(rocksdb::RocksDb::open_at_proportions(&args.data, &setup, rate)?))
+        }
+        Kind::File { on_medium: true } => Ok(Box::new(RawFile::create(&args.medium, None)?)),
+        Kind::File { on_medium: false } => Ok(Box::new(RawFile::create(&args.data, disk)?)),
         Kind::Terrace(tree) => {
             let records = Records::new(experiment.records(args.scale), experiment.data.key_bytes);
-            open_terrace(&args.data, &terrace_options(&tree, &setup)?, &tree, &records, disk)
+            let data_bytes = experiment.data_bytes(args.scale);
+            let options = terrace_options(&tree, &setup, data_bytes, &args.medium)?;
+            open_terrace(&args.data, &options, &tree, &records, disk)
         }
     }
 }
 
 /// The library's options for a tree, or for all static trees together.
-pub fn terrace_options(tree: &Tree, setup: &Setup) -> Result<Options, StoreError> {
+pub fn terrace_options(
+    tree: &Tree,
+    setup: &Setup,
+    data_bytes: u64,
+    medium: &Path,
+) -> Result<Options, StoreError> {
     /// The least that a database takes.
     const MEMTABLE_BYTES_MIN: u64 = 16 << 10;
     // What is kept and what is active make all of it.
     let parts = MEMTABLES.max(tree.memtables_kept as u64 + 1);
+    let share = |of_data: f64| (data_bytes as f64 * of_data) as u64;
+    let l0_bytes = match tree.l0.of_data > 0.0 {
+        true => share(tree.l0.of_data),
+        false => Options::default().l0_bytes,
+    };
+    let medium = medium.to_str().ok_or("the path of the medium is text")?;
     Ok(Options {
+        l0_kind: tree.l0.kind,
+        l0_bytes,
+        l0_path: tree.l0.on_medium.then(|| medium.to_owned()),
+        l0_cut_all: tree.l0.cut_all,
+        level_bytes: share(tree.level_of_data),
+        filter_bits_per_key: if tree.filters { Options::default().filter_bits_per_key } else { 0 },
         cache_bytes: usize::try_from(setup.cache_bytes)?,
         memtable_bytes: usize::try_from((setup.memtable_bytes / parts).max(MEMTABLE_BYTES_MIN))?,
         dranges: tree.dranges,
@@ -144,4 +221,36 @@ fn open_terrace(
         None => Db::open(dir, options.clone())?,
     };
     Ok(Box::new(TerraceStore::new(db)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_under_a_tenth_of_the_median_are_stalls() {
+        assert_eq!(stalled(&[]), 0);
+        assert_eq!(stalled(&[100, 100, 0, 9, 10, 100, 100, 3]), 2, "the last one does not count");
+        assert_eq!(stalled(&[0, 0, 0, 5]), 0, "if nothing is the rule, nothing is a stall");
+    }
+
+    #[test]
+    fn cuts_are_those_of_the_step() {
+        let record = |number, from, read_bytes| CompactionRecord {
+            number,
+            from,
+            to: 1,
+            read_bytes,
+            met_bytes: 0,
+            written_bytes: read_bytes,
+            micros: 1500,
+        };
+        let all = [record(0, 0, 70), record(1, 0, 30), record(2, 1, 99), record(3, 0, 10)];
+        let fields: BTreeMap<String, Value> = cuts_of(&all, Some(0)).into_iter().collect();
+        assert_eq!(fields["cut_count"], 2);
+        assert_eq!((&fields["cut_bytes_least"], &fields["cut_bytes_most"]), (&10.0.into(), &30.0.into()));
+        assert_eq!(fields["cut_ms_median"], 1.5);
+        assert_eq!(cuts_of(&all, Some(3)), [("cut_count".to_owned(), json!(0))]);
+        assert_eq!(cuts_of(&all, None)[0].1, 3);
+    }
 }
