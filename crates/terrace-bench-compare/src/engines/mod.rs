@@ -10,8 +10,8 @@ mod terrace;
 
 use std::path::Path;
 
+use ::terrace::CompactionRecord;
 use serde_json::Value;
-use terrace::CompactionRecord;
 use terrace_bench::{Store, StoreError};
 
 use crate::cells::Setup;

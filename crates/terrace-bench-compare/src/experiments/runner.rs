@@ -177,7 +177,8 @@ impl Session {
         if let Some(rate) = args.rate {
             command.args(["--rate", &rate.to_string()]);
         }
-        if let Some(profile) = args.disk_profile.as_ref().filter(|_| !self.experiment.all_on_medium) {
+        if let Some(profile) = args.disk_profile.as_ref().filter(|_| !self.experiment.all_on_medium)
+        {
             command.args(["--disk-profile", &profile.name]);
         }
         let mut child = command.spawn()?;

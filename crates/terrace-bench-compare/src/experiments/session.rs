@@ -46,7 +46,8 @@ fn cuts_of(compactions: &[CompactionRecord], before: Option<u64>) -> Vec<(String
     let mut add = |name: &str, mut all: Vec<f64>| {
         all.sort_unstable_by(f64::total_cmp);
         if let (Some(least), Some(most)) = (all.first(), all.last()) {
-            for (which, number) in [("least", *least), ("median", all[all.len() / 2]), ("most", *most)]
+            for (which, number) in
+                [("least", *least), ("median", all[all.len() / 2]), ("most", *most)]
             {
                 fields.push((format!("{name}_{which}"), json!(number)));
             }
@@ -248,7 +249,10 @@ mod tests {
         let all = [record(0, 0, 70), record(1, 0, 30), record(2, 1, 99), record(3, 0, 10)];
         let fields: BTreeMap<String, Value> = cuts_of(&all, Some(0)).into_iter().collect();
         assert_eq!(fields["cut_count"], 2);
-        assert_eq!((&fields["cut_bytes_least"], &fields["cut_bytes_most"]), (&10.0.into(), &30.0.into()));
+        assert_eq!(
+            (&fields["cut_bytes_least"], &fields["cut_bytes_most"]),
+            (&10.0.into(), &30.0.into())
+        );
         assert_eq!(fields["cut_ms_median"], 1.5);
         assert_eq!(cuts_of(&all, Some(3)), [("cut_count".to_owned(), json!(0))]);
         assert_eq!(cuts_of(&all, None)[0].1, 3);

@@ -20,8 +20,7 @@ use terrace_bench::distribution::Distribution;
 
 use super::{Chart, Data, Experiment, Figure, Kind, Level0, Paper, Step, Subject, Tree};
 
-const PAPER: Paper =
-    Paper { name: "TriangleKV (TPDS 2022)", results: "docs/results/trianglekv" };
+const PAPER: Paper = Paper { name: "TriangleKV (TPDS 2022)", results: "docs/results/trianglekv" };
 
 const RECORDS: u64 = 622_592;
 
@@ -56,12 +55,7 @@ const fn plain(on_medium: bool) -> Tree {
 }
 
 const PMEM_MEMTABLES: Tree = Tree {
-    l0: Level0 {
-        kind: L0Kind::PmemMemtable,
-        of_data: CONTAINER,
-        on_medium: false,
-        cut_all: true,
-    },
+    l0: Level0 { kind: L0Kind::PmemMemtable, of_data: CONTAINER, on_medium: false, cut_all: true },
     ..plain(false)
 };
 
@@ -188,11 +182,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         data: Data { value_bytes: 4080, ..DATA },
         subjects: &[
-            Subject {
-                name: "medium",
-                memtables: MEMTABLES,
-                kind: Kind::File { on_medium: true },
-            },
+            Subject { name: "medium", memtables: MEMTABLES, kind: Kind::File { on_medium: true } },
             Subject { name: "disk", memtables: MEMTABLES, kind: Kind::File { on_medium: false } },
         ],
         sequences: &[&[
