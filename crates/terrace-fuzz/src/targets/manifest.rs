@@ -12,7 +12,9 @@ use terrace_engine::compaction::TableShape;
 use terrace_engine::l0::triangle::Container;
 use terrace_engine::l0::{CutInterval, L0, PlainL0, PlainOptions};
 use terrace_engine::process::MemoryPool;
-use terrace_engine::table::{MemoryTableStore, TableLocation, TableOptions, TableStore};
+use terrace_engine::table::{
+    MemoryTableStore, RowDirectory, TableLocation, TableOptions, TableStore,
+};
 use terrace_engine::version::format::{
     HEADER_BYTES, decode_current, decode_edit, decode_manifest_header, encode_current, encode_edit,
     encode_manifest_header, encode_record,
@@ -156,12 +158,19 @@ fn load(env: &SharedEnv) {
         rows_per_cut: 2,
         rows_slow: 6,
         rows_stop: 12,
+        room: None,
+        takes_all: false,
         shape: TableShape { table_bytes: u64::MAX, table: TableOptions::default() },
     };
     let l0: Arc<dyn L0> = Arc::new(PlainL0::new(env, Arc::clone(&tables), ids, options));
     let cache = Arc::new(BlockCache::new(0));
     let context = Arc::new(TableContext {
-        opener: Arc::new(TableOpener { store: tables, cache, container: Container::new(env) }),
+        opener: Arc::new(TableOpener {
+            store: tables,
+            cache,
+            container: Container::new(env),
+            rows: RowDirectory::new(env),
+        }),
         reclaim: ReclaimQueue::default(),
         memory: MemoryPool::default(),
     });
