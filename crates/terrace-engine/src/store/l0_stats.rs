@@ -188,6 +188,7 @@ impl Inner {
     fn l0_report(&self, version: &Version) -> L0Report {
         let l0 = version.l0.as_ref();
         let kind = self.options.l0_kind;
+        let is_by_bytes = kind.has_container() || self.options.row_medium().is_some();
         let starts = divide(l0.tables(), SLICES_MAX);
         let slices = slices_from(&starts);
         let container = self.context.opener.container.pages().map(|pages| ContainerStats {
@@ -201,7 +202,7 @@ impl Inner {
         let Fill { used, start, slow, stop } = l0.fill();
         L0Report {
             kind,
-            unit: if kind.has_container() { "bytes" } else { "rows" },
+            unit: if is_by_bytes { "bytes" } else { "rows" },
             used,
             start,
             slow,
