@@ -176,6 +176,12 @@ macro_rules! atomic_number {
 
             /// As in the standard library.
             #[track_caller]
+            pub fn fetch_or(&self, value: $value, order: Ordering) -> $value {
+                self.0.fetch_or(value, modeled(order).0)
+            }
+
+            /// As in the standard library.
+            #[track_caller]
             pub fn try_update(
                 &self,
                 set_order: Ordering,
