@@ -262,7 +262,7 @@ pub struct Fill {
 }
 
 /// Where cuts may end.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CutBounds {
     /// What lies below, as key intervals that no cut ends inside of, with their bytes: ascending,
     /// disjoint.

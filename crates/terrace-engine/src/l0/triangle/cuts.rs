@@ -58,7 +58,7 @@ pub(super) fn slices_in_turn(
     size: CutSize,
 ) -> Vec<KeyRange> {
     let pieces = pieces_of(content, bounds);
-    let start = pieces.partition_point(|piece| piece.keys.is_before(first));
+    let start = pieces.partition_point(|piece| piece.is_before(first));
     let mut slices = gather(&pieces[start..], size);
     slices.extend(gather(&pieces[..start], size));
     slices
@@ -66,16 +66,28 @@ pub(super) fn slices_in_turn(
 
 /// Keys between two places where a slice may end.
 #[derive(Debug)]
-struct Piece {
-    keys: KeyRange,
+struct Piece<'a> {
+    start: &'a [u8],
+    end: Option<&'a [u8]>,
     /// Bytes of the rows and of what lies below.
     bytes: u64,
     /// Whether anything of the rows counts here.
     counts: bool,
 }
 
+impl Piece<'_> {
+    /// Whether all its keys are below `key`.
+    fn is_before(&self, key: &[u8]) -> bool {
+        self.end.is_some_and(|end| end <= key)
+    }
+
+    fn overlaps(&self, keys: &KeyRange) -> bool {
+        !keys.is_before(self.start) && self.end.is_none_or(|end| keys.start() < end)
+    }
+}
+
 /// The pieces of the key space, ascending; together they are all of it.
-fn pieces_of(content: &Content<'_>, bounds: &CutBounds) -> Vec<Piece> {
+fn pieces_of<'a>(content: &'a Content<'a>, bounds: &'a CutBounds) -> Vec<Piece<'a>> {
     let below = &bounds.below;
     let is_allowed = |key: &[u8]| {
         let index = below.partition_point(|(keys, _)| keys.is_before(key));
@@ -89,13 +101,13 @@ fn pieces_of(content: &Content<'_>, bounds: &CutBounds) -> Vec<Piece> {
     ends.sort_unstable();
     ends.dedup();
     let starts = std::iter::once([].as_slice()).chain(ends.iter().copied());
-    let ends = ends.iter().map(|end| Some(end.to_vec())).chain([None]);
-    let mut pieces: Vec<Piece> = starts
+    let ends = ends.iter().map(|end| Some(*end)).chain([None]);
+    let mut pieces: Vec<Piece<'_>> = starts
         .zip(ends)
-        .map(|(start, end)| Piece { keys: KeyRange::new(start, end), bytes: 0, counts: false })
+        .map(|(start, end)| Piece { start, end, bytes: 0, counts: false })
         .collect();
-    let place = |pieces: &[Piece], key: &[u8]| {
-        pieces.partition_point(|piece| piece.keys.is_before(key)).min(pieces.len() - 1)
+    let place = |pieces: &[Piece<'_>], key: &[u8]| {
+        pieces.partition_point(|piece| piece.is_before(key)).min(pieces.len() - 1)
     };
     for (keys, bytes) in below {
         let index = place(&pieces, keys.start());
@@ -103,44 +115,43 @@ fn pieces_of(content: &Content<'_>, bounds: &CutBounds) -> Vec<Piece> {
     }
     for part in &content.parts {
         let from = place(&pieces, part.start());
-        let met = pieces[from..].iter_mut().take_while(|piece| piece.keys.overlaps(part));
+        let met = pieces[from..].iter_mut().take_while(|piece| piece.overlaps(part));
         met.for_each(|piece| piece.counts = true);
     }
     for (key, bytes) in &content.samples {
         // They are those of the keys up to this one.
         let index = place(&pieces, key);
         let before = index.checked_sub(1).filter(|before| pieces[*before].counts);
-        let ends_here = pieces[index].keys.start() == key.as_slice();
+        let ends_here = pieces[index].start == key.as_slice();
         pieces[before.filter(|_| ends_here).unwrap_or(index)].bytes += bytes;
     }
     pieces
 }
 
 /// Joins pieces, which follow each other, to slices.
-fn gather(pieces: &[Piece], size: CutSize) -> Vec<KeyRange> {
+fn gather(pieces: &[Piece<'_>], size: CutSize) -> Vec<KeyRange> {
+    let slice = |open: Piece<'_>| KeyRange::new(open.start, open.end.map(<[u8]>::to_vec));
     let mut slices = Vec::new();
-    let mut open: Option<(KeyRange, u64)> = None;
+    let mut open: Option<Piece<'_>> = None;
     for piece in pieces {
-        let ends_before = |open: &mut (KeyRange, u64)| match piece.counts {
-            true => open.1.saturating_add(piece.bytes) > size.max,
+        let ends_before = |open: &mut Piece<'_>| match piece.counts {
+            true => open.bytes.saturating_add(piece.bytes) > size.max,
             // Tables that no row meets are not rewritten.
             false => piece.bytes > 0,
         };
-        slices.extend(open.take_if(ends_before).map(|(keys, _)| keys));
+        slices.extend(open.take_if(ends_before).map(slice));
         if !piece.counts {
             continue;
         }
-        let (keys, bytes) = match open.take() {
-            Some((keys, bytes)) => (keys.hull(&piece.keys), bytes + piece.bytes),
-            None => (piece.keys.clone(), piece.bytes),
-        };
-        if bytes >= size.min {
-            slices.push(keys);
+        let Piece { start, bytes, .. } = open.take().unwrap_or(Piece { bytes: 0, ..*piece });
+        let joined = Piece { start, bytes: bytes + piece.bytes, ..*piece };
+        if joined.bytes >= size.min {
+            slices.push(slice(joined));
         } else {
-            open = Some((keys, bytes));
+            open = Some(joined);
         }
     }
-    slices.extend(open.map(|(keys, _)| keys));
+    slices.extend(open.map(slice));
     slices
 }
 

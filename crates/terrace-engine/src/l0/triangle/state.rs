@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use terrace_base::{KeyRange, RowId, SeqNo};
-use terrace_env::SetOnce;
+use terrace_env::{Latch, SetOnce};
 
 use super::container::Container;
 use super::cuts::slices_in_turn;
@@ -29,6 +29,8 @@ pub struct TriangleState {
     compacted_through: RowId,
     /// About how many bytes are live; found out once all rows are open.
     live_bytes: SetOnce<u64>,
+    /// The cuts that were proposed last, and within which bounds: they are asked for several times.
+    proposed: Latch<Option<(CutBounds, Vec<Cut>)>>,
 }
 
 impl TriangleState {
@@ -52,6 +54,7 @@ impl TriangleState {
             number,
             compacted_through,
             live_bytes: SetOnce::new(),
+            proposed: Latch::default(),
         }
     }
 
@@ -101,6 +104,25 @@ impl TriangleState {
                 &self.live[newer..]
             }
         }
+    }
+
+    /// The cuts that could be taken, in the order of their turns.
+    fn cuts_within(&self, bounds: &CutBounds) -> Vec<Cut> {
+        let from = self.cut_from();
+        let (Some(newest), Some(oldest)) = (from.first(), from.last()) else { return Vec::new() };
+        let content = Content::of(from);
+        let first = match self.options.kind {
+            // Where the oldest row begins to count no cut has been for the longest time.
+            ContainerKind::Triangle => {
+                let of_oldest = from.iter().filter(|one| one.row == oldest.row);
+                of_oldest.flat_map(LiveTable::parts).map(KeyRange::start).min()
+            }
+            ContainerKind::Matrix => None,
+        };
+        let first = first.unwrap_or_default();
+        let slices = slices_in_turn(&content, first, bounds, self.options.cut_size);
+        let (pressure, through) = (self.pressure(), newest.row);
+        slices.into_iter().map(|slice| Cut { slice, through, pressure }).collect()
     }
 }
 
@@ -161,21 +183,17 @@ impl L0State for TriangleState {
     }
 
     fn propose_cuts(&self, bounds: &CutBounds) -> Vec<Cut> {
-        let from = self.cut_from();
-        let (Some(newest), Some(oldest)) = (from.first(), from.last()) else { return Vec::new() };
-        let content = Content::of(from);
-        let first = match self.options.kind {
-            // Where the oldest row begins to count no cut has been for the longest time.
-            ContainerKind::Triangle => {
-                let of_oldest = from.iter().filter(|one| one.row == oldest.row);
-                of_oldest.flat_map(LiveTable::parts).map(KeyRange::start).min()
-            }
-            ContainerKind::Matrix => None,
-        };
-        let first = first.unwrap_or_default();
-        let slices = slices_in_turn(&content, first, bounds, self.options.cut_size);
-        let (pressure, through) = (self.pressure(), newest.row);
-        slices.into_iter().map(|slice| Cut { slice, through, pressure }).collect()
+        let known = self.proposed.lock().as_ref().filter(|known| known.0 == *bounds).cloned();
+        if let Some((_, cuts)) = known {
+            return cuts;
+        }
+        let cuts = self.cuts_within(bounds);
+        // A row that is not open yet has not said where its bytes lie.
+        if self.live.iter().all(|live| live.table.open_table().is_some()) {
+            let before = self.proposed.lock().replace((bounds.clone(), cuts.clone()));
+            drop(before);
+        }
+        cuts
     }
 
     fn takes_turns(&self) -> bool {
