@@ -34,6 +34,8 @@ use std::sync::Arc;
 
 use terrace_env::{DirLock, LockKind, SharedEnv};
 
+use tables::unless_damaged;
+
 use crate::survey::Listing;
 use crate::version::{TableContext, Version};
 use crate::{Error, Result};
@@ -169,24 +171,12 @@ impl Check<'_> {
             None => Ok(false),
             Some(place) => container.open(place, version.database),
         };
-        let rows = match opened {
-            Ok(true) => version.l0.live(),
-            Ok(false) => return Ok(()),
-            Err(Error::Corruption(found)) => {
-                self.report.findings.push(Finding::of(found));
-                return Ok(());
-            }
-            Err(error) => return Err(error),
-        };
-        for live in rows {
-            match container.open_row(live) {
-                Ok(()) => {}
-                Err(Error::Corruption(found)) => {
-                    let finding = Finding::of(found).with_keys(Some(live.table.meta().span()));
-                    self.report.findings.push(finding);
-                }
-                Err(error) => return Err(error),
-            }
+        if unless_damaged(opened, None, &mut self.report)? != Some(true) {
+            return Ok(());
+        }
+        for live in version.l0.live() {
+            let keys = live.table.meta().span();
+            unless_damaged(container.open_row(live), Some(keys), &mut self.report)?;
         }
         Ok(())
     }

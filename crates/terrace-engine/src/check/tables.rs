@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_base::Epoch;
+use terrace_base::{Epoch, KeyRange};
 use terrace_env::SharedEnv;
 
 use super::{Check, CheckDepth, CheckReport, Finding, Severity};
@@ -66,17 +66,11 @@ pub fn check_table(
     report.table_bytes += meta.bytes;
     report.entry_count += meta.entry_count;
     if meta.is_in_pages() {
-        return take_row(check_row(context, meta, depth), meta, report);
+        let outcome = check_row(context, meta, depth);
+        return unless_damaged(outcome, Some(meta.span()), report).map(|_| ());
     }
-    let file = match context.opener.open_file(meta) {
-        Ok(file) => file,
-        Err(Error::Corruption(corruption)) => {
-            let finding = Finding::of(corruption).with_keys(Some(meta.span()));
-            report.findings.push(finding);
-            return Ok(());
-        }
-        Err(error) => return Err(error),
-    };
+    let opened = context.opener.open_file(meta);
+    let Some(file) = unless_damaged(opened, Some(meta.span()), report)? else { return Ok(()) };
     let outcome = judge(context, &file, Some(meta), depth);
     take_outcome(outcome, file, Some(meta), report)
 }
@@ -95,13 +89,21 @@ fn check_row(context: &TableContext, meta: &TableMeta, depth: CheckDepth) -> Res
     Ok(())
 }
 
-fn take_row(outcome: Result<()>, meta: &TableMeta, report: &mut CheckReport) -> Result<()> {
+/// What there is, unless it is damaged: the damage, which concerns these keys, goes into `report`.
+///
+/// Errors: those that are no damage.
+pub(super) fn unless_damaged<T>(
+    outcome: Result<T>,
+    keys: Option<KeyRange>,
+    report: &mut CheckReport,
+) -> Result<Option<T>> {
     match outcome {
-        Err(Error::Corruption(corruption)) => {
-            report.findings.push(Finding::of(corruption).with_keys(Some(meta.span())));
-            Ok(())
+        Ok(there) => Ok(Some(there)),
+        Err(Error::Corruption(found)) => {
+            report.findings.push(Finding::of(found).with_keys(keys));
+            Ok(None)
         }
-        outcome => outcome,
+        Err(error) => Err(error),
     }
 }
 

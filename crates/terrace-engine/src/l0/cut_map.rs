@@ -232,12 +232,7 @@ mod tests {
     use std::fmt::Write as _;
 
     use super::*;
-
-    /// `c-h`; `-` alone, or on either side, means without a bound.
-    fn range(word: &str) -> KeyRange {
-        let (start, end) = word.split_once('-').expect("a range has a dash");
-        KeyRange::new(start, (!end.is_empty()).then(|| end.into()))
-    }
+    use crate::l0::range;
 
     fn row(word: &str) -> RowId {
         RowId(word.parse().expect("a number"))

@@ -29,6 +29,8 @@
 
 mod content;
 mod cut_map;
+mod flush_writer;
+mod live_rows;
 mod plain;
 pub mod triangle;
 
@@ -42,12 +44,13 @@ use crate::explain::{Asked, MyCounts, PagesSearch, StepAnswer, note};
 use crate::iter::{Cursor, PartsCursor, Stream};
 use crate::lookup_index::Bound;
 use crate::range_tombstone::Fragments;
-use crate::table::{PinnedEntry, ReadMode, filter_hash};
-use crate::version::{RowMeta, Table, TableContext};
+use crate::table::{PinnedEntry, ReadMode, TableReader, filter_hash};
+use crate::version::{OpenTable, RowMeta, Table, TableContext};
 
 use triangle::row::{RowReader, SearchTrail};
 
 pub use cut_map::{CutInterval, CutMap, Live};
+pub use live_rows::LiveRows;
 pub use plain::{PlainL0, PlainOptions};
 
 /// The L0 seam: the medium that rows are written to, and how a set of rows is read.
@@ -69,8 +72,6 @@ pub struct FlushInput<'a> {
     pub tombstones: &'a Fragments,
     /// An estimate of the bytes to come.
     pub expected_bytes: u64,
-    /// The greatest key of the entries, as far as anything below it may be among them.
-    pub last_key: Option<Vec<u8>>,
 }
 
 /// What became of a flush.
@@ -181,21 +182,39 @@ impl LiveTable {
 
 /// A set of rows, immutable, as a version holds it.
 pub trait L0State: Send + Sync + fmt::Debug {
+    /// The rows, and what of them counts.
+    fn content(&self) -> &LiveRows;
+
     /// The rows, newest first.
-    fn rows(&self) -> &[Arc<Row>];
+    fn rows(&self) -> &[Arc<Row>] {
+        self.content().rows()
+    }
 
     /// The tables of all rows, consumed ones included: what takes space.
-    fn tables(&self) -> &[Arc<Table>];
+    fn tables(&self) -> &[Arc<Table>] {
+        self.content().tables()
+    }
 
     /// What of the rows is consumed.
-    fn consumed(&self) -> &CutMap;
+    fn consumed(&self) -> &CutMap {
+        self.content().consumed()
+    }
 
     /// The tables that are live anywhere, those of the newest row first.
-    fn live(&self) -> &[LiveTable];
+    fn live(&self) -> &[LiveTable] {
+        self.content().live()
+    }
 
     /// The newest entry for a key, searched from the newest row on in those that are live there.
     /// Range tombstones met on the way are noted in `lookup`.
-    fn get(&self, lookup: &mut Lookup<'_>) -> Result<Option<PinnedEntry>>;
+    fn get(&self, lookup: &mut Lookup<'_>) -> Result<Option<PinnedEntry>> {
+        for one in self.content().live_at(lookup.key) {
+            if let Some(entry) = lookup.search(&one.table)? {
+                return Ok(Some(entry));
+            }
+        }
+        Ok(None)
+    }
 
     /// A cursor for each of the [`live`](L0State::live) tables that counts at a key of `range`, in
     /// their order.
@@ -314,6 +333,8 @@ pub struct Lookup<'a> {
     pub limit: SeqNo,
     /// The key's hash for filters, once the first of them was asked.
     hash: Option<u64>,
+    /// What rows in pages told about where the key stands in older ones.
+    trail: SearchTrail,
 }
 
 impl<'a> Lookup<'a> {
@@ -330,6 +351,7 @@ impl<'a> Lookup<'a> {
             counts: None,
             limit: SeqNo::MAX,
             hash: None,
+            trail: SearchTrail::default(),
         }
     }
 
@@ -361,6 +383,14 @@ impl<'a> Lookup<'a> {
             note(|notes| notes.covered(covering));
             self.cover(covering);
         }
+        match reader {
+            OpenTable::Blocks(reader) => self.search_blocks(reader),
+            OpenTable::Row(row) => self.search_row(row),
+        }
+    }
+
+    #[inline]
+    fn search_blocks(&mut self, reader: &TableReader) -> Result<Option<PinnedEntry>> {
         let hash = *self.hash.get_or_insert_with(|| filter_hash(self.key));
         if !reader.may_contain(hash) {
             note(|notes| notes.filtered_out());
@@ -380,28 +410,11 @@ impl<'a> Lookup<'a> {
         Ok(found)
     }
 
-    /// As [`Lookup::search`], of a table that is a row in pages: `trail` is what newer rows told about
-    /// the place, and is told about this one.
-    #[inline]
-    pub fn search_row(
-        &mut self,
-        table: &Table,
-        row: &RowReader,
-        trail: &mut SearchTrail,
-    ) -> Result<Option<PinnedEntry>> {
-        if let Some(why) = self.excludes(table) {
-            note(|notes| notes.excluded(self.level.0, table, why));
-            return Ok(None);
-        }
-        note(|notes| notes.table(self.level.0, table));
-        if table.meta().range_tombstone_count > 0 {
-            let covering = row.range_tombstones().newest_covering(self.key, self.read_point);
-            note(|notes| notes.covered(covering));
-            self.cover(covering);
-        }
-        let within = trail.within(row.uid(), row.len());
+    /// A row in pages has no filter, but is told by newer ones where to look, and tells older ones.
+    fn search_row(&mut self, row: &RowReader) -> Result<Option<PinnedEntry>> {
+        let within = self.trail.within(row.uid(), row.len());
         let index = row.lower_bound_within(self.key, within.clone())?;
-        trail.note(row, index);
+        self.trail.note(row, index);
         let found = row.get_at(index, self.key, self.read_point)?;
         note(|notes| {
             let entry = found.as_ref().map(|pinned| pinned.entry(self.key));
@@ -434,4 +447,11 @@ impl<'a> Lookup<'a> {
             counts.asked(self.level, what);
         }
     }
+}
+
+/// `c-h`, as tests write a range; `-` alone, or on either side, means without a bound.
+#[cfg(test)]
+fn range(word: &str) -> KeyRange {
+    let (start, end) = word.split_once('-').expect("a range has a dash");
+    KeyRange::new(start, (!end.is_empty()).then(|| end.into()))
 }

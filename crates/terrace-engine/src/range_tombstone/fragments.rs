@@ -28,6 +28,12 @@ pub struct Fragment<'a> {
 }
 
 impl Fragments {
+    /// About how many bytes of memory they take.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.iter().map(|some| 64 + some.start.len() + some.end.len()).sum()
+    }
+
     /// The fragments of these tombstones, in any order; empty ones are left out.
     /// Cost: O(n log n) time and space, however they overlap.
     #[must_use]

@@ -11,8 +11,7 @@ use super::{Inner, Store};
 use crate::compaction::{Retained, Retention};
 use crate::drange::{Frozen, SampledStream, WriteSample};
 use crate::fail_point::fail_point;
-use crate::iter::{Cursor as _, MergingStream, Stream};
-use crate::l0::triangle::row::RowLocation;
+use crate::iter::{MergingStream, Stream};
 use crate::l0::{Absorbed, FlushInput};
 use crate::process::PoolName;
 use crate::range_tombstone::Fragments;
@@ -197,8 +196,7 @@ impl Inner {
     fn medium_bytes(&self, row: &RowMeta) -> u64 {
         let has_medium = self.options.l0_path.is_some();
         let is_there = |table: &&TableMeta| {
-            let location = &table.location;
-            is_in_row_directory(location) || has_medium && RowLocation::decode(location).is_some()
+            is_in_row_directory(&table.location) || has_medium && table.is_in_pages()
         };
         row.tables.iter().filter(is_there).map(|table| table.bytes).sum()
     }
@@ -290,7 +288,6 @@ impl Inner {
                 entries: &mut retained,
                 tombstones: &tombstones,
                 expected_bytes,
-                last_key: last_key_of(batch)?,
             })?;
             if let Absorbed::Row(row) = absorbed {
                 let bytes = row.as_ref().map_or(0, RowMeta::bytes);
@@ -305,18 +302,6 @@ pub(super) fn merged_stream(batch: &[Arc<Frozen>]) -> MergingStream<'static> {
     let stream =
         |frozen: &Arc<Frozen>| Box::new(frozen.memtable.stream()) as Box<dyn Stream + Send>;
     MergingStream::new(batch.iter().map(stream).collect())
-}
-
-/// The greatest key of an entry in these memtables.
-fn last_key_of(batch: &[Arc<Frozen>]) -> Result<Option<Vec<u8>>> {
-    let mut last: Option<Vec<u8>> = None;
-    for frozen in batch {
-        let mut cursor = frozen.memtable.cursor(SeqNo::MAX);
-        cursor.seek_back(None)?;
-        let key = cursor.entry().map(|entry| entry.key.to_vec());
-        last = last.max(key);
-    }
-    Ok(last)
 }
 
 /// The greatest number in these memtables.

@@ -279,12 +279,10 @@ impl TableReader {
     /// Bytes of memory that the open table holds, its cached blocks not counted.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        let range_tombstones =
-            self.range_tombstones.iter().map(|some| 64 + some.start.len() + some.end.len());
         size_of::<TableReader>()
             + self.index.memory_bytes()
             + self.filter.as_ref().map_or(0, Filter::memory_bytes)
-            + range_tombstones.sum::<usize>()
+            + self.range_tombstones.memory_bytes()
     }
 
     /// Whether the table may hold entries of a key with this

@@ -10,8 +10,7 @@ use crate::l0::triangle::Container;
 use crate::l0::triangle::row::{RowCursor, RowReader, RowStream};
 use crate::range_tombstone::Fragments;
 use crate::table::{
-    PinnedEntry, ReadMode, RowDirectory, TableCursor, TableFile, TableReader, TableStore,
-    TableStream,
+    ReadMode, RowDirectory, TableCursor, TableFile, TableReader, TableStore, TableStream,
 };
 use crate::{Error, Result};
 
@@ -62,20 +61,6 @@ pub enum OpenTable {
 }
 
 impl OpenTable {
-    /// As [`TableReader::get`].
-    #[inline]
-    pub fn get(
-        &self,
-        key: &[u8],
-        read_point: SeqNo,
-        mode: ReadMode,
-    ) -> Result<Option<PinnedEntry>> {
-        match self {
-            OpenTable::Blocks(reader) => reader.get(key, read_point, mode),
-            OpenTable::Row(row) => row.get(key, read_point),
-        }
-    }
-
     /// As [`TableReader::may_contain`].
     #[must_use]
     #[inline]
@@ -83,15 +68,6 @@ impl OpenTable {
         match self {
             OpenTable::Blocks(reader) => reader.may_contain(hash),
             OpenTable::Row(_) => true,
-        }
-    }
-
-    /// Whether there is a filter, and a whole one.
-    #[must_use]
-    pub fn has_filter(&self) -> bool {
-        match self {
-            OpenTable::Blocks(reader) => reader.has_filter(),
-            OpenTable::Row(_) => false,
         }
     }
 

@@ -21,17 +21,18 @@ mod slices;
 
 use std::sync::Arc;
 
-use terrace_base::{KeyRange, RowId, TableUid};
+use terrace_base::{KeyRange, RowId};
 use terrace_env::SharedEnv;
 
 use super::content::Content;
+use super::flush_writer::FlushWriter;
 use super::{
-    Absorbed, Cut, CutBounds, CutMap, Fill, FlushInput, L0, L0State, LiveTable, Lookup, Row,
+    Absorbed, Cut, CutBounds, CutMap, Fill, FlushInput, L0, L0State, LiveRows, LiveTable, Row,
 };
 use crate::Result;
-use crate::compaction::{OutputSpec, OutputTables, TableShape};
-use crate::table::{PinnedEntry, TableStore};
-use crate::version::{FileIds, RowMeta, Table};
+use crate::compaction::TableShape;
+use crate::table::TableStore;
+use crate::version::{FileIds, RowMeta};
 
 use slices::{Slice, slices_of};
 
@@ -70,9 +71,7 @@ fn percent_of(bytes: u64, percent: u64) -> u64 {
 /// L0 as plain tables in the range's table store.
 #[derive(Debug)]
 pub struct PlainL0 {
-    env: SharedEnv,
-    store: Arc<dyn TableStore>,
-    ids: Arc<FileIds>,
+    writer: FlushWriter,
     options: PlainOptions,
 }
 
@@ -85,38 +84,24 @@ impl PlainL0 {
         ids: Arc<FileIds>,
         options: PlainOptions,
     ) -> PlainL0 {
-        PlainL0 { env: Arc::clone(env), store, ids, options }
+        let (env, shape) = (Arc::clone(env), options.shape.clone());
+        PlainL0 { writer: FlushWriter { env, store, ids, shape }, options }
     }
 }
 
 impl L0 for PlainL0 {
-    fn absorb(&self, input: FlushInput<'_>) -> Result<Absorbed> {
-        let spec = OutputSpec {
-            shape: &self.options.shape,
-            slice: &KeyRange::all(),
-            tombstones: input.tombstones,
-            expected_bytes: input.expected_bytes,
-            now: self.env.wall_time(),
-        };
-        let next_table = Box::new(|| Ok((self.ids.next(), TableUid(self.env.random_u128()))));
-        let mut outputs = OutputTables::new(self.store.as_ref(), spec, next_table);
-        while let Some(entry) = input.entries.entry() {
-            outputs.add(&entry)?;
-            input.entries.advance()?;
-        }
-        let tables = outputs.finish()?;
-        self.store.sync()?;
+    fn absorb(&self, mut input: FlushInput<'_>) -> Result<Absorbed> {
+        let tables = self.writer.write(&[], &mut input)?;
         let row = (!tables.is_empty()).then_some(RowMeta { id: RowId(0), tables });
         Ok(Absorbed::Row(row))
     }
 
     fn recover(&self, rows: Vec<Arc<Row>>, consumed: CutMap) -> Arc<dyn L0State> {
-        let tables = rows.iter().flat_map(|row| row.tables.iter().cloned()).collect();
-        let live = LiveTable::of(&rows, &consumed);
         let groups = groups_of(&rows);
-        let depth = Content::without_samples(&live).depth_within(&KeyRange::all());
+        let content = LiveRows::new(rows, consumed);
+        let depth = Content::without_samples(content.live()).depth_within(&KeyRange::all());
         let options = self.options.clone();
-        Arc::new(PlainState { rows, tables, live, consumed, groups, depth, options })
+        Arc::new(PlainState { content, groups, depth, options })
     }
 }
 
@@ -157,10 +142,7 @@ fn groups_of(rows: &[Arc<Row>]) -> Vec<Group> {
 
 #[derive(Debug)]
 struct PlainState {
-    rows: Vec<Arc<Row>>,
-    tables: Vec<Arc<Table>>,
-    live: Vec<LiveTable>,
-    consumed: CutMap,
+    content: LiveRows,
     groups: Vec<Group>,
     depth: usize,
     options: PlainOptions,
@@ -172,62 +154,33 @@ impl PlainState {
         if let Some(room) = self.options.room {
             let by_bytes =
                 self.held_bytes() as f64 / percent_of(room, ROOM_START_PERCENT).max(1) as f64;
-            return by_bytes.max(self.rows.len() as f64 / ROOM_ROWS_MAX as f64);
+            return by_bytes.max(self.rows().len() as f64 / ROOM_ROWS_MAX as f64);
         }
         let by_depth = depth as f64 / self.options.rows_per_cut as f64;
-        let by_count = self.rows.len() as f64 / self.options.rows_slow as f64;
+        let by_count = self.rows().len() as f64 / self.options.rows_slow as f64;
         if by_count >= 1.0 { by_depth.max(by_count) } else { by_depth }
     }
 
     /// What rows take, consumed or not: a file goes as a whole.
     fn held_bytes(&self) -> u64 {
-        self.tables.iter().map(|table| table.meta().bytes).sum()
+        self.tables().iter().map(|table| table.meta().bytes).sum()
     }
 
     /// The rows of a group, newest first.
     fn rows_of(&self, group: &Group) -> impl Iterator<Item = &Arc<Row>> {
-        group.rows.iter().map(|index| &self.rows[*index])
+        group.rows.iter().map(|index| &self.rows()[*index])
     }
 }
 
 impl L0State for PlainState {
-    fn rows(&self) -> &[Arc<Row>] {
-        &self.rows
-    }
-
-    fn tables(&self) -> &[Arc<Table>] {
-        &self.tables
-    }
-
-    fn consumed(&self) -> &CutMap {
-        &self.consumed
-    }
-
-    fn live(&self) -> &[LiveTable] {
-        &self.live
-    }
-
-    fn get(&self, lookup: &mut Lookup<'_>) -> Result<Option<PinnedEntry>> {
-        let live = match self.consumed.is_empty() {
-            true => self.live.as_slice(),
-            // Newest first: behind the first row that is consumed here all are.
-            false => {
-                let through = self.consumed.through(lookup.key);
-                &self.live[..self.live.partition_point(|one| one.row > through)]
-            }
-        };
-        for one in live {
-            if let Some(entry) = lookup.search(&one.table)? {
-                return Ok(Some(entry));
-            }
-        }
-        Ok(None)
+    fn content(&self) -> &LiveRows {
+        &self.content
     }
 
     fn propose_cuts(&self, bounds: &CutBounds) -> Vec<Cut> {
-        let Some(newest) = self.rows.first() else { return Vec::new() };
+        let Some(newest) = self.rows().first() else { return Vec::new() };
         if self.options.takes_all {
-            let spans = self.live.iter().map(|one| one.table.span());
+            let spans = self.live().iter().map(|one| one.table.span());
             let Some(slice) = spans.cloned().reduce(|all, span| all.hull(&span)) else {
                 return Vec::new();
             };
@@ -239,35 +192,31 @@ impl L0State for PlainState {
             pressure: self.pressure_of(slice.depth),
         };
         let mut cuts: Vec<Cut> =
-            slices_of(&Content::of(&self.live), bounds).into_iter().map(cut).collect();
+            slices_of(&Content::of(self.live()), bounds).into_iter().map(cut).collect();
         cuts.sort_by(|a, b| b.pressure.total_cmp(&a.pressure));
         cuts
     }
 
     fn due_bytes(&self) -> u64 {
-        if self.live.is_empty() || self.pressure_of(self.depth) < 1.0 {
+        if self.live().is_empty() || self.pressure_of(self.depth) < 1.0 {
             return 0;
         }
-        self.live.iter().map(LiveTable::bytes).sum()
+        self.live().iter().map(LiveTable::bytes).sum()
     }
 
     fn lone_rows(&self) -> Vec<Arc<Row>> {
         let lone = self.groups.iter().filter(|group| group.rows.len() == 1);
         let rows = lone.flat_map(|group| self.rows_of(group));
-        let is_whole = |row: &&Arc<Row>| {
-            let live = self.live.iter().filter(|one| one.row == row.meta.id && one.parts.is_none());
-            live.count() == row.tables.len()
-        };
-        rows.filter(is_whole).cloned().collect()
+        rows.filter(|row| self.content.is_whole(row)).cloned().collect()
     }
 
     fn pressure(&self) -> f64 {
-        let deepest = if self.live.is_empty() { 0.0 } else { self.pressure_of(self.depth) };
+        let deepest = if self.live().is_empty() { 0.0 } else { self.pressure_of(self.depth) };
         // Rows that share no key with others may be able to go down as they are.
         let has_lone_row = self.groups.iter().any(|group| group.rows.len() == 1);
         let is_wide = self.options.room.is_none()
             && has_lone_row
-            && self.rows.len() >= self.options.rows_per_cut;
+            && self.rows().len() >= self.options.rows_per_cut;
         if is_wide { deepest.max(1.0) } else { deepest }
     }
 
@@ -278,9 +227,9 @@ impl L0State for PlainState {
         if pressure < 1.0 || is_by_bytes || self.depth >= self.options.rows_slow {
             return pressure;
         }
-        let live = self.live.iter().map(LiveTable::bytes).sum::<u64>() as f64;
+        let live = self.live().iter().map(LiveTable::bytes).sum::<u64>() as f64;
         let held = self.held_bytes().max(1) as f64;
-        let mean = (live / held * self.rows.len() as f64).min(self.depth as f64);
+        let mean = (live / held * self.rows().len() as f64).min(self.depth as f64);
         (mean / self.options.rows_per_cut as f64).clamp(1.0, pressure)
     }
 
@@ -307,7 +256,7 @@ impl L0State for PlainState {
             return Vec::new();
         }
         let is_in = |row: &Arc<Row>| {
-            self.live.iter().any(|one| one.row == row.meta.id && one.overlaps(slice))
+            self.live().iter().any(|one| one.row == row.meta.id && one.overlaps(slice))
         };
         let group = self.groups.iter().find(|group| self.rows_of(group).any(is_in));
         group.into_iter().flat_map(|group| self.rows_of(group)).cloned().collect()

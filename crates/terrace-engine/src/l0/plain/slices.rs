@@ -100,11 +100,7 @@ mod tests {
     //! should be. Method: a few by hand, and many drawn at random, judged key by key.
 
     use super::*;
-
-    fn range(word: &str) -> KeyRange {
-        let (start, end) = word.split_once('-').expect("a range has a dash");
-        KeyRange::new(start, (!end.is_empty()).then(|| end.into()))
-    }
+    use crate::l0::range;
 
     fn slices(parts: &str, samples: &str, below: &str, bytes: u64) -> Vec<String> {
         let parts: Vec<KeyRange> = parts.split_whitespace().map(range).collect();

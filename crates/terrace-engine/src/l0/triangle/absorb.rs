@@ -2,18 +2,16 @@
 
 use std::sync::Arc;
 
-use terrace_base::{EntryRef, KeyRange, TableUid, WallTime};
-use terrace_env::SharedEnv;
+use terrace_base::{EntryRef, KeyRange};
 
 use super::Pages;
 use super::container::Container;
 use super::row::{Predecessor, RowBuilder, RowError, RowResult};
 use crate::Result;
-use crate::compaction::{OutputSpec, OutputTables, TableShape, table_meta};
+use crate::compaction::table_meta;
 use crate::l0::FlushInput;
-use crate::range_tombstone::Fragments;
-use crate::table::TableStore;
-use crate::version::{FileIds, TableMeta};
+use crate::l0::flush_writer::FlushWriter;
+use crate::version::TableMeta;
 
 /// A row in the making: tables of one row, which ascend and share no key.
 ///
@@ -22,12 +20,10 @@ use crate::version::{FileIds, TableMeta};
 ///   tables       [  in its pages )[ in a file … end )
 /// ```
 pub(super) struct Absorb<'a> {
-    pub env: &'a SharedEnv,
     pub container: &'a Container,
-    pub store: &'a dyn TableStore,
-    pub ids: &'a FileIds,
-    pub shape: &'a TableShape,
-    pub now: WallTime,
+    pub pages: &'a Arc<Pages>,
+    /// For the rest.
+    pub writer: &'a FlushWriter,
 }
 
 /// So many pages more than it was estimated are kept for the end of a row: heads, and the last pages of
@@ -37,18 +33,15 @@ const SPARE_PAGES: usize = 4;
 impl Absorb<'_> {
     /// Writes everything into pages, as far as there are any. Returns the tables; `None` if the versions
     /// of a single key outgrew the pages, so that there is no row.
-    pub fn write_pages(
+    pub fn write(
         &self,
-        pages: &Arc<Pages>,
         predecessors: &[Predecessor],
         input: &mut FlushInput<'_>,
     ) -> Result<Option<Vec<TableMeta>>> {
         let mut tables = Vec::new();
         let mut start: Vec<u8> = Vec::new();
-        // Nobody else takes pages meanwhile, so there are no fewer later.
         loop {
-            let budget = (pages.free_pages() * pages.page_bytes()) as u64;
-            let end = match self.part(pages, budget, predecessors, &start, input, &mut tables) {
+            let end = match self.part(predecessors, &start, input, &mut tables) {
                 Ok(Some(end)) => end,
                 Ok(None) => return Ok(Some(tables)),
                 Err(RowError::Failed(error)) => return Err(error),
@@ -60,7 +53,7 @@ impl Absorb<'_> {
                 break;
             }
         }
-        tables.extend(self.write_tables(start, input)?);
+        tables.extend(self.writer.write(&start, input)?);
         Ok(Some(tables))
     }
 
@@ -68,30 +61,27 @@ impl Absorb<'_> {
     /// of all.
     fn part(
         &self,
-        pages: &Arc<Pages>,
-        budget: u64,
         predecessors: &[Predecessor],
         start: &[u8],
         input: &mut FlushInput<'_>,
         tables: &mut Vec<TableMeta>,
     ) -> RowResult<Option<Vec<u8>>> {
-        let uid = TableUid(self.env.random_u128());
-        let mut builder = RowBuilder::new(pages, uid, self.now, predecessors.to_vec());
+        let pages = self.pages;
+        let now = self.writer.env.wall_time();
+        let uid = self.writer.new_uid();
+        let mut builder = RowBuilder::new(pages, uid, now, predecessors.to_vec());
+        // Nobody else takes pages meanwhile, so there are no fewer later.
+        let budget = (pages.free_pages() * pages.page_bytes()) as u64;
         let spare = (SPARE_PAGES * pages.page_bytes()) as u64;
-        let mut last_key: Vec<u8> = Vec::new();
         let mut end = None;
         while let Some(entry) = input.entries.entry() {
-            let is_new = builder.is_empty() || last_key != entry.key;
+            let is_new = builder.last_key() != Some(entry.key);
             let needed = builder.estimated_bytes() + bytes_of(&entry) + spare;
             if is_new && (needed > budget || builder.is_full()) {
                 end = Some(entry.key.to_vec());
                 break;
             }
             builder.add(entry)?;
-            if is_new {
-                last_key.clear();
-                last_key.extend_from_slice(entry.key);
-            }
             input.entries.advance()?;
         }
         let part = KeyRange::new(start, end.clone());
@@ -100,36 +90,10 @@ impl Absorb<'_> {
             return Ok(end);
         }
         if let Some(built) = builder.finish(&tombstones)? {
-            tables.push(table_meta(self.ids.next(), built.meta));
+            tables.push(table_meta(self.writer.ids.next(), built.meta));
             self.container.keep(built.reader);
         }
         Ok(end)
-    }
-
-    /// Writes what is left, from `start` on, into the table store.
-    pub fn write_tables(
-        &self,
-        start: Vec<u8>,
-        input: &mut FlushInput<'_>,
-    ) -> Result<Vec<TableMeta>> {
-        let slice = KeyRange::new(start, None);
-        let tombstones: Fragments = input.tombstones.clip(&slice);
-        let spec = OutputSpec {
-            shape: self.shape,
-            slice: &slice,
-            tombstones: &tombstones,
-            expected_bytes: input.expected_bytes,
-            now: self.now,
-        };
-        let next_table = Box::new(|| Ok((self.ids.next(), TableUid(self.env.random_u128()))));
-        let mut outputs = OutputTables::new(self.store, spec, next_table);
-        while let Some(entry) = input.entries.entry() {
-            outputs.add(&entry)?;
-            input.entries.advance()?;
-        }
-        let tables = outputs.finish()?;
-        self.store.sync()?;
-        Ok(tables)
     }
 }
 

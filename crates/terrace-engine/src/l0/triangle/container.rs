@@ -267,11 +267,7 @@ impl fmt::Debug for Container {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn range(word: &str) -> KeyRange {
-        let (start, end) = word.split_once('-').expect("a range has a dash");
-        KeyRange::new(start, (!end.is_empty()).then(|| end.into()))
-    }
+    use crate::l0::range;
 
     #[test]
     fn what_is_outside_of_parts() {

@@ -164,14 +164,9 @@ mod tests {
 
     use super::*;
     use crate::compaction::split::Sample;
+    use crate::l0::range;
 
     const KEYS: &[u8] = b"abcdefghijklmnopqrstuvwxyz";
-
-    /// `c-h`; `-` alone, or on either side, means without a bound.
-    fn range(word: &str) -> KeyRange {
-        let (start, end) = word.split_once('-').expect("a range has a dash");
-        KeyRange::new(start, (!end.is_empty()).then(|| end.into()))
-    }
 
     fn number(word: &str) -> u64 {
         word.parse().expect("a number")

@@ -48,7 +48,7 @@ mod state;
 use std::fmt;
 use std::sync::Arc;
 
-use terrace_base::RowId;
+use terrace_base::{KeyRange, RowId};
 use terrace_env::{Latch, SharedEnv};
 
 use self::absorb::Absorb;
@@ -57,6 +57,7 @@ pub use self::container::{Container, ContainerPlace};
 pub use self::cuts::CutSize;
 pub use self::pages::{Page, Pages};
 pub use self::state::TriangleState;
+use super::flush_writer::FlushWriter;
 use super::{Absorbed, CutMap, FlushInput, L0, L0State, LiveTable, Row};
 use crate::Result;
 use crate::compaction::TableShape;
@@ -87,10 +88,9 @@ pub struct TriangleOptions {
 
 /// L0 in a container of pages.
 pub struct TriangleL0 {
-    env: SharedEnv,
     container: Arc<Container>,
-    store: Arc<dyn TableStore>,
-    ids: Arc<FileIds>,
+    /// For what does not go into pages.
+    writer: FlushWriter,
     options: TriangleOptions,
     last: Latch<Last>,
 }
@@ -100,8 +100,8 @@ pub struct TriangleL0 {
 struct Last {
     /// What was live in the last state.
     live: Option<Arc<[LiveTable]>>,
-    /// The greatest key of the last flush.
-    key: Option<Vec<u8>>,
+    /// Where the last table of the last flush lies.
+    flushed: Option<KeyRange>,
     /// The last flush ran out of pages in the middle: this one is to do without.
     is_full: bool,
     /// The newest row of the set that the matrix takes columns of.
@@ -118,13 +118,14 @@ impl TriangleL0 {
         ids: Arc<FileIds>,
         options: TriangleOptions,
     ) -> TriangleL0 {
-        let last = Latch::new(Last { compacted_through: RowId(0), ..Last::default() });
-        TriangleL0 { env: Arc::clone(env), container, store, ids, options, last }
+        let (env, shape) = (Arc::clone(env), options.shape.clone());
+        let writer = FlushWriter { env, store, ids, shape };
+        TriangleL0 { container, writer, options, last: Latch::default() }
     }
 
     /// Whether a flush that begins with `first` goes on where the last one ended, above all of L0.
     fn passes_by(&self, first: &[u8], live: &[LiveTable]) -> bool {
-        let goes_on = self.last.lock().key.as_deref().is_some_and(|last| last < first);
+        let goes_on = self.last.lock().flushed.as_ref().is_some_and(|last| last.is_before(first));
         goes_on && live.iter().all(|one| one.table.span().is_before(first))
     }
 }
@@ -138,30 +139,23 @@ impl L0 for TriangleL0 {
             (last.live.clone(), std::mem::take(&mut last.is_full))
         };
         let live = live.as_deref().unwrap_or_default();
-        let first = input.entries.entry().map(|entry| entry.key.to_vec());
-        let passes_by = first.as_ref().is_some_and(|first| self.passes_by(first, live));
-        let absorb = Absorb {
-            env: &self.env,
-            container: &self.container,
-            store: self.store.as_ref(),
-            ids: &self.ids,
-            shape: &self.options.shape,
-            now: self.env.wall_time(),
-        };
+        let first = input.entries.entry();
+        let passes_by = first.is_some_and(|first| self.passes_by(first.key, live));
         let tables = match self.container.pages().filter(|_| !passes_by && !was_full) {
             Some(pages) => {
                 let predecessors = Container::predecessors(live);
-                absorb.write_pages(pages, &predecessors, &mut input)?
+                let absorb = Absorb { container: &self.container, writer: &self.writer, pages };
+                absorb.write(&predecessors, &mut input)?
             }
-            None => Some(absorb.write_tables(Vec::new(), &mut input)?),
+            None => Some(self.writer.write(&[], &mut input)?),
         };
         let Some(tables) = tables else {
             self.last.lock().is_full = true;
             self.container.let_go();
             return Ok(Absorbed::Again);
         };
-        if first.is_some() {
-            self.last.lock().key = input.last_key.take();
+        if let Some(table) = tables.last() {
+            self.last.lock().flushed = Some(table.bounds.clone());
         }
         let row = (!tables.is_empty()).then_some(RowMeta { id: RowId(0), tables });
         Ok(Absorbed::Row(row))
@@ -180,7 +174,7 @@ impl L0 for TriangleL0 {
         let before = {
             let mut last = self.last.lock();
             last.compacted_through = through;
-            last.live.replace(Arc::clone(state.shared_live()))
+            last.live.replace(Arc::clone(state.content().live()))
         };
         // Rows may go with it; not under the latch.
         drop(before);

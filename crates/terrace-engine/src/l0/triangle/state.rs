@@ -6,21 +6,18 @@ use terrace_env::{Latch, SetOnce};
 
 use super::container::Container;
 use super::cuts::slices_in_turn;
-use super::row::{SearchTrail, SeekTrail};
+use super::row::SeekTrail;
 use super::{ContainerKind, TriangleOptions};
 use crate::Result;
 use crate::iter::{ClippedCursor, Cursor, PartsCursor};
 use crate::l0::content::Content;
-use crate::l0::{Cut, CutBounds, CutMap, Fill, L0State, LiveTable, Lookup, Row};
-use crate::table::{PinnedEntry, ReadMode};
+use crate::l0::{Cut, CutBounds, CutMap, Fill, L0State, LiveRows, LiveTable, Row};
+use crate::table::ReadMode;
 use crate::version::{OpenTable, Table};
 
 /// The rows of a container, as one version has them.
 pub struct TriangleState {
-    rows: Vec<Arc<Row>>,
-    tables: Vec<Arc<Table>>,
-    live: Arc<[LiveTable]>,
-    consumed: CutMap,
+    content: LiveRows,
     options: TriangleOptions,
     container: Arc<Container>,
     /// Of the container's states.
@@ -41,14 +38,10 @@ impl TriangleState {
         container: &Arc<Container>,
         compacted_through: RowId,
     ) -> TriangleState {
-        let tables = rows.iter().flat_map(|row| row.tables.iter().cloned()).collect();
-        let live: Arc<[LiveTable]> = LiveTable::of(&rows, &consumed).into();
-        let number = container.enter(&live);
+        let content = LiveRows::new(rows, consumed);
+        let number = container.enter(content.live());
         TriangleState {
-            rows,
-            tables,
-            live,
-            consumed,
+            content,
             options,
             container: Arc::clone(container),
             number,
@@ -58,29 +51,13 @@ impl TriangleState {
         }
     }
 
-    /// What is live, shared.
-    pub(super) fn shared_live(&self) -> &Arc<[LiveTable]> {
-        &self.live
-    }
-
-    /// The rows of which a read of `key` asks one after the other.
-    #[inline]
-    fn live_at(&self, key: &[u8]) -> &[LiveTable] {
-        if self.consumed.is_empty() {
-            return &self.live;
-        }
-        // Newest first: behind the first row that is consumed here all are.
-        let through = self.consumed.through(key);
-        &self.live[..self.live.partition_point(|one| one.row > through)]
-    }
-
     /// About how many bytes are live.
     fn live_bytes(&self) -> u64 {
         if let Some(bytes) = self.live_bytes.get() {
             return *bytes;
         }
-        let bytes = self.live.iter().map(LiveTable::bytes).sum();
-        let are_open = self.live.iter().all(|live| live.table.open_table().is_some());
+        let bytes = self.live().iter().map(LiveTable::bytes).sum();
+        let are_open = self.live().iter().all(|live| live.table.open_table().is_some());
         if are_open { *self.live_bytes.get_or_set(bytes) } else { bytes }
     }
 
@@ -98,10 +75,10 @@ impl TriangleState {
     /// The tables that cuts are taken from.
     fn cut_from(&self) -> &[LiveTable] {
         match self.options.kind {
-            ContainerKind::Triangle => &self.live,
+            ContainerKind::Triangle => self.live(),
             ContainerKind::Matrix => {
-                let newer = self.live.partition_point(|one| one.row > self.compacted_through);
-                &self.live[newer..]
+                let newer = self.live().partition_point(|one| one.row > self.compacted_through);
+                &self.live()[newer..]
             }
         }
     }
@@ -127,34 +104,8 @@ impl TriangleState {
 }
 
 impl L0State for TriangleState {
-    fn rows(&self) -> &[Arc<Row>] {
-        &self.rows
-    }
-
-    fn tables(&self) -> &[Arc<Table>] {
-        &self.tables
-    }
-
-    fn consumed(&self) -> &CutMap {
-        &self.consumed
-    }
-
-    fn live(&self) -> &[LiveTable] {
-        &self.live
-    }
-
-    fn get(&self, lookup: &mut Lookup<'_>) -> Result<Option<PinnedEntry>> {
-        let mut trail = SearchTrail::default();
-        for one in self.live_at(lookup.key) {
-            let found = match one.table.open_table() {
-                Some(OpenTable::Row(row)) => lookup.search_row(&one.table, row, &mut trail)?,
-                _ => lookup.search(&one.table)?,
-            };
-            if found.is_some() {
-                return Ok(found);
-            }
-        }
-        Ok(None)
+    fn content(&self) -> &LiveRows {
+        &self.content
     }
 
     fn cursors(
@@ -165,7 +116,7 @@ impl L0State for TriangleState {
     ) -> Result<Vec<Box<dyn Cursor + Send>>> {
         // They seek one after the other, the newest row's first: each tells the next where to look.
         let trail = Arc::new(SeekTrail::default());
-        let touched = self.live.iter().filter(|live| live.overlaps(range));
+        let touched = self.live().iter().filter(|live| live.overlaps(range));
         let cursors = touched.map(|live| -> Result<Box<dyn Cursor + Send>> {
             let Some(OpenTable::Row(row)) = live.table.open_table() else {
                 return live.cursor(read_point, mode);
@@ -189,7 +140,7 @@ impl L0State for TriangleState {
         }
         let cuts = self.cuts_within(bounds);
         // A row that is not open yet has not said where its bytes lie.
-        if self.live.iter().all(|live| live.table.open_table().is_some()) {
+        if self.live().iter().all(|live| live.table.open_table().is_some()) {
             let before = self.proposed.lock().replace((bounds.clone(), cuts.clone()));
             drop(before);
         }
@@ -206,21 +157,17 @@ impl L0State for TriangleState {
 
     fn lone_rows(&self) -> Vec<Arc<Row>> {
         // Rows in pages are written anew, whatever they meet.
-        let is_file = |table: &Arc<Table>| !matches!(table.open_table(), Some(OpenTable::Row(_)));
-        let is_whole = |row: &Row| {
-            let live = self.live.iter().filter(|one| one.row == row.meta.id && one.parts.is_none());
-            live.count() == row.tables.len()
-        };
+        let is_file = |table: &Arc<Table>| !table.meta().is_in_pages();
         let is_alone = |row: &Row| {
             let span = row.span();
-            !self.live.iter().any(|one| one.row != row.meta.id && one.overlaps(&span))
+            !self.live().iter().any(|one| one.row != row.meta.id && one.overlaps(&span))
         };
-        let rows = self.rows.iter().filter(|row| row.tables.iter().all(is_file));
-        rows.filter(|row| is_whole(row) && is_alone(row)).cloned().collect()
+        let rows = self.rows().iter().filter(|row| row.tables.iter().all(is_file));
+        rows.filter(|row| self.content.is_whole(row) && is_alone(row)).cloned().collect()
     }
 
     fn pressure(&self) -> f64 {
-        if self.live.is_empty() {
+        if self.live().is_empty() {
             return 0.0;
         }
         self.live_bytes() as f64 / self.start_bytes() as f64
@@ -243,8 +190,8 @@ impl Drop for TriangleState {
 impl fmt::Debug for TriangleState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TriangleState")
-            .field("rows", &self.rows.len())
-            .field("consumed", &self.consumed)
+            .field("rows", &self.rows().len())
+            .field("consumed", self.consumed())
             .finish_non_exhaustive()
     }
 }

@@ -12,12 +12,12 @@ use crate::compaction::{
 };
 use crate::l0::triangle::Container;
 use crate::l0::{
-    Absorbed, Cut, CutBounds, CutMap, Fill, FlushInput, L0, L0State, LiveTable, Lookup, PlainL0,
+    Absorbed, Cut, CutBounds, CutMap, Fill, FlushInput, L0, L0State, LiveRows, PlainL0,
     PlainOptions, Row,
 };
 use crate::store::Seams;
-use crate::table::{MemoryTableStore, PinnedEntry, RowDirectory, TableStore};
-use crate::version::{FeedStore, MemoryFeed, Table, TableOpener};
+use crate::table::{MemoryTableStore, RowDirectory, TableStore};
+use crate::version::{FeedStore, MemoryFeed, TableOpener};
 use crate::wal::MemoryLog;
 
 /// An executor that gets its plans as bytes, as one on another machine does.
@@ -62,24 +62,8 @@ impl L0 for OldestFirstL0 {
 }
 
 impl L0State for OldestFirstState {
-    fn rows(&self) -> &[Arc<Row>] {
-        self.0.rows()
-    }
-
-    fn tables(&self) -> &[Arc<Table>] {
-        self.0.tables()
-    }
-
-    fn consumed(&self) -> &CutMap {
-        self.0.consumed()
-    }
-
-    fn live(&self) -> &[LiveTable] {
-        self.0.live()
-    }
-
-    fn get(&self, lookup: &mut Lookup<'_>) -> Result<Option<PinnedEntry>> {
-        self.0.get(lookup)
+    fn content(&self) -> &LiveRows {
+        self.0.content()
     }
 
     fn propose_cuts(&self, _: &CutBounds) -> Vec<Cut> {

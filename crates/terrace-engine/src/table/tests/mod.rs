@@ -10,10 +10,11 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use terrace_base::{Entry, EntryKind, Epoch, Expiry, FileId, SeqNo, TableUid, WallTime};
+use terrace_base::{Entry, EntryKind, EntryRef, Epoch, Expiry, FileId, SeqNo, TableUid, WallTime};
 
 use super::*;
 use crate::cache::BlockCache;
+use crate::iter::Cursor;
 use crate::range_tombstone::{Fragments, RangeTombstone};
 
 /// A small deterministic source of random numbers (SplitMix64).
@@ -205,5 +206,114 @@ pub(crate) fn random_key(rng: &mut Rng, shape: usize, number: usize) -> Vec<u8> 
         5 => ((number / 4) as u64).to_be_bytes()[..rng.pick(&[7, 8])].to_vec(),
         // Few keys, so that each has many versions.
         _ => vec![rng.pick(b"xyz"); rng.below(3) + 1],
+    }
+}
+
+/// A key to ask for: one of the model's, or one near it.
+pub(crate) fn target(rng: &mut Rng, model: &Model) -> Vec<u8> {
+    let keys: Vec<&Vec<u8>> = model.entries.keys().map(|(key, _)| key).collect();
+    let Some(key) = (!keys.is_empty()).then(|| keys[rng.below(keys.len())]) else {
+        return vec![rng.next() as u8];
+    };
+    let mut key = key.clone();
+    match rng.below(6) {
+        0 => key.push(0),
+        1 => key.truncate(rng.below(key.len() + 1)),
+        2 => key.push(rng.next() as u8),
+        3 if !key.is_empty() => {
+            let at = rng.below(key.len());
+            key[at] = key[at].wrapping_add(rng.pick(&[1, 0xff]));
+        }
+        _ => {}
+    }
+    key
+}
+
+/// Walks a cursor that stands nowhere at random, and from end to end.
+pub(crate) fn check_cursor(
+    rng: &mut Rng,
+    model: &Model,
+    cursor: &mut impl Cursor,
+    read_point: SeqNo,
+    context: &str,
+) {
+    let visible = model.visible(read_point);
+    assert!(cursor.entry().is_none(), "a new cursor stands nowhere");
+    let mut expected: Option<usize> = None;
+    for step in 0..120 {
+        let action = rng.below(10);
+        match expected {
+            Some(at) if action < 4 => {
+                cursor.next().unwrap();
+                expected = Some(at + 1).filter(|at| *at < visible.len());
+            }
+            Some(at) if action < 8 => {
+                cursor.prev().unwrap();
+                expected = at.checked_sub(1);
+            }
+            _ if action.is_multiple_of(2) => {
+                let key = target(rng, model);
+                cursor.seek(&key).unwrap();
+                let at = visible.partition_point(|entry| entry.key < key);
+                expected = Some(at).filter(|at| *at < visible.len());
+            }
+            _ if rng.one_in(3) => {
+                cursor.seek_back(None).unwrap();
+                expected = visible.len().checked_sub(1);
+            }
+            _ => {
+                let bound = target(rng, model);
+                cursor.seek_back(Some(&bound)).unwrap();
+                expected = visible.partition_point(|entry| entry.key < bound).checked_sub(1);
+            }
+        }
+        let entry = expected.map(|at| visible[at].as_ref());
+        assert_eq!(cursor.entry(), entry, "{context}, {read_point:?}, step {step}");
+        if let Some(entry) = entry
+            && rng.one_in(3)
+        {
+            check_older(rng, model, cursor, entry, context);
+            assert_eq!(cursor.entry(), Some(entry), "{context}: older must not move the cursor");
+        }
+    }
+    // From end to end, both ways.
+    cursor.seek(b"").unwrap();
+    for entry in &visible {
+        assert_eq!(cursor.entry(), Some(entry.as_ref()), "{context}, {read_point:?}");
+        cursor.next().unwrap();
+    }
+    assert!(cursor.entry().is_none());
+    cursor.seek_back(None).unwrap();
+    for entry in visible.iter().rev() {
+        assert_eq!(cursor.entry(), Some(entry.as_ref()), "{context}, {read_point:?}");
+        cursor.prev().unwrap();
+    }
+    assert!(cursor.entry().is_none());
+}
+
+fn check_older(
+    rng: &mut Rng,
+    model: &Model,
+    cursor: &mut impl Cursor,
+    entry: EntryRef<'_>,
+    context: &str,
+) {
+    let expected_below = |seqno: SeqNo| {
+        let below = SeqNo(seqno.0.checked_sub(1)?);
+        model.get(entry.key, below).map(|entry| entry.as_ref())
+    };
+    // A chain, as merge operands are read, or any number at all.
+    let mut seqno = entry.seqno;
+    for _ in 0..rng.pick(&[1, 3, 400]) {
+        let expected = expected_below(seqno);
+        assert_eq!(cursor.older(seqno).unwrap(), expected, "{context}, below {seqno:?}");
+        match expected {
+            Some(older) => seqno = older.seqno,
+            None => break,
+        }
+    }
+    for _ in 0..3 {
+        let seqno = SeqNo(rng.next() % (model.greatest_seqno() + 2));
+        assert_eq!(cursor.older(seqno).unwrap(), expected_below(seqno), "{context}, {seqno:?}");
     }
 }

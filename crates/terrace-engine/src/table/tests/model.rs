@@ -42,25 +42,9 @@ fn check_seed(seed: u64) {
             _ => SeqNo(rng.next() % (greatest + 2)),
         };
         check_gets(&mut rng, &model, &reader, read_point, &context);
-        check_cursor(&mut rng, &model, &reader, read_point, &context);
+        let mut cursor = reader.cursor(read_point, ReadMode::Block);
+        check_cursor(&mut rng, &model, &mut cursor, read_point, &context);
     }
-}
-
-/// A key to ask for: one of the model's, or one near it.
-fn target(rng: &mut Rng, model: &Model) -> Vec<u8> {
-    let keys: Vec<&Vec<u8>> = model.entries.keys().map(|(key, _)| key).collect();
-    let mut key = keys[rng.below(keys.len())].clone();
-    match rng.below(6) {
-        0 => key.push(0),
-        1 => key.truncate(rng.below(key.len() + 1)),
-        2 => key.push(rng.next() as u8),
-        3 if !key.is_empty() => {
-            let at = rng.below(key.len());
-            key[at] = key[at].wrapping_add(rng.pick(&[1, 0xff]));
-        }
-        _ => {}
-    }
-    key
 }
 
 fn check_properties(model: &Model, properties: &TableProperties, context: &str) {
@@ -101,95 +85,6 @@ fn check_gets(
         if model.get(&key, SeqNo::MAX).is_some() {
             assert!(reader.may_contain(filter_hash(&key)), "{context}");
         }
-    }
-}
-
-fn check_cursor(
-    rng: &mut Rng,
-    model: &Model,
-    reader: &Arc<TableReader>,
-    read_point: SeqNo,
-    context: &str,
-) {
-    let visible = model.visible(read_point);
-    let mut cursor = reader.cursor(read_point, ReadMode::Block);
-    assert!(cursor.entry().is_none(), "a new cursor stands nowhere");
-    let mut expected: Option<usize> = None;
-    for step in 0..120 {
-        let action = rng.below(10);
-        match expected {
-            Some(at) if action < 4 => {
-                cursor.next().unwrap();
-                expected = Some(at + 1).filter(|at| *at < visible.len());
-            }
-            Some(at) if action < 8 => {
-                cursor.prev().unwrap();
-                expected = at.checked_sub(1);
-            }
-            _ if action.is_multiple_of(2) => {
-                let key = target(rng, model);
-                cursor.seek(&key).unwrap();
-                let at = visible.partition_point(|entry| entry.key < key);
-                expected = Some(at).filter(|at| *at < visible.len());
-            }
-            _ if rng.one_in(3) => {
-                cursor.seek_back(None).unwrap();
-                expected = visible.len().checked_sub(1);
-            }
-            _ => {
-                let bound = target(rng, model);
-                cursor.seek_back(Some(&bound)).unwrap();
-                expected = visible.partition_point(|entry| entry.key < bound).checked_sub(1);
-            }
-        }
-        let entry = expected.map(|at| visible[at].as_ref());
-        assert_eq!(cursor.entry(), entry, "{context}, {read_point:?}, step {step}");
-        if let Some(entry) = entry
-            && rng.one_in(3)
-        {
-            check_older(rng, model, &mut cursor, entry, context);
-            assert_eq!(cursor.entry(), Some(entry), "{context}: older must not move the cursor");
-        }
-    }
-    // From end to end, both ways.
-    cursor.seek(b"").unwrap();
-    for entry in &visible {
-        assert_eq!(cursor.entry(), Some(entry.as_ref()), "{context}, {read_point:?}");
-        cursor.next().unwrap();
-    }
-    assert!(cursor.entry().is_none());
-    cursor.seek_back(None).unwrap();
-    for entry in visible.iter().rev() {
-        assert_eq!(cursor.entry(), Some(entry.as_ref()), "{context}, {read_point:?}");
-        cursor.prev().unwrap();
-    }
-    assert!(cursor.entry().is_none());
-}
-
-fn check_older(
-    rng: &mut Rng,
-    model: &Model,
-    cursor: &mut TableCursor,
-    entry: EntryRef<'_>,
-    context: &str,
-) {
-    let expected_below = |seqno: SeqNo| {
-        let below = SeqNo(seqno.0.checked_sub(1)?);
-        model.get(entry.key, below).map(|entry| entry.as_ref())
-    };
-    // A chain, as merge operands are read, or any number at all.
-    let mut seqno = entry.seqno;
-    for _ in 0..rng.pick(&[1, 3, 400]) {
-        let expected = expected_below(seqno);
-        assert_eq!(cursor.older(seqno).unwrap(), expected, "{context}, below {seqno:?}");
-        match expected {
-            Some(older) => seqno = older.seqno,
-            None => break,
-        }
-    }
-    for _ in 0..3 {
-        let seqno = SeqNo(rng.next() % (model.greatest_seqno() + 2));
-        assert_eq!(cursor.older(seqno).unwrap(), expected_below(seqno), "{context}, {seqno:?}");
     }
 }
 

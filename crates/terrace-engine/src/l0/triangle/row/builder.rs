@@ -247,6 +247,12 @@ impl RowBuilder {
         shortest
     }
 
+    /// The key of the last entry, if there is one.
+    #[must_use]
+    pub fn last_key(&self) -> Option<&[u8]> {
+        (!self.is_empty()).then_some(self.last_key.as_slice())
+    }
+
     /// Whether nothing has been added.
     #[must_use]
     pub fn is_empty(&self) -> bool {

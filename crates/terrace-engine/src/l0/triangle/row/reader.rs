@@ -361,8 +361,6 @@ impl RowReader {
     /// Bytes of memory that the open row holds beside its pages.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        let range_tombstones =
-            self.range_tombstones.iter().map(|some| 64 + some.start.len() + some.end.len());
         // A page: its claim, its ticket, and two counts.
         let page_bytes = size_of::<Page>() + 16;
         let pages = self.head_pages.len() + self.list.len();
@@ -371,7 +369,7 @@ impl RowReader {
             + 8 * (self.top.len() + self.checked.len())
             + self.fences.memory_bytes()
             + size_of_val(&self.predecessors[..])
-            + range_tombstones.sum::<usize>()
+            + self.range_tombstones.memory_bytes()
     }
 
     /// The index of the first element with a key at or above `key`; [`RowReader::len`] if there is

@@ -12,14 +12,16 @@ mod space;
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_base::{EntryRef, KeyRange, SeqNo, TableUid, WallTime};
+use terrace_base::{KeyRange, SeqNo, TableUid, WallTime};
 use terrace_env::{Pmem, PmemRecorder};
 
 use super::{BuiltRow, Predecessor, RowBuilder, RowLocation, RowReader};
 use crate::iter::{Cursor, Stream};
 use crate::l0::triangle::Pages;
 use crate::range_tombstone::Fragments;
-use crate::table::tests::{Deleted, Model, Rng, UID, random_key, random_model};
+use crate::table::tests::{
+    Deleted, Model, Rng, UID, check_cursor, random_key, random_model, target,
+};
 
 const DATABASE: u128 = 0xdb;
 const CREATED: WallTime = WallTime(1_700_000_000_000);
@@ -88,26 +90,6 @@ fn random_row(rng: &mut Rng) -> Model {
         }
     }
     model
-}
-
-/// A key to ask for: one of the model's, or one near it.
-fn target(rng: &mut Rng, model: &Model) -> Vec<u8> {
-    let keys: Vec<&Vec<u8>> = model.entries.keys().map(|(key, _)| key).collect();
-    let Some(key) = (!keys.is_empty()).then(|| keys[rng.below(keys.len())]) else {
-        return vec![rng.next() as u8];
-    };
-    let mut key = key.clone();
-    match rng.below(6) {
-        0 => key.push(0),
-        1 => key.truncate(rng.below(key.len() + 1)),
-        2 => key.push(rng.next() as u8),
-        3 if !key.is_empty() => {
-            let at = rng.below(key.len());
-            key[at] = key[at].wrapping_add(rng.pick(&[1, 0xff]));
-        }
-        _ => {}
-    }
-    key
 }
 
 /// All that a stream shows.

@@ -49,7 +49,8 @@ fn check_row(rng: &mut Rng, model: &Model, row: &Arc<RowReader>, context: &str) 
             _ => SeqNo(rng.next() % (greatest + 2)),
         };
         check_gets(rng, model, row, read_point, context);
-        check_cursor(rng, model, row, read_point, context);
+        let mut cursor = row.cursor(read_point, None);
+        check_cursor(rng, model, &mut cursor, read_point, context);
     }
 }
 
@@ -84,94 +85,6 @@ fn check_gets(rng: &mut Rng, model: &Model, row: &RowReader, read_point: SeqNo, 
         assert_eq!(row.lower_bound_from(&key, from).unwrap(), low, "{context}, from {from}");
         let found = row.get_at(low, &key, read_point).unwrap();
         assert_eq!(found.as_ref().map(|found| found.entry(&key)), expected, "{context}");
-    }
-}
-
-fn check_cursor(
-    rng: &mut Rng,
-    model: &Model,
-    row: &Arc<RowReader>,
-    read_point: SeqNo,
-    context: &str,
-) {
-    let visible = model.visible(read_point);
-    let mut cursor = row.cursor(read_point, None);
-    assert!(cursor.entry().is_none(), "a new cursor stands nowhere");
-    let mut expected: Option<usize> = None;
-    for step in 0..120 {
-        let action = rng.below(10);
-        match expected {
-            Some(at) if action < 4 => {
-                cursor.next().unwrap();
-                expected = Some(at + 1).filter(|at| *at < visible.len());
-            }
-            Some(at) if action < 8 => {
-                cursor.prev().unwrap();
-                expected = at.checked_sub(1);
-            }
-            _ if action.is_multiple_of(2) => {
-                let key = target(rng, model);
-                cursor.seek(&key).unwrap();
-                let at = visible.partition_point(|entry| entry.key < key);
-                expected = Some(at).filter(|at| *at < visible.len());
-            }
-            _ if rng.one_in(3) => {
-                cursor.seek_back(None).unwrap();
-                expected = visible.len().checked_sub(1);
-            }
-            _ => {
-                let bound = target(rng, model);
-                cursor.seek_back(Some(&bound)).unwrap();
-                expected = visible.partition_point(|entry| entry.key < bound).checked_sub(1);
-            }
-        }
-        let entry = expected.map(|at| visible[at].as_ref());
-        assert_eq!(cursor.entry(), entry, "{context}, {read_point:?}, step {step}");
-        if let Some(entry) = entry
-            && rng.one_in(3)
-        {
-            check_older(rng, model, &mut cursor, entry, context);
-            assert_eq!(cursor.entry(), Some(entry), "{context}: older must not move the cursor");
-        }
-    }
-    cursor.seek(b"").unwrap();
-    for entry in &visible {
-        assert_eq!(cursor.entry(), Some(entry.as_ref()), "{context}, {read_point:?}");
-        cursor.next().unwrap();
-    }
-    assert!(cursor.entry().is_none());
-    cursor.seek_back(None).unwrap();
-    for entry in visible.iter().rev() {
-        assert_eq!(cursor.entry(), Some(entry.as_ref()), "{context}, {read_point:?}");
-        cursor.prev().unwrap();
-    }
-    assert!(cursor.entry().is_none());
-}
-
-fn check_older(
-    rng: &mut Rng,
-    model: &Model,
-    cursor: &mut impl Cursor,
-    entry: EntryRef<'_>,
-    context: &str,
-) {
-    let expected_below = |seqno: SeqNo| {
-        let below = SeqNo(seqno.0.checked_sub(1)?);
-        model.get(entry.key, below).map(|entry| entry.as_ref())
-    };
-    // A chain, as merge operands are read, or any number at all.
-    let mut seqno = entry.seqno;
-    for _ in 0..rng.pick(&[1, 3, 400]) {
-        let expected = expected_below(seqno);
-        assert_eq!(cursor.older(seqno).unwrap(), expected, "{context}, below {seqno:?}");
-        match expected {
-            Some(older) => seqno = older.seqno,
-            None => break,
-        }
-    }
-    for _ in 0..3 {
-        let seqno = SeqNo(rng.next() % (model.greatest_seqno() + 2));
-        assert_eq!(cursor.older(seqno).unwrap(), expected_below(seqno), "{context}, {seqno:?}");
     }
 }
 

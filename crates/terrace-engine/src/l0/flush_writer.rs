@@ -1,0 +1,58 @@
+use std::fmt;
+use std::sync::Arc;
+
+use terrace_base::{KeyRange, TableUid};
+use terrace_env::SharedEnv;
+
+use super::FlushInput;
+use crate::Result;
+use crate::compaction::{OutputSpec, OutputTables, TableShape};
+use crate::table::TableStore;
+use crate::version::{FileIds, TableMeta};
+
+/// Writes what is flushed as tables in files.
+pub(super) struct FlushWriter {
+    pub env: SharedEnv,
+    pub store: Arc<dyn TableStore>,
+    pub ids: Arc<FileIds>,
+    pub shape: TableShape,
+}
+
+impl FlushWriter {
+    /// Writes the entries that are left and the range tombstones from `start` on. The tables are durable
+    /// then.
+    pub fn write(&self, start: &[u8], input: &mut FlushInput<'_>) -> Result<Vec<TableMeta>> {
+        let slice = KeyRange::new(start, None);
+        let tombstones = input.tombstones.clip(&slice);
+        let spec = OutputSpec {
+            shape: &self.shape,
+            slice: &slice,
+            tombstones: &tombstones,
+            expected_bytes: input.expected_bytes,
+            now: self.env.wall_time(),
+        };
+        let next_table = Box::new(|| Ok((self.ids.next(), self.new_uid())));
+        let mut outputs = OutputTables::new(self.store.as_ref(), spec, next_table);
+        while let Some(entry) = input.entries.entry() {
+            outputs.add(&entry)?;
+            input.entries.advance()?;
+        }
+        let tables = outputs.finish()?;
+        self.store.sync()?;
+        Ok(tables)
+    }
+
+    /// An identity that no table had before.
+    pub fn new_uid(&self) -> TableUid {
+        TableUid(self.env.random_u128())
+    }
+}
+
+impl fmt::Debug for FlushWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FlushWriter")
+            .field("store", &self.store)
+            .field("shape", &self.shape)
+            .finish_non_exhaustive()
+    }
+}
