@@ -4,6 +4,7 @@ use terrace_base::{EntryRef, SeqNo};
 use terrace_env::{PlantedBug, is_planted};
 
 use super::Cursor;
+use super::head::Head;
 use crate::Result;
 
 /// Which way the sources stand around the current key.
@@ -54,44 +55,6 @@ struct Source {
     cursor: Box<dyn Cursor + Send>,
     /// Of the entry that the cursor stands on, if it stands on one.
     head: Head,
-}
-
-/// What comparing two sources needs to know of an entry, most often.
-#[derive(Clone, Copy, Default)]
-struct Head {
-    /// The first bytes of the key, big-endian, filled up with zeros.
-    bytes: u128,
-    key_bytes: usize,
-    seqno: SeqNo,
-}
-
-impl Head {
-    const BYTES: usize = size_of::<u128>();
-
-    #[inline]
-    fn of(entry: &EntryRef<'_>) -> Head {
-        let bytes = match entry.key.first_chunk() {
-            Some(bytes) => *bytes,
-            None => {
-                let mut bytes = [0; Head::BYTES];
-                bytes[..entry.key.len()].copy_from_slice(entry.key);
-                bytes
-            }
-        };
-        Head { bytes: u128::from_be_bytes(bytes), key_bytes: entry.key.len(), seqno: entry.seqno }
-    }
-
-    /// How the keys compare, if the heads can tell.
-    #[inline]
-    fn compare(&self, other: &Head) -> Option<Ordering> {
-        let order = self.bytes.cmp(&other.bytes);
-        if order.is_ne() {
-            return Some(order);
-        }
-        // Of two short keys with the same head, the shorter one is the beginning of the other.
-        let is_short = self.key_bytes.max(other.key_bytes) <= Head::BYTES;
-        is_short.then(|| self.key_bytes.cmp(&other.key_bytes))
-    }
 }
 
 impl Source {
@@ -368,22 +331,6 @@ mod tests {
         }
         assert_eq!(seen, ["c7", "b5", "a9"]);
         Ok(())
-    }
-
-    #[test]
-    fn heads_compare_as_keys_do() {
-        let long = vec![7; Head::BYTES + 1];
-        let keys: [&[u8]; 8] =
-            [b"", &[0], &[0, 0], &[1], &long[..Head::BYTES - 1], &long[..Head::BYTES], &long, &[8]];
-        let (seqno, kind) = (SeqNo(1), EntryKind::Value);
-        let entry = |key| EntryRef { key, seqno, kind, expiry: None, value: b"" };
-        for one in keys {
-            for other in keys {
-                let compared = Head::of(&entry(one)).compare(&Head::of(&entry(other)));
-                assert!(compared.is_none_or(|order| order == one.cmp(other)), "{one:?} {other:?}");
-                assert!(compared.is_some() || one.len().max(other.len()) > Head::BYTES);
-            }
-        }
     }
 
     #[test]

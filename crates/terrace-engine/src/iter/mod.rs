@@ -9,6 +9,7 @@
 //!   order (key ascending, newest first).
 
 mod clipped;
+mod head;
 mod merging;
 mod parts;
 mod run;
