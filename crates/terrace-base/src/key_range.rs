@@ -99,6 +99,34 @@ impl KeyRange {
         };
         KeyRange { start: self.start.clone().min(other.start.clone()), end }
     }
+
+    /// The keys of this interval that lie in none of `others`, which are sorted by their starts and may
+    /// share keys, as intervals that ascend and do not touch. Cost: O(others), and what is returned.
+    ///
+    /// ```
+    /// # use terrace_base::KeyRange;
+    /// let range = |start: &str, end: &str| KeyRange::new(start, Some(end.into()));
+    /// let outside = range("b", "k").outside_of(&[range("a", "c"), range("e", "h"), range("g", "i")]);
+    /// assert_eq!(outside, [range("c", "e"), range("i", "k")]);
+    /// ```
+    #[must_use]
+    pub fn outside_of<'a>(&self, others: impl IntoIterator<Item = &'a KeyRange>) -> Vec<KeyRange> {
+        let mut outside = Vec::new();
+        let mut start = Some(self.start.as_slice());
+        for other in others.into_iter().filter(|other| !other.is_empty()) {
+            let Some(from) = start.filter(|from| !self.is_before(from)) else { break };
+            if self.is_before(&other.start) {
+                break;
+            }
+            if from < other.start.as_slice() {
+                outside.push(KeyRange::new(from, Some(other.start.clone())));
+            }
+            start = other.end().map(|end| end.max(from));
+        }
+        let rest = start.map(|from| KeyRange::new(from, self.end.clone()));
+        outside.extend(rest.filter(|rest| !rest.is_empty()));
+        outside
+    }
 }
 
 /// The smallest key above every key that begins with `prefix`; none if all its bytes are 0xff.

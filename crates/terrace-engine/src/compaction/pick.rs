@@ -640,26 +640,7 @@ pub fn droppable(version: &Version, slice: &KeyRange, level: LevelNo) -> Vec<Key
         occupied.extend(tables.iter().map(|table| table.span()));
     }
     occupied.sort_by(|a, b| a.start().cmp(b.start()));
-    let mut free = Vec::new();
-    let mut start = Some(slice.start().to_vec());
-    for span in occupied {
-        let Some(from) = &start else { break };
-        if span.start() > from.as_slice() {
-            free.push(KeyRange::new(from.clone(), Some(span.start().to_vec())));
-        }
-        start = match span.end() {
-            Some(end) if end > from.as_slice() => Some(end.to_vec()),
-            Some(_) => start,
-            None => None,
-        };
-    }
-    if let Some(from) = start {
-        let rest = KeyRange::new(from, slice.end().map(<[u8]>::to_vec));
-        if !rest.is_empty() {
-            free.push(rest);
-        }
-    }
-    free
+    slice.outside_of(occupied)
 }
 
 #[cfg(test)]

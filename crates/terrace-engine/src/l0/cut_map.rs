@@ -131,19 +131,12 @@ impl CutMap {
     /// Where `row` is live within `span`, which is not empty.
     #[must_use]
     pub fn live(&self, row: RowId, span: &KeyRange) -> Live {
-        let mut consumed =
-            self.overlapping(span).iter().filter(|one| one.through >= row).peekable();
+        let is_consumed = |one: &&CutInterval| one.through >= row;
+        let mut consumed = self.overlapping(span).iter().filter(is_consumed).peekable();
         if consumed.peek().is_none() {
             return Live::Everywhere;
         }
-        let mut parts = Vec::new();
-        let mut rest = Some(span.clone());
-        for one in consumed {
-            let Some(left) = rest.take() else { break };
-            push(&mut parts, before(&left, one.slice.start()));
-            rest = one.slice.end().map(|end| from(&left, end));
-        }
-        rest.into_iter().for_each(|rest| push(&mut parts, rest));
+        let parts = span.outside_of(consumed.map(|one| &one.slice));
         if parts.is_empty() { Live::Nowhere } else { Live::Within(parts.into()) }
     }
 
@@ -209,12 +202,6 @@ fn before(range: &KeyRange, key: &[u8]) -> KeyRange {
 /// The part of `range` from `key` on.
 fn from(range: &KeyRange, key: &[u8]) -> KeyRange {
     range.intersection(&KeyRange::new(key, None))
-}
-
-fn push(parts: &mut Vec<KeyRange>, part: KeyRange) {
-    if !part.is_empty() {
-        parts.push(part);
-    }
 }
 
 impl fmt::Debug for CutMap {

@@ -1,10 +1,10 @@
 use std::sync::Arc;
 
-use super::{CutMap, LiveTable, Row};
+use super::{CutMap, Live, LiveTable, Row};
 use crate::version::Table;
 
 /// The rows of a version and what of them counts: what every state of L0 consists of.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct LiveRows {
     rows: Vec<Arc<Row>>,
     tables: Vec<Arc<Table>>,
@@ -13,12 +13,36 @@ pub struct LiveRows {
 }
 
 impl LiveRows {
-    /// These rows, newest first, as far as they are not consumed.
+    /// What comes after these: other rows, newest first, as far as they are not consumed. A table that
+    /// counts as before keeps what is known about it.
+    ///
+    /// Cost: O(rows) while nothing more is consumed, as with a flush; O(rows × intervals) else.
     #[must_use]
-    pub fn new(rows: Vec<Arc<Row>>, consumed: CutMap) -> LiveRows {
+    pub fn with(&self, rows: Vec<Arc<Row>>, consumed: CutMap) -> LiveRows {
+        let is_same = consumed == self.consumed;
+        let mut before = self.live.iter().peekable();
+        let mut live = Vec::with_capacity(rows.len() + 1);
+        for row in &rows {
+            let id = row.meta.id;
+            while before.next_if(|known| known.row > id).is_some() {}
+            let known = before.clone().take_while(|known| known.row == id);
+            for table in &row.tables {
+                let known = known.clone().find(|known| Arc::ptr_eq(&known.table, table));
+                if let (true, Some(known)) = (is_same, known) {
+                    live.push(known.clone());
+                    continue;
+                }
+                let parts = match consumed.live(id, table.span()) {
+                    Live::Everywhere => None,
+                    Live::Within(parts) => Some(parts),
+                    Live::Nowhere => continue,
+                };
+                let known = known.filter(|known| known.parts == parts).cloned();
+                live.push(known.unwrap_or_else(|| LiveTable::new(table, id, parts)));
+            }
+        }
         let tables = rows.iter().flat_map(|row| row.tables.iter().cloned()).collect();
-        let live = LiveTable::of(&rows, &consumed).into();
-        LiveRows { rows, tables, live, consumed }
+        LiveRows { rows, tables, live: live.into(), consumed }
     }
 
     /// The rows, newest first.
@@ -56,6 +80,16 @@ impl LiveRows {
         // Newest first: behind the first row that is consumed here all are.
         let through = self.consumed.through(key);
         &self.live[..self.live.partition_point(|one| one.row > through)]
+    }
+
+    /// A row of which nothing is left that counts, if there is one.
+    #[must_use]
+    pub fn dead_row(&self) -> Option<&Arc<Row>> {
+        self.rows.iter().find(|row| {
+            let first = self.live.partition_point(|one| one.row > row.meta.id);
+            let is_live = self.live.get(first).is_some_and(|one| one.row == row.meta.id);
+            !is_live && !row.span().is_empty()
+        })
     }
 
     /// Whether nothing of a row is consumed.

@@ -38,6 +38,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use terrace_base::{KeyRange, LevelNo, RowId, SeqNo};
+use terrace_env::SetOnce;
 
 use crate::Result;
 use crate::explain::{Asked, MyCounts, PagesSearch, StepAnswer, note};
@@ -59,9 +60,8 @@ pub trait L0: Send + Sync + fmt::Debug {
     /// version yet; its id is given when it is installed. One flush at a time.
     fn absorb(&self, input: FlushInput<'_>) -> Result<Absorbed>;
 
-    /// The state of an L0 that consists of these rows, newest first, as far as they are not
-    /// consumed.
-    fn recover(&self, rows: Vec<Arc<Row>>, consumed: CutMap) -> Arc<dyn L0State>;
+    /// The state of an L0 that consists of these rows.
+    fn recover(&self, content: LiveRows) -> Arc<dyn L0State>;
 }
 
 /// What a flush job hands to L0.
@@ -119,24 +119,15 @@ pub struct LiveTable {
     pub row: RowId,
     /// Where it counts, if not everywhere: intervals that ascend and do not touch.
     pub parts: Option<Arc<[KeyRange]>>,
+    /// About how many of its bytes count, once that was asked of the open table.
+    bytes: Arc<SetOnce<u64>>,
 }
 
 impl LiveTable {
-    /// The tables of `rows` that are live anywhere, in their order.
+    /// A table of a row that counts in `parts`, or everywhere.
     #[must_use]
-    pub fn of(rows: &[Arc<Row>], consumed: &CutMap) -> Vec<LiveTable> {
-        let mut live = Vec::new();
-        for row in rows {
-            for table in &row.tables {
-                let parts = match consumed.live(row.meta.id, table.span()) {
-                    Live::Everywhere => None,
-                    Live::Within(parts) => Some(parts),
-                    Live::Nowhere => continue,
-                };
-                live.push(LiveTable { table: Arc::clone(table), row: row.meta.id, parts });
-            }
-        }
-        live
+    pub fn new(table: &Arc<Table>, row: RowId, parts: Option<Arc<[KeyRange]>>) -> LiveTable {
+        LiveTable { table: Arc::clone(table), row, parts, bytes: Arc::default() }
     }
 
     /// Where it counts.
@@ -156,10 +147,27 @@ impl LiveTable {
             && self.parts.as_ref().is_none_or(|parts| parts.iter().any(|part| part.overlaps(range)))
     }
 
-    /// About how many of its bytes count.
+    /// Whether both are one table that counts at the same keys.
+    #[must_use]
+    pub fn counts_as(&self, other: &LiveTable) -> bool {
+        let is_one = |a: &Arc<[KeyRange]>, b: &Arc<[KeyRange]>| Arc::ptr_eq(a, b) || a == b;
+        Arc::ptr_eq(&self.table, &other.table)
+            && match (&self.parts, &other.parts) {
+                (Some(own), Some(others)) => is_one(own, others),
+                _ => self.parts() == other.parts(),
+            }
+    }
+
+    /// About how many of its bytes count. Remembered for this table, and by all copies of this.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.bytes_within(&KeyRange::all())
+        if let Some(bytes) = self.bytes.get() {
+            return *bytes;
+        }
+        let is_open = self.table.open_table().is_some();
+        let bytes = self.bytes_within(&KeyRange::all());
+        // One that is not open yet has not said where its bytes lie.
+        if is_open { *self.bytes.get_or_set(bytes) } else { bytes }
     }
 
     /// About how many of its bytes count within `range`.

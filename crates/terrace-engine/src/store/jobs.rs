@@ -219,6 +219,10 @@ impl Inner {
 
     fn schedule_compaction_after(&self, delay: Duration) {
         let Some(me) = self.me() else { return };
+        // Those that are queued look for themselves what there is to do.
+        if self.jobs.compactions_queued.load(Ordering::Acquire) >= COMPACTIONS_QUEUED_MAX {
+            return;
+        }
         let served = self.served();
         let is_due = {
             let taken = self.jobs.taken.lock();

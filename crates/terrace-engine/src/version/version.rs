@@ -7,7 +7,7 @@ use terrace_base::{
 
 use super::{Repaired, RowMeta, Run, Table, TableContext, VersionEdit};
 use crate::l0::triangle::ContainerPlace;
-use crate::l0::{CutInterval, CutMap, L0, L0State, Live, LiveTable, Row};
+use crate::l0::{CutInterval, CutMap, L0, L0State, Live, LiveRows, LiveTable, Row};
 use crate::table::is_in_row_directory;
 use crate::wal::{LogFacts, LogStart};
 
@@ -81,7 +81,7 @@ impl Version {
             range: RangeId(0),
             keys: KeyRange::all(),
             epoch: Epoch(0),
-            l0: l0.recover(Vec::new(), CutMap::default()),
+            l0: l0.recover(LiveRows::default()),
             next_row: RowId(1),
             levels: vec![Run::default(); usize::from(LEVEL_MAX.0)],
             with_range_tombstones: Vec::new(),
@@ -222,15 +222,16 @@ impl Version {
         }
         self.next_row = edit.next_row.unwrap_or(self.next_row).max(self.next_row);
         let consumed = self.consumed_after(edit)?;
-        if let Some(row) = rows.iter().find(|row| is_consumed(row, &consumed)) {
-            return Err(format!("{:?} is consumed everywhere but still there", row.meta.id));
-        }
         let consumed = consumed.without_idle(|cut| {
             rows.iter()
                 .filter(|row| row.meta.id <= cut.through)
                 .any(|row| row.tables.iter().any(|table| table.span().overlaps(&cut.slice)))
         });
-        self.l0 = l0.recover(rows, consumed);
+        let content = self.l0.content().with(rows, consumed);
+        if let Some(row) = content.dead_row() {
+            return Err(format!("{:?} is consumed everywhere but still there", row.meta.id));
+        }
+        self.l0 = l0.recover(content);
         Ok(())
     }
 
@@ -256,13 +257,11 @@ impl Version {
 
     fn list_range_tombstones(&self) -> Vec<LiveTable> {
         let of_levels = self.levels.iter().flat_map(|run| run.tables());
-        let of_levels = of_levels.map(|table| (RowId(0), None, table));
-        let of_rows = self.l0.live().iter().map(|live| (live.row, live.parts.clone(), &live.table));
-        of_rows
-            .chain(of_levels)
-            .filter(|(_, _, table)| table.meta().range_tombstone_count > 0)
-            .map(|(row, parts, table)| LiveTable { table: Arc::clone(table), row, parts })
-            .collect()
+        let has_some = |table: &Table| table.meta().range_tombstone_count > 0;
+        let of_levels = of_levels.filter(|table| has_some(table));
+        let of_levels = of_levels.map(|table| LiveTable::new(table, RowId(0), None));
+        let of_rows = self.l0.live().iter().filter(|live| has_some(&live.table));
+        of_rows.cloned().chain(of_levels).collect()
     }
 
     fn apply_tables(

@@ -26,9 +26,7 @@ use terrace_env::SharedEnv;
 
 use super::content::Content;
 use super::flush_writer::FlushWriter;
-use super::{
-    Absorbed, Cut, CutBounds, CutMap, Fill, FlushInput, L0, L0State, LiveRows, LiveTable, Row,
-};
+use super::{Absorbed, Cut, CutBounds, Fill, FlushInput, L0, L0State, LiveRows, LiveTable, Row};
 use crate::Result;
 use crate::compaction::TableShape;
 use crate::table::TableStore;
@@ -96,9 +94,8 @@ impl L0 for PlainL0 {
         Ok(Absorbed::Row(row))
     }
 
-    fn recover(&self, rows: Vec<Arc<Row>>, consumed: CutMap) -> Arc<dyn L0State> {
-        let groups = groups_of(&rows);
-        let content = LiveRows::new(rows, consumed);
+    fn recover(&self, content: LiveRows) -> Arc<dyn L0State> {
+        let groups = groups_of(content.rows());
         let depth = Content::without_samples(content.live()).depth_within(&KeyRange::all());
         let options = self.options.clone();
         Arc::new(PlainState { content, groups, depth, options })

@@ -213,19 +213,27 @@ impl Container {
         };
         for live in own.iter().flat_map(|own| own.iter()) {
             let Some(OpenTable::Row(row)) = live.table.open_table() else { continue };
-            let of_row = |other: &&LiveTable| Arc::ptr_eq(&other.table, &live.table);
-            let needing = || others.iter().flat_map(|other| other.iter()).filter(of_row);
-            // Most often only other rows have changed.
-            if needing().any(|other| other.parts() == live.parts()) {
+            let others = || others.iter().flat_map(|state| of_table(state, live));
+            // Most often only other rows have changed. Without a state that needs it the whole row goes,
+            // with its table.
+            if others().next().is_none() || others().any(|other| other.counts_as(live)) {
                 continue;
             }
-            let needed: Vec<KeyRange> = needing().flat_map(|one| one.parts().to_vec()).collect();
-            // Without a state that needs it the whole row goes, with its table.
-            if !needed.is_empty() {
-                row.release(&complement(&needed));
-            }
+            let needed = sorted(others().flat_map(|other| other.parts().to_vec()).collect());
+            let outside = live.parts().iter().flat_map(|part| part.outside_of(&needed));
+            row.release_newly(&KeyRange::all().outside_of(&needed), &outside.collect::<Vec<_>>());
         }
     }
+}
+
+/// What counts of the table of `live` in a state, newest rows first.
+fn of_table<'a>(
+    state: &'a [LiveTable],
+    live: &'a LiveTable,
+) -> impl Iterator<Item = &'a LiveTable> {
+    let first = state.partition_point(|one| one.row > live.row);
+    let of_row = state[first..].iter().take_while(|one| one.row == live.row);
+    of_row.filter(|one| Arc::ptr_eq(&one.table, &live.table))
 }
 
 /// Removes the file of a container in which nothing is left. One that is gone already is no error.
@@ -238,19 +246,12 @@ pub(crate) fn remove(env: &SharedEnv, place: &ContainerPlace) -> Result<()> {
 
 /// The keys outside of these intervals, which may share keys and stand in any order.
 fn complement(parts: &[KeyRange]) -> Vec<KeyRange> {
-    let mut parts: Vec<&KeyRange> = parts.iter().filter(|part| !part.is_empty()).collect();
+    KeyRange::all().outside_of(&sorted(parts.to_vec()))
+}
+
+fn sorted(mut parts: Vec<KeyRange>) -> Vec<KeyRange> {
     parts.sort_by(|a, b| a.start().cmp(b.start()));
-    let mut outside = Vec::new();
-    let mut start = Some([].as_slice());
-    for part in parts {
-        let Some(from) = start else { break };
-        if from < part.start() {
-            outside.push(KeyRange::new(from, Some(part.start().to_vec())));
-        }
-        start = part.end().map(|end| end.max(from));
-    }
-    outside.extend(start.map(|start| KeyRange::new(start, None)));
-    outside
+    parts
 }
 
 fn missing(id: FileId) -> Error {

@@ -58,7 +58,7 @@ pub use self::cuts::CutSize;
 pub use self::pages::{Page, Pages};
 pub use self::state::TriangleState;
 use super::flush_writer::FlushWriter;
-use super::{Absorbed, CutMap, FlushInput, L0, L0State, LiveTable, Row};
+use super::{Absorbed, FlushInput, L0, L0State, LiveRows, LiveTable};
 use crate::Result;
 use crate::compaction::TableShape;
 use crate::table::TableStore;
@@ -161,16 +161,17 @@ impl L0 for TriangleL0 {
         Ok(Absorbed::Row(row))
     }
 
-    fn recover(&self, rows: Vec<Arc<Row>>, consumed: CutMap) -> Arc<dyn L0State> {
+    fn recover(&self, content: LiveRows) -> Arc<dyn L0State> {
+        let rows = content.rows();
         let newest = rows.first().map_or(RowId(0), |row| row.meta.id);
         let through = self.last.lock().compacted_through;
         let through = match rows.iter().any(|row| row.meta.id <= through) {
             true => through,
             false => newest,
         };
-        self.container.adopt(&rows);
+        self.container.adopt(rows);
         let options = self.options.clone();
-        let state = TriangleState::new(rows, consumed, options, &self.container, through);
+        let state = TriangleState::new(content, options, &self.container, through);
         let before = {
             let mut last = self.last.lock();
             last.compacted_through = through;

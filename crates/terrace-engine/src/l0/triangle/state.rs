@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use terrace_base::{KeyRange, RowId, SeqNo};
-use terrace_env::{Latch, SetOnce};
+use terrace_env::Latch;
 
 use super::container::Container;
 use super::cuts::slices_in_turn;
@@ -11,7 +11,7 @@ use super::{ContainerKind, TriangleOptions};
 use crate::Result;
 use crate::iter::{ClippedCursor, Cursor, PartsCursor};
 use crate::l0::content::Content;
-use crate::l0::{Cut, CutBounds, CutMap, Fill, L0State, LiveRows, LiveTable, Row};
+use crate::l0::{Cut, CutBounds, Fill, L0State, LiveRows, LiveTable, Row};
 use crate::table::ReadMode;
 use crate::version::{OpenTable, Table};
 
@@ -24,21 +24,17 @@ pub struct TriangleState {
     number: u64,
     /// Up to which row the matrix takes its columns.
     compacted_through: RowId,
-    /// About how many bytes are live; found out once all rows are open.
-    live_bytes: SetOnce<u64>,
     /// The cuts that were proposed last, and within which bounds: they are asked for several times.
     proposed: Latch<Option<(CutBounds, Vec<Cut>)>>,
 }
 
 impl TriangleState {
     pub(super) fn new(
-        rows: Vec<Arc<Row>>,
-        consumed: CutMap,
+        content: LiveRows,
         options: TriangleOptions,
         container: &Arc<Container>,
         compacted_through: RowId,
     ) -> TriangleState {
-        let content = LiveRows::new(rows, consumed);
         let number = container.enter(content.live());
         TriangleState {
             content,
@@ -46,19 +42,13 @@ impl TriangleState {
             container: Arc::clone(container),
             number,
             compacted_through,
-            live_bytes: SetOnce::new(),
             proposed: Latch::default(),
         }
     }
 
     /// About how many bytes are live.
     fn live_bytes(&self) -> u64 {
-        if let Some(bytes) = self.live_bytes.get() {
-            return *bytes;
-        }
-        let bytes = self.live().iter().map(LiveTable::bytes).sum();
-        let are_open = self.live().iter().all(|live| live.table.open_table().is_some());
-        if are_open { *self.live_bytes.get_or_set(bytes) } else { bytes }
+        self.live().iter().map(LiveTable::bytes).sum()
     }
 
     /// Bytes of the container.

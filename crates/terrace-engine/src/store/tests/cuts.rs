@@ -252,8 +252,7 @@ fn due(store: &Store, taken: &Taken) -> Option<Compaction> {
             shape,
         },
     );
-    let consumed = version.l0.consumed().clone();
-    version.l0 = crate::l0::L0::recover(&l0, version.l0.rows().to_vec(), consumed);
+    version.l0 = crate::l0::L0::recover(&l0, version.l0.content().clone());
     pick::pick(&version, &LevelShape::of(&options), taken, store.inner.served())
 }
 

@@ -42,8 +42,7 @@ fn due(store: &Store, rows_per_cut: usize) -> Option<Compaction> {
             shape: crate::compaction::TableShape { table_bytes: u64::MAX, table: small().table },
         },
     );
-    let consumed = version.l0.consumed().clone();
-    let l0 = crate::l0::L0::recover(&l0, version.l0.rows().to_vec(), consumed);
+    let l0 = crate::l0::L0::recover(&l0, version.l0.content().clone());
     let mut version = (*version).clone();
     version.l0 = l0;
     pick::pick(&version, &shape, &Taken::default(), store.inner.served())

@@ -12,8 +12,7 @@ use crate::compaction::{
 };
 use crate::l0::triangle::Container;
 use crate::l0::{
-    Absorbed, Cut, CutBounds, CutMap, Fill, FlushInput, L0, L0State, LiveRows, PlainL0,
-    PlainOptions, Row,
+    Absorbed, Cut, CutBounds, Fill, FlushInput, L0, L0State, LiveRows, PlainL0, PlainOptions,
 };
 use crate::store::Seams;
 use crate::table::{MemoryTableStore, RowDirectory, TableStore};
@@ -56,8 +55,8 @@ impl L0 for OldestFirstL0 {
         self.0.absorb(input)
     }
 
-    fn recover(&self, rows: Vec<Arc<Row>>, consumed: CutMap) -> Arc<dyn L0State> {
-        Arc::new(OldestFirstState(self.0.recover(rows, consumed)))
+    fn recover(&self, content: LiveRows) -> Arc<dyn L0State> {
+        Arc::new(OldestFirstState(self.0.recover(content)))
     }
 }
 

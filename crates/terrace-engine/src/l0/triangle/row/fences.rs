@@ -5,7 +5,7 @@
 //!   fences  a         f       k         n      s      at or above all before, at or below all behind
 //! ```
 //!
-//! So which pages are [dead](Fences::dead_pages) follows from what is consumed and from the metadata,
+//! So which pages are [dead](Fences::is_dead) follows from what is consumed and from the metadata,
 //! and from nothing that the pages themselves hold: a row that is opened anew finds out which of its
 //! pages may be another row's by now without a look at them. Pages are given back by the same
 //! judgement, on no more consumed keys than a later opening knows of; so what a row claims is its own.
@@ -155,24 +155,23 @@ impl Fences {
         first.saturating_sub(1)..end
     }
 
-    /// Pages of which nothing is needed when the keys in `consumed` (ascending, disjoint and not
-    /// touching) are not: those that hold no byte of an entry with another key. `low_of(page)` is at
-    /// or below the keys of all entries of which `page` holds a byte.
+    /// Whether nothing of `page` is needed when the keys in `consumed` (ascending, disjoint and not touching)
+    /// are not: whether it holds no byte of an entry with another key. `low_of(page)` is at or below the
+    /// keys of all entries of which the page holds a byte.
     ///
-    /// Grows with `consumed`, and depends on nothing else that can change. Cost: O(pages), and a
-    /// `low_of` for each page that ends in `consumed`.
-    pub fn dead_pages<'a, Low: AsRef<[u8]>>(
-        &'a self,
-        consumed: &'a [KeyRange],
-        low_of: impl Fn(usize) -> Low + 'a,
-    ) -> impl Iterator<Item = usize> + 'a {
-        let mut intervals = consumed.iter().peekable();
-        (0..self.page_count()).filter(move |&page| {
-            let last = self.of(page + 1);
-            while intervals.next_if(|interval| interval.is_before(last)).is_some() {}
-            let interval = intervals.peek().filter(|interval| interval.contains(last));
-            interval.is_some_and(|interval| interval.start() <= low_of(page).as_ref())
-        })
+    /// Once true it stays so as `consumed` grows, and it depends on nothing else that can change. Cost: two
+    /// searches.
+    #[must_use]
+    pub fn is_dead<Low: AsRef<[u8]>>(
+        &self,
+        page: usize,
+        consumed: &[KeyRange],
+        low_of: impl FnOnce(usize) -> Low,
+    ) -> bool {
+        let last = self.of(page + 1);
+        let place = consumed.partition_point(|interval| interval.is_before(last));
+        let interval = consumed.get(place).filter(|interval| interval.contains(last));
+        interval.is_some_and(|interval| interval.start() <= low_of(page).as_ref())
     }
 
     /// Bytes of memory that they hold.
@@ -182,7 +181,7 @@ impl Fences {
     }
 }
 
-/// Intervals as [`Fences::dead_pages`] wants them: ascending, disjoint and not touching.
+/// Intervals as [`Fences::is_dead`] wants them: ascending, disjoint and not touching.
 #[must_use]
 pub fn joined(intervals: &[KeyRange]) -> Vec<KeyRange> {
     let mut sorted: Vec<&KeyRange> =

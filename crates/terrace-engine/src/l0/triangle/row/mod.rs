@@ -21,7 +21,7 @@
 //! 3. Every byte of a page of the row is under a checksum that covers the row's uid and the page's
 //!    place in the row. Head and metadata are checked when the row is opened, a page of data at its
 //!    first use.
-//! 4. A page of data is given back only when [`Fences::dead_pages`](fences::Fences::dead_pages) says so
+//! 4. A page of data is given back only when [`Fences::is_dead`](fences::Fences::is_dead) says so
 //!    of keys that a durable edit consumed, and that no pinned version shows. So a search for a live key
 //!    never misses one, and what it compares with in a page that is gone is told by the fences.
 //! 5. Readers hold the pages that they stand on; a page is another's when the last of them let go.

@@ -274,9 +274,8 @@ impl RowReader {
         obtain: &mut dyn FnMut(u32) -> Result<Page>,
     ) -> Result<()> {
         let consumed = joined(consumed);
-        let mut dead = self.fences.dead_pages(&consumed, |page| self.low_of(page)).peekable();
         for (ordinal, slot) in self.data.iter().enumerate() {
-            if dead.next_if_eq(&ordinal).is_none() {
+            if !self.fences.is_dead(ordinal, &consumed, |page| self.low_of(page)) {
                 slot.store(Some(Arc::new(obtain(self.listed_data(ordinal).number)?)));
             }
         }
@@ -290,13 +289,26 @@ impl RowReader {
     /// The caller promises that a durable edit consumed them, and that nobody will ask for them again:
     /// that no version is pinned at which they are live.
     pub fn release(&self, consumed: &[KeyRange]) -> usize {
+        self.release_newly(consumed, consumed)
+    }
+
+    /// As [`RowReader::release`], when all but the keys in `newly` had been given back before: so it costs
+    /// what these need.
+    pub fn release_newly(&self, consumed: &[KeyRange], newly: &[KeyRange]) -> usize {
         let consumed = joined(consumed);
         let mut released = 0;
-        for ordinal in self.fences.dead_pages(&consumed, |page| self.low_of(page)) {
-            let slot = &self.data[ordinal];
-            if slot.load().is_some() {
-                slot.store(None);
-                released += 1;
+        for keys in newly.iter().filter(|keys| !keys.is_empty()) {
+            let first = self.fences.pages_around(keys.start()).start;
+            // The first entry of which a page holds a byte may begin far before it.
+            let reaches = |page: &usize| {
+                !keys.is_before(self.fences.of(*page)) || !keys.is_before(&self.low_of(*page))
+            };
+            for page in (first..self.fences.page_count()).take_while(reaches) {
+                let is_there = self.data[page].load().is_some();
+                if is_there && self.fences.is_dead(page, &consumed, |page| self.low_of(page)) {
+                    self.data[page].store(None);
+                    released += 1;
+                }
             }
         }
         released

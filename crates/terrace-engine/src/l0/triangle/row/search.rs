@@ -216,6 +216,10 @@ impl RowReader {
         if index == self.len() {
             return self.head.data_bytes;
         }
+        let next = (index + 1 < self.len()).then(|| self.element(index + 1));
+        if next.is_none_or(|next| next.bytes > self.element(index).bytes) {
+            return u64::from(self.element(index).offset);
+        }
         // Where bytes tell nothing apart, the fences still do.
         let pages = self.fences.pages_around(key);
         let (low, high) = ((pages.start as u64) << self.shift, (pages.end as u64) << self.shift);

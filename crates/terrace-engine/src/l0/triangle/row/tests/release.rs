@@ -101,7 +101,7 @@ fn random_cuts_free_pages_and_never_hide_a_live_key() {
             let context = format!("seed {seed}, round {round}");
             consumed.push(random_cut(&mut rng, &model));
             let (free, held) = (pages.free_pages(), row.held_bytes());
-            let released = row.release(&consumed);
+            let released = row.release_newly(&consumed, &consumed[round as usize..]);
             assert_eq!(pages.free_pages(), free + released, "{context}");
             assert_eq!(row.held_bytes(), held - released as u64 * 4096, "{context}");
             assert_eq!(row.release(&consumed), 0, "{context}: twice");
