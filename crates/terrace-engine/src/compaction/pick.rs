@@ -174,6 +174,12 @@ impl Taken {
         !self.rows.iter().any(|other| other.is_in_the_way_of(rows))
     }
 
+    /// How many jobs have taken something.
+    #[must_use]
+    pub fn job_count(&self) -> usize {
+        self.slices.len()
+    }
+
     /// Takes what a compaction needs, which is free.
     pub fn take(&mut self, compaction: &Compaction) {
         debug_assert!(self.is_free(compaction), "{compaction:?} gets in the way");

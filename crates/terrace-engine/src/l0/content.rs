@@ -8,7 +8,7 @@ use crate::compaction::split::Sample;
 /// Keys of one table that are looked at, at most,
 const SAMPLES_PER_TABLE: usize = 64;
 /// and of all of them, if there are not very many.
-const SAMPLES_MAX: usize = 2048;
+const SAMPLES_MAX: usize = 1024;
 
 /// What counts in L0, as far as a division needs to know it.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl<'a> Content<'a> {
     /// That of these tables. A table that is not open yet has all its bytes at its first key.
     pub(super) fn of(live: &'a [LiveTable]) -> Content<'a> {
         let mut samples = Vec::new();
-        let per_table = (SAMPLES_MAX / live.len().max(1)).clamp(8, SAMPLES_PER_TABLE);
+        let per_table = (SAMPLES_MAX / live.len().max(1)).clamp(4, SAMPLES_PER_TABLE);
         for one in live {
             let inside = one.table.samples(per_table);
             if inside.is_empty() {

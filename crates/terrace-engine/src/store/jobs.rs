@@ -36,9 +36,6 @@ pub struct Jobs {
 /// flush of that many.
 const DEAD_STEPS_MAX: u64 = 10_000;
 
-/// Queued compactions of one range beyond this many would find nothing to do.
-const COMPACTIONS_QUEUED_MAX: usize = 2;
-
 impl Jobs {
     pub fn new(env: &dyn Env) -> Jobs {
         Jobs {
@@ -219,22 +216,20 @@ impl Inner {
 
     fn schedule_compaction_after(&self, delay: Duration) {
         let Some(me) = self.me() else { return };
-        // Those that are queued look for themselves what there is to do.
-        if self.jobs.compactions_queued.load(Ordering::Acquire) >= COMPACTIONS_QUEUED_MAX {
-            return;
-        }
+        let queued = self.jobs.compactions_queued.load(Ordering::Acquire);
         let served = self.served();
         let is_due = {
             let taken = self.jobs.taken.lock();
+            // Each of them looks for the next one as it ends, or begins.
+            if queued + taken.job_count() >= self.process.pool().compaction_threads() {
+                return;
+            }
             pick::pick(&self.versions.current(), &self.shape, &taken, served).is_some()
         };
         if !is_due {
             return;
         }
-        if self.jobs.compactions_queued.fetch_add(1, Ordering::AcqRel) >= COMPACTIONS_QUEUED_MAX {
-            self.jobs.compactions_queued.fetch_sub(1, Ordering::AcqRel);
-            return;
-        }
+        self.jobs.compactions_queued.fetch_add(1, Ordering::AcqRel);
         let delay = delay.max(self.health.rest(Work::Compaction, || self.env.now()));
         me.submit(JobClass::Compaction, delay, |inner| {
             inner.jobs.compactions_queued.fetch_sub(1, Ordering::AcqRel);
