@@ -63,8 +63,8 @@ macro_rules! targets {
 }
 
 targets! {
-    resp inline reply session block filter index footer range_tombstones table segment_header
-    log_record log_directory manifest edit current plan database options import
+    resp inline reply session block filter index footer range_tombstones table row
+    segment_header log_record log_directory manifest edit current plan database options import
 }
 
 #[test]

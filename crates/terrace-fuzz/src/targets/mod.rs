@@ -6,6 +6,7 @@ mod log;
 mod manifest;
 mod plan;
 mod protocol;
+mod row;
 mod session;
 mod simulation;
 mod table_file;
@@ -67,6 +68,7 @@ pub const TARGETS: &[Target] = &[
     table_parts::FOOTER,
     table_parts::RANGE_TOMBSTONES,
     table_file::TABLE,
+    row::ROW,
     log::SEGMENT_HEADER,
     log::LOG_RECORD,
     log::LOG_DIRECTORY,
