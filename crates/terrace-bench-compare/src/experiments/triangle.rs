@@ -357,7 +357,41 @@ pub const EXPERIMENTS: &[Experiment] = &[
             "fastest of six (plot only)",
         )
     },
+    Experiment {
+        subjects: &[
+            Subject { name: "triangle on a file", memtables: MANY, kind: Kind::Terrace(ON_A_FILE) },
+            Subject {
+                name: "plain, as it comes",
+                memtables: MANY,
+                kind: Kind::Terrace(Tree::of_dranges(0)),
+            },
+        ],
+        sequences: &[&[
+            LOAD,
+            FILL,
+            over_loaded("a", "a", Zipfian, 100_000),
+            over_loaded("c", "c", Zipfian, 100_000),
+            over_loaded("e", "e", Zipfian, 10_000),
+        ]],
+        figures: &[Figure::Throughput, Figure::DiskBytes, Figure::P99, Figure::P999],
+        ..experiment(
+            "triangle-default",
+            "no figure",
+            "a machine without persistent memory: rows in a file on the disk, and plain tables, with memtables \
+             of a twentieth of the data",
+            "not in the paper; it decides what is the default",
+        )
+    },
 ];
+
+/// Memtables where memory is plenty.
+const MANY: u64 = 64;
+
+/// The container on the disk, as all else.
+const ON_A_FILE: Tree = {
+    let tree = container(L0Kind::Triangle);
+    Tree { l0: Level0 { on_medium: false, ..tree.l0 }, ..tree }
+};
 
 /// With room for all of the data in L0 before a cut is due.
 const fn in_l0(tree: Tree) -> Tree {
