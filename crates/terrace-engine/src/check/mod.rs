@@ -34,8 +34,6 @@ use std::sync::Arc;
 
 use terrace_env::{DirLock, LockKind, SharedEnv};
 
-use tables::unless_damaged;
-
 use crate::survey::Listing;
 use crate::version::{TableContext, Version};
 use crate::{Error, Result};
@@ -171,12 +169,12 @@ impl Check<'_> {
             None => Ok(false),
             Some(place) => container.open(place, version.database),
         };
-        if unless_damaged(opened, None, &mut self.report)? != Some(true) {
+        if tables::unless_damaged(opened, None, &mut self.report)? != Some(true) {
             return Ok(());
         }
         for live in version.l0.live() {
             let keys = live.table.meta().span();
-            unless_damaged(container.open_row(live), Some(keys), &mut self.report)?;
+            tables::unless_damaged(container.open_row(live), Some(keys), &mut self.report)?;
         }
         Ok(())
     }

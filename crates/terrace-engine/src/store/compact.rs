@@ -142,8 +142,8 @@ impl Inner {
             read = read_bytes_of(chosen, &plan);
             let read_bytes = read.from_l0 + read.from_levels;
             // Where cuts take turns each is small, and the next one is what other threads take.
-            let is_in_turn = self.options.l0_cut_all || version.l0.takes_turns();
-            let parts = match is_in_turn && chosen.through.is_some() {
+            let is_undivided = self.options.l0_cut_all || version.l0.takes_turns();
+            let parts = match is_undivided && chosen.through.is_some() {
                 true => vec![plan],
                 false => self.parts_of(plan, &chosen.inputs, read_bytes)?,
             };

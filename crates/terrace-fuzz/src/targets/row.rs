@@ -14,6 +14,7 @@ use terrace_engine::range_tombstone::{Fragments, RangeTombstone};
 use terrace_env::PmemRecorder;
 
 use super::Target;
+use super::table_file::next_part;
 use super::table_parts::sample_entries;
 use crate::notes::{note, note_result, note_size};
 
@@ -166,8 +167,7 @@ fn headed(bytes: &[u8]) -> Vec<u8> {
 fn assemble(parts: &[u8]) -> Vec<u8> {
     let mut reader = ByteReader::new(parts);
     let entry_count = reader.varint().unwrap_or(0) as u32;
-    let length = reader.varint_usize().unwrap_or(0).min(reader.rest().len());
-    let metadata = reader.take(length).unwrap_or_default();
+    let metadata = next_part(&mut reader);
     let data = reader.rest();
     let (metadata_bytes, data_bytes) = (metadata.len() as u64, data.len() as u64);
     let head = Head { uid: UID, entry_count, metadata_bytes, data_bytes };

@@ -201,7 +201,7 @@ fn shrink_declared(payload: &mut [u8]) {
 const BLOCKS_MAX: u64 = 64;
 
 /// The bytes behind a length, or what is left of them.
-fn next_part<'a>(reader: &mut ByteReader<'a>) -> &'a [u8] {
+pub(super) fn next_part<'a>(reader: &mut ByteReader<'a>) -> &'a [u8] {
     let length = reader.varint_usize().unwrap_or(0).min(reader.rest().len());
     reader.take(length).unwrap_or_default()
 }

@@ -156,8 +156,8 @@ impl Fences {
     }
 
     /// Whether nothing of `page` is needed when the keys in `consumed` (ascending, disjoint and not touching)
-    /// are not: whether it holds no byte of an entry with another key. `low_of(page)` is at or below the
-    /// keys of all entries of which the page holds a byte.
+    /// are not: whether it holds no byte of an entry with another key. `low` is at or below the keys of all
+    /// entries of which the page holds a byte.
     ///
     /// Once true it stays so as `consumed` grows, and it depends on nothing else that can change. Cost: two
     /// searches.
@@ -166,12 +166,12 @@ impl Fences {
         &self,
         page: usize,
         consumed: &[KeyRange],
-        low_of: impl FnOnce(usize) -> Low,
+        low: impl FnOnce() -> Low,
     ) -> bool {
         let last = self.of(page + 1);
         let place = consumed.partition_point(|interval| interval.is_before(last));
         let interval = consumed.get(place).filter(|interval| interval.contains(last));
-        interval.is_some_and(|interval| interval.start() <= low_of(page).as_ref())
+        interval.is_some_and(|interval| interval.start() <= low().as_ref())
     }
 
     /// Bytes of memory that they hold.

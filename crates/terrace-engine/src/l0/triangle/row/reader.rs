@@ -267,6 +267,11 @@ impl RowReader {
         Ok(())
     }
 
+    /// As [`Fences::is_dead`].
+    fn is_dead(&self, page: usize, consumed: &[KeyRange]) -> bool {
+        self.fences.is_dead(page, consumed, || self.low_of(page))
+    }
+
     /// Obtains the pages of data that are not dead.
     fn obtain_data(
         &self,
@@ -275,7 +280,7 @@ impl RowReader {
     ) -> Result<()> {
         let consumed = joined(consumed);
         for (ordinal, slot) in self.data.iter().enumerate() {
-            if !self.fences.is_dead(ordinal, &consumed, |page| self.low_of(page)) {
+            if !self.is_dead(ordinal, &consumed) {
                 slot.store(Some(Arc::new(obtain(self.listed_data(ordinal).number)?)));
             }
         }
@@ -305,7 +310,7 @@ impl RowReader {
             };
             for page in (first..self.fences.page_count()).take_while(reaches) {
                 let is_there = self.data[page].load().is_some();
-                if is_there && self.fences.is_dead(page, &consumed, |page| self.low_of(page)) {
+                if is_there && self.is_dead(page, &consumed) {
                     self.data[page].store(None);
                     released += 1;
                 }
