@@ -45,7 +45,7 @@ use crate::explain::{Asked, MyCounts, PagesSearch, StepAnswer, note};
 use crate::iter::{Cursor, PartsCursor, Stream};
 use crate::lookup_index::Bound;
 use crate::range_tombstone::Fragments;
-use crate::table::{PinnedEntry, ReadMode, TableReader, filter_hash};
+use crate::table::{PinnedEntry, ReadMode, filter_hash};
 use crate::version::{OpenTable, RowMeta, Table, TableContext};
 
 use triangle::row::{RowReader, SearchTrail};
@@ -391,21 +391,18 @@ impl<'a> Lookup<'a> {
             note(|notes| notes.covered(covering));
             self.cover(covering);
         }
-        match reader {
-            OpenTable::Blocks(reader) => self.search_blocks(reader),
-            OpenTable::Row(row) => self.search_row(row),
+        if reader.has_filter() {
+            let hash = *self.hash.get_or_insert_with(|| filter_hash(self.key));
+            if !reader.may_contain(hash) {
+                note(|notes| notes.filtered_out());
+                self.count(Asked::FilteredOut);
+                return Ok(None);
+            }
         }
-    }
-
-    #[inline]
-    fn search_blocks(&mut self, reader: &TableReader) -> Result<Option<PinnedEntry>> {
-        let hash = *self.hash.get_or_insert_with(|| filter_hash(self.key));
-        if !reader.may_contain(hash) {
-            note(|notes| notes.filtered_out());
-            self.count(Asked::FilteredOut);
-            return Ok(None);
-        }
-        let found = reader.get(self.key, self.read_point, self.mode)?;
+        let found = match reader {
+            OpenTable::Blocks(reader) => reader.get(self.key, self.read_point, self.mode)?,
+            OpenTable::Row(row) => self.search_row(row)?,
+        };
         note(|notes| {
             let entry = found.as_ref().map(|pinned| pinned.entry(self.key));
             notes.searched(reader.has_filter(), entry);
@@ -418,19 +415,13 @@ impl<'a> Lookup<'a> {
         Ok(found)
     }
 
-    /// A row in pages has no filter, but is told by newer ones where to look, and tells older ones.
+    /// A row in pages is told by newer ones where to look, and tells older ones.
     fn search_row(&mut self, row: &RowReader) -> Result<Option<PinnedEntry>> {
         let within = self.trail.within(row.uid(), row.len());
         let index = row.lower_bound_within(self.key, within.clone())?;
         self.trail.note(row, index);
-        let found = row.get_at(index, self.key, self.read_point)?;
-        note(|notes| {
-            let entry = found.as_ref().map(|pinned| pinned.entry(self.key));
-            notes.searched(false, entry);
-            notes.searched_pages(PagesSearch::new(&within, row.len()));
-        });
-        self.count(if found.is_some() { Asked::Found } else { Asked::Missing });
-        Ok(found)
+        note(|notes| notes.searched_pages(PagesSearch::new(&within, row.len())));
+        row.get_at(index, self.key, self.read_point)
     }
 
     /// Why a table need not be searched, if it need not.

@@ -67,7 +67,17 @@ impl OpenTable {
     pub fn may_contain(&self, hash: u64) -> bool {
         match self {
             OpenTable::Blocks(reader) => reader.may_contain(hash),
-            OpenTable::Row(_) => true,
+            OpenTable::Row(row) => row.may_contain(hash),
+        }
+    }
+
+    /// Whether there is a filter.
+    #[must_use]
+    #[inline]
+    pub fn has_filter(&self) -> bool {
+        match self {
+            OpenTable::Blocks(reader) => reader.has_filter(),
+            OpenTable::Row(row) => row.has_filter(),
         }
     }
 

@@ -11,6 +11,7 @@ use terrace_engine::l0::triangle::row::format::{
 };
 use terrace_engine::l0::triangle::row::{RowBuilder, RowLocation, RowReader, SeekTrail};
 use terrace_engine::range_tombstone::{Fragments, RangeTombstone};
+use terrace_engine::table::filter_hash;
 use terrace_env::PmemRecorder;
 
 use super::Target;
@@ -130,6 +131,7 @@ fn check_verified(row: &Arc<RowReader>, seen: &[(Vec<u8>, SeqNo)]) {
     for (key, seqno) in seen {
         let got = row.get(key, *seqno).expect("a verified row");
         assert_eq!(got.map(|entry| entry.seqno()), Some(*seqno), "every version is found");
+        assert!(row.may_contain(filter_hash(key)), "the filter denies no key");
     }
 }
 
@@ -191,7 +193,8 @@ fn built(has_tombstones: bool) -> Vec<u8> {
     let recorder = PmemRecorder::new(8 * PAGE_BYTES as u64);
     let path = Path::new("l0.rows");
     let pages = Pages::format(recorder.pmem(), path, PAGE_BYTES as u64, DATABASE).expect("memory");
-    let mut builder = RowBuilder::new(&pages, UID, WallTime(5), Vec::new());
+    let builder = RowBuilder::new(&pages, UID, WallTime(5), Vec::new());
+    let mut builder = builder.with_filter(10);
     for entry in sample_entries() {
         builder.add(entry.as_ref()).expect("there is room");
     }

@@ -69,7 +69,9 @@ impl Absorb<'_> {
         let pages = self.pages;
         let now = self.writer.env.wall_time();
         let uid = self.writer.new_uid();
-        let mut builder = RowBuilder::new(pages, uid, now, predecessors.to_vec());
+        let filter_bits_per_key = self.writer.shape.table.filter_bits_per_key;
+        let mut builder = RowBuilder::new(pages, uid, now, predecessors.to_vec())
+            .with_filter(filter_bits_per_key);
         // Nobody else takes pages meanwhile, so there are no fewer later.
         let budget = (pages.free_pages() * pages.page_bytes()) as u64;
         let spare = (SPARE_PAGES * pages.page_bytes()) as u64;

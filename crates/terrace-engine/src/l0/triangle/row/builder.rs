@@ -19,8 +19,9 @@ use super::hints::Hint;
 use super::reader::{RowLocation, RowReader};
 use crate::l0::triangle::{Page, Pages};
 use crate::range_tombstone::{Fragments, RangeTombstone};
+use crate::table::format::filter::{self, Filter};
 use crate::table::format::range_tombstones;
-use crate::table::{BuiltTable, TableProperties, expired_from};
+use crate::table::{BuiltTable, TableProperties, expired_from, filter_hash};
 use crate::{Error, Result};
 
 /// What a call to a [`RowBuilder`] brings.
@@ -85,15 +86,18 @@ pub struct BuiltRow {
 /// Writes one row, front to back.
 ///
 /// Entries come in internal order. Pages are taken as they are needed, and all given back if the
-/// builder is dropped before it has finished. Memory: sixteen bytes an entry, the fences, a page. No
-/// allocation for each entry. One thread from the first entry to the last, since a fence covers what
+/// builder is dropped before it has finished. Memory: sixteen bytes an entry, eight a key if there is to
+/// be a filter, the fences, a page. No allocation for each entry. One thread from the first entry to the last, since a fence covers what
 /// its own thread flushed.
 pub struct RowBuilder {
     pages: Arc<Pages>,
     uid: TableUid,
-    data: Region,
+    data: PageWriter,
     hash: Xxh3,
     elements: Vec<Element>,
+    /// Bits of filter for each key, and the keys' hashes; none are kept for no bits.
+    filter_bits_per_key: u32,
+    key_hashes: Vec<u64>,
     /// From which element on bytes stand behind a prefix of so many bytes, ascending and descending.
     prefixes: Vec<(usize, usize)>,
     fences: Fences,
@@ -126,9 +130,11 @@ impl RowBuilder {
         RowBuilder {
             pages: Arc::clone(pages),
             uid,
-            data: Region::new(pages, uid, 0),
+            data: PageWriter::new(pages, uid, 0),
             hash: Xxh3::new(),
             elements: Vec::new(),
+            filter_bits_per_key: 0,
+            key_hashes: Vec::new(),
             prefixes: Vec::new(),
             fences: Fences::default(),
             walk: Walk::new(predecessors),
@@ -143,6 +149,14 @@ impl RowBuilder {
             properties: TableProperties { created, ..TableProperties::default() },
             limits: (ENTRIES_MAX, DATA_BYTES_MAX),
         }
+    }
+
+    /// With a filter of so many bits for each distinct key: as
+    /// [`TableOptions::filter_bits_per_key`](crate::table::TableOptions::filter_bits_per_key), 0 for none.
+    #[must_use]
+    pub fn with_filter(mut self, bits_per_key: u32) -> RowBuilder {
+        self.filter_bits_per_key = bits_per_key.min(filter::BITS_PER_KEY_MAX);
+        self
     }
 
     /// With lower bounds than a row's own.
@@ -207,6 +221,9 @@ impl RowBuilder {
 
     fn begin_key(&mut self, entry: &EntryRef<'_>, is_first: bool) {
         self.properties.key_count += 1;
+        if self.filter_bits_per_key > 0 {
+            self.key_hashes.push(filter_hash(entry.key));
+        }
         if is_first {
             self.first_key.extend_from_slice(entry.key);
         }
@@ -274,7 +291,12 @@ impl RowBuilder {
         // What surrounds the keys that properties, prefix and the end of the fences have.
         const REST_BYTES: usize = 256;
         let keys_bytes = 2 * self.first_key.len() + 3 * self.last_key.len();
+        let filter_bytes = match self.key_hashes.len() {
+            0 => 0,
+            keys => filter::encoded_bytes(keys, self.filter_bits_per_key),
+        };
         let metadata_bytes = self.elements.len() * ELEMENT_BYTES
+            + filter_bytes
             + self.fences.estimated_bytes()
             + self.walk.rows.len() * size_of::<TableUid>()
             + keys_bytes
@@ -302,7 +324,7 @@ impl RowBuilder {
         self.properties.data_bytes = data_bytes;
         self.finish_bounds(tombstones);
 
-        let mut metadata = Region::new(&self.pages, self.uid, METADATA_PLACE);
+        let mut metadata = PageWriter::new(&self.pages, self.uid, METADATA_PLACE);
         let prefix_bytes = self.settle_prefix();
         for element in &self.elements {
             metadata.append(&element.encode(), &mut self.hash)?;
@@ -368,6 +390,10 @@ impl RowBuilder {
         }
         let mut properties = Vec::new();
         self.properties.encode(&mut properties);
+        let mut filter = Vec::new();
+        if !self.key_hashes.is_empty() {
+            Filter::build(&self.key_hashes, self.filter_bits_per_key).encode(&mut filter);
+        }
         let rest = Rest {
             base: self.base,
             prefix: &self.first_key[..prefix_bytes],
@@ -375,6 +401,7 @@ impl RowBuilder {
             fences: self.fences.clone(),
             range_tombstones: &encoded_tombstones,
             properties: &properties,
+            filter: &filter,
         };
         let mut out = Vec::new();
         rest.encode(&mut out);
@@ -408,7 +435,7 @@ impl fmt::Debug for RowBuilder {
 }
 
 /// Pages that are filled one after the other: the data's or the metadata's.
-struct Region {
+struct PageWriter {
     from: Arc<Pages>,
     uid: TableUid,
     /// Where the first page lies, for checksums.
@@ -421,10 +448,18 @@ struct Region {
     listed: Vec<ListedPage>,
 }
 
-impl Region {
-    fn new(from: &Arc<Pages>, uid: TableUid, place: u64) -> Region {
+impl PageWriter {
+    fn new(from: &Arc<Pages>, uid: TableUid, place: u64) -> PageWriter {
         let (pages, listed) = (Vec::new(), Vec::new());
-        Region { from: Arc::clone(from), uid, place, image: Vec::new(), bytes: 0, pages, listed }
+        PageWriter {
+            from: Arc::clone(from),
+            uid,
+            place,
+            image: Vec::new(),
+            bytes: 0,
+            pages,
+            listed,
+        }
     }
 
     fn append(&mut self, mut bytes: &[u8], hash: &mut Xxh3) -> RowResult<()> {

@@ -55,6 +55,7 @@
 //!   varint  bytes of the largest key, and the key; only if there are entries
 //!   varint  bytes of the range tombstones, and these, as a table has them; 0 if there are none
 //!   varint  bytes of the properties, and these, as a table has them
+//!   varint  bytes of the filter, and the filter, as a table has it; 0 if there is none
 //!
 //!  entry
 //!   varint  bytes of the key, and the key
@@ -63,6 +64,8 @@
 //!   varint  expiry in milliseconds, at least 1; only if bit 3 is set
 //!   bytes   the value, up to the end of the entry
 //! ```
+//!
+//! Version 1 ends with the properties: it has no filters.
 //!
 //! # Rules
 //! 1. Nothing is trusted: whatever is decoded here is bounded by the bytes that are there. Forged
@@ -95,7 +98,7 @@ pub const METADATA_PLACE: u64 = 1 << 40;
 /// Where the checksums count the head from.
 pub const HEAD_PLACE: u64 = 1 << 41;
 
-const PREAMBLE: Preamble = Preamble { magic: *b"terr.row", version: 1 };
+const PREAMBLE: Preamble = Preamble { magic: *b"terr.row", version: 2 };
 const FIRST_LIST_AT: usize = 64;
 const LIST_AT: usize = 8;
 const LISTED_BYTES: usize = 8;
@@ -366,6 +369,8 @@ pub struct Rest<'a> {
     pub range_tombstones: &'a [u8],
     /// The properties, encoded.
     pub properties: &'a [u8],
+    /// The filter, encoded; empty if there is none.
+    pub filter: &'a [u8],
 }
 
 impl<'a> Rest<'a> {
@@ -380,6 +385,7 @@ impl<'a> Rest<'a> {
         self.fences.encode(out);
         put_bytes(out, self.range_tombstones);
         put_bytes(out, self.properties);
+        put_bytes(out, self.filter);
     }
 
     /// Decodes what follows the elements of a row with so many pages of data. Allocates in proportion
@@ -397,8 +403,9 @@ impl<'a> Rest<'a> {
         let fences = Fences::decode(&mut reader, data_pages)?;
         let range_tombstones = reader.bytes()?;
         let properties = reader.bytes()?;
+        let filter = if reader.rest().is_empty() { &[] } else { reader.bytes()? };
         reader.finish()?;
-        Ok(Rest { base, prefix, predecessors, fences, range_tombstones, properties })
+        Ok(Rest { base, prefix, predecessors, fences, range_tombstones, properties, filter })
     }
 }
 

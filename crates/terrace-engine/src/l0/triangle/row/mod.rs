@@ -3,7 +3,8 @@
 //! # Why
 //! A table goes as a whole; a row of L0 loses one key slice after the other to cuts. So a row lies in
 //! pages, and a page is free as soon as all that it holds is consumed. And where bytes are addressed
-//! one by one, blocks bring nothing: a get searches 16-byte elements and then touches the entry itself.
+//! one by one, blocks bring nothing: a get asks the row's filter, searches 16-byte elements and then
+//! touches the entry itself.
 //!
 //! # Parts
 //! * [`mod@format`]: the bytes, with their pictures. Pure.
@@ -30,7 +31,8 @@
 //! not the key, which stands in the entry only; entries have numbers, kinds and versions, which the
 //! search heeds; there are checksums; the fences, which the paper's page-wise freeing needs as soon as
 //! a row is opened after a restart; the row's place is in the manifest, and not in a list of rows on
-//! the memory itself, which would be a second truth.
+//! the memory itself, which would be a second truth; a row has a filter, since a key is in few of the
+//! rows that a get would have to search, whatever the hints say.
 //!
 //! Start reading at [`mod@format`], then [`RowReader::get`].
 

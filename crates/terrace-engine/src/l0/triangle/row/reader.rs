@@ -18,6 +18,7 @@ use super::stream::RowStream;
 use crate::l0::triangle::{Page, Pages};
 use crate::range_tombstone::{Fragments, RangeTombstone};
 use crate::swap::{ArcSwapOption, Guard};
+use crate::table::format::filter::Filter;
 use crate::table::format::{FormatError, range_tombstones};
 use crate::table::{PinnedEntry, TableLocation, TableProperties};
 use crate::{Error, Result};
@@ -49,8 +50,8 @@ impl RowLocation {
 /// One row, open for reading where it lies. Any number of threads may read at once.
 ///
 /// Keys that are consumed are not asked for: what is answered about them, nothing or what was there,
-/// depends on which pages are gone. In memory there are the fences, a word for each page of elements,
-/// and a few for each page of data.
+/// depends on which pages are gone. In memory there are the fences, the filter, a word for each page of
+/// elements, and a few for each page of data.
 pub struct RowReader {
     pub(super) pages: Arc<Pages>,
     location: RowLocation,
@@ -67,6 +68,7 @@ pub struct RowReader {
     pub(super) fences: Fences,
     range_tombstones: Arc<Fragments>,
     properties: TableProperties,
+    filter: Option<Filter>,
     data: Vec<ArcSwapOption<Page>>,
     /// A bit for each page of data whose checksum was found to fit.
     checked: Vec<AtomicU64>,
@@ -198,6 +200,10 @@ impl RowReader {
         };
         let rest = Rest::decode(&rest, data_count as usize).map_err(|error| damaged(&error))?;
         let properties = TableProperties::decode(rest.properties).map_err(refused)?;
+        let filter = match rest.filter {
+            [] => None,
+            bytes => Some(Filter::decode(bytes).map_err(|error| damaged(&error))?),
+        };
         let range_tombstones = match rest.range_tombstones {
             [] => Fragments::default(),
             bytes => {
@@ -225,6 +231,7 @@ impl RowReader {
             fences: rest.fences,
             range_tombstones: Arc::new(range_tombstones),
             properties,
+            filter,
             data: (0..data_count).map(|_| ArcSwapOption::empty()).collect(),
             checked: (0..data_count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             list,
@@ -350,6 +357,21 @@ impl RowReader {
         &self.properties
     }
 
+    /// Whether a key may have an entry; `hash` is its [`filter_hash`](crate::table::filter_hash). `true`
+    /// if there is no filter. Never `false` for a key that has one. Cost: one cache line.
+    #[must_use]
+    #[inline]
+    pub fn may_contain(&self, hash: u64) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash))
+    }
+
+    /// Whether there is a filter.
+    #[must_use]
+    #[inline]
+    pub fn has_filter(&self) -> bool {
+        self.filter.is_some()
+    }
+
     /// The range tombstones. Gets, cursors and streams do not apply them.
     #[must_use]
     pub fn range_tombstones(&self) -> &Arc<Fragments> {
@@ -385,6 +407,7 @@ impl RowReader {
             + pages * (page_bytes + size_of::<ListedPage>() + size_of::<usize>())
             + 8 * (self.top.len() + self.checked.len())
             + self.fences.memory_bytes()
+            + self.filter.as_ref().map_or(0, Filter::memory_bytes)
             + size_of_val(&self.predecessors[..])
             + self.range_tombstones.memory_bytes()
     }
@@ -410,7 +433,7 @@ impl RowReader {
     }
 
     /// The newest entry of `key` at or below `read_point`, tombstones and expired entries included.
-    /// Range tombstones are not applied.
+    /// Range tombstones are not applied, and the filter is not asked.
     ///
     /// Cost: as [`RowReader::lower_bound`]; no copy if the entry lies in one page. Errors:
     /// [`Error::Corruption`].

@@ -4,12 +4,12 @@ use xxhash_rust::xxh3::Xxh3;
 use super::format::{Head, METADATA_PLACE, decode_list_page, page_checksum};
 use super::reader::{RowReader, Spot};
 use crate::table::format::FormatError;
-use crate::table::{TableProperties, VerifyReport};
+use crate::table::{TableProperties, VerifyReport, filter_hash};
 use crate::{Error, Result};
 
 impl RowReader {
     /// Checks everything that is there: every checksum, once more; the order of the entries, and that
-    /// elements, fences and marks are those of the entries; and, if no page is gone, that the
+    /// elements, fences, filter and marks are those of the entries; and, if no page is gone, that the
     /// properties are, and the hash, if one is given.
     ///
     /// Cost: reads and decodes the whole row. Errors: [`Error::Corruption`], the first damage found.
@@ -115,6 +115,9 @@ impl RowReader {
             let entry = spot.entry.entry(spot.bytes());
             let damaged = |what| self.damaged_entry(index, &CodecError { offset: 0, what });
             check.entry(entry, spot.entry.same_key).map_err(damaged)?;
+            if !self.may_contain(filter_hash(entry.key)) {
+                return Err(damaged("the filter denies a key of the row"));
+            }
             let suffix = entry.key.strip_prefix(&*self.prefix);
             if suffix.map(hint_of) != Some(self.element(index).bytes.to_be_bytes()) {
                 return Err(damaged("an element has other bytes than its entry's key"));

@@ -8,6 +8,7 @@ use super::damage::model;
 use super::*;
 use crate::l0::triangle::row::format::{HEAD_PLACE, METADATA_PLACE};
 use crate::l0::triangle::row::hints::SearchTrail;
+use crate::table::filter_hash;
 
 struct Specimen {
     bytes: Vec<u8>,
@@ -109,6 +110,7 @@ fn read(rng: &mut Rng, model: &Model, bytes: &[u8], location: RowLocation) -> cr
             trail.note(&*row, index);
             assert!(trail.within(TableUid(8), 30).end <= 30);
             let _entry = row.get_at(index, &key, read_point).map_err(&mut refuse);
+            let _may = row.may_contain(filter_hash(&key));
         }
         let mut cursor = row.cursor(read_point, None);
         let mut standing = match rng.below(3) {

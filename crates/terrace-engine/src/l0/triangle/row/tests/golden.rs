@@ -9,6 +9,7 @@ use terrace_base::{Entry, EntryKind, Expiry};
 
 use super::*;
 use crate::l0::triangle::row::hints::Hinting;
+use crate::table::{BuiltTable, filter_hash};
 
 /// What the older and the newer row hold.
 fn models() -> [Model; 2] {
@@ -43,35 +44,69 @@ fn models() -> [Model; 2] {
     models
 }
 
-#[test]
-fn specimens_of_format_1_are_read_and_written_as_ever() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/l0/triangle/testdata/v1.rows");
+fn path_of(version: u32) -> PathBuf {
+    let name = format!("src/l0/triangle/testdata/v{version}.rows");
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// Both rows as they are written now, with so many bits of filter for each key: the container, and what
+/// is known of each.
+fn written(filter_bits_per_key: u32) -> (Vec<u8>, [(RowLocation, BuiltTable); 2]) {
     let (recorder, pages) = container(9, 4096);
     let [older, newer] = models();
-    let first = build(&pages, &older, UID, Vec::new());
+    let first = build_with(filter_bits_per_key, &pages, &older, UID, Vec::new());
     let predecessor = Predecessor { row: Arc::clone(&first.reader), parts: None };
-    let second = build(&pages, &newer, TableUid(UID.0 + 1), vec![predecessor]);
+    let newer_uid = TableUid(UID.0 + 1);
+    let second = build_with(filter_bits_per_key, &pages, &newer, newer_uid, vec![predecessor]);
     let rows = [first, second].map(|built| (built.reader.location(), built.meta));
     drop(pages);
-    let bytes = content(&recorder.pmem());
+    (content(&recorder.pmem()), rows)
+}
+
+/// Reads a row in every way.
+fn check(row: &Arc<RowReader>, model: &Model, has_filter: bool) {
+    let all: Vec<_> = model.entries.values().cloned().collect();
+    assert_eq!(streamed(row, &KeyRange::all()), all);
+    for entry in model.visible(SeqNo::MAX) {
+        let found = row.get(&entry.key, SeqNo::MAX).unwrap().unwrap();
+        assert_eq!(found.entry(&entry.key), entry.as_ref());
+        assert!(row.may_contain(filter_hash(&entry.key)));
+    }
+    assert_eq!(row.has_filter(), has_filter);
+    let denied = (0..1000u32).filter(|key| !row.may_contain(filter_hash(&key.to_be_bytes())));
+    assert_eq!(denied.count() > 900, has_filter);
+    assert_eq!(Deleted::all_of(row.range_tombstones()), model.range_tombstones);
+    let hints = (0..row.len()).filter(|index| row.hint(*index).get().is_some()).count();
+    assert_eq!(hints, if row.predecessors().is_empty() { 0 } else { 39 });
+}
+
+#[test]
+fn specimens_are_read_and_written_as_ever() {
+    let path = path_of(2);
+    let (bytes, rows) = written(FILTER_BITS);
     if std::env::var_os("TERRACE_WRITE_SPECIMENS").is_some() {
         std::fs::write(&path, &bytes).unwrap();
     }
     let specimen = std::fs::read(&path).unwrap();
     assert!(specimen == bytes, "the format has changed");
     let pages = mount(&specimen).unwrap();
-    for (model, (location, meta)) in [older, newer].iter().zip(rows) {
+    for (model, (location, meta)) in models().iter().zip(rows) {
         let row = RowReader::open(&pages, location, Some((meta.uid, meta.bytes)), &[]).unwrap();
         row.verify(Some(meta.hash)).unwrap();
-        let all: Vec<_> = model.entries.values().cloned().collect();
-        assert_eq!(streamed(&row, &KeyRange::all()), all);
-        for entry in model.visible(SeqNo::MAX) {
-            let found = row.get(&entry.key, SeqNo::MAX).unwrap().unwrap();
-            assert_eq!(found.entry(&entry.key), entry.as_ref());
-        }
-        assert_eq!(Deleted::all_of(row.range_tombstones()), model.range_tombstones);
         assert_eq!(*row.properties(), meta.properties);
-        let hints = (0..row.len()).filter(|index| row.hint(*index).get().is_some()).count();
-        assert_eq!(hints, if row.predecessors().is_empty() { 0 } else { 39 });
+        check(&row, model, true);
+    }
+}
+
+#[test]
+fn specimens_of_format_1_which_has_no_filters_are_read() {
+    // Each row takes the pages that it takes without a filter now.
+    let (_, rows) = written(0);
+    let pages = mount(&std::fs::read(path_of(1)).unwrap()).unwrap();
+    for (model, (location, meta)) in models().iter().zip(rows) {
+        let row = RowReader::open(&pages, location, Some((meta.uid, meta.bytes)), &[]).unwrap();
+        row.verify(None).unwrap();
+        assert_eq!(*row.properties(), meta.properties);
+        check(&row, model, false);
     }
 }

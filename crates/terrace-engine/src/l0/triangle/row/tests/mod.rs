@@ -50,13 +50,27 @@ fn tombstones(model: &Model) -> Fragments {
     Fragments::new(model.range_tombstones.iter().map(Deleted::as_ref))
 }
 
+/// Bits of filter for each key, where a test does not say otherwise.
+const FILTER_BITS: u32 = 10;
+
 fn build(
     pages: &Arc<Pages>,
     model: &Model,
     uid: TableUid,
     predecessors: Vec<Predecessor>,
 ) -> BuiltRow {
-    let mut builder = RowBuilder::new(pages, uid, CREATED, predecessors);
+    build_with(FILTER_BITS, pages, model, uid, predecessors)
+}
+
+fn build_with(
+    filter_bits_per_key: u32,
+    pages: &Arc<Pages>,
+    model: &Model,
+    uid: TableUid,
+    predecessors: Vec<Predecessor>,
+) -> BuiltRow {
+    let builder = RowBuilder::new(pages, uid, CREATED, predecessors);
+    let mut builder = builder.with_filter(filter_bits_per_key);
     for entry in model.entries.values() {
         builder.add(entry.as_ref()).unwrap();
     }

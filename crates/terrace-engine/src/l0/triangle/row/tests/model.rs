@@ -4,6 +4,7 @@ use terrace_base::EntryKind;
 
 use super::*;
 use crate::l0::triangle::row::hints::Hinting;
+use crate::table::filter_hash;
 
 #[test]
 fn random_rows_answer_as_the_model_does() {
@@ -12,8 +13,11 @@ fn random_rows_answer_as_the_model_does() {
         let model = random_row(&mut rng);
         let page_bytes = rng.pick(&[4096, 4096, 65536]);
         let (_recorder, pages) = container((3 << 20) / page_bytes, page_bytes);
-        let built = build(&pages, &model, UID, Vec::new());
-        let context = format!("seed {seed}");
+        let filter_bits_per_key = rng.pick(&[0, 1, 10, 10, 48]);
+        let built = build_with(filter_bits_per_key, &pages, &model, UID, Vec::new());
+        let context = format!("seed {seed}, {filter_bits_per_key} bits of filter");
+        let has_filter = filter_bits_per_key > 0 && !model.entries.is_empty();
+        assert_eq!(built.reader.has_filter(), has_filter, "{context}");
         check_row(&mut rng, &model, &built.reader, &context);
         assert_eq!(built.meta.properties.entry_count, model.entries.len() as u64, "{context}");
         let report = built.reader.verify(Some(built.meta.hash)).unwrap();
@@ -77,6 +81,8 @@ fn check_gets(rng: &mut Rng, model: &Model, row: &RowReader, read_point: SeqNo, 
         let expected = model.get(&key, read_point).map(|entry| entry.as_ref());
         let found = row.get(&key, read_point).unwrap();
         assert_eq!(found.as_ref().map(|found| found.entry(&key)), expected, "{context}");
+        let is_there = model.entries.keys().any(|(other, _)| *other == key);
+        assert!(!is_there || row.may_contain(filter_hash(&key)), "{context}");
         let low = model.entries.keys().filter(|(other, _)| *other < key).count();
         assert_eq!(row.lower_bound(&key).unwrap(), low, "{context}");
         let within = rng.below(low + 1)..low + rng.below(row.len() - low + 1);
