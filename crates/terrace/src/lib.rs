@@ -77,6 +77,7 @@ pub use terrace_engine::explain::{
     ScanEnd, ScanExplanation, SlowOperation, SlowWait, Source, SourceTally, Step, StepAnswer,
     Verdict, WaitCause,
 };
+pub use terrace_engine::l0::CutEnd;
 pub use terrace_engine::merge::{MergeFailure, MergeOperator};
 pub use terrace_engine::options::{Durability, L0Kind};
 pub use terrace_engine::process::{Charge as MemoryCharge, MemoryPool};

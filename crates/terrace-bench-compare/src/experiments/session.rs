@@ -244,6 +244,7 @@ mod tests {
             read_bytes,
             met_bytes: 0,
             written_bytes: read_bytes,
+            cut_end: None,
             micros: 1500,
         };
         let all = [record(0, 0, 70), record(1, 0, 30), record(2, 1, 99), record(3, 0, 10)];

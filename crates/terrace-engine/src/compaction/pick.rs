@@ -6,7 +6,7 @@ use std::sync::Arc;
 use terrace_base::{FileId, KeyRange, LevelNo, RowId, SeqNo, WallTime};
 
 use super::levels::LevelTargets;
-use crate::l0::{Cut, CutBounds, LiveTable, Row};
+use crate::l0::{Cut, CutBounds, CutEnd, LiveTable, Row};
 use crate::table::is_in_row_directory;
 use crate::version::{LEVEL_MAX, Run, Table, TableMeta, Version};
 
@@ -66,6 +66,8 @@ pub struct Compaction {
     pub output_level: LevelNo,
     /// Whether the inputs are written anew even if they could go down as they are.
     pub rewrites: bool,
+    /// For a cut: why it ends where it does.
+    pub cut_end: Option<CutEnd>,
 }
 
 impl Compaction {
@@ -172,6 +174,16 @@ impl Taken {
 
     fn are_free(&self, rows: &TakenRows) -> bool {
         !self.rows.iter().any(|other| other.is_in_the_way_of(rows))
+    }
+
+    /// Whether all that counts of a table is taken out of L0 by jobs that run.
+    fn has_all_of(&self, live: &LiveTable) -> bool {
+        let is_taken = |part: &KeyRange| {
+            self.rows
+                .iter()
+                .any(|rows| rows.newest >= live.row && rows.keys.hull(part) == rows.keys)
+        };
+        live.parts().iter().all(is_taken)
     }
 
     /// How many jobs have taken something.
@@ -305,12 +317,15 @@ fn of_dead(
     served: Served,
 ) -> Option<Compaction> {
     let is_dead = |table: &&Arc<Table>| is_mostly_dead(table.meta(), served);
-    let is_worth_it = |one: &&LiveTable| is_dead(&&one.table) || is_mostly_consumed(one);
+    let is_worth_it = |one: &&LiveTable| {
+        (is_dead(&&one.table) || is_mostly_consumed(one)) && !taken.has_all_of(one)
+    };
     let in_rows: Vec<_> = version.l0.live().iter().filter(is_worth_it).collect();
     if !in_rows.is_empty() {
-        let cuts = version.l0.propose_cuts(&cut_bounds(version, shape, targets.base()));
-        let cuts = cuts.iter().filter(|cut| in_rows.iter().any(|one| one.overlaps(&cut.slice)));
-        let cut = cuts.map(|cut| of_cut(version, cut, targets.base()));
+        let bounds = cut_bounds(version, shape, targets.base(), taken);
+        let cuts = version.l0.propose_cuts(&bounds);
+        let cuts = cuts.filter(|cut| in_rows.iter().any(|one| one.overlaps(&cut.slice)));
+        let cut = cuts.map(|cut| of_cut(version, &cut, targets.base()));
         let mut cut = cut.map(|chosen| Compaction { rewrites: true, ..chosen });
         if let Some(chosen) = cut.find(|chosen| taken.is_free(chosen)) {
             return Some(chosen);
@@ -333,6 +348,7 @@ fn of_dead(
             inputs: vec![Input::of_level(level, table)],
             output_level: level,
             rewrites: true,
+            cut_end: None,
         })
     });
     chosen.find(|chosen| taken.is_free(chosen))
@@ -356,10 +372,12 @@ fn from_l0(version: &Version, shape: &LevelShape, targets: &LevelTargets, taken:
     if let Some(chosen) = rows_that_go_down(version, base, taken) {
         return FromL0::Due(chosen);
     }
-    let cuts = version.l0.propose_cuts(&cut_bounds(version, shape, base));
+    let bounds = cut_bounds(version, shape, base, taken);
+    let cuts = version.l0.propose_cuts(&bounds);
     if version.l0.takes_turns() {
-        return next_in_turn(version, &cuts, base, taken);
+        return next_in_turn(version, cuts, base, taken);
     }
+    let cuts: Vec<Cut> = cuts.collect();
     let l0_bytes: u64 = version.l0.live().iter().map(LiveTable::bytes).sum();
     let mut due = priced(version, base, cuts.iter().filter(|cut| cut.pressure >= 1.0));
     let is_small = |own_bytes: u64, met_bytes: u64| {
@@ -386,10 +404,16 @@ fn from_l0(version: &Version, shape: &LevelShape, targets: &LevelTargets, taken:
 }
 
 /// The first cut that is in the way of no job.
-fn next_in_turn(version: &Version, cuts: &[Cut], base: LevelNo, taken: &Taken) -> FromL0 {
+fn next_in_turn(
+    version: &Version,
+    cuts: impl Iterator<Item = Cut>,
+    base: LevelNo,
+    taken: &Taken,
+) -> FromL0 {
     let mut held_up = Vec::new();
-    for cut in cuts.iter().filter(|cut| cut.pressure >= 1.0) {
-        let chosen = of_cut(version, cut, base);
+    // All of them are as pressing, and those behind the one that is taken need not be worked out.
+    for cut in cuts.take_while(|cut| cut.pressure >= 1.0) {
+        let chosen = of_cut(version, &cut, base);
         if taken.is_free(&chosen) {
             return FromL0::Due(chosen);
         }
@@ -427,10 +451,12 @@ fn priced<'a>(
 #[must_use]
 pub fn next_cut(version: &Version, shape: &LevelShape) -> Option<(Compaction, bool)> {
     let base = LevelTargets::of(version, shape).base();
-    let cuts = version.l0.propose_cuts(&cut_bounds(version, shape, base));
+    let bounds = cut_bounds(version, shape, base, &Taken::default());
+    let mut cuts = version.l0.propose_cuts(&bounds);
     if version.l0.takes_turns() {
-        return cuts.first().map(|cut| (of_cut(version, cut, base), cut.pressure >= 1.0));
+        return cuts.next().map(|cut| (of_cut(version, &cut, base), cut.pressure >= 1.0));
     }
+    let cuts: Vec<Cut> = cuts.collect();
     let next = priced(version, base, cuts.iter()).into_iter().next()?;
     Some((next.1, next.0.pressure >= 1.0))
 }
@@ -467,11 +493,11 @@ fn of_row(version: &Version, row: &Row, base: LevelNo) -> Compaction {
     inputs.extend(below.iter().map(|table| Input::of_level(output_level, table)));
     let slice = below.iter().fold(own, |slice, table| slice.hull(table.span()));
     let rows = vec![row.meta.id];
-    Compaction { slice, through: None, rows, inputs, output_level, rewrites: false }
+    Compaction { slice, through: None, rows, inputs, output_level, rewrites: false, cut_end: None }
 }
 
-/// Where cuts may end: in no table of the levels that they may go to.
-fn cut_bounds(version: &Version, shape: &LevelShape, base: LevelNo) -> CutBounds {
+/// Where cuts may end: in no table of the levels that they may go to, and not in what jobs have taken.
+fn cut_bounds(version: &Version, shape: &LevelShape, base: LevelNo, taken: &Taken) -> CutBounds {
     let runs = version.runs().filter(|(level, _)| *level <= base);
     let tables = runs.flat_map(|(_, run)| run.tables());
     let mut spans: Vec<(KeyRange, u64)> = tables
@@ -489,7 +515,9 @@ fn cut_bounds(version: &Version, shape: &LevelShape, base: LevelNo) -> CutBounds
             _ => below.push((span, bytes)),
         }
     }
-    CutBounds { below, bytes: shape.cut_bytes }
+    let mut busy: Vec<KeyRange> = taken.rows.iter().map(|rows| rows.keys.clone()).collect();
+    busy.sort_by(|a, b| a.start().cmp(b.start()));
+    CutBounds { below, busy, bytes: shape.cut_bytes }
 }
 
 /// A cut, with what it meets in the level that it goes to. Its slice is as wide as what it meets.
@@ -507,8 +535,15 @@ fn of_cut(version: &Version, cut: &Cut, base: LevelNo) -> Compaction {
     let is_taken = |live: &&LiveTable| live.row <= cut.through && live.overlaps(&slice);
     let mut inputs: Vec<_> = version.l0.live().iter().filter(is_taken).map(Input::of_l0).collect();
     inputs.extend(below.iter().map(|table| Input::of_level(output_level, table)));
-    let through = Some(cut.through);
-    Compaction { slice, through, rows: Vec::new(), inputs, output_level, rewrites: false }
+    Compaction {
+        slice,
+        through: Some(cut.through),
+        rows: Vec::new(),
+        inputs,
+        output_level,
+        rewrites: false,
+        cut_end: Some(cut.end),
+    }
 }
 
 /// Merges neighbouring rows of a cut into one in their place: the newest, as long as each older one
@@ -552,6 +587,7 @@ fn fewer_rows(version: &Version, cut: &Cut, taken: &Taken) -> Option<Compaction>
         inputs: rows.iter().flat_map(|row| live(row)).map(Input::of_l0).collect(),
         output_level: LevelNo(0),
         rewrites: true,
+        cut_end: None,
     };
     taken.is_free(&chosen).then_some(chosen)
 }
@@ -587,7 +623,15 @@ fn of_tables(version: &Version, level: LevelNo, tables: &[Arc<Table>]) -> Compac
     let slice = below.iter().fold(own, |slice, table| slice.hull(table.span()));
     let mut inputs: Vec<_> = tables.iter().map(|table| Input::of_level(level, table)).collect();
     inputs.extend(below.iter().map(|table| Input::of_level(output_level, table)));
-    Compaction { slice, through: None, rows: Vec::new(), inputs, output_level, rewrites: false }
+    Compaction {
+        slice,
+        through: None,
+        rows: Vec::new(),
+        inputs,
+        output_level,
+        rewrites: false,
+        cut_end: None,
+    }
 }
 
 /// The compaction that takes everything of `level` within `range` one level down, whether or not
@@ -602,13 +646,15 @@ pub fn forced(
 ) -> Option<Compaction> {
     if level.0 == 0 {
         let base = LevelTargets::of(version, shape).base();
-        let cuts = version.l0.propose_cuts(&cut_bounds(version, shape, base)).into_iter();
+        let bounds = cut_bounds(version, shape, base, &Taken::default());
+        let cuts = version.l0.propose_cuts(&bounds);
         let touches = |cut: &Cut| {
             let both = cut.slice.intersection(range);
             version.l0.live().iter().any(|live| live.row <= cut.through && live.overlaps(&both))
         };
         let proposed = cuts.filter(touches).reduce(Cut::and);
         let cut = with_newer_rows(version, proposed, range)?;
+        let cut = Cut { end: CutEnd::Unbounded, ..cut };
         return Some(Compaction { rewrites: true, ..of_cut(version, &cut, base) });
     }
     let deeper = (level.0 + 1..=LEVEL_MAX.0).any(|deeper| !version.run(LevelNo(deeper)).is_empty());
@@ -629,7 +675,7 @@ fn with_newer_rows(version: &Version, proposed: Option<Cut>, range: &KeyRange) -
     }
     let parts = live().flat_map(LiveTable::parts).map(|part| part.intersection(range));
     let slice = parts.filter(|part| !part.is_empty()).reduce(|hull, part| hull.hull(&part))?;
-    let rest = Cut { slice, through, pressure: 0.0 };
+    let rest = Cut { slice, through, pressure: 0.0, end: CutEnd::Unbounded };
     Some(match proposed {
         Some(cut) => cut.and(rest),
         None => rest,
@@ -657,7 +703,15 @@ mod tests {
         let slice = KeyRange::new(start, Some(end.as_bytes().to_vec()));
         let output_level = LevelNo(level);
         let (rows, inputs) = (Vec::new(), Vec::new());
-        Compaction { slice, through: None, rows, inputs, output_level, rewrites: false }
+        Compaction {
+            slice,
+            through: None,
+            rows,
+            inputs,
+            output_level,
+            rewrites: false,
+            cut_end: None,
+        }
     }
 
     /// A compaction by hand took two neighbours of L3 down; a table arrived in the gap between

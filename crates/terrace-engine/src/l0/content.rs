@@ -5,10 +5,10 @@ use terrace_base::KeyRange;
 use super::LiveTable;
 use crate::compaction::split::Sample;
 
-/// Keys of one table that are looked at, at most,
+/// Keys of one table that are looked at, at most.
 const SAMPLES_PER_TABLE: usize = 64;
-/// and of all of them, if there are not very many.
-const SAMPLES_MAX: usize = 1024;
+/// A division that goes by them looks at so many of all tables, if there are not very many.
+pub(super) const SAMPLES_MAX: usize = 1024;
 
 /// What counts in L0, as far as a division needs to know it.
 #[derive(Debug)]
@@ -20,10 +20,11 @@ pub(super) struct Content<'a> {
 }
 
 impl<'a> Content<'a> {
-    /// That of these tables. A table that is not open yet has all its bytes at its first key.
-    pub(super) fn of(live: &'a [LiveTable]) -> Content<'a> {
+    /// That of these tables, with about so many samples, and two of each at least. A table that is not open
+    /// yet has all its bytes at its first key.
+    pub(super) fn of(live: &'a [LiveTable], samples_max: usize) -> Content<'a> {
         let mut samples = Vec::new();
-        let per_table = (SAMPLES_MAX / live.len().max(1)).clamp(4, SAMPLES_PER_TABLE);
+        let per_table = (samples_max / live.len().max(1)).clamp(2, SAMPLES_PER_TABLE);
         for one in live {
             let inside = one.table.samples(per_table);
             if inside.is_empty() {

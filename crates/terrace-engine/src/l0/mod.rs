@@ -37,6 +37,7 @@ pub mod triangle;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::Serialize;
 use terrace_base::{KeyRange, LevelNo, RowId, SeqNo};
 use terrace_env::SetOnce;
 
@@ -237,8 +238,12 @@ pub trait L0State: Send + Sync + fmt::Debug {
     }
 
     /// The cuts that compactions into the levels below could take, each with its pressure, the most
-    /// pressing first. They share no key; outside of them nothing is live. Pure.
-    fn propose_cuts(&self, bounds: &CutBounds) -> Vec<Cut>;
+    /// pressing first. They share no key; outside of all of them, and of what is busy, nothing is live.
+    /// Pure.
+    ///
+    /// Cost: may be paid for each cut as it is taken from the iterator, and not for those that nobody asks
+    /// for.
+    fn propose_cuts<'a>(&'a self, bounds: &'a CutBounds) -> Box<dyn Iterator<Item = Cut> + 'a>;
 
     /// Whether cuts are taken in the order in which they are proposed, and not the cheapest first.
     fn takes_turns(&self) -> bool {
@@ -294,6 +299,9 @@ pub struct CutBounds {
     /// What lies below, as key intervals that no cut ends inside of, with their bytes: ascending,
     /// disjoint.
     pub below: Vec<(KeyRange, u64)>,
+    /// The keys that jobs have taken out of rows, ascending by their starts: an L0 whose cuts take turns
+    /// proposes none of them, nor what meets the same intervals below.
+    pub busy: Vec<KeyRange>,
     /// About how many bytes a cut takes at most, those that it meets below included.
     pub bytes: u64,
 }
@@ -308,16 +316,56 @@ pub struct Cut {
     pub through: RowId,
     /// At 1.0 and above the cut is due.
     pub pressure: f64,
+    /// What it ends at: why it has no more bytes, and no fewer.
+    pub end: CutEnd,
+}
+
+/// Why a cut ends where it does. But for the first, these are the cuts that may have fewer or more bytes than
+/// a cut should.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CutEnd {
+    /// It has as many bytes as it should.
+    InBounds,
+    /// Too few: there are no more keys, or the turn begins behind it.
+    EndOfTurn,
+    /// Too few: tables that nothing in L0 meets lie behind it.
+    BeforeGap,
+    /// Too few: a job has taken what lies behind it.
+    BesideJob,
+    /// Too few: what lies behind it cannot be divided, and is too large to go with it.
+    BeforeUndivided,
+    /// Too many: it cannot be divided. A table below it is larger, or the versions of one key.
+    Undivided,
+    /// It was asked for as it is, or L0 has no bounds.
+    Unbounded,
+}
+
+impl CutEnd {
+    /// As people are told it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            CutEnd::InBounds => "within the bounds",
+            CutEnd::EndOfTurn => "end of the turn",
+            CutEnd::BeforeGap => "before a gap",
+            CutEnd::BesideJob => "beside a job",
+            CutEnd::BeforeUndivided => "before what is not divided",
+            CutEnd::Undivided => "not divided",
+            CutEnd::Unbounded => "without bounds",
+        }
+    }
 }
 
 impl Cut {
-    /// This cut and another one as one.
+    /// This cut and another one as one, whatever its bytes.
     #[must_use]
     pub fn and(self, other: Cut) -> Cut {
         Cut {
             slice: self.slice.hull(&other.slice),
             through: self.through.max(other.through),
             pressure: self.pressure.max(other.pressure),
+            end: CutEnd::Unbounded,
         }
     }
 }

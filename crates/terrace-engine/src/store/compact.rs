@@ -63,14 +63,24 @@ impl Drop for Running<'_> {
 impl Inner {
     /// Does the compaction that is most due, if any.
     pub(super) fn compact_once(&self) -> Result<()> {
-        if self.versions.current().l0.pressure() >= 1.0 {
-            self.open_rows();
-        }
         let served = self.served();
-        let choose =
-            |version: &Version, taken: &Taken| pick::pick(version, &self.shape, taken, served);
-        if let Some(job) = Running::begin(self, choose) {
-            self.compact(&job.chosen, &job.version)?;
+        for is_last_try in [false, true] {
+            if self.versions.current().l0.pressure() >= 1.0 {
+                self.open_rows();
+            }
+            // A flush may have ended since.
+            let mut is_to_open = false;
+            let job = Running::begin(self, |version, taken| {
+                is_to_open = !is_last_try && version.l0.pressure() >= 1.0 && has_unopened(version);
+                let choose = || pick::pick(version, &self.shape, taken, served);
+                if is_to_open { None } else { choose() }
+            });
+            if let Some(job) = job {
+                self.compact(&job.chosen, &job.version)?;
+            }
+            if !is_to_open {
+                break;
+            }
         }
         self.reclaim()
     }
@@ -263,6 +273,11 @@ impl Inner {
         }
         outcome
     }
+}
+
+/// Whether a table of L0 has not said yet where its bytes lie.
+fn has_unopened(version: &Version) -> bool {
+    version.l0.live().iter().any(|live| live.table.open_table().is_none())
 }
 
 /// What becomes of the version once `chosen` has been done.

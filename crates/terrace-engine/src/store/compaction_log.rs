@@ -10,9 +10,10 @@ use terrace_env::Latch;
 use super::Store;
 use crate::compaction::CompactionOutcome;
 use crate::compaction::pick::Compaction;
+use crate::l0::CutEnd;
 use crate::nanos;
 
-/// So many of them are kept: at the 56 bytes of each a quarter of a mebibyte.
+/// So many of them are kept: at the 64 bytes of each a quarter of a mebibyte.
 const RECORDS_MAX: usize = 4096;
 
 /// A compaction that merged tables and was installed.
@@ -30,6 +31,8 @@ pub struct CompactionRecord {
     pub met_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
+    /// For a cut: why it read no more and no fewer bytes.
+    pub cut_end: Option<CutEnd>,
     /// How long it took, from the plan to the installed version.
     pub micros: u64,
 }
@@ -61,6 +64,7 @@ impl CompactionLog {
             read_bytes: outcome.read_bytes,
             met_bytes,
             written_bytes: outcome.written_bytes,
+            cut_end: done.cut_end,
             micros: nanos(took) / 1000,
         });
     }

@@ -369,6 +369,7 @@ impl Inner {
             inputs: inputs.iter().map(|table| input(level, table)).collect(),
             output_level: level,
             rewrites: false,
+            cut_end: None,
         };
         let level = deepest_free(&version, tables, &taken, place).unwrap_or(LevelNo(0));
         // A row that joins L0 is in the way of no job that merges older ones.

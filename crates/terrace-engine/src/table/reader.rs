@@ -357,6 +357,21 @@ impl TableReader {
         })
     }
 
+    /// Up to `count` keys between blocks, behind the first key of `range` and below its end: ascending. No
+    /// I/O.
+    #[must_use]
+    pub fn keys_within(&self, range: &KeyRange, count: usize) -> Vec<Vec<u8>> {
+        let blocks = self.index.block_count();
+        let seek = |key: &[u8]| self.index.seek(key, SeqNo::MAX);
+        let (first, end) = (seek(range.start()), range.end().map_or(blocks, seek));
+        let separators = (first..end.min(blocks)).map(|block| self.index.separator(block));
+        let is_in = |key: &&[u8]| *key > range.start() && range.contains(key);
+        let mut keys: Vec<&[u8]> = separators.filter(is_in).collect();
+        keys.dedup();
+        let stride = keys.len().div_ceil(count.max(1)).max(1);
+        keys.into_iter().skip(stride / 2).step_by(stride).map(<[u8]>::to_vec).collect()
+    }
+
     /// About how many bytes of data lie within `range`, to a block. No I/O.
     #[must_use]
     pub fn bytes_within(&self, range: &KeyRange) -> u64 {

@@ -120,6 +120,16 @@ impl OpenTable {
         }
     }
 
+    /// Up to about `count` keys behind the first of `range` and below its end at which it could be
+    /// divided: none only if it knows of none. No I/O.
+    #[must_use]
+    pub fn keys_within(&self, range: &KeyRange, count: usize) -> Vec<Vec<u8>> {
+        match self {
+            OpenTable::Blocks(reader) => reader.keys_within(range, count),
+            OpenTable::Row(row) => row.keys_within(range, count),
+        }
+    }
+
     /// About how many bytes of data lie within `range`. No I/O.
     #[must_use]
     pub fn bytes_within(&self, range: &KeyRange) -> u64 {

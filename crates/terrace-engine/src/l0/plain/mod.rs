@@ -24,9 +24,11 @@ use std::sync::Arc;
 use terrace_base::{KeyRange, RowId};
 use terrace_env::SharedEnv;
 
-use super::content::Content;
+use super::content::{Content, SAMPLES_MAX};
 use super::flush_writer::FlushWriter;
-use super::{Absorbed, Cut, CutBounds, Fill, FlushInput, L0, L0State, LiveRows, LiveTable, Row};
+use super::{
+    Absorbed, Cut, CutBounds, CutEnd, Fill, FlushInput, L0, L0State, LiveRows, LiveTable, Row,
+};
 use crate::Result;
 use crate::compaction::TableShape;
 use crate::table::TableStore;
@@ -163,6 +165,31 @@ impl PlainState {
         self.tables().iter().map(|table| table.meta().bytes).sum()
     }
 
+    /// The cuts that could be taken, the most pressing first.
+    fn cuts_within(&self, bounds: &CutBounds) -> Vec<Cut> {
+        let Some(newest) = self.rows().first() else { return Vec::new() };
+        if self.options.takes_all {
+            let spans = self.live().iter().map(|one| one.table.span());
+            let Some(slice) = spans.cloned().reduce(|all, span| all.hull(&span)) else {
+                return Vec::new();
+            };
+            let (through, pressure) = (newest.meta.id, self.pressure());
+            return vec![Cut { slice, through, pressure, end: CutEnd::Unbounded }];
+        }
+        let cut = |slice: Slice| Cut {
+            slice: slice.keys,
+            through: newest.meta.id,
+            pressure: self.pressure_of(slice.depth),
+            end: CutEnd::Unbounded,
+        };
+        let mut cuts: Vec<Cut> = slices_of(&Content::of(self.live(), SAMPLES_MAX), bounds)
+            .into_iter()
+            .map(cut)
+            .collect();
+        cuts.sort_by(|a, b| b.pressure.total_cmp(&a.pressure));
+        cuts
+    }
+
     /// The rows of a group, newest first.
     fn rows_of(&self, group: &Group) -> impl Iterator<Item = &Arc<Row>> {
         group.rows.iter().map(|index| &self.rows()[*index])
@@ -174,24 +201,8 @@ impl L0State for PlainState {
         &self.content
     }
 
-    fn propose_cuts(&self, bounds: &CutBounds) -> Vec<Cut> {
-        let Some(newest) = self.rows().first() else { return Vec::new() };
-        if self.options.takes_all {
-            let spans = self.live().iter().map(|one| one.table.span());
-            let Some(slice) = spans.cloned().reduce(|all, span| all.hull(&span)) else {
-                return Vec::new();
-            };
-            return vec![Cut { slice, through: newest.meta.id, pressure: self.pressure() }];
-        }
-        let cut = |slice: Slice| Cut {
-            slice: slice.keys,
-            through: newest.meta.id,
-            pressure: self.pressure_of(slice.depth),
-        };
-        let mut cuts: Vec<Cut> =
-            slices_of(&Content::of(self.live()), bounds).into_iter().map(cut).collect();
-        cuts.sort_by(|a, b| b.pressure.total_cmp(&a.pressure));
-        cuts
+    fn propose_cuts<'a>(&'a self, bounds: &'a CutBounds) -> Box<dyn Iterator<Item = Cut> + 'a> {
+        Box::new(self.cuts_within(bounds).into_iter())
     }
 
     fn due_bytes(&self) -> u64 {

@@ -108,7 +108,7 @@ mod tests {
         let samples = samples.map(|key| (key.as_bytes().to_vec(), 10)).collect();
         let below = below.split_whitespace().map(|keys| (range(keys), 10)).collect();
         let content = Content::new(parts.iter(), samples);
-        let slices = slices_of(&content, &CutBounds { below, bytes });
+        let slices = slices_of(&content, &CutBounds { below, busy: Vec::new(), bytes });
         let text = |bound: &[u8]| bound.escape_ascii().to_string();
         let drawn = slices.iter().map(|slice| {
             let end = slice.keys.end().map(text).unwrap_or_default();
@@ -178,7 +178,7 @@ mod tests {
             let below: Vec<_> = below.into_iter().filter(|_| random.below(3) > 0).collect();
             let bytes = 1 + random.below(200);
             let content = Content::new(parts.iter(), samples);
-            let bounds = CutBounds { below, bytes };
+            let bounds = CutBounds { below, busy: Vec::new(), bytes };
             let slices = slices_of(&content, &bounds);
             let name = format!("seed {seed}: {content:?} {bounds:?} {slices:?}");
             check(&parts, &bounds, &slices, &name);

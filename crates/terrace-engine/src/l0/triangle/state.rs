@@ -5,7 +5,7 @@ use terrace_base::{KeyRange, RowId, SeqNo};
 use terrace_env::Latch;
 
 use super::container::Container;
-use super::cuts::slices_in_turn;
+use super::cuts::{Rows, Slice, Turn};
 use super::row::SeekTrail;
 use super::{ContainerKind, TriangleOptions};
 use crate::Result;
@@ -24,8 +24,60 @@ pub struct TriangleState {
     number: u64,
     /// Up to which row the matrix takes its columns.
     compacted_through: RowId,
-    /// The cuts that were proposed last, and within which bounds: they are asked for several times.
-    proposed: Latch<Option<(CutBounds, Vec<Cut>)>>,
+    /// What was proposed last: it is asked for several times.
+    proposed: Latch<Option<Proposed>>,
+}
+
+/// The cuts that were proposed within some bounds, and what is left of the turn.
+#[derive(Debug)]
+struct Proposed {
+    bounds: CutBounds,
+    slices: Vec<Slice>,
+    rest: Turn,
+}
+
+/// The tables of rows say what they are asked without a look at their data.
+impl Rows for [LiveTable] {
+    fn bytes_within(&self, keys: &KeyRange) -> u64 {
+        let bytes = self.iter().filter(|one| one.overlaps(keys)).map(|one| {
+            // One that is not open yet has not said where its bytes lie: all are at its first key.
+            let is_there = one.table.open_table().is_some()
+                || one.parts().first().is_some_and(|part| keys.contains(part.start()));
+            if is_there { one.bytes_within(keys) } else { 0 }
+        });
+        bytes.sum()
+    }
+
+    fn keys_within(&self, keys: &KeyRange) -> Vec<Vec<u8>> {
+        let overlapping = self.iter().filter(|one| one.overlaps(keys));
+        let open = overlapping.filter_map(|one| one.table.open_table());
+        open.flat_map(|table| table.keys_within(keys, KEYS_PER_TABLE)).collect()
+    }
+}
+
+/// About so many keys are looked at before rows are asked: only where to begin.
+const SAMPLES_MAX: usize = 256;
+/// So many keys each table is asked for where samples lie too far apart.
+const KEYS_PER_TABLE: usize = 8;
+
+impl Proposed {
+    /// The same for other bounds, if they say no more than that jobs have taken some of the slices.
+    fn within(mut self, bounds: &CutBounds) -> Option<Proposed> {
+        if self.bounds == *bounds {
+            return Some(self);
+        }
+        let Proposed { bounds: known, slices, .. } = &mut self;
+        let is_left = known.busy.iter().all(|keys| bounds.busy.contains(keys));
+        if !is_left || known.bytes != bounds.bytes || known.below != bounds.below {
+            return None;
+        }
+        for keys in bounds.busy.iter().filter(|keys| !known.busy.contains(keys)) {
+            let taken = slices.iter().position(|slice| slice.keys == *keys)?;
+            slices.remove(taken);
+        }
+        known.busy.clone_from(&bounds.busy);
+        Some(self)
+    }
 }
 
 impl TriangleState {
@@ -73,23 +125,55 @@ impl TriangleState {
         }
     }
 
-    /// The cuts that could be taken, in the order of their turns.
-    fn cuts_within(&self, bounds: &CutBounds) -> Vec<Cut> {
+    /// The turn of cuts that begins now.
+    fn turn(&self, bounds: &CutBounds) -> Turn {
         let from = self.cut_from();
-        let (Some(newest), Some(oldest)) = (from.first(), from.last()) else { return Vec::new() };
-        let content = Content::of(from);
         let first = match self.options.kind {
             // Where the oldest row begins to count no cut has been for the longest time.
             ContainerKind::Triangle => {
-                let of_oldest = from.iter().filter(|one| one.row == oldest.row);
+                let oldest = from.last().map(|one| one.row);
+                let of_oldest = from.iter().filter(|one| Some(one.row) == oldest);
                 of_oldest.flat_map(LiveTable::parts).map(KeyRange::start).min()
             }
             ContainerKind::Matrix => None,
         };
         let first = first.unwrap_or_default();
-        let slices = slices_in_turn(&content, first, bounds, self.options.cut_size);
-        let (pressure, through) = (self.pressure(), newest.row);
-        slices.into_iter().map(|slice| Cut { slice, through, pressure }).collect()
+        Turn::new(Content::of(from, SAMPLES_MAX), first, bounds, self.options.cut_size)
+    }
+}
+
+/// The cuts of a state, in the order of their turns.
+struct InTurn<'a> {
+    state: &'a TriangleState,
+    pressure: f64,
+    /// There until this is dropped.
+    proposed: Option<Proposed>,
+    taken: usize,
+}
+
+impl Iterator for InTurn<'_> {
+    type Item = Cut;
+
+    fn next(&mut self) -> Option<Cut> {
+        let from = self.state.cut_from();
+        let through = from.first()?.row;
+        let proposed = self.proposed.as_mut()?;
+        if self.taken == proposed.slices.len() {
+            proposed.slices.push(proposed.rest.next(from)?);
+        }
+        let Slice { keys, end } = proposed.slices[self.taken].clone();
+        self.taken += 1;
+        Some(Cut { slice: keys, through, pressure: self.pressure, end })
+    }
+}
+
+impl Drop for InTurn<'_> {
+    fn drop(&mut self) {
+        // A row that is not open yet has not said where its bytes lie.
+        if self.state.live().iter().all(|live| live.table.open_table().is_some()) {
+            let before = std::mem::replace(&mut *self.state.proposed.lock(), self.proposed.take());
+            drop(before);
+        }
     }
 }
 
@@ -123,18 +207,17 @@ impl L0State for TriangleState {
         cursors.collect()
     }
 
-    fn propose_cuts(&self, bounds: &CutBounds) -> Vec<Cut> {
-        let known = self.proposed.lock().as_ref().filter(|known| known.0 == *bounds).cloned();
-        if let Some((_, cuts)) = known {
-            return cuts;
-        }
-        let cuts = self.cuts_within(bounds);
-        // A row that is not open yet has not said where its bytes lie.
-        if self.live().iter().all(|live| live.table.open_table().is_some()) {
-            let before = self.proposed.lock().replace((bounds.clone(), cuts.clone()));
-            drop(before);
-        }
-        cuts
+    fn propose_cuts<'a>(&'a self, bounds: &'a CutBounds) -> Box<dyn Iterator<Item = Cut> + 'a> {
+        // Nobody else has it meanwhile: whoever asks at the same time works it out as well.
+        let known = self.proposed.lock().take();
+        let known = known.and_then(|known| known.within(bounds));
+        let proposed = known.unwrap_or_else(|| Proposed {
+            bounds: bounds.clone(),
+            slices: Vec::new(),
+            rest: self.turn(bounds),
+        });
+        let (pressure, proposed) = (self.pressure(), Some(proposed));
+        Box::new(InTurn { state: self, pressure, proposed, taken: 0 })
     }
 
     fn takes_turns(&self) -> bool {

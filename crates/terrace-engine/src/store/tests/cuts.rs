@@ -340,6 +340,7 @@ fn rows_that_are_partly_consumed_are_merged_by_what_is_live() -> Result<()> {
             inputs: version.l0.live().iter().map(pick::Input::of_l0).collect(),
             output_level: LevelNo(0),
             rewrites: true,
+            cut_end: None,
         };
         assert!(chosen.inputs.iter().any(|input| input.parts.is_some()));
         store.inner.compact(&chosen, &version)?;

@@ -12,7 +12,8 @@ use crate::compaction::{
 };
 use crate::l0::triangle::Container;
 use crate::l0::{
-    Absorbed, Cut, CutBounds, Fill, FlushInput, L0, L0State, LiveRows, PlainL0, PlainOptions,
+    Absorbed, Cut, CutBounds, CutEnd, Fill, FlushInput, L0, L0State, LiveRows, PlainL0,
+    PlainOptions,
 };
 use crate::store::Seams;
 use crate::table::{MemoryTableStore, RowDirectory, TableStore};
@@ -65,13 +66,14 @@ impl L0State for OldestFirstState {
         self.0.content()
     }
 
-    fn propose_cuts(&self, _: &CutBounds) -> Vec<Cut> {
+    fn propose_cuts<'a>(&'a self, _: &'a CutBounds) -> Box<dyn Iterator<Item = Cut> + 'a> {
         let oldest = self.rows().last().map(|oldest| Cut {
             slice: oldest.span(),
             through: oldest.meta.id,
             pressure: self.pressure(),
+            end: CutEnd::Unbounded,
         });
-        oldest.into_iter().collect()
+        Box::new(oldest.into_iter())
     }
 
     fn due_bytes(&self) -> u64 {

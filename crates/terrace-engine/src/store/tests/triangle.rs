@@ -6,6 +6,7 @@ use std::path::Path;
 use terrace_base::KeyRange;
 
 use super::{DIR, Random, get, in_pages, open, process, put, simulate, small};
+use crate::l0::{Cut, CutBounds, CutEnd};
 use crate::options::{L0Kind, Options};
 use crate::store::{IterOptions, Store};
 use crate::{Error, Result};
@@ -156,6 +157,106 @@ fn what_there_are_no_pages_for_becomes_tables() {
         store.close()
     })
     .expect("nothing fails");
+}
+
+/// What is proposed, and how many bytes of rows it has.
+fn proposed(store: &Store, busy: &[KeyRange], bytes: u64) -> Vec<(Cut, u64)> {
+    let version = store.inner.versions.current();
+    let bounds = CutBounds { below: Vec::new(), busy: busy.to_vec(), bytes };
+    let bytes = |cut: &Cut| version.l0.live().iter().map(|one| one.bytes_within(&cut.slice)).sum();
+    let cuts = version.l0.propose_cuts(&bounds);
+    cuts.map(|cut| (cut.clone(), bytes(&cut))).collect()
+}
+
+#[test]
+fn what_jobs_have_taken_is_left_out_of_the_turn() {
+    simulate(5, |env| -> Result<()> {
+        let options = Options {
+            memtable_bytes: 64 << 10,
+            cut_bytes: 16 << 10,
+            ..in_pages(small(), L0Kind::Triangle, 1 << 20)
+        };
+        let store = open(env, &options)?;
+        let mut wanted = vec![String::new(); 600];
+        for round in 0..4 {
+            fill(&store, &mut Random(round), round as usize, &mut wanted)?;
+            store.flush()?;
+        }
+        let all = proposed(&store, &[], 1);
+        assert!(all.len() > 8, "{all:?}");
+        // The oldest row does not begin with the first key: what is before it comes last.
+        let is_within = |bytes| (8 << 10..=16 << 10).contains(bytes);
+        for (cut, bytes) in &all[..all.len() - 1] {
+            assert_eq!(cut.end, CutEnd::InBounds, "{cut:?} of {bytes}");
+            assert!(is_within(bytes), "{cut:?} of {bytes}");
+        }
+        // One job after another takes the next, and then one takes what is not next.
+        let mut busy = Vec::new();
+        let mut left = all.clone();
+        for taken in [0, 0, 3] {
+            busy.push(left.remove(taken).0.slice);
+            assert_eq!(proposed(&store, &busy, 1), left);
+            // The same if nothing is known of what was proposed before.
+            assert!(proposed(&store, &[], 2).len() == all.len());
+            let anew = proposed(&store, &busy, 1);
+            assert_eq!(anew[0].0.slice, left[0].0.slice, "{busy:?}");
+            for (cut, bytes) in anew {
+                assert!(!busy.iter().any(|busy| busy.overlaps(&cut.slice)), "{cut:?}");
+                let is_last = matches!(cut.end, CutEnd::BesideJob | CutEnd::EndOfTurn);
+                assert!(is_within(&bytes) || is_last, "{cut:?} of {bytes}");
+            }
+            assert_eq!(proposed(&store, &[], 1), all, "a job gave back what it took");
+            assert_eq!(proposed(&store, &busy, 1), left);
+        }
+        check(&store, &wanted)?;
+        store.close()
+    })
+    .expect("nothing fails");
+}
+
+#[test]
+fn what_cuts_read_is_within_the_bounds_or_they_say_why_not() {
+    let mut counted = [0; 3];
+    for seed in 10..14 {
+        println!("seed {seed}");
+        simulate(seed, |env| -> Result<()> {
+            let options = Options {
+                memtable_bytes: 24 << 10,
+                cut_bytes: 32 << 10,
+                table_bytes: 8 << 10,
+                ..in_pages(small(), L0Kind::Triangle, 512 << 10)
+            };
+            let store = open(env, &options)?;
+            let mut wanted = vec![String::new(); 1000];
+            for round in 0..20 {
+                fill(&store, &mut Random(seed + round), round as usize, &mut wanted)?;
+            }
+            store.compact(&KeyRange::new(key(0), None))?;
+            let bounds = 16 << 10..=32 << 10;
+            for cut in store.compactions().iter().filter(|one| one.from == 0) {
+                let end = cut.cut_end.expect("what comes out of the container is a cut");
+                let kind = match end {
+                    CutEnd::InBounds => 0,
+                    CutEnd::Unbounded => 1,
+                    _ => 2,
+                };
+                counted[kind] += 1;
+                let is_right = match end {
+                    CutEnd::InBounds => bounds.contains(&cut.read_bytes),
+                    CutEnd::Unbounded => true,
+                    CutEnd::Undivided => cut.read_bytes > *bounds.end(),
+                    _ => cut.read_bytes < *bounds.start(),
+                };
+                assert!(is_right, "{cut:?}");
+            }
+            check(&store, &wanted)?;
+            store.close()
+        })
+        .expect("nothing fails");
+    }
+    let [within, forced, others] = counted;
+    println!("{within} within the bounds, {forced} by hand, {others} others");
+    assert!(within > 40 && forced > 0 && others < within / 4, "{counted:?}");
 }
 
 #[test]

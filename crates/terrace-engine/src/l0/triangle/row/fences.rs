@@ -155,6 +155,16 @@ impl Fences {
         first.saturating_sub(1)..end
     }
 
+    /// The pages whose fences lie behind the first key of `range` and below its end.
+    #[must_use]
+    pub fn within(&self, range: &KeyRange) -> Range<usize> {
+        let first = self.of_page.partition_point(|at| self.fence(*at as usize) <= range.start());
+        let end = self
+            .of_page
+            .partition_point(|at| range.contains(self.fence(*at as usize).max(range.start())));
+        first..end.max(first)
+    }
+
     /// Whether nothing of `page` is needed when the keys in `consumed` (ascending, disjoint and not touching)
     /// are not: whether it holds no byte of an entry with another key. `low` is at or below the keys of all
     /// entries of which the page holds a byte.

@@ -551,6 +551,26 @@ impl RowReader {
         })
     }
 
+    /// Up to about twice `count` keys behind the first of `range` and below its end, at which a job could be
+    /// divided: keys as far as elements have them, and fences. None only where both tell no keys apart.
+    /// Touches no page of data.
+    #[must_use]
+    pub fn keys_within(&self, range: &KeyRange, count: usize) -> Vec<Vec<u8>> {
+        let spread = |all: Range<usize>| {
+            let stride = all.len().div_ceil(count.max(1)).max(1);
+            all.skip(stride / 2).step_by(stride)
+        };
+        let elements = self.elements_within(range);
+        // The one behind them may stand for a part of the end.
+        let last = (elements.end < self.len()).then_some(elements.end);
+        let keys = spread(elements).chain(last).map(|index| self.key_near(index));
+        let pages = spread(self.fences.within(range));
+        let mut keys: Vec<Vec<u8>> =
+            keys.chain(pages.map(|page| self.fences.of(page).to_vec())).collect();
+        keys.retain(|key| key.as_slice() > range.start() && range.contains(key));
+        keys
+    }
+
     /// About how many bytes of data lie within `range`, to a page, those of gone pages included.
     /// Touches no page of data.
     #[must_use]

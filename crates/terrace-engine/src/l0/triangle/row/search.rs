@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use terrace_base::{SeqNo, hint_of};
+use terrace_base::{KeyRange, SeqNo, hint_of};
 
 use super::format::Element;
 use super::reader::{Gone, RowReader};
@@ -176,12 +176,9 @@ impl RowReader {
     /// A key at or below those of all entries that lie in a page, wholly or in part: known from the
     /// metadata alone, and the better, the more the elements' bytes tell.
     pub(super) fn low_of(&self, page: usize) -> Vec<u8> {
-        let first = self.element(self.touching(Gone(page)).start);
-        let bytes = first.bytes.to_be_bytes();
-        // A shorter key is padded with zeros.
-        let used = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
-        let own = [&*self.prefix, &bytes[..used]].concat();
-        let fence = self.fences.of(first.offset as usize >> self.shift);
+        let index = self.touching(Gone(page)).start;
+        let own = self.key_near(index);
+        let fence = self.fences.of(self.element(index).offset as usize >> self.shift);
         if own.as_slice() < fence { fence.to_vec() } else { own }
     }
 
@@ -204,6 +201,30 @@ impl RowReader {
     #[cold]
     pub(super) fn before_gone(&self, gone: Gone) -> usize {
         self.touching(gone).start
+    }
+
+    /// The elements whose bytes lie between those of the first key of `range` and those of its end.
+    pub(super) fn elements_within(&self, range: &KeyRange) -> Range<usize> {
+        let all = 0..self.len();
+        let first = match self.target(range.start()) {
+            Target::Below => 0,
+            Target::Above => self.len(),
+            Target::At(target) => self.partition_bytes(all.clone(), |bytes| bytes <= target),
+        };
+        let end = match range.end().map(|end| self.target(end)) {
+            Some(Target::Below) => 0,
+            Some(Target::At(target)) => self.partition_bytes(all, |bytes| bytes < target),
+            Some(Target::Above) | None => self.len(),
+        };
+        first..end.max(first)
+    }
+
+    /// What an element says of its key: a key at or below it.
+    pub(super) fn key_near(&self, index: usize) -> Vec<u8> {
+        let bytes = self.element(index).bytes.to_be_bytes();
+        // A shorter key is padded with zeros.
+        let used = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+        [&*self.prefix, &bytes[..used]].concat()
     }
 
     /// About where the entries from `key` on begin in the data.

@@ -134,6 +134,32 @@ fn bytes_within_are_right_to_a_page_where_first_bytes_tell_keys_apart_and_where_
 }
 
 #[test]
+fn keys_within_divide_what_can_be_divided() {
+    for prefix in ["", "the same sixteen"] {
+        let (_recorder, pages) = container(200, 4096);
+        let mut model = Model::default();
+        model.put(b"", 1, b"so that the row has no prefix");
+        for number in 0..2000 {
+            model.put(format!("{prefix}{number:04}").as_bytes(), number + 2, &[7; 80]);
+        }
+        let row = build(&pages, &model, UID, Vec::new()).reader;
+        let key = |number: u64| format!("{prefix}{number:04}").into_bytes();
+        for (first, end) in [(0, 2000), (100, 1100), (700, 900), (5, 7), (5, 6)] {
+            let range = KeyRange::new(key(first), Some(key(end)));
+            let keys = row.keys_within(&range, 10);
+            assert!(keys.len() <= 21, "{keys:?}");
+            let is_in = |key: &Vec<u8>| key.as_slice() > range.start() && range.contains(key);
+            assert!(keys.iter().all(is_in), "{range:?}: {keys:?}");
+            // Fences tell pages apart, and bytes, where they differ, every key.
+            let is_divided = end - first > 100 || prefix.is_empty() && end - first > 1;
+            assert!(!is_divided || !keys.is_empty(), "{range:?}");
+        }
+        assert!(row.keys_within(&KeyRange::all(), 10).len() > 5, "{prefix}");
+        assert!(row.keys_within(&KeyRange::new(key(7), Some(key(5))), 10).is_empty());
+    }
+}
+
+#[test]
 fn all_kinds_and_extremes_round_trip() {
     let (_recorder, pages) = container(2000, 4096);
     let mut model = Model::default();
