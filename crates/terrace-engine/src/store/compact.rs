@@ -65,13 +65,13 @@ impl Inner {
     pub(super) fn compact_once(&self) -> Result<()> {
         let served = self.served();
         for is_last_try in [false, true] {
-            if self.versions.current().l0.pressure() >= 1.0 {
+            if is_divided(&self.versions.current()) {
                 self.open_rows();
             }
             // A flush may have ended since.
             let mut is_to_open = false;
             let job = Running::begin(self, |version, taken| {
-                is_to_open = !is_last_try && version.l0.pressure() >= 1.0 && has_unopened(version);
+                is_to_open = !is_last_try && is_divided(version) && has_unopened(version);
                 let choose = || pick::pick(version, &self.shape, taken, served);
                 if is_to_open { None } else { choose() }
             });
@@ -273,6 +273,12 @@ impl Inner {
         }
         outcome
     }
+}
+
+/// Whether it is likely to matter where the bytes of rows lie. Where cuts take turns, a row of which little is
+/// left makes one due too.
+fn is_divided(version: &Version) -> bool {
+    version.l0.pressure() >= 1.0 || version.l0.takes_turns()
 }
 
 /// Whether a table of L0 has not said yet where its bytes lie.

@@ -185,7 +185,7 @@ fn what_jobs_have_taken_is_left_out_of_the_turn() {
         let all = proposed(&store, &[], 1);
         assert!(all.len() > 8, "{all:?}");
         // The oldest row does not begin with the first key: what is before it comes last.
-        let is_within = |bytes| (8 << 10..=16 << 10).contains(bytes);
+        let is_within = |bytes: &u64| (8 << 10..=16 << 10).contains(bytes);
         for (cut, bytes) in &all[..all.len() - 1] {
             assert_eq!(cut.end, CutEnd::InBounds, "{cut:?} of {bytes}");
             assert!(is_within(bytes), "{cut:?} of {bytes}");
