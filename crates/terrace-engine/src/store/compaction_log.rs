@@ -13,7 +13,7 @@ use crate::compaction::pick::Compaction;
 use crate::l0::CutEnd;
 use crate::nanos;
 
-/// So many of them are kept: at the 64 bytes of each a quarter of a mebibyte.
+/// So many of them are kept: at the 48 bytes of each less than a quarter of a mebibyte.
 const RECORDS_MAX: usize = 4096;
 
 /// A compaction that merged tables and was installed.
