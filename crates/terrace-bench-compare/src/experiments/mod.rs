@@ -201,6 +201,10 @@ pub enum Figure {
     DiskBytes,
     /// Tenths of a second in which less than a tenth of the median was done: less is better.
     StalledSlots,
+    /// How many compactions there were, of any level: less is better.
+    CompactionCount,
+    /// Bytes that one of them read, the median of all: less is better.
+    CompactionBytes,
     /// Bytes that one compaction out of L0 read, the median of all: less is better.
     CutBytes,
     /// How long one took, in milliseconds, the median of all: less is better.
@@ -223,6 +227,8 @@ impl Figure {
             Figure::TableBytes => session::TABLE_AMPLIFICATION,
             Figure::DiskBytes => session::DISK_AMPLIFICATION,
             Figure::StalledSlots => session::STALLED_SLOTS,
+            Figure::CompactionCount => "compaction_count",
+            Figure::CompactionBytes => "compaction_bytes_median",
             Figure::CutBytes => "cut_bytes_median",
             Figure::CutTime => "cut_ms_median",
             Figure::Mean => "mean_us",
@@ -239,6 +245,8 @@ impl Figure {
             Figure::TableBytes => "bytes of tables written per byte put",
             Figure::DiskBytes => "bytes of tables written to the disk per byte put",
             Figure::StalledSlots => "tenths of a second under a tenth of the median",
+            Figure::CompactionCount => "compactions",
+            Figure::CompactionBytes => "bytes read by a compaction, median",
             Figure::CutBytes => "bytes read by a compaction out of L0, median",
             Figure::CutTime => "ms of a compaction out of L0, median",
             Figure::Mean => "mean latency, us",

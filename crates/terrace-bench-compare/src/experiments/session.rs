@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use terrace::{CompactionRecord, Db, DiskProfile, Options};
+use terrace::{CompactionRecord, CutEnd, Db, DiskProfile, Options};
 use terrace_bench::clock::Moment;
 use terrace_bench::records::Records;
 use terrace_bench::{BenchOptions, Observer, Phase, StaticTrees, StoreError, TerraceStore};
@@ -36,26 +36,38 @@ fn stalled(slots: &[u64]) -> usize {
     whole.iter().filter(|done| **done * 10 < median).count()
 }
 
-/// What compactions out of L0 came to, those of the step: how many, and of bytes and milliseconds the least,
-/// the median and the most. Nothing if there was none.
-fn cuts_of(compactions: &[CompactionRecord], before: Option<u64>) -> Vec<(String, Value)> {
+/// What the compactions of the step came to, of them those out of L0, and of these those that say that they
+/// are within their bounds: how many, and of the bytes that they read and their milliseconds the least, the
+/// median and the most. Nothing of these if there was none. And how many cuts ended where for which reason.
+fn compactions_of(all: &[CompactionRecord], before: Option<u64>) -> Vec<(String, Value)> {
     let is_of_step = |one: &&CompactionRecord| before.is_none_or(|last| one.number > last);
-    let cuts = compactions.iter().filter(is_of_step).filter(|one| one.from == 0 && one.to > 0);
-    let cuts: Vec<&CompactionRecord> = cuts.collect();
-    let mut fields = vec![("cut_count".to_owned(), json!(cuts.len()))];
-    let mut add = |name: &str, mut all: Vec<f64>| {
-        all.sort_unstable_by(f64::total_cmp);
-        if let (Some(least), Some(most)) = (all.first(), all.last()) {
-            for (which, number) in
-                [("least", *least), ("median", all[all.len() / 2]), ("most", *most)]
-            {
-                fields.push((format!("{name}_{which}"), json!(number)));
-            }
-        }
-    };
-    add("cut_bytes", cuts.iter().map(|cut| cut.read_bytes as f64).collect());
-    add("cut_ms", cuts.iter().map(|cut| cut.micros as f64 / 1000.0).collect());
+    let of_step: Vec<&CompactionRecord> = all.iter().filter(is_of_step).collect();
+    let is_cut = |one: &&&CompactionRecord| one.from == 0 && one.to > 0;
+    let cuts: Vec<&CompactionRecord> = of_step.iter().filter(is_cut).copied().collect();
+    let mut fields = Vec::new();
+    let mut by_end: BTreeMap<String, u64> = BTreeMap::new();
+    for word in cuts.iter().filter_map(|one| one.cut_end).map(|end| json!(end)) {
+        *by_end.entry(format!("cuts_{}", word.as_str().unwrap_or_default())).or_default() += 1;
+    }
+    let in_bounds = |one: &&&CompactionRecord| one.cut_end == Some(CutEnd::InBounds);
+    let bounded = cuts.iter().filter(in_bounds).copied().collect();
+    for (name, those) in [("compaction", of_step), ("cut", cuts), ("cut_in_bounds", bounded)] {
+        fields.push((format!("{name}_count"), json!(those.len())));
+        let bytes = those.iter().map(|one| one.read_bytes as f64).collect();
+        fields.extend(spread(&format!("{name}_bytes"), bytes));
+        let millis = those.iter().map(|one| one.micros as f64 / 1000.0).collect();
+        fields.extend(spread(&format!("{name}_ms"), millis));
+    }
+    fields.extend(by_end.into_iter().map(|(end, count)| (end, json!(count))));
     fields
+}
+
+/// The least, the median and the most, if there is anything.
+fn spread(name: &str, mut all: Vec<f64>) -> Vec<(String, Value)> {
+    all.sort_unstable_by(f64::total_cmp);
+    let (Some(least), Some(most)) = (all.first(), all.last()) else { return Vec::new() };
+    let numbers = [("least", *least), ("median", all[all.len() / 2]), ("most", *most)];
+    numbers.into_iter().map(|(which, number)| (format!("{name}_{which}"), json!(number))).collect()
 }
 
 /// Ends a workload after its time; loading what it needs does not count.
@@ -112,7 +124,7 @@ pub fn run(args: &ExperimentSessionArgs) -> Result<(), StoreError> {
         let medium = tables.zip(disk).map(|(tables, disk)| tables - disk);
         fields.insert("l0_medium_bytes".into(), json!(medium));
         fields.insert(STALLED_SLOTS.into(), json!(stalled(report.throughput_per_100ms())));
-        fields.extend(cuts_of(&store.compactions(), last_before));
+        fields.extend(compactions_of(&store.compactions(), last_before));
         fields.extend(store.facts().into_iter().map(|(name, fact)| (name.to_owned(), fact)));
         println!("{}", json!(fields));
     }
@@ -236,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn cuts_are_those_of_the_step() {
+    fn compactions_and_cuts_are_those_of_the_step() {
         let record = |number, from, read_bytes| CompactionRecord {
             number,
             from,
@@ -244,18 +256,28 @@ mod tests {
             read_bytes,
             met_bytes: 0,
             written_bytes: read_bytes,
-            cut_end: None,
+            cut_end: Some(if read_bytes < 20 { CutEnd::EndOfTurn } else { CutEnd::InBounds }),
             micros: 1500,
         };
         let all = [record(0, 0, 70), record(1, 0, 30), record(2, 1, 99), record(3, 0, 10)];
-        let fields: BTreeMap<String, Value> = cuts_of(&all, Some(0)).into_iter().collect();
-        assert_eq!(fields["cut_count"], 2);
+        let of_step = |before| -> BTreeMap<String, Value> {
+            compactions_of(&all, before).into_iter().collect()
+        };
+        let fields = of_step(Some(0));
+        assert_eq!((&fields["cut_count"], &fields["compaction_count"]), (&2.into(), &3.into()));
+        assert_eq!(fields["compaction_bytes_most"], 99.0);
+        let ends = (&fields["cuts_end_of_turn"], &fields["cuts_in_bounds"]);
+        assert_eq!(ends, (&1.into(), &1.into()));
+        assert_eq!(fields["cut_in_bounds_bytes_least"], 30.0);
         assert_eq!(
             (&fields["cut_bytes_least"], &fields["cut_bytes_most"]),
             (&10.0.into(), &30.0.into())
         );
         assert_eq!(fields["cut_ms_median"], 1.5);
-        assert_eq!(cuts_of(&all, Some(3)), [("cut_count".to_owned(), json!(0))]);
-        assert_eq!(cuts_of(&all, None)[0].1, 3);
+        assert_eq!(fields["compaction_ms_least"], 1.5);
+        let none = |which: &str| (format!("{which}_count"), json!(0));
+        let nothing = ["cut", "cut_in_bounds", "compaction"].map(none);
+        assert_eq!(of_step(Some(3)), BTreeMap::from(nothing));
+        assert_eq!(of_step(None)["cut_count"], 3);
     }
 }

@@ -307,6 +307,18 @@ pub const EXPERIMENTS: &[Experiment] = &[
         )
     },
     Experiment {
+        subjects: OURS,
+        figures: &[Figure::CompactionCount, Figure::CompactionBytes, Figure::TableBytes],
+        chart: Chart::Bars(Figure::CompactionCount),
+        runs_of: Some("triangle-fig17-cuts"),
+        ..experiment(
+            "triangle-fig18-compactions",
+            "Figure 18",
+            "how many compactions there are, of all levels, and what each reads",
+            "fewest; equal size to matrix",
+        )
+    },
+    Experiment {
         subjects: &[
             subject("triangle, wide", container(L0Kind::Triangle)),
             subject(
@@ -355,6 +367,21 @@ pub const EXPERIMENTS: &[Experiment] = &[
             "Figure 20",
             "puts, with everything on the medium",
             "fastest of six (plot only)",
+        )
+    },
+    Experiment {
+        sequences: &[&[
+            PREPARE,
+            Step { rate: Some(3.0 * RATE), ..over_loaded("a", "a", Zipfian, 100_000) },
+        ]],
+        figures: &[Figure::P99, Figure::Mean, Figure::P999],
+        chart: Chart::Bars(Figure::P99),
+        all_on_medium: true,
+        ..experiment(
+            "triangle-tab3-alltail",
+            "Table 3",
+            "YCSB a in an open loop with three times Table 2's load, with everything on the medium",
+            "p99 1.76× RocksDB, 2.03× NoveLSM, 1.03× matrix",
         )
     },
     Experiment {
