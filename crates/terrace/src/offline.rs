@@ -26,8 +26,9 @@ pub fn check(
 /// every key that is missing, old, or may show again though it was deleted.
 ///
 /// `progress` is called with the bytes read and the bytes in all, and ends the repair by `false`.
-/// `options` say how tables are built. Errors: `Invalid` (no database there; `target` is not empty),
-/// `Locked`, `Unsupported`, `Cancelled`, `NoSpace`, `Io`. After an error `target` holds no database.
+/// `options` say how tables are built, and, if there is no manifest to say it, where rows of L0 are to be
+/// looked for outside of `dir`. Errors: `Invalid` (no database there; `target` is not empty), `Locked`,
+/// `Unsupported`, `Cancelled`, `NoSpace`, `Io`. After an error `target` holds no database.
 pub fn repair(
     dir: impl AsRef<Path>,
     target: impl AsRef<Path>,

@@ -34,6 +34,8 @@ pub(super) struct Evidence {
     rows: BTreeMap<RowId, Vec<FileId>>,
     /// What of those rows is consumed, as far as readable edits say.
     consumed: CutMap,
+    /// Where the container of L0 is, as far as readable edits say.
+    pub container: Option<String>,
     /// Tables that a readable edit removed and none added again.
     pub removed: BTreeSet<FileId>,
     /// The segment that the log begins in, as far as readable edits say.
@@ -68,6 +70,7 @@ impl Evidence {
             metas: BTreeMap::new(),
             rows: BTreeMap::new(),
             consumed: CutMap::default(),
+            container: None,
             removed: BTreeSet::new(),
             log_segment: None,
             settled: LogPosition(0),
@@ -277,6 +280,7 @@ impl Evidence {
             self.removed.clear();
             self.rows.clear();
             self.consumed = CutMap::default();
+            self.container = None;
             self.flushed.clear();
             self.log_segment = None;
             (self.settled, self.durable) = (LogPosition(0), LogPosition(0));
@@ -300,6 +304,9 @@ impl Evidence {
             self.database = edit.database.or(self.database);
             if edit.merge_operator.is_some() {
                 self.merge_operator.clone_from(&edit.merge_operator);
+            }
+            if edit.container.is_some() {
+                self.container = edit.container.as_ref().map(|place| place.path.clone());
             }
             self.range = edit.range.clone().unwrap_or_else(|| self.range.clone());
             let added = edit.tables_added.iter().map(|(_, table)| table);
@@ -343,6 +350,11 @@ impl Evidence {
             }
             _ => Live::Everywhere,
         }
+    }
+
+    /// The row in pages with this identity, if a readable edit added one.
+    pub fn row_in_pages(&self, uid: TableUid) -> Option<&TableMeta> {
+        self.metas.values().find(|meta| meta.uid == uid && meta.is_in_pages())
     }
 
     /// The file that holds a table, wherever it is.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use terrace_base::{EntryRef, KeyRange, SeqNo, WallTime};
 
 use super::Repair;
+use super::container::{FoundRow, FoundRowStream};
 use super::evidence::Evidence;
 use super::log::SalvagedLog;
 use super::report::{Loss, LossKind};
@@ -12,24 +13,42 @@ use super::salvage::{Losses, SalvageStream, losses_of, tombstones_of};
 use crate::compaction::{Retained, Retention};
 use crate::iter::{MergingStream, Stream};
 use crate::l0::Live;
+use crate::l0::triangle::row::RowReader;
 use crate::range_tombstone::Fragments;
 use crate::survey::TableSurvey;
 use crate::table::TableLocation;
 use crate::version::TableMeta;
 use crate::{Error, Result};
 
-/// A table to be merged.
+/// A table or a row in pages to be merged.
 struct Source {
-    survey: Arc<TableSurvey>,
-    meta: Option<TableMeta>,
+    content: Content,
     /// Where its keys lie.
     span: KeyRange,
     /// Where it counts, if it is a table of a row that is consumed elsewhere.
     parts: Option<Arc<[KeyRange]>>,
 }
 
+/// What a source reads.
+enum Content {
+    Table(Arc<TableSurvey>, Option<Box<TableMeta>>),
+    Row(Arc<RowReader>),
+}
+
+impl Content {
+    fn stream(self, losses: Losses) -> Result<Box<dyn Stream + Send>> {
+        Ok(match self {
+            Content::Table(survey, meta) => {
+                Box::new(SalvageStream::new(survey, meta.as_deref(), losses)?)
+            }
+            Content::Row(row) => Box::new(FoundRowStream::new(row, losses)?),
+        })
+    }
+}
+
 impl Repair<'_> {
-    /// Merges every table of the damaged range that was not replaced, and the rows of its log.
+    /// Merges every table of the damaged range that was not replaced, the rows that lie in pages, and
+    /// those of its log.
     pub(super) fn merge_all(
         &mut self,
         evidence: &Evidence,
@@ -41,8 +60,13 @@ impl Repair<'_> {
         for table in log.rows.iter().flatten() {
             let survey = TableSurvey::open(self.target.open(table)?, Some(table.uid))?;
             tombstones.push(tombstones_of(&survey, Some(table), &table.bounds, &losses));
-            let (survey, span) = (Arc::new(survey), table.bounds.clone());
-            sources.push(Source { survey, meta: Some(table.clone()), span, parts: None });
+            let content = Content::Table(Arc::new(survey), Some(Box::new(table.clone())));
+            sources.push(Source { content, span: table.bounds.clone(), parts: None });
+        }
+        for FoundRow { row, parts } in self.find_rows(evidence)? {
+            tombstones.push(Fragments::clone(row.range_tombstones()));
+            let span = row.properties().bounds();
+            sources.push(Source { content: Content::Row(row), span, parts });
         }
         let rules = Retention::new(
             Vec::new(),
@@ -113,10 +137,11 @@ impl Repair<'_> {
                 offset: 0,
                 why: "without a manifest nobody knows whether the table still counted".into(),
             });
-            sources.push(Source { survey: Arc::new(survey), meta: meta.cloned(), span, parts });
+            let content = Content::Table(Arc::new(survey), meta.cloned().map(Box::new));
+            sources.push(Source { content, span, parts });
         }
         for (id, meta) in &evidence.metas {
-            let is_gone = self.listing.table_bytes(*id).is_none();
+            let is_gone = !meta.is_in_pages() && self.listing.table_bytes(*id).is_none();
             if is_gone && !evidence.removed.contains(id) {
                 self.report.lost_table_count += 1;
                 let file = self.source.join(format!("{id}.table"));
@@ -147,7 +172,7 @@ fn into_runs(mut sources: Vec<Source>) -> Vec<Vec<Source>> {
 /// The entries of tables that lie one behind the other.
 struct RunStream {
     waiting: std::vec::IntoIter<Source>,
-    current: Option<SalvageStream>,
+    current: Option<Box<dyn Stream + Send>>,
     /// Where the current one counts, if not everywhere.
     parts: Option<Arc<[KeyRange]>>,
     losses: Losses,
@@ -176,7 +201,7 @@ impl RunStream {
             };
             let losses = Arc::clone(&self.losses);
             self.parts = next.parts;
-            self.current = Some(SalvageStream::new(next.survey, next.meta.as_ref(), losses)?);
+            self.current = Some(next.content.stream(losses)?);
         }
     }
 

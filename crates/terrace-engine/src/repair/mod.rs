@@ -11,15 +11,17 @@
 //! * **By the manifest**, if it is whole: the tables that it names keep their levels. Whole ones
 //!   are copied byte for byte, damaged ones are written anew from the blocks that can be read, and
 //!   the records of the log become rows of L0 on top.
-//! * **By number**, if it is not: every table and every record of the log that can be found is
-//!   merged into one run. For each key the greatest sequence number wins, so that no older value
-//!   hides a newer one. What had been replaced but not yet deleted cannot be told from what counts:
-//!   deleted keys may show again.
+//! * **By number**, if it is not: every table, every row of L0 in pages and every record of the log
+//!   that can be found is merged into one run. For each key the greatest sequence number wins, so that
+//!   no older value hides a newer one. What had been replaced but not yet deleted, or written over,
+//!   cannot be told from what counts: deleted keys may show again. `container.rs` has how pages are
+//!   told apart.
 //!
 //! ```text
 //!   manifest whole                         manifest lost
-//!     L0 rows ◄── log                        tables ┐
-//!     L1 … L6 ◄── table for table            log    ┴─► merge by (key, number) ──► L6
+//!     L0 rows ◄── log                        tables        ┐
+//!     L1 … L6 ◄── table for table            rows in pages ┼─► merge by (key, number) ──► L6
+//!                                            log           ┘
 //! ```
 //!
 //! `CURRENT` is written last: a directory that was left half-way has none and is refused by every
@@ -33,6 +35,7 @@
 //!
 //! Start with [`repair`], then `evidence.rs` for what is trusted.
 
+mod container;
 mod evidence;
 mod log;
 mod merge;
@@ -64,7 +67,8 @@ pub use report::{Basis, Loss, LossKind, RepairReport};
 pub type RepairProgress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 
 /// Salvages the range in `source` into a new one in `target`, which does not exist or is empty.
-/// `options` say how tables are built.
+/// `options` say how tables are built, and, if there is no manifest to say it, where rows of L0 are to be
+/// looked for outside of `source`.
 ///
 /// Errors: `Invalid` (nothing to repair; `target` is not empty), `Locked`, `Unsupported`,
 /// `Cancelled`, `NoSpace`, `Io`. After an error `target` holds no range.

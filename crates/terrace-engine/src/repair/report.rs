@@ -10,7 +10,7 @@ pub enum Basis {
     /// By the manifest, which is whole: levels are kept.
     #[default]
     Manifest,
-    /// By sequence number, over every table and log segment that was found.
+    /// By sequence number, over every table, row in pages and log segment that was found.
     Number,
 }
 

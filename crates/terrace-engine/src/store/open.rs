@@ -313,18 +313,10 @@ impl<'a> Opening<'a> {
     /// Where the options want the container of a range.
     fn container_place(&self, version: &Version) -> ContainerPlace {
         let bytes = self.options.l0_bytes;
-        match &self.options.l0_path {
-            Some(dir) => ContainerPlace {
-                path: format!("{dir}/terrace-{:032x}.rows", version.database),
-                bytes,
-                page_bytes: MEMORY_PAGE_BYTES,
-            },
-            None => ContainerPlace {
-                path: self.dir.join("l0.rows").to_string_lossy().into_owned(),
-                bytes,
-                page_bytes: FILE_PAGE_BYTES,
-            },
-        }
+        let medium = self.options.l0_path.as_deref();
+        let path = ContainerPlace::path_of(self.dir, medium, version.database);
+        let page_bytes = if medium.is_some() { MEMORY_PAGE_BYTES } else { FILE_PAGE_BYTES };
+        ContainerPlace { path, bytes, page_bytes }
     }
 
     /// Makes the container that the version names, unless it is open, and removes the one that it

@@ -27,6 +27,16 @@ pub struct ContainerPlace {
 }
 
 impl ContainerPlace {
+    /// The path of a range's container: in its own directory, or in `medium`, where those of many
+    /// databases may be.
+    #[must_use]
+    pub fn path_of(dir: &Path, medium: Option<&str>, database: u128) -> String {
+        match medium {
+            Some(medium) => format!("{medium}/terrace-{database:032x}.rows"),
+            None => dir.join("l0.rows").to_string_lossy().into_owned(),
+        }
+    }
+
     /// The size that the file gets: whole pages.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {

@@ -54,6 +54,11 @@ impl Pages {
         Pages::mount(env.fs().open_pmem(path)?, path, database)
     }
 
+    /// As [`Pages::open`], whichever database it belongs to.
+    pub fn open_any(env: &SharedEnv, path: &Path) -> Result<Arc<Pages>> {
+        Pages::mount_any(env.fs().open_pmem(path)?, path)
+    }
+
     /// As [`Pages::create`], on a region of which nothing is claimed: all of it. `path` is what errors
     /// call it.
     pub fn format(pmem: Pmem, path: &Path, page_bytes: u64, database: u128) -> Result<Arc<Pages>> {
@@ -68,6 +73,16 @@ impl Pages {
 
     /// As [`Pages::open`], on a region of which nothing is claimed.
     pub fn mount(pmem: Pmem, path: &Path, database: u128) -> Result<Arc<Pages>> {
+        let pages = Pages::mount_any(pmem, path)?;
+        if pages.database != database {
+            let found = pages.database;
+            let detail = format!("this is database {found:032x}, expected was {database:032x}");
+            return Err(Corruption::new(path, 16, detail).into());
+        }
+        Ok(pages)
+    }
+
+    fn mount_any(pmem: Pmem, path: &Path) -> Result<Arc<Pages>> {
         let bytes = pmem.bytes();
         let first = claim_header(&pmem, PAGE_BYTES_MIN);
         let header = Header::decode(&first, bytes).map_err(|error| match error {
@@ -76,11 +91,6 @@ impl Pages {
                 Error::Unsupported(format!("{}: {error}", path.display()))
             }
         })?;
-        if header.database != database {
-            let found = header.database;
-            let detail = format!("this is database {found:032x}, expected was {database:032x}");
-            return Err(Corruption::new(path, 16, detail).into());
-        }
         check_sizes(&header)?;
         drop(first);
         let first = claim_header(&pmem, header.page_bytes);

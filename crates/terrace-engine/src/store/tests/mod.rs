@@ -23,6 +23,7 @@ mod replay;
 mod review;
 mod row_directory;
 mod rows;
+mod rows_by_number;
 mod seams;
 mod slow;
 mod stalls;

@@ -69,7 +69,7 @@ pub struct RowReader {
     range_tombstones: Arc<Fragments>,
     properties: TableProperties,
     filter: Option<Filter>,
-    data: Vec<ArcSwapOption<Page>>,
+    pub(super) data: Vec<ArcSwapOption<Page>>,
     /// A bit for each page of data whose checksum was found to fit.
     checked: Vec<AtomicU64>,
     /// A page has 2^shift bytes.
@@ -658,7 +658,7 @@ impl RowReader {
     }
 
     #[cold]
-    fn check_page(&self, ordinal: usize, page: &Page) -> Result<()> {
+    pub(super) fn check_page(&self, ordinal: usize, page: &Page) -> Result<()> {
         let place = (ordinal as u64) << self.shift;
         if page_checksum(self.head.uid, place, page) != self.listed_data(ordinal).checksum {
             let detail =
@@ -780,7 +780,7 @@ impl RowReader {
     }
 
     #[cold]
-    pub(super) fn damaged_metadata(&self, what: &str) -> Error {
+    pub(crate) fn damaged_metadata(&self, what: &str) -> Error {
         let offset = self.pages.offset_of(self.location.0);
         Corruption::new(self.pages.path(), offset, what).into()
     }
