@@ -158,6 +158,11 @@ pub(crate) struct StoreArgs {
     /// does not survive a power cut. Otherwise they are in the database's directory
     #[arg(long, value_name = "DIR")]
     pub(crate) l0_path: Option<String>,
+    /// The directory of the log: persistent memory, where a sync costs no system call, or a file system
+    /// in memory that stands in for it and does not survive a power cut. Otherwise it is in the
+    /// database's directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) log_path: Option<String>,
 }
 
 impl StoreArgs {
@@ -180,6 +185,7 @@ impl StoreArgs {
         options.l0_kind = self.l0_kind;
         options.l0_bytes = self.l0_bytes.unwrap_or(options.l0_bytes);
         options.l0_path.clone_from(&self.l0_path);
+        options.log_path.clone_from(&self.log_path);
         options.validate().map_err(|error| Failure::Usage(error.to_string()))?;
         Ok(options)
     }

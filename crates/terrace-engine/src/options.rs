@@ -120,6 +120,11 @@ pub struct Options {
     pub frozen_memtables_max: usize,
     /// Bytes of a log segment.
     pub log_segment_bytes: u64,
+    /// The directory of the medium for the log: persistent memory (a DAX file system), or a file system in
+    /// memory that stands in for it, which does not survive a power cut. New segments are mapped there, in a
+    /// directory of the database's own, and a sync is a fence. `None`: they are files in the range's own
+    /// directory. Segments stay where they are when this changes, and are read there.
+    pub log_path: Option<String>,
     /// When the log takes more space, the memtables of its oldest segment are flushed.
     pub log_bytes_max: u64,
     /// Share of the file system, in percent of what the range could use, that stays free for
@@ -210,6 +215,7 @@ impl Default for Options {
             memtable_bytes: 64 << 20,
             frozen_memtables_max: 3,
             log_segment_bytes: 32 * MIB,
+            log_path: None,
             log_bytes_max: 512 * MIB,
             reserved_percent: 5,
             table_bytes: 32 * MIB,

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::{
-    DiskEnv, Env, EnvError, FaultEnv, FaultPlan, JobClass, LockKind, Operation, PMEM_PAGE_BYTES,
-    PmemClaimed, RealEnv, SharedEnv, SimEnv, SimOptions,
+    DiskEnv, Env, EnvError, FaultEnv, FaultPlan, JobClass, LockKind, LogFile, Operation,
+    PMEM_PAGE_BYTES, PmemClaimed, PmemLogFile, RealEnv, SharedEnv, SimEnv, SimOptions,
 };
 
 /// Makes a test of each check for each environment.
@@ -30,6 +30,7 @@ contract! {
     a_list_is_ordered_by_name,
     readers_keep_a_removed_file,
     a_log_is_written_at_offsets,
+    a_log_in_persistent_memory_is_written_at_offsets,
     a_log_is_recycled_under_a_new_name,
     a_read_that_must_not_wait_reads_the_same,
     the_lock_of_a_directory_excludes,
@@ -58,6 +59,7 @@ fn emulated_persistent_memory() {
         an_area_is_mapped_once,
         an_area_is_a_file_of_its_size,
         an_area_is_stored_to_by_many_threads,
+        a_log_in_persistent_memory_is_written_at_offsets,
     ];
     for check in checks {
         let Ok(dir) = tempfile::tempdir_in("/dev/shm") else { return };
@@ -230,20 +232,38 @@ fn readers_keep_a_removed_file(env: &SharedEnv, dir: &Path) {
 fn a_log_is_written_at_offsets(env: &SharedEnv, dir: &Path) {
     let path = dir.join("log");
     let log = env.fs().create_log(&path, 100_000).unwrap();
-    assert_eq!(log.bytes(), 100_000);
-    log.write_at(50_000, b"late").unwrap();
-    log.write_at(0, b"early").unwrap();
-    log.write_at(99_999, b"!").unwrap();
-    log.write_at(100_000, b"").unwrap();
+    assert_eq!((log.bytes(), log.medium()), (100_000, None));
     let empty = env.fs().create_log(&dir.join("empty"), 0).unwrap();
     assert_eq!(empty.bytes(), 0);
     empty.write_at(0, b"").unwrap();
+    write_at_offsets(env, &path, log);
+}
+
+fn a_log_in_persistent_memory_is_written_at_offsets(env: &SharedEnv, dir: &Path) {
+    let path = dir.join("log");
+    let pmem = env.fs().create_pmem(&path, 25 * PMEM_PAGE_BYTES).unwrap();
+    let medium = pmem.medium();
+    let log = PmemLogFile::over(pmem, &env.waits());
+    assert_eq!((log.bytes(), log.medium()), (102_400, Some(medium)));
+    write_at_offsets(env, &path, log);
+    let log = PmemLogFile::over(env.fs().open_pmem(&path).unwrap(), &env.waits());
+    log.write_at(0, b"again").unwrap();
+    assert_eq!(&read_file(env, &path)[..5], b"again");
+}
+
+/// Writes to a log of at least 100 000 bytes, which are zeros.
+fn write_at_offsets(env: &SharedEnv, path: &Path, log: Arc<dyn LogFile>) {
+    let log_bytes = log.bytes();
+    log.write_at(50_000, b"late").unwrap();
+    log.write_at(0, b"early").unwrap();
+    log.write_at(99_999, b"!").unwrap();
+    log.write_at(log_bytes, b"").unwrap();
     log.sync_range(49_999, 10).unwrap();
     log.sync_range(99_000, 1_000).unwrap();
     log.sync().unwrap();
-    let bytes = read_file(env, &path);
-    assert_eq!(bytes.len(), 100_000);
-    let mut expected = vec![0; 100_000];
+    let bytes = read_file(env, path);
+    assert_eq!(bytes.len() as u64, log_bytes);
+    let mut expected = vec![0; bytes.len()];
     expected[..5].copy_from_slice(b"early");
     expected[50_000..50_004].copy_from_slice(b"late");
     expected[99_999] = b'!';
@@ -261,7 +281,7 @@ fn a_log_is_written_at_offsets(env: &SharedEnv, dir: &Path) {
         })
         .collect();
     assert!(writers.into_iter().all(crate::JobHandle::join));
-    let bytes = read_file(env, &path);
+    let bytes = read_file(env, path);
     for (index, &byte) in bytes[..1000].iter().enumerate() {
         assert_eq!(byte, b'a' + (index / 10 % 2) as u8);
     }

@@ -136,6 +136,7 @@ impl Setup {
         let mut apart = SeededRng::new(random.clone().next_u64());
         setup.process.recovery_threads = [1, 2, 4][apart.index(3)];
         setup.draw_l0(&mut apart);
+        setup.options.log_path = apart.one_in(3).then(|| DIR.to_string());
         setup
     }
 
@@ -249,6 +250,7 @@ impl Setup {
             ("l0", options.l0_kind.to_string()),
             ("l0-bytes", options.l0_bytes.to_string()),
             ("l0-in-memory", options.l0_path.is_some().to_string()),
+            ("log-in-memory", options.log_path.is_some().to_string()),
             ("rows-per-cut", options.l0_rows_per_cut.to_string()),
             ("rows-slow", options.l0_rows_slow.to_string()),
             ("rows-stop", options.l0_rows_stop.to_string()),
@@ -305,6 +307,10 @@ impl Setup {
             "l0-in-memory" => {
                 let is_in_memory: bool = number(text)?;
                 options.l0_path = is_in_memory.then(|| DIR.to_string());
+            }
+            "log-in-memory" => {
+                let is_in_memory: bool = number(text)?;
+                options.log_path = is_in_memory.then(|| DIR.to_string());
             }
             "rows-per-cut" => options.l0_rows_per_cut = number(text)?,
             "rows-slow" => options.l0_rows_slow = number(text)?,

@@ -55,15 +55,16 @@ impl Db {
         Ok(Db { store, keyspace: Keyspace::default() })
     }
 
-    /// As [`Db::open`], on an emulated disk that is slower than the machine's: for measurements. L0's own
-    /// medium ([`Options::l0_path`]) is none.
+    /// As [`Db::open`], on an emulated disk that is slower than the machine's: for measurements. The media
+    /// of L0 and of the log ([`Options::l0_path`], [`Options::log_path`]) are none.
     pub fn open_on_disk(
         dir: impl AsRef<Path>,
         options: &Options,
         profile: DiskProfile,
     ) -> Result<Db> {
-        let medium = options.l0_path.as_ref().map(PathBuf::from);
-        Db::open_in(DiskEnv::beside(RealEnv::new(), profile, medium), dir, options)
+        let media = [&options.l0_path, &options.log_path];
+        let media = media.into_iter().flatten().map(PathBuf::from).collect();
+        Db::open_in(DiskEnv::beside(RealEnv::new(), profile, media), dir, options)
     }
 
     /// Opens another database in the process of this one: the environment, the block cache, the limit

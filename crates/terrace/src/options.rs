@@ -71,6 +71,13 @@ pub struct Options {
     /// Default: none, which puts it into the database's own directory. With plain tables it is where those
     /// of L0 go, and `l0_bytes` is how many they may take.
     pub l0_path: Option<String>,
+    /// The directory of a medium for the log: persistent memory (a DAX file system), where a write that is
+    /// synced waits for no disk, or a file system in memory that stands in for it. That one does not
+    /// survive a power cut, and neither does the database then, nor an orderly restart of the machine.
+    /// The log goes into a directory of the database's own there. Default: none, which puts it into the
+    /// database's directory. A database may be opened with another one than before: what of the log lies
+    /// elsewhere is read there, and stays until it is in tables.
+    pub log_path: Option<String>,
     /// Whether all of L0 is compacted at once, by one thread, as plain tables are elsewhere. Default: no; yes
     /// is a baseline for measurements.
     pub l0_cut_all: bool,
@@ -112,6 +119,7 @@ impl Default for Options {
             l0_kind: engine.l0_kind,
             l0_bytes: engine.l0_bytes,
             l0_path: None,
+            log_path: None,
             l0_cut_all: engine.l0_cut_all,
             level_bytes: 0,
             filter_bits_per_key: engine.table.filter_bits_per_key,
@@ -157,6 +165,7 @@ impl Options {
             l0_kind: self.l0_kind,
             l0_bytes: self.l0_bytes,
             l0_path: self.l0_path.clone(),
+            log_path: self.log_path.clone(),
             l0_cut_all: self.l0_cut_all,
             level_bytes_base: match (self.level_bytes, self.l0_kind.has_container()) {
                 (0, false) => (self.memtable_bytes as u64 * 4).max(16 << 20),

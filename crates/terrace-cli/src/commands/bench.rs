@@ -203,6 +203,7 @@ fn write_json(
             fields.insert("l0_bytes".into(), options.l0_bytes.into());
             fields.insert("l0_is_in_memory".into(), options.l0_path.is_some().into());
         }
+        fields.insert("log_is_in_memory".into(), options.log_path.is_some().into());
         fields.insert("l0_cut_all".into(), options.l0_cut_all.into());
         fields.insert("level_bytes".into(), options.level_bytes.into());
     }

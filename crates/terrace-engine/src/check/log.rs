@@ -130,7 +130,7 @@ impl Check<'_> {
     }
 
     fn segment_path(&self, id: terrace_base::FileId) -> PathBuf {
-        self.path(format!("{id}.log"))
+        self.listing.segment_path(self.dir, id)
     }
 
     /// The headers of all segment files.

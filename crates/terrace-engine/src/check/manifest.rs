@@ -10,6 +10,7 @@ use crate::survey::{Gap, ManifestSurvey};
 use crate::version::format::decode_current;
 use crate::version::{Version, fold, manifest_path};
 use crate::wal::format::ClosingBody;
+use crate::wal::{MISSING_DIRECTORY, is_log_directory_of};
 use crate::{Error, Result, read_file};
 
 /// What a check knows of the manifest.
@@ -57,10 +58,16 @@ impl Check<'_> {
     fn current(&mut self) -> Result<Option<FileId>> {
         let path = self.path("CURRENT");
         if !self.listing.has_current {
-            if self.listing.segments.is_empty() && self.listing.tables.is_empty() {
+            let mut knows_of_log = false;
+            for (id, _) in &self.listing.manifests {
+                let bytes = read_file(self.env.as_ref(), &manifest_path(self.dir, *id))?;
+                knows_of_log |= ManifestSurvey::read(&bytes).knows_of_log();
+            }
+            let has_data = !self.listing.segments.is_empty() || !self.listing.tables.is_empty();
+            if !has_data && !knows_of_log {
                 self.find(Severity::Harmless, &path, 0, "a creation was interrupted");
             } else {
-                self.damage(&path, 0, "is missing, but there are tables or log segments");
+                self.damage(&path, 0, "is missing, but there are tables, log segments, or a manifest that knows of a log");
             }
             return Ok(None);
         }
@@ -115,13 +122,13 @@ impl Check<'_> {
             is_whole = false;
         }
         self.report.edit_count = survey.edits.len() as u64;
-        let version = if is_whole { self.version_of(&survey, &path) } else { None };
+        let version = if is_whole { self.version_of(&survey, &path)? } else { None };
         let tail = survey.tail().cloned();
         Ok(ManifestState { version, id: Some(id), path, good_end: survey.good_end(), tail })
     }
 
     /// The version that the edits come to.
-    fn version_of(&mut self, survey: &ManifestSurvey, path: &Path) -> Option<Version> {
+    fn version_of(&mut self, survey: &ManifestSurvey, path: &Path) -> Result<Option<Version>> {
         let edits = survey.edits.iter().filter_map(|found| found.edit.as_ref().ok());
         let l0 = super::tables::l0(self.env, &self.context);
         let version = match fold(edits, l0.as_ref(), &self.context) {
@@ -129,11 +136,12 @@ impl Check<'_> {
             Err((index, misfit)) => {
                 let offset = survey.edits[index].offset;
                 self.damage(path, offset, format!("an edit does not fit: {misfit}"));
-                return None;
+                return Ok(None);
             }
         };
         self.report.repaired = version.repaired;
         self.context.opener.rows.find(version.row_directory.as_deref(), version.database);
+        self.find_log(&version, path)?;
         for table in version.tables() {
             let meta = table.meta();
             if meta.least_seqno > meta.greatest_seqno
@@ -153,7 +161,24 @@ impl Check<'_> {
                 self.damage(path, 0, format!("tables of {:?} overlap", row.meta.id));
             }
         }
-        Some(version)
+        Ok(Some(version))
+    }
+
+    /// Lists the directories of the log beside the range's own.
+    fn find_log(&mut self, version: &Version, manifest: &Path) -> Result<()> {
+        for path in version.log_directories.iter().map(Path::new) {
+            if !is_log_directory_of(path, version.database) {
+                let text = format!("names {} as a directory of the log", path.display());
+                self.damage(manifest, 0, text);
+            } else {
+                self.listing.add_log_directory(self.env.as_ref(), path)?;
+            }
+        }
+        for missing in self.listing.missing_log.clone() {
+            self.damage(&missing, 0, MISSING_DIRECTORY);
+        }
+        self.total_bytes = self.listing.bytes();
+        Ok(())
     }
 
     /// An open raises the epoch in the manifest before it makes any other file.

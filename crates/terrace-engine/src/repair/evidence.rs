@@ -18,6 +18,7 @@ use crate::table::{TableLocation, is_in_row_directory};
 use crate::version::format::decode_current;
 use crate::version::{TableContext, TableMeta, Version, VersionEdit, fold, manifest_path};
 use crate::wal::format::{ClosingBody, RecordKind, SEGMENT_HEADER_BYTES};
+use crate::wal::is_log_directory_of;
 use crate::{Error, Result, read_ends, read_file};
 
 /// What is known before anything is salvaged.
@@ -157,7 +158,7 @@ impl Evidence {
             return Ok(Some("it belongs to another database".into()));
         }
         self.context.opener.rows.find(version.row_directory.as_deref(), version.database);
-        if let Some(closing) = self.closing(env, dir)?
+        if let Some(closing) = self.closing(env, dir, listing)?
             && closing.manifest == id
             && survey.good_end() < closing.manifest_bytes
         {
@@ -236,7 +237,7 @@ impl Evidence {
             None => {
                 let mut has_records = false;
                 for (_, segment) in &self.segments {
-                    has_records |= has_records_in(env, dir, segment)?;
+                    has_records |= has_records_in(env, dir, listing, segment)?;
                 }
                 has_records
             }
@@ -246,10 +247,15 @@ impl Evidence {
     }
 
     /// The closing record, if the youngest segment ends with one.
-    fn closing(&self, env: &SharedEnv, dir: &Path) -> Result<Option<ClosingBody>> {
+    fn closing(
+        &self,
+        env: &SharedEnv,
+        dir: &Path,
+        listing: &Listing,
+    ) -> Result<Option<ClosingBody>> {
         let Some((_, segment)) = self.segments.last() else { return Ok(None) };
         let Some(header) = segment.own_header() else { return Ok(None) };
-        let bytes = read_file(env.as_ref(), &dir.join(format!("{}.log", segment.id)))?;
+        let bytes = read_file(env.as_ref(), &listing.segment_path(dir, segment.id))?;
         let mut last = None;
         for piece in Pieces::new(&bytes, header.identity, segment.record_offsets()) {
             if let Piece::Record { header, body, .. } = piece {
@@ -369,6 +375,20 @@ impl Evidence {
     }
 }
 
+/// Adds to a listing the log segments that lie elsewhere, as far as readable edits say where.
+pub(super) fn find_log(env: &SharedEnv, dir: &Path, listing: &mut Listing) -> Result<()> {
+    let mut directories = BTreeSet::new();
+    for (id, _) in &listing.manifests {
+        let survey = ManifestSurvey::read(&read_file(env.as_ref(), &manifest_path(dir, *id))?);
+        for edit in survey.edits.iter().filter_map(|found| found.edit.as_ref().ok()) {
+            let named = edit.log_directories.iter().flatten().map(PathBuf::from);
+            let database = edit.database.unwrap_or_default();
+            directories.extend(named.filter(|path| is_log_directory_of(path, database)));
+        }
+    }
+    directories.iter().try_for_each(|path| listing.add_log_directory(env.as_ref(), path))
+}
+
 /// The manifest that `CURRENT` names, if it can be read.
 fn named_manifest(env: &SharedEnv, dir: &Path, listing: &Listing) -> Result<Option<FileId>> {
     if !listing.has_current {
@@ -379,9 +399,14 @@ fn named_manifest(env: &SharedEnv, dir: &Path, listing: &Listing) -> Result<Opti
 }
 
 /// Whether a record stands in a segment.
-fn has_records_in(env: &SharedEnv, dir: &Path, segment: &SegmentSurvey) -> Result<bool> {
+fn has_records_in(
+    env: &SharedEnv,
+    dir: &Path,
+    listing: &Listing,
+    segment: &SegmentSurvey,
+) -> Result<bool> {
     let Some(header) = segment.header() else { return Ok(false) };
-    let bytes = read_file(env.as_ref(), &dir.join(format!("{}.log", segment.id)))?;
+    let bytes = read_file(env.as_ref(), &listing.segment_path(dir, segment.id))?;
     let mut pieces = Pieces::new(&bytes, header.identity, segment.record_offsets());
     Ok(pieces.any(|piece| matches!(piece, Piece::Record { .. })))
 }
@@ -411,7 +436,7 @@ fn segments(
 ) -> Result<Vec<(FileId, SegmentSurvey)>> {
     let mut segments: BTreeMap<FileId, SegmentSurvey> = BTreeMap::new();
     for (id, _) in &listing.segments {
-        let path = dir.join(format!("{id}.log"));
+        let path = listing.segment_path(dir, *id);
         let (bytes, first, last) = read_ends(env.as_ref(), &path, SEGMENT_HEADER_BYTES as usize)?;
         let survey = SegmentSurvey::read(*id, bytes, &first, &last);
         let Some(header) = survey.own_header() else { continue };

@@ -13,6 +13,7 @@ use crate::memtable::Memtable;
 use crate::store::is_beyond_bounds;
 use crate::survey::{Piece, Pieces, SegmentSurvey};
 use crate::version::{TableMeta, Version};
+use crate::wal::MISSING_DIRECTORY;
 use crate::wal::format::{
     BatchBody, ClosingBody, RecordHeader, RecordKind, SEGMENT_HEADER_BYTES, SegmentHeader,
 };
@@ -74,6 +75,7 @@ impl Repair<'_> {
         let first = version.and_then(|version| version.log_start.segment);
         let chain = live_segments(evidence, first);
         let facts = version.map(Version::log_facts);
+        let facts = facts.as_ref();
         let mut walk = LogWalk {
             evidence,
             version,
@@ -89,10 +91,10 @@ impl Repair<'_> {
         };
         let first = first.or(evidence.log_segment);
         let mut lost = first.filter(|first| !chain.iter().any(|(id, _)| id == first));
-        let source = self.source;
+        let (source, listing) = (self.source, self.listing.clone());
         let note_lost = |lost: Option<FileId>, walk: &mut LogWalk<'_>| {
             let Some(lost) = lost else { return };
-            let path = source.join(format!("{lost}.log"));
+            let path = listing.segment_path(source, lost);
             let why = "the segment is missing or has no header";
             walk.note_missing(&path, 0, LogPosition(0), why);
         };
@@ -104,13 +106,16 @@ impl Repair<'_> {
                 note_lost(lost.take(), &mut walk);
             }
             if before.is_some_and(|end| end < header.base) {
-                let path = self.source.join(format!("{}.log", segment.id));
+                let path = listing.segment_path(self.source, segment.id);
                 walk.note_missing(&path, 0, LogPosition(0), "the segment before it is missing");
             }
             self.walk_segment(segment, header, successor.map(|next| next.base), &mut walk)?;
             before = successor.map(|next| next.base);
         }
         note_lost(lost, &mut walk);
+        for missing in &listing.missing_log {
+            walk.note_missing(missing, 0, LogPosition(0), MISSING_DIRECTORY);
+        }
         self.end_walk(&mut walk);
         self.write_row(&mut walk, None)?;
         Ok(walk.out)
@@ -128,7 +133,7 @@ impl Repair<'_> {
         successor: Option<LogPosition>,
         walk: &mut LogWalk<'_>,
     ) -> Result<()> {
-        let path = self.source.join(format!("{}.log", segment.id));
+        let path = self.listing.segment_path(self.source, segment.id);
         let bytes = read_file(self.env.as_ref(), &path)?;
         self.advance(bytes.len() as u64)?;
         walk.end = walk.end.max(header.base);

@@ -57,7 +57,7 @@ use crate::version::{LEVEL_MAX, Repaired, RowMeta, Table, TableMeta, Version, Ve
 use crate::wal::LogStart;
 use crate::{Error, Result};
 
-use evidence::Evidence;
+use evidence::{Evidence, find_log};
 use salvage::Salvaged;
 use target::Target;
 
@@ -81,11 +81,12 @@ pub fn repair(
 ) -> Result<RepairReport> {
     options.validate()?;
     let _lock = share_lock(env, source)?;
-    let listing = Listing::read(env.as_ref(), source)?;
+    let mut listing = Listing::read(env.as_ref(), source)?;
     if listing.is_empty() {
         let text = format!("{} holds no database; check the path", source.display());
         return Err(Error::invalid(text));
     }
+    find_log(env, source, &mut listing)?;
     let target = Target::create(env, target, options)?;
     let mut repair = Repair {
         env,

@@ -169,6 +169,7 @@ impl Inner {
         snapshot.row_directory = None;
         snapshot.memtables_flushed = Vec::new();
         snapshot.log_start = Some(LogStart { segment: None, position: LogPosition(0) });
+        snapshot.log_directories = None;
         snapshot.container = None;
         let rows = snapshot.rows_added.iter_mut().flat_map(|row| &mut row.tables);
         for meta in rows.chain(snapshot.tables_added.iter_mut().map(|(_, meta)| meta)) {

@@ -1,7 +1,7 @@
 //! Opening a range: lock, manifest, log, a new epoch, and only then anything new.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -228,6 +228,9 @@ impl<'a> Opening<'a> {
         version.closed = None;
         let replaced = self.choose_container(&mut version)?;
         self.choose_row_directory(&mut version)?;
+        let log_directories = self.log.settle(version.database, &recovered.replayed)?;
+        let as_text = |path: &PathBuf| path.to_string_lossy().into_owned();
+        version.log_directories = log_directories.iter().map(as_text).collect();
         fail_point!(self.env, "open::before_manifest");
         let feed = self.feeds.begin(self.ids.next(), &version.to_snapshot())?;
         fail_point!(self.env, "open::after_manifest");

@@ -221,7 +221,8 @@ pub fn cross_check(
     {
         let detail = "the segment was begun durably, for the manifest goes on in its epoch, but one \
                       of its headers is not its own: its records may be gone";
-        return Err(Corruption::new(dir.join(format!("{id}.log")), 0, detail).into());
+        let path = replayed.path_of(id).unwrap_or_else(|| dir.to_path_buf());
+        return Err(Corruption::new(path, 0, detail).into());
     }
     if let Some(closing) = replayed.closing
         && closing.manifest == feed.end.id

@@ -1,5 +1,5 @@
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use terrace_env::SharedEnv;
@@ -65,6 +65,7 @@ impl Seams {
                 env: Arc::clone(&env),
                 dir,
                 segment_bytes: options.log_segment_bytes,
+                medium: options.log_path.as_ref().map(PathBuf::from),
             }),
             l0,
             executor: Arc::new(executor),

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 use terrace_base::LevelNo;
+use terrace_env::PmemMedium;
 
 use super::cut_stats::{CutCounters, CutStats};
 use super::l0_stats::L0Stats;
@@ -188,6 +189,9 @@ pub struct StoreStats {
     pub space_amplification: f64,
     /// Bytes appended to the log.
     pub log_write_bytes: u64,
+    /// What persistent memory the log is written to, by the name of its kind; `None` if that is ordinary
+    /// files.
+    pub log_medium: Option<&'static str>,
     /// Bytes of the log that a replay would read.
     pub log_live_bytes: u64,
     /// Syncs of the log.
@@ -304,6 +308,7 @@ impl Inner {
             read_amplification: read_amplification(&levels, get_count),
             space_amplification: space_amplification(&levels),
             log_write_bytes: self.sequencer.finished().1.0 - self.recovery.log_end.0,
+            log_medium: self.log().ok().and_then(|log| log.medium()).map(PmemMedium::name),
             log_live_bytes: self.log().map_or(0, |log| log.live_bytes()),
             log_sync_count: read(&counters.log_syncs),
             flush_count: read(&counters.flushes),

@@ -37,13 +37,17 @@ impl StoreStats {
             "  scanned        {} keys by {} iterators, {} dead ones stepped over",
             self.scanned_count, self.scan_count, self.scan_hidden_count
         )?;
-        writeln!(
+        write!(
             f,
             "  log            {} appended, {} syncs, {} live",
             bytes(self.log_write_bytes),
             self.log_sync_count,
             bytes(self.log_live_bytes)
         )?;
+        if let Some(medium) = self.log_medium {
+            write!(f, ", on persistent memory ({medium})")?;
+        }
+        writeln!(f)?;
         write!(f, "  flushes        {}, {}", self.flush_count, bytes(self.flush_bytes))?;
         if self.l0_medium_bytes > 0 {
             write!(f, ", of these {} to the medium of L0", bytes(self.l0_medium_bytes))?;

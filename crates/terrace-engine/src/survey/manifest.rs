@@ -32,6 +32,14 @@ pub struct SurveyedEdit {
 }
 
 impl ManifestSurvey {
+    /// Whether a readable edit says where the log begins: the range has been open. What is left of one
+    /// whose creation was interrupted says nothing of a log.
+    #[must_use]
+    pub fn knows_of_log(&self) -> bool {
+        let edits = self.edits.iter().filter_map(|found| found.edit.as_ref().ok());
+        edits.filter_map(|edit| edit.log_start).any(|start| start.segment.is_some())
+    }
+
     /// Surveys the bytes of a manifest. Cost: linear in them, unless they were forged.
     #[must_use]
     pub fn read(bytes: &[u8]) -> ManifestSurvey {

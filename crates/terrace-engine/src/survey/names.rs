@@ -1,9 +1,11 @@
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use terrace_base::{Epoch, FileId};
 use terrace_env::Env;
 
 use crate::Result;
+use crate::wal::entries_of;
 
 /// What a name in a range's directory stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +67,10 @@ pub struct Listing {
     pub tables: Vec<(FileId, u64)>,
     /// How many names are somebody else's.
     pub foreign_count: u64,
+    /// The log segments that are not in the directory itself, and in which one each of them is.
+    elsewhere: BTreeMap<FileId, PathBuf>,
+    /// Directories of the log that are said to be there and are not.
+    pub missing_log: Vec<PathBuf>,
 }
 
 impl Listing {
@@ -87,6 +93,31 @@ impl Listing {
             files.sort_unstable();
         }
         Ok(listing)
+    }
+
+    /// Adds the log segments in `dir`, which is said to be a directory of the log beside the range's own.
+    pub(crate) fn add_log_directory(&mut self, env: &dyn Env, dir: &Path) -> Result<()> {
+        let Some(entries) = entries_of(env, dir)? else {
+            self.missing_log.push(dir.to_path_buf());
+            return Ok(());
+        };
+        for entry in entries.into_iter().filter(|entry| !entry.is_dir) {
+            if let Name::Segment(id) = Name::parse(&entry.name)
+                && !self.segments.iter().any(|(known, _)| *known == id)
+            {
+                self.segments.push((id, entry.bytes));
+                self.elsewhere.insert(id, dir.to_path_buf());
+            }
+        }
+        self.segments.sort_unstable();
+        Ok(())
+    }
+
+    /// The path of the segment with this id, if there is one, in the range's directory `dir` unless it is
+    /// known to be elsewhere.
+    #[must_use]
+    pub fn segment_path(&self, dir: &Path, id: FileId) -> PathBuf {
+        self.elsewhere.get(&id).map_or(dir, PathBuf::as_path).join(format!("{id}.log"))
     }
 
     /// The newest epoch of any file.

@@ -148,6 +148,8 @@ pub struct VersionEdit {
     pub container: Option<ContainerPlace>,
     /// The directory of the tables of L0 that lie in one of their own.
     pub row_directory: Option<String>,
+    /// The directories beside the range's own in which segments of the log lie.
+    pub log_directories: Option<Vec<String>>,
 }
 
 /// The stamp of a repair: what a range holds was salvaged from a damaged one.

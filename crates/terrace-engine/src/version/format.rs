@@ -90,6 +90,9 @@ mod field {
     /// Required: the tables in it are part of the range.
     pub const ROW_DIRECTORY: u64 = 19;
 
+    /// Required: the records in them are part of the range.
+    pub const LOG_DIRECTORIES: u64 = 20;
+
     /// Whether a reader must know the field to read the range rightly.
     pub fn is_required(number: u64) -> bool {
         !matches!(number, REPAIRED | DRANGE_BOUNDARIES)
@@ -377,6 +380,11 @@ pub fn encode_edit(edit: &VersionEdit) -> Vec<u8> {
     if let Some(path) = &edit.row_directory {
         put(field::ROW_DIRECTORY, &|v| v.extend_from_slice(path.as_bytes()));
     }
+    if let Some(paths) = &edit.log_directories {
+        put(field::LOG_DIRECTORIES, &|v| {
+            paths.iter().for_each(|path| put_bytes(v, path.as_bytes()));
+        });
+    }
     if let Some(name) = &edit.merge_operator {
         put(field::MERGE_OPERATOR, &|v| v.extend_from_slice(name.as_bytes()));
     }
@@ -392,6 +400,15 @@ fn read_container(reader: &mut ByteReader<'_>) -> Result<ContainerPlace, CodecEr
 fn read_row_directory(reader: &mut ByteReader<'_>) -> Result<String, CodecError> {
     let error = reader.error("the path of L0's directory is no text");
     str::from_utf8(reader.take_rest()).map(str::to_string).map_err(|_| error)
+}
+
+fn read_log_directories(reader: &mut ByteReader<'_>) -> Result<Vec<String>, CodecError> {
+    let mut paths = Vec::new();
+    while !reader.is_empty() {
+        let error = reader.error("the path of a directory of the log is no text");
+        paths.push(str::from_utf8(reader.bytes()?).map(str::to_string).map_err(|_| error)?);
+    }
+    Ok(paths)
 }
 
 fn read_boundaries(reader: &mut ByteReader<'_>) -> Result<Vec<Vec<u8>>, CodecError> {
@@ -476,6 +493,9 @@ pub fn decode_edit(bytes: &[u8]) -> Result<VersionEdit, CodecError> {
             }
             field::CONTAINER => edit.container = Some(read_container(&mut value)?),
             field::ROW_DIRECTORY => edit.row_directory = Some(read_row_directory(&mut value)?),
+            field::LOG_DIRECTORIES => {
+                edit.log_directories = Some(read_log_directories(&mut value)?);
+            }
             field::MERGE_OPERATOR => edit.merge_operator = Some(read_operator(&mut value)?),
             _ if required => return Err(reader.error("an unknown required field of an edit")),
             _ => continue,
@@ -634,6 +654,7 @@ mod tests {
                 page_bytes: 4096,
             }),
             row_directory: Some("/pmem/tables".into()),
+            log_directories: Some(vec!["/pmem/log".into(), "/other".into()]),
         }
     }
 

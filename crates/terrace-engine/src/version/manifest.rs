@@ -11,7 +11,8 @@ use super::format::{
 };
 use super::{FeedPosition, FeedStore, LoadedFeed, VersionEdit, VersionFeed, current};
 use crate::fail_point::fail_point;
-use crate::{Error, Result};
+use crate::survey::ManifestSurvey;
+use crate::{Error, Result, read_file};
 
 /// A manifest beyond this size is replaced by a new one that begins with a snapshot.
 const MANIFEST_BYTES_MAX: u64 = 4 << 20;
@@ -192,6 +193,14 @@ fn refuse_lost_current(env: &dyn Env, dir: &Path) -> Result<()> {
                 entry.name
             );
             return Err(Corruption::new(dir.join("CURRENT"), 0, detail).into());
+        }
+        // All of its data may be in a log elsewhere.
+        if let Some(id) = manifest_id(&entry.name) {
+            let bytes = read_file(env, &manifest_path(dir, id))?;
+            if ManifestSurvey::read(&bytes).knows_of_log() {
+                let detail = format!("CURRENT is missing, but {} knows of a log", entry.name);
+                return Err(Corruption::new(dir.join("CURRENT"), 0, detail).into());
+            }
         }
     }
     Ok(())

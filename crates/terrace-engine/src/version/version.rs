@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use terrace_base::{
@@ -52,6 +53,8 @@ pub struct Version {
     pub container: Option<ContainerPlace>,
     /// The directory of the tables of L0 that lie in one of their own, if there may be such.
     pub row_directory: Option<String>,
+    /// The directories beside the range's own in which segments of the log may lie.
+    pub log_directories: Vec<String>,
 }
 
 /// Why an edit does not fit the version that it is applied to: a damaged or foreign manifest, or
@@ -94,6 +97,7 @@ impl Version {
             drange_boundaries: Vec::new(),
             container: None,
             row_directory: None,
+            log_directories: Vec::new(),
         }
     }
 
@@ -187,6 +191,9 @@ impl Version {
         }
         if let Some(path) = &edit.row_directory {
             next.row_directory = Some(path.clone());
+        }
+        if let Some(paths) = &edit.log_directories {
+            next.log_directories.clone_from(paths);
         }
         Ok(next)
     }
@@ -304,7 +311,8 @@ impl Version {
     pub fn log_facts(&self) -> LogFacts {
         let flushed = self.flushed.values().copied().max().unwrap_or_default();
         let durable = self.log_start.position.max(flushed).max(self.closed.unwrap_or_default());
-        LogFacts { database: self.database, start: self.log_start, durable }
+        let directories = self.log_directories.iter().map(PathBuf::from).collect();
+        LogFacts { database: self.database, start: self.log_start, durable, directories }
     }
 
     /// The edit that makes this version out of nothing: the first one of a manifest.
@@ -332,6 +340,8 @@ impl Version {
                 .then(|| self.drange_boundaries.clone()),
             container: self.container.clone(),
             row_directory: self.row_directory.clone(),
+            log_directories: (!self.log_directories.is_empty())
+                .then(|| self.log_directories.clone()),
             ..VersionEdit::default()
         }
     }

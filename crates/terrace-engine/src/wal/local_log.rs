@@ -1,4 +1,4 @@
-//! The log in a local directory.
+//! The log in local files.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use terrace_base::{FileId, LogPosition};
 use terrace_env::atomic::{AtomicBool, AtomicU64, Ordering};
-use terrace_env::{Latch, LogFile, Mutex, PlantedBug, SharedEnv, is_planted};
+use terrace_env::{Latch, LogFile, Mutex, PlantedBug, PmemMedium, SharedEnv, is_planted};
 
 use super::format::{RECORD_ALIGNMENT, SEGMENT_HEADER_BYTES, SegmentHeader};
+use super::place::{SegmentFiles, settle};
 use super::replay::{LogFacts, LogStart, Replayed, SegmentSpan, replay};
 use super::sink::{LogPlace, LogSink, LogStore, LogTarget, Record, Visit};
-use crate::fail_point::fail_point;
 use crate::version::FileIds;
 use crate::{Error, Result};
 
@@ -20,15 +20,22 @@ use crate::{Error, Result};
 pub struct LocalLogStore {
     /// The outside world.
     pub env: SharedEnv,
-    /// The directory, which exists.
+    /// The range's directory, which exists.
     pub dir: PathBuf,
     /// Bytes of a segment. A record that is larger gets a segment of its own size.
     pub segment_bytes: u64,
+    /// The directory of the medium that new segments go to, if that is not the range's: persistent memory,
+    /// or what stands in for it.
+    pub medium: Option<PathBuf>,
 }
 
 impl LogStore for LocalLogStore {
     fn replay(&self, facts: LogFacts, visit: &mut Visit<'_>) -> Result<Replayed> {
         replay(&self.env, &self.dir, facts, visit)
+    }
+
+    fn settle(&self, database: u128, replayed: &Replayed) -> Result<Vec<PathBuf>> {
+        settle(self, database, replayed)
     }
 
     fn begin(
@@ -38,7 +45,7 @@ impl LogStore for LocalLogStore {
         replayed: &Replayed,
         reserved_bytes: u64,
     ) -> Result<Arc<dyn LogSink>> {
-        Ok(Arc::new(LocalLog::open(self.clone(), database, ids, replayed, reserved_bytes)?))
+        Ok(Arc::new(LocalLog::open(self, database, ids, replayed, reserved_bytes)?))
     }
 }
 
@@ -49,10 +56,12 @@ const ROTATION_SHARE: u64 = 8;
 /// How many files of deleted segments wait to be used again.
 const RECYCLED_FILES_MAX: usize = 2;
 
-/// A range's log as segment files in its directory. See the room's door for the picture.
+/// A range's log as segment files. See the room's door for the picture.
 #[derive(Debug)]
 pub struct LocalLog {
-    store: LocalLogStore,
+    files: SegmentFiles,
+    /// Where segments of earlier opens are: see [`SegmentFile::directory`](super::SegmentFile).
+    directories: Vec<PathBuf>,
     /// The database that the log belongs to.
     database: u128,
     /// Bytes of the file system that stay free: with less, no segment is added.
@@ -167,7 +176,8 @@ impl LogTarget for Segment {
         let header = record.header();
         let mut offset = place.offset;
         let encoded = header.encode(self.header.identity, offset, record.body);
-        if record.body.iter().map(|piece| piece.len()).sum::<usize>() >= WHOLE_BYTES {
+        let body_bytes = record.body.iter().map(|piece| piece.len()).sum::<usize>();
+        if body_bytes >= WHOLE_BYTES && self.file.medium().is_none() {
             let whole = [&[&encoded[..]], record.body].concat().concat();
             return Ok(self.file.write_at(offset, &whole)?);
         }
@@ -206,22 +216,23 @@ impl LocalLog {
     /// so that a torn tail is cut off for ever; then deletes the files that belong to no segment of
     /// the chain.
     fn open(
-        store: LocalLogStore,
+        store: &LocalLogStore,
         database: u128,
         ids: &Arc<FileIds>,
         replayed: &Replayed,
         reserved_bytes: u64,
     ) -> Result<LocalLog> {
         let env = &store.env;
+        let files = SegmentFiles::new(store, database);
         let kept = &replayed.segments[..replayed.segments.len() - replayed.empty_count];
         for segment in kept {
             // What was read may be in the kernel's pages only, and is now to be built upon.
-            env.fs().sync_file(&segment_path(&store.dir, segment.file.id))?;
+            env.fs().sync_file(&replayed.path(segment.file))?;
         }
         let end = kept.last().map_or(replayed.end, |last| last.end);
         let log = LocalLog {
             database,
-            reserved_bytes,
+            reserved_bytes: files.reserved_bytes(reserved_bytes),
             ids: Arc::clone(ids),
             tail: Latch::new(Tail {
                 segments: VecDeque::new(),
@@ -235,7 +246,8 @@ impl LocalLog {
             was_synced: AtomicBool::new(false),
             sync_turn: env.waits().mutex(()),
             prepare_turn: env.waits().mutex(Vec::new()),
-            store,
+            files,
+            directories: replayed.directories.clone(),
         };
         let emptied = replayed.segments[kept.len()..].iter().map(|segment| segment.file);
         let mut unused: Vec<Recyclable> = replayed
@@ -243,15 +255,12 @@ impl LocalLog {
             .iter()
             .copied()
             .chain(emptied)
-            .map(|file| Recyclable {
-                path: segment_path(&log.store.dir, file.id),
-                bytes: file.bytes,
-            })
+            .map(|file| Recyclable { path: replayed.path(file), bytes: file.bytes })
             .collect();
         // A process that was killed may not have synced the size of a file that it had made: what is
         // used again below is not synced once more.
         for file in &unused {
-            log.store.env.fs().sync_file(&file.path)?;
+            env.fs().sync_file(&file.path)?;
         }
         log.begin(kept.last().map(|last| last.file.id), end, &mut unused)?;
         for file in unused {
@@ -290,7 +299,7 @@ impl LocalLog {
             database: self.database,
             segment_bytes: spare.file.bytes(),
         };
-        let path = segment_path(&self.store.dir, spare.id);
+        let path = segment_path(&self.files.dir, spare.id);
         let (is_begun, is_begun_durably) = Default::default();
         Segment { header, file: spare.file, path, is_begun, is_begun_durably }
     }
@@ -312,11 +321,14 @@ impl LocalLog {
 
     /// Keeps a file that nobody needs for a later segment, or deletes it.
     fn recycle(&self, file: Recyclable, recyclable: &mut Vec<Recyclable>) -> Result<()> {
-        if file.bytes == self.store.segment_bytes && recyclable.len() < RECYCLED_FILES_MAX {
+        if file.bytes == self.files.segment_bytes
+            && self.files.takes(&file.path, file.bytes)
+            && recyclable.len() < RECYCLED_FILES_MAX
+        {
             recyclable.push(file);
             return Ok(());
         }
-        Ok(self.store.env.fs().remove(&file.path)?)
+        Ok(self.files.env.fs().remove(&file.path)?)
     }
 
     /// Reserves a file for a segment that can hold a record of `bytes`, with `reserved_bytes` of the
@@ -327,35 +339,55 @@ impl LocalLog {
         recyclable: &mut Vec<Recyclable>,
         reserved_bytes: u64,
     ) -> Result<Spare> {
-        let segment_bytes = self.store.segment_bytes.max(segment_bytes_for(padded(bytes)));
+        let segment_bytes = segment_bytes_for(padded(bytes)).max(self.files.segment_bytes);
+        let segment_bytes = self.files.whole(segment_bytes);
         let id = self.ids.next();
-        let path = segment_path(&self.store.dir, id);
-        let fs = self.store.env.fs();
-        let free = fs.free_bytes(&self.store.dir)?;
+        let path = segment_path(&self.files.dir, id);
+        let fs = self.files.env.fs();
+        let free = fs.free_bytes(&self.files.dir)?;
         // The next open needs a file too, on a full disk as on any other.
         let leaves_one = reserved_bytes == 0 || recyclable.len() > 1 || free >= segment_bytes;
-        let reusable = recyclable.iter().position(|file| file.bytes >= segment_bytes);
-        let file = if let Some(index) = reusable.filter(|_| leaves_one) {
-            let old = recyclable.swap_remove(index);
-            // Its space is durably its own. What it held is not wanted, synced or not.
-            fs.recycle_log(&old.path, &path)?
-        } else {
-            if free < reserved_bytes.saturating_add(segment_bytes) {
+        let reused = match leaves_one {
+            true => self.reuse(&path, segment_bytes, recyclable)?,
+            false => None,
+        };
+        let file = match reused {
+            Some(file) => file,
+            None if free < reserved_bytes.saturating_add(segment_bytes) => {
                 return Err(no_space(&path));
             }
-            let file = fs.create_log(&path, segment_bytes)?;
-            fail_point!(self.store.env, "wal::before_prepare_sync");
-            file.sync()?;
-            file
+            None => self.files.create(&path, segment_bytes)?,
         };
         if !is_planted(PlantedBug::SkipLogDirectorySync) {
-            fs.sync_dir(&self.store.dir)?;
+            fs.sync_dir(&self.files.dir)?;
         }
-        let mut identity = self.store.env.random_u128();
+        let mut identity = self.files.env.random_u128();
         if is_planted(PlantedBug::KeepSegmentIdentity) {
             identity = 7;
         }
         Ok(Spare { id, identity, file })
+    }
+
+    /// One of the files that nobody needs, under the name `path`, if one has at least so many bytes. Its
+    /// space is durably its own. What it held is not wanted, synced or not.
+    fn reuse(
+        &self,
+        path: &Path,
+        bytes: u64,
+        recyclable: &mut Vec<Recyclable>,
+    ) -> Result<Option<Arc<dyn LogFile>>> {
+        for index in 0..recyclable.len() {
+            let Recyclable { path: from, bytes: old_bytes } = &recyclable[index];
+            if *old_bytes < bytes || !self.files.takes(from, *old_bytes) {
+                continue;
+            }
+            let old = recyclable.swap_remove(index);
+            if let Some(file) = self.files.recycle(&old.path, path)? {
+                return Ok(Some(file));
+            }
+            recyclable.insert(index, old);
+        }
+        Ok(None)
     }
 
     fn make_room_in(&self, bytes: usize, enough: impl Fn(&Tail) -> bool) -> Result<()> {
@@ -371,14 +403,14 @@ impl LocalLog {
         }
         let too_small = self.tail.lock().spare.replace(spare);
         if let Some(small) = too_small {
-            let path = segment_path(&self.store.dir, small.id);
+            let path = segment_path(&self.files.dir, small.id);
             recyclable.push(Recyclable { path, bytes: small.file.bytes() });
         }
         Ok(())
     }
 
     fn rotation_bytes_min(&self) -> u64 {
-        self.store.segment_bytes / ROTATION_SHARE
+        self.files.segment_bytes / ROTATION_SHARE
     }
 
     /// The segments that a sync through `through` must cover.
@@ -396,19 +428,20 @@ impl LocalLog {
     }
 }
 
-#[cfg(all(test, terrace_loom))]
+#[cfg(test)]
 impl LocalLog {
-    /// A log that writes to the first of `files` and has the second one in spare, for models.
-    pub(super) fn of_files(files: Vec<Arc<dyn LogFile>>) -> LocalLog {
+    /// A log that writes to the first of `files` and has the second one in spare, for models and tests.
+    /// There were so many uses of files before these.
+    pub(super) fn of_files(files: Vec<Arc<dyn LogFile>>, uses: u64) -> LocalLog {
         let env: SharedEnv = terrace_env::RealEnv::new();
-        let ids = Arc::new(FileIds::new(terrace_base::Epoch(1), 0));
-        let store = LocalLogStore { env, dir: PathBuf::new(), segment_bytes: 0 };
+        let ids = Arc::new(FileIds::new(terrace_base::Epoch(1), uses));
+        let dir = PathBuf::new();
+        let store = LocalLogStore { env, dir, segment_bytes: 0, medium: None };
         let waits = terrace_env::Waits::real();
-        let mut spares = files.into_iter().zip(1..).map(|(file, identity)| Spare {
-            id: ids.next(),
-            identity,
-            file,
-        });
+        let mut spares = files
+            .into_iter()
+            .zip(u128::from(uses) + 1..)
+            .map(|(file, identity)| Spare { id: ids.next(), identity, file });
         let Some(Spare { id, identity, file }) = spares.next() else { panic!("no file") };
         let base = LogPosition(0);
         let header = SegmentHeader {
@@ -428,7 +461,8 @@ impl LocalLog {
             Tail { segments, replayed, offset, spare: spares.next(), mapped_bytes, warm_bytes };
         drop(spares);
         LocalLog {
-            store,
+            files: SegmentFiles::new(&store, 0),
+            directories: Vec::new(),
             database: 0,
             reserved_bytes: 0,
             ids,
@@ -554,7 +588,7 @@ impl LogSink for LocalLog {
             let is_own = own.is_some_and(|base| base <= from);
             while tail.replayed.front().is_some_and(|oldest| is_own || oldest.end < from) {
                 let SegmentSpan { file, .. } = tail.replayed.pop_front().expect("just looked at");
-                let path = segment_path(&self.store.dir, file.id);
+                let path = segment_path(&self.directories[file.directory], file.id);
                 released.push(Recyclable { path, bytes: file.bytes });
             }
             while tail.segments.len() > 1 && tail.segments[1].may_begin_at(from) {
@@ -583,6 +617,10 @@ impl LogSink for LocalLog {
             }
         }
         LogStart { segment: holding, position: from }
+    }
+
+    fn medium(&self) -> Option<PmemMedium> {
+        self.tail.lock().segments.back().and_then(|segment| segment.file.medium())
     }
 
     fn wants_preparation(&self) -> bool {

@@ -33,6 +33,11 @@
 //! segment that holds no batch, for example.
 //! Many writers copy their records into the (mapped) segment at once, without a system call.
 //!
+//! On persistent memory (`place.rs`: a directory of the log's own) a sync needs none either: what was
+//! stored is flushed line by line, and one fence makes it durable. The bytes are the same. What a crash
+//! leaves of a tail is any of its lines, and of a line any of its aligned words, which a checksum tells
+//! from a record as it does with torn pages.
+//!
 //! Read [`mod@format`] for the bytes, then [`LocalLog`] for the writing, then `replay.rs` for the reading.
 
 pub mod format;
@@ -40,10 +45,15 @@ mod local_log;
 mod memory_log;
 #[cfg(all(test, terrace_loom))]
 mod models;
+mod place;
 mod replay;
 mod sink;
+#[cfg(all(test, not(terrace_loom)))]
+mod tests;
 
 pub use local_log::{LocalLog, LocalLogStore};
 pub use memory_log::{MemoryLog, MemoryRecord};
+pub use place::log_directory_name;
+pub(crate) use place::{MISSING as MISSING_DIRECTORY, entries_of, is_log_directory_of};
 pub use replay::{LogFacts, LogStart, ReadRecord, Replayed, SegmentFile, SegmentSpan, TornTail};
 pub use sink::{LogPlace, LogSink, LogStore, LogTarget, Record, Visit};

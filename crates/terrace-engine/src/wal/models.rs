@@ -64,7 +64,7 @@ impl Range {
     fn new(records: [u64; 2]) -> Arc<Range> {
         let file = |records_max| Arc::new(CountedFile { records_max, ..CountedFile::default() });
         let files: Vec<_> = records.into_iter().map(file).collect();
-        let log = LocalLog::of_files(files.iter().map(|file| Arc::clone(file) as _).collect());
+        let log = LocalLog::of_files(files.iter().map(|file| Arc::clone(file) as _).collect(), 0);
         Arc::new(Range { log, files })
     }
 

@@ -5,6 +5,7 @@
 //! the segment that names the current one as its predecessor, and if several do, the youngest: an
 //! older one was cut off together with a torn tail.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use super::format::{
     SEGMENT_HEADER_BYTES, SegmentHeader, next_likely_record,
 };
 use super::local_log::{segment_id, segment_path};
+use super::place::named_entries;
 use super::sink::Visit;
 use crate::survey::SegmentSurvey;
 use crate::{Error, Result, read_up_to, read_up_to_into};
@@ -31,7 +33,7 @@ pub struct LogStart {
 }
 
 /// What the manifest knows of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct LogFacts {
     /// The database that the log belongs to.
     pub database: u128,
@@ -40,6 +42,8 @@ pub struct LogFacts {
     /// The log was synced below this position, or the manifest would not say what it says: what is
     /// missing below is damage, and no torn tail.
     pub durable: LogPosition,
+    /// The directories beside the range's own in which segments may lie.
+    pub directories: Vec<PathBuf>,
 }
 
 /// A record that a replay read.
@@ -87,6 +91,26 @@ pub struct Replayed {
     pub half_begun: Option<FileId>,
     /// What the last record says, if the log was closed.
     pub closing: Option<ClosingBody>,
+    /// Where the log lies: the range's directory, and those that the manifest names.
+    pub directories: Vec<PathBuf>,
+}
+
+impl Replayed {
+    /// Every segment file that was found.
+    pub(super) fn files(&self) -> impl Iterator<Item = SegmentFile> + '_ {
+        self.segments.iter().map(|span| span.file).chain(self.stale.iter().copied())
+    }
+
+    /// The path of a file that was found.
+    pub(super) fn path(&self, file: SegmentFile) -> PathBuf {
+        segment_path(&self.directories[file.directory], file.id)
+    }
+
+    /// The path of the segment with this id, if it was found.
+    #[must_use]
+    pub fn path_of(&self, id: FileId) -> Option<PathBuf> {
+        self.files().find(|file| file.id == id).map(|file| self.path(file))
+    }
 }
 
 /// A file that holds a segment.
@@ -96,6 +120,9 @@ pub struct SegmentFile {
     pub id: FileId,
     /// Its size.
     pub bytes: u64,
+    /// In which of the log's directories it is: 0 is the range's own, the others follow in the order in
+    /// which the manifest names them.
+    pub directory: usize,
 }
 
 /// One segment of a chain.
@@ -126,6 +153,7 @@ pub struct TornTail {
 /// A segment file with a valid header.
 struct Found {
     header: SegmentHeader,
+    directory: usize,
     path: PathBuf,
     file: Arc<dyn ReadFile>,
 }
@@ -139,7 +167,8 @@ impl Found {
     }
 
     fn file(&self) -> SegmentFile {
-        SegmentFile { id: self.header.file_id, bytes: self.file.bytes() }
+        let (id, bytes) = (self.header.file_id, self.file.bytes());
+        SegmentFile { id, bytes, directory: self.directory }
     }
 
     /// Its records from `from` on, wherever they stand.
@@ -160,6 +189,7 @@ impl Found {
 /// damaged.
 struct Doubtful {
     id: FileId,
+    directory: usize,
     path: PathBuf,
     file: Arc<dyn ReadFile>,
     /// What stands in the places of the identity.
@@ -167,6 +197,10 @@ struct Doubtful {
 }
 
 impl Doubtful {
+    fn file(&self) -> SegmentFile {
+        SegmentFile { id: self.id, bytes: self.file.bytes(), directory: self.directory }
+    }
+
     /// Its records, which still pass their checksums if one of the identities is whole.
     fn records(&self, buffers: &mut Buffers) -> Result<Vec<RecordHeader>> {
         let mut records = Vec::new();
@@ -188,6 +222,33 @@ struct Files {
 }
 
 impl Files {
+    /// Adds the file of the segment with this id in `dir`.
+    fn add(
+        &mut self,
+        env: &dyn Env,
+        directory: usize,
+        dir: &Path,
+        id: FileId,
+        database: u128,
+    ) -> Result<()> {
+        let path = segment_path(dir, id);
+        let file = env.fs().open(&path)?;
+        match read_header(file.as_ref(), &path, id, database)? {
+            HeaderRead::Begun(header) if header.database != database => {
+                let detail = "the segment belongs to another database";
+                return Err(Corruption::new(path, 72, detail).into());
+            }
+            HeaderRead::Begun(header) => self.begun.push(Found { header, directory, path, file }),
+            HeaderRead::Idle => {
+                self.idle.push(SegmentFile { id, bytes: file.bytes(), directory });
+            }
+            HeaderRead::Doubtful(identities) => {
+                self.doubtful.push(Doubtful { id, directory, path, file, identities });
+            }
+        }
+        Ok(())
+    }
+
     /// The manifest says where the log begins before the first record is written: records that it
     /// does not know of mean that what it said is lost, and must not go the way of stale segments.
     fn refuse_unknown_records(&self, buffers: &mut Buffers) -> Result<()> {
@@ -297,10 +358,15 @@ pub(super) fn replay(
 ) -> Result<Replayed> {
     let start = facts.start;
     let mut buffers = Buffers::default();
-    let files = find_segments(env.as_ref(), dir, facts.database)?;
+    let directories: Vec<_> = [dir.to_path_buf()].into_iter().chain(facts.directories).collect();
+    let files = find_segments(env.as_ref(), &directories, facts.database)?;
     let chain = chain_of(&files.begun, start);
-    let mut replayed =
-        Replayed { end: start.position, durable: facts.durable, ..Replayed::default() };
+    let mut replayed = Replayed {
+        end: start.position,
+        durable: facts.durable,
+        directories,
+        ..Replayed::default()
+    };
     match start.segment {
         Some(id) if chain.is_empty() => {
             let detail =
@@ -320,8 +386,7 @@ pub(super) fn replay(
     judge_tail(&files, &chain, &mut buffers, &mut replayed)?;
     let kept: Vec<SegmentFile> = replayed.segments.iter().map(|segment| segment.file).collect();
     let begun = files.begun.iter().map(Found::file);
-    let doubtful =
-        files.doubtful.iter().map(|file| SegmentFile { id: file.id, bytes: file.file.bytes() });
+    let doubtful = files.doubtful.iter().map(Doubtful::file);
     let all = begun.chain(doubtful).chain(files.idle.iter().copied());
     replayed.stale = all.filter(|file| !kept.contains(file)).collect();
     replayed.stale.sort();
@@ -332,23 +397,22 @@ pub(super) fn replay(
     Ok(replayed)
 }
 
-/// Every segment file.
-fn find_segments(env: &dyn Env, dir: &Path, database: u128) -> Result<Files> {
+/// Every segment file in these directories, of which the first is the range's own.
+fn find_segments(env: &dyn Env, directories: &[PathBuf], database: u128) -> Result<Files> {
     let mut files = Files::default();
-    for entry in env.fs().list(dir)? {
-        let Some(id) = segment_id(&entry.name).filter(|_| !entry.is_dir) else { continue };
-        let path = segment_path(dir, id);
-        let file = env.fs().open(&path)?;
-        match read_header(file.as_ref(), &path, id, database)? {
-            HeaderRead::Begun(header) if header.database != database => {
-                let detail = "the segment belongs to another database";
-                return Err(Corruption::new(path, 72, detail).into());
+    let mut ids = BTreeSet::new();
+    for (directory, dir) in directories.iter().enumerate() {
+        let entries = match directory {
+            0 => env.fs().list(dir)?,
+            _ => named_entries(env, dir, database)?,
+        };
+        for entry in entries {
+            let Some(id) = segment_id(&entry.name).filter(|_| !entry.is_dir) else { continue };
+            if !ids.insert(id) {
+                let detail = "the log has two segments of this name, in two directories";
+                return Err(Corruption::new(segment_path(dir, id), 0, detail).into());
             }
-            HeaderRead::Begun(header) => files.begun.push(Found { header, path, file }),
-            HeaderRead::Idle => files.idle.push(SegmentFile { id, bytes: file.bytes() }),
-            HeaderRead::Doubtful(identities) => {
-                files.doubtful.push(Doubtful { id, path, file, identities });
-            }
+            files.add(env, directory, dir, id, database)?;
         }
     }
     files.begun.sort_by_key(|segment| segment.header.file_id);

@@ -1,7 +1,9 @@
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use terrace_base::{LogPosition, SeqNo};
+use terrace_env::PmemMedium;
 
 use super::format::{RecordHeader, RecordKind};
 use super::replay::{LogFacts, LogStart, ReadRecord, Replayed};
@@ -10,8 +12,8 @@ use crate::version::FileIds;
 
 /// The log sink seam, as an open sees it: where a range's records lie.
 ///
-/// A local directory stands behind it; the memory and the disks of other nodes, persistent memory
-/// and cloud volumes will.
+/// Local directories stand behind it, on disks and on persistent memory; the memory and the disks of other
+/// nodes and cloud volumes will.
 pub trait LogStore: Send + Sync + fmt::Debug {
     /// Reads the log from where `facts` say, and hands each record to `visit`, in the append
     /// order. Writes nothing.
@@ -20,6 +22,15 @@ pub trait LogStore: Send + Sync + fmt::Debug {
     /// log is known to have been durable, by its own records or by `facts`; what is damaged above
     /// is a torn tail, and reading ends there.
     fn replay(&self, facts: LogFacts, visit: &mut Visit<'_>) -> Result<Replayed>;
+
+    /// Decides where the log goes on after what a replay found, and makes that place. Returns what the
+    /// manifest has to name durably before [`LogStore::begin`]: the directories beside the range's own in
+    /// which segments lie, or will.
+    ///
+    /// Errors: `Invalid` if the place is not there.
+    fn settle(&self, _database: u128, _replayed: &Replayed) -> Result<Vec<PathBuf>> {
+        Ok(Vec::new())
+    }
 
     /// Goes on after what a replay found (for a new range: after nothing), with what was read
     /// durable and a torn tail cut off for ever. The epoch of `ids` has been raised durably.
@@ -86,6 +97,11 @@ pub trait LogSink: Send + Sync + fmt::Debug {
     /// included.
     fn held_bytes(&self) -> u64 {
         self.live_bytes()
+    }
+
+    /// What the log is written to, if that is persistent memory, or stands in for it.
+    fn medium(&self) -> Option<PmemMedium> {
+        None
     }
 
     /// Whether [`LogSink::prepare`] has something to do.

@@ -56,8 +56,8 @@ pub struct DiskEnv {
 struct Device {
     inner: SharedEnv,
     profile: DiskProfile,
-    /// What lies below it is elsewhere.
-    medium: Option<PathBuf>,
+    /// What lies below them is elsewhere.
+    media: Vec<PathBuf>,
     /// Never held while the inner environment is called.
     lanes: Mutex<Lanes>,
 }
@@ -91,15 +91,15 @@ impl DiskEnv {
     /// `inner`, on a disk of this profile.
     #[must_use]
     pub fn new(inner: SharedEnv, profile: DiskProfile) -> Arc<DiskEnv> {
-        DiskEnv::beside(inner, profile, None)
+        DiskEnv::beside(inner, profile, Vec::new())
     }
 
-    /// As [`DiskEnv::new`], but files below `medium` are on another device, which is as fast as it is: the
-    /// memory of an L0 above the disk.
+    /// As [`DiskEnv::new`], but files below `media` are on other devices, which are as fast as they are: the
+    /// memory of an L0, or of a log, above the disk.
     #[must_use]
-    pub fn beside(inner: SharedEnv, profile: DiskProfile, medium: Option<PathBuf>) -> Arc<DiskEnv> {
+    pub fn beside(inner: SharedEnv, profile: DiskProfile, media: Vec<PathBuf>) -> Arc<DiskEnv> {
         let lanes = Mutex::new(Lanes::default());
-        let device = Arc::new(Device { inner, profile, medium, lanes });
+        let device = Arc::new(Device { inner, profile, media, lanes });
         Arc::new(DiskEnv { fs: DiskFileSystem::new(Arc::clone(&device)), device })
     }
 }
@@ -107,7 +107,7 @@ impl DiskEnv {
 impl Device {
     /// Whether a file is on another device.
     fn is_elsewhere(&self, path: &Path) -> bool {
-        self.medium.as_ref().is_some_and(|medium| path.starts_with(medium))
+        self.media.iter().any(|medium| path.starts_with(medium))
     }
 
     /// Waits until `until`.

@@ -210,7 +210,7 @@ fn what_is_on_another_medium_is_not_held() {
             sim.fs().create_dir_all(Path::new(dir)).unwrap();
         }
         let profile = "read=1MB/s,write=1MB/s,iops=100".parse().unwrap();
-        let env: SharedEnv = DiskEnv::beside(sim, profile, Some("/m".into()));
+        let env: SharedEnv = DiskEnv::beside(sim, profile, vec!["/m".into()]);
         let write = |dir: &str| {
             let dir = Path::new(dir);
             let mut file = env.fs().create(&dir.join("f"), 0).unwrap();

@@ -10,7 +10,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::{EnvResult, Pmem};
+use crate::{EnvResult, Pmem, PmemMedium};
 
 /// The file inside a directory that carries its lock.
 pub(crate) const LOCK_FILE: &str = "LOCK";
@@ -166,6 +166,12 @@ pub trait LogFile: Send + Sync + fmt::Debug {
 
     /// Whether writes go to a mapping (no system call, cannot fail) or through system calls.
     fn is_mapped(&self) -> bool;
+
+    /// What it lies on, if it is persistent memory ([`PmemLogFile`](crate::PmemLogFile)): writes are
+    /// stores then, and a sync is a fence.
+    fn medium(&self) -> Option<PmemMedium> {
+        None
+    }
 }
 
 /// Panics if a write would leave the log file: the caller has lost count of its space.

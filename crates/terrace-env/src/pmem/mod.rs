@@ -44,8 +44,9 @@
 //! On a file system that writes to a new place each time (btrfs, ZFS) reserved space is no promise: a store
 //! to a full one kills the process too. Rows there belong into files.
 //!
-//! Start reading at [`Pmem`]; what tests need is [`PmemRecorder`].
+//! Start reading at [`Pmem`]; a log is written through [`PmemLogFile`]; what tests need is [`PmemRecorder`].
 
+mod log_file;
 mod memory;
 mod recorder;
 mod span;
@@ -54,6 +55,7 @@ mod write_back;
 use std::fmt;
 use std::sync::Arc;
 
+pub use self::log_file::PmemLogFile;
 pub(crate) use self::memory::Memory;
 pub use self::recorder::{
     PmemCounts, PmemCrash, PmemDomain, PmemExploration, PmemRecorder, PmemRecording, PmemReport,

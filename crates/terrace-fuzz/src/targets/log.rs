@@ -168,10 +168,11 @@ fn log_directory(data: &[u8]) {
 }
 
 fn replay(env: SharedEnv, start: LogStart) {
-    let store = LocalLogStore { env, dir: "/db".into(), segment_bytes: 4096 };
+    let store = LocalLogStore { env, dir: "/db".into(), segment_bytes: 4096, medium: None };
     let mut end = start.position;
     let mut records = 0;
-    let facts = LogFacts { database: DATABASE, start, durable: start.position };
+    let facts =
+        LogFacts { database: DATABASE, start, durable: start.position, ..LogFacts::default() };
     let replayed = store.replay(facts, &mut |record| {
         assert!(record.position >= end, "records are replayed in their order, from the start on");
         end = LogPosition(record.position.0 + record.header.padded_bytes());

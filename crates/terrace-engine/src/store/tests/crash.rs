@@ -67,6 +67,8 @@ struct Workload {
     /// Every so many batches the range is flushed, compacted, or closed and opened again.
     disturb_every: usize,
     conditional: bool,
+    /// Whether each open may have the log go on elsewhere.
+    moves_log: bool,
 }
 
 impl Workload {
@@ -86,11 +88,19 @@ impl Workload {
             sync_every: usize::MAX,
             disturb_every: usize::MAX,
             conditional: false,
+            moves_log: false,
         }
     }
 
     fn all() -> Vec<Workload> {
         let base = Workload::new;
+        let in_memory = |name, durability| {
+            let log_path = Some(super::DIR.to_string());
+            Workload {
+                options: Options { log_path, durability, ..base(name).options },
+                ..base(name)
+            }
+        };
         let class = |name, durability| Workload {
             options: Options { durability, ..base(name).options },
             ..base(name)
@@ -150,6 +160,26 @@ impl Workload {
                 sync_every: 4,
                 disturb_every: 7,
                 ..base("rows in a directory of their own")
+            },
+            Workload { sync_every: 3, ..in_memory("a log in memory", Durability::Buffered) },
+            Workload {
+                clients: 2,
+                batches: 20,
+                disturb_every: 9,
+                ..in_memory("a log in memory, two clients, synced, disturbed", Durability::Sync)
+            },
+            Workload {
+                value_bytes: 5000,
+                batches: 16,
+                sync_every: 2,
+                disturb_every: 6,
+                ..in_memory("records above a segment in memory", Durability::Buffered)
+            },
+            Workload {
+                sync_every: 3,
+                disturb_every: 4,
+                moves_log: true,
+                ..in_memory("a log that moves", Durability::Buffered)
             },
         ]
     }
@@ -223,6 +253,15 @@ impl Workload {
         Workload { options: self.options.clone(), name: self.name, ..*self }
     }
 
+    /// The options of one open, which this number chooses.
+    fn options_by(&self, choice: u64) -> Options {
+        let mut options = self.options.clone();
+        if self.moves_log && choice.is_multiple_of(2) {
+            options.log_path = None;
+        }
+        options
+    }
+
     fn disturb(&self, env: &SharedEnv, store: Store, random: &mut Random) -> Result<Store> {
         match random.below(4) {
             0 => store.flush()?,
@@ -230,11 +269,11 @@ impl Workload {
             2 => {
                 store.close()?;
                 drop(store);
-                return open(env, &self.options);
+                return open(env, &self.options_by(random.next()));
             }
             _ => {
                 drop(store);
-                return open(env, &self.options);
+                return open(env, &self.options_by(random.next()));
             }
         }
         Ok(store)
@@ -371,7 +410,7 @@ fn judge_open(
     is_open: &AtomicBool,
 ) -> Result<()> {
     let threads = [1, 2, 4][moment.index as usize % 3];
-    let store = open_by(env, &workload.options, threads)?;
+    let store = open_by(env, &workload.options_by(moment.index), threads)?;
     is_open.store(true, Ordering::Relaxed);
     let mut counts = Vec::new();
     let mut expected = Model::default();
@@ -401,7 +440,7 @@ fn judge_open(
     put(&store, "after", "the crash")?;
     store.close()?;
     drop(store);
-    let store = open(env, &workload.options)?;
+    let store = open(env, &workload.options_by(moment.index / 2))?;
     assert!(store.recovery().was_closed, "{:?}", store.recovery());
     let item = store.get(b"after", &GetOptions::default())?;
     assert_eq!(item.map(|item| item.value), Some(b"the crash".to_vec()));

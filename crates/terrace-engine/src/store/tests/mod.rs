@@ -10,6 +10,7 @@ mod duplicates;
 mod explain;
 mod faults;
 mod ingest;
+mod log_place;
 mod log_rotation;
 mod lookups;
 mod memory;

@@ -104,6 +104,8 @@ pub fn draw_options(random: &mut Random) -> Options {
         options.l0_bytes = 128 << 10;
     }
     options.l0_cut_all = random.one_in(4);
+    // The directory of its log, too.
+    options.log_path = random.one_in(3).then(|| super::DIR.to_string());
     options
 }
 

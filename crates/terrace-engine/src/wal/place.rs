@@ -1,0 +1,167 @@
+//! Where segments lie: in the range's directory, or in one of its own on a medium for the log.
+//!
+//! ```text
+//!   <range>/<FileId>.log                                  ordinary files
+//!   <medium>/terrace-<database>.segments/<FileId>.log     mapped as persistent memory
+//! ```
+//! New segments go where the options say. Old ones stay where they are until they are released, so a
+//! log may lie in several directories: the manifest names those beside the range's own, each before the
+//! first file is in it and until an open finds none there. A replay reads all of them, and none of them
+//! may be missing: the end of the log would be where that one begins.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use terrace_base::Corruption;
+use terrace_env::{DirEntry, Env, LogFile, PMEM_PAGE_BYTES, PmemLogFile, SharedEnv};
+
+use super::local_log::{LocalLogStore, segment_id};
+use super::replay::Replayed;
+use crate::{Error, Result};
+
+/// What the directory on a medium is called that holds segments of this database.
+#[must_use]
+pub fn log_directory_name(database: u128) -> String {
+    format!("terrace-{database:032x}.segments")
+}
+
+/// Whether segments of this database could lie at `path`: a manifest that names another directory is not
+/// believed, so that a forged one cannot have other files deleted.
+pub(crate) fn is_log_directory_of(path: &Path, database: u128) -> bool {
+    path.file_name().is_some_and(|name| *name == *log_directory_name(database))
+}
+
+/// What is in a directory; `None` if there is none.
+pub(crate) fn entries_of(env: &dyn Env, dir: &Path) -> Result<Option<Vec<DirEntry>>> {
+    match env.fs().list(dir) {
+        Ok(entries) => Ok(Some(entries)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) if error.source.kind() == ErrorKind::NotADirectory => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What is in a directory that the manifest of a database names. Errors: `Corruption` if there is none,
+/// or if it is no directory of the database's log.
+pub(super) fn named_entries(env: &dyn Env, dir: &Path, database: u128) -> Result<Vec<DirEntry>> {
+    if !is_log_directory_of(dir, database) {
+        let detail =
+            "the manifest names this as a directory of the log, but it is another database's";
+        return Err(Corruption::new(dir, 0, detail).into());
+    }
+    let missing = || Corruption::new(dir, 0, MISSING).into();
+    entries_of(env, dir)?.ok_or_else(missing)
+}
+
+/// What is said of a directory that a manifest names and that is not there.
+pub(crate) const MISSING: &str = "a directory of the log is missing: what was written last is lost with it. If its medium can be \
+     mounted again, do that. If it was in a file system in memory, a power cut emptied that; repair the \
+     range, or restore it";
+
+/// Decides where the log goes on; see [`LogStore::settle`](super::LogStore::settle).
+pub(super) fn settle(
+    store: &LocalLogStore,
+    database: u128,
+    replayed: &Replayed,
+) -> Result<Vec<PathBuf>> {
+    let env = store.env.as_ref();
+    let is_used = |index: usize| replayed.files().any(|file| file.directory == index);
+    let mut directories = Vec::new();
+    for (index, dir) in replayed.directories.iter().enumerate().skip(1) {
+        if is_used(index) {
+            directories.push(dir.clone());
+        } else {
+            // What was deleted in it must not come back, for nobody will look there.
+            env.fs().sync_dir(dir)?;
+        }
+    }
+    let Some(medium) = &store.medium else { return Ok(directories) };
+    if entries_of(env, medium)?.is_none() {
+        let medium = medium.display();
+        let text = format!("log_path {medium} is no directory; make it, or mount what it is for");
+        return Err(Error::invalid(text));
+    }
+    let wanted = medium.join(log_directory_name(database));
+    if !directories.contains(&wanted) {
+        env.fs().create_dir_all(&wanted)?;
+        let is_segment = |entry: &DirEntry| segment_id(&entry.name).is_some();
+        if env.fs().list(&wanted)?.iter().any(is_segment) {
+            return Err(Error::invalid(format!(
+                "{} holds segments of this database, and its manifest does not name that directory: \
+                 give log_path as it was given before, or, if the database is an old copy, move the \
+                 segments away",
+                wanted.display()
+            )));
+        }
+        directories.push(wanted);
+    }
+    Ok(directories)
+}
+
+/// Where new segments go, and what they are made of.
+#[derive(Clone, Debug)]
+pub(super) struct SegmentFiles {
+    pub env: SharedEnv,
+    pub dir: PathBuf,
+    /// Bytes of a segment, unless a record needs more.
+    pub segment_bytes: u64,
+    /// Whether they are mapped as persistent memory.
+    is_memory: bool,
+}
+
+impl SegmentFiles {
+    /// Those that `store` asks for, in a range of this database.
+    pub fn new(store: &LocalLogStore, database: u128) -> SegmentFiles {
+        let LocalLogStore { env, dir, segment_bytes, medium } = store.clone();
+        let is_memory = medium.is_some();
+        let dir = medium.map_or(dir, |medium| medium.join(log_directory_name(database)));
+        let files = SegmentFiles { env, dir, segment_bytes, is_memory };
+        SegmentFiles { segment_bytes: files.whole(segment_bytes), ..files }
+    }
+
+    /// The size of a file for so many bytes.
+    pub fn whole(&self, bytes: u64) -> u64 {
+        if self.is_memory { bytes.next_multiple_of(PMEM_PAGE_BYTES) } else { bytes }
+    }
+
+    /// Bytes that stay free where segments go, if those of the range's file system are these: a medium of
+    /// the log's own has to have room for what the next open needs, and for nothing else.
+    pub fn reserved_bytes(&self, of_range: u64) -> u64 {
+        if self.is_memory { self.segment_bytes } else { of_range }
+    }
+
+    /// Whether a file of so many bytes may become a segment here.
+    pub fn takes(&self, path: &Path, bytes: u64) -> bool {
+        path.parent() == Some(&self.dir) && self.whole(bytes) == bytes
+    }
+
+    /// Makes a file, durable but for its name.
+    pub fn create(&self, path: &Path, bytes: u64) -> Result<Arc<dyn LogFile>> {
+        let fs = self.env.fs();
+        if self.is_memory {
+            let pmem = fs.create_pmem(path, bytes)?;
+            return Ok(PmemLogFile::over(pmem, &self.env.waits()));
+        }
+        let file = fs.create_log(path, bytes)?;
+        crate::fail_point::fail_point!(self.env, "wal::before_prepare_sync");
+        file.sync()?;
+        Ok(file)
+    }
+
+    /// Uses a file again, under another name; `None` if somebody still has it mapped: whoever wrote the
+    /// last record, and has not let go of it yet.
+    pub fn recycle(&self, from: &Path, to: &Path) -> Result<Option<Arc<dyn LogFile>>> {
+        let fs = self.env.fs();
+        if !self.is_memory {
+            return Ok(Some(fs.recycle_log(from, to)?));
+        }
+        match fs.open_pmem(from) {
+            Err(error) if error.is_locked() => return Ok(None),
+            mapped => drop(mapped?),
+        }
+        // Nobody maps it from here on: it is no segment any more.
+        drop(fs.recycle_log(from, to)?);
+        Ok(Some(PmemLogFile::over(fs.open_pmem(to)?, &self.env.waits())))
+    }
+}
