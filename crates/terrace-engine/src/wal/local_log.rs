@@ -413,18 +413,21 @@ impl LocalLog {
         self.files.segment_bytes / ROTATION_SHARE
     }
 
-    /// The segments that a sync through `through` must cover.
+    /// The segments that a sync through `through` must cover: those with records that are not durable,
+    /// and those without any, since the chain goes on behind them: where the log was rotated, and the
+    /// first record was too large for the new segment.
     fn unsynced(&self, through: LogPosition) -> Vec<Arc<Segment>> {
         let durable = self.durable();
         let tail = self.tail.lock();
         let ends = tail.segments.iter().skip(1).map(|next| next.header.base);
         let ends = ends.chain(std::iter::once(LogPosition(u64::MAX)));
-        tail.segments
-            .iter()
-            .zip(ends)
-            .filter(|(segment, end)| *end > durable && segment.header.base < through)
-            .map(|(segment, _)| Arc::clone(segment))
-            .collect()
+        let is_unsynced = |(segment, end): &(&Arc<Segment>, LogPosition)| {
+            let base = segment.header.base;
+            let is_loose = *end == base && !segment.is_begun_durably.load(Ordering::Acquire);
+            base < through && (*end > durable || is_loose)
+        };
+        let unsynced = tail.segments.iter().zip(ends).filter(is_unsynced);
+        unsynced.map(|(segment, _)| Arc::clone(segment)).collect()
     }
 }
 

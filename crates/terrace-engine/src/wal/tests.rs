@@ -5,15 +5,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_base::{LogPosition, SeqNo};
+use terrace_base::{Epoch, LogPosition, SeqNo};
 use terrace_env::{
-    PMEM_PAGE_BYTES, PmemCrash, PmemDomain, PmemExploration, PmemLogFile, PmemRecorder, PmemReport,
-    PmemViolation, SharedEnv, SimEnv, SimOptions, Waits,
+    CrashPolicy, PMEM_PAGE_BYTES, PmemCrash, PmemDomain, PmemExploration, PmemLogFile,
+    PmemRecorder, PmemReport, PmemViolation, SharedEnv, SimEnv, SimOptions, Waits,
 };
 
 use super::format::RecordKind;
 use super::local_log::segment_path;
-use super::{LocalLog, LocalLogStore, LogFacts, LogSink, LogStart, LogStore, Record};
+use super::{LocalLog, LocalLogStore, LogFacts, LogSink, LogStart, LogStore, Record, Replayed};
+use crate::version::FileIds;
 
 const DIR: &str = "/log";
 
@@ -26,6 +27,21 @@ fn body(uses: u64, index: u64) -> Vec<u8> {
     vec![(uses * RECORDS + index) as u8 + 1; 5 + (index * 53 % 160) as usize]
 }
 
+/// Appends a record, for which there is room; where it ends.
+fn append(log: &dyn LogSink, seqno: u64, body: &[u8]) -> LogPosition {
+    let record = Record {
+        kind: RecordKind::Batch,
+        first_seqno: SeqNo(seqno),
+        seqno_count: 1,
+        entry_count: 1,
+        durable: log.durable(),
+        body: &[body],
+    };
+    let place = log.take(record.bytes()).expect("there is room");
+    place.target.append(&place, &record).expect("nothing fails");
+    place.end
+}
+
 /// Writes the log of one use of the segment, after `uses` others, and marks how many of its records are
 /// synced; `is_synced`: whether they are.
 fn write(recorder: &PmemRecorder, uses: u64, is_synced: bool) -> LogStart {
@@ -34,23 +50,14 @@ fn write(recorder: &PmemRecorder, uses: u64, is_synced: bool) -> LogStart {
     let start = log.start_at(LogPosition(0));
     for index in 0..RECORDS {
         let body = body(uses, index);
-        let record = Record {
-            kind: RecordKind::Batch,
-            first_seqno: SeqNo(index + 1),
-            seqno_count: 1,
-            entry_count: 1,
-            durable: log.durable(),
-            body: &[&body],
-        };
-        let place = log.take(record.bytes()).expect("the segment is large enough");
-        place.target.append(&place, &record).expect("nothing fails");
+        let end = append(&log, index + 1, &body);
         if index == 0 {
             assert!(log.begin_at(LogPosition(0)).expect("nothing fails"));
             recorder.mark(0);
         }
         if index % RECORDS_PER_SYNC == RECORDS_PER_SYNC - 1 {
             if is_synced {
-                log.sync(place.end).expect("nothing fails");
+                log.sync(end).expect("nothing fails");
             }
             recorder.mark(index + 1);
         }
@@ -143,4 +150,49 @@ fn a_sync_that_is_left_out_is_noticed() {
         assert!(wrong.message.contains("synced"), "{wrong}");
         explore(PmemDomain::Eadr, 3, &before, uses, false).expect("the caches are durable");
     }
+}
+
+/// A rotation left a segment without records, and the first record behind it was too large for that: the
+/// sync of what follows must take it along, since the chain goes through it.
+#[test]
+fn a_segment_without_records_is_synced_with_what_stands_behind_it() {
+    let store = |env: &SharedEnv| LocalLogStore {
+        env: Arc::clone(env),
+        dir: DIR.into(),
+        segment_bytes: 4096,
+        medium: None,
+    };
+    let bodies = [vec![1; 1000], vec![2; 5000]];
+    let (disk, start) = SimEnv::run(SimOptions::new(1), |sim| {
+        let env: SharedEnv = Arc::<SimEnv>::clone(&sim);
+        env.fs().create_dir_all(Path::new(DIR)).expect("nothing fails");
+        let ids = Arc::new(FileIds::new(Epoch(1), 0));
+        let log = store(&env).begin(0, &ids, &Replayed::default(), 0).expect("nothing fails");
+        let start = log.start_at(LogPosition(0));
+        append(log.as_ref(), 1, &bodies[0]);
+        log.make_room(4000).expect("nothing fails");
+        let rotated = log.rotate().expect("nothing fails");
+        // Somebody else's sync comes before the one who rotated says that a replay may begin there.
+        log.sync(rotated).expect("nothing fails");
+        log.make_room(6000).expect("nothing fails");
+        let end = append(log.as_ref(), 2, &bodies[1]);
+        assert!(
+            (5000..5100).contains(&(end.0 - rotated.0)),
+            "nothing else stands behind the rotation"
+        );
+        log.sync(end).expect("nothing fails");
+        assert_eq!(env.fs().list(Path::new(DIR)).expect("nothing fails").len(), 3);
+        (sim.disk().crash(CrashPolicy::SyncedOnly, 0), start)
+    });
+    SimEnv::run(SimOptions { disk, ..SimOptions::new(2) }, |sim| {
+        let env: SharedEnv = sim;
+        let mut found = Vec::new();
+        let facts = LogFacts { start, ..LogFacts::default() };
+        let replayed = store(&env).replay(facts, &mut |record| {
+            found.push(record.body().to_vec());
+            Ok(())
+        });
+        assert_eq!(replayed.expect("the log is whole").torn, None);
+        assert!(found == bodies, "{} records of 2 are there", found.len());
+    });
 }
