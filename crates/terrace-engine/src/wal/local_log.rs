@@ -132,8 +132,8 @@ impl Segment {
         SegmentHeader::second_offset(self.header.segment_bytes)
     }
 
-    /// Writes both headers, unless that is done. Called by whoever rotated the log, or by the
-    /// writer of the first record; never by two at once.
+    /// Writes both headers, unless that is done. Called by whoever rotates the log, while
+    /// nobody takes a place in it, or by the writer of the first record; never by two at once.
     fn begin(&self) -> Result<()> {
         if self.is_begun.load(Ordering::Acquire) {
             return Ok(());
@@ -151,6 +151,16 @@ impl Segment {
             for offset in [0, self.records_end()] {
                 self.file.sync_range(offset, SEGMENT_HEADER_BYTES)?;
             }
+            self.is_begun_durably.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Makes all that was written durable.
+    fn sync(&self) -> Result<()> {
+        let is_begun = self.is_begun.load(Ordering::Acquire);
+        self.file.sync()?;
+        if is_begun {
             self.is_begun_durably.store(true, Ordering::Release);
         }
         Ok(())
@@ -543,7 +553,7 @@ impl LogSink for LocalLog {
         }
         self.was_synced.store(true, Ordering::Relaxed);
         for segment in self.unsynced(through) {
-            let synced = segment.file.sync();
+            let synced = segment.sync();
             if synced.is_err() && is_planted(PlantedBug::RetryFailedSync) {
                 segment.file.sync()?;
                 continue;
