@@ -636,7 +636,8 @@ pub(crate) struct BenchArgs {
     /// memtables or from L0
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub(crate) level_bytes: Option<u64>,
-    /// A baseline: whether all of a plain first level is compacted at once, by one thread
+    /// A baseline: whether all of a plain first level is compacted at once, by one thread, and from four
+    /// tables on
     #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::Off)]
     pub(crate) l0_cut_all: Switch,
     /// A baseline: keys divided evenly among so many databases of one process, which share the memory

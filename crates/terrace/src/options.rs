@@ -78,8 +78,8 @@ pub struct Options {
     /// database's directory. A database may be opened with another one than before: what of the log lies
     /// elsewhere is read there, and stays until it is in tables.
     pub log_path: Option<String>,
-    /// Whether all of L0 is compacted at once, by one thread, as plain tables are elsewhere. Default: no; yes
-    /// is a baseline for measurements.
+    /// Whether all of L0 is compacted at once, by one thread, and from four tables over one key on, as plain
+    /// tables are elsewhere. Default: no; yes is a baseline for measurements.
     pub l0_cut_all: bool,
     /// About how many bytes the first level below L0 should hold before there is another one. Default: 0,
     /// which is four memtables' worth, or as much as L0's container, if there is one.
@@ -98,6 +98,9 @@ pub struct Options {
     /// with one of them is opened only by programs that bring it.
     pub merge_operators: MergeOperators,
 }
+
+/// From how many tables over one key on LevelDB and RocksDB compact L0.
+const ROWS_PER_CUT_ELSEWHERE: usize = 4;
 
 impl Default for Options {
     fn default() -> Options {
@@ -167,6 +170,10 @@ impl Options {
             l0_path: self.l0_path.clone(),
             log_path: self.log_path.clone(),
             l0_cut_all: self.l0_cut_all,
+            l0_rows_per_cut: match self.l0_cut_all {
+                true => ROWS_PER_CUT_ELSEWHERE,
+                false => defaults.l0_rows_per_cut,
+            },
             level_bytes_base: match (self.level_bytes, self.l0_kind.has_container()) {
                 (0, false) => (self.memtable_bytes as u64 * 4).max(16 << 20),
                 (0, true) => self.l0_bytes,
