@@ -6,6 +6,7 @@ use std::sync::Arc;
 use terrace_base::{Corruption, FileId};
 use terrace_env::{PlantedBug, ReadFile, SharedEnv, WriteFile, is_planted};
 
+use super::buffers::Buffers;
 use super::store::{ByteInterval, ReadTicket, TableFile, TableLocation, TableStore, TableWriter};
 use crate::explain::waits;
 use crate::{Error, Result};
@@ -19,13 +20,14 @@ const EXTENSION: &str = ".table";
 pub struct LocalTableStore {
     env: SharedEnv,
     dir: PathBuf,
+    buffers: Arc<Buffers>,
 }
 
 impl LocalTableStore {
     /// The tables in `dir`, which exists.
     #[must_use]
     pub fn new(env: SharedEnv, dir: PathBuf) -> LocalTableStore {
-        LocalTableStore { env, dir }
+        LocalTableStore { env, dir, buffers: Arc::default() }
     }
 
     /// The location of the table with this id.
@@ -90,7 +92,8 @@ impl TableStore for LocalTableStore {
     fn open(&self, location: &TableLocation) -> Result<Arc<dyn TableFile>> {
         let path = self.path(location)?;
         let file = self.env.fs().open(&path)?;
-        Ok(Arc::new(LocalTableFile::new(Arc::clone(&self.env), path, file)))
+        let (env, buffers) = (Arc::clone(&self.env), Arc::clone(&self.buffers));
+        Ok(Arc::new(LocalTableFile { env, path, file, buffers }))
     }
 
     fn link(&self, location: &TableLocation, to: &Path) -> Result<bool> {
@@ -166,16 +169,19 @@ pub(super) struct LocalTableFile {
     env: SharedEnv,
     path: PathBuf,
     file: Arc<dyn ReadFile>,
+    /// Those of all tables of the store.
+    buffers: Arc<Buffers>,
 }
 
 impl LocalTableFile {
+    #[cfg(test)]
     pub(super) fn new(env: SharedEnv, path: PathBuf, file: Arc<dyn ReadFile>) -> LocalTableFile {
-        LocalTableFile { env, path, file }
+        LocalTableFile { env, path, file, buffers: Arc::default() }
     }
 
     fn read_interval(&self, interval: ByteInterval) -> Result<Vec<u8>> {
         interval.check_inside(self.file.bytes(), &self.path)?;
-        let mut buffer = vec![0; interval.bytes];
+        let mut buffer = self.buffers.take(interval.bytes);
         let mut filled = 0;
         while filled < buffer.len() {
             let offset = interval.offset + filled as u64;
@@ -212,6 +218,10 @@ impl TableFile for LocalTableFile {
             }
         }
         Ok(Some(buffer))
+    }
+
+    fn give_back(&self, buffer: Vec<u8>) {
+        self.buffers.give_back(buffer);
     }
 
     fn bytes(&self) -> u64 {

@@ -29,6 +29,7 @@
 //!
 //! Start reading at [`mod@format`], then [`TableReader::get`].
 
+mod buffers;
 mod builder;
 mod compression;
 mod cursor;

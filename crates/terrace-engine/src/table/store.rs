@@ -95,6 +95,11 @@ pub trait TableFile: Send + Sync + fmt::Debug {
     /// Reads one interval if that can be done without waiting for a device; `None` if not.
     fn try_read(&self, interval: ByteInterval) -> Result<Option<Vec<u8>>>;
 
+    /// Takes a buffer back that came from a read and is done with. Nobody has to give any back.
+    fn give_back(&self, buffer: Vec<u8>) {
+        drop(buffer);
+    }
+
     /// The size of the table in bytes.
     fn bytes(&self) -> u64;
 
@@ -128,6 +133,14 @@ impl ReadTicket {
         match self.0 {
             Ticket::Ready(outcome) => outcome,
             Ticket::Pending(wait) => wait(),
+        }
+    }
+
+    /// The buffers, if the read is complete and went well.
+    pub(super) fn if_ready(self) -> Option<Vec<Vec<u8>>> {
+        match self.0 {
+            Ticket::Ready(outcome) => outcome.ok(),
+            Ticket::Pending(_) => None,
         }
     }
 }

@@ -222,7 +222,8 @@ impl Pieces {
         let Some((ticket, interval, blocks)) = self.ahead.take() else { return Ok(false) };
         self.piece_blocks = 0..0;
         let piece = ticket.wait()?.pop().filter(|piece| piece.len() == interval.bytes);
-        self.piece = piece.ok_or_else(|| interval.too_short(&self.reader.name()))?;
+        let piece = piece.ok_or_else(|| interval.too_short(&self.reader.name()))?;
+        self.reader.file.give_back(std::mem::replace(&mut self.piece, piece));
         self.piece_offset = interval.offset;
         self.piece_blocks = blocks;
         self.ask();
@@ -253,6 +254,16 @@ impl Pieces {
     #[cold]
     fn damaged(&self, block_index: usize, error: &CodecError) -> Error {
         self.reader.damaged_block(block_index, error)
+    }
+}
+
+impl Drop for Pieces {
+    fn drop(&mut self) {
+        let file = &self.reader.file;
+        file.give_back(std::mem::take(&mut self.piece));
+        // What is still being read is not waited for.
+        let ahead = self.ahead.take().and_then(|(ticket, ..)| ticket.if_ready());
+        ahead.into_iter().flatten().for_each(|buffer| file.give_back(buffer));
     }
 }
 
