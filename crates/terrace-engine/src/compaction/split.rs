@@ -48,7 +48,27 @@ pub fn split_keys(mut samples: Vec<Sample>, slice: &KeyRange, part_count: usize)
     keys
 }
 
+/// Where a table ends if `bytes` are to be in tables of one size: each of two thirds to four thirds of
+/// `table_bytes`, and none much smaller at the end, which would cost as many calls as a large one.
+///
+/// ```text
+///   ├── 1.0 ──┤├── 1.0 ──┤├ 0.3 ┤     becomes     ├── 1.15 ──┤├── 1.15 ──┤
+/// ```
+fn even_table_bytes(bytes: u64, table_bytes: u64) -> u64 {
+    let count = bytes.div_ceil(table_bytes.saturating_add(table_bytes / 3).max(1)).max(1);
+    let even_bytes = bytes.div_ceil(count);
+    // What is read is known about only, and a little too much in the last one is a table more.
+    let with_slack = even_bytes.saturating_add(even_bytes / 16);
+    with_slack.max(table_bytes / 3 * 2)
+}
+
 impl CompactionPlan {
+    /// The same with outputs of one size, if they come to about `bytes`.
+    #[must_use]
+    pub fn with_even_tables(self, bytes: u64) -> CompactionPlan {
+        CompactionPlan { table_bytes: even_table_bytes(bytes, self.table_bytes), ..self }
+    }
+
     /// The parts of this plan that `keys` divide it into, in the order of their keys; the plan
     /// itself if there are none. `next_block` gives out blocks of file ids of the given size.
     /// `keys` are as [`split_keys`] gives them.
@@ -101,6 +121,24 @@ mod tests {
     fn split(list: &[(&str, u64)], slice: &KeyRange, parts: usize) -> Vec<String> {
         let keys = split_keys(samples(list), slice, parts);
         keys.into_iter().map(|key| String::from_utf8(key).expect("text")).collect()
+    }
+
+    #[test]
+    fn tables_are_evened_out() {
+        let tables_of = |bytes: u64| {
+            let each = even_table_bytes(bytes, 90);
+            (bytes.div_ceil(each), each)
+        };
+        assert_eq!([0, 1, 60, 90, 119].map(tables_of).map(|(count, _)| count), [0, 1, 1, 1, 1]);
+        assert_eq!([121, 180, 240].map(tables_of).map(|(count, _)| count), [2, 2, 2]);
+        for bytes in 1..5000 {
+            let (count, each) = tables_of(bytes);
+            assert!((60..=128).contains(&each), "{bytes} bytes in tables of {each}");
+            // Among many tables a small one does not matter.
+            let is_even = bytes >= (count - 1) * each + each / 2 || !(2..8).contains(&count);
+            assert!(is_even, "a small rest of {bytes}");
+        }
+        assert!(even_table_bytes(u64::MAX, u64::MAX) >= u64::MAX / 3 * 2);
     }
 
     #[test]

@@ -157,6 +157,9 @@ impl Inner {
                 true => vec![plan],
                 false => self.parts_of(plan, &chosen.inputs, read_bytes)?,
             };
+            let part_bytes = read_bytes / parts.len() as u64;
+            let parts: Vec<CompactionPlan> =
+                parts.into_iter().map(|part| part.with_even_tables(part_bytes)).collect();
             if parts.len() < self.process.pool().compaction_threads() {
                 // There may be another slice for the other threads.
                 self.schedule_compaction();
@@ -224,15 +227,15 @@ impl Inner {
                 })
             })
             .collect();
-        // Every output but the last is at least a table long. What is read may be compressed and
-        // what is written not, so its entries count as they are, or as they lie if that is more;
+        // Every output but the last has two thirds of a table at the least. What is read may be compressed
+        // and what is written not, so its entries count as they are, or as they lie if that is more;
         // twice, because the index may name most keys again.
         let coded_bytes = |table: &TableMeta| {
             let entries = table.entry_count + table.range_tombstone_count;
             table.bytes.max(table.raw_bytes + entries * ENTRY_BYTES_MAX)
         };
         let input_bytes: u64 = inputs.iter().map(|input| coded_bytes(&input.table)).sum();
-        let mut output_count_max = 2 * input_bytes / self.options.table_bytes + 16;
+        let mut output_count_max = 3 * input_bytes / self.options.table_bytes + 16;
         if version.merge_operator.is_some() {
             // A folded value may be larger than what it was made of, and end a table.
             output_count_max += inputs.iter().map(|input| input.table.entry_count).sum::<u64>();
