@@ -46,6 +46,8 @@ use crate::{Env, EnvError, EnvResult, FileSystem, Job, JobClass, JobHandle, Oper
 pub struct RealEnv {
     fs: RealFileSystem,
     origin: Instant,
+    /// Asked once: it takes several files of the kernel's.
+    parallelism: usize,
     #[cfg(feature = "fail-points")]
     fail_point: Option<fail_point::FailPoint>,
 }
@@ -57,6 +59,7 @@ impl RealEnv {
         Arc::new(RealEnv {
             fs: RealFileSystem,
             origin: Instant::now(),
+            parallelism: thread::available_parallelism().map_or(1, usize::from),
             #[cfg(feature = "fail-points")]
             fail_point: fail_point::FailPoint::from_environment(),
         })
@@ -93,7 +96,7 @@ impl Env for RealEnv {
     }
 
     fn parallelism(&self) -> usize {
-        thread::available_parallelism().map_or(1, usize::from)
+        self.parallelism
     }
 
     fn spawn(&self, class: JobClass, name: &str, job: Job) -> EnvResult<JobHandle> {
