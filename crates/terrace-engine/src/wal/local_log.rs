@@ -103,10 +103,14 @@ struct Spare {
     file: Arc<dyn LogFile>,
 }
 
+/// A file that nobody needs.
 #[derive(Debug)]
-struct Recyclable {
-    path: PathBuf,
-    bytes: u64,
+pub(super) struct Recyclable {
+    pub path: PathBuf,
+    pub bytes: u64,
+    /// Its mapping, if it was a segment in memory: a new one would take the kernel longer than all that is
+    /// written to it.
+    pub mapped: Option<Arc<dyn LogFile>>,
 }
 
 /// One segment that this log writes.
@@ -265,7 +269,7 @@ impl LocalLog {
             .iter()
             .copied()
             .chain(emptied)
-            .map(|file| Recyclable { path: replayed.path(file), bytes: file.bytes })
+            .map(|file| Recyclable { path: replayed.path(file), bytes: file.bytes, mapped: None })
             .collect();
         // A process that was killed may not have synced the size of a file that it had made: what is
         // used again below is not synced once more.
@@ -387,12 +391,12 @@ impl LocalLog {
         recyclable: &mut Vec<Recyclable>,
     ) -> Result<Option<Arc<dyn LogFile>>> {
         for index in 0..recyclable.len() {
-            let Recyclable { path: from, bytes: old_bytes } = &recyclable[index];
-            if *old_bytes < bytes || !self.files.takes(from, *old_bytes) {
+            let old = &recyclable[index];
+            if old.bytes < bytes || !self.files.takes(&old.path, old.bytes) {
                 continue;
             }
-            let old = recyclable.swap_remove(index);
-            if let Some(file) = self.files.recycle(&old.path, path)? {
+            let mut old = recyclable.swap_remove(index);
+            if let Some(file) = self.files.recycle(&mut old, path)? {
                 return Ok(Some(file));
             }
             recyclable.insert(index, old);
@@ -414,7 +418,7 @@ impl LocalLog {
         let too_small = self.tail.lock().spare.replace(spare);
         if let Some(small) = too_small {
             let path = segment_path(&self.files.dir, small.id);
-            recyclable.push(Recyclable { path, bytes: small.file.bytes() });
+            recyclable.push(self.files.recyclable(path, small.file));
         }
         Ok(())
     }
@@ -602,12 +606,12 @@ impl LogSink for LocalLog {
             while tail.replayed.front().is_some_and(|oldest| is_own || oldest.end < from) {
                 let SegmentSpan { file, .. } = tail.replayed.pop_front().expect("just looked at");
                 let path = segment_path(&self.directories[file.directory], file.id);
-                released.push(Recyclable { path, bytes: file.bytes });
+                released.push(Recyclable { path, bytes: file.bytes, mapped: None });
             }
             while tail.segments.len() > 1 && tail.segments[1].may_begin_at(from) {
                 let segment = tail.segments.pop_front().expect("more than one");
-                let (path, bytes) = (segment.path.clone(), segment.file.bytes());
-                released.push(Recyclable { path, bytes });
+                let file = Arc::clone(&segment.file);
+                released.push(self.files.recyclable(segment.path.clone(), file));
             }
         }
         // A file that cannot be removed holds up no other; the next open finds it.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use terrace_base::Corruption;
 use terrace_env::{DirEntry, Env, LogFile, PMEM_PAGE_BYTES, PmemLogFile, SharedEnv};
 
-use super::local_log::{LocalLogStore, segment_id};
+use super::local_log::{LocalLogStore, Recyclable, segment_id};
 use super::replay::Replayed;
 use crate::{Error, Result};
 
@@ -149,12 +149,28 @@ impl SegmentFiles {
         Ok(file)
     }
 
+    /// What is kept of a segment that was released.
+    pub fn recyclable(&self, path: PathBuf, file: Arc<dyn LogFile>) -> Recyclable {
+        Recyclable { path, bytes: file.bytes(), mapped: self.is_memory.then_some(file) }
+    }
+
     /// Uses a file again, under another name; `None` if somebody still has it mapped: whoever wrote the
     /// last record, and has not let go of it yet.
-    pub fn recycle(&self, from: &Path, to: &Path) -> Result<Option<Arc<dyn LogFile>>> {
-        let fs = self.env.fs();
+    pub fn recycle(&self, old: &mut Recyclable, to: &Path) -> Result<Option<Arc<dyn LogFile>>> {
+        let (fs, from) = (self.env.fs(), &old.path);
         if !self.is_memory {
             return Ok(Some(fs.recycle_log(from, to)?));
+        }
+        if let Some(mut file) = old.mapped.take() {
+            match Arc::get_mut(&mut file) {
+                Some(own) => own.forget(),
+                None => {
+                    old.mapped = Some(file);
+                    return Ok(None);
+                }
+            }
+            fs.rename(from, to)?;
+            return Ok(Some(file));
         }
         match fs.open_pmem(from) {
             Err(error) if error.is_locked() => return Ok(None),

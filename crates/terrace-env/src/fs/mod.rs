@@ -161,6 +161,9 @@ pub trait LogFile: Send + Sync + fmt::Debug {
     /// device twice then.
     fn warm(&self, _bytes: u64) {}
 
+    /// Nothing that was written is wanted any more: no later sync has to make it durable.
+    fn forget(&mut self) {}
+
     /// The size of the file in bytes; it never changes.
     fn bytes(&self) -> u64;
 

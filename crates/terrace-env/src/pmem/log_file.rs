@@ -88,6 +88,10 @@ impl LogFile for PmemLogFile {
         self.pmem.fence()
     }
 
+    fn forget(&mut self) {
+        self.content.get_mut().dirty = DirtyLines::default();
+    }
+
     fn bytes(&self) -> u64 {
         self.pmem.bytes()
     }
@@ -186,6 +190,16 @@ mod tests {
         assert_eq!((recorder.unfenced_lines(), recorder.counts().fences), (1, 1));
         log.sync().unwrap();
         assert_eq!((recorder.unfenced_lines(), recorder.counts().fences), (0, 2));
+    }
+
+    #[test]
+    fn what_is_not_wanted_any_more_is_not_flushed() {
+        let (recorder, mut log) = log(1);
+        log.write_at(0, b"of an earlier use").unwrap();
+        Arc::get_mut(&mut log).unwrap().forget();
+        log.write_at(200, b"of this use").unwrap();
+        log.sync().unwrap();
+        assert_eq!((recorder.counts().flushes, recorder.unfenced_lines()), (1, 1));
     }
 
     #[test]
