@@ -14,9 +14,12 @@
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use memmap2::MmapMut;
 use terrace_env::atomic::{AtomicU64, Ordering};
+
+use super::spare::SpareMemory;
 
 /// Bytes of one unit of an offset.
 pub(super) const UNIT_BYTES: usize = 8;
@@ -32,8 +35,10 @@ pub(super) type Offset = u32;
 /// space is the caller's affair.
 pub(super) struct Arena {
     base: NonNull<u8>,
-    /// Keeps the memory.
-    _memory: MmapMut,
+    /// There until the arena is dropped.
+    memory: Option<MmapMut>,
+    /// Where it goes then.
+    spares: Option<Arc<SpareMemory>>,
     /// Both ends in one word, so that every allocation sees whether they have met: the first
     /// free unit above the entries in the low half, the lowest unit of the nodes in the high.
     ends: AtomicU64,
@@ -56,22 +61,35 @@ impl Arena {
     /// # Panics
     /// If the capacity is beyond [`ARENA_BYTES_MAX`], or the system has no memory left.
     pub(super) fn new(capacity_bytes: usize) -> Arena {
+        Arena::reusing(capacity_bytes, None)
+    }
+
+    /// As [`Arena::new`], in memory of an arena that has gone, if there is any among `spares`: then what is
+    /// in it is not zero.
+    pub(super) fn reusing(capacity_bytes: usize, spares: Option<&Arc<SpareMemory>>) -> Arena {
         assert!(capacity_bytes <= ARENA_BYTES_MAX, "an arena holds at most 32 GiB");
-        let capacity_bytes = capacity_bytes.next_multiple_of(LINE_BYTES).max(2 * LINE_BYTES);
-        let memory = MmapMut::map_anon(capacity_bytes);
-        let mut memory = memory.expect("there is memory for a memtable");
+        let capacity_bytes = Arena::whole(capacity_bytes);
+        let memory = spares.and_then(|spares| spares.take(capacity_bytes));
+        let map = || MmapMut::map_anon(capacity_bytes).expect("there is memory for a memtable");
+        let mut memory = memory.unwrap_or_else(map);
         let base = NonNull::from(&mut memory[..]).cast::<u8>();
         assert!(base.addr().get().is_multiple_of(LINE_BYTES), "mappings begin on pages");
         let first = LINE_BYTES / UNIT_BYTES;
         let ends = AtomicU64::new(pack(first as u64, (capacity_bytes / UNIT_BYTES) as u64));
         Arena {
             base,
-            _memory: memory,
+            memory: Some(memory),
+            spares: spares.cloned(),
             ends,
             capacity_bytes,
             #[cfg(terrace_loom)]
             witnesses: witness::Witnesses::default(),
         }
+    }
+
+    /// The capacity of an arena that is to have so many bytes.
+    pub(super) fn whole(bytes: usize) -> usize {
+        bytes.next_multiple_of(LINE_BYTES).max(2 * LINE_BYTES)
     }
 
     /// The bytes between the two ends of the empty arena and the 64 unused ones.
@@ -123,7 +141,6 @@ impl Arena {
     }
 
     /// Bytes that entries and nodes really take.
-    #[cfg(test)]
     pub(super) fn filled_bytes(&self) -> usize {
         let (entries, nodes) = unpack(self.ends.load(Ordering::Relaxed));
         entries as usize * UNIT_BYTES + (self.capacity_bytes - nodes as usize * UNIT_BYTES)
@@ -173,6 +190,14 @@ impl Arena {
         }
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]
         let _ = (offset, lines);
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        if let (Some(memory), Some(spares)) = (self.memory.take(), &self.spares) {
+            spares.keep(memory, self.filled_bytes());
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use super::charge::{self, Budget, Reservation};
 use super::cursor::{MemtableCursor, MemtableStream};
 use super::entry::{Stored, entry_bytes};
 use super::insert::Inserted;
+use super::spare::SpareMemory;
 use super::tree::{Tree, Writer};
 use crate::range_tombstone::{Fragments, RangeTombstoneSet};
 
@@ -74,7 +75,22 @@ impl Memtable {
     /// [`Memtable::FIXED_BYTES`] if that is more: see [`Memtable::raise_limit`].
     #[must_use]
     pub fn with_limit(id: MemtableId, arena_bytes: usize, limit_bytes: usize) -> Memtable {
-        let arena = Arena::new(arena_bytes);
+        Memtable::over(id, Arena::new(arena_bytes), limit_bytes)
+    }
+
+    /// As [`Memtable::with_limit`], in memory of one that has gone, if `spares` have any; and its own
+    /// goes there.
+    #[must_use]
+    pub fn reusing(
+        id: MemtableId,
+        arena_bytes: usize,
+        limit_bytes: usize,
+        spares: &Arc<SpareMemory>,
+    ) -> Memtable {
+        Memtable::over(id, Arena::reusing(arena_bytes, Some(spares)), limit_bytes)
+    }
+
+    fn over(id: MemtableId, arena: Arena, limit_bytes: usize) -> Memtable {
         let limit_bytes = limit_bytes.clamp(Memtable::FIXED_BYTES, arena.capacity_bytes());
         let budget = Budget::new(limit_bytes);
         Memtable {

@@ -41,12 +41,14 @@ mod facade;
 mod insert;
 mod node;
 mod pin;
+mod spare;
 mod tree;
 
 pub use charge::Reservation;
 pub use cursor::{MemtableCursor, MemtableStream};
 pub use facade::{Found, Memtable};
 pub use pin::PinnedVersion;
+pub use spare::SpareMemory;
 
 #[cfg(all(test, terrace_loom))]
 mod models;

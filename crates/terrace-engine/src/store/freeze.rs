@@ -26,7 +26,7 @@ use super::Inner;
 use super::all_held::AllHeld;
 use crate::Result;
 use crate::drange::{Active, Boundaries, Division, Drange, DrangeMap, Frozen};
-use crate::memtable::Memtable;
+use crate::memtable::{Memtable, SpareMemory};
 use crate::options::Options;
 use crate::version::FileIds;
 
@@ -43,6 +43,7 @@ const STEPS_PER_SHARE: usize = 8;
 pub(super) fn fresh_memtable(
     options: &Options,
     ids: &FileIds,
+    spares: &Arc<SpareMemory>,
     dranges: usize,
     bytes: usize,
 ) -> Arc<Memtable> {
@@ -52,7 +53,7 @@ pub(super) fn fresh_memtable(
         count => options.memtable_bytes / count / 2,
     };
     let limit_bytes = first_bytes.max(Memtable::arena_bytes_for(bytes.max(BYTES_MIN)));
-    Arc::new(Memtable::with_limit(ids.next_memtable(), arena_bytes, limit_bytes))
+    Arc::new(Memtable::reusing(ids.next_memtable(), arena_bytes, limit_bytes, spares))
 }
 
 impl Inner {
@@ -101,7 +102,8 @@ impl Inner {
     pub(super) fn fresh_memtables(&self, dranges: usize, lacks: &Lacks) -> Vec<Arc<Memtable>> {
         let lack_of = |index| lacks.iter().find(|(lacking, _)| *lacking == index);
         let bytes_of = |index| lack_of(index).map_or(0, |(_, bytes)| *bytes);
-        let fresh = |index| fresh_memtable(&self.options, &self.ids, dranges, bytes_of(index));
+        let Inner { options, ids, spares, .. } = self;
+        let fresh = |index| fresh_memtable(options, ids, spares, dranges, bytes_of(index));
         (0..dranges).map(fresh).collect()
     }
 

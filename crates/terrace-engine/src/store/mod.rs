@@ -86,6 +86,7 @@ use crate::compaction::levels::LevelShape;
 use crate::drange::DrangeMap;
 use crate::explain::SlowLog;
 use crate::l0::L0;
+use crate::memtable::SpareMemory;
 use crate::merge::MergeOperator;
 use crate::options::Options;
 use crate::process::Process;
@@ -143,6 +144,8 @@ pub(crate) struct Inner {
     dir: PathBuf,
     options: Options,
     ids: Arc<FileIds>,
+    /// What memtables are made of.
+    spares: Arc<SpareMemory>,
     dranges: ArcSwap<DrangeMap>,
     /// How the writes are spread over them.
     balance: Balance,

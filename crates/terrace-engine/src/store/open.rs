@@ -32,6 +32,7 @@ use crate::explain::SlowLog;
 use crate::fail_point::fail_point;
 use crate::l0::L0;
 use crate::l0::triangle::{ContainerPlace, remove_container};
+use crate::memtable::SpareMemory;
 use crate::merge::MergeOperator;
 use crate::options::{Durability, Options};
 use crate::process::{PoolName, Process};
@@ -440,7 +441,8 @@ impl<'a> Opening<'a> {
     ) -> Store {
         let end = log.as_ref().map_or(recovered.replayed.end, |log| log.end());
         let sequencer = Sequencer::new(&self.env.waits(), recovered.greatest_seqno, end);
-        let (map, dranges) = self.dranges(recovered, versions.current().as_ref(), end);
+        let spares = Arc::new(SpareMemory::new(self.options.memtable_bytes));
+        let (map, dranges) = self.dranges(recovered, versions.current().as_ref(), &spares, end);
         let view = View::new(Arc::clone(map.boundaries()), dranges, versions.current());
         let waits = self.env.waits();
         let shape = LevelShape::of(&self.options);
@@ -453,6 +455,7 @@ impl<'a> Opening<'a> {
             shape: shape.clone(),
             options: self.options,
             ids: self.ids,
+            spares,
             dranges: ArcSwap::from_pointee(map),
             balance: Balance::default(),
             view: ArcSwap::from_pointee(view),
@@ -498,6 +501,7 @@ impl<'a> Opening<'a> {
         &self,
         recovered: Recovered,
         version: &Version,
+        spares: &Arc<SpareMemory>,
         end: LogPosition,
     ) -> (DrangeMap, Vec<DrangeView>) {
         let mut frozen: Vec<Arc<Frozen>> = recovered.full;
@@ -522,7 +526,7 @@ impl<'a> Opening<'a> {
         let count = boundaries.len() + 1;
         let map = DrangeMap::new(self.env.as_ref(), Boundaries::new(boundaries).into(), || {
             last.take().unwrap_or_else(|| {
-                let memtable = freeze::fresh_memtable(&self.options, &self.ids, count, 0);
+                let memtable = freeze::fresh_memtable(&self.options, &self.ids, spares, count, 0);
                 Active::new(memtable, end)
             })
         });
