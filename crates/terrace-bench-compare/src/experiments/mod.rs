@@ -121,6 +121,8 @@ pub struct Tree {
     pub memtables_kept: usize,
     /// What L0 is.
     pub l0: Level0,
+    /// Whether the log is on the medium of L0, and not on the disk.
+    pub log_on_medium: bool,
     /// The bytes that the first level below L0 should hold, as a share of the data; 0: as by default.
     pub level_of_data: f64,
     /// Whether tables have filters.
@@ -158,6 +160,7 @@ impl Tree {
             range_index: true,
             memtables_kept: 0,
             l0: Level0::DEFAULT,
+            log_on_medium: false,
             level_of_data: 0.0,
             filters: true,
         }

@@ -187,6 +187,7 @@ fn options_of(
                 "l0_kind": options.l0_kind.to_string(),
                 "l0_bytes": options.l0_bytes,
                 "l0_on_medium": tree.l0.on_medium,
+                "log_on_medium": tree.log_on_medium,
                 "l0_cut_all": options.l0_cut_all,
                 "level_bytes": options.level_bytes,
                 "filter_bits_per_key": options.filter_bits_per_key,

@@ -203,6 +203,7 @@ pub fn terrace_options(
         l0_kind: tree.l0.kind,
         l0_bytes,
         l0_path: tree.l0.on_medium.then(|| medium.to_owned()),
+        log_path: tree.log_on_medium.then(|| medium.to_owned()),
         l0_cut_all: tree.l0.cut_all,
         level_bytes: share(tree.level_of_data),
         filter_bits_per_key: if tree.filters { Options::default().filter_bits_per_key } else { 0 },
