@@ -13,10 +13,11 @@
 
 #![allow(unsafe_code)]
 
+use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use memmap2::MmapMut;
+use memmap2::{MmapMut, UncheckedAdvice};
 use terrace_env::atomic::{AtomicU64, Ordering};
 
 use super::spare::SpareMemory;
@@ -191,6 +192,13 @@ impl Arena {
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]
         let _ = (offset, lines);
     }
+}
+
+/// Lets the kernel take these pages when it is short of them; until they are written again, what they hold
+/// may become zero. The caller is their only owner.
+pub(super) fn may_be_taken(memory: &MmapMut) -> io::Result<()> {
+    // Safety: the bytes of memory that is shared with nobody may change; no reference into it is held.
+    unsafe { memory.unchecked_advise(UncheckedAdvice::Free) }
 }
 
 impl Drop for Arena {

@@ -4,14 +4,12 @@
 //! large values that is a fifth of what a put costs. What lies here the kernel may take whenever it is
 //! short of memory (`MADV_FREE`); what it did not need is used again without a fault.
 
-#![allow(unsafe_code)]
-
 use std::fmt;
 
-use memmap2::{MmapMut, UncheckedAdvice};
+use memmap2::MmapMut;
 use terrace_env::Latch;
 
-use super::arena::Arena;
+use super::arena::{Arena, may_be_taken};
 
 /// The memory of arenas of one store, all of one size. See the module's description.
 pub struct SpareMemory {
@@ -64,8 +62,7 @@ impl SpareMemory {
         if memory.len() != self.arena_bytes || !fits(&self.spare.lock()) {
             return;
         }
-        // Safety: nobody has a reference into it any more, and whoever gets it next relies on nothing.
-        if unsafe { memory.unchecked_advise(UncheckedAdvice::Free) }.is_err() {
+        if may_be_taken(&memory).is_err() {
             return;
         }
         let mut spare = self.spare.lock();
