@@ -122,7 +122,8 @@ struct Segment {
     /// Whether the headers are written.
     is_begun: AtomicBool,
     /// Whether they are durable by themselves, whatever was synced behind them: a replay may begin
-    /// at the base.
+    /// at the base. Only a flush changes this, before its edit: what the manifest names by it and what is
+    /// released by it afterwards must be the same, so a sync in between leaves it alone.
     is_begun_durably: AtomicBool,
 }
 
@@ -155,16 +156,6 @@ impl Segment {
             for offset in [0, self.records_end()] {
                 self.file.sync_range(offset, SEGMENT_HEADER_BYTES)?;
             }
-            self.is_begun_durably.store(true, Ordering::Release);
-        }
-        Ok(())
-    }
-
-    /// Makes all that was written durable.
-    fn sync(&self) -> Result<()> {
-        let is_begun = self.is_begun.load(Ordering::Acquire);
-        self.file.sync()?;
-        if is_begun {
             self.is_begun_durably.store(true, Ordering::Release);
         }
         Ok(())
@@ -557,7 +548,7 @@ impl LogSink for LocalLog {
         }
         self.was_synced.store(true, Ordering::Relaxed);
         for segment in self.unsynced(through) {
-            let synced = segment.sync();
+            let synced = segment.file.sync();
             if synced.is_err() && is_planted(PlantedBug::RetryFailedSync) {
                 segment.file.sync()?;
                 continue;
