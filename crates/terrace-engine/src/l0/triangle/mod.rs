@@ -58,7 +58,7 @@ pub use self::cuts::CutSize;
 pub use self::pages::{Page, Pages};
 pub use self::state::TriangleState;
 use super::flush_writer::FlushWriter;
-use super::{Absorbed, FlushInput, L0, L0State, LiveRows, LiveTable};
+use super::{Absorbed, FlushInput, L0, L0State, LiveRows, LiveTable, Row};
 use crate::Result;
 use crate::compaction::TableShape;
 use crate::table::TableStore;
@@ -104,7 +104,7 @@ struct Last {
     flushed: Option<KeyRange>,
     /// The last flush ran out of pages in the middle: this one is to do without.
     is_full: bool,
-    /// The newest row of the set that the matrix takes columns of.
+    /// The newest row of the set that the matrix takes columns of, from its first cut on.
     compacted_through: RowId,
 }
 
@@ -165,10 +165,9 @@ impl L0 for TriangleL0 {
         let rows = content.rows();
         let newest = rows.first().map_or(RowId(0), |row| row.meta.id);
         let through = self.last.lock().compacted_through;
-        let through = match rows.iter().any(|row| row.meta.id <= through) {
-            true => through,
-            false => newest,
-        };
+        // A set grows until its first cut.
+        let is_begun = |row: &Arc<Row>| row.meta.id <= through && !content.is_whole(row);
+        let through = if rows.iter().any(is_begun) { through } else { newest };
         self.container.adopt(rows);
         let options = self.options.clone();
         let state = TriangleState::new(content, options, &self.container, through);
