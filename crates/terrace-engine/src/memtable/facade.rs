@@ -68,18 +68,12 @@ impl Memtable {
     /// If `arena_bytes` is below [`Memtable::FIXED_BYTES`] or not below 32 GiB.
     #[must_use]
     pub fn new(id: MemtableId, arena_bytes: usize) -> Memtable {
-        Memtable::with_limit(id, arena_bytes, usize::MAX)
+        Memtable::over(id, Arena::new(arena_bytes), usize::MAX)
     }
 
-    /// As [`Memtable::new`], but at first only `limit_bytes` of the arena may be taken, or
-    /// [`Memtable::FIXED_BYTES`] if that is more: see [`Memtable::raise_limit`].
-    #[must_use]
-    pub fn with_limit(id: MemtableId, arena_bytes: usize, limit_bytes: usize) -> Memtable {
-        Memtable::over(id, Arena::new(arena_bytes), limit_bytes)
-    }
-
-    /// As [`Memtable::with_limit`], in memory of one that has gone, if `spares` have any; and its own
-    /// goes there.
+    /// As [`Memtable::new`], in memory of one that has gone, if `spares` have any; and its own goes there.
+    /// At first only `limit_bytes` of the arena may be taken, or [`Memtable::FIXED_BYTES`] if that is
+    /// more: see [`Memtable::raise_limit`].
     #[must_use]
     pub fn reusing(
         id: MemtableId,

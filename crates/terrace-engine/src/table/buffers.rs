@@ -2,6 +2,8 @@ use std::fmt;
 
 use terrace_env::Latch;
 
+use super::stream::READ_AHEAD_BYTES;
+
 /// Buffers of large reads, kept when they are done with. Fresh ones of this size come from the system
 /// page by page, each with a fault, and are cleared; in compactions that costs more than the reads.
 ///
@@ -15,8 +17,8 @@ pub(super) struct Buffers {
 const KEPT_MAX: usize = 16;
 /// Smaller ones an allocator has at hand;
 const BYTES_MIN: usize = 32 << 10;
-/// larger ones are rare.
-const BYTES_MAX: usize = 256 << 10;
+/// larger ones than a stream reads at once are rare.
+const BYTES_MAX: usize = READ_AHEAD_BYTES as usize;
 
 impl Buffers {
     /// A buffer of so many bytes, whatever they are.

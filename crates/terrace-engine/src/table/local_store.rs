@@ -93,7 +93,7 @@ impl TableStore for LocalTableStore {
         let path = self.path(location)?;
         let file = self.env.fs().open(&path)?;
         let (env, buffers) = (Arc::clone(&self.env), Arc::clone(&self.buffers));
-        Ok(Arc::new(LocalTableFile { env, path, file, buffers }))
+        Ok(Arc::new(LocalTableFile::new(env, path, file, buffers)))
     }
 
     fn link(&self, location: &TableLocation, to: &Path) -> Result<bool> {
@@ -174,9 +174,13 @@ pub(super) struct LocalTableFile {
 }
 
 impl LocalTableFile {
-    #[cfg(test)]
-    pub(super) fn new(env: SharedEnv, path: PathBuf, file: Arc<dyn ReadFile>) -> LocalTableFile {
-        LocalTableFile { env, path, file, buffers: Arc::default() }
+    pub(super) fn new(
+        env: SharedEnv,
+        path: PathBuf,
+        file: Arc<dyn ReadFile>,
+        buffers: Arc<Buffers>,
+    ) -> LocalTableFile {
+        LocalTableFile { env, path, file, buffers }
     }
 
     fn read_interval(&self, interval: ByteInterval) -> Result<Vec<u8>> {

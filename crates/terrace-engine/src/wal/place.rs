@@ -161,16 +161,11 @@ impl SegmentFiles {
         if !self.is_memory {
             return Ok(Some(fs.recycle_log(from, to)?));
         }
-        if let Some(mut file) = old.mapped.take() {
-            match Arc::get_mut(&mut file) {
-                Some(own) => own.forget(),
-                None => {
-                    old.mapped = Some(file);
-                    return Ok(None);
-                }
-            }
+        if let Some(file) = &mut old.mapped {
+            let Some(own) = Arc::get_mut(file) else { return Ok(None) };
+            own.forget();
             fs.rename(from, to)?;
-            return Ok(Some(file));
+            return Ok(old.mapped.take());
         }
         match fs.open_pmem(from) {
             Err(error) if error.is_locked() => return Ok(None),

@@ -337,8 +337,12 @@ fn a_file_that_shrank_while_open_is_damaged() {
         }
     }
     let env = terrace_env::RealEnv::new();
-    let file =
-        super::super::local_store::LocalTableFile::new(env, "liar.table".into(), Arc::new(Liar));
+    let file = super::super::local_store::LocalTableFile::new(
+        env,
+        "liar.table".into(),
+        Arc::new(Liar),
+        Arc::default(),
+    );
     let interval = ByteInterval { offset: 10, bytes: 10 };
     let errors = [file.read(&[interval]).wait().unwrap_err(), file.try_read(interval).unwrap_err()];
     for error in errors {
