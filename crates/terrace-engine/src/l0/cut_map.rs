@@ -219,7 +219,7 @@ mod tests {
     use std::fmt::Write as _;
 
     use super::*;
-    use crate::l0::range;
+    use crate::l0::{Random, look_as_drawn, range};
 
     fn row(word: &str) -> RowId {
         RowId(word.parse().expect("a number"))
@@ -250,10 +250,7 @@ mod tests {
     /// THROUGH`, `goes ID`, `tidy`, `----`, and the drawing up to the next empty line.
     #[test]
     fn cuts_look_as_drawn() {
-        let expected = include_str!("testdata/cut_map.txt");
-        let mut actual = String::new();
-        for case in expected.split_inclusive("\n\n") {
-            let (input, _) = case.split_once("----\n").expect("a case has an input and a drawing");
+        look_as_drawn(include_str!("testdata/cut_map.txt"), |input| {
             let mut map = CutMap::default();
             let mut rows = Vec::new();
             for line in input.lines() {
@@ -273,27 +270,19 @@ mod tests {
                     _ => assert!(line.starts_with('#'), "{line:?} is no step"),
                 }
             }
-            let _ = write!(actual, "{input}----\n{}\n", draw(&map, &rows));
-        }
-        assert!(actual == expected, "the drawings are now\n{actual}");
+            draw(&map, &rows)
+        });
     }
 
-    struct Random(u64);
-
     impl Random {
-        fn below(&mut self, bound: u64) -> u64 {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_041);
-            (self.0 >> 33) % bound
-        }
-
         /// A key of at most two letters out of three, so that many are neighbours and prefixes.
-        fn key(&mut self) -> Vec<u8> {
+        fn short_key(&mut self) -> Vec<u8> {
             (0..self.below(3)).map(|_| b"\0b\xff"[self.below(3) as usize]).collect()
         }
 
         fn range(&mut self) -> KeyRange {
-            let start = self.key();
-            KeyRange::new(start, (self.below(4) > 0).then(|| self.key()))
+            let start = self.short_key();
+            KeyRange::new(start, (self.below(4) > 0).then(|| self.short_key()))
         }
     }
 

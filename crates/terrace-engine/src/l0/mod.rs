@@ -502,3 +502,32 @@ fn range(word: &str) -> KeyRange {
     let (start, end) = word.split_once('-').expect("a range has a dash");
     KeyRange::new(start, (!end.is_empty()).then(|| end.into()))
 }
+
+/// The drawings that a file of cases expects are those that there are: each case is an input, `----`, and what
+/// is drawn of it, up to the next empty line. What is different is shown as the whole file.
+#[cfg(test)]
+fn look_as_drawn(expected: &str, draw: impl Fn(&str) -> String) {
+    let mut actual = String::new();
+    for case in expected.split_inclusive("\n\n") {
+        let (input, _) = case.split_once("----\n").expect("a case has an input and a drawing");
+        actual += &format!("{input}----\n{}\n", draw(input));
+    }
+    assert!(actual == expected, "the drawings are now\n{actual}");
+}
+
+/// Draws what tests need, from a seed.
+#[cfg(test)]
+struct Random(u64);
+
+#[cfg(test)]
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_041);
+        (self.0 >> 33) % bound
+    }
+
+    /// One of a hundred, of two digits.
+    fn key(&mut self) -> Vec<u8> {
+        format!("{:02}", self.below(100)).into_bytes()
+    }
+}

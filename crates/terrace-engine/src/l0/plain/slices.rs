@@ -100,7 +100,7 @@ mod tests {
     //! should be. Method: a few by hand, and many drawn at random, judged key by key.
 
     use super::*;
-    use crate::l0::range;
+    use crate::l0::{Random, range};
 
     fn slices(parts: &str, samples: &str, below: &str, bytes: u64) -> Vec<String> {
         let parts: Vec<KeyRange> = parts.split_whitespace().map(range).collect();
@@ -140,19 +140,6 @@ mod tests {
     fn tombstones_alone_are_in_a_slice() {
         assert_eq!(slices("a- c-d", "", "", 1), ["a-*2"]);
         assert_eq!(slices("a-", "", "c-e g-k", 10), ["a-e*1", "e-*1"]);
-    }
-
-    struct Random(u64);
-
-    impl Random {
-        fn below(&mut self, bound: u64) -> u64 {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_041);
-            (self.0 >> 33) % bound
-        }
-
-        fn key(&mut self) -> Vec<u8> {
-            format!("{:02}", self.below(100)).into_bytes()
-        }
     }
 
     #[test]

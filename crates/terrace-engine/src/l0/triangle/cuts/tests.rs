@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use super::*;
 use crate::compaction::split::Sample;
-use crate::l0::range;
+use crate::l0::{Random, look_as_drawn, range};
 
 const KEYS: &[u8] = b"abcdefghijklmnopqrstuvwxyz";
 
@@ -191,27 +191,10 @@ fn draw(given: &Given) -> String {
 /// and the drawing up to the next empty line.
 #[test]
 fn slices_look_as_drawn() {
-    let expected = include_str!("../../testdata/cuts.txt");
-    let mut actual = String::new();
-    for case in expected.split_inclusive("\n\n") {
-        let (input, _) = case.split_once("----\n").expect("a case has an input and a drawing");
-        let _ = write!(actual, "{input}----\n{}\n", draw(&read(input)));
-    }
-    assert!(actual == expected, "the drawings are now\n{actual}");
+    look_as_drawn(include_str!("../../testdata/cuts.txt"), |input| draw(&read(input)));
 }
 
-struct Random(u64);
-
 impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_041);
-        (self.0 >> 33) % bound
-    }
-
-    fn key(&mut self) -> Vec<u8> {
-        format!("{:02}", self.below(100)).into_bytes()
-    }
-
     fn ascending_keys(&mut self, count: u64) -> Vec<Vec<u8>> {
         let mut keys: Vec<Vec<u8>> = (0..count).map(|_| self.key()).collect();
         keys.sort();
