@@ -154,7 +154,7 @@ pub(crate) struct StoreArgs {
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub(crate) l0_bytes: Option<u64>,
     /// The directory of the triangle's container, or of the plain tables of the first level, which
-    /// --l0-bytes then bounds: persistent memory, or a file system in memory that stands in for it and
+    /// --l0-bytes then bounds, or of large memtables: persistent memory, or a file system in memory that stands in for it and
     /// does not survive a power cut. Otherwise they are in the database's directory
     #[arg(long, value_name = "DIR")]
     pub(crate) l0_path: Option<String>,

@@ -63,9 +63,9 @@ pub enum L0Kind {
     /// The same, but columns are taken out of a set of rows, and what comes meanwhile waits for the next
     /// set: the baseline of the triangle.
     Matrix,
-    /// Rows are tables in files, and `l0_bytes` are for memtables: two of half of them each, flushed to the
-    /// range's own directory (the paper NoveLSM). They are in ordinary memory, since the log brings them
-    /// back anyway: a baseline of measurements.
+    /// Rows are tables in files, and `l0_bytes` are for memtables: two of half of them each, on the medium
+    /// if `l0_path` names one, flushed to the range's own directory (the paper NoveLSM). They are mutable
+    /// where they are, and the log brings them back: a baseline of measurements.
     PmemMemtable,
 }
 
@@ -149,7 +149,8 @@ pub struct Options {
     /// The directory of the container: persistent memory (a DAX file system), or a file system in memory
     /// that stands in for it, which does not survive a power cut. `None`: the range's own directory, in a
     /// file of larger pages. Text, since the manifest keeps it. With plain tables: where those of L0 are,
-    /// which `l0_bytes` then bounds, and not how many rows share a key.
+    /// which `l0_bytes` then bounds, and not how many rows share a key. With `PmemMemtable`: where the memtables
+    /// are.
     pub l0_path: Option<String>,
     /// Whether a cut takes all rows of L0 at once, plain tables as they are elsewhere, and is not divided
     /// among threads (default no). A baseline of measurements: the slices that are cut otherwise make
@@ -270,6 +271,12 @@ impl Options {
     #[must_use]
     pub fn row_medium(&self) -> Option<&str> {
         self.l0_path.as_deref().filter(|_| self.l0_kind == L0Kind::Plain)
+    }
+
+    /// The directory of the medium for memtables, if they have one.
+    #[must_use]
+    pub(crate) fn memtable_medium(&self) -> Option<&str> {
+        self.l0_path.as_deref().filter(|_| self.l0_kind == L0Kind::PmemMemtable)
     }
 
     /// Says what is wrong with the options, and what would be right.

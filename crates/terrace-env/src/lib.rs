@@ -54,8 +54,8 @@ pub use fs::{DirEntry, DirLock, FileSystem, LockKind, LogFile, ReadFile, WriteFi
 pub use planted::{PlantedBug, is_planted};
 pub use pmem::{
     PMEM_LINE_BYTES, PMEM_PAGE_BYTES, Pmem, PmemClaimed, PmemCounts, PmemCrash, PmemDomain,
-    PmemExploration, PmemLogFile, PmemMedium, PmemRecorder, PmemRecording, PmemReport, PmemSpan,
-    PmemViolation,
+    PmemExploration, PmemLogFile, PmemMedium, PmemRecorder, PmemRecording, PmemReport, PmemScratch,
+    PmemSpan, PmemViolation,
 };
 pub use real::RealEnv;
 pub use sim::{CrashPolicy, DiskImage, IoHook, IoPoint, SeededRng, SimEnv, SimOptions};

@@ -84,8 +84,8 @@ pub use terrace_engine::process::{Charge as MemoryCharge, MemoryPool};
 pub use terrace_engine::repair::{Basis, LossKind};
 pub use terrace_engine::store::{
     CheckpointReport, CompactionRecord, ContainerStats, CutStats, DrangeStats, DrangesReport,
-    IngestReport, Item, L0Report, L0RowStats, L0Slice, L0Stats, NextCut, PinnedItem,
-    RecoveryReport,
+    IngestReport, Item, L0Report, L0RowStats, L0Slice, L0Stats, MemtableAreaStats, NextCut,
+    PinnedItem, RecoveryReport,
 };
 pub use terrace_engine::table::Compression;
 pub use terrace_engine::version::Repaired;

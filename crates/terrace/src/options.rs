@@ -69,7 +69,8 @@ pub struct Options {
     /// The directory of L0's container: persistent memory (a DAX file system), or a file system in memory
     /// that stands in for it. That one does not survive a power cut, and neither does the database then.
     /// Default: none, which puts it into the database's own directory. With plain tables it is where those
-    /// of L0 go, and `l0_bytes` is how many they may take.
+    /// of L0 go, and `l0_bytes` is how many they may take; with memtables of half of `l0_bytes` it is where
+    /// those are.
     pub l0_path: Option<String>,
     /// The directory of a medium for the log: persistent memory (a DAX file system), where a write that is
     /// synced waits for no disk, or a file system in memory that stands in for it. That one does not
@@ -79,7 +80,9 @@ pub struct Options {
     /// elsewhere is read there, and stays until it is in tables.
     pub log_path: Option<String>,
     /// Whether all of L0 is compacted at once, by one thread, and from four tables over one key on, as plain
-    /// tables are elsewhere. Default: no; yes is a baseline for measurements.
+    /// tables are elsewhere; writers are slowed down and stopped at as many tables as in RocksDB (20 and 36),
+    /// or with memtables on persistent memory as in LevelDB (8 and 12). Default: no; yes is a baseline for
+    /// measurements.
     pub l0_cut_all: bool,
     /// About how many bytes the first level below L0 should hold before there is another one. Default: 0,
     /// which is four memtables' worth, or as much as L0's container, if there is one.
@@ -99,8 +102,11 @@ pub struct Options {
     pub merge_operators: MergeOperators,
 }
 
-/// From how many tables over one key on LevelDB and RocksDB compact L0.
-const ROWS_PER_CUT_ELSEWHERE: usize = 4;
+/// How many tables over one key make LevelDB compact L0, slow writers down and stop them (NoveLSM is made of
+/// it),
+const ROWS_OF_LEVELDB: [usize; 3] = [4, 8, 12];
+/// and RocksDB.
+const ROWS_OF_ROCKSDB: [usize; 3] = [4, 20, 36];
 
 impl Default for Options {
     fn default() -> Options {
@@ -144,6 +150,12 @@ impl Options {
         let defaults = EngineOptions::default();
         let table_bytes = (self.memtable_bytes as u64 / 2).clamp(1 << 20, 32 << 20);
         let kept = self.memtables_kept as u64;
+        let own_rows = [defaults.l0_rows_per_cut, defaults.l0_rows_slow, defaults.l0_rows_stop];
+        let [l0_rows_per_cut, l0_rows_slow, l0_rows_stop] = match (self.l0_cut_all, self.l0_kind) {
+            (false, _) => own_rows,
+            (true, L0Kind::PmemMemtable) => ROWS_OF_LEVELDB,
+            (true, _) => ROWS_OF_ROCKSDB,
+        };
         EngineOptions {
             durability: self.durability,
             create_if_missing: self.create_if_missing,
@@ -170,10 +182,9 @@ impl Options {
             l0_path: self.l0_path.clone(),
             log_path: self.log_path.clone(),
             l0_cut_all: self.l0_cut_all,
-            l0_rows_per_cut: match self.l0_cut_all {
-                true => ROWS_PER_CUT_ELSEWHERE,
-                false => defaults.l0_rows_per_cut,
-            },
+            l0_rows_per_cut,
+            l0_rows_slow,
+            l0_rows_stop,
             level_bytes_base: match (self.level_bytes, self.l0_kind.has_container()) {
                 (0, false) => (self.memtable_bytes as u64 * 4).max(16 << 20),
                 (0, true) => self.l0_bytes,

@@ -18,6 +18,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use memmap2::{MmapMut, UncheckedAdvice};
+use terrace_env::PmemScratch;
 use terrace_env::atomic::{AtomicU64, Ordering};
 
 use super::spare::SpareMemory;
@@ -32,12 +33,29 @@ pub(super) const ARENA_BYTES_MAX: usize = (u32::MAX as usize + 1) * UNIT_BYTES -
 /// A place in the arena, in units of [`UNIT_BYTES`]; 0 is none.
 pub(super) type Offset = u32;
 
+/// What an arena lies in. Only the arena touches it, by its address.
+pub(super) enum ArenaMemory {
+    /// Ordinary memory, from the system.
+    Ordinary(MmapMut),
+    /// Pages on a medium.
+    OnMedium(PmemScratch),
+}
+
+impl ArenaMemory {
+    fn base(&mut self) -> NonNull<u8> {
+        match self {
+            ArenaMemory::Ordinary(memory) => NonNull::from(&mut memory[..]).cast(),
+            ArenaMemory::OnMedium(pages) => pages.base(),
+        }
+    }
+}
+
 /// See the module's description. Allocating is safe from any thread; what is done with the
 /// space is the caller's affair.
 pub(super) struct Arena {
     base: NonNull<u8>,
     /// There until the arena is dropped.
-    memory: Option<MmapMut>,
+    memory: Option<ArenaMemory>,
     /// Where it goes then.
     spares: Option<Arc<SpareMemory>>,
     /// Both ends in one word, so that every allocation sees whether they have met: the first
@@ -65,15 +83,16 @@ impl Arena {
         Arena::reusing(capacity_bytes, None)
     }
 
-    /// As [`Arena::new`], in memory of an arena that has gone, if there is any among `spares`: then what is
-    /// in it is not zero.
+    /// As [`Arena::new`], in memory that `spares` have, if there is any: then what is in it is not zero.
     pub(super) fn reusing(capacity_bytes: usize, spares: Option<&Arc<SpareMemory>>) -> Arena {
         assert!(capacity_bytes <= ARENA_BYTES_MAX, "an arena holds at most 32 GiB");
         let capacity_bytes = Arena::whole(capacity_bytes);
         let memory = spares.and_then(|spares| spares.take(capacity_bytes));
-        let map = || MmapMut::map_anon(capacity_bytes).expect("there is memory for a memtable");
-        let mut memory = memory.unwrap_or_else(map);
-        let base = NonNull::from(&mut memory[..]).cast::<u8>();
+        let mut memory = memory.unwrap_or_else(|| {
+            let mapped = MmapMut::map_anon(capacity_bytes);
+            ArenaMemory::Ordinary(mapped.expect("there is memory for a memtable"))
+        });
+        let base = memory.base();
         assert!(base.addr().get().is_multiple_of(LINE_BYTES), "mappings begin on pages");
         let first = LINE_BYTES / UNIT_BYTES;
         let ends = AtomicU64::new(pack(first as u64, (capacity_bytes / UNIT_BYTES) as u64));

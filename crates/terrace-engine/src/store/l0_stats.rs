@@ -62,6 +62,17 @@ pub struct ContainerStats {
     pub pages_free: u64,
 }
 
+/// Where memtables are that lie on a medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct MemtableAreaStats {
+    /// What it is, as for a container.
+    pub medium: &'static str,
+    /// Bytes of one memtable there.
+    pub memtable_bytes: u64,
+    /// How many since the open found no room there, since others were read still, and are in ordinary memory.
+    pub elsewhere_count: u64,
+}
+
 /// A slice of the keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct L0Slice {
@@ -133,6 +144,8 @@ pub struct L0Report {
     pub live_bytes: u64,
     /// Its container, if it has one.
     pub container: Option<ContainerStats>,
+    /// Its memtables, if they lie on the medium.
+    pub memtables: Option<MemtableAreaStats>,
     /// The cuts since the open.
     pub cuts: CutStats,
     /// The slices that the rows are drawn by, ascending.
@@ -209,6 +222,11 @@ impl Inner {
             stop,
             live_bytes: l0.live().iter().map(LiveTable::bytes).sum(),
             container,
+            memtables: self.spares.medium().map(|(medium, elsewhere_count)| MemtableAreaStats {
+                medium: medium.name(),
+                memtable_bytes: self.options.memtable_bytes as u64,
+                elsewhere_count,
+            }),
             cuts: self.counters.cut_stats(),
             rows: l0.rows().iter().map(|row| row_stats(row, l0.live(), &slices)).collect(),
             slices: starts.into_iter().map(|start| L0Slice { start }).collect(),
@@ -293,6 +311,11 @@ impl L0Report {
                 bytes(pages_free * page_bytes)
             )?;
             writeln!(f, "            {}", container.path)?;
+        }
+        if let Some(area) = self.memtables {
+            let MemtableAreaStats { medium, memtable_bytes, elsewhere_count } = area;
+            write!(f, "memtables   {medium}, of {}", bytes(memtable_bytes))?;
+            writeln!(f, "; {elsewhere_count} since the open in ordinary memory")?;
         }
         let CutStats { count, l0_bytes, below_bytes, bytes_min, bytes_median, bytes_max } =
             self.cuts;

@@ -47,6 +47,7 @@ mod l0_stats;
 mod ledger;
 mod lookups;
 mod memory;
+mod memtable_area;
 mod memtables_cursor;
 mod merge_path;
 mod merging;
@@ -101,7 +102,9 @@ pub use cut_stats::CutStats;
 pub use drange_stats::{DrangeStats, DrangesReport};
 pub use ingest::{Ingest, IngestReport};
 pub use iterator::{Iter, IterOptions};
-pub use l0_stats::{ContainerStats, L0Report, L0RowStats, L0Slice, L0Stats, NextCut};
+pub use l0_stats::{
+    ContainerStats, L0Report, L0RowStats, L0Slice, L0Stats, MemtableAreaStats, NextCut,
+};
 pub use ledger::{CauseStats, StallStats};
 pub use open::RecoveryReport;
 pub use pinned::PinnedItem;

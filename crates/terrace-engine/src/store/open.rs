@@ -19,6 +19,7 @@ use super::jobs::Jobs;
 use super::ledger::Ledger;
 use super::lookups::Lookups;
 use super::memory::RangeMemory;
+use super::memtable_area::{require_medium, spare_memory};
 use super::read_points::ReadPoints;
 use super::recovery::{Recovered, cross_check, recover};
 use super::sequencer::Sequencer;
@@ -221,8 +222,9 @@ impl<'a> Opening<'a> {
             orphan_count: 0,
         };
         if self.options.read_only {
+            let spares = spare_memory(&self.env, &self.options, version.database)?;
             let versions = self.versions(version, None);
-            return Ok(self.assemble(versions, None, recovered, report, lock));
+            return Ok(self.assemble(versions, None, recovered, report, lock, spares));
         }
         // The new feed raises the epoch durably. Only then is any other file created.
         version.epoch = self.ids.epoch();
@@ -243,13 +245,14 @@ impl<'a> Opening<'a> {
             self.log.begin(version.database, &self.ids, &recovered.replayed, reserved_bytes)?;
         fail_point!(self.env, "open::after_log");
         report.log_end = log.end();
+        let spares = spare_memory(&self.env, &self.options, version.database)?;
         let versions = self.versions(version, Some(feed));
         if versions.current().log_start == LogStart::default() {
             // A new range, or one whose creation a crash cut short here.
             let log_start = Some(log.start_at(LogPosition(0)));
             versions.install(VersionEdit { log_start, ..VersionEdit::default() }, |_| ())?;
         }
-        let store = self.assemble(versions, Some(log), recovered, report, lock);
+        let store = self.assemble(versions, Some(log), recovered, report, lock, spares);
         store.inner.start_background()?;
         Ok(store)
     }
@@ -370,12 +373,8 @@ impl<'a> Opening<'a> {
             return Ok(());
         }
         let medium = self.options.row_medium();
-        if let Some(medium) = medium
-            && !RowDirectory::exists(&self.env, Path::new(medium))?
-        {
-            let text =
-                format!("l0_path {medium} is no directory; make it, or mount what it is for");
-            return Err(Error::invalid(text));
+        if let Some(medium) = medium {
+            require_medium(&self.env, medium)?;
         }
         let name = row_directory_name(version.database);
         let wanted = medium.map(|medium| format!("{medium}/{name}"));
@@ -438,10 +437,11 @@ impl<'a> Opening<'a> {
         recovered: Recovered,
         recovery: RecoveryReport,
         lock: DirLock,
+        spares: SpareMemory,
     ) -> Store {
         let end = log.as_ref().map_or(recovered.replayed.end, |log| log.end());
         let sequencer = Sequencer::new(&self.env.waits(), recovered.greatest_seqno, end);
-        let spares = Arc::new(SpareMemory::new(self.options.memtable_bytes));
+        let spares = Arc::new(spares);
         let (map, dranges) = self.dranges(recovered, versions.current().as_ref(), &spares, end);
         let view = View::new(Arc::clone(map.boundaries()), dranges, versions.current());
         let waits = self.env.waits();

@@ -201,6 +201,19 @@ impl Pages {
         self.offset
     }
 
+    /// How many bytes they have. Makes no slice of them.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The address of the first byte. It stays as long as `self`.
+    #[inline]
+    pub fn base(&self) -> NonNull<u8> {
+        // Safety: the claim lies in the memory.
+        unsafe { self.memory.base.add(self.offset) }
+    }
+
     /// Copies `bytes` to `at`. Panics if they do not fit.
     #[inline]
     pub fn store(&mut self, at: usize, bytes: &[u8]) {

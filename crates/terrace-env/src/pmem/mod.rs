@@ -26,7 +26,8 @@
 //! # Who may touch which bytes
 //! Everything here is safe to call, because no byte is ever read through a `&[u8]` while it is stored to:
 //!
-//! 1. The bytes of an area are touched through a [`PmemSpan`] only. No other code has a pointer to them.
+//! 1. The bytes of an area are touched through a [`PmemSpan`] only. No other code has a pointer to them,
+//!    but for pages that were given out as plain memory ([`PmemScratch`]), to which there is no span then.
 //! 2. The pages of two living spans of one area are disjoint: [`Pmem::claim`] takes them in a bitmap,
 //!    under a latch, and only dropping the span gives them back.
 //! 3. A span is a `&[u8]` through `&self`; [`PmemSpan::store`] and [`PmemSpan::publish`] need
@@ -49,6 +50,7 @@
 mod log_file;
 mod memory;
 mod recorder;
+mod scratch;
 mod span;
 mod write_back;
 
@@ -61,6 +63,7 @@ pub use self::recorder::{
     PmemCounts, PmemCrash, PmemDomain, PmemExploration, PmemRecorder, PmemRecording, PmemReport,
     PmemViolation,
 };
+pub use self::scratch::PmemScratch;
 pub use self::span::PmemSpan;
 pub(crate) use self::write_back::{fence_lines, write_back};
 use crate::EnvResult;

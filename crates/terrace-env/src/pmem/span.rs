@@ -2,8 +2,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::PmemSide;
 use super::memory::Pages;
+use super::{PmemScratch, PmemSide};
 
 const LINE_BYTES: usize = super::PMEM_LINE_BYTES as usize;
 
@@ -19,6 +19,12 @@ pub struct PmemSpan {
 impl PmemSpan {
     pub(super) fn new(pages: Pages, side: Arc<dyn PmemSide>) -> PmemSpan {
         PmemSpan { pages, side }
+    }
+
+    /// The same pages as plain memory, of which nothing is to survive.
+    #[must_use]
+    pub fn into_scratch(self) -> PmemScratch {
+        PmemScratch::new(self.pages)
     }
 
     /// Where in the area the span begins.

@@ -222,6 +222,40 @@ fn a_checkpoint_needs_no_medium() -> Result<()> {
     })
 }
 
+/// In an area without a name, and what a power cut takes of it the log brings back.
+#[test]
+fn large_memtables_lie_on_the_medium_of_l0() -> Result<()> {
+    simulate(69, |env| {
+        let options = Options {
+            l0_kind: L0Kind::PmemMemtable,
+            l0_path: Some(MEDIUM.into()),
+            l0_bytes: 256 << 10,
+            dranges: 1,
+            ..small()
+        };
+        let refused = open(env, &options).expect_err("there is no such directory");
+        assert!(matches!(&refused, Error::Invalid(text) if text.contains(MEDIUM)), "{refused}");
+        env.fs().create_dir_all(Path::new(MEDIUM))?;
+        for round in 0..3 {
+            let store = open(env, &options)?;
+            if round > 0 {
+                expect(&store, 3 * round - 1)?;
+            }
+            for fill_round in 3 * round..3 * round + 3 {
+                fill(&store, fill_round)?;
+            }
+            assert!(env.fs().list(Path::new(MEDIUM))?.is_empty(), "its file has lost its name");
+            store.settle();
+            let area = store.l0()?.memtables.expect("memtables are on the medium");
+            assert_eq!((area.medium, area.memtable_bytes), ("simulated", 128 << 10));
+            assert_eq!(area.elsewhere_count, 0);
+            assert!(store.l0()?.to_string().contains("memtables   simulated, of 128.0 KiB"));
+            expect(&store, 3 * round + 2)?;
+        }
+        Ok(())
+    })
+}
+
 /// Two memtables of half of the bytes each, whatever their size would be otherwise.
 #[test]
 fn large_memtables_take_the_bytes_of_l0() -> Result<()> {
