@@ -146,6 +146,9 @@ pub struct Options {
     /// Bytes of the container, for kinds that have one (default 256 MiB). That of a range which holds
     /// rows keeps its size.
     pub l0_bytes: u64,
+    /// How full a container is, in percent, when cuts are due (default 60; 1 to 90). Writers are slowed down
+    /// from a quarter of the rest on. *Source:* TriangleKV (TPDS 2022), section 3.1.
+    pub l0_start_percent: u64,
     /// The directory of the container: persistent memory (a DAX file system), or a file system in memory
     /// that stands in for it, which does not survive a power cut. `None`: the range's own directory, in a
     /// file of larger pages. Text, since the manifest keeps it. With plain tables: where those of L0 are,
@@ -226,6 +229,7 @@ impl Default for Options {
             l0_rows_stop: 24,
             l0_kind: L0Kind::Plain,
             l0_bytes: 256 * MIB,
+            l0_start_percent: 60,
             l0_path: None,
             l0_cut_all: false,
             write_delay_max: Duration::from_millis(10),
@@ -305,6 +309,10 @@ impl Options {
         require(
             self.l0_rows_per_cut <= self.l0_rows_slow && self.l0_rows_slow < self.l0_rows_stop,
             "l0_rows_per_cut <= l0_rows_slow < l0_rows_stop must hold",
+        )?;
+        require(
+            (1..=90).contains(&self.l0_start_percent),
+            "l0_start_percent must be from 1 to 90",
         )?;
         require(self.l0_bytes >= 64 << 10, "l0_bytes must be at least 64 KiB")?;
         require(
@@ -424,6 +432,8 @@ mod tests {
             Options { flush_all_versions: true, memtable_merging: true, ..Options::default() },
             Options { l0_cut_all: true, l0_kind: L0Kind::Triangle, ..Options::default() },
             Options { l0_path: Some("/pmem".into()), l0_bytes: 1 << 10, ..Options::default() },
+            Options { l0_start_percent: 0, ..Options::default() },
+            Options { l0_start_percent: 91, ..Options::default() },
         ];
         assert!(ProcessOptions::default().validate().is_ok());
         let too_large = ProcessOptions { cache_bytes: 2 << 30, ..ProcessOptions::default() };

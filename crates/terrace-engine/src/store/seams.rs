@@ -105,15 +105,12 @@ fn make_l0(
         L0Kind::Triangle => ContainerKind::Triangle,
         L0Kind::Matrix => ContainerKind::Matrix,
     };
-    let options =
-        TriangleOptions { kind, start_percent: START_PERCENT, cut_size: cut_size(options), shape };
+    let start_percent = options.l0_start_percent;
+    let options = TriangleOptions { kind, start_percent, cut_size: cut_size(options), shape };
     Box::new(move |ids| {
         Arc::new(TriangleL0::new(&env, container, tables, Arc::clone(ids), options))
     })
 }
-
-/// Cuts are due when so much of a container is full. *Source:* TriangleKV (TPDS 2022), §3.1.
-const START_PERCENT: u64 = 60;
 
 /// A cut takes at most one part in so many of the container.
 const CUTS_PER_CONTAINER: u64 = 8;

@@ -48,6 +48,39 @@ fn a_row_that_nobody_read_stays_when_the_next_is_flushed() -> Result<()> {
     })
 }
 
+/// Whoever opens a container says from when on it is cut.
+#[test]
+fn cuts_begin_at_the_fill_that_is_asked_for() -> Result<()> {
+    simulate(73, |env| {
+        let mut begun_at = Vec::new();
+        for l0_start_percent in [60, 20] {
+            let options = container(env, L0Kind::Triangle, 256 << 10)?;
+            let options = Options { l0_start_percent, ..options };
+            let dir = format!("/range-{l0_start_percent}");
+            let store = Store::open(&process(env)?, dir.as_ref(), options)?;
+            fill(&store, 0..1, "one row makes the container")?;
+            store.flush()?;
+            let L0Report { start, slow, stop, .. } = store.l0()?;
+            assert_eq!(start, stop / 100 * l0_start_percent);
+            assert_eq!(slow, start + (stop - start) / 4);
+            let mut most = 0;
+            for round in 0.. {
+                if store.stats().l0.cuts > 0 {
+                    break;
+                }
+                most = most.max(store.stats().l0.bytes);
+                fill(&store, round % 10 * 20..round % 10 * 20 + 20, &"x".repeat(100))?;
+                store.flush()?;
+                store.settle();
+            }
+            begun_at.push(most);
+        }
+        let [high, low] = begun_at[..] else { unreachable!("two runs") };
+        assert!(low < high / 2, "a cut was due at {low} and at {high} bytes");
+        Ok(())
+    })
+}
+
 /// An iterator that is open while its snapshot's rows are cut, and what it showed.
 struct Held {
     iter: Iter,
