@@ -32,6 +32,7 @@ mod swap;
 pub mod table;
 pub mod version;
 pub mod wal;
+mod yielder;
 
 pub use batch::WriteBatch;
 pub use error::{Error, Result};

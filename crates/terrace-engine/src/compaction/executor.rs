@@ -12,6 +12,7 @@ use crate::merge::MergeOperators;
 use crate::range_tombstone::Fragments;
 use crate::table::TableOptions;
 use crate::version::{OpenTable, TableMeta, TableOpener};
+use crate::yielder::Yielder;
 use crate::{Error, Result};
 
 /// What a job did.
@@ -136,8 +137,10 @@ impl LocalExecutor {
         let next_table = Box::new(self.ids_of(plan));
         let mut outputs = OutputTables::new(self.opener.store.as_ref(), spec, next_table);
         let mut until_look = ENTRIES_PER_LOOK;
+        let mut yielder = Yielder::new(self.env.as_ref());
         while let Some(entry) = retained.entry() {
             outputs.add(&entry)?;
+            yielder.worked(entry.key.len() + entry.value.len());
             retained.advance()?;
             until_look -= 1;
             if until_look == 0 {

@@ -9,6 +9,7 @@ use crate::Result;
 use crate::compaction::{OutputSpec, OutputTables, TableShape};
 use crate::table::TableStore;
 use crate::version::{FileIds, TableMeta};
+use crate::yielder::Yielder;
 
 /// Writes what is flushed as tables in files.
 pub(super) struct FlushWriter {
@@ -33,8 +34,10 @@ impl FlushWriter {
         };
         let next_table = Box::new(|| Ok((self.ids.next(), self.new_uid())));
         let mut outputs = OutputTables::new(self.store.as_ref(), spec, next_table);
+        let mut yielder = Yielder::new(self.env.as_ref());
         while let Some(entry) = input.entries.entry() {
             outputs.add(&entry)?;
+            yielder.worked(entry.key.len() + entry.value.len());
             input.entries.advance()?;
         }
         let tables = outputs.finish()?;

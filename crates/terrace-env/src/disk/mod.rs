@@ -211,6 +211,10 @@ impl Env for DiskEnv {
         self.device.inner.spawn(class, name, job)
     }
 
+    fn yield_now(&self) {
+        self.device.inner.yield_now();
+    }
+
     fn sleep(&self, duration: Duration) {
         self.device.inner.sleep(duration);
     }

@@ -136,6 +136,10 @@ impl Env for FaultEnv {
         self.judge.inner.spawn(class, name, job)
     }
 
+    fn yield_now(&self) {
+        self.judge.inner.yield_now();
+    }
+
     fn sleep(&self, duration: Duration) {
         self.judge.inner.sleep(duration);
     }

@@ -105,6 +105,10 @@ impl Env for RealEnv {
         Ok(JobHandle::new(Box::new(move || handle.join().is_ok())))
     }
 
+    fn yield_now(&self) {
+        thread::yield_now();
+    }
+
     fn sleep(&self, duration: Duration) {
         thread::sleep(duration);
     }

@@ -184,6 +184,8 @@ impl Env for SimEnv {
         Ok(JobHandle::new(Box::new(move || scheduler.join(thread))))
     }
 
+    fn yield_now(&self) {}
+
     fn sleep(&self, duration: Duration) {
         self.scheduler.sleep(duration);
     }

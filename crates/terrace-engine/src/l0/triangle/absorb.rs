@@ -12,6 +12,7 @@ use crate::compaction::table_meta;
 use crate::l0::FlushInput;
 use crate::l0::flush_writer::FlushWriter;
 use crate::version::TableMeta;
+use crate::yielder::Yielder;
 
 /// A row in the making: tables of one row, which ascend and share no key.
 ///
@@ -76,6 +77,7 @@ impl Absorb<'_> {
         let budget = (pages.free_pages() * pages.page_bytes()) as u64;
         let spare = (SPARE_PAGES * pages.page_bytes()) as u64;
         let mut end = None;
+        let mut yielder = Yielder::new(self.writer.env.as_ref());
         while let Some(entry) = input.entries.entry() {
             let is_new = builder.last_key() != Some(entry.key);
             let needed = builder.estimated_bytes() + bytes_of(&entry) + spare;
@@ -83,6 +85,7 @@ impl Absorb<'_> {
                 end = Some(entry.key.to_vec());
                 break;
             }
+            yielder.worked(entry.key.len() + entry.value.len());
             builder.add(entry)?;
             input.entries.advance()?;
         }

@@ -56,6 +56,8 @@ impl Env for StepEnv {
         unreachable!("a table store starts no threads")
     }
 
+    fn yield_now(&self) {}
+
     fn sleep(&self, _: Duration) {
         unreachable!("a table store does not sleep")
     }
