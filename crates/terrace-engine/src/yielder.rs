@@ -8,15 +8,15 @@ use terrace_env::Env;
 ///
 /// Priorities say who gets more of a core, not how soon: a kernel that is built for throughput
 /// (`PREEMPT_NONE`) lets a client that wakes up wait for the end of a background thread's time slice, which is
-/// some milliseconds, where the whole write takes some microseconds. A yield costs a third of a
+/// some milliseconds, where the whole write takes some microseconds. A yield costs half a
 /// microsecond.
 pub(crate) struct Yielder<'a> {
     env: &'a dyn Env,
     left_bytes: usize,
 }
 
-/// Some tens of microseconds of merging.
-const BYTES_PER_YIELD: usize = 32 << 10;
+/// Some hundred microseconds of merging.
+const BYTES_PER_YIELD: usize = 128 << 10;
 
 /// What an entry costs beside its bytes, in bytes.
 const ENTRY_BYTES: usize = 64;
@@ -63,8 +63,8 @@ mod tests {
                 });
                 works.expect("it yields at last")
             };
-            assert_eq!(works_until_yield(&mut yielder, 4096), 8);
-            assert_eq!(works_until_yield(&mut yielder, 0), 513);
+            assert_eq!(works_until_yield(&mut yielder, 4096), 32);
+            assert_eq!(works_until_yield(&mut yielder, 0), 2049);
             assert_eq!(works_until_yield(&mut yielder, 1 << 20), 1);
             assert_eq!(yielder.left_bytes, BYTES_PER_YIELD);
         });

@@ -78,7 +78,7 @@ pub trait Env: Send + Sync + fmt::Debug {
     /// Starts a thread. Errors: the operating system refuses another thread.
     fn spawn(&self, class: JobClass, name: &str, job: Job) -> EnvResult<JobHandle>;
 
-    /// Lets threads run that wait for this thread's core. Costs a system call, of a third of a microsecond if
+    /// Lets threads run that wait for this thread's core. Costs a system call, of half a microsecond if
     /// nobody waits. A simulated thread has its core for itself.
     fn yield_now(&self);
 
