@@ -153,9 +153,10 @@ pub(crate) struct StoreArgs {
     /// The size of the triangle's container, such as 256M
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub(crate) l0_bytes: Option<u64>,
-    /// The directory of the triangle's container, or of the plain tables of the first level, which
-    /// --l0-bytes then bounds, or of large memtables: persistent memory, or a file system in memory that stands in for it and
-    /// does not survive a power cut. Otherwise they are in the database's directory
+    /// The directory of the triangle's container, of the plain tables of the first level (which
+    /// --l0-bytes then bounds), or of pmem-memtable's memtables: persistent memory, or a file system in
+    /// memory that stands in for it and does not survive a power cut. Otherwise they are in the
+    /// database's directory, and memtables in ordinary memory
     #[arg(long, value_name = "DIR")]
     pub(crate) l0_path: Option<String>,
     /// The directory of the log: persistent memory, where a sync costs no system call, or a file system
