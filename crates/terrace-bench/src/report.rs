@@ -19,6 +19,7 @@ pub(crate) struct Measured {
     slots: Vec<u64>,
     pub(crate) reads_not_found: u64,
     pub(crate) records_scanned: u64,
+    /// From the start of the phase until the last thread's last operation.
     pub(crate) elapsed: Duration,
     pub(crate) cpu: Duration,
     /// The store's counters before and after.
@@ -61,6 +62,8 @@ impl Measured {
         self.records_scanned += other.records_scanned;
         self.thread_cpu += other.thread_cpu;
         self.in_calls += other.in_calls;
+        // They ran beside each other.
+        self.elapsed = self.elapsed.max(other.elapsed);
     }
 
     /// How long writers were delayed, as they saw it: the time of their calls without the
@@ -493,16 +496,14 @@ mod tests {
     fn parts_of_threads_add_up() {
         let mut all = Measured::default();
         for thread in 1..=3 {
-            let mut part = Measured { reads_not_found: thread, ..Measured::default() };
-            part.note(
-                Kind::Read,
-                Duration::from_micros(thread),
-                Duration::from_millis(150 * thread),
-            );
+            let elapsed = Duration::from_millis(150 * thread);
+            let mut part = Measured { reads_not_found: thread, elapsed, ..Measured::default() };
+            part.note(Kind::Read, Duration::from_micros(thread), elapsed);
             all.add(&part);
         }
         assert_eq!(all.operations(), 3);
         assert_eq!(all.reads_not_found, 6);
+        assert_eq!(all.elapsed, Duration::from_millis(450), "the last to end");
         assert_eq!(all.slots, [0, 1, 0, 1, 1]);
     }
 }

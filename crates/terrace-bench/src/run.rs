@@ -178,6 +178,7 @@ fn run_phase(
         let mut worker = Worker::new(store, plan, &progress, start, thread);
         let cpu_before = clock::thread_cpu_time();
         let outcome = worker.work();
+        worker.measured.elapsed = Moment::now().since(start);
         worker.measured.thread_cpu = clock::thread_cpu_time().saturating_sub(cpu_before);
         if let Err(error) = outcome {
             progress.stop.store(true, Ordering::Relaxed);
@@ -199,7 +200,6 @@ fn run_phase(
     if let Some(error) = progress.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(BenchError::Store(error));
     }
-    measured.elapsed = Moment::now().since(start);
     measured.cpu = clock::cpu_time().saturating_sub(cpu_before);
     measured.counters = counters_before.zip(store.counters());
     measured.delays = delays_before.zip(store.delays()).map(|(before, after)| after.since(&before));

@@ -245,7 +245,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         sequences: &[&[
             PREPARE,
-            over_loaded("random", "readrandom", Uniform, 100_000),
+            over_loaded("random", "readrandom", Uniform, RECORDS),
             Step {
                 scan_count: Some(1000),
                 ..over_loaded("sequential, 1000 a scan", "seekrandom", Uniform, 1000)
@@ -262,12 +262,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         sequences: &[&[
             LOAD,
-            over_loaded("a", "a", Zipfian, 100_000),
-            over_loaded("b", "b", Zipfian, 100_000),
-            over_loaded("c", "c", Zipfian, 100_000),
-            over_loaded("d", "d", Latest, 100_000),
-            over_loaded("e", "e", Zipfian, 10_000),
-            over_loaded("f", "f", Zipfian, 100_000),
+            over_loaded("a", "a", Zipfian, RECORDS),
+            over_loaded("b", "b", Zipfian, RECORDS),
+            over_loaded("c", "c", Zipfian, RECORDS),
+            over_loaded("d", "d", Latest, RECORDS),
+            over_loaded("e", "e", Zipfian, RECORDS / 10),
+            over_loaded("f", "f", Zipfian, RECORDS),
         ]],
         figures: &[Figure::Throughput, Figure::P99],
         ..experiment(
@@ -406,9 +406,9 @@ pub const EXPERIMENTS: &[Experiment] = &[
         sequences: &[&[
             LOAD,
             FILL,
-            over_loaded("a", "a", Zipfian, 100_000),
-            over_loaded("c", "c", Zipfian, 100_000),
-            over_loaded("e", "e", Zipfian, 10_000),
+            over_loaded("a", "a", Zipfian, RECORDS),
+            over_loaded("c", "c", Zipfian, RECORDS),
+            over_loaded("e", "e", Zipfian, RECORDS / 10),
         ]],
         figures: &[Figure::Throughput, Figure::DiskBytes, Figure::P99, Figure::P999],
         ..experiment(
