@@ -1,6 +1,6 @@
 use terrace_base::{EntryRef, KeyRange, SeqNo};
 
-use super::{Cursor, lesser_bound};
+use super::{Approach, Cursor, lesser_bound};
 use crate::Result;
 
 /// A cursor that shows only the keys within an interval.
@@ -19,13 +19,29 @@ impl<C: Cursor> ClippedCursor<C> {
         ClippedCursor { inner, clip, stands: false }
     }
 
+    /// Looks what became of an approach of the inner cursor.
+    #[inline]
+    fn approached(&mut self, approach: Approach) -> Approach {
+        self.stands = false;
+        match approach {
+            Approach::Stands => Approach::done(self.look()),
+            other => other,
+        }
+    }
+
+    /// Whether the inner cursor stands on a key of the interval.
+    #[inline]
+    fn look(&mut self) -> bool {
+        self.stands = self.inner.entry().is_some_and(|entry| self.clip.contains(entry.key));
+        self.stands
+    }
+
     /// Moves the inner cursor by `act`.
     #[inline]
     fn moved(&mut self, act: impl FnOnce(&mut C, &KeyRange) -> Result<bool>) -> Result<bool> {
         self.stands = false;
         act(&mut self.inner, &self.clip)?;
-        self.stands = self.inner.entry().is_some_and(|entry| self.clip.contains(entry.key));
-        Ok(self.stands)
+        Ok(self.look())
     }
 }
 
@@ -36,6 +52,20 @@ impl<C: Cursor> Cursor for ClippedCursor<C> {
 
     fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<bool> {
         self.moved(|inner, clip| inner.seek_back(lesser_bound(bound, clip.end())))
+    }
+
+    fn approach(&mut self, key: &[u8]) -> Result<Approach> {
+        let approach = self.inner.approach(key.max(self.clip.start()))?;
+        Ok(self.approached(approach))
+    }
+
+    fn approach_back(&mut self, bound: Option<&[u8]>) -> Result<Approach> {
+        let approach = self.inner.approach_back(lesser_bound(bound, self.clip.end()))?;
+        Ok(self.approached(approach))
+    }
+
+    fn arrive(&mut self) -> Result<bool> {
+        self.moved(|inner, _| inner.arrive())
     }
 
     fn next(&mut self) -> Result<bool> {

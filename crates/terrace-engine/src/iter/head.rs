@@ -13,7 +13,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    const BYTES: usize = size_of::<u128>();
+    pub(super) const BYTES: usize = size_of::<u128>();
 
     #[inline]
     pub(super) fn of(entry: &EntryRef<'_>) -> Head {
@@ -26,6 +26,18 @@ impl Head {
             }
         };
         Head { bytes: u128::from_be_bytes(bytes), key_bytes: entry.key.len(), seqno: entry.seqno }
+    }
+
+    /// Of a key that is at or behind these first bytes.
+    #[inline]
+    pub(super) fn near(bytes: u128) -> Head {
+        Head { bytes, key_bytes: usize::MAX, seqno: SeqNo::MAX }
+    }
+
+    /// How the first bytes of the keys compare.
+    #[inline]
+    pub(super) fn compare_bytes(&self, other: &Head) -> Ordering {
+        self.bytes.cmp(&other.bytes)
     }
 
     /// How the keys compare, if the heads can tell.

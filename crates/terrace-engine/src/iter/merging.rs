@@ -3,29 +3,9 @@ use std::cmp::Ordering;
 use terrace_base::{EntryRef, SeqNo};
 use terrace_env::{PlantedBug, is_planted};
 
-use super::Cursor;
 use super::head::Head;
+use super::{Approach, Cursor, Direction};
 use crate::Result;
-
-/// Which way the sources stand around the current key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Direction {
-    /// Every source stands on its first key at or above the current one.
-    Forward,
-    /// Every source stands on its last key at or below the current one.
-    Backward,
-}
-
-impl Direction {
-    /// How a key compares to those that come behind it.
-    #[inline]
-    fn ahead(self) -> Ordering {
-        match self {
-            Direction::Forward => Ordering::Less,
-            Direction::Backward => Ordering::Greater,
-        }
-    }
-}
 
 /// The keys of several sources as one: at each key the newest entry of any source.
 ///
@@ -42,6 +22,10 @@ impl Direction {
 /// A step moves the sources that stand on the current key, and puts each back into the order: one
 /// comparison for a source that stays ahead. A comparison looks at the first bytes of the keys, kept
 /// beside the sources, and asks these only if keys are long and alike.
+///
+/// A source may be no more than near its key ([`Approach`]). It is in the order by what is known of the
+/// key, before all that may share it, and arrives when it comes to the front: what stands in front, and
+/// what shares its key, has arrived. So a scan of few keys looks at the entries of few sources.
 pub struct MergingCursor {
     sources: Vec<Source>,
     direction: Direction,
@@ -53,8 +37,10 @@ pub struct MergingCursor {
 
 struct Source {
     cursor: Box<dyn Cursor + Send>,
-    /// Of the entry that the cursor stands on, if it stands on one.
+    /// Of the entry that the cursor stands on, or is near to.
     head: Head,
+    /// Whether the cursor has yet to arrive there.
+    is_near: bool,
 }
 
 impl Source {
@@ -76,7 +62,7 @@ impl MergingCursor {
     /// Merges `sources`, all made for one read point.
     #[must_use]
     pub fn new(sources: Vec<Box<dyn Cursor + Send>>) -> MergingCursor {
-        let source = |cursor| Source { cursor, head: Head::default() };
+        let source = |cursor| Source { cursor, head: Head::default(), is_near: false };
         let sources: Vec<_> = sources.into_iter().map(source).collect();
         let (direction, order) = (Direction::Forward, Vec::with_capacity(sources.len()));
         MergingCursor { sources, direction, order, sharing: 0 }
@@ -95,15 +81,19 @@ impl MergingCursor {
         one.head.compare(&other.head).unwrap_or_else(|| one.key().cmp(&other.key()))
     }
 
-    /// Whether `one` comes after `other` in the order.
+    /// How two sources compare in the order.
     #[inline]
-    fn comes_after(&self, one: usize, other: usize) -> bool {
-        let order = self.compare_keys(one, other);
-        if order.is_ne() {
-            return order != self.direction.ahead();
+    fn compare(&self, one: usize, other: usize) -> Ordering {
+        let (this, that) = (&self.sources[one], &self.sources[other]);
+        if this.is_near || that.is_near {
+            let order = self.direction.of(this.head.compare_bytes(&that.head));
+            return order.then(that.is_near.cmp(&this.is_near));
         }
-        let is_older = self.sources[one].head.seqno < self.sources[other].head.seqno;
-        is_older != is_planted(PlantedBug::WrongMergeOrder)
+        let newer = match is_planted(PlantedBug::WrongMergeOrder) {
+            false => that.head.seqno.cmp(&this.head.seqno),
+            true => this.head.seqno.cmp(&that.head.seqno),
+        };
+        self.direction.of(self.compare_keys(one, other)).then(newer)
     }
 
     /// Moves the source at `place` of the order back to where it belongs, if the ones behind it are
@@ -112,7 +102,7 @@ impl MergingCursor {
     fn sink(&mut self, mut place: usize) {
         let own = self.order[place];
         while let Some(next) = self.order.get(place + 1).copied()
-            && self.comes_after(own, next)
+            && self.compare(own, next).is_gt()
         {
             self.order[place] = next;
             place += 1;
@@ -149,6 +139,33 @@ impl MergingCursor {
             self.sources[index].look();
             self.sink(place);
         }
+        self.arrive_in_front()
+    }
+
+    /// Lets those in front arrive, until one that has is in front. None that has yet to arrive shares its
+    /// key: it would stand before it.
+    #[inline]
+    fn arrive_in_front(&mut self) -> Result<bool> {
+        while let Some(first) = self.order.first()
+            && let source = &mut self.sources[*first]
+            && source.is_near
+        {
+            source.is_near = false;
+            match source.cursor.arrive() {
+                Ok(true) => {
+                    source.look();
+                    self.sink(0);
+                }
+                Ok(false) => {
+                    self.order.remove(0);
+                }
+                Err(error) => {
+                    self.order.clear();
+                    self.sharing = 0;
+                    return Err(error);
+                }
+            }
+        }
         self.count_sharing();
         Ok(self.sharing > 0)
     }
@@ -172,28 +189,25 @@ impl MergingCursor {
     fn place_all(
         &mut self,
         direction: Direction,
-        mut place: impl FnMut(&mut (dyn Cursor + Send)) -> Result<bool>,
+        mut place: impl FnMut(&mut (dyn Cursor + Send)) -> Result<Approach>,
     ) -> Result<bool> {
         self.direction = direction;
-        self.order.clear();
         self.sharing = 0;
-        for index in 0..self.sources.len() {
-            let source = &mut self.sources[index];
-            match place(source.cursor.as_mut()) {
-                Ok(true) => {
-                    source.look();
-                    self.order.insert(0, index);
-                    self.sink(0);
-                }
-                Ok(false) => {}
-                Err(error) => {
-                    self.order.clear();
-                    return Err(error);
-                }
+        let mut order = std::mem::take(&mut self.order);
+        order.clear();
+        for (index, source) in self.sources.iter_mut().enumerate() {
+            let approach = place(source.cursor.as_mut())?;
+            source.is_near = matches!(approach, Approach::Near(_));
+            match approach {
+                Approach::Nowhere => continue,
+                Approach::Stands => source.look(),
+                Approach::Near(bytes) => source.head = Head::near(bytes),
             }
+            order.push(index);
         }
-        self.count_sharing();
-        Ok(self.sharing > 0)
+        order.sort_by(|one, other| self.compare(*one, *other));
+        self.order = order;
+        self.arrive_in_front()
     }
 
     fn current_key(&self) -> Option<Vec<u8>> {
@@ -203,11 +217,11 @@ impl MergingCursor {
 
 impl Cursor for MergingCursor {
     fn seek(&mut self, key: &[u8]) -> Result<bool> {
-        self.place_all(Direction::Forward, |source| source.seek(key))
+        self.place_all(Direction::Forward, |source| source.approach(key))
     }
 
     fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<bool> {
-        self.place_all(Direction::Backward, |source| source.seek_back(bound))
+        self.place_all(Direction::Backward, |source| source.approach_back(bound))
     }
 
     #[inline]
@@ -257,7 +271,12 @@ impl std::fmt::Debug for MergingCursor {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::Relaxed;
+
     use super::*;
+    use crate::table::tests::Rng;
     use terrace_base::EntryKind;
 
     /// Keys of one letter with numbers, in order; a cursor for tests.
@@ -351,6 +370,128 @@ mod tests {
         assert_eq!(cursor.older(SeqNo(2))?.map(|entry| entry.seqno), Some(SeqNo(1)));
         cursor.next()?;
         assert_eq!(shown(&cursor), "-");
+        Ok(())
+    }
+
+    /// Puts off what it can, and knows of a key no more than that it is at or behind another one.
+    struct Vague {
+        letters: Letters,
+        off_by: u8,
+        approached: Option<usize>,
+        arrivals: Arc<AtomicUsize>,
+    }
+
+    impl Vague {
+        fn put_off(&mut self, stands: bool, direction: Direction) -> Approach {
+            self.approached = self.letters.at.take();
+            let Some(at) = self.approached.filter(|_| stands) else { return Approach::Nowhere };
+            let key = self.letters.entries[at].0;
+            let near = match direction {
+                Direction::Forward => key - self.off_by,
+                Direction::Backward => key + self.off_by,
+            };
+            Approach::near([&[], &[near]], direction)
+        }
+    }
+
+    impl Cursor for Vague {
+        fn seek(&mut self, key: &[u8]) -> Result<bool> {
+            self.letters.seek(key)
+        }
+
+        fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<bool> {
+            self.letters.seek_back(bound)
+        }
+
+        fn approach(&mut self, key: &[u8]) -> Result<Approach> {
+            let stands = self.letters.seek(key)?;
+            Ok(self.put_off(stands, Direction::Forward))
+        }
+
+        fn approach_back(&mut self, bound: Option<&[u8]>) -> Result<Approach> {
+            let stands = self.letters.seek_back(bound)?;
+            Ok(self.put_off(stands, Direction::Backward))
+        }
+
+        fn arrive(&mut self) -> Result<bool> {
+            self.arrivals.fetch_add(1, Relaxed);
+            self.letters.at = self.approached.take();
+            Ok(self.letters.at.is_some())
+        }
+
+        fn next(&mut self) -> Result<bool> {
+            self.letters.next()
+        }
+
+        fn prev(&mut self) -> Result<bool> {
+            self.letters.prev()
+        }
+
+        fn entry(&self) -> Option<EntryRef<'_>> {
+            self.letters.entry()
+        }
+
+        fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>> {
+            self.letters.older(seqno)
+        }
+    }
+
+    #[test]
+    fn sources_that_are_only_near_merge_as_those_that_stand() -> Result<()> {
+        for seed in 0..600 {
+            let mut rng = Rng(seed);
+            let (mut standing, mut vague) = (Vec::new(), Vec::new());
+            let mut number = 0;
+            for _ in 0..=rng.below(6) {
+                let letters = (b'c'..=b'x').filter(|_| rng.one_in(3)).collect::<Vec<u8>>();
+                let mut count = || {
+                    number += 1;
+                    number
+                };
+                let entries: Vec<_> = letters.into_iter().map(|key| (key, count())).collect();
+                let off_by = rng.below(3) as u8;
+                let letters = Letters { entries: entries.clone(), at: None };
+                standing.push(Box::new(letters) as Box<dyn Cursor + Send>);
+                let letters = Letters { entries, at: None };
+                let put_off = Vague { letters, off_by, approached: None, arrivals: Arc::default() };
+                vague.push(Box::new(put_off) as Box<dyn Cursor + Send>);
+            }
+            let (mut model, mut cursor) = (MergingCursor::new(standing), MergingCursor::new(vague));
+            for step in 0..60 {
+                let key = [b'b' + rng.below(24) as u8];
+                let (found, expected) = match rng.below(6) {
+                    0 => (cursor.seek(&key)?, model.seek(&key)?),
+                    1 => (cursor.seek_back(Some(&key))?, model.seek_back(Some(&key))?),
+                    2 => (cursor.seek_back(None)?, model.seek_back(None)?),
+                    3 | 4 if model.entry().is_some() => (cursor.next()?, model.next()?),
+                    _ if model.entry().is_some() => (cursor.prev()?, model.prev()?),
+                    _ => continue,
+                };
+                let context = format!("seed {seed}, step {step}");
+                assert_eq!(found, expected, "{context}");
+                assert_eq!(shown(&cursor), shown(&model), "{context}");
+                let below = SeqNo(rng.below(number as usize + 2) as u64);
+                let older = cursor.older(below)?.map(|entry| entry.seqno);
+                assert_eq!(older, model.older(below)?.map(|entry| entry.seqno), "{context}");
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn who_never_comes_to_the_front_never_arrives() -> Result<()> {
+        let arrivals: Vec<Arc<AtomicUsize>> = (0..3).map(|_| Arc::default()).collect();
+        let source = |(letter, arrivals): (u8, &Arc<AtomicUsize>)| {
+            let letters = Letters { entries: vec![(letter, 1)], at: None };
+            let arrivals = Arc::clone(arrivals);
+            Box::new(Vague { letters, off_by: 0, approached: None, arrivals })
+                as Box<dyn Cursor + Send>
+        };
+        let mut cursor = MergingCursor::new((b'e'..).zip(&arrivals).map(source).collect());
+        cursor.seek(b"a")?;
+        cursor.next()?;
+        let counts: Vec<usize> = arrivals.iter().map(|count| count.load(Relaxed)).collect();
+        assert_eq!((shown(&cursor).as_str(), counts.as_slice()), ("f1", [1, 1, 0].as_slice()));
         Ok(())
     }
 }

@@ -8,6 +8,7 @@
 //! * A [`Stream`] serves flushes and compactions. It goes forward over *every version* in internal
 //!   order (key ascending, newest first).
 
+mod approach;
 mod clipped;
 mod head;
 mod merging;
@@ -19,6 +20,7 @@ use terrace_base::{EntryRef, SeqNo};
 
 use crate::Result;
 
+pub use approach::{Approach, Direction};
 pub use clipped::ClippedCursor;
 pub use merging::MergingCursor;
 pub use parts::PartsCursor;
@@ -48,10 +50,65 @@ pub trait Cursor {
     /// if it stands nowhere (past an end, or not yet placed).
     fn entry(&self) -> Option<EntryRef<'_>>;
 
+    /// As [`Cursor::seek`], but a source that knows about where it will stand without a look at its entries
+    /// may put the rest off until [`Cursor::arrive`]: whoever merges many sources asks most of them for no
+    /// entry. Meanwhile it stands nowhere.
+    fn approach(&mut self, key: &[u8]) -> Result<Approach> {
+        Ok(Approach::done(self.seek(key)?))
+    }
+
+    /// As [`Cursor::approach`], for [`Cursor::seek_back`].
+    fn approach_back(&mut self, bound: Option<&[u8]>) -> Result<Approach> {
+        Ok(Approach::done(self.seek_back(bound)?))
+    }
+
+    /// Does what the last approach has put off; whether the cursor stands on a key then.
+    fn arrive(&mut self) -> Result<bool> {
+        Ok(self.entry().is_some())
+    }
+
     /// The newest entry of the same key with a number below `seqno`, for merge operands that need
     /// what lies under them. Does not move the cursor off its key; a later `entry` answers as
     /// before.
     fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>>;
+}
+
+impl<C: Cursor + ?Sized> Cursor for Box<C> {
+    fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        (**self).seek(key)
+    }
+
+    fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<bool> {
+        (**self).seek_back(bound)
+    }
+
+    fn next(&mut self) -> Result<bool> {
+        (**self).next()
+    }
+
+    fn prev(&mut self) -> Result<bool> {
+        (**self).prev()
+    }
+
+    fn entry(&self) -> Option<EntryRef<'_>> {
+        (**self).entry()
+    }
+
+    fn approach(&mut self, key: &[u8]) -> Result<Approach> {
+        (**self).approach(key)
+    }
+
+    fn approach_back(&mut self, bound: Option<&[u8]>) -> Result<Approach> {
+        (**self).approach_back(bound)
+    }
+
+    fn arrive(&mut self) -> Result<bool> {
+        (**self).arrive()
+    }
+
+    fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>> {
+        (**self).older(seqno)
+    }
 }
 
 /// The lesser of two exclusive ends, of which `None` is above all keys.

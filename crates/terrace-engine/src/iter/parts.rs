@@ -3,24 +3,32 @@ use std::sync::Arc;
 
 use terrace_base::{EntryRef, KeyRange, SeqNo};
 
-use super::{Cursor, lesser_bound};
+use super::{Approach, Cursor, Direction, lesser_bound};
 use crate::Result;
 
 /// A cursor that shows only the keys within some intervals, and goes past what lies between them
 /// without a look at it.
-pub struct PartsCursor {
-    inner: Box<dyn Cursor + Send>,
+pub struct PartsCursor<C> {
+    inner: C,
     /// Ascending, disjoint, not empty.
     parts: Arc<[KeyRange]>,
     /// The interval whose key the inner cursor stands on.
     part: Option<usize>,
+    /// What the inner cursor has yet to arrive at: a key of this interval or of one behind it.
+    approached: Option<(usize, Direction)>,
 }
 
-impl PartsCursor {
+impl<C: Cursor> PartsCursor<C> {
     /// Shows what `inner` shows within `parts`, which ascend, are disjoint and not empty.
     #[must_use]
-    pub fn new(inner: Box<dyn Cursor + Send>, parts: Arc<[KeyRange]>) -> PartsCursor {
-        PartsCursor { inner, parts, part: None }
+    pub fn new(inner: C, parts: Arc<[KeyRange]>) -> PartsCursor<C> {
+        PartsCursor { inner, parts, part: None, approached: None }
+    }
+
+    /// Takes the cursor off its place.
+    fn lift(&mut self) {
+        self.part = None;
+        self.approached = None;
     }
 
     /// Goes on to the first key of an interval, if the inner cursor does not stand on one.
@@ -56,22 +64,55 @@ impl PartsCursor {
     }
 }
 
-impl Cursor for PartsCursor {
+impl<C: Cursor> Cursor for PartsCursor<C> {
     fn seek(&mut self, key: &[u8]) -> Result<bool> {
-        self.part = None;
-        let index = self.parts.partition_point(|part| part.is_before(key));
-        let Some(part) = self.parts.get(index) else { return Ok(false) };
-        self.inner.seek(key.max(part.start()))?;
-        self.settle_forward(index)
+        match self.approach(key)? {
+            Approach::Near(_) => self.arrive(),
+            done => Ok(done == Approach::Stands),
+        }
     }
 
     fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<bool> {
-        self.part = None;
+        match self.approach_back(bound)? {
+            Approach::Near(_) => self.arrive(),
+            done => Ok(done == Approach::Stands),
+        }
+    }
+
+    fn approach(&mut self, key: &[u8]) -> Result<Approach> {
+        self.lift();
+        let index = self.parts.partition_point(|part| part.is_before(key));
+        let Some(part) = self.parts.get(index) else { return Ok(Approach::Nowhere) };
+        let approach = self.inner.approach(key.max(part.start()))?;
+        if let Approach::Near(_) = approach {
+            self.approached = Some((index, Direction::Forward));
+            return Ok(approach);
+        }
+        self.settle_forward(index).map(Approach::done)
+    }
+
+    fn approach_back(&mut self, bound: Option<&[u8]>) -> Result<Approach> {
+        self.lift();
         let below = |part: &KeyRange| bound.is_none_or(|bound| part.start() < bound);
         let count = self.parts.partition_point(below);
-        let Some(last) = count.checked_sub(1) else { return Ok(false) };
-        self.inner.seek_back(lesser_bound(bound, self.parts[last].end()))?;
-        self.settle_back(count)
+        let Some(last) = count.checked_sub(1) else { return Ok(Approach::Nowhere) };
+        let approach = self.inner.approach_back(lesser_bound(bound, self.parts[last].end()))?;
+        if let Approach::Near(_) = approach {
+            self.approached = Some((last, Direction::Backward));
+            return Ok(approach);
+        }
+        self.settle_back(count).map(Approach::done)
+    }
+
+    fn arrive(&mut self) -> Result<bool> {
+        let Some((index, direction)) = self.approached.take() else {
+            return Ok(self.part.is_some());
+        };
+        self.inner.arrive()?;
+        match direction {
+            Direction::Forward => self.settle_forward(index),
+            Direction::Backward => self.settle_back(index + 1),
+        }
     }
 
     fn next(&mut self) -> Result<bool> {
@@ -96,7 +137,7 @@ impl Cursor for PartsCursor {
     }
 }
 
-impl fmt::Debug for PartsCursor {
+impl<C> fmt::Debug for PartsCursor<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PartsCursor within {:?}", self.parts)
     }
@@ -189,8 +230,7 @@ mod tests {
                 .cloned()
                 .collect();
             let mut model = Keys { keys: shown, at: None };
-            let mut cursor =
-                PartsCursor::new(Box::new(Keys { keys, at: None }), parts.clone().into());
+            let mut cursor = PartsCursor::new(Keys { keys, at: None }, parts.clone().into());
             for step in 0..40 {
                 let key = vec![b'a' + random.below(26) as u8];
                 let (found, expected) = match random.below(5) {

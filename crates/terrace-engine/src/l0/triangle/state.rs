@@ -201,7 +201,7 @@ impl L0State for TriangleState {
                 (None, true) => Box::new(cursor),
                 (None, false) => Box::new(ClippedCursor::new(cursor, clip.clone())),
                 // Where it counts lies within the clip interval.
-                (Some(parts), _) => Box::new(PartsCursor::new(Box::new(cursor), Arc::clone(parts))),
+                (Some(parts), _) => Box::new(PartsCursor::new(cursor, Arc::clone(parts))),
             })
         });
         cursors.collect()

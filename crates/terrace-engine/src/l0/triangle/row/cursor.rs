@@ -8,7 +8,7 @@ use super::reader::{RowReader, Spot};
 use super::search::Bound;
 use crate::Result;
 use crate::explain::note;
-use crate::iter::Cursor;
+use crate::iter::{Approach, Cursor, Direction};
 
 /// After so many versions of one key a cursor stops walking and searches.
 const WALK_VERSIONS_MAX: usize = 8;
@@ -25,6 +25,8 @@ pub struct RowCursor {
     spot: Spot,
     /// Whether the cursor stands on the spot.
     stands: bool,
+    /// What it has yet to arrive at: this element or one behind it, or one before it.
+    approached: Option<(usize, Direction)>,
     /// Where [`Cursor::older`] found its last answer, if it has one.
     older: Spot,
     has_older: bool,
@@ -42,6 +44,7 @@ impl RowCursor {
             trail,
             spot: Spot::default(),
             stands: false,
+            approached: None,
             older: Spot::default(),
             has_older: false,
         }
@@ -50,6 +53,7 @@ impl RowCursor {
     /// Takes the cursor off its place.
     fn lift(&mut self) {
         self.stands = false;
+        self.approached = None;
         self.has_older = false;
     }
 
@@ -182,19 +186,44 @@ impl RowCursor {
 
 impl Cursor for RowCursor {
     fn seek(&mut self, key: &[u8]) -> Result<bool> {
-        self.lift();
-        let index = self.lower_bound(key)?;
-        self.settle_forward(index)?;
-        Ok(self.stands)
+        self.approach(key)?;
+        self.arrive()
     }
 
     fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<bool> {
+        self.approach_back(bound)?;
+        self.arrive()
+    }
+
+    /// Touches no page of data, unless elements tie with the key.
+    fn approach(&mut self, key: &[u8]) -> Result<Approach> {
+        self.lift();
+        let index = self.lower_bound(key)?;
+        if index == self.row.len() {
+            return Ok(Approach::Nowhere);
+        }
+        self.approached = Some((index, Direction::Forward));
+        Ok(self.row.approach(index, Direction::Forward))
+    }
+
+    /// As [`RowCursor::approach`].
+    fn approach_back(&mut self, bound: Option<&[u8]>) -> Result<Approach> {
         self.lift();
         let end = match bound {
             Some(bound) => self.lower_bound(bound)?,
             None => self.row.len(),
         };
-        self.settle_back(end)?;
+        let Some(last) = end.checked_sub(1) else { return Ok(Approach::Nowhere) };
+        self.approached = Some((end, Direction::Backward));
+        Ok(self.row.approach(last, Direction::Backward))
+    }
+
+    fn arrive(&mut self) -> Result<bool> {
+        match self.approached.take() {
+            Some((index, Direction::Forward)) => self.settle_forward(index)?,
+            Some((end, Direction::Backward)) => self.settle_back(end)?,
+            None => {}
+        }
         Ok(self.stands)
     }
 

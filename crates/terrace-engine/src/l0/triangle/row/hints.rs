@@ -107,6 +107,7 @@ pub trait Hinting {
 /// Usual size: a few rows, without an allocation.
 #[derive(Clone, Debug, Default)]
 pub struct SearchTrail {
+    /// Looked through from the end: most hints are into the row that is asked next.
     bounds: SmallVec<[Bounds; 4]>,
 }
 
@@ -144,7 +145,7 @@ impl SearchTrail {
     }
 
     fn bounds_of(&mut self, row: TableUid) -> &mut Bounds {
-        let index = match self.bounds.iter().position(|bounds| bounds.row == row) {
+        let index = match self.bounds.iter().rposition(|bounds| bounds.row == row) {
             Some(index) => index,
             None => {
                 self.bounds.push(Bounds { row, low: 0, high: usize::MAX });
@@ -159,7 +160,7 @@ impl SearchTrail {
     #[must_use]
     #[inline]
     pub fn within(&self, row: TableUid, count: usize) -> Range<usize> {
-        match self.bounds.iter().find(|bounds| bounds.row == row) {
+        match self.bounds.iter().rfind(|bounds| bounds.row == row) {
             // Bounds that cannot be come from a damaged writer's hints: they are only advice.
             Some(bounds) if bounds.low <= bounds.high.min(count) => {
                 bounds.low..bounds.high.min(count)

@@ -8,6 +8,7 @@ use terrace_base::{KeyRange, SeqNo, hint_of};
 use super::format::Element;
 use super::reader::{Gone, RowReader};
 use crate::Result;
+use crate::iter::{Approach, Direction};
 
 /// Which of the versions of a key a search is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,6 +218,12 @@ impl RowReader {
             Some(Target::Above) | None => self.len(),
         };
         first..end.max(first)
+    }
+
+    /// What an element, which there is, says of its key and of those behind it in a direction.
+    #[inline]
+    pub(super) fn approach(&self, index: usize, direction: Direction) -> Approach {
+        Approach::near([&self.prefix, &self.element(index).bytes.to_be_bytes()], direction)
     }
 
     /// What an element says of its key: a key at or below it.
