@@ -2,10 +2,10 @@
 //! a reference, of which the model knows every step.
 
 #[cfg(not(terrace_loom))]
-pub(crate) use arc_swap::{ArcSwap, ArcSwapOption, Guard};
+pub(crate) use arc_swap::{ArcSwap, Guard};
 
 #[cfg(terrace_loom)]
-pub(crate) use modeled::{ArcSwap, ArcSwapOption, Guard};
+pub(crate) use modeled::{ArcSwap, Guard};
 
 #[cfg(terrace_loom)]
 mod modeled {
@@ -58,25 +58,6 @@ mod modeled {
         pub(crate) fn let_go(&self, value: Arc<T>) {
             let _turn = self.counts.lock();
             drop(value);
-        }
-    }
-
-    /// As `arc_swap`'s.
-    #[derive(Debug)]
-    pub(crate) struct ArcSwapOption<T>(Latch<Option<Arc<T>>>);
-
-    impl<T> ArcSwapOption<T> {
-        pub(crate) fn empty() -> ArcSwapOption<T> {
-            ArcSwapOption(Latch::new(None))
-        }
-
-        pub(crate) fn load(&self) -> Guard<Option<Arc<T>>> {
-            Guard(self.0.lock().clone())
-        }
-
-        pub(crate) fn store(&self, value: Option<Arc<T>>) {
-            let old = std::mem::replace(&mut *self.0.lock(), value);
-            drop(old);
         }
     }
 }

@@ -13,7 +13,7 @@
 //!   is cheap beside what they wait for), and else one in [`SAMPLE_ONE_IN`], which stands for the
 //!   others;
 //! * a timed call of [`LARGE_BYTES`] or more asks for the processor time too. A smaller one works
-//!   for a few microseconds, so whatever of it took longer than [`SMALL_WORK_MAX`] was waiting.
+//!   for some microseconds, so whatever of it took longer than [`SMALL_WORK_MAX`] was waiting.
 //!
 //! A latch is held for less than a microsecond: a thread that finds one taken, and its holder put
 //! aside, waits for the processor.
@@ -110,7 +110,7 @@ impl Cause {
 const SAMPLE_ONE_IN: u64 = 16;
 
 /// From here on a write is large: its work takes longer than it takes to ask for it.
-const LARGE_BYTES: usize = 4 << 10;
+const LARGE_BYTES: usize = 32 << 10;
 
 /// A call that writes less than [`LARGE_BYTES`] never works for longer.
 const SMALL_WORK_MAX: Duration = Duration::from_micros(50);

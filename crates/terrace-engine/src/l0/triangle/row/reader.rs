@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use terrace_base::limits::{STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use terrace_base::{CodecError, Corruption, KeyRange, SeqNo, TableUid};
+use terrace_env::Latch;
 use terrace_env::atomic::{AtomicU64, Ordering};
 
 use super::cursor::RowCursor;
@@ -17,7 +18,6 @@ use super::search::Bound;
 use super::stream::RowStream;
 use crate::l0::triangle::{Page, Pages};
 use crate::range_tombstone::{Fragments, RangeTombstone};
-use crate::swap::{ArcSwapOption, Guard};
 use crate::table::format::filter::Filter;
 use crate::table::format::{FormatError, range_tombstones};
 use crate::table::{PinnedEntry, TableLocation, TableProperties};
@@ -69,7 +69,8 @@ pub struct RowReader {
     range_tombstones: Arc<Fragments>,
     properties: TableProperties,
     filter: Option<Filter>,
-    pub(super) data: Vec<ArcSwapOption<Page>>,
+    /// Each page of data until it is given back. Latched for as long as it takes to count a holder.
+    data: Vec<Latch<Option<Arc<Page>>>>,
     /// A bit for each page of data whose checksum was found to fit.
     checked: Vec<AtomicU64>,
     /// A page has 2^shift bytes.
@@ -232,7 +233,7 @@ impl RowReader {
             range_tombstones: Arc::new(range_tombstones),
             properties,
             filter,
-            data: (0..data_count).map(|_| ArcSwapOption::empty()).collect(),
+            data: (0..data_count).map(|_| Latch::default()).collect(),
             checked: (0..data_count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             list,
             shift,
@@ -286,9 +287,9 @@ impl RowReader {
         obtain: &mut dyn FnMut(u32) -> Result<Page>,
     ) -> Result<()> {
         let consumed = joined(consumed);
-        for (ordinal, slot) in self.data.iter().enumerate() {
+        for ordinal in 0..self.data_count() {
             if !self.is_dead(ordinal, &consumed) {
-                slot.store(Some(Arc::new(obtain(self.listed_data(ordinal).number)?)));
+                self.hold(ordinal, obtain(self.listed_data(ordinal).number)?);
             }
         }
         Ok(())
@@ -316,9 +317,9 @@ impl RowReader {
                 !keys.is_before(self.fences.of(*page)) || !keys.is_before(&self.low_of(*page))
             };
             for page in (first..self.fences.page_count()).take_while(reaches) {
-                let is_there = self.data[page].load().is_some();
-                if is_there && self.is_dead(page, &consumed) {
-                    self.data[page].store(None);
+                if self.has(page) && self.is_dead(page, &consumed) {
+                    let given_up = self.data[page].lock().take();
+                    drop(given_up);
                     released += 1;
                 }
             }
@@ -393,7 +394,7 @@ impl RowReader {
     /// The bytes of the pages that it has.
     #[must_use]
     pub fn held_bytes(&self) -> u64 {
-        let data = self.data.iter().filter(|slot| slot.load().is_some()).count();
+        let data = (0..self.data_count()).filter(|ordinal| self.has(*ordinal)).count();
         ((self.head_pages.len() + self.metadata.len() + data) as u64) << self.shift
     }
 
@@ -478,14 +479,14 @@ impl RowReader {
             return self.look_across(index, key, read_point);
         }
         let page = self.page((place.start >> self.shift) as usize)?;
-        let Some(page) = &*page else { return Ok(Looked::Another) };
+        let Some(page) = page else { return Ok(Looked::Another) };
         let bytes = &page[at..at + entry_bytes];
         let entry = RowEntry::decode(bytes, self.base)
             .map_err(|error| self.damaged_entry(index, &error))?;
         Ok(match entry.key(bytes) == key {
             true if entry.seqno <= read_point => {
                 let value = at as u32 + entry.value_at..(at + entry_bytes) as u32;
-                Looked::Found(PinnedEntry::in_page(Arc::clone(page), &entry, value))
+                Looked::Found(PinnedEntry::in_page(page, &entry, value))
             }
             true => Looked::TooNew,
             false => Looked::Another,
@@ -513,9 +514,9 @@ impl RowReader {
         let at = start as usize & self.page_mask();
         if at + value_bytes <= self.page_bytes() {
             let page = self.page((start >> self.shift) as usize)?;
-            let Some(page) = &*page else { return Ok(None) };
+            let Some(page) = page else { return Ok(None) };
             let value = at as u32..(at + value_bytes) as u32;
-            return Ok(Some(PinnedEntry::in_page(Arc::clone(page), entry, value)));
+            return Ok(Some(PinnedEntry::in_page(page, entry, value)));
         }
         let mut copy: Arc<[u8]> = std::iter::repeat_n(0, value_bytes).collect();
         let target = Arc::get_mut(&mut copy).expect("nobody else knows the new copy");
@@ -542,7 +543,7 @@ impl RowReader {
     /// About `count` keys of the row, ascending, each with the bytes of data between it and the one
     /// before, those of gone pages included: where a job could be divided. Touches no page.
     pub fn samples(&self, count: usize) -> impl Iterator<Item = (&[u8], u64)> {
-        let pages = self.data.len();
+        let pages = self.data_count();
         let stride = pages.div_ceil(count.max(1)).max(1);
         (0..pages).step_by(stride).map(move |first| {
             let end = (first + stride).min(pages);
@@ -626,33 +627,49 @@ impl RowReader {
         self.list.get(start..start + pages.len()) == Some(pages)
     }
 
+    /// How many pages of data it was written in.
+    pub(super) fn data_count(&self) -> usize {
+        self.data.len()
+    }
+
     pub(super) fn listed_data(&self, ordinal: usize) -> ListedPage {
         self.list[self.metadata.len() + ordinal]
     }
 
+    /// Takes a page of data.
+    pub(super) fn hold(&self, ordinal: usize, page: Page) {
+        *self.data[ordinal].lock() = Some(Arc::new(page));
+    }
+
+    /// A page of data, if it is not gone.
+    #[inline]
+    pub(super) fn held(&self, ordinal: usize) -> Option<Arc<Page>> {
+        self.data[ordinal].lock().clone()
+    }
+
+    /// Whether a page of data is not gone.
+    fn has(&self, ordinal: usize) -> bool {
+        self.data[ordinal].lock().is_some()
+    }
+
     /// A page of data, if it is not gone. Checks it at the first use.
     #[inline]
-    fn page(&self, ordinal: usize) -> Result<Guard<Option<Arc<Page>>>> {
-        let page = self.data[ordinal].load();
+    pub(super) fn page(&self, ordinal: usize) -> Result<Option<Arc<Page>>> {
+        let page = self.held(ordinal);
         // Order: relaxed, since the bit says something about bytes that never change.
         let bit = 1 << (ordinal % 64);
         if self.checked[ordinal / 64].load(Ordering::Relaxed) & bit == 0
-            && let Some(page) = &*page
+            && let Some(page) = &page
         {
             self.check_page(ordinal, page)?;
         }
         Ok(page)
     }
 
-    /// A page of data, if it is not gone.
-    pub(super) fn look_at_page(&self, ordinal: usize) -> Result<Option<Arc<Page>>> {
-        Ok(self.page(ordinal)?.as_ref().map(Arc::clone))
-    }
-
     /// A page of data and its checksum, whether it was checked before or not; `false` if it is gone.
     pub(super) fn recheck_page(&self, ordinal: usize) -> Result<bool> {
-        match &*self.data[ordinal].load() {
-            Some(page) => self.check_page(ordinal, page).map(|()| true),
+        match self.held(ordinal) {
+            Some(page) => self.check_page(ordinal, &page).map(|()| true),
             None => Ok(false),
         }
     }
@@ -679,7 +696,7 @@ impl RowReader {
         while !out.is_empty() {
             let ordinal = (at >> self.shift) as usize;
             let page = self.page(ordinal)?;
-            let Some(page) = &*page else { return Ok(Err(Gone(ordinal))) };
+            let Some(page) = page else { return Ok(Err(Gone(ordinal))) };
             let from = &page[at as usize & self.page_mask()..];
             let bytes = from.len().min(out.len());
             let (filled, rest) = out.split_at_mut(bytes);
@@ -700,7 +717,7 @@ impl RowReader {
         let place = self.place(index);
         let ordinal = (place.start >> self.shift) as usize;
         let page = self.page(ordinal)?;
-        let Some(page) = &*page else { return Ok(Err(Gone(ordinal))) };
+        let Some(page) = page else { return Ok(Err(Gone(ordinal))) };
         let from = &page[place.start as usize & self.page_mask()..];
         let entry_bytes = (place.end - place.start) as usize;
         let front = &from[..entry_bytes.min(from.len())];
@@ -744,8 +761,8 @@ impl RowReader {
         if at + entry_bytes <= self.page_bytes() {
             if spot.page.as_ref().is_none_or(|(held, _)| *held != ordinal) {
                 let page = self.page(ordinal)?;
-                let Some(page) = &*page else { return Ok(Err(Gone(ordinal))) };
-                spot.page = Some((ordinal, Arc::clone(page)));
+                let Some(page) = page else { return Ok(Err(Gone(ordinal))) };
+                spot.page = Some((ordinal, page));
             }
             spot.place = Some(at..at + entry_bytes);
         } else {

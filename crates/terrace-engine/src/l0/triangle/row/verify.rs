@@ -47,7 +47,7 @@ impl RowReader {
 
     /// Runs `check` on a page of data, if it is not gone; it says whether what is not used is zero.
     fn with_page(&self, ordinal: usize, check: impl FnOnce(&[u8]) -> bool) -> Result<()> {
-        if self.look_at_page(ordinal)?.is_none_or(|page| check(&page)) {
+        if self.page(ordinal)?.is_none_or(|page| check(&page)) {
             return Ok(());
         }
         let offset = self.pages.offset_of(self.listed_data(ordinal).number);
