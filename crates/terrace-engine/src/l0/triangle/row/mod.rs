@@ -38,9 +38,11 @@
 
 mod builder;
 mod cursor;
+mod data_pages;
 pub mod fences;
 pub mod format;
 pub mod hints;
+mod open;
 mod reader;
 mod salvage;
 mod search;

@@ -2,30 +2,24 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use terrace_base::limits::{STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use terrace_base::limits::STORED_KEY_BYTES_MAX;
 use terrace_base::{CodecError, Corruption, KeyRange, SeqNo, TableUid};
-use terrace_env::Latch;
-use terrace_env::atomic::{AtomicU64, Ordering};
 
 use super::cursor::RowCursor;
+use super::data_pages::DataPages;
 use super::fences::{Fences, joined};
-use super::format::{
-    ELEMENT_BYTES, Element, Head, ListedPage, METADATA_PLACE, Rest, RowEntry, decode_list_page,
-    page_checksum,
-};
+use super::format::{ELEMENT_BYTES, Element, Head, ListedPage, RowEntry, page_checksum};
 use super::hints::{Hint, Hinting, SeekTrail};
 use super::search::Bound;
 use super::stream::RowStream;
 use crate::l0::triangle::{Page, Pages};
-use crate::range_tombstone::{Fragments, RangeTombstone};
+use crate::range_tombstone::Fragments;
 use crate::table::format::filter::Filter;
-use crate::table::format::{FormatError, range_tombstones};
 use crate::table::{PinnedEntry, TableLocation, TableProperties};
 use crate::{Error, Result};
 
 /// The front of an entry, all but its value, has at most so many bytes.
-const FRONT_BYTES_MAX: usize = STORED_KEY_BYTES_MAX + 32;
-const ENTRY_BYTES_MAX: u64 = (FRONT_BYTES_MAX + VALUE_BYTES_MAX) as u64;
+pub(super) const FRONT_BYTES_MAX: usize = STORED_KEY_BYTES_MAX + 32;
 
 /// Where a row lies: the number of its first page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,25 +48,23 @@ impl RowLocation {
 /// elements, and a few for each page of data.
 pub struct RowReader {
     pub(super) pages: Arc<Pages>,
-    location: RowLocation,
+    pub(super) location: RowLocation,
     pub(super) head: Head,
     /// The pages of metadata and data, as the head lists them.
-    list: Vec<ListedPage>,
+    pub(super) list: Vec<ListedPage>,
     pub(super) head_pages: Vec<Page>,
     pub(super) metadata: Vec<Page>,
     /// Of each page of elements the first one's bytes.
     pub(super) top: Vec<u64>,
     pub(super) base: SeqNo,
     pub(super) prefix: Box<[u8]>,
-    predecessors: Vec<TableUid>,
+    pub(super) predecessors: Vec<TableUid>,
     pub(super) fences: Fences,
-    range_tombstones: Arc<Fragments>,
-    properties: TableProperties,
-    filter: Option<Filter>,
-    /// Each page of data until it is given back. Latched for as long as it takes to count a holder.
-    data: Vec<Latch<Option<Arc<Page>>>>,
-    /// A bit for each page of data whose checksum was found to fit.
-    checked: Vec<AtomicU64>,
+    pub(super) range_tombstones: Arc<Fragments>,
+    pub(super) properties: TableProperties,
+    pub(super) filter: Option<Filter>,
+    /// Its pages of data.
+    pub(super) data: DataPages,
     /// A page has 2^shift bytes.
     pub(super) shift: u32,
 }
@@ -142,157 +134,9 @@ impl Spot {
 }
 
 impl RowReader {
-    /// Opens a row: claims its pages, reads head and metadata and checks them. Pages of which nothing
-    /// is needed when the keys in `consumed` are not (in any order) may be another row's by now; they
-    /// are left alone.
-    ///
-    /// `expected`: the uid and the size in bytes that whoever names the row knows it by.
-    /// Cost: reads the metadata once; no page of data is touched.
-    ///
-    /// Errors: [`Error::Corruption`], also if a page is another row's; [`Error::Unsupported`] for a
-    /// later format. All pages are given back then.
-    pub fn open(
-        pages: &Arc<Pages>,
-        location: RowLocation,
-        expected: Option<(TableUid, u64)>,
-        consumed: &[KeyRange],
-    ) -> Result<Arc<RowReader>> {
-        RowReader::assemble(pages, location, expected, consumed, &mut |number| pages.claim(number))
-    }
-
-    /// As [`RowReader::open`], but with pages that `obtain` has.
-    pub(super) fn assemble(
-        pages: &Arc<Pages>,
-        location: RowLocation,
-        expected: Option<(TableUid, u64)>,
-        consumed: &[KeyRange],
-        obtain: &mut dyn FnMut(u32) -> Result<Page>,
-    ) -> Result<Arc<RowReader>> {
-        let (head, list, head_pages) = read_head(pages, location, obtain)?;
-        let page_bytes = pages.page_bytes();
-        let (metadata_count, data_count) = head.page_counts(page_bytes);
-        let file_bytes = (head_pages.len() + list.len()) as u64 * page_bytes as u64;
-        if let Some((uid, bytes)) = expected
-            && (uid, bytes) != (head.uid, file_bytes)
-        {
-            let detail = format!(
-                "this is row {:?} of {file_bytes} bytes, expected was {uid:?} of {bytes}",
-                head.uid
-            );
-            return Err(Corruption::new(pages.path(), pages.offset_of(location.0), detail).into());
-        }
-        let metadata = read_metadata(pages, &head, &list[..metadata_count as usize], &mut *obtain)?;
-        let shift = page_bytes.trailing_zeros();
-        let elements_bytes = head.entry_count as usize * ELEMENT_BYTES;
-        let mut rest = vec![0; head.metadata_bytes as usize - elements_bytes];
-        copy_from(&metadata, shift, elements_bytes, &mut rest);
-        let damaged = |error: &CodecError| {
-            let at = elements_bytes + error.offset;
-            let page = metadata.get(at >> shift).or(metadata.last());
-            let offset = page.map_or(0, |page| pages.offset_of(page.number()));
-            let detail = format!("{} (byte {at} of the row's metadata)", error.what);
-            Error::from(Corruption::new(pages.path(), offset, detail))
-        };
-        let refused = |error: FormatError| match error {
-            FormatError::Damaged(error) => damaged(&error),
-            FormatError::Unsupported(text) => {
-                Error::Unsupported(format!("{}: {text}", pages.path().display()))
-            }
-        };
-        let rest = Rest::decode(&rest, data_count as usize).map_err(|error| damaged(&error))?;
-        let properties = TableProperties::decode(rest.properties).map_err(refused)?;
-        let filter = match rest.filter {
-            [] => None,
-            bytes => Some(Filter::decode(bytes).map_err(|error| damaged(&error))?),
-        };
-        let range_tombstones = match rest.range_tombstones {
-            [] => Fragments::default(),
-            bytes => {
-                let all = range_tombstones::decode(bytes).map_err(|error| damaged(&error))?;
-                let all = all.into_iter();
-                Fragments::new(all.map(|(start, end, seqno)| RangeTombstone { start, end, seqno }))
-            }
-        };
-        if properties.entry_count != u64::from(head.entry_count)
-            || properties.range_tombstone_count != range_tombstones.len() as u64
-            || (properties.block_count, properties.data_bytes) != (data_count, head.data_bytes)
-        {
-            return Err(damaged(&CodecError { offset: 0, what: "the counts do not fit the row" }));
-        }
-        let mut row = RowReader {
-            pages: Arc::clone(pages),
-            location,
-            head,
-            head_pages,
-            metadata,
-            top: Vec::new(),
-            base: rest.base,
-            prefix: rest.prefix.into(),
-            predecessors: rest.predecessors,
-            fences: rest.fences,
-            range_tombstones: Arc::new(range_tombstones),
-            properties,
-            filter,
-            data: (0..data_count).map(|_| Latch::default()).collect(),
-            checked: (0..data_count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
-            list,
-            shift,
-        };
-        row.check_elements()?;
-        row.obtain_data(consumed, obtain)?;
-        Ok(Arc::new(row))
-    }
-
-    /// Checks what searches rely on: that bytes and offsets ascend, and that every entry lies in the
-    /// data. Cost: a few instructions an element.
-    fn check_elements(&mut self) -> Result<()> {
-        let mut last: Option<Element> = None;
-        let mut top = Vec::with_capacity(self.metadata.len());
-        for index in 0..self.len() {
-            let element = self.element(index);
-            let (fits, entry_bytes) = match last {
-                None => (element.offset == 0, 1),
-                Some(last) => (
-                    last.offset < element.offset && last.bytes <= element.bytes,
-                    u64::from(element.offset.saturating_sub(last.offset)),
-                ),
-            };
-            let is_inside = u64::from(element.offset) < self.head.data_bytes;
-            if !fits || !is_inside || entry_bytes > ENTRY_BYTES_MAX {
-                return Err(self.damaged_element(index, "elements out of order"));
-            }
-            if (index * ELEMENT_BYTES) & self.page_mask() == 0 {
-                top.push(element.bytes);
-            }
-            last = Some(element);
-        }
-        if let Some(last) = last
-            && self.head.data_bytes - u64::from(last.offset) > ENTRY_BYTES_MAX
-        {
-            return Err(self.damaged_element(self.len() - 1, "an entry beyond the longest one"));
-        }
-        self.top = top;
-        Ok(())
-    }
-
     /// As [`Fences::is_dead`].
-    fn is_dead(&self, page: usize, consumed: &[KeyRange]) -> bool {
+    pub(super) fn is_dead(&self, page: usize, consumed: &[KeyRange]) -> bool {
         self.fences.is_dead(page, consumed, || self.low_of(page))
-    }
-
-    /// Obtains the pages of data that are not dead.
-    fn obtain_data(
-        &self,
-        consumed: &[KeyRange],
-        obtain: &mut dyn FnMut(u32) -> Result<Page>,
-    ) -> Result<()> {
-        let consumed = joined(consumed);
-        for ordinal in 0..self.data_count() {
-            if !self.is_dead(ordinal, &consumed) {
-                self.hold(ordinal, obtain(self.listed_data(ordinal).number)?);
-            }
-        }
-        Ok(())
     }
 
     /// Gives back every page of which nothing is needed when the keys in `consumed` (in any order)
@@ -317,10 +161,8 @@ impl RowReader {
                 !keys.is_before(self.fences.of(*page)) || !keys.is_before(&self.low_of(*page))
             };
             for page in (first..self.fences.page_count()).take_while(reaches) {
-                if self.has(page) && self.is_dead(page, &consumed) {
-                    let given_up = self.data[page].lock().take();
-                    drop(given_up);
-                    released += 1;
+                if self.data.has(page) && self.is_dead(page, &consumed) {
+                    released += usize::from(self.data.give_up(page));
                 }
             }
         }
@@ -394,7 +236,7 @@ impl RowReader {
     /// The bytes of the pages that it has.
     #[must_use]
     pub fn held_bytes(&self) -> u64 {
-        let data = (0..self.data_count()).filter(|ordinal| self.has(*ordinal)).count();
+        let data = self.data.held().count();
         ((self.head_pages.len() + self.metadata.len() + data) as u64) << self.shift
     }
 
@@ -406,7 +248,8 @@ impl RowReader {
         let pages = self.head_pages.len() + self.list.len();
         size_of::<RowReader>()
             + pages * (page_bytes + size_of::<ListedPage>() + size_of::<usize>())
-            + 8 * (self.top.len() + self.checked.len())
+            + size_of_val(&self.top[..])
+            + self.data.memory_bytes()
             + self.fences.memory_bytes()
             + self.filter.as_ref().map_or(0, Filter::memory_bytes)
             + size_of_val(&self.predecessors[..])
@@ -543,7 +386,7 @@ impl RowReader {
     /// About `count` keys of the row, ascending, each with the bytes of data between it and the one
     /// before, those of gone pages included: where a job could be divided. Touches no page.
     pub fn samples(&self, count: usize) -> impl Iterator<Item = (&[u8], u64)> {
-        let pages = self.data_count();
+        let pages = self.data.count();
         let stride = pages.div_ceil(count.max(1)).max(1);
         (0..pages).step_by(stride).map(move |first| {
             let end = (first + stride).min(pages);
@@ -586,7 +429,7 @@ impl RowReader {
     }
 
     #[inline]
-    fn page_mask(&self) -> usize {
+    pub(super) fn page_mask(&self) -> usize {
         self.page_bytes() - 1
     }
 
@@ -627,38 +470,15 @@ impl RowReader {
         self.list.get(start..start + pages.len()) == Some(pages)
     }
 
-    /// How many pages of data it was written in.
-    pub(super) fn data_count(&self) -> usize {
-        self.data.len()
-    }
-
     pub(super) fn listed_data(&self, ordinal: usize) -> ListedPage {
         self.list[self.metadata.len() + ordinal]
-    }
-
-    /// Takes a page of data.
-    pub(super) fn hold(&self, ordinal: usize, page: Page) {
-        *self.data[ordinal].lock() = Some(Arc::new(page));
-    }
-
-    /// A page of data, if it is not gone.
-    #[inline]
-    pub(super) fn held(&self, ordinal: usize) -> Option<Arc<Page>> {
-        self.data[ordinal].lock().clone()
-    }
-
-    /// Whether a page of data is not gone.
-    fn has(&self, ordinal: usize) -> bool {
-        self.data[ordinal].lock().is_some()
     }
 
     /// A page of data, if it is not gone. Checks it at the first use.
     #[inline]
     pub(super) fn page(&self, ordinal: usize) -> Result<Option<Arc<Page>>> {
-        let page = self.held(ordinal);
-        // Order: relaxed, since the bit says something about bytes that never change.
-        let bit = 1 << (ordinal % 64);
-        if self.checked[ordinal / 64].load(Ordering::Relaxed) & bit == 0
+        let page = self.data.get(ordinal);
+        if !self.data.is_checked(ordinal)
             && let Some(page) = &page
         {
             self.check_page(ordinal, page)?;
@@ -668,7 +488,7 @@ impl RowReader {
 
     /// A page of data and its checksum, whether it was checked before or not; `false` if it is gone.
     pub(super) fn recheck_page(&self, ordinal: usize) -> Result<bool> {
-        match self.held(ordinal) {
+        match self.data.get(ordinal) {
             Some(page) => self.check_page(ordinal, &page).map(|()| true),
             None => Ok(false),
         }
@@ -683,7 +503,7 @@ impl RowReader {
             let offset = self.pages.offset_of(page.number());
             return Err(Corruption::new(self.pages.path(), offset, detail).into());
         }
-        self.checked[ordinal / 64].fetch_or(1 << (ordinal % 64), Ordering::Relaxed);
+        self.data.note_checked(ordinal);
         Ok(())
     }
 
@@ -827,71 +647,5 @@ impl fmt::Debug for RowReader {
             .field("uid", &self.head.uid)
             .field("properties", &self.properties)
             .finish_non_exhaustive()
-    }
-}
-
-/// The head, the list of all other pages, and the pages of the head.
-fn read_head(
-    pages: &Arc<Pages>,
-    location: RowLocation,
-    obtain: &mut dyn FnMut(u32) -> Result<Page>,
-) -> Result<(Head, Vec<ListedPage>, Vec<Page>)> {
-    let damaged = |number, error: &CodecError| {
-        Error::from(Corruption::from_codec(pages.path(), pages.offset_of(number), error))
-    };
-    let first = obtain(location.0)?;
-    let pages_max = pages.total_pages() as u64;
-    let (head, mut list, mut next) =
-        Head::decode(&first, pages_max).map_err(|error| match error {
-            FormatError::Damaged(error) => damaged(location.0, &error),
-            FormatError::Unsupported(text) => {
-                Error::Unsupported(format!("{}: {text}", pages.path().display()))
-            }
-        })?;
-    let (metadata, data) = head.page_counts(first.len());
-    let listed = (metadata + data) as usize;
-    let mut head_pages = vec![first];
-    while next != 0 {
-        let page = obtain(next)?;
-        let missing = listed - list.len();
-        let (more, after) = decode_list_page(&page, head.uid, head_pages.len(), missing)
-            .map_err(|error| damaged(next, &error))?;
-        list.extend(more);
-        head_pages.push(page);
-        next = after;
-    }
-    Ok((head, list, head_pages))
-}
-
-/// The pages of the metadata, checked.
-fn read_metadata(
-    pages: &Arc<Pages>,
-    head: &Head,
-    list: &[ListedPage],
-    obtain: &mut dyn FnMut(u32) -> Result<Page>,
-) -> Result<Vec<Page>> {
-    let mut metadata = Vec::with_capacity(list.len());
-    for (ordinal, listed) in list.iter().enumerate() {
-        let page = obtain(listed.number)?;
-        let place = METADATA_PLACE + (ordinal * page.len()) as u64;
-        if page_checksum(head.uid, place, &page) != listed.checksum {
-            let offset = pages.offset_of(listed.number);
-            let detail = format!("the checksum of page {ordinal} of a row's metadata does not fit");
-            return Err(Corruption::new(pages.path(), offset, detail).into());
-        }
-        metadata.push(page);
-    }
-    Ok(metadata)
-}
-
-/// Copies what lies in `pages` from byte `at` on.
-fn copy_from(pages: &[Page], shift: u32, mut at: usize, mut out: &mut [u8]) {
-    while !out.is_empty() {
-        let from = &pages[at >> shift][at & ((1 << shift) - 1)..];
-        let bytes = from.len().min(out.len());
-        let (filled, rest) = out.split_at_mut(bytes);
-        filled.copy_from_slice(&from[..bytes]);
-        out = rest;
-        at += bytes;
     }
 }

@@ -61,14 +61,14 @@ impl RowReader {
         // So it takes no page of data yet.
         let row = RowReader::open(pages, location, None, &[KeyRange::all()])?;
         let mut unfit = Vec::new();
-        for ordinal in 0..row.data_count() {
+        for ordinal in 0..row.data.count() {
             let number = row.listed_data(ordinal).number;
             let page = pages.claim(number).and_then(|page| {
                 row.check_page(ordinal, &page)?;
                 Ok(page)
             });
             match page {
-                Ok(page) => row.hold(ordinal, page),
+                Ok(page) => row.data.hold(ordinal, page),
                 Err(Error::Corruption(_)) => {
                     let end = [row.fences.of(ordinal + 1), &[0]].concat();
                     let keys = KeyRange::new(row.low_of(ordinal), Some(end));
@@ -83,8 +83,7 @@ impl RowReader {
     /// The numbers of the pages that it has.
     pub fn page_numbers(&self) -> impl Iterator<Item = u32> {
         let own = self.head_pages.iter().chain(&self.metadata).map(|page| page.number());
-        let pages = (0..self.data_count()).filter_map(|ordinal| self.held(ordinal));
-        let data = pages.map(|page| page.number());
+        let data = self.data.held().map(|page| page.number());
         own.chain(data)
     }
 }
