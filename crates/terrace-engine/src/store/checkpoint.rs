@@ -36,10 +36,13 @@ use xxhash_rust::xxh3::Xxh3;
 use super::{Inner, Store};
 use crate::compaction::{OutputSpec, OutputTables, TableShape};
 use crate::iter::Stream;
+use crate::l0::{CutMap, Live};
 use crate::new_dir;
 use crate::range_tombstone::Fragments;
 use crate::table::{ByteInterval, LocalTableStore, TableStore};
-use crate::version::{FeedStore, FileIds, LocalManifests, Table, TableMeta, Version, VersionEdit};
+use crate::version::{
+    FeedStore, FileIds, LocalManifests, RowMeta, Table, TableMeta, Version, VersionEdit,
+};
 use crate::wal::LogStart;
 use crate::{Error, Result};
 
@@ -120,9 +123,12 @@ impl Inner {
         let target = LocalTableStore::new(Arc::clone(&self.env), dir.to_path_buf());
         let mut report =
             CheckpointReport { seqno, linked_count: 0, copied_count: 0, table_bytes: 0 };
-        let total_bytes = version.tables().map(|table| table.meta().bytes).sum();
         let mut snapshot = self.snapshot_of(version);
-        for table in version.tables() {
+        let levels = version.runs().flat_map(|(_, run)| run.tables());
+        let live = version.l0.live().iter().map(|live| &live.table);
+        let tables: Vec<&Arc<Table>> = live.chain(levels).collect();
+        let total_bytes = tables.iter().map(|table| table.meta().bytes).sum();
+        for table in tables {
             if !progress(report.table_bytes, total_bytes) {
                 return Err(Error::Cancelled);
             }
@@ -171,6 +177,7 @@ impl Inner {
         snapshot.log_start = Some(LogStart { segment: None, position: LogPosition(0) });
         snapshot.log_directories = None;
         snapshot.container = None;
+        keep_live(&mut snapshot.rows_added, version.l0.consumed());
         let rows = snapshot.rows_added.iter_mut().flat_map(|row| &mut row.tables);
         for meta in rows.chain(snapshot.tables_added.iter_mut().map(|(_, meta)| meta)) {
             meta.location = LocalTableStore::location_of(meta.id);
@@ -242,6 +249,15 @@ impl Inner {
     }
 }
 
+/// Leaves out the tables of rows that are consumed everywhere. Their rows may be there for the sake of
+/// another table, and go when of that one nothing is written.
+fn keep_live(rows: &mut Vec<RowMeta>, consumed: &CutMap) {
+    for row in &mut *rows {
+        row.tables.retain(|table| consumed.live(row.id, &table.span()) != Live::Nowhere);
+    }
+    rows.retain(|row| !row.tables.is_empty());
+}
+
 /// Puts `written` in the place of the table of L0 with this id; a row without a table goes.
 fn replace_table(snapshot: &mut VersionEdit, id: FileId, written: Option<TableMeta>) {
     for row in &mut snapshot.rows_added {
@@ -260,4 +276,37 @@ fn of_target<T>(dir: &Path, outcome: Result<T>) -> Result<T> {
         }
         error => error,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use terrace_base::RowId;
+
+    use super::*;
+    use crate::l0::CutInterval;
+
+    fn table(counter: u64, start: &str, end: &str) -> TableMeta {
+        TableMeta { bounds: KeyRange::new(start, Some(end.into())), ..TableMeta::sample(counter) }
+    }
+
+    #[test]
+    fn a_row_that_counts_in_one_table_brings_no_other_along() {
+        let cut = |start: &str, end: &str| CutInterval {
+            slice: KeyRange::new(start, Some(end.into())),
+            through: RowId(2),
+        };
+        let cuts = CutMap::default().after(&cut("a", "d")).after(&cut("e", "z"));
+        let row = |id, tables| RowMeta { id: RowId(id), tables };
+        let mut rows = vec![
+            row(1, vec![table(1, "m", "p")]),
+            row(2, vec![table(2, "c", "g"), table(3, "m", "p")]),
+            row(3, vec![table(4, "m", "p")]),
+        ];
+        keep_live(&mut rows, &cuts);
+        assert_eq!(rows, [row(2, vec![table(2, "c", "g")]), row(3, vec![table(4, "m", "p")])]);
+        // If it has no key between the cuts, nothing is written of it, and so nothing is left of the row.
+        let mut snapshot = VersionEdit { rows_added: rows, ..VersionEdit::default() };
+        replace_table(&mut snapshot, table(2, "c", "g").id, None);
+        assert_eq!(snapshot.rows_added, [row(3, vec![table(4, "m", "p")])]);
+    }
 }
