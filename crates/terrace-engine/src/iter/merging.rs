@@ -89,11 +89,10 @@ impl MergingCursor {
             let order = self.direction.of(this.head.compare_bytes(&that.head));
             return order.then(that.is_near.cmp(&this.is_near));
         }
-        let newer = match is_planted(PlantedBug::WrongMergeOrder) {
-            false => that.head.seqno.cmp(&this.head.seqno),
-            true => this.head.seqno.cmp(&that.head.seqno),
-        };
-        self.direction.of(self.compare_keys(one, other)).then(newer)
+        self.direction.of(self.compare_keys(one, other)).then_with(|| {
+            let newer = that.head.seqno.cmp(&this.head.seqno);
+            if is_planted(PlantedBug::WrongMergeOrder) { newer.reverse() } else { newer }
+        })
     }
 
     /// Moves the source at `place` of the order back to where it belongs, if the ones behind it are

@@ -66,17 +66,13 @@ impl<C: Cursor> PartsCursor<C> {
 
 impl<C: Cursor> Cursor for PartsCursor<C> {
     fn seek(&mut self, key: &[u8]) -> Result<bool> {
-        match self.approach(key)? {
-            Approach::Near(_) => self.arrive(),
-            done => Ok(done == Approach::Stands),
-        }
+        self.approach(key)?;
+        self.arrive()
     }
 
     fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<bool> {
-        match self.approach_back(bound)? {
-            Approach::Near(_) => self.arrive(),
-            done => Ok(done == Approach::Stands),
-        }
+        self.approach_back(bound)?;
+        self.arrive()
     }
 
     fn approach(&mut self, key: &[u8]) -> Result<Approach> {
