@@ -36,12 +36,12 @@ use xxhash_rust::xxh3::Xxh3;
 use super::{Inner, Store};
 use crate::compaction::{OutputSpec, OutputTables, TableShape};
 use crate::iter::Stream;
-use crate::l0::{CutMap, Live};
+use crate::l0::{CutMap, Live, LiveTable};
 use crate::new_dir;
 use crate::range_tombstone::Fragments;
 use crate::table::{ByteInterval, LocalTableStore, TableStore};
 use crate::version::{
-    FeedStore, FileIds, LocalManifests, RowMeta, Table, TableMeta, Version, VersionEdit,
+    FeedStore, FileIds, LocalManifests, RowMeta, TableMeta, Version, VersionEdit,
 };
 use crate::wal::LogStart;
 use crate::{Error, Result};
@@ -125,16 +125,16 @@ impl Inner {
             CheckpointReport { seqno, linked_count: 0, copied_count: 0, table_bytes: 0 };
         let mut snapshot = self.snapshot_of(version);
         let levels = version.runs().flat_map(|(_, run)| run.tables());
-        let live = version.l0.live().iter().map(|live| &live.table);
-        let tables: Vec<&Arc<Table>> = live.chain(levels).collect();
-        let total_bytes = tables.iter().map(|table| table.meta().bytes).sum();
-        for table in tables {
+        let live = version.l0.live().iter().map(|live| (&live.table, Some(live)));
+        let tables: Vec<_> = live.chain(levels.map(|table| (table, None))).collect();
+        let total_bytes = tables.iter().map(|(table, _)| table.meta().bytes).sum();
+        for (table, live) in tables {
             if !progress(report.table_bytes, total_bytes) {
                 return Err(Error::Cancelled);
             }
             let meta = table.meta();
-            if meta.is_in_pages() {
-                let written = self.write_row(&target, version, table)?;
+            if let Some(live) = live.filter(|_| meta.is_in_pages()) {
+                let written = self.write_row(&target, live)?;
                 replace_table(&mut snapshot, meta.id, written);
                 report.copied_count += 1;
                 report.table_bytes += meta.bytes;
@@ -187,15 +187,8 @@ impl Inner {
     }
 
     /// Writes what is live of a row in pages as a table; none if that is nothing.
-    fn write_row(
-        &self,
-        target: &LocalTableStore,
-        version: &Version,
-        table: &Arc<Table>,
-    ) -> Result<Option<TableMeta>> {
-        let meta = table.meta();
-        let live = version.l0.live().iter().find(|live| Arc::ptr_eq(&live.table, table));
-        let Some(live) = live else { return Ok(None) };
+    fn write_row(&self, target: &LocalTableStore, live: &LiveTable) -> Result<Option<TableMeta>> {
+        let meta = live.table.meta();
         let row = self.context.opener.container.row(meta)?;
         let clipped: Vec<Fragments> =
             live.parts().iter().map(|part| row.range_tombstones().clip(part)).collect();
