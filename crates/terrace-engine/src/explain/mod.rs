@@ -57,7 +57,7 @@ pub use waits::WaitCause;
 pub use watch::SAMPLE_EVERY;
 
 pub(crate) use cursor::observed;
-pub(crate) use recorder::{Recorder, Recording, note};
+pub(crate) use recorder::{Recorder, Recording, is_recording, note};
 pub(crate) use scan::Hidden;
 pub(crate) use slow::{Ended, SlowLog};
 pub(crate) use watch::ScanWatch;

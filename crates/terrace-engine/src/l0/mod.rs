@@ -31,6 +31,8 @@ mod content;
 mod cut_map;
 mod flush_writer;
 mod live_rows;
+mod live_table;
+mod lookup;
 mod plain;
 pub mod triangle;
 
@@ -38,21 +40,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::Serialize;
-use terrace_base::{KeyRange, LevelNo, RowId, SeqNo};
-use terrace_env::SetOnce;
+use terrace_base::{KeyRange, RowId, SeqNo};
 
 use crate::Result;
-use crate::explain::{Asked, MyCounts, PagesSearch, StepAnswer, note};
-use crate::iter::{Cursor, PartsCursor, Stream};
-use crate::lookup_index::Bound;
+use crate::iter::{Cursor, Stream};
 use crate::range_tombstone::Fragments;
-use crate::table::{PinnedEntry, ReadMode, filter_hash};
-use crate::version::{OpenTable, RowMeta, Table, TableContext};
-
-use triangle::row::{RowReader, SearchTrail};
+use crate::table::{PinnedEntry, ReadMode};
+use crate::version::{RowMeta, Table, TableContext};
 
 pub use cut_map::{CutInterval, CutMap, Live};
 pub use live_rows::LiveRows;
+pub use live_table::LiveTable;
+pub use lookup::Lookup;
 pub use plain::{PlainL0, PlainOptions};
 
 /// The L0 seam: the medium that rows are written to, and how a set of rows is read.
@@ -111,84 +110,6 @@ impl Row {
     }
 }
 
-/// A table of a row that counts at some of its keys or at all of them.
-#[derive(Clone, Debug)]
-pub struct LiveTable {
-    /// The table.
-    pub table: Arc<Table>,
-    /// Its row.
-    pub row: RowId,
-    /// Where it counts, if not everywhere: intervals that ascend and do not touch.
-    pub parts: Option<Arc<[KeyRange]>>,
-    /// About how many of its bytes count, once that was asked of the open table.
-    bytes: Arc<SetOnce<u64>>,
-}
-
-impl LiveTable {
-    /// A table of a row that counts in `parts`, or everywhere.
-    #[must_use]
-    pub fn new(table: &Arc<Table>, row: RowId, parts: Option<Arc<[KeyRange]>>) -> LiveTable {
-        LiveTable { table: Arc::clone(table), row, parts, bytes: Arc::default() }
-    }
-
-    /// Where it counts.
-    #[must_use]
-    pub fn parts(&self) -> &[KeyRange] {
-        match &self.parts {
-            None => std::slice::from_ref(self.table.span()),
-            Some(parts) => parts,
-        }
-    }
-
-    /// Whether it counts at a key of `range`.
-    #[must_use]
-    #[inline]
-    pub fn overlaps(&self, range: &KeyRange) -> bool {
-        self.table.span().overlaps(range)
-            && self.parts.as_ref().is_none_or(|parts| parts.iter().any(|part| part.overlaps(range)))
-    }
-
-    /// Whether both are one table that counts at the same keys.
-    #[must_use]
-    pub fn counts_as(&self, other: &LiveTable) -> bool {
-        let is_one = |a: &Arc<[KeyRange]>, b: &Arc<[KeyRange]>| Arc::ptr_eq(a, b) || a == b;
-        Arc::ptr_eq(&self.table, &other.table)
-            && match (&self.parts, &other.parts) {
-                (Some(own), Some(others)) => is_one(own, others),
-                _ => self.parts() == other.parts(),
-            }
-    }
-
-    /// About how many of its bytes count. Remembered for this table, and by all copies of this.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        if let Some(bytes) = self.bytes.get() {
-            return *bytes;
-        }
-        let is_open = self.table.open_table().is_some();
-        let bytes = self.bytes_within(&KeyRange::all());
-        // One that is not open yet has not said where its bytes lie.
-        if is_open { *self.bytes.get_or_set(bytes) } else { bytes }
-    }
-
-    /// About how many of its bytes count within `range`.
-    #[must_use]
-    pub fn bytes_within(&self, range: &KeyRange) -> u64 {
-        let parts = self.parts().iter().filter(|part| part.overlaps(range));
-        let bytes: u64 = parts.map(|part| self.table.bytes_within(&part.intersection(range))).sum();
-        bytes.min(self.table.meta().bytes)
-    }
-
-    /// A cursor over the keys at which it counts.
-    pub fn cursor(&self, read_point: SeqNo, mode: ReadMode) -> Result<Box<dyn Cursor + Send>> {
-        let cursor = self.table.cursor(read_point, mode)?;
-        Ok(match &self.parts {
-            None => cursor,
-            Some(parts) => Box::new(PartsCursor::new(cursor, Arc::clone(parts))),
-        })
-    }
-}
-
 /// A set of rows, immutable, as a version holds it.
 pub trait L0State: Send + Sync + fmt::Debug {
     /// The rows, and what of them counts.
@@ -218,7 +139,7 @@ pub trait L0State: Send + Sync + fmt::Debug {
     /// Range tombstones met on the way are noted in `lookup`.
     fn get(&self, lookup: &mut Lookup<'_>) -> Result<Option<PinnedEntry>> {
         for one in self.content().live_at(lookup.key) {
-            if let Some(entry) = lookup.search(&one.table)? {
+            if let Some(entry) = lookup.search_live(one)? {
                 return Ok(Some(entry));
             }
         }
@@ -366,132 +287,6 @@ impl Cut {
             through: self.through.max(other.through),
             pressure: self.pressure.max(other.pressure),
             end: CutEnd::Unbounded,
-        }
-    }
-}
-
-/// The search for one key at one read point, on its way down the tree.
-#[derive(Debug)]
-pub struct Lookup<'a> {
-    /// The key.
-    pub key: &'a [u8],
-    /// Entries above are not seen.
-    pub read_point: SeqNo,
-    /// Whether the search may wait for the disk.
-    pub mode: ReadMode,
-    /// The greatest number of a range tombstone met so far that covers the key.
-    pub covering: Option<SeqNo>,
-    /// The level that is being searched.
-    pub level: LevelNo,
-    /// Where is counted what tables say, if anywhere.
-    pub counts: Option<MyCounts<'a>>,
-    /// In memtables and L0 no version of the key reaches this number; see [`lookup_index`](crate::lookup_index).
-    pub limit: SeqNo,
-    /// The key's hash for filters, once the first of them was asked.
-    hash: Option<u64>,
-    /// What rows in pages told about where the key stands in older ones.
-    trail: SearchTrail,
-}
-
-impl<'a> Lookup<'a> {
-    /// A search that has met nothing yet.
-    #[must_use]
-    #[inline]
-    pub fn new(key: &'a [u8], read_point: SeqNo, mode: ReadMode) -> Lookup<'a> {
-        Lookup {
-            key,
-            read_point,
-            mode,
-            covering: None,
-            level: LevelNo(0),
-            counts: None,
-            limit: SeqNo::MAX,
-            hash: None,
-            trail: SearchTrail::default(),
-        }
-    }
-
-    /// The same search, but memtables and rows that hold nothing below `bound` are skipped.
-    #[must_use]
-    #[inline]
-    pub fn within(self, bound: Bound) -> Lookup<'a> {
-        Lookup { limit: bound.limit, hash: bound.hash, ..self }
-    }
-
-    /// Notes a range tombstone that covers the key.
-    #[inline]
-    pub fn cover(&mut self, seqno: Option<SeqNo>) {
-        self.covering = self.covering.max(seqno);
-    }
-
-    /// Searches one table: notes its range tombstones, asks its filter, then looks for the key.
-    #[inline]
-    pub fn search(&mut self, table: &Table) -> Result<Option<PinnedEntry>> {
-        if let Some(why) = self.excludes(table) {
-            note(|notes| notes.excluded(self.level.0, table, why));
-            return Ok(None);
-        }
-        note(|notes| notes.table(self.level.0, table));
-        let reader = table.reader(self.mode)?;
-        if table.meta().range_tombstone_count > 0 {
-            let tombstones = reader.range_tombstones();
-            let covering = tombstones.newest_covering(self.key, self.read_point);
-            note(|notes| notes.covered(covering));
-            self.cover(covering);
-        }
-        if reader.has_filter() {
-            let hash = *self.hash.get_or_insert_with(|| filter_hash(self.key));
-            if !reader.may_contain(hash) {
-                note(|notes| notes.filtered_out());
-                self.count(Asked::FilteredOut);
-                return Ok(None);
-            }
-        }
-        let found = match reader {
-            OpenTable::Blocks(reader) => reader.get(self.key, self.read_point, self.mode)?,
-            OpenTable::Row(row) => self.search_row(row)?,
-        };
-        note(|notes| {
-            let entry = found.as_ref().map(|pinned| pinned.entry(self.key));
-            notes.searched(reader.has_filter(), entry);
-        });
-        self.count(match (&found, reader.has_filter()) {
-            (Some(_), _) => Asked::Found,
-            (None, true) => Asked::FalsePositive,
-            (None, false) => Asked::Missing,
-        });
-        Ok(found)
-    }
-
-    /// A row in pages is told by newer ones where to look, and tells older ones.
-    fn search_row(&mut self, row: &RowReader) -> Result<Option<PinnedEntry>> {
-        let within = self.trail.within(row.uid(), row.len());
-        let index = row.lower_bound_within(self.key, within.clone())?;
-        self.trail.note(row, index);
-        note(|notes| notes.searched_pages(PagesSearch::new(&within, row.len())));
-        row.get_at(index, self.key, self.read_point)
-    }
-
-    /// Why a table need not be searched, if it need not.
-    #[inline]
-    fn excludes(&self, table: &Table) -> Option<StepAnswer> {
-        let meta = table.meta();
-        let least_seqno = meta.least_seqno.0;
-        if !table.span().contains(self.key) {
-            return Some(StepAnswer::OutsideKeys);
-        }
-        if meta.least_seqno > self.read_point {
-            return Some(StepAnswer::TooNew { least_seqno });
-        }
-        // The index knows nothing of range tombstones.
-        let is_indexed = self.level == LevelNo(0) && meta.range_tombstone_count == 0;
-        (is_indexed && meta.least_seqno >= self.limit).then_some(StepAnswer::NotIndexed)
-    }
-
-    #[inline]
-    fn count(&self, what: Asked) {
-        if let Some(counts) = self.counts {
-            counts.asked(self.level, what);
         }
     }
 }

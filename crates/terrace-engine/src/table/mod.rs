@@ -46,7 +46,7 @@ pub(crate) use builder::expired_from;
 pub use builder::{BuiltTable, TableBuilder, TableOptions};
 pub use compression::decompress_frame;
 pub use cursor::TableCursor;
-pub use format::filter::filter_hash;
+pub use format::filter::{Filter, FilterBits, filter_hash};
 pub use format::frame::{Compression, open as decode_frame};
 pub use format::properties::TableProperties;
 pub use local_store::LocalTableStore;

@@ -296,10 +296,11 @@ impl TableReader {
         self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash))
     }
 
-    /// Whether there is a filter, and a whole one.
+    /// The filter, if there is one, and a whole one.
     #[must_use]
-    pub fn has_filter(&self) -> bool {
-        self.filter.is_some()
+    #[inline]
+    pub fn filter(&self) -> Option<&Filter> {
+        self.filter.as_ref()
     }
 
     /// The newest entry of `key` at or below `read_point`, tombstones and expired entries

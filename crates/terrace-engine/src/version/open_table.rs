@@ -10,7 +10,7 @@ use crate::l0::triangle::Container;
 use crate::l0::triangle::row::{RowCursor, RowReader, RowStream};
 use crate::range_tombstone::Fragments;
 use crate::table::{
-    ReadMode, RowDirectory, TableCursor, TableFile, TableReader, TableStore, TableStream,
+    Filter, ReadMode, RowDirectory, TableCursor, TableFile, TableReader, TableStore, TableStream,
 };
 use crate::{Error, Result};
 
@@ -61,23 +61,13 @@ pub enum OpenTable {
 }
 
 impl OpenTable {
-    /// As [`TableReader::may_contain`].
+    /// The filter, if there is one.
     #[must_use]
     #[inline]
-    pub fn may_contain(&self, hash: u64) -> bool {
+    pub fn filter(&self) -> Option<&Filter> {
         match self {
-            OpenTable::Blocks(reader) => reader.may_contain(hash),
-            OpenTable::Row(row) => row.may_contain(hash),
-        }
-    }
-
-    /// Whether there is a filter.
-    #[must_use]
-    #[inline]
-    pub fn has_filter(&self) -> bool {
-        match self {
-            OpenTable::Blocks(reader) => reader.has_filter(),
-            OpenTable::Row(row) => row.has_filter(),
+            OpenTable::Blocks(reader) => reader.filter(),
+            OpenTable::Row(row) => row.filter(),
         }
     }
 

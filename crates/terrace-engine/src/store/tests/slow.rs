@@ -2,8 +2,8 @@
 //! Method: small ranges whose reads and waits are known.
 
 use super::*;
-use crate::explain::{OperationKind, SAMPLE_EVERY, SlowOperation, WaitCause};
-use crate::options::Durability;
+use crate::explain::{OperationKind, SAMPLE_EVERY, SlowOperation, Source, WaitCause};
+use crate::options::{Durability, L0Kind};
 use crate::store::{IterOptions, Update};
 use terrace_base::KeyRange;
 
@@ -66,6 +66,40 @@ fn one_operation_in_so_many_is_kept_with_its_steps() -> Result<()> {
         let steps = sampled.iter().map(|slow| slow.explanation.as_ref().map(|it| it.steps.len()));
         assert_eq!(steps.collect::<Vec<_>>(), [Some(1); 2]);
         assert!(sampled.iter().all(|slow| slow.is_sampled && slow.waits.is_empty()));
+        Ok(())
+    })
+}
+
+/// The first get asks the tables themselves, the next ask the filters that it left in the list, and what is
+/// explained asks the tables again, and is not counted.
+#[test]
+fn a_get_counts_what_it_asks_however_it_is_asked() -> Result<()> {
+    simulate(3, |env| {
+        let store = open(env, &in_pages(small(), L0Kind::Triangle, 128 << 10))?;
+        for round in 0..4 {
+            (round..80).step_by(4).try_for_each(|key| fill(&store, key..key + 1))?;
+            store.flush()?;
+        }
+        let mut batch = WriteBatch::new();
+        batch.delete_range(b"x", b"y")?;
+        store.write(&batch, &WriteOptions::default())?;
+        store.flush()?;
+        assert_eq!(store.stats().levels[0].table_count, 5);
+        let asked = |key: &str| -> Result<_> {
+            let before = store.stats().levels[0];
+            get(&store, key)?;
+            let after = store.stats().levels[0];
+            let filtered_out = after.filtered_out_count - before.filtered_out_count;
+            Ok((filtered_out, after.searched() - before.searched()))
+        };
+        for (key, wanted) in [("k0040", (3, 1)), ("k0043", (0, 1)), ("k00751", (4, 0))] {
+            assert_eq!(asked(key)?, wanted, "{key}");
+            assert_eq!(asked(key)?, wanted, "{key}");
+            let explained = store.explain_get(key.as_bytes())?;
+            let at_tables =
+                explained.steps.iter().filter(|step| matches!(step.source, Source::Table { .. }));
+            assert!(at_tables.count() as u64 >= wanted.0 + wanted.1, "{explained}");
+        }
         Ok(())
     })
 }

@@ -208,11 +208,11 @@ impl RowReader {
         self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash))
     }
 
-    /// Whether there is a filter.
+    /// The filter, if there is one.
     #[must_use]
     #[inline]
-    pub fn has_filter(&self) -> bool {
-        self.filter.is_some()
+    pub fn filter(&self) -> Option<&Filter> {
+        self.filter.as_ref()
     }
 
     /// The range tombstones. Gets, cursors and streams do not apply them.

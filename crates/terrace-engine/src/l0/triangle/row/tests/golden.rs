@@ -72,7 +72,7 @@ fn check(row: &Arc<RowReader>, model: &Model, has_filter: bool) {
         assert_eq!(found.entry(&entry.key), entry.as_ref());
         assert!(row.may_contain(filter_hash(&entry.key)));
     }
-    assert_eq!(row.has_filter(), has_filter);
+    assert_eq!(row.filter().is_some(), has_filter);
     let denied = (0..1000u32).filter(|key| !row.may_contain(filter_hash(&key.to_be_bytes())));
     assert_eq!(denied.count() > 900, has_filter);
     assert_eq!(Deleted::all_of(row.range_tombstones()), model.range_tombstones);

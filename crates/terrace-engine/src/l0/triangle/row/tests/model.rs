@@ -17,7 +17,7 @@ fn random_rows_answer_as_the_model_does() {
         let built = build_with(filter_bits_per_key, &pages, &model, UID, Vec::new());
         let context = format!("seed {seed}, {filter_bits_per_key} bits of filter");
         let has_filter = filter_bits_per_key > 0 && !model.entries.is_empty();
-        assert_eq!(built.reader.has_filter(), has_filter, "{context}");
+        assert_eq!(built.reader.filter().is_some(), has_filter, "{context}");
         check_row(&mut rng, &model, &built.reader, &context);
         assert_eq!(built.meta.properties.entry_count, model.entries.len() as u64, "{context}");
         let report = built.reader.verify(Some(built.meta.hash)).unwrap();

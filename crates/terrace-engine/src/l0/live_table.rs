@@ -1,0 +1,118 @@
+use std::sync::Arc;
+
+use terrace_base::{KeyRange, RowId, SeqNo};
+use terrace_env::SetOnce;
+
+use crate::Result;
+use crate::iter::{Cursor, PartsCursor};
+use crate::table::{Filter, ReadMode};
+use crate::version::{OpenTable, Table};
+
+/// A table of a row that counts at some of its keys or at all of them.
+#[derive(Clone, Debug)]
+pub struct LiveTable {
+    /// The table.
+    pub table: Arc<Table>,
+    /// Its row.
+    pub row: RowId,
+    /// Where it counts, if not everywhere: intervals that ascend and do not touch.
+    pub parts: Option<Arc<[KeyRange]>>,
+    /// About how many of its bytes count, once that was asked of the open table.
+    bytes: Arc<SetOnce<u64>>,
+    /// Kept here so that a get which asks many tables goes through this list and the filters alone.
+    screen: SetOnce<Screen>,
+}
+
+/// What tells that a table need not be searched for a key, without a look at the table: of one that has
+/// a filter and no range tombstones.
+#[derive(Clone, Debug)]
+pub(super) struct Screen {
+    pub(super) filter: Filter,
+    pub(super) least_seqno: SeqNo,
+}
+
+impl LiveTable {
+    /// A table of a row that counts in `parts`, or everywhere.
+    #[must_use]
+    pub fn new(table: &Arc<Table>, row: RowId, parts: Option<Arc<[KeyRange]>>) -> LiveTable {
+        LiveTable {
+            table: Arc::clone(table),
+            row,
+            parts,
+            bytes: Arc::default(),
+            screen: SetOnce::new(),
+        }
+    }
+
+    /// What tells that it need not be searched, if anything does and the table has been searched before.
+    #[inline]
+    pub(super) fn screen(&self) -> Option<&Screen> {
+        self.screen.get()
+    }
+
+    /// Takes a screen from the table, if that is open.
+    #[cold]
+    pub(super) fn put_up_screen(&self) {
+        let filter = self.table.open_table().and_then(OpenTable::filter);
+        let (Some(filter), 0) = (filter, self.table.meta().range_tombstone_count) else { return };
+        let least_seqno = self.table.meta().least_seqno;
+        self.screen.get_or_set(Screen { filter: filter.clone(), least_seqno });
+    }
+
+    /// Where it counts.
+    #[must_use]
+    pub fn parts(&self) -> &[KeyRange] {
+        match &self.parts {
+            None => std::slice::from_ref(self.table.span()),
+            Some(parts) => parts,
+        }
+    }
+
+    /// Whether it counts at a key of `range`.
+    #[must_use]
+    #[inline]
+    pub fn overlaps(&self, range: &KeyRange) -> bool {
+        self.table.span().overlaps(range)
+            && self.parts.as_ref().is_none_or(|parts| parts.iter().any(|part| part.overlaps(range)))
+    }
+
+    /// Whether both are one table that counts at the same keys.
+    #[must_use]
+    pub fn counts_as(&self, other: &LiveTable) -> bool {
+        let is_one = |a: &Arc<[KeyRange]>, b: &Arc<[KeyRange]>| Arc::ptr_eq(a, b) || a == b;
+        Arc::ptr_eq(&self.table, &other.table)
+            && match (&self.parts, &other.parts) {
+                (Some(own), Some(others)) => is_one(own, others),
+                _ => self.parts() == other.parts(),
+            }
+    }
+
+    /// About how many of its bytes count. Remembered for this table, and by all copies of this.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        if let Some(bytes) = self.bytes.get() {
+            return *bytes;
+        }
+        let is_open = self.table.open_table().is_some();
+        let bytes = self.bytes_within(&KeyRange::all());
+        // One that is not open yet has not said where its bytes lie.
+        if is_open { *self.bytes.get_or_set(bytes) } else { bytes }
+    }
+
+    /// About how many of its bytes count within `range`.
+    #[must_use]
+    pub fn bytes_within(&self, range: &KeyRange) -> u64 {
+        let parts = self.parts().iter().filter(|part| part.overlaps(range));
+        let bytes: u64 = parts.map(|part| self.table.bytes_within(&part.intersection(range))).sum();
+        bytes.min(self.table.meta().bytes)
+    }
+
+    /// A cursor over the keys at which it counts.
+    pub fn cursor(&self, read_point: SeqNo, mode: ReadMode) -> Result<Box<dyn Cursor + Send>> {
+        let cursor = self.table.cursor(read_point, mode)?;
+        Ok(match &self.parts {
+            None => cursor,
+            Some(parts) => Box::new(PartsCursor::new(cursor, Arc::clone(parts))),
+        })
+    }
+}
