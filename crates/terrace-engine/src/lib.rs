@@ -18,6 +18,7 @@ mod files;
 pub mod iter;
 pub mod l0;
 pub mod lookup_index;
+mod medium;
 pub mod memtable;
 pub mod merge;
 mod nanos;

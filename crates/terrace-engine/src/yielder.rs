@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use terrace_base::EntryRef;
 use terrace_env::Env;
 
 /// Lets others have the core each so many bytes of work.
@@ -26,9 +27,13 @@ impl<'a> Yielder<'a> {
         Yielder { env, left_bytes: BYTES_PER_YIELD }
     }
 
-    /// An entry of so many bytes was worked on.
+    /// An entry was worked on.
     #[inline]
-    pub(crate) fn worked(&mut self, bytes: usize) {
+    pub(crate) fn worked_on(&mut self, entry: &EntryRef<'_>) {
+        self.worked(entry.key.len() + entry.value.len());
+    }
+
+    fn worked(&mut self, bytes: usize) {
         match self.left_bytes.checked_sub(bytes + ENTRY_BYTES) {
             Some(left_bytes) => self.left_bytes = left_bytes,
             None => {

@@ -140,7 +140,7 @@ impl LocalExecutor {
         let mut yielder = Yielder::new(self.env.as_ref());
         while let Some(entry) = retained.entry() {
             outputs.add(&entry)?;
-            yielder.worked(entry.key.len() + entry.value.len());
+            yielder.worked_on(&entry);
             retained.advance()?;
             until_look -= 1;
             if until_look == 0 {

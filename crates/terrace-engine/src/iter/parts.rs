@@ -145,6 +145,7 @@ mod tests {
     //! Method: random keys and intervals, beside a list.
 
     use terrace_base::EntryKind;
+    use terrace_env::SeededRng;
 
     use super::*;
 
@@ -194,19 +195,10 @@ mod tests {
         }
     }
 
-    struct Random(u64);
-
-    impl Random {
-        fn below(&mut self, bound: u64) -> u64 {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_041);
-            (self.0 >> 33) % bound
-        }
-    }
-
     #[test]
     fn only_keys_of_the_intervals_show_in_both_directions() -> Result<()> {
         for seed in 0..400 {
-            let mut random = Random(seed);
+            let mut random = SeededRng::new(seed);
             let keys: Vec<Vec<u8>> =
                 (b'a'..=b'z').filter(|_| random.below(3) > 0).map(|key| vec![key]).collect();
             let mut bounds: Vec<u8> = (b'a'..=b'z').filter(|_| random.below(4) == 0).collect();

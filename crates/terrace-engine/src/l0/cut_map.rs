@@ -128,6 +128,12 @@ impl CutMap {
         }
     }
 
+    /// Whether `row` is live anywhere within `span`, which is not empty.
+    #[must_use]
+    pub fn is_live(&self, row: RowId, span: &KeyRange) -> bool {
+        self.live(row, span) != Live::Nowhere
+    }
+
     /// Where `row` is live within `span`, which is not empty.
     #[must_use]
     pub fn live(&self, row: RowId, span: &KeyRange) -> Live {

@@ -37,7 +37,7 @@ impl FlushWriter {
         let mut yielder = Yielder::new(self.env.as_ref());
         while let Some(entry) = input.entries.entry() {
             outputs.add(&entry)?;
-            yielder.worked(entry.key.len() + entry.value.len());
+            yielder.worked_on(&entry);
             input.entries.advance()?;
         }
         let tables = outputs.finish()?;

@@ -27,7 +27,7 @@ pub struct LiveTable {
 /// a filter and no range tombstones.
 #[derive(Clone, Debug)]
 pub(super) struct Screen {
-    pub(super) filter: Filter,
+    pub(super) filter: Arc<Filter>,
     pub(super) least_seqno: SeqNo,
 }
 
@@ -56,7 +56,7 @@ impl LiveTable {
         let filter = self.table.open_table().and_then(OpenTable::filter);
         let (Some(filter), 0) = (filter, self.table.meta().range_tombstone_count) else { return };
         let least_seqno = self.table.meta().least_seqno;
-        self.screen.get_or_set(Screen { filter: filter.clone(), least_seqno });
+        self.screen.get_or_set(Screen { filter: Arc::clone(filter), least_seqno });
     }
 
     /// Where it counts.

@@ -50,7 +50,6 @@ use terrace_base::{Epoch, KeyRange, LevelNo, LogPosition, RowId, SeqNo};
 use terrace_env::SharedEnv;
 
 use crate::check::share_lock;
-use crate::l0::Live;
 use crate::options::Options;
 use crate::survey::Listing;
 use crate::version::{LEVEL_MAX, Repaired, RowMeta, Table, TableMeta, Version, VersionEdit};
@@ -163,7 +162,7 @@ impl Repair<'_> {
         let mut greatest_seqno = version.greatest_seqno;
         let consumed = version.l0.consumed();
         for row in version.l0.rows().iter().rev() {
-            let counts = |span: &KeyRange| consumed.live(row.meta.id, span) != Live::Nowhere;
+            let counts = |span: &KeyRange| consumed.is_live(row.meta.id, span);
             let tables = row.tables.iter().filter(|table| counts(table.span()));
             let tables: Vec<_> = tables.cloned().collect();
             let mut kept = Vec::new();

@@ -36,7 +36,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::{Inner, Store};
 use crate::compaction::{OutputSpec, OutputTables, TableShape};
 use crate::iter::Stream;
-use crate::l0::{CutMap, Live, LiveTable};
+use crate::l0::{CutMap, LiveTable};
 use crate::new_dir;
 use crate::range_tombstone::Fragments;
 use crate::table::{ByteInterval, LocalTableStore, TableStore};
@@ -246,7 +246,7 @@ impl Inner {
 /// another table, and go when of that one nothing is written.
 fn keep_live(rows: &mut Vec<RowMeta>, consumed: &CutMap) {
     for row in &mut *rows {
-        row.tables.retain(|table| consumed.live(row.id, &table.span()) != Live::Nowhere);
+        row.tables.retain(|table| consumed.is_live(row.id, &table.span()));
     }
     rows.retain(|row| !row.tables.is_empty());
 }

@@ -6,17 +6,16 @@ use std::path::Path;
 
 use terrace_env::SharedEnv;
 
+use crate::Result;
 use crate::memtable::SpareMemory;
 use crate::options::Options;
-use crate::table::RowDirectory;
-use crate::{Error, Result};
 
 /// The memtable that is written to, and the one that is flushed.
 const MEMTABLES: u64 = 2;
 
 /// The memory of the memtables of a range of this database.
 ///
-/// Errors: `Invalid` if the medium is not there; the environment's.
+/// Errors: the environment's.
 pub(super) fn spare_memory(
     env: &SharedEnv,
     options: &Options,
@@ -25,7 +24,6 @@ pub(super) fn spare_memory(
     let Some(medium) = options.memtable_medium().filter(|_| !options.read_only) else {
         return Ok(SpareMemory::new(options.memtable_bytes));
     };
-    require_medium(env, medium)?;
     let (fs, path) = (env.fs(), format!("{medium}/terrace-{database:032x}.memtables"));
     let path = Path::new(&path);
     match fs.remove(path) {
@@ -38,14 +36,4 @@ pub(super) fn spare_memory(
     let area = fs.create_pmem(path, bytes)?;
     fs.remove(path)?;
     Ok(SpareMemory::on_medium(options.memtable_bytes, area))
-}
-
-/// Errors: `Invalid` unless the medium for L0 is a directory.
-pub(super) fn require_medium(env: &SharedEnv, medium: &str) -> Result<()> {
-    if RowDirectory::exists(env, Path::new(medium))? {
-        return Ok(());
-    }
-    Err(Error::invalid(format!(
-        "l0_path {medium} is no directory; make it, or mount what it is for"
-    )))
 }

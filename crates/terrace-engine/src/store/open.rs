@@ -19,7 +19,7 @@ use super::jobs::Jobs;
 use super::ledger::Ledger;
 use super::lookups::Lookups;
 use super::memory::RangeMemory;
-use super::memtable_area::{require_medium, spare_memory};
+use super::memtable_area::spare_memory;
 use super::read_points::ReadPoints;
 use super::recovery::{Recovered, cross_check, recover};
 use super::sequencer::Sequencer;
@@ -33,9 +33,10 @@ use crate::explain::SlowLog;
 use crate::fail_point::fail_point;
 use crate::l0::L0;
 use crate::l0::triangle::{ContainerPlace, remove_container};
+use crate::medium::{entries_of, require_medium};
 use crate::memtable::SpareMemory;
 use crate::merge::MergeOperator;
-use crate::options::{Durability, Options};
+use crate::options::{Durability, L0Kind, Options};
 use crate::process::{PoolName, Process};
 use crate::swap::ArcSwap;
 use crate::table::{RowDirectory, is_row_directory_of, missing_row_directory, row_directory_name};
@@ -229,6 +230,7 @@ impl<'a> Opening<'a> {
         // The new feed raises the epoch durably. Only then is any other file created.
         version.epoch = self.ids.epoch();
         version.closed = None;
+        self.require_media()?;
         let replaced = self.choose_container(&mut version)?;
         self.choose_row_directory(&mut version)?;
         let log_directories = self.log.settle(version.database, &recovered.replayed)?;
@@ -255,6 +257,21 @@ impl<'a> Opening<'a> {
         let store = self.assemble(versions, Some(log), recovered, report, lock, spares);
         store.inner.start_background()?;
         Ok(store)
+    }
+
+    /// The medium of L0 must be there before anything is written that names it, but if what lies on one is
+    /// open already, and stays there.
+    fn require_media(&self) -> Result<()> {
+        let opener = &self.context.opener;
+        let is_open = match self.options.l0_kind {
+            L0Kind::Plain => opener.rows.path().is_some(),
+            L0Kind::Triangle | L0Kind::Matrix => opener.container.pages().is_some(),
+            L0Kind::PmemMemtable => false,
+        };
+        match self.options.l0_path.as_deref().filter(|_| !is_open) {
+            Some(medium) => require_medium(self.env.as_ref(), "l0_path", Path::new(medium)),
+            None => Ok(()),
+        }
     }
 
     fn versions(&self, version: Version, feed: Option<Box<dyn VersionFeed>>) -> Versions {
@@ -356,7 +373,7 @@ impl<'a> Opening<'a> {
                 "the manifest names this as the directory of L0, but it is another database's";
             return Err(Corruption::new(path, 0, detail).into());
         }
-        if !RowDirectory::exists(&self.env, path)? {
+        if entries_of(self.env.as_ref(), path)?.is_none() {
             return Err(missing_row_directory(path));
         }
         self.context.opener.rows.mount(path);
@@ -365,17 +382,12 @@ impl<'a> Opening<'a> {
 
     /// Decides where tables of L0 go from now on, and empties the directory of before, if it is of no
     /// use: nothing live is in it, and once the manifest names another one nobody would look there.
-    ///
-    /// Errors: [`Error::Invalid`] if the medium is not there.
     fn choose_row_directory(&self, version: &mut Version) -> Result<()> {
         if self.context.opener.rows.path().is_some() {
             // It keeps its place as long as there are tables in it.
             return Ok(());
         }
         let medium = self.options.row_medium();
-        if let Some(medium) = medium {
-            require_medium(&self.env, medium)?;
-        }
         let name = row_directory_name(version.database);
         let wanted = medium.map(|medium| format!("{medium}/{name}"));
         let before = std::mem::replace(&mut version.row_directory, wanted);

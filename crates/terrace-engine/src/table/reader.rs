@@ -41,7 +41,7 @@ pub struct TableReader {
     cache: Arc<BlockCache>,
     pub(super) footer: Footer,
     pub(super) index: Index,
-    pub(super) filter: Option<Filter>,
+    pub(super) filter: Option<Arc<Filter>>,
     filter_damage: Option<Corruption>,
     range_tombstones: Arc<Fragments>,
     properties: TableProperties,
@@ -215,7 +215,7 @@ impl TableReader {
         let (filter, filter_damage) = match &parts.filter {
             None => (None, None),
             Some(frame) => match part.filter(frame) {
-                Ok(filter) => (Some(filter), None),
+                Ok(filter) => (Some(Arc::new(filter)), None),
                 Err(damage) => {
                     tracing::warn!(%damage, "a filter is damaged; reads go on without it");
                     (None, Some(damage))
@@ -281,7 +281,7 @@ impl TableReader {
     pub fn memory_bytes(&self) -> usize {
         size_of::<TableReader>()
             + self.index.memory_bytes()
-            + self.filter.as_ref().map_or(0, Filter::memory_bytes)
+            + self.filter.as_ref().map_or(0, |filter| filter.memory_bytes())
             + self.range_tombstones.memory_bytes()
     }
 
@@ -299,7 +299,7 @@ impl TableReader {
     /// The filter, if there is one, and a whole one.
     #[must_use]
     #[inline]
-    pub fn filter(&self) -> Option<&Filter> {
+    pub fn filter(&self) -> Option<&Arc<Filter>> {
         self.filter.as_ref()
     }
 

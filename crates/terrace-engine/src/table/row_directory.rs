@@ -12,7 +12,6 @@
 //! persistent memory.
 
 use std::fmt;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,6 +20,7 @@ use terrace_env::{SetOnce, SharedEnv};
 
 use super::LocalTableStore;
 use super::store::{TableFile, TableLocation, TableStore, TableWriter};
+use crate::medium::entries_of;
 use crate::{Error, Result};
 
 const PREFIX: &[u8] = b"l0/";
@@ -61,20 +61,10 @@ impl RowDirectory {
         Arc::new(RowDirectory { env: Arc::clone(env), mounted: SetOnce::new() })
     }
 
-    /// Whether there is a directory at `path`. Errors: the environment's.
-    pub fn exists(env: &SharedEnv, path: &Path) -> Result<bool> {
-        match env.fs().list(path) {
-            Ok(_) => Ok(true),
-            Err(error) if error.is_not_found() => Ok(false),
-            Err(error) if error.source.kind() == ErrorKind::NotADirectory => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-
     /// Deletes the tables in the directory at `path`, of which nothing is needed any more. The empty
     /// directory stays. Errors: the environment's; a directory that is gone is none.
     pub fn clear(env: &SharedEnv, path: &Path) -> Result<()> {
-        if !RowDirectory::exists(env, path)? {
+        if entries_of(env.as_ref(), path)?.is_none() {
             return Ok(());
         }
         let tables = LocalTableStore::new(Arc::clone(env), path.to_path_buf());

@@ -64,7 +64,7 @@ impl OpenTable {
     /// The filter, if there is one.
     #[must_use]
     #[inline]
-    pub fn filter(&self) -> Option<&Filter> {
+    pub fn filter(&self) -> Option<&Arc<Filter>> {
         match self {
             OpenTable::Blocks(reader) => reader.filter(),
             OpenTable::Row(row) => row.filter(),

@@ -8,7 +8,7 @@ use terrace_base::{
 
 use super::{Repaired, RowMeta, Run, Table, TableContext, VersionEdit};
 use crate::l0::triangle::ContainerPlace;
-use crate::l0::{CutInterval, CutMap, L0, L0State, Live, LiveRows, LiveTable, Row};
+use crate::l0::{CutInterval, CutMap, L0, L0State, LiveRows, LiveTable, Row};
 use crate::table::is_in_row_directory;
 use crate::wal::{LogFacts, LogStart};
 
@@ -350,8 +350,7 @@ impl Version {
 /// Whether nothing of a row is left that counts.
 fn is_consumed(row: &Row, consumed: &CutMap) -> bool {
     let mut tables = row.tables.iter().filter(|table| !table.span().is_empty()).peekable();
-    tables.peek().is_some()
-        && tables.all(|table| consumed.live(row.meta.id, table.span()) == Live::Nowhere)
+    tables.peek().is_some() && !tables.any(|table| consumed.is_live(row.meta.id, table.span()))
 }
 
 /// Whether a row may take the place of the removed ones: its id is that of the newest of them, and

@@ -9,7 +9,6 @@
 //! first file is in it and until an open finds none there. A replay reads all of them, and none of them
 //! may be missing: the end of the log would be where that one begins.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,6 +17,7 @@ use terrace_env::{DirEntry, Env, LogFile, PMEM_PAGE_BYTES, PmemLogFile, SharedEn
 
 use super::local_log::{LocalLogStore, Recyclable, segment_id};
 use super::replay::Replayed;
+use crate::medium::{entries_of, require_medium};
 use crate::{Error, Result};
 
 /// What the directory on a medium is called that holds segments of this database.
@@ -30,16 +30,6 @@ pub fn log_directory_name(database: u128) -> String {
 /// believed, so that a forged one cannot have other files deleted.
 pub(crate) fn is_log_directory_of(path: &Path, database: u128) -> bool {
     path.file_name().is_some_and(|name| *name == *log_directory_name(database))
-}
-
-/// What is in a directory; `None` if there is none.
-pub(crate) fn entries_of(env: &dyn Env, dir: &Path) -> Result<Option<Vec<DirEntry>>> {
-    match env.fs().list(dir) {
-        Ok(entries) => Ok(Some(entries)),
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) if error.source.kind() == ErrorKind::NotADirectory => Ok(None),
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// What is in a directory that the manifest of a database names. Errors: `Corruption` if there is none,
@@ -77,11 +67,7 @@ pub(super) fn settle(
         }
     }
     let Some(medium) = &store.medium else { return Ok(directories) };
-    if entries_of(env, medium)?.is_none() {
-        let medium = medium.display();
-        let text = format!("log_path {medium} is no directory; make it, or mount what it is for");
-        return Err(Error::invalid(text));
-    }
+    require_medium(env, "log_path", medium)?;
     let wanted = medium.join(log_directory_name(database));
     if !directories.contains(&wanted) {
         env.fs().create_dir_all(&wanted)?;

@@ -85,7 +85,7 @@ impl Absorb<'_> {
                 end = Some(entry.key.to_vec());
                 break;
             }
-            yielder.worked(entry.key.len() + entry.value.len());
+            yielder.worked_on(&entry);
             builder.add(entry)?;
             input.entries.advance()?;
         }

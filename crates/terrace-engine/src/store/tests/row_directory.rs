@@ -275,3 +275,19 @@ fn large_memtables_take_the_bytes_of_l0() -> Result<()> {
         expect(&store, 7)
     })
 }
+
+#[test]
+fn nothing_is_begun_for_a_medium_that_is_not_there() -> Result<()> {
+    use L0Kind::{Matrix, Plain, PmemMemtable, Triangle};
+    [Plain, Triangle, Matrix, PmemMemtable].into_iter().try_for_each(|l0_kind| {
+        simulate(9, |env| {
+            let l0_path = Some("/missing".into());
+            let options = Options { l0_kind, l0_bytes: 128 << 10, l0_path, ..small() };
+            let error = open(env, &options).expect_err("there is no such directory");
+            assert!(error.to_string().contains("l0_path /missing is no directory"), "{error}");
+            let store = open(env, &small())?;
+            assert!(store.recovery().is_new, "{l0_kind:?}");
+            store.close()
+        })
+    })
+}

@@ -16,8 +16,6 @@
 //! The more probes, the more bits each key sets and tests; the builder takes the number that gives
 //! the fewest false positives for its bits a key.
 
-use std::sync::Arc;
-
 use terrace_base::{CodecError, hash_bytes};
 
 const LINE_BYTES: usize = 64;
@@ -82,10 +80,10 @@ fn probed_bits(hash: u64, probes: u8) -> impl Iterator<Item = usize> {
     })
 }
 
-/// A filter in memory. Clones share its lines.
-#[derive(Clone, Debug)]
+/// A filter in memory.
+#[derive(Debug)]
 pub struct Filter {
-    lines: Arc<[Line]>,
+    lines: Vec<Line>,
     probes: u8,
 }
 
@@ -104,7 +102,7 @@ impl Filter {
                 line.0[bit / 64] |= 1 << (bit % 64);
             }
         }
-        Filter { lines: lines.into(), probes }
+        Filter { lines, probes }
     }
 
     /// How many bits a key sets, and a probe tests.
@@ -147,7 +145,7 @@ impl Filter {
     /// Appends the block.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.reserve(self.memory_bytes() + 1);
-        for line in &*self.lines {
+        for line in &self.lines {
             for word in line.0 {
                 out.extend_from_slice(&word.to_le_bytes());
             }

@@ -83,7 +83,7 @@ impl RowReader {
         let properties = TableProperties::decode(rest.properties).map_err(refused)?;
         let filter = match rest.filter {
             [] => None,
-            bytes => Some(Filter::decode(bytes).map_err(|error| damaged(&error))?),
+            bytes => Some(Arc::new(Filter::decode(bytes).map_err(|error| damaged(&error))?)),
         };
         let range_tombstones = match rest.range_tombstones {
             [] => Fragments::default(),

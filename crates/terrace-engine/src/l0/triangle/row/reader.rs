@@ -62,7 +62,7 @@ pub struct RowReader {
     pub(super) fences: Fences,
     pub(super) range_tombstones: Arc<Fragments>,
     pub(super) properties: TableProperties,
-    pub(super) filter: Option<Filter>,
+    pub(super) filter: Option<Arc<Filter>>,
     /// Its pages of data.
     pub(super) data: DataPages,
     /// A page has 2^shift bytes.
@@ -211,7 +211,7 @@ impl RowReader {
     /// The filter, if there is one.
     #[must_use]
     #[inline]
-    pub fn filter(&self) -> Option<&Filter> {
+    pub fn filter(&self) -> Option<&Arc<Filter>> {
         self.filter.as_ref()
     }
 
@@ -251,7 +251,7 @@ impl RowReader {
             + size_of_val(&self.top[..])
             + self.data.memory_bytes()
             + self.fences.memory_bytes()
-            + self.filter.as_ref().map_or(0, Filter::memory_bytes)
+            + self.filter.as_ref().map_or(0, |filter| filter.memory_bytes())
             + size_of_val(&self.predecessors[..])
             + self.range_tombstones.memory_bytes()
     }
