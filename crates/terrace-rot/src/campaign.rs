@@ -8,7 +8,7 @@ use terrace_env::{DiskImage, SeededRng};
 
 use crate::fault::{Change, FaultKind, plant};
 use crate::judge::{Effort, Judge, Outcome};
-use crate::specimen::{Ending, Specimen};
+use crate::specimen::{Ending, Medium, Specimen};
 
 /// What became of the faults of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -110,9 +110,10 @@ impl Patient {
     /// Makes the specimen of a seed, and the one whose files stand in for those of another database.
     ///
     /// Errors: none on a disk that is whole.
-    pub fn build(seed: u64, ending: Ending) -> terrace_engine::Result<Patient> {
-        let specimen = Specimen::build(seed, ending)?;
-        Ok(Patient { specimen, other: Specimen::build(seed ^ (1 << 40), Ending::Closed)? })
+    pub fn build(seed: u64, ending: Ending, medium: Medium) -> terrace_engine::Result<Patient> {
+        let specimen = Specimen::build(seed, ending, medium)?;
+        let other = Specimen::build(seed ^ (1 << 40), Ending::Closed, medium)?;
+        Ok(Patient { specimen, other })
     }
 
     /// The specimen.
@@ -133,10 +134,10 @@ impl Patient {
 
 /// Damages one specimen made from `seed` again and again, each time from its whole state.
 #[must_use]
-pub fn damage(seed: u64, ending: Ending, plan: &Plan) -> Tally {
+pub fn damage(seed: u64, ending: Ending, medium: Medium, plan: &Plan) -> Tally {
     let mut tally = Tally::default();
-    let found = |text: String| format!("seed {seed} ({ending:?}): {text}");
-    let patient = match Patient::build(seed, ending) {
+    let found = |text: String| format!("seed {seed} ({ending:?}, {medium:?}): {text}");
+    let patient = match Patient::build(seed, ending, medium) {
         Ok(patient) => patient,
         Err(error) => {
             tally.findings.push(found(format!("no specimen: {error}")));

@@ -7,6 +7,8 @@
 //! | a log segment below the chain, or prepared and never begun | the next open deletes or reuses it |
 //! | a manifest that `CURRENT` does not name, a switch of `CURRENT` that did not happen | the next open deletes it |
 //! | a table that no version names | left by an interrupted job; the next open deletes it |
+//! | a container of rows, its first page behind the header | nothing is there |
+//! | a container, a page that no row has, or whose entries are all consumed | nothing live is in it |
 //!
 //! Everything else is covered by a checksum of its place, and tables by a hash of all their bytes
 //! in the manifest besides. `LOCK` is empty.
@@ -14,13 +16,18 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use terrace_base::FileId;
+use terrace_engine::Result;
 use terrace_engine::check::{CheckReport, Severity};
+use terrace_engine::l0::triangle::HEADER_BYTES;
+use terrace_engine::options::Options;
+use terrace_engine::store::{Seams, Store};
 use terrace_engine::survey::{Piece, Pieces, SegmentSurvey};
-use terrace_env::DiskImage;
+use terrace_env::{DiskImage, SharedEnv, SimEnv, SimOptions};
 
-use crate::specimen::files_of;
+use crate::specimen::{DIR, Specimen, files_of, process};
 
 /// The dead bytes of a whole range, by file.
 #[derive(Clone, Debug, Default)]
@@ -29,9 +36,10 @@ pub struct DeadBytes {
 }
 
 impl DeadBytes {
-    /// The dead bytes of a range that `report` found whole.
+    /// The dead bytes of a specimen that `report` found whole.
     #[must_use]
-    pub fn of(disk: &DiskImage, report: &CheckReport) -> DeadBytes {
+    pub fn of(specimen: &Specimen, report: &CheckReport) -> DeadBytes {
+        let disk = &specimen.disk;
         let mut dead = DeadBytes::default();
         let harmless = report.findings.iter().filter(|found| found.severity == Severity::Harmless);
         for finding in harmless {
@@ -42,7 +50,9 @@ impl DeadBytes {
             if dead.ranges.contains_key(&path) {
                 continue;
             }
-            if let Some(id) = segment_id(&path)
+            if path.extension().is_some_and(|ending| ending == "rows") {
+                dead.ranges.insert(path, of_container(specimen));
+            } else if let Some(id) = segment_id(&path)
                 && let Ok(bytes) = disk.read(&path)
             {
                 dead.ranges.insert(path, of_segment(id, &bytes));
@@ -78,6 +88,33 @@ impl DeadBytes {
 
 fn segment_id(path: &Path) -> Option<FileId> {
     FileId::parse(path.file_name()?.to_str()?.strip_suffix(".log")?)
+}
+
+/// The dead bytes of the container that a specimen's rows lie in: all of it, if none does.
+fn of_container(specimen: &Specimen) -> Vec<(Range<u64>, &'static str)> {
+    let sim = SimOptions {
+        disk: specimen.disk.clone(),
+        try_read_miss_one_in: 0,
+        ..SimOptions::new(specimen.seed)
+    };
+    let dead = SimEnv::run(sim, |sim| -> Result<Vec<(Range<u64>, &'static str)>> {
+        let env: SharedEnv = Arc::<SimEnv>::clone(&sim);
+        let options = Options { read_only: true, ..specimen.options.clone() };
+        let process = process(&env)?;
+        let seams = Seams::local(&process, Path::new(DIR), &options);
+        let container = Arc::clone(&seams.opener.container);
+        let _store = Store::open_with(&process, Path::new(DIR), options, seams)?;
+        let Some(pages) = container.pages() else {
+            return Ok(vec![(0..u64::MAX, "a container in which no row is")]);
+        };
+        // Nobody else writes, so what can be claimed is free.
+        let numbers = (1..=pages.total_pages() as u32).filter(|page| pages.claim(*page).is_ok());
+        let page = |number| pages.offset_of(number)..pages.offset_of(number + 1);
+        let free = numbers.map(|number| (page(number), "a page of a container that no row has"));
+        let behind_header = HEADER_BYTES as u64..pages.offset_of(1);
+        Ok(free.chain([(behind_header, "what is behind the header of a container")]).collect())
+    });
+    dead.expect("the range is whole")
 }
 
 /// The dead bytes of a segment in use.

@@ -16,7 +16,7 @@ use crate::dead::DeadBytes;
 use crate::durable::Durable;
 use crate::fault::{Change, changes};
 use crate::history::Content;
-use crate::specimen::{DIR, Ending, Specimen, files_of, open};
+use crate::specimen::{DIR, Ending, Specimen, files_of, on, open};
 
 /// Where a repair puts the new range.
 const OUT: &str = "/out";
@@ -120,7 +120,7 @@ impl<'a> Judge<'a> {
         if specimen.ending == Ending::Killed {
             judge.steps_min = judge.steps_of(&specimen.disk);
         }
-        judge.dead = DeadBytes::of(&specimen.disk, report);
+        judge.dead = DeadBytes::of(specimen, report);
         Ok(judge)
     }
 
@@ -232,6 +232,7 @@ impl<'a> Judge<'a> {
         let options = Options { create_if_missing: false, ..self.specimen.options.clone() };
         let check = check_dir(env, dir, CheckDepth::Full, &mut |_, _| ());
         let repaired = (effort >= Effort::Repair).then(|| {
+            let options = on(self.specimen.medium, OUT, options.clone());
             let report = repair(env, dir, out, &options, &mut |_, _| true)?;
             let check = check_dir(env, out, CheckDepth::Full, &mut |_, _| ());
             let content = open(env, out, &options).and_then(|store| content_of(&store));

@@ -16,7 +16,7 @@ use terrace_rot::campaign::{Plan, Tally, damage};
 use terrace_rot::decoder::{FlipCount, formats};
 use terrace_rot::fault::FaultKind;
 use terrace_rot::lies::{self, LieCount};
-use terrace_rot::specimen::Ending;
+use terrace_rot::specimen::{Ending, Medium};
 
 const USAGE: &str = "usage: terrace-rot soak [--minutes N] [--seed S] [--out FILE.json]
   --minutes N   how long, 1 by default; Ctrl-C ends it earlier, with all that was found
@@ -140,7 +140,9 @@ fn round(seed: u64, report: &mut Report) {
     ];
     for (ending, kinds, repair_one_in) in campaigns {
         let plan = Plan { kinds, fault_count: 200, read_one_in: 3, repair_one_in };
-        report.tally.add(damage(seed, ending, &plan));
+        for medium in [Medium::Disk, Medium::Memory] {
+            report.tally.add(damage(seed, ending, medium, &plan));
+        }
     }
     for number in 0..50 {
         let seed = seed.wrapping_mul(1000).wrapping_add(number);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use terrace_base::KeyRange;
-use terrace_engine::options::{Options, ProcessOptions};
+use terrace_engine::options::{L0Kind, Options, ProcessOptions};
 use terrace_engine::process::Process;
 use terrace_engine::store::{Store, WriteOptions};
 use terrace_engine::table::{Compression, TableOptions};
@@ -25,6 +25,15 @@ pub enum Ending {
     Killed,
 }
 
+/// Where a specimen lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// All in files.
+    Disk,
+    /// The log and the rows of L0 in persistent memory: in mapped segments, and in the pages of a container.
+    Memory,
+}
+
 /// A range on a disk, and what was written to it.
 #[derive(Clone, Debug)]
 pub struct Specimen {
@@ -32,6 +41,8 @@ pub struct Specimen {
     pub seed: u64,
     /// How it ended.
     pub ending: Ending,
+    /// Where it lies.
+    pub medium: Medium,
     /// The disk at the end.
     pub disk: DiskImage,
     /// The disk at moments before, oldest first.
@@ -70,16 +81,39 @@ pub fn small_options(random: &mut SeededRng) -> Options {
     }
 }
 
+/// The same for a range in `dir` that lies on this medium. A container has room for a few rows, in small
+/// pages.
+#[must_use]
+pub fn on(medium: Medium, dir: &str, options: Options) -> Options {
+    match medium {
+        Medium::Disk => options,
+        Medium::Memory => Options {
+            l0_kind: L0Kind::Triangle,
+            l0_bytes: 128 << 10,
+            l0_path: Some(dir.to_string()),
+            log_path: Some(dir.to_string()),
+            ..options
+        },
+    }
+}
+
 /// Opens the range of a specimen's disk.
 ///
 /// Errors: the store's.
 pub fn open(env: &SharedEnv, dir: &Path, options: &Options) -> Result<Store> {
-    let process = ProcessOptions {
+    Store::open(&process(env)?, dir, options.clone())
+}
+
+/// A process for one small range.
+///
+/// Errors: the engine's.
+pub fn process(env: &SharedEnv) -> Result<Arc<Process>> {
+    let options = ProcessOptions {
         cache_bytes: 64 << 10,
         compaction_threads: 1,
         ..ProcessOptions::default()
     };
-    Store::open(&Process::start(Arc::clone(env), &process)?, dir, options.clone())
+    Process::start(Arc::clone(env), &options)
 }
 
 /// Draws the next step of a history. Keys are few, so that they are overwritten and deleted.
@@ -114,12 +148,12 @@ pub fn draw_step(random: &mut SeededRng, number: usize) -> Vec<Op> {
 }
 
 impl Specimen {
-    /// Makes a specimen. The same seed gives the same one.
+    /// Makes a specimen. The same arguments give the same one.
     ///
     /// Errors: none on a disk that is whole.
-    pub fn build(seed: u64, ending: Ending) -> Result<Specimen> {
+    pub fn build(seed: u64, ending: Ending, medium: Medium) -> Result<Specimen> {
         let mut random = SeededRng::stream(seed, 11);
-        let options = small_options(&mut random);
+        let options = on(medium, DIR, small_options(&mut random));
         let sim = SimOptions { try_read_miss_one_in: 0, ..SimOptions::new(seed) };
         SimEnv::run(sim, |sim| {
             let env: SharedEnv = Arc::<SimEnv>::clone(&sim);
@@ -155,7 +189,7 @@ impl Specimen {
                     disk
                 }
             };
-            Ok::<_, Error>(Specimen { seed, ending, disk, earlier, history, options })
+            Ok::<_, Error>(Specimen { seed, ending, medium, disk, earlier, history, options })
         })
     }
 

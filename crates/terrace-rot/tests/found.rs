@@ -4,7 +4,7 @@
 use terrace_rot::campaign::Patient;
 use terrace_rot::fault::FaultKind;
 use terrace_rot::judge::{Effort, Judge, Outcome};
-use terrace_rot::specimen::Ending;
+use terrace_rot::specimen::{Ending, Medium};
 
 /// What becomes of a fault of the soak; nothing that was promised may be broken.
 fn outcome_of(seed: u64, number: usize, ending: Ending, expected: FaultKind) -> Outcome {
@@ -12,7 +12,7 @@ fn outcome_of(seed: u64, number: usize, ending: Ending, expected: FaultKind) -> 
         Ending::Closed => FaultKind::MISPLACED.to_vec(),
         Ending::Killed => [&FaultKind::ROT[..], &FaultKind::MISPLACED[..]].concat(),
     };
-    let patient = Patient::build(seed, ending).expect("the disk is whole");
+    let patient = Patient::build(seed, ending, Medium::Disk).expect("the disk is whole");
     let judge = Judge::new(patient.specimen()).expect("the range is whole");
     let (kind, damaged, changes) = patient.fault(&kinds, number);
     assert_eq!(kind, expected, "seed {seed}, fault {number}: the campaign draws otherwise");

@@ -15,7 +15,6 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -94,9 +93,6 @@ impl Repair<'_> {
                 Ok(pages) => opened.push(pages),
                 Err(Error::Corruption(damage)) => {
                     self.lose_all(&path, damage.offset, &damage.detail);
-                }
-                Err(Error::Io(error)) if error.source.kind() == ErrorKind::InvalidData => {
-                    self.lose_all(&path, 0, &error.source.to_string());
                 }
                 Err(Error::Io(error)) if error.is_not_found() => continue,
                 Err(error) => return Err(error),

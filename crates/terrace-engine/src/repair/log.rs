@@ -13,10 +13,10 @@ use crate::memtable::Memtable;
 use crate::store::is_beyond_bounds;
 use crate::survey::{Piece, Pieces, SegmentSurvey};
 use crate::version::{TableMeta, Version};
-use crate::wal::MISSING_DIRECTORY;
 use crate::wal::format::{
     BatchBody, ClosingBody, RecordHeader, RecordKind, SEGMENT_HEADER_BYTES, SegmentHeader,
 };
+use crate::wal::{MISSING_DIRECTORY, is_log_directory_of};
 use crate::{Result, read_file};
 
 /// What was salvaged from a log.
@@ -113,7 +113,11 @@ impl Repair<'_> {
             before = successor.map(|next| next.base);
         }
         note_lost(lost, &mut walk);
-        for missing in &listing.missing_log {
+        // A stranger's manifest names a stranger's directory.
+        let is_own = |dir: &Path| {
+            evidence.database.is_none_or(|database| is_log_directory_of(dir, database))
+        };
+        for missing in listing.missing_log.iter().filter(|dir| is_own(dir)) {
             walk.note_missing(missing, 0, LogPosition(0), MISSING_DIRECTORY);
         }
         self.end_walk(&mut walk);

@@ -55,6 +55,7 @@ use self::absorb::Absorb;
 pub(crate) use self::container::remove as remove_container;
 pub use self::container::{Container, ContainerPlace};
 pub use self::cuts::CutSize;
+pub use self::header::HEADER_BYTES;
 pub use self::pages::{Page, Pages};
 pub use self::state::TriangleState;
 use super::flush_writer::FlushWriter;

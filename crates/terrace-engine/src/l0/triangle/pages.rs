@@ -1,6 +1,7 @@
 //! Pages of the container: given out, and taken back when nobody holds them any more.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,15 +49,15 @@ impl Pages {
 
     /// Opens a container. All pages are free then.
     ///
-    /// Errors: [`Error::Corruption`] if the header is damaged or another database's;
-    /// [`Error::Unsupported`] for a later format; the environment's.
+    /// Errors: [`Error::Corruption`] if the header is damaged or another database's, or if the file has a
+    /// size that no container has; [`Error::Unsupported`] for a later format; the environment's.
     pub fn open(env: &SharedEnv, path: &Path, database: u128) -> Result<Arc<Pages>> {
-        Pages::mount(env.fs().open_pmem(path)?, path, database)
+        Pages::mount(open_area(env, path)?, path, database)
     }
 
     /// As [`Pages::open`], whichever database it belongs to.
     pub fn open_any(env: &SharedEnv, path: &Path) -> Result<Arc<Pages>> {
-        Pages::mount_any(env.fs().open_pmem(path)?, path)
+        Pages::mount_any(open_area(env, path)?, path)
     }
 
     /// As [`Pages::create`], on a region of which nothing is claimed: all of it. `path` is what errors
@@ -184,6 +185,16 @@ impl Pages {
     pub fn offset_of(&self, number: u32) -> u64 {
         u64::from(number) * self.page_bytes as u64
     }
+}
+
+fn open_area(env: &SharedEnv, path: &Path) -> Result<Pmem> {
+    env.fs().open_pmem(path).map_err(|error| match error.source.kind() {
+        ErrorKind::InvalidData => {
+            let detail = format!("this is no whole container: {}", error.source);
+            Corruption::new(path, 0, detail).into()
+        }
+        _ => error.into(),
+    })
 }
 
 /// Errors: [`Error::Invalid`] for a container that cannot be.
