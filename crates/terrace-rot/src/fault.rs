@@ -197,11 +197,8 @@ fn pick_file(disk: &DiskImage, random: &mut SeededRng) -> PathBuf {
         let paths = files.iter().map(|(path, _)| path.clone());
         paths.filter(|path| path.to_string_lossy().ends_with(ending)).collect()
     };
-    let kinds: Vec<_> = ["CURRENT", ".manifest", ".log", ".table", ".table", ".rows", ".rows"]
-        .map(of)
-        .into_iter()
-        .collect();
-    let kinds: Vec<_> = kinds.into_iter().filter(|kind| !kind.is_empty()).collect();
+    let endings = ["CURRENT", ".manifest", ".log", ".table", ".table", ".rows", ".rows"];
+    let kinds: Vec<_> = endings.map(of).into_iter().filter(|kind| !kind.is_empty()).collect();
     let kind = &kinds[random.index(kinds.len())];
     kind[random.index(kind.len())].clone()
 }

@@ -6,7 +6,7 @@ use terrace_env::SetOnce;
 use crate::Result;
 use crate::iter::{Cursor, PartsCursor};
 use crate::table::{Filter, ReadMode};
-use crate::version::{OpenTable, Table};
+use crate::version::Table;
 
 /// A table of a row that counts at some of its keys or at all of them.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub struct LiveTable {
     /// About how many of its bytes count, once that was asked of the open table.
     bytes: Arc<SetOnce<u64>>,
     /// Kept here so that a get which asks many tables goes through this list and the filters alone.
-    screen: SetOnce<Screen>,
+    screen: SetOnce<Option<Screen>>,
 }
 
 /// What tells that a table need not be searched for a key, without a look at the table: of one that has
@@ -44,19 +44,22 @@ impl LiveTable {
         }
     }
 
-    /// What tells that it need not be searched, if anything does and the table has been searched before.
+    /// What tells that it need not be searched, if anything does; nothing while the table is not open.
     #[inline]
     pub(super) fn screen(&self) -> Option<&Screen> {
-        self.screen.get()
+        match self.screen.get() {
+            Some(screen) => screen.as_ref(),
+            None => self.put_up_screen(),
+        }
     }
 
-    /// Takes a screen from the table, if that is open.
     #[cold]
-    pub(super) fn put_up_screen(&self) {
-        let filter = self.table.open_table().and_then(OpenTable::filter);
-        let (Some(filter), 0) = (filter, self.table.meta().range_tombstone_count) else { return };
-        let least_seqno = self.table.meta().least_seqno;
-        self.screen.get_or_set(Screen { filter: Arc::clone(filter), least_seqno });
+    fn put_up_screen(&self) -> Option<&Screen> {
+        let meta = self.table.meta();
+        let filter = self.table.open_table()?.filter().filter(|_| meta.range_tombstone_count == 0);
+        let least_seqno = meta.least_seqno;
+        let screen = filter.map(|filter| Screen { filter: Arc::clone(filter), least_seqno });
+        self.screen.get_or_set(screen).as_ref()
     }
 
     /// Where it counts.

@@ -68,16 +68,11 @@ impl<'a> Lookup<'a> {
     /// Searches a table of L0, as [`Lookup::search`] does.
     #[inline]
     pub(super) fn search_live(&mut self, one: &LiveTable) -> Result<Option<PinnedEntry>> {
-        match one.screen() {
-            // What is explained is told table by table.
-            Some(screen) if !is_recording() && self.is_denied(screen) => Ok(None),
-            Some(_) => self.search(&one.table),
-            None => {
-                let found = self.search(&one.table);
-                one.put_up_screen();
-                found
-            }
+        // What is explained is told table by table.
+        if !is_recording() && one.screen().is_some_and(|screen| self.is_denied(screen)) {
+            return Ok(None);
         }
+        self.search(&one.table)
     }
 
     /// Whether a table has no entry for the key that counts. It is counted if its filter says so, also of a
