@@ -5,8 +5,8 @@ use terrace_base::{EntryKind, SeqNo};
 use terrace_env::{JobClass, PlantedBug, is_planted};
 
 use super::Inner;
-use super::placement::Placement;
 use super::sequencer::Sequencer;
+use super::write::routing::Placement;
 use crate::iter::Cursor;
 use crate::lookup_index::{Bound, LookupIndex, LookupIndexStats};
 use crate::options::Options;

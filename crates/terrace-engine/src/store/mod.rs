@@ -1,17 +1,23 @@
 //! The facade: one range's tree, put together from the rooms. [`Store`] owns them and holds no
-//! policy of its own; there is one file a path.
+//! policy of its own.
 //!
-//! | path | file |
+//! # Why
+//! Every road of a range (an open, a write, a read, a job, a copy) crosses most of the engine's rooms.
+//! Each road has a folder here, whose door says what holds on it; what all roads share stays in this
+//! hall.
+//!
+//! | road | what happens on it |
 //! |---|---|
-//! | opening, recovery | `seams.rs`, `open.rs`, `recovery.rs`, `refill.rs` |
-//! | writing | `write_path.rs`, `placement.rs`, `sequencer.rs`, `gate/` |
-//! | conditional writes | `update.rs` |
-//! | reading | `read_path.rs`, `merge_path.rs`, `lookups.rs`, `pinned.rs`, `multi_get.rs`, `iterator.rs`, `read_points.rs`, `view.rs` |
-//! | background work | `freeze.rs`, `balance.rs`, `merging.rs`, `flush.rs`, `compact.rs`, `parts.rs`, `jobs.rs` |
-//! | what holds up writers and work | `gate/`, `ledger.rs`, `memory.rs`, `health.rs` |
-//! | looking inside | `check.rs`, `explain.rs`, `slow.rs`, `stats.rs`, `drange_stats.rs` |
-//! | copies, and data from elsewhere | `checkpoint.rs`, `ingest.rs` (`all_held.rs`) |
-//! | closing | `close.rs` |
+//! | `open/` | opening, recovery, closing |
+//! | `write/` | writes and conditional writes |
+//! | `read/` | gets, snapshots, iterators |
+//! | `upkeep/` | background work: freezes, flushes, merges in memory, compactions, divisions |
+//! | `bulk/` | checkpoints and ingests |
+//! | `gate/` | what slows writers down, and the ledger of what delayed them |
+//! | `report/` | statistics, explanations, the slow log |
+//!
+//! In the hall: `view.rs` (what there is), `sequencer.rs` (the order of writes), `read_points.rs` (what
+//! readers still see), `lookups.rs`, `memory.rs`, `health.rs`.
 //!
 //! # Lock order
 //! the turn of flushes → the turn of freezes → dranges' holds in key order → the turn of the version
@@ -25,50 +31,19 @@
 //! point after: whatever a flush or a compaction dropped from that view was hidden by an entry
 //! that had been published before, and so lies at or below the read point.
 
-mod all_held;
-mod balance;
-mod check;
-mod checkpoint;
-mod close;
-mod compact;
-mod compaction_log;
-mod cut_stats;
-mod drange_stats;
-mod explain;
-mod flush;
-mod freeze;
+mod bulk;
 mod gate;
 mod health;
-mod ingest;
-mod iterator;
-mod jobs;
-mod l0_picture;
-mod l0_stats;
-mod ledger;
 mod lookups;
 mod memory;
-mod memtable_area;
-mod memtables_cursor;
-mod merge_path;
-mod merging;
-mod multi_get;
 mod open;
-mod parts;
-mod pinned;
-mod placement;
-mod read_path;
+mod read;
 mod read_points;
-mod recovery;
-mod refill;
-mod seams;
+mod report;
 mod sequencer;
-mod slow;
-mod snapshot;
-mod stats;
-mod stats_text;
-mod update;
+mod upkeep;
 mod view;
-mod write_path;
+mod write;
 
 #[cfg(all(test, terrace_loom))]
 mod models;
@@ -96,36 +71,38 @@ use crate::version::{FileIds, TableContext, Versions};
 use crate::wal::LogSink;
 use crate::{Error, Result};
 
-pub use checkpoint::{CheckpointProgress, CheckpointReport};
-pub use compaction_log::CompactionRecord;
-pub use cut_stats::CutStats;
-pub use drange_stats::{DrangeStats, DrangesReport};
-pub use ingest::{Ingest, IngestReport};
-pub use iterator::{Iter, IterOptions};
-pub use l0_stats::{
+pub use bulk::checkpoint::{CheckpointProgress, CheckpointReport};
+pub use bulk::ingest::{Ingest, IngestReport};
+pub use gate::ledger::{CauseStats, StallStats};
+pub use open::opening::RecoveryReport;
+pub(crate) use open::recovery::is_beyond_bounds;
+pub use open::seams::Seams;
+pub use read::get::{GetOptions, Item};
+pub use read::iterator::{Iter, IterOptions};
+pub use read::pinned::PinnedItem;
+pub use read::snapshot::Snapshot;
+pub use report::compaction_log::CompactionRecord;
+pub use report::cut_stats::CutStats;
+pub use report::drange_stats::{DrangeStats, DrangesReport};
+pub use report::l0_stats::{
     ContainerStats, L0Report, L0RowStats, L0Slice, L0Stats, MemtableAreaStats, NextCut,
 };
-pub use ledger::{CauseStats, StallStats};
-pub use open::RecoveryReport;
-pub use pinned::PinnedItem;
-pub use read_path::{GetOptions, Item};
-pub(crate) use recovery::is_beyond_bounds;
-pub use seams::Seams;
-pub use snapshot::Snapshot;
-pub use stats::{LevelStats, StoreStats};
-pub use update::Update;
-pub use write_path::WriteOptions;
+pub use report::stats::{LevelStats, StoreStats};
+pub use write::commit::WriteOptions;
+pub use write::conditional::Update;
 
-use balance::Balance;
 use gate::Gate;
+use gate::ledger::Ledger;
 use health::Health;
-use jobs::Jobs;
-use ledger::Ledger;
 use lookups::Lookups;
 use memory::RangeMemory;
+use open::close::Closer;
 use read_points::ReadPoints;
+use report::compaction_log::CompactionLog;
+use report::stats::Counters;
 use sequencer::Sequencer;
-use stats::Counters;
+use upkeep::balance::Balance;
+use upkeep::jobs::Jobs;
 use view::View;
 
 /// One range's tree, open in this process. A cheap handle: clones share the range.
@@ -137,10 +114,10 @@ use view::View;
 pub struct Store {
     inner: Arc<Inner>,
     /// Closes the range when the last handle goes; background jobs hold `inner` only.
-    _closer: Arc<close::Closer>,
+    _closer: Arc<Closer>,
 }
 
-/// What the paths share.
+/// What the roads share.
 pub(crate) struct Inner {
     env: SharedEnv,
     process: Arc<Process>,
@@ -186,7 +163,7 @@ pub(crate) struct Inner {
     changed: Signal,
     health: Health,
     counters: Counters,
-    compaction_log: compaction_log::CompactionLog,
+    compaction_log: CompactionLog,
     slow: SlowLog,
     recovery: RecoveryReport,
     /// For jobs, which own the range while they run.

@@ -21,6 +21,7 @@
 //! 3. Whoever stops is woken by the work that ends the stop, which rules before it notifies.
 
 mod drain;
+pub(super) mod ledger;
 mod pacer;
 mod policy;
 
@@ -29,13 +30,13 @@ use std::time::Duration;
 
 use terrace_env::Latch;
 
-use super::Inner;
-use super::health::{Problem, Work};
-use super::ledger::{Cause, Stay};
-use super::view::View;
 use crate::compaction::levels::{LevelShape, LevelTargets};
 use crate::options::Options;
 use crate::process::PoolName;
+use crate::store::Inner;
+use crate::store::gate::ledger::{Cause, Stay};
+use crate::store::health::{Problem, Work};
+use crate::store::view::View;
 use crate::{Error, Result};
 
 use drain::Drain;
@@ -118,7 +119,7 @@ fn unpack(word: u64) -> Ruling {
 impl Inner {
     /// A call that writes about `bytes` begins.
     #[inline]
-    pub(super) fn begin_stay(&self, bytes: usize) -> Stay<'_> {
+    pub(in crate::store) fn begin_stay(&self, bytes: usize) -> Stay<'_> {
         let is_slowed = self.gate.is_under_pressure();
         let visible = self.sequencer.visible();
         Stay::begin(self.env.as_ref(), &self.ledger, bytes, visible, is_slowed)
@@ -129,7 +130,12 @@ impl Inner {
     /// Errors: `Poisoned`, `Closed`; `NoSpace` if the write would wait for work that a full disk
     /// holds up; `WouldBlock` if it would wait and may not.
     #[inline]
-    pub(super) fn gate_pass(&self, stay: &mut Stay<'_>, bytes: usize, wait: bool) -> Result<()> {
+    pub(in crate::store) fn gate_pass(
+        &self,
+        stay: &mut Stay<'_>,
+        bytes: usize,
+        wait: bool,
+    ) -> Result<()> {
         self.check_healthy()?;
         if !self.gate.is_under_pressure() {
             return Ok(());
@@ -178,7 +184,7 @@ impl Inner {
     }
 
     /// Makes the others pay for a write of `bytes` that was let in before its size was known.
-    pub(super) fn gate_owe(&self, bytes: usize) {
+    pub(in crate::store) fn gate_owe(&self, bytes: usize) {
         if let Some((_, nanos_per_kib)) = self.gate.ruling().pace {
             let price = Price { bytes, nanos_per_kib, delay_max: Duration::ZERO };
             let none = self.gate.pacer.take(self.env.now(), price, true);
@@ -187,7 +193,7 @@ impl Inner {
     }
 
     /// Rules anew: the debt, or what it is judged by, has changed.
-    pub(super) fn rule(&self) {
+    pub(in crate::store) fn rule(&self) {
         if self.log.is_none() {
             // Nobody writes to a range that is only read.
             return;

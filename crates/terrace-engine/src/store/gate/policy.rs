@@ -26,7 +26,7 @@
 use crate::compaction::pick::LevelShape;
 use crate::l0::Fill;
 use crate::options::Options;
-use crate::store::ledger::Cause;
+use crate::store::gate::ledger::Cause;
 
 /// Beyond this share the price grows no more: it is nine times the drain.
 const SHARE_MAX: f64 = 0.9;

@@ -1,37 +1,14 @@
 //! Tests of whole ranges on the simulated environment.
 
-mod checkpoint;
-mod container;
-mod crash;
-mod cuts;
-mod dead;
-mod dranges;
-mod duplicates;
-mod explain;
-mod faults;
-mod ingest;
-mod log_place;
-mod log_rotation;
-mod lookups;
-mod memory;
-mod merge;
-mod merging;
+mod bulk;
 mod model;
-mod parts;
+mod open;
 mod paths;
-mod recovery;
-mod replay;
+mod read;
 mod review;
-mod row_directory;
-mod rows;
-mod rows_by_number;
-mod seams;
-mod slow;
-mod stalls;
-mod triangle;
-mod versions;
-mod witness;
+mod upkeep;
 mod workload;
+mod write;
 
 use std::path::Path;
 use std::sync::Arc;

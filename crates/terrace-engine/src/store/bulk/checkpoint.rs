@@ -1,0 +1,305 @@
+//! Checkpoints: an openable copy of the range at one moment, made by hard links.
+//!
+//! # How
+//! ```text
+//!   hold every drange ─► freeze all ─► give the holds back ─► flush those ─► pin the version
+//!                                                                                 │
+//!   target: LOCK ─► links to its tables (copies, where links do not reach) ◄──────┘
+//!               ─► sync ─► manifest ─► CURRENT, renamed into place
+//! ```
+//! A flush takes less than it seems: what was written is in memory, and has to go into tables some
+//! time. A copy of the log's tail would have to be read, cut at the moment and given checksums of
+//! its own, and would make the checkpoint's first open slow; a flush leaves no log at all.
+//!
+//! # Invariants
+//! 1. *One moment.* The memtables are frozen while no write is under way, so they end at one number,
+//!    and no batch stands in them by half. The caller has the turn of flushes from before the
+//!    freeze until the version is pinned: nothing younger gets into that version. Compactions may;
+//!    they change where entries lie, never what is there.
+//! 2. *Apart.* The pinned version keeps its tables' files until they are linked. From then on the
+//!    two directories have names of their own for bytes that nobody changes; each deletes its own.
+//! 3. *Whole or nothing.* `CURRENT` comes last, after everything it leads to is durable: a directory
+//!    that was left half-way has none, and no open takes it for a range. After an error it is empty.
+//! 4. *Its own range.* A checkpoint has its own database identity, so that no log segment of the one
+//!    fits the other, and an epoch above that of every file it names. Tables need neither: their
+//!    checksums rest on their own identity, which travels with the bytes.
+//!
+//! What fails in the target, a sync included, says nothing about the source, which goes on.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use terrace_base::{Corruption, Epoch, FileId, KeyRange, LogPosition, SeqNo, TableUid};
+use terrace_env::{EnvError, Operation, PlantedBug, is_planted};
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::compaction::{OutputSpec, OutputTables, TableShape};
+use crate::iter::Stream;
+use crate::l0::{CutMap, LiveTable};
+use crate::new_dir;
+use crate::range_tombstone::Fragments;
+use crate::store::{Inner, Store};
+use crate::table::{ByteInterval, LocalTableStore, TableStore};
+use crate::version::{
+    FeedStore, FileIds, LocalManifests, RowMeta, TableMeta, Version, VersionEdit,
+};
+use crate::wal::LogStart;
+use crate::{Error, Result};
+
+/// Bytes that are copied at once, where links do not reach.
+const COPY_BYTES: u64 = 1 << 20;
+
+/// Called with the bytes of tables that the checkpoint has and those that it will have; `false` ends
+/// it.
+pub type CheckpointProgress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
+
+/// What a checkpoint consists of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckpointReport {
+    /// The moment: it holds everything that was written up to this number, and nothing after it.
+    pub seqno: SeqNo,
+    /// Tables that share their bytes with the source.
+    pub linked_count: u64,
+    /// Tables that had to be copied, since the target is on another file system.
+    pub copied_count: u64,
+    /// Bytes of both.
+    pub table_bytes: u64,
+}
+
+impl Store {
+    /// Makes a copy of the range at one moment in `dir`, which does not exist or is empty. Everything
+    /// acknowledged before the call is in it. Writers wait while memtables are frozen, not for
+    /// the flush that follows, and not for the copy.
+    ///
+    /// On return it is durable, and opens like any other range; deleting the one leaves the other.
+    /// Cost: a flush and a name for each table, or a copy of it on another file system.
+    ///
+    /// Errors: `Invalid` (`dir` is not empty), `Locked`, `Cancelled` (by `progress`), `NoSpace`,
+    /// `Io`, `Corruption` (a table that had to be copied is damaged), and those of [`Store::flush`].
+    /// After an error `dir` holds no range; the source is as it was.
+    pub fn checkpoint(
+        &self,
+        dir: &Path,
+        progress: CheckpointProgress<'_>,
+    ) -> Result<CheckpointReport> {
+        let inner = &self.inner;
+        inner.log()?;
+        inner.check_healthy()?;
+        // Held until what was written is complete or gone.
+        let _lock = of_target(dir, new_dir::claim(inner.env.as_ref(), dir))?;
+        let outcome = inner.checkpoint(dir, progress);
+        if outcome.is_err() {
+            new_dir::discard(inner.env.as_ref(), dir);
+        }
+        outcome
+    }
+}
+
+impl Inner {
+    fn checkpoint(&self, dir: &Path, progress: CheckpointProgress<'_>) -> Result<CheckpointReport> {
+        let (seqno, version) = self.heed(self.pin_moment())?;
+        let outcome = self.write_checkpoint(dir, seqno, &version, progress);
+        of_target(dir, outcome)
+    }
+
+    /// A version that holds everything up to a number, and nothing after it.
+    fn pin_moment(&self) -> Result<(SeqNo, Arc<Version>)> {
+        let _turn = self.flush_turn.lock();
+        let (seqno, frozen) = self.with_all_held(|all| {
+            let frozen = self.freeze_held(all)?;
+            Ok((self.sequencer.finished().0, frozen))
+        })?;
+        self.flush_these(frozen, |except| self.oldest_position(except))?;
+        Ok((seqno, self.versions.current()))
+    }
+
+    fn write_checkpoint(
+        &self,
+        dir: &Path,
+        seqno: SeqNo,
+        version: &Version,
+        progress: CheckpointProgress<'_>,
+    ) -> Result<CheckpointReport> {
+        let target = LocalTableStore::new(Arc::clone(&self.env), dir.to_path_buf());
+        let mut report =
+            CheckpointReport { seqno, linked_count: 0, copied_count: 0, table_bytes: 0 };
+        let mut snapshot = self.snapshot_of(version);
+        let levels = version.runs().flat_map(|(_, run)| run.tables());
+        let live = version.l0.live().iter().map(|live| (&live.table, Some(live)));
+        let tables: Vec<_> = live.chain(levels.map(|table| (table, None))).collect();
+        let total_bytes = tables.iter().map(|(table, _)| table.meta().bytes).sum();
+        for (table, live) in tables {
+            if !progress(report.table_bytes, total_bytes) {
+                return Err(Error::Cancelled);
+            }
+            let meta = table.meta();
+            if let Some(live) = live.filter(|_| meta.is_in_pages()) {
+                let written = self.write_row(&target, live)?;
+                replace_table(&mut snapshot, meta.id, written);
+                report.copied_count += 1;
+                report.table_bytes += meta.bytes;
+                continue;
+            }
+            let to = dir.join(format!("{}.table", meta.id));
+            if self.context.opener.store.link(&meta.location, &to)? {
+                report.linked_count += 1;
+            } else {
+                self.copy_table(&target, meta, &mut |done| {
+                    progress(report.table_bytes + done, total_bytes)
+                })?;
+                report.copied_count += 1;
+            }
+            report.table_bytes += meta.bytes;
+        }
+        if is_planted(PlantedBug::CheckpointForgetsAFile) {
+            snapshot.rows_added.pop();
+        }
+        target.sync()?;
+        // The last moment: what follows makes a range of it.
+        if !progress(total_bytes, total_bytes) {
+            return Err(Error::Cancelled);
+        }
+        let epoch = Epoch(version.epoch.0 + 1);
+        snapshot.epoch = Some(epoch);
+        let feeds = LocalManifests { env: Arc::clone(&self.env), dir: dir.to_path_buf() };
+        let id = FileIds::new(epoch, 0).next();
+        drop(feeds.begin(id, &snapshot)?);
+        Ok(report)
+    }
+
+    /// The version as a range of its own, which has no log.
+    fn snapshot_of(&self, version: &Version) -> VersionEdit {
+        let mut snapshot = version.to_snapshot();
+        snapshot.database = Some(self.env.random_u128());
+        // All its tables lie side by side.
+        snapshot.row_directory = None;
+        snapshot.memtables_flushed = Vec::new();
+        snapshot.log_start = Some(LogStart { segment: None, position: LogPosition(0) });
+        snapshot.log_directories = None;
+        snapshot.container = None;
+        keep_live(&mut snapshot.rows_added, version.l0.consumed());
+        let rows = snapshot.rows_added.iter_mut().flat_map(|row| &mut row.tables);
+        for meta in rows.chain(snapshot.tables_added.iter_mut().map(|(_, meta)| meta)) {
+            meta.location = LocalTableStore::location_of(meta.id);
+            meta.shared = false;
+        }
+        snapshot
+    }
+
+    /// Writes what is live of a row in pages as a table; none if that is nothing.
+    fn write_row(&self, target: &LocalTableStore, live: &LiveTable) -> Result<Option<TableMeta>> {
+        let meta = live.table.meta();
+        let row = self.context.opener.container.row(meta)?;
+        let clipped: Vec<Fragments> =
+            live.parts().iter().map(|part| row.range_tombstones().clip(part)).collect();
+        let tombstones = Fragments::merge(&clipped);
+        let spec = OutputSpec {
+            shape: &TableShape { table_bytes: u64::MAX, table: self.options.table },
+            slice: &KeyRange::all(),
+            tombstones: &tombstones,
+            expected_bytes: live.bytes(),
+            now: self.env.wall_time(),
+        };
+        let next_table = Box::new(|| Ok((meta.id, TableUid(self.env.random_u128()))));
+        let mut outputs = OutputTables::new(target, spec, next_table);
+        for part in live.parts() {
+            let mut stream = row.stream(part)?;
+            while let Some(entry) = stream.entry() {
+                outputs.add(&entry)?;
+                stream.advance()?;
+            }
+        }
+        Ok(outputs.finish()?.pop())
+    }
+
+    /// Copies a table byte for byte, and makes sure that it is the one that the version names.
+    fn copy_table(
+        &self,
+        target: &LocalTableStore,
+        meta: &TableMeta,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<()> {
+        let file = self.context.opener.open_file(meta)?;
+        let mut writer = target.create(meta.id, meta.bytes)?;
+        let mut hash = Xxh3::new();
+        let mut offset = 0;
+        while offset < meta.bytes {
+            if !progress(offset) {
+                return Err(Error::Cancelled);
+            }
+            let bytes = (meta.bytes - offset).min(COPY_BYTES) as usize;
+            let piece = file.read(&[ByteInterval { offset, bytes }]).wait()?.pop();
+            let piece = piece.unwrap_or_default();
+            hash.update(&piece);
+            writer.append(&piece)?;
+            offset += bytes as u64;
+        }
+        if hash.digest128() != meta.hash || file.bytes() != meta.bytes {
+            let detail = "the bytes are not those that were written";
+            return Err(Corruption::new(file.name(), 0, detail).into());
+        }
+        writer.finish().map(|_| ())
+    }
+}
+
+/// Leaves out the tables of rows that are consumed everywhere. Their rows may be there for the sake of
+/// another table, and go when of that one nothing is written.
+fn keep_live(rows: &mut Vec<RowMeta>, consumed: &CutMap) {
+    for row in &mut *rows {
+        row.tables.retain(|table| consumed.is_live(row.id, &table.span()));
+    }
+    rows.retain(|row| !row.tables.is_empty());
+}
+
+/// Puts `written` in the place of the table of L0 with this id; a row without a table goes.
+fn replace_table(snapshot: &mut VersionEdit, id: FileId, written: Option<TableMeta>) {
+    for row in &mut snapshot.rows_added {
+        if let Some(index) = row.tables.iter().position(|table| table.id == id) {
+            row.tables.splice(index..=index, written.clone());
+        }
+    }
+    snapshot.rows_added.retain(|row| !row.tables.is_empty());
+}
+
+/// What a failure in the target means: a sync that failed there leaves the source alone.
+fn of_target<T>(dir: &Path, outcome: Result<T>) -> Result<T> {
+    outcome.map_err(|error| match error {
+        Error::Poisoned(reason) => {
+            Error::Io(EnvError::new(Operation::Sync, dir, std::io::Error::other(reason)))
+        }
+        error => error,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use terrace_base::RowId;
+
+    use super::*;
+    use crate::l0::CutInterval;
+
+    fn table(counter: u64, start: &str, end: &str) -> TableMeta {
+        TableMeta { bounds: KeyRange::new(start, Some(end.into())), ..TableMeta::sample(counter) }
+    }
+
+    #[test]
+    fn a_row_that_counts_in_one_table_brings_no_other_along() {
+        let cut = |start: &str, end: &str| CutInterval {
+            slice: KeyRange::new(start, Some(end.into())),
+            through: RowId(2),
+        };
+        let cuts = CutMap::default().after(&cut("a", "d")).after(&cut("e", "z"));
+        let row = |id, tables| RowMeta { id: RowId(id), tables };
+        let mut rows = vec![
+            row(1, vec![table(1, "m", "p")]),
+            row(2, vec![table(2, "c", "g"), table(3, "m", "p")]),
+            row(3, vec![table(4, "m", "p")]),
+        ];
+        keep_live(&mut rows, &cuts);
+        assert_eq!(rows, [row(2, vec![table(2, "c", "g")]), row(3, vec![table(4, "m", "p")])]);
+        // If it has no key between the cuts, nothing is written of it, and so nothing is left of the row.
+        let mut snapshot = VersionEdit { rows_added: rows, ..VersionEdit::default() };
+        replace_table(&mut snapshot, table(2, "c", "g").id, None);
+        assert_eq!(snapshot.rows_added, [row(3, vec![table(4, "m", "p")])]);
+    }
+}

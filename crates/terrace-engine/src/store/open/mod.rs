@@ -1,0 +1,23 @@
+//! Opening a range, and closing it.
+//!
+//! # Why
+//! What an open may rest on is decided here and nowhere else: which files belong to the range, what
+//! its log still holds, and what a lost machine took. Everything else in `store/` finds a range whose
+//! memtables, version and log agree.
+//!
+//! # Invariants
+//! 1. Nothing on a disk is changed before the directory is locked, the manifest was read and the log
+//!    was understood as far as its end.
+//! 2. The epoch is raised durably before a file is created under it.
+//! 3. Nothing that a version or the log names is removed.
+//! 4. A clean close leaves a record that says so at the log's end; after it an open replays nothing.
+//!
+//! Begin at `opening.rs`. `recovery.rs` brings the log into memtables, by the threads of `refill.rs`;
+//! `seams.rs` has the parts that a caller may replace; `close.rs` ends it all.
+
+pub(super) mod close;
+pub(super) mod memtable_area;
+pub(super) mod opening;
+pub(super) mod recovery;
+pub(super) mod refill;
+pub(super) mod seams;

@@ -1,0 +1,589 @@
+//! Opening a range: lock, manifest, log, a new epoch, and only then anything new.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use terrace_base::{Corruption, KeyRange, LogPosition, RangeId};
+use terrace_env::{DirLock, JobClass, Latch, LockKind, SharedEnv};
+
+use crate::compaction::CompactionExecutor;
+use crate::compaction::levels::LevelShape;
+use crate::drange::{Active, Boundaries, DrangeMap, Frozen};
+use crate::explain::SlowLog;
+use crate::fail_point::fail_point;
+use crate::l0::L0;
+use crate::l0::triangle::{ContainerPlace, remove_container};
+use crate::medium::{entries_of, require_medium};
+use crate::memtable::SpareMemory;
+use crate::merge::MergeOperator;
+use crate::options::{Durability, L0Kind, Options};
+use crate::process::{PoolName, Process};
+use crate::store::gate::Gate;
+use crate::store::gate::ledger::Ledger;
+use crate::store::health::Health;
+use crate::store::lookups::Lookups;
+use crate::store::memory::RangeMemory;
+use crate::store::open::close::Closer;
+use crate::store::open::memtable_area::spare_memory;
+use crate::store::open::recovery::{Recovered, cross_check, recover};
+use crate::store::read_points::ReadPoints;
+use crate::store::report::compaction_log::CompactionLog;
+use crate::store::report::stats::Counters;
+use crate::store::sequencer::Sequencer;
+use crate::store::upkeep::balance::Balance;
+use crate::store::upkeep::freeze;
+use crate::store::upkeep::jobs::Jobs;
+use crate::store::view::{DrangeView, View};
+use crate::store::{Inner, Seams, Store};
+use crate::swap::ArcSwap;
+use crate::table::{RowDirectory, is_row_directory_of, missing_row_directory, row_directory_name};
+use crate::version::{
+    FeedStore, FileIds, LoadedFeed, ReclaimQueue, Table, TableContext, Version, VersionEdit,
+    VersionFeed, Versions, VersionsParts, fold, manifest_path,
+};
+use crate::wal::{LogSink, LogStart, LogStore, TornTail};
+use crate::{Error, Result};
+
+/// What an open found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// Whether the directory held no range before.
+    pub is_new: bool,
+    /// Whether the range had been closed cleanly.
+    pub was_closed: bool,
+    /// Entries replayed from the log.
+    pub replayed_entries: u64,
+    /// Where the log had been torn by a crash, if it was.
+    pub torn: Option<TornTail>,
+    /// The position at which the log goes on.
+    pub log_end: LogPosition,
+    /// Files that belonged to nothing, left by interrupted jobs and deleted.
+    pub orphan_count: u64,
+}
+
+/// Bytes of a container's page on persistent memory: a row loses few of them in part.
+const MEMORY_PAGE_BYTES: u64 = 4 << 10;
+
+/// Bytes of a page in a file, where each write costs a call's worth.
+const FILE_PAGE_BYTES: u64 = 64 << 10;
+
+/// What an open rests on, before the range is put together.
+struct Opening<'a> {
+    process: &'a Arc<Process>,
+    env: SharedEnv,
+    dir: &'a Path,
+    options: Options,
+    ids: Arc<FileIds>,
+    context: Arc<TableContext>,
+    l0: Arc<dyn L0>,
+    feeds: Arc<dyn FeedStore>,
+    log: Arc<dyn LogStore>,
+    executor: Arc<dyn CompactionExecutor>,
+    merge_operator: Option<Arc<dyn MergeOperator>>,
+}
+
+impl Store {
+    /// Opens the range in `dir`, and creates it there if the options allow that and the directory
+    /// holds none. What a crash left is recovered first.
+    ///
+    /// Errors: `Invalid` (options; nothing there; another merge operator), `Locked` (another process, or another handle of
+    /// this one, has it open), `Corruption` (the manifest or the log is damaged below what was
+    /// durable), `Unsupported` (written by a later version), `NoSpace`, `Io`.
+    pub fn open(process: &Arc<Process>, dir: &Path, options: Options) -> Result<Store> {
+        let seams = Seams::local(process, dir, &options);
+        Store::open_with(process, dir, options, seams)
+    }
+
+    /// As [`Store::open`], with other sides of the seams. `dir` is locked in any case.
+    pub fn open_with(
+        process: &Arc<Process>,
+        dir: &Path,
+        options: Options,
+        seams: Seams,
+    ) -> Result<Store> {
+        options.validate()?;
+        let options = options.of_kind();
+        let lock = lock(process.env(), dir, &options)?;
+        let loaded = seams.feeds.load()?;
+        if loaded.is_none() && (options.read_only || !options.create_if_missing) {
+            return Err(Error::invalid(format!(
+                "{} holds no database; check the path, or create one there",
+                dir.display()
+            )));
+        }
+        let mut opening = Opening::prepare(process, dir, options, seams, loaded.as_ref())?;
+        let mut version = opening.fold(loaded.as_ref())?;
+        opening.choose_operator(&mut version)?;
+        opening.open_container(&version)?;
+        opening.open_row_directory(&version)?;
+        opening.require_tables(&version)?;
+        let log = opening.log.as_ref();
+        let recovered = recover(process, log, &opening.options, &opening.ids, &version)?;
+        if let Some(loaded) = &loaded {
+            cross_check(dir, loaded, &version, &recovered.replayed)?;
+        }
+        opening.finish(loaded.is_none(), version, recovered, lock)
+    }
+}
+
+/// Takes the lock of the directory, which is created first if it may be.
+fn lock(env: &SharedEnv, dir: &Path, options: &Options) -> Result<DirLock> {
+    let kind = if options.read_only { LockKind::Shared } else { LockKind::Exclusive };
+    if !options.read_only && options.create_if_missing {
+        env.fs().create_dir_all(dir)?;
+    }
+    env.fs().lock_dir(dir, kind).map_err(|error| {
+        if error.is_locked() {
+            return Error::Locked(format!(
+                "{} is in use ({}); connect to the running server, or stop it first",
+                dir.display(),
+                error.source
+            ));
+        }
+        if error.is_not_found() {
+            return Error::invalid(format!("{} does not exist; check the path", dir.display()));
+        }
+        error.into()
+    })
+}
+
+impl<'a> Opening<'a> {
+    fn prepare(
+        process: &'a Arc<Process>,
+        dir: &'a Path,
+        options: Options,
+        seams: Seams,
+        loaded: Option<&LoadedFeed>,
+    ) -> Result<Opening<'a>> {
+        let edits = loaded.map(|loaded| loaded.edits.as_slice()).unwrap_or_default();
+        let before = edits.iter().filter_map(|edit| edit.epoch).max().unwrap_or_default();
+        let ids = Arc::new(FileIds::new(seams.feeds.next_epoch(before)?, 0));
+        let context = Arc::new(TableContext {
+            opener: seams.opener,
+            reclaim: ReclaimQueue::default(),
+            memory: process.memory().pool(PoolName::Tables).clone(),
+        });
+        let l0 = (seams.l0)(&ids);
+        Ok(Opening {
+            process,
+            env: Arc::clone(process.env()),
+            dir,
+            options,
+            ids,
+            context,
+            l0,
+            feeds: seams.feeds,
+            log: seams.log,
+            executor: seams.executor,
+            merge_operator: None,
+        })
+    }
+
+    /// The version that the feed describes, or an empty one.
+    fn fold(&self, loaded: Option<&LoadedFeed>) -> Result<Version> {
+        let Some(loaded) = loaded else {
+            let mut version = Version::empty(self.l0.as_ref());
+            version.database = self.env.random_u128();
+            version.range = RangeId(1);
+            return Ok(version);
+        };
+        fold(&loaded.edits, self.l0.as_ref(), &self.context).map_err(|(index, misfit)| {
+            let path = manifest_path(self.dir, loaded.end.id);
+            Corruption::new(path, 0, format!("edit {index} does not fit: {misfit}")).into()
+        })
+    }
+
+    /// The merge operator that the version or the options name; the version keeps the name. It gets
+    /// into the manifest with the snapshot of this open, before any operand can be written.
+    fn choose_operator(&mut self, version: &mut Version) -> Result<()> {
+        let wanted = self.options.merge_operator.as_deref();
+        let stored = version.merge_operator.as_deref();
+        self.merge_operator = self.options.merge_operators.choose(wanted, stored)?;
+        version.merge_operator =
+            self.merge_operator.as_ref().map(|operator| operator.name().to_string());
+        Ok(())
+    }
+
+    fn finish(
+        self,
+        is_new: bool,
+        mut version: Version,
+        recovered: Recovered,
+        lock: DirLock,
+    ) -> Result<Store> {
+        let mut report = RecoveryReport {
+            is_new,
+            was_closed: version.closed.is_some() && recovered.replayed.torn.is_none(),
+            replayed_entries: recovered.entry_count,
+            torn: recovered.replayed.torn.clone(),
+            log_end: recovered.replayed.end,
+            orphan_count: 0,
+        };
+        if self.options.read_only {
+            let spares = spare_memory(&self.env, &self.options, version.database)?;
+            let versions = self.versions(version, None);
+            return Ok(self.assemble(versions, None, recovered, report, lock, spares));
+        }
+        // The new feed raises the epoch durably. Only then is any other file created.
+        version.epoch = self.ids.epoch();
+        version.closed = None;
+        self.require_media()?;
+        let replaced = self.choose_container(&mut version)?;
+        self.choose_row_directory(&mut version)?;
+        let log_directories = self.log.settle(version.database, &recovered.replayed)?;
+        let as_text = |path: &PathBuf| path.to_string_lossy().into_owned();
+        version.log_directories = log_directories.iter().map(as_text).collect();
+        fail_point!(self.env, "open::before_manifest");
+        let feed = self.feeds.begin(self.ids.next(), &version.to_snapshot())?;
+        fail_point!(self.env, "open::after_manifest");
+        self.make_container(&version, replaced)?;
+        self.make_row_directory(&version)?;
+        report.orphan_count = self.remove_orphans(&version)?;
+        let reserved_bytes = self.reserved_bytes(&version)?;
+        let log =
+            self.log.begin(version.database, &self.ids, &recovered.replayed, reserved_bytes)?;
+        fail_point!(self.env, "open::after_log");
+        report.log_end = log.end();
+        let spares = spare_memory(&self.env, &self.options, version.database)?;
+        let versions = self.versions(version, Some(feed));
+        if versions.current().log_start == LogStart::default() {
+            // A new range, or one whose creation a crash cut short here.
+            let log_start = Some(log.start_at(LogPosition(0)));
+            versions.install(VersionEdit { log_start, ..VersionEdit::default() }, |_| ())?;
+        }
+        let store = self.assemble(versions, Some(log), recovered, report, lock, spares);
+        store.inner.start_background()?;
+        Ok(store)
+    }
+
+    /// The medium of L0 must be there before anything is written that names it, but if what lies on one is
+    /// open already, and stays there.
+    fn require_media(&self) -> Result<()> {
+        let opener = &self.context.opener;
+        let is_open = match self.options.l0_kind {
+            L0Kind::Plain => opener.rows.path().is_some(),
+            L0Kind::Triangle | L0Kind::Matrix => opener.container.pages().is_some(),
+            L0Kind::PmemMemtable => false,
+        };
+        match self.options.l0_path.as_deref().filter(|_| !is_open) {
+            Some(medium) => require_medium(self.env.as_ref(), "l0_path", Path::new(medium)),
+            None => Ok(()),
+        }
+    }
+
+    fn versions(&self, version: Version, feed: Option<Box<dyn VersionFeed>>) -> Versions {
+        let parts = VersionsParts {
+            feeds: Arc::clone(&self.feeds),
+            ids: Arc::clone(&self.ids),
+            l0: Arc::clone(&self.l0),
+            context: Arc::clone(&self.context),
+        };
+        Versions::new(&self.env.waits(), parts, version, feed)
+    }
+
+    /// Bytes of the file system that stay free for compaction.
+    fn reserved_bytes(&self, version: &Version) -> Result<u64> {
+        let used: u64 = version.tables().map(|table| table.meta().bytes).sum();
+        let usable = self.env.fs().free_bytes(self.dir)?.saturating_add(used);
+        Ok(usable / 100 * self.options.reserved_percent)
+    }
+
+    /// Opens the container that the version names, if there are rows in it, and the rows.
+    ///
+    /// Errors: [`Error::Corruption`] if one of them is not there: also if the container was on memory that
+    /// did not survive.
+    fn open_container(&self, version: &Version) -> Result<()> {
+        if !version.has_rows_in_pages() {
+            return Ok(());
+        }
+        let Some(place) = &version.container else {
+            let detail = "there are rows in pages, but the manifest does not say where";
+            return Err(Corruption::new(self.dir, 0, detail).into());
+        };
+        let container = &self.context.opener.container;
+        if !container.open(place, version.database)? {
+            let detail = "the container of L0 is missing: what was written last is lost with it. If it was in \
+                          a file system in memory, a power cut emptied that; repair the range, or restore it";
+            return Err(Corruption::new(&place.path, 0, detail).into());
+        }
+        container.open_rows(version.l0.live())
+    }
+
+    /// Decides where the container is from now on. The one of before, if it is of no use.
+    fn choose_container(&self, version: &mut Version) -> Result<Option<ContainerPlace>> {
+        let container = &self.context.opener.container;
+        if container.pages().is_some() {
+            // It keeps its place as long as there are rows in it.
+            return Ok(None);
+        }
+        let wanted = self.options.l0_kind.has_container().then(|| self.container_place(version));
+        let before = std::mem::replace(&mut version.container, wanted.clone());
+        if let Some(place) = &wanted
+            && wanted == before
+        {
+            match container.open(place, version.database) {
+                Ok(true) => return Ok(None),
+                // Nothing is lost with one in which nothing was: a crash may have come before it was made.
+                Ok(false) | Err(Error::Corruption(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(before)
+    }
+
+    /// Where the options want the container of a range.
+    fn container_place(&self, version: &Version) -> ContainerPlace {
+        let bytes = self.options.l0_bytes;
+        let medium = self.options.l0_path.as_deref();
+        let path = ContainerPlace::path_of(self.dir, medium, version.database);
+        let page_bytes = if medium.is_some() { MEMORY_PAGE_BYTES } else { FILE_PAGE_BYTES };
+        ContainerPlace { path, bytes, page_bytes }
+    }
+
+    /// Makes the container that the version names, unless it is open, and removes the one that it
+    /// replaces: the manifest is durable that says so.
+    fn make_container(&self, version: &Version, replaced: Option<ContainerPlace>) -> Result<()> {
+        let container = &self.context.opener.container;
+        if let Some(place) = replaced.filter(|place| Some(place) != version.container.as_ref()) {
+            remove_container(&self.env, &place)?;
+        }
+        match &version.container {
+            Some(place) if container.pages().is_none() => container.create(place, version.database),
+            _ => Ok(()),
+        }
+    }
+
+    /// Mounts the directory that the version names, if there are tables in it.
+    ///
+    /// Errors: [`Error::Corruption`] if it is not there, or no directory of this database.
+    fn open_row_directory(&self, version: &Version) -> Result<()> {
+        if !version.has_tables_in_row_directory() {
+            return Ok(());
+        }
+        let Some(path) = version.row_directory.as_deref().map(Path::new) else {
+            let detail =
+                "tables of L0 are in a directory of their own, but the manifest does not say where";
+            return Err(Corruption::new(self.dir, 0, detail).into());
+        };
+        if !is_row_directory_of(path, version.database) {
+            let detail =
+                "the manifest names this as the directory of L0, but it is another database's";
+            return Err(Corruption::new(path, 0, detail).into());
+        }
+        if entries_of(self.env.as_ref(), path)?.is_none() {
+            return Err(missing_row_directory(path));
+        }
+        self.context.opener.rows.mount(path);
+        Ok(())
+    }
+
+    /// Decides where tables of L0 go from now on, and empties the directory of before, if it is of no
+    /// use: nothing live is in it, and once the manifest names another one nobody would look there.
+    fn choose_row_directory(&self, version: &mut Version) -> Result<()> {
+        if self.context.opener.rows.path().is_some() {
+            // It keeps its place as long as there are tables in it.
+            return Ok(());
+        }
+        let medium = self.options.row_medium();
+        let name = row_directory_name(version.database);
+        let wanted = medium.map(|medium| format!("{medium}/{name}"));
+        let before = std::mem::replace(&mut version.row_directory, wanted);
+        if let Some(path) = before.filter(|before| Some(before) != version.row_directory.as_ref())
+            && is_row_directory_of(Path::new(&path), version.database)
+        {
+            RowDirectory::clear(&self.env, Path::new(&path))?;
+        }
+        Ok(())
+    }
+
+    /// Makes the directory that the version names, unless it is mounted. The manifest is durable that
+    /// says so.
+    fn make_row_directory(&self, version: &Version) -> Result<()> {
+        let rows = &self.context.opener.rows;
+        if let (Some(path), None) = (version.row_directory.as_deref().map(Path::new), rows.path()) {
+            self.env.fs().create_dir_all(path)?;
+            if let Some(medium) = path.parent() {
+                self.env.fs().sync_dir(medium)?;
+            }
+            rows.mount(path);
+        }
+        Ok(())
+    }
+
+    /// A version whose tables are not there is not the last one: damage took an edit away that had
+    /// been installed. What would be an orphan of it may be the only copy of its entries, and the
+    /// manifest is evidence: nothing is touched.
+    fn require_tables(&self, version: &Version) -> Result<()> {
+        let there: BTreeSet<_> =
+            self.context.opener.store.list()?.into_iter().map(|(id, _)| id).collect();
+        let is_file = |table: &&Arc<Table>| !table.meta().is_in_pages();
+        let files = version.tables().filter(is_file);
+        for table in files.filter(|table| !there.contains(&table.meta().id)) {
+            // Says which file is missing.
+            self.context.opener.open_file(table.meta())?;
+        }
+        Ok(())
+    }
+
+    /// Deletes tables that no version names: outputs of jobs that a crash interrupted.
+    fn remove_orphans(&self, version: &Version) -> Result<u64> {
+        let live: BTreeSet<_> = version.tables().map(|table| table.meta().id).collect();
+        let mut count = 0;
+        for (id, location) in self.context.opener.store.list()? {
+            if !live.contains(&id) && id.epoch < self.ids.epoch() {
+                self.context.opener.store.delete(&location)?;
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    /// Puts the range together.
+    fn assemble(
+        self,
+        versions: Versions,
+        log: Option<Arc<dyn LogSink>>,
+        recovered: Recovered,
+        recovery: RecoveryReport,
+        lock: DirLock,
+        spares: SpareMemory,
+    ) -> Store {
+        let end = log.as_ref().map_or(recovered.replayed.end, |log| log.end());
+        let sequencer = Sequencer::new(&self.env.waits(), recovered.greatest_seqno, end);
+        let spares = Arc::new(spares);
+        let (map, dranges) = self.dranges(recovered, versions.current().as_ref(), &spares, end);
+        let view = View::new(Arc::clone(map.boundaries()), dranges, versions.current());
+        let waits = self.env.waits();
+        let shape = LevelShape::of(&self.options);
+        let gate = Gate::new(&self.options, &shape);
+        let lookups =
+            log.as_ref().and_then(|_| Lookups::new(&self.options, self.process, &sequencer));
+        let inner = Arc::new_cyclic(|me| Inner {
+            process: Arc::clone(self.process),
+            dir: self.dir.to_path_buf(),
+            shape: shape.clone(),
+            options: self.options,
+            ids: self.ids,
+            spares,
+            dranges: ArcSwap::from_pointee(map),
+            balance: Balance::default(),
+            view: ArcSwap::from_pointee(view),
+            view_turn: Latch::new(()),
+            removals: AtomicU64::new(0),
+            versions,
+            lookups,
+            context: self.context,
+            l0: self.l0,
+            executor: self.executor,
+            merge_operator: self.merge_operator,
+            log,
+            sequencer,
+            sync_turn: waits.mutex(()),
+            read_points: Arc::new(ReadPoints::default()),
+            gate,
+            ledger: Ledger::default(),
+            memory: RangeMemory::new(self.process.memory()),
+            jobs: Arc::new(Jobs::new(self.env.as_ref())),
+            freeze_turn: waits.mutex(()),
+            flush_turn: waits.mutex(()),
+            changed: waits.signal(),
+            health: Health::default(),
+            counters: Counters::default(),
+            compaction_log: CompactionLog::default(),
+            slow: SlowLog::new(self.process.number()),
+            recovery,
+            me: me.clone(),
+            _lock: lock,
+            env: self.env,
+        });
+        let closer = Arc::new(Closer::new(&inner));
+        Store { inner, _closer: closer }
+    }
+
+    /// The dranges and what readers see of them.
+    ///
+    /// The last memtable of the replay goes on being written to, by one drange: to divide the range
+    /// would make each open flush what little the last one left. Where the options name the
+    /// boundaries it is frozen instead; like the other replayed ones it may hold keys of all
+    /// dranges, so each of them lists it. No drange has duplicates yet.
+    fn dranges(
+        &self,
+        recovered: Recovered,
+        version: &Version,
+        spares: &Arc<SpareMemory>,
+        end: LogPosition,
+    ) -> (DrangeMap, Vec<DrangeView>) {
+        let mut frozen: Vec<Arc<Frozen>> = recovered.full;
+        frozen.reverse();
+        let asked = &self.options.drange_boundaries;
+        let replayed = Active {
+            memtable: recovered.last,
+            begin: recovered.last_begin,
+            replayed: recovered.covers,
+        };
+        let mut last = None;
+        let boundaries = match (asked.is_empty(), replayed.memtable.is_empty()) {
+            (true, true) => version.drange_boundaries.clone(),
+            (true, false) => Vec::new(),
+            (false, _) => asked.clone(),
+        };
+        if boundaries.is_empty() {
+            last = Some(replayed);
+        } else if !replayed.memtable.is_empty() {
+            frozen.insert(0, Arc::new(replayed.into_frozen(KeyRange::all(), end)));
+        }
+        let count = boundaries.len() + 1;
+        let map = DrangeMap::new(self.env.as_ref(), Boundaries::new(boundaries).into(), || {
+            last.take().unwrap_or_else(|| {
+                let memtable = freeze::fresh_memtable(&self.options, &self.ids, spares, count, 0);
+                Active::new(memtable, end)
+            })
+        });
+        let views = map.list().iter().map(|drange| {
+            let active = Arc::clone(&drange.active.shared().memtable);
+            DrangeView::new(drange.keys.clone(), [active], frozen.clone())
+        });
+        let views = views.collect();
+        (map, views)
+    }
+}
+
+impl Inner {
+    /// Starts what an open range does by itself.
+    fn start_background(self: &Arc<Self>) -> Result<()> {
+        self.rule();
+        if self.view.load().frozen_bytes > 0 {
+            self.schedule_flush();
+        }
+        self.schedule_compaction();
+        self.schedule_log_work();
+        self.schedule_indexing();
+        if let Durability::Interval(period) = self.options.durability {
+            self.start_interval_sync(period)?;
+        }
+        Ok(())
+    }
+
+    /// Starts the thread that syncs the log every `period`.
+    fn start_interval_sync(self: &Arc<Self>, period: Duration) -> Result<()> {
+        let run = self.standing_job(move |inner| {
+            loop {
+                let ticket = inner.changed.ticket();
+                if inner.is_closing() || inner.is_poisoned() {
+                    return;
+                }
+                inner.wait_period(ticket, period);
+                let (seqno, end) = inner.sequencer.finished();
+                // A failure poisons the range, which says so to every writer.
+                if inner.sync_log(seqno, end).is_err() {
+                    return;
+                }
+            }
+        });
+        self.env.spawn(JobClass::Log, "interval-sync", run)?;
+        Ok(())
+    }
+}

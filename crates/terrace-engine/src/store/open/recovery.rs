@@ -1,0 +1,239 @@
+//! Recovery: what the log still holds becomes memtables again.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use terrace_base::limits::{STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use terrace_base::{Corruption, EntryKind, EntryRef, KeyRange, LogPosition, MemtableId, SeqNo};
+use terrace_env::{PlantedBug, is_planted};
+
+use crate::Result;
+use crate::drange::Frozen;
+use crate::memtable::Memtable;
+use crate::options::Options;
+use crate::process::Process;
+use crate::store::open::refill::{Chunk, Crew};
+use crate::version::format::SEQNO_END;
+use crate::version::{FileIds, LoadedFeed, Version, manifest_path};
+use crate::wal::format::BatchBody;
+use crate::wal::{LogStore, ReadRecord, Replayed};
+
+/// What a replay made of the log.
+#[derive(Debug)]
+pub struct Recovered {
+    /// What the log itself reports.
+    pub replayed: Replayed,
+    /// Memtables that were filled up on the way, oldest first.
+    pub full: Vec<Arc<Frozen>>,
+    /// The last memtable, which may go on being written to.
+    pub last: Arc<Memtable>,
+    /// No record of the last memtable stands below this position.
+    pub last_begin: LogPosition,
+    /// The memtables of earlier opens whose entries are in `full` and `last` together.
+    pub covers: Vec<MemtableId>,
+    /// The greatest number found, in tables or in the log.
+    pub greatest_seqno: SeqNo,
+    /// Entries replayed.
+    pub entry_count: u64,
+}
+
+/// Fills memtables from records, in the append order.
+struct Refill<'a> {
+    options: &'a Options,
+    ids: &'a FileIds,
+    version: &'a Version,
+    crew: Crew,
+    /// Records for the last memtable that were not handed over yet.
+    chunk: Chunk,
+    /// What is left of the last memtable if all that was handed over needs as much as it may.
+    room_bytes: usize,
+    /// As in [`Recovered`].
+    covers: BTreeSet<MemtableId>,
+    out: Recovered,
+}
+
+/// Replays the log from where `version` says, with so many threads. Writes nothing.
+///
+/// Memtables filled on the way are flushed before the last one, and only the last one covers the
+/// memtables of earlier opens: a crash between two of these flushes replays from the position of
+/// the first that is left.
+///
+/// One thread reads and judges the records, in their order, so what is found, and which error is
+/// given, does not depend on how many there are.
+pub fn recover(
+    process: &Process,
+    log: &dyn LogStore,
+    options: &Options,
+    ids: &FileIds,
+    version: &Version,
+) -> Result<Recovered> {
+    let facts = version.log_facts();
+    let threads = process.recovery_threads();
+    let last = Arc::new(Memtable::new(ids.next_memtable(), options.memtable_bytes));
+    let mut refill = Refill {
+        options,
+        ids,
+        version,
+        crew: Crew::new(process.env(), threads, options.memtable_bytes, version.flushed.clone()),
+        chunk: Chunk::new(&last),
+        room_bytes: 0,
+        covers: BTreeSet::new(),
+        out: Recovered {
+            replayed: Replayed::default(),
+            full: Vec::new(),
+            last,
+            last_begin: facts.start.position,
+            covers: Vec::new(),
+            greatest_seqno: version.greatest_seqno,
+            entry_count: 0,
+        },
+    };
+    let replayed = log.replay(facts, &mut |record| refill.record(record))?;
+    refill.insert_all();
+    let covers = refill.covers.into_iter().collect();
+    Ok(Recovered { replayed, covers, ..refill.out })
+}
+
+impl Refill<'_> {
+    fn record(&mut self, record: ReadRecord<'_>) -> Result<()> {
+        let ReadRecord { position, file, offset, header, .. } = record;
+        // The checksum was right, so what does not decode was written wrongly.
+        let damaged = |error| Corruption::from_codec(file, offset, &error);
+        let batch = BatchBody::decode(header, record.body()).map_err(damaged)?;
+        let mut entry_count = 0u16;
+        let mut space_bytes = 0;
+        for entry in batch.entries() {
+            let (memtable, entry) = entry.map_err(damaged)?;
+            if is_beyond_bounds(&entry) {
+                let detail = "an entry beyond the bounds that hold for all writes";
+                return Err(Corruption::new(file, offset, detail).into());
+            }
+            entry_count = entry_count.wrapping_add(1);
+            if !is_planted(PlantedBug::ReuseNumbers) {
+                self.out.greatest_seqno = self.out.greatest_seqno.max(entry.seqno);
+            }
+            if self.version.flushed.contains_key(&memtable) {
+                continue;
+            }
+            self.covers.insert(memtable);
+            self.out.entry_count += 1;
+            space_bytes += Memtable::space_for(entry.key.len(), entry.value.len());
+        }
+        if entry_count != header.entry_count {
+            let detail = format!("{entry_count} entries instead of {}", header.entry_count);
+            return Err(Corruption::new(file, offset, detail).into());
+        }
+        if space_bytes == 0 {
+            return Ok(());
+        }
+        self.make_room(space_bytes, position);
+        self.chunk.push(&record, space_bytes);
+        if self.crew.is_enough(&self.chunk) {
+            let chunk = std::mem::replace(&mut self.chunk, Chunk::new(&self.out.last));
+            self.crew.hand_over(chunk)?;
+        }
+        Ok(())
+    }
+
+    /// Sees to it that the last memtable takes all entries of a record that were not flushed, which
+    /// need so many bytes at most.
+    ///
+    /// Invariant: no record is divided over two memtables of a replay. They are flushed one by one,
+    /// and a crash in between replays from the first record of the next: a record that both hold
+    /// would be replayed into another memtable once more, and a flush that had folded its merge
+    /// operands in the meantime would count them twice.
+    fn make_room(&mut self, bytes: usize, position: LogPosition) {
+        if bytes > self.room_bytes {
+            // What was handed over needs less than it may, and that is known only now.
+            self.insert_all();
+            self.room_bytes = self.out.last.limit_bytes() - self.out.last.used_bytes();
+        }
+        if bytes > self.room_bytes {
+            self.begin_memtable(bytes, position);
+        }
+        self.room_bytes -= bytes;
+    }
+
+    /// Begins a memtable that has room for so many bytes, with the record at `position`.
+    fn begin_memtable(&mut self, bytes: usize, position: LogPosition) {
+        let arena_bytes = self.options.memtable_bytes.max(Memtable::arena_bytes_for(bytes));
+        let fresh = Arc::new(Memtable::new(self.ids.next_memtable(), arena_bytes));
+        self.chunk = Chunk::new(&fresh);
+        self.room_bytes = fresh.limit_bytes() - fresh.used_bytes();
+        let memtable = std::mem::replace(&mut self.out.last, fresh);
+        let begin = std::mem::replace(&mut self.out.last_begin, position);
+        if !memtable.is_empty() {
+            let covers = vec![memtable.id()];
+            self.out.full.push(Arc::new(Frozen {
+                memtable,
+                keys: KeyRange::all(),
+                begin,
+                end: position,
+                covers,
+                is_merged: false,
+            }));
+        }
+    }
+
+    /// Returns when all records so far are in the last memtable.
+    fn insert_all(&mut self) {
+        let chunk = std::mem::replace(&mut self.chunk, Chunk::new(&self.out.last));
+        self.crew.insert(chunk);
+        self.crew.finish();
+    }
+}
+
+/// Whether no writer can have written this entry.
+pub(crate) fn is_beyond_bounds(entry: &EntryRef<'_>) -> bool {
+    let value_bytes_max = match entry.kind {
+        EntryKind::RangeTombstone => STORED_KEY_BYTES_MAX,
+        _ => VALUE_BYTES_MAX,
+    };
+    entry.key.len() > STORED_KEY_BYTES_MAX
+        || entry.value.len() > value_bytes_max
+        || entry.seqno >= SEQNO_END
+}
+
+/// Compares the manifest to what the log says of it after a clean close: damage to its last record
+/// is told apart from a tail that a crash tore. (What the manifest says of the log, the replay
+/// compares: [`Version::log_facts`].)
+///
+/// An open begins a segment of its epoch durably, after its manifest and before any edit of it: if
+/// the manifest has gone on in an epoch of which there is no segment, that one is lost.
+pub fn cross_check(
+    dir: &Path,
+    feed: &LoadedFeed,
+    version: &Version,
+    replayed: &Replayed,
+) -> Result<()> {
+    let is_begun = replayed.segments.iter().any(|span| span.file.id.epoch == version.epoch);
+    if feed.edits.len() > 1 && version.log_start.segment.is_some() && !is_begun {
+        let detail = format!(
+            "the log has no segment of epoch {}, but the manifest goes on in it: a file is missing",
+            version.epoch
+        );
+        return Err(Corruption::new(dir, 0, detail).into());
+    }
+    if let Some(id) = replayed.half_begun.filter(|id| id.epoch == version.epoch)
+        && feed.edits.len() > 1
+        && replayed.segments.iter().filter(|span| span.file.id.epoch == id.epoch).count() == 1
+    {
+        let detail = "the segment was begun durably, for the manifest goes on in its epoch, but one \
+                      of its headers is not its own: its records may be gone";
+        let path = replayed.path_of(id).unwrap_or_else(|| dir.to_path_buf());
+        return Err(Corruption::new(path, 0, detail).into());
+    }
+    if let Some(closing) = replayed.closing
+        && closing.manifest == feed.end.id
+        && feed.end.bytes < closing.manifest_bytes
+    {
+        let path = manifest_path(dir, feed.end.id);
+        let detail = format!(
+            "the range was closed with {} bytes of its manifest durable, but {} are readable only",
+            closing.manifest_bytes, feed.end.bytes
+        );
+        return Err(Corruption::new(path, feed.end.bytes, detail).into());
+    }
+    Ok(())
+}

@@ -1,0 +1,433 @@
+//! Iterators: the live keys of an interval at one read point, in both directions.
+//!
+//! An iterator registers its number for as long as it lives, but pins a view only briefly: when a
+//! newer view has let go of something that the pinned one keeps alive, the iterator goes on in the
+//! newer one, at its own number, from its own key.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use smallvec::SmallVec;
+use terrace_base::{EntryKind, EntryRef, KeyRange, SeqNo, WallTime};
+use terrace_env::{PlantedBug, is_planted};
+
+use crate::explain::{Hidden, Recorder, ScanWatch, note, observed, waits};
+use crate::iter::{Cursor, MergingCursor, RunCursor, lesser_bound};
+use crate::memtable::Memtable;
+use crate::range_tombstone::Fragments;
+use crate::store::read::get::unsupported;
+use crate::store::read::memtables_cursor::MemtablesCursor;
+use crate::store::read::operands::{Gathered, Merged};
+use crate::store::read_points::ReadPoint;
+use crate::store::view::{DrangeView, View};
+use crate::store::{Inner, Store};
+use crate::table::ReadMode;
+use crate::{Error, Result};
+
+/// What an iterator shows.
+#[derive(Clone, Debug)]
+pub struct IterOptions {
+    /// The keys.
+    pub range: KeyRange,
+    /// Whether steps may wait for the disk; if not, they answer [`Error::NeedsIo`] where they
+    /// would, and the iterator then stands nowhere.
+    pub wait: bool,
+}
+
+impl Default for IterOptions {
+    fn default() -> IterOptions {
+        IterOptions { range: KeyRange::all(), wait: true }
+    }
+}
+
+/// Steps that an iterator takes at least before it goes on in a newer view.
+const STEPS_PER_VIEW: u32 = 64;
+
+/// A position among the live keys of an interval, at one read point and one moment of expiry. A
+/// new iterator stands nowhere until it is told to seek. After an error it stands nowhere too: also
+/// where the operands of a key cannot be folded, and then a seek may go on behind that key.
+pub struct Iter {
+    inner: Arc<Inner>,
+    point: ReadPoint,
+    now: WallTime,
+    range: KeyRange,
+    mode: ReadMode,
+    view: Arc<View>,
+    cursor: MergingCursor,
+    /// What the operands of the cursor's key were folded into, if its newest entry is one.
+    merged: Option<Box<Merged>>,
+    tombstones: Vec<Covering>,
+    steps: u32,
+    is_placed: bool,
+    watch: ScanWatch,
+}
+
+impl Store {
+    /// The keys and values of an interval, as they are now.
+    pub fn iter(&self, options: IterOptions) -> Result<Iter> {
+        let now = self.inner.env.wall_time();
+        let point = self.inner.read_points.register(&self.inner.sequencer, Some(now));
+        Iter::new(&self.inner, point, now, options)
+    }
+}
+
+impl Iter {
+    pub(in crate::store) fn at(
+        store: &Store,
+        held: &ReadPoint,
+        options: IterOptions,
+    ) -> Result<Iter> {
+        let now = store.inner.env.wall_time();
+        let point = store.inner.read_points.register_again(held, Some(now));
+        Iter::new(&store.inner, point, now, options)
+    }
+
+    fn new(
+        inner: &Arc<Inner>,
+        point: ReadPoint,
+        now: WallTime,
+        options: IterOptions,
+    ) -> Result<Iter> {
+        inner.check_open()?;
+        let mut watch = inner.watch_scan();
+        waits::begin();
+        let mode = if options.wait { ReadMode::Block } else { ReadMode::NoWait };
+        let view = inner.view.load_full();
+        let range_index = inner.options.range_index;
+        let (cursor, tombstones) =
+            sources(&view, &options.range, point.seqno(), mode, range_index)?;
+        if waits::has_waited() {
+            watch.waits.add(&waits::take());
+        }
+        Ok(Iter {
+            inner: Arc::clone(inner),
+            point,
+            now,
+            range: options.range,
+            mode,
+            view,
+            cursor,
+            merged: None,
+            tombstones,
+            steps: 0,
+            is_placed: false,
+            watch,
+        })
+    }
+
+    /// The number that the iterator reads at.
+    #[must_use]
+    pub fn seqno(&self) -> SeqNo {
+        self.point.seqno()
+    }
+
+    /// Goes to the first live key at or above `key` (and within the interval).
+    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.watched(|iter| {
+            iter.is_placed = false;
+            iter.renew_view()?;
+            iter.cursor.seek(key.max(iter.range.start()))?;
+            iter.settle(true)
+        })
+    }
+
+    /// Goes to the first live key of the interval.
+    pub fn seek_to_first(&mut self) -> Result<()> {
+        self.seek(b"")
+    }
+
+    /// Goes to the last live key below `bound` (and within the interval); to the last of the
+    /// interval if there is no bound.
+    pub fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<()> {
+        self.watched(|iter| iter.place_back(bound))
+    }
+
+    fn place_back(&mut self, bound: Option<&[u8]>) -> Result<()> {
+        self.is_placed = false;
+        self.renew_view()?;
+        self.cursor.seek_back(lesser_bound(bound, self.range.end()))?;
+        self.settle(false)
+    }
+
+    /// Goes to the next live key; past the last one the iterator stands nowhere.
+    #[expect(clippy::should_implement_trait, reason = "the word for it in every ordered store")]
+    pub fn next(&mut self) -> Result<()> {
+        self.watched(|iter| iter.step(true))
+    }
+
+    /// Goes to the previous live key; before the first one the iterator stands nowhere.
+    pub fn prev(&mut self) -> Result<()> {
+        self.watched(|iter| iter.step(false))
+    }
+
+    /// The entry that the iterator stands on: a value, never a tombstone or a merge operand.
+    #[must_use]
+    pub fn entry(&self) -> Option<EntryRef<'_>> {
+        if !self.is_placed {
+            return None;
+        }
+        let entry = self.cursor.entry()?;
+        match &self.merged {
+            None => Some(entry),
+            Some(merged) => Some(merged.entry(entry.key)),
+        }
+    }
+
+    /// Moves the iterator by `act`, and notes how long that took if it is timed or had to wait.
+    #[inline]
+    fn watched(&mut self, act: impl FnOnce(&mut Iter) -> Result<()>) -> Result<()> {
+        waits::begin();
+        let began = self.watch.is_sampled.then(|| self.inner.env.now());
+        let outcome = act(self);
+        if let Some(began) = began {
+            self.watch.busy += self.inner.env.now().saturating_sub(began);
+        }
+        if waits::has_waited() {
+            self.watch.waits.add(&waits::take());
+        }
+        self.watch.shown += u64::from(self.is_placed);
+        outcome
+    }
+
+    fn step(&mut self, forward: bool) -> Result<()> {
+        if !self.is_placed {
+            return Err(Error::invalid("the iterator stands nowhere: seek first"));
+        }
+        self.is_placed = false;
+        if self.steps >= STEPS_PER_VIEW && self.holds_up() && !self.step_into_view(forward)? {
+            return self.settle(forward);
+        }
+        self.steps += 1;
+        self.move_cursor(forward)?;
+        self.settle(forward)
+    }
+
+    #[inline]
+    fn move_cursor(&mut self, forward: bool) -> Result<bool> {
+        if forward { self.cursor.next() } else { self.cursor.prev() }
+    }
+
+    /// Goes on in the current view; `false` if the cursor is not where it was any more, but beyond
+    /// it on its way.
+    #[cold]
+    fn step_into_view(&mut self, forward: bool) -> Result<bool> {
+        let key = self.cursor.entry().map(|entry| entry.key.to_vec()).unwrap_or_default();
+        self.renew_view()?;
+        if !forward {
+            self.cursor.seek_back(Some(&key))?;
+            return Ok(false);
+        }
+        self.cursor.seek(&key)?;
+        Ok(self.cursor.entry().is_some_and(|entry| entry.key == key))
+    }
+
+    /// Whether the pinned view keeps alive what is wanted gone.
+    fn holds_up(&self) -> bool {
+        self.view.removals != self.inner.removals.load(Ordering::Acquire)
+    }
+
+    /// Goes on in the current view if the pinned one keeps alive what is wanted gone.
+    fn renew_view(&mut self) -> Result<()> {
+        if !self.holds_up() {
+            return Ok(());
+        }
+        let view = self.inner.view.load_full();
+        let range_index = self.inner.options.range_index;
+        (self.cursor, self.tombstones) =
+            sources(&view, &self.range, self.point.seqno(), self.mode, range_index)?;
+        self.view = view;
+        self.steps = 0;
+        Ok(())
+    }
+
+    /// Steps over what is hidden until the cursor stands on a live key of the interval, or past
+    /// its end.
+    fn settle(&mut self, forward: bool) -> Result<()> {
+        self.merged = None;
+        while let Some(entry) = self.cursor.entry() {
+            if self.is_past_end(entry.key, forward) {
+                return Ok(());
+            }
+            let hidden = self.hidden_by(&entry);
+            note(|notes| notes.came_to(self.cursor.source(), hidden));
+            if hidden.is_none() {
+                match entry.kind {
+                    EntryKind::Value => {}
+                    EntryKind::MergeOperand => self.merged = self.fold_here()?.map(Box::new),
+                    other => return Err(unsupported(other)),
+                }
+                self.is_placed = true;
+                return Ok(());
+            }
+            self.watch.hidden += 1;
+            self.move_cursor(forward)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a key lies beyond the interval, on the way of the cursor, which began within it.
+    #[inline]
+    fn is_past_end(&self, key: &[u8], forward: bool) -> bool {
+        if forward { self.range.is_before(key) } else { key < self.range.start() }
+    }
+
+    /// What the operands of the cursor's key come to. The cursor stays where it is.
+    #[cold]
+    fn fold_here(&mut self) -> Result<Option<Merged>> {
+        let Some(entry) = self.cursor.entry() else { return Ok(None) };
+        let covering = self.newest_covering(entry.key);
+        let key = entry.key.to_vec();
+        let mut gathered = Gathered::default();
+        let mut is_last = gathered.take(&entry)?;
+        let mut seqno = entry.seqno;
+        while !is_last {
+            let Some(older) = self.cursor.older(seqno)? else { break };
+            if covering.is_some_and(|covering| older.seqno <= covering) {
+                break;
+            }
+            seqno = older.seqno;
+            is_last = gathered.take(&older)?;
+        }
+        self.inner.fold_gathered(&key, gathered, self.moment())
+    }
+
+    /// The newest range tombstone over a key that the iterator sees.
+    fn newest_covering(&self, key: &[u8]) -> Option<SeqNo> {
+        let point = self.point.seqno();
+        let some = self.tombstones.iter().filter(|some| some.counts_at(key));
+        some.filter_map(|some| some.fragments.newest_covering(key, point)).max()
+    }
+
+    /// The moment by which expiry is judged.
+    fn moment(&self) -> WallTime {
+        if is_planted(PlantedBug::IteratorForgetsItsMoment) {
+            return self.inner.env.wall_time();
+        }
+        self.now
+    }
+
+    /// How many range tombstones the iterator asks about each key.
+    pub(in crate::store) fn range_tombstone_count(&self) -> usize {
+        self.tombstones.iter().map(|some| some.fragments.len()).sum()
+    }
+
+    /// Why the iterator steps over `entry`, if it does.
+    fn hidden_by(&self, entry: &EntryRef<'_>) -> Option<Hidden> {
+        let point = self.point.seqno();
+        if entry.kind == EntryKind::Tombstone {
+            return Some(Hidden::Tombstone);
+        }
+        if entry.expiry.is_some_and(|expiry| expiry.is_expired(self.moment())) {
+            return Some(Hidden::Expired);
+        }
+        let is_covered = self.tombstones.iter().any(|some| {
+            let covering = some.fragments.newest_covering(entry.key, point);
+            covering.is_some_and(|covering| covering > entry.seqno) && some.counts_at(entry.key)
+        });
+        is_covered.then_some(Hidden::RangeTombstone)
+    }
+}
+
+/// Range tombstones of one source.
+struct Covering {
+    fragments: Arc<Fragments>,
+    /// Where they count, if not everywhere: the source is a row that is consumed elsewhere.
+    parts: Option<Arc<[KeyRange]>>,
+}
+
+impl Covering {
+    #[inline]
+    fn counts_at(&self, key: &[u8]) -> bool {
+        self.parts.as_ref().is_none_or(|parts| parts.iter().any(|part| part.contains(key)))
+    }
+}
+
+/// Everything in a view that may hold keys of `range`: a merged cursor, and the range tombstones.
+/// Without `range_index` all memtables may.
+fn sources(
+    view: &Arc<View>,
+    range: &KeyRange,
+    read_point: SeqNo,
+    mode: ReadMode,
+    range_index: bool,
+) -> Result<(MergingCursor, Vec<Covering>)> {
+    let mut cursors: Vec<Box<dyn Cursor + Send>> = Vec::new();
+    let mut tombstones = Vec::new();
+    let first = view.boundaries.index_of(range.start());
+    let overlapping = view.dranges[first..].iter().filter(|drange| drange.keys.overlaps(range));
+    let dranges: SmallVec<[&DrangeView; 8]> = overlapping.collect();
+    for memtable in dranges.iter().flat_map(|drange| drange.memtables()) {
+        if memtable.has_range_tombstones() {
+            tombstones.push(Covering { fragments: memtable.range_tombstones(), parts: None });
+        }
+    }
+    note(|notes| note_sources(notes, view, &dranges, range, range_index));
+    let open = |memtable: &Arc<Memtable>| Box::new(memtable.cursor(read_point)) as _;
+    match dranges.as_slice() {
+        _ if !range_index => cursors.extend(view.memtables().iter().map(open)),
+        [only] => cursors.extend(only.memtables().map(open)),
+        _ => cursors.push(Box::new(MemtablesCursor::new(Arc::clone(view), read_point))),
+    }
+    cursors.extend(view.version.l0.cursors(range, read_point, mode)?);
+    for (_, run) in view.version.runs().filter(|(_, run)| !run.is_empty()) {
+        cursors.push(Box::new(RunCursor::new(run.clone(), read_point, mode)));
+    }
+    for live in view.version.tables_with_range_tombstones() {
+        if live.overlaps(range) {
+            let clip = &live.table.meta().clip;
+            let fragments = Arc::clone(live.table.reader(mode)?.range_tombstones());
+            let whole = *clip == KeyRange::all();
+            let fragments = if whole { fragments } else { Arc::new(fragments.clip(clip)) };
+            tombstones.push(Covering { fragments, parts: live.parts.clone() });
+        }
+    }
+    tombstones.retain(|some| !some.fragments.is_empty());
+    Ok((MergingCursor::new(observed(cursors)), tombstones))
+}
+
+/// Notes the sources of a scan, in the order in which [`sources`] makes cursors of them.
+fn note_sources(
+    notes: &mut Recorder,
+    view: &View,
+    dranges: &[&DrangeView],
+    range: &KeyRange,
+    range_index: bool,
+) {
+    notes.begin_sources();
+    match dranges {
+        _ if !range_index => {
+            for memtable in view.memtables() {
+                let is_active = view.dranges.iter().any(|one| one.is_active(&memtable));
+                notes.memtable_source(&memtable, is_active);
+            }
+        }
+        [only] => {
+            for memtable in only.memtables() {
+                notes.memtable_source(memtable, only.is_active(memtable));
+            }
+        }
+        _ => notes.memtables_source(dranges.iter().map(|own| own.active().count()).sum()),
+    }
+    for live in view.version.l0.live().iter().filter(|live| live.overlaps(range)) {
+        notes.table_source(0, Some(live.row.0), &live.table);
+    }
+    for (level, run) in view.version.runs().filter(|(_, run)| !run.is_empty()) {
+        notes.level_source(level.0, run.tables().len());
+    }
+}
+
+impl Drop for Iter {
+    fn drop(&mut self) {
+        // A thread that panics may hold what a call of the environment must not meet.
+        if !std::thread::panicking() {
+            self.inner.scan_ended(&self.watch, self.range.start());
+        }
+    }
+}
+
+impl fmt::Debug for Iter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Iter over {:?} at {:?}", self.range, self.seqno())
+    }
+}

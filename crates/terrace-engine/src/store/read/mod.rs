@@ -1,0 +1,22 @@
+//! Reading: one key, many keys, and iterators.
+//!
+//! # Why
+//! A read must see one moment of the range while flushes, compactions and ingests replace what it
+//! reads. It takes no lock for that: it pins the view, an immutable description of everything there
+//! is, and a read point, the number up to which it sees.
+//!
+//! # Invariants
+//! 1. The lookup index is asked before the view is pinned, and the view is pinned before the read point
+//!    is taken (decision 1).
+//! 2. What a read point sees stays until the read point goes, if it is registered.
+//! 3. An entry that cannot be read is an error and never "not found".
+//!
+//! Begin at `get.rs`. `operands.rs` goes on to the base of a merge; `iterator.rs` walks, both ways.
+
+pub(super) mod get;
+pub(super) mod iterator;
+pub(super) mod memtables_cursor;
+pub(super) mod multi_get;
+pub(super) mod operands;
+pub(super) mod pinned;
+pub(super) mod snapshot;

@@ -1,0 +1,75 @@
+//! Many keys at once: their cache misses overlap.
+//!
+//! A get waits for one cache line after the other: a node of the memtable's tree names the next
+//! one, the index names the block. For several keys these chains are independent. So before a few
+//! keys are read one by one, they go down the memtables in step, a level at a time, and ask all
+//! filters: each key's lines are on their way while the others' are looked at. The reads
+//! themselves are those of [`Store::get`], and find the lines there.
+
+use std::hint::black_box;
+
+use smallvec::SmallVec;
+
+use crate::Result;
+use crate::l0::Lookup;
+use crate::store::read::pinned::PinnedItem;
+use crate::store::view::View;
+use crate::store::{GetOptions, Store};
+use crate::table::{ReadMode, filter_hash};
+
+/// How many keys go down in step: enough to keep a core's line buffers busy, few enough that their
+/// lines stay in its first cache.
+const KEYS_IN_STEP: usize = 16;
+
+impl Store {
+    /// The values of `keys`, in their order, by reference: all of them as they were at one moment.
+    /// `None` where there is none. Keys may come in any order and more than once.
+    ///
+    /// Errors: as [`Store::get`]; nothing is answered then.
+    pub fn multi_get(
+        &self,
+        keys: &[&[u8]],
+        options: &GetOptions,
+    ) -> Result<Vec<Option<PinnedItem>>> {
+        let inner = &self.inner;
+        inner.check_open()?;
+        // Order: the view is pinned first and the read point taken after, as for one key.
+        let view = inner.view.load();
+        let read_point = inner.sequencer.visible();
+        let mut items = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(KEYS_IN_STEP) {
+            warm(&view, keys);
+            for key in keys {
+                let lookup = Lookup::new(key, read_point, options.mode());
+                items.push(inner.get_watched(&view, lookup, PinnedItem::new)?);
+            }
+        }
+        Ok(items)
+    }
+}
+
+/// Brings what reads of `keys` will look at first into the processor's caches.
+fn warm(view: &View, keys: &[&[u8]]) {
+    if keys.len() < 2 {
+        return;
+    }
+    let mut by_drange: SmallVec<[(usize, &[u8]); KEYS_IN_STEP]> =
+        keys.iter().map(|key| (view.boundaries.index_of(key), *key)).collect();
+    by_drange.sort_unstable_by_key(|(drange, _)| *drange);
+    for group in by_drange.chunk_by(|(one, _), (other, _)| one == other) {
+        let keys: SmallVec<[&[u8]; KEYS_IN_STEP]> = group.iter().map(|(_, key)| *key).collect();
+        for memtable in view.dranges[group[0].0].memtables() {
+            memtable.warm(&keys);
+        }
+    }
+    for key in keys {
+        let hash = filter_hash(key);
+        for (_, run) in view.version.runs() {
+            let Some(table) = run.table_for(key) else { continue };
+            // A table that is not open yet has no filter to warm; the read opens it.
+            if let Ok(reader) = table.reader(ReadMode::NoWait) {
+                black_box(reader.filter().map(|filter| filter.may_contain(hash)));
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+use std::fmt;
+use std::sync::Arc;
+
+use terrace_base::{EntryRef, SeqNo};
+
+use crate::Result;
+use crate::l0::Lookup;
+use crate::store::read_points::ReadPoint;
+use crate::store::{GetOptions, Inner, Item, Iter, IterOptions, Store};
+
+/// The range as it was at one sequence number. Pins the number only, no memory and no file;
+/// versions that it can see survive flushes and compactions until it is dropped. Clones share it.
+///
+/// Expiry goes on: an entry that has expired since is gone in the snapshot too.
+#[derive(Clone)]
+pub struct Snapshot {
+    store: Store,
+    point: Arc<ReadPoint>,
+}
+
+impl Store {
+    /// Everything that is visible now, for as long as the snapshot lives.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let point = self.inner.read_points.register(&self.inner.sequencer, None);
+        Snapshot { store: self.clone(), point: Arc::new(point) }
+    }
+}
+
+impl Snapshot {
+    /// The number that it pins.
+    #[must_use]
+    pub fn seqno(&self) -> SeqNo {
+        self.point.seqno()
+    }
+
+    /// The value that `key` had.
+    pub fn get(&self, key: &[u8], options: &GetOptions) -> Result<Option<Item>> {
+        self.get_with(key, options, Item::copy_of)
+    }
+
+    /// What `read` makes of the entry that `key` had, without copying the value first.
+    pub fn get_with<T>(
+        &self,
+        key: &[u8],
+        options: &GetOptions,
+        read: impl FnOnce(&EntryRef<'_>) -> T,
+    ) -> Result<Option<T>> {
+        let inner = &self.store.inner;
+        inner.check_open()?;
+        // Order: as for a get of now.
+        let bound = inner.bound_of(key);
+        let view = inner.view.load();
+        let lookup = Lookup::new(key, self.seqno(), options.mode()).within(bound);
+        inner.get_watched(&view, lookup, |_, entry| read(entry))
+    }
+
+    pub(in crate::store) fn inner(&self) -> &Inner {
+        &self.store.inner
+    }
+
+    /// The keys and values that the range had.
+    pub fn iter(&self, options: IterOptions) -> Result<Iter> {
+        Iter::at(&self.store, &self.point, options)
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Snapshot at {:?}", self.seqno())
+    }
+}

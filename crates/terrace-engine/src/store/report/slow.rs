@@ -1,0 +1,179 @@
+//! Which operations are timed, and what becomes of the slow ones; the room `explain/` says why.
+
+use std::time::Duration;
+
+use terrace_base::{EntryRef, SeqNo};
+
+use crate::explain::{
+    Ended, GetExplanation, OperationKind, Recording, ScanWatch, SlowOperation, waits,
+};
+use crate::l0::Lookup;
+use crate::store::read::pinned::Source;
+use crate::store::view::View;
+use crate::store::{Inner, Store};
+use crate::{Result, WriteBatch};
+
+/// An iterator weighs as much as so many gets when it is drawn who is timed.
+const SCAN_WEIGHT: u32 = 16;
+
+impl Store {
+    /// The slowest gets, scans and writes of the last minutes, the slowest first: at most some
+    /// hundred. Most are known because they waited for something; others by chance.
+    #[must_use]
+    pub fn slow_operations(&self) -> Vec<SlowOperation> {
+        self.inner.slow.list()
+    }
+
+    /// Forgets the slow operations so far.
+    pub fn reset_slow_operations(&self) {
+        self.inner.slow.reset();
+    }
+}
+
+/// Whether a write is timed from its beginning, and when it began then.
+pub(in crate::store) struct WriteWatch(Option<Duration>);
+
+impl Inner {
+    /// As [`Inner::get_in`]; counts the read, and keeps it if it is one of the slowest.
+    #[inline]
+    pub(in crate::store) fn get_watched<'a, T>(
+        &'a self,
+        view: &View,
+        mut lookup: Lookup<'a>,
+        read: impl FnOnce(Source<'_>, &EntryRef<'_>) -> T,
+    ) -> Result<Option<T>> {
+        let counts = self.counters.my_reads();
+        counts.got();
+        lookup.counts = Some(counts);
+        waits::begin();
+        if self.slow.is_due(1) {
+            return self.get_sampled(view, lookup, read);
+        }
+        let key = lookup.key;
+        let answer = self.get_in(view, lookup, read);
+        if waits::has_waited() {
+            self.keep_get(key, answer.as_ref().is_ok_and(Option::is_some), None);
+        }
+        answer
+    }
+
+    #[cold]
+    fn get_sampled<T>(
+        &self,
+        view: &View,
+        lookup: Lookup<'_>,
+        read: impl FnOnce(Source<'_>, &EntryRef<'_>) -> T,
+    ) -> Result<Option<T>> {
+        let (key, read_point) = (lookup.key, lookup.read_point);
+        let began = self.env.now();
+        let recording = Recording::begin(&self.env);
+        let answer = self.get_in(view, lookup, read);
+        if let Ok(found) = &answer {
+            let explain = || recording.map(|it| self.explanation(view, key, read_point, it));
+            self.keep_get(key, found.is_some(), Some((began, Box::new(explain))));
+        }
+        answer
+    }
+
+    /// Keeps a get that has just ended, if it is one of the slowest. `sampled`: when it began and
+    /// how to explain it, if that is known; else it is timed from its first wait on.
+    #[cold]
+    fn keep_get(&self, key: &[u8], was_found: bool, sampled: Option<(Duration, Explain<'_>)>) {
+        let waits = waits::take();
+        let Some(began) = sampled.as_ref().map(|(began, _)| *began).or(waits.began()) else {
+            return;
+        };
+        let now = self.env.now();
+        let ended = Ended {
+            kind: OperationKind::Get,
+            took: now.saturating_sub(began),
+            is_sampled: sampled.is_some(),
+            key,
+            entry_count: u64::from(was_found),
+            hidden_count: 0,
+            waits,
+            explanation: None,
+        };
+        self.keep(ended, now, sampled.map(|(_, explain)| explain));
+    }
+
+    /// Keeps an operation that ended `now`, if it is one of the slowest; `explain` is asked only
+    /// then.
+    fn keep(&self, mut ended: Ended<'_>, now: Duration, explain: Option<Explain<'_>>) {
+        if self.slow.is_wanted(ended.kind, ended.took, now) {
+            ended.explanation = explain.and_then(|explain| explain());
+            self.slow.offer(ended, now, self.env.wall_time());
+        }
+    }
+
+    /// A write begins.
+    #[inline]
+    pub(in crate::store) fn watch_write(&self) -> WriteWatch {
+        waits::begin();
+        WriteWatch(self.slow.is_due(1).then(|| self.env.now()))
+    }
+
+    /// A write has ended, of entries that `batch` holds.
+    #[inline]
+    pub(in crate::store) fn write_ended(&self, watch: &WriteWatch, batch: &WriteBatch) {
+        if watch.0.is_some() || waits::has_waited() {
+            let key = batch.entries(SeqNo::ZERO).next().map_or(&b""[..], |entry| entry.key);
+            self.keep_write(watch, key, batch.len());
+        }
+    }
+
+    /// A conditional write of keys like these has ended.
+    #[inline]
+    pub(in crate::store) fn update_ended(&self, watch: &WriteWatch, keys: &[&[u8]]) {
+        if watch.0.is_some() || waits::has_waited() {
+            self.keep_write(watch, keys.first().copied().unwrap_or_default(), keys.len());
+        }
+    }
+
+    /// Keeps a write that has just ended, if it is one of the slowest.
+    #[cold]
+    fn keep_write(&self, watch: &WriteWatch, key: &[u8], entry_count: usize) {
+        let waits = waits::take();
+        let Some(began) = watch.0.or(waits.began()) else { return };
+        let now = self.env.now();
+        let ended = Ended {
+            kind: OperationKind::Write,
+            took: now.saturating_sub(began),
+            is_sampled: watch.0.is_some(),
+            key,
+            entry_count: entry_count as u64,
+            hidden_count: 0,
+            waits,
+            explanation: None,
+        };
+        self.keep(ended, now, None);
+    }
+
+    /// An iterator begins.
+    pub(in crate::store) fn watch_scan(&self) -> ScanWatch {
+        ScanWatch { is_sampled: self.slow.is_due(SCAN_WEIGHT), ..ScanWatch::default() }
+    }
+
+    /// An iterator over an interval from `start` on goes.
+    pub(in crate::store) fn scan_ended(&self, watch: &ScanWatch, start: &[u8]) {
+        self.counters.my_reads().scanned(watch.shown, watch.hidden);
+        self.dead_were_met(watch.hidden);
+        if !watch.is_sampled && watch.waits.began().is_none() {
+            return;
+        }
+        let ended = Ended {
+            kind: OperationKind::Scan,
+            took: if watch.is_sampled { watch.busy } else { watch.waits.total() },
+            is_sampled: watch.is_sampled,
+            key: start,
+            entry_count: watch.shown,
+            hidden_count: watch.hidden,
+            waits: watch.waits,
+            explanation: None,
+        };
+        self.keep(ended, self.env.now(), None);
+    }
+}
+
+/// Explains an operation, once.
+type Explain<'a> = Box<dyn FnOnce() -> Option<GetExplanation> + 'a>;

@@ -1,0 +1,407 @@
+//! What a range has done, and what it holds.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::Serialize;
+use terrace_base::LevelNo;
+use terrace_env::PmemMedium;
+
+use crate::compaction::CompactionOutcome;
+use crate::compaction::pick::Compaction;
+use crate::explain::{LevelReads, MyCounts, ReadCounters};
+use crate::lookup_index::LookupIndexStats;
+use crate::process::MemoryStats;
+use crate::store::gate::ledger::StallStats;
+use crate::store::lookups::Lookups;
+use crate::store::report::cut_stats::{CutCounters, CutStats};
+use crate::store::report::l0_stats::L0Stats;
+use crate::store::{Inner, Store};
+use crate::version::{LEVEL_MAX, Version};
+
+const LEVELS: usize = LEVEL_MAX.0 as usize + 1;
+
+/// Counts since the range was opened. What reads add to is apart, since it must cost nothing;
+/// writes and background work have slower things to do than to share a cache line.
+#[derive(Debug, Default)]
+pub struct Counters {
+    reads: ReadCounters,
+    levels: [LevelCounters; LEVELS],
+    writes: AtomicU64,
+    write_bytes: AtomicU64,
+    flushes: AtomicU64,
+    flush_bytes: AtomicU64,
+    compactions: AtomicU64,
+    cuts: CutCounters,
+    moves: AtomicU64,
+    compaction_read_bytes: AtomicU64,
+    compaction_write_bytes: AtomicU64,
+    dropped_entries: AtomicU64,
+    log_syncs: AtomicU64,
+    merged_memtables: AtomicU64,
+    merged_away: AtomicU64,
+    unflushed_bytes: AtomicU64,
+    l0_medium_bytes: AtomicU64,
+}
+
+/// What flushes and compactions into one level came to, in bytes.
+#[derive(Debug, Default)]
+struct LevelCounters {
+    taken_in: AtomicU64,
+    moved_in: AtomicU64,
+    rewritten: AtomicU64,
+    written: AtomicU64,
+}
+
+fn add(counter: &AtomicU64, amount: u64) {
+    counter.fetch_add(amount, Ordering::Relaxed);
+}
+
+impl Counters {
+    pub fn user_bytes(&self, bytes: usize, entries: usize) {
+        add(&self.writes, entries as u64);
+        add(&self.write_bytes, bytes as u64);
+    }
+
+    /// The reads that the calling thread counts.
+    #[inline]
+    pub fn my_reads(&self) -> MyCounts<'_> {
+        self.reads.mine()
+    }
+
+    /// A row of so many bytes was written, of which so many went to L0's own medium.
+    pub fn flushed(&self, bytes: u64, medium_bytes: u64) {
+        self.put_into(LevelNo(0), bytes);
+        add(&self.l0_medium_bytes, medium_bytes);
+    }
+
+    /// An ingest put tables of so many bytes into a level. It counts as a flush: of data that
+    /// passed no memtable.
+    pub fn ingested(&self, level: LevelNo, bytes: u64) {
+        self.put_into(level, bytes);
+    }
+
+    fn put_into(&self, level: LevelNo, bytes: u64) {
+        let level = &self.levels[usize::from(level.0)];
+        add(&level.taken_in, bytes);
+        add(&level.written, bytes);
+        add(&self.flushes, 1);
+        add(&self.flush_bytes, bytes);
+    }
+
+    pub fn moved(&self, done: &Compaction) {
+        let bytes = done.inputs.iter().map(|input| input.table.meta().bytes).sum();
+        add(&self.moves, 1);
+        add(&self.levels[usize::from(done.output_level.0)].moved_in, bytes);
+    }
+
+    /// So many memtables were merged in memory: so many versions went, and so many bytes were not
+    /// flushed.
+    pub fn merged(&self, memtables: u64, dropped: u64, kept_bytes: u64) {
+        add(&self.merged_memtables, memtables);
+        add(&self.merged_away, dropped);
+        add(&self.unflushed_bytes, kept_bytes);
+    }
+
+    pub fn log_synced(&self) {
+        add(&self.log_syncs, 1);
+    }
+
+    /// A cut was installed, for which so many bytes were read out of L0 and of the level below.
+    pub fn cut(&self, from_l0: u64, from_below: u64) {
+        self.cuts.add(from_l0, from_below);
+    }
+
+    /// What was read for cuts.
+    pub fn cut_stats(&self) -> CutStats {
+        self.cuts.stats()
+    }
+
+    pub fn compacted(&self, done: &Compaction, outcome: &CompactionOutcome) {
+        let level = &self.levels[usize::from(done.output_level.0)];
+        for input in &done.inputs {
+            let is_own = input.level == done.output_level;
+            let bytes = input.bytes_within(&done.slice);
+            add(if is_own { &level.rewritten } else { &level.taken_in }, bytes);
+        }
+        add(&level.written, outcome.written_bytes);
+        add(&self.compactions, 1);
+        add(&self.compaction_read_bytes, outcome.read_bytes);
+        add(&self.compaction_write_bytes, outcome.written_bytes);
+        add(&self.dropped_entries, outcome.dropped_entries);
+    }
+}
+
+/// One level.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LevelStats {
+    /// Its number.
+    pub level: u8,
+    /// How many tables it has.
+    pub table_count: u64,
+    /// Bytes of its tables.
+    pub bytes: u64,
+    /// Entries in its tables.
+    pub entry_count: u64,
+    /// Tombstones among them.
+    pub tombstone_count: u64,
+    /// Bytes that came into it since the open: of flushes for L0, else of tables of the levels
+    /// above that were merged into it; and of ingests.
+    pub taken_in_bytes: u64,
+    /// Bytes of tables that came down as they were.
+    pub moved_in_bytes: u64,
+    /// Bytes of its own tables that were read to merge others in.
+    pub rewritten_bytes: u64,
+    /// Bytes that were written into it.
+    pub written_bytes: u64,
+    /// Bytes written for each that came in, those of moves included: how often what it takes is
+    /// written here. 0 if nothing came in.
+    pub write_amplification: f64,
+    /// How many times a table was asked for a key: its filter denied it,
+    pub filtered_out_count: u64,
+    /// or it had an entry,
+    pub found_count: u64,
+    /// or it had none, although its filter had not denied it,
+    pub false_positive_count: u64,
+    /// or it had none, and has no filter.
+    pub missing_count: u64,
+}
+
+/// What a range has done since it was opened, and what it holds now.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StoreStats {
+    /// Entries written.
+    pub write_count: u64,
+    /// Bytes of keys and values written.
+    pub write_bytes: u64,
+    /// Keys read one by one.
+    pub get_count: u64,
+    /// Iterators that have come and gone,
+    pub scan_count: u64,
+    /// the keys that they showed,
+    pub scanned_count: u64,
+    /// and the dead ones that they stepped over.
+    pub scan_hidden_count: u64,
+    /// Tables searched for each key that was read one by one, beyond their filters: the price of
+    /// having more than one place to look. 0 if none was read.
+    pub read_amplification: f64,
+    /// Bytes of all tables for each byte of the deepest level that holds any: about how much more
+    /// space is taken than what is alive would need. 1 if there are no tables.
+    pub space_amplification: f64,
+    /// Bytes appended to the log.
+    pub log_write_bytes: u64,
+    /// What persistent memory the log is written to, by the name of its kind; `None` if that is ordinary
+    /// files.
+    pub log_medium: Option<&'static str>,
+    /// Bytes of the log that a replay would read.
+    pub log_live_bytes: u64,
+    /// Syncs of the log.
+    pub log_sync_count: u64,
+    /// Flushes, and ingests, which are flushes of data that passed no memtable.
+    pub flush_count: u64,
+    /// Bytes written by these,
+    pub flush_bytes: u64,
+    /// and those of them that went to L0's own medium, where it has one: persistent memory, or what stands
+    /// in for it. The others went to the range's directory.
+    pub l0_medium_bytes: u64,
+    /// Compactions that merged tables,
+    pub compaction_count: u64,
+    /// and among them those that took a cut out of L0.
+    pub cut_count: u64,
+    /// Compactions that only moved a table down.
+    pub move_count: u64,
+    /// Bytes read by compactions.
+    pub compaction_read_bytes: u64,
+    /// Bytes written by compactions.
+    pub compaction_write_bytes: u64,
+    /// Entries that compactions dropped.
+    pub dropped_entry_count: u64,
+    /// Bytes of memtables, active and frozen.
+    pub memtable_bytes: u64,
+    /// Memtables that wait to be flushed.
+    pub frozen_memtable_count: u64,
+    /// Memtables of hot dranges that were merged in memory, and are kept there,
+    pub merged_memtable_count: u64,
+    /// and their bytes.
+    pub merged_memtable_bytes: u64,
+    /// Memtables that went into these since the open,
+    pub memtable_merge_count: u64,
+    /// the dead versions that went thereby,
+    pub merged_away_count: u64,
+    /// and the bytes of live ones that were not flushed, counted at each merge.
+    pub unflushed_bytes: u64,
+    /// What the lookup index holds, if there is one.
+    pub lookup_index: Option<LookupIndexStats>,
+    /// Rows of L0.
+    pub l0_row_count: u64,
+    /// Key intervals in which some of them are consumed by cuts.
+    pub l0_consumed_count: u64,
+    /// What L0 is, and what cuts took out of it.
+    pub l0: L0Stats,
+    /// The levels that hold anything, L0 first.
+    pub levels: Vec<LevelStats>,
+    /// Bytes of filters and indexes of open tables.
+    pub table_memory_bytes: u64,
+    /// Block cache: look-ups that found their block,
+    pub cache_hit_count: u64,
+    /// and that did not.
+    pub cache_miss_count: u64,
+    /// Bytes in the block cache (all ranges of the process).
+    pub cache_bytes: u64,
+    /// What writers were delayed by.
+    pub stalls: StallStats,
+    /// What memory is taken for (all ranges of the process).
+    pub memory: MemoryStats,
+}
+
+impl StoreStats {
+    /// Bytes written to tables for each byte that users wrote: the price of keeping order. The
+    /// log is not in it; ingests are, though what they bring does not count as written by users.
+    #[must_use]
+    pub fn write_amplification(&self) -> f64 {
+        let written = self.flush_bytes + self.compaction_write_bytes;
+        written as f64 / self.write_bytes.max(1) as f64
+    }
+
+    /// Bytes of tables that were written to the range's directory: what a disk below a faster L0 has to
+    /// take. The log is not in it.
+    #[must_use]
+    pub fn disk_table_bytes(&self) -> u64 {
+        self.flush_bytes + self.compaction_write_bytes - self.l0_medium_bytes
+    }
+
+    /// Bytes written to files since the open: log, flushes, compactions.
+    #[must_use]
+    pub fn written_bytes(&self) -> u64 {
+        self.log_write_bytes + self.flush_bytes + self.compaction_write_bytes
+    }
+}
+
+impl Store {
+    /// What the range has done since it was opened, and what it holds now. Cheap enough to be
+    /// asked every second.
+    #[must_use]
+    pub fn stats(&self) -> StoreStats {
+        self.inner.stats()
+    }
+}
+
+impl Inner {
+    fn stats(&self) -> StoreStats {
+        self.count_memory();
+        let counters = &self.counters;
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let view = self.view.load_full();
+        let memtables = view.memtables();
+        let frozen = view.frozen();
+        let merged_memtable_count = frozen.iter().filter(|frozen| frozen.is_merged).count();
+        let cache = self.process.cache();
+        let levels = counters.levels_of(&view.version);
+        let get_count = counters.reads.gets();
+        let (scanned_count, scan_hidden_count) = counters.reads.scanned();
+        StoreStats {
+            write_count: read(&counters.writes),
+            write_bytes: read(&counters.write_bytes),
+            get_count,
+            scan_count: counters.reads.scans(),
+            scanned_count,
+            scan_hidden_count,
+            read_amplification: read_amplification(&levels, get_count),
+            space_amplification: space_amplification(&levels),
+            log_write_bytes: self.sequencer.finished().1.0 - self.recovery.log_end.0,
+            log_medium: self.log().ok().and_then(|log| log.medium()).map(PmemMedium::name),
+            log_live_bytes: self.log().map_or(0, |log| log.live_bytes()),
+            log_sync_count: read(&counters.log_syncs),
+            flush_count: read(&counters.flushes),
+            flush_bytes: read(&counters.flush_bytes),
+            l0_medium_bytes: read(&counters.l0_medium_bytes),
+            compaction_count: read(&counters.compactions),
+            cut_count: counters.cuts.stats().count,
+            move_count: read(&counters.moves),
+            compaction_read_bytes: read(&counters.compaction_read_bytes),
+            compaction_write_bytes: read(&counters.compaction_write_bytes),
+            dropped_entry_count: read(&counters.dropped_entries),
+            memtable_bytes: memtables.iter().map(|memtable| memtable.used_bytes() as u64).sum(),
+            frozen_memtable_count: (frozen.len() - merged_memtable_count) as u64,
+            merged_memtable_count: merged_memtable_count as u64,
+            merged_memtable_bytes: view.merged_bytes as u64,
+            memtable_merge_count: read(&counters.merged_memtables),
+            merged_away_count: read(&counters.merged_away),
+            unflushed_bytes: read(&counters.unflushed_bytes),
+            lookup_index: self.lookups.as_ref().map(Lookups::stats),
+            l0_row_count: view.version.l0.rows().len() as u64,
+            l0_consumed_count: view.version.l0.consumed().intervals().len() as u64,
+            l0: self.l0_stats(&view.version),
+            levels,
+            table_memory_bytes: view.version.tables().map(|table| table.memory_bytes()).sum(),
+            cache_hit_count: cache.hits(),
+            cache_miss_count: cache.misses(),
+            cache_bytes: cache.used_bytes(),
+            stalls: self.ledger.stats(),
+            memory: self.process.memory().stats(),
+        }
+    }
+}
+
+impl Counters {
+    /// The levels that hold anything, or have been written or asked since the open.
+    fn levels_of(&self, version: &Version) -> Vec<LevelStats> {
+        let l0 = (LevelNo(0), version.l0.tables());
+        let deeper = version.runs().map(|(level, run)| (level, run.tables()));
+        let all = std::iter::once(l0).chain(deeper);
+        let stats = all.map(|(level, tables)| {
+            let done = &self.levels[usize::from(level.0)];
+            let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+            let (taken_in_bytes, moved_in_bytes) = (read(&done.taken_in), read(&done.moved_in));
+            let (rewritten_bytes, written_bytes) = (read(&done.rewritten), read(&done.written));
+            let asked: LevelReads = self.reads.level(level);
+            LevelStats {
+                level: level.0,
+                table_count: tables.len() as u64,
+                bytes: tables.iter().map(|table| table.meta().bytes).sum(),
+                entry_count: tables.iter().map(|table| table.meta().entry_count).sum(),
+                tombstone_count: tables.iter().map(|table| table.meta().tombstone_count).sum(),
+                taken_in_bytes,
+                moved_in_bytes,
+                rewritten_bytes,
+                written_bytes,
+                write_amplification: share(written_bytes, taken_in_bytes + moved_in_bytes),
+                filtered_out_count: asked.filtered_out,
+                found_count: asked.found,
+                false_positive_count: asked.false_positives,
+                missing_count: asked.missing,
+            }
+        });
+        stats.filter(|level| level.table_count + level.written_bytes + level.asked() > 0).collect()
+    }
+}
+
+impl LevelStats {
+    /// How many times a table of the level was asked for a key.
+    #[must_use]
+    pub fn asked(&self) -> u64 {
+        self.filtered_out_count + self.searched()
+    }
+
+    /// How many times a table of the level was searched, its filter not having denied the key.
+    #[must_use]
+    pub fn searched(&self) -> u64 {
+        self.found_count + self.false_positive_count + self.missing_count
+    }
+}
+
+/// `part` for each of `whole`; 0 if there is none.
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+fn read_amplification(levels: &[LevelStats], get_count: u64) -> f64 {
+    share(levels.iter().map(LevelStats::searched).sum(), get_count)
+}
+
+fn space_amplification(levels: &[LevelStats]) -> f64 {
+    let deepest = levels.iter().rev().map(|level| level.bytes).find(|bytes| *bytes > 0);
+    match deepest {
+        Some(deepest) => share(levels.iter().map(|level| level.bytes).sum(), deepest),
+        None => 1.0,
+    }
+}

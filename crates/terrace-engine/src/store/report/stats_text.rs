@@ -1,0 +1,166 @@
+//! The figures of a range as people read them, at most 100 columns wide.
+
+use std::fmt;
+
+use crate::explain::text::bytes;
+use crate::store::report::stats::{LevelStats, StoreStats};
+
+/// `part` of `whole` in percent, or a dash if there is no whole.
+fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 { "-".into() } else { format!("{:.1} %", part as f64 * 100.0 / whole as f64) }
+}
+
+impl fmt::Display for StoreStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "since the open")?;
+        self.show_work(f)?;
+        writeln!(f, "now")?;
+        self.show_state(f)?;
+        if !self.levels.is_empty() {
+            self.show_levels(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl StoreStats {
+    fn show_work(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let written = bytes(self.write_bytes);
+        writeln!(f, "  written        {} entries, {written}", self.write_count)?;
+        writeln!(
+            f,
+            "  read           {} keys one by one, {:.2} tables searched for each",
+            self.get_count, self.read_amplification
+        )?;
+        writeln!(
+            f,
+            "  scanned        {} keys by {} iterators, {} dead ones stepped over",
+            self.scanned_count, self.scan_count, self.scan_hidden_count
+        )?;
+        write!(
+            f,
+            "  log            {} appended, {} syncs, {} live",
+            bytes(self.log_write_bytes),
+            self.log_sync_count,
+            bytes(self.log_live_bytes)
+        )?;
+        if let Some(medium) = self.log_medium {
+            write!(f, ", on persistent memory ({medium})")?;
+        }
+        writeln!(f)?;
+        write!(f, "  flushes        {}, {}", self.flush_count, bytes(self.flush_bytes))?;
+        if self.l0_medium_bytes > 0 {
+            write!(f, ", of these {} to the medium of L0", bytes(self.l0_medium_bytes))?;
+        }
+        writeln!(f)?;
+        writeln!(
+            f,
+            "  merges         {} memtables, {} dead versions gone, {} not flushed",
+            self.memtable_merge_count,
+            self.merged_away_count,
+            bytes(self.unflushed_bytes)
+        )?;
+        writeln!(
+            f,
+            "  compactions    {}, of these {} cuts of L0; {} moves",
+            self.compaction_count, self.cut_count, self.move_count
+        )?;
+        writeln!(
+            f,
+            "                 {} read, {} written, {} entries dropped",
+            bytes(self.compaction_read_bytes),
+            bytes(self.compaction_write_bytes),
+            self.dropped_entry_count
+        )?;
+        writeln!(
+            f,
+            "  write amplification {:.2} (tables; the log adds 1)",
+            self.write_amplification()
+        )?;
+        write!(f, "{}", self.stalls)
+    }
+
+    fn show_state(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.memory)?;
+        writeln!(
+            f,
+            "  memtables      {}, {} waiting to be flushed",
+            bytes(self.memtable_bytes),
+            self.frozen_memtable_count
+        )?;
+        writeln!(
+            f,
+            "  merged         {} in {} memtables of hot dranges",
+            bytes(self.merged_memtable_bytes),
+            self.merged_memtable_count
+        )?;
+        if let Some(index) = &self.lookup_index {
+            writeln!(
+                f,
+                "  lookup index   {}, {} keys, {:.0} B for each, {} full buckets{}",
+                bytes(index.bytes),
+                index.live_slots,
+                index.bytes_per_key(),
+                index.full_buckets,
+                if index.is_incomplete { "; what was there before is being noted" } else { "" }
+            )?;
+        }
+        let lookups = self.cache_hit_count + self.cache_miss_count;
+        writeln!(
+            f,
+            "  block cache    {}, {} look-ups, {} found their block",
+            bytes(self.cache_bytes),
+            lookups,
+            percent(self.cache_hit_count, lookups)
+        )?;
+        writeln!(f, "  filters, indexes of open tables {}", bytes(self.table_memory_bytes))?;
+        writeln!(f, "  space amplification {:.2} (estimated)", self.space_amplification)
+    }
+
+    fn show_levels(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "  level   tables       size      entries  tombstones   taken in  rewritten    written  ampl."
+        )?;
+        for level in &self.levels {
+            writeln!(
+                f,
+                "  L{}    {:>8} {:>10} {:>12} {:>11} {:>10} {:>10} {:>10} {:>6.2}",
+                level.level,
+                level.table_count,
+                bytes(level.bytes),
+                level.entry_count,
+                level.tombstone_count,
+                bytes(level.taken_in_bytes + level.moved_in_bytes),
+                bytes(level.rewritten_bytes),
+                bytes(level.written_bytes),
+                level.write_amplification
+            )?;
+        }
+        if self.levels.iter().all(|level| level.asked() == 0) {
+            return Ok(());
+        }
+        writeln!(
+            f,
+            "  level    asked for a key   filter: no        found  false positives     rate"
+        )?;
+        for level in self.levels.iter().filter(|level| level.asked() > 0) {
+            self.show_asked(f, level)?;
+        }
+        Ok(())
+    }
+
+    fn show_asked(&self, f: &mut fmt::Formatter<'_>, level: &LevelStats) -> fmt::Result {
+        let not_there = level.filtered_out_count + level.false_positive_count;
+        writeln!(
+            f,
+            "  L{}    {:>18} {:>12} {:>12} {:>16} {:>8}",
+            level.level,
+            level.asked(),
+            level.filtered_out_count,
+            level.found_count,
+            level.false_positive_count,
+            percent(level.false_positive_count, not_there)
+        )
+    }
+}

@@ -1,0 +1,7 @@
+//! Reads: gets, merges, explanations, the lookup index.
+
+mod explain;
+mod lookups;
+mod merge;
+mod slow;
+mod versions;

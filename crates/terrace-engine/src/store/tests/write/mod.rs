@@ -1,0 +1,5 @@
+//! Writes: duplicates, stalls, memory.
+
+mod duplicates;
+mod memory;
+mod stalls;

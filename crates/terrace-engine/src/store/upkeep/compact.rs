@@ -1,0 +1,346 @@
+//! Compactions: picking what is due, running it, installing the outcome.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use terrace_base::{KeyRange, LevelNo};
+use terrace_env::{PlantedBug, is_planted};
+
+use crate::Result;
+use crate::compaction::pick::{self, Compaction, Input, Served, Taken};
+use crate::compaction::{CompactionOutcome, CompactionPlan, PlanInput, is_covered};
+use crate::fail_point::fail_point;
+use crate::l0::CutInterval;
+use crate::process::PoolName;
+use crate::range_tombstone::Fragments;
+use crate::store::memory::compaction_memory_bytes;
+use crate::store::{Inner, Store};
+use crate::table::ReadMode;
+use crate::version::{LEVEL_MAX, RowMeta, TableMeta, Version, VersionEdit};
+
+/// What an entry takes in a block beside its key and value, at most.
+const ENTRY_BYTES_MAX: u64 = 40;
+
+impl Store {
+    /// Flushes, and then takes everything in `range` down to the deepest level that holds
+    /// anything, whether or not that is due: afterwards no dead version of these keys takes space
+    /// unless a snapshot needs it.
+    pub fn compact(&self, range: &KeyRange) -> Result<()> {
+        self.flush()?;
+        self.inner.heed(self.inner.force_down(range))
+    }
+}
+
+/// A compaction that has what it needs for itself, for as long as it lives.
+struct Running<'a> {
+    inner: &'a Inner,
+    chosen: Compaction,
+    /// The version that it was chosen by.
+    version: Arc<Version>,
+}
+
+impl<'a> Running<'a> {
+    /// Takes what `choose` picks, given what is taken already.
+    fn begin(
+        inner: &'a Inner,
+        choose: impl FnOnce(&Version, &Taken) -> Option<Compaction>,
+    ) -> Option<Running<'a>> {
+        let mut taken = inner.jobs.taken.lock();
+        let version = inner.versions.current();
+        let chosen = choose(&version, &taken)?;
+        taken.take(&chosen);
+        drop(taken);
+        Some(Running { inner, chosen, version })
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.inner.jobs.taken.lock().give_back(&self.chosen);
+    }
+}
+
+impl Inner {
+    /// Does the compaction that is most due, if any.
+    pub(super) fn compact_once(&self) -> Result<()> {
+        let served = self.served();
+        for is_last_try in [false, true] {
+            if is_divided(&self.versions.current()) {
+                self.open_rows();
+            }
+            // A flush may have ended since.
+            let mut is_to_open = false;
+            let job = Running::begin(self, |version, taken| {
+                is_to_open = !is_last_try && is_divided(version) && has_unopened(version);
+                let choose = || pick::pick(version, &self.shape, taken, served);
+                if is_to_open { None } else { choose() }
+            });
+            if let Some(job) = job {
+                self.compact(&job.chosen, &job.version)?;
+            }
+            if !is_to_open {
+                break;
+            }
+        }
+        self.reclaim()
+    }
+
+    /// Opens the tables of L0 before a cut is picked: only open ones say where their bytes lie.
+    fn open_rows(&self) {
+        for live in self.versions.current().l0.live() {
+            if let Err(error) = live.table.reader(ReadMode::Block) {
+                // A cut can be chosen without; the job that reads the table fails with the error.
+                tracing::debug!(table = ?live.table, %error, "a table of L0 does not open");
+            }
+        }
+    }
+
+    /// What readers may still look at.
+    pub(in crate::store) fn served(&self) -> Served {
+        let (points, now) = self.read_points.list(self.env.wall_time());
+        Served { least: points.first().copied(), now }
+    }
+
+    /// Takes everything in `range` down to the deepest level that holds anything.
+    fn force_down(&self, range: &KeyRange) -> Result<()> {
+        for level in 0..LEVEL_MAX.0 {
+            self.force(LevelNo(level), range)?;
+        }
+        self.reclaim()
+    }
+
+    /// Takes everything of `level` within `range` one level down, waiting for jobs in its way.
+    pub(in crate::store) fn force(&self, level: LevelNo, range: &KeyRange) -> Result<()> {
+        loop {
+            self.check_healthy()?;
+            if level == LevelNo(0) {
+                self.open_rows();
+            }
+            let ticket = self.changed.ticket();
+            let mut is_blocked = false;
+            let job = Running::begin(self, |version, taken| {
+                let forced = pick::forced(version, &self.shape, level, range)?;
+                is_blocked = !taken.is_free(&forced);
+                (!is_blocked).then_some(forced)
+            });
+            match job {
+                Some(job) => {
+                    let outcome = self.compact(&job.chosen, &job.version);
+                    drop(job);
+                    // What is due may have waited for these tables.
+                    self.schedule_compaction();
+                    return outcome;
+                }
+                None if is_blocked => {
+                    self.wait_for_change(ticket, Duration::from_millis(100));
+                }
+                None => return Ok(()),
+            }
+        }
+    }
+
+    pub(in crate::store) fn compact(&self, chosen: &Compaction, version: &Version) -> Result<()> {
+        let began = self.env.now();
+        let mut read = ReadBytes::default();
+        let mut merged = None;
+        let outputs: Vec<TableMeta> = if chosen.is_move() {
+            self.counters.moved(chosen);
+            chosen.inputs.iter().map(|input| input.table.meta().clone()).collect()
+        } else {
+            let plan = self.plan(chosen, version)?;
+            // An input that several parts read is counted once, and as far as it is read.
+            read = read_bytes_of(chosen, &plan);
+            let read_bytes = read.from_l0 + read.from_levels;
+            // Where cuts take turns each is small, and the next one is what other threads take.
+            let is_undivided = self.options.l0_cut_all || version.l0.takes_turns();
+            let parts = match is_undivided && chosen.through.is_some() {
+                true => vec![plan],
+                false => self.parts_of(plan, &chosen.inputs, read_bytes)?,
+            };
+            let part_bytes = read_bytes / parts.len() as u64;
+            let parts: Vec<CompactionPlan> =
+                parts.into_iter().map(|part| part.with_even_tables(part_bytes)).collect();
+            if parts.len() < self.process.pool().compaction_threads() {
+                // There may be another slice for the other threads.
+                self.schedule_compaction();
+            }
+            let jobs = self.process.memory().pool(PoolName::Jobs);
+            let _memory = jobs.charge(parts.iter().map(compaction_memory_bytes).sum());
+            let outcome = CompactionOutcome { read_bytes, ..self.run_parts(parts)? };
+            self.counters.compacted(chosen, &outcome);
+            merged = Some(outcome.clone());
+            outcome.outputs
+        };
+        fail_point!(self.env, "compaction::before_install");
+        self.versions.install(edit_of(chosen, outputs), |version| {
+            self.change_view(true, |view| (view.dranges.clone(), Arc::clone(version)));
+        })?;
+        fail_point!(self.env, "compaction::after_install");
+        if chosen.through.is_some() {
+            self.counters.cut(read.from_l0, read.from_levels);
+        }
+        if let Some(outcome) = &merged {
+            self.compaction_log.note(chosen, outcome, self.env.now().saturating_sub(began));
+        }
+        self.note_cut(chosen, began);
+        self.changed.notify();
+        Ok(())
+    }
+
+    /// Tells the gate how fast a compaction that began at `began` took its input out of L0.
+    fn note_cut(&self, chosen: &Compaction, began: Duration) {
+        if chosen.output_level == LevelNo(0) {
+            return;
+        }
+        let bytes = chosen.bytes_from(LevelNo(0));
+        if bytes > 0 {
+            self.gate.note_cut(began, self.env.now(), bytes);
+        }
+    }
+
+    /// Everything that a job needs to know. Errors: an input that holds range tombstones cannot be
+    /// opened.
+    fn plan(&self, chosen: &Compaction, version: &Version) -> Result<CompactionPlan> {
+        let (mut snapshots, now) = self.read_points.list(self.env.wall_time());
+        if is_planted(PlantedBug::IgnoreSnapshot) {
+            snapshots.pop();
+        }
+        let tombstones = range_tombstones_of(chosen)?;
+        let is_read = |table: &TableMeta| {
+            tombstones.is_empty() || !is_covered(table, &tombstones, &snapshots)
+        };
+        // A table is an input once for each interval in which it counts: the interval is its clip.
+        let inputs: Vec<PlanInput> = chosen
+            .inputs
+            .iter()
+            .filter(|input| is_read(input.table.meta()))
+            .flat_map(|input| {
+                let meta = input.table.meta();
+                let is_whole = input.parts.is_none();
+                let clips = input.parts_within(&chosen.slice).map(move |part| match is_whole {
+                    true => meta.clip.clone(),
+                    false => meta.clip.intersection(&part),
+                });
+                clips.map(|clip| PlanInput {
+                    level: input.level,
+                    table: TableMeta { clip, ..meta.clone() },
+                })
+            })
+            .collect();
+        // Every output but the last has two thirds of a table at the least. What is read may be compressed
+        // and what is written not, so its entries count as they are, or as they lie if that is more;
+        // twice, because the index may name most keys again.
+        let coded_bytes = |table: &TableMeta| {
+            let entries = table.entry_count + table.range_tombstone_count;
+            table.bytes.max(table.raw_bytes + entries * ENTRY_BYTES_MAX)
+        };
+        let input_bytes: u64 = inputs.iter().map(|input| coded_bytes(&input.table)).sum();
+        let mut output_count_max = 3 * input_bytes / self.options.table_bytes + 16;
+        if version.merge_operator.is_some() {
+            // A folded value may be larger than what it was made of, and end a table.
+            output_count_max += inputs.iter().map(|input| input.table.entry_count).sum::<u64>();
+        }
+        let table = &self.options.table;
+        Ok(CompactionPlan {
+            epoch: version.epoch,
+            now,
+            snapshots,
+            slice: chosen.slice.clone(),
+            inputs,
+            output_level: chosen.output_level,
+            droppable: match chosen.output_level {
+                // Older rows may lie under the merged ones.
+                LevelNo(0) => Vec::new(),
+                level => pick::droppable(version, &chosen.slice, level),
+            },
+            first_output: self.ids.next_block(output_count_max),
+            output_count_max,
+            table_bytes: self.options.table_bytes,
+            block_bytes: table.block_bytes as u64,
+            filter_bits_per_key: u64::from(table.filter_bits_per_key),
+            compression: table.compression,
+            merge_operator: version.merge_operator.clone(),
+        })
+    }
+
+    /// Deletes the tables that nothing names any more.
+    pub(in crate::store) fn reclaim(&self) -> Result<()> {
+        fail_point!(self.env, "reclaim::before_delete");
+        // One that cannot be deleted now is tried again, and holds up no other.
+        let mut outcome = Ok(());
+        for location in self.context.reclaim.take() {
+            if let Err(error) = self.context.opener.store.delete(&location) {
+                self.context.reclaim.add(location);
+                outcome = Err(error);
+            }
+        }
+        outcome
+    }
+}
+
+/// Whether it is likely to matter where the bytes of rows lie. Where cuts take turns, a row of which little is
+/// left makes one due too.
+fn is_divided(version: &Version) -> bool {
+    version.l0.pressure() >= 1.0 || version.l0.takes_turns()
+}
+
+/// Whether a table of L0 has not said yet where its bytes lie.
+fn has_unopened(version: &Version) -> bool {
+    version.l0.live().iter().any(|live| live.table.open_table().is_none())
+}
+
+/// What becomes of the version once `chosen` has been done.
+fn edit_of(chosen: &Compaction, outputs: Vec<TableMeta>) -> VersionEdit {
+    let removed = chosen.inputs.iter().filter(|input| input.level.0 > 0);
+    let cut = |through| CutInterval { slice: chosen.slice.clone(), through };
+    let mut edit = VersionEdit {
+        rows_removed: chosen.rows.clone(),
+        cuts: chosen.through.map(cut).into_iter().collect(),
+        tables_removed: removed.map(|input| (input.level, input.table.meta().id)).collect(),
+        ..VersionEdit::default()
+    };
+    match chosen.output_level {
+        // The row takes the place of those that it was made of.
+        LevelNo(0) if outputs.is_empty() => {}
+        LevelNo(0) => {
+            let id = chosen.rows.iter().copied().max().expect("rows were merged");
+            edit.rows_added = vec![RowMeta { id, tables: outputs }];
+        }
+        level => {
+            edit.tables_added = outputs.into_iter().map(|table| (level, table)).collect();
+        }
+    }
+    edit
+}
+
+/// About how many bytes a compaction reads.
+#[derive(Clone, Copy, Debug, Default)]
+struct ReadBytes {
+    from_l0: u64,
+    from_levels: u64,
+}
+
+/// About how many bytes of the inputs of `plan` are read.
+fn read_bytes_of(chosen: &Compaction, plan: &CompactionPlan) -> ReadBytes {
+    let is_read = |input: &&Input| {
+        let id = input.table.meta().id;
+        plan.inputs.iter().any(|read| read.table.id == id)
+    };
+    let mut read = ReadBytes::default();
+    for input in chosen.inputs.iter().filter(is_read) {
+        let bytes = input.bytes_within(&chosen.slice);
+        *(if input.level.0 == 0 { &mut read.from_l0 } else { &mut read.from_levels }) += bytes;
+    }
+    read
+}
+
+/// The range tombstones of all inputs.
+fn range_tombstones_of(chosen: &Compaction) -> Result<Fragments> {
+    let mut found = Vec::new();
+    for Input { table, .. } in &chosen.inputs {
+        if table.meta().range_tombstone_count > 0 {
+            found.push(table.reader(ReadMode::Block)?.range_tombstones().clip(&table.meta().clip));
+        }
+    }
+    Ok(Fragments::merge(&found))
+}

@@ -1,0 +1,317 @@
+//! Flushes: frozen memtables become one row of L0.
+
+use std::sync::Arc;
+
+use terrace_base::{LogPosition, MemtableId, SeqNo};
+use terrace_env::{PlantedBug, is_planted};
+
+use crate::compaction::{Retained, Retention};
+use crate::drange::{Frozen, SampledStream, WriteSample};
+use crate::fail_point::fail_point;
+use crate::iter::{MergingStream, Stream};
+use crate::l0::{Absorbed, FlushInput};
+use crate::process::PoolName;
+use crate::range_tombstone::Fragments;
+use crate::store::health::Work;
+use crate::store::memory::builder_memory_bytes;
+use crate::store::{Inner, Store};
+use crate::table::is_in_row_directory;
+use crate::version::{RowMeta, TableMeta, VersionEdit};
+use crate::{Error, Result};
+
+/// Whether memtables of hot dranges may be merged in memory instead of being flushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Merging {
+    /// Those that it pays for.
+    Hot,
+    /// Everything goes into tables.
+    Never,
+}
+
+/// One flush merges at most this many memtables' worth of bytes.
+const MEMTABLES_PER_FLUSH: usize = 4;
+
+impl Store {
+    /// Freezes every memtable and waits until all of them are in L0.
+    ///
+    /// Errors: `ReadOnly`, `Closed`, `Poisoned`, and whatever writing tables gives.
+    pub fn flush(&self) -> Result<()> {
+        let inner = &self.inner;
+        inner.log()?;
+        inner.check_healthy()?;
+        inner.freeze_all()?;
+        inner.heed(inner.flush_frozen(Merging::Never))?;
+        inner.note_problem(Work::Flush, None);
+        inner.schedule_compaction();
+        Ok(())
+    }
+}
+
+impl Inner {
+    /// Flushes until no memtable waits for it.
+    pub(super) fn flush_frozen(&self, merging: Merging) -> Result<()> {
+        while self.flush_some(merging)? {}
+        Ok(())
+    }
+
+    /// Flushes the oldest frozen memtables as one row, but for those that are merged in memory;
+    /// `false` if none waits.
+    fn flush_some(&self, merging: Merging) -> Result<bool> {
+        let _turn = self.flush_turn.lock();
+        // What is being frozen together is flushed together.
+        let frozen = {
+            let _turn = self.freeze_turn.lock();
+            self.view.load().frozen()
+        };
+        if merging == Merging::Hot && self.may_keep()? {
+            return Ok(false);
+        }
+        let waits = |frozen: &Arc<Frozen>| !frozen.is_merged || merging == Merging::Never;
+        if frozen.is_empty() || !frozen.iter().any(waits) && !self.is_log_long()? {
+            return Ok(false);
+        }
+        let batch = self.oldest_of(frozen);
+        let is_whole = self.is_whole(&batch);
+        let spacing = self.sample_spacing(&batch);
+        let (batch, mut samples) = match merging {
+            Merging::Never => (batch, Vec::new()),
+            Merging::Hot => self.merge_hot(batch, spacing)?,
+        };
+        if !batch.is_empty() {
+            samples.push(self.flush_batch(&batch, spacing, |ids| self.oldest_position(ids))?);
+        }
+        if is_whole {
+            self.note_samples(samples);
+        }
+        Ok(true)
+    }
+
+    /// Bytes of frozen memtables that wait for nothing but their turn.
+    pub(in crate::store) fn kept_bytes(&self) -> usize {
+        self.options.frozen_memtables_kept.saturating_mul(self.options.memtable_bytes)
+    }
+
+    /// Whether the memtables that wait may stay in memory for now.
+    fn may_keep(&self) -> Result<bool> {
+        let memory = self.process.memory();
+        let used_bytes = memory.pool(PoolName::Memtables).used_bytes();
+        let is_short = used_bytes > memory.memtable_bytes_max() / 2;
+        let view = self.view.load();
+        // A drange that was made wider has the memtables of many narrow ones: long before they are so
+        // many that writers are stopped they go, however little is in them.
+        let count_max = 2 * self.options.frozen_memtables_kept;
+        let is_little =
+            view.frozen_bytes <= self.kept_bytes() && view.waiting_count_max() <= count_max;
+        Ok(is_little && !is_short && !self.is_log_long()?)
+    }
+
+    /// Whether the log takes more space than it should.
+    pub(super) fn is_log_long(&self) -> Result<bool> {
+        Ok(self.log()?.held_bytes() > self.options.log_bytes_max)
+    }
+
+    /// Whether these memtables are all that was frozen together with any of them. A sample of a part
+    /// would say that all writes go there.
+    fn is_whole(&self, batch: &[Arc<Frozen>]) -> bool {
+        let newest = batch.iter().map(|frozen| frozen.end).max();
+        self.view.load().frozen().iter().all(|frozen| {
+            Some(frozen.end) > newest || batch.iter().any(|one| Arc::ptr_eq(one, frozen))
+        })
+    }
+
+    /// Flushes all of these memtables, which are frozen, oldest first, before anything younger. The
+    /// caller has the turn. `oldest_position`: as [`Inner::oldest_position`].
+    pub(in crate::store) fn flush_these(
+        &self,
+        mut frozen: Vec<Arc<Frozen>>,
+        oldest_position: impl Fn(&[MemtableId]) -> LogPosition,
+    ) -> Result<()> {
+        while !frozen.is_empty() {
+            let batch = self.oldest_of(frozen.clone());
+            self.flush_batch(&batch, self.sample_spacing(&batch), &oldest_position)?;
+            frozen.retain(|one| !batch.iter().any(|done| Arc::ptr_eq(done, one)));
+        }
+        Ok(())
+    }
+
+    /// Flushes these memtables, the oldest of all frozen ones that hold their keys, as one row; a
+    /// sample of the writes in them. The caller has the turn.
+    fn flush_batch(
+        &self,
+        batch: &[Arc<Frozen>],
+        spacing: u64,
+        oldest_position: impl Fn(&[MemtableId]) -> LogPosition,
+    ) -> Result<WriteSample> {
+        let began = self.env.now();
+        let ids: Vec<MemtableId> = batch.iter().map(|frozen| frozen.memtable.id()).collect();
+        // What is frozen or written from now on stands above it.
+        let log_start = self.settle_log(batch, oldest_position(&ids))?;
+        fail_point!(self.env, "flush::before_absorb");
+        let (row, bytes, sample) = self.absorb(batch, spacing)?;
+        let medium_bytes = row.as_ref().map_or(0, |row| self.medium_bytes(row));
+        fail_point!(self.env, "flush::before_install");
+        let log = self.log()?;
+        let log_start = log.start_at(log_start);
+        let covered =
+            batch.iter().flat_map(|frozen| frozen.covers.iter().map(|id| (*id, frozen.end)));
+        let current = self.versions.current();
+        let boundaries = self.dranges.load().boundaries().keys().to_vec();
+        if is_planted(PlantedBug::ReleaseLogEarly) {
+            log.release(log_start.position)?;
+        }
+        let edit = VersionEdit {
+            rows_added: row.into_iter().collect(),
+            memtables_flushed: covered.collect(),
+            log_start: Some(log_start),
+            greatest_seqno: Some(greatest_of(batch).max(current.greatest_seqno)),
+            drange_boundaries: (boundaries != current.drange_boundaries && !boundaries.is_empty())
+                .then_some(boundaries),
+            ..VersionEdit::default()
+        };
+        self.versions.install(edit, |version| {
+            self.change_view(true, |view| {
+                let mut dranges = view.dranges.clone();
+                for drange in &mut dranges {
+                    drange.frozen.retain(|frozen| !ids.contains(&frozen.memtable.id()));
+                    let needed = drange.frozen.iter().map(|frozen| frozen.begin).min();
+                    let start = log_start.position;
+                    debug_assert!(needed.is_none_or(|begin| begin >= start), "{needed:?} {start}");
+                }
+                (dranges, Arc::clone(version))
+            });
+        })?;
+        fail_point!(self.env, "flush::after_install");
+        self.counters.flushed(bytes, medium_bytes);
+        let drained: usize = batch.iter().map(|frozen| frozen.memtable.used_bytes()).sum();
+        self.gate.note_flush(began, self.env.now(), drained as u64);
+        log.release(log_start.position)?;
+        fail_point!(self.env, "wal::after_release");
+        self.rule();
+        self.changed.notify();
+        self.schedule_compaction();
+        Ok(sample)
+    }
+
+    /// How many bytes of a row lie on L0's own medium.
+    fn medium_bytes(&self, row: &RowMeta) -> u64 {
+        let has_medium = self.options.l0_path.is_some();
+        let is_there = |table: &&TableMeta| {
+            is_in_row_directory(&table.location) || has_medium && table.is_in_pages()
+        };
+        row.tables.iter().filter(is_there).map(|table| table.bytes).sum()
+    }
+
+    /// The first of these memtables, as many as one flush takes, and no set by half: what is left in
+    /// memory would hide the rest of it.
+    fn oldest_of(&self, frozen: Vec<Arc<Frozen>>) -> Vec<Arc<Frozen>> {
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        for frozen in frozen {
+            bytes += frozen.memtable.used_bytes();
+            let bytes_max = match is_planted(PlantedBug::FlushNewestFirst) {
+                true => 0,
+                false => self.options.memtable_bytes * MEMTABLES_PER_FLUSH,
+            };
+            let is_of_set = batch.last().is_some_and(|last: &Arc<Frozen>| last.is_beside(&frozen));
+            if !batch.is_empty() && bytes > bytes_max && !is_of_set {
+                break;
+            }
+            batch.push(frozen);
+        }
+        batch
+    }
+
+    /// Waits until every entry of these memtables is published, and sees to it that tables never hold
+    /// what the log may still lose; returns where a replay that does not need these memtables
+    /// starts, if the others need nothing below `oldest`.
+    ///
+    /// If nothing below the end of these memtables is needed any more, all of it is in tables as
+    /// soon as they are, and the log may as well lose it. Else it is synced through them.
+    fn settle_log(&self, batch: &[Arc<Frozen>], oldest: LogPosition) -> Result<LogPosition> {
+        let end = batch.iter().map(|frozen| frozen.end).max().unwrap_or_default();
+        let greatest = greatest_of(batch);
+        let is_finished = || {
+            let finished = self.sequencer.finished();
+            finished.0 >= greatest && finished.1 >= end
+        };
+        self.sequencer.wait_until(|| is_finished() || self.is_poisoned());
+        if self.is_poisoned() {
+            return Err(Error::Poisoned(self.poison_reason()));
+        }
+        let is_all = oldest >= end && !self.syncs_before_publication();
+        let start = if is_planted(PlantedBug::InstallBeforeLogSync)
+            || is_all && self.begin_log_at(oldest)?
+        {
+            oldest
+        } else {
+            self.sync_log(greatest, end)?;
+            // A write that failed, and poisoned the range meanwhile, leaves a gap that nobody has
+            // synced before the next memtable: the manifest must not say that the log was durable.
+            oldest.min(self.log()?.durable())
+        };
+        self.sequencer.wait_until(|| self.sequencer.visible() >= greatest || self.is_poisoned());
+        Ok(start)
+    }
+
+    /// Writes the merged entries of these memtables as a row; the row, its bytes, and a sample of the
+    /// writes.
+    fn absorb(
+        &self,
+        batch: &[Arc<Frozen>],
+        spacing: u64,
+    ) -> Result<(Option<RowMeta>, u64, WriteSample)> {
+        let (snapshots, now) = self.read_points.list(self.env.wall_time());
+        let fragments: Vec<_> =
+            batch.iter().map(|frozen| frozen.memtable.range_tombstones()).collect();
+        let tombstones = Fragments::merge(fragments.iter().map(|some| &**some));
+        let rules = Retention::new(snapshots, Vec::new(), now, tombstones);
+        let rules = match self.options.flush_all_versions {
+            true => rules.keeping_all(),
+            false => rules.with_operator(self.merge_operator.clone()),
+        };
+        let tombstones = rules.surviving_tombstones();
+        let entries = batch.iter().map(|frozen| frozen.memtable.entry_count()).sum();
+        let expected_bytes = batch.iter().map(|frozen| frozen.memtable.used_bytes() as u64).sum();
+        let jobs = self.process.memory().pool(PoolName::Jobs);
+        let _memory =
+            jobs.charge(builder_memory_bytes(expected_bytes, entries, &self.options.table));
+        if self.options.l0_kind.has_container() {
+            // An edit whose append failed may have reached the disk, and names a row in pages that are
+            // free again: nobody may read it any more when they are written to.
+            self.versions.mend()?;
+        }
+        loop {
+            let mut merged = merged_stream(batch);
+            let mut sampled = SampledStream::new(&mut merged, sampled_before(batch), spacing);
+            let mut retained = Retained::new(&mut sampled, &rules)?;
+            let absorbed = self.l0.absorb(FlushInput {
+                entries: &mut retained,
+                tombstones: &tombstones,
+                expected_bytes,
+            })?;
+            if let Absorbed::Row(row) = absorbed {
+                let bytes = row.as_ref().map_or(0, RowMeta::bytes);
+                return Ok((row, bytes, sampled.finish()));
+            }
+        }
+    }
+}
+
+/// Every version in these memtables.
+pub(super) fn merged_stream(batch: &[Arc<Frozen>]) -> MergingStream<'static> {
+    let stream =
+        |frozen: &Arc<Frozen>| Box::new(frozen.memtable.stream()) as Box<dyn Stream + Send>;
+    MergingStream::new(batch.iter().map(stream).collect())
+}
+
+/// The greatest number in these memtables.
+pub(super) fn greatest_of(batch: &[Arc<Frozen>]) -> SeqNo {
+    let greatest = batch.iter().filter_map(|frozen| frozen.memtable.greatest_seqno()).max();
+    greatest.unwrap_or(SeqNo::ZERO)
+}
+
+/// The greatest number of a write that was met by a merge before, and so is in a sample already.
+pub(super) fn sampled_before(batch: &[Arc<Frozen>]) -> SeqNo {
+    let merged = batch.iter().filter(|frozen| frozen.is_merged);
+    merged.filter_map(|frozen| frozen.memtable.greatest_seqno()).max().unwrap_or(SeqNo::ZERO)
+}

@@ -1,0 +1,303 @@
+//! Background work of one range on the threads of its process.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use terrace_env::{Env, Job, JobClass, Latch, Signal};
+
+use crate::compaction::pick::{self, Taken};
+use crate::store::health::Work;
+use crate::store::upkeep::flush::Merging;
+use crate::store::{Inner, Store};
+use crate::{Error, Result};
+
+/// What the range has under way.
+#[derive(Debug)]
+pub struct Jobs {
+    running: AtomicUsize,
+    /// Those of them that run for as long as the range is open.
+    standing: AtomicUsize,
+    ended: Signal,
+    /// Set while a flush is queued and has not begun.
+    flush_queued: AtomicBool,
+    log_queued: AtomicBool,
+    /// Set while memtables are to be flushed for what is dead in them, and that has not begun.
+    clear_up_queued: AtomicBool,
+    /// Compactions that are queued and have not begun.
+    compactions_queued: AtomicUsize,
+    /// Set when running jobs should end early.
+    pub cancel: AtomicBool,
+    /// What compactions work on.
+    pub taken: Latch<Taken>,
+}
+
+/// A scan that steps over so many dead entries asks for them to be cleared up: it costs as much as a
+/// flush of that many.
+const DEAD_STEPS_MAX: u64 = 10_000;
+
+impl Jobs {
+    pub fn new(env: &dyn Env) -> Jobs {
+        Jobs {
+            running: AtomicUsize::new(0),
+            standing: AtomicUsize::new(0),
+            ended: env.waits().signal(),
+            flush_queued: AtomicBool::new(false),
+            log_queued: AtomicBool::new(false),
+            clear_up_queued: AtomicBool::new(false),
+            compactions_queued: AtomicUsize::new(0),
+            cancel: AtomicBool::new(false),
+            taken: Latch::default(),
+        }
+    }
+
+    /// Whether running jobs should end early.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+
+    /// Blocks until no job of the range is queued or running.
+    pub fn wait_ended(&self) {
+        self.wait_until(|| self.running.load(Ordering::Acquire) == 0);
+    }
+
+    /// Blocks until no job is queued or running but those that run for as long as the range is
+    /// open.
+    fn wait_settled(&self) {
+        // Order: the standing ones are counted second, so that one that ends between the two loads
+        // makes the wait longer, never shorter.
+        self.wait_until(|| {
+            let running = self.running.load(Ordering::Acquire);
+            running <= self.standing.load(Ordering::Acquire)
+        });
+    }
+
+    fn wait_until(&self, mut is_enough: impl FnMut() -> bool) {
+        loop {
+            let ticket = self.ended.ticket();
+            if is_enough() {
+                return;
+            }
+            self.ended.wait(ticket);
+        }
+    }
+}
+
+/// Counts a job as running until it is dropped, also when the pool drops it unrun.
+struct Running {
+    jobs: Arc<Jobs>,
+    is_standing: bool,
+}
+
+impl Running {
+    fn new(jobs: &Arc<Jobs>, is_standing: bool) -> Running {
+        jobs.running.fetch_add(1, Ordering::AcqRel);
+        if is_standing {
+            jobs.standing.fetch_add(1, Ordering::AcqRel);
+        }
+        Running { jobs: Arc::clone(jobs), is_standing }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.is_standing {
+            self.jobs.standing.fetch_sub(1, Ordering::AcqRel);
+        }
+        self.jobs.running.fetch_sub(1, Ordering::AcqRel);
+        self.jobs.ended.notify();
+    }
+}
+
+impl Inner {
+    /// Queues `work` on the pool. A range that is only read has no such work.
+    fn submit(
+        self: &Arc<Self>,
+        class: JobClass,
+        delay: Duration,
+        work: impl FnOnce(&Arc<Inner>) + Send + 'static,
+    ) {
+        if !self.is_closing() && self.log.is_some() {
+            self.process.pool().submit_after(class, delay, self.job(work));
+        }
+    }
+
+    /// A job that owns the range while it runs, and that a close waits for.
+    fn job(self: &Arc<Self>, work: impl FnOnce(&Arc<Inner>) + Send + 'static) -> Job {
+        self.job_counted_by(Running::new(&self.jobs, false), work)
+    }
+
+    /// As [`Inner::job`], but the job runs until the range begins to close, so that whoever waits
+    /// for the background work does not wait for it.
+    pub(in crate::store) fn standing_job(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Arc<Inner>) + Send + 'static,
+    ) -> Job {
+        self.job_counted_by(Running::new(&self.jobs, true), work)
+    }
+
+    fn job_counted_by(
+        self: &Arc<Self>,
+        running: Running,
+        work: impl FnOnce(&Arc<Inner>) + Send + 'static,
+    ) -> Job {
+        let inner = Arc::clone(self);
+        Box::new(move || {
+            work(&inner);
+            // Order: the range goes before the job counts as ended, so that the last owner of the
+            // range, and with it of the pool, is never a thread of the pool.
+            drop(inner);
+            drop(running);
+        })
+    }
+
+    /// Queues `work` that helps the caller, if the range is not closing.
+    pub(in crate::store) fn ask_for_company(
+        &self,
+        class: JobClass,
+        work: impl FnOnce(&Arc<Inner>) + Send + 'static,
+    ) {
+        if let Some(me) = self.me() {
+            me.submit(class, Duration::ZERO, work);
+        }
+    }
+
+    fn me(&self) -> Option<Arc<Inner>> {
+        self.me.upgrade()
+    }
+
+    /// Queues a flush unless one is queued.
+    pub(in crate::store) fn schedule_flush(&self) {
+        self.schedule_flush_after(Duration::ZERO);
+    }
+
+    fn schedule_flush_after(&self, delay: Duration) {
+        let Some(me) = self.me() else { return };
+        if self.jobs.flush_queued.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let delay = delay.max(self.health.rest(Work::Flush, || self.env.now()));
+        me.submit(JobClass::Flush, delay, |inner| {
+            inner.jobs.flush_queued.store(false, Ordering::Release);
+            let outcome = inner.flush_frozen(Merging::Hot);
+            if let Some(delay) = inner.judge(Work::Flush, outcome) {
+                inner.schedule_flush_after(delay);
+            }
+        });
+    }
+
+    /// A scan has stepped over so many dead entries. What is dead in tables is compacted by itself; in
+    /// memtables it would stay until they are full, so they are flushed now if they hold enough to
+    /// be worth it.
+    pub(in crate::store) fn dead_were_met(&self, count: u64) {
+        if count < DEAD_STEPS_MAX {
+            return;
+        }
+        let view = self.view.load();
+        let entries: u64 = view.active().map(|memtable| memtable.entry_count()).sum();
+        drop(view);
+        let Some(me) = self.me().filter(|_| entries >= DEAD_STEPS_MAX) else { return };
+        if self.jobs.clear_up_queued.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        me.submit(JobClass::Flush, Duration::ZERO, |inner| {
+            inner.jobs.clear_up_queued.store(false, Ordering::Release);
+            let outcome = inner.freeze_all().and_then(|()| inner.flush_frozen(Merging::Never));
+            if let Some(delay) = inner.judge(Work::Flush, outcome) {
+                inner.schedule_flush_after(delay);
+            }
+        });
+    }
+
+    /// Queues a compaction if one may be due.
+    pub(in crate::store) fn schedule_compaction(&self) {
+        self.schedule_compaction_after(Duration::ZERO);
+    }
+
+    fn schedule_compaction_after(&self, delay: Duration) {
+        let Some(me) = self.me() else { return };
+        let queued = self.jobs.compactions_queued.load(Ordering::Acquire);
+        let served = self.served();
+        let is_due = {
+            let taken = self.jobs.taken.lock();
+            // Each of them looks for the next one as it ends, or begins.
+            if queued + taken.job_count() >= self.process.pool().compaction_threads() {
+                return;
+            }
+            pick::pick(&self.versions.current(), &self.shape, &taken, served).is_some()
+        };
+        if !is_due {
+            return;
+        }
+        self.jobs.compactions_queued.fetch_add(1, Ordering::AcqRel);
+        let delay = delay.max(self.health.rest(Work::Compaction, || self.env.now()));
+        me.submit(JobClass::Compaction, delay, |inner| {
+            inner.jobs.compactions_queued.fetch_sub(1, Ordering::AcqRel);
+            let outcome = inner.compact_once();
+            match inner.judge(Work::Compaction, outcome) {
+                Some(delay) => inner.schedule_compaction_after(delay),
+                None => inner.schedule_compaction(),
+            }
+        });
+    }
+
+    /// Queues the preparation of the next log segment, and a flush if the log has grown too long.
+    pub(in crate::store) fn schedule_log_work(&self) {
+        self.schedule_log_work_after(Duration::ZERO);
+    }
+
+    fn schedule_log_work_after(&self, delay: Duration) {
+        let Some(me) = self.me() else { return };
+        if self.jobs.log_queued.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let delay = delay.max(self.health.rest(Work::Log, || self.env.now()));
+        me.submit(JobClass::Log, delay, |inner| {
+            inner.jobs.log_queued.store(false, Ordering::Release);
+            let outcome = inner.keep_log();
+            // Every write asks for what is not there: a full disk is not to be asked as often.
+            if let Some(delay) = inner.judge(Work::Log, outcome) {
+                inner.schedule_log_work_after(delay);
+            }
+        });
+    }
+
+    fn keep_log(&self) -> Result<()> {
+        self.bound_log()?;
+        let prepared = self.log()?.prepare();
+        // The log has grown by a segment.
+        self.rule();
+        prepared
+    }
+
+    /// What a background outcome means: when to try again, if ever.
+    fn judge(&self, work: Work, outcome: Result<()>) -> Option<Duration> {
+        match outcome {
+            Ok(()) => {
+                self.note_problem(work, None);
+                None
+            }
+            Err(Error::Closed) => None,
+            Err(Error::Poisoned(reason) | Error::Unknown(reason)) => {
+                self.poison(&reason);
+                None
+            }
+            Err(error) => {
+                let work_name = work.name();
+                tracing::warn!(dir = %self.dir.display(), work_name, %error, "background work failed");
+                let retry_after = self.note_problem(work, Some(&error));
+                (!self.is_closing()).then_some(retry_after)
+            }
+        }
+    }
+}
+
+impl Store {
+    /// Waits until nothing is queued or running in the background of this range: for tests and
+    /// tools that want a settled tree.
+    pub fn settle(&self) {
+        self.inner.schedule_flush();
+        self.inner.schedule_compaction();
+        self.inner.jobs.wait_settled();
+    }
+}

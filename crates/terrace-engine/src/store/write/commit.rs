@@ -1,0 +1,385 @@
+//! The write path: gate → holds → room → log → memtables → ordered publication.
+//!
+//! Between taking numbers and publishing, nothing fails, allocates or waits but the memtable's
+//! latch; the one exception is a log that is written by system calls: if that fails, the range is
+//! poisoned, and writes that were not published answer *unknown*.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use terrace_base::{LogPosition, MemtableId, SeqNo};
+use terrace_env::{PlantedBug, SharedHold, Ticket, is_planted};
+
+use crate::batch::WriteBatch;
+use crate::drange::{Active, Drange, DrangeMap, Turn};
+use crate::fail_point::fail_point;
+use crate::memtable::{Memtable, Reservation};
+use crate::options::Durability;
+use crate::store::gate::ledger::{Cause, Stay};
+use crate::store::sequencer::{NotTaken, Taken};
+use crate::store::upkeep::freeze::Lacks;
+use crate::store::write::routing::{PerDrange, Placement};
+use crate::store::{Inner, Store};
+use crate::wal::Record;
+use crate::wal::format::{RECORD_HEADER_BYTES, RecordKind, put_memtables};
+use crate::{Error, Result};
+
+/// How one write is done.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteOptions {
+    /// What the acknowledgement promises; the range's own class if none is given.
+    pub durability: Option<Durability>,
+    /// Whether the call may wait: for room in memory or in the log, for the pace that the gate
+    /// sets, or for a sync. If not, it answers [`Error::WouldBlock`], and nothing was written.
+    pub wait: bool,
+}
+
+impl Default for WriteOptions {
+    fn default() -> WriteOptions {
+        WriteOptions { durability: None, wait: true }
+    }
+}
+
+impl Store {
+    /// Writes a batch atomically. On return it is visible, and as durable as its class says.
+    ///
+    /// Errors: `Invalid` (it merges, and the range has no merge operator; nothing was written),
+    /// `NoSpace` (the disk is full; nothing was written), `WouldBlock` (only if `wait` is
+    /// off; nothing was written), `Poisoned` and `ReadOnly` and `Closed` (nothing was written),
+    /// `Unknown` (the range was poisoned while this write was under way).
+    pub fn write(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
+        self.write_numbered(batch, options).map(|_| ())
+    }
+
+    /// As [`Store::write`]; returns the number of the batch's last entry. The batch's numbers are
+    /// consecutive, and whoever reads at this number or above sees all of it. For an empty batch:
+    /// the newest number that readers see.
+    pub fn write_numbered(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<SeqNo> {
+        let watch = self.inner.watch_write();
+        let written = self.write_watched(batch, options);
+        if !matches!(written, Err(Error::WouldBlock)) {
+            self.inner.write_ended(&watch, batch);
+        }
+        written
+    }
+
+    fn write_watched(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<SeqNo> {
+        let inner = &*self.inner;
+        inner.log()?;
+        if batch.is_empty() {
+            inner.check_healthy()?;
+            return Ok(inner.sequencer.visible());
+        }
+        inner.check_merges(batch)?;
+        let must_sync = inner.must_sync(options);
+        if must_sync && !options.wait {
+            return Err(Error::WouldBlock);
+        }
+        let mut stay = inner.begin_stay(batch.memtable_bytes());
+        let mut turn = Turn::default();
+        let taken = loop {
+            inner.gate_pass(&mut stay, batch.memtable_bytes(), options.wait)?;
+            let map = inner.dranges.load();
+            let placement = Placement::of(batch, &map, &mut turn);
+            let holds: PerDrange<SharedHold<'_, Active>> = placement
+                .dranges
+                .iter()
+                .map(|index| share(&map.list()[*index], &mut stay))
+                .collect();
+            if !Arc::ptr_eq(&map, &inner.dranges.load()) {
+                continue;
+            }
+            // A close waits for the holds: whoever comes after it is turned away here.
+            inner.check_healthy()?;
+            let targets: PerDrange<&Memtable> = holds.iter().map(|hold| &*hold.memtable).collect();
+            match inner.commit(&placement, &targets)? {
+                Commit::Done(taken) => break taken,
+                Commit::NeedsRoom(room) => {
+                    drop(targets);
+                    drop(holds);
+                    inner.make_room(&mut stay, &map, room, options.wait)?;
+                }
+            }
+        };
+        inner.counters.user_bytes(batch.payload_bytes(), batch.len());
+        inner.acknowledge(&mut stay, &taken, must_sync)?;
+        Ok(taken.last_seqno)
+    }
+}
+
+thread_local! {
+    /// Where a thread puts what stands before the entries of its record: memory that it keeps.
+    static TAGS: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// What a commit came to.
+pub(super) enum Commit {
+    /// Numbers were taken, and the write is done.
+    Done(Taken),
+    /// Nothing was taken, for lack of this.
+    NeedsRoom(Room),
+}
+
+/// What a writer waits for.
+#[derive(Clone, Debug)]
+pub(in crate::store) enum Room {
+    /// Bytes in the memtables that the batch touches.
+    Memtables(Lacks),
+    /// Room in the log for a record of so many bytes.
+    Log { bytes: usize },
+    /// A writer less under way.
+    Turn,
+}
+
+/// A write that has its numbers and is not finished. Dropped before that, by a failure or a panic,
+/// it poisons the range: the writes after it would wait for it for ever.
+struct UnderWay<'a>(&'a Inner);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.poison("a write was cut short");
+    }
+}
+
+/// Shares the drange's hold.
+#[inline]
+fn share<'a>(drange: &'a Drange, stay: &mut Stay<'_>) -> SharedHold<'a, Active> {
+    match drange.active.try_shared() {
+        Some(hold) => hold,
+        None => stay.wait(Cause::Hold, || drange.active.shared()),
+    }
+}
+
+/// What a failure means to a write that has its numbers.
+pub(in crate::store) fn unknown(error: Error) -> Error {
+    match error {
+        Error::Poisoned(reason) => Error::Unknown(reason),
+        error => error,
+    }
+}
+
+impl Inner {
+    pub(super) fn must_sync(&self, options: &WriteOptions) -> bool {
+        self.syncs_before_publication() || matches!(options.durability, Some(Durability::Sync))
+    }
+
+    pub(in crate::store) fn syncs_before_publication(&self) -> bool {
+        self.options.durability == Durability::Sync
+    }
+
+    /// Commits a placed batch into the memtables of its dranges, which the caller holds.
+    pub(super) fn commit(
+        &self,
+        placement: &Placement<'_>,
+        targets: &[&Memtable],
+    ) -> Result<Commit> {
+        let mut reservations: PerDrange<Reservation<'_>> = PerDrange::new();
+        for (place, memtable) in targets.iter().enumerate() {
+            let bytes = placement.memtable_bytes[place];
+            let Some(reservation) = memtable.reserve(bytes) else {
+                let needs = placement.dranges.iter().zip(&placement.memtable_bytes);
+                let lacks = needs.map(|(drange, bytes)| (*drange, *bytes)).collect();
+                return Ok(Commit::NeedsRoom(Room::Memtables(lacks)));
+            };
+            reservations.push(reservation);
+        }
+        let noted = self.begin_notes(placement);
+        let ids: PerDrange<MemtableId> = targets.iter().map(|memtable| memtable.id()).collect();
+        let mut tags = TAGS.take();
+        tags.clear();
+        put_memtables(&mut tags, &ids, &placement.places);
+        let record_bytes = RECORD_HEADER_BYTES + tags.len() + placement.body.len();
+        let log = self.log()?;
+        let taken = match self.sequencer.take(placement.seqno_count, record_bytes, log) {
+            Ok(taken) => taken,
+            Err(NotTaken::LogFull) => {
+                return Ok(Commit::NeedsRoom(Room::Log { bytes: record_bytes }));
+            }
+            Err(NotTaken::TooMany) => return Ok(Commit::NeedsRoom(Room::Turn)),
+        };
+        let under_way = UnderWay(self);
+        let record = Record {
+            kind: RecordKind::Batch,
+            first_seqno: taken.first_seqno,
+            seqno_count: placement.seqno_count,
+            entry_count: placement.entry_count,
+            durable: log.durable(),
+            body: &[&tags, &placement.body],
+        };
+        fail_point!(self.env, "wal::before_append");
+        let appended = taken.place.target.append(&taken.place, &record);
+        TAGS.set(tags);
+        if let Err(error) = appended {
+            self.poison(&format!("writing to the log failed: {error}"));
+            return Err(Error::Unknown(self.poison_reason()));
+        }
+        if is_planted(PlantedBug::PublishByHalf) && !self.syncs_before_publication() {
+            self.sequencer.publish(taken.first_seqno);
+        }
+        fail_point!(self.env, "wal::after_append");
+        for (place, (memtable, reservation)) in targets.iter().zip(&mut reservations).enumerate() {
+            memtable.insert_all(reservation, placement.entries_at(place, taken.first_seqno));
+        }
+        self.note_lookups(&noted);
+        self.sequencer.finish(&taken, !self.syncs_before_publication());
+        std::mem::forget(under_way);
+        if log.wants_preparation() {
+            self.schedule_log_work();
+        }
+        Ok(Commit::Done(taken))
+    }
+
+    /// Waits until a finished write may be acknowledged.
+    pub(in crate::store) fn acknowledge(
+        &self,
+        stay: &mut Stay<'_>,
+        taken: &Taken,
+        must_sync: bool,
+    ) -> Result<()> {
+        if must_sync && is_planted(PlantedBug::AcknowledgeBeforeSync) {
+            self.sequencer.wait_until(|| self.sequencer.is_finished(taken.ticket));
+            self.sequencer.publish(self.sequencer.finished().0);
+            return Ok(());
+        }
+        let is_done = || self.sequencer.is_finished(taken.ticket);
+        if !is_done() {
+            stay.wait(Cause::Publication, || {
+                self.sequencer.wait_briefly_until(|| is_done() || self.is_poisoned());
+            });
+        }
+        if !is_done() {
+            return Err(Error::Unknown(self.poison_reason()));
+        }
+        if !must_sync {
+            return Ok(());
+        }
+        let synced = stay.wait(Cause::Sync, || self.sync_log(taken.last_seqno, taken.place.end));
+        synced.map_err(unknown)
+    }
+
+    /// Makes the log durable through `end`; if the range syncs before it publishes, also makes
+    /// everything up to `seqno` visible. All of that is finished. Callers that wait at the same
+    /// time share one sync.
+    ///
+    /// Errors: `Poisoned`.
+    pub(in crate::store) fn sync_log(&self, seqno: SeqNo, end: LogPosition) -> Result<()> {
+        let log = self.log()?;
+        let syncs_first = self.syncs_before_publication();
+        let is_done =
+            || log.durable() >= end && (!syncs_first || self.sequencer.visible() >= seqno);
+        if is_done() {
+            return Ok(());
+        }
+        // Whoever finds nobody syncing does it for all that are finished by then. The others wait for
+        // the end of that sync, not for a turn of their own: most of them have nothing left to do.
+        let mut turn = None;
+        self.sequencer.wait_until(|| {
+            if is_done() || self.is_poisoned() {
+                return true;
+            }
+            turn = self.sync_turn.try_lock();
+            turn.is_some()
+        });
+        let Some(turn) = turn else {
+            return if is_done() { Ok(()) } else { Err(Error::Poisoned(self.poison_reason())) };
+        };
+        let synced = if is_done() { Ok(()) } else { self.sync_finished(end) };
+        drop(turn);
+        // The turn is free again: one of those that wait takes it.
+        self.sequencer.wake();
+        synced
+    }
+
+    /// Makes it durable that a replay may begin at `from`, below which everything is finished; `false`
+    /// if only a sync can.
+    ///
+    /// Errors: `Poisoned`.
+    pub(in crate::store) fn begin_log_at(&self, from: LogPosition) -> Result<bool> {
+        self.log()?.begin_at(from).map_err(|error| {
+            self.poison(&format!("syncing the log failed: {error}"));
+            Error::Poisoned(self.poison_reason())
+        })
+    }
+
+    /// Makes everything that is finished, and the log through `end`, durable, and then visible if
+    /// the range syncs first. The caller has the turn.
+    fn sync_finished(&self, end: LogPosition) -> Result<()> {
+        let log = self.log()?;
+        if self.is_poisoned() {
+            return Err(Error::Poisoned(self.poison_reason()));
+        }
+        // A sync may cover more than the number that is read here and published: so who finds the
+        // log durable has still to see to it that its own number is published.
+        let (finished, through) = self.sequencer.finished();
+        let through = through.max(end);
+        if log.durable() < through {
+            fail_point!(self.env, "wal::before_sync");
+            if let Err(error) = log.sync(through) {
+                self.poison(&format!("syncing the log failed: {error}"));
+                return Err(Error::Poisoned(self.poison_reason()));
+            }
+            fail_point!(self.env, "wal::after_sync");
+            self.counters.log_synced();
+        }
+        if self.syncs_before_publication() {
+            self.sequencer.publish(finished);
+        }
+        Ok(())
+    }
+
+    /// Makes the room that a commit lacked, or says why there is none.
+    pub(in crate::store) fn make_room(
+        &self,
+        stay: &mut Stay<'_>,
+        map: &Arc<DrangeMap>,
+        room: Room,
+        wait: bool,
+    ) -> Result<()> {
+        let cause = match room {
+            Room::Memtables(_) => Cause::MemtableRoom,
+            Room::Log { .. } => Cause::LogRoom,
+            Room::Turn => Cause::Publication,
+        };
+        stay.wait(cause, || self.make_room_now(map, room, wait))
+    }
+
+    fn make_room_now(&self, map: &Arc<DrangeMap>, room: Room, wait: bool) -> Result<()> {
+        match room {
+            Room::Memtables(lacks) => self.make_memtable_room(map, &lacks),
+            Room::Log { .. } if !wait => Err(Error::WouldBlock),
+            Room::Log { bytes } => {
+                let made = self.heed(self.log()?.make_room(bytes));
+                if let Err(Error::Io(error)) = &made {
+                    tracing::warn!(%error, "a log segment could not be prepared");
+                }
+                made
+            }
+            Room::Turn if !wait => Err(Error::WouldBlock),
+            Room::Turn => {
+                let before = self.sequencer.finished();
+                self.sequencer
+                    .wait_until(|| self.sequencer.finished() != before || self.is_poisoned());
+                self.check_healthy()
+            }
+        }
+    }
+
+    /// Waits for `changed`, at most for `patience`.
+    pub(in crate::store) fn wait_for_change(&self, ticket: Ticket, patience: Duration) {
+        self.changed.wait_timeout(ticket, patience);
+    }
+
+    /// Waits for a whole `period`, or until the range begins to close or is poisoned.
+    pub(in crate::store) fn wait_period(&self, mut ticket: Ticket, period: Duration) {
+        let until = self.env.now() + period;
+        loop {
+            let left = until.saturating_sub(self.env.now());
+            if left.is_zero() || self.is_closing() || self.is_poisoned() {
+                return;
+            }
+            self.changed.wait_timeout(ticket, left);
+            ticket = self.changed.ticket();
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Conditional writes: read, decide, write, with nobody in between.
+
+use std::sync::Arc;
+
+use terrace_base::{EntryKind, Expiry, SeqNo};
+use terrace_env::{ExclusiveHold, PlantedBug, is_planted};
+
+use crate::batch::WriteBatch;
+use crate::drange::{Active, DrangeMap, Turn};
+use crate::l0::Lookup;
+use crate::memtable::Memtable;
+use crate::store::gate::ledger::{Cause, Stay};
+use crate::store::read::get::{Item, newest_of, unsupported};
+use crate::store::write::commit::{Commit, unknown};
+use crate::store::write::routing::Placement;
+use crate::store::{Inner, Store, WriteOptions};
+use crate::table::ReadMode;
+use crate::{Error, Result};
+
+/// What a conditional write decided on.
+#[derive(Debug)]
+pub enum Update {
+    /// Write this. Its keys lie in the dranges of the keys that were read; naming every key that
+    /// may be written among them makes sure of it.
+    Write(WriteBatch),
+    /// Change nothing.
+    Keep,
+}
+
+/// How often the old values are fetched without holding anybody up, before they are fetched under
+/// the holds.
+const OPTIMISTIC_READS: u32 = 2;
+
+impl Store {
+    /// Reads `keys`, lets `decide` choose, and writes its choice, with no other write of these
+    /// keys in between. An expired or deleted key shows as `None`.
+    ///
+    /// The values are the newest ones inserted, published or not; the call returns only when what
+    /// it saw, and what it wrote, is published. `decide` may be called again if room had to be
+    /// made; it must not call back into the store.
+    ///
+    /// Errors: as [`Store::write`]; `NeedsIo` if `wait` is off and a value is not in memory.
+    pub fn update(
+        &self,
+        keys: &[&[u8]],
+        options: &WriteOptions,
+        decide: impl FnMut(&[Option<Item>]) -> Result<Update>,
+    ) -> Result<()> {
+        self.update_numbered(keys, options, decide).map(|_| ())
+    }
+
+    /// As [`Store::update`]; returns the number of the last entry that was written, `None` if
+    /// nothing was.
+    pub fn update_numbered(
+        &self,
+        keys: &[&[u8]],
+        options: &WriteOptions,
+        decide: impl FnMut(&[Option<Item>]) -> Result<Update>,
+    ) -> Result<Option<SeqNo>> {
+        let watch = self.inner.watch_write();
+        let updated = self.update_watched(keys, options, decide);
+        if !matches!(updated, Err(Error::WouldBlock | Error::NeedsIo)) {
+            self.inner.update_ended(&watch, keys);
+        }
+        updated
+    }
+
+    fn update_watched(
+        &self,
+        keys: &[&[u8]],
+        options: &WriteOptions,
+        mut decide: impl FnMut(&[Option<Item>]) -> Result<Update>,
+    ) -> Result<Option<SeqNo>> {
+        let inner = &*self.inner;
+        inner.log()?;
+        let must_sync = inner.must_sync(options);
+        if must_sync && !options.wait {
+            return Err(Error::WouldBlock);
+        }
+        let mut attempt = 0;
+        let mut stay = inner.begin_stay(0);
+        let mut turn = Turn::default();
+        loop {
+            inner.gate_pass(&mut stay, 0, options.wait)?;
+            let map = inner.dranges.load();
+            let holds = hold_all(&map, keys, &mut stay);
+            if !Arc::ptr_eq(&map, &inner.dranges.load()) {
+                continue;
+            }
+            inner.check_healthy()?;
+            let mode = if attempt < OPTIMISTIC_READS { ReadMode::NoWait } else { ReadMode::Block };
+            let (items, newest) = match inner.read_inserted(keys, mode) {
+                Ok(read) => read,
+                Err(Error::NeedsIo) if options.wait => {
+                    drop(holds);
+                    // Bring the blocks into the cache while nobody waits for us.
+                    inner.read_inserted(keys, ReadMode::Block)?;
+                    attempt += 1;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let batch = match decide(&items) {
+                Ok(Update::Write(batch)) if !batch.is_empty() => batch,
+                // A refusal rests on what was read as much as any reply does.
+                outcome => {
+                    drop(holds);
+                    stay.wait(Cause::Publication, || inner.wait_published(newest, must_sync))?;
+                    return outcome.map(|_| None);
+                }
+            };
+            inner.check_merges(&batch)?;
+            match inner.commit_held(&map, &holds, &batch, &mut turn)? {
+                Commit::Done(taken) => {
+                    drop(holds);
+                    inner.counters.user_bytes(batch.payload_bytes(), batch.len());
+                    inner.gate_owe(batch.memtable_bytes());
+                    inner.acknowledge(&mut stay, &taken, must_sync)?;
+                    return Ok(Some(taken.last_seqno));
+                }
+                Commit::NeedsRoom(room) => {
+                    drop(holds);
+                    inner.make_room(&mut stay, &map, room, options.wait)?;
+                }
+            }
+        }
+    }
+}
+
+/// The dranges of `keys`, all duplicates, held exclusively, in their order, with their indexes.
+fn hold_all<'a>(
+    map: &'a DrangeMap,
+    keys: &[&[u8]],
+    stay: &mut Stay<'_>,
+) -> Vec<(usize, ExclusiveHold<'a, Active>)> {
+    let dranges_of = |key: &&[u8]| map.division().dranges_of(map.interval_of(key));
+    let mut indexes: Vec<usize> = keys.iter().flat_map(dranges_of).collect();
+    indexes.sort_unstable();
+    indexes.dedup();
+    let mut hold = |index: usize| {
+        let active = &map.list()[index].active;
+        match active.try_exclusive() {
+            Some(hold) => hold,
+            None => stay.wait(Cause::Hold, || active.exclusive()),
+        }
+    };
+    indexes.into_iter().map(|index| (index, hold(index))).collect()
+}
+
+impl Inner {
+    fn commit_held(
+        &self,
+        map: &DrangeMap,
+        holds: &[(usize, ExclusiveHold<'_, Active>)],
+        batch: &WriteBatch,
+        turn: &mut Turn,
+    ) -> Result<Commit> {
+        let placement = Placement::of(batch, map, turn);
+        let mut targets: Vec<&Memtable> = Vec::with_capacity(holds.len());
+        for index in &placement.dranges {
+            let held = holds.iter().find(|(held, _)| held == index);
+            let Some((_, hold)) = held else {
+                return Err(Error::invalid(
+                    "a conditional write may only write near the keys that it reads: \
+                     name every key that it may write",
+                ));
+            };
+            targets.push(&hold.memtable);
+        }
+        self.commit(&placement, &targets)
+    }
+
+    /// The newest inserted values of `keys`, and the greatest number among the entries that they
+    /// rest on.
+    fn read_inserted(&self, keys: &[&[u8]], mode: ReadMode) -> Result<(Vec<Option<Item>>, SeqNo)> {
+        let now = self.env.wall_time();
+        let view = self.view.load();
+        let mut items = Vec::with_capacity(keys.len());
+        let mut newest = SeqNo::ZERO;
+        for key in keys {
+            let mut read_point = SeqNo::MAX;
+            if is_planted(PlantedBug::UpdateReadsPublished) {
+                read_point = self.sequencer.visible();
+            }
+            let mut lookup = Lookup::new(key, read_point, mode);
+            let mut is_operand = false;
+            let item = newest_of(&view, &mut lookup, |_, entry| {
+                newest = newest.max(entry.seqno);
+                let expired = entry.expiry.is_some_and(|expiry: Expiry| expiry.is_expired(now));
+                match entry.kind {
+                    EntryKind::Value => Ok((!expired).then(|| Item::copy_of(&entry))),
+                    EntryKind::Tombstone => Ok(None),
+                    EntryKind::MergeOperand => {
+                        is_operand = true;
+                        Ok(None)
+                    }
+                    // To take it for nothing would let a conditional write overwrite it.
+                    other => Err(unsupported(other)),
+                }
+            })?;
+            newest = newest.max(lookup.covering.unwrap_or(SeqNo::ZERO));
+            let mut item = item.unwrap_or(Ok(None))?;
+            if is_operand {
+                let merged = self.get_merged(&view, Lookup::new(key, read_point, mode), now)?;
+                newest = newest.max(merged.as_ref().map_or(SeqNo::ZERO, |merged| merged.seqno));
+                item = merged.map(|merged| Item::copy_of(&merged.entry(key)));
+            }
+            items.push(item);
+        }
+        Ok((items, newest))
+    }
+
+    /// Waits until everything up to `seqno` is published, so that a reply may rest on it.
+    fn wait_published(&self, seqno: SeqNo, must_sync: bool) -> Result<()> {
+        let syncs_first = self.syncs_before_publication();
+        let is_there = || match syncs_first {
+            true => self.sequencer.finished().0 >= seqno,
+            false => self.sequencer.visible() >= seqno,
+        };
+        self.sequencer.wait_until(|| is_there() || self.is_poisoned());
+        if !is_there() {
+            return Err(Error::Unknown(self.poison_reason()));
+        }
+        // In a range that syncs before it publishes, what is visible is durable already.
+        if !must_sync || syncs_first && self.sequencer.visible() >= seqno {
+            return Ok(());
+        }
+        self.sync_log(seqno, self.sequencer.finished().1).map_err(unknown)
+    }
+}
