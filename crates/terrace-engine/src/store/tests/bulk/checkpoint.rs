@@ -240,10 +240,8 @@ fn a_failed_checkpoint_leaves_nothing_and_its_source_as_it_was() {
     let mut call = 1;
     let mut failures = 0;
     loop {
-        let is_over = SimEnv::run(SimOptions::new(3), |sim| {
-            let faults = FaultEnv::new(sim.clone(), FaultPlan::default());
-            let env: SharedEnv = faults.clone();
-            let store = open(&env, &small()).unwrap();
+        let is_over = with_faults(3, |_, faults, env| {
+            let store = open(env, &small()).unwrap();
             fill(&store).unwrap();
             store.flush().unwrap();
             store.settle();
@@ -258,12 +256,12 @@ fn a_failed_checkpoint_leaves_nothing_and_its_source_as_it_was() {
             if let Err(error) = outcome {
                 assert!(matches!(error, Error::Io(_)), "call {call}: {error}");
                 if env.fs().list(Path::new("/copies")).is_ok() {
-                    assert!(open_copy(&env, &copy_dir(0)).is_err(), "call {call}");
+                    assert!(open_copy(env, &copy_dir(0)).is_err(), "call {call}");
                 }
                 // The next one goes through, into the same directory too.
                 checkpoint(&store, &copy_dir(0)).unwrap();
             }
-            let copy = open_copy(&env, &copy_dir(0)).unwrap();
+            let copy = open_copy(env, &copy_dir(0)).unwrap();
             assert_eq!(content(&copy).unwrap(), wanted);
             put(&store, "after", "it").unwrap();
             store.flush().unwrap();

@@ -5,8 +5,7 @@ use std::sync::Mutex;
 
 use terrace_base::{Expiry, KeyRange, LevelNo, WallTime};
 use terrace_env::{
-    CrashPolicy, DiskImage, Fault, FaultEffect, FaultEnv, FaultErrno, FaultPlan, JobClass,
-    Operation,
+    CrashPolicy, DiskImage, Fault, FaultEffect, FaultErrno, FaultPlan, JobClass, Operation,
 };
 
 use crate::Error;
@@ -296,10 +295,8 @@ fn a_crash_leaves_all_of_an_ingest_or_nothing() {
 fn a_failed_ingest_changes_nothing_or_says_what_it_does_not_know() {
     let mut outcomes = BTreeMap::new();
     for call in 1.. {
-        let is_over = SimEnv::run(SimOptions::new(3), |sim| {
-            let faults = FaultEnv::new(sim.clone(), FaultPlan::default());
-            let env: SharedEnv = faults.clone();
-            let store = open(&env, &small()).unwrap();
+        let is_over = with_faults(3, |sim, faults, env| {
+            let store = open(env, &small()).unwrap();
             put(&store, "key 000", "old").unwrap();
             store.settle();
             let error = FaultEffect::Error(FaultErrno::NoSpace);
@@ -331,7 +328,6 @@ fn a_failed_ingest_changes_nothing_or_says_what_it_does_not_know() {
             let _ = store.close();
             drop(store);
             let left = sim.disk().crash(CrashPolicy::SyncedOnly, call);
-            drop((env, faults));
             let is_ok = outcome.is_ok();
             let refused = kind == "refused";
             let sim = SimOptions { disk: left, ..SimOptions::new(call + 1000) };

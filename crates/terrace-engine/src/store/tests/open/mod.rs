@@ -1,8 +1,14 @@
 //! Opening, recovery and closing; where log and rows lie.
 
+mod close;
+mod damage;
+mod directory;
+mod forged;
 mod log_place;
 mod log_rotation;
+mod read_only;
 mod recovery;
+mod reopen;
 mod row_directory;
 mod seams;
 mod witness;

@@ -10,25 +10,11 @@ use terrace_env::{CrashPolicy, DiskImage, SharedEnv, SimEnv, SimOptions};
 
 use crate::options::{Durability, Options};
 use crate::store::Store;
-use crate::store::tests::{get, open, put, small};
+use crate::store::tests::{get, killed, killed_on, open, put, small};
 use crate::{Error, Result};
 
 fn synced() -> Options {
     Options { durability: Durability::Sync, ..small() }
-}
-
-/// The disk after `work`, with the process killed: nothing is closed.
-fn killed_after(
-    disk: DiskImage,
-    work: impl FnOnce(&SharedEnv) -> Result<Store> + Send,
-) -> DiskImage {
-    SimEnv::run(SimOptions { disk, ..SimOptions::new(1) }, |sim| {
-        let env: SharedEnv = sim.clone();
-        let store = work(&env).expect("the disk is whole");
-        let disk = sim.disk().crash(CrashPolicy::ProcessKill, 0);
-        drop(store);
-        disk
-    })
 }
 
 /// Opens the range on this disk and does something with it.
@@ -83,7 +69,7 @@ fn refused<T: std::fmt::Debug>(outcome: Result<T>, file: &Path) {
 /// everything that had been written since the creation was lost, synced or not.
 #[test]
 fn a_log_that_the_manifest_does_not_know_of_refuses_the_open() {
-    let mut disk = killed_after(DiskImage::new(), |env| {
+    let mut disk = killed(1, |env| {
         let store = open(env, &synced())?;
         (0..20).try_for_each(|number| put(&store, &format!("k{number}"), "value"))?;
         Ok(store)
@@ -99,7 +85,7 @@ fn a_log_that_the_manifest_does_not_know_of_refuses_the_open() {
 /// only copy of everything in them, and found out later that the inputs are gone.
 #[test]
 fn a_missing_table_refuses_the_open_before_anything_is_deleted() {
-    let mut disk = killed_after(DiskImage::new(), |env| {
+    let mut disk = killed(1, |env| {
         let store = open(env, &synced())?;
         for round in 0..3 {
             (0..20)
@@ -128,13 +114,13 @@ fn a_missing_table_refuses_the_open_before_anything_is_deleted() {
 #[test]
 fn a_segment_of_a_later_epoch_says_that_the_log_before_it_was_durable() {
     let options = small();
-    let disk = killed_after(DiskImage::new(), |env| {
+    let disk = killed(1, |env| {
         let store = open(env, &options)?;
         (0..20).try_for_each(|number| put(&store, &format!("k{number}"), "value"))?;
         Ok(store)
     });
     let (log, _) = files(&disk, ".log").into_iter().next().expect("there is a log");
-    let mut disk = killed_after(disk, |env| open(env, &options));
+    let mut disk = killed_on(disk, 1, |env| open(env, &options));
     flip(&mut disk, &log, 128 + 200);
     refused(on_disk(disk, &options, |store| get(store, "k19")), &log);
 }
@@ -143,7 +129,7 @@ fn a_segment_of_a_later_epoch_says_that_the_log_before_it_was_durable() {
 /// as if it had never been begun: synced writes too.
 #[test]
 fn a_damaged_segment_header_loses_nothing() {
-    let mut disk = killed_after(DiskImage::new(), |env| {
+    let mut disk = killed(1, |env| {
         let store = open(env, &synced())?;
         put(&store, "k", "before")?;
         drop(store);
@@ -184,7 +170,7 @@ fn a_segment_of_another_database_is_not_taken_for_ours() {
 /// next stood at positions that count as flushed already, and was skipped by the open after that.
 #[test]
 fn a_log_that_ends_below_what_was_flushed_refuses_the_open() {
-    let mut disk = killed_after(DiskImage::new(), |env| {
+    let mut disk = killed(1, |env| {
         let store = open(env, &synced())?;
         (0..20).try_for_each(|number| put(&store, &format!("k{number}"), "value"))?;
         store.flush()?;
@@ -199,7 +185,7 @@ fn a_log_that_ends_below_what_was_flushed_refuses_the_open() {
 /// that does not exist.
 #[test]
 fn damage_to_the_closing_record_names_its_segment_and_place() {
-    let mut disk = killed_after(DiskImage::new(), |env| {
+    let mut disk = killed(1, |env| {
         let store = open(env, &small())?;
         store.close()?;
         Ok(store)
@@ -233,7 +219,7 @@ fn a_table_that_is_gone_is_damage() {
 /// the record of a clean close, so that nothing seemed to be missing.
 #[test]
 fn a_missing_last_segment_is_noticed_once_the_manifest_went_on() {
-    let mut disk = killed_after(DiskImage::new(), |env| {
+    let mut disk = killed(1, |env| {
         let store = open(env, &synced())?;
         for round in 0..2 {
             put(&store, "k", &format!("flushed {round}"))?;
@@ -259,7 +245,7 @@ fn a_missing_last_segment_is_noticed_once_the_manifest_went_on() {
 /// had not been: the log ended before them.
 #[test]
 fn a_segment_under_the_name_of_an_older_one_is_no_idle_file() {
-    let mut disk = killed_after(DiskImage::new(), |env| {
+    let mut disk = killed(1, |env| {
         let store = open(env, &synced())?;
         put(&store, "k", "before")?;
         drop(store);

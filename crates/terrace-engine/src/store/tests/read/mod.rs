@@ -1,6 +1,7 @@
 //! Reads: gets, merges, explanations, the lookup index.
 
 mod explain;
+mod iterators;
 mod lookups;
 mod merge;
 mod slow;

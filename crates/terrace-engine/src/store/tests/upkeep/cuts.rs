@@ -16,16 +16,9 @@ use crate::store::{GetOptions, IterOptions, Snapshot};
 use crate::version::format::{decode_manifest_header, encode_record};
 use crate::version::{Version, VersionEdit};
 
-/// Nothing is due by itself; slices are small.
-fn lazy() -> Options {
-    Options {
-        memtable_bytes: 256 << 10,
-        l0_rows_per_cut: 60,
-        l0_rows_slow: 60,
-        l0_rows_stop: 80,
-        cut_bytes: 8 << 10,
-        ..small()
-    }
+/// Slices are small.
+fn options() -> Options {
+    Options { memtable_bytes: 256 << 10, cut_bytes: 8 << 10, ..lazy() }
 }
 
 fn key(number: u32) -> String {
@@ -96,7 +89,7 @@ fn cut(store: &Store, number: u32) -> Result<()> {
 #[test]
 fn a_row_that_is_cut_slice_by_slice_says_the_same_until_it_goes() -> Result<()> {
     simulate(51, |env| {
-        let mut store = open(env, &lazy())?;
+        let mut store = open(env, &options())?;
         for round in 0..3 {
             row(&store, 300, &format!("{round}-"))?;
         }
@@ -123,7 +116,7 @@ fn a_row_that_is_cut_slice_by_slice_says_the_same_until_it_goes() -> Result<()> 
         drop(snapshot);
         store.close()?;
         drop(store);
-        store = open(env, &lazy())?;
+        store = open(env, &options())?;
         assert_eq!(consumed(&store), map, "the manifest tells the same");
         assert_eq!(contents(&store, 300)?, expected);
         // What comes later counts where everything before was consumed.
@@ -151,7 +144,7 @@ fn a_row_that_is_cut_slice_by_slice_says_the_same_until_it_goes() -> Result<()> 
 #[test]
 fn what_is_consumed_does_not_come_back_when_a_newer_row_has_gone() -> Result<()> {
     simulate(52, |env| {
-        let store = open(env, &lazy())?;
+        let store = open(env, &options())?;
         row(&store, 300, "old-")?;
         for number in [150, 151, 152] {
             delete(&store, &key(number))?;
@@ -178,7 +171,7 @@ fn what_is_consumed_does_not_come_back_when_a_newer_row_has_gone() -> Result<()>
 #[test]
 fn operands_count_once_wherever_their_rows_are_cut() -> Result<()> {
     simulate(53, |env| {
-        let store = open(env, &lazy())?;
+        let store = open(env, &options())?;
         for round in 0..4 {
             for number in 0..200 {
                 merge(&store, &key(number), &format!("{round}{}", "y".repeat(60)))?;
@@ -203,7 +196,7 @@ fn operands_count_once_wherever_their_rows_are_cut() -> Result<()> {
 #[test]
 fn range_tombstones_are_cut_as_entries_are() -> Result<()> {
     simulate(54, |env| {
-        let store = open(env, &lazy())?;
+        let store = open(env, &options())?;
         row(&store, 300, "a-")?;
         store.compact(&KeyRange::all())?;
         let mut batch = WriteBatch::new();
@@ -236,7 +229,7 @@ fn range_tombstones_are_cut_as_entries_are() -> Result<()> {
 
 /// What would be picked next if three rows were enough, while these jobs run.
 fn due(store: &Store, taken: &Taken) -> Option<Compaction> {
-    let options = Options { l0_rows_per_cut: 3, level_bytes_base: 40 << 10, ..lazy() };
+    let options = Options { l0_rows_per_cut: 3, level_bytes_base: 40 << 10, ..options() };
     let mut version = (*version(store)).clone();
     let shape = crate::compaction::TableShape { table_bytes: u64::MAX, table: options.table };
     let l0 = crate::l0::PlainL0::new(
@@ -259,7 +252,7 @@ fn due(store: &Store, taken: &Taken) -> Option<Compaction> {
 #[test]
 fn slices_are_bounded_and_run_beside_each_other() -> Result<()> {
     simulate(55, |env| {
-        let store = open(env, &lazy())?;
+        let store = open(env, &options())?;
         row(&store, 600, "0-")?;
         store.compact(&KeyRange::all())?;
         for round in 1..=3 {
@@ -296,7 +289,7 @@ fn slices_are_bounded_and_run_beside_each_other() -> Result<()> {
 #[test]
 fn newer_rows_are_merged_while_a_cut_runs() -> Result<()> {
     simulate(56, |env| {
-        let store = open(env, &lazy())?;
+        let store = open(env, &options())?;
         for round in 0..3 {
             row(&store, 300, &format!("{round}-"))?;
         }
@@ -321,7 +314,7 @@ fn newer_rows_are_merged_while_a_cut_runs() -> Result<()> {
 #[test]
 fn rows_that_are_partly_consumed_are_merged_by_what_is_live() -> Result<()> {
     simulate(57, |env| {
-        let store = open(env, &lazy())?;
+        let store = open(env, &options())?;
         for round in 0..3 {
             for number in 0..200 {
                 merge(&store, &key(number), &format!("{round}{}", "y".repeat(60)))?;
@@ -359,7 +352,7 @@ fn rows_that_are_partly_consumed_are_merged_by_what_is_live() -> Result<()> {
 fn killed_in_the_middle(seed: u64, row_count: u32) -> (DiskImage, BTreeMap<String, String>) {
     SimEnv::run(SimOptions::new(seed), |sim| {
         let env: SharedEnv = Arc::<SimEnv>::clone(&sim);
-        let store = open(&env, &lazy()).expect("new");
+        let store = open(&env, &options()).expect("new");
         for round in 0..row_count {
             row(&store, 200, &format!("{round}-")).expect("room");
         }
@@ -370,20 +363,16 @@ fn killed_in_the_middle(seed: u64, row_count: u32) -> (DiskImage, BTreeMap<Strin
     })
 }
 
-fn after_crash<T: Send>(disk: DiskImage, test: impl FnOnce(&SharedEnv) -> T + Send) -> T {
-    SimEnv::run(SimOptions { disk, ..SimOptions::new(1) }, |env| test(&(env as SharedEnv)))
-}
-
 #[test]
 fn a_checkpoint_and_a_repair_keep_what_is_consumed() -> Result<()> {
     let (disk, expected) = killed_in_the_middle(58, 3);
     after_crash(disk.clone(), |env| {
-        let store = open(env, &lazy())?;
+        let store = open(env, &options())?;
         let map = consumed(&store);
         assert_eq!(map.len(), 2);
         let target = Path::new("/copy");
         store.checkpoint(target, &mut |_, _| true)?;
-        let copy = Store::open(&process(env)?, target, lazy())?;
+        let copy = Store::open(&process(env)?, target, options())?;
         assert_eq!(consumed(&copy), map);
         assert_eq!(contents(&copy, 200)?, expected);
         Ok::<_, Error>(())
@@ -396,8 +385,8 @@ fn a_checkpoint_and_a_repair_keep_what_is_consumed() -> Result<()> {
             }
             let target = Path::new("/repaired");
             let source = Path::new(DIR);
-            crate::repair::repair(env, source, target, &lazy(), &mut |_, _| true)?;
-            let repaired = Store::open(&process(env)?, target, lazy())?;
+            crate::repair::repair(env, source, target, &options(), &mut |_, _| true)?;
+            let repaired = Store::open(&process(env)?, target, options())?;
             assert_eq!(contents(&repaired, 200)?, expected, "manifest: {has_manifest}");
             assert!(repaired.check(&mut |_, _| ())?.is_clean());
             Ok::<_, Error>(())
@@ -423,7 +412,7 @@ fn forged_cuts_of_a_manifest_are_refused() {
     let open_with = |edit: &VersionEdit| {
         let mut forged = disk.clone();
         forged.write(&manifest, record, &encode_record(identity, record, edit)).expect("room");
-        after_crash(forged, |env| open(env, &lazy()).map(|store| consumed(&store)))
+        after_crash(forged, |env| open(env, &options()).map(|store| consumed(&store)))
     };
     for edit in [
         with(vec![part(3)]),
@@ -444,7 +433,7 @@ fn forged_cuts_of_a_manifest_are_refused() {
 fn a_manifest_of_the_version_before_is_read() -> Result<()> {
     let disk = SimEnv::run(SimOptions::new(60), |sim| {
         let env: SharedEnv = Arc::<SimEnv>::clone(&sim);
-        let store = open(&env, &lazy()).expect("new");
+        let store = open(&env, &options()).expect("new");
         row(&store, 20, "v").expect("room");
         sim.disk().crash(CrashPolicy::ProcessKill, 0)
     });
@@ -464,11 +453,11 @@ fn a_manifest_of_the_version_before_is_read() -> Result<()> {
         disk
     };
     after_crash(with_version(1), |env| {
-        let store = open(env, &lazy())?;
+        let store = open(env, &options())?;
         assert_eq!(contents(&store, 20)?.len(), 20);
         cut(&store, 10)
     })?;
-    let later = after_crash(with_version(3), |env| open(env, &lazy()).map(|_| ()));
+    let later = after_crash(with_version(3), |env| open(env, &options()).map(|_| ()));
     assert!(matches!(later, Err(Error::Unsupported(_))), "{later:?}");
     Ok(())
 }

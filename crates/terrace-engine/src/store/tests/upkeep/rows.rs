@@ -9,14 +9,8 @@ use crate::store::tests::*;
 use crate::version::{RowMeta, VersionEdit};
 
 /// Nothing is due by itself but what a test asks for.
-fn lazy(rows_per_cut: usize) -> Options {
-    Options {
-        l0_rows_per_cut: rows_per_cut,
-        l0_rows_slow: 60,
-        l0_rows_stop: 80,
-        level_bytes_base: 1 << 20,
-        ..small()
-    }
+fn options(rows_per_cut: usize) -> Options {
+    Options { l0_rows_per_cut: rows_per_cut, level_bytes_base: 1 << 20, ..lazy() }
 }
 
 fn row(store: &Store, keys: impl IntoIterator<Item = u32>, text: &str) -> Result<()> {
@@ -56,7 +50,7 @@ fn ids(store: &Store) -> Vec<u64> {
 #[test]
 fn small_rows_above_much_are_merged_in_their_place() -> Result<()> {
     simulate(41, |env| {
-        let store = open(env, &lazy(4))?;
+        let store = open(env, &options(4))?;
         row(&store, 0..400, &"0".repeat(100))?;
         store.compact(&KeyRange::all())?;
         for round in 1..=3 {
@@ -83,7 +77,7 @@ fn small_rows_above_much_are_merged_in_their_place() -> Result<()> {
         drop(snapshot);
         store.close()?;
         drop(store);
-        let store = open(env, &lazy(4))?;
+        let store = open(env, &options(4))?;
         assert_eq!(ids(&store), [newest + 1], "the manifest tells the same");
         assert_eq!(get(&store, "0050")?, Some("4".to_string()));
         Ok(())
@@ -94,7 +88,7 @@ fn small_rows_above_much_are_merged_in_their_place() -> Result<()> {
 #[test]
 fn rows_that_share_no_key_are_moved_and_not_written_again() -> Result<()> {
     simulate(42, |env| {
-        let store = open(env, &lazy(4))?;
+        let store = open(env, &options(4))?;
         for part in 0..4 {
             row(&store, part * 100..part * 100 + 100, "x")?;
         }
@@ -111,7 +105,7 @@ fn rows_that_share_no_key_are_moved_and_not_written_again() -> Result<()> {
 #[test]
 fn a_cut_takes_a_group_and_leaves_the_rows_beside_it() -> Result<()> {
     simulate(43, |env| {
-        let store = open(env, &lazy(50))?;
+        let store = open(env, &options(50))?;
         row(&store, 0..100, "a")?;
         row(&store, 200..300, "b")?;
         row(&store, 50..150, "c")?;
@@ -137,7 +131,7 @@ fn a_cut_takes_a_group_and_leaves_the_rows_beside_it() -> Result<()> {
 #[test]
 fn a_cut_goes_no_deeper_than_what_lies_in_its_slice() -> Result<()> {
     simulate(44, |env| {
-        let store = open(env, &lazy(50))?;
+        let store = open(env, &options(50))?;
         row(&store, 0..100, "old")?;
         row(&store, 50..60, "new")?;
         row(&store, 500..600, "beside")?;
@@ -168,7 +162,7 @@ fn a_cut_goes_no_deeper_than_what_lies_in_its_slice() -> Result<()> {
 #[test]
 fn a_row_is_not_merged_past_one_that_shares_keys_with_it() -> Result<()> {
     simulate(45, |env| {
-        let store = open(env, &lazy(50))?;
+        let store = open(env, &options(50))?;
         for text in ["a", "b", "c"] {
             row(&store, 0..10, text)?;
         }

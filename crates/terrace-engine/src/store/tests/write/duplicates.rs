@@ -7,7 +7,7 @@ use terrace_env::{JobClass, JobHandle, SharedEnv};
 use crate::explain::Source;
 use crate::options::Options;
 use crate::store::tests::workload::content;
-use crate::store::tests::{Random, delete, get, merge, open, put, simulate, small};
+use crate::store::tests::{Random, delete, delete_range, get, merge, open, put, simulate, small};
 use crate::store::{GetOptions, IterOptions, Store, Update, WriteOptions};
 use crate::{Result, WriteBatch};
 
@@ -24,12 +24,6 @@ fn open_hot(env: &SharedEnv) -> Result<Store> {
 
 fn make_hot(store: &Store) -> Result<()> {
     store.divide_among(vec![b"h".to_vec(), b"h\0".to_vec()], &[1, 3, 1])
-}
-
-fn delete_range(store: &Store, start: &str, end: &str) -> Result<()> {
-    let mut batch = WriteBatch::new();
-    batch.delete_range(start.as_bytes(), end.as_bytes())?;
-    store.write(&batch, &WriteOptions::default())
 }
 
 /// Entries of each active memtable.

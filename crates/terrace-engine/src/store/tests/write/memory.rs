@@ -2,7 +2,6 @@
 //! and background work that fails is known by its kind. Method: small ranges on a slow disk.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use terrace_base::Corruption;
@@ -13,7 +12,7 @@ use crate::Result;
 use crate::options::{Options, ProcessOptions};
 use crate::process::Process;
 use crate::store::health::Work;
-use crate::store::tests::{get, open, process, put, simulate, small};
+use crate::store::tests::{get, open, process, put, simulate, small, with_faults};
 use crate::store::{IterOptions, Store};
 use crate::{Error, store::StoreStats};
 
@@ -111,10 +110,8 @@ fn full_memory_holds_writers_up_until_a_flush_makes_room() {
 
 #[test]
 fn a_flush_that_fails_is_not_forgotten_because_other_work_succeeds() {
-    let outcome: Result<()> = SimEnv::run(SimOptions::new(4), |sim| {
-        let faults = FaultEnv::new(sim, FaultPlan::default());
-        let env: SharedEnv = Arc::<FaultEnv>::clone(&faults);
-        let store = open(&env, &Options { frozen_memtables_max: 8, ..small() })?;
+    let outcome: Result<()> = with_faults(4, |_, faults, env| {
+        let store = open(env, &Options { frozen_memtables_max: 8, ..small() })?;
         let failure = FaultEffect::Error(FaultErrno::Io);
         faults.set_plan(FaultPlan::one(Fault::from_nth(Operation::Write, 1, failure).on(".table")));
         let inner = &store.inner;

@@ -1,5 +1,9 @@
 //! Writes: duplicates, stalls, memory.
 
+mod conditional;
 mod duplicates;
+mod full_disk;
+mod limits;
 mod memory;
+mod publication;
 mod stalls;

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use terrace_base::KeyRange;
 use terrace_env::{Fault, FaultEffect, FaultEnv, FaultPlan, JobClass, Operation, SharedEnv};
 use terrace_env::{SimEnv, SimOptions};
 
 use crate::options::{Durability, Options};
-use crate::store::tests::{open, put, small};
+use crate::store::tests::{open, put, small, with_faults};
 use crate::store::{Store, StoreStats, Update, WriteOptions};
-use crate::{Result, WriteBatch};
+use crate::{Error, Result, WriteBatch};
 
 /// Runs `test` on a machine whose tables are slow to write and whose log is slow to sync.
 fn on_a_slow_disk<T: Send>(seed: u64, test: impl FnOnce(&SharedEnv) -> Result<T> + Send) -> T {
@@ -137,4 +138,34 @@ fn a_range_that_keeps_up_asks_for_nothing() {
         assert!(!store.inner.gate.is_under_pressure());
         Ok(())
     });
+}
+
+#[test]
+fn writers_that_wait_for_l0_are_let_in_after_a_compaction_by_hand() -> Result<()> {
+    for seed in 0..6 {
+        with_faults(seed, |_, faults, env| {
+            let store = open(env, &small())?;
+            for index in 0..300 {
+                put(&store, &format!("{index:04}"), &"o".repeat(200))?;
+            }
+            store.settle();
+            let slow = FaultEffect::Delay(Duration::from_millis(3));
+            let slow = Fault::from_nth(Operation::Read, 1, slow).on(".table");
+            faults.set_plan(FaultPlan::one(slow));
+            let writer = {
+                let store = store.clone();
+                let job = Box::new(move || {
+                    for index in 0..3000 {
+                        put(&store, &format!("{index:04}"), &"n".repeat(300)).expect("room");
+                    }
+                });
+                env.spawn(JobClass::Client, "writer", job)?
+            };
+            store.compact(&KeyRange::all())?;
+            assert!(writer.join());
+            assert!(env.now() < Duration::from_secs(120), "{:?}", env.now());
+            Ok::<_, Error>(())
+        })?;
+    }
+    Ok(())
 }

@@ -1,0 +1,206 @@
+//! What the tests of whole ranges share: options, machines on which calls fail or the process dies,
+//! and short words for reads and writes.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use terrace_env::{CrashPolicy, DiskImage, FaultEnv, FaultPlan, SharedEnv, SimEnv, SimOptions};
+
+use crate::options::{Durability, L0Kind, Options, ProcessOptions};
+use crate::process::Process;
+use crate::store::{GetOptions, Store, WriteOptions};
+use crate::table::{Compression, TableOptions};
+use crate::wal::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::{Result, WriteBatch};
+
+/// Where the range of a test lies.
+pub const DIR: &str = "/db";
+
+/// Everything small, so that a few hundred writes reach every level.
+pub fn small() -> Options {
+    Options {
+        memtable_bytes: 24 << 10,
+        frozen_memtables_max: 2,
+        log_segment_bytes: 16 << 10,
+        log_bytes_max: 64 << 10,
+        table_bytes: 8 << 10,
+        table: TableOptions {
+            block_bytes: 512,
+            filter_bits_per_key: 10,
+            compression: Compression::None,
+        },
+        l0_rows_per_cut: 2,
+        l0_rows_slow: 4,
+        l0_rows_stop: 8,
+        level_bytes_base: 24 << 10,
+        level_ratio: 3,
+        cut_bytes: 12 << 10,
+        merge_operator: Some("append".to_string()),
+        ..Options::default()
+    }
+}
+
+/// As `small`, but nothing is compacted by itself.
+pub fn lazy() -> Options {
+    Options { l0_rows_per_cut: 100, l0_rows_slow: 100, l0_rows_stop: 101, ..small() }
+}
+
+/// The same with L0 in a container of small pages.
+pub fn in_pages(options: Options, kind: L0Kind, l0_bytes: u64) -> Options {
+    Options { l0_kind: kind, l0_bytes, l0_path: Some(DIR.to_string()), ..options }
+}
+
+/// One or the other L0, in a container that runs over or does not.
+pub fn draw_l0(options: Options, random: &mut Random) -> Options {
+    let l0_bytes = [64 << 10, 256 << 10][random.below(2) as usize];
+    match random.below(4) {
+        0 | 1 => options,
+        2 => in_pages(options, L0Kind::Triangle, l0_bytes),
+        _ => in_pages(options, L0Kind::Matrix, l0_bytes),
+    }
+}
+
+pub fn process(env: &SharedEnv) -> Result<Arc<Process>> {
+    process_with(env, 0)
+}
+
+pub fn process_with(env: &SharedEnv, recovery_threads: usize) -> Result<Arc<Process>> {
+    let cache_bytes = 64 << 10;
+    let options = ProcessOptions { cache_bytes, recovery_threads, ..ProcessOptions::default() };
+    Process::start(Arc::clone(env), &options)
+}
+
+pub fn open(env: &SharedEnv, options: &Options) -> Result<Store> {
+    Store::open(&process(env)?, Path::new(DIR), options.clone())
+}
+
+/// As [`open`], but the log is replayed by so many threads.
+pub fn open_by(env: &SharedEnv, options: &Options, recovery_threads: usize) -> Result<Store> {
+    Store::open(&process_with(env, recovery_threads)?, Path::new(DIR), options.clone())
+}
+
+/// Runs `test` in a simulation.
+pub fn simulate<T: Send>(seed: u64, test: impl FnOnce(&SharedEnv) -> T + Send) -> T {
+    SimEnv::run(SimOptions::new(seed), |env| {
+        let env: SharedEnv = env;
+        test(&env)
+    })
+}
+
+/// Runs `test` in a simulation whose calls fail by plan.
+pub fn with_faults<T: Send>(
+    seed: u64,
+    test: impl FnOnce(&Arc<SimEnv>, &Arc<FaultEnv>, &SharedEnv) -> T + Send,
+) -> T {
+    let sim = SimOptions { steps_max: 4_000_000, ..SimOptions::new(seed) };
+    SimEnv::run(sim, |sim| {
+        let faults = FaultEnv::new(Arc::<SimEnv>::clone(&sim), FaultPlan::default());
+        let env: SharedEnv = Arc::<FaultEnv>::clone(&faults);
+        test(&sim, &faults, &env)
+    })
+}
+
+/// What `run` leaves when the process dies at its end.
+pub fn killed(seed: u64, run: impl FnOnce(&SharedEnv) -> Result<Store> + Send) -> DiskImage {
+    killed_on(DiskImage::new(), seed, run)
+}
+
+/// As [`killed`], on a disk that holds something.
+pub fn killed_on(
+    disk: DiskImage,
+    seed: u64,
+    run: impl FnOnce(&SharedEnv) -> Result<Store> + Send,
+) -> DiskImage {
+    SimEnv::run(SimOptions { disk, ..SimOptions::new(seed) }, |sim| {
+        let env: SharedEnv = Arc::<SimEnv>::clone(&sim);
+        let store = run(&env).expect("the disk is whole and large enough");
+        let disk = sim.disk().crash(CrashPolicy::ProcessKill, 0);
+        drop(store);
+        disk
+    })
+}
+
+/// Runs `test` on a disk that a crash left.
+pub fn after_crash<T: Send>(disk: DiskImage, test: impl FnOnce(&SharedEnv) -> T + Send) -> T {
+    SimEnv::run(SimOptions { disk, ..SimOptions::new(1) }, |env| {
+        let env: SharedEnv = env;
+        test(&env)
+    })
+}
+
+pub fn put(store: &Store, key: &str, value: &str) -> Result<()> {
+    let mut batch = WriteBatch::new();
+    batch.put(key.as_bytes(), value.as_bytes())?;
+    store.write(&batch, &WriteOptions::default())
+}
+
+pub fn put_synced(store: &Store, key: &str, value: &str) -> Result<()> {
+    let mut batch = WriteBatch::new();
+    batch.put(key.as_bytes(), value.as_bytes())?;
+    let options = WriteOptions { durability: Some(Durability::Sync), ..WriteOptions::default() };
+    store.write(&batch, &options)
+}
+
+pub fn merge(store: &Store, key: &str, operand: &str) -> Result<()> {
+    let mut batch = WriteBatch::new();
+    batch.merge(key.as_bytes(), operand.as_bytes())?;
+    store.write(&batch, &WriteOptions::default())
+}
+
+pub fn delete(store: &Store, key: &str) -> Result<()> {
+    let mut batch = WriteBatch::new();
+    batch.delete(key.as_bytes())?;
+    store.write(&batch, &WriteOptions::default())
+}
+
+pub fn delete_range(store: &Store, start: &str, end: &str) -> Result<()> {
+    let mut batch = WriteBatch::new();
+    batch.delete_range(start.as_bytes(), end.as_bytes())?;
+    store.write(&batch, &WriteOptions::default())
+}
+
+pub fn get(store: &Store, key: &str) -> Result<Option<String>> {
+    let item = store.get(key.as_bytes(), &GetOptions::default())?;
+    Ok(item.map(|item| String::from_utf8(item.value).expect("tests write text")))
+}
+
+pub fn files_with(env: &SharedEnv, suffix: &str) -> Vec<(String, u64)> {
+    let entries = env.fs().list(Path::new(DIR)).expect("the directory is there");
+    let entries = entries.into_iter().filter(|entry| entry.name.ends_with(suffix));
+    entries.map(|entry| (entry.name, entry.bytes)).collect()
+}
+
+/// The segments that were begun, oldest first.
+pub fn segments_of(disk: &DiskImage) -> Vec<(PathBuf, SegmentHeader)> {
+    let files = disk.files().into_iter().map(|(path, _)| path);
+    files
+        .filter(|path| path.extension().is_some_and(|extension| extension == "log"))
+        .filter_map(|path| {
+            let bytes = disk.read(&path).expect("listed");
+            let header = SegmentHeader::decode(&bytes[..SEGMENT_HEADER_BYTES as usize], 0).ok()?;
+            path.ends_with(format!("{}.log", header.file_id)).then_some((path, header))
+        })
+        .collect()
+}
+
+/// A small deterministic source of random numbers (SplitMix64).
+#[derive(Clone, Debug)]
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    pub fn one_in(&mut self, count: u64) -> bool {
+        self.below(count) == 0
+    }
+}
