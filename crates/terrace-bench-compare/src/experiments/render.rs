@@ -1,4 +1,4 @@
-//! What the reports of an experiment come to: `NAME.json`, `NAME.svg`, and a row of the README beside
+//! What the reports of an experiment come to: `NAME.json`, `NAME.svg`, and rows of the README beside
 //! them. On an emulated disk the names end in `-emulated`.
 
 use std::path::{Path, PathBuf};
@@ -38,11 +38,11 @@ pub fn write(
     let table = table(args, experiment, reports)?;
     std::fs::write(out.join(format!("{stem}.json")), format!("{table:#}\n"))?;
     draw(args, &out, &stem, experiment, reports)?;
-    let row = readme_row(&stem, experiment, reports);
-    println!("{row}");
+    let rows = readme_rows(&stem, experiment, reports);
+    println!("{}", rows.join("\n"));
     let readme = out.join("README.md");
     if let Ok(text) = std::fs::read_to_string(&readme)
-        && let Some(changed) = with_row(&text, &stem, &row)
+        && let Some(changed) = with_rows(&text, &stem, &rows)
     {
         std::fs::write(&readme, changed)?;
     }
@@ -256,49 +256,72 @@ pub fn shown(number: f64) -> String {
     }
 }
 
-/// What an experiment came to, as a row `| paper | here | ours | paper's |`: for each step, by how much
-/// the first subject is better than the others, in the figure that matters most.
-fn readme_row(stem: &str, experiment: &Experiment, reports: &Reports) -> String {
+/// What an experiment came to, as rows `| paper | here | ours | paper's |`. The first row says which
+/// subject is compared in which figure, the one that matters most. Each row below it says for one step
+/// by how much that subject is better than the others. A single step stands in the first row.
+fn readme_rows(stem: &str, experiment: &Experiment, reports: &Reports) -> Vec<String> {
     let figure = experiment.figures[0];
-    let steps = experiment.steps().map(|step| {
-        let own = median(figures(reports, step.name, &experiment.subjects[0], figure));
-        let others = experiment.subjects[1..].iter().map(|other| {
-            if figure.is_count() {
-                let number = median(figures(reports, step.name, other, figure));
-                return format!("{} {}", shown(number), other.name);
-            }
-            let ratio = ratio(experiment, reports, step.name, other, figure);
-            format!("{}× {}", shown(ratio), other.name)
-        });
-        let others = others.collect::<Vec<_>>().join(", ");
-        format!("{}: {others} (at {})", step.name, shown(own))
-    });
-    let ours = format!(
-        "{}, {}: {}",
-        experiment.subjects[0].name,
-        figure.unit(),
-        steps.collect::<Vec<_>>().join("; ")
-    );
-    format!(
+    let steps = experiment.steps().map(|step| step_text(experiment, reports, step.name, figure));
+    let mut steps: Vec<String> = steps.collect();
+    let compared = format!("{}, {}", experiment.subjects[0].name, figure.unit());
+    let ours = match &steps[..] {
+        [only] => format!("{compared}: {only}"),
+        _ => compared,
+    };
+    if steps.len() == 1 {
+        steps.clear();
+    }
+    let first = format!(
         "| {}, {} | [`{stem}`]({stem}.json) | {ours} | {} |",
         experiment.source, experiment.meaning, experiment.headline
-    )
+    );
+    let below = steps.iter().map(|step| format!("{BELOW} {step} | |"));
+    std::iter::once(first).chain(below).collect()
+}
+
+/// By how much the first subject is better than the others in one step.
+fn step_text(
+    experiment: &Experiment,
+    reports: &Reports,
+    step: &'static str,
+    figure: Figure,
+) -> String {
+    let own = median(figures(reports, step, &experiment.subjects[0], figure));
+    let others = experiment.subjects[1..].iter().map(|other| {
+        if figure.is_count() {
+            let number = median(figures(reports, step, other, figure));
+            return format!("{} {}", shown(number), other.name);
+        }
+        let ratio = ratio(experiment, reports, step, other, figure);
+        format!("{}× {}", shown(ratio), other.name)
+    });
+    let others = others.collect::<Vec<_>>().join(", ");
+    format!("{step}: {others} (at {})", shown(own))
 }
 
 /// The head of the table that rows go into.
 const HEAD: &str = "| paper | here | ours | paper's |";
 
-/// `text` with this row in place of the one of the same name, or at the end of the table; `None` if
-/// there is no table.
-fn with_row(text: &str, stem: &str, row: &str) -> Option<String> {
+/// How a row begins that belongs to the experiment of the row above it.
+const BELOW: &str = "| | |";
+
+/// `text` with these rows in the place of those of the same name, or at the end of the table; `None`
+/// if there is no table.
+fn with_rows(text: &str, stem: &str, rows: &[String]) -> Option<String> {
     let mut lines: Vec<&str> = text.lines().collect();
     let name = format!("[`{stem}`]");
     let head = lines.iter().position(|line| *line == HEAD)?;
-    let rows = lines[head..].iter().take_while(|line| line.starts_with('|')).count();
-    match lines[head..head + rows].iter().position(|line| line.contains(&name)) {
-        Some(at) => lines[head + at] = row,
-        None => lines.insert(head + rows, row),
-    }
+    let count = lines[head..].iter().take_while(|line| line.starts_with('|')).count();
+    let end = head + count;
+    let replaced = match lines[head..end].iter().position(|line| line.contains(&name)) {
+        Some(at) => {
+            let first = head + at;
+            let below = lines[first + 1..end].iter().take_while(|line| line.starts_with(BELOW));
+            first..first + 1 + below.count()
+        }
+        None => end..end,
+    };
+    lines.splice(replaced, rows.iter().map(String::as_str));
     Some(lines.join("\n") + "\n")
 }
 
@@ -346,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_become_a_table_a_row_and_a_chart() {
+    fn rounds_become_a_table_rows_and_a_chart() {
         let dir = std::env::temp_dir().join(format!("terrace-render-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let readme = dir.join("README.md");
@@ -370,6 +393,9 @@ mod tests {
         assert_eq!(text.matches("nova-sec4-merge.json").count(), 1, "{text}");
         assert!(text.contains("2.00× flushed, 3.00× every version flushed"), "{text}");
         assert!(text.ends_with("\n\nend\n"));
+        let rows = text.lines().filter(|line| line.starts_with(BELOW)).count();
+        let steps = experiment.steps().count();
+        assert_eq!(rows, if steps == 1 { 0 } else { steps }, "{text}");
         assert!(dir.join("nova-sec4-merge.svg").exists());
         let experiment = find("nova-fig01-stalls").unwrap();
         write(&args(&dir), experiment, &self::reports(experiment)).unwrap();
@@ -388,7 +414,18 @@ mod tests {
     }
 
     #[test]
+    fn the_rows_of_an_experiment_take_the_place_of_those_it_had() {
+        let table = format!("{HEAD}\n|---|---|---|---|\n| a | [`a`] | | |\n");
+        let had = format!("{table}| b | [`b`] | | |\n{BELOW} one | |\n{BELOW} two | |\n| c | | | |\n");
+        let rows = ["| b | [`b`] | new | |".to_owned(), format!("{BELOW} other | |")];
+        let has = with_rows(&had, "b", &rows).unwrap();
+        assert_eq!(has, format!("{table}{}\n{}\n| c | | | |\n", rows[0], rows[1]));
+        let has = with_rows(&table, "b", &rows).unwrap();
+        assert_eq!(has, format!("{table}{}\n{}\n", rows[0], rows[1]));
+    }
+
+    #[test]
     fn a_readme_without_the_table_stays_as_it_is() {
-        assert_eq!(with_row("# none\n", "x", "| x |"), None);
+        assert_eq!(with_rows("# none\n", "x", &["| x |".to_owned()]), None);
     }
 }
