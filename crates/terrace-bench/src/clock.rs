@@ -1,6 +1,11 @@
 //! Time, and what the operating system says of this process: the only contact of this crate with
 //! either.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "what is measured is real time, and the machine is described by its files"
+)]
+
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};

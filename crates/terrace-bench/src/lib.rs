@@ -17,6 +17,15 @@
 //! the only contact with time and with the operating system's accounts, `threads` the only place
 //! that starts threads.
 
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        reason = "tests have real threads and files; what runs in a simulation is checked without `test`"
+    )
+)]
+
 pub mod clock;
 pub mod distribution;
 mod options;

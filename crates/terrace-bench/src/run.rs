@@ -1,3 +1,8 @@
+#![allow(
+    clippy::disallowed_types,
+    reason = "the threads of a load wait for each other outside of any simulation"
+)]
+
 use std::fmt;
 use std::sync::Mutex;
 use std::sync::PoisonError;

@@ -1,5 +1,10 @@
 //! The threads of a run: the only place of this crate that starts any.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the load comes from threads, which are paced in real time"
+)]
+
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 

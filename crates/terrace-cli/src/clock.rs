@@ -1,5 +1,10 @@
 //! The wall clock and the stopwatch of the command line.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the expiry of `put --ttl` and the bars of progress are in real time"
+)]
+
 use std::time::{Duration, Instant, SystemTime};
 
 use terrace::WallTime;

@@ -1,5 +1,7 @@
 //! Files other than the database: what is imported, the password, reports.
 
+#![allow(clippy::disallowed_methods, reason = "imports and exports are files of the user")]
+
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt as _;

@@ -5,6 +5,10 @@
 //! The bound on memory (S1, S2): 1.15 × (cache + memtables + clients' bytes + 64 KiB for each
 //! connection) + 256 MiB. `TERRACE_ABUSE_SEED` chooses other garbage.
 #![allow(clippy::unwrap_used)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the test runs the program, and looks at what it leaves"
+)]
 
 mod common;
 

@@ -1,5 +1,9 @@
 //! Goal: the binary does what its help says, on a directory and on a server alike. Method: run it.
 #![allow(clippy::unwrap_used)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the test runs the program, and looks at what it leaves"
+)]
 
 mod common;
 

@@ -3,6 +3,7 @@
 //! drawn from a seed the server gets SIGKILL; the next one must hold, for each client, a prefix of
 //! its writes that covers every reply.
 #![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, reason = "the test kills the program at moments of real time")]
 
 mod common;
 

@@ -6,6 +6,15 @@
 //! say why it exists. The facade is [`store`]; programs that embed a database use the crate
 //! `terrace`, which is thinner still.
 
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        reason = "tests have real threads and files; what runs in a simulation is checked without `test`"
+    )
+)]
+
 mod batch;
 pub mod cache;
 pub mod check;

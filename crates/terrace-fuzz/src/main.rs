@@ -1,5 +1,7 @@
 //! Runs targets by hand: `cargo run --release -p terrace-fuzz -- help`.
 
+#![allow(clippy::disallowed_methods, reason = "inputs are files")]
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+#![allow(clippy::disallowed_methods, reason = "an execution is timed")]
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};

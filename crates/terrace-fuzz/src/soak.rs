@@ -1,6 +1,12 @@
 //! Hours of mutation: every target in turn, each turn with a seed of its own, and a report that is
 //! whole after each turn, so that whoever interrupts it has it.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a soak has real threads, a time, and files of inputs"
+)]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -5,6 +5,7 @@
 //! `TERRACE_FUZZ_PERCENT` scales the number of executions (default 100), `TERRACE_FUZZ_SEED`
 //! chooses another run.
 #![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, reason = "the corpus is files")]
 
 use std::path::{Path, PathBuf};
 

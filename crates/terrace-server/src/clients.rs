@@ -1,5 +1,10 @@
 //! The connections that there are, for `CLIENT LIST` and for the bound on their number.
 
+#![allow(
+    clippy::disallowed_types,
+    reason = "the server's threads are tokio's, and nobody waits under this lock"
+)]
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;

@@ -1,6 +1,8 @@
 //! The only contact of the server with the operating system: sockets, tasks, threads that may
 //! wait, time, signals. Nothing else in this crate names tokio or reads a clock.
 
+#![allow(clippy::disallowed_methods, reason = "this is where the server meets the clock")]
+
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;

@@ -1,3 +1,8 @@
+#![allow(
+    clippy::disallowed_types,
+    reason = "the server's threads are tokio's, and nobody waits under this lock"
+)]
+
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

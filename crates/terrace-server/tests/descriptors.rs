@@ -1,6 +1,7 @@
 //! R16 accept-loop-exit (RUSTSEC-2024-0376): a process that has no descriptor left cannot accept
 //! anybody, and accepts again when it has. Alone in its program, since the limit is the process's.
 #![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, reason = "the test uses up the process's files")]
 
 mod common;
 

@@ -10,6 +10,7 @@
 //! ```
 //! `TERRACE_TEST_REWRITE=1` writes the replies that came into the file instead of comparing them.
 
+#![allow(clippy::disallowed_methods, reason = "the expected replies are a file")]
 #![allow(clippy::unwrap_used)]
 
 mod common;

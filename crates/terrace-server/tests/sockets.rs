@@ -2,6 +2,11 @@
 //! forms of each attack against a server with small bounds; nobody looks at the clock but to give
 //! up.
 #![allow(clippy::unwrap_used)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the test talks to a real server in real time"
+)]
 
 mod common;
 

@@ -1,6 +1,8 @@
 //! The binary `terrace-sim`: runs the suites for as long as there is time, one seed of a suite
 //! again, or a case that a report shows.
 
+#![allow(clippy::disallowed_methods, reason = "cases and reports are files")]
+
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,6 +1,8 @@
 //! Goal: what a soak once found stays repaired. Method: every case that it found, made small and
 //! kept as `cases/SUITE.what-happened.txt`, runs in its suite again.
 
+#![allow(clippy::disallowed_methods, reason = "cases are files")]
+
 use std::path::Path;
 
 use terrace_sim::run::Case;

@@ -40,6 +40,15 @@
 //! The engine below is the crate `terrace-engine`; this one only names its parts for programs and
 //! adds keyspaces.
 
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        reason = "tests have real threads and files; what runs in a simulation is checked without `test`"
+    )
+)]
+
 mod batch;
 mod conditional;
 mod db;

@@ -1,3 +1,5 @@
+#![allow(clippy::disallowed_types, reason = "a progress bar is not part of any simulation")]
+
 use std::path::Path;
 use std::sync::OnceLock;
 

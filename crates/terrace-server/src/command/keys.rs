@@ -1,5 +1,10 @@
 //! Keys without their values: whether they are there, deleting, walking.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "only whether a key was seen is asked, never the order"
+)]
+
 use terrace::{KeyRange, ReadOptions, WriteBatch};
 
 use super::context::Context;

@@ -1,5 +1,6 @@
 //! A server on a free loopback port, and a client that blocks.
 #![allow(dead_code, clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, reason = "the server under test runs on a thread of its own")]
 
 use std::io::{BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
