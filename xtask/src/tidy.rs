@@ -67,6 +67,7 @@ pub fn check(root: &Path) -> io::Result<Vec<Finding>> {
         check_unsafe(source, &mut findings);
         check_format(source, &mut findings);
         check_marks(source, &mut findings);
+        check_comments(source, &mut findings);
     }
     check_arrows(root, &mut findings)?;
     for listed in OUTSIDE.iter().flat_map(listed_paths) {
@@ -152,6 +153,19 @@ fn check_marks(source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
+/// Each item's description is whole sentences of its own. One that goes on at the next item is torn
+/// apart by whatever shows a single item: an editor, the pages of rustdoc, a reader who searches.
+fn check_comments(source: &Source, findings: &mut Vec<Finding>) {
+    let mut lines = source.text.lines().map(str::trim).enumerate().peekable();
+    while let Some((index, line)) = lines.next() {
+        let goes_on = lines.peek().is_some_and(|(_, next)| next.starts_with("///"));
+        if line.starts_with("///") && line.ends_with([',', ';']) && !goes_on {
+            let text = "half a sentence: the description of an item ends in a comma or semicolon";
+            findings.push(source.finding(index + 1, text));
+        }
+    }
+}
+
 /// Looks at each crate's manifest for crates of the workspace that it may not depend on.
 fn check_arrows(root: &Path, findings: &mut Vec<Finding>) -> io::Result<()> {
     for (krate, allowed) in ARROWS {
@@ -172,4 +186,26 @@ fn check_arrows(root: &Path, findings: &mut Vec<Finding>) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: what breaks a rule of comments is found, and nothing else. Method: sources of a few lines.
+
+    use super::*;
+
+    fn lines_found(text: &str) -> Vec<usize> {
+        let source = Source { path: "crates/some/src/lib.rs".into(), text: text.into() };
+        let mut findings = Vec::new();
+        check_comments(&source, &mut findings);
+        findings.iter().map(|finding| finding.line).collect()
+    }
+
+    #[test]
+    fn a_description_that_goes_on_at_the_next_item_is_found() {
+        let halves = "    /// Bytes read,\n    a: u64,\n    /// and written.\n    b: u64,\n";
+        assert_eq!(lines_found(halves), [1]);
+        let whole = "/// Bytes read,\n/// and written.\na: u64,\n// so,\nb: u64,\n";
+        assert_eq!(lines_found(whole), [0usize; 0]);
+    }
 }

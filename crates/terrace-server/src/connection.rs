@@ -39,9 +39,9 @@ pub(crate) struct Connection {
 pub(crate) struct Patience {
     sending_since: Instant,
     received: usize,
-    /// How many requests had been run by then,
+    /// Number of requests that had been run by then.
     requests: u64,
-    /// and whether another one had begun.
+    /// Whether another request had begun.
     mid_request: bool,
     /// Since when replies beyond [`FREE_BYTES`] have waited, and how much was taken since.
     taking_since: Option<Instant>,

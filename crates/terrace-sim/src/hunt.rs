@@ -26,11 +26,11 @@ const TURNS: &[(Suite, u64)] = &[
 /// A planted bug that was found.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The suite that found it,
+    /// The suite that found it.
     pub suite: Suite,
-    /// under this seed,
+    /// The seed under which it was found.
     pub seed: u64,
-    /// after so many seeds of all suites.
+    /// Number of seeds of all suites that were tried until then.
     pub tries: u64,
     /// What it showed.
     pub failed: Failed,

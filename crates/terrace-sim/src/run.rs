@@ -100,9 +100,9 @@ pub struct Moment {
     pub index: u64,
     /// Virtual time.
     pub at: Duration,
-    /// The change that is about to be,
+    /// The change that is about to be made.
     pub what: String,
-    /// and the file or directory that it is made to.
+    /// The file or directory that the change is made to.
     pub path: PathBuf,
     /// The disk before it.
     pub disk: DiskImage,

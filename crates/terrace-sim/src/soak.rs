@@ -54,13 +54,13 @@ pub struct Finding {
 /// How a planted bug was found.
 #[derive(Clone, Debug, Serialize)]
 pub struct Caught {
-    /// By which suite,
+    /// The suite that found it.
     pub suite: &'static str,
-    /// under which seed,
+    /// The seed under which it was found.
     pub seed: u64,
-    /// after how many seeds,
+    /// Number of seeds that were tried until then.
     pub tries: u64,
-    /// and how it showed.
+    /// How it showed.
     pub violation: String,
 }
 

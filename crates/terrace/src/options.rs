@@ -102,10 +102,10 @@ pub struct Options {
     pub merge_operators: MergeOperators,
 }
 
-/// How many tables over one key make LevelDB compact L0, slow writers down and stop them (NoveLSM is made of
-/// it),
+/// Numbers of tables over one key at which LevelDB, which NoveLSM is made of, compacts L0, slows
+/// writers down, and stops them.
 const ROWS_OF_LEVELDB: [usize; 3] = [4, 8, 12];
-/// and RocksDB.
+/// Numbers of tables over one key at which RocksDB does the same.
 const ROWS_OF_ROCKSDB: [usize; 3] = [4, 20, 36];
 
 impl Default for Options {

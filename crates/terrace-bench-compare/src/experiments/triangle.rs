@@ -37,9 +37,9 @@ const MEMTABLES: u64 = 4;
 
 /// What the container is of the data.
 const CONTAINER: f64 = 0.1;
-/// A first level as large as it,
+/// A first level as large as the container.
 const WIDE: f64 = CONTAINER;
-/// and as it is elsewhere.
+/// A first level of the size that it has elsewhere.
 const NARROW: f64 = CONTAINER / 32.0;
 
 const fn subject(name: &'static str, tree: Tree) -> Subject {

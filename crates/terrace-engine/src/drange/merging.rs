@@ -19,11 +19,11 @@ use terrace_base::LogPosition;
 /// The frozen memtables of one drange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Bytes of those that were not merged before,
+    /// Bytes of its memtables that were not merged before.
     pub fresh_bytes: u64,
-    /// the versions in them,
+    /// Number of versions in those memtables.
     pub fresh_entries: u64,
-    /// and the keys, each counted once a memtable.
+    /// Number of keys in those memtables; a key counts once for each memtable that has it.
     pub fresh_keys: u64,
     /// Bytes of the one that was.
     pub merged_bytes: u64,

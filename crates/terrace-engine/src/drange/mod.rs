@@ -98,9 +98,9 @@ pub struct Frozen {
     pub memtable: Arc<Memtable>,
     /// All its keys lie in here: the keys of the drange that it was the active one of.
     pub keys: KeyRange,
-    /// No record of it stands below this position,
+    /// None of its records stands below this position of the log.
     pub begin: LogPosition,
-    /// nor at or above this one.
+    /// None of its records stands at or above this position of the log.
     pub end: LogPosition,
     /// The memtables whose entries are in it: itself, and those of earlier opens; or those that were
     /// merged into it.

@@ -28,9 +28,9 @@ pub struct GetExplanation {
     pub key: Vec<u8>,
     /// The number that it was read at.
     pub read_point: u64,
-    /// The drange that holds the key, counted from 0: the first, if there are duplicates,
+    /// Number of the key's drange, counted from 0; the first of its duplicates.
     pub drange: usize,
-    /// of so many.
+    /// Number of dranges.
     pub drange_count: usize,
     /// How many duplicates there are of it, itself counted.
     pub duplicates: usize,
@@ -163,9 +163,10 @@ pub struct BlockRead {
 /// The search in a row that lies in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PagesSearch {
-    /// The first element among which the key was sought,
+    /// The first of the elements among which the key was sought.
     pub first: u64,
-    /// and how many: all of them, unless hints of newer rows said more.
+    /// Number of elements among which the key was sought: all of the row, unless hints of newer rows
+    /// said more.
     pub searched_count: u64,
     /// How many elements the row has.
     pub element_count: u64,

@@ -91,13 +91,13 @@ pub enum Asked {
 /// The counts of one level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LevelReads {
-    /// Tables asked whose filter denied the key,
+    /// Number of tables whose filter denied the key.
     pub filtered_out: u64,
-    /// that had an entry,
+    /// Number of tables that had an entry of the key.
     pub found: u64,
-    /// that had none although the filter had not denied it,
+    /// Number of tables that had no entry although their filter had not denied the key.
     pub false_positives: u64,
-    /// or that had none, and no filter.
+    /// Number of tables that had neither an entry of the key nor a filter.
     pub missing: u64,
 }
 

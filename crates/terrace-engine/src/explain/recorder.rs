@@ -88,11 +88,11 @@ pub(crate) struct Recorder {
     pub(crate) steps: Vec<Step>,
     /// What a get came to.
     pub(crate) verdict: Verdict,
-    /// The sources of a scan,
+    /// The sources of a scan.
     pub(crate) sources: Vec<SourceTally>,
-    /// of which these and the later ones are those of the current view,
+    /// Index of the first source of the current view; the later ones are of that view too.
     first_source: usize,
-    /// and this one works.
+    /// Index of the source that works at present.
     current: Option<usize>,
     /// How often a source was moved off a key.
     left: u64,

@@ -87,9 +87,9 @@ pub struct SlowOperation {
     pub hidden_count: u64,
     /// What it waited for.
     pub waits: Vec<SlowWait>,
-    /// How many times a file was read,
+    /// Number of times that a file was read.
     pub file_reads: u64,
-    /// and how many bytes.
+    /// Number of bytes that were read from files.
     pub file_bytes: u64,
     /// The steps of a get that was sampled.
     pub explanation: Option<GetExplanation>,

@@ -208,9 +208,9 @@ pub struct Fill {
     pub used: u64,
     /// Cuts are due when there is as much as this.
     pub start: u64,
-    /// Writers are slowed down when there is more than this,
+    /// Writers are slowed down when there is more than this.
     pub slow: u64,
-    /// and wait when there is as much as this.
+    /// Writers wait when there is as much as this.
     pub stop: u64,
 }
 

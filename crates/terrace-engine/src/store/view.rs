@@ -17,9 +17,9 @@ pub struct View {
     pub boundaries: Arc<Boundaries>,
     /// One for each interval between boundaries.
     pub dranges: Vec<DrangeView>,
-    /// Bytes of the memtables that wait to be flushed,
+    /// Bytes of the memtables that wait to be flushed.
     pub frozen_bytes: usize,
-    /// and of those that were merged.
+    /// Bytes of the memtables that were merged in memory.
     pub merged_bytes: usize,
     /// The rows and tables.
     pub version: Arc<Version>,

@@ -15,9 +15,9 @@ pub(super) struct Buffers {
 
 /// How many are kept.
 const KEPT_MAX: usize = 16;
-/// Smaller ones an allocator has at hand;
+/// Smaller buffers are not kept: an allocator has them at hand.
 const BYTES_MIN: usize = 32 << 10;
-/// larger ones than a stream reads at once are rare.
+/// Larger buffers are not kept: a stream rarely reads more at once.
 const BYTES_MAX: usize = READ_AHEAD_BYTES as usize;
 
 impl Buffers {

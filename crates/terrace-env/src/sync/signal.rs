@@ -43,10 +43,10 @@ pub struct Signal {
     simulated: Option<Box<SimulatedPlace>>,
 }
 
-/// How often [`Signal::wait_briefly`] looks again at once, for a microsecond or two (a model of all
-/// schedules needs none of it),
+/// Number of times that [`Signal::wait_briefly`] looks again at once, which takes a microsecond or
+/// two. A model of all schedules needs none of it.
 const LOOKS: u32 = if cfg!(terrace_loom) { 0 } else { 50 };
-/// and how often it then lets others run first.
+/// Number of times that [`Signal::wait_briefly`] then lets other threads run before it looks again.
 const YIELDS: u32 = if cfg!(terrace_loom) { 0 } else { 10 };
 
 /// The count of a [`Signal`]'s notifications at one moment.

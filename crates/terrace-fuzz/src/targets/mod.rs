@@ -29,9 +29,9 @@ pub struct Target {
     pub executions: u64,
     /// The longest input.
     pub bytes_max: usize,
-    /// The most memory that an execution may hold, in bytes: a fixed part,
+    /// Bytes of memory that an execution may hold, whatever its input.
     pub memory_fixed_bytes: usize,
-    /// and one for each byte of the input.
+    /// Bytes of memory that an execution may hold besides, for each byte of its input.
     pub memory_per_byte: usize,
 }
 

@@ -20,10 +20,10 @@ use super::numbers::integer;
 use super::ordered::{key_range, parse_shape};
 use crate::protocol::{Replies, Request};
 
-/// The most keys that an explained `RANGE` walks unless it is told,
+/// Number of keys that an explained `RANGE` walks at most, unless the request says otherwise.
 const EXPLAINED_KEYS: u64 = 1000;
 
-/// or may be told, since nothing stops it on its way.
+/// Number of keys that a request may say at most, since nothing stops an explained `RANGE` on its way.
 const EXPLAINED_KEYS_MAX: u64 = 1_000_000;
 
 const SLOWLOG_HELP: &[&str] = &[

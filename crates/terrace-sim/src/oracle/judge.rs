@@ -62,9 +62,9 @@ struct Bounds {
     known: Vec<(u64, u64)>,
     /// (tick at which it was begun, the least number begun at or after it), by tick.
     begun: Vec<(u64, u64)>,
-    /// What was there before the first write,
+    /// What was there before the first write.
     base: u64,
-    /// and after the last one.
+    /// What was there after the last write.
     last: u64,
 }
 

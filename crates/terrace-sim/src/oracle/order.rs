@@ -8,9 +8,9 @@ use crate::workload::numbers_of;
 /// A write with its place in the commit order.
 #[derive(Clone, Copy, Debug)]
 pub struct Placed<'a> {
-    /// The number of its first entry,
+    /// The number of its first entry.
     pub first: u64,
-    /// and of its last one.
+    /// The number of its last entry.
     pub last: u64,
     /// When, and by whom.
     pub event: &'a Event,

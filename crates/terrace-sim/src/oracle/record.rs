@@ -154,9 +154,9 @@ pub struct Seen {
     pub key: Vec<u8>,
     /// What it held.
     pub found: Option<Found>,
-    /// The wall clock before it was read,
+    /// The wall clock before it was read.
     pub from: WallTime,
-    /// and after.
+    /// The wall clock after it was read.
     pub until: WallTime,
 }
 
@@ -167,9 +167,9 @@ pub struct IteratorFacts {
     pub within: KeyRange,
     /// The number that it reads at.
     pub seqno: u64,
-    /// The moment by which it judges expiry: the wall clock before it was made,
+    /// The wall clock before it was made. It judges expiry by a moment from here to `until`.
     pub from: WallTime,
-    /// and after. If they differ, nobody knows which it took.
+    /// The wall clock after it was made.
     pub until: WallTime,
     /// The snapshot's number, if it reads in one.
     pub at: Option<u64>,

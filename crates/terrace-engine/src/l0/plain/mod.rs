@@ -55,10 +55,10 @@ pub struct PlainOptions {
     pub shape: TableShape,
 }
 
-/// Of a room for rows: cuts are due when so many percent are taken (as in a container, so that they can be
-/// compared),
+/// Percentage of the bytes for rows from which on cuts are due. It is that of a container, so that the
+/// two kinds can be compared.
 const ROOM_START_PERCENT: u64 = 60;
-/// and writers are slowed down when it is more than so many.
+/// Percentage of the bytes for rows above which writers are slowed down.
 const ROOM_SLOW_PERCENT: u64 = 70;
 /// So many rows make a cut due, however small they are: each costs a read a look.
 const ROOM_ROWS_MAX: usize = 256;

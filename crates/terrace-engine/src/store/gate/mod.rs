@@ -43,9 +43,9 @@ use drain::Drain;
 use pacer::{Pacer, Price};
 use policy::{Debt, DrainRates, Limits, Ruling};
 
-/// What is assumed until it was measured: 100 MiB/s out of memtables,
+/// Assumed speed of flushes until one is measured: 100 MiB/s.
 const FLUSH_NANOS_PER_KIB: u64 = 9_766;
-/// and half as much out of L0.
+/// Assumed speed of cuts out of L0 until one is measured: 50 MiB/s.
 const L0_NANOS_PER_KIB: u64 = 19_531;
 
 /// See the module's description.

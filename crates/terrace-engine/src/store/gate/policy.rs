@@ -44,9 +44,9 @@ pub struct Debt {
     pub level_bytes: u64,
     /// Bytes that the log takes.
     pub log_bytes: u64,
-    /// Bytes of memtables of the whole process,
+    /// Bytes of memtables of the whole process.
     pub memory_bytes: u64,
-    /// and how many there may be.
+    /// Bytes that memtables of the whole process may take.
     pub memory_bytes_max: u64,
 }
 

@@ -51,9 +51,9 @@ pub(super) struct Chunk {
 /// A record that is kept beyond the visit.
 struct Kept {
     header: RecordHeader,
-    /// Which of the buffers holds its body,
+    /// Index of the buffer that holds its body.
     buffer_index: usize,
-    /// and where.
+    /// The part of that buffer that is its body.
     body: Range<usize>,
 }
 

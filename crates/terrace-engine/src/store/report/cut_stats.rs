@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use serde::Serialize;
 use terrace_env::Latch;
 
-/// The median is that of so many cuts, the last ones.
+/// The median is that of this number of cuts, the last ones.
 const REMEMBERED: usize = 1024;
 
 /// What was read for cuts since the open. Any thread may add; a short latch, once a cut.
@@ -22,17 +22,17 @@ struct Counted {
 /// What was read for cuts out of L0 since the open, in bytes of entries as they lie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CutStats {
-    /// How many were installed.
+    /// Number of cuts that were installed.
     pub count: u64,
-    /// Bytes read out of L0,
+    /// Bytes read out of L0.
     pub l0_bytes: u64,
-    /// and out of tables below.
+    /// Bytes read out of tables below L0.
     pub below_bytes: u64,
-    /// Bytes of the smallest one, both together; 0 before the first.
+    /// Bytes read for the smallest cut, out of L0 and below; 0 before the first cut.
     pub bytes_min: u64,
-    /// Of the last thousand so many had at most as much, and so many at least.
+    /// Median size of the last 1,024 cuts, in bytes.
     pub bytes_median: u64,
-    /// Bytes of the largest one.
+    /// Bytes read for the largest cut, out of L0 and below.
     pub bytes_max: u64,
 }
 

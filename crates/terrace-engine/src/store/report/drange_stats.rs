@@ -28,11 +28,11 @@ pub struct DrangeStats {
     /// Its share of the writes that the last flushes met, by a sample, from 0 to 1; among duplicates
     /// taken to be even.
     pub sampled_share: f64,
-    /// Bytes of its active memtable,
+    /// Bytes of its active memtable.
     pub active_bytes: u64,
-    /// the versions in it,
+    /// Number of versions in its active memtable.
     pub active_entries: u64,
-    /// and their keys.
+    /// Number of keys in its active memtable.
     pub active_keys: u64,
     /// Memtables that hold keys of it and wait to be flushed, those of duplicates too.
     pub waiting_count: u64,
@@ -47,9 +47,9 @@ pub struct DrangesReport {
     pub dranges: Vec<DrangeStats>,
     /// Standard deviation of their shares of the writes since the range was divided as it is.
     pub imbalance: f64,
-    /// Since the open: how often a drange evened out with its neighbours,
+    /// Number of times since the open that a drange evened out with its neighbours.
     pub minor_reorganisations: u64,
-    /// and how often everything was divided anew.
+    /// Number of times since the open that the whole range was divided anew.
     pub major_reorganisations: u64,
 }
 

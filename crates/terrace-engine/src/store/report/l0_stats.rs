@@ -32,17 +32,17 @@ pub struct L0Stats {
     pub rows: u64,
     /// About how many bytes are live in them.
     pub bytes: u64,
-    /// Pages of its container that are free,
+    /// Number of pages of its container that are free.
     pub pages_free: u64,
-    /// and all of them; 0 if it has no container.
+    /// Number of pages of its container; 0 if it has none.
     pub pages_total: u64,
     /// Cuts since the open.
     pub cuts: u64,
-    /// Bytes read for the smallest of them, out of L0 and of what it met below,
+    /// Bytes read for the smallest cut, out of L0 and of what it met below.
     pub cut_bytes_min: u64,
-    /// for one of middle size,
+    /// Bytes read for a cut of median size.
     pub cut_bytes_median: u64,
-    /// and for the largest.
+    /// Bytes read for the largest cut.
     pub cut_bytes_max: u64,
 }
 
@@ -56,9 +56,9 @@ pub struct ContainerStats {
     pub medium: &'static str,
     /// Bytes of a page.
     pub page_bytes: u64,
-    /// Its pages, but for the one with its header,
+    /// Number of its pages, without the one that holds its header.
     pub pages_total: u64,
-    /// and those of them that are free.
+    /// Number of its pages that are free.
     pub pages_free: u64,
 }
 
@@ -90,9 +90,9 @@ pub struct L0RowStats {
     pub bytes: u64,
     /// About how many of them are live.
     pub live_bytes: u64,
-    /// How many tables it consists of,
+    /// Number of tables that it consists of.
     pub table_count: u64,
-    /// and how many of them lie in pages of the container.
+    /// Number of its tables that lie in pages of the container.
     pub page_table_count: u64,
     /// Of each slice the share that is live of what was written there, from 0 to 1; nothing where
     /// nothing was written.
@@ -108,19 +108,19 @@ pub struct NextCut {
     /// The first key behind it, if there is one.
     #[serde(serialize_with = "escaped_bound")]
     pub end: Option<Vec<u8>>,
-    /// How many rows it takes something of,
+    /// Number of rows that it takes something of.
     pub row_count: u64,
-    /// about how many bytes,
+    /// Bytes that it takes out of L0, about.
     pub l0_bytes: u64,
-    /// the level that they go to,
+    /// The level that it writes to.
     pub level: u8,
-    /// and about how many bytes it meets there.
+    /// Bytes that it meets in that level, about.
     pub below_bytes: u64,
     /// Whether it is due.
     pub is_due: bool,
-    /// The first slice that it has a key of,
+    /// Index of the first slice that it has a key of.
     pub first_slice: usize,
-    /// and how many.
+    /// Number of slices that it has a key of.
     pub slice_count: usize,
 }
 
@@ -134,11 +134,11 @@ pub struct L0Report {
     pub unit: &'static str,
     /// How much of what may be there is there.
     pub used: u64,
-    /// Cuts are due from here on,
+    /// The fill from which on cuts are due.
     pub start: u64,
-    /// writers are slowed down when there is more than this,
+    /// The fill above which writers are slowed down.
     pub slow: u64,
-    /// and wait from here on.
+    /// The fill from which on writers wait.
     pub stop: u64,
     /// About how many bytes are live.
     pub live_bytes: u64,

@@ -156,13 +156,13 @@ pub struct LevelStats {
     /// Bytes written for each that came in, those of moves included: how often what it takes is
     /// written here. 0 if nothing came in.
     pub write_amplification: f64,
-    /// How many times a table was asked for a key: its filter denied it,
+    /// Number of times that the filter of a table denied a key.
     pub filtered_out_count: u64,
-    /// or it had an entry,
+    /// Number of times that a table that was searched had an entry of the key.
     pub found_count: u64,
-    /// or it had none, although its filter had not denied it,
+    /// Number of times that a table had no entry of the key, although its filter had not denied it.
     pub false_positive_count: u64,
-    /// or it had none, and has no filter.
+    /// Number of times that a table without a filter had no entry of the key.
     pub missing_count: u64,
 }
 
@@ -175,11 +175,11 @@ pub struct StoreStats {
     pub write_bytes: u64,
     /// Keys read one by one.
     pub get_count: u64,
-    /// Iterators that have come and gone,
+    /// Number of iterators that were dropped.
     pub scan_count: u64,
-    /// the keys that they showed,
+    /// Number of keys that those iterators showed.
     pub scanned_count: u64,
-    /// and the dead ones that they stepped over.
+    /// Number of dead keys that those iterators stepped over.
     pub scan_hidden_count: u64,
     /// Tables searched for each key that was read one by one, beyond their filters: the price of
     /// having more than one place to look. 0 if none was read.
@@ -198,14 +198,14 @@ pub struct StoreStats {
     pub log_sync_count: u64,
     /// Flushes, and ingests, which are flushes of data that passed no memtable.
     pub flush_count: u64,
-    /// Bytes written by these,
+    /// Bytes written by flushes and ingests.
     pub flush_bytes: u64,
-    /// and those of them that went to L0's own medium, where it has one: persistent memory, or what stands
-    /// in for it. The others went to the range's directory.
+    /// Bytes among `flush_bytes` that went to L0's own medium, where it has one: persistent memory,
+    /// or what stands in for it. The others went to the range's directory.
     pub l0_medium_bytes: u64,
-    /// Compactions that merged tables,
+    /// Number of compactions that merged tables.
     pub compaction_count: u64,
-    /// and among them those that took a cut out of L0.
+    /// Number of compactions among them that took a cut out of L0.
     pub cut_count: u64,
     /// Compactions that only moved a table down.
     pub move_count: u64,
@@ -219,15 +219,15 @@ pub struct StoreStats {
     pub memtable_bytes: u64,
     /// Memtables that wait to be flushed.
     pub frozen_memtable_count: u64,
-    /// Memtables of hot dranges that were merged in memory, and are kept there,
+    /// Number of memtables that were made by merging those of hot dranges, and are kept in memory.
     pub merged_memtable_count: u64,
-    /// and their bytes.
+    /// Bytes of these merged memtables.
     pub merged_memtable_bytes: u64,
-    /// Memtables that went into these since the open,
+    /// Number of memtables that were merged since the open.
     pub memtable_merge_count: u64,
-    /// the dead versions that went thereby,
+    /// Number of dead versions that these merges dropped.
     pub merged_away_count: u64,
-    /// and the bytes of live ones that were not flushed, counted at each merge.
+    /// Bytes of live versions that these merges kept from being flushed, counted at each merge.
     pub unflushed_bytes: u64,
     /// What the lookup index holds, if there is one.
     pub lookup_index: Option<LookupIndexStats>,
@@ -241,9 +241,9 @@ pub struct StoreStats {
     pub levels: Vec<LevelStats>,
     /// Bytes of filters and indexes of open tables.
     pub table_memory_bytes: u64,
-    /// Block cache: look-ups that found their block,
+    /// Number of look-ups in the block cache that found their block.
     pub cache_hit_count: u64,
-    /// and that did not.
+    /// Number of look-ups in the block cache that did not find their block.
     pub cache_miss_count: u64,
     /// Bytes in the block cache (all ranges of the process).
     pub cache_bytes: u64,

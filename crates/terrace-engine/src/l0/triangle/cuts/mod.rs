@@ -90,9 +90,9 @@ pub(in crate::l0) struct Turn {
     stretches: VecDeque<Stretch>,
     /// Where slices may end, ascending.
     ends: Vec<End>,
-    /// The intervals below that something counts in, ascending,
+    /// The intervals below that something counts in, ascending.
     below: Vec<KeyRange>,
-    /// and how many bytes they and those before them have.
+    /// For each of these intervals, the bytes of it and of those before it.
     below_bytes: Vec<u64>,
     /// How far the next slice reaches, if that was looked at.
     ahead: Option<Reach>,

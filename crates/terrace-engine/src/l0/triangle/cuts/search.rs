@@ -9,9 +9,9 @@ use super::{Rows, Turn};
 
 /// What is said about an end.
 pub(super) enum Judged {
-    /// By so many bytes too near,
+    /// The end is too near, by this number of bytes.
     Near(u64),
-    /// or too far.
+    /// The end is too far away, by this number of bytes.
     Far(u64),
     Fits,
 }

@@ -416,9 +416,9 @@ pub struct RowEntry {
     pub seqno: SeqNo,
     /// When it turns into a tombstone.
     pub expiry: Option<Expiry>,
-    /// Where its key begins,
+    /// Offset at which its key begins.
     pub key_at: u32,
-    /// and ends.
+    /// Offset at which its key ends.
     pub key_end: u32,
     /// Where its value begins, which goes up to the end of the entry.
     pub value_at: u32,

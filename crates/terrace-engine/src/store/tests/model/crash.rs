@@ -29,11 +29,11 @@ fn counter_key(client: usize) -> Vec<u8> {
 struct History {
     /// The changes of each batch, in order.
     batches: Vec<Vec<Change>>,
-    /// How many batches had been begun,
+    /// Number of batches that had been begun.
     begun: usize,
-    /// acknowledged,
+    /// Number of batches that had been acknowledged.
     acknowledged: usize,
-    /// and acknowledged as synced.
+    /// Number of batches that had been acknowledged as synced.
     synced: usize,
     /// For each batch, how many batches of each client this client knew to be acknowledged when
     /// it began.

@@ -91,9 +91,9 @@ struct Held {
 #[derive(Debug, Default)]
 struct Met {
     cuts: u64,
-    /// Rows that lie in pages and in files,
+    /// Number of rows that lie in pages and in files.
     divided_rows: u64,
-    /// or that lost something.
+    /// Number of rows that cuts took something of.
     cut_rows: u64,
 }
 
