@@ -40,6 +40,8 @@ pub mod store;
 pub mod survey;
 mod swap;
 pub mod table;
+#[cfg(test)]
+mod tests;
 pub mod version;
 pub mod wal;
 mod yielder;

@@ -8,7 +8,7 @@
 //! < +OK             its reply: +simple -error :1 "bytes" (nil) [a, b] {k: v} ~[a] (text)"..."
 //! <~ -ERR un        how its reply begins
 //! ```
-//! `TERRACE_TEST_REWRITE=1` writes the replies that came into the file instead of comparing them.
+//! `TERRACE_WRITE_SPECIMENS=1` writes the replies that came into the file instead of comparing them.
 
 #![allow(clippy::disallowed_methods, reason = "the expected replies are a file")]
 #![allow(clippy::unwrap_used)]
@@ -81,7 +81,7 @@ fn show(value: &Value) -> String {
 fn run_table(name: &str, address: SocketAddr) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/testdata").join(name);
     let table = std::fs::read_to_string(&path).unwrap();
-    let rewrite = std::env::var_os("TERRACE_TEST_REWRITE").is_some();
+    let rewrite = std::env::var_os("TERRACE_WRITE_SPECIMENS").is_some();
     let mut client = Client::connect(address);
     let (mut section, mut reply) = (String::new(), String::new());
     let (mut failures, mut rewritten) = (Vec::new(), String::new());

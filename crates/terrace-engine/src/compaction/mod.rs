@@ -38,6 +38,8 @@ pub mod pick;
 mod plan;
 mod retention;
 pub mod split;
+#[cfg(test)]
+mod tests;
 
 pub use covered::is_covered;
 pub use executor::{CompactionExecutor, CompactionOutcome, IsCancelled, LocalExecutor};

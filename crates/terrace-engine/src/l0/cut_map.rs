@@ -225,7 +225,8 @@ mod tests {
     use std::fmt::Write as _;
 
     use super::*;
-    use crate::l0::{Random, look_as_drawn, range};
+    use crate::l0::{Random, range};
+    use crate::tests::specimens::assert_as_drawn;
 
     fn row(word: &str) -> RowId {
         RowId(word.parse().expect("a number"))
@@ -256,7 +257,7 @@ mod tests {
     /// THROUGH`, `goes ID`, `tidy`, `----`, and the drawing up to the next empty line.
     #[test]
     fn cuts_look_as_drawn() {
-        look_as_drawn(include_str!("testdata/cut_map.txt"), |input| {
+        assert_as_drawn("l0/testdata/cut_map.txt", |input| {
             let mut map = CutMap::default();
             let mut rows = Vec::new();
             for line in input.lines() {

@@ -298,18 +298,6 @@ fn range(word: &str) -> KeyRange {
     KeyRange::new(start, (!end.is_empty()).then(|| end.into()))
 }
 
-/// The drawings that a file of cases expects are those that there are: each case is an input, `----`, and what
-/// is drawn of it, up to the next empty line. What is different is shown as the whole file.
-#[cfg(test)]
-fn look_as_drawn(expected: &str, draw: impl Fn(&str) -> String) {
-    let mut actual = String::new();
-    for case in expected.split_inclusive("\n\n") {
-        let (input, _) = case.split_once("----\n").expect("a case has an input and a drawing");
-        actual += &format!("{input}----\n{}\n", draw(input));
-    }
-    assert!(actual == expected, "the drawings are now\n{actual}");
-}
-
 /// Draws what tests need, from a seed.
 #[cfg(test)]
 struct Random(u64);

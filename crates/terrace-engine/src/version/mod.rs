@@ -39,6 +39,8 @@ mod models;
 mod open_table;
 mod run;
 mod table;
+#[cfg(test)]
+mod tests;
 #[allow(clippy::module_inception)]
 mod version;
 

@@ -2,6 +2,8 @@
 //! no torn tail for damage, nor what an earlier use of the file left for records. Method: every state in
 //! which a recorder says that a crash can leave the segment, replayed.
 
+mod golden;
+
 use std::path::Path;
 use std::sync::Arc;
 

@@ -13,6 +13,7 @@ use super::super::entry::Stored;
 use super::super::node::Skip;
 use super::super::tree::{LEAF_TAG, Tree};
 use super::{Random, memtable, put, value};
+use crate::tests::specimens::assert_as_drawn;
 
 /// One node a line, children under their parent, each after its separator.
 fn draw(tree: &Tree) -> String {
@@ -56,10 +57,7 @@ fn describe(skip: Skip) -> String {
 /// and the drawing up to the next empty line.
 #[test]
 fn splits_look_as_drawn() {
-    let expected = include_str!("../testdata/splits.txt");
-    let mut actual = String::new();
-    for case in expected.split_inclusive("\n\n") {
-        let (input, _) = case.split_once("----\n").expect("a case has an input and a drawing");
+    assert_as_drawn("memtable/testdata/splits.txt", |input| {
         let memtable = memtable(1 << 17);
         let mut seqno = 0;
         let mut insert = |key: &str| {
@@ -71,9 +69,8 @@ fn splits_look_as_drawn() {
                 keys(word).iter().for_each(|key| insert(key));
             }
         }
-        let _ = write!(actual, "{input}----\n{}\n", draw(memtable.tree()));
-    }
-    assert!(actual == expected, "the drawings are now\n{actual}");
+        draw(memtable.tree())
+    });
 }
 
 /// `abc`, or `p-10..40/3`: the numbers from 10 to 40 in steps of 3 after `p-`, `40..10/3` down.

@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 
 use super::*;
 use crate::compaction::split::Sample;
-use crate::l0::{Random, look_as_drawn, range};
+use crate::l0::{Random, range};
+use crate::tests::specimens::assert_as_drawn;
 
 const KEYS: &[u8] = b"abcdefghijklmnopqrstuvwxyz";
 
@@ -191,7 +192,7 @@ fn draw(given: &Given) -> String {
 /// and the drawing up to the next empty line.
 #[test]
 fn slices_look_as_drawn() {
-    look_as_drawn(include_str!("../../testdata/cuts.txt"), |input| draw(&read(input)));
+    assert_as_drawn("l0/testdata/cuts.txt", |input| draw(&read(input)));
 }
 
 impl Random {

@@ -8,6 +8,7 @@ mod log_place;
 mod log_rotation;
 mod read_only;
 mod recovery;
+mod released;
 mod reopen;
 mod row_directory;
 mod seams;

@@ -14,11 +14,8 @@ use crate::store::tests::workload::{Model, Shape};
 use crate::store::tests::{Random, delete, open, put, simulate, small};
 use crate::store::{GetOptions, Item, Snapshot, Store, WriteOptions};
 use crate::table::Compression;
+use crate::tests::specimens::assert_as_drawn;
 use crate::{Result, WriteBatch};
-
-const CASES: &str = include_str!("../../testdata/explain.txt");
-/// The same steps, with pictures of L0.
-const L0_CASES: &str = include_str!("../../testdata/l0.txt");
 
 /// One case: lines of words, each a step; see the head of the file of cases.
 struct Case<'a> {
@@ -144,28 +141,25 @@ fn drawn(steps: &str) -> String {
     })
 }
 
-/// The drawings that a file of cases expects are those that there are. What is different is
-/// shown as the whole file, to be looked at and taken over.
-fn look_as_drawn(file: &str) {
-    let (head, cases) = file.split_once("\n\n").expect("the file has a head");
-    let mut actual = format!("{head}\n\n");
-    for case in cases.split_inclusive("\n\n") {
-        let (steps, _) = case.split_once("----\n").expect("a case has steps and drawings");
-        let _ = write!(actual, "{steps}----\n{}\n", drawn(steps));
-    }
-    assert!(actual == file, "the drawings are now\n{actual}");
-    let width = actual.lines().map(|line| line.chars().count()).max();
-    assert!(width <= Some(100), "a line has {width:?} columns");
+/// The drawings of the file are those that there are now, and fit a page.
+fn look_as_drawn(name: &str) {
+    assert_as_drawn(name, |steps| {
+        let drawn = drawn(steps);
+        let width = drawn.lines().map(|line| line.chars().count()).max();
+        assert!(width <= Some(100), "a line has {width:?} columns");
+        drawn
+    });
 }
 
 #[test]
 fn explanations_look_as_drawn() {
-    look_as_drawn(CASES);
+    look_as_drawn("store/testdata/explain.txt");
 }
 
+/// The same steps, with pictures of L0.
 #[test]
 fn l0_looks_as_drawn() {
-    look_as_drawn(L0_CASES);
+    look_as_drawn("store/testdata/l0.txt");
 }
 
 /// The verdict says what the read of the same moment returned.

@@ -1,15 +1,11 @@
-//! Specimens of the released format: what was written must stay readable for ever.
-//!
-//! `TERRACE_WRITE_SPECIMENS=1` writes those of the present format anew; a difference in the file is a
-//! change of the format and needs a new version.
-
-use std::path::PathBuf;
+//! Specimens of the released formats: what was written must stay readable for ever.
 
 use terrace_base::{Entry, EntryKind, Expiry};
 
 use super::*;
 use crate::l0::triangle::row::hints::Hinting;
 use crate::table::{BuiltTable, filter_hash};
+use crate::tests::specimens;
 
 /// What the older and the newer row hold.
 fn models() -> [Model; 2] {
@@ -42,11 +38,6 @@ fn models() -> [Model; 2] {
         models[1].range_tombstones.push(Deleted { start, end, seqno: SeqNo(seqno) });
     }
     models
-}
-
-fn path_of(version: u32) -> PathBuf {
-    let name = format!("src/l0/triangle/testdata/v{version}.rows");
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
 /// Both rows as they are written now, with so many bits of filter for each key: the container, and what
@@ -82,13 +73,8 @@ fn check(row: &Arc<RowReader>, model: &Model, has_filter: bool) {
 
 #[test]
 fn specimens_are_read_and_written_as_ever() {
-    let path = path_of(2);
     let (bytes, rows) = written(FILTER_BITS);
-    if std::env::var_os("TERRACE_WRITE_SPECIMENS").is_some() {
-        std::fs::write(&path, &bytes).unwrap();
-    }
-    let specimen = std::fs::read(&path).unwrap();
-    assert!(specimen == bytes, "the format has changed");
+    let specimen = specimens::assert_as_ever("l0/triangle/testdata/v2.rows", &bytes);
     let pages = mount(&specimen).unwrap();
     for (model, (location, meta)) in models().iter().zip(rows) {
         let row = RowReader::open(&pages, location, Some((meta.uid, meta.bytes)), &[]).unwrap();
@@ -102,7 +88,7 @@ fn specimens_are_read_and_written_as_ever() {
 fn specimens_of_format_1_which_has_no_filters_are_read() {
     // Each row takes the pages that it takes without a filter now.
     let (_, rows) = written(0);
-    let pages = mount(&std::fs::read(path_of(1)).unwrap()).unwrap();
+    let pages = mount(&specimens::read("l0/triangle/testdata/v1.rows")).unwrap();
     for (model, (location, meta)) in models().iter().zip(rows) {
         let row = RowReader::open(&pages, location, Some((meta.uid, meta.bytes)), &[]).unwrap();
         row.verify(None).unwrap();

@@ -1,0 +1,3 @@
+//! Tests of the bytes of plans.
+
+mod golden;

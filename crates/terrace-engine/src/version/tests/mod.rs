@@ -1,0 +1,75 @@
+//! Tests of the bytes of edits and manifests.
+
+mod edits;
+mod golden;
+
+use terrace_base::{
+    Epoch, FileId, KeyRange, LevelNo, LogPosition, MemtableId, RangeId, RowId, SeqNo, TableUid,
+    WallTime,
+};
+
+use super::{Repaired, RowMeta, TableMeta, VersionEdit};
+use crate::l0::CutInterval;
+use crate::l0::triangle::ContainerPlace;
+use crate::table::TableLocation;
+use crate::wal::LogStart;
+
+fn id(counter: u64) -> FileId {
+    FileId { epoch: Epoch(7), counter }
+}
+
+fn table(counter: u64) -> TableMeta {
+    TableMeta {
+        id: id(counter),
+        location: TableLocation(b"here".to_vec()),
+        uid: TableUid(99),
+        bytes: 4096,
+        hash: 1 << 100,
+        least_seqno: SeqNo(5),
+        greatest_seqno: SeqNo(u64::MAX),
+        bounds: KeyRange::new("a", Some(b"m".to_vec())),
+        clip: KeyRange::new("b", None),
+        shared: true,
+        entry_count: 10,
+        tombstone_count: 2,
+        range_tombstone_count: 1,
+        raw_bytes: 3000,
+        tombstone_run: 2,
+        expired_from: Some(WallTime(77)),
+    }
+}
+
+/// An edit with every field.
+fn full_edit() -> VersionEdit {
+    VersionEdit {
+        is_snapshot: true,
+        database: Some(3),
+        range: Some((RangeId(1), KeyRange::all())),
+        epoch: Some(Epoch(7)),
+        rows_removed: vec![RowId(1), RowId(2)],
+        rows_added: vec![RowMeta { id: RowId(3), tables: vec![table(1), table(2)] }],
+        cuts: vec![cut("b", Some("d"), 2), cut("d", Some("f"), 3), cut("g", None, 1)],
+        next_row: Some(RowId(4)),
+        tables_removed: vec![(LevelNo(1), id(9))],
+        tables_added: vec![(LevelNo(2), table(3))],
+        memtables_flushed: vec![(MemtableId { epoch: Epoch(6), counter: 5 }, LogPosition(1 << 40))],
+        log_start: Some(LogStart { segment: Some(id(8)), position: LogPosition(77) }),
+        greatest_seqno: Some(SeqNo(1000)),
+        closed: Some(LogPosition(88)),
+        merge_operator: Some("add-i64".to_string()),
+        repaired: Some(Repaired { at_ms: 9, source_database: 1 << 77, is_incomplete: true }),
+        drange_boundaries: Some(vec![b"d".into(), b"m".into()]),
+        container: Some(ContainerPlace {
+            path: "/pmem/rows".into(),
+            bytes: 1 << 33,
+            page_bytes: 4096,
+        }),
+        row_directory: Some("/pmem/tables".into()),
+        log_directories: Some(vec!["/pmem/log".into(), "/other".into()]),
+    }
+}
+
+fn cut(start: &str, end: Option<&str>, through: u64) -> CutInterval {
+    let slice = KeyRange::new(start, end.map(|end| end.as_bytes().to_vec()));
+    CutInterval { slice, through: RowId(through) }
+}
