@@ -17,11 +17,11 @@ use terrace_engine::table::{
     ByteInterval, Compression, MemoryTableFile, MemoryTableStore, TableBuilder, TableOptions,
     TableReader, TableStore as _, decode_frame,
 };
-use terrace_engine::version::VersionEdit;
 use terrace_engine::version::format::{
     HEADER_BYTES, decode_current, decode_manifest_header, decode_record, encode_current,
     encode_manifest_header, encode_record,
 };
+use terrace_engine::version::{LogEdit, TreeEdit, VersionEdit};
 use terrace_engine::wal::format::{
     ClosingBody, RECORD_HEADER_BYTES, RecordHeader, RecordKind, SEGMENT_HEADER_BYTES,
     SegmentHeader, put_entry, put_memtables,
@@ -368,8 +368,8 @@ fn manifest(name: &'static str, seed: u64, flushed_count: u64) -> Format {
             .collect();
         let edit = VersionEdit {
             is_snapshot: number == 0,
-            greatest_seqno: Some(SeqNo(number * 31)),
-            memtables_flushed,
+            tree: TreeEdit { greatest_seqno: Some(SeqNo(number * 31)), ..TreeEdit::default() },
+            log: LogEdit { memtables_flushed, ..LogEdit::default() },
             ..VersionEdit::default()
         };
         let record = encode_record(identity, bytes.len() as u64, &edit);

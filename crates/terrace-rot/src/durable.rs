@@ -85,9 +85,9 @@ impl Durable {
                 .is_ok_and(|(identity, _)| self.identities.contains(identity));
             let edits = survey.edits.iter().filter(|_| is_ours);
             for edit in edits.filter_map(|found| found.edit.as_ref().ok()) {
-                let flushed = edit.memtables_flushed.iter().map(|(_, end)| *end);
-                let start = edit.log_start.map(|start| start.position);
-                let named = flushed.chain(start).chain(edit.closed).max();
+                let flushed = edit.log.memtables_flushed.iter().map(|(_, end)| *end);
+                let start = edit.log.start.map(|start| start.position);
+                let named = flushed.chain(start).chain(edit.log.closed).max();
                 durable = durable.max(named.unwrap_or_default());
             }
         }

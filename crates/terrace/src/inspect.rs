@@ -239,57 +239,57 @@ fn manifest(bytes: &[u8], view: &mut View<'_>) {
 fn edit(offset: u64, bytes: u64, edit: &VersionEdit, view: &mut View<'_>) {
     let what = if edit.is_snapshot { "snapshot" } else { "edit" };
     let mut line = Line::new(offset, what).with("bytes", bytes);
-    if let Some(database) = edit.database {
+    if let Some(database) = edit.range.database {
         line = line.with("database", format!("{database:032x}"));
     }
-    if let Some((id, keys)) = &edit.range {
+    if let Some((id, keys)) = &edit.range.identity {
         line = line.with("range", id.0).with("keys", keys);
     }
-    if let Some(epoch) = edit.epoch {
+    if let Some(epoch) = edit.range.epoch {
         line = line.with("epoch", epoch.0);
     }
-    if let Some(row) = edit.next_row {
+    if let Some(row) = edit.tree.next_row {
         line = line.with("next_row", row.0);
     }
-    if let Some(start) = edit.log_start {
+    if let Some(start) = edit.log.start {
         let segment = start.segment.map_or("none".to_string(), |id| id.to_string());
         line = line.with("log_segment", segment).with("log_position", start.position.0);
     }
-    if let Some(seqno) = edit.greatest_seqno {
+    if let Some(seqno) = edit.tree.greatest_seqno {
         line = line.with("greatest_seqno", seqno.0);
     }
-    if let Some(end) = edit.closed {
+    if let Some(end) = edit.log.closed {
         line = line.with("closed_at", end.0);
     }
-    if let Some(operator) = &edit.merge_operator {
+    if let Some(operator) = &edit.range.merge_operator {
         line = line.with("merge_operator", operator.clone());
     }
-    if let Some(repaired) = edit.repaired {
+    if let Some(repaired) = edit.range.repaired {
         line = line.with("repaired_at_ms", repaired.at_ms);
     }
     view.show(line);
-    for row in &edit.rows_removed {
+    for row in &edit.tree.rows_removed {
         view.show(Line::new(offset, "  row removed").with("row", row.0));
     }
-    for cut in &edit.cuts {
+    for cut in &edit.tree.cuts {
         let line = Line::new(offset, "  rows consumed").with("through", cut.through.0);
         view.show(line.with("keys", &cut.slice));
     }
-    for row in &edit.rows_added {
+    for row in &edit.tree.rows_added {
         for table in &row.tables {
             let line = Line::new(offset, "  row added").with("row", row.id.0);
             view.show(with_table(line, table));
         }
     }
-    for (level, id) in &edit.tables_removed {
+    for (level, id) in &edit.tree.tables_removed {
         let line = Line::new(offset, "  table removed").with("level", u64::from(level.0));
         view.show(line.with("table", *id));
     }
-    for (level, table) in &edit.tables_added {
+    for (level, table) in &edit.tree.tables_added {
         let line = Line::new(offset, "  table added").with("level", u64::from(level.0));
         view.show(with_table(line, table));
     }
-    for (id, end) in &edit.memtables_flushed {
+    for (id, end) in &edit.log.memtables_flushed {
         let line = Line::new(offset, "  memtable flushed").with("memtable", format!("{id:?}"));
         view.show(line.with("log_end", end.0));
     }

@@ -61,16 +61,17 @@ struct Walk {
 
 impl Check<'_> {
     pub(super) fn log(&mut self, version: Option<&Version>) -> Result<LogState> {
-        let surveys = self.survey_segments(version.map(|version| version.database))?;
+        let surveys = self.survey_segments(version.map(|version| version.database()))?;
         let Some(version) = version else {
             return self.log_alone(&surveys);
         };
         let facts = version.log_facts();
-        let bounds = ReplayBounds { start: facts.start.position, flushed: version.flushed.clone() };
+        let bounds =
+            ReplayBounds { start: facts.start.position, flushed: version.flushed().clone() };
         let version_bounds = Some(Arc::new(bounds));
         let mut walk = Walk { durable: facts.durable, version: version_bounds, ..Walk::default() };
-        walk.is_closed = version.closed.is_some();
-        walk.epoch = Some(version.epoch);
+        walk.is_closed = version.closed().is_some();
+        walk.epoch = Some(version.epoch());
         walk.start = facts.start.segment;
         let chain = match facts.start.segment {
             Some(first) => chain(&surveys, first),
@@ -92,7 +93,7 @@ impl Check<'_> {
         self.judge_newest_epoch(version, &chain);
         let unreached = self.look_elsewhere(&surveys, &chain, &facts, &mut walk)?;
         self.judge_walk(&walk, unreached);
-        let closed = version.closed;
+        let closed = version.closed();
         if let Some(closed) = closed.filter(|closed| *closed < walk.end) {
             let (path, offset) = walk.end_at.clone().unwrap_or_default();
             let text = format!(
@@ -108,12 +109,12 @@ impl Check<'_> {
 
     /// An open begins a segment of its epoch durably, after its manifest and before any edit of it.
     fn judge_newest_epoch(&mut self, version: &Version, chain: &[&SegmentSurvey]) {
-        let is_begun = chain.iter().any(|segment| segment.id.epoch == version.epoch);
+        let is_begun = chain.iter().any(|segment| segment.id.epoch == version.epoch());
         if is_begun || has_no_log(version) {
             return;
         }
         let path = self.dir.to_path_buf();
-        let epoch = version.epoch;
+        let epoch = version.epoch();
         if self.report.edit_count > 1 {
             let text = format!(
                 "the log has no segment of epoch {epoch}, but the manifest goes on in it: the \
@@ -457,7 +458,7 @@ impl Check<'_> {
 
 /// Whether no log has begun: a new range that a crash interrupted, or one fresh from a repair.
 fn has_no_log(version: &Version) -> bool {
-    version.log_start.segment.is_none()
+    version.log_start().segment.is_none()
 }
 
 /// What is wrong with the body of a batch.

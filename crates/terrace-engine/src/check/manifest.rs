@@ -139,22 +139,25 @@ impl Check<'_> {
                 return Ok(None);
             }
         };
-        self.report.repaired = version.repaired;
-        self.context.opener.rows.find(version.row_directory.as_deref(), version.database);
+        self.report.repaired = version.repaired();
+        self.context.opener.rows.find(version.media().row_directory.as_deref(), version.database());
         self.find_log(&version, path)?;
         for table in version.tables() {
             let meta = table.meta();
             if meta.least_seqno > meta.greatest_seqno
-                || meta.greatest_seqno > version.greatest_seqno
+                || meta.greatest_seqno > version.greatest_seqno()
             {
                 let text = format!(
                     "table {} holds the numbers {} to {}, tables hold none above {}",
-                    meta.id, meta.least_seqno, meta.greatest_seqno, version.greatest_seqno
+                    meta.id,
+                    meta.least_seqno,
+                    meta.greatest_seqno,
+                    version.greatest_seqno()
                 );
                 self.damage(path, 0, text);
             }
         }
-        for row in version.l0.rows() {
+        for row in version.l0().rows() {
             let spans = row.tables.windows(2);
             let is_run = spans.into_iter().all(|p| p[0].span().is_before(p[1].span().start()));
             if !is_run {
@@ -166,8 +169,8 @@ impl Check<'_> {
 
     /// Lists the directories of the log beside the range's own.
     fn find_log(&mut self, version: &Version, manifest: &Path) -> Result<()> {
-        for path in version.log_directories.iter().map(Path::new) {
-            if !is_log_directory_of(path, version.database) {
+        for path in version.media().log_directories.iter().map(Path::new) {
+            if !is_log_directory_of(path, version.database()) {
                 let text = format!("names {} as a directory of the log", path.display());
                 self.damage(manifest, 0, text);
             } else {

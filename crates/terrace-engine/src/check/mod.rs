@@ -165,14 +165,14 @@ impl Check<'_> {
             return Ok(());
         }
         let container = &self.context.opener.container;
-        let opened = match &version.container {
+        let opened = match &version.media().container {
             None => Ok(false),
-            Some(place) => container.open(place, version.database),
+            Some(place) => container.open(place, version.database()),
         };
         if tables::unless_damaged(opened, None, &mut self.report)? != Some(true) {
             return Ok(());
         }
-        for live in version.l0.live() {
+        for live in version.l0().live() {
             let keys = live.table.meta().span();
             tables::unless_damaged(container.open_row(live), Some(keys), &mut self.report)?;
         }

@@ -241,7 +241,7 @@ pub fn pick(
     served: Served,
 ) -> Option<Compaction> {
     let targets = LevelTargets::of(version, shape);
-    let mut due: Vec<(f64, LevelNo)> = vec![(version.l0.urgency(), LevelNo(0))];
+    let mut due: Vec<(f64, LevelNo)> = vec![(version.l0().urgency(), LevelNo(0))];
     for (level, run) in version.runs().filter(|(level, _)| *level < LEVEL_MAX) {
         due.push((urgency(targets.pressure(level, run.bytes())), level));
     }
@@ -320,10 +320,10 @@ fn of_dead(
     let is_worth_it = |one: &&LiveTable| {
         (is_dead(&&one.table) || is_mostly_consumed(one)) && !taken.has_all_of(one)
     };
-    let in_rows: Vec<_> = version.l0.live().iter().filter(is_worth_it).collect();
+    let in_rows: Vec<_> = version.l0().live().iter().filter(is_worth_it).collect();
     if !in_rows.is_empty() {
         let bounds = cut_bounds(version, shape, targets.base(), taken);
-        let cuts = version.l0.propose_cuts(&bounds);
+        let cuts = version.l0().propose_cuts(&bounds);
         let cuts = cuts.filter(|cut| in_rows.iter().any(|one| one.overlaps(&cut.slice)));
         let cut = cuts.map(|cut| of_cut(version, &cut, targets.base()));
         let mut cut = cut.map(|chosen| Compaction { rewrites: true, ..chosen });
@@ -373,12 +373,12 @@ fn from_l0(version: &Version, shape: &LevelShape, targets: &LevelTargets, taken:
         return FromL0::Due(chosen);
     }
     let bounds = cut_bounds(version, shape, base, taken);
-    let cuts = version.l0.propose_cuts(&bounds);
-    if version.l0.takes_turns() {
+    let cuts = version.l0().propose_cuts(&bounds);
+    if version.l0().takes_turns() {
         return next_in_turn(version, cuts, base, taken);
     }
     let cuts: Vec<Cut> = cuts.collect();
-    let l0_bytes: u64 = version.l0.live().iter().map(LiveTable::bytes).sum();
+    let l0_bytes: u64 = version.l0().live().iter().map(LiveTable::bytes).sum();
     let mut due = priced(version, base, cuts.iter().filter(|cut| cut.pressure >= 1.0));
     let is_small = |own_bytes: u64, met_bytes: u64| {
         l0_bytes < shape.level_bytes_base && met_bytes > own_bytes.saturating_mul(MET_RATIO_MAX)
@@ -452,8 +452,8 @@ fn priced<'a>(
 pub fn next_cut(version: &Version, shape: &LevelShape) -> Option<(Compaction, bool)> {
     let base = LevelTargets::of(version, shape).base();
     let bounds = cut_bounds(version, shape, base, &Taken::default());
-    let mut cuts = version.l0.propose_cuts(&bounds);
-    if version.l0.takes_turns() {
+    let mut cuts = version.l0().propose_cuts(&bounds);
+    if version.l0().takes_turns() {
         return cuts.next().map(|cut| (of_cut(version, &cut, base), cut.pressure >= 1.0));
     }
     let cuts: Vec<Cut> = cuts.collect();
@@ -463,7 +463,7 @@ pub fn next_cut(version: &Version, shape: &LevelShape) -> Option<(Compaction, bo
 
 /// The rows that can go down as they are, all at once.
 fn rows_that_go_down(version: &Version, base: LevelNo, taken: &Taken) -> Option<Compaction> {
-    let rows = version.l0.lone_rows();
+    let rows = version.l0().lone_rows();
     let moves = rows.iter().map(|row| of_row(version, row, base));
     let mut moves = moves.filter(|chosen| chosen.is_move() && taken.is_free(chosen));
     let mut all = moves.next()?;
@@ -533,7 +533,8 @@ fn of_cut(version: &Version, cut: &Cut, base: LevelNo) -> Compaction {
         slice = wide;
     };
     let is_taken = |live: &&LiveTable| live.row <= cut.through && live.overlaps(&slice);
-    let mut inputs: Vec<_> = version.l0.live().iter().filter(is_taken).map(Input::of_l0).collect();
+    let mut inputs: Vec<_> =
+        version.l0().live().iter().filter(is_taken).map(Input::of_l0).collect();
     inputs.extend(below.iter().map(|table| Input::of_level(output_level, table)));
     Compaction {
         slice,
@@ -552,7 +553,7 @@ fn of_cut(version: &Version, cut: &Cut, base: LevelNo) -> Compaction {
 /// Rows of other cuts may lie between them in age, but share no key with them. *Source:* RocksDB's
 /// compactions within L0.
 fn fewer_rows(version: &Version, cut: &Cut, taken: &Taken) -> Option<Compaction> {
-    let rows = version.l0.mergeable_rows(&cut.slice);
+    let rows = version.l0().mergeable_rows(&cut.slice);
     let is_free = |row: &&Arc<Row>| {
         let id = row.meta.id;
         taken.are_free(&TakenRows { keys: row.span(), oldest: id, newest: id })
@@ -561,7 +562,7 @@ fn fewer_rows(version: &Version, cut: &Cut, taken: &Taken) -> Option<Compaction>
     let rows: Vec<_> = rows.iter().take_while(is_free).collect();
     let live = |row: &Row| {
         let id = row.meta.id;
-        version.l0.live().iter().filter(move |live| live.row == id)
+        version.l0().live().iter().filter(move |live| live.row == id)
     };
     let mut bytes = 0;
     let mut count = 0;
@@ -647,10 +648,10 @@ pub fn forced(
     if level.0 == 0 {
         let base = LevelTargets::of(version, shape).base();
         let bounds = cut_bounds(version, shape, base, &Taken::default());
-        let cuts = version.l0.propose_cuts(&bounds);
+        let cuts = version.l0().propose_cuts(&bounds);
         let touches = |cut: &Cut| {
             let both = cut.slice.intersection(range);
-            version.l0.live().iter().any(|live| live.row <= cut.through && live.overlaps(&both))
+            version.l0().live().iter().any(|live| live.row <= cut.through && live.overlaps(&both))
         };
         let proposed = cuts.filter(touches).reduce(Cut::and);
         let cut = with_newer_rows(version, proposed, range)?;
@@ -668,7 +669,7 @@ pub fn forced(
 /// A cut that takes everything live in `range`: also of rows whose turn does not come before others are
 /// used up. None if nothing is.
 fn with_newer_rows(version: &Version, proposed: Option<Cut>, range: &KeyRange) -> Option<Cut> {
-    let live = || version.l0.live().iter().filter(|live| live.overlaps(range));
+    let live = || version.l0().live().iter().filter(|live| live.overlaps(range));
     let through = live().map(|live| live.row).max()?;
     if proposed.as_ref().is_some_and(|cut| through <= cut.through) {
         return proposed;

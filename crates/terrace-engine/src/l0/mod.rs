@@ -46,7 +46,7 @@ use crate::Result;
 use crate::iter::{Cursor, Stream};
 use crate::range_tombstone::Fragments;
 use crate::table::{PinnedEntry, ReadMode};
-use crate::version::{RowMeta, Table, TableContext};
+use crate::version::{NewRow, RowMeta, Table, TableContext};
 
 pub use cut_map::{CutInterval, CutMap, Live};
 pub use live_rows::LiveRows;
@@ -60,8 +60,8 @@ pub trait L0: Send + Sync + fmt::Debug {
     /// version yet; its id is given when it is installed. One flush at a time.
     fn absorb(&self, input: FlushInput<'_>) -> Result<Absorbed>;
 
-    /// The state of an L0 that consists of these rows.
-    fn recover(&self, content: LiveRows) -> Arc<dyn L0State>;
+    /// The state of an L0 without a row.
+    fn empty(&self) -> Arc<dyn L0State>;
 }
 
 /// What a flush job hands to L0.
@@ -78,7 +78,7 @@ pub struct FlushInput<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Absorbed {
     /// A row; none if there was nothing to write.
-    Row(Option<RowMeta>),
+    Row(Option<NewRow>),
     /// Nothing: the room ended where the entries cannot be divided. It goes elsewhere if it is tried
     /// again, from the first entry on.
     Again,
@@ -112,6 +112,14 @@ impl Row {
 
 /// A set of rows, immutable, as a version holds it.
 pub trait L0State: Send + Sync + fmt::Debug {
+    /// The state that comes after this one and has these rows. Pure: an edit that comes to nothing leaves
+    /// nothing behind.
+    fn with(&self, content: LiveRows) -> Arc<dyn L0State>;
+
+    /// The state has become the current version's: the edit that made it is durable. Called once, in
+    /// the order of the versions.
+    fn installed(&self) {}
+
     /// The rows, and what of them counts.
     fn content(&self) -> &LiveRows;
 

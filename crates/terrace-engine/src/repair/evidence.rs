@@ -154,10 +154,10 @@ impl Evidence {
             Ok(version) => version,
             Err((_, misfit)) => return Ok(Some(format!("an edit does not fit ({misfit})"))),
         };
-        if self.database.is_some_and(|database| database != version.database) {
+        if self.database.is_some_and(|database| database != version.database()) {
             return Ok(Some("it belongs to another database".into()));
         }
-        self.context.opener.rows.find(version.row_directory.as_deref(), version.database);
+        self.context.opener.rows.find(version.media().row_directory.as_deref(), version.database());
         if let Some(closing) = self.closing(env, dir, listing)?
             && closing.manifest == id
             && survey.good_end() < closing.manifest_bytes
@@ -174,7 +174,7 @@ impl Evidence {
 
     /// Opens the rows in pages, as far as they do.
     fn open_rows(&mut self, version: &Version) -> Result<()> {
-        let Some(place) = &version.container else { return Ok(()) };
+        let Some(place) = &version.media().container else { return Ok(()) };
         let container = &self.context.opener.container;
         let mut note = |error: Error| match error {
             Error::Corruption(damage) => {
@@ -183,7 +183,7 @@ impl Evidence {
             }
             error => Err(error),
         };
-        match container.open(place, version.database) {
+        match container.open(place, version.database()) {
             Ok(true) => {}
             Ok(false) => {
                 self.notes.push(format!("the container of L0, {}, is missing", place.path));
@@ -191,7 +191,7 @@ impl Evidence {
             }
             Err(error) => return note(error),
         }
-        for live in version.l0.live() {
+        for live in version.l0().live() {
             container.open_row(live).or_else(&mut note)?;
         }
         Ok(())
@@ -207,7 +207,7 @@ impl Evidence {
 
     /// Where a table of the version's L0 counts.
     pub fn live_parts(&self, meta: &TableMeta) -> Vec<KeyRange> {
-        let live = self.version.iter().flat_map(|version| version.l0.live());
+        let live = self.version.iter().flat_map(|version| version.l0().live());
         live.filter(|live| live.table.meta().id == meta.id)
             .flat_map(|live| live.parts().to_vec())
             .collect()
@@ -229,7 +229,7 @@ impl Evidence {
         // What the manifest itself removed waits to be deleted and proves nothing.
         let is_other = |id: &FileId| !named.contains(id) && !self.removed.contains(id);
         let has_others = listing.tables.iter().any(|(id, _)| is_other(id));
-        let is_log_gone = match version.log_start.segment {
+        let is_log_gone = match version.log_start().segment {
             Some(start) => {
                 let is_there = self.segments.iter().any(|(id, _)| *id == start);
                 !is_there && !listing.segments.is_empty() && has_others
@@ -307,34 +307,34 @@ impl Evidence {
     /// Takes in what the readable edits of a manifest say, whether it is trusted or not.
     fn take_hints(&mut self, survey: &ManifestSurvey) {
         for edit in survey.edits.iter().filter_map(|found| found.edit.as_ref().ok()) {
-            self.database = edit.database.or(self.database);
-            if edit.merge_operator.is_some() {
-                self.merge_operator.clone_from(&edit.merge_operator);
+            self.database = edit.range.database.or(self.database);
+            if edit.range.merge_operator.is_some() {
+                self.merge_operator.clone_from(&edit.range.merge_operator);
             }
-            if edit.container.is_some() {
-                self.container = edit.container.as_ref().map(|place| place.path.clone());
+            if let Some(place) = edit.media.as_ref().and_then(|media| media.container.as_ref()) {
+                self.container = Some(place.path.clone());
             }
-            self.range = edit.range.clone().unwrap_or_else(|| self.range.clone());
-            let added = edit.tables_added.iter().map(|(_, table)| table);
-            let added = added.chain(edit.rows_added.iter().flat_map(|row| &row.tables));
-            for row in &edit.rows_removed {
+            self.range = edit.range.identity.clone().unwrap_or_else(|| self.range.clone());
+            let added = edit.tree.tables_added.iter().map(|(_, table)| table);
+            let added = added.chain(edit.tree.rows_added.iter().flat_map(|row| &row.tables));
+            for row in &edit.tree.rows_removed {
                 self.removed.extend(self.rows.remove(row).unwrap_or_default());
             }
-            for row in &edit.rows_added {
+            for row in &edit.tree.rows_added {
                 let tables = row.tables.iter().map(|table| table.id);
                 self.rows.insert(row.id, tables.collect());
             }
-            for cut in &edit.cuts {
+            for cut in &edit.tree.cuts {
                 self.consumed = self.consumed.after(cut);
             }
-            self.removed.extend(edit.tables_removed.iter().map(|(_, id)| *id));
+            self.removed.extend(edit.tree.tables_removed.iter().map(|(_, id)| *id));
             for table in added {
                 self.removed.remove(&table.id);
                 self.metas.insert(table.id, table.clone());
             }
-            self.flushed.extend(edit.memtables_flushed.iter().copied());
-            let flushed = edit.memtables_flushed.iter().map(|(_, end)| *end).max();
-            if let Some(start) = edit.log_start.filter(|start| start.position >= self.settled) {
+            self.flushed.extend(edit.log.memtables_flushed.iter().copied());
+            let flushed = edit.log.memtables_flushed.iter().map(|(_, end)| *end).max();
+            if let Some(start) = edit.log.start.filter(|start| start.position >= self.settled) {
                 self.settled = start.position;
                 self.log_segment = start.segment.or(self.log_segment);
             }
@@ -342,8 +342,9 @@ impl Evidence {
                 .durable
                 .max(self.settled)
                 .max(flushed.unwrap_or_default())
-                .max(edit.closed.unwrap_or_default());
-            self.greatest_seqno = self.greatest_seqno.max(edit.greatest_seqno.unwrap_or_default());
+                .max(edit.log.closed.unwrap_or_default());
+            self.greatest_seqno =
+                self.greatest_seqno.max(edit.tree.greatest_seqno.unwrap_or_default());
         }
     }
 
@@ -381,8 +382,9 @@ pub(super) fn find_log(env: &SharedEnv, dir: &Path, listing: &mut Listing) -> Re
     for (id, _) in &listing.manifests {
         let survey = ManifestSurvey::read(&read_file(env.as_ref(), &manifest_path(dir, *id))?);
         for edit in survey.edits.iter().filter_map(|found| found.edit.as_ref().ok()) {
-            let named = edit.log_directories.iter().flatten().map(PathBuf::from);
-            let database = edit.database.unwrap_or_default();
+            let named =
+                edit.media.iter().flat_map(|media| &media.log_directories).map(PathBuf::from);
+            let database = edit.range.database.unwrap_or_default();
             directories.extend(named.filter(|path| is_log_directory_of(path, database)));
         }
     }

@@ -72,7 +72,7 @@ impl Repair<'_> {
         version: Option<&Version>,
         evidence: &Evidence,
     ) -> Result<SalvagedLog> {
-        let first = version.and_then(|version| version.log_start.segment);
+        let first = version.and_then(|version| version.log_start().segment);
         let chain = live_segments(evidence, first);
         let facts = version.map(Version::log_facts);
         let facts = facts.as_ref();
@@ -241,7 +241,7 @@ impl Repair<'_> {
         }
         let before = walk.last_seqno.or_else(|| {
             // The first record that is needed follows what tables hold, or overlaps it.
-            walk.version.map(|version| version.greatest_seqno)
+            walk.version.map(|version| version.greatest_seqno())
         });
         let Some(before) = before else { return };
         if first.0 > before.0.saturating_add(1) {
@@ -366,7 +366,7 @@ impl LogWalk<'_> {
 
     fn is_flushed(&self, memtable: MemtableId) -> bool {
         match self.version {
-            Some(version) => version.flushed.contains_key(&memtable),
+            Some(version) => version.flushed().contains_key(&memtable),
             None => self.evidence.flushed.contains_key(&memtable),
         }
     }

@@ -52,7 +52,9 @@ use terrace_env::SharedEnv;
 use crate::check::share_lock;
 use crate::options::Options;
 use crate::survey::Listing;
-use crate::version::{LEVEL_MAX, Repaired, RowMeta, Table, TableMeta, Version, VersionEdit};
+use crate::version::{
+    LEVEL_MAX, RangeEdit, Repaired, RowMeta, Table, TableMeta, TreeEdit, Version, VersionEdit,
+};
 use crate::wal::LogStart;
 use crate::{Error, Result};
 
@@ -133,11 +135,11 @@ impl Repair<'_> {
         };
         let (id, keys) = evidence.range.clone();
         snapshot.is_snapshot = true;
-        snapshot.database = Some(self.target.database());
-        snapshot.range = Some((id, keys));
-        snapshot.epoch = Some(Epoch(1));
-        snapshot.log_start = Some(LogStart { segment: None, position: LogPosition(0) });
-        snapshot.repaired = Some(Repaired {
+        snapshot.range.database = Some(self.target.database());
+        snapshot.range.identity = Some((id, keys));
+        snapshot.range.epoch = Some(Epoch(1));
+        snapshot.log.start = Some(LogStart { segment: None, position: LogPosition(0) });
+        snapshot.range.repaired = Some(Repaired {
             at_ms: self.env.wall_time().0,
             source_database: evidence.database.unwrap_or(0),
             is_incomplete: !self.report.is_complete(),
@@ -155,13 +157,11 @@ impl Repair<'_> {
     /// Keeps levels and rows.
     fn by_manifest(&mut self, version: &Version, evidence: &Evidence) -> Result<VersionEdit> {
         self.report.basis = Basis::Manifest;
-        let mut edit = VersionEdit {
-            merge_operator: version.merge_operator.clone(),
-            ..VersionEdit::default()
-        };
-        let mut greatest_seqno = version.greatest_seqno;
-        let consumed = version.l0.consumed();
-        for row in version.l0.rows().iter().rev() {
+        let merge_operator = version.merge_operator().map(str::to_string);
+        let mut edit = VersionEdit::from(RangeEdit { merge_operator, ..RangeEdit::default() });
+        let mut greatest_seqno = version.greatest_seqno();
+        let consumed = version.l0().consumed();
+        for row in version.l0().rows().iter().rev() {
             let counts = |span: &KeyRange| consumed.is_live(row.meta.id, span);
             let tables = row.tables.iter().filter(|table| counts(table.span()));
             let tables: Vec<_> = tables.cloned().collect();
@@ -175,23 +175,23 @@ impl Repair<'_> {
                 }
             }
             if !kept.is_empty() {
-                edit.rows_added.push(RowMeta { id: row.meta.id, tables: kept });
+                edit.tree.rows_added.push(RowMeta { id: row.meta.id, tables: kept });
             }
         }
-        edit.cuts = consumed.intervals().to_vec();
+        edit.tree.cuts = consumed.intervals().to_vec();
         for (level, run) in version.runs() {
             let tables = self.salvage_tables(run.tables(), evidence)?;
-            edit.tables_added.extend(tables.into_iter().map(|table| (level, table)));
+            edit.tree.tables_added.extend(tables.into_iter().map(|table| (level, table)));
         }
-        let mut next_row = version.next_row;
+        let mut next_row = version.next_row();
         let log = self.salvage_log(Some(version), evidence)?;
         greatest_seqno = greatest_seqno.max(log.greatest_seqno);
         for tables in log.rows {
-            edit.rows_added.push(RowMeta { id: next_row, tables });
+            edit.tree.rows_added.push(RowMeta { id: next_row, tables });
             next_row = RowId(next_row.0 + 1);
         }
-        edit.next_row = Some(next_row);
-        edit.greatest_seqno = Some(greatest_seqno);
+        edit.tree.next_row = Some(next_row);
+        edit.tree.greatest_seqno = Some(greatest_seqno);
         Ok(edit)
     }
 
@@ -233,12 +233,14 @@ impl Repair<'_> {
         let greatest_seqno =
             greatest.unwrap_or(SeqNo::ZERO).max(log.greatest_seqno).max(evidence.greatest_seqno);
         let deepest: LevelNo = LEVEL_MAX;
-        Ok(VersionEdit {
+        let tree = TreeEdit {
             tables_added: merged.into_iter().map(|table| (deepest, table)).collect(),
             next_row: Some(RowId(1)),
             greatest_seqno: Some(greatest_seqno),
-            merge_operator: evidence.merge_operator.clone(),
-            ..VersionEdit::default()
-        })
+            ..TreeEdit::default()
+        };
+        let merge_operator = evidence.merge_operator.clone();
+        let range = RangeEdit { merge_operator, ..RangeEdit::default() };
+        Ok(VersionEdit { range, ..VersionEdit::from(tree) })
     }
 }

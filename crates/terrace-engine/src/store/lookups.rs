@@ -134,7 +134,7 @@ impl Inner {
                 self.note_all(&mut memtable.cursor(floor), |hash| index.note_in(hash, generation))?;
             }
         }
-        let rows = view.version.l0.live().iter();
+        let rows = view.version.l0().live().iter();
         for live in rows.filter(|live| is_below(live.table.meta().least_seqno)) {
             let mut cursor = live.table.cursor(floor, ReadMode::Block)?;
             self.note_all(cursor.as_mut(), |hash| index.note_in(hash, generation))?;

@@ -64,7 +64,7 @@ impl Inner {
         self.count_memtables(&view);
         // Each source that an iterator merges stands in one block, which it keeps in memory.
         let memtables: usize = view.dranges.iter().map(|own| own.memtables().count()).sum();
-        let sources = memtables + view.version.l0.rows().len() + view.version.runs().count();
+        let sources = memtables + view.version.l0().rows().len() + view.version.runs().count();
         let block_bytes = self.options.table.block_bytes + ITERATOR_SOURCE_BYTES;
         let iterators = self.read_points.iterator_count();
         self.memory.iterator_charge.set((iterators * sources * block_bytes) as u64);

@@ -209,7 +209,7 @@ impl View {
     pub fn least_seqno(&self) -> SeqNo {
         let memtables = self.memtables();
         let memtables = memtables.iter().filter_map(|memtable| memtable.least_seqno());
-        let rows = self.version.l0.live().iter().map(|live| live.table.meta().least_seqno);
+        let rows = self.version.l0().live().iter().map(|live| live.table.meta().least_seqno);
         memtables.chain(rows).min().unwrap_or(SeqNo::MAX)
     }
 

@@ -37,7 +37,7 @@ impl ManifestSurvey {
     #[must_use]
     pub fn knows_of_log(&self) -> bool {
         let edits = self.edits.iter().filter_map(|found| found.edit.as_ref().ok());
-        edits.filter_map(|edit| edit.log_start).any(|start| start.segment.is_some())
+        edits.filter_map(|edit| edit.log.start).any(|start| start.segment.is_some())
     }
 
     /// Surveys the bytes of a manifest. Cost: linear in them, unless they were forged.
@@ -125,6 +125,7 @@ mod tests {
     use super::*;
     use terrace_base::{Epoch, SeqNo};
 
+    use crate::version::TreeEdit;
     use crate::version::format::{encode_manifest_header, encode_record};
 
     fn manifest() -> Vec<u8> {
@@ -133,7 +134,8 @@ mod tests {
         for number in 0..5 {
             let is_snapshot = number == 0;
             let greatest_seqno = Some(SeqNo(number));
-            let edit = VersionEdit { is_snapshot, greatest_seqno, ..VersionEdit::default() };
+            let tree = TreeEdit { greatest_seqno, ..TreeEdit::default() };
+            let edit = VersionEdit { is_snapshot, tree, ..VersionEdit::default() };
             bytes.extend(encode_record(7, bytes.len() as u64, &edit));
         }
         bytes

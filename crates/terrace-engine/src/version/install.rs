@@ -1,11 +1,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use terrace_base::RowId;
 use terrace_env::{Mutex, Waits};
 
-use super::{FeedPosition, FeedStore, FileIds, TableContext, Version, VersionEdit, VersionFeed};
-use crate::l0::L0;
+use super::{
+    FeedPosition, FeedStore, FileIds, NewRow, RowMeta, TableContext, Version, VersionEdit,
+    VersionFeed,
+};
 use crate::swap::ArcSwap;
 use crate::{Error, Result};
 
@@ -14,7 +15,6 @@ use crate::{Error, Result};
 pub struct Versions {
     feeds: Arc<dyn FeedStore>,
     ids: Arc<FileIds>,
-    l0: Arc<dyn L0>,
     context: Arc<TableContext>,
     current: ArcSwap<Version>,
     /// One edit at a time; guards the feed that edits go to. None in a range that is only read.
@@ -28,8 +28,6 @@ pub struct VersionsParts {
     pub feeds: Arc<dyn FeedStore>,
     /// Gives out file ids.
     pub ids: Arc<FileIds>,
-    /// L0.
-    pub l0: Arc<dyn L0>,
     /// What the tables share.
     pub context: Arc<TableContext>,
 }
@@ -43,9 +41,10 @@ impl Versions {
         version: Version,
         feed: Option<Box<dyn VersionFeed>>,
     ) -> Versions {
-        let VersionsParts { feeds, ids, l0, context } = parts;
+        let VersionsParts { feeds, ids, context } = parts;
+        version.installed_after(None);
         let current = ArcSwap::from_pointee(version);
-        Versions { feeds, ids, l0, context, current, turn: waits.mutex(feed) }
+        Versions { feeds, ids, context, current, turn: waits.mutex(feed) }
     }
 
     /// The current version.
@@ -54,10 +53,10 @@ impl Versions {
         self.current.load_full()
     }
 
-    /// Makes `edit` durable and then current. Rows that it adds get their ids here, in the order
-    /// of installation, unless they take the place of rows that it removes; rows of which its cut
-    /// leaves nothing go with it. `publish` is called
-    /// with the new version before the next edit may begin: it makes the version visible to readers.
+    /// Makes `edit` durable and then current, and `row` with it the newest of L0: it gets its id here, in
+    /// the order of installation. Rows of which a cut of the edit leaves nothing go with it. `publish`
+    /// is called with the new version before the next edit may begin: it makes the version visible to
+    /// readers.
     ///
     /// Errors: `Poisoned` if a sync failed; `ReadOnly`; after any other error nothing was
     /// installed, and the edit may be tried again. The files that it names must be left alone even
@@ -65,22 +64,20 @@ impl Versions {
     pub fn install(
         &self,
         mut edit: VersionEdit,
+        row: Option<NewRow>,
         publish: impl FnOnce(&Arc<Version>),
     ) -> Result<Arc<Version>> {
         let mut turn = self.turn.lock();
         let feed = turn.as_mut().ok_or(Error::ReadOnly)?;
         let current = self.current();
-        let mut next_row = current.next_row;
-        for row in edit.rows_added.iter_mut().filter(|row| row.id == RowId(0)) {
-            row.id = next_row;
-            next_row = RowId(next_row.0 + 1);
-        }
-        if !edit.cuts.is_empty() {
+        let row = row.map(|row| RowMeta { id: current.next_row(), tables: row.tables });
+        edit.tree.rows_added.extend(row);
+        if !edit.tree.cuts.is_empty() {
             // Which of several cuts takes the last of a row is known only now.
-            edit.rows_removed.extend(current.rows_consumed_by(&edit.cuts));
+            edit.tree.rows_removed.extend(current.rows_consumed_by(&edit.tree.cuts));
         }
         let next = current
-            .apply(&edit, self.l0.as_ref(), &self.context)
+            .apply(&edit, &self.context)
             .map_err(|misfit| Error::Poisoned(format!("a version edit does not fit: {misfit}")))?;
         let next = Arc::new(next);
         if feed.wants_snapshot() {
@@ -88,6 +85,7 @@ impl Versions {
         } else {
             feed.append(&edit)?;
         }
+        next.installed_after(Some(&current));
         mark_removed(&current, &next);
         self.current.store(Arc::clone(&next));
         publish(&next);

@@ -44,7 +44,9 @@ mod tests;
 #[allow(clippy::module_inception)]
 mod version;
 
-pub use edit::{Repaired, RowMeta, TableMeta, VersionEdit};
+pub use edit::{
+    LogEdit, Media, NewRow, RangeEdit, Repaired, RowMeta, TableMeta, TreeEdit, VersionEdit,
+};
 pub use feed::{FeedPosition, FeedStore, LoadedFeed, MemoryFeed, VersionFeed};
 pub use ids::FileIds;
 pub use install::{Versions, VersionsParts};

@@ -11,8 +11,8 @@ use terrace_env::{RealEnv, SharedEnv, Waits};
 use super::feed::MemoryFeed;
 use super::install::VersionsParts;
 use super::{
-    FeedStore, FileIds, ReclaimQueue, TableContext, TableMeta, TableOpener, Version, VersionEdit,
-    Versions,
+    FeedStore, FileIds, ReclaimQueue, TableContext, TableMeta, TableOpener, TreeEdit, Version,
+    VersionEdit, Versions,
 };
 use crate::cache::BlockCache;
 use crate::compaction::TableShape;
@@ -28,11 +28,9 @@ fn id(counter: u64) -> FileId {
 
 /// Puts table `new` in the place of `old`.
 fn replace(old: u64, new: u64) -> VersionEdit {
-    VersionEdit {
-        tables_removed: vec![(LEVEL, id(old))],
-        tables_added: vec![(LEVEL, TableMeta::sample(new))],
-        ..VersionEdit::default()
-    }
+    let tables_removed = vec![(LEVEL, id(old))];
+    let tables_added = vec![(LEVEL, TableMeta::sample(new))];
+    TreeEdit { tables_removed, tables_added, ..TreeEdit::default() }.into()
 }
 
 struct Range {
@@ -67,21 +65,19 @@ impl Range {
             reclaim: ReclaimQueue::default(),
             memory: crate::process::MemoryPool::default(),
         });
-        let first = VersionEdit {
-            is_snapshot: true,
-            tables_added: vec![(LEVEL, TableMeta::sample(1))],
-            ..VersionEdit::default()
-        };
-        let version = Version::empty(l0.as_ref()).apply(&first, l0.as_ref(), &context).unwrap();
+        let tables_added = vec![(LEVEL, TableMeta::sample(1))];
+        let tree = TreeEdit { tables_added, ..TreeEdit::default() };
+        let first = VersionEdit { is_snapshot: true, tree, ..VersionEdit::default() };
+        let version = Version::empty(l0.as_ref()).apply(&first, &context).unwrap();
         let feeds: Arc<dyn FeedStore> = Arc::new(MemoryFeed::default());
         let feed = feeds.begin(id(100), &first).unwrap();
-        let parts = VersionsParts { feeds, ids, l0, context: Arc::clone(&context) };
+        let parts = VersionsParts { feeds, ids, context: Arc::clone(&context) };
         let versions = Versions::new(&Waits::real(), parts, version, Some(feed));
         Arc::new(Range { versions, context })
     }
 
     fn install(&self, edit: VersionEdit) {
-        let installed = self.versions.install(edit, |_| ()).unwrap();
+        let installed = self.versions.install(edit, None, |_| ()).unwrap();
         self.versions.let_go(installed);
     }
 
@@ -139,13 +135,13 @@ fn two_installs_lose_no_edit() {
     explore("versions: two installs and a reader", 4, || {
         let range = Range::new();
         let other = Arc::clone(&range);
-        let add = VersionEdit { greatest_seqno: Some(SeqNo(7)), ..VersionEdit::default() };
+        let add = TreeEdit { greatest_seqno: Some(SeqNo(7)), ..TreeEdit::default() }.into();
         let installer = thread::spawn(move || other.install(add));
         range.install(replace(1, 2));
         read(&range, true);
         installer.join().unwrap();
         let version = range.versions.current();
-        assert_eq!(version.greatest_seqno, SeqNo(7));
+        assert_eq!(version.greatest_seqno(), SeqNo(7));
         assert_eq!(version.run(LEVEL).tables()[0].meta().id, id(2));
         assert_eq!(range.reclaimed(), [1]);
     });

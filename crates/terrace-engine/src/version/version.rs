@@ -6,8 +6,9 @@ use terrace_base::{
     Epoch, FileId, KeyRange, LevelNo, LogPosition, MemtableId, RangeId, RowId, SeqNo,
 };
 
-use super::{Repaired, RowMeta, Run, Table, TableContext, VersionEdit};
-use crate::l0::triangle::ContainerPlace;
+use super::{
+    LogEdit, Media, RangeEdit, Repaired, RowMeta, Run, Table, TableContext, TreeEdit, VersionEdit,
+};
 use crate::l0::{CutInterval, CutMap, L0, L0State, LiveRows, LiveTable, Row};
 use crate::table::is_in_row_directory;
 use crate::wal::{LogFacts, LogStart};
@@ -18,43 +19,24 @@ pub const LEVEL_MAX: LevelNo = LevelNo(6);
 /// What the tree of a range consists of on its disk: immutable, shared by all who read it.
 #[derive(Clone, Debug)]
 pub struct Version {
-    /// The database, drawn at random when it was created.
-    pub database: u128,
-    /// The range.
-    pub range: RangeId,
-    /// The keys that the range owns.
-    pub keys: KeyRange,
-    /// The owner's epoch.
-    pub epoch: Epoch,
-    /// L0.
-    pub l0: Arc<dyn L0State>,
-    /// The id that the next row gets.
-    pub next_row: RowId,
+    database: u128,
+    range: RangeId,
+    keys: KeyRange,
+    epoch: Epoch,
+    l0: Arc<dyn L0State>,
+    next_row: RowId,
     /// L1 and deeper: `levels[0]` is L1.
     levels: Vec<Run>,
     /// The tables that hold range tombstones, which every scan has to ask.
     with_range_tombstones: Vec<LiveTable>,
-    /// Memtables whose records may still stand in the log, but whose entries are in tables; with
-    /// the position below which those records stand.
-    pub flushed: BTreeMap<MemtableId, LogPosition>,
-    /// Where a replay of the log starts.
-    pub log_start: LogStart,
-    /// The greatest number that tables hold.
-    pub greatest_seqno: SeqNo,
-    /// Where the log ends, if the last edit was that of a clean close.
-    pub closed: Option<LogPosition>,
-    /// The name of the range's merge operator, if it has one.
-    pub merge_operator: Option<String>,
-    /// The stamp of the repair that the range came out of, if it did.
-    pub repaired: Option<Repaired>,
-    /// Where memtables divide the keys, ascending; none while the range has one drange.
-    pub drange_boundaries: Vec<Vec<u8>>,
-    /// Where the rows of L0 are that lie in pages, if there may be such.
-    pub container: Option<ContainerPlace>,
-    /// The directory of the tables of L0 that lie in one of their own, if there may be such.
-    pub row_directory: Option<String>,
-    /// The directories beside the range's own in which segments of the log may lie.
-    pub log_directories: Vec<String>,
+    flushed: BTreeMap<MemtableId, LogPosition>,
+    log_start: LogStart,
+    greatest_seqno: SeqNo,
+    closed: Option<LogPosition>,
+    merge_operator: Option<String>,
+    repaired: Option<Repaired>,
+    drange_boundaries: Vec<Vec<u8>>,
+    media: Media,
 }
 
 /// Why an edit does not fit the version that it is applied to: a damaged or foreign manifest, or
@@ -70,7 +52,7 @@ pub fn fold<'a>(
 ) -> Result<Version, (usize, Misfit)> {
     let mut version = Version::empty(l0);
     for (index, edit) in edits.into_iter().enumerate() {
-        version = version.apply(edit, l0, context).map_err(|misfit| (index, misfit))?;
+        version = version.apply(edit, context).map_err(|misfit| (index, misfit))?;
     }
     Ok(version)
 }
@@ -79,12 +61,17 @@ impl Version {
     /// A version without a row or a table.
     #[must_use]
     pub fn empty(l0: &dyn L0) -> Version {
+        Version::of(l0.empty())
+    }
+
+    /// A version of which only L0 is known.
+    fn of(l0: Arc<dyn L0State>) -> Version {
         Version {
             database: 0,
             range: RangeId(0),
             keys: KeyRange::all(),
             epoch: Epoch(0),
-            l0: l0.recover(LiveRows::default()),
+            l0,
             next_row: RowId(1),
             levels: vec![Run::default(); usize::from(LEVEL_MAX.0)],
             with_range_tombstones: Vec::new(),
@@ -95,10 +82,94 @@ impl Version {
             merge_operator: None,
             repaired: None,
             drange_boundaries: Vec::new(),
-            container: None,
-            row_directory: None,
-            log_directories: Vec::new(),
+            media: Media::default(),
         }
+    }
+
+    /// The database, drawn at random when it was created.
+    #[must_use]
+    pub fn database(&self) -> u128 {
+        self.database
+    }
+
+    /// The range's id, and the keys that it owns.
+    #[must_use]
+    pub fn range(&self) -> (RangeId, &KeyRange) {
+        (self.range, &self.keys)
+    }
+
+    /// The owner's epoch.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// L0.
+    #[must_use]
+    #[inline]
+    pub fn l0(&self) -> &dyn L0State {
+        self.l0.as_ref()
+    }
+
+    /// The id that the next row gets.
+    #[must_use]
+    pub fn next_row(&self) -> RowId {
+        self.next_row
+    }
+
+    /// Memtables whose records may still stand in the log, but whose entries are in tables; with
+    /// the position below which those records stand.
+    #[must_use]
+    pub fn flushed(&self) -> &BTreeMap<MemtableId, LogPosition> {
+        &self.flushed
+    }
+
+    /// Where a replay of the log starts.
+    #[must_use]
+    pub fn log_start(&self) -> LogStart {
+        self.log_start
+    }
+
+    /// The greatest number that tables hold.
+    #[must_use]
+    pub fn greatest_seqno(&self) -> SeqNo {
+        self.greatest_seqno
+    }
+
+    /// Where the log ends, if the last edit was that of a clean close.
+    #[must_use]
+    pub fn closed(&self) -> Option<LogPosition> {
+        self.closed
+    }
+
+    /// The name of the range's merge operator, if it has one.
+    #[must_use]
+    pub fn merge_operator(&self) -> Option<&str> {
+        self.merge_operator.as_deref()
+    }
+
+    /// The stamp of the repair that the range came out of, if it did.
+    #[must_use]
+    pub fn repaired(&self) -> Option<Repaired> {
+        self.repaired
+    }
+
+    /// Where memtables divide the keys, ascending; none while the range has one drange.
+    #[must_use]
+    pub fn drange_boundaries(&self) -> &[Vec<u8>] {
+        &self.drange_boundaries
+    }
+
+    /// Where data lies beside the range's own directory.
+    #[must_use]
+    pub fn media(&self) -> &Media {
+        &self.media
+    }
+
+    /// The same version with another L0.
+    #[cfg(test)]
+    pub(crate) fn with_l0(&self, l0: Arc<dyn L0State>) -> Version {
+        Version { l0, ..self.clone() }
     }
 
     /// The run of a level, 1 or deeper.
@@ -145,63 +216,67 @@ impl Version {
         &self.with_range_tombstones
     }
 
-    /// The version after `edit`. Errors: the edit names what is not there, or makes a run overlap.
+    /// The version after `edit`. Pure: nothing else knows of it before it is installed. Errors: the edit names what is not there, or makes a run overlap.
     pub fn apply(
         &self,
         edit: &VersionEdit,
-        l0: &dyn L0,
         context: &Arc<TableContext>,
     ) -> Result<Version, Misfit> {
-        let mut next = if edit.is_snapshot { Version::empty(l0) } else { self.clone() };
-        if let Some(epoch) = edit.epoch {
-            if epoch < next.epoch {
-                return Err(format!("epoch {epoch} after epoch {}", next.epoch));
-            }
-            next.epoch = epoch;
-        }
-        next.database = edit.database.unwrap_or(next.database);
-        if let Some((range, keys)) = &edit.range {
-            next.range = *range;
-            next.keys.clone_from(keys);
-        }
+        let mut next = match edit.is_snapshot {
+            true => Version::of(self.l0.with(LiveRows::default())),
+            false => self.clone(),
+        };
+        next.apply_range(&edit.range)?;
         // A table that only changes its level keeps its open reader.
         let mut moved = BTreeMap::new();
-        next.apply_rows(edit, l0, context, &mut moved)?;
-        next.apply_tables(edit, context, &mut moved)?;
+        next.apply_rows(&edit.tree, context, &mut moved)?;
+        next.apply_tables(&edit.tree, context, &mut moved)?;
         next.with_range_tombstones = next.list_range_tombstones();
-        next.flushed.extend(edit.memtables_flushed.iter().copied());
-        next.log_start = edit.log_start.unwrap_or(next.log_start);
-        let settled = next.log_start.position;
-        next.flushed.retain(|_, end| *end > settled);
-        next.greatest_seqno = edit.greatest_seqno.unwrap_or(next.greatest_seqno);
-        next.closed = edit.closed;
-        match (&next.merge_operator, &edit.merge_operator) {
-            (Some(kept), Some(other)) if kept != other => {
-                return Err(format!("merge operator {other} after {kept}"));
-            }
-            (None, Some(name)) => next.merge_operator = Some(name.clone()),
-            _ => {}
-        }
-        next.repaired = edit.repaired.or(next.repaired);
-        if let Some(boundaries) = &edit.drange_boundaries {
-            next.drange_boundaries.clone_from(boundaries);
-        }
-        if let Some(place) = &edit.container {
-            next.container = Some(place.clone());
-        }
-        if let Some(path) = &edit.row_directory {
-            next.row_directory = Some(path.clone());
-        }
-        if let Some(paths) = &edit.log_directories {
-            next.log_directories.clone_from(paths);
+        next.greatest_seqno = edit.tree.greatest_seqno.unwrap_or(next.greatest_seqno);
+        next.apply_log(&edit.log);
+        if let Some(media) = &edit.media {
+            next.media.clone_from(media);
         }
         Ok(next)
     }
 
+    fn apply_range(&mut self, edit: &RangeEdit) -> Result<(), Misfit> {
+        if let Some(epoch) = edit.epoch {
+            if epoch < self.epoch {
+                return Err(format!("epoch {epoch} after epoch {}", self.epoch));
+            }
+            self.epoch = epoch;
+        }
+        self.database = edit.database.unwrap_or(self.database);
+        if let Some((range, keys)) = &edit.identity {
+            self.range = *range;
+            self.keys.clone_from(keys);
+        }
+        match (&self.merge_operator, &edit.merge_operator) {
+            (Some(kept), Some(other)) if kept != other => {
+                return Err(format!("merge operator {other} after {kept}"));
+            }
+            (None, Some(name)) => self.merge_operator = Some(name.clone()),
+            _ => {}
+        }
+        self.repaired = edit.repaired.or(self.repaired);
+        if let Some(boundaries) = &edit.drange_boundaries {
+            self.drange_boundaries.clone_from(boundaries);
+        }
+        Ok(())
+    }
+
+    fn apply_log(&mut self, edit: &LogEdit) {
+        self.flushed.extend(edit.memtables_flushed.iter().copied());
+        self.log_start = edit.start.unwrap_or(self.log_start);
+        let settled = self.log_start.position;
+        self.flushed.retain(|_, end| *end > settled);
+        self.closed = edit.closed;
+    }
+
     fn apply_rows(
         &mut self,
-        edit: &VersionEdit,
-        l0: &dyn L0,
+        edit: &TreeEdit,
         context: &Arc<TableContext>,
         moved: &mut BTreeMap<FileId, Arc<Table>>,
     ) -> Result<(), Misfit> {
@@ -238,12 +313,12 @@ impl Version {
         if let Some(row) = content.dead_row() {
             return Err(format!("{:?} is consumed everywhere but still there", row.meta.id));
         }
-        self.l0 = l0.recover(content);
+        self.l0 = self.l0.with(content);
         Ok(())
     }
 
     /// What is consumed after an edit. Errors: also a row that there never was.
-    fn consumed_after(&self, edit: &VersionEdit) -> Result<CutMap, Misfit> {
+    fn consumed_after(&self, edit: &TreeEdit) -> Result<CutMap, Misfit> {
         if let Some(cut) = edit.cuts.iter().find(|cut| cut.through >= self.next_row) {
             return Err(format!("{cut:?} consumes a row that there never was"));
         }
@@ -273,7 +348,7 @@ impl Version {
 
     fn apply_tables(
         &mut self,
-        edit: &VersionEdit,
+        edit: &TreeEdit,
         context: &Arc<TableContext>,
         moved: &mut BTreeMap<FileId, Arc<Table>>,
     ) -> Result<(), Misfit> {
@@ -305,13 +380,20 @@ impl Version {
         Ok(())
     }
 
+    /// The version is the current one, after `before`: L0 may rest on it if it is another.
+    pub(super) fn installed_after(&self, before: Option<&Version>) {
+        if before.is_none_or(|before| !Arc::ptr_eq(&before.l0, &self.l0)) {
+            self.l0.installed();
+        }
+    }
+
     /// What the version knows of the log. A flush is installed only after the log was synced as far
     /// as the records of its memtables reach, and a clean close after all of it was.
     #[must_use]
     pub fn log_facts(&self) -> LogFacts {
         let flushed = self.flushed.values().copied().max().unwrap_or_default();
         let durable = self.log_start.position.max(flushed).max(self.closed.unwrap_or_default());
-        let directories = self.log_directories.iter().map(PathBuf::from).collect();
+        let directories = self.media.log_directories.iter().map(PathBuf::from).collect();
         LogFacts { database: self.database, start: self.log_start, durable, directories }
     }
 
@@ -324,25 +406,29 @@ impl Version {
         });
         VersionEdit {
             is_snapshot: true,
-            database: Some(self.database),
-            range: Some((self.range, self.keys.clone())),
-            epoch: Some(self.epoch),
-            rows_added: rows.map(|row| row.meta.clone()).collect::<Vec<RowMeta>>(),
-            cuts: self.l0.consumed().intervals().to_vec(),
-            next_row: Some(self.next_row),
-            tables_added: tables.collect(),
-            memtables_flushed: self.flushed.iter().map(|(id, end)| (*id, *end)).collect(),
-            log_start: Some(self.log_start),
-            greatest_seqno: Some(self.greatest_seqno),
-            merge_operator: self.merge_operator.clone(),
-            repaired: self.repaired,
-            drange_boundaries: (!self.drange_boundaries.is_empty())
-                .then(|| self.drange_boundaries.clone()),
-            container: self.container.clone(),
-            row_directory: self.row_directory.clone(),
-            log_directories: (!self.log_directories.is_empty())
-                .then(|| self.log_directories.clone()),
-            ..VersionEdit::default()
+            range: RangeEdit {
+                database: Some(self.database),
+                identity: Some((self.range, self.keys.clone())),
+                epoch: Some(self.epoch),
+                merge_operator: self.merge_operator.clone(),
+                repaired: self.repaired,
+                drange_boundaries: (!self.drange_boundaries.is_empty())
+                    .then(|| self.drange_boundaries.clone()),
+            },
+            tree: TreeEdit {
+                rows_added: rows.map(|row| row.meta.clone()).collect::<Vec<RowMeta>>(),
+                cuts: self.l0.consumed().intervals().to_vec(),
+                next_row: Some(self.next_row),
+                tables_added: tables.collect(),
+                greatest_seqno: Some(self.greatest_seqno),
+                ..TreeEdit::default()
+            },
+            log: LogEdit {
+                memtables_flushed: self.flushed.iter().map(|(id, end)| (*id, *end)).collect(),
+                start: Some(self.log_start),
+                closed: None,
+            },
+            media: (self.media != Media::default()).then(|| self.media.clone()),
         }
     }
 }

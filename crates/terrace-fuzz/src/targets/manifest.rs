@@ -20,8 +20,8 @@ use terrace_engine::version::format::{
     encode_manifest_header, encode_record,
 };
 use terrace_engine::version::{
-    FeedStore, FileIds, LocalManifests, ReclaimQueue, RowMeta, TableContext, TableMeta,
-    TableOpener, Version, VersionEdit, manifest_path,
+    FeedStore, FileIds, LocalManifests, LogEdit, RangeEdit, ReclaimQueue, RowMeta, TableContext,
+    TableMeta, TableOpener, TreeEdit, Version, VersionEdit, manifest_path,
 };
 use terrace_engine::wal::LogStart;
 use terrace_env::{DiskImage, SharedEnv, SimOptions};
@@ -84,9 +84,9 @@ fn edit(data: &[u8]) {
     let decoded = decode_edit(data);
     note_result("edit", &decoded);
     if let Ok(decoded) = decoded {
-        note_size("rows", decoded.rows_added.len());
-        note_size("cuts", decoded.cuts.len());
-        note_size("tables", decoded.tables_added.len());
+        note_size("rows", decoded.tree.rows_added.len());
+        note_size("cuts", decoded.tree.cuts.len());
+        note_size("tables", decoded.tree.tables_added.len());
         // Fields that are new to this version are left out, so the bytes may differ once.
         let encoded = encode_edit(&decoded);
         assert_eq!(decode_edit(&encoded).as_ref(), Ok(&decoded));
@@ -150,7 +150,7 @@ fn load(env: &SharedEnv) {
     note_result("load", &loaded.as_ref().map_err(ToString::to_string));
     let Ok(Some(loaded)) = loaded else { return };
     note_size("edits", loaded.edits.len());
-    let epoch = loaded.edits.iter().filter_map(|edit| edit.epoch).max().unwrap_or_default();
+    let epoch = loaded.edits.iter().filter_map(|edit| edit.range.epoch).max().unwrap_or_default();
     note_result("epoch", &feeds.next_epoch(epoch));
     let tables: Arc<dyn TableStore> = Arc::new(MemoryTableStore::new());
     let ids = Arc::new(FileIds::new(Epoch(7), 0));
@@ -176,7 +176,7 @@ fn load(env: &SharedEnv) {
     });
     let mut version = Version::empty(l0.as_ref());
     for edit in &loaded.edits {
-        match version.apply(edit, l0.as_ref(), &context) {
+        match version.apply(edit, &context) {
             Ok(next) => version = next,
             Err(misfit) => return note(&misfit),
         }
@@ -185,7 +185,7 @@ fn load(env: &SharedEnv) {
     // A new manifest begins with a snapshot, which makes the same version.
     let snapshot = version.to_snapshot();
     assert_eq!(decode_edit(&encode_edit(&snapshot)).as_ref(), Ok(&snapshot));
-    let again = Version::empty(l0.as_ref()).apply(&snapshot, l0.as_ref(), &context);
+    let again = Version::empty(l0.as_ref()).apply(&snapshot, &context);
     let again = again.expect("the snapshot of a version fits");
     assert_eq!(again.to_snapshot(), snapshot, "the snapshot makes the same version");
 }
@@ -221,47 +221,60 @@ pub(super) fn sample_table(counter: u64) -> TableMeta {
 fn sample_edits() -> Vec<VersionEdit> {
     let start = LogStart { segment: Some(id(2)), position: LogPosition(0) };
     let memtable = |counter| MemtableId { epoch: Epoch(7), counter };
-    let row = |tables: &[u64]| RowMeta {
-        id: RowId(0),
+    let row = |id, tables: &[u64]| RowMeta {
+        id: RowId(id),
         tables: tables.iter().map(|table| sample_table(*table)).collect(),
     };
-    let nothing = VersionEdit::default;
     // A part of the first row and of a table of the second.
     let cut_slice = KeyRange::new("0035", Some(b"0045".to_vec()));
+    let of_tree = |tree: TreeEdit| VersionEdit::from(tree);
+    let nothing = TreeEdit::default;
     vec![
         VersionEdit {
             is_snapshot: true,
-            database: Some(3),
-            range: Some((RangeId(1), KeyRange::all())),
-            epoch: Some(Epoch(7)),
-            next_row: Some(RowId(1)),
-            log_start: Some(start),
-            greatest_seqno: Some(SeqNo(0)),
-            ..nothing()
+            range: RangeEdit {
+                database: Some(3),
+                identity: Some((RangeId(1), KeyRange::all())),
+                epoch: Some(Epoch(7)),
+                ..RangeEdit::default()
+            },
+            tree: TreeEdit {
+                next_row: Some(RowId(1)),
+                greatest_seqno: Some(SeqNo(0)),
+                ..nothing()
+            },
+            log: LogEdit { start: Some(start), ..LogEdit::default() },
+            media: None,
         },
         VersionEdit {
-            rows_added: vec![RowMeta { id: RowId(1), ..row(&[3]) }],
-            memtables_flushed: vec![(memtable(1), LogPosition(1 << 20))],
-            log_start: Some(LogStart { position: LogPosition(1 << 20), ..start }),
-            greatest_seqno: Some(SeqNo(900)),
-            ..nothing()
+            tree: TreeEdit {
+                rows_added: vec![row(1, &[3])],
+                greatest_seqno: Some(SeqNo(900)),
+                ..nothing()
+            },
+            log: LogEdit {
+                memtables_flushed: vec![(memtable(1), LogPosition(1 << 20))],
+                start: Some(LogStart { position: LogPosition(1 << 20), ..start }),
+                closed: None,
+            },
+            ..VersionEdit::default()
         },
-        VersionEdit { rows_added: vec![RowMeta { id: RowId(2), ..row(&[4, 6]) }], ..nothing() },
-        VersionEdit {
+        of_tree(TreeEdit { rows_added: vec![row(2, &[4, 6])], ..nothing() }),
+        of_tree(TreeEdit {
             cuts: vec![CutInterval { slice: cut_slice, through: RowId(2) }],
             ..nothing()
-        },
-        VersionEdit {
+        }),
+        of_tree(TreeEdit {
             rows_removed: vec![RowId(1)],
             tables_added: vec![(LevelNo(1), sample_table(8)), (LevelNo(2), sample_table(9))],
             ..nothing()
-        },
-        VersionEdit {
+        }),
+        of_tree(TreeEdit {
             tables_removed: vec![(LevelNo(1), id(8))],
             tables_added: vec![(LevelNo(2), sample_table(8))],
             ..nothing()
-        },
-        VersionEdit { closed: Some(LogPosition(1 << 21)), ..nothing() },
+        }),
+        LogEdit { closed: Some(LogPosition(1 << 21)), ..LogEdit::default() }.into(),
     ]
 }
 

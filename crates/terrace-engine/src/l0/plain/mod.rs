@@ -21,7 +21,7 @@ mod slices;
 
 use std::sync::Arc;
 
-use terrace_base::{KeyRange, RowId};
+use terrace_base::KeyRange;
 use terrace_env::SharedEnv;
 
 use super::content::{Content, SAMPLES_MAX};
@@ -32,7 +32,7 @@ use super::{
 use crate::Result;
 use crate::compaction::TableShape;
 use crate::table::TableStore;
-use crate::version::{FileIds, RowMeta};
+use crate::version::{FileIds, NewRow};
 
 use slices::{Slice, slices_of};
 
@@ -92,15 +92,12 @@ impl PlainL0 {
 impl L0 for PlainL0 {
     fn absorb(&self, mut input: FlushInput<'_>) -> Result<Absorbed> {
         let tables = self.writer.write(&[], &mut input)?;
-        let row = (!tables.is_empty()).then_some(RowMeta { id: RowId(0), tables });
+        let row = (!tables.is_empty()).then_some(NewRow { tables });
         Ok(Absorbed::Row(row))
     }
 
-    fn recover(&self, content: LiveRows) -> Arc<dyn L0State> {
-        let groups = groups_of(content.rows());
-        let depth = Content::without_samples(content.live()).depth_within(&KeyRange::all());
-        let options = self.options.clone();
-        Arc::new(PlainState { content, groups, depth, options })
+    fn empty(&self) -> Arc<dyn L0State> {
+        Arc::new(PlainState::of(LiveRows::default(), self.options.clone()))
     }
 }
 
@@ -148,6 +145,12 @@ struct PlainState {
 }
 
 impl PlainState {
+    fn of(content: LiveRows, options: PlainOptions) -> PlainState {
+        let groups = groups_of(content.rows());
+        let depth = Content::without_samples(content.live()).depth_within(&KeyRange::all());
+        PlainState { content, groups, depth, options }
+    }
+
     /// How pressing it is that so many rows share a key.
     fn pressure_of(&self, depth: usize) -> f64 {
         if let Some(room) = self.options.room {
@@ -197,6 +200,10 @@ impl PlainState {
 }
 
 impl L0State for PlainState {
+    fn with(&self, content: LiveRows) -> Arc<dyn L0State> {
+        Arc::new(PlainState::of(content, self.options.clone()))
+    }
+
     fn content(&self) -> &LiveRows {
         &self.content
     }

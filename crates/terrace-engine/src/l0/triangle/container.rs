@@ -213,6 +213,11 @@ impl Container {
         number
     }
 
+    /// What is live in the state that was installed last.
+    pub(super) fn newest_state(&self) -> Option<Arc<[LiveTable]>> {
+        self.states.lock().living.last_key_value().map(|(_, live)| Arc::clone(live))
+    }
+
     /// The state with this number goes: what nobody else needs of its rows is given back.
     pub(super) fn leave(&self, number: u64) {
         let (own, others) = {

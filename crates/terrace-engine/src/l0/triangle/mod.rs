@@ -59,11 +59,11 @@ pub use self::header::HEADER_BYTES;
 pub use self::pages::{Page, Pages};
 pub use self::state::TriangleState;
 use super::flush_writer::FlushWriter;
-use super::{Absorbed, FlushInput, L0, L0State, LiveRows, LiveTable, Row};
+use super::{Absorbed, FlushInput, L0, L0State, LiveRows, LiveTable};
 use crate::Result;
 use crate::compaction::TableShape;
 use crate::table::TableStore;
-use crate::version::{FileIds, RowMeta};
+use crate::version::{FileIds, NewRow};
 
 /// How rows leave the container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,17 +96,13 @@ pub struct TriangleL0 {
     last: Latch<Last>,
 }
 
-/// What the next flush and the next state go by.
+/// What the next flush goes by.
 #[derive(Default)]
 struct Last {
-    /// What was live in the last state.
-    live: Option<Arc<[LiveTable]>>,
     /// Where the last table of the last flush lies.
     flushed: Option<KeyRange>,
     /// The last flush ran out of pages in the middle: this one is to do without.
     is_full: bool,
-    /// The newest row of the set that the matrix takes columns of, from its first cut on.
-    compacted_through: RowId,
 }
 
 impl TriangleL0 {
@@ -135,10 +131,8 @@ impl L0 for TriangleL0 {
     fn absorb(&self, mut input: FlushInput<'_>) -> Result<Absorbed> {
         // What a flush wrote that failed afterwards is nobody's.
         self.container.let_go();
-        let (live, was_full) = {
-            let mut last = self.last.lock();
-            (last.live.clone(), std::mem::take(&mut last.is_full))
-        };
+        let was_full = std::mem::take(&mut self.last.lock().is_full);
+        let live = self.container.newest_state();
         let live = live.as_deref().unwrap_or_default();
         let first = input.entries.entry();
         let passes_by = first.is_some_and(|first| self.passes_by(first.key, live));
@@ -158,28 +152,13 @@ impl L0 for TriangleL0 {
         if let Some(table) = tables.last() {
             self.last.lock().flushed = Some(table.bounds.clone());
         }
-        let row = (!tables.is_empty()).then_some(RowMeta { id: RowId(0), tables });
+        let row = (!tables.is_empty()).then_some(NewRow { tables });
         Ok(Absorbed::Row(row))
     }
 
-    fn recover(&self, content: LiveRows) -> Arc<dyn L0State> {
-        let rows = content.rows();
-        let newest = rows.first().map_or(RowId(0), |row| row.meta.id);
-        let through = self.last.lock().compacted_through;
-        // A set grows until its first cut.
-        let is_begun = |row: &Arc<Row>| row.meta.id <= through && !content.is_whole(row);
-        let through = if rows.iter().any(is_begun) { through } else { newest };
-        self.container.adopt(rows);
+    fn empty(&self) -> Arc<dyn L0State> {
         let options = self.options.clone();
-        let state = TriangleState::new(content, options, &self.container, through);
-        let before = {
-            let mut last = self.last.lock();
-            last.compacted_through = through;
-            last.live.replace(Arc::clone(state.content().live()))
-        };
-        // Rows may go with it; not under the latch.
-        drop(before);
-        Arc::new(state)
+        Arc::new(TriangleState::new(LiveRows::default(), options, &self.container, RowId(0)))
     }
 }
 

@@ -1,5 +1,6 @@
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use terrace_base::{KeyRange, RowId, SeqNo};
 use terrace_env::Latch;
@@ -20,9 +21,9 @@ pub struct TriangleState {
     content: LiveRows,
     options: TriangleOptions,
     container: Arc<Container>,
-    /// Of the container's states.
-    number: u64,
-    /// Up to which row the matrix takes its columns.
+    /// Of the container's states, once it is one; before, 0.
+    number: AtomicU64,
+    /// The newest row of the set that the matrix takes columns of, from its first cut on.
     compacted_through: RowId,
     /// What was proposed last: it is asked for several times.
     proposed: Latch<Option<Proposed>>,
@@ -87,12 +88,11 @@ impl TriangleState {
         container: &Arc<Container>,
         compacted_through: RowId,
     ) -> TriangleState {
-        let number = container.enter(content.live());
         TriangleState {
             content,
             options,
             container: Arc::clone(container),
-            number,
+            number: AtomicU64::new(0),
             compacted_through,
             proposed: Latch::default(),
         }
@@ -178,6 +178,21 @@ impl Drop for InTurn<'_> {
 }
 
 impl L0State for TriangleState {
+    fn with(&self, content: LiveRows) -> Arc<dyn L0State> {
+        // A set grows until its first cut.
+        let through = self.compacted_through;
+        let is_begun = |row: &Arc<Row>| row.meta.id <= through && !content.is_whole(row);
+        let newest = || content.rows().first().map_or(RowId(0), |row| row.meta.id);
+        let through = if content.rows().iter().any(is_begun) { through } else { newest() };
+        Arc::new(TriangleState::new(content, self.options.clone(), &self.container, through))
+    }
+
+    fn installed(&self) {
+        self.container.adopt(self.rows());
+        let before = self.number.swap(self.container.enter(self.content.live()), Ordering::Relaxed);
+        assert_eq!(before, 0, "a state is installed once");
+    }
+
     fn content(&self) -> &LiveRows {
         &self.content
     }
@@ -256,7 +271,11 @@ impl L0State for TriangleState {
 
 impl Drop for TriangleState {
     fn drop(&mut self) {
-        self.container.leave(self.number);
+        // One that never was the current version's had nothing for itself.
+        match *self.number.get_mut() {
+            0 => {}
+            number => self.container.leave(number),
+        }
     }
 }
 

@@ -41,7 +41,7 @@ use crate::range_tombstone::Fragments;
 use crate::store::{Inner, Store};
 use crate::table::{ByteInterval, LocalTableStore, TableStore};
 use crate::version::{
-    FeedStore, FileIds, LocalManifests, RowMeta, TableMeta, Version, VersionEdit,
+    FeedStore, FileIds, LocalManifests, LogEdit, RowMeta, TableMeta, Version, VersionEdit,
 };
 use crate::wal::LogStart;
 use crate::{Error, Result};
@@ -125,7 +125,7 @@ impl Inner {
             CheckpointReport { seqno, linked_count: 0, copied_count: 0, table_bytes: 0 };
         let mut snapshot = self.snapshot_of(version);
         let levels = version.runs().flat_map(|(_, run)| run.tables());
-        let live = version.l0.live().iter().map(|live| (&live.table, Some(live)));
+        let live = version.l0().live().iter().map(|live| (&live.table, Some(live)));
         let tables: Vec<_> = live.chain(levels.map(|table| (table, None))).collect();
         let total_bytes = tables.iter().map(|(table, _)| table.meta().bytes).sum();
         for (table, live) in tables {
@@ -152,15 +152,15 @@ impl Inner {
             report.table_bytes += meta.bytes;
         }
         if is_planted(PlantedBug::CheckpointForgetsAFile) {
-            snapshot.rows_added.pop();
+            snapshot.tree.rows_added.pop();
         }
         target.sync()?;
         // The last moment: what follows makes a range of it.
         if !progress(total_bytes, total_bytes) {
             return Err(Error::Cancelled);
         }
-        let epoch = Epoch(version.epoch.0 + 1);
-        snapshot.epoch = Some(epoch);
+        let epoch = Epoch(version.epoch().0 + 1);
+        snapshot.range.epoch = Some(epoch);
         let feeds = LocalManifests { env: Arc::clone(&self.env), dir: dir.to_path_buf() };
         let id = FileIds::new(epoch, 0).next();
         drop(feeds.begin(id, &snapshot)?);
@@ -170,16 +170,15 @@ impl Inner {
     /// The version as a range of its own, which has no log.
     fn snapshot_of(&self, version: &Version) -> VersionEdit {
         let mut snapshot = version.to_snapshot();
-        snapshot.database = Some(self.env.random_u128());
+        snapshot.range.database = Some(self.env.random_u128());
+        let start = Some(LogStart { segment: None, position: LogPosition(0) });
+        snapshot.log = LogEdit { start, ..LogEdit::default() };
         // All its tables lie side by side.
-        snapshot.row_directory = None;
-        snapshot.memtables_flushed = Vec::new();
-        snapshot.log_start = Some(LogStart { segment: None, position: LogPosition(0) });
-        snapshot.log_directories = None;
-        snapshot.container = None;
-        keep_live(&mut snapshot.rows_added, version.l0.consumed());
-        let rows = snapshot.rows_added.iter_mut().flat_map(|row| &mut row.tables);
-        for meta in rows.chain(snapshot.tables_added.iter_mut().map(|(_, meta)| meta)) {
+        snapshot.media = None;
+        let tree = &mut snapshot.tree;
+        keep_live(&mut tree.rows_added, version.l0().consumed());
+        let rows = tree.rows_added.iter_mut().flat_map(|row| &mut row.tables);
+        for meta in rows.chain(tree.tables_added.iter_mut().map(|(_, meta)| meta)) {
             meta.location = LocalTableStore::location_of(meta.id);
             meta.shared = false;
         }
@@ -253,12 +252,12 @@ fn keep_live(rows: &mut Vec<RowMeta>, consumed: &CutMap) {
 
 /// Puts `written` in the place of the table of L0 with this id; a row without a table goes.
 fn replace_table(snapshot: &mut VersionEdit, id: FileId, written: Option<TableMeta>) {
-    for row in &mut snapshot.rows_added {
+    for row in &mut snapshot.tree.rows_added {
         if let Some(index) = row.tables.iter().position(|table| table.id == id) {
             row.tables.splice(index..=index, written.clone());
         }
     }
-    snapshot.rows_added.retain(|row| !row.tables.is_empty());
+    snapshot.tree.rows_added.retain(|row| !row.tables.is_empty());
 }
 
 /// What a failure in the target means: a sync that failed there leaves the source alone.
@@ -277,6 +276,7 @@ mod tests {
 
     use super::*;
     use crate::l0::CutInterval;
+    use crate::version::TreeEdit;
 
     fn table(counter: u64, start: &str, end: &str) -> TableMeta {
         TableMeta { bounds: KeyRange::new(start, Some(end.into())), ..TableMeta::sample(counter) }
@@ -298,8 +298,8 @@ mod tests {
         keep_live(&mut rows, &cuts);
         assert_eq!(rows, [row(2, vec![table(2, "c", "g")]), row(3, vec![table(4, "m", "p")])]);
         // If it has no key between the cuts, nothing is written of it, and so nothing is left of the row.
-        let mut snapshot = VersionEdit { rows_added: rows, ..VersionEdit::default() };
+        let mut snapshot = VersionEdit::from(TreeEdit { rows_added: rows, ..TreeEdit::default() });
         replace_table(&mut snapshot, table(2, "c", "g").id, None);
-        assert_eq!(snapshot.rows_added, [row(3, vec![table(4, "m", "p")])]);
+        assert_eq!(snapshot.tree.rows_added, [row(3, vec![table(4, "m", "p")])]);
     }
 }

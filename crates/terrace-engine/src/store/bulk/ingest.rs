@@ -56,9 +56,7 @@
 use std::sync::Arc;
 
 use terrace_base::limits::{STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use terrace_base::{
-    EntryKind, EntryRef, Expiry, FileId, KeyRange, LevelNo, RowId, SeqNo, TableUid,
-};
+use terrace_base::{EntryKind, EntryRef, Expiry, FileId, KeyRange, LevelNo, SeqNo, TableUid};
 use terrace_env::{PlantedBug, is_planted};
 
 use crate::compaction::pick::{Compaction, Input, Taken};
@@ -68,7 +66,7 @@ use crate::memtable::Memtable;
 use crate::store::upkeep::all_held::AllHeld;
 use crate::store::{Inner, Store};
 use crate::table::TableBuilder;
-use crate::version::{LEVEL_MAX, RowMeta, Table, TableMeta, Version, VersionEdit};
+use crate::version::{LEVEL_MAX, NewRow, Table, TableMeta, TreeEdit, Version};
 use crate::{Error, Result};
 
 /// Sorted entries on their way into the range; see [`Store::begin_ingest`]. Dropping it before
@@ -291,16 +289,17 @@ impl Inner {
             table_bytes: tables.iter().map(|table| table.bytes).sum(),
             level,
         };
-        let mut edit = VersionEdit { greatest_seqno: Some(number), ..VersionEdit::default() };
+        let mut edit = TreeEdit { greatest_seqno: Some(number), ..TreeEdit::default() };
+        let mut row = None;
         match level {
-            LevelNo(0) => edit.rows_added = vec![RowMeta { id: RowId(0), tables }],
+            LevelNo(0) => row = Some(NewRow { tables }),
             _ => edit.tables_added = tables.into_iter().map(|table| (level, table)).collect(),
         }
         ingest.is_given_away = true;
         if level == LevelNo(0) {
             self.expect_unindexed(number);
         }
-        let installed = self.versions.install(edit, |version| {
+        let installed = self.versions.install(edit.into(), row, |version| {
             self.change_view(false, |view| (view.dranges.clone(), Arc::clone(version)));
         });
         if let Err(error) = installed {
@@ -365,7 +364,7 @@ impl Inner {
             slice: slice.clone(),
             through: None,
             // The row that the tables become: the turn of flushes is held.
-            rows: (level == LevelNo(0)).then_some(version.next_row).into_iter().collect(),
+            rows: (level == LevelNo(0)).then_some(version.next_row()).into_iter().collect(),
             inputs: inputs.iter().map(|table| input(level, table)).collect(),
             output_level: level,
             rewrites: false,
@@ -397,7 +396,7 @@ fn deepest_free(
     taken: &Taken,
     place: impl Fn(LevelNo) -> Compaction,
 ) -> Option<LevelNo> {
-    let rows = version.l0.live();
+    let rows = version.l0().live();
     if tables.iter().any(|table| rows.iter().any(|row| row.overlaps(&table.bounds))) {
         return None;
     }

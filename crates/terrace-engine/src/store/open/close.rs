@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::fail_point::fail_point;
 use crate::store::{Inner, Store};
-use crate::version::VersionEdit;
+use crate::version::LogEdit;
 use crate::wal::Record;
 use crate::wal::format::{ClosingBody, RECORD_HEADER_BYTES, RecordKind};
 use crate::{Error, Result};
@@ -110,7 +110,7 @@ impl Inner {
         self.sync_log(taken.last_seqno, taken.place.end)?;
         fail_point!(self.env, "close::after_mark");
         self.versions
-            .close(&VersionEdit { closed: Some(taken.place.end), ..VersionEdit::default() })?;
+            .close(&LogEdit { closed: Some(taken.place.end), ..LogEdit::default() }.into())?;
         self.reclaim()
     }
 }

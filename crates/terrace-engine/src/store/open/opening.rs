@@ -41,8 +41,8 @@ use crate::store::{Inner, Seams, Store};
 use crate::swap::ArcSwap;
 use crate::table::{RowDirectory, is_row_directory_of, missing_row_directory, row_directory_name};
 use crate::version::{
-    FeedStore, FileIds, LoadedFeed, ReclaimQueue, Table, TableContext, Version, VersionEdit,
-    VersionFeed, Versions, VersionsParts, fold, manifest_path,
+    FeedStore, FileIds, LoadedFeed, LogEdit, Media, RangeEdit, ReclaimQueue, Table, TableContext,
+    Version, VersionEdit, VersionFeed, Versions, VersionsParts, fold, manifest_path,
 };
 use crate::wal::{LogSink, LogStart, LogStore, TornTail};
 use crate::{Error, Result};
@@ -115,8 +115,8 @@ impl Store {
             )));
         }
         let mut opening = Opening::prepare(process, dir, options, seams, loaded.as_ref())?;
-        let mut version = opening.fold(loaded.as_ref())?;
-        opening.choose_operator(&mut version)?;
+        let version = opening.fold(loaded.as_ref())?;
+        let range = opening.choose_operator(&version)?;
         opening.open_container(&version)?;
         opening.open_row_directory(&version)?;
         opening.require_tables(&version)?;
@@ -125,7 +125,7 @@ impl Store {
         if let Some(loaded) = &loaded {
             cross_check(dir, loaded, &version, &recovered.replayed)?;
         }
-        opening.finish(loaded.is_none(), version, recovered, lock)
+        opening.finish(loaded.is_none(), &version, range, recovered, lock)
     }
 }
 
@@ -159,7 +159,7 @@ impl<'a> Opening<'a> {
         loaded: Option<&LoadedFeed>,
     ) -> Result<Opening<'a>> {
         let edits = loaded.map(|loaded| loaded.edits.as_slice()).unwrap_or_default();
-        let before = edits.iter().filter_map(|edit| edit.epoch).max().unwrap_or_default();
+        let before = edits.iter().filter_map(|edit| edit.range.epoch).max().unwrap_or_default();
         let ids = Arc::new(FileIds::new(seams.feeds.next_epoch(before)?, 0));
         let context = Arc::new(TableContext {
             opener: seams.opener,
@@ -185,10 +185,12 @@ impl<'a> Opening<'a> {
     /// The version that the feed describes, or an empty one.
     fn fold(&self, loaded: Option<&LoadedFeed>) -> Result<Version> {
         let Some(loaded) = loaded else {
-            let mut version = Version::empty(self.l0.as_ref());
-            version.database = self.env.random_u128();
-            version.range = RangeId(1);
-            return Ok(version);
+            let range = RangeEdit {
+                database: Some(self.env.random_u128()),
+                identity: Some((RangeId(1), KeyRange::all())),
+                ..RangeEdit::default()
+            };
+            return self.after(&Version::empty(self.l0.as_ref()), &range.into());
         };
         fold(&loaded.edits, self.l0.as_ref(), &self.context).map_err(|(index, misfit)| {
             let path = manifest_path(self.dir, loaded.end.id);
@@ -196,46 +198,60 @@ impl<'a> Opening<'a> {
         })
     }
 
-    /// The merge operator that the version or the options name; the version keeps the name. It gets
-    /// into the manifest with the snapshot of this open, before any operand can be written.
-    fn choose_operator(&mut self, version: &mut Version) -> Result<()> {
+    /// The version after what this open changes.
+    fn after(&self, version: &Version, edit: &VersionEdit) -> Result<Version> {
+        let applied = version.apply(edit, &self.context);
+        applied.map_err(|misfit| {
+            Error::Poisoned(format!("what an open changes does not fit: {misfit}"))
+        })
+    }
+
+    /// Chooses the merge operator that the version or the options name; the version keeps the name. It
+    /// gets into the manifest with the snapshot of this open, before any operand can be written.
+    fn choose_operator(&mut self, version: &Version) -> Result<RangeEdit> {
         let wanted = self.options.merge_operator.as_deref();
-        let stored = version.merge_operator.as_deref();
-        self.merge_operator = self.options.merge_operators.choose(wanted, stored)?;
-        version.merge_operator =
+        self.merge_operator =
+            self.options.merge_operators.choose(wanted, version.merge_operator())?;
+        let merge_operator =
             self.merge_operator.as_ref().map(|operator| operator.name().to_string());
-        Ok(())
+        Ok(RangeEdit { merge_operator, ..RangeEdit::default() })
     }
 
     fn finish(
         self,
         is_new: bool,
-        mut version: Version,
+        version: &Version,
+        range: RangeEdit,
         recovered: Recovered,
         lock: DirLock,
     ) -> Result<Store> {
         let mut report = RecoveryReport {
             is_new,
-            was_closed: version.closed.is_some() && recovered.replayed.torn.is_none(),
+            was_closed: version.closed().is_some() && recovered.replayed.torn.is_none(),
             replayed_entries: recovered.entry_count,
             torn: recovered.replayed.torn.clone(),
             log_end: recovered.replayed.end,
             orphan_count: 0,
         };
         if self.options.read_only {
-            let spares = spare_memory(&self.env, &self.options, version.database)?;
+            let spares = spare_memory(&self.env, &self.options, version.database())?;
+            let log = LogEdit { closed: version.closed(), ..LogEdit::default() };
+            let version =
+                self.after(version, &VersionEdit { range, log, ..VersionEdit::default() })?;
             let versions = self.versions(version, None);
             return Ok(self.assemble(versions, None, recovered, report, lock, spares));
         }
-        // The new feed raises the epoch durably. Only then is any other file created.
-        version.epoch = self.ids.epoch();
-        version.closed = None;
         self.require_media()?;
-        let replaced = self.choose_container(&mut version)?;
-        self.choose_row_directory(&mut version)?;
-        let log_directories = self.log.settle(version.database, &recovered.replayed)?;
+        let mut media = version.media().clone();
+        let replaced = self.choose_container(version.database(), &mut media)?;
+        self.choose_row_directory(version.database(), &mut media)?;
+        let log_directories = self.log.settle(version.database(), &recovered.replayed)?;
         let as_text = |path: &PathBuf| path.to_string_lossy().into_owned();
-        version.log_directories = log_directories.iter().map(as_text).collect();
+        media.log_directories = log_directories.iter().map(as_text).collect();
+        let range = RangeEdit { epoch: Some(self.ids.epoch()), ..range };
+        let edit = VersionEdit { range, media: Some(media), ..VersionEdit::default() };
+        let version = self.after(version, &edit)?;
+        // The new feed raises the epoch durably. Only then is any other file created.
         fail_point!(self.env, "open::before_manifest");
         let feed = self.feeds.begin(self.ids.next(), &version.to_snapshot())?;
         fail_point!(self.env, "open::after_manifest");
@@ -244,15 +260,15 @@ impl<'a> Opening<'a> {
         report.orphan_count = self.remove_orphans(&version)?;
         let reserved_bytes = self.reserved_bytes(&version)?;
         let log =
-            self.log.begin(version.database, &self.ids, &recovered.replayed, reserved_bytes)?;
+            self.log.begin(version.database(), &self.ids, &recovered.replayed, reserved_bytes)?;
         fail_point!(self.env, "open::after_log");
         report.log_end = log.end();
-        let spares = spare_memory(&self.env, &self.options, version.database)?;
+        let spares = spare_memory(&self.env, &self.options, version.database())?;
         let versions = self.versions(version, Some(feed));
-        if versions.current().log_start == LogStart::default() {
+        if versions.current().log_start() == LogStart::default() {
             // A new range, or one whose creation a crash cut short here.
-            let log_start = Some(log.start_at(LogPosition(0)));
-            versions.install(VersionEdit { log_start, ..VersionEdit::default() }, |_| ())?;
+            let start = Some(log.start_at(LogPosition(0)));
+            versions.install(LogEdit { start, ..LogEdit::default() }.into(), None, |_| ())?;
         }
         let store = self.assemble(versions, Some(log), recovered, report, lock, spares);
         store.inner.start_background()?;
@@ -278,7 +294,6 @@ impl<'a> Opening<'a> {
         let parts = VersionsParts {
             feeds: Arc::clone(&self.feeds),
             ids: Arc::clone(&self.ids),
-            l0: Arc::clone(&self.l0),
             context: Arc::clone(&self.context),
         };
         Versions::new(&self.env.waits(), parts, version, feed)
@@ -299,32 +314,36 @@ impl<'a> Opening<'a> {
         if !version.has_rows_in_pages() {
             return Ok(());
         }
-        let Some(place) = &version.container else {
+        let Some(place) = &version.media().container else {
             let detail = "there are rows in pages, but the manifest does not say where";
             return Err(Corruption::new(self.dir, 0, detail).into());
         };
         let container = &self.context.opener.container;
-        if !container.open(place, version.database)? {
+        if !container.open(place, version.database())? {
             let detail = "the container of L0 is missing: what was written last is lost with it. If it was in \
                           a file system in memory, a power cut emptied that; repair the range, or restore it";
             return Err(Corruption::new(&place.path, 0, detail).into());
         }
-        container.open_rows(version.l0.live())
+        container.open_rows(version.l0().live())
     }
 
     /// Decides where the container is from now on. The one of before, if it is of no use.
-    fn choose_container(&self, version: &mut Version) -> Result<Option<ContainerPlace>> {
+    fn choose_container(
+        &self,
+        database: u128,
+        media: &mut Media,
+    ) -> Result<Option<ContainerPlace>> {
         let container = &self.context.opener.container;
         if container.pages().is_some() {
             // It keeps its place as long as there are rows in it.
             return Ok(None);
         }
-        let wanted = self.options.l0_kind.has_container().then(|| self.container_place(version));
-        let before = std::mem::replace(&mut version.container, wanted.clone());
+        let wanted = self.options.l0_kind.has_container().then(|| self.container_place(database));
+        let before = std::mem::replace(&mut media.container, wanted.clone());
         if let Some(place) = &wanted
             && wanted == before
         {
-            match container.open(place, version.database) {
+            match container.open(place, database) {
                 Ok(true) => return Ok(None),
                 // Nothing is lost with one in which nothing was: a crash may have come before it was made.
                 Ok(false) | Err(Error::Corruption(_)) => {}
@@ -335,10 +354,10 @@ impl<'a> Opening<'a> {
     }
 
     /// Where the options want the container of a range.
-    fn container_place(&self, version: &Version) -> ContainerPlace {
+    fn container_place(&self, database: u128) -> ContainerPlace {
         let bytes = self.options.l0_bytes;
         let medium = self.options.l0_path.as_deref();
-        let path = ContainerPlace::path_of(self.dir, medium, version.database);
+        let path = ContainerPlace::path_of(self.dir, medium, database);
         let page_bytes = if medium.is_some() { MEMORY_PAGE_BYTES } else { FILE_PAGE_BYTES };
         ContainerPlace { path, bytes, page_bytes }
     }
@@ -347,11 +366,15 @@ impl<'a> Opening<'a> {
     /// replaces: the manifest is durable that says so.
     fn make_container(&self, version: &Version, replaced: Option<ContainerPlace>) -> Result<()> {
         let container = &self.context.opener.container;
-        if let Some(place) = replaced.filter(|place| Some(place) != version.container.as_ref()) {
+        if let Some(place) =
+            replaced.filter(|place| Some(place) != version.media().container.as_ref())
+        {
             remove_container(&self.env, &place)?;
         }
-        match &version.container {
-            Some(place) if container.pages().is_none() => container.create(place, version.database),
+        match &version.media().container {
+            Some(place) if container.pages().is_none() => {
+                container.create(place, version.database())
+            }
             _ => Ok(()),
         }
     }
@@ -363,12 +386,12 @@ impl<'a> Opening<'a> {
         if !version.has_tables_in_row_directory() {
             return Ok(());
         }
-        let Some(path) = version.row_directory.as_deref().map(Path::new) else {
+        let Some(path) = version.media().row_directory.as_deref().map(Path::new) else {
             let detail =
                 "tables of L0 are in a directory of their own, but the manifest does not say where";
             return Err(Corruption::new(self.dir, 0, detail).into());
         };
-        if !is_row_directory_of(path, version.database) {
+        if !is_row_directory_of(path, version.database()) {
             let detail =
                 "the manifest names this as the directory of L0, but it is another database's";
             return Err(Corruption::new(path, 0, detail).into());
@@ -382,17 +405,17 @@ impl<'a> Opening<'a> {
 
     /// Decides where tables of L0 go from now on, and empties the directory of before, if it is of no
     /// use: nothing live is in it, and once the manifest names another one nobody would look there.
-    fn choose_row_directory(&self, version: &mut Version) -> Result<()> {
+    fn choose_row_directory(&self, database: u128, media: &mut Media) -> Result<()> {
         if self.context.opener.rows.path().is_some() {
             // It keeps its place as long as there are tables in it.
             return Ok(());
         }
         let medium = self.options.row_medium();
-        let name = row_directory_name(version.database);
+        let name = row_directory_name(database);
         let wanted = medium.map(|medium| format!("{medium}/{name}"));
-        let before = std::mem::replace(&mut version.row_directory, wanted);
-        if let Some(path) = before.filter(|before| Some(before) != version.row_directory.as_ref())
-            && is_row_directory_of(Path::new(&path), version.database)
+        let before = std::mem::replace(&mut media.row_directory, wanted);
+        if let Some(path) = before.filter(|before| Some(before) != media.row_directory.as_ref())
+            && is_row_directory_of(Path::new(&path), database)
         {
             RowDirectory::clear(&self.env, Path::new(&path))?;
         }
@@ -403,7 +426,9 @@ impl<'a> Opening<'a> {
     /// says so.
     fn make_row_directory(&self, version: &Version) -> Result<()> {
         let rows = &self.context.opener.rows;
-        if let (Some(path), None) = (version.row_directory.as_deref().map(Path::new), rows.path()) {
+        if let (Some(path), None) =
+            (version.media().row_directory.as_deref().map(Path::new), rows.path())
+        {
             self.env.fs().create_dir_all(path)?;
             if let Some(medium) = path.parent() {
                 self.env.fs().sync_dir(medium)?;
@@ -526,7 +551,7 @@ impl<'a> Opening<'a> {
         };
         let mut last = None;
         let boundaries = match (asked.is_empty(), replayed.memtable.is_empty()) {
-            (true, true) => version.drange_boundaries.clone(),
+            (true, true) => version.drange_boundaries().to_vec(),
             (true, false) => Vec::new(),
             (false, _) => asked.clone(),
         };

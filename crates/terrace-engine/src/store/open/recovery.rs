@@ -75,7 +75,7 @@ pub fn recover(
         options,
         ids,
         version,
-        crew: Crew::new(process.env(), threads, options.memtable_bytes, version.flushed.clone()),
+        crew: Crew::new(process.env(), threads, options.memtable_bytes, version.flushed().clone()),
         chunk: Chunk::new(&last),
         room_bytes: 0,
         covers: BTreeSet::new(),
@@ -85,7 +85,7 @@ pub fn recover(
             last,
             last_begin: facts.start.position,
             covers: Vec::new(),
-            greatest_seqno: version.greatest_seqno,
+            greatest_seqno: version.greatest_seqno(),
             entry_count: 0,
         },
     };
@@ -113,7 +113,7 @@ impl Refill<'_> {
             if !is_planted(PlantedBug::ReuseNumbers) {
                 self.out.greatest_seqno = self.out.greatest_seqno.max(entry.seqno);
             }
-            if self.version.flushed.contains_key(&memtable) {
+            if self.version.flushed().contains_key(&memtable) {
                 continue;
             }
             self.covers.insert(memtable);
@@ -207,15 +207,15 @@ pub fn cross_check(
     version: &Version,
     replayed: &Replayed,
 ) -> Result<()> {
-    let is_begun = replayed.segments.iter().any(|span| span.file.id.epoch == version.epoch);
-    if feed.edits.len() > 1 && version.log_start.segment.is_some() && !is_begun {
+    let is_begun = replayed.segments.iter().any(|span| span.file.id.epoch == version.epoch());
+    if feed.edits.len() > 1 && version.log_start().segment.is_some() && !is_begun {
         let detail = format!(
             "the log has no segment of epoch {}, but the manifest goes on in it: a file is missing",
-            version.epoch
+            version.epoch()
         );
         return Err(Corruption::new(dir, 0, detail).into());
     }
-    if let Some(id) = replayed.half_begun.filter(|id| id.epoch == version.epoch)
+    if let Some(id) = replayed.half_begun.filter(|id| id.epoch == version.epoch())
         && feed.edits.len() > 1
         && replayed.segments.iter().filter(|span| span.file.id.epoch == id.epoch).count() == 1
     {

@@ -205,7 +205,7 @@ pub(super) fn newest_in_tables<T>(
     lookup: &mut Lookup<'_>,
     read: impl FnOnce(Source<'_>, EntryRef<'_>) -> T,
 ) -> Result<Option<T>> {
-    let mut found = version.l0.get(lookup)?;
+    let mut found = version.l0().get(lookup)?;
     if found.is_none() {
         for (level, run) in version.runs() {
             let Some(table) = run.table_for(lookup.key) else {

@@ -369,7 +369,7 @@ fn sources(
         [only] => cursors.extend(only.memtables().map(open)),
         _ => cursors.push(Box::new(MemtablesCursor::new(Arc::clone(view), read_point))),
     }
-    cursors.extend(view.version.l0.cursors(range, read_point, mode)?);
+    cursors.extend(view.version.l0().cursors(range, read_point, mode)?);
     for (_, run) in view.version.runs().filter(|(_, run)| !run.is_empty()) {
         cursors.push(Box::new(RunCursor::new(run.clone(), read_point, mode)));
     }
@@ -409,7 +409,7 @@ fn note_sources(
         }
         _ => notes.memtables_source(dranges.iter().map(|own| own.active().count()).sum()),
     }
-    for live in view.version.l0.live().iter().filter(|live| live.overlaps(range)) {
+    for live in view.version.l0().live().iter().filter(|live| live.overlaps(range)) {
         notes.table_source(0, Some(live.row.0), &live.table);
     }
     for (level, run) in view.version.runs().filter(|(_, run)| !run.is_empty()) {

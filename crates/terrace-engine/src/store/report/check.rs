@@ -22,7 +22,7 @@ impl Inner {
     fn check(&self, progress: CheckProgress<'_>) -> Result<CheckReport> {
         let version = self.versions.current();
         let total = version.tables().map(|table| table.meta().bytes).sum();
-        let mut report = CheckReport { repaired: version.repaired, ..CheckReport::default() };
+        let mut report = CheckReport { repaired: version.repaired(), ..CheckReport::default() };
         for table in version.tables().filter(|table| version.needs(table)) {
             check_table(&self.context, table.meta(), CheckDepth::Full, &mut report)?;
             progress(report.table_bytes, total);

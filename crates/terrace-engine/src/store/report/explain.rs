@@ -112,7 +112,7 @@ impl Inner {
                 Source::Memtable { .. } | Source::Memtables { .. } => {}
             }
         }
-        let l0 = (!view.version.l0.tables().is_empty()).then_some(0);
+        let l0 = (!view.version.l0().tables().is_empty()).then_some(0);
         let runs = view.version.runs().filter(|(_, run)| !run.is_empty());
         let levels = l0.into_iter().chain(runs.map(|(level, _)| level.0));
         let interval = view.boundaries.index_of(key);
@@ -174,7 +174,7 @@ impl Inner {
 
 /// The row of L0 that the table with this id belongs to.
 fn row_of(view: &View, id: &str) -> Option<u64> {
-    let rows = view.version.l0.rows().iter();
+    let rows = view.version.l0().rows().iter();
     let mut holding = rows.filter(|row| has_table(&row.tables, id));
     holding.next().map(|row| row.meta.id.0)
 }

@@ -173,7 +173,7 @@ impl Store {
     pub fn l0(&self) -> Result<L0Report> {
         self.inner.check_open()?;
         let version = self.inner.versions.current();
-        for live in version.l0.live() {
+        for live in version.l0().live() {
             live.table.reader(ReadMode::Block)?;
         }
         Ok(self.inner.l0_report(&version))
@@ -187,8 +187,8 @@ impl Inner {
         let pages = self.context.opener.container.pages();
         L0Stats {
             kind: self.options.l0_kind,
-            rows: version.l0.rows().len() as u64,
-            bytes: version.l0.live().iter().map(LiveTable::bytes).sum(),
+            rows: version.l0().rows().len() as u64,
+            bytes: version.l0().live().iter().map(LiveTable::bytes).sum(),
             pages_free: pages.map_or(0, |pages| pages.free_pages() as u64),
             pages_total: pages.map_or(0, |pages| pages.total_pages() as u64),
             cuts: cuts.count,
@@ -199,7 +199,7 @@ impl Inner {
     }
 
     fn l0_report(&self, version: &Version) -> L0Report {
-        let l0 = version.l0.as_ref();
+        let l0 = version.l0();
         let kind = self.options.l0_kind;
         let is_by_bytes = kind.has_container() || self.options.row_medium().is_some();
         let starts = divide(l0.tables(), SLICES_MAX);

@@ -328,8 +328,8 @@ impl Inner {
             merged_away_count: read(&counters.merged_away),
             unflushed_bytes: read(&counters.unflushed_bytes),
             lookup_index: self.lookups.as_ref().map(Lookups::stats),
-            l0_row_count: view.version.l0.rows().len() as u64,
-            l0_consumed_count: view.version.l0.consumed().intervals().len() as u64,
+            l0_row_count: view.version.l0().rows().len() as u64,
+            l0_consumed_count: view.version.l0().consumed().intervals().len() as u64,
             l0: self.l0_stats(&view.version),
             levels,
             table_memory_bytes: view.version.tables().map(|table| table.memory_bytes()).sum(),
@@ -345,7 +345,7 @@ impl Inner {
 impl Counters {
     /// The levels that hold anything, or have been written or asked since the open.
     fn levels_of(&self, version: &Version) -> Vec<LevelStats> {
-        let l0 = (LevelNo(0), version.l0.tables());
+        let l0 = (LevelNo(0), version.l0().tables());
         let deeper = version.runs().map(|(level, run)| (level, run.tables()));
         let all = std::iter::once(l0).chain(deeper);
         let stats = all.map(|(level, tables)| {

@@ -16,7 +16,7 @@ use crate::range_tombstone::Fragments;
 use crate::store::memory::compaction_memory_bytes;
 use crate::store::{Inner, Store};
 use crate::table::ReadMode;
-use crate::version::{LEVEL_MAX, RowMeta, TableMeta, Version, VersionEdit};
+use crate::version::{LEVEL_MAX, RowMeta, TableMeta, TreeEdit, Version, VersionEdit};
 
 /// What an entry takes in a block beside its key and value, at most.
 const ENTRY_BYTES_MAX: u64 = 40;
@@ -87,7 +87,7 @@ impl Inner {
 
     /// Opens the tables of L0 before a cut is picked: only open ones say where their bytes lie.
     fn open_rows(&self) {
-        for live in self.versions.current().l0.live() {
+        for live in self.versions.current().l0().live() {
             if let Err(error) = live.table.reader(ReadMode::Block) {
                 // A cut can be chosen without; the job that reads the table fails with the error.
                 tracing::debug!(table = ?live.table, %error, "a table of L0 does not open");
@@ -152,7 +152,7 @@ impl Inner {
             read = read_bytes_of(chosen, &plan);
             let read_bytes = read.from_l0 + read.from_levels;
             // Where cuts take turns each is small, and the next one is what other threads take.
-            let is_undivided = self.options.l0_cut_all || version.l0.takes_turns();
+            let is_undivided = self.options.l0_cut_all || version.l0().takes_turns();
             let parts = match is_undivided && chosen.through.is_some() {
                 true => vec![plan],
                 false => self.parts_of(plan, &chosen.inputs, read_bytes)?,
@@ -172,7 +172,7 @@ impl Inner {
             outcome.outputs
         };
         fail_point!(self.env, "compaction::before_install");
-        self.versions.install(edit_of(chosen, outputs), |version| {
+        self.versions.install(edit_of(chosen, outputs), None, |version| {
             self.change_view(true, |view| (view.dranges.clone(), Arc::clone(version)));
         })?;
         fail_point!(self.env, "compaction::after_install");
@@ -236,13 +236,13 @@ impl Inner {
         };
         let input_bytes: u64 = inputs.iter().map(|input| coded_bytes(&input.table)).sum();
         let mut output_count_max = 3 * input_bytes / self.options.table_bytes + 16;
-        if version.merge_operator.is_some() {
+        if version.merge_operator().is_some() {
             // A folded value may be larger than what it was made of, and end a table.
             output_count_max += inputs.iter().map(|input| input.table.entry_count).sum::<u64>();
         }
         let table = &self.options.table;
         Ok(CompactionPlan {
-            epoch: version.epoch,
+            epoch: version.epoch(),
             now,
             snapshots,
             slice: chosen.slice.clone(),
@@ -259,7 +259,7 @@ impl Inner {
             block_bytes: table.block_bytes as u64,
             filter_bits_per_key: u64::from(table.filter_bits_per_key),
             compression: table.compression,
-            merge_operator: version.merge_operator.clone(),
+            merge_operator: version.merge_operator().map(str::to_string),
         })
     }
 
@@ -281,23 +281,23 @@ impl Inner {
 /// Whether it is likely to matter where the bytes of rows lie. Where cuts take turns, a row of which little is
 /// left makes one due too.
 fn is_divided(version: &Version) -> bool {
-    version.l0.pressure() >= 1.0 || version.l0.takes_turns()
+    version.l0().pressure() >= 1.0 || version.l0().takes_turns()
 }
 
 /// Whether a table of L0 has not said yet where its bytes lie.
 fn has_unopened(version: &Version) -> bool {
-    version.l0.live().iter().any(|live| live.table.open_table().is_none())
+    version.l0().live().iter().any(|live| live.table.open_table().is_none())
 }
 
 /// What becomes of the version once `chosen` has been done.
 fn edit_of(chosen: &Compaction, outputs: Vec<TableMeta>) -> VersionEdit {
     let removed = chosen.inputs.iter().filter(|input| input.level.0 > 0);
     let cut = |through| CutInterval { slice: chosen.slice.clone(), through };
-    let mut edit = VersionEdit {
+    let mut edit = TreeEdit {
         rows_removed: chosen.rows.clone(),
         cuts: chosen.through.map(cut).into_iter().collect(),
         tables_removed: removed.map(|input| (input.level, input.table.meta().id)).collect(),
-        ..VersionEdit::default()
+        ..TreeEdit::default()
     };
     match chosen.output_level {
         // The row takes the place of those that it was made of.
@@ -310,7 +310,7 @@ fn edit_of(chosen: &Compaction, outputs: Vec<TableMeta>) -> VersionEdit {
             edit.tables_added = outputs.into_iter().map(|table| (level, table)).collect();
         }
     }
-    edit
+    edit.into()
 }
 
 /// About how many bytes a compaction reads.

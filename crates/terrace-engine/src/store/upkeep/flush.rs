@@ -16,7 +16,7 @@ use crate::store::health::Work;
 use crate::store::memory::builder_memory_bytes;
 use crate::store::{Inner, Store};
 use crate::table::is_in_row_directory;
-use crate::version::{RowMeta, TableMeta, VersionEdit};
+use crate::version::{LogEdit, NewRow, RangeEdit, TableMeta, TreeEdit, VersionEdit};
 use crate::{Error, Result};
 
 /// Whether memtables of hot dranges may be merged in memory instead of being flushed.
@@ -160,15 +160,24 @@ impl Inner {
             log.release(log_start.position)?;
         }
         let edit = VersionEdit {
-            rows_added: row.into_iter().collect(),
-            memtables_flushed: covered.collect(),
-            log_start: Some(log_start),
-            greatest_seqno: Some(greatest_of(batch).max(current.greatest_seqno)),
-            drange_boundaries: (boundaries != current.drange_boundaries && !boundaries.is_empty())
+            tree: TreeEdit {
+                greatest_seqno: Some(greatest_of(batch).max(current.greatest_seqno())),
+                ..TreeEdit::default()
+            },
+            log: LogEdit {
+                memtables_flushed: covered.collect(),
+                start: Some(log_start),
+                closed: None,
+            },
+            range: RangeEdit {
+                drange_boundaries: (boundaries != current.drange_boundaries()
+                    && !boundaries.is_empty())
                 .then_some(boundaries),
+                ..RangeEdit::default()
+            },
             ..VersionEdit::default()
         };
-        self.versions.install(edit, |version| {
+        self.versions.install(edit, row, |version| {
             self.change_view(true, |view| {
                 let mut dranges = view.dranges.clone();
                 for drange in &mut dranges {
@@ -193,7 +202,7 @@ impl Inner {
     }
 
     /// How many bytes of a row lie on L0's own medium.
-    fn medium_bytes(&self, row: &RowMeta) -> u64 {
+    fn medium_bytes(&self, row: &NewRow) -> u64 {
         let has_medium = self.options.l0_path.is_some();
         let is_there = |table: &&TableMeta| {
             is_in_row_directory(&table.location) || has_medium && table.is_in_pages()
@@ -259,7 +268,7 @@ impl Inner {
         &self,
         batch: &[Arc<Frozen>],
         spacing: u64,
-    ) -> Result<(Option<RowMeta>, u64, WriteSample)> {
+    ) -> Result<(Option<NewRow>, u64, WriteSample)> {
         let (snapshots, now) = self.read_points.list(self.env.wall_time());
         let fragments: Vec<_> =
             batch.iter().map(|frozen| frozen.memtable.range_tombstones()).collect();
@@ -290,7 +299,7 @@ impl Inner {
                 expected_bytes,
             })?;
             if let Absorbed::Row(row) = absorbed {
-                let bytes = row.as_ref().map_or(0, RowMeta::bytes);
+                let bytes = row.as_ref().map_or(0, NewRow::bytes);
                 return Ok((row, bytes, sampled.finish()));
             }
         }

@@ -146,7 +146,7 @@ impl Inner {
     /// Where a range that has one drange is to be divided: where it was divided before, or else so
     /// that the keys in its memtable are spread evenly.
     fn boundaries_for(&self, map: &DrangeMap) -> Boundaries {
-        let known = self.versions.current().drange_boundaries.clone();
+        let known = self.versions.current().drange_boundaries().to_vec();
         if !known.is_empty() {
             return Boundaries::new(known);
         }

@@ -4,16 +4,17 @@
 use terrace_base::put_field;
 
 use super::*;
+use crate::version::edit::SIZE_END;
 use crate::version::format::{
-    HEADER_BYTES, NUMBER_END, SIZE_END, decode_current, decode_edit, decode_manifest_header,
-    decode_record, encode_current, encode_edit, encode_manifest_header, encode_record,
+    HEADER_BYTES, NUMBER_END, decode_current, decode_edit, decode_manifest_header, decode_record,
+    encode_current, encode_edit, encode_manifest_header, encode_record,
 };
 
 #[test]
 fn absurd_cuts_are_refused() {
     let some = |cuts: &[CutInterval]| {
-        let edit = VersionEdit { cuts: cuts.to_vec(), ..VersionEdit::default() };
-        decode_edit(&encode_edit(&edit)).map(|edit| edit.cuts)
+        let edit = TreeEdit { cuts: cuts.to_vec(), ..TreeEdit::default() };
+        decode_edit(&encode_edit(&edit.into())).map(|edit| edit.tree.cuts)
     };
     assert!(some(&[cut("a", Some("b"), 1), cut("b", None, 1)]).is_ok());
     for absurd in [
@@ -33,8 +34,8 @@ fn absurd_cuts_are_refused() {
 fn boundaries_that_do_not_ascend_are_refused() {
     for keys in [&["b", "a"][..], &["a", "a"], &[""]] {
         let boundaries = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
-        let edit = VersionEdit { drange_boundaries: Some(boundaries), ..VersionEdit::default() };
-        assert!(decode_edit(&encode_edit(&edit)).is_err(), "{keys:?}");
+        let edit = RangeEdit { drange_boundaries: Some(boundaries), ..RangeEdit::default() };
+        assert!(decode_edit(&encode_edit(&edit.into())).is_err(), "{keys:?}");
     }
 }
 
@@ -44,7 +45,7 @@ fn edits_round_trip() {
         assert_eq!(decode_edit(&encode_edit(&edit)), Ok(edit));
     }
     let start = Some(LogStart { segment: None, position: LogPosition(0) });
-    let edit = VersionEdit { log_start: start, ..VersionEdit::default() };
+    let edit = VersionEdit::from(LogEdit { start, ..LogEdit::default() });
     assert_eq!(decode_edit(&encode_edit(&edit)), Ok(edit));
 }
 
@@ -52,26 +53,29 @@ fn edits_round_trip() {
 /// next one is counted from it or sizes are summed up.
 #[test]
 fn numbers_beyond_their_bounds_are_refused() {
-    let nothing = VersionEdit::default;
     let greatest = u64::MAX;
     let row = |id, bytes| RowMeta { id: RowId(id), tables: vec![TableMeta { bytes, ..table(1) }] };
     let start = LogStart { segment: None, position: LogPosition(greatest) };
+    let of_tree = |tree: TreeEdit| VersionEdit::from(tree);
+    let of_range = |range: RangeEdit| VersionEdit::from(range);
+    let (tree, range) = (TreeEdit::default, RangeEdit::default);
     for (index, edit) in [
-        VersionEdit { epoch: Some(Epoch(greatest)), ..nothing() },
-        VersionEdit { rows_added: vec![row(greatest, 1)], ..nothing() },
-        VersionEdit { rows_added: vec![row(1, greatest)], ..nothing() },
-        VersionEdit { next_row: Some(RowId(greatest)), ..nothing() },
-        VersionEdit { log_start: Some(start), ..nothing() },
-        VersionEdit { greatest_seqno: Some(SeqNo::MAX), ..nothing() },
-        VersionEdit { merge_operator: Some("two words".to_string()), ..nothing() },
-        VersionEdit { merge_operator: Some(String::new()), ..nothing() },
+        of_range(RangeEdit { epoch: Some(Epoch(greatest)), ..range() }),
+        of_tree(TreeEdit { rows_added: vec![row(greatest, 1)], ..tree() }),
+        of_tree(TreeEdit { rows_added: vec![row(1, greatest)], ..tree() }),
+        of_tree(TreeEdit { next_row: Some(RowId(greatest)), ..tree() }),
+        LogEdit { start: Some(start), ..LogEdit::default() }.into(),
+        of_tree(TreeEdit { greatest_seqno: Some(SeqNo::MAX), ..tree() }),
+        of_range(RangeEdit { merge_operator: Some("two words".to_string()), ..range() }),
+        of_range(RangeEdit { merge_operator: Some(String::new()), ..range() }),
     ]
     .iter()
     .enumerate()
     {
         assert!(decode_edit(&encode_edit(edit)).is_err(), "edit {index}");
     }
-    let fine = VersionEdit { rows_added: vec![row(NUMBER_END - 1, SIZE_END - 1)], ..nothing() };
+    let rows_added = vec![row(NUMBER_END - 1, SIZE_END - 1)];
+    let fine = of_tree(TreeEdit { rows_added, ..tree() });
     assert_eq!(decode_edit(&encode_edit(&fine)), Ok(fine));
 }
 

@@ -15,21 +15,19 @@ const IDENTITY: u128 = 0x1234_5678_9abc_def0_1122_3344_5566_7788;
 
 /// What the manifest of version 2 holds.
 fn edits() -> Vec<VersionEdit> {
-    let flush = VersionEdit {
+    let flush = TreeEdit {
         rows_added: vec![RowMeta { id: RowId(4), tables: vec![table(4)] }],
         greatest_seqno: Some(SeqNo(1001)),
-        ..VersionEdit::default()
+        ..TreeEdit::default()
     };
-    vec![full_edit(), flush, VersionEdit::default()]
+    vec![full_edit(), flush.into(), VersionEdit::default()]
 }
 
 /// What the manifest of version 1 holds: the fields that there were.
 fn edits_of_version_1() -> Vec<VersionEdit> {
     let mut edits = edits();
-    edits[0].cuts.clear();
-    edits[0].container = None;
-    edits[0].row_directory = None;
-    edits[0].log_directories = None;
+    edits[0].tree.cuts.clear();
+    edits[0].media = None;
     edits
 }
 
@@ -69,7 +67,7 @@ fn a_manifest_of_version_2_is_read_and_written_as_ever() {
     assert_eq!(loaded(&current, &manifest), edits());
 }
 
-/// Nothing writes this version any more.
+/// Nothing writes this version any more; the fields stood in another order.
 #[test]
 fn a_manifest_of_version_1_is_read_as_ever() {
     let manifest = specimens::read("version/testdata/v1.manifest");

@@ -8,7 +8,7 @@ use terrace_base::{
     WallTime,
 };
 
-use super::{Repaired, RowMeta, TableMeta, VersionEdit};
+use super::{LogEdit, Media, RangeEdit, Repaired, RowMeta, TableMeta, TreeEdit, VersionEdit};
 use crate::l0::CutInterval;
 use crate::l0::triangle::ContainerPlace;
 use crate::table::TableLocation;
@@ -43,29 +43,40 @@ fn table(counter: u64) -> TableMeta {
 fn full_edit() -> VersionEdit {
     VersionEdit {
         is_snapshot: true,
-        database: Some(3),
-        range: Some((RangeId(1), KeyRange::all())),
-        epoch: Some(Epoch(7)),
-        rows_removed: vec![RowId(1), RowId(2)],
-        rows_added: vec![RowMeta { id: RowId(3), tables: vec![table(1), table(2)] }],
-        cuts: vec![cut("b", Some("d"), 2), cut("d", Some("f"), 3), cut("g", None, 1)],
-        next_row: Some(RowId(4)),
-        tables_removed: vec![(LevelNo(1), id(9))],
-        tables_added: vec![(LevelNo(2), table(3))],
-        memtables_flushed: vec![(MemtableId { epoch: Epoch(6), counter: 5 }, LogPosition(1 << 40))],
-        log_start: Some(LogStart { segment: Some(id(8)), position: LogPosition(77) }),
-        greatest_seqno: Some(SeqNo(1000)),
-        closed: Some(LogPosition(88)),
-        merge_operator: Some("add-i64".to_string()),
-        repaired: Some(Repaired { at_ms: 9, source_database: 1 << 77, is_incomplete: true }),
-        drange_boundaries: Some(vec![b"d".into(), b"m".into()]),
-        container: Some(ContainerPlace {
-            path: "/pmem/rows".into(),
-            bytes: 1 << 33,
-            page_bytes: 4096,
+        range: RangeEdit {
+            database: Some(3),
+            identity: Some((RangeId(1), KeyRange::all())),
+            epoch: Some(Epoch(7)),
+            merge_operator: Some("add-i64".to_string()),
+            repaired: Some(Repaired { at_ms: 9, source_database: 1 << 77, is_incomplete: true }),
+            drange_boundaries: Some(vec![b"d".into(), b"m".into()]),
+        },
+        tree: TreeEdit {
+            rows_removed: vec![RowId(1), RowId(2)],
+            rows_added: vec![RowMeta { id: RowId(3), tables: vec![table(1), table(2)] }],
+            cuts: vec![cut("b", Some("d"), 2), cut("d", Some("f"), 3), cut("g", None, 1)],
+            next_row: Some(RowId(4)),
+            tables_removed: vec![(LevelNo(1), id(9))],
+            tables_added: vec![(LevelNo(2), table(3))],
+            greatest_seqno: Some(SeqNo(1000)),
+        },
+        log: LogEdit {
+            memtables_flushed: vec![(
+                MemtableId { epoch: Epoch(6), counter: 5 },
+                LogPosition(1 << 40),
+            )],
+            start: Some(LogStart { segment: Some(id(8)), position: LogPosition(77) }),
+            closed: Some(LogPosition(88)),
+        },
+        media: Some(Media {
+            container: Some(ContainerPlace {
+                path: "/pmem/rows".into(),
+                bytes: 1 << 33,
+                page_bytes: 4096,
+            }),
+            row_directory: Some("/pmem/tables".into()),
+            log_directories: vec!["/pmem/log".into(), "/other".into()],
         }),
-        row_directory: Some("/pmem/tables".into()),
-        log_directories: Some(vec!["/pmem/log".into(), "/other".into()]),
     }
 }
 

@@ -181,7 +181,7 @@ fn random_range(seed: u64, options: &Options, has_deletions: bool, is_closed: bo
         store.inner.force(LevelNo(0), &KeyRange::new("05", Some("07".into())))?;
         store.settle();
         let version = store.inner.versions.current();
-        specimen.has_cut_rows = version.has_rows_in_pages() && !version.l0.consumed().is_empty();
+        specimen.has_cut_rows = version.has_rows_in_pages() && !version.l0().consumed().is_empty();
         drop(version);
         if is_closed { store.close() } else { Ok(()) }
     })

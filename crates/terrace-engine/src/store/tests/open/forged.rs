@@ -9,7 +9,7 @@ use crate::Error;
 use crate::store::tests::*;
 use crate::table::TableLocation;
 use crate::version::format::{decode_manifest_header, encode_record};
-use crate::version::{RowMeta, TableMeta, VersionEdit};
+use crate::version::{LogEdit, RangeEdit, RowMeta, TableMeta, TreeEdit, VersionEdit};
 use crate::wal::LogStart;
 use crate::wal::format::{
     RecordHeader, RecordKind, SEGMENT_HEADER_BYTES, SegmentHeader, put_entry, put_memtables,
@@ -106,26 +106,28 @@ fn forged_numbers_of_a_manifest_are_refused_and_not_believed() {
     let record = bytes.len() as u64;
     let huge = [u64::MAX, 1 << 63, (1 << 62) + 7];
     for number in huge {
-        let base = VersionEdit::default();
         let file = FileId { epoch: Epoch(number), counter: 1 };
         let memtable = MemtableId { epoch: Epoch(1), counter: number };
         let position = LogPosition(number);
+        let of_log = |log: LogEdit| VersionEdit::from(log);
+        let of_tree = |tree: TreeEdit| VersionEdit::from(tree);
+        let (log, tree) = (LogEdit::default, TreeEdit::default);
         let edits = [
-            VersionEdit { epoch: Some(Epoch(number)), ..base.clone() },
-            VersionEdit { next_row: Some(RowId(number)), ..base.clone() },
-            VersionEdit { greatest_seqno: Some(SeqNo(u64::MAX - 1)), ..base.clone() },
-            VersionEdit { closed: Some(position), ..base.clone() },
-            VersionEdit { memtables_flushed: vec![(memtable, position)], ..base.clone() },
-            VersionEdit {
-                log_start: Some(LogStart { segment: Some(file), position: LogPosition(0) }),
-                ..base.clone()
-            },
-            VersionEdit { log_start: Some(LogStart { segment: None, position }), ..base.clone() },
-            VersionEdit { tables_added: vec![(LevelNo(1), table(number))], ..base.clone() },
-            VersionEdit {
+            RangeEdit { epoch: Some(Epoch(number)), ..RangeEdit::default() }.into(),
+            of_tree(TreeEdit { next_row: Some(RowId(number)), ..tree() }),
+            of_tree(TreeEdit { greatest_seqno: Some(SeqNo(u64::MAX - 1)), ..tree() }),
+            of_log(LogEdit { closed: Some(position), ..log() }),
+            of_log(LogEdit { memtables_flushed: vec![(memtable, position)], ..log() }),
+            of_log(LogEdit {
+                start: Some(LogStart { segment: Some(file), position: LogPosition(0) }),
+                ..log()
+            }),
+            of_log(LogEdit { start: Some(LogStart { segment: None, position }), ..log() }),
+            of_tree(TreeEdit { tables_added: vec![(LevelNo(1), table(number))], ..tree() }),
+            of_tree(TreeEdit {
                 rows_added: vec![RowMeta { id: RowId(number), tables: Vec::new() }],
-                ..base.clone()
-            },
+                ..tree()
+            }),
         ];
         for edit in edits {
             let mut forged = disk.clone();

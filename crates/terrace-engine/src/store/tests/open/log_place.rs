@@ -113,7 +113,7 @@ fn a_log_that_moves_is_read_where_it_is() -> Result<()> {
         }
         drop(store);
         let store = open(env, &small())?;
-        assert!(store.inner.versions.current().log_directories.is_empty());
+        assert!(store.inner.versions.current().media().log_directories.is_empty());
         Ok(())
     })
 }
@@ -261,7 +261,7 @@ fn a_checkpoint_has_no_log_elsewhere() -> Result<()> {
         fill(&store, 0)?;
         store.checkpoint(Path::new("/copy"), &mut |_, _| true)?;
         let copy = Store::open(&process(env)?, Path::new("/copy"), small())?;
-        assert!(copy.inner.versions.current().log_directories.is_empty());
+        assert!(copy.inner.versions.current().media().log_directories.is_empty());
         expect(&copy, 0..1)
     })
 }

@@ -98,7 +98,7 @@ fn a_database_of_the_first_release_is_opened() {
         assert!(!store.recovery().is_new && !store.recovery().was_closed);
         assert!(store.recovery().replayed_entries >= 10, "{:?}", store.recovery());
         let version = store.inner.versions.current();
-        assert!(!version.l0.rows().is_empty());
+        assert!(!version.l0().rows().is_empty());
         assert!(version.runs().any(|(_, run)| !run.tables().is_empty()));
         for number in 0..80 {
             let found = get(&store, &format!("k{number:04}")).expect("it can be read");

@@ -49,7 +49,7 @@ fn expect(store: &Store, round: u32) -> Result<()> {
 fn places(store: &Store) -> (usize, usize, usize) {
     let version = store.inner.versions.current();
     let is_there = |table: &Arc<crate::version::Table>| is_in_row_directory(&table.meta().location);
-    let rows = version.l0.tables();
+    let rows = version.l0().tables();
     let of_levels: Vec<_> = version.runs().flat_map(|(_, run)| run.tables()).collect();
     assert!(!of_levels.iter().any(|table| is_there(table)), "a level is no row");
     let there = rows.iter().filter(|table| is_there(table)).count();
@@ -109,7 +109,7 @@ fn bytes_bound_it_and_a_cut_takes_all() -> Result<()> {
         let mut most = 0;
         for round in 0..12 {
             fill(&store, round)?;
-            let fill = store.inner.versions.current().l0.fill();
+            let fill = store.inner.versions.current().l0().fill();
             let part = |percent: u64| (128 << 10) * percent / 100;
             assert_eq!((fill.slow, fill.stop), (part(70), part(100)));
             most = most.max(fill.used);
@@ -175,7 +175,7 @@ fn a_range_changes_its_kind_and_its_medium() -> Result<()> {
         drop(store);
         let store = open(env, &small())?;
         expect(&store, 6)?;
-        assert_eq!(store.inner.versions.current().row_directory, None);
+        assert_eq!(store.inner.versions.current().media().row_directory, None);
         assert!(on_it(env).1.is_empty());
         Ok(())
     })
@@ -217,7 +217,7 @@ fn a_checkpoint_needs_no_medium() -> Result<()> {
         assert!(places(&store).0 > 0);
         store.checkpoint(Path::new("/copy"), &mut |_, _| true)?;
         let copy = Store::open(&process(env)?, Path::new("/copy"), small())?;
-        assert_eq!(copy.inner.versions.current().row_directory, None);
+        assert_eq!(copy.inner.versions.current().media().row_directory, None);
         expect(&copy, 3)
     })
 }

@@ -56,12 +56,20 @@ impl L0 for OldestFirstL0 {
         self.0.absorb(input)
     }
 
-    fn recover(&self, content: LiveRows) -> Arc<dyn L0State> {
-        Arc::new(OldestFirstState(self.0.recover(content)))
+    fn empty(&self) -> Arc<dyn L0State> {
+        Arc::new(OldestFirstState(self.0.empty()))
     }
 }
 
 impl L0State for OldestFirstState {
+    fn with(&self, content: LiveRows) -> Arc<dyn L0State> {
+        Arc::new(OldestFirstState(self.0.with(content)))
+    }
+
+    fn installed(&self) {
+        self.0.installed();
+    }
+
     fn content(&self) -> &LiveRows {
         self.0.content()
     }

@@ -14,7 +14,7 @@ use crate::l0::CutInterval;
 use crate::store::tests::*;
 use crate::store::{GetOptions, IterOptions, Snapshot};
 use crate::version::format::{decode_manifest_header, encode_record};
-use crate::version::{Version, VersionEdit};
+use crate::version::{TreeEdit, Version, VersionEdit};
 
 /// Slices are small.
 fn options() -> Options {
@@ -42,11 +42,11 @@ fn version(store: &Store) -> Arc<Version> {
 }
 
 fn rows(store: &Store) -> Vec<RowId> {
-    version(store).l0.rows().iter().map(|row| row.meta.id).collect()
+    version(store).l0().rows().iter().map(|row| row.meta.id).collect()
 }
 
 fn consumed(store: &Store) -> Vec<CutInterval> {
-    version(store).l0.consumed().intervals().to_vec()
+    version(store).l0().consumed().intervals().to_vec()
 }
 
 /// Everything there is, by scans in both directions and by gets.
@@ -101,7 +101,7 @@ fn a_row_that_is_cut_slice_by_slice_says_the_same_until_it_goes() -> Result<()> 
         for number in [150, 20, 290, 151, 60] {
             cut(&store, number)?;
             slices += 1;
-            let at = version(&store).l0.consumed().through(key(number).as_bytes());
+            let at = version(&store).l0().consumed().through(key(number).as_bytes());
             assert_eq!(at, rows(&store)[0], "the newest row there is");
             assert_eq!(contents(&store, 300)?, expected, "after the cut at {number}");
             for number in 0..300 {
@@ -230,7 +230,7 @@ fn range_tombstones_are_cut_as_entries_are() -> Result<()> {
 /// What would be picked next if three rows were enough, while these jobs run.
 fn due(store: &Store, taken: &Taken) -> Option<Compaction> {
     let options = Options { l0_rows_per_cut: 3, level_bytes_base: 40 << 10, ..options() };
-    let mut version = (*version(store)).clone();
+    let version = version(store);
     let shape = crate::compaction::TableShape { table_bytes: u64::MAX, table: options.table };
     let l0 = crate::l0::PlainL0::new(
         &store.inner.env,
@@ -245,7 +245,8 @@ fn due(store: &Store, taken: &Taken) -> Option<Compaction> {
             shape,
         },
     );
-    version.l0 = crate::l0::L0::recover(&l0, version.l0.content().clone());
+    let l0 = crate::l0::L0::empty(&l0).with(version.l0().content().clone());
+    let version = version.with_l0(l0);
     pick::pick(&version, &LevelShape::of(&options), taken, store.inner.served())
 }
 
@@ -260,7 +261,7 @@ fn slices_are_bounded_and_run_beside_each_other() -> Result<()> {
         }
         assert!(contents(&store, 600)?.len() == 600, "the rows are open");
         let version = version(&store);
-        let l0_bytes: u64 = version.l0.tables().iter().map(|table| table.meta().bytes).sum();
+        let l0_bytes: u64 = version.l0().tables().iter().map(|table| table.meta().bytes).sum();
         let mut taken = Taken::default();
         let mut chosen: Vec<Compaction> = Vec::new();
         let mut tables: BTreeMap<FileId, usize> = BTreeMap::new();
@@ -324,13 +325,13 @@ fn rows_that_are_partly_consumed_are_merged_by_what_is_live() -> Result<()> {
         }
         let expected = contents(&store, 200)?;
         let version = version(&store);
-        let all: Vec<_> = version.l0.rows().to_vec();
+        let all: Vec<_> = version.l0().rows().to_vec();
         let slice = all.iter().fold(one(0), |hull, row| hull.hull(&row.span()));
         let chosen = Compaction {
             slice,
             through: None,
             rows: all.iter().map(|row| row.meta.id).collect(),
-            inputs: version.l0.live().iter().map(pick::Input::of_l0).collect(),
+            inputs: version.l0().live().iter().map(pick::Input::of_l0).collect(),
             output_level: LevelNo(0),
             rewrites: true,
             cut_end: None,
@@ -408,7 +409,7 @@ fn forged_cuts_of_a_manifest_are_refused() {
     let record = bytes.len() as u64;
     let part = |through| CutInterval { slice: one(100), through: RowId(through) };
     let all = |through| CutInterval { slice: KeyRange::all(), through: RowId(through) };
-    let with = |cuts: Vec<CutInterval>| VersionEdit { cuts, ..VersionEdit::default() };
+    let with = |cuts: Vec<CutInterval>| VersionEdit::from(TreeEdit { cuts, ..TreeEdit::default() });
     let open_with = |edit: &VersionEdit| {
         let mut forged = disk.clone();
         forged.write(&manifest, record, &encode_record(identity, record, edit)).expect("room");

@@ -45,7 +45,7 @@ fn a_table_that_only_moves_down_stays_open() -> Result<()> {
         store.flush()?;
         store.settle();
         assert_eq!(store.stats().compaction_count, 0, "the rows share no key");
-        assert_eq!(store.inner.versions.current().l0.rows().len(), 0);
+        assert_eq!(store.inner.versions.current().l0().rows().len(), 0);
         assert!(Arc::ptr_eq(&before, &table(&store)));
         Ok(())
     })

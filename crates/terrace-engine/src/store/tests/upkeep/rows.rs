@@ -6,7 +6,7 @@ use terrace_base::{KeyRange, LevelNo, RowId};
 use crate::compaction::levels::LevelShape;
 use crate::compaction::pick::{self, Compaction, Taken};
 use crate::store::tests::*;
-use crate::version::{RowMeta, VersionEdit};
+use crate::version::{RowMeta, TreeEdit};
 
 /// Nothing is due by itself but what a test asks for.
 fn options(rows_per_cut: usize) -> Options {
@@ -36,14 +36,13 @@ fn due(store: &Store, rows_per_cut: usize) -> Option<Compaction> {
             shape: crate::compaction::TableShape { table_bytes: u64::MAX, table: small().table },
         },
     );
-    let l0 = crate::l0::L0::recover(&l0, version.l0.content().clone());
-    let mut version = (*version).clone();
-    version.l0 = l0;
+    let l0 = crate::l0::L0::empty(&l0).with(version.l0().content().clone());
+    let version = version.with_l0(l0);
     pick::pick(&version, &shape, &Taken::default(), store.inner.served())
 }
 
 fn ids(store: &Store) -> Vec<u64> {
-    store.inner.versions.current().l0.rows().iter().map(|row| row.meta.id.0).collect()
+    store.inner.versions.current().l0().rows().iter().map(|row| row.meta.id.0).collect()
 }
 
 /// Small rows above much data become one row in their place; what they say does not change.
@@ -117,7 +116,7 @@ fn a_cut_takes_a_group_and_leaves_the_rows_beside_it() -> Result<()> {
         assert_eq!(cut.through, Some(RowId(all[0])));
         let version = store.inner.versions.current();
         let older = [all[1], all[3]].map(|id| {
-            let row = version.l0.rows().iter().find(|row| row.meta.id == RowId(id));
+            let row = version.l0().rows().iter().find(|row| row.meta.id == RowId(id));
             row.expect("it is there").tables[0].meta().id
         });
         let inputs: Vec<_> = cut.inputs.iter().map(|input| input.table.meta().id).collect();
@@ -136,14 +135,14 @@ fn a_cut_goes_no_deeper_than_what_lies_in_its_slice() -> Result<()> {
         row(&store, 50..60, "new")?;
         row(&store, 500..600, "beside")?;
         let version = store.inner.versions.current();
-        let old = version.l0.rows().last().expect("three").clone();
-        let edit = VersionEdit {
+        let old = version.l0().rows().last().expect("three").clone();
+        let edit = TreeEdit {
             rows_removed: vec![old.meta.id],
             tables_added: vec![(LevelNo(3), old.meta.tables[0].clone())],
-            ..VersionEdit::default()
+            ..TreeEdit::default()
         };
-        let (l0, context) = (store.inner.l0.as_ref(), &store.inner.context);
-        let version = version.apply(&edit, l0, context).expect("it fits");
+        let context = &store.inner.context;
+        let version = version.apply(&edit.into(), context).expect("it fits");
         let into = |first: u32| {
             let shape =
                 LevelShape { level_bytes_base: 1 << 20, level_ratio: 10, cut_bytes: 1 << 20 };
@@ -168,17 +167,17 @@ fn a_row_is_not_merged_past_one_that_shares_keys_with_it() -> Result<()> {
         }
         row(&store, 500..510, "beside")?;
         let version = store.inner.versions.current();
-        let rows = version.l0.rows();
+        let rows = version.l0().rows();
         let [beside, c, b, a] = [0, 1, 2, 3].map(|index| rows[index].meta.clone());
         let apply = |removed: &[&RowMeta], id: RowId, tables: &RowMeta| {
-            let edit = VersionEdit {
+            let edit = TreeEdit {
                 rows_removed: removed.iter().map(|row| row.id).collect(),
                 rows_added: vec![RowMeta { id, tables: tables.tables.clone() }],
-                ..VersionEdit::default()
+                ..TreeEdit::default()
             };
             version
-                .apply(&edit, store.inner.l0.as_ref(), &store.inner.context)
-                .map(|next| next.l0.rows().iter().map(|row| row.meta.id).collect::<Vec<_>>())
+                .apply(&edit.into(), &store.inner.context)
+                .map(|next| next.l0().rows().iter().map(|row| row.meta.id).collect::<Vec<_>>())
         };
         assert_eq!(apply(&[&a, &b], b.id, &b), Ok(vec![beside.id, c.id, b.id]));
         assert_eq!(apply(&[&c, &b, &a], c.id, &c), Ok(vec![beside.id, c.id]));

@@ -5,10 +5,12 @@ use std::path::Path;
 
 use terrace_base::KeyRange;
 
+use crate::l0::triangle::row::hints::Hinting;
 use crate::l0::{Cut, CutBounds, CutEnd};
 use crate::options::{L0Kind, Options};
 use crate::store::tests::{DIR, Random, get, in_pages, open, process, put, simulate, small};
 use crate::store::{IterOptions, Store};
+use crate::version::{OpenTable, TreeEdit};
 use crate::{Error, Result};
 
 const KINDS: [L0Kind; 3] = [L0Kind::Plain, L0Kind::Triangle, L0Kind::Matrix];
@@ -113,7 +115,7 @@ fn a_container_that_is_gone_is_damage_if_something_was_in_it() {
         store.flush()?;
         let version = store.inner.versions.current();
         assert!(version.has_rows_in_pages());
-        let place = version.container.clone().expect("a triangle has one");
+        let place = version.media().container.clone().expect("a triangle has one");
         drop(version);
         store.close()?;
         drop(store);
@@ -147,7 +149,7 @@ fn what_there_are_no_pages_for_becomes_tables() {
         let version = store.inner.versions.current();
         let in_pages = |table: &&std::sync::Arc<crate::version::Table>| table.meta().is_in_pages();
         let [pages, all] =
-            [version.l0.tables().iter().filter(in_pages).count(), version.l0.tables().len()];
+            [version.l0().tables().iter().filter(in_pages).count(), version.l0().tables().len()];
         assert!(pages >= 1 && all > pages, "{pages} of {all} tables lie in pages");
         check(&store, &wanted)?;
         store.close()?;
@@ -163,8 +165,9 @@ fn what_there_are_no_pages_for_becomes_tables() {
 fn proposed(store: &Store, busy: &[KeyRange], bytes: u64) -> Vec<(Cut, u64)> {
     let version = store.inner.versions.current();
     let bounds = CutBounds { below: Vec::new(), busy: busy.to_vec(), bytes };
-    let bytes = |cut: &Cut| version.l0.live().iter().map(|one| one.bytes_within(&cut.slice)).sum();
-    let cuts = version.l0.propose_cuts(&bounds);
+    let bytes =
+        |cut: &Cut| version.l0().live().iter().map(|one| one.bytes_within(&cut.slice)).sum();
+    let cuts = version.l0().propose_cuts(&bounds);
     cuts.map(|cut| (cut.clone(), bytes(&cut))).collect()
 }
 
@@ -270,7 +273,7 @@ fn a_repair_and_a_checkpoint_bring_rows_along() {
         store.flush()?;
         store.settle();
         let version = store.inner.versions.current();
-        assert!(version.has_rows_in_pages() && !version.l0.consumed().is_empty());
+        assert!(version.has_rows_in_pages() && !version.l0().consumed().is_empty());
         drop(version);
         store.checkpoint(Path::new("/copy"), &mut |_, _| true)?;
         store.close()?;
@@ -286,4 +289,37 @@ fn a_repair_and_a_checkpoint_bring_rows_along() {
         Ok(())
     })
     .expect("nothing fails");
+}
+
+/// What an edit comes to is worked out before it is durable. If it then is not, the next flush still rests
+/// on the rows that there are.
+#[test]
+fn an_edit_that_is_not_installed_leaves_nothing_behind() -> Result<()> {
+    simulate(81, |env| {
+        let of_rows =
+            Options { l0_rows_per_cut: 20, l0_rows_slow: 30, l0_rows_stop: 40, ..small() };
+        let lazy = in_pages(of_rows, L0Kind::Triangle, 1 << 20);
+        let store = open(env, &lazy)?;
+        let flushed = |round: usize| -> Result<usize> {
+            for index in 0..20 {
+                put(&store, &key(index), &format!("{round}"))?;
+            }
+            store.flush()?;
+            let version = store.inner.versions.current();
+            let newest = version.l0().live().first().expect("it was flushed").table.clone();
+            let Some(OpenTable::Row(row)) = newest.open_table() else { panic!("a row in pages") };
+            Ok(row.predecessors().len())
+        };
+        assert_eq!((flushed(0)?, flushed(1)?), (0, 1));
+        let version = store.inner.versions.current();
+        let rows_removed = version.l0().rows().iter().map(|row| row.meta.id).collect();
+        let edit = TreeEdit { rows_removed, ..TreeEdit::default() };
+        let next = version.apply(&edit.into(), &store.inner.context).expect("the edit fits");
+        assert!(next.l0().rows().is_empty());
+        drop((next, version));
+        assert_eq!(flushed(2)?, 2, "hints of the new row point into both");
+        let found = get(&store, &key(3))?;
+        assert_eq!(found.as_deref(), Some("2"));
+        Ok(())
+    })
 }
