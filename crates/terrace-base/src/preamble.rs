@@ -5,11 +5,11 @@ use crate::{ByteReader, CodecError};
 /// How many bytes a [`Preamble`] takes.
 pub const PREAMBLE_BYTES: usize = 16;
 
-/// What every file says first (or, in a footer, last): which format it has, and who may read it.
+/// What every file says first (or, in a footer, last): which format it has, and which builds may read it.
 ///
 /// ```text
 ///  0 magic           8
-///  8 format version  2   little-endian; who wrote it
+///  8 format version  2   little-endian; which build wrote it
 /// 10 oldest reader   2   the least version that may read it
 /// 12 features        4   bits that a reader must know to read it
 /// ```

@@ -57,7 +57,7 @@ const RECORDS: u64 = 30_000;
 const SCAN_RECORDS: u64 = 50;
 const SETUP: Setup = Setup { cache_bytes: 512 << 20, memtable_bytes: 256 << 20, sync: false };
 
-/// Does one operation so many times; this is what runs under Valgrind.
+/// Does one operation a number of times; this is what runs under Valgrind.
 pub fn work(args: &WorkArgs) -> Result<(), StoreError> {
     std::fs::create_dir_all(&args.data)?;
     let store = args.engine.open(&args.data, &SETUP)?;
@@ -124,7 +124,7 @@ fn per_operation(engine: Engine, kind: Counted) -> Result<f64, StoreError> {
     Ok(more as f64 / (many - few) as f64)
 }
 
-/// The instructions of a process that does an operation so many times.
+/// The instructions of a process that does an operation a number of times.
 fn counted(engine: Engine, kind: Counted, count: u64) -> Result<u64, StoreError> {
     let scratch = std::env::temp_dir().join(format!("terrace-count-{}", std::process::id()));
     let outcome = callgrind(&scratch, engine, kind, count);

@@ -108,7 +108,7 @@ pub enum OptionsError {
     Zero(&'static str),
     /// More records than keys can be made for.
     TooManyRecords,
-    /// Keys must have at least this many bytes for so many records.
+    /// Keys must have at least this many bytes for that number of records.
     ShortKeys {
         /// The fewest bytes.
         least: usize,

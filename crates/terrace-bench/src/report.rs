@@ -98,7 +98,7 @@ fn ratio(of: f64, to: f64) -> f64 {
     if to > 0.0 { of / to } else { 0.0 }
 }
 
-/// Where a latency curve is sampled: so many points for each nine.
+/// Number of points at which a latency curve is sampled for each nine.
 const POINTS_PER_NINE: u32 = 10;
 
 /// Latencies at quantiles that come closer to 1 in even steps of the number of nines.

@@ -41,7 +41,7 @@ pub enum Phase {
 
 /// Is told how far a run is, and may end it.
 pub trait Observer: Sync {
-    /// So many of the operations of this phase are done.
+    /// `done` operations of this phase are done.
     fn progress(&self, phase: Phase, done: u64, total: u64);
 
     /// Whether the run should end now; its report is about what was done until then.
@@ -221,7 +221,7 @@ struct MemoryWatch {
     most: Option<(u64, u64)>,
 }
 
-/// The store's account is asked at one in so many looks around.
+/// The store's account is asked at one look around in this number.
 const LOOKS_PER_MEMORY_LOOK: u32 = 5;
 
 impl MemoryWatch {

@@ -74,7 +74,7 @@ pub struct Workload {
 pub enum ScanLength {
     /// From 1 to this many, uniformly.
     UpTo(u64),
-    /// Exactly so many.
+    /// Exactly this number.
     Exactly(u64),
 }
 

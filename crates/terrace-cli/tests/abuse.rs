@@ -82,7 +82,7 @@ impl Abused {
         Client::connect(&self.server.address)
     }
 
-    /// Waits until there are so many clients, the one that asks among them.
+    /// Waits until there are `count` clients, the one that asks among them.
     fn wait_for_clients(&self, count: u64) {
         let mut client = self.connect();
         wait_until("the clients are gone", || client.info("connected_clients") == count);
@@ -93,7 +93,7 @@ impl Abused {
         self.check_with(connections, 0);
     }
 
-    /// As [`Abused::check`], with so many bytes more that the server is meant to hold.
+    /// As [`Abused::check`], with more bytes that the server is meant to hold.
     fn check_with(&self, connections: u64, more_bytes: u64) {
         let mut client = self.connect();
         assert_eq!(client.say("SET healthy yes"), ok());
@@ -166,7 +166,7 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Lets this process open as many files as it may.
+/// Lets this process open all the files that it may.
 fn raise_file_limit() {
     let maximum = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();

@@ -6,7 +6,7 @@ use terrace_env::{Env, ReadFile};
 
 use crate::Result;
 
-/// Up to so many bytes of a file from `offset` on, fewer at its end.
+/// Up to `bytes` bytes of a file from `offset` on, fewer at its end.
 pub(crate) fn read_up_to(file: &dyn ReadFile, offset: u64, bytes: usize) -> Result<Vec<u8>> {
     let mut buffer = Vec::new();
     read_up_to_into(&mut buffer, file, offset, bytes)?;
@@ -43,7 +43,7 @@ pub(crate) fn read_file(env: &dyn Env, path: &Path) -> Result<Vec<u8>> {
     read_up_to(file.as_ref(), 0, file.bytes() as usize)
 }
 
-/// The size of a file, and its first and its last bytes, up to so many of each.
+/// The size of a file, and its first and its last bytes, up to `bytes` of each.
 pub(crate) fn read_ends(
     env: &dyn Env,
     path: &Path,

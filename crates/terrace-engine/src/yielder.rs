@@ -5,9 +5,9 @@ use std::fmt;
 use terrace_base::EntryRef;
 use terrace_env::Env;
 
-/// Lets others have the core each so many bytes of work.
+/// Lets others have the core after each this number of bytes of work.
 ///
-/// Priorities say who gets more of a core, not how soon: a kernel that is built for throughput
+/// Priorities say which thread gets more of a core, not how soon: a kernel that is built for throughput
 /// (`PREEMPT_NONE`) lets a client that wakes up wait for the end of a background thread's time slice, which is
 /// some milliseconds, where the whole write takes some microseconds. A yield costs half a
 /// microsecond.

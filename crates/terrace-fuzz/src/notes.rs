@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-/// Texts that are the same in so many letters are the same outcome.
+/// Texts that are the same in their first letters, this number of them, are the same outcome.
 const LETTERS_MAX: usize = 48;
 
 thread_local! {

@@ -18,7 +18,7 @@ const REDUCTIONS_MAX: usize = 4000;
 /// When a run is over.
 #[derive(Clone, Copy, Debug)]
 pub enum Budget {
-    /// After so many executions: the same run every time.
+    /// After this number of executions: the same run every time.
     Executions(u64),
     /// After about this time.
     Time(Duration),

@@ -94,9 +94,9 @@ pub struct Plan {
     pub kinds: Vec<FaultKind>,
     /// How many are planted, one at a time.
     pub fault_count: usize,
-    /// Every so many-th damaged range is opened and read.
+    /// Of this number of damaged ranges one is opened and read.
     pub read_one_in: usize,
-    /// Every so many-th is repaired, too.
+    /// Of this number of damaged ranges one is repaired, too.
     pub repair_one_in: usize,
 }
 

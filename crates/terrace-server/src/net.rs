@@ -127,7 +127,7 @@ pub(crate) struct Socket {
 
 /// What reading or writing came to.
 pub(crate) enum Transfer {
-    /// So many bytes went through; 0 from a read means that the peer sends no more.
+    /// This number of bytes went through; 0 from a read means that the peer sends no more.
     Bytes(usize),
     /// Nothing goes through now.
     NotReady,

@@ -92,7 +92,7 @@ pub fn serve(
     .map_err(ServeError::Runtime)?
 }
 
-/// How many clients a process that may open so many files lets in. The rest is for the database,
+/// Number of clients that a process lets in, given the files that it may open. The rest is for the database,
 /// whose writes must not fail because clients have taken every descriptor.
 fn clients_for(files: u64) -> usize {
     let kept = (files / 4).clamp(64, 4096).min(files / 2);

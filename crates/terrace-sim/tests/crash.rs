@@ -4,7 +4,7 @@
 use terrace_sim::crash::{Component, Thoroughness, enumerate, named, random};
 use terrace_sim::tally::Tally;
 
-/// One moment in so many is crashed: every workload has hundreds, and more workloads differ more
+/// Of this number of moments one is crashed: every workload has hundreds, and more workloads differ more
 /// than more moments of one.
 const HOW: Thoroughness = Thoroughness { moments_in: 3, again_in: 60, ..Thoroughness::USUAL };
 

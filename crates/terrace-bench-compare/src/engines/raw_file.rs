@@ -28,7 +28,7 @@ pub struct RawFile {
     busy_until: [Mutex<Instant>; 2],
 }
 
-/// A buffer of so many whole pages, and where in it they begin.
+/// A buffer of a number of whole pages, and where in it they begin.
 fn pages(bytes: usize) -> (Vec<u8>, usize) {
     let buffer = vec![0x5a; bytes + PAGE_BYTES];
     let start = buffer.as_ptr().align_offset(PAGE_BYTES);
@@ -60,7 +60,7 @@ impl RawFile {
         self.places.read().unwrap_or_else(PoisonError::into_inner).get(key).copied()
     }
 
-    /// Waits until the emulated device has done another so many bytes.
+    /// Waits until the emulated device has done `bytes` bytes more.
     fn pass(&self, which: usize, bytes: usize, per_s: Option<u64>) {
         let Some(per_s) = per_s else { return };
         let time = Duration::from_secs_f64(bytes as f64 / per_s as f64);

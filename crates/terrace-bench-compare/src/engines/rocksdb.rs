@@ -29,7 +29,7 @@ impl RocksDb {
     }
 
     /// As it comes, with a write buffer of a fourth of the memory, which is a fourth of the first level.
-    /// Flushes and compactions write at most so many bytes in a second.
+    /// Flushes and compactions write at most this number of bytes in a second.
     pub fn open_at_proportions(
         dir: &Path,
         setup: &Setup,
@@ -42,7 +42,7 @@ impl RocksDb {
         RocksDb::open_with(dir, setup, false, options)
     }
 
-    /// Tuned; flushes and compactions write at most so many bytes in a second.
+    /// Tuned; flushes and compactions write at most this number of bytes in a second.
     pub fn open_limited(
         dir: &Path,
         setup: &Setup,
@@ -90,7 +90,7 @@ impl RocksDb {
     }
 }
 
-/// Options by which flushes and compactions write at most so many bytes in a second.
+/// Options by which flushes and compactions write at most `write_bytes_per_s` bytes in a second.
 fn limited(write_bytes_per_s: Option<u64>) -> Result<Options, StoreError> {
     /// What it asks for by default: a tenth of a second's bytes at a time, and compactions give way to
     /// flushes but for one time in ten.

@@ -5,7 +5,7 @@ use terrace_base::SeqNo;
 use crate::range_tombstone::Fragments;
 use crate::version::TableMeta;
 
-/// After so many fragments a table counts as not covered: whoever has deleted it in more pieces has
+/// After this number of fragments a table counts as not covered: a user that has deleted it in more pieces has
 /// it read.
 const FRAGMENTS_MAX: usize = 64;
 

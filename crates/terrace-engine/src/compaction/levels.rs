@@ -69,7 +69,7 @@ impl LevelTargets {
         LevelTargets::new(bytes, shape)
     }
 
-    /// The targets for levels that hold so many bytes, L1 first.
+    /// The targets for levels that hold these bytes, L1 first.
     #[must_use]
     pub fn new(bytes: [u64; LEVEL_MAX.0 as usize], shape: &LevelShape) -> LevelTargets {
         let largest = bytes.iter().copied().max().unwrap_or(0);

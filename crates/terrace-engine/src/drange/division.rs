@@ -27,7 +27,7 @@ impl From<Boundaries> for Division {
 }
 
 impl Division {
-    /// Intervals between `boundaries`, with so many dranges each, at least one.
+    /// Intervals between `boundaries`, each with a number of dranges, at least one.
     #[must_use]
     pub fn new(boundaries: Boundaries, duplicates: &[usize]) -> Division {
         assert_eq!(duplicates.len(), boundaries.keys().len() + 1, "one number an interval");

@@ -3,7 +3,7 @@ use terrace_base::{EntryRef, SeqNo};
 use crate::Result;
 use crate::iter::Stream;
 
-/// Keys that writes went to, evenly spaced: one for every so many writes, in key order.
+/// Keys that writes went to, evenly spaced among the writes, in key order.
 ///
 /// ```text
 ///   versions, as a flush meets them   a a a a a a b c c d e f f g h …

@@ -173,7 +173,7 @@ pub struct PagesSearch {
 }
 
 impl PagesSearch {
-    /// A search in these elements of so many.
+    /// A search in these elements of all that the row has.
     #[must_use]
     pub fn new(within: &Range<usize>, element_count: usize) -> PagesSearch {
         PagesSearch {

@@ -21,7 +21,7 @@ use crate::version::LEVEL_MAX;
 /// How many threads count alone. The last place is for all the others.
 const PLACES: usize = 64;
 
-/// The place of those who have none of their own.
+/// The place of the threads that have none of their own.
 const SHARED: u8 = PLACES as u8;
 
 /// Not asked for yet.
@@ -104,13 +104,13 @@ pub struct LevelReads {
 /// The counts of a range's reads.
 #[derive(Debug)]
 pub struct ReadCounters {
-    places: Box<[Place]>,
+    places: Box<[ThreadCounts]>,
 }
 
 /// One thread's counts. Two cache lines, since processors fetch them in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Place {
+struct ThreadCounts {
     gets: AtomicU64,
     scans: AtomicU64,
     scanned: AtomicU64,
@@ -121,13 +121,13 @@ struct Place {
 /// The counts of the calling thread.
 #[derive(Clone, Copy, Debug)]
 pub struct MyCounts<'a> {
-    place: &'a Place,
+    place: &'a ThreadCounts,
     is_shared: bool,
 }
 
 impl Default for ReadCounters {
     fn default() -> ReadCounters {
-        ReadCounters { places: (0..=PLACES).map(|_| Place::default()).collect() }
+        ReadCounters { places: (0..=PLACES).map(|_| ThreadCounts::default()).collect() }
     }
 }
 
@@ -139,7 +139,7 @@ impl ReadCounters {
         MyCounts { place: &self.places[usize::from(place)], is_shared: place == SHARED }
     }
 
-    fn sum(&self, of: impl Fn(&Place) -> &AtomicU64) -> u64 {
+    fn sum(&self, of: impl Fn(&ThreadCounts) -> &AtomicU64) -> u64 {
         self.places.iter().map(|place| of(place).load(Ordering::Relaxed)).sum()
     }
 
@@ -194,7 +194,7 @@ impl MyCounts<'_> {
         self.add(&self.place.levels[usize::from(level.0)][what as usize], 1);
     }
 
-    /// An iterator went that had shown so many keys and stepped over so many.
+    /// An iterator was dropped that had shown `shown` keys and stepped over `hidden` ones.
     pub fn scanned(&self, shown: u64, hidden: u64) {
         self.add(&self.place.scans, 1);
         self.add(&self.place.scanned, shown);

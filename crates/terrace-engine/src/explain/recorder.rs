@@ -295,7 +295,7 @@ impl Recorder {
         self.sources.push(SourceTally::new(memtable_source(memtable, is_active)));
     }
 
-    /// The memtables of so many dranges are the next source of a scan.
+    /// The memtables of `drange_count` dranges are the next source of a scan.
     pub(crate) fn memtables_source(&mut self, drange_count: usize) {
         let drange_count = drange_count as u64;
         self.sources.push(SourceTally::new(Source::Memtables { drange_count }));

@@ -120,7 +120,7 @@ pub struct LevelBlocks {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScanEnd {
-    /// There were as many keys as were wanted.
+    /// There were all the keys that were wanted.
     Limit,
     /// The interval has no more.
     #[default]

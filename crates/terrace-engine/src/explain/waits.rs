@@ -106,7 +106,7 @@ pub(crate) fn waited(cause: WaitCause, began: Duration, ended: Duration) {
     });
 }
 
-/// As [`waited`], for a read of so many bytes of a file.
+/// As [`waited`], for a read of `bytes` bytes of a file.
 #[cold]
 pub(crate) fn waited_for_file(bytes: u64, began: Duration, ended: Duration) {
     waited(WaitCause::File, began, ended);

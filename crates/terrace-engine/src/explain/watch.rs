@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use super::slow::SlowLog;
 
-/// Of so many operations of a thread one is timed, whether or not it waits.
+/// Of this number of operations of a thread one is timed, whether or not it waits.
 pub const SAMPLE_EVERY: u32 = 1024;
 
 thread_local! {

@@ -7,7 +7,7 @@ use crate::compaction::split::Sample;
 
 /// Keys of one table that are looked at, at most.
 const SAMPLES_PER_TABLE: usize = 64;
-/// A division that goes by them looks at so many of all tables, if there are not very many.
+/// Number of samples of all tables that a division looks at, if there are not very many tables.
 pub(super) const SAMPLES_MAX: usize = 1024;
 
 /// What counts in L0, as far as a division needs to know it.
@@ -20,7 +20,7 @@ pub(super) struct Content<'a> {
 }
 
 impl<'a> Content<'a> {
-    /// That of these tables, with about so many samples, and two of each at least. A table that is not open
+    /// That of these tables, with about `samples_max` samples, and two of each at least. A table that is not open
     /// yet has all its bytes at its first key.
     pub(super) fn of(live: &'a [LiveTable], samples_max: usize) -> Content<'a> {
         let mut samples = Vec::new();

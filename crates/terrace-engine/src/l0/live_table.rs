@@ -20,13 +20,13 @@ pub struct LiveTable {
     /// About how many of its bytes count, once that was asked of the open table.
     bytes: Arc<SetOnce<u64>>,
     /// Kept here so that a get which asks many tables goes through this list and the filters alone.
-    screen: SetOnce<Option<Screen>>,
+    filter_view: SetOnce<Option<FilterView>>,
 }
 
 /// What tells that a table need not be searched for a key, without a look at the table: of one that has
 /// a filter and no range tombstones.
 #[derive(Clone, Debug)]
-pub(super) struct Screen {
+pub(super) struct FilterView {
     pub(super) filter: Arc<Filter>,
     pub(super) least_seqno: SeqNo,
 }
@@ -40,26 +40,27 @@ impl LiveTable {
             row,
             parts,
             bytes: Arc::default(),
-            screen: SetOnce::new(),
+            filter_view: SetOnce::new(),
         }
     }
 
     /// What tells that it need not be searched, if anything does; nothing while the table is not open.
     #[inline]
-    pub(super) fn screen(&self) -> Option<&Screen> {
-        match self.screen.get() {
-            Some(screen) => screen.as_ref(),
+    pub(super) fn filter_view(&self) -> Option<&FilterView> {
+        match self.filter_view.get() {
+            Some(filter_view) => filter_view.as_ref(),
             None => self.put_up_screen(),
         }
     }
 
     #[cold]
-    fn put_up_screen(&self) -> Option<&Screen> {
+    fn put_up_screen(&self) -> Option<&FilterView> {
         let meta = self.table.meta();
         let filter = self.table.open_table()?.filter().filter(|_| meta.range_tombstone_count == 0);
         let least_seqno = meta.least_seqno;
-        let screen = filter.map(|filter| Screen { filter: Arc::clone(filter), least_seqno });
-        self.screen.get_or_set(screen).as_ref()
+        let filter_view =
+            filter.map(|filter| FilterView { filter: Arc::clone(filter), least_seqno });
+        self.filter_view.get_or_set(filter_view).as_ref()
     }
 
     /// Where it counts.

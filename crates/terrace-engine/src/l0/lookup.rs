@@ -1,6 +1,6 @@
 use terrace_base::{LevelNo, SeqNo};
 
-use super::live_table::{LiveTable, Screen};
+use super::live_table::{FilterView, LiveTable};
 use super::triangle::row::{RowReader, SearchTrail};
 use crate::Result;
 use crate::explain::{Asked, MyCounts, PagesSearch, StepAnswer, is_recording, note};
@@ -69,7 +69,9 @@ impl<'a> Lookup<'a> {
     #[inline]
     pub(super) fn search_live(&mut self, one: &LiveTable) -> Result<Option<PinnedEntry>> {
         // What is explained is told table by table.
-        if !is_recording() && one.screen().is_some_and(|screen| self.is_denied(screen)) {
+        if !is_recording()
+            && one.filter_view().is_some_and(|filter_view| self.is_denied(filter_view))
+        {
             return Ok(None);
         }
         self.search(&one.table)
@@ -78,11 +80,11 @@ impl<'a> Lookup<'a> {
     /// Whether a table has no entry for the key that counts. It is counted if its filter says so, also of a
     /// key that lies outside of the table's.
     #[inline]
-    fn is_denied(&mut self, screen: &Screen) -> bool {
-        if screen.least_seqno >= self.limit || screen.least_seqno > self.read_point {
+    fn is_denied(&mut self, filter_view: &FilterView) -> bool {
+        if filter_view.least_seqno >= self.limit || filter_view.least_seqno > self.read_point {
             return true;
         }
-        let probes = screen.filter.probes();
+        let probes = filter_view.filter.probes();
         let bits = match &self.bits {
             Some(bits) if bits.probes() == probes => bits,
             _ => {
@@ -90,7 +92,7 @@ impl<'a> Lookup<'a> {
                 self.bits.insert(FilterBits::new(hash, probes))
             }
         };
-        let is_denied = !screen.filter.may_contain_bits(bits);
+        let is_denied = !filter_view.filter.may_contain_bits(bits);
         if is_denied {
             self.count(Asked::FilteredOut);
         }

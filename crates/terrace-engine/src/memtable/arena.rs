@@ -107,7 +107,7 @@ impl Arena {
         }
     }
 
-    /// The capacity of an arena that is to have so many bytes.
+    /// The capacity of an arena that is to have `bytes` bytes.
     pub(super) fn whole(bytes: usize) -> usize {
         bytes.next_multiple_of(LINE_BYTES).max(2 * LINE_BYTES)
     }

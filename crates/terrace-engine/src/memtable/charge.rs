@@ -49,7 +49,7 @@ pub(super) const NODE_CHARGE_MAX: usize = if cfg!(terrace_loom) {
 const LEAF_SAVING: usize = 32;
 const INNER_SAVING: usize = 74;
 const EDGE_SAVING: usize = 37;
-/// A node saves for the keys beyond so many, the most that a copy begins with.
+/// A node saves for the keys beyond this number, the most that a copy begins with.
 const SAVED_FROM: usize = if cfg!(terrace_loom) { 2 } else { 8 };
 
 /// What a plain insertion into a leaf with `count` keys saves.

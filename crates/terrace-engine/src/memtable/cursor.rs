@@ -23,8 +23,8 @@ use crate::iter::{Cursor, Stream};
 /// Changed word by word and never copied: a copy by wide moves of words that were just written
 /// waits for them to leave the processor, and with that for each entry's cache miss in turn.
 ///
-/// `Invariant:` set by [`Place::set`] only, always with the same tree.
-struct Place {
+/// `Invariant:` set by [`TreePlace::set`] only, always with the same tree.
+struct TreePlace {
     leaf: Offset,
     rank: u32,
     permutation: Permutation,
@@ -32,9 +32,9 @@ struct Place {
     entry: Offset,
 }
 
-impl Place {
-    fn nowhere() -> Place {
-        Place { leaf: 0, rank: 0, permutation: Permutation::ascending(0), entry: 0 }
+impl TreePlace {
+    fn nowhere() -> TreePlace {
+        TreePlace { leaf: 0, rank: 0, permutation: Permutation::ascending(0), entry: 0 }
     }
 
     #[inline]
@@ -115,14 +115,14 @@ impl Place {
 pub struct MemtableCursor {
     memtable: Arc<Memtable>,
     read_point: SeqNo,
-    place: Place,
+    place: TreePlace,
     /// The last answer of [`Cursor::older`] for the key of the place; 0 for none.
     older: Offset,
 }
 
 impl MemtableCursor {
     pub(super) fn new(memtable: Arc<Memtable>, read_point: SeqNo) -> MemtableCursor {
-        MemtableCursor { memtable, read_point, place: Place::nowhere(), older: 0 }
+        MemtableCursor { memtable, read_point, place: TreePlace::nowhere(), older: 0 }
     }
 }
 
@@ -196,12 +196,12 @@ impl Cursor for MemtableCursor {
 /// later ones.
 pub struct MemtableStream {
     memtable: Arc<Memtable>,
-    place: Place,
+    place: TreePlace,
 }
 
 impl MemtableStream {
     pub(super) fn new(memtable: Arc<Memtable>) -> MemtableStream {
-        let mut place = Place::nowhere();
+        let mut place = TreePlace::nowhere();
         let tree = memtable.tree();
         place.forward(tree, (tree.first_leaf(), 0), SeqNo::MAX);
         MemtableStream { memtable, place }

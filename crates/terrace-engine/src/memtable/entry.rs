@@ -25,9 +25,9 @@ use terrace_env::atomic::{AtomicU32, Ordering};
 
 use super::arena::{Arena, Offset, UNIT_BYTES};
 
-/// A landmark every so many versions of a key.
+/// Number of versions of a key from one landmark to the next.
 const JUMP_DEPTH: u64 = 64;
-/// So many single steps down a chain before a jump is tried: short chains do not pay for looking
+/// Number of single steps down a chain before a jump is tried: short chains do not pay for looking
 /// at the landmark.
 const STEPS_BEFORE_JUMP: u32 = 4;
 

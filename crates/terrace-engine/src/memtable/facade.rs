@@ -19,7 +19,7 @@ use crate::range_tombstone::{Fragments, RangeTombstoneSet};
 const CHUNK_ENTRIES: usize = 16;
 
 /// The recent versions of keys, in memory and in order: one writer at a time, any number of
-/// readers, who wait for nobody.
+/// readers, which wait for no other thread.
 ///
 /// **What readers may rely on.** A read that begins after the inserts of all entries up to a
 /// number were done, and were made known to it (by the publication of that number), finds every

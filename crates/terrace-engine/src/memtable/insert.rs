@@ -11,7 +11,7 @@ use super::tree::{LEAF_TAG, Position, Tree, Writer};
 /// A full leaf is left in place for a new one at its right if this many of its last keys came in
 /// at the end. A random load does not do that; a sequential one, among others or not, does.
 const RUN_MIN: u8 = if cfg!(terrace_loom) { 2 } else { 6 };
-/// A split takes longer skips only if the copies would use less than so many bytes of a prefix.
+/// A split takes longer skips only if the copies would use fewer bytes of a prefix than this.
 const PREFIX_BYTES_MIN: usize = 4;
 
 /// What an insert did.
@@ -29,7 +29,7 @@ pub(super) enum Inserted {
 #[derive(Clone, Copy, Default)]
 struct Step {
     inner: Offset,
-    /// The child that was taken: the one right of so many separators.
+    /// The child that was taken, as the number of separators left of it.
     position: usize,
     count: usize,
 }

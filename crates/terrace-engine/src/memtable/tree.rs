@@ -3,7 +3,7 @@
 //! # How readers and the writer share it
 //!
 //! One writer at a time (the caller holds the latch and shows it by a [`Writer`]); any number of
-//! readers, who take no lock, wait for nobody and write nothing.
+//! readers, which take no lock, wait for no other thread and write nothing.
 //!
 //! A node *lives* from its publication, in its parent or as the root, to the end of the insert that
 //! puts another in its place. It changes in these ways only:

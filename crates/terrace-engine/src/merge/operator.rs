@@ -54,7 +54,7 @@ pub struct MergeError {
 }
 
 impl MergeError {
-    /// The error as it is told to somebody who knows the key by this name.
+    /// The error as it is told to a caller that knows the key by this name.
     pub fn show(&self, key: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (key, reason) = (key.escape_ascii(), &self.reason);
         if self.operator.is_empty() {

@@ -2,7 +2,7 @@
 //!
 //! # Why
 //! A process that is told how much memory it may take must know where it went. Each pool is a
-//! count; who holds memory holds a [`Charge`], and giving it up is dropping it. File mappings
+//! count; a holder of memory holds a [`Charge`], and giving it up is dropping it. File mappings
 //! (the log's segments) are the kernel's pages and are in no pool.
 //!
 //! # How the limit is kept

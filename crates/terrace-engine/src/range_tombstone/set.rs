@@ -32,7 +32,7 @@ pub struct RangeTombstoneSet {
     empty: Arc<Fragments>,
 }
 
-/// The first so many tombstones that were inserted.
+/// The tombstones that were inserted first, up to a number.
 struct View {
     inserted: usize,
     fragments: Arc<Fragments>,

@@ -18,7 +18,7 @@
 //! 1. Nothing that fails its checksum surfaces as content.
 //! 2. Memory is bounded by the bytes of the file that is surveyed.
 //! 3. A survey judges no more than its own file: whether a gap is damage or a tail that a crash
-//!    tore is decided by who knows the other files ([`check`](crate::check)).
+//!    tore is decided by what knows the other files ([`check`](crate::check)).
 //!
 //! Start with [`ManifestSurvey`], then [`SegmentSurvey`], then [`TableSurvey`].
 

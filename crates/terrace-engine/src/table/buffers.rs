@@ -21,7 +21,7 @@ const BYTES_MIN: usize = 32 << 10;
 const BYTES_MAX: usize = READ_AHEAD_BYTES as usize;
 
 impl Buffers {
-    /// A buffer of so many bytes, whatever they are.
+    /// A buffer of `bytes` bytes, whatever they are.
     pub(super) fn take(&self, bytes: usize) -> Vec<u8> {
         if !(BYTES_MIN..=BYTES_MAX).contains(&bytes) {
             return vec![0; bytes];

@@ -9,7 +9,7 @@ use crate::explain::note;
 use crate::iter::Cursor;
 use crate::{Error, Result};
 
-/// After so many versions of one key a cursor stops walking and searches.
+/// Number of versions of one key after which a cursor stops walking and searches.
 const WALK_VERSIONS_MAX: usize = 8;
 
 /// A [`Cursor`] over one table; see [`TableReader::cursor`].
@@ -22,16 +22,16 @@ pub struct TableCursor {
     read_point: SeqNo,
     mode: ReadMode,
     /// Where the cursor stands, if it does.
-    place: Option<Place>,
+    place: Option<BlockPlace>,
     /// The key there.
     key: Vec<u8>,
     /// Where [`Cursor::older`] found its last answer.
-    older: Option<Place>,
+    older: Option<BlockPlace>,
 }
 
 /// An entry of the table, with the block that holds it.
 #[derive(Clone)]
-struct Place {
+struct BlockPlace {
     block_index: usize,
     block: Arc<[u8]>,
     layout: BlockLayout,
@@ -39,14 +39,14 @@ struct Place {
     entry: BlockEntry,
 }
 
-impl Place {
+impl BlockPlace {
     /// The first entry at or above (`key`, `seqno`) in internal order.
     fn seek(
         reader: &TableReader,
         mode: ReadMode,
         key: &[u8],
         seqno: SeqNo,
-    ) -> Result<Option<Place>> {
+    ) -> Result<Option<BlockPlace>> {
         let block_index = reader.index.seek(key, seqno);
         if block_index == reader.index.block_count() {
             return Ok(None);
@@ -56,22 +56,26 @@ impl Place {
         let view = BlockView::parse(&block).map_err(damaged)?;
         let found = view.seek(key, seqno).map_err(damaged)?;
         if found.index == view.count() {
-            return Place::first_of(reader, mode, block_index + 1);
+            return BlockPlace::first_of(reader, mode, block_index + 1);
         }
         let entry = match found.same_key {
             Some(entry) => entry,
             None => view.entry(found.index).map_err(damaged)?,
         };
         let (entry_index, layout) = (found.index, view.layout());
-        Ok(Some(Place { block_index, block, layout, entry_index, entry }))
+        Ok(Some(BlockPlace { block_index, block, layout, entry_index, entry }))
     }
 
     /// The first entry of a block, if there is such a block.
-    fn first_of(reader: &TableReader, mode: ReadMode, block_index: usize) -> Result<Option<Place>> {
+    fn first_of(
+        reader: &TableReader,
+        mode: ReadMode,
+        block_index: usize,
+    ) -> Result<Option<BlockPlace>> {
         if block_index >= reader.index.block_count() {
             return Ok(None);
         }
-        Place::in_block(reader, mode, block_index, |_| 0).map(Some)
+        BlockPlace::in_block(reader, mode, block_index, |_| 0).map(Some)
     }
 
     /// The last entry before a block, if there is one.
@@ -79,10 +83,10 @@ impl Place {
         reader: &TableReader,
         mode: ReadMode,
         block_index: usize,
-    ) -> Result<Option<Place>> {
+    ) -> Result<Option<BlockPlace>> {
         match block_index.checked_sub(1) {
             None => Ok(None),
-            Some(before) => Place::in_block(reader, mode, before, |count| count - 1).map(Some),
+            Some(before) => BlockPlace::in_block(reader, mode, before, |count| count - 1).map(Some),
         }
     }
 
@@ -91,13 +95,13 @@ impl Place {
         mode: ReadMode,
         block_index: usize,
         choose: impl FnOnce(usize) -> usize,
-    ) -> Result<Place> {
+    ) -> Result<BlockPlace> {
         let block = reader.block(block_index, mode)?;
         let damaged = |error: CodecError| reader.damaged_block(block_index, &error);
         let layout = BlockLayout::parse(&block).map_err(damaged)?;
         let entry_index = choose(layout.count());
         let entry = layout.view(&block).entry(entry_index).map_err(damaged)?;
-        Ok(Place { block_index, block, layout, entry_index, entry })
+        Ok(BlockPlace { block_index, block, layout, entry_index, entry })
     }
 
     #[inline]
@@ -121,7 +125,7 @@ impl Place {
             self.entry_index = next;
             return Ok(true);
         }
-        match Place::first_of(reader, mode, self.block_index + 1)? {
+        match BlockPlace::first_of(reader, mode, self.block_index + 1)? {
             Some(next) => {
                 *self = next;
                 Ok(true)
@@ -138,7 +142,7 @@ impl Place {
             self.entry_index = before;
             return Ok(true);
         }
-        match Place::last_before(reader, mode, self.block_index)? {
+        match BlockPlace::last_before(reader, mode, self.block_index)? {
             Some(before) => {
                 *self = before;
                 Ok(true)
@@ -171,7 +175,7 @@ impl TableCursor {
     }
 
     /// Takes the cursor off its place: whoever has it puts it back, unless there was an error.
-    fn lift(&mut self) -> Option<Place> {
+    fn lift(&mut self) -> Option<BlockPlace> {
         self.older = None;
         self.place.take()
     }
@@ -179,12 +183,12 @@ impl TableCursor {
     /// From an entry that may be too new, goes on to the first that is not, which is the newest
     /// visible one of its key, and stands there.
     #[inline]
-    fn settle_forward(&mut self, mut place: Place) -> Result<()> {
+    fn settle_forward(&mut self, mut place: BlockPlace) -> Result<()> {
         let mut versions = 0;
         while place.entry.seqno > self.read_point {
             if versions >= WALK_VERSIONS_MAX {
                 place.key_into(&mut self.key);
-                let sought = Place::seek(&self.reader, self.mode, &self.key, self.read_point)?;
+                let sought = BlockPlace::seek(&self.reader, self.mode, &self.key, self.read_point)?;
                 let Some(sought) = sought else { return Ok(()) };
                 if sought.position() <= place.position() {
                     return Err(place.out_of_order(&self.reader));
@@ -205,7 +209,7 @@ impl TableCursor {
 
     /// From the oldest version of a key, goes back to the newest visible one of the first key that
     /// has one, and stands there.
-    fn settle_back(&mut self, mut place: Place) -> Result<()> {
+    fn settle_back(&mut self, mut place: BlockPlace) -> Result<()> {
         while place.entry.seqno > self.read_point {
             // Even the oldest version is too new.
             match self.leave_key_back(place)? {
@@ -217,7 +221,7 @@ impl TableCursor {
         while place.entry.same_key {
             if versions == WALK_VERSIONS_MAX {
                 place.key_into(&mut self.key);
-                let sought = Place::seek(&self.reader, self.mode, &self.key, self.read_point)?;
+                let sought = BlockPlace::seek(&self.reader, self.mode, &self.key, self.read_point)?;
                 match sought.filter(|sought| sought.position() <= place.position()) {
                     Some(sought) => place = sought,
                     None => return Err(place.out_of_order(&self.reader)),
@@ -240,12 +244,12 @@ impl TableCursor {
     }
 
     /// From any version of a key, goes to the oldest version of the key before it.
-    fn leave_key_back(&mut self, mut place: Place) -> Result<Option<Place>> {
+    fn leave_key_back(&mut self, mut place: BlockPlace) -> Result<Option<BlockPlace>> {
         let mut versions = 0;
         while place.entry.same_key {
             if versions == WALK_VERSIONS_MAX {
                 place.key_into(&mut self.key);
-                let sought = Place::seek(&self.reader, self.mode, &self.key, SeqNo::MAX)?;
+                let sought = BlockPlace::seek(&self.reader, self.mode, &self.key, SeqNo::MAX)?;
                 match sought.filter(|sought| sought.position() < place.position()) {
                     Some(sought) => place = sought,
                     None => return Err(place.out_of_order(&self.reader)),
@@ -261,7 +265,7 @@ impl TableCursor {
     }
 
     #[inline]
-    fn stand(&mut self, place: Place) {
+    fn stand(&mut self, place: BlockPlace) {
         place.key_into(&mut self.key);
         self.place = Some(place);
     }
@@ -307,7 +311,7 @@ impl TableCursor {
         loop {
             if versions == WALK_VERSIONS_MAX {
                 // The last place within the key: what follows it is the next key.
-                let sought = Place::seek(&self.reader, self.mode, &self.key, SeqNo::ZERO)?;
+                let sought = BlockPlace::seek(&self.reader, self.mode, &self.key, SeqNo::ZERO)?;
                 let Some(sought) = sought else { return Ok(()) };
                 if sought.position() < place.position() {
                     return Err(place.out_of_order(&self.reader));
@@ -349,7 +353,7 @@ impl Cursor for TableCursor {
         if self.reader.is_hidden_at(self.read_point) {
             return Ok(false);
         }
-        if let Some(place) = Place::seek(&self.reader, self.mode, key, self.read_point)? {
+        if let Some(place) = BlockPlace::seek(&self.reader, self.mode, key, self.read_point)? {
             self.settle_forward(place)?;
         }
         Ok(self.place.is_some())
@@ -361,12 +365,14 @@ impl Cursor for TableCursor {
             return Ok(false);
         }
         let sought = match bound {
-            Some(bound) => Place::seek(&self.reader, self.mode, bound, SeqNo::MAX)?,
+            Some(bound) => BlockPlace::seek(&self.reader, self.mode, bound, SeqNo::MAX)?,
             None => None,
         };
         let before = match sought {
             Some(mut place) => place.step_back(&self.reader, self.mode)?.then_some(place),
-            None => Place::last_before(&self.reader, self.mode, self.reader.index.block_count())?,
+            None => {
+                BlockPlace::last_before(&self.reader, self.mode, self.reader.index.block_count())?
+            }
         };
         if let Some(place) = before {
             self.settle_back(place)?;
@@ -421,7 +427,7 @@ impl Cursor for TableCursor {
             versions += 1;
         }
         if !is_ahead || found.entry.seqno >= seqno {
-            match Place::seek(&self.reader, self.mode, &self.key, SeqNo(below))? {
+            match BlockPlace::seek(&self.reader, self.mode, &self.key, SeqNo(below))? {
                 Some(sought) => found = sought,
                 None => return Ok(None),
             }

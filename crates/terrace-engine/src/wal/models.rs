@@ -60,7 +60,7 @@ struct Range {
 }
 
 impl Range {
-    /// A log whose first segment and whose spare have room for so many records.
+    /// A log whose first segment and whose spare have room for these numbers of records.
     fn new(records: [u64; 2]) -> Arc<Range> {
         let file = |records_max| Arc::new(CountedFile { records_max, ..CountedFile::default() });
         let files: Vec<_> = records.into_iter().map(file).collect();

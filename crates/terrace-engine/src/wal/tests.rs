@@ -174,7 +174,7 @@ fn a_segment_without_records_is_synced_with_what_stands_behind_it() {
         append(log.as_ref(), 1, &bodies[0]);
         log.make_room(4000).expect("nothing fails");
         let rotated = log.rotate().expect("nothing fails");
-        // Somebody else's sync comes before the one who rotated says that a replay may begin there.
+        // Another thread's sync comes before the thread that rotated says that a replay may begin there.
         log.sync(rotated).expect("nothing fails");
         log.make_room(6000).expect("nothing fails");
         let end = append(log.as_ref(), 2, &bodies[1]);

@@ -125,7 +125,7 @@ impl Device {
         self.wait(done, now);
     }
 
-    /// A read of so many bytes; returns when the device has done it.
+    /// A read of `bytes` bytes; returns when the device has done it.
     fn read(&self, bytes: usize) {
         let now = self.inner.now();
         let done = self.give_read(bytes, now, &mut self.lanes.lock());

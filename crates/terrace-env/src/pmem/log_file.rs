@@ -4,7 +4,7 @@
 //!   write_at   store                                       the lines are dirty, and noted
 //!   sync       flush of the lines noted, one fence         no system call where the medium needs none
 //! ```
-//! A fence makes durable what its own thread flushed, and whoever syncs is rarely the one who wrote: so
+//! A fence makes durable what its own thread flushed, and the thread that syncs is rarely the one that wrote: so
 //! the flushes are the syncing thread's, and a writer pays for stores only.
 //!
 //! # Invariants
@@ -20,7 +20,7 @@ use super::{PMEM_LINE_BYTES, Pmem, PmemMedium, PmemSpan};
 use crate::fs::assert_within_log;
 use crate::{EnvResult, Latch, LogFile, Mutex, Waits};
 
-/// So many bytes at most are copied, or flushed, under one latch: who waits for it does not wait long.
+/// Bytes that are copied or flushed under one latch at most, so that no thread waits for it long.
 const STEP_BYTES: usize = 4 << 10;
 
 /// An area of persistent memory that is written as a log file.

@@ -1,4 +1,4 @@
-//! The memory of an area, and who owns which pages of it: the pointers to it are here only.
+//! The memory of an area, and which of its pages are owned: the pointers to it are here only.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};

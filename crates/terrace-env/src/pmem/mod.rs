@@ -68,10 +68,10 @@ pub use self::span::PmemSpan;
 pub(crate) use self::write_back::{fence_lines, write_back};
 use crate::EnvResult;
 
-/// Areas are claimed by pages of so many bytes.
+/// Areas are claimed by pages of this number of bytes.
 pub const PMEM_PAGE_BYTES: u64 = 4096;
 
-/// Bytes are written back by lines of so many bytes, as processors do.
+/// Bytes are written back by lines of this number of bytes, as processors do.
 pub const PMEM_LINE_BYTES: u64 = 64;
 
 /// What an area lies on.
@@ -192,7 +192,7 @@ impl fmt::Debug for Pmem {
     }
 }
 
-/// Panics unless an area of so many bytes can be.
+/// Panics unless an area may have `bytes` bytes.
 pub(crate) fn assert_area_bytes(bytes: u64) {
     assert!(
         is_area_bytes(bytes),
@@ -200,7 +200,7 @@ pub(crate) fn assert_area_bytes(bytes: u64) {
     );
 }
 
-/// Whether an area of so many bytes can be.
+/// Whether an area may have `bytes` bytes.
 pub(crate) fn is_area_bytes(bytes: u64) -> bool {
     bytes > 0 && bytes.is_multiple_of(PMEM_PAGE_BYTES)
 }

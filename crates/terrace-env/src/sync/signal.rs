@@ -112,7 +112,7 @@ impl Signal {
     pub fn notify(&self) {
         match &self.simulated {
             None => {
-                // Order: release, so that who sees the new count sees the condition that was made
+                // Order: release, so that a thread that sees the new count sees the condition that was made
                 // true before it.
                 let before = self.state.fetch_add(NOTIFICATION, Ordering::AcqRel);
                 if before & (NOTIFICATION - 1) != 0 {

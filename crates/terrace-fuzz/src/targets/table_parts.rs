@@ -43,7 +43,7 @@ pub const FILTER: Target = Target {
     ..Target::DEFAULT
 };
 
-/// Indexes. The first eight bytes are how many bytes of data blocks there are; 0 for as many as the
+/// Indexes. The first eight bytes are the bytes of data blocks that there are; 0 for those that the
 /// index says.
 pub const INDEX: Target = Target {
     name: "index",

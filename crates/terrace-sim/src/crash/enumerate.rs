@@ -40,9 +40,9 @@ impl Component {
 pub struct Thoroughness {
     /// Only moments count at which this component is about to change its files.
     pub only: Option<Component>,
-    /// One in so many moments is crashed; 1 for every one.
+    /// Of this number of moments one is crashed; 1 for every one.
     pub moments_in: u32,
-    /// One in so many recoveries is crashed itself; 0 for none.
+    /// Of this number of recoveries one is crashed itself; 0 for none.
     pub again_in: u32,
     /// How often in a row: a crash, one during its recovery, one during the recovery from that.
     pub depth: u32,

@@ -153,7 +153,7 @@ impl Model {
         self
     }
 
-    /// The model without versions that nobody can see who reads at the last number.
+    /// The model without versions that no reader at the last number can see.
     #[must_use]
     pub fn without_history(mut self) -> Model {
         for versions in self.keys.values_mut() {

@@ -12,7 +12,7 @@ pub struct Placed<'a> {
     pub first: u64,
     /// The number of its last entry.
     pub last: u64,
-    /// When, and by whom.
+    /// When, and by which client.
     pub event: &'a Event,
     /// What.
     pub write: &'a Write,

@@ -9,7 +9,7 @@
 //! *Source:* Nova-LSM §4.1 and the triggers of its code: a drange is unfair when its share is off
 //! by more than a fifth of the fair one; a *major* reorganisation divides everything when more than
 //! 30 % of the dranges are unfair, else a *minor* one evens out the worst with its neighbours.
-//! *Differs:* the paper counts writes by tiny range and looks at them every so many writes. Here
+//! *Differs:* the paper counts writes by tiny range and looks at them after a fixed number of writes. Here
 //! each flush takes a sample of the versions that it meets anyway, in key order, so the keys in it
 //! are the borders of tiny ranges of equal weight, as many a drange as [`SAMPLES_PER_DRANGE`]. The
 //! paper gives a key ⌈share · θ⌉ duplicates, later ones above 1.5 times the fair share each and
@@ -24,7 +24,7 @@ use super::{Boundaries, Division};
 /// Keys of a sample for each drange, at least: the borders of tiny ranges.
 pub const SAMPLES_PER_DRANGE: usize = 32;
 
-/// Below so many writes a drange, a share is left to chance.
+/// With fewer writes a drange than this, a share is left to chance.
 const WRITES_PER_DRANGE: u64 = 400;
 
 /// A drange is unfair when its share is off by more than this part of the fair one.
@@ -69,7 +69,7 @@ pub fn shares(boundaries: &Boundaries, sample: &[&[u8]]) -> Vec<f64> {
 }
 
 /// How the range is to be divided from now on, if it should be otherwise than as `current`: among
-/// `wanted` dranges, from a `sample`, ascending, that was taken out of so many `writes`.
+/// `wanted` dranges, from a `sample`, ascending, that was taken out of this number of `writes`.
 #[must_use]
 pub fn judge(
     current: &Division,
@@ -215,7 +215,7 @@ struct Segment {
     is_hot: bool,
 }
 
-/// The sampled writes divided among so many dranges, each about as many; among fewer if the sample
+/// The sampled writes divided evenly among `wanted` dranges, or fewer if the sample
 /// does not have the keys for it.
 fn divide(sample: &[&[u8]], wanted: usize) -> Division {
     let runs: Vec<&[&[u8]]> = sample.chunk_by(|a, b| a == b).collect();
@@ -246,7 +246,7 @@ fn divide(sample: &[&[u8]], wanted: usize) -> Division {
     }
 }
 
-/// The segments of sampled writes of which so many dranges are to be made, at most as many.
+/// The segments of sampled writes of which `wanted` dranges are to be made, at most `wanted` of them.
 fn segments_of(runs: &[&[&[u8]]], wanted: usize) -> Vec<Segment> {
     let (heavy, fair) = heavy_runs(runs, wanted);
     let mut next = 0;

@@ -60,10 +60,10 @@ pub struct PlainOptions {
 const ROOM_START_PERCENT: u64 = 60;
 /// Percentage of the bytes for rows above which writers are slowed down.
 const ROOM_SLOW_PERCENT: u64 = 70;
-/// So many rows make a cut due, however small they are: each costs a read a look.
+/// Number of rows that make a cut due, however small they are: each costs a read a look.
 const ROOM_ROWS_MAX: usize = 256;
 
-/// So many percent of `bytes`.
+/// This percentage of `bytes`.
 fn percent_of(bytes: u64, percent: u64) -> u64 {
     bytes / 100 * percent + bytes % 100 * percent / 100
 }
@@ -151,7 +151,7 @@ impl PlainState {
         PlainState { content, groups, depth, options }
     }
 
-    /// How pressing it is that so many rows share a key.
+    /// How pressing it is that `depth` rows share a key.
     fn pressure_of(&self, depth: usize) -> f64 {
         if let Some(room) = self.options.room {
             let by_bytes =

@@ -27,7 +27,7 @@ pub(super) struct Absorb<'a> {
     pub writer: &'a FlushWriter,
 }
 
-/// So many pages more than it was estimated are kept for the end of a row: heads, and the last pages of
+/// Number of pages beyond the estimate that are kept for the end of a row: heads, and the last pages of
 /// data and metadata.
 const SPARE_PAGES: usize = 4;
 
@@ -102,7 +102,7 @@ impl Absorb<'_> {
     }
 }
 
-/// At most so many bytes are an entry's, its element and its share of the rest not counted.
+/// Bytes that an entry takes at most, its element and its share of the rest not counted.
 fn bytes_of(entry: &EntryRef<'_>) -> u64 {
     const FRONT_BYTES_MAX: usize = 64;
     (entry.key.len() + entry.value.len() + FRONT_BYTES_MAX) as u64

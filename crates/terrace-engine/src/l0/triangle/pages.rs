@@ -135,7 +135,7 @@ impl Pages {
     fn page(self: &Arc<Self>, number: u32) -> Page {
         let span = self.pmem.claim(self.offset_of(number), self.page_bytes as u64);
         let span = span.expect("a page that was free is nobody's");
-        Page { span, ticket: Ticket { pages: Arc::clone(self), number } }
+        Page { span, on_drop: PageReturn { pages: Arc::clone(self), number } }
     }
 
     /// Makes durable what this thread flushed of its pages. Errors: [`Error::Poisoned`]; the pages
@@ -230,14 +230,14 @@ pub struct Page {
     // Order: fields go in the order of their declaration, so that the claim is given back before
     // the page counts as free.
     span: PmemSpan,
-    ticket: Ticket,
+    on_drop: PageReturn,
 }
 
 impl Page {
     /// Its number: at least 1.
     #[must_use]
     pub fn number(&self) -> u32 {
-        self.ticket.number
+        self.on_drop.number
     }
 
     /// Writes `bytes` from `at` on, and starts writing them back; they are durable after the
@@ -259,17 +259,17 @@ impl Deref for Page {
 
 impl fmt::Debug for Page {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "page {}", self.ticket.number)
+        write!(f, "page {}", self.on_drop.number)
     }
 }
 
 /// Gives a page back.
-struct Ticket {
+struct PageReturn {
     pages: Arc<Pages>,
     number: u32,
 }
 
-impl Drop for Ticket {
+impl Drop for PageReturn {
     fn drop(&mut self) {
         self.pages.free.lock().add(self.number);
     }

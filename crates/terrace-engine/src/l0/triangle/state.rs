@@ -56,9 +56,9 @@ impl Rows for [LiveTable] {
     }
 }
 
-/// About so many keys are looked at before rows are asked: only where to begin.
+/// Number of keys, about, that are looked at before rows are asked: only where to begin.
 const SAMPLES_MAX: usize = 256;
-/// So many keys each table is asked for where samples lie too far apart.
+/// Number of keys that each table is asked for where samples lie too far apart.
 const KEYS_PER_TABLE: usize = 8;
 
 impl Proposed {

@@ -30,7 +30,7 @@ use crate::wal::format::{BatchBody, RecordHeader};
 /// A chunk is this share of a memtable, or [`CHUNK_BYTES_MAX`] if that is less.
 const CHUNKS_PER_MEMTABLE: usize = 256;
 const CHUNK_BYTES_MAX: usize = 128 << 10;
-/// So many chunks wait at the most: enough for the others to do while the next part of the log is read,
+/// Number of chunks that wait at most: enough for the others to do while the next part of the log is read,
 /// and few enough to be in the cache still.
 const CHUNKS_WAITING_MAX: usize = 32;
 
@@ -124,7 +124,7 @@ struct Tray {
 }
 
 impl Crew {
-    /// `threads` in all, for memtables of so many bytes.
+    /// `threads` in all, for memtables of a given size.
     pub(in crate::store) fn new(
         env: &SharedEnv,
         threads: usize,
@@ -237,7 +237,7 @@ impl Shared {
             };
             match chunk {
                 Some(chunk) => {
-                    let _turn = Turn { shared: self };
+                    let _turn = Worker { shared: self };
                     chunk.insert(&self.flushed);
                 }
                 None if is_over => return,
@@ -246,7 +246,7 @@ impl Shared {
         }
     }
 
-    /// The oldest chunk, if those that wait take more than so many bytes.
+    /// The oldest chunk, if those that wait take more than `bytes_max` bytes.
     fn take_beyond(&self, bytes_max: usize) -> Option<Chunk> {
         let mut tray = self.tray.lock();
         if tray.waiting_bytes > bytes_max { tray.take() } else { None }
@@ -262,11 +262,11 @@ impl Tray {
 }
 
 /// A helper inserts a chunk; when dropped, that has ended.
-struct Turn<'a> {
+struct Worker<'a> {
     shared: &'a Shared,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Worker<'_> {
     fn drop(&mut self) {
         {
             let mut tray = self.shared.tray.lock();

@@ -36,10 +36,10 @@ pub(in crate::store) type Lacks = SmallVec<[(usize, usize); 1]>;
 /// What a drange begins with beside the nodes of an empty tree, at least.
 const BYTES_MIN: usize = 4 << 10;
 
-/// A memtable's share of the allowance is given out in so many steps.
+/// Number of steps in which a memtable's share of the allowance is given out.
 const STEPS_PER_SHARE: usize = 8;
 
-/// A memtable for one of so many dranges, with room for `bytes`.
+/// A memtable for one of `dranges` dranges, with room for `bytes`.
 pub(in crate::store) fn fresh_memtable(
     options: &Options,
     ids: &FileIds,
@@ -102,7 +102,7 @@ impl Inner {
         Ok(())
     }
 
-    /// A memtable for each of so many dranges, with room for what is lacking.
+    /// A memtable for each of `dranges` dranges, with room for what is lacking.
     pub(super) fn fresh_memtables(&self, dranges: usize, lacks: &Lacks) -> Vec<Arc<Memtable>> {
         let lack_of = |index| lacks.iter().find(|(lacking, _)| *lacking == index);
         let bytes_of = |index| lack_of(index).map_or(0, |(_, bytes)| *bytes);

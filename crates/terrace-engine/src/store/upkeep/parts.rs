@@ -46,14 +46,14 @@ impl Parts {
     }
 
     /// The next part that nobody has taken; none if one has failed.
-    fn take(&self) -> Option<Turn<'_>> {
+    fn take(&self) -> Option<Worker<'_>> {
         let mut progress = self.progress.lock();
         let index = progress.taken;
         if index == self.plans.len() || progress.has_failed {
             return None;
         }
         progress.taken += 1;
-        Some(Turn { parts: self, index, outcome: None })
+        Some(Worker { parts: self, index, outcome: None })
     }
 
     fn has_failed(&self) -> bool {
@@ -77,13 +77,13 @@ impl Parts {
 }
 
 /// A part that one thread works on; when dropped, the part has ended.
-struct Turn<'a> {
+struct Worker<'a> {
     parts: &'a Parts,
     index: usize,
     outcome: Option<Result<CompactionOutcome>>,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Worker<'_> {
     fn drop(&mut self) {
         {
             let mut progress = self.parts.progress.lock();
@@ -104,7 +104,7 @@ impl Drop for Turn<'_> {
 }
 
 impl Inner {
-    /// Divides `plan`, which reads so many bytes of some of `inputs`, among the compaction threads, if
+    /// Divides `plan`, which reads `read_bytes` bytes of some of `inputs`, among the compaction threads, if
     /// that is enough to be worth it.
     /// Errors: an input cannot be opened.
     pub(in crate::store) fn parts_of(

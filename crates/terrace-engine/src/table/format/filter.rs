@@ -52,7 +52,7 @@ pub struct FilterBits {
 }
 
 impl FilterBits {
-    /// Those of the key with this [`filter_hash`] in filters that set so many bits for each key.
+    /// Those of the key with this [`filter_hash`] in filters that set `probes` bits for each key.
     #[must_use]
     pub fn new(hash: u64, probes: u8) -> FilterBits {
         let mut bits = [0; 8];

@@ -1,4 +1,4 @@
-//! The last 128 bytes of a table: where everything is, and who may read it.
+//! The last 128 bytes of a table: where everything is, and which builds may read it.
 //!
 //! ```text
 //!   0  u128   uid of the table

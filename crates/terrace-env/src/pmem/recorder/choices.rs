@@ -2,15 +2,15 @@ use std::collections::BTreeSet;
 
 use crate::SeededRng;
 
-/// So many states of a point are all tried.
+/// Number of states of a point up to which all are tried.
 const ALL_MAX: usize = 4096;
-/// Subsets of so many lines are all tried.
+/// Number of lines of which all subsets are tried.
 const SUBSET_LINES_MAX: usize = 12;
 /// How many states are drawn where not all are tried.
 const RANDOM_COUNT: usize = 64;
-/// Subsets of so many words are all tried.
+/// Number of words of which all subsets are tried.
 const SUBSET_WORDS_MAX: usize = 4;
-/// More cuts than so many of one long store are drawn.
+/// Of one long store's cuts, if it has more than this, some are drawn.
 const CUTS_MAX: usize = 64;
 
 /// Which states of a crash are tried, of lines in the order of their last stores: for each the index of the content that

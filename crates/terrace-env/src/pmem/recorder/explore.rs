@@ -13,7 +13,7 @@ use crate::{EnvResult, SeededRng};
 
 const WORD_BYTES: usize = 8;
 
-/// So many states are remembered, so that none of them is judged twice.
+/// Number of states that are remembered, so that none of them is judged twice.
 const REMEMBERED_MAX: usize = 4 << 20;
 
 /// What survives a power cut.

@@ -6,7 +6,7 @@ use super::*;
 use crate::PMEM_PAGE_BYTES;
 
 const AREA_BYTES: u64 = 2 * PMEM_PAGE_BYTES;
-/// A row has a place of so many lines.
+/// Number of lines of the place of a row.
 const ROW_LINES: usize = 8;
 
 /// What of the protocol is left out.

@@ -56,7 +56,7 @@ use crate::l0::{CutBounds, CutEnd};
 /// How many bytes a cut takes: the rows' and those of the tables that it meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CutSize {
-    /// A slice reaches as far as it holds so many.
+    /// A slice reaches as far as it holds this number of bytes.
     pub min: u64,
     /// It holds no more than this.
     pub max: u64,

@@ -98,7 +98,7 @@ pub struct RowBuilder {
     /// Bits of filter for each key, and the keys' hashes; none are kept for no bits.
     filter_bits_per_key: u32,
     key_hashes: Vec<u64>,
-    /// From which element on bytes stand behind a prefix of so many bytes, ascending and descending.
+    /// Pairs of an element and of the bytes of the prefix behind which the bytes of keys stand from that element on, ascending and descending.
     prefixes: Vec<(usize, usize)>,
     fences: Fences,
     walk: Walk,
@@ -151,7 +151,7 @@ impl RowBuilder {
         }
     }
 
-    /// With a filter of so many bits for each distinct key: as
+    /// With a filter of this number of bits for each distinct key: as
     /// [`TableOptions::filter_bits_per_key`](crate::table::TableOptions::filter_bits_per_key), 0 for none.
     #[must_use]
     pub fn with_filter(mut self, bits_per_key: u32) -> RowBuilder {

@@ -10,7 +10,7 @@ use crate::Result;
 use crate::explain::note;
 use crate::iter::{Approach, Cursor, Direction};
 
-/// After so many versions of one key a cursor stops walking and searches.
+/// Number of versions of one key after which a cursor stops walking and searches.
 const WALK_VERSIONS_MAX: usize = 8;
 
 /// A [`Cursor`] over one row; see [`RowReader::cursor`].

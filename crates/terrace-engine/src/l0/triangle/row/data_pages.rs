@@ -25,7 +25,7 @@ pub(super) struct DataPages {
 }
 
 impl DataPages {
-    /// Room for so many, none of which is there.
+    /// Room for `count` pages, none of which is there.
     pub fn new(count: usize) -> DataPages {
         DataPages {
             slots: (0..count).map(|_| Latch::default()).collect(),

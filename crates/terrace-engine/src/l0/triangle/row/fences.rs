@@ -45,7 +45,7 @@ impl Fences {
         self.of_page.resize(page + 1, self.ends.len() as u32 - 1);
     }
 
-    /// Ends the fences of so many pages.
+    /// Ends the fences of `data_pages` pages.
     pub fn finish(&mut self, data_pages: usize, largest: &[u8]) {
         if data_pages == 0 {
             return;
@@ -64,7 +64,7 @@ impl Fences {
         self.ends.push(end);
     }
 
-    /// At most so many bytes [`Fences::encode`] appends, the largest key apart.
+    /// Bytes that [`Fences::encode`] appends at most, the largest key apart.
     #[must_use]
     pub fn estimated_bytes(&self) -> usize {
         // Two lengths, which have at most five bytes each.
@@ -82,7 +82,7 @@ impl Fences {
         }
     }
 
-    /// Decodes the fences of so many pages.
+    /// Decodes the fences of `data_pages` pages.
     pub fn decode(reader: &mut ByteReader<'_>, data_pages: usize) -> Result<Fences, CodecError> {
         let mut fences = Fences::default();
         if data_pages == 0 {

@@ -388,7 +388,7 @@ impl<'a> Rest<'a> {
         put_bytes(out, self.filter);
     }
 
-    /// Decodes what follows the elements of a row with so many pages of data. Allocates in proportion
+    /// Decodes what follows the elements of a row with `data_pages` pages of data. Allocates in proportion
     /// to the bytes and to these pages.
     pub fn decode(bytes: &'a [u8], data_pages: usize) -> Result<Rest<'a>, CodecError> {
         let mut reader = ByteReader::new(bytes);

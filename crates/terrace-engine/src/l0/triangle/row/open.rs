@@ -18,7 +18,7 @@ use crate::table::format::filter::Filter;
 use crate::table::format::{FormatError, range_tombstones};
 use crate::{Error, Result};
 
-/// An entry has at most so many bytes.
+/// Bytes that an entry has at most.
 const ENTRY_BYTES_MAX: u64 = (FRONT_BYTES_MAX + VALUE_BYTES_MAX) as u64;
 
 impl RowReader {

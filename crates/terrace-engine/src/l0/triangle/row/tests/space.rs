@@ -76,7 +76,7 @@ fn a_list_of_pages_goes_on_over_several_head_pages() {
         let (_recorder, pages) = container(1700, 4096);
         let mut model = Model::default();
         model.put(b"a", 1, b"first");
-        // Not quite so many, so that the value begins and ends within pages.
+        // Fewer by a page, so that the value begins and ends within pages.
         model.put(b"b", 2, &vec![3; (data_pages - 1) * 4096 + 100]);
         model.put(b"c", 3, b"last");
         let built = build(&pages, &model, UID, Vec::new());
