@@ -190,7 +190,8 @@ fn check_arrows(root: &Path, findings: &mut Vec<Finding>) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: what breaks a rule of comments is found, and nothing else. Method: sources of a few lines.
+    //! Goal: what breaks a rule of comments is found, and nothing else. Method: sources of a few
+    //! lines.
 
     use super::*;
 

@@ -100,8 +100,9 @@ impl KeyRange {
         KeyRange { start: self.start.clone().min(other.start.clone()), end }
     }
 
-    /// The keys of this interval that lie in none of `others`, which are sorted by their starts and may
-    /// share keys, as intervals that ascend and do not touch. Cost: O(others), and what is returned.
+    /// The keys of this interval that lie in none of `others`, which are sorted by their starts and
+    /// may share keys, as intervals that ascend and do not touch. Cost: O(others), and what is
+    /// returned.
     ///
     /// ```
     /// # use terrace_base::KeyRange;

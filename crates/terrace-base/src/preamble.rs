@@ -5,7 +5,8 @@ use crate::{ByteReader, CodecError};
 /// How many bytes a [`Preamble`] takes.
 pub const PREAMBLE_BYTES: usize = 16;
 
-/// What every file says first (or, in a footer, last): which format it has, and which builds may read it.
+/// What every file says first (or, in a footer, last): which format it has, and which builds may
+/// read it.
 ///
 /// ```text
 ///  0 magic           8

@@ -169,8 +169,8 @@ pub(crate) struct ExperimentArgs {
     /// Where databases are made and deleted again
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
-    /// Where the results go, instead of to those of each one's paper; a README there gets a row for each
-    /// experiment
+    /// Where the results go, instead of to those of each one's paper; a README there gets a row for
+    /// each experiment
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// What stands in for persistent memory: a directory in which others are made and deleted again
@@ -182,8 +182,8 @@ pub(crate) struct ExperimentArgs {
     /// The commit that is measured, for the record
     #[arg(long, value_name = "ID", default_value = "unknown")]
     commit: String,
-    /// Run on an emulated disk that is slower than the machine's, such as ssd-2017; names of results
-    /// say so
+    /// Run on an emulated disk that is slower than the machine's, such as ssd-2017; names of
+    /// results say so
     #[arg(long, value_name = "PROFILE")]
     disk_profile: Option<DiskProfile>,
 }

@@ -15,7 +15,8 @@ use crate::records::Records;
 use crate::store::{Counters, Delays, Store, StoreError};
 use crate::terrace_store::TerraceStore;
 
-/// Databases over neighbouring intervals of keys, as one store. A scan goes on from one to the next.
+/// Databases over neighbouring intervals of keys, as one store. A scan goes on from one to the
+/// next.
 pub struct StaticTrees {
     /// In key order; never empty.
     trees: Vec<TerraceStore>,

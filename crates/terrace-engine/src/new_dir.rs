@@ -1,4 +1,5 @@
-//! A directory that becomes a range: taken while it is empty, given up by deleting what was written.
+//! A directory that becomes a range: taken while it is empty, given up by deleting what was
+//! written.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Shared values that are replaced as a whole: `arc_swap`'s, and in a build for models a lock around
-//! a reference, of which the model knows every step.
+//! Shared values that are replaced as a whole: `arc_swap`'s, and in a build for models a lock
+//! around a reference, of which the model knows every step.
 
 #[cfg(not(terrace_loom))]
 pub(crate) use arc_swap::{ArcSwap, Guard};

@@ -7,10 +7,10 @@ use terrace_env::Env;
 
 /// Lets others have the core after each this number of bytes of work.
 ///
-/// Priorities say which thread gets more of a core, not how soon: a kernel that is built for throughput
-/// (`PREEMPT_NONE`) lets a client that wakes up wait for the end of a background thread's time slice, which is
-/// some milliseconds, where the whole write takes some microseconds. A yield costs half a
-/// microsecond.
+/// Priorities say which thread gets more of a core, not how soon: a kernel that is built for
+/// throughput (`PREEMPT_NONE`) lets a client that wakes up wait for the end of a background
+/// thread's time slice, which is some milliseconds, where the whole write takes some microseconds.
+/// A yield costs half a microsecond.
 pub(crate) struct Yielder<'a> {
     env: &'a dyn Env,
     left_bytes: usize,

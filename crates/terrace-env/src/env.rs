@@ -55,8 +55,8 @@ pub trait Env: Send + Sync + fmt::Debug {
     /// Time since an arbitrary origin; never goes back.
     fn now(&self) -> Duration;
 
-    /// The processor time that this thread has used. Costs a system call. A simulated thread works in
-    /// no time, and has used none.
+    /// The processor time that this thread has used. Costs a system call. A simulated thread works
+    /// in no time, and has used none.
     fn thread_cpu_time(&self) -> Duration;
 
     /// The wall clock. May jump; use it for expiry and reports only.
@@ -78,8 +78,8 @@ pub trait Env: Send + Sync + fmt::Debug {
     /// Starts a thread. Errors: the operating system refuses another thread.
     fn spawn(&self, class: JobClass, name: &str, job: Job) -> EnvResult<JobHandle>;
 
-    /// Lets threads run that wait for this thread's core. Costs a system call, of half a microsecond if
-    /// nobody waits. A simulated thread has its core for itself.
+    /// Lets threads run that wait for this thread's core. Costs a system call, of half a
+    /// microsecond if nobody waits. A simulated thread has its core for itself.
     fn yield_now(&self);
 
     /// Blocks this thread for at least `duration`.

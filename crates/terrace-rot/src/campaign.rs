@@ -107,7 +107,8 @@ pub struct Patient {
 }
 
 impl Patient {
-    /// Makes the specimen of a seed, and the one whose files stand in for those of another database.
+    /// Makes the specimen of a seed, and the one whose files stand in for those of another
+    /// database.
     ///
     /// Errors: none on a disk that is whole.
     pub fn build(seed: u64, ending: Ending, medium: Medium) -> terrace_engine::Result<Patient> {

@@ -1,5 +1,5 @@
-//! Goal: what a soak found stays found. Method: plant a fault of the same kind in the same place again,
-//! by seed and number. (What a seed draws changes when the engine takes other steps.)
+//! Goal: what a soak found stays found. Method: plant a fault of the same kind in the same place
+//! again, by seed and number. (What a seed draws changes when the engine takes other steps.)
 
 use terrace_rot::campaign::Patient;
 use terrace_rot::fault::FaultKind;

@@ -17,10 +17,10 @@ pub struct ServerOptions {
     /// The most clients at a time (default 10,000); more are told so and cut.
     pub clients_max: usize,
     /// The memory for requests and replies of all clients together, in bytes, beyond 64 KiB each
-    /// (default 1 GiB). A request counts twice while it runs, since what it writes is copied once. One
-    /// that would go over the bound, or whose reply would, gets an error; a client whose input alone
-    /// goes over it is cut. The value of a read goes straight into its reply; one that a command
-    /// reads to write it anew counts twice.
+    /// (default 1 GiB). A request counts twice while it runs, since what it writes is copied once.
+    /// One that would go over the bound, or whose reply would, gets an error; a client whose input
+    /// alone goes over it is cut. The value of a read goes straight into its reply; one that a
+    /// command reads to write it anew counts twice.
     pub client_bytes_max: usize,
     /// A connection with this many bytes of replies waiting is not parsed further until they are
     /// sent (default 1 MiB).

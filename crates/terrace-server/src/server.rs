@@ -92,8 +92,8 @@ pub fn serve(
     .map_err(ServeError::Runtime)?
 }
 
-/// Number of clients that a process lets in, given the files that it may open. The rest is for the database,
-/// whose writes must not fail because clients have taken every descriptor.
+/// Number of clients that a process lets in, given the files that it may open. The rest is for the
+/// database, whose writes must not fail because clients have taken every descriptor.
 fn clients_for(files: u64) -> usize {
     let kept = (files / 4).clamp(64, 4096).min(files / 2);
     usize::try_from(files - kept).unwrap_or(usize::MAX).max(1)

@@ -1,5 +1,6 @@
 //! R17 dup-key batch assert (CVE-2023-28425): one request or one batch that names a key twice is
-//! nothing special. The last write wins, in the memtable, after a replay of the log, and in a table.
+//! nothing special. The last write wins, in the memtable, after a replay of the log, and in a
+//! table.
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -1,7 +1,7 @@
 //! What a client does with data as a whole: ingests, and checkpoints that it opens and judges.
 //!
-//! A checkpoint lies in a directory of its own below [`COPIES`] and is deleted when it was judged. A
-//! machine that stops meanwhile leaves it whole or not at all: whoever recovers the range asks
+//! A checkpoint lies in a directory of its own below [`COPIES`] and is deleted when it was judged.
+//! A machine that stops meanwhile leaves it whole or not at all: whoever recovers the range asks
 //! [`judge_copies`].
 
 use std::collections::BTreeMap;
@@ -21,8 +21,8 @@ use crate::workload::Change;
 /// Where checkpoints lie.
 const COPIES: &str = "/copies";
 
-/// The directory of the checkpoint that a client makes as its operation `step`: one that an earlier run
-/// on the same disk did not leave half-way.
+/// The directory of the checkpoint that a client makes as its operation `step`: one that an earlier
+/// run on the same disk did not leave half-way.
 #[must_use]
 pub fn copy_dir(env: &SharedEnv, client: usize, step: usize) -> PathBuf {
     let dir = |number| Path::new(COPIES).join(format!("{client}-{step}-{number}"));
@@ -87,8 +87,8 @@ pub fn remove_copy(env: &SharedEnv, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Judges the checkpoints that a stop left: each is whole and holds the state at its number, or says
-/// that it is none. Those of which `model` does not know the number any more are only read.
+/// Judges the checkpoints that a stop left: each is whole and holds the state at its number, or
+/// says that it is none. Those of which `model` does not know the number any more are only read.
 pub fn judge_copies(
     env: &SharedEnv,
     setup: &Arc<Setup>,

@@ -58,8 +58,8 @@ enum Command {
         /// Where the report goes
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
-        /// Plant each bug first and look for it, in this number of rounds at most (builds with the feature
-        /// planted-bugs only)
+        /// Plant each bug first and look for it, in this number of rounds at most (builds with the
+        /// feature planted-bugs only)
         #[arg(long, value_name = "ROUNDS", default_value_t = 0)]
         hunt: u64,
     },

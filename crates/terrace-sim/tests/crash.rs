@@ -4,8 +4,8 @@
 use terrace_sim::crash::{Component, Thoroughness, enumerate, named, random};
 use terrace_sim::tally::Tally;
 
-/// Of this number of moments one is crashed: every workload has hundreds, and more workloads differ more
-/// than more moments of one.
+/// Of this number of moments one is crashed: every workload has hundreds, and more workloads differ
+/// more than more moments of one.
 const HOW: Thoroughness = Thoroughness { moments_in: 3, again_in: 60, ..Thoroughness::USUAL };
 
 /// What a test of this file must have counted of each kind of state.

@@ -22,9 +22,9 @@ impl CasOutcome {
 }
 
 impl Db {
-    /// Sets `key` to `new` if it holds `expected`, with no other write of the key in between. `None`
-    /// is a key that is not there: as `expected` it makes the call an insertion, as `new` a deletion.
-    /// An expired key is not there; the new value does not expire.
+    /// Sets `key` to `new` if it holds `expected`, with no other write of the key in between.
+    /// `None` is a key that is not there: as `expected` it makes the call an insertion, as `new` a
+    /// deletion. An expired key is not there; the new value does not expire.
     ///
     /// ```
     /// use terrace::{CasOutcome, WriteOptions};

@@ -14,7 +14,8 @@ pub struct Ingest {
 
 impl Db {
     /// Begins an ingest of sorted data: entries become tables as they are added, without log and
-    /// memtable, and show all at once when it is finished, as newer than anything written before that.
+    /// memtable, and show all at once when it is finished, as newer than anything written before
+    /// that.
     ///
     /// ```
     /// # fn main() -> terrace::Result<()> {

@@ -1,5 +1,5 @@
-//! No store: one file, of which pages are read and written past the system's cache. What a medium itself can
-//! do.
+//! No store: one file, of which pages are read and written past the system's cache. What a medium
+//! itself can do.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -19,7 +19,8 @@ pub const OPTIONS: &str = "pages of 4 KiB and so many of them as a value takes, 
 /// What a device is asked for at the least, and to which its addresses are aligned.
 const PAGE_BYTES: usize = 4096;
 
-/// A file in which the record that comes first lies first. A write of one that is there goes to its place.
+/// A file in which the record that comes first lies first. A write of one that is there goes to its
+/// place.
 pub struct RawFile {
     file: File,
     places: RwLock<HashMap<Vec<u8>, u64>>,

@@ -28,8 +28,8 @@ impl RocksDb {
         RocksDb::open_with(dir, setup, tuned, Options::default())
     }
 
-    /// As it comes, with a write buffer of a fourth of the memory, which is a fourth of the first level.
-    /// Flushes and compactions write at most this number of bytes in a second.
+    /// As it comes, with a write buffer of a fourth of the memory, which is a fourth of the first
+    /// level. Flushes and compactions write at most this number of bytes in a second.
     pub fn open_at_proportions(
         dir: &Path,
         setup: &Setup,
@@ -92,8 +92,8 @@ impl RocksDb {
 
 /// Options by which flushes and compactions write at most `write_bytes_per_s` bytes in a second.
 fn limited(write_bytes_per_s: Option<u64>) -> Result<Options, StoreError> {
-    /// What it asks for by default: a tenth of a second's bytes at a time, and compactions give way to
-    /// flushes but for one time in ten.
+    /// What it asks for by default: a tenth of a second's bytes at a time, and compactions give way
+    /// to flushes but for one time in ten.
     const REFILL_US: i64 = 100_000;
     const FAIRNESS: i32 = 10;
     let mut options = Options::default();

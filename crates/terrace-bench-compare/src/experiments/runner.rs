@@ -140,8 +140,8 @@ impl Session {
         steps.filter(|step| step.measured).map(|step| step.name)
     }
 
-    /// Runs it in a process of its own, over an empty directory that is deleted afterwards; a report
-    /// for each measured step.
+    /// Runs it in a process of its own, over an empty directory that is deleted afterwards; a
+    /// report for each measured step.
     fn run(&self, args: &ExperimentArgs) -> Result<Vec<Value>, StoreError> {
         let scratch = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
         let scratch = scratch.join(format!("terrace-experiment-{}", std::process::id()));

@@ -38,7 +38,8 @@ pub(crate) trait Data {
     /// Sets some entries. After an error some of them may be set.
     fn put(&mut self, records: &[Record]) -> Outcome;
 
-    /// Sets a key if it holds what is expected (`None`: if it is not there), in one step; whether it did.
+    /// Sets a key if it holds what is expected (`None`: if it is not there), in one step; whether
+    /// it did.
     fn put_if(&mut self, key: &[u8], expected: Option<&[u8]>, value: &[u8]) -> Outcome<bool>;
 
     /// Walks keys and values in key order.

@@ -5,8 +5,8 @@ use terrace_base::SeqNo;
 use crate::range_tombstone::Fragments;
 use crate::version::TableMeta;
 
-/// After this number of fragments a table counts as not covered: a user that has deleted it in more pieces has
-/// it read.
+/// After this number of fragments a table counts as not covered: a user that has deleted it in more
+/// pieces has it read.
 const FRAGMENTS_MAX: usize = 64;
 
 /// Whether nothing of a table survives beside `tombstones`: they cover all its keys, are newer

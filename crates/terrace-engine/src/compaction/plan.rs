@@ -16,8 +16,8 @@ use crate::version::format::{
 pub struct PlanInput {
     /// The level that it lies in; 0 for a table of an L0 row.
     pub level: LevelNo,
-    /// The table. One of a row that is consumed elsewhere is an input once for each interval in which
-    /// it counts, which is then its clip.
+    /// The table. One of a row that is consumed elsewhere is an input once for each interval in
+    /// which it counts, which is then its clip.
     pub table: TableMeta,
 }
 

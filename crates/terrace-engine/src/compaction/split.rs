@@ -8,8 +8,8 @@
 //! ```text
 //!   inputs   ├────────────────────────────────┤
 //!            ├─────────┤├──────────┤├─────────┤
-//!   samples  · · · · · ·│· · · · · ·│· · · · ·     keys out of the tables' indexes, with their bytes
-//!   parts    [ plan 1   )[ plan 2   )[ plan 3 ]    about equal bytes, never inside a user key
+//!   samples  · · · · · ·│· · · · · ·│· · · · ·   keys out of the tables' indexes, with their bytes
+//!   parts    [ plan 1   )[ plan 2   )[ plan 3 ]  about equal bytes, never inside a user key
 //! ```
 //!
 //! Each part is a [`CompactionPlan`] of its own: its slice, the inputs that reach into it, and its
@@ -24,8 +24,9 @@ use super::CompactionPlan;
 /// sample before it.
 pub type Sample = (Vec<u8>, u64);
 
-/// The keys that divide `slice` into at most `part_count` intervals of about equal bytes: ascending,
-/// distinct, and inside of the slice. `samples` come in any order, those of all inputs together.
+/// The keys that divide `slice` into at most `part_count` intervals of about equal bytes:
+/// ascending, distinct, and inside of the slice. `samples` come in any order, those of all inputs
+/// together.
 #[must_use]
 pub fn split_keys(mut samples: Vec<Sample>, slice: &KeyRange, part_count: usize) -> Vec<Vec<u8>> {
     samples.sort_unstable();
@@ -48,8 +49,9 @@ pub fn split_keys(mut samples: Vec<Sample>, slice: &KeyRange, part_count: usize)
     keys
 }
 
-/// Where a table ends if `bytes` are to be in tables of one size: each of two thirds to four thirds of
-/// `table_bytes`, and none much smaller at the end, which would cost as many calls as a large one.
+/// Where a table ends if `bytes` are to be in tables of one size: each of two thirds to four thirds
+/// of `table_bytes`, and none much smaller at the end, which would cost as many calls as a large
+/// one.
 ///
 /// ```text
 ///   ├── 1.0 ──┤├── 1.0 ──┤├ 0.3 ┤     becomes     ├── 1.15 ──┤├── 1.15 ──┤

@@ -2,17 +2,17 @@
 //!
 //! # Why
 //! A hot drange fills its memtable with versions of few keys. A flush drops all but the newest of
-//! each, and the next one writes the same keys once more, for compactions to drop. Merged in memory,
-//! they are written when they have cooled down, or when the log has to let go of them.
+//! each, and the next one writes the same keys once more, for compactions to drop. Merged in
+//! memory, they are written when they have cooled down, or when the log has to let go of them.
 //!
 //! ```text
 //!   frozen     [aabbaaabbabab] [bbaabab]      two keys, twenty versions
 //!   merged     [ab]                           nothing goes to the disk
 //! ```
-//! *Source:* Nova-LSM §4.2, where memtables of fewer than 100 keys are merged, and what is merged is
-//! logged once more. *Differs:* what counts is the share of the versions that die, however many keys
-//! there are. The log is not written again: it is kept from the oldest record of what was merged,
-//! within its bound (decision 19).
+//! *Source:* Nova-LSM §4.2, where memtables of fewer than 100 keys are merged, and what is merged
+//! is logged once more. *Differs:* what counts is the share of the versions that die, however many
+//! keys there are. The log is not written again: it is kept from the oldest record of what was
+//! merged, within its bound (decision 19).
 
 use terrace_base::LogPosition;
 

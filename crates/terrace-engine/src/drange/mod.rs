@@ -5,22 +5,21 @@
 //! active memtable, so that writers of different dranges touch no common data, and memtables stay
 //! small enough for the processor's caches.
 //!
-//! *Source:* Nova-LSM (SIGMOD 2021), §4.1.
-//! *Differs:* a range has one drange until its first memtable is full, and is then divided by the
-//! keys in it ([`Memtable::dividing_keys`]); from then on each flush takes a sample of the writes
-//! ([`SampledStream`]), and [`balance`] judges whether the range is to be divided otherwise. The
-//! manifest keeps the boundaries. All active memtables of a range share one allowance and are frozen
-//! together, so that one flush writes one row over all keys, and a reorganisation costs nothing but
-//! the freeze that it waits for: no memtable of one generation is older than one of another. How
-//! many duplicates a hot key has is not kept: an open begins with one of each, and the first flush
-//! that says otherwise gives them back (decision 22).
+//! *Source:* Nova-LSM (SIGMOD 2021), §4.1. *Differs:* a range has one drange until its first
+//! memtable is full, and is then divided by the keys in it ([`Memtable::dividing_keys`]); from then
+//! on each flush takes a sample of the writes ([`SampledStream`]), and [`balance`] judges whether
+//! the range is to be divided otherwise. The manifest keeps the boundaries. All active memtables of
+//! a range share one allowance and are frozen together, so that one flush writes one row over all
+//! keys, and a reorganisation costs nothing but the freeze that it waits for: no memtable of one
+//! generation is older than one of another. How many duplicates a hot key has is not kept: an open
+//! begins with one of each, and the first flush that says otherwise gives them back (decision 22).
 //!
 //! # Duplicates
 //! A key that is written more often than a drange's fair share cannot be divided. Its interval has
-//! several dranges instead, each with its own active memtable, and a write goes to any of them. They
-//! freeze together, like everything else, and are flushed together: they are one *set*. Which of a
-//! set holds the newest version of a key its numbers say, and nothing else: so a read asks all of a
-//! set before it goes on to an older one, and a conditional write holds them all.
+//! several dranges instead, each with its own active memtable, and a write goes to any of them.
+//! They freeze together, like everything else, and are flushed together: they are one *set*. Which
+//! of a set holds the newest version of a key its numbers say, and nothing else: so a read asks all
+//! of a set before it goes on to an older one, and a conditional write holds them all.
 //!
 //! ```text
 //!   key h     active   [h1 h4 h5] [h3 h6] [h2 h7]     a set: h7 is the newest
@@ -102,8 +101,8 @@ pub struct Frozen {
     pub begin: LogPosition,
     /// None of its records stands at or above this position of the log.
     pub end: LogPosition,
-    /// The memtables whose entries are in it: itself, and those of earlier opens; or those that were
-    /// merged into it.
+    /// The memtables whose entries are in it: itself, and those of earlier opens; or those that
+    /// were merged into it.
     pub covers: Vec<MemtableId>,
     /// Whether it was merged in memory, and stays there as long as that pays.
     pub is_merged: bool,
@@ -203,8 +202,8 @@ impl DrangeMap {
         &self.dranges[self.division.dranges_of(interval).start].keys
     }
 
-    /// Index of the drange in which a write that has this `turn` writes to `interval`: its only one,
-    /// as a rule, or one of the duplicates, each as often as any other.
+    /// Index of the drange in which a write that has this `turn` writes to `interval`: its only
+    /// one, as a rule, or one of the duplicates, each as often as any other.
     #[must_use]
     #[inline]
     pub fn choose(&self, interval: usize, turn: &mut Turn) -> usize {

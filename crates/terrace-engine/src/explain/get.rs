@@ -165,8 +165,8 @@ pub struct BlockRead {
 pub struct PagesSearch {
     /// The first of the elements among which the key was sought.
     pub first: u64,
-    /// Number of elements among which the key was sought: all of the row, unless hints of newer rows
-    /// said more.
+    /// Number of elements among which the key was sought: all of the row, unless hints of newer
+    /// rows said more.
     pub searched_count: u64,
     /// How many elements the row has.
     pub element_count: u64,

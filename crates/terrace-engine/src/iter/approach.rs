@@ -35,8 +35,8 @@ pub enum Approach {
     Stands,
     /// There is no such key.
     Nowhere,
-    /// If there is a key, its first 16 bytes (big-endian, filled up with zeros) are at or behind these, in
-    /// the direction of the move. [`Cursor::arrive`](super::Cursor::arrive) finds out.
+    /// If there is a key, its first 16 bytes (big-endian, filled up with zeros) are at or behind
+    /// these, in the direction of the move. [`Cursor::arrive`](super::Cursor::arrive) finds out.
     Near(u128),
 }
 
@@ -48,7 +48,8 @@ impl Approach {
         if stands { Approach::Stands } else { Approach::Nowhere }
     }
 
-    /// Near a key of which only the beginning is known, in two parts: nothing of the key lies before them.
+    /// Near a key of which only the beginning is known, in two parts: nothing of the key lies
+    /// before them.
     #[must_use]
     pub fn near(parts: [&[u8]; 2], direction: Direction) -> Approach {
         let unknown = match direction {

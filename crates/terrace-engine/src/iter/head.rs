@@ -2,8 +2,8 @@ use std::cmp::Ordering;
 
 use terrace_base::{EntryRef, SeqNo};
 
-/// What comparing two entries needs to know of one, most often: kept beside a source, it saves a look at
-/// what the source stands on.
+/// What comparing two entries needs to know of one, most often: kept beside a source, it saves a
+/// look at what the source stands on.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Head {
     /// The first bytes of the key, big-endian, filled up with zeros.

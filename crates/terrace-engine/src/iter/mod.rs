@@ -50,9 +50,9 @@ pub trait Cursor {
     /// if it stands nowhere (past an end, or not yet placed).
     fn entry(&self) -> Option<EntryRef<'_>>;
 
-    /// As [`Cursor::seek`], but a source that knows about where it will stand without a look at its entries
-    /// may put the rest off until [`Cursor::arrive`]: whoever merges many sources asks most of them for no
-    /// entry. Meanwhile it stands nowhere.
+    /// As [`Cursor::seek`], but a source that knows about where it will stand without a look at its
+    /// entries may put the rest off until [`Cursor::arrive`]: whoever merges many sources asks most
+    /// of them for no entry. Meanwhile it stands nowhere.
     fn approach(&mut self, key: &[u8]) -> Result<Approach> {
         Ok(Approach::done(self.seek(key)?))
     }

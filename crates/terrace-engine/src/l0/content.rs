@@ -20,8 +20,8 @@ pub(super) struct Content<'a> {
 }
 
 impl<'a> Content<'a> {
-    /// That of these tables, with about `samples_max` samples, and two of each at least. A table that is not open
-    /// yet has all its bytes at its first key.
+    /// That of these tables, with about `samples_max` samples, and two of each at least. A table
+    /// that is not open yet has all its bytes at its first key.
     pub(super) fn of(live: &'a [LiveTable], samples_max: usize) -> Content<'a> {
         let mut samples = Vec::new();
         let per_table = (samples_max / live.len().max(1)).clamp(2, SAMPLES_PER_TABLE);

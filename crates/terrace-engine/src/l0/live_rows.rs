@@ -13,8 +13,8 @@ pub struct LiveRows {
 }
 
 impl LiveRows {
-    /// What comes after these: other rows, newest first, as far as they are not consumed. A table that
-    /// counts as before keeps what is known about it.
+    /// What comes after these: other rows, newest first, as far as they are not consumed. A table
+    /// that counts as before keeps what is known about it.
     ///
     /// Cost: O(rows) while nothing more is consumed, as with a flush; O(rows × intervals) else.
     #[must_use]

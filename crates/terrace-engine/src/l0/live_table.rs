@@ -23,8 +23,8 @@ pub struct LiveTable {
     filter_view: SetOnce<Option<FilterView>>,
 }
 
-/// What tells that a table need not be searched for a key, without a look at the table: of one that has
-/// a filter and no range tombstones.
+/// What tells that a table need not be searched for a key, without a look at the table: of one that
+/// has a filter and no range tombstones.
 #[derive(Clone, Debug)]
 pub(super) struct FilterView {
     pub(super) filter: Arc<Filter>,
@@ -44,7 +44,8 @@ impl LiveTable {
         }
     }
 
-    /// What tells that it need not be searched, if anything does; nothing while the table is not open.
+    /// What tells that it need not be searched, if anything does; nothing while the table is not
+    /// open.
     #[inline]
     pub(super) fn filter_view(&self) -> Option<&FilterView> {
         match self.filter_view.get() {

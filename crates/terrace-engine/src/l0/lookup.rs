@@ -23,7 +23,8 @@ pub struct Lookup<'a> {
     pub level: LevelNo,
     /// Where is counted what tables say, if anywhere.
     pub counts: Option<MyCounts<'a>>,
-    /// In memtables and L0 no version of the key reaches this number; see [`lookup_index`](crate::lookup_index).
+    /// In memtables and L0 no version of the key reaches this number; see
+    /// [`lookup_index`](crate::lookup_index).
     pub limit: SeqNo,
     /// The key's hash for filters, once the first of them was asked.
     hash: Option<u64>,
@@ -77,8 +78,8 @@ impl<'a> Lookup<'a> {
         self.search(&one.table)
     }
 
-    /// Whether a table has no entry for the key that counts. It is counted if its filter says so, also of a
-    /// key that lies outside of the table's.
+    /// Whether a table has no entry for the key that counts. It is counted if its filter says so,
+    /// also of a key that lies outside of the table's.
     #[inline]
     fn is_denied(&mut self, filter_view: &FilterView) -> bool {
         if filter_view.least_seqno >= self.limit || filter_view.least_seqno > self.read_point {

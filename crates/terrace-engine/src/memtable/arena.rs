@@ -73,9 +73,9 @@ unsafe impl Send for Arena {}
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// An arena of `capacity_bytes`, rounded up to whole cache lines. Its pages come from the system
-    /// and go back there, so that memory is taken only as it fills: an allocator that had kept the
-    /// memory of an earlier arena would clear all of it by hand.
+    /// An arena of `capacity_bytes`, rounded up to whole cache lines. Its pages come from the
+    /// system and go back there, so that memory is taken only as it fills: an allocator that had
+    /// kept the memory of an earlier arena would clear all of it by hand.
     ///
     /// # Panics
     /// If the capacity is beyond [`ARENA_BYTES_MAX`], or the system has no memory left.
@@ -83,7 +83,8 @@ impl Arena {
         Arena::reusing(capacity_bytes, None)
     }
 
-    /// As [`Arena::new`], in memory that `spares` have, if there is any: then what is in it is not zero.
+    /// As [`Arena::new`], in memory that `spares` have, if there is any: then what is in it is not
+    /// zero.
     pub(super) fn reusing(capacity_bytes: usize, spares: Option<&Arc<SpareMemory>>) -> Arena {
         assert!(capacity_bytes <= ARENA_BYTES_MAX, "an arena holds at most 32 GiB");
         let capacity_bytes = Arena::whole(capacity_bytes);
@@ -178,8 +179,8 @@ impl Arena {
         unsafe { self.base.as_ptr().add(offset as usize * UNIT_BYTES) }
     }
 
-    /// Says that the plain bytes of the entry at `offset` are written now. Models check that no read
-    /// of them can come at the same time; else this is nothing.
+    /// Says that the plain bytes of the entry at `offset` are written now. Models check that no
+    /// read of them can come at the same time; else this is nothing.
     #[inline]
     pub(super) fn note_write(&self, offset: Offset) {
         #[cfg(terrace_loom)]
@@ -213,10 +214,11 @@ impl Arena {
     }
 }
 
-/// Lets the kernel take these pages when it is short of them; until they are written again, what they hold
-/// may become zero. The caller is their only owner.
+/// Lets the kernel take these pages when it is short of them; until they are written again, what
+/// they hold may become zero. The caller is their only owner.
 pub(super) fn may_be_taken(memory: &MmapMut) -> io::Result<()> {
-    // Safety: the bytes of memory that is shared with nobody may change; no reference into it is held.
+    // Safety: the bytes of memory that is shared with nobody may change; no reference into it is
+    // held.
     unsafe { memory.unchecked_advise(UncheckedAdvice::Free) }
 }
 

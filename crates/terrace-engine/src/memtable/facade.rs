@@ -71,9 +71,9 @@ impl Memtable {
         Memtable::over(id, Arena::new(arena_bytes), usize::MAX)
     }
 
-    /// As [`Memtable::new`], in memory of one that has gone, if `spares` have any; and its own goes there.
-    /// At first only `limit_bytes` of the arena may be taken, or [`Memtable::FIXED_BYTES`] if that is
-    /// more: see [`Memtable::raise_limit`].
+    /// As [`Memtable::new`], in memory of one that has gone, if `spares` have any; and its own goes
+    /// there. At first only `limit_bytes` of the arena may be taken, or [`Memtable::FIXED_BYTES`]
+    /// if that is more: see [`Memtable::raise_limit`].
     #[must_use]
     pub fn reusing(
         id: MemtableId,
@@ -174,8 +174,8 @@ impl Memtable {
         (complement != 0).then_some(SeqNo(!complement))
     }
 
-    /// As [`Memtable::least_seqno`], for the lookup index, which knows nothing of range tombstones: a
-    /// memtable that has one is never skipped. [`SeqNo::MAX`] if it is empty.
+    /// As [`Memtable::least_seqno`], for the lookup index, which knows nothing of range tombstones:
+    /// a memtable that has one is never skipped. [`SeqNo::MAX`] if it is empty.
     #[must_use]
     #[inline]
     pub fn least_indexed(&self) -> SeqNo {

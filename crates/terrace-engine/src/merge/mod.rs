@@ -45,8 +45,8 @@
 //! *Differs:* the operator's name is in the manifest; expiry is defined; a failure is an error of
 //! the read and never stops a compaction.
 //!
-//! Start with [`MergeOperator`]; `stack.rs` folds, `compaction/fold.rs` and `store/read/operands.rs`
-//! say when.
+//! Start with [`MergeOperator`]; `stack.rs` folds, `compaction/fold.rs` and
+//! `store/read/operands.rs` say when.
 //!
 //! [`Error::Merge`]: crate::Error::Merge
 

@@ -56,8 +56,8 @@ impl MergeOperators {
         Ok(())
     }
 
-    /// The operator of a range that is opened with the operator `wanted`, if any, and whose manifest
-    /// names `stored`, if any.
+    /// The operator of a range that is opened with the operator `wanted`, if any, and whose
+    /// manifest names `stored`, if any.
     ///
     /// Errors: `Invalid`, if the two differ, or if there is no operator with the name.
     pub fn choose(

@@ -13,9 +13,9 @@ pub type PoolJob = Box<dyn FnOnce() + Send>;
 
 /// The background threads of a process.
 ///
-/// One thread takes log work only, some flushes only, the others everything else: a flush never waits
-/// behind a compaction, nor the next log segment, which writers need every moment, behind a flush. Within a kind, jobs run in the order of their due times, then of
-/// their submission.
+/// One thread takes log work only, some flushes only, the others everything else: a flush never
+/// waits behind a compaction, nor the next log segment, which writers need every moment, behind a
+/// flush. Within a kind, jobs run in the order of their due times, then of their submission.
 pub struct JobPool {
     shared: Arc<Shared>,
     compaction_threads: usize,

@@ -12,10 +12,10 @@
 //!   are copied byte for byte, damaged ones are written anew from the blocks that can be read, and
 //!   the records of the log become rows of L0 on top.
 //! * **By number**, if it is not: every table, every row of L0 in pages and every record of the log
-//!   that can be found is merged into one run. For each key the greatest sequence number wins, so that
-//!   no older value hides a newer one. What had been replaced but not yet deleted, or written over,
-//!   cannot be told from what counts: deleted keys may show again. `container.rs` has how pages are
-//!   told apart.
+//!   that can be found is merged into one run. For each key the greatest sequence number wins, so
+//!   that no older value hides a newer one. What had been replaced but not yet deleted, or written
+//!   over, cannot be told from what counts: deleted keys may show again. `container.rs` has how
+//!   pages are told apart.
 //!
 //! ```text
 //!   manifest whole                         manifest lost
@@ -68,8 +68,8 @@ pub use report::{Basis, Loss, LossKind, RepairReport};
 pub type RepairProgress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 
 /// Salvages the range in `source` into a new one in `target`, which does not exist or is empty.
-/// `options` say how tables are built, and, if there is no manifest to say it, where rows of L0 are to be
-/// looked for outside of `source`.
+/// `options` say how tables are built, and, if there is no manifest to say it, where rows of L0 are
+/// to be looked for outside of `source`.
 ///
 /// Errors: `Invalid` (nothing to repair; `target` is not empty), `Locked`, `Unsupported`,
 /// `Cancelled`, `NoSpace`, `Io`. After an error `target` holds no range.

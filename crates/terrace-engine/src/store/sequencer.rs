@@ -130,7 +130,8 @@ impl Sequencer {
     }
 
     fn slot(&self, ticket: u64) -> &Slot {
-        // Not a remainder: this is asked several times a write, and a division costs as much as the rest.
+        // Not a remainder: this is asked several times a write, and a division costs as much as the
+        // rest.
         &self.slots[ticket as usize & (self.slots.len() - 1)]
     }
 
@@ -233,9 +234,9 @@ impl Sequencer {
         self.next.lock().seqno
     }
 
-    /// Gives out [`Sequencer::next_seqno`] to whoever holds every drange, and so to no write: nothing
-    /// is under way. On return it is visible, with everything before it, which is durable if the
-    /// range syncs first.
+    /// Gives out [`Sequencer::next_seqno`] to whoever holds every drange, and so to no write:
+    /// nothing is under way. On return it is visible, with everything before it, which is durable
+    /// if the range syncs first.
     pub fn skip_one(&self) {
         let seqno = {
             let mut next = self.next.lock();

@@ -32,8 +32,8 @@ pub struct SurveyedEdit {
 }
 
 impl ManifestSurvey {
-    /// Whether a readable edit says where the log begins: the range has been open. What is left of one
-    /// whose creation was interrupted says nothing of a log.
+    /// Whether a readable edit says where the log begins: the range has been open. What is left of
+    /// one whose creation was interrupted says nothing of a log.
     #[must_use]
     pub fn knows_of_log(&self) -> bool {
         let edits = self.edits.iter().filter_map(|found| found.edit.as_ref().ok());

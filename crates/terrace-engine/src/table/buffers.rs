@@ -4,8 +4,9 @@ use terrace_env::Latch;
 
 use super::stream::READ_AHEAD_BYTES;
 
-/// Buffers of large reads, kept when they are done with. Fresh ones of this size come from the system
-/// page by page, each with a fault, and are cleared; in compactions that costs more than the reads.
+/// Buffers of large reads, kept when they are done with. Fresh ones of this size come from the
+/// system page by page, each with a fault, and are cleared; in compactions that costs more than the
+/// reads.
 ///
 /// Memory: up to [`KEPT_MAX`] buffers that nobody uses, 4 MiB.
 #[derive(Default)]

@@ -49,8 +49,8 @@ pub struct TableReader {
     pub(super) number: Option<SeqNo>,
 }
 
-/// An entry whose value lies in a cached block or in a page of persistent memory, which stays there for
-/// as long as this lives.
+/// An entry whose value lies in a cached block or in a page of persistent memory, which stays there
+/// for as long as this lives.
 #[derive(Clone, Debug)]
 pub struct PinnedEntry {
     holder: Holder,
@@ -358,8 +358,8 @@ impl TableReader {
         })
     }
 
-    /// Up to `count` keys between blocks, behind the first key of `range` and below its end: ascending. No
-    /// I/O.
+    /// Up to `count` keys between blocks, behind the first key of `range` and below its end:
+    /// ascending. No I/O.
     #[must_use]
     pub fn keys_within(&self, range: &KeyRange, count: usize) -> Vec<Vec<u8>> {
         let blocks = self.index.block_count();

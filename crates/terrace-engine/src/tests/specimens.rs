@@ -1,5 +1,5 @@
-//! Files beside the code that tests compare with: specimens of stored bytes, which must stay readable
-//! for ever, and drawings.
+//! Files beside the code that tests compare with: specimens of stored bytes, which must stay
+//! readable for ever, and drawings.
 //!
 //! `TERRACE_WRITE_SPECIMENS=1` writes the specimens of the present formats and the drawings anew. A
 //! difference in a specimen is a change of its format, which then needs a new version; a difference

@@ -19,8 +19,8 @@
 //! The first edit of a manifest is a snapshot; each record is synced before the next is written.
 //! So only the last one can be torn, and a torn one was never installed.
 //!
-//! Version 2 knows what of a row is consumed (field 17 of an edit); where a manifest of version 1 is
-//! read, nothing is.
+//! Version 2 knows what of a row is consumed (field 17 of an edit); where a manifest of version 1
+//! is read, nothing is.
 //!
 //! What an edit consists of, `edit/` says.
 

@@ -136,8 +136,8 @@ impl Table {
         }
     }
 
-    /// Keys at which it could be divided, as [`OpenTable::samples`] gives them; none if it is not open
-    /// yet. No I/O.
+    /// Keys at which it could be divided, as [`OpenTable::samples`] gives them; none if it is not
+    /// open yet. No I/O.
     #[must_use]
     pub fn samples(&self, count: usize) -> Vec<(Vec<u8>, u64)> {
         self.reader.get().map(|reader| reader.samples(count)).unwrap_or_default()

@@ -1,6 +1,6 @@
-//! Goal: of a log in persistent memory a replay finds a prefix that holds all that was synced, and takes
-//! no torn tail for damage, nor what an earlier use of the file left for records. Method: every state in
-//! which a recorder says that a crash can leave the segment, replayed.
+//! Goal: of a log in persistent memory a replay finds a prefix that holds all that was synced, and
+//! takes no torn tail for damage, nor what an earlier use of the file left for records. Method:
+//! every state in which a recorder says that a crash can leave the segment, replayed.
 
 mod golden;
 
@@ -44,8 +44,8 @@ fn append(log: &dyn LogSink, seqno: u64, body: &[u8]) -> LogPosition {
     place.end
 }
 
-/// Writes the log of one use of the segment, after `uses` others, and marks how many of its records are
-/// synced; `is_synced`: whether they are.
+/// Writes the log of one use of the segment, after `uses` others, and marks how many of its records
+/// are synced; `is_synced`: whether they are.
 fn write(recorder: &PmemRecorder, uses: u64, is_synced: bool) -> LogStart {
     let file = PmemLogFile::over(recorder.pmem(), &Waits::real());
     let log = LocalLog::of_files(vec![file], uses);
@@ -143,8 +143,8 @@ fn what_is_synced_survives_every_crash_and_what_is_found_is_a_prefix() {
     }
 }
 
-/// The harness can tell: without a fence what is said to be synced is lost in some state, unless the
-/// caches survive.
+/// The harness can tell: without a fence what is said to be synced is lost in some state, unless
+/// the caches survive.
 #[test]
 fn a_sync_that_is_left_out_is_noticed() {
     for (uses, before) in leftovers() {
@@ -154,8 +154,8 @@ fn a_sync_that_is_left_out_is_noticed() {
     }
 }
 
-/// A rotation left a segment without records, and the first record behind it was too large for that: the
-/// sync of what follows must take it along, since the chain goes through it.
+/// A rotation left a segment without records, and the first record behind it was too large for
+/// that: the sync of what follows must take it along, since the chain goes through it.
 #[test]
 fn a_segment_without_records_is_synced_with_what_stands_behind_it() {
     let store = |env: &SharedEnv| LocalLogStore {
@@ -174,7 +174,8 @@ fn a_segment_without_records_is_synced_with_what_stands_behind_it() {
         append(log.as_ref(), 1, &bodies[0]);
         log.make_room(4000).expect("nothing fails");
         let rotated = log.rotate().expect("nothing fails");
-        // Another thread's sync comes before the thread that rotated says that a replay may begin there.
+        // Another thread's sync comes before the thread that rotated says that a replay may begin
+        // there.
         log.sync(rotated).expect("nothing fails");
         log.make_room(6000).expect("nothing fails");
         let end = append(log.as_ref(), 2, &bodies[1]);

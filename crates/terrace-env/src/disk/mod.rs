@@ -1,9 +1,9 @@
 //! An environment with a slower disk than the machine has.
 //!
 //! # Why
-//! What a store does on a disk that is the bottleneck can only be measured where it is. So the calls of
-//! the file system take as long as on a device with a given bandwidth and a given number of operations
-//! in a second. What is measured with it is said to be emulated.
+//! What a store does on a disk that is the bottleneck can only be measured where it is. So the
+//! calls of the file system take as long as on a device with a given bandwidth and a given number
+//! of operations in a second. What is measured with it is said to be emulated.
 //!
 //! # How
 //! ```text
@@ -12,20 +12,21 @@
 //!   writes  ──────►  ├── lane of writes ──┤ ├  lane   ├   each lane: a token bucket, kept as the
 //!   syncs   ──────►                         ├ of ops  ├   moment at which it will be full again
 //! ```
-//! * A read waits until the device has done it. Every read goes to the device: there is no page cache.
-//!   One that must not wait ([`ReadFile::try_read_at`]) is done if the lanes are idle.
-//! * A write goes into the system's pages: it waits only for the device to be at most a tenth of a second
-//!   behind (the bucket's depth), as a kernel makes writers wait that dirty pages too fast. A mapped log
-//!   is no exception: its pages have to be written too.
+//! * A read waits until the device has done it. Every read goes to the device: there is no page
+//!   cache. One that must not wait ([`ReadFile::try_read_at`]) is done if the lanes are idle.
+//! * A write goes into the system's pages: it waits only for the device to be at most a tenth of a
+//!   second behind (the bucket's depth), as a kernel makes writers wait that dirty pages too fast.
+//!   A mapped log is no exception: its pages have to be written too.
 //! * A sync waits until everything that was written before is on the device.
-//! * A fence of persistent memory that is the kernel's pages of a file writes the flushed ones, and waits as
-//!   a sync does. Other persistent memory is as fast as it is.
+//! * A fence of persistent memory that is the kernel's pages of a file writes the flushed ones, and
+//!   waits as a sync does. Other persistent memory is as fast as it is.
 //!
-//! Other calls, those on names, cost an operation. Nothing is ever faster than in the inner environment.
+//! Other calls, those on names, cost an operation. Nothing is ever faster than in the inner
+//! environment.
 //!
 //! # Invariants
-//! 1. Over any stretch of time no more bytes, and no more operations, pass than the bounds allow for it
-//!    and for one bucket more.
+//! 1. Over any stretch of time no more bytes, and no more operations, pass than the bounds allow
+//!    for it and for one bucket more.
 //! 2. All waits are the inner environment's, so that a simulation sees them.
 
 mod files;
@@ -94,8 +95,8 @@ impl DiskEnv {
         DiskEnv::beside(inner, profile, Vec::new())
     }
 
-    /// As [`DiskEnv::new`], but files below `media` are on other devices, which are as fast as they are: the
-    /// memory of an L0, or of a log, above the disk.
+    /// As [`DiskEnv::new`], but files below `media` are on other devices, which are as fast as they
+    /// are: the memory of an L0, or of a log, above the disk.
     #[must_use]
     pub fn beside(inner: SharedEnv, profile: DiskProfile, media: Vec<PathBuf>) -> Arc<DiskEnv> {
         let lanes = Mutex::new(Lanes::default());
@@ -150,8 +151,8 @@ impl Device {
         is_idle
     }
 
-    /// Bytes on their way to the device. `operations`: how many, for a log that is written page by page
-    /// none before its sync.
+    /// Bytes on their way to the device. `operations`: how many, for a log that is written page by
+    /// page none before its sync.
     fn write(&self, bytes: usize, operations: u64) {
         let now = self.inner.now();
         let done = {

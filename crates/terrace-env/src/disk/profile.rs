@@ -23,8 +23,9 @@ const NAMED: &[(&str, &str)] = &[
 impl FromStr for DiskProfile {
     type Err = String;
 
-    /// Reads a name, or bounds such as `read=445MB/s,write=354MB/s,iops=80000`, each at most once and
-    /// at least one. Rates are bytes in a second, with K, M or G (times 1000) or KiB, MiB or GiB.
+    /// Reads a name, or bounds such as `read=445MB/s,write=354MB/s,iops=80000`, each at most once
+    /// and at least one. Rates are bytes in a second, with K, M or G (times 1000) or KiB, MiB or
+    /// GiB.
     fn from_str(text: &str) -> Result<DiskProfile, String> {
         if let Some((name, bounds)) = NAMED.iter().find(|(name, _)| *name == text) {
             return Ok(DiskProfile { name: (*name).to_string(), ..bounds.parse()? });

@@ -1,5 +1,5 @@
-//! Goal: an emulated disk is as slow as its profile says, and no slower. Method: virtual time, in which
-//! nothing takes any but what is slept.
+//! Goal: an emulated disk is as slow as its profile says, and no slower. Method: virtual time, in
+//! which nothing takes any but what is slept.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -11,8 +11,8 @@
 //!
 //! # Invariants
 //! 1. Every call of the file system, and every start of a thread, is counted once for each thing
-//!    that is asked: creating a file with reserved space is a `Create` and a `Preallocate`. A fence of
-//!    persistent memory is a `Sync`; its stores and flushes are no calls.
+//!    that is asked: creating a file with reserved space is a `Create` and a `Preallocate`. A fence
+//!    of persistent memory is a `Sync`; its stores and flushes are no calls.
 //! 2. A call that fails by plan leaves the inner environment as it was, but for the first half of
 //!    a short write.
 //! 3. After a sync that failed by plan, later syncs of the same handle succeed and do nothing, as

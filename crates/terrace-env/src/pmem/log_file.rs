@@ -1,16 +1,16 @@
 //! A log file in persistent memory.
 //!
 //! ```text
-//!   write_at   store                                       the lines are dirty, and noted
-//!   sync       flush of the lines noted, one fence         no system call where the medium needs none
+//!   write_at   store                                    the lines are dirty, and noted
+//!   sync       flush of the lines noted, one fence      no system call where the medium needs none
 //! ```
-//! A fence makes durable what its own thread flushed, and the thread that syncs is rarely the one that wrote: so
-//! the flushes are the syncing thread's, and a writer pays for stores only.
+//! A fence makes durable what its own thread flushed, and the thread that syncs is rarely the one
+//! that wrote: so the flushes are the syncing thread's, and a writer pays for stores only.
 //!
 //! # Invariants
 //! 1. A line is noted before the write that stored to it returns, and until a sync has taken it.
-//! 2. Syncs take turns: what one of them has taken is durable, or its fence has failed, before the next
-//!    one begins.
+//! 2. Syncs take turns: what one of them has taken is durable, or its fence has failed, before the
+//!    next one begins.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,8 +38,8 @@ struct Content {
 }
 
 impl PmemLogFile {
-    /// The log file that all of `pmem` is, with what it holds. `waits` are those of the environment that
-    /// the area comes from.
+    /// The log file that all of `pmem` is, with what it holds. `waits` are those of the environment
+    /// that the area comes from.
     ///
     /// # Panics
     /// If a page of the area has an owner.
@@ -81,7 +81,8 @@ impl LogFile for PmemLogFile {
         self.pmem.fence()
     }
 
-    /// Leaves the lines noted: what of them another thread's sync has taken, that one makes durable too.
+    /// Leaves the lines noted: what of them another thread's sync has taken, that one makes durable
+    /// too.
     fn sync_range(&self, offset: u64, bytes: u64) -> EnvResult<()> {
         let end = offset.checked_add(bytes).filter(|&end| end <= self.bytes());
         self.flush(offset, end.expect("a sync within the log file"));

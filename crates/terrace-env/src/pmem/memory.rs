@@ -21,9 +21,9 @@ const PAGE_BYTES: usize = PMEM_PAGE_BYTES as usize;
 /// The memory of an area.
 ///
 /// Invariants:
-/// 1. `base` is aligned to a page and has `bytes` bytes behind it, readable, writable and initialized, until
-///    this value is dropped: the heap's, or a shared mapping of a file that is as long, reserved, and locked
-///    against everybody else.
+/// 1. `base` is aligned to a page and has `bytes` bytes behind it, readable, writable and
+///    initialized, until this value is dropped: the heap's, or a shared mapping of a file that is
+///    as long, reserved, and locked against everybody else.
 /// 2. The bytes of a page are touched by the one [`Pages`] only that claimed it.
 pub(crate) struct Memory {
     base: NonNull<u8>,
@@ -39,8 +39,8 @@ enum Backing {
     File(#[allow(dead_code, reason = "held for its lock")] File),
 }
 
-// Safety: `base` points to memory that belongs to this value and to no thread. Shared references to it
-// give out pages, disjoint ones (invariant 2), and no other access to the bytes.
+// Safety: `base` points to memory that belongs to this value and to no thread. Shared references to
+// it give out pages, disjoint ones (invariant 2), and no other access to the bytes.
 unsafe impl Send for Memory {}
 // Safety: as above.
 unsafe impl Sync for Memory {}
@@ -60,8 +60,9 @@ impl Memory {
         Arc::new(Memory::new(base, bytes, Backing::Heap))
     }
 
-    /// Maps all of `file`, which is `bytes` long, reserved, and locked through this handle. Says whether
-    /// the mapping is one of persistent memory, in which a line that was written back is durable.
+    /// Maps all of `file`, which is `bytes` long, reserved, and locked through this handle. Says
+    /// whether the mapping is one of persistent memory, in which a line that was written back is
+    /// durable.
     pub fn of_file(file: File, bytes: u64) -> io::Result<(Arc<Memory>, bool)> {
         assert_area_bytes(bytes);
         let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
@@ -96,12 +97,12 @@ impl Memory {
         let _ = advised;
     }
 
-    /// Writes the pages of these bytes back to the file, and waits until they are durable. Both numbers are
-    /// multiples of a page.
+    /// Writes the pages of these bytes back to the file, and waits until they are durable. Both
+    /// numbers are multiples of a page.
     pub fn sync(&self, offset: usize, bytes: usize) -> io::Result<()> {
         assert!(offset.is_multiple_of(PAGE_BYTES) && self.holds(offset, bytes), "a sync of pages");
-        // Safety: the interval lies in the mapping, which outlives the call; the kernel reads the pages and
-        // changes none.
+        // Safety: the interval lies in the mapping, which outlives the call; the kernel reads the
+        // pages and changes none.
         Ok(unsafe { msync(self.base.as_ptr().add(offset).cast(), bytes, MsyncFlags::SYNC) }?)
     }
 
@@ -139,8 +140,8 @@ impl Drop for Memory {
     fn drop(&mut self) {
         let base = self.base.as_ptr();
         match self.backing {
-            // Safety: allocated with this layout, and nobody has a page any more: each `Pages` holds an
-            // `Arc` of this value.
+            // Safety: allocated with this layout, and nobody has a page any more: each `Pages`
+            // holds an `Arc` of this value.
             Backing::Heap => unsafe { dealloc(base, layout(self.bytes)) },
             Backing::File(_) => {
                 // Safety: this is the mapping and all of it, and nobody has a page any more.
@@ -218,13 +219,13 @@ impl Pages {
     #[inline]
     pub fn store(&mut self, at: usize, bytes: &[u8]) {
         let target = self.pointer(at, bytes.len());
-        // Safety: the interval lies in these pages, which nobody else touches (the claim) and to which no
-        // slice exists (`&mut self`); so the source lies elsewhere.
+        // Safety: the interval lies in these pages, which nobody else touches (the claim) and to
+        // which no slice exists (`&mut self`); so the source lies elsewhere.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()) }
     }
 
-    /// Stores the eight bytes of `word`, little-endian, at `at` in one step. Panics unless `at` is a multiple of 8
-    /// within the pages.
+    /// Stores the eight bytes of `word`, little-endian, at `at` in one step. Panics unless `at` is
+    /// a multiple of 8 within the pages.
     #[inline]
     pub fn publish(&mut self, at: usize, word: u64) {
         assert!(at.is_multiple_of(8), "a word is published at a multiple of 8");
@@ -250,8 +251,8 @@ impl Deref for Pages {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // Safety: the bytes are initialized (invariant 1 of `Memory`) and alive for as long as `self`; they are
-        // stored to through `&mut self` only, and by nobody else (the claim).
+        // Safety: the bytes are initialized (invariant 1 of `Memory`) and alive for as long as
+        // `self`; they are stored to through `&mut self` only, and by nobody else (the claim).
         unsafe { slice::from_raw_parts(self.pointer(0, self.bytes), self.bytes) }
     }
 }

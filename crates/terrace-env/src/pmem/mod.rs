@@ -1,9 +1,9 @@
 //! Persistent memory: bytes that are stored by the processor and survive a power cut.
 //!
 //! # Why
-//! A row of L0 in persistent memory is written by stores and read by loads: no system call, no block.
-//! What makes a store durable is not a sync of a file but the order of three steps, and a test on a real
-//! machine cannot see one that is missing.
+//! A row of L0 in persistent memory is written by stores and read by loads: no system call, no
+//! block. What makes a store durable is not a sync of a file but the order of three steps, and a
+//! test on a real machine cannot see one that is missing.
 //!
 //! ```text
 //!   store    the line is dirty in a cache: lost in a power cut, or not, as the processor evicts it
@@ -24,28 +24,34 @@
 //! | `Simulated` | memory of a simulation or a [`PmemRecorder`], which tell dirty, flushed and durable lines apart | notes the lines | makes them durable |
 //!
 //! # Who may touch which bytes
-//! Everything here is safe to call, because no byte is ever read through a `&[u8]` while it is stored to:
+//! Everything here is safe to call, because no byte is ever read through a `&[u8]` while it is
+//! stored to:
 //!
-//! 1. The bytes of an area are touched through a [`PmemSpan`] only. No other code has a pointer to them,
-//!    but for pages that were given out as plain memory ([`PmemScratch`]), to which there is no span then.
-//! 2. The pages of two living spans of one area are disjoint: [`Pmem::claim`] takes them in a bitmap,
-//!    under a latch, and only dropping the span gives them back.
+//! 1. The bytes of an area are touched through a [`PmemSpan`] only. No other code has a pointer to
+//!    them, but for pages that were given out as plain memory ([`PmemScratch`]), to which there is
+//!    no span then.
+//! 2. The pages of two living spans of one area are disjoint: [`Pmem::claim`] takes them in a
+//!    bitmap, under a latch, and only dropping the span gives them back.
 //! 3. A span is a `&[u8]` through `&self`; [`PmemSpan::store`] and [`PmemSpan::publish`] need
-//!    `&mut self`. So the borrow checker keeps stores and slices of one span apart, and the latch orders
-//!    what an earlier owner of a page did before what the next one does.
-//! 4. An area is mapped once: its file is locked for as long as the mapping lives, and opening it again,
-//!    in this process or another, fails ([`EnvError::is_locked`](crate::EnvError::is_locked)).
-//! 5. The file is reserved and never cut, so every page has a place behind it. What writes to such a file
-//!    other than through an area (no code of Terrace does) breaks this, as it breaks any mapping.
+//!    `&mut self`. So the borrow checker keeps stores and slices of one span apart, and the latch
+//!    orders what an earlier owner of a page did before what the next one does.
+//! 4. An area is mapped once: its file is locked for as long as the mapping lives, and opening it
+//!    again, in this process or another, fails
+//!    ([`EnvError::is_locked`](crate::EnvError::is_locked)).
+//! 5. The file is reserved and never cut, so every page has a place behind it. What writes to such
+//!    a file other than through an area (no code of Terrace does) breaks this, as it breaks any
+//!    mapping.
 //!
 //! # I/O errors
-//! A `Persistent` or `File` area on a failing device: a load whose page cannot be read kills the process
-//! (`SIGBUS`), as no call is there to return an error; opening it again recovers what was fenced. A page
-//! that cannot be written back fails the fence, and every later one: a failed sync is never tried again.
-//! On a file system that writes to a new place each time (btrfs, ZFS) reserved space is no promise: a store
-//! to a full one kills the process too. Rows there belong into files.
+//! A `Persistent` or `File` area on a failing device: a load whose page cannot be read kills the
+//! process (`SIGBUS`), as no call is there to return an error; opening it again recovers what was
+//! fenced. A page that cannot be written back fails the fence, and every later one: a failed sync
+//! is never tried again. On a file system that writes to a new place each time (btrfs, ZFS)
+//! reserved space is no promise: a store to a full one kills the process too. Rows there belong
+//! into files.
 //!
-//! Start reading at [`Pmem`]; a log is written through [`PmemLogFile`]; what tests need is [`PmemRecorder`].
+//! Start reading at [`Pmem`]; a log is written through [`PmemLogFile`]; what tests need is
+//! [`PmemRecorder`].
 
 mod log_file;
 mod memory;
@@ -106,8 +112,8 @@ impl fmt::Display for PmemMedium {
     }
 }
 
-/// An area of persistent memory, mapped; see the module. A clone is another handle of the same area,
-/// which stays mapped, and locked, until its last handle and span are dropped.
+/// An area of persistent memory, mapped; see the module. A clone is another handle of the same
+/// area, which stays mapped, and locked, until its last handle and span are dropped.
 ///
 /// All methods may be called from any thread.
 #[derive(Clone)]
@@ -131,7 +137,8 @@ impl fmt::Display for PmemClaimed {
 
 impl std::error::Error for PmemClaimed {}
 
-/// What an environment makes of stores, flushes and fences. The bytes themselves are in memory by then.
+/// What an environment makes of stores, flushes and fences. The bytes themselves are in memory by
+/// then.
 pub(crate) trait PmemSide: Send + Sync + fmt::Debug {
     fn medium(&self) -> PmemMedium;
 
@@ -168,9 +175,11 @@ impl Pmem {
     }
 
     /// Takes exclusive ownership of the pages at `offset`. Both numbers are multiples of
-    /// [`PMEM_PAGE_BYTES`], `bytes` is above 0, and the end lies within [`Pmem::bytes`]; panics otherwise.
+    /// [`PMEM_PAGE_BYTES`], `bytes` is above 0, and the end lies within [`Pmem::bytes`]; panics
+    /// otherwise.
     ///
-    /// Errors: one of the pages has an owner, and nothing is claimed. Cost: a short latch, a bit a page.
+    /// Errors: one of the pages has an owner, and nothing is claimed. Cost: a short latch, a bit a
+    /// page.
     pub fn claim(&self, offset: u64, bytes: u64) -> Result<PmemSpan, PmemClaimed> {
         let pages = Memory::claim(&self.memory, offset, bytes)?;
         Ok(PmemSpan::new(pages, Arc::clone(&self.side)))
@@ -178,9 +187,10 @@ impl Pmem {
 
     /// Returns when all lines that this thread flushed before the call are durable.
     ///
-    /// Errors: a `File` area could not be synced. What was flushed is in doubt then, and every later
-    /// fence fails with the same error: it must not be retried. Cost: an `sfence`; for a `File` area a sync of the
-    /// flushed pages, whichever thread flushed them, behind a sync that is under way.
+    /// Errors: a `File` area could not be synced. What was flushed is in doubt then, and every
+    /// later fence fails with the same error: it must not be retried. Cost: an `sfence`; for a
+    /// `File` area a sync of the flushed pages, whichever thread flushed them, behind a sync that
+    /// is under way.
     pub fn fence(&self) -> EnvResult<()> {
         self.side.fence()
     }

@@ -3,12 +3,13 @@ use std::ptr::NonNull;
 
 use super::memory::Pages;
 
-/// Pages of an area that belong to this value alone, as plain memory: for what is as large as the medium is,
-/// and need not be found again. Nothing of it is flushed, and after a restart nobody knows what is in it.
-/// From [`PmemSpan::into_scratch`](super::PmemSpan::into_scratch); dropping it gives the claim back.
+/// Pages of an area that belong to this value alone, as plain memory: for what is as large as the
+/// medium is, and need not be found again. Nothing of it is flushed, and after a restart nobody
+/// knows what is in it. From [`PmemSpan::into_scratch`](super::PmemSpan::into_scratch); dropping it
+/// gives the claim back.
 ///
-/// It gives out its address and no slice: whoever reads and writes there answers for the order of that, as
-/// with any allocation.
+/// It gives out its address and no slice: whoever reads and writes there answers for the order of
+/// that, as with any allocation.
 pub struct PmemScratch {
     pages: Pages,
 }
@@ -18,8 +19,8 @@ impl PmemScratch {
         PmemScratch { pages }
     }
 
-    /// The address of its first byte, aligned to a page, and valid for [`PmemScratch::len`] bytes, which are
-    /// initialized, until the value is dropped.
+    /// The address of its first byte, aligned to a page, and valid for [`PmemScratch::len`] bytes,
+    /// which are initialized, until the value is dropped.
     #[must_use]
     #[inline]
     pub fn base(&self) -> NonNull<u8> {

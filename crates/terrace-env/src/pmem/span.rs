@@ -7,8 +7,8 @@ use super::{PmemScratch, PmemSide};
 
 const LINE_BYTES: usize = super::PMEM_LINE_BYTES as usize;
 
-/// Pages of an area that belong to this value alone: their bytes, to be read as a slice and stored to by
-/// the methods. Dropping it gives the claim back; what was stored stays.
+/// Pages of an area that belong to this value alone: their bytes, to be read as a slice and stored
+/// to by the methods. Dropping it gives the claim back; what was stored stays.
 ///
 /// Offsets count from the beginning of the span. A method panics if an interval leaves it.
 pub struct PmemSpan {
@@ -40,25 +40,26 @@ impl PmemSpan {
         self.pages.len()
     }
 
-    /// Copies `bytes` to `at`. They may become durable at any time from here on, each aligned word of 8
-    /// bytes by itself and in any order; they are durable after a flush and a fence.
+    /// Copies `bytes` to `at`. They may become durable at any time from here on, each aligned word
+    /// of 8 bytes by itself and in any order; they are durable after a flush and a fence.
     #[inline]
     pub fn store(&mut self, at: usize, bytes: &[u8]) {
         self.pages.store(at, bytes);
         self.side.stored(self.offset() + at as u64, bytes);
     }
 
-    /// Stores `word`, little-endian, at `at`, a multiple of 8, in one step: a crash leaves all of it or
-    /// what was there. Ordered after the stores before it for whoever reads the span later, and after
-    /// what was fenced before it for a crash.
+    /// Stores `word`, little-endian, at `at`, a multiple of 8, in one step: a crash leaves all of
+    /// it or what was there. Ordered after the stores before it for whoever reads the span later,
+    /// and after what was fenced before it for a crash.
     #[inline]
     pub fn publish(&mut self, at: usize, word: u64) {
         self.pages.publish(at, word);
         self.side.stored(self.offset() + at as u64, &word.to_le_bytes());
     }
 
-    /// Begins to write back the lines that touch the `bytes` at `at`: they are durable after this thread's
-    /// next [`Pmem::fence`](super::Pmem::fence). What is stored to them in between may be, or not.
+    /// Begins to write back the lines that touch the `bytes` at `at`: they are durable after this
+    /// thread's next [`Pmem::fence`](super::Pmem::fence). What is stored to them in between may be,
+    /// or not.
     ///
     /// Cost: an instruction a line; for a `File` area a short latch.
     #[inline]

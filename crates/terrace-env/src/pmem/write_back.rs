@@ -1,7 +1,8 @@
 //! The instructions that write lines back. Which of them the processor has is found out once.
 //!
-//! `clwb` may keep the line in the cache; `clflushopt` drops it; `clflush` drops it and orders itself after
-//! every earlier one. All three need the fence here, so callers see no difference but speed.
+//! `clwb` may keep the line in the cache; `clflushopt` drops it; `clflush` drops it and orders
+//! itself after every earlier one. All three need the fence here, so callers see no difference but
+//! speed.
 #![allow(unsafe_code)]
 
 /// Begins to write back `lines`, which begin at the beginning of a line.
@@ -13,8 +14,9 @@ pub(crate) fn write_back(lines: &[u8]) {
     macro_rules! each_line {
         ($instruction:literal) => {
             for line in lines.chunks(super::PMEM_LINE_BYTES as usize) {
-                // Safety: writes a line that is mapped, as the reference says, back to memory; no byte
-                // changes. The compiler keeps earlier stores before it, as the block may read memory.
+                // Safety: writes a line that is mapped, as the reference says, back to memory; no
+                // byte changes. The compiler keeps earlier stores before it, as the block may read
+                // memory.
                 unsafe {
                     asm!(
                         $instruction,
@@ -40,8 +42,8 @@ pub(crate) fn fence_lines() {
     unsafe { std::arch::asm!("sfence", options(nostack, preserves_flags)) }
 }
 
-/// Other processors: no file is taken for persistent memory there (`Memory::of_file`), and in what is
-/// emulated nothing has to be written back.
+/// Other processors: no file is taken for persistent memory there (`Memory::of_file`), and in what
+/// is emulated nothing has to be written back.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn write_back(_lines: &[u8]) {}
 

@@ -120,8 +120,8 @@ impl fmt::Debug for LineSide {
 
 /// The kernel's pages of an ordinary file.
 ///
-/// Order: `syncing`, then `flushed`. A fence holds `syncing` until its pages are durable. So a thread whose
-/// pages another fence took with it returns after that one, and with the same error.
+/// Order: `syncing`, then `flushed`. A fence holds `syncing` until its pages are durable. So a
+/// thread whose pages another fence took with it returns after that one, and with the same error.
 struct FileSide {
     memory: Arc<Memory>,
     path: PathBuf,

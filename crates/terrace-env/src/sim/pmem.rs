@@ -1,14 +1,14 @@
 //! Persistent memory on the simulated disk.
 //!
 //! ```text
-//!   store   the memory of the area, and `written` of its file: what the system shows
-//!   flush   the lines as they are, set aside for the thread
-//!   fence   the thread's lines go into `synced`; a call, and so a moment for a crash and a switch
-//!   crash   `synced`, then any of the lines, or of the words of 8 bytes, in which `written` differs
+//!   store  the memory of the area, and `written` of its file: what the system shows
+//!   flush  the lines as they are, set aside for the thread
+//!   fence  the thread's lines go into `synced`; a call, and so a moment for a crash and a switch
+//!   crash  `synced`, then any of the lines, or of the words of 8 bytes, in which `written` differs
 //! ```
 //!
-//! Invariant: a durable line never goes back: what another thread set aside earlier than a line that is
-//! durable now is forgotten.
+//! Invariant: a durable line never goes back: what another thread set aside earlier than a line
+//! that is durable now is forgotten.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -44,8 +44,8 @@ struct SimPmem {
     disk: Arc<SimDisk>,
     path: PathBuf,
     inode: InodeId,
-    /// Locked for a few instructions, and never while a thread gives up its turn. Order: behind the lock of
-    /// the disk.
+    /// Locked for a few instructions, and never while a thread gives up its turn. Order: behind the
+    /// lock of the disk.
     flushed: Mutex<Flushed>,
 }
 

@@ -2,8 +2,9 @@ use std::sync::OnceLock;
 
 /// A place for a value that is put there once and then stays.
 ///
-/// Reading it is one load. Nothing here waits for another thread's computation: of two threads that put a value at the
-/// same time one comes first, and the other's is dropped. A clone is a place of its own.
+/// Reading it is one load. Nothing here waits for another thread's computation: of two threads that
+/// put a value at the same time one comes first, and the other's is dropped. A clone is a place of
+/// its own.
 #[derive(Clone, Debug)]
 pub struct SetOnce<T>(OnceLock<T>);
 

@@ -84,9 +84,9 @@ impl Signal {
         }
     }
 
-    /// As [`Signal::wait`], for what another thread does within microseconds, unless it is kept from
-    /// running: looks again for about that long before it sleeps. To sleep and to be woken costs
-    /// fifty on a virtual machine.
+    /// As [`Signal::wait`], for what another thread does within microseconds, unless it is kept
+    /// from running: looks again for about that long before it sleeps. To sleep and to be woken
+    /// costs fifty on a virtual machine.
     pub fn wait_briefly(&self, ticket: Ticket) {
         if self.simulated.is_none() {
             for look in 0..LOOKS + YIELDS {
@@ -112,8 +112,8 @@ impl Signal {
     pub fn notify(&self) {
         match &self.simulated {
             None => {
-                // Order: release, so that a thread that sees the new count sees the condition that was made
-                // true before it.
+                // Order: release, so that a thread that sees the new count sees the condition that
+                // was made true before it.
                 let before = self.state.fetch_add(NOTIFICATION, Ordering::AcqRel);
                 if before & (NOTIFICATION - 1) != 0 {
                     self.wake_sleepers();

@@ -19,8 +19,8 @@ use super::table_file::next_part;
 use super::table_parts::sample_entries;
 use crate::notes::{note, note_result, note_size};
 
-/// Whole rows. The first byte says whether the rest is the head's page, which is sealed, or the parts of
-/// which a row is put together; and whether some of its keys are consumed.
+/// Whole rows. The first byte says whether the rest is the head's page, which is sealed, or the
+/// parts of which a row is put together; and whether some of its keys are consumed.
 pub const ROW: Target = Target {
     name: "row",
     about: "rows in pages: opened, verified, read in every way",
@@ -164,8 +164,8 @@ fn headed(bytes: &[u8]) -> Vec<u8> {
     image
 }
 
-/// A container with the row that has these parts: how many entries, and the metadata with its length in front,
-/// the data.
+/// A container with the row that has these parts: how many entries, and the metadata with its
+/// length in front, the data.
 fn assemble(parts: &[u8]) -> Vec<u8> {
     let mut reader = ByteReader::new(parts);
     let entry_count = reader.varint().unwrap_or(0) as u32;

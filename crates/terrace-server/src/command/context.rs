@@ -79,8 +79,8 @@ impl<'a> Context<'a> {
         Ok(self.db().look(key, &self.read_options(), read)?)
     }
 
-    /// Replies with the value of one key, copied once, from where it lies into the replies: fails if
-    /// it has no place among what all connections may hold.
+    /// Replies with the value of one key, copied once, from where it lies into the replies: fails
+    /// if it has no place among what all connections may hold.
     pub(crate) fn reply_with_value(&mut self, key: &[u8]) -> Result<(), Fail> {
         let (db, options) = (self.db(), self.read_options());
         let (replies, charge) = (&mut *self.replies, &mut *self.charge);
@@ -121,8 +121,8 @@ impl<'a> Context<'a> {
 
     /// As [`Context::update`], of several keys in one step.
     ///
-    /// The old values are copies, and what becomes of them (a reply, a longer value) is another one:
-    /// fails if these have no place among what all connections may hold.
+    /// The old values are copies, and what becomes of them (a reply, a longer value) is another
+    /// one: fails if these have no place among what all connections may hold.
     pub(crate) fn update_all<T>(
         &mut self,
         keys: &[&[u8]],

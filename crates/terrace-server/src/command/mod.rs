@@ -8,8 +8,8 @@
 //!
 //! # Where things are
 //! [`table`] lists the commands; `strings`, `keys`, `expire` and `ordered` work on the store,
-//! `connection`, `client` and `describe` on the server; `explain` says why. [`running`] has the replies that are too
-//! long to hold.
+//! `connection`, `client` and `describe` on the server; `explain` says why. [`running`] has the
+//! replies that are too long to hold.
 
 mod client;
 mod connection;

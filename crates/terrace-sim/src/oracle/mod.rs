@@ -7,8 +7,8 @@
 //!
 //! # How a run is judged
 //! Each acknowledged write says its sequence numbers, and these leave no gap. So the commit order
-//! of a run is known afterwards ([`orders`]), and from it the state at every number. Then everything
-//! that anybody saw must be the state at one number that was possible at that moment
+//! of a run is known afterwards ([`orders`]), and from it the state at every number. Then
+//! everything that anybody saw must be the state at one number that was possible at that moment
 //! ([`judge`]); and what a crash leaves must be the state at one number too, no later than what had
 //! been begun and no earlier than what had been promised ([`promise_at`]). That is more than
 //! linearizability of each key: there is no hole, and no batch is there by half.

@@ -9,13 +9,14 @@
 //! *Source:* Nova-LSM §4.1 and the triggers of its code: a drange is unfair when its share is off
 //! by more than a fifth of the fair one; a *major* reorganisation divides everything when more than
 //! 30 % of the dranges are unfair, else a *minor* one evens out the worst with its neighbours.
-//! *Differs:* the paper counts writes by tiny range and looks at them after a fixed number of writes. Here
-//! each flush takes a sample of the versions that it meets anyway, in key order, so the keys in it
-//! are the borders of tiny ranges of equal weight, as many a drange as [`SAMPLES_PER_DRANGE`]. The
-//! paper gives a key ⌈share · θ⌉ duplicates, later ones above 1.5 times the fair share each and
-//! fewer below half of it. Here dranges are dealt out to hot keys and to what lies between them as
-//! seats are to parties (`apportion`), so that the shares deviate as little as they can, and are
-//! dealt out anew when another number of duplicates would be fairer by `UNFAIR`.
+//! *Differs:* the paper counts writes by tiny range and looks at them after a fixed number of
+//! writes. Here each flush takes a sample of the versions that it meets anyway, in key order, so
+//! the keys in it are the borders of tiny ranges of equal weight, as many a drange as
+//! [`SAMPLES_PER_DRANGE`]. The paper gives a key ⌈share · θ⌉ duplicates, later ones above 1.5 times
+//! the fair share each and fewer below half of it. Here dranges are dealt out to hot keys and to
+//! what lies between them as seats are to parties (`apportion`), so that the shares deviate as
+//! little as they can, and are dealt out anew when another number of duplicates would be fairer by
+//! `UNFAIR`.
 
 use std::ops::Range;
 
@@ -36,8 +37,8 @@ const UNFAIR_FOR_MAJOR: f64 = 0.3;
 /// So much of the fair share is worth a drange.
 const ENOUGH: f64 = 0.75;
 
-/// A minor reorganisation is worth its while if it takes this part of the fair share off the worst, a
-/// major one if it takes this part off the unfairness of all.
+/// A minor reorganisation is worth its while if it takes this part of the fair share off the worst,
+/// a major one if it takes this part off the unfairness of all.
 const GAIN: f64 = 0.1;
 
 /// What is to be done.
@@ -142,8 +143,8 @@ struct Interval {
 /// How unfair each interval is to its dranges.
 ///
 /// What is hot cannot be divided: it is off by what another number of duplicates would be nearer to
-/// the fair share. Of the others the fair share is what they have on average, and each is off also by
-/// what it would be if it had no duplicates, which it does not need.
+/// the fair share. Of the others the fair share is what they have on average, and each is off also
+/// by what it would be if it had no duplicates, which it does not need.
 fn unfairness(division: &Division, sample: &[&[u8]]) -> Vec<Interval> {
     let fair_of_all = (sample.len() as f64 / division.drange_count() as f64).max(1.0);
     let mut intervals: Vec<Interval> = parts(division.boundaries(), sample)
@@ -173,9 +174,9 @@ fn unfairness(division: &Division, sample: &[&[u8]]) -> Vec<Interval> {
     intervals
 }
 
-/// The division after an interval has divided its keys, and its dranges, and those of its neighbours
-/// evenly among them, and which intervals these are then; `None` if the sample does not have the
-/// keys for it.
+/// The division after an interval has divided its keys, and its dranges, and those of its
+/// neighbours evenly among them, and which intervals these are then; `None` if the sample does not
+/// have the keys for it.
 fn even_out(
     current: &Division,
     index: usize,
@@ -246,7 +247,8 @@ fn divide(sample: &[&[u8]], wanted: usize) -> Division {
     }
 }
 
-/// The segments of sampled writes of which `wanted` dranges are to be made, at most `wanted` of them.
+/// The segments of sampled writes of which `wanted` dranges are to be made, at most `wanted` of
+/// them.
 fn segments_of(runs: &[&[&[u8]]], wanted: usize) -> Vec<Segment> {
     let (heavy, fair) = heavy_runs(runs, wanted);
     let mut next = 0;
@@ -277,7 +279,8 @@ fn segments_of(runs: &[&[&[u8]]], wanted: usize) -> Vec<Segment> {
     segments
 }
 
-/// From how many samples on a key is hot, and what is a fair share of the writes to all lighter ones.
+/// From how many samples on a key is hot, and what is a fair share of the writes to all lighter
+/// ones.
 fn heavy_runs(runs: &[&[&[u8]]], wanted: usize) -> (usize, usize) {
     let mut heavy = usize::MAX;
     loop {
@@ -303,9 +306,9 @@ impl Segment {
 }
 
 /// Deals `wanted` dranges out to claims (weight, most): at least one to each, and no more than that
-/// where there is no weight. Each next one goes to where it lowers Σ weight²/count most, and with it
-/// the deviation of the shares: this is the method of equal proportions, which deals out the seats
-/// of a house among states (Huntington 1928). Fewer are dealt out if no claim takes more.
+/// where there is no weight. Each next one goes to where it lowers Σ weight²/count most, and with
+/// it the deviation of the shares: this is the method of equal proportions, which deals out the
+/// seats of a house among states (Huntington 1928). Fewer are dealt out if no claim takes more.
 fn apportion(claims: impl Iterator<Item = (usize, usize)>, wanted: usize) -> Vec<usize> {
     let claims: Vec<(f64, usize)> = claims.map(|(weight, most)| (weight as f64, most)).collect();
     let mut counts = vec![1; claims.len()];

@@ -1,5 +1,5 @@
-//! Reorganisations, drawn: `a*4 b*2` is a sample with `a` four times and `b` twice; `h ×3 p` are the
-//! boundaries `h` and `p`, and three dranges between them.
+//! Reorganisations, drawn: `a*4 b*2` is a sample with `a` four times and `b` twice; `h ×3 p` are
+//! the boundaries `h` and `p`, and three dranges between them.
 
 use super::*;
 

@@ -2,8 +2,8 @@
 //! first. A cut takes a key slice of bounded size out of all rows; what is gone from them the
 //! [cut map](super::CutMap) says.
 //!
-//! Rows that are connected by keys that they share are a group. A row that is a group by itself may go
-//! down as it is; rows of one group may be merged into one in their place.
+//! Rows that are connected by keys that they share are a group. A row that is a group by itself may
+//! go down as it is; rows of one group may be merged into one in their place.
 //!
 //! ```text
 //!   row 9            ├─────┤
@@ -13,8 +13,8 @@
 //! ```
 //!
 //! *Source:* LevelDB and its kin; the baseline of TriangleKV and MatrixKV. *Differs:* there a cut
-//! takes whole rows, and rows count, however many share a key. The baseline itself can be had: all rows at
-//! a time ([`PlainOptions::takes_all`]), and on a medium of their own, whose bytes count
+//! takes whole rows, and rows count, however many share a key. The baseline itself can be had: all
+//! rows at a time ([`PlainOptions::takes_all`]), and on a medium of their own, whose bytes count
 //! ([`PlainOptions::room`]).
 
 mod slices;
@@ -41,13 +41,13 @@ use slices::{Slice, slices_of};
 pub struct PlainOptions {
     /// A cut is due when this many rows share a key.
     pub rows_per_cut: usize,
-    /// Writers are slowed down when more rows than these share a key; every cut is due when there are
-    /// this many, whatever they share.
+    /// Writers are slowed down when more rows than these share a key; every cut is due when there
+    /// are this many, whatever they share.
     pub rows_slow: usize,
     /// Writers wait while this many rows share a key.
     pub rows_stop: usize,
-    /// Bytes that rows may take, if it is they that count and not the rows that share a key: the size of
-    /// the medium that is kept for L0.
+    /// Bytes that rows may take, if it is they that count and not the rows that share a key: the
+    /// size of the medium that is kept for L0.
     pub room: Option<u64>,
     /// Whether a cut takes everything: all rows, whole.
     pub takes_all: bool,
@@ -55,8 +55,8 @@ pub struct PlainOptions {
     pub shape: TableShape,
 }
 
-/// Percentage of the bytes for rows from which on cuts are due. It is that of a container, so that the
-/// two kinds can be compared.
+/// Percentage of the bytes for rows from which on cuts are due. It is that of a container, so that
+/// the two kinds can be compared.
 const ROOM_START_PERCENT: u64 = 60;
 /// Percentage of the bytes for rows above which writers are slowed down.
 const ROOM_SLOW_PERCENT: u64 = 70;
@@ -235,7 +235,8 @@ impl L0State for PlainState {
         if is_wide { deepest.max(1.0) } else { deepest }
     }
 
-    /// By the depth that a key meets on average, unless writers are slowed down by the greatest one.
+    /// By the depth that a key meets on average, unless writers are slowed down by the greatest
+    /// one.
     fn urgency(&self) -> f64 {
         let pressure = self.pressure();
         let is_by_bytes = self.options.room.is_some();
@@ -248,8 +249,8 @@ impl L0State for PlainState {
         (mean / self.options.rows_per_cut as f64).clamp(1.0, pressure)
     }
 
-    /// In rows: as many as a read of one key may have to ask, at most; or in bytes, if there is a room for
-    /// them.
+    /// In rows: as many as a read of one key may have to ask, at most; or in bytes, if there is a
+    /// room for them.
     fn fill(&self) -> Fill {
         if let Some(room) = self.options.room {
             let slow = percent_of(room, ROOM_SLOW_PERCENT);

@@ -27,13 +27,13 @@ pub(super) struct Absorb<'a> {
     pub writer: &'a FlushWriter,
 }
 
-/// Number of pages beyond the estimate that are kept for the end of a row: heads, and the last pages of
-/// data and metadata.
+/// Number of pages beyond the estimate that are kept for the end of a row: heads, and the last
+/// pages of data and metadata.
 const SPARE_PAGES: usize = 4;
 
 impl Absorb<'_> {
-    /// Writes everything into pages, as far as there are any. Returns the tables; `None` if the versions
-    /// of a single key outgrew the pages, so that there is no row.
+    /// Writes everything into pages, as far as there are any. Returns the tables; `None` if the
+    /// versions of a single key outgrew the pages, so that there is no row.
     pub fn write(
         &self,
         predecessors: &[Predecessor],
@@ -58,8 +58,8 @@ impl Absorb<'_> {
         Ok(Some(tables))
     }
 
-    /// Writes a part of the entries, from `start` on, into pages; where it ended if that is not the end
-    /// of all.
+    /// Writes a part of the entries, from `start` on, into pages; where it ended if that is not the
+    /// end of all.
     fn part(
         &self,
         predecessors: &[Predecessor],

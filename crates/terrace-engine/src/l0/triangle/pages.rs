@@ -31,8 +31,8 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Makes a container of `bytes` in pages of `page_bytes` (a power of two, 4 KiB to 1 MiB), which
-    /// belongs to `database`. It is durable when this returns, but for its name.
+    /// Makes a container of `bytes` in pages of `page_bytes` (a power of two, 4 KiB to 1 MiB),
+    /// which belongs to `database`. It is durable when this returns, but for its name.
     ///
     /// Errors: [`Error::Invalid`] for sizes that cannot be; the environment's, also if the file
     /// exists.
@@ -49,8 +49,9 @@ impl Pages {
 
     /// Opens a container. All pages are free then.
     ///
-    /// Errors: [`Error::Corruption`] if the header is damaged or another database's, or if the file has a
-    /// size that no container has; [`Error::Unsupported`] for a later format; the environment's.
+    /// Errors: [`Error::Corruption`] if the header is damaged or another database's, or if the file
+    /// has a size that no container has; [`Error::Unsupported`] for a later format; the
+    /// environment's.
     pub fn open(env: &SharedEnv, path: &Path, database: u128) -> Result<Arc<Pages>> {
         Pages::mount(open_area(env, path)?, path, database)
     }
@@ -60,8 +61,8 @@ impl Pages {
         Pages::mount_any(open_area(env, path)?, path)
     }
 
-    /// As [`Pages::create`], on a region of which nothing is claimed: all of it. `path` is what errors
-    /// call it.
+    /// As [`Pages::create`], on a region of which nothing is claimed: all of it. `path` is what
+    /// errors call it.
     pub fn format(pmem: Pmem, path: &Path, page_bytes: u64, database: u128) -> Result<Arc<Pages>> {
         let header = Header { database, page_bytes, bytes: pmem.bytes() };
         check_sizes(&header)?;

@@ -1,19 +1,19 @@
 //! The threads of a replay: they put records that were read and judged into a memtable.
 //!
 //! One thread reads the log, in its order, and hands chunks of records over; the others, and it too
-//! when they do not keep up, insert them. All of them insert into one memtable at a time, through its
-//! latch: copying an entry, and touching the fresh page that it goes to, costs more than its place in
-//! the tree, and is done outside. So a replay gives the same entries, and the same errors, with however
-//! many threads.
+//! when they do not keep up, insert them. All of them insert into one memtable at a time, through
+//! its latch: copying an entry, and touching the fresh page that it goes to, costs more than its
+//! place in the tree, and is done outside. So a replay gives the same entries, and the same errors,
+//! with however many threads.
 //!
 //! ```text
 //!   log → read, checksum, judge ─┬─→ [chunk] [chunk] [chunk] ─→ thread 1 ─┐
 //!                                │                         └─→ thread 2 ─┼─→ latch → memtable
 //!                                └──── when the tray is full ────────────┘
 //! ```
-//! *Source:* RocksMash (TACO 2022), where parts of a log are replayed side by side; Nova-LSM (SIGMOD
-//! 2021), where threads rebuild a memtable each. *Differs:* here no record is divided over two
-//! memtables that are flushed apart, so the threads share the memtable and not the log.
+//! *Source:* RocksMash (TACO 2022), where parts of a log are replayed side by side; Nova-LSM
+//! (SIGMOD 2021), where threads rebuild a memtable each. *Differs:* here no record is divided over
+//! two memtables that are flushed apart, so the threads share the memtable and not the log.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -30,8 +30,8 @@ use crate::wal::format::{BatchBody, RecordHeader};
 /// A chunk is this share of a memtable, or [`CHUNK_BYTES_MAX`] if that is less.
 const CHUNKS_PER_MEMTABLE: usize = 256;
 const CHUNK_BYTES_MAX: usize = 128 << 10;
-/// Number of chunks that wait at most: enough for the others to do while the next part of the log is read,
-/// and few enough to be in the cache still.
+/// Number of chunks that wait at most: enough for the others to do while the next part of the log
+/// is read, and few enough to be in the cache still.
 const CHUNKS_WAITING_MAX: usize = 32;
 
 /// What the reader has seen to be good: no error is found later.

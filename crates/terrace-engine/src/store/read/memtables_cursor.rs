@@ -40,7 +40,8 @@ impl MemtablesCursor {
         self.drange.as_mut().map(|(_, cursor)| cursor)
     }
 
-    /// Goes on to the first key of a later drange, as long as the current one does not stand on one.
+    /// Goes on to the first key of a later drange, as long as the current one does not stand on
+    /// one.
     fn skip_forward(&mut self, mut stands: bool) -> Result<bool> {
         while !stands && let Some((index, _)) = self.drange {
             // None of them is opened for nothing: after a freeze most are empty.

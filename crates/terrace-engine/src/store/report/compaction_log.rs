@@ -76,7 +76,8 @@ impl CompactionLog {
 }
 
 impl Store {
-    /// The last 4,096 compactions that merged tables since the open, in the order in which they ended.
+    /// The last 4,096 compactions that merged tables since the open, in the order in which they
+    /// ended.
     #[must_use]
     pub fn compactions(&self) -> Vec<CompactionRecord> {
         self.inner.compaction_log.list()

@@ -25,8 +25,8 @@ pub struct DrangeStats {
     pub write_count: u64,
     /// Its share of all of these, from 0 to 1.
     pub share: f64,
-    /// Its share of the writes that the last flushes met, by a sample, from 0 to 1; among duplicates
-    /// taken to be even.
+    /// Its share of the writes that the last flushes met, by a sample, from 0 to 1; among
+    /// duplicates taken to be even.
     pub sampled_share: f64,
     /// Bytes of its active memtable.
     pub active_bytes: u64,

@@ -189,8 +189,8 @@ pub struct StoreStats {
     pub space_amplification: f64,
     /// Bytes appended to the log.
     pub log_write_bytes: u64,
-    /// What persistent memory the log is written to, by the name of its kind; `None` if that is ordinary
-    /// files.
+    /// What persistent memory the log is written to, by the name of its kind; `None` if that is
+    /// ordinary files.
     pub log_medium: Option<&'static str>,
     /// Bytes of the log that a replay would read.
     pub log_live_bytes: u64,
@@ -262,8 +262,8 @@ impl StoreStats {
         written as f64 / self.write_bytes.max(1) as f64
     }
 
-    /// Bytes of tables that were written to the range's directory: what a disk below a faster L0 has to
-    /// take. The log is not in it.
+    /// Bytes of tables that were written to the range's directory: what a disk below a faster L0
+    /// has to take. The log is not in it.
     #[must_use]
     pub fn disk_table_bytes(&self) -> u64 {
         self.flush_bytes + self.compaction_write_bytes - self.l0_medium_bytes

@@ -10,8 +10,8 @@ use crate::drange::{Active, DrangeMap, Frozen};
 use crate::store::Inner;
 use crate::store::upkeep::freeze::Lacks;
 
-/// Every drange of the range, held exclusively, in their order: whoever has numbers has inserted its
-/// entries, and nobody takes numbers.
+/// Every drange of the range, held exclusively, in their order: whoever has numbers has inserted
+/// its entries, and nobody takes numbers.
 pub(in crate::store) struct AllHeld<'a> {
     /// What each drange writes to, in their order.
     pub holds: Vec<ExclusiveHold<'a, Active>>,

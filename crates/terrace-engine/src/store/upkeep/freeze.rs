@@ -13,8 +13,8 @@
 //!   frozen    [███████ the memtable before the range was divided ████████]
 //! ```
 //! A range is divided when its first memtable is full, in the turn that freezes it, and divided
-//! otherwise in any later freeze if `balance.rs` has found that the writes are not spread evenly. What
-//! was frozen before is then listed in every drange that it has keys of.
+//! otherwise in any later freeze if `balance.rs` has found that the writes are not spread evenly.
+//! What was frozen before is then listed in every drange that it has keys of.
 
 use std::sync::Arc;
 
@@ -84,7 +84,8 @@ impl Inner {
         self.freeze(&self.dranges.load_full(), &Lacks::new())
     }
 
-    /// If the log takes more space than it should, freezes the memtables that hold its oldest segment.
+    /// If the log takes more space than it should, freezes the memtables that hold its oldest
+    /// segment.
     pub(super) fn bound_log(&self) -> Result<()> {
         if !self.is_log_long()? {
             return Ok(());
@@ -154,8 +155,8 @@ impl Inner {
         Boundaries::new(memtable.dividing_keys(self.options.drange_count(self.env.parallelism())))
     }
 
-    /// Freezes every active memtable that is not empty, and divides the range as `division` says from
-    /// there on. The caller has the turn.
+    /// Freezes every active memtable that is not empty, and divides the range as `division` says
+    /// from there on. The caller has the turn.
     pub(in crate::store) fn divide(&self, map: &DrangeMap, division: Division) -> Result<()> {
         let fresh = self.fresh_memtables(division.drange_count(), &Lacks::new());
         let mut unused = fresh.iter().cloned();
@@ -177,8 +178,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Makes the `fresh` memtables the active ones, all at one position of the log. The old ones join
-    /// the frozen ones, but for those that are empty. The caller has the turn.
+    /// Makes the `fresh` memtables the active ones, all at one position of the log. The old ones
+    /// join the frozen ones, but for those that are empty. The caller has the turn.
     pub(super) fn swap_all(&self, all: &mut AllHeld<'_>, fresh: Vec<Arc<Memtable>>) -> Result<()> {
         let end = self.log()?.rotate()?;
         let frozen = exchange(&self.dranges.load(), all, fresh, end);

@@ -1,9 +1,9 @@
 //! Memtables of hot dranges, merged in memory: `drange/merging.rs` says which.
 //!
-//! What is merged stays in the place of its oldest source, below everything that is frozen later, and
-//! its records stay in the log: a crash loses nothing, and replays them. It is flushed like any other
-//! frozen memtable when it is not worth keeping any more, and with everything that is asked to be
-//! flushed.
+//! What is merged stays in the place of its oldest source, below everything that is frozen later,
+//! and its records stay in the log: a crash loses nothing, and replays them. It is flushed like any
+//! other frozen memtable when it is not worth keeping any more, and with everything that is asked
+//! to be flushed.
 
 use std::sync::Arc;
 
@@ -27,9 +27,9 @@ use crate::store::view::View;
 const SLACK_BYTES: usize = 64 << 10;
 
 impl Inner {
-    /// Merges those of the memtables of `batch`, which are frozen, in their order, that are worth it.
-    /// What is left to be flushed, in order; and the writes in what was merged. The caller has the
-    /// turn of flushes.
+    /// Merges those of the memtables of `batch`, which are frozen, in their order, that are worth
+    /// it. What is left to be flushed, in order; and the writes in what was merged. The caller has
+    /// the turn of flushes.
     pub(super) fn merge_hot(
         &self,
         batch: Vec<Arc<Frozen>>,

@@ -104,9 +104,8 @@ impl Drop for Worker<'_> {
 }
 
 impl Inner {
-    /// Divides `plan`, which reads `read_bytes` bytes of some of `inputs`, among the compaction threads, if
-    /// that is enough to be worth it.
-    /// Errors: an input cannot be opened.
+    /// Divides `plan`, which reads `read_bytes` bytes of some of `inputs`, among the compaction
+    /// threads, if that is enough to be worth it. Errors: an input cannot be opened.
     pub(in crate::store) fn parts_of(
         &self,
         plan: CompactionPlan,

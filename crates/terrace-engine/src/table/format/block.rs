@@ -30,7 +30,8 @@
 //!   bytes   the value, up to the end of the entry
 //! ```
 //!
-//! Entries are in internal order (key ascending, newest version first). The versions of one key may go on in the next block. Equal hints do not mean equal keys.
+//! Entries are in internal order (key ascending, newest version first). The versions of one key may
+//! go on in the next block. Equal hints do not mean equal keys.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -282,8 +283,8 @@ impl<'a> BlockView<'a> {
         self.entry_from(start, index)
     }
 
-    /// As [`BlockView::entry`], for the entry that comes after `before`, which was decoded from this
-    /// block too.
+    /// As [`BlockView::entry`], for the entry that comes after `before`, which was decoded from
+    /// this block too.
     #[inline(always)]
     pub fn entry_after(&self, before: &BlockEntry, index: usize) -> Result<BlockEntry, CodecError> {
         self.entry_from(before.value_end as usize, index)

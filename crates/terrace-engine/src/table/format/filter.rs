@@ -124,9 +124,9 @@ impl Filter {
 
     /// The same for a key whose bits are known, with this filter's number of probes.
     ///
-    /// Cost: one cache line, and one branch that is as a rule foreseen: so a processor asks the next
-    /// filter while the line is on its way. Which of a key's bits is the first that is not set, on which
-    /// the other branches, is never foreseen.
+    /// Cost: one cache line, and one branch that is as a rule foreseen: so a processor asks the
+    /// next filter while the line is on its way. Which of a key's bits is the first that is not
+    /// set, on which the other branches, is never foreseen.
     #[must_use]
     #[inline]
     pub fn may_contain_bits(&self, key: &FilterBits) -> bool {

@@ -89,9 +89,9 @@ impl TableProperties {
             }
     }
 
-    /// Whether the table was ingested: built before its entries had a number. All of them bear zero,
-    /// which no write ever gets, and count with the one number that whoever installed the table gave
-    /// it (`greatest_seqno` in the manifest).
+    /// Whether the table was ingested: built before its entries had a number. All of them bear
+    /// zero, which no write ever gets, and count with the one number that whoever installed the
+    /// table gave it (`greatest_seqno` in the manifest).
     #[must_use]
     pub fn is_unnumbered(&self) -> bool {
         self.greatest_seqno == SeqNo::ZERO && self.entry_count > 0

@@ -1,12 +1,12 @@
-//! A version edit, in parts: what it changes of the tree, and what it says of the log, of the range and of
-//! where data lies. Each part has its codec beside it.
+//! A version edit, in parts: what it changes of the tree, and what it says of the log, of the range
+//! and of where data lies. Each part has its codec beside it.
 //!
 //! An edit is a list of fields `tag varint, length varint, bytes`, in any order. A tag is
-//! `2 * number + required`: a reader that does not know a required field refuses the file, and skips
-//! an ignorable one. A table is a list of fields in the same coding.
+//! `2 * number + required`: a reader that does not know a required field refuses the file, and
+//! skips an ignorable one. A table is a list of fields in the same coding.
 //!
-//! A row that an edit adds has a greater id than all others, or that of the newest row which the same
-//! edit removes: it then stands in the place of the removed ones.
+//! A row that an edit adds has a greater id than all others, or that of the newest row which the
+//! same edit removes: it then stands in the place of the removed ones.
 
 mod log;
 mod media;

@@ -13,8 +13,9 @@ const SUBSET_WORDS_MAX: usize = 4;
 /// Of one long store's cuts, if it has more than this, some are drawn.
 const CUTS_MAX: usize = 64;
 
-/// Which states of a crash are tried, of lines in the order of their last stores: for each the index of the content that
-/// is left. `counts`: how many contents each line has, at least 1; the first is the old one, the last the new one.
+/// Which states of a crash are tried, of lines in the order of their last stores: for each the
+/// index of the content that is left. `counts`: how many contents each line has, at least 1; the
+/// first is the old one, the last the new one.
 pub(super) fn line_choices(counts: &[usize], random: &mut SeededRng) -> Vec<Vec<usize>> {
     let product = counts.iter().try_fold(1_usize, |product, &count| product.checked_mul(count));
     if product.is_some_and(|product| product <= ALL_MAX) {
@@ -60,7 +61,8 @@ fn every_choice(counts: &[usize]) -> Vec<Vec<usize>> {
     choices
 }
 
-/// How a store of `count` words can be cut: sets of the words that have arrived, neither none nor all.
+/// How a store of `count` words can be cut: sets of the words that have arrived, neither none nor
+/// all.
 pub(super) fn cuts(count: usize, random: &mut SeededRng) -> Vec<BTreeSet<usize>> {
     if count <= SUBSET_WORDS_MAX {
         let sets = 1..(1_usize << count) - 1;

@@ -37,8 +37,8 @@ pub struct PmemExploration {
 /// A state in which a crash can leave an area.
 #[derive(Debug)]
 pub struct PmemCrash<'a> {
-    /// The area as the next start finds it. It may be stored to (a recovery does): the next state is not
-    /// touched by it. Claims must have been given back when the judge returns.
+    /// The area as the next start finds it. It may be stored to (a recovery does): the next state
+    /// is not touched by it. Claims must have been given back when the judge returns.
     pub pmem: &'a Pmem,
     /// The last mark before the crash.
     pub mark: Option<u64>,
@@ -86,11 +86,12 @@ impl fmt::Display for PmemViolation {
 impl std::error::Error for PmemViolation {}
 
 impl PmemRecording {
-    /// Shows `judge` every state in which a crash before a store or a fence, or at the end, can leave the area; as
-    /// many of them as the module says. The judge says what is wrong with a state, if anything is.
+    /// Shows `judge` every state in which a crash before a store or a fence, or at the end, can
+    /// leave the area; as many of them as the module says. The judge says what is wrong with a
+    /// state, if anything is.
     ///
-    /// Errors: the first state that is wrong. Panics if the judge keeps a claim. Cost: the judge's for each
-    /// state, and little more.
+    /// Errors: the first state that is wrong. Panics if the judge keeps a claim. Cost: the judge's
+    /// for each state, and little more.
     pub fn explore(
         &self,
         exploration: PmemExploration,

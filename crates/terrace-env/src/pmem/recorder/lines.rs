@@ -7,21 +7,22 @@ pub(super) type Line = [u8; LINE_BYTES];
 
 /// An area, line by line: what is durable, and what of the stores since may be.
 ///
-/// Stores are numbered from 1. Invariant: a line is *open* from a store until a fence has made durable what a
-/// flush after that store wrote back.
+/// Stores are numbered from 1. Invariant: a line is *open* from a store until a fence has made
+/// durable what a flush after that store wrote back.
 pub(super) struct Lines {
     /// Every store applied.
     newest: Vec<u8>,
     open: BTreeMap<usize, OpenLine>,
-    /// For each thread, the lines that it flushed since its last fence, each with the last store before that.
+    /// For each thread, the lines that it flushed since its last fence, each with the last store
+    /// before that.
     flushed: Vec<BTreeMap<usize, u64>>,
     stores: u64,
 }
 
 /// A line that is not durable as it is.
 pub(super) struct OpenLine {
-    /// Contents with the store that made them, in order. The first is durable, and its number 0 if it was when the line
-    /// was opened; the last is the newest; neighbours differ.
+    /// Contents with the store that made them, in order. The first is durable, and its number 0 if
+    /// it was when the line was opened; the last is the newest; neighbours differ.
     contents: Vec<(u64, Line)>,
     /// The last store to it.
     stored: u64,
@@ -98,7 +99,8 @@ impl Lines {
         needless
     }
 
-    /// Makes durable what `thread` flushed; returns the lines whose durable content changed, with both contents.
+    /// Makes durable what `thread` flushed; returns the lines whose durable content changed, with
+    /// both contents.
     pub fn fence(&mut self, thread: usize) -> Vec<(usize, Line, Line)> {
         let mut changed = Vec::new();
         let flushed = self.flushed.get_mut(thread).map(std::mem::take).unwrap_or_default();

@@ -1,9 +1,9 @@
 //! Every state in which a crash can leave persistent memory.
 //!
 //! # Why
-//! A row whose header becomes durable before its payload is lost by one power cut in a million, and by none
-//! that a test could wait for. So a test records what an operation does to an area, and then looks at
-//! each image that a crash could leave: there are many, and one is wrong.
+//! A row whose header becomes durable before its payload is lost by one power cut in a million, and
+//! by none that a test could wait for. So a test records what an operation does to an area, and
+//! then looks at each image that a crash could leave: there are many, and one is wrong.
 //!
 //! ```text
 //!   PmemRecorder ── pmem() ──► the code under test        store store flush fence store …
@@ -14,16 +14,18 @@
 //! ```
 //!
 //! # What a crash leaves
-//! * `PmemDomain::Adr`: a line that was flushed before its thread's last fence is at least as new as it was at that
-//!   flush. Any other may be as it was then, or as after any store since: the processor evicts lines when it likes.
-//!   The words of one store to one line arrive in any order (*tear*); words of 8 bytes are whole.
-//! * `PmemDomain::Eadr`: the caches survive, so all stores are there, in order; the last one perhaps by half.
+//! * `PmemDomain::Adr`: a line that was flushed before its thread's last fence is at least as new
+//!   as it was at that flush. Any other may be as it was then, or as after any store since: the
+//!   processor evicts lines when it likes. The words of one store to one line arrive in any order
+//!   (*tear*); words of 8 bytes are whole.
+//! * `PmemDomain::Eadr`: the caches survive, so all stores are there, in order; the last one
+//!   perhaps by half.
 //!
 //! # Which of them are tried
-//! All, as long as they are at most 4096. Beyond that, of the lines in the order of their last stores: every
-//! subset of up to 12, else every prefix, each line alone, all but each line; each older content of a line with the others
-//! old and new; 64 at random. And the tears of each line, with the others old and new. A state is judged once
-//! for each mark.
+//! All, as long as they are at most 4096. Beyond that, of the lines in the order of their last
+//! stores: every subset of up to 12, else every prefix, each line alone, all but each line; each
+//! older content of a line with the others old and new; 64 at random. And the tears of each line,
+//! with the others old and new. A state is judged once for each mark.
 //!
 //! Source: the method is that of Yat (USENIX ATC 2014), bounded.
 
@@ -88,7 +90,8 @@ impl PmemRecorder {
         PmemRecorder::over(&vec![0; bytes])
     }
 
-    /// An area with this content, all of it durable: what a crash left, to record what is done to it next.
+    /// An area with this content, all of it durable: what a crash left, to record what is done to
+    /// it next.
     #[must_use]
     pub fn over(content: &[u8]) -> PmemRecorder {
         let notes = Arc::new(Notes(Mutex::new(State {

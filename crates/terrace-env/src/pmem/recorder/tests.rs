@@ -1,6 +1,6 @@
-//! Goal: an exploration finds what is wrong with a protocol, and nothing wrong with a right one. Method:
-//! rows are appended by the right protocol and by ones that leave out a step, each in the way that real
-//! stores did, and a judge holds every state against the rows that were acknowledged.
+//! Goal: an exploration finds what is wrong with a protocol, and nothing wrong with a right one.
+//! Method: rows are appended by the right protocol and by ones that leave out a step, each in the
+//! way that real stores did, and a judge holds every state against the rows that were acknowledged.
 
 use super::*;
 use crate::PMEM_PAGE_BYTES;

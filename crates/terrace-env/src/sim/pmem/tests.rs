@@ -1,5 +1,6 @@
-//! Goal: a crash leaves of persistent memory what a machine could, and never less than was fenced. Method:
-//! images of the disk at a moment that the test knows, crashed under every policy and many seeds.
+//! Goal: a crash leaves of persistent memory what a machine could, and never less than was fenced.
+//! Method: images of the disk at a moment that the test knows, crashed under every policy and many
+//! seeds.
 
 use std::collections::BTreeSet;
 
@@ -168,8 +169,8 @@ fn a_copied_file_becomes_persistent_memory_when_it_is_mapped() {
     assert!(contents.iter().all(|content| content[16..] == [9; PAGE as usize - 16]));
 }
 
-/// Appends rows of a payload and a word that counts them. Every crash at a fence, under every policy: the
-/// first that leaves a row without its payload.
+/// Appends rows of a payload and a word that counts them. Every crash at a fence, under every
+/// policy: the first that leaves a row without its payload.
 fn first_torn_row(is_fenced_between: bool) -> Option<String> {
     let torn = Arc::new(Mutex::new(None));
     let found = Arc::clone(&torn);

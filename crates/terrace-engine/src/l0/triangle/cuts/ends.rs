@@ -8,8 +8,8 @@ use super::compare;
 use crate::l0::CutEnd;
 use crate::l0::content::{Content, joined};
 
-/// Intervals that ascend in which something counts, and no slice ends between them for another reason
-/// than its bytes.
+/// Intervals that ascend in which something counts, and no slice ends between them for another
+/// reason than its bytes.
 #[derive(Debug)]
 pub(super) struct Stretch {
     pub counts: VecDeque<KeyRange>,
@@ -54,8 +54,8 @@ pub(super) fn divided(mut all: Vec<KeyRange>, key: &[u8]) -> (Vec<KeyRange>, Vec
     (all, later)
 }
 
-/// The intervals of `counts`, which ascend, parted where slices must end. What follows behind the last of
-/// them begins at `limit`, or there is nothing.
+/// The intervals of `counts`, which ascend, parted where slices must end. What follows behind the
+/// last of them begins at `limit`, or there is nothing.
 pub(super) fn stretches_of(
     counts: Vec<KeyRange>,
     limit: Option<&[u8]>,

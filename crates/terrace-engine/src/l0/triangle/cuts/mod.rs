@@ -5,40 +5,41 @@
 //! ```text
 //!               cut last      cut longest ago
 //!                   │         │
-//!   newest  row 9   ├─────────────────────────┤        what a slice holds grows with the time since it
-//!           row 8   ├─────────────────────────┤        was cut, so the rows make a triangle (here cut off
-//!           row 7      ╎├─────────────────────┤        at both ends, since the cuts go round)
+//!   newest  row 9   ├─────────────────────────┤  what a slice holds grows with the time since it
+//!           row 8   ├─────────────────────────┤  was cut, so the rows make a triangle (here cut off
+//!           row 7      ╎├─────────────────────┤  at both ends, since the cuts go round)
 //!           row 6          ╎├─────────────────┤
 //!           row 5                 ├───────────┤
-//!           row 4                 ├───╎                the next cut: from here as far as it is large
-//!                                 └───┘                enough
-//!   L1      ├──┤├──────┤ ├───┤├───┤├──┤  ├────┤        it ends where a table begins or ends, or in a gap
+//!           row 4                 ├───╎          the next cut: from here as far as it is large
+//!                                 └───┘          enough
+//!   L1      ├──┤├──────┤ ├───┤├───┤├──┤  ├────┤  it ends where a table begins or ends, or in a gap
 //! ```
 //!
 //! # How
-//! 1. *Turn.* The next slice begins where the oldest row that is left begins to count: that is where no cut
-//!    has been for the longest time. From there on slices follow each other to the end of the keys, and
-//!    then from the first key on. Nothing has to be remembered: the rows say it.
-//! 2. *Size.* A slice reaches as far as it holds `min` bytes, and not beyond `max`. What counts is what a
-//!    cut reads: what is live of the rows in it, and the tables that it meets below.
-//! 3. *Ends.* A slice ends in no table below, so that no table is written twice for one key; between
-//!    tables it ends at a key of a row. Where nothing lies below, only that.
-//! 4. *Search.* Sampled keys say about how far a slice reaches. How many bytes it really has the rows are
-//!    asked, some times for each slice; and for more keys, if between two of them it grows from too small to
-//!    too large.
-//! 5. *Rests.* What would be too small, before a place where a slice must end, goes with the slice before
-//!    it; and if both are too much for one, they are evened out.
+//! 1. *Turn.* The next slice begins where the oldest row that is left begins to count: that is
+//!    where no cut has been for the longest time. From there on slices follow each other to the end
+//!    of the keys, and then from the first key on. Nothing has to be remembered: the rows say it.
+//! 2. *Size.* A slice reaches as far as it holds `min` bytes, and not beyond `max`. What counts is
+//!    what a cut reads: what is live of the rows in it, and the tables that it meets below.
+//! 3. *Ends.* A slice ends in no table below, so that no table is written twice for one key;
+//!    between tables it ends at a key of a row. Where nothing lies below, only that.
+//! 4. *Search.* Sampled keys say about how far a slice reaches. How many bytes it really has the
+//!    rows are asked, some times for each slice; and for more keys, if between two of them it grows
+//!    from too small to too large.
+//! 5. *Rests.* What would be too small, before a place where a slice must end, goes with the slice
+//!    before it; and if both are too much for one, they are evened out.
 //!
-//! Slices are worked out one by one, as they are asked for. Each is within the bounds, but for those that
-//! [`CutEnd`] names. Below `min` are slices at the end of the keys, where the turn begins, beside what a job
-//! has taken, before a gap in the rows under which tables lie that no row meets (they would be rewritten for
-//! nothing), and before what cannot be divided and is too large to go with them. Where nothing but range
-//! tombstones is left, that is all of a slice between two such places. Beyond `max` is what cannot be
-//! divided: a table that is larger, or the versions of one key.
+//! Slices are worked out one by one, as they are asked for. Each is within the bounds, but for
+//! those that [`CutEnd`] names. Below `min` are slices at the end of the keys, where the turn
+//! begins, beside what a job has taken, before a gap in the rows under which tables lie that no row
+//! meets (they would be rewritten for nothing), and before what cannot be divided and is too large
+//! to go with them. Where nothing but range tombstones is left, that is all of a slice between two
+//! such places. Beyond `max` is what cannot be divided: a table that is larger, or the versions of
+//! one key.
 //!
-//! *Source:* TriangleKV (TPDS 2022), §3.2, where the bounds are ½·AF·S and AF·S for the ratio AF of levels
-//! and tables of S bytes. *Differs:* there a slice begins at a table's end always, and when L1 is empty
-//! nothing is said.
+//! *Source:* TriangleKV (TPDS 2022), §3.2, where the bounds are ½·AF·S and AF·S for the ratio AF of
+//! levels and tables of S bytes. *Differs:* there a slice begins at a table's end always, and when
+//! L1 is empty nothing is said.
 
 mod ends;
 mod search;
@@ -67,8 +68,8 @@ pub(in crate::l0) trait Rows {
     /// How many bytes count within `keys`.
     fn bytes_within(&self, keys: &KeyRange) -> u64;
 
-    /// Some keys behind the first of `keys` and below its end at which it could be divided: none only
-    /// if the rows know of none.
+    /// Some keys behind the first of `keys` and below its end at which it could be divided: none
+    /// only if the rows know of none.
     fn keys_within(&self, keys: &KeyRange) -> Vec<Vec<u8>>;
 }
 
@@ -81,8 +82,8 @@ pub(in crate::l0) struct Slice {
     pub end: CutEnd,
 }
 
-/// The slices that are left of a turn. They share no key and no interval below, and outside of them, and
-/// of what jobs have taken, nothing counts.
+/// The slices that are left of a turn. They share no key and no interval below, and outside of
+/// them, and of what jobs have taken, nothing counts.
 #[derive(Debug)]
 pub(in crate::l0) struct Turn {
     size: CutSize,
@@ -204,8 +205,8 @@ impl Turn {
         self.ends.partition_point(|end| compare(end.key.as_deref(), key).is_lt())
     }
 
-    /// How far a slice from `start` reaches, if it goes no further than `until`: as far as it is within the
-    /// bounds, or else as far as it is too small, or else no further than it must.
+    /// How far a slice from `start` reaches, if it goes no further than `until`: as far as it is
+    /// within the bounds, or else as far as it is too small, or else no further than it must.
     fn reach(&mut self, rows: &(impl Rows + ?Sized), start: &[u8], until: Option<&[u8]>) -> Reach {
         let CutSize { min, max } = self.size;
         // A little more, so that not every guess that is too low is asked about.
@@ -243,7 +244,8 @@ impl Turn {
         }
     }
 
-    /// The reach of a slice from `start` when the next one is taken care of, if that would be too small.
+    /// The reach of a slice from `start` when the next one is taken care of, if that would be too
+    /// small.
     fn with_rest(
         &mut self,
         rows: &(impl Rows + ?Sized),

@@ -27,8 +27,8 @@ pub(super) struct Search {
     target: u64,
 }
 
-/// So often the next guess follows from what the last one was too near or too far by; then halves are
-/// taken.
+/// So often the next guess follows from what the last one was too near or too far by; then halves
+/// are taken.
 const GUESSES: usize = 4;
 
 impl Search {
@@ -45,8 +45,8 @@ impl Search {
         (self.candidates.start > self.all.start).then(|| self.candidates.start - 1)
     }
 
-    /// Looks whether one of the candidates fits; if not, none is left, and the one behind them, if it is one
-    /// of all, was the last to be found too far.
+    /// Looks whether one of the candidates fits; if not, none is left, and the one behind them, if
+    /// it is one of all, was the last to be found too far.
     pub fn narrow(&mut self, turn: &Turn, mut judge: impl FnMut(&Turn, usize) -> Judged) -> bool {
         for round in 0.. {
             let Range { start, end } = self.candidates;
@@ -75,8 +75,8 @@ impl Search {
         false
     }
 
-    /// Asks `rows` for more ends between the last one that is too near and the first one that is too far.
-    /// Whether there are any.
+    /// Asks `rows` for more ends between the last one that is too near and the first one that is
+    /// too far. Whether there are any.
     pub fn refine(&mut self, turn: &mut Turn, rows: &(impl Rows + ?Sized)) -> bool {
         let place = self.candidates.start;
         if place >= self.all.end {

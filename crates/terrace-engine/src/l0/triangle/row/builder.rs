@@ -76,8 +76,8 @@ pub struct Predecessor {
 /// A finished row.
 #[derive(Debug)]
 pub struct BuiltRow {
-    /// What versions will know of it. `bytes` are those of its pages, and `hash` is that of data and
-    /// metadata, one behind the other.
+    /// What versions will know of it. `bytes` are those of its pages, and `hash` is that of data
+    /// and metadata, one behind the other.
     pub meta: BuiltTable,
     /// The row, open, with its pages.
     pub reader: Arc<RowReader>,
@@ -86,9 +86,9 @@ pub struct BuiltRow {
 /// Writes one row, front to back.
 ///
 /// Entries come in internal order. Pages are taken as they are needed, and all given back if the
-/// builder is dropped before it has finished. Memory: sixteen bytes an entry, eight a key if there is to
-/// be a filter, the fences, a page. No allocation for each entry. One thread from the first entry to the last, since a fence covers what
-/// its own thread flushed.
+/// builder is dropped before it has finished. Memory: sixteen bytes an entry, eight a key if there
+/// is to be a filter, the fences, a page. No allocation for each entry. One thread from the first
+/// entry to the last, since a fence covers what its own thread flushed.
 pub struct RowBuilder {
     pages: Arc<Pages>,
     uid: TableUid,
@@ -98,7 +98,8 @@ pub struct RowBuilder {
     /// Bits of filter for each key, and the keys' hashes; none are kept for no bits.
     filter_bits_per_key: u32,
     key_hashes: Vec<u64>,
-    /// Pairs of an element and of the bytes of the prefix behind which the bytes of keys stand from that element on, ascending and descending.
+    /// Pairs of an element and of the bytes of the prefix behind which the bytes of keys stand from
+    /// that element on, ascending and descending.
     prefixes: Vec<(usize, usize)>,
     fences: Fences,
     walk: Walk,
@@ -117,9 +118,9 @@ pub struct RowBuilder {
 }
 
 impl RowBuilder {
-    /// Begins a row. `uid` is random and was never used before; `created` is now. `predecessors`, the
-    /// newest first, are the older rows in the state that the row will join; those beyond 255 get no
-    /// hints.
+    /// Begins a row. `uid` is random and was never used before; `created` is now. `predecessors`,
+    /// the newest first, are the older rows in the state that the row will join; those beyond 255
+    /// get no hints.
     #[must_use]
     pub fn new(
         pages: &Arc<Pages>,
@@ -152,7 +153,8 @@ impl RowBuilder {
     }
 
     /// With a filter of this number of bits for each distinct key: as
-    /// [`TableOptions::filter_bits_per_key`](crate::table::TableOptions::filter_bits_per_key), 0 for none.
+    /// [`TableOptions::filter_bits_per_key`](crate::table::TableOptions::filter_bits_per_key), 0
+    /// for none.
     #[must_use]
     pub fn with_filter(mut self, bits_per_key: u32) -> RowBuilder {
         self.filter_bits_per_key = bits_per_key.min(filter::BITS_PER_KEY_MAX);
@@ -171,8 +173,8 @@ impl RowBuilder {
     /// Errors: [`RowError::NoPages`], [`RowError::TooLarge`]; a predecessor's damage.
     ///
     /// # Panics
-    /// If the entry does not come after the one before, is a range tombstone, or exceeds the bounds on
-    /// keys and values: the caller's mistake, and a row must not be built from it.
+    /// If the entry does not come after the one before, is a range tombstone, or exceeds the bounds
+    /// on keys and values: the caller's mistake, and a row must not be built from it.
     pub fn add(&mut self, entry: EntryRef<'_>) -> RowResult<()> {
         assert!(entry.kind != EntryKind::RangeTombstone, "range tombstones lie beside the entries");
         assert!(entry.key.len() <= STORED_KEY_BYTES_MAX, "the key is too long");
@@ -276,16 +278,16 @@ impl RowBuilder {
         self.elements.is_empty()
     }
 
-    /// Whether the next new key ought to begin another row: three quarters of what a row can hold are
-    /// used, so that the versions of the present key still fit.
+    /// Whether the next new key ought to begin another row: three quarters of what a row can hold
+    /// are used, so that the versions of the present key still fit.
     #[must_use]
     pub fn is_full(&self) -> bool {
         let (entries_max, data_bytes_max) = self.limits;
         self.elements.len() >= entries_max / 4 * 3 || self.data.bytes >= data_bytes_max / 4 * 3
     }
 
-    /// How many bytes of pages the row would have if it were finished now with no range tombstones, or
-    /// a few more.
+    /// How many bytes of pages the row would have if it were finished now with no range tombstones,
+    /// or a few more.
     #[must_use]
     pub fn estimated_bytes(&self) -> u64 {
         // What surrounds the keys that properties, prefix and the end of the fences have.
@@ -344,8 +346,8 @@ impl RowBuilder {
         let mut list = metadata.listed;
         list.extend_from_slice(&self.data.listed);
         let head_pages = write_head(&self.pages, &head, &list)?;
-        // Everything was flushed as it was stored. Nothing names the row before a version edit does,
-        // so this is the only order that there is.
+        // Everything was flushed as it was stored. Nothing names the row before a version edit
+        // does, so this is the only order that there is.
         self.pages.fence()?;
         let location = RowLocation(head_pages[0].number());
         let reader = self.open(location, [head_pages, metadata.pages])?;

@@ -15,9 +15,9 @@ const WALK_VERSIONS_MAX: usize = 8;
 
 /// A [`Cursor`] over one row; see [`RowReader::cursor`].
 ///
-/// Places are indexes, so a step is the next element and its entry: no search, and no copy unless the
-/// entry lies in several pages. Over many versions of one key a search, not a walk. It keeps the page
-/// that it stands on. One thread at a time.
+/// Places are indexes, so a step is the next element and its entry: no search, and no copy unless
+/// the entry lies in several pages. Over many versions of one key a search, not a walk. It keeps
+/// the page that it stands on. One thread at a time.
 pub struct RowCursor {
     row: Arc<RowReader>,
     read_point: SeqNo,
@@ -66,8 +66,8 @@ impl RowCursor {
         Ok(index)
     }
 
-    /// From `index` goes on to the first entry that is not too new, and stands there. Before it lies no
-    /// visible version of its key.
+    /// From `index` goes on to the first entry that is not too new, and stands there. Before it
+    /// lies no visible version of its key.
     fn settle_forward(&mut self, mut index: usize) -> Result<()> {
         let mut versions = 0;
         while index < self.row.len() {
@@ -255,8 +255,8 @@ impl Cursor for RowCursor {
         }
         let Some(below) = seqno.0.checked_sub(1) else { return Ok(None) };
         let end = self.row.len();
-        // A chain of operands is asked for step by step: most often the answer comes right after the
-        // last one.
+        // A chain of operands is asked for step by step: most often the answer comes right after
+        // the last one.
         let last = self.has_older && self.older.entry.seqno >= seqno;
         let from = if last { self.older.index } else { self.spot.index };
         self.has_older = false;

@@ -5,7 +5,8 @@ use terrace_env::atomic::{AtomicU64, Ordering};
 
 use crate::l0::triangle::Page;
 
-/// A row's pages of data, by their places among them: each from when the row has it until it gives it up.
+/// A row's pages of data, by their places among them: each from when the row has it until it gives
+/// it up.
 ///
 /// ```text
 ///   place      0     1     2     3     4     5
@@ -14,11 +15,11 @@ use crate::l0::triangle::Page;
 ///   checked  │  1  │  1  │  0  │  1  │  0  │  0  │
 ///            └─────┴─────┴─────┴─────┴─────┴─────┘
 /// ```
-/// Any number of threads may look while one gives up. Who has taken a page keeps it: it is free again when the
-/// last of them lets go.
+/// Any number of threads may look while one gives up. Who has taken a page keeps it: it is free
+/// again when the last of them lets go.
 pub(super) struct DataPages {
-    /// Latched for as long as it takes to count a holder. (Shared references that are swapped whole would
-    /// make a look cheaper, and giving up dearer by far: a cut gives up a thousand.)
+    /// Latched for as long as it takes to count a holder. (Shared references that are swapped whole
+    /// would make a look cheaper, and giving up dearer by far: a cut gives up a thousand.)
     slots: Vec<Latch<Option<Arc<Page>>>>,
     /// A bit for each page whose checksum was found to fit.
     checked: Vec<AtomicU64>,

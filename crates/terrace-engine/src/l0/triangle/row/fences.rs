@@ -1,14 +1,16 @@
-//! Between which keys the entries of each page lie: what of a row can be given back, or is not there.
+//! Between which keys the entries of each page lie: what of a row can be given back, or is not
+//! there.
 //!
 //! ```text
-//!   keys    a   c   f │ g   k │   m   n │ q  s        entries of pages 0 … 3
-//!   fences  a         f       k         n      s      at or above all before, at or below all behind
+//!   keys    a   c   f │ g   k │   m   n │ q  s      entries of pages 0 … 3
+//!   fences  a         f       k         n      s    at or above all before, at or below all behind
 //! ```
 //!
 //! So which pages are [dead](Fences::is_dead) follows from what is consumed and from the metadata,
-//! and from nothing that the pages themselves hold: a row that is opened anew finds out which of its
-//! pages may be another row's by now without a look at them. Pages are given back by the same
-//! judgement, on no more consumed keys than a later opening knows of; so what a row claims is its own.
+//! and from nothing that the pages themselves hold: a row that is opened anew finds out which of
+//! its pages may be another row's by now without a look at them. Pages are given back by the same
+//! judgement, on no more consumed keys than a later opening knows of; so what a row claims is its
+//! own.
 
 use std::ops::Range;
 
@@ -165,12 +167,12 @@ impl Fences {
         first..end.max(first)
     }
 
-    /// Whether nothing of `page` is needed when the keys in `consumed` (ascending, disjoint and not touching)
-    /// are not: whether it holds no byte of an entry with another key. `low` is at or below the keys of all
-    /// entries of which the page holds a byte.
+    /// Whether nothing of `page` is needed when the keys in `consumed` (ascending, disjoint and not
+    /// touching) are not: whether it holds no byte of an entry with another key. `low` is at or
+    /// below the keys of all entries of which the page holds a byte.
     ///
-    /// Once true it stays so as `consumed` grows, and it depends on nothing else that can change. Cost: two
-    /// searches.
+    /// Once true it stays so as `consumed` grows, and it depends on nothing else that can change.
+    /// Cost: two searches.
     #[must_use]
     pub fn is_dead<Low: AsRef<[u8]>>(
         &self,

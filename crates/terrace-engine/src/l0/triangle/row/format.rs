@@ -1,7 +1,7 @@
 //! The bytes of a row, and nothing else: pure functions between bytes and values.
 //!
-//! A row lies in pages of the container, anywhere. Their order, and what they are, the head says; the
-//! row is named by the number of the head's first page.
+//! A row lies in pages of the container, anywhere. Their order, and what they are, the head says;
+//! the row is named by the number of the head's first page.
 //!
 //! ```text
 //!   head       ┌──────┐  ┌──────┐              fixed fields, then the list of all other pages;
@@ -34,9 +34,9 @@
 //!  P-4  u32   checksum over the uid, its place and bytes 0 to P-4
 //! ```
 //!
-//! The place of a page is where it would lie if the row had a file for itself: the data begins at 0,
-//! the metadata at 2^40, the head at 2^41. A list fills its page before it goes on in the next; what
-//! is left of the last page is zero.
+//! The place of a page is where it would lie if the row had a file for itself: the data begins at
+//! 0, the metadata at 2^40, the head at 2^41. A list fills its page before it goes on in the next;
+//! what is left of the last page is zero.
 //!
 //! ```text
 //!  element, 16 bytes
@@ -242,8 +242,8 @@ pub fn encode_list_page(
     seal_list(out, list, uid, head_place(index, page_bytes), page_bytes)
 }
 
-/// Decodes another head page, when the list has `missing` more pages: those in it, and the number of
-/// the next head page.
+/// Decodes another head page, when the list has `missing` more pages: those in it, and the number
+/// of the next head page.
 pub fn decode_list_page(
     page: &[u8],
     uid: TableUid,
@@ -388,8 +388,8 @@ impl<'a> Rest<'a> {
         put_bytes(out, self.filter);
     }
 
-    /// Decodes what follows the elements of a row with `data_pages` pages of data. Allocates in proportion
-    /// to the bytes and to these pages.
+    /// Decodes what follows the elements of a row with `data_pages` pages of data. Allocates in
+    /// proportion to the bytes and to these pages.
     pub fn decode(bytes: &'a [u8], data_pages: usize) -> Result<Rest<'a>, CodecError> {
         let mut reader = ByteReader::new(bytes);
         let base = SeqNo(reader.varint()?);

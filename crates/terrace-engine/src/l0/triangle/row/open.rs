@@ -22,9 +22,9 @@ use crate::{Error, Result};
 const ENTRY_BYTES_MAX: u64 = (FRONT_BYTES_MAX + VALUE_BYTES_MAX) as u64;
 
 impl RowReader {
-    /// Opens a row: claims its pages, reads head and metadata and checks them. Pages of which nothing
-    /// is needed when the keys in `consumed` are not (in any order) may be another row's by now; they
-    /// are left alone.
+    /// Opens a row: claims its pages, reads head and metadata and checks them. Pages of which
+    /// nothing is needed when the keys in `consumed` are not (in any order) may be another row's by
+    /// now; they are left alone.
     ///
     /// `expected`: the uid and the size in bytes that whoever names the row knows it by.
     /// Cost: reads the metadata once; no page of data is touched.
@@ -122,8 +122,8 @@ impl RowReader {
         Ok(Arc::new(row))
     }
 
-    /// Checks what searches rely on: that bytes and offsets ascend, and that every entry lies in the
-    /// data. Cost: a few instructions an element.
+    /// Checks what searches rely on: that bytes and offsets ascend, and that every entry lies in
+    /// the data. Cost: a few instructions an element.
     fn check_elements(&mut self) -> Result<()> {
         let mut last: Option<Element> = None;
         let mut top = Vec::with_capacity(self.metadata.len());

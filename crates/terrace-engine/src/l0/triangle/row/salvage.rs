@@ -16,8 +16,8 @@ pub struct SalvagedRow {
     pub unfit: Vec<UnfitPage>,
 }
 
-/// A page that a row lists, and that is not what the row wrote there: it was given back and is another's,
-/// or it is damaged.
+/// A page that a row lists, and that is not what the row wrote there: it was given back and is
+/// another's, or it is damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnfitPage {
     /// Its number in the container.
@@ -30,8 +30,8 @@ impl RowReader {
     /// The pages that are the first of a row, and whole, each with the row's identity: also of rows
     /// that nothing names any more. Looks at the beginning of every page that nobody has.
     ///
-    /// `advance` is told of the bytes of each page. Errors: [`Error::Unsupported`] for a later format;
-    /// what `advance` returns.
+    /// `advance` is told of the bytes of each page. Errors: [`Error::Unsupported`] for a later
+    /// format; what `advance` returns.
     pub fn find_heads(
         pages: &Arc<Pages>,
         advance: &mut dyn FnMut(u64) -> Result<()>,
@@ -52,9 +52,9 @@ impl RowReader {
         Ok(found)
     }
 
-    /// As [`RowReader::open`], but every page of data whose checksum fits is taken to be the row's, and
-    /// the others to be gone: the checksum covers the row's identity and the page's place, so no other
-    /// row's page fits. Cost: reads the whole row.
+    /// As [`RowReader::open`], but every page of data whose checksum fits is taken to be the row's,
+    /// and the others to be gone: the checksum covers the row's identity and the page's place, so
+    /// no other row's page fits. Cost: reads the whole row.
     ///
     /// Errors: those of [`RowReader::open`]: head and metadata must be whole.
     pub fn salvage(pages: &Arc<Pages>, location: RowLocation) -> Result<SalvagedRow> {

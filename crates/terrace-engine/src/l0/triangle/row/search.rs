@@ -41,7 +41,8 @@ impl RowReader {
         }
     }
 
-    /// How many elements of `within` satisfy `holds`, which holds for a first part of them: as an index.
+    /// How many elements of `within` satisfy `holds`, which holds for a first part of them: as an
+    /// index.
     pub(super) fn partition(
         &self,
         within: Range<usize>,
@@ -59,8 +60,8 @@ impl RowReader {
         start
     }
 
-    /// As [`RowReader::partition`], for what depends on an element's bytes only. Cost: of the pages of
-    /// elements one is touched.
+    /// As [`RowReader::partition`], for what depends on an element's bytes only. Cost: of the pages
+    /// of elements one is touched.
     #[inline]
     fn partition_bytes(&self, within: Range<usize>, holds: impl Fn(u64) -> bool) -> usize {
         if within.is_empty() {
@@ -80,8 +81,8 @@ impl RowReader {
             })
     }
 
-    /// The elements of `within` that may be of `key`, as their bytes say; an empty interval is where
-    /// they would stand.
+    /// The elements of `within` that may be of `key`, as their bytes say; an empty interval is
+    /// where they would stand.
     #[inline]
     pub(super) fn tied(&self, key: &[u8], within: Range<usize>) -> Range<usize> {
         let target = match self.target(key) {
@@ -166,9 +167,9 @@ impl RowReader {
         Ok(compared.unwrap_or_else(|gone| self.is_gone_below(gone, key)))
     }
 
-    /// Whether entries that lie in a page that is gone have keys below `key`. All of the page's keys
-    /// are consumed and `key` is not, so that it lies on one side of all of them; or it is the very
-    /// start of what is consumed.
+    /// Whether entries that lie in a page that is gone have keys below `key`. All of the page's
+    /// keys are consumed and `key` is not, so that it lies on one side of all of them; or it is the
+    /// very start of what is consumed.
     #[cold]
     fn is_gone_below(&self, gone: Gone, key: &[u8]) -> bool {
         key > self.low_of(gone.0).as_slice()

@@ -8,11 +8,12 @@ use crate::table::{TableProperties, VerifyReport, filter_hash};
 use crate::{Error, Result};
 
 impl RowReader {
-    /// Checks everything that is there: every checksum, once more; the order of the entries, and that
-    /// elements, fences, filter and marks are those of the entries; and, if no page is gone, that the
-    /// properties are, and the hash, if one is given.
+    /// Checks everything that is there: every checksum, once more; the order of the entries, and
+    /// that elements, fences, filter and marks are those of the entries; and, if no page is gone,
+    /// that the properties are, and the hash, if one is given.
     ///
-    /// Cost: reads and decodes the whole row. Errors: [`Error::Corruption`], the first damage found.
+    /// Cost: reads and decodes the whole row. Errors: [`Error::Corruption`], the first damage
+    /// found.
     pub fn verify(&self, expected_hash: Option<u128>) -> Result<VerifyReport> {
         self.verify_head()?;
         let mut hash = Xxh3::new();

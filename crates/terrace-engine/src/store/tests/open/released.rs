@@ -1,5 +1,5 @@
-//! Goal: a database that an earlier version left, by a crash, is opened and holds what it held. Method: its
-//! directory, as files of this source tree.
+//! Goal: a database that an earlier version left, by a crash, is opened and holds what it held.
+//! Method: its directory, as files of this source tree.
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
-//! Goal: a cut takes its slice out of all rows and nothing else, and what it took is read below from
-//! then on, by everything that reads. Method: rows over the same keys, cut slice by slice, beside
-//! what was written.
+//! Goal: a cut takes its slice out of all rows and nothing else, and what it took is read below
+//! from then on, by everything that reads. Method: rows over the same keys, cut slice by slice,
+//! beside what was written.
 
 use std::collections::BTreeMap;
 
@@ -348,8 +348,8 @@ fn rows_that_are_partly_consumed_are_merged_by_what_is_live() -> Result<()> {
     })
 }
 
-/// Runs `test` on a store whose rows are partly consumed, and gives back what is on the disk after a
-/// kill.
+/// Runs `test` on a store whose rows are partly consumed, and gives back what is on the disk after
+/// a kill.
 fn killed_in_the_middle(seed: u64, row_count: u32) -> (DiskImage, BTreeMap<String, String>) {
     SimEnv::run(SimOptions::new(seed), |sim| {
         let env: SharedEnv = Arc::<SimEnv>::clone(&sim);
