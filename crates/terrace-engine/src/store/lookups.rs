@@ -6,6 +6,8 @@ use terrace_env::{JobClass, PlantedBug, is_planted};
 
 use super::Inner;
 use super::sequencer::Sequencer;
+use super::turns::FlushTurn;
+use super::upkeep::all_held::AllHeld;
 use super::write::routing::Placement;
 use crate::iter::Cursor;
 use crate::lookup_index::{Bound, LookupIndex, LookupIndexStats};
@@ -77,8 +79,8 @@ impl Inner {
         noted.iter().for_each(|hash| lookups.index.note(*hash));
     }
 
-    /// Writes from now on belong to another generation. The caller holds every drange.
-    pub(super) fn end_generation(&self) {
+    /// Writes from now on belong to another generation.
+    pub(super) fn end_generation(&self, _all: &AllHeld<'_>) {
         if let Some(lookups) = &self.lookups {
             lookups.index.end_generation(self.sequencer.next_seqno());
         }
@@ -92,9 +94,9 @@ impl Inner {
         }
     }
 
-    /// Rows are coming whose keys were not noted, and which have this number. The caller has the turn of
-    /// flushes, and keeps it until they are installed.
-    pub(super) fn expect_unindexed(&self, number: SeqNo) {
+    /// Rows are coming whose keys were not noted, and which have this number. The caller keeps the turn
+    /// until they are installed.
+    pub(super) fn expect_unindexed(&self, number: SeqNo, _turn: &FlushTurn) {
         if let Some(lookups) = &self.lookups {
             lookups.index.raise_floor(number.next());
         }
@@ -124,7 +126,7 @@ impl Inner {
         let Some(Lookups { index, .. }) = &self.lookups else { return Ok(()) };
         // What is below the floor is in the view: an ingest, which raises it first, has the turn.
         let (floor, view) = {
-            let _turn = self.flush_turn.lock();
+            let _turn = self.turns.flush.lock();
             (index.floor(), self.view.load_full())
         };
         let generation = index.generation_through(floor);

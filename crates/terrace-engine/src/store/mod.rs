@@ -17,7 +17,7 @@
 //! | `report/` | statistics, explanations, the slow log |
 //!
 //! In the hall: `view.rs` (what there is), `sequencer.rs` (the order of writes), `read_points.rs` (what
-//! readers still see), `lookups.rs`, `memory.rs`, `health.rs`.
+//! readers still see), `turns.rs` (what one thread at a time does), `lookups.rs`, `memory.rs`, `health.rs`.
 //!
 //! # Lock order
 //! the turn of flushes → the turn of freezes → dranges' holds in key order → the turn of the version
@@ -41,6 +41,7 @@ mod read;
 mod read_points;
 mod report;
 mod sequencer;
+mod turns;
 mod upkeep;
 mod view;
 mod write;
@@ -55,7 +56,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
-use terrace_env::{DirLock, Latch, Mutex, SharedEnv, Signal};
+use terrace_env::{DirLock, Latch, SharedEnv, Signal};
 
 use crate::compaction::CompactionExecutor;
 use crate::compaction::levels::LevelShape;
@@ -101,6 +102,7 @@ use read_points::ReadPoints;
 use report::compaction_log::CompactionLog;
 use report::stats::Counters;
 use sequencer::Sequencer;
+use turns::Turns;
 use upkeep::balance::Balance;
 use upkeep::jobs::Jobs;
 use view::View;
@@ -146,18 +148,14 @@ pub(crate) struct Inner {
     /// None if the range was opened for reading only.
     log: Option<Arc<dyn LogSink>>,
     sequencer: Sequencer,
-    /// One sync of the log on behalf of writers at a time.
-    sync_turn: Mutex<()>,
     read_points: Arc<ReadPoints>,
     gate: Gate,
     /// What writers were delayed by.
     ledger: Ledger,
     memory: RangeMemory,
     jobs: Arc<Jobs>,
-    /// One freeze at a time: what is frozen together shows together to a flush.
-    freeze_turn: Mutex<()>,
-    /// One flush of this range at a time, so that rows are installed in their order.
-    flush_turn: Mutex<()>,
+    /// What one thread at a time does.
+    turns: Turns,
     /// Notified when a flush or a compaction was installed, when the range is poisoned, and when
     /// it begins to close.
     changed: Signal,

@@ -23,6 +23,7 @@ use terrace_base::{LogPosition, SeqNo};
 use terrace_env::atomic::{AtomicU64, Ordering};
 use terrace_env::{Latch, PlantedBug, Signal, Waits, is_planted};
 
+use super::upkeep::all_held::AllHeld;
 use crate::wal::{LogPlace, LogSink};
 
 /// How many writes may be under way at once; a power of two. (Few in a model, so that slots are
@@ -234,10 +235,10 @@ impl Sequencer {
         self.next.lock().seqno
     }
 
-    /// Gives out [`Sequencer::next_seqno`] to whoever holds every drange, and so to no write:
-    /// nothing is under way. On return it is visible, with everything before it, which is durable
-    /// if the range syncs first.
-    pub fn skip_one(&self) {
+    /// Gives out [`Sequencer::next_seqno`] to whoever holds every drange, and so to no write: nothing
+    /// is under way. On return it is visible, with everything before it, which is durable if the
+    /// range syncs first.
+    pub fn skip_one(&self, _all: &AllHeld<'_>) {
         let seqno = {
             let mut next = self.next.lock();
             let is_idle = next.ticket == self.finished_ticket.load(Ordering::Acquire);

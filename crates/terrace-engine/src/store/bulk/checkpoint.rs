@@ -104,12 +104,12 @@ impl Inner {
 
     /// A version that holds everything up to a number, and nothing after it.
     fn pin_moment(&self) -> Result<(SeqNo, Arc<Version>)> {
-        let _turn = self.flush_turn.lock();
+        let turn = self.turns.flush.lock();
         let (seqno, frozen) = self.with_all_held(|all| {
             let frozen = self.freeze_held(all)?;
             Ok((self.sequencer.finished().0, frozen))
         })?;
-        self.flush_these(frozen, |except| self.oldest_position(except))?;
+        self.flush_these(&turn, frozen, |except| self.oldest_position(except))?;
         Ok((seqno, self.versions.current()))
     }
 

@@ -63,6 +63,7 @@ use crate::compaction::pick::{Compaction, Input, Taken};
 use crate::compaction::table_meta;
 use crate::iter::Cursor;
 use crate::memtable::Memtable;
+use crate::store::turns::FlushTurn;
 use crate::store::upkeep::all_held::AllHeld;
 use crate::store::{Inner, Store};
 use crate::table::TableBuilder;
@@ -257,21 +258,26 @@ impl Inner {
         if !is_planted(PlantedBug::IngestInstallsBeforeSync) {
             self.context.opener.store.sync()?;
         }
-        let _turn = self.flush_turn.lock();
+        let turn = self.turns.flush.lock();
         if self.memtables_overlap(&ingest.tables)? {
             let frozen = self.with_all_held(|all| self.freeze_held(all))?;
-            self.flush_these(frozen, |except| self.oldest_position(except))?;
+            self.flush_these(&turn, frozen, |except| self.oldest_position(except))?;
         }
-        let ingested = self.with_all_held(|all| self.ingest_held(all, ingest));
+        let ingested = self.with_all_held(|all| self.ingest_held(&turn, all, ingest));
         self.schedule_indexing();
         ingested
     }
 
-    fn ingest_held(&self, all: &mut AllHeld<'_>, ingest: &mut Ingest) -> Result<IngestReport> {
+    fn ingest_held(
+        &self,
+        turn: &FlushTurn,
+        all: &mut AllHeld<'_>,
+        ingest: &mut Ingest,
+    ) -> Result<IngestReport> {
         let is_in_the_way = self.memtables_overlap(&ingest.tables)?;
         if is_in_the_way && !is_planted(PlantedBug::IngestBelowOlderEntries) {
             let frozen = self.freeze_held(all)?;
-            self.flush_these(frozen, |except| self.oldest_position_held(all, except))?;
+            self.flush_these(turn, frozen, |except| self.oldest_position_held(all, except))?;
         }
         let (finished, end) = self.sequencer.finished();
         self.sync_log(finished, end)?;
@@ -297,7 +303,7 @@ impl Inner {
         }
         ingest.is_given_away = true;
         if level == LevelNo(0) {
-            self.expect_unindexed(number);
+            self.expect_unindexed(number, turn);
         }
         let installed = self.versions.install(edit.into(), row, |version| {
             self.change_view(false, |view| (view.dranges.clone(), Arc::clone(version)));
@@ -307,7 +313,7 @@ impl Inner {
         }
         // Order: the number comes after the view. Until it is published no compaction has the tables: it
         // would take what they hide for dead, and a reader below the number may still register.
-        self.sequencer.skip_one();
+        self.sequencer.skip_one(all);
         drop(place);
         self.counters.ingested(level, report.table_bytes);
         Ok(report)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::fail_point::fail_point;
+use crate::store::upkeep::all_held::AllHeld;
 use crate::store::{Inner, Store};
 use crate::version::LogEdit;
 use crate::wal::Record;
@@ -81,9 +82,9 @@ impl Inner {
     fn append_closing(&self) -> Result<()> {
         let log = self.log()?;
         // Holding every drange exclusively keeps late writers out; the turn keeps the dranges.
-        let _turn = self.freeze_turn.lock();
+        let turn = self.turns.freeze.lock();
         let map = self.dranges.load_full();
-        let _holds: Vec<_> = map.list().iter().map(|drange| drange.active.exclusive()).collect();
+        let _all = AllHeld::of(&map, &turn);
         let (seqno, end) = self.sequencer.finished();
         self.sync_log(seqno, end)?;
         self.versions.mend()?;

@@ -33,6 +33,7 @@ use crate::store::read_points::ReadPoints;
 use crate::store::report::compaction_log::CompactionLog;
 use crate::store::report::stats::Counters;
 use crate::store::sequencer::Sequencer;
+use crate::store::turns::Turns;
 use crate::store::upkeep::balance::Balance;
 use crate::store::upkeep::freeze;
 use crate::store::upkeep::jobs::Jobs;
@@ -506,14 +507,12 @@ impl<'a> Opening<'a> {
             merge_operator: self.merge_operator,
             log,
             sequencer,
-            sync_turn: waits.mutex(()),
             read_points: Arc::new(ReadPoints::default()),
             gate,
             ledger: Ledger::default(),
             memory: RangeMemory::new(self.process.memory()),
             jobs: Arc::new(Jobs::new(self.env.as_ref())),
-            freeze_turn: waits.mutex(()),
-            flush_turn: waits.mutex(()),
+            turns: Turns::new(&waits),
             changed: waits.signal(),
             health: Health::default(),
             counters: Counters::default(),

@@ -8,6 +8,7 @@ use terrace_env::ExclusiveHold;
 use crate::Result;
 use crate::drange::{Active, DrangeMap, Frozen};
 use crate::store::Inner;
+use crate::store::turns::FreezeTurn;
 use crate::store::upkeep::freeze::Lacks;
 
 /// Every drange of the range, held exclusively, in their order: whoever has numbers has inserted
@@ -18,8 +19,8 @@ pub(in crate::store) struct AllHeld<'a> {
 }
 
 impl<'a> AllHeld<'a> {
-    /// Waits for every drange of `map`. The caller has the turn that keeps it the range's map.
-    pub fn of(map: &'a DrangeMap) -> AllHeld<'a> {
+    /// Waits for every drange of `map`, which the turn keeps the range's map.
+    pub fn of(map: &'a DrangeMap, _turn: &'a FreezeTurn) -> AllHeld<'a> {
         AllHeld { holds: map.list().iter().map(|drange| drange.active.exclusive()).collect() }
     }
 }
@@ -33,9 +34,9 @@ impl Inner {
         act: impl FnOnce(&mut AllHeld<'_>) -> Result<T>,
     ) -> Result<T> {
         // The turn keeps the dranges as they are.
-        let _turn = self.freeze_turn.lock();
+        let turn = self.turns.freeze.lock();
         let map = self.dranges.load_full();
-        let mut all = AllHeld::of(&map);
+        let mut all = AllHeld::of(&map, &turn);
         self.check_healthy()?;
         act(&mut all)
     }

@@ -14,6 +14,7 @@ use crate::process::PoolName;
 use crate::range_tombstone::Fragments;
 use crate::store::health::Work;
 use crate::store::memory::builder_memory_bytes;
+use crate::store::turns::FlushTurn;
 use crate::store::{Inner, Store};
 use crate::table::is_in_row_directory;
 use crate::version::{LogEdit, NewRow, RangeEdit, TableMeta, TreeEdit, VersionEdit};
@@ -57,10 +58,10 @@ impl Inner {
     /// Flushes the oldest frozen memtables as one row, but for those that are merged in memory;
     /// `false` if none waits.
     fn flush_some(&self, merging: Merging) -> Result<bool> {
-        let _turn = self.flush_turn.lock();
+        let turn = self.turns.flush.lock();
         // What is being frozen together is flushed together.
         let frozen = {
-            let _turn = self.freeze_turn.lock();
+            let _turn = self.turns.freeze.lock();
             self.view.load().frozen()
         };
         if merging == Merging::Hot && self.may_keep()? {
@@ -75,10 +76,11 @@ impl Inner {
         let spacing = self.sample_spacing(&batch);
         let (batch, mut samples) = match merging {
             Merging::Never => (batch, Vec::new()),
-            Merging::Hot => self.merge_hot(batch, spacing)?,
+            Merging::Hot => self.merge_hot(&turn, batch, spacing)?,
         };
         if !batch.is_empty() {
-            samples.push(self.flush_batch(&batch, spacing, |ids| self.oldest_position(ids))?);
+            samples
+                .push(self.flush_batch(&turn, &batch, spacing, |ids| self.oldest_position(ids))?);
         }
         if is_whole {
             self.note_samples(samples);
@@ -119,25 +121,27 @@ impl Inner {
         })
     }
 
-    /// Flushes all of these memtables, which are frozen, oldest first, before anything younger. The
-    /// caller has the turn. `oldest_position`: as [`Inner::oldest_position`].
+    /// Flushes all of these memtables, which are frozen, oldest first, before anything younger.
+    /// `oldest_position`: as [`Inner::oldest_position`].
     pub(in crate::store) fn flush_these(
         &self,
+        turn: &FlushTurn,
         mut frozen: Vec<Arc<Frozen>>,
         oldest_position: impl Fn(&[MemtableId]) -> LogPosition,
     ) -> Result<()> {
         while !frozen.is_empty() {
             let batch = self.oldest_of(frozen.clone());
-            self.flush_batch(&batch, self.sample_spacing(&batch), &oldest_position)?;
+            self.flush_batch(turn, &batch, self.sample_spacing(&batch), &oldest_position)?;
             frozen.retain(|one| !batch.iter().any(|done| Arc::ptr_eq(done, one)));
         }
         Ok(())
     }
 
     /// Flushes these memtables, the oldest of all frozen ones that hold their keys, as one row; a
-    /// sample of the writes in them. The caller has the turn.
+    /// sample of the writes in them.
     fn flush_batch(
         &self,
+        _turn: &FlushTurn,
         batch: &[Arc<Frozen>],
         spacing: u64,
         oldest_position: impl Fn(&[MemtableId]) -> LogPosition,

@@ -27,6 +27,7 @@ use crate::drange::{Active, Boundaries, Division, Drange, DrangeMap, Frozen};
 use crate::memtable::{Memtable, SpareMemory};
 use crate::options::Options;
 use crate::store::Inner;
+use crate::store::turns::FreezeTurn;
 use crate::store::upkeep::all_held::AllHeld;
 use crate::version::FileIds;
 
@@ -64,14 +65,14 @@ impl Inner {
         lacks: &Lacks,
     ) -> Result<()> {
         {
-            let _turn = self.freeze_turn.lock();
+            let turn = self.turns.freeze.lock();
             if !Arc::ptr_eq(map, &self.dranges.load()) || self.give_out(map, lacks) {
                 return Ok(());
             }
             let divides = map.list().len() == 1 && self.options.drange_boundaries.is_empty();
             match divides.then(|| self.boundaries_for(map)).filter(|b| !b.keys().is_empty()) {
-                Some(boundaries) => self.divide(map, boundaries.into())?,
-                None => self.freeze(map, lacks)?,
+                Some(boundaries) => self.divide(map, boundaries.into(), &turn)?,
+                None => self.freeze(map, lacks, &turn)?,
             }
         }
         self.schedule_flush();
@@ -80,8 +81,8 @@ impl Inner {
 
     /// Freezes every active memtable that is not empty.
     pub(in crate::store) fn freeze_all(&self) -> Result<()> {
-        let _turn = self.freeze_turn.lock();
-        self.freeze(&self.dranges.load_full(), &Lacks::new())
+        let turn = self.turns.freeze.lock();
+        self.freeze(&self.dranges.load_full(), &Lacks::new(), &turn)
     }
 
     /// If the log takes more space than it should, freezes the memtables that hold its oldest
@@ -93,10 +94,10 @@ impl Inner {
         let oldest = self.oldest_position(&[]);
         let segment_end = oldest.0 + self.options.log_segment_bytes;
         {
-            let _turn = self.freeze_turn.lock();
+            let turn = self.turns.freeze.lock();
             let map = self.dranges.load_full();
             if map.list().iter().any(|drange| drange.active.shared().begin.0 < segment_end) {
-                self.freeze(&map, &Lacks::new())?;
+                self.freeze(&map, &Lacks::new(), &turn)?;
             }
         }
         self.schedule_flush();
@@ -134,14 +135,14 @@ impl Inner {
     }
 
     /// Freezes every active memtable that is not empty; what takes their place has room for what is
-    /// lacking. The caller has the turn.
-    fn freeze(&self, map: &DrangeMap, lacks: &Lacks) -> Result<()> {
+    /// lacking.
+    fn freeze(&self, map: &DrangeMap, lacks: &Lacks, turn: &FreezeTurn) -> Result<()> {
         if let Some(division) = self.balance.take_next(map.division()) {
-            return self.divide(map, division);
+            return self.divide(map, division, turn);
         }
         // Before anyone is held up.
         let fresh = self.fresh_memtables(map.list().len(), lacks);
-        self.swap_all(&mut AllHeld::of(map), fresh)
+        self.swap_all(&mut AllHeld::of(map, turn), fresh)
     }
 
     /// Where a range that has one drange is to be divided: where it was divided before, or else so
@@ -155,12 +156,17 @@ impl Inner {
         Boundaries::new(memtable.dividing_keys(self.options.drange_count(self.env.parallelism())))
     }
 
-    /// Freezes every active memtable that is not empty, and divides the range as `division` says
-    /// from there on. The caller has the turn.
-    pub(in crate::store) fn divide(&self, map: &DrangeMap, division: Division) -> Result<()> {
+    /// Freezes every active memtable that is not empty, and divides the range as `division` says from
+    /// there on.
+    pub(in crate::store) fn divide(
+        &self,
+        map: &DrangeMap,
+        division: Division,
+        turn: &FreezeTurn,
+    ) -> Result<()> {
         let fresh = self.fresh_memtables(division.drange_count(), &Lacks::new());
         let mut unused = fresh.iter().cloned();
-        let mut all = AllHeld::of(map);
+        let mut all = AllHeld::of(map, turn);
         let end = self.log()?.rotate()?;
         let divided = DrangeMap::new(self.env.as_ref(), division, || {
             Active::new(unused.next().expect("one was made for each drange"), end)
@@ -173,17 +179,17 @@ impl Inner {
         // the old map find, once they share the hold, that it is not the map any more.
         self.dranges.store(Arc::new(divided));
         self.balance.begin_anew();
-        self.end_generation();
+        self.end_generation(&all);
         drop(all);
         Ok(())
     }
 
-    /// Makes the `fresh` memtables the active ones, all at one position of the log. The old ones
-    /// join the frozen ones, but for those that are empty. The caller has the turn.
+    /// Makes the `fresh` memtables the active ones, all at one position of the log. The old ones join
+    /// the frozen ones, but for those that are empty.
     pub(super) fn swap_all(&self, all: &mut AllHeld<'_>, fresh: Vec<Arc<Memtable>>) -> Result<()> {
         let end = self.log()?.rotate()?;
         let frozen = exchange(&self.dranges.load(), all, fresh, end);
-        self.end_generation();
+        self.end_generation(all);
         self.balance.count(&frozen);
         self.change_view(false, |view| {
             let mut dranges = view.dranges.clone();

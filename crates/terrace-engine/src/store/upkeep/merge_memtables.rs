@@ -19,6 +19,7 @@ use crate::memtable::Memtable;
 use crate::process::PoolName;
 use crate::range_tombstone::Fragments;
 use crate::store::Inner;
+use crate::store::turns::FlushTurn;
 use crate::store::upkeep::flush::{greatest_of, merged_stream, sampled_before};
 use crate::store::view::View;
 
@@ -27,11 +28,11 @@ use crate::store::view::View;
 const SLACK_BYTES: usize = 64 << 10;
 
 impl Inner {
-    /// Merges those of the memtables of `batch`, which are frozen, in their order, that are worth
-    /// it. What is left to be flushed, in order; and the writes in what was merged. The caller has
-    /// the turn of flushes.
+    /// Merges those of the memtables of `batch`, which are frozen, in their order, that are worth it.
+    /// What is left to be flushed, in order; and the writes in what was merged.
     pub(super) fn merge_hot(
         &self,
+        _turn: &FlushTurn,
         batch: Vec<Arc<Frozen>>,
         spacing: u64,
     ) -> Result<(Vec<Arc<Frozen>>, Vec<WriteSample>)> {

@@ -18,6 +18,7 @@ use crate::memtable::{Memtable, Reservation};
 use crate::options::Durability;
 use crate::store::gate::ledger::{Cause, Stay};
 use crate::store::sequencer::{NotTaken, Taken};
+use crate::store::turns::SyncTurn;
 use crate::store::upkeep::freeze::Lacks;
 use crate::store::write::routing::{PerDrange, Placement};
 use crate::store::{Inner, Store};
@@ -278,13 +279,13 @@ impl Inner {
             if is_done() || self.is_poisoned() {
                 return true;
             }
-            turn = self.sync_turn.try_lock();
+            turn = self.turns.sync.try_lock();
             turn.is_some()
         });
         let Some(turn) = turn else {
             return if is_done() { Ok(()) } else { Err(Error::Poisoned(self.poison_reason())) };
         };
-        let synced = if is_done() { Ok(()) } else { self.sync_finished(end) };
+        let synced = if is_done() { Ok(()) } else { self.sync_finished(&turn, end) };
         drop(turn);
         // The turn is free again: one of those that wait takes it.
         self.sequencer.wake();
@@ -303,8 +304,8 @@ impl Inner {
     }
 
     /// Makes everything that is finished, and the log through `end`, durable, and then visible if
-    /// the range syncs first. The caller has the turn.
-    fn sync_finished(&self, end: LogPosition) -> Result<()> {
+    /// the range syncs first.
+    fn sync_finished(&self, _turn: &SyncTurn, end: LogPosition) -> Result<()> {
         let log = self.log()?;
         if self.is_poisoned() {
             return Err(Error::Poisoned(self.poison_reason()));

@@ -215,7 +215,7 @@ fn a_division_hides_nothing_that_waits_to_be_flushed() -> Result<()> {
     simulate(17, |env| {
         let options = Options { frozen_memtables_max: 8, ..divided(1) };
         let store = open(env, &options)?;
-        let _turn = store.inner.flush_turn.lock();
+        let _turn = store.inner.turns.flush.lock();
         let divisions: [&[&str]; 5] = [&["k3", "k6"], &["k1", "k5", "k51"], &[], &["k6"], &["k2"]];
         for (round, division) in divisions.into_iter().enumerate() {
             for key in 0..10 {

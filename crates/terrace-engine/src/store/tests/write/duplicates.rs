@@ -99,7 +99,7 @@ fn operands_and_snapshots_keep_their_order_over_all_of_them() -> Result<()> {
         let store = open_hot(env)?;
         let mut expected = String::new();
         let mut snapshots = Vec::new();
-        let turn = store.inner.flush_turn.lock();
+        let turn = store.inner.turns.flush.lock();
         for round in 0..60 {
             if round % 17 == 11 {
                 expected = format!("<{round}>");

@@ -1,0 +1,43 @@
+//! Turns: what one thread at a time does for a range. Whoever does it shows that it has the turn, by
+//! value: a function that needs a turn takes it.
+
+use std::fmt;
+
+use terrace_env::{Mutex, Waits};
+
+/// The turns of a range. Order: flush before freeze; a sync comes after both.
+pub(in crate::store) struct Turns {
+    /// One flush at a time, so that rows are installed in the order of their memtables.
+    pub flush: Mutex<FlushTurn>,
+    /// One freeze at a time: what is frozen together shows together to a flush, and the dranges stay
+    /// as they are.
+    pub freeze: Mutex<FreezeTurn>,
+    /// One sync of the log on behalf of writers at a time.
+    pub sync: Mutex<SyncTurn>,
+}
+
+/// The turn of flushes.
+pub(in crate::store) struct FlushTurn(());
+
+/// The turn of freezes.
+pub(in crate::store) struct FreezeTurn(());
+
+/// The turn of syncs.
+pub(in crate::store) struct SyncTurn(());
+
+impl Turns {
+    /// Turns that nobody has. There is one of each in a range: nothing else makes a turn.
+    pub fn new(waits: &Waits) -> Turns {
+        Turns {
+            flush: waits.mutex(FlushTurn(())),
+            freeze: waits.mutex(FreezeTurn(())),
+            sync: waits.mutex(SyncTurn(())),
+        }
+    }
+}
+
+impl fmt::Debug for Turns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Turns").finish_non_exhaustive()
+    }
+}
