@@ -5,6 +5,7 @@ use std::sync::Arc;
 use terrace_base::{
     Epoch, FileId, KeyRange, LevelNo, LogPosition, MemtableId, RangeId, RowId, SeqNo,
 };
+use terrace_env::{PlantedBug, is_planted};
 
 use super::{
     LogEdit, Media, RangeEdit, Repaired, RowMeta, Run, Table, TableContext, TreeEdit, VersionEdit,
@@ -401,6 +402,8 @@ impl Version {
     #[must_use]
     pub fn to_snapshot(&self) -> VersionEdit {
         let rows = self.l0.rows().iter().rev();
+        let is_forgotten = is_planted(PlantedBug::SnapshotForgetsFlushed);
+        let flushed = self.flushed.iter().filter(|_| !is_forgotten);
         let tables = self.runs().flat_map(|(level, run)| {
             run.tables().iter().map(move |table| (level, table.meta().clone()))
         });
@@ -424,7 +427,7 @@ impl Version {
                 ..TreeEdit::default()
             },
             log: LogEdit {
-                memtables_flushed: self.flushed.iter().map(|(id, end)| (*id, *end)).collect(),
+                memtables_flushed: flushed.map(|(id, end)| (*id, *end)).collect(),
                 start: Some(self.log_start),
                 closed: None,
             },
