@@ -30,6 +30,7 @@
 //! Read [`pick`] for what is chosen, [`Retention`] for what survives.
 
 mod covered;
+mod decision;
 mod executor;
 mod fold;
 pub mod levels;
@@ -38,6 +39,7 @@ pub mod pick;
 mod plan;
 mod retention;
 pub mod split;
+mod taken;
 #[cfg(test)]
 mod tests;
 
