@@ -71,7 +71,7 @@ impl Inner {
     /// Turns writers away and tells background work to end; whether that had been done before.
     fn begin_close(&self) -> bool {
         let was_closing = self.health.is_closing.swap(true, Ordering::AcqRel);
-        self.jobs.cancel.store(true, Ordering::Release);
+        self.jobs.cancel();
         self.changed.notify();
         self.sequencer.wake();
         was_closing

@@ -1,12 +1,12 @@
 //! Background work of one range on the threads of its process.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use terrace_env::{Env, Job, JobClass, Latch, Signal};
 
-use crate::compaction::pick::{self, Taken};
+use crate::compaction::pick::{self, Served, Taken};
 use crate::store::health::Work;
 use crate::store::upkeep::flush::Merging;
 use crate::store::{Inner, Store};
@@ -26,11 +26,17 @@ pub struct Jobs {
     clear_up_queued: AtomicBool,
     /// Compactions that are queued and have not begun.
     compactions_queued: AtomicUsize,
+    /// The moment, in ms, at which a compaction is looked for because entries expire; the greatest
+    /// number if none is.
+    expiry_awaited_ms: AtomicU64,
     /// Set when running jobs should end early.
     pub cancel: AtomicBool,
     /// What compactions work on.
     pub taken: Latch<Taken>,
 }
+
+/// No timer is set for longer.
+const DELAY_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// A scan that steps over so many dead entries asks for them to be cleared up: it costs as much as a
 /// flush of that many.
@@ -46,6 +52,7 @@ impl Jobs {
             log_queued: AtomicBool::new(false),
             clear_up_queued: AtomicBool::new(false),
             compactions_queued: AtomicUsize::new(0),
+            expiry_awaited_ms: AtomicU64::new(u64::MAX),
             cancel: AtomicBool::new(false),
             taken: Latch::default(),
         }
@@ -56,9 +63,15 @@ impl Jobs {
         self.cancel.load(Ordering::Relaxed)
     }
 
+    /// Tells running jobs to end early, and those that own nothing yet not to begin.
+    pub fn cancel(&self) {
+        self.cancel.store(true, Ordering::SeqCst);
+    }
+
     /// Blocks until no job of the range is queued or running.
     pub fn wait_ended(&self) {
-        self.wait_until(|| self.running.load(Ordering::Acquire) == 0);
+        // Order: behind `cancel`, in one order with the job that counts itself and looks at it then.
+        self.wait_until(|| self.running.load(Ordering::SeqCst) == 0);
     }
 
     /// Blocks until no job is queued or running but those that run for as long as the range is
@@ -91,7 +104,7 @@ struct Running {
 
 impl Running {
     fn new(jobs: &Arc<Jobs>, is_standing: bool) -> Running {
-        jobs.running.fetch_add(1, Ordering::AcqRel);
+        jobs.running.fetch_add(1, Ordering::SeqCst);
         if is_standing {
             jobs.standing.fetch_add(1, Ordering::AcqRel);
         }
@@ -227,6 +240,7 @@ impl Inner {
             pick::pick(&self.versions.current(), &self.shape, &taken, served).is_some()
         };
         if !is_due {
+            me.await_expiry(served);
             return;
         }
         self.jobs.compactions_queued.fetch_add(1, Ordering::AcqRel);
@@ -239,6 +253,34 @@ impl Inner {
                 None => inner.schedule_compaction(),
             }
         });
+    }
+
+    /// Sees to it that a compaction is looked for when all entries of a table have expired, whatever
+    /// else happens until then. That look is no job under way: nobody waits for it, and it keeps no
+    /// range open.
+    fn await_expiry(self: &Arc<Self>, served: Served) {
+        let Some(moment) = pick::next_expiry(&self.versions.current(), served) else { return };
+        if self.is_closing()
+            || self.jobs.expiry_awaited_ms.fetch_min(moment.0, Ordering::AcqRel) <= moment.0
+        {
+            return;
+        }
+        let delay = Duration::from_millis(moment.0.saturating_sub(served.now.0));
+        let (me, jobs) = (Weak::clone(&self.me), Arc::clone(&self.jobs));
+        let look = Box::new(move || {
+            let running = Running::new(&jobs, false);
+            // Order: counted first, so that a close either waits for this job or is seen here. The
+            // last owner of the range is never a thread of the pool.
+            if !jobs.cancel.load(Ordering::SeqCst)
+                && let Some(inner) = me.upgrade()
+            {
+                inner.jobs.expiry_awaited_ms.store(u64::MAX, Ordering::Release);
+                inner.schedule_compaction();
+                drop(inner);
+            }
+            drop(running);
+        });
+        self.process.pool().submit_after(JobClass::Maintenance, delay.min(DELAY_MAX), look);
     }
 
     /// Queues the preparation of the next log segment, and a flush if the log has grown too long.

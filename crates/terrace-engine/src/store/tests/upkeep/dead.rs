@@ -1,12 +1,15 @@
 //! Goal: what is dead goes, and soon, so that scans do not step over it for ever. Method: entries
 //! that the merged tables still hold are counted, not time.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use terrace_base::KeyRange;
+use terrace_base::{Expiry, KeyRange, WallTime};
+use terrace_env::SharedEnv;
 
 use crate::store::tests::*;
-use crate::store::{IterOptions, StoreStats};
+use crate::store::{IterOptions, Store, StoreStats};
 
 fn options() -> Options {
     Options {
@@ -140,6 +143,73 @@ fn tables_of_expired_entries_go() -> Result<()> {
         store.settle();
         assert_eq!(entries(&store.stats()).0, 0, "{}", store.stats());
         assert!(store.check(&mut |_, _| ())?.is_clean());
+        Ok(())
+    })
+}
+
+/// Writes entries that expire after this long, and flushes them.
+fn flush_expiring(env: &SharedEnv, store: &Store, after: Duration) -> Result<()> {
+    let later = WallTime(env.wall_time().0 + after.as_millis() as u64);
+    for index in 0..100 {
+        let mut batch = WriteBatch::new();
+        batch.put_with_expiry(key(index).as_bytes(), b"v", Some(Expiry::at(later)))?;
+        store.write(&batch, &WriteOptions::default())?;
+    }
+    store.flush()
+}
+
+/// Nobody writes, reads or asks for anything: the clock alone says that there is something to do.
+#[test]
+fn tables_of_expired_entries_go_while_nothing_else_happens() -> Result<()> {
+    simulate(55, |env| {
+        let store = open(env, &options())?;
+        flush_expiring(env, &store, Duration::from_secs(60))?;
+        store.settle();
+        env.sleep(Duration::from_secs(50));
+        assert_eq!(entries(&store.stats()).0, 100);
+        env.sleep(Duration::from_secs(20));
+        assert_eq!(entries(&store.stats()).0, 0, "{}", store.stats());
+        store.close()
+    })
+}
+
+#[test]
+fn tables_of_expired_entries_go_after_an_open_and_once_no_reader_keeps_them() -> Result<()> {
+    simulate(56, |env| {
+        let store = open(env, &options())?;
+        flush_expiring(env, &store, Duration::from_secs(60))?;
+        store.close()?;
+        drop(store);
+        let store = open(env, &options())?;
+        let snapshot = store.snapshot();
+        // Its read point lies below what is written now, which goes down to the deepest level.
+        flush_expiring(env, &store, Duration::from_secs(60))?;
+        store.compact(&KeyRange::all())?;
+        env.sleep(Duration::from_secs(70));
+        assert!(entries(&store.stats()).0 > 0, "the snapshot keeps them: {}", store.stats());
+        drop(snapshot);
+        env.sleep(Duration::from_secs(20));
+        assert_eq!(entries(&store.stats()).0, 0, "{}", store.stats());
+        store.close()
+    })
+}
+
+/// Who waits for an expiry keeps no range open, and a close does not wait for it.
+#[test]
+fn a_close_does_not_wait_for_an_expiry() -> Result<()> {
+    simulate(57, |env| {
+        let process = process(env)?;
+        let began = env.now();
+        let store = Store::open(&process, Path::new(DIR), options())?;
+        flush_expiring(env, &store, Duration::from_secs(600))?;
+        store.settle();
+        let inner = Arc::downgrade(&store.inner);
+        store.close()?;
+        drop(store);
+        assert!(env.now() - began < Duration::from_secs(60));
+        assert!(inner.upgrade().is_none(), "nothing keeps the range");
+        // The moment comes, and finds nobody.
+        env.sleep(Duration::from_secs(700));
         Ok(())
     })
 }
