@@ -115,6 +115,7 @@ impl CompactionPlan {
         if let Some(name) = &self.merge_operator {
             put(field::MERGE_OPERATOR, &|v| v.extend_from_slice(name.as_bytes()));
         }
+        debug_assert_eq!(CompactionPlan::decode(&out).as_ref(), Ok(self));
         out
     }
 

@@ -140,6 +140,7 @@ impl Sequencer {
     /// Moves `finished` over it and its finished successors if it was the oldest, and `visible`
     /// along with it if `publish` is set.
     pub fn finish(&self, taken: &Taken, publish: bool) {
+        debug_assert!(!self.is_finished(taken.ticket), "a write is finished twice");
         let slot = self.slot(taken.ticket.0);
         // Order: release, so that whoever reads these words sees the ticket before gone.
         slot.last_seqno.store(taken.last_seqno.0, Ordering::Release);
@@ -199,6 +200,9 @@ impl Sequencer {
     /// Makes everything up to `seqno` visible: all of it is finished and, in a range that syncs
     /// first, durable.
     pub fn publish(&self, seqno: SeqNo) {
+        let (finished, _) = self.finished();
+        let is_finished = seqno <= finished || is_planted(PlantedBug::PublishByHalf);
+        assert!(is_finished, "{seqno:?} is published, but only {finished:?} is finished");
         self.visible.fetch_max(seqno.0, Ordering::AcqRel);
         self.moved.notify();
     }

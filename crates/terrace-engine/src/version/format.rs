@@ -92,7 +92,7 @@ pub fn read_range(reader: &mut ByteReader<'_>) -> Result<KeyRange, CodecError> {
 #[must_use]
 pub fn encode_record(identity: u128, offset: u64, edit: &VersionEdit) -> Vec<u8> {
     let edit = encode_edit(edit);
-    let length = (RECORD_HEADER_BYTES + edit.len()) as u32;
+    let length = u32::try_from(RECORD_HEADER_BYTES + edit.len()).expect("an edit of 4 GiB");
     let mut out = Vec::with_capacity(length as usize + RECORD_ALIGNMENT);
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(&length.to_le_bytes());

@@ -79,6 +79,7 @@ impl Versions {
         let next = current
             .apply(&edit, &self.context)
             .map_err(|misfit| Error::Poisoned(format!("a version edit does not fit: {misfit}")))?;
+        assert_follows(&current, &next);
         let next = Arc::new(next);
         if feed.wants_snapshot() {
             *feed = self.feeds.begin(self.ids.next(), &next.to_snapshot())?;
@@ -121,6 +122,19 @@ impl Versions {
     /// Drops a version in the order that its count would have; see `ArcSwap`.
     pub(super) fn let_go(&self, version: Arc<Version>) {
         self.current.let_go(version);
+    }
+}
+
+/// What only grows has not gone back, and the new version is whole: what is wrong here would be durable
+/// in a moment.
+fn assert_follows(old: &Version, next: &Version) {
+    let (before, after) = (old.log_start().position, next.log_start().position);
+    assert!(before <= after, "the log would start at {after}, before {before}");
+    let (before, after) = (old.greatest_seqno(), next.greatest_seqno());
+    assert!(before <= after, "tables would hold numbers up to {after}, before up to {before}");
+    assert!(old.next_row() <= next.next_row(), "the id of a row would be given out twice");
+    if cfg!(debug_assertions) {
+        next.assert_whole();
     }
 }
 

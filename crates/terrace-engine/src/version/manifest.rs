@@ -93,6 +93,10 @@ impl FeedStore for LocalManifests {
         let mut file = env.fs().create(&manifest_path(&self.dir, id), 0)?;
         file.append(&encode_manifest_header(identity, id))?;
         let record = encode_record(identity, HEADER_BYTES as u64, snapshot);
+        debug_assert!(
+            is_read_back(&record, identity, HEADER_BYTES as u64, snapshot),
+            "{snapshot:?}"
+        );
         file.append(&record)?;
         file.sync()?;
         env.fs().sync_dir(&self.dir)?;
@@ -110,7 +114,9 @@ impl VersionFeed for Manifest {
         let Some(mut file) = self.file.take() else {
             return Err(Error::Poisoned(format!("manifest {} is broken", self.end.id)));
         };
+        assert!(!edit.is_snapshot, "a snapshot begins a manifest");
         let record = encode_record(self.identity, self.end.bytes, edit);
+        debug_assert!(is_read_back(&record, self.identity, self.end.bytes, edit), "{edit:?}");
         file.append(&record)?;
         if !is_planted(PlantedBug::SkipManifestSync) {
             file.sync()?;
@@ -127,6 +133,14 @@ impl VersionFeed for Manifest {
     fn wants_snapshot(&self) -> bool {
         self.file.is_none() || self.end.bytes > MANIFEST_BYTES_MAX
     }
+}
+
+/// Whether a record that is about to be written says what it should: no later open could tell.
+fn is_read_back(record: &[u8], identity: u128, offset: u64, edit: &VersionEdit) -> bool {
+    let read = decode_record(record, identity, offset);
+    read.is_ok_and(|(bytes, taken)| {
+        taken == record.len() && decode_edit(bytes).as_ref() == Ok(edit)
+    })
 }
 
 /// Takes a manifest's bytes apart.

@@ -388,6 +388,25 @@ impl Version {
         }
     }
 
+    /// Rows descend and are live somewhere, the tables of a level are disjoint and ascend, and no number
+    /// is greater than the greatest. Cost: O(tables).
+    pub(super) fn assert_whole(&self) {
+        let rows = self.l0.rows();
+        assert!(rows.windows(2).all(|pair| pair[0].meta.id > pair[1].meta.id), "{rows:?}");
+        assert!(rows.iter().all(|row| row.meta.id < self.next_row), "a row of a greater id");
+        for (level, run) in self.runs() {
+            let are_apart = |pair: &[Arc<Table>]| {
+                let (left, right) = (pair[0].span(), pair[1].span());
+                left.is_empty() || right.is_empty() || left.is_before(right.start())
+            };
+            assert!(run.tables().windows(2).all(are_apart), "tables of {level:?} overlap");
+        }
+        for table in self.tables().map(|table| table.meta()) {
+            let is_in_order = table.least_seqno <= table.greatest_seqno;
+            assert!(is_in_order && table.greatest_seqno <= self.greatest_seqno, "{table:?}");
+        }
+    }
+
     /// What the version knows of the log. A flush is installed only after the log was synced as far
     /// as the records of its memtables reach, and a clean close after all of it was.
     #[must_use]

@@ -63,26 +63,31 @@ impl Drop for Running<'_> {
 impl Inner {
     /// Does the compaction that is most due, if any.
     pub(super) fn compact_once(&self) -> Result<()> {
-        let served = self.served();
-        for is_last_try in [false, true] {
-            if is_divided(&self.versions.current()) {
-                self.open_rows();
-            }
-            // A flush may have ended since.
-            let mut is_to_open = false;
-            let job = Running::begin(self, |version, taken| {
-                is_to_open = !is_last_try && is_divided(version) && has_unopened(version);
-                let choose = || pick::pick(version, &self.shape, taken, served);
-                if is_to_open { None } else { choose() }
-            });
-            if let Some(job) = job {
-                self.compact(&job.chosen, &job.version)?;
-            }
-            if !is_to_open {
-                break;
-            }
+        if let Some(job) = self.begin_due() {
+            self.compact(&job.chosen, &job.version)?;
         }
         self.reclaim()
+    }
+
+    /// Begins the compaction that is most due, once the rows that it may be taken from are open.
+    fn begin_due(&self) -> Option<Running<'_>> {
+        let served = self.served();
+        let due =
+            |version: &Version, taken: &Taken| pick::pick(version, &self.shape, taken, served);
+        if is_divided(&self.versions.current()) {
+            self.open_rows();
+        }
+        let mut is_ready = true;
+        let job = Running::begin(self, |version, taken| {
+            is_ready = !(is_divided(version) && has_unopened(version));
+            if is_ready { due(version, taken) } else { None }
+        });
+        if is_ready {
+            return job;
+        }
+        // A flush has brought a row meanwhile. If there is another one now, it is taken as it is.
+        self.open_rows();
+        Running::begin(self, due)
     }
 
     /// Opens the tables of L0 before a cut is picked: only open ones say where their bytes lie.
