@@ -123,7 +123,7 @@ impl LevelTargets {
 pub fn debt_bytes(version: &Version, shape: &LevelShape) -> u64 {
     let targets = LevelTargets::of(version, shape);
     let bytes_of = |level: LevelNo| version.run(level).bytes();
-    let from_l0 = version.l0().due_bytes();
+    let from_l0 = version.l0().policy().due_bytes();
     let mut debt = if from_l0 > 0 { from_l0 + bytes_of(targets.base()) } else { 0 };
     // What comes down into the level that is looked at.
     let mut arriving = 0;

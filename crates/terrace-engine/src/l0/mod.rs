@@ -166,18 +166,23 @@ pub trait L0State: Send + Sync + fmt::Debug {
         touched.map(|live| live.cursor(read_point, mode)).collect()
     }
 
+    /// What is to be done about these rows.
+    fn policy(&self) -> &dyn L0Policy;
+}
+
+/// What a set of rows needs: how full it is, and what compactions could take out of it. Pure.
+pub trait L0Policy {
     /// The cuts that compactions into the levels below could take, each with its pressure, the most
     /// pressing first. They share no key; outside of all of them, and of what is busy, nothing is live.
     /// Pure.
-    ///
-    /// Cost: may be paid for each cut as it is taken from the iterator, and not for those that nobody asks
-    /// for.
-    fn propose_cuts<'a>(&'a self, bounds: &'a CutBounds) -> Box<dyn Iterator<Item = Cut> + 'a>;
+    fn propose_cuts<'a>(&'a self, bounds: &'a CutBounds) -> Cuts<'a>;
 
-    /// Whether cuts are taken in the order in which they are proposed, and not the cheapest first.
-    fn takes_turns(&self) -> bool {
-        false
-    }
+    /// Whether a large cut is divided among threads. Where all are small, other threads take the next one
+    /// instead.
+    fn divides_cuts(&self) -> bool;
+
+    /// Whether the next cut depends on where the bytes of rows lie, which only open ones say.
+    fn wants_open_rows(&self) -> bool;
 
     /// About how many bytes are live in cuts that are due.
     fn due_bytes(&self) -> u64;
@@ -192,7 +197,7 @@ pub trait L0State: Send + Sync + fmt::Debug {
     fn pressure(&self) -> f64;
 
     /// How pressing it is that something is done about L0, which is due, beside a level that is full:
-    /// at most [`pressure`](L0State::pressure). While its slices are cut one after the other, one or
+    /// at most [`pressure`](L0Policy::pressure). While its slices are cut one after the other, one or
     /// the other is always due, though most of L0 is far from full.
     fn urgency(&self) -> f64 {
         self.pressure()
@@ -206,6 +211,25 @@ pub trait L0State: Send + Sync + fmt::Debug {
     /// one of them.
     fn mergeable_rows(&self, _slice: &KeyRange) -> Vec<Arc<Row>> {
         Vec::new()
+    }
+}
+
+/// Cuts that could be taken, and how one of them is chosen.
+pub enum Cuts<'a> {
+    /// The first that is in the way of no job. What lies behind it is worked out only if it is asked for.
+    InTurn(Box<dyn Iterator<Item = Cut> + 'a>),
+    /// The one that rewrites least for its size.
+    ByPrice(Vec<Cut>),
+}
+
+impl<'a> Cuts<'a> {
+    /// All of them, the most pressing first.
+    #[must_use]
+    pub fn all(self) -> Box<dyn Iterator<Item = Cut> + 'a> {
+        match self {
+            Cuts::InTurn(cuts) => cuts,
+            Cuts::ByPrice(cuts) => Box::new(cuts.into_iter()),
+        }
     }
 }
 

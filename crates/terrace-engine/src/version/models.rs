@@ -66,7 +66,8 @@ impl Range {
             memory: crate::process::MemoryPool::default(),
         });
         let tables_added = vec![(LEVEL, TableMeta::sample(1))];
-        let tree = TreeEdit { tables_added, ..TreeEdit::default() };
+        let greatest_seqno = Some(SeqNo(1));
+        let tree = TreeEdit { tables_added, greatest_seqno, ..TreeEdit::default() };
         let first = VersionEdit { is_snapshot: true, tree, ..VersionEdit::default() };
         let version = Version::empty(l0.as_ref()).apply(&first, &context).unwrap();
         let feeds: Arc<dyn FeedStore> = Arc::new(MemoryFeed::default());

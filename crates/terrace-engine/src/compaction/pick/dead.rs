@@ -85,7 +85,7 @@ pub(super) fn of_dead(
     let in_rows: Vec<_> = version.l0().live().iter().filter(is_worth_it).collect();
     if !in_rows.is_empty() {
         let bounds = cut_bounds(version, shape, targets.base(), taken);
-        let cuts = version.l0().propose_cuts(&bounds);
+        let cuts = version.l0().policy().propose_cuts(&bounds).all();
         let cuts = cuts.filter(|cut| in_rows.iter().any(|one| one.overlaps(&cut.slice)));
         let cut = cuts.map(|cut| of_cut(version, &cut, targets.base()));
         let mut cut = cut.map(|chosen| Compaction { rewrites: true, ..chosen });

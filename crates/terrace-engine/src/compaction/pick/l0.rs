@@ -8,7 +8,7 @@ use super::level_below;
 use crate::compaction::decision::{Compaction, Input};
 use crate::compaction::levels::{LevelShape, LevelTargets};
 use crate::compaction::taken::{Taken, TakenRows};
-use crate::l0::{Cut, CutBounds, CutEnd, LiveTable, Row};
+use crate::l0::{Cut, CutBounds, CutEnd, Cuts, LiveTable, Row};
 use crate::version::Version;
 
 /// What is to be done about L0.
@@ -35,11 +35,10 @@ pub(super) fn from_l0(
         return FromL0::Due(chosen);
     }
     let bounds = cut_bounds(version, shape, base, taken);
-    let cuts = version.l0().propose_cuts(&bounds);
-    if version.l0().takes_turns() {
-        return next_in_turn(version, cuts, base, taken);
-    }
-    let cuts: Vec<Cut> = cuts.collect();
+    let cuts = match version.l0().policy().propose_cuts(&bounds) {
+        Cuts::InTurn(cuts) => return next_in_turn(version, cuts, base, taken),
+        Cuts::ByPrice(cuts) => cuts,
+    };
     let l0_bytes: u64 = version.l0().live().iter().map(LiveTable::bytes).sum();
     let mut due = priced(version, base, cuts.iter().filter(|cut| cut.pressure >= 1.0));
     let is_small = |own_bytes: u64, met_bytes: u64| {
@@ -114,18 +113,20 @@ fn priced<'a>(
 pub fn next_cut(version: &Version, shape: &LevelShape) -> Option<(Compaction, bool)> {
     let base = LevelTargets::of(version, shape).base();
     let bounds = cut_bounds(version, shape, base, &Taken::default());
-    let mut cuts = version.l0().propose_cuts(&bounds);
-    if version.l0().takes_turns() {
-        return cuts.next().map(|cut| (of_cut(version, &cut, base), cut.pressure >= 1.0));
+    match version.l0().policy().propose_cuts(&bounds) {
+        Cuts::InTurn(mut cuts) => {
+            cuts.next().map(|cut| (of_cut(version, &cut, base), cut.pressure >= 1.0))
+        }
+        Cuts::ByPrice(cuts) => {
+            let next = priced(version, base, cuts.iter()).into_iter().next()?;
+            Some((next.1, next.0.pressure >= 1.0))
+        }
     }
-    let cuts: Vec<Cut> = cuts.collect();
-    let next = priced(version, base, cuts.iter()).into_iter().next()?;
-    Some((next.1, next.0.pressure >= 1.0))
 }
 
 /// The rows that can go down as they are, all at once.
 fn rows_that_go_down(version: &Version, base: LevelNo, taken: &Taken) -> Option<Compaction> {
-    let rows = version.l0().lone_rows();
+    let rows = version.l0().policy().lone_rows();
     let moves = rows.iter().map(|row| of_row(version, row, base));
     let mut moves = moves.filter(|chosen| chosen.is_move() && taken.is_free(chosen));
     let mut all = moves.next()?;
@@ -211,7 +212,7 @@ pub(super) fn of_cut(version: &Version, cut: &Cut, base: LevelNo) -> Compaction 
 /// Rows of other cuts may lie between them in age, but share no key with them. *Source:* RocksDB's
 /// compactions within L0.
 fn fewer_rows(version: &Version, cut: &Cut, taken: &Taken) -> Option<Compaction> {
-    let rows = version.l0().mergeable_rows(&cut.slice);
+    let rows = version.l0().policy().mergeable_rows(&cut.slice);
     let is_free = |row: &&Arc<Row>| {
         let id = row.meta.id;
         taken.are_free(&TakenRows { keys: row.span(), oldest: id, newest: id })

@@ -43,7 +43,7 @@ pub fn pick(
     served: Served,
 ) -> Option<Compaction> {
     let targets = LevelTargets::of(version, shape);
-    let mut due: Vec<(f64, LevelNo)> = vec![(version.l0().urgency(), LevelNo(0))];
+    let mut due: Vec<(f64, LevelNo)> = vec![(version.l0().policy().urgency(), LevelNo(0))];
     for (level, run) in version.runs().filter(|(level, _)| *level < LEVEL_MAX) {
         due.push((urgency(targets.pressure(level, run.bytes())), level));
     }
@@ -91,7 +91,7 @@ pub fn forced(
     if level.0 == 0 {
         let base = LevelTargets::of(version, shape).base();
         let bounds = cut_bounds(version, shape, base, &Taken::default());
-        let cuts = version.l0().propose_cuts(&bounds);
+        let cuts = version.l0().policy().propose_cuts(&bounds).all();
         let touches = |cut: &Cut| {
             let both = cut.slice.intersection(range);
             version.l0().live().iter().any(|live| live.row <= cut.through && live.overlaps(&both))

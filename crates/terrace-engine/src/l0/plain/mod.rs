@@ -27,7 +27,8 @@ use terrace_env::SharedEnv;
 use super::content::{Content, SAMPLES_MAX};
 use super::flush_writer::FlushWriter;
 use super::{
-    Absorbed, Cut, CutBounds, CutEnd, Fill, FlushInput, L0, L0State, LiveRows, LiveTable, Row,
+    Absorbed, Cut, CutBounds, CutEnd, Cuts, Fill, FlushInput, L0, L0Policy, L0State, LiveRows,
+    LiveTable, Row,
 };
 use crate::Result;
 use crate::compaction::TableShape;
@@ -208,8 +209,22 @@ impl L0State for PlainState {
         &self.content
     }
 
-    fn propose_cuts<'a>(&'a self, bounds: &'a CutBounds) -> Box<dyn Iterator<Item = Cut> + 'a> {
-        Box::new(self.cuts_within(bounds).into_iter())
+    fn policy(&self) -> &dyn L0Policy {
+        self
+    }
+}
+
+impl L0Policy for PlainState {
+    fn propose_cuts<'a>(&'a self, bounds: &'a CutBounds) -> Cuts<'a> {
+        Cuts::ByPrice(self.cuts_within(bounds))
+    }
+
+    fn divides_cuts(&self) -> bool {
+        true
+    }
+
+    fn wants_open_rows(&self) -> bool {
+        self.pressure() >= 1.0
     }
 
     fn due_bytes(&self) -> u64 {

@@ -12,7 +12,7 @@ use super::{ContainerKind, TriangleOptions};
 use crate::Result;
 use crate::iter::{ClippedCursor, Cursor, PartsCursor};
 use crate::l0::content::Content;
-use crate::l0::{Cut, CutBounds, Fill, L0State, LiveRows, LiveTable, Row};
+use crate::l0::{Cut, CutBounds, Cuts, Fill, L0Policy, L0State, LiveRows, LiveTable, Row};
 use crate::table::ReadMode;
 use crate::version::{OpenTable, Table};
 
@@ -222,7 +222,13 @@ impl L0State for TriangleState {
         cursors.collect()
     }
 
-    fn propose_cuts<'a>(&'a self, bounds: &'a CutBounds) -> Box<dyn Iterator<Item = Cut> + 'a> {
+    fn policy(&self) -> &dyn L0Policy {
+        self
+    }
+}
+
+impl L0Policy for TriangleState {
+    fn propose_cuts<'a>(&'a self, bounds: &'a CutBounds) -> Cuts<'a> {
         // Nobody else has it meanwhile: whoever asks at the same time works it out as well.
         let known = self.proposed.lock().take();
         let known = known.and_then(|known| known.within(bounds));
@@ -232,10 +238,15 @@ impl L0State for TriangleState {
             rest: self.turn(bounds),
         });
         let (pressure, proposed) = (self.pressure(), Some(proposed));
-        Box::new(InTurn { state: self, pressure, proposed, taken: 0 })
+        Cuts::InTurn(Box::new(InTurn { state: self, pressure, proposed, taken: 0 }))
     }
 
-    fn takes_turns(&self) -> bool {
+    fn divides_cuts(&self) -> bool {
+        false
+    }
+
+    /// Also where L0 is not full: a row of which little is left makes a cut due.
+    fn wants_open_rows(&self) -> bool {
         true
     }
 

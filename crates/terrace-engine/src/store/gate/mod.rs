@@ -224,7 +224,7 @@ impl Inner {
         });
         let memory = self.process.memory();
         Debt {
-            l0: view.version.l0().fill(),
+            l0: view.version.l0().policy().fill(),
             frozen_bytes: view.frozen_bytes.saturating_sub(self.kept_bytes()) as u64,
             frozen_count: view.waiting_count_max() as u64,
             level_bytes: level_bytes.sum(),

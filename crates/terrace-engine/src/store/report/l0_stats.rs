@@ -212,7 +212,7 @@ impl Inner {
             pages_free: pages.free_pages() as u64,
         });
         let next_cut = pick::next_cut(version, &self.shape);
-        let Fill { used, start, slow, stop } = l0.fill();
+        let Fill { used, start, slow, stop } = l0.policy().fill();
         L0Report {
             kind,
             unit: if is_by_bytes { "bytes" } else { "rows" },

@@ -74,12 +74,12 @@ impl Inner {
         let served = self.served();
         let due =
             |version: &Version, taken: &Taken| pick::pick(version, &self.shape, taken, served);
-        if is_divided(&self.versions.current()) {
+        if lacks_open_rows(&self.versions.current()) {
             self.open_rows();
         }
         let mut is_ready = true;
         let job = Running::begin(self, |version, taken| {
-            is_ready = !(is_divided(version) && has_unopened(version));
+            is_ready = !lacks_open_rows(version);
             if is_ready { due(version, taken) } else { None }
         });
         if is_ready {
@@ -156,8 +156,7 @@ impl Inner {
             // An input that several parts read is counted once, and as far as it is read.
             read = read_bytes_of(chosen, &plan);
             let read_bytes = read.from_l0 + read.from_levels;
-            // Where cuts take turns each is small, and the next one is what other threads take.
-            let is_undivided = self.options.l0_cut_all || version.l0().takes_turns();
+            let is_undivided = self.options.l0_cut_all || !version.l0().policy().divides_cuts();
             let parts = match is_undivided && chosen.through.is_some() {
                 true => vec![plan],
                 false => self.parts_of(plan, &chosen.inputs, read_bytes)?,
@@ -283,15 +282,10 @@ impl Inner {
     }
 }
 
-/// Whether it is likely to matter where the bytes of rows lie. Where cuts take turns, a row of which little is
-/// left makes one due too.
-fn is_divided(version: &Version) -> bool {
-    version.l0().pressure() >= 1.0 || version.l0().takes_turns()
-}
-
-/// Whether a table of L0 has not said yet where its bytes lie.
-fn has_unopened(version: &Version) -> bool {
-    version.l0().live().iter().any(|live| live.table.open_table().is_none())
+/// Whether a table of L0 has not said yet where its bytes lie, and that is likely to matter.
+fn lacks_open_rows(version: &Version) -> bool {
+    version.l0().policy().wants_open_rows()
+        && version.l0().live().iter().any(|live| live.table.open_table().is_none())
 }
 
 /// What becomes of the version once `chosen` has been done.

@@ -109,7 +109,7 @@ fn bytes_bound_it_and_a_cut_takes_all() -> Result<()> {
         let mut most = 0;
         for round in 0..12 {
             fill(&store, round)?;
-            let fill = store.inner.versions.current().l0().fill();
+            let fill = store.inner.versions.current().l0().policy().fill();
             let part = |percent: u64| (128 << 10) * percent / 100;
             assert_eq!((fill.slow, fill.stop), (part(70), part(100)));
             most = most.max(fill.used);

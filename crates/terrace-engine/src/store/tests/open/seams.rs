@@ -11,8 +11,8 @@ use crate::compaction::{
 };
 use crate::l0::triangle::Container;
 use crate::l0::{
-    Absorbed, Cut, CutBounds, CutEnd, Fill, FlushInput, L0, L0State, LiveRows, PlainL0,
-    PlainOptions,
+    Absorbed, Cut, CutBounds, CutEnd, Cuts, Fill, FlushInput, L0, L0Policy, L0State, LiveRows,
+    PlainL0, PlainOptions,
 };
 use crate::store::Seams;
 use crate::store::tests::*;
@@ -74,26 +74,40 @@ impl L0State for OldestFirstState {
         self.0.content()
     }
 
-    fn propose_cuts<'a>(&'a self, _: &'a CutBounds) -> Box<dyn Iterator<Item = Cut> + 'a> {
+    fn policy(&self) -> &dyn L0Policy {
+        self
+    }
+}
+
+impl L0Policy for OldestFirstState {
+    fn propose_cuts<'a>(&'a self, _: &'a CutBounds) -> Cuts<'a> {
         let oldest = self.rows().last().map(|oldest| Cut {
             slice: oldest.span(),
             through: oldest.meta.id,
             pressure: self.pressure(),
             end: CutEnd::Unbounded,
         });
-        Box::new(oldest.into_iter())
+        Cuts::ByPrice(oldest.into_iter().collect())
+    }
+
+    fn divides_cuts(&self) -> bool {
+        self.0.policy().divides_cuts()
+    }
+
+    fn wants_open_rows(&self) -> bool {
+        self.0.policy().wants_open_rows()
     }
 
     fn due_bytes(&self) -> u64 {
-        self.0.due_bytes()
+        self.0.policy().due_bytes()
     }
 
     fn fill(&self) -> Fill {
-        self.0.fill()
+        self.0.policy().fill()
     }
 
     fn pressure(&self) -> f64 {
-        self.0.pressure()
+        self.0.policy().pressure()
     }
 }
 

@@ -167,7 +167,7 @@ fn proposed(store: &Store, busy: &[KeyRange], bytes: u64) -> Vec<(Cut, u64)> {
     let bounds = CutBounds { below: Vec::new(), busy: busy.to_vec(), bytes };
     let bytes =
         |cut: &Cut| version.l0().live().iter().map(|one| one.bytes_within(&cut.slice)).sum();
-    let cuts = version.l0().propose_cuts(&bounds);
+    let cuts = version.l0().policy().propose_cuts(&bounds).all();
     cuts.map(|cut| (cut.clone(), bytes(&cut))).collect()
 }
 
