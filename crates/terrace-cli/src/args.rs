@@ -59,6 +59,8 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Salvage what is left of a damaged database into a new one
     Repair(RepairArgs),
+    /// Take over the log and the L0 of a database that was moved, from the media they are on
+    Adopt(AdoptArgs),
     /// Show a single file in readable form, damaged ones too
     Inspect(InspectArgs),
     /// Rewrite a database so that it is small and fast to read
@@ -529,6 +531,17 @@ pub(crate) struct RepairArgs {
     /// How to print the result
     #[arg(long, value_enum, value_name = "KIND", default_value_t = Output::Text)]
     pub(crate) output: Output,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+What a database has on other media (--log-path, --l0-path) belongs to the directory that it was written
+for. After that directory was moved, this makes the new one the owner; the old one is refused from then
+on. Nothing else is changed. To have a copy beside the original, use terrace checkpoint instead.")]
+pub(crate) struct AdoptArgs {
+    /// The directory of the database, where it is now
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: PathBuf,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -34,6 +34,7 @@ contract! {
     a_log_is_recycled_under_a_new_name,
     a_read_that_must_not_wait_reads_the_same,
     the_lock_of_a_directory_excludes,
+    a_directory_has_one_real_name,
     a_directory_is_no_file,
     space_is_reported,
     time_does_not_go_back,
@@ -173,6 +174,7 @@ fn what_is_missing_is_not_found(env: &SharedEnv, dir: &Path) {
     assert_fails(env.fs().list(&missing), Operation::List, NotFound);
     assert_fails(env.fs().sync_dir(&missing), Operation::SyncDir, NotFound);
     assert_fails(env.fs().free_bytes(&missing), Operation::FreeSpace, NotFound);
+    assert_fails(env.fs().real_dir(&missing), Operation::Resolve, NotFound);
     assert_fails(env.fs().lock_dir(&missing, LockKind::Exclusive), Operation::Lock, NotFound);
     assert_fails(env.fs().create(&missing.join("file"), 0), Operation::Create, NotFound);
     assert_fails(env.fs().create_log(&missing.join("log"), 1), Operation::Create, NotFound);
@@ -327,6 +329,16 @@ fn the_lock_of_a_directory_excludes(env: &SharedEnv, dir: &Path) {
     drop(second);
     let _exclusive = env.fs().lock_dir(dir, LockKind::Exclusive).unwrap();
     assert_eq!(names(env, dir), ["LOCK"]);
+}
+
+fn a_directory_has_one_real_name(env: &SharedEnv, dir: &Path) {
+    let inner = dir.join("inner");
+    env.fs().create_dir_all(&inner).unwrap();
+    let name = env.fs().real_dir(&inner).unwrap();
+    assert!(name.is_absolute() && name.ends_with("inner"), "{name:?}");
+    assert_eq!(env.fs().real_dir(&dir.join("./inner/")).unwrap(), name);
+    assert_eq!(env.fs().real_dir(&name).unwrap(), name);
+    assert_eq!(env.fs().real_dir(dir).unwrap(), name.parent().unwrap());
 }
 
 fn a_directory_is_no_file(env: &SharedEnv, dir: &Path) {

@@ -16,6 +16,8 @@ pub enum Operation {
     SyncDir,
     /// Take the lock of a directory.
     Lock,
+    /// Find the real name of a directory.
+    Resolve,
     /// Ask for the free space.
     FreeSpace,
     /// Open a file for reading.

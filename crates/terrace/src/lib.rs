@@ -34,7 +34,8 @@
 //!   operation answered as it did, where time and space go.
 //! * [`Options`]: few, each with its unit and its effect. [`Durability`] says what an
 //!   acknowledgement promises.
-//! * [`check`], [`repair`] and [`inspect`]: databases that nobody has open, damaged ones too.
+//! * [`check`], [`repair`] and [`inspect`]: databases that nobody has open, damaged ones too. [`adopt`]:
+//!   one that was moved and has its log or L0 on another medium.
 //! * [`Error`] and [`ErrorKind`]: grouped by what the caller must do.
 //!
 //! The engine below is the crate `terrace-engine`; this one only names its parts for programs and
@@ -74,7 +75,7 @@ pub use ingest::Ingest;
 pub use item_ref::ItemRef;
 pub use iter::Iter;
 pub use merge::MergeOperators;
-pub use offline::{CheckDepth, check, repair};
+pub use offline::{Adopted, CheckDepth, adopt, check, repair};
 pub use options::{Options, ReadOptions, WriteOptions};
 pub use plan::{Needs, Plan, PlannedLevel, Reason};
 pub use report::{CheckReport, Finding, KeyInterval, Loss, RepairReport, Stats};

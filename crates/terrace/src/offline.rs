@@ -2,6 +2,7 @@ use std::path::Path;
 
 pub use terrace_engine::check::CheckDepth;
 use terrace_engine::check::check_dir;
+pub use terrace_engine::placement::Adopted;
 use terrace_env::{RealEnv, SharedEnv};
 
 use crate::{CheckReport, Options, RepairReport, Result};
@@ -40,4 +41,17 @@ pub fn repair(
     let options = options.engine();
     let report = terrace_engine::repair::repair(&env, dir, target, &options, &mut progress)?;
     Ok(RepairReport::new(report))
+}
+
+/// Makes the database in `dir` the owner of what it has on other media: its log
+/// ([`Options::log_path`]) and L0 ([`Options::l0_path`]). Needed after the directory was moved or
+/// copied: such data belong to the directory that they were written for, and an open from another one
+/// is refused. The directory that owned them before is refused from then on. Changes nothing else.
+///
+/// Returns what was taken over; nothing, if everything is in `dir`. Errors: `Invalid` (no database
+/// there), `Locked` (this database, or the one that owns the data, is open), `Corruption` (the manifest
+/// is damaged), `NoSpace`, `Io`.
+pub fn adopt(dir: impl AsRef<Path>) -> Result<Vec<Adopted>> {
+    let env: SharedEnv = RealEnv::new();
+    Ok(terrace_engine::placement::adopt(&env, dir.as_ref())?)
 }

@@ -38,6 +38,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Command::Slow(args) => explain::slow(args),
         Command::Check(args) => rescue::check(args),
         Command::Repair(args) => rescue::repair(args),
+        Command::Adopt(args) => rescue::adopt(&args),
         Command::Inspect(args) => rescue::inspect(args),
         Command::Compact(args) => maintain::compact(args),
         Command::Bench(args) => bench::bench(args),

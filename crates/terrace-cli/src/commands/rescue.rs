@@ -5,7 +5,7 @@ use terrace::{CheckDepth, Options};
 
 use super::cut_short;
 use super::maintain::{json, print};
-use crate::args::{self, CheckArgs, InspectArgs, InspectKind, RepairArgs};
+use crate::args::{self, AdoptArgs, CheckArgs, InspectArgs, InspectKind, RepairArgs};
 use crate::failure::{Failure, Outcome};
 use crate::signals::StopFlag;
 use crate::terminal::{Output, Progress};
@@ -51,6 +51,24 @@ pub(super) fn repair(args: RepairArgs) -> Outcome {
         args.out.display(),
         args.data.display()
     )))
+}
+
+pub(super) fn adopt(args: &AdoptArgs) -> Outcome {
+    let adopted = terrace::adopt(&args.data)?;
+    let mut output = Output::new();
+    if adopted.is_empty() {
+        output.line(format!("{} has nothing on another medium", args.data.display()))?;
+    }
+    for one in &adopted {
+        let (data, medium) = (args.data.display(), one.medium.display());
+        output.line(match &one.owner_before {
+            Some(before) => {
+                format!("what was on {medium} for {} is {data}'s now", before.display())
+            }
+            None => format!("what is on {medium} for this database is {data}'s now"),
+        })?;
+    }
+    output.finish()
 }
 
 pub(super) fn inspect(args: InspectArgs) -> Outcome {

@@ -28,7 +28,7 @@ pub(crate) fn context(env: &SharedEnv, dir: &Path) -> Arc<TableContext> {
         opener: Arc::new(TableOpener {
             store: Arc::new(RoutedTables::new(Arc::new(tables), Arc::clone(&rows))),
             cache: Arc::new(BlockCache::new(0)),
-            container: Container::new(env),
+            container: Container::new(env, dir),
             rows,
         }),
         reclaim: ReclaimQueue::default(),

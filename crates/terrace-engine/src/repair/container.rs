@@ -65,11 +65,13 @@ impl Repair<'_> {
     /// the range's directory.
     fn open_containers(&mut self, evidence: &Evidence) -> Result<Vec<Arc<Pages>>> {
         let is_wanted = self.options.l0_kind.has_container();
-        let named = evidence.container.as_deref().map(PathBuf::from);
+        let named = evidence.container.as_ref().map(|place| place.file(self.source));
         let mut paths: Vec<PathBuf> = named.iter().cloned().collect();
         if let Some(database) = evidence.database.filter(|_| is_wanted) {
             let medium = self.options.l0_path.as_deref();
-            paths.push(ContainerPlace::path_of(self.source, medium, database).into());
+            let path = ContainerPlace::path_of(medium, database);
+            let place = ContainerPlace { path, bytes: 0, page_bytes: 1 };
+            paths.push(place.file(self.source));
         }
         for entry in self.env.fs().list(self.source)? {
             if !entry.is_dir && Name::parse(&entry.name) == Name::Container {
@@ -220,7 +222,8 @@ impl Repair<'_> {
     /// Rows that edits know and nothing removed, and that are not among those with these identities.
     fn lose_missing_rows(&mut self, evidence: &Evidence, found: &BTreeSet<TableUid>) {
         let in_source = || self.source.join("l0.rows");
-        let file = evidence.container.as_ref().map_or_else(in_source, PathBuf::from);
+        let file =
+            evidence.container.as_ref().map_or_else(in_source, |place| place.file(self.source));
         for (id, meta) in &evidence.metas {
             if !meta.is_in_pages() || evidence.removed.contains(id) || found.contains(&meta.uid) {
                 continue;

@@ -10,6 +10,7 @@ use terrace_base::{
 use terrace_env::SharedEnv;
 
 use crate::check::tables_of_dir;
+use crate::l0::triangle::ContainerPlace;
 use crate::l0::triangle::row::RowReader;
 use crate::l0::{CutMap, Live};
 use crate::survey::{Listing, ManifestSurvey, Piece, Pieces, SegmentSurvey};
@@ -36,7 +37,7 @@ pub(super) struct Evidence {
     /// What of those rows is consumed, as far as readable edits say.
     consumed: CutMap,
     /// Where the container of L0 is, as far as readable edits say.
-    pub container: Option<String>,
+    pub container: Option<ContainerPlace>,
     /// Tables that a readable edit removed and none added again.
     pub removed: BTreeSet<FileId>,
     /// The segment that the log begins in, as far as readable edits say.
@@ -312,7 +313,7 @@ impl Evidence {
                 self.merge_operator.clone_from(&edit.range.merge_operator);
             }
             if let Some(place) = edit.media.as_ref().and_then(|media| media.container.as_ref()) {
-                self.container = Some(place.path.clone());
+                self.container = Some(place.clone());
             }
             self.range = edit.range.identity.clone().unwrap_or_else(|| self.range.clone());
             let added = edit.tree.tables_added.iter().map(|(_, table)| table);

@@ -56,7 +56,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
-use terrace_env::{DirLock, Latch, SharedEnv, Signal};
+use terrace_env::{Latch, SharedEnv, Signal};
 
 use crate::compaction::CompactionExecutor;
 use crate::compaction::levels::LevelShape;
@@ -98,6 +98,7 @@ use health::Health;
 use lookups::Lookups;
 use memory::RangeMemory;
 use open::close::Closer;
+use open::opening::Held;
 use read_points::ReadPoints;
 use report::compaction_log::CompactionLog;
 use report::stats::Counters;
@@ -167,7 +168,7 @@ pub(crate) struct Inner {
     /// For jobs, which own the range while they run.
     me: Weak<Inner>,
     /// Keeps other processes out.
-    _lock: DirLock,
+    _held: Held,
 }
 
 impl Inner {

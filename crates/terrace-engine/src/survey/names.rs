@@ -5,7 +5,7 @@ use terrace_base::{Epoch, FileId};
 use terrace_env::Env;
 
 use crate::Result;
-use crate::medium::entries_of;
+use crate::placement::entries_of;
 
 /// What a name in a range's directory stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

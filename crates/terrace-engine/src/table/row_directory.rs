@@ -20,7 +20,7 @@ use terrace_env::{SetOnce, SharedEnv};
 
 use super::LocalTableStore;
 use super::store::{TableFile, TableLocation, TableStore, TableWriter};
-use crate::medium::entries_of;
+use crate::placement::entries_of;
 use crate::{Error, Result};
 
 const PREFIX: &[u8] = b"l0/";

@@ -59,7 +59,7 @@ impl Range {
             opener: Arc::new(TableOpener {
                 store,
                 cache: Arc::new(BlockCache::new(0)),
-                container: Container::new(&env),
+                container: Container::new(&env, Path::new("/db")),
                 rows: RowDirectory::new(&env),
             }),
             reclaim: ReclaimQueue::default(),

@@ -17,7 +17,7 @@ use terrace_env::{DirEntry, Env, LogFile, PMEM_PAGE_BYTES, PmemLogFile, SharedEn
 
 use super::local_log::{LocalLogStore, Recyclable, segment_id};
 use super::replay::Replayed;
-use crate::medium::{entries_of, require_medium};
+use crate::placement::{entries_of, require_medium};
 use crate::{Error, Result};
 
 /// What the directory on a medium is called that holds segments of this database.

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Device;
@@ -58,6 +58,10 @@ impl FileSystem for DiskFileSystem {
 
     fn lock_dir(&self, dir: &Path, kind: LockKind) -> EnvResult<DirLock> {
         self.on_names().lock_dir(dir, kind)
+    }
+
+    fn real_dir(&self, dir: &Path) -> EnvResult<PathBuf> {
+        self.device.inner.fs().real_dir(dir)
     }
 
     fn free_bytes(&self, dir: &Path) -> EnvResult<u64> {

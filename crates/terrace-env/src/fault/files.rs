@@ -59,6 +59,11 @@ impl FileSystem for FaultFileSystem {
         self.inner().lock_dir(dir, kind)
     }
 
+    fn real_dir(&self, dir: &Path) -> EnvResult<PathBuf> {
+        self.judge.call(Operation::Resolve, dir)?;
+        self.inner().real_dir(dir)
+    }
+
     fn free_bytes(&self, dir: &Path) -> EnvResult<u64> {
         self.judge.call(Operation::FreeSpace, dir)?;
         self.inner().free_bytes(dir)

@@ -7,7 +7,7 @@
 //! implies the other. A failed sync leaves the file's bytes in doubt: it must not be retried.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::{EnvResult, Pmem, PmemMedium};
@@ -32,6 +32,10 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// process is free. The lock is carried by a file named `LOCK` in the directory, which stays
     /// and is listed.
     fn lock_dir(&self, dir: &Path, kind: LockKind) -> EnvResult<DirLock>;
+
+    /// The one name of an existing directory that begins at the root and has no links and no dots in
+    /// it: two paths mean the same directory exactly if their real names are equal.
+    fn real_dir(&self, dir: &Path) -> EnvResult<PathBuf>;
 
     /// Bytes that can still be written to the file system that holds `dir`.
     fn free_bytes(&self, dir: &Path) -> EnvResult<u64>;

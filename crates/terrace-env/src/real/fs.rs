@@ -1,7 +1,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{CWD, RenameFlags, fsync, renameat_with, statvfs};
@@ -40,6 +40,10 @@ impl FileSystem for RealFileSystem {
 
     fn lock_dir(&self, dir: &Path, kind: LockKind) -> EnvResult<DirLock> {
         dir_lock::lock(dir, kind).map_err(failed(Operation::Lock, dir))
+    }
+
+    fn real_dir(&self, dir: &Path) -> EnvResult<PathBuf> {
+        real_dir(dir).map_err(failed(Operation::Resolve, dir))
     }
 
     fn free_bytes(&self, dir: &Path) -> EnvResult<u64> {
@@ -121,6 +125,11 @@ fn sync_dir(dir: &Path) -> io::Result<()> {
         return Err(Errno::NOTDIR.into());
     }
     Ok(retry_on_intr(|| fsync(&file))?)
+}
+
+fn real_dir(dir: &Path) -> io::Result<PathBuf> {
+    let found = fs::canonicalize(dir)?;
+    if fs::metadata(&found)?.is_dir() { Ok(found) } else { Err(Errno::NOTDIR.into()) }
 }
 
 fn list(dir: &Path) -> io::Result<Vec<DirEntry>> {

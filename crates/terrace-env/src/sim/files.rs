@@ -73,6 +73,14 @@ impl FileSystem for SimFileSystem {
         Ok(DirLock::new(Box::new(Lock { disk: Arc::clone(&self.disk), dir: dir.to_path_buf() })))
     }
 
+    /// A simulated file system has neither links between directories nor a directory to begin at.
+    fn real_dir(&self, dir: &Path) -> EnvResult<PathBuf> {
+        self.disk.look(Io::new(Operation::Resolve, dir), |disk| {
+            disk.check_dir(dir)?;
+            Ok(dir.components().collect())
+        })
+    }
+
     fn free_bytes(&self, dir: &Path) -> EnvResult<u64> {
         self.disk.look(Io::new(Operation::FreeSpace, dir), |disk| {
             disk.check_dir(dir)?;

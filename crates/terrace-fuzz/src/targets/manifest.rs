@@ -168,7 +168,7 @@ fn load(env: &SharedEnv) {
         opener: Arc::new(TableOpener {
             store: tables,
             cache,
-            container: Container::new(env),
+            container: Container::new(env, Path::new("/")),
             rows: RowDirectory::new(env),
         }),
         reclaim: ReclaimQueue::default(),

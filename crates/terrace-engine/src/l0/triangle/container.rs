@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use terrace_base::{Corruption, FileId, KeyRange, TableUid};
@@ -18,7 +18,8 @@ use crate::{Error, Result};
 /// Where the container of a range is, as the manifest keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerPlace {
-    /// The file. Text, so that it can be told to whoever misses it.
+    /// The file: a mere name if it is in the range's own directory, so that it goes where that goes, else
+    /// its path. Text, so that it can be told to whoever misses it.
     pub path: String,
     /// Its size in bytes.
     pub bytes: u64,
@@ -26,15 +27,57 @@ pub struct ContainerPlace {
     pub page_bytes: u64,
 }
 
+/// The container's name in a range's directory, if no medium is named.
+const OWN_NAME: &str = "l0.rows";
+
+/// What a container of this database is called on a medium, where those of many databases may be.
+fn name_on_medium(database: u128) -> String {
+    format!("terrace-{database:032x}.rows")
+}
+
+/// Whether this database can have a container at this path on a medium: a manifest that names another
+/// file is not believed, so that a forged one cannot have other files deleted.
+pub(crate) fn is_container_of(path: &Path, database: u128) -> bool {
+    path.file_name().is_some_and(|name| *name == *name_on_medium(database))
+}
+
 impl ContainerPlace {
-    /// The path of a range's container: in its own directory, or in `medium`, where those of many
-    /// databases may be.
+    /// The path of a range's container: in its own directory, or in `medium`.
     #[must_use]
-    pub fn path_of(dir: &Path, medium: Option<&str>, database: u128) -> String {
+    pub fn path_of(medium: Option<&str>, database: u128) -> String {
         match medium {
-            Some(medium) => format!("{medium}/terrace-{database:032x}.rows"),
-            None => dir.join("l0.rows").to_string_lossy().into_owned(),
+            Some(medium) => format!("{medium}/{}", name_on_medium(database)),
+            None => OWN_NAME.to_string(),
         }
+    }
+
+    /// The path of the file, for the range in `dir`. Earlier versions named the directory of the range in
+    /// the path, which may have been moved or copied since: what is called so is in the range's own.
+    #[must_use]
+    pub fn file(&self, dir: &Path) -> PathBuf {
+        let path = Path::new(&self.path);
+        if path.file_name().is_some_and(|name| name == OWN_NAME) {
+            return dir.join(OWN_NAME);
+        }
+        match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => path.to_path_buf(),
+            _ => dir.join(path),
+        }
+    }
+
+    /// The medium that the file is on; `None` if it is in the range's own directory.
+    #[must_use]
+    pub fn medium(&self) -> Option<&Path> {
+        let path = Path::new(&self.path);
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        parent.filter(|_| path.file_name().is_none_or(|name| name != OWN_NAME))
+    }
+
+    /// The same file, named as one in the range's own directory, which it is in.
+    pub(crate) fn in_own_directory(self) -> ContainerPlace {
+        let name = Path::new(&self.path).file_name();
+        let path = name.map_or(self.path.clone(), |name| name.to_string_lossy().into_owned());
+        ContainerPlace { path, ..self }
     }
 
     /// The size that the file gets: whole pages.
@@ -53,6 +96,8 @@ impl ContainerPlace {
 /// shows it.
 pub struct Container {
     env: SharedEnv,
+    /// The range's directory.
+    dir: PathBuf,
     pages: SetOnce<Arc<Pages>>,
     rows: Latch<Rows>,
     states: Latch<States>,
@@ -74,11 +119,12 @@ struct States {
 }
 
 impl Container {
-    /// A container that is nowhere yet.
+    /// A container of the range in `dir` that is nowhere yet.
     #[must_use]
-    pub fn new(env: &SharedEnv) -> Arc<Container> {
+    pub fn new(env: &SharedEnv, dir: &Path) -> Arc<Container> {
         Arc::new(Container {
             env: Arc::clone(env),
+            dir: dir.to_path_buf(),
             pages: SetOnce::new(),
             rows: Latch::default(),
             states: Latch::default(),
@@ -89,7 +135,7 @@ impl Container {
     ///
     /// Errors: those of [`Pages::open`].
     pub fn open(&self, place: &ContainerPlace, database: u128) -> Result<bool> {
-        match Pages::open(&self.env, Path::new(&place.path), database) {
+        match Pages::open(&self.env, &place.file(&self.dir), database) {
             Ok(pages) => {
                 self.mount(pages);
                 Ok(true)
@@ -104,15 +150,23 @@ impl Container {
     ///
     /// Errors: [`Error::Invalid`] for sizes that cannot be; the environment's.
     pub fn create(&self, place: &ContainerPlace, database: u128) -> Result<()> {
-        let (fs, path) = (self.env.fs(), Path::new(&place.path));
-        remove(&self.env, place)?;
+        let (fs, path) = (self.env.fs(), place.file(&self.dir));
+        self.remove(place)?;
         let bytes = place.file_bytes();
-        let pages = Pages::create(&self.env, path, bytes, place.page_bytes, database)?;
+        let pages = Pages::create(&self.env, &path, bytes, place.page_bytes, database)?;
         if let Some(dir) = path.parent() {
             fs.sync_dir(dir)?;
         }
         self.mount(pages);
         Ok(())
+    }
+
+    /// Removes the file of a container in which nothing is left. One that is gone already is no error.
+    pub(crate) fn remove(&self, place: &ContainerPlace) -> Result<()> {
+        match self.env.fs().remove(&place.file(&self.dir)) {
+            Err(error) if !error.is_not_found() => Err(error.into()),
+            _ => Ok(()),
+        }
     }
 
     fn mount(&self, pages: Arc<Pages>) {
@@ -249,14 +303,6 @@ fn of_table<'a>(
     let first = state.partition_point(|one| one.row > live.row);
     let of_row = state[first..].iter().take_while(|one| one.row == live.row);
     of_row.filter(|one| Arc::ptr_eq(&one.table, &live.table))
-}
-
-/// Removes the file of a container in which nothing is left. One that is gone already is no error.
-pub(crate) fn remove(env: &SharedEnv, place: &ContainerPlace) -> Result<()> {
-    match env.fs().remove(Path::new(&place.path)) {
-        Err(error) if !error.is_not_found() => Err(error.into()),
-        _ => Ok(()),
-    }
 }
 
 /// The keys outside of these intervals, which may share keys and stand in any order.

@@ -13,9 +13,10 @@
 //! 4. A clean close leaves a record that says so at the log's end; after it an open replays nothing.
 //!
 //! Begin at `opening.rs`. `recovery.rs` brings the log into memtables, by the threads of `refill.rs`;
-//! `seams.rs` has the parts that a caller may replace; `close.rs` ends it all.
+//! `seams.rs` has the parts that a caller may replace; `close.rs` ends it all; `media.rs` has what of the range lies on media.
 
 pub(super) mod close;
+mod media;
 pub(super) mod memtable_area;
 pub(super) mod opening;
 pub(super) mod recovery;

@@ -15,11 +15,10 @@ use crate::drange::{Active, Boundaries, DrangeMap, Frozen};
 use crate::explain::SlowLog;
 use crate::fail_point::fail_point;
 use crate::l0::L0;
-use crate::l0::triangle::{ContainerPlace, remove_container};
-use crate::medium::{entries_of, require_medium};
 use crate::memtable::SpareMemory;
 use crate::merge::MergeOperator;
-use crate::options::{Durability, L0Kind, Options};
+use crate::options::{Durability, Options};
+use crate::placement::Claims;
 use crate::process::{PoolName, Process};
 use crate::store::gate::Gate;
 use crate::store::gate::ledger::Ledger;
@@ -40,10 +39,9 @@ use crate::store::upkeep::jobs::Jobs;
 use crate::store::view::{DrangeView, View};
 use crate::store::{Inner, Seams, Store};
 use crate::swap::ArcSwap;
-use crate::table::{RowDirectory, is_row_directory_of, missing_row_directory, row_directory_name};
 use crate::version::{
-    FeedStore, FileIds, LoadedFeed, LogEdit, Media, RangeEdit, ReclaimQueue, Table, TableContext,
-    Version, VersionEdit, VersionFeed, Versions, VersionsParts, fold, manifest_path,
+    FeedStore, FileIds, LoadedFeed, LogEdit, RangeEdit, ReclaimQueue, Table, TableContext, Version,
+    VersionEdit, VersionFeed, Versions, VersionsParts, fold, manifest_path,
 };
 use crate::wal::{LogSink, LogStart, LogStore, TornTail};
 use crate::{Error, Result};
@@ -65,20 +63,22 @@ pub struct RecoveryReport {
     pub orphan_count: u64,
 }
 
-/// Bytes of a container's page on persistent memory: a row loses few of them in part.
-const MEMORY_PAGE_BYTES: u64 = 4 << 10;
-
-/// Bytes of a page in a file, where each write costs a call's worth.
-const FILE_PAGE_BYTES: u64 = 64 << 10;
+/// What keeps other ranges out.
+pub(in crate::store) struct Held {
+    /// Of the range's own directory.
+    pub _lock: DirLock,
+    /// Of what the range has on media.
+    pub claims: Claims,
+}
 
 /// What an open rests on, before the range is put together.
-struct Opening<'a> {
+pub(super) struct Opening<'a> {
     process: &'a Arc<Process>,
-    env: SharedEnv,
-    dir: &'a Path,
-    options: Options,
+    pub(super) env: SharedEnv,
+    pub(super) dir: &'a Path,
+    pub(super) options: Options,
     ids: Arc<FileIds>,
-    context: Arc<TableContext>,
+    pub(super) context: Arc<TableContext>,
     l0: Arc<dyn L0>,
     feeds: Arc<dyn FeedStore>,
     log: Arc<dyn LogStore>,
@@ -118,6 +118,7 @@ impl Store {
         let mut opening = Opening::prepare(process, dir, options, seams, loaded.as_ref())?;
         let version = opening.fold(loaded.as_ref())?;
         let range = opening.choose_operator(&version)?;
+        let (version, claims) = opening.claim_named(version)?;
         opening.open_container(&version)?;
         opening.open_row_directory(&version)?;
         opening.require_tables(&version)?;
@@ -126,7 +127,8 @@ impl Store {
         if let Some(loaded) = &loaded {
             cross_check(dir, loaded, &version, &recovered.replayed)?;
         }
-        opening.finish(loaded.is_none(), &version, range, recovered, lock)
+        let held = Held { _lock: lock, claims };
+        opening.finish(loaded.is_none(), &version, range, recovered, held)
     }
 }
 
@@ -200,7 +202,7 @@ impl<'a> Opening<'a> {
     }
 
     /// The version after what this open changes.
-    fn after(&self, version: &Version, edit: &VersionEdit) -> Result<Version> {
+    pub(super) fn after(&self, version: &Version, edit: &VersionEdit) -> Result<Version> {
         let applied = version.apply(edit, &self.context);
         applied.map_err(|misfit| {
             Error::Poisoned(format!("what an open changes does not fit: {misfit}"))
@@ -224,7 +226,7 @@ impl<'a> Opening<'a> {
         version: &Version,
         range: RangeEdit,
         recovered: Recovered,
-        lock: DirLock,
+        mut held: Held,
     ) -> Result<Store> {
         let mut report = RecoveryReport {
             is_new,
@@ -240,13 +242,14 @@ impl<'a> Opening<'a> {
             let version =
                 self.after(version, &VersionEdit { range, log, ..VersionEdit::default() })?;
             let versions = self.versions(version, None);
-            return Ok(self.assemble(versions, None, recovered, report, lock, spares));
+            return Ok(self.assemble(versions, None, recovered, report, held, spares));
         }
         self.require_media()?;
-        let mut media = version.media().clone();
-        let replaced = self.choose_container(version.database(), &mut media)?;
-        self.choose_row_directory(version.database(), &mut media)?;
-        let log_directories = self.log.settle(version.database(), &recovered.replayed)?;
+        self.claim(version, &mut held.claims)?;
+        let (database, mut media) = (version.database(), version.media().clone());
+        let replaced = self.choose_container(database, &mut media, &held.claims)?;
+        self.choose_row_directory(database, &mut media)?;
+        let log_directories = self.log.settle(database, &recovered.replayed)?;
         let as_text = |path: &PathBuf| path.to_string_lossy().into_owned();
         media.log_directories = log_directories.iter().map(as_text).collect();
         let range = RangeEdit { epoch: Some(self.ids.epoch()), ..range };
@@ -271,24 +274,9 @@ impl<'a> Opening<'a> {
             let start = Some(log.start_at(LogPosition(0)));
             versions.install(LogEdit { start, ..LogEdit::default() }.into(), None, |_| ())?;
         }
-        let store = self.assemble(versions, Some(log), recovered, report, lock, spares);
+        let store = self.assemble(versions, Some(log), recovered, report, held, spares);
         store.inner.start_background()?;
         Ok(store)
-    }
-
-    /// The medium of L0 must be there before anything is written that names it, but if what lies on one is
-    /// open already, and stays there.
-    fn require_media(&self) -> Result<()> {
-        let opener = &self.context.opener;
-        let is_open = match self.options.l0_kind {
-            L0Kind::Plain => opener.rows.path().is_some(),
-            L0Kind::Triangle | L0Kind::Matrix => opener.container.pages().is_some(),
-            L0Kind::PmemMemtable => false,
-        };
-        match self.options.l0_path.as_deref().filter(|_| !is_open) {
-            Some(medium) => require_medium(self.env.as_ref(), "l0_path", Path::new(medium)),
-            None => Ok(()),
-        }
     }
 
     fn versions(&self, version: Version, feed: Option<Box<dyn VersionFeed>>) -> Versions {
@@ -305,138 +293,6 @@ impl<'a> Opening<'a> {
         let used: u64 = version.tables().map(|table| table.meta().bytes).sum();
         let usable = self.env.fs().free_bytes(self.dir)?.saturating_add(used);
         Ok(usable / 100 * self.options.reserved_percent)
-    }
-
-    /// Opens the container that the version names, if there are rows in it, and the rows.
-    ///
-    /// Errors: [`Error::Corruption`] if one of them is not there: also if the container was on memory that
-    /// did not survive.
-    fn open_container(&self, version: &Version) -> Result<()> {
-        if !version.has_rows_in_pages() {
-            return Ok(());
-        }
-        let Some(place) = &version.media().container else {
-            let detail = "there are rows in pages, but the manifest does not say where";
-            return Err(Corruption::new(self.dir, 0, detail).into());
-        };
-        let container = &self.context.opener.container;
-        if !container.open(place, version.database())? {
-            let detail = "the container of L0 is missing: what was written last is lost with it. If it was in \
-                          a file system in memory, a power cut emptied that; repair the range, or restore it";
-            return Err(Corruption::new(&place.path, 0, detail).into());
-        }
-        container.open_rows(version.l0().live())
-    }
-
-    /// Decides where the container is from now on. The one of before, if it is of no use.
-    fn choose_container(
-        &self,
-        database: u128,
-        media: &mut Media,
-    ) -> Result<Option<ContainerPlace>> {
-        let container = &self.context.opener.container;
-        if container.pages().is_some() {
-            // It keeps its place as long as there are rows in it.
-            return Ok(None);
-        }
-        let wanted = self.options.l0_kind.has_container().then(|| self.container_place(database));
-        let before = std::mem::replace(&mut media.container, wanted.clone());
-        if let Some(place) = &wanted
-            && wanted == before
-        {
-            match container.open(place, database) {
-                Ok(true) => return Ok(None),
-                // Nothing is lost with one in which nothing was: a crash may have come before it was made.
-                Ok(false) | Err(Error::Corruption(_)) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(before)
-    }
-
-    /// Where the options want the container of a range.
-    fn container_place(&self, database: u128) -> ContainerPlace {
-        let bytes = self.options.l0_bytes;
-        let medium = self.options.l0_path.as_deref();
-        let path = ContainerPlace::path_of(self.dir, medium, database);
-        let page_bytes = if medium.is_some() { MEMORY_PAGE_BYTES } else { FILE_PAGE_BYTES };
-        ContainerPlace { path, bytes, page_bytes }
-    }
-
-    /// Makes the container that the version names, unless it is open, and removes the one that it
-    /// replaces: the manifest is durable that says so.
-    fn make_container(&self, version: &Version, replaced: Option<ContainerPlace>) -> Result<()> {
-        let container = &self.context.opener.container;
-        if let Some(place) =
-            replaced.filter(|place| Some(place) != version.media().container.as_ref())
-        {
-            remove_container(&self.env, &place)?;
-        }
-        match &version.media().container {
-            Some(place) if container.pages().is_none() => {
-                container.create(place, version.database())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Mounts the directory that the version names, if there are tables in it.
-    ///
-    /// Errors: [`Error::Corruption`] if it is not there, or no directory of this database.
-    fn open_row_directory(&self, version: &Version) -> Result<()> {
-        if !version.has_tables_in_row_directory() {
-            return Ok(());
-        }
-        let Some(path) = version.media().row_directory.as_deref().map(Path::new) else {
-            let detail =
-                "tables of L0 are in a directory of their own, but the manifest does not say where";
-            return Err(Corruption::new(self.dir, 0, detail).into());
-        };
-        if !is_row_directory_of(path, version.database()) {
-            let detail =
-                "the manifest names this as the directory of L0, but it is another database's";
-            return Err(Corruption::new(path, 0, detail).into());
-        }
-        if entries_of(self.env.as_ref(), path)?.is_none() {
-            return Err(missing_row_directory(path));
-        }
-        self.context.opener.rows.mount(path);
-        Ok(())
-    }
-
-    /// Decides where tables of L0 go from now on, and empties the directory of before, if it is of no
-    /// use: nothing live is in it, and once the manifest names another one nobody would look there.
-    fn choose_row_directory(&self, database: u128, media: &mut Media) -> Result<()> {
-        if self.context.opener.rows.path().is_some() {
-            // It keeps its place as long as there are tables in it.
-            return Ok(());
-        }
-        let medium = self.options.row_medium();
-        let name = row_directory_name(database);
-        let wanted = medium.map(|medium| format!("{medium}/{name}"));
-        let before = std::mem::replace(&mut media.row_directory, wanted);
-        if let Some(path) = before.filter(|before| Some(before) != media.row_directory.as_ref())
-            && is_row_directory_of(Path::new(&path), database)
-        {
-            RowDirectory::clear(&self.env, Path::new(&path))?;
-        }
-        Ok(())
-    }
-
-    /// Makes the directory that the version names, unless it is mounted. The manifest is durable that
-    /// says so.
-    fn make_row_directory(&self, version: &Version) -> Result<()> {
-        let rows = &self.context.opener.rows;
-        if let (Some(path), None) =
-            (version.media().row_directory.as_deref().map(Path::new), rows.path())
-        {
-            self.env.fs().create_dir_all(path)?;
-            if let Some(medium) = path.parent() {
-                self.env.fs().sync_dir(medium)?;
-            }
-            rows.mount(path);
-        }
-        Ok(())
     }
 
     /// A version whose tables are not there is not the last one: damage took an edit away that had
@@ -474,7 +330,7 @@ impl<'a> Opening<'a> {
         log: Option<Arc<dyn LogSink>>,
         recovered: Recovered,
         recovery: RecoveryReport,
-        lock: DirLock,
+        held: Held,
         spares: SpareMemory,
     ) -> Store {
         let end = log.as_ref().map_or(recovered.replayed.end, |log| log.end());
@@ -520,7 +376,7 @@ impl<'a> Opening<'a> {
             slow: SlowLog::new(self.process.number()),
             recovery,
             me: me.clone(),
-            _lock: lock,
+            _held: held,
             env: self.env,
         });
         let closer = Arc::new(Closer::new(&inner));

@@ -52,7 +52,7 @@ impl Seams {
         let env = Arc::clone(process.env());
         let dir = dir.to_path_buf();
         let cache = Arc::clone(process.cache());
-        let container = Container::new(&env);
+        let container = Container::new(&env, &dir);
         let rows = RowDirectory::new(&env);
         let tables = RoutedTables::new(tables, Arc::clone(&rows));
         let l0 = make_l0(&env, &tables, &container, options);

@@ -99,6 +99,10 @@ impl FileSystem for StepEnv {
         unreachable!("a table store takes no lock")
     }
 
+    fn real_dir(&self, _: &Path) -> EnvResult<PathBuf> {
+        unreachable!("a table store asks for no names")
+    }
+
     fn free_bytes(&self, _: &Path) -> EnvResult<u64> {
         unreachable!("a table store does not ask for space")
     }

@@ -1,6 +1,7 @@
 //! Opening, recovery and closing; where log and rows lie.
 
 mod close;
+mod copies;
 mod damage;
 mod directory;
 mod forged;

@@ -127,7 +127,7 @@ impl Elsewhere {
         let opener = Arc::new(TableOpener {
             store: Arc::clone(&tables),
             cache,
-            container: Container::new(env),
+            container: Container::new(env, Path::new(DIR)),
             rows: RowDirectory::new(env),
         });
         let executor = Arc::new(ByteExecutor {

@@ -119,7 +119,7 @@ fn a_container_that_is_gone_is_damage_if_something_was_in_it() {
         drop(version);
         store.close()?;
         drop(store);
-        env.fs().remove(Path::new(&place.path))?;
+        env.fs().remove(&place.file(Path::new(DIR)))?;
         match open(env, &options(L0Kind::Triangle)) {
             Err(Error::Corruption(found)) => {
                 assert!(found.to_string().contains("container of L0 is missing"), "{found}");
