@@ -79,8 +79,8 @@ pub fn check_table(
 fn check_row(context: &TableContext, meta: &TableMeta, depth: CheckDepth) -> Result<()> {
     let row = context.opener.container.row(meta)?;
     if let Some(text) = differs(meta, row.properties()) {
-        let path = context.opener.container.pages().map(|pages| pages.path());
-        let path = path.unwrap_or(Path::new("the container of L0"));
+        let path = context.opener.container.pages().map(|pages| pages.path().to_path_buf());
+        let path = path.unwrap_or_else(|| "the container of L0".into());
         return Err(terrace_base::Corruption::new(path, 0, text).into());
     }
     if depth == CheckDepth::Full {

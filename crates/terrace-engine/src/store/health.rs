@@ -120,6 +120,11 @@ impl Inner {
         if self.is_closing() { Err(Error::Closed) } else { Ok(()) }
     }
 
+    /// What a failure means to a reader: if the range was closed meanwhile, its files may be gone.
+    pub(super) fn or_closed(&self, error: Error) -> Error {
+        if self.is_closing() { Error::Closed } else { error }
+    }
+
     pub(super) fn is_poisoned(&self) -> bool {
         self.health.is_poisoned.load(Ordering::Acquire)
     }

@@ -56,7 +56,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
-use terrace_env::{Latch, SharedEnv, Signal};
+use terrace_env::{Latch, Mutex, SharedEnv, Signal};
 
 use crate::compaction::CompactionExecutor;
 use crate::compaction::levels::LevelShape;
@@ -167,8 +167,8 @@ pub(crate) struct Inner {
     recovery: RecoveryReport,
     /// For jobs, which own the range while they run.
     me: Weak<Inner>,
-    /// Keeps other processes out.
-    _held: Held,
+    /// Keeps other owners out, until the range is closed.
+    held: Mutex<Option<Held>>,
 }
 
 impl Inner {

@@ -110,6 +110,16 @@ impl Versions {
         turn.as_mut().ok_or(Error::ReadOnly)?.append(edit)
     }
 
+    /// The version without a row and a table, which is the current one from now on: of a range that was
+    /// closed nobody reads any more.
+    pub fn let_go_of_tables(&self) -> Arc<Version> {
+        let current = self.current();
+        let emptied = Arc::new(current.without_tables());
+        emptied.installed_after(Some(&current));
+        self.current.store(Arc::clone(&emptied));
+        emptied
+    }
+
     /// Where the feed ends.
     #[must_use]
     pub fn feed_end(&self) -> FeedPosition {

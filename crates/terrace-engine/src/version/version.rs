@@ -173,6 +173,14 @@ impl Version {
         Version { l0, ..self.clone() }
     }
 
+    /// The version without its rows and tables.
+    #[must_use]
+    pub fn without_tables(&self) -> Version {
+        let emptied = Version::of(self.l0.with(LiveRows::default()));
+        let Version { l0, levels, with_range_tombstones, .. } = emptied;
+        Version { l0, levels, with_range_tombstones, ..self.clone() }
+    }
+
     /// The run of a level, 1 or deeper.
     #[must_use]
     pub fn run(&self, level: LevelNo) -> &Run {

@@ -49,6 +49,7 @@ fn write_holder(file: &mut File) -> io::Result<()> {
 fn describe_holder(file: &mut File) -> String {
     let mut holder = String::new();
     match file.take(20).read_to_string(&mut holder) {
+        Ok(_) if holder.trim() == std::process::id().to_string() => "held by this process".into(),
         Ok(count) if count > 0 => format!("held, most recently by process {}", holder.trim()),
         _ => "held by another process, or twice by this one".to_string(),
     }

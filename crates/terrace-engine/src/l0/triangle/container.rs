@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use terrace_base::{Corruption, FileId, KeyRange, TableUid};
-use terrace_env::{Latch, PmemMedium, SetOnce, SharedEnv};
+use terrace_env::{Latch, PmemMedium, SharedEnv};
 
 use super::Pages;
 use super::row::{Predecessor, RowLocation, RowReader};
@@ -98,7 +98,7 @@ pub struct Container {
     env: SharedEnv,
     /// The range's directory.
     dir: PathBuf,
-    pages: SetOnce<Arc<Pages>>,
+    pages: Latch<Option<Arc<Pages>>>,
     rows: Latch<Rows>,
     states: Latch<States>,
 }
@@ -125,7 +125,7 @@ impl Container {
         Arc::new(Container {
             env: Arc::clone(env),
             dir: dir.to_path_buf(),
-            pages: SetOnce::new(),
+            pages: Latch::default(),
             rows: Latch::default(),
             states: Latch::default(),
         })
@@ -141,6 +141,11 @@ impl Container {
                 Ok(true)
             }
             Err(Error::Io(error)) if error.is_not_found() => Ok(false),
+            Err(Error::Io(error)) if error.is_locked() => Err(Error::Locked(format!(
+                "{} is still mapped: an iterator or a pinned value of a closed handle holds rows of \
+                 L0 in it; drop it, and open again",
+                error.path.display()
+            ))),
             Err(error) => Err(error),
         }
     }
@@ -170,14 +175,21 @@ impl Container {
     }
 
     fn mount(&self, pages: Arc<Pages>) {
-        let opened = self.pages.get_or_set(Arc::clone(&pages));
-        assert!(Arc::ptr_eq(opened, &pages), "a container is opened once");
+        let before = self.pages.lock().replace(pages);
+        assert!(before.is_none(), "a container is opened once");
+    }
+
+    /// Lets the pages go: the file can be opened by somebody else as soon as nobody holds one of them.
+    pub(crate) fn unmount(&self) {
+        let pages = self.pages.lock().take();
+        // Not under the latch: the mapping goes with it.
+        drop(pages);
     }
 
     /// The pages, if the container is open.
     #[must_use]
-    pub fn pages(&self) -> Option<&Arc<Pages>> {
-        self.pages.get()
+    pub fn pages(&self) -> Option<Arc<Pages>> {
+        self.pages.lock().clone()
     }
 
     /// What it lies on, if it is open.
@@ -201,7 +213,7 @@ impl Container {
         let Some(pages) = self.pages() else { return Err(missing(meta.id)) };
         let expected = Some((meta.uid, meta.bytes));
         let consumed = complement(live.parts());
-        self.keep(RowReader::open(pages, location, expected, &consumed)?);
+        self.keep(RowReader::open(&pages, location, expected, &consumed)?);
         let opened = live.table.reader(ReadMode::Block).map(|_| ());
         self.let_go();
         opened
@@ -322,7 +334,7 @@ fn missing(id: FileId) -> Error {
 
 impl fmt::Debug for Container {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Container").field("pages", &self.pages.get()).finish_non_exhaustive()
+        f.debug_struct("Container").field("pages", &self.pages()).finish_non_exhaustive()
     }
 }
 

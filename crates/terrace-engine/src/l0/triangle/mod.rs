@@ -139,7 +139,8 @@ impl L0 for TriangleL0 {
         let tables = match self.container.pages().filter(|_| !passes_by && !was_full) {
             Some(pages) => {
                 let predecessors = Container::predecessors(live);
-                let absorb = Absorb { container: &self.container, writer: &self.writer, pages };
+                let absorb =
+                    Absorb { container: &self.container, writer: &self.writer, pages: &pages };
                 absorb.write(&predecessors, &mut input)?
             }
             None => Some(self.writer.write(&[], &mut input)?),

@@ -84,6 +84,7 @@ impl Store {
     ) -> Result<CheckpointReport> {
         let inner = &self.inner;
         inner.log()?;
+        let _work = inner.begin_work()?;
         inner.check_healthy()?;
         // Held until what was written is complete or gone.
         let _lock = of_target(dir, new_dir::claim(inner.env.as_ref(), dir))?;
@@ -132,6 +133,8 @@ impl Inner {
             if !progress(report.table_bytes, total_bytes) {
                 return Err(Error::Cancelled);
             }
+            // A close waits for this.
+            self.check_open()?;
             let meta = table.meta();
             if let Some(live) = live.filter(|_| meta.is_in_pages()) {
                 let written = self.write_row(&target, live)?;

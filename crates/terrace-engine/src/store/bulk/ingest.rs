@@ -151,6 +151,7 @@ impl Ingest {
     fn builder(&mut self) -> Result<&mut TableBuilder> {
         if self.builder.is_none() {
             let inner = &self.store.inner;
+            let _work = inner.begin_work()?;
             inner.check_healthy()?;
             let env = &inner.env;
             let (id, uid) = (inner.ids.next(), TableUid(env.random_u128()));
@@ -163,6 +164,7 @@ impl Ingest {
 
     fn end_table(&mut self) -> Result<()> {
         if let Some((id, builder)) = self.builder.take() {
+            let _work = self.store.inner.begin_work()?;
             let built = self.store.inner.heed(builder.finish())?;
             self.tables.push(table_meta(id, built));
         }
@@ -187,8 +189,9 @@ impl Ingest {
     /// Errors: `NoSpace`, `Io`, `Closed`, `Poisoned` (nothing was ingested); `Unknown` (it may show
     /// after the next open).
     pub fn finish(mut self) -> Result<IngestReport> {
-        self.end_table()?;
         let inner = Arc::clone(&self.store.inner);
+        let _work = inner.begin_work()?;
+        self.end_table()?;
         if self.tables.is_empty() {
             inner.check_healthy()?;
             let seqno = inner.sequencer.visible();
@@ -214,6 +217,8 @@ impl Drop for Ingest {
         if self.is_given_away || std::thread::panicking() {
             return;
         }
+        // Once the range is closed they are left to the next open.
+        let Ok(_work) = self.store.inner.begin_work() else { return };
         for table in &self.tables {
             if let Err(error) = self.store.inner.context.opener.store.delete(&table.location) {
                 tracing::debug!(%error, "an abandoned table is left to the next open");

@@ -36,11 +36,16 @@ impl Drop for Closer {
 }
 
 impl Store {
-    /// Ends the background work, syncs the log and marks the directory as cleanly closed. Other
-    /// handles answer [`Error::Closed`] from now on. Closing twice does nothing.
+    /// Ends the background work, syncs the log and marks the directory as cleanly closed. Waits for
+    /// flushes, compactions, checkpoints and ingests that other threads have asked for. On return the
+    /// directory can be opened again, whatever is left of this range: other handles, snapshots and
+    /// iterators answer [`Error::Closed`] from now on. Closing twice does nothing.
+    ///
+    /// One exception: if L0 has a container, a new open answers [`Error::Locked`] as long as an
+    /// iterator that has not answered yet, or a pinned value, holds a row in it.
     ///
     /// Errors: `Poisoned` if the range was poisoned before, or is by the last sync. What had been
-    /// acknowledged is as durable as its class says in any case.
+    /// acknowledged is as durable as its class says in any case, and the directory can be opened.
     pub fn close(&self) -> Result<()> {
         self.inner.close()
     }
@@ -48,10 +53,36 @@ impl Store {
 
 impl Inner {
     fn close(&self) -> Result<()> {
-        if self.begin_close() {
+        // Whoever closes at the same time waits until the directory is free.
+        let mut held = self.held.lock();
+        if held.is_none() {
             return Ok(());
         }
+        self.begin_close();
         self.jobs.wait_ended();
+        let outcome = self.end_log();
+        self.let_go();
+        // From here on nothing of this range touches a file to write it: no job and no call is under way
+        // (`Inner::begin_work`), and writers look again under the holds that `append_closing` had.
+        drop(held.take());
+        outcome
+    }
+
+    /// Lets go of what only readers need that are turned away from now on: a container of L0 is mapped
+    /// once. Iterators see that something went, look, and let go of the rest.
+    fn let_go(&self) {
+        let container = &self.context.opener.container;
+        if container.pages().is_some() {
+            let emptied = self.versions.let_go_of_tables();
+            self.change_view(true, |view| (view.dranges.clone(), emptied));
+            container.unmount();
+        }
+        // No view has come as far: each iterator looks at its next step, and at those after that.
+        self.removals.store(u64::MAX, Ordering::Release);
+    }
+
+    /// Marks the log and the manifest as ended cleanly, if they did.
+    fn end_log(&self) -> Result<()> {
         if self.log.is_none() {
             return Ok(());
         }
@@ -68,13 +99,12 @@ impl Inner {
         }
     }
 
-    /// Turns writers away and tells background work to end; whether that had been done before.
-    fn begin_close(&self) -> bool {
-        let was_closing = self.health.is_closing.swap(true, Ordering::AcqRel);
+    /// Turns callers away and tells background work to end.
+    fn begin_close(&self) {
+        self.health.is_closing.store(true, Ordering::SeqCst);
         self.jobs.cancel();
         self.changed.notify();
         self.sequencer.wake();
-        was_closing
     }
 
     /// Syncs the log, then tells the log where the manifest ends and the manifest where the log

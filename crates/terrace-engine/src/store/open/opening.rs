@@ -141,7 +141,7 @@ fn lock(env: &SharedEnv, dir: &Path, options: &Options) -> Result<DirLock> {
     env.fs().lock_dir(dir, kind).map_err(|error| {
         if error.is_locked() {
             return Error::Locked(format!(
-                "{} is in use ({}); connect to the running server, or stop it first",
+                "{} is in use ({}); close what has it open, or connect to the running server",
                 dir.display(),
                 error.source
             ));
@@ -376,7 +376,7 @@ impl<'a> Opening<'a> {
             slow: SlowLog::new(self.process.number()),
             recovery,
             me: me.clone(),
-            _held: held,
+            held: waits.mutex(Some(held)),
             env: self.env,
         });
         let closer = Arc::new(Closer::new(&inner));

@@ -85,7 +85,7 @@ impl Store {
         let view = self.inner.view.load();
         let read_point = self.inner.sequencer.visible();
         let lookup = Lookup::new(key, read_point, options.mode()).within(bound);
-        self.inner.get_watched(&view, lookup, read)
+        self.inner.get_watched(&view, lookup, read).map_err(|error| self.inner.or_closed(error))
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! An iterator registers its number for as long as it lives, but pins a view only briefly: when a
 //! newer view has let go of something that the pinned one keeps alive, the iterator goes on in the
-//! newer one, at its own number, from its own key.
+//! newer one, at its own number, from its own key. A close counts as such a change: the iterator then
+//! lets go of all it holds.
 
 use std::fmt;
 use std::sync::Arc;
@@ -192,10 +193,11 @@ impl Iter {
 
     fn step(&mut self, forward: bool) -> Result<()> {
         if !self.is_placed {
+            self.inner.check_open()?;
             return Err(Error::invalid("the iterator stands nowhere: seek first"));
         }
         self.is_placed = false;
-        if self.steps >= STEPS_PER_VIEW && self.holds_up() && !self.step_into_view(forward)? {
+        if self.holds_up() && !self.step_held_up(forward)? {
             return self.settle(forward);
         }
         self.steps += 1;
@@ -206,6 +208,25 @@ impl Iter {
     #[inline]
     fn move_cursor(&mut self, forward: bool) -> Result<bool> {
         if forward { self.cursor.next() } else { self.cursor.prev() }
+    }
+
+    /// Sees to what the pinned view holds up; `false` as in [`Iter::step_into_view`].
+    #[cold]
+    fn step_held_up(&mut self, forward: bool) -> Result<bool> {
+        self.check_open()?;
+        if self.steps < STEPS_PER_VIEW { Ok(true) } else { self.step_into_view(forward) }
+    }
+
+    /// Errors: `Closed`; the iterator holds nothing of the range's files then.
+    fn check_open(&mut self) -> Result<()> {
+        let outcome = self.inner.check_open();
+        if outcome.is_err() {
+            self.merged = None;
+            self.cursor = MergingCursor::new(Vec::new());
+            self.tombstones = Vec::new();
+            self.view = self.inner.view.load_full();
+        }
+        outcome
     }
 
     /// Goes on in the current view; `false` if the cursor is not where it was any more, but beyond
@@ -232,6 +253,7 @@ impl Iter {
         if !self.holds_up() {
             return Ok(());
         }
+        self.check_open()?;
         let view = self.inner.view.load_full();
         let range_index = self.inner.options.range_index;
         (self.cursor, self.tombstones) =

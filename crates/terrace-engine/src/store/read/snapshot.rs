@@ -52,7 +52,8 @@ impl Snapshot {
         let bound = inner.bound_of(key);
         let view = inner.view.load();
         let lookup = Lookup::new(key, self.seqno(), options.mode()).within(bound);
-        inner.get_watched(&view, lookup, |_, entry| read(entry))
+        let got = inner.get_watched(&view, lookup, |_, entry| read(entry));
+        got.map_err(|error| inner.or_closed(error))
     }
 
     pub(in crate::store) fn inner(&self) -> &Inner {

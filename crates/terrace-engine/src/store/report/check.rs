@@ -20,13 +20,17 @@ impl Store {
 
 impl Inner {
     fn check(&self, progress: CheckProgress<'_>) -> Result<CheckReport> {
+        self.check_open()?;
         let version = self.versions.current();
         let total = version.tables().map(|table| table.meta().bytes).sum();
         let mut report = CheckReport { repaired: version.repaired(), ..CheckReport::default() };
         for table in version.tables().filter(|table| version.needs(table)) {
+            self.check_open()?;
             check_table(&self.context, table.meta(), CheckDepth::Full, &mut report)?;
             progress(report.table_bytes, total);
         }
+        // What was closed meanwhile may have lost files.
+        self.check_open()?;
         Ok(report)
     }
 }

@@ -189,7 +189,7 @@ impl Inner {
             kind: self.options.l0_kind,
             rows: version.l0().rows().len() as u64,
             bytes: version.l0().live().iter().map(LiveTable::bytes).sum(),
-            pages_free: pages.map_or(0, |pages| pages.free_pages() as u64),
+            pages_free: pages.as_ref().map_or(0, |pages| pages.free_pages() as u64),
             pages_total: pages.map_or(0, |pages| pages.total_pages() as u64),
             cuts: cuts.count,
             cut_bytes_min: cuts.bytes_min,

@@ -114,6 +114,7 @@ impl Store {
     pub fn divide_among(&self, keys: Vec<Vec<u8>>, duplicates: &[usize]) -> Result<()> {
         let inner = &self.inner;
         inner.log()?;
+        let _work = inner.begin_work()?;
         inner.check_healthy()?;
         let is_sound =
             keys.is_sorted_by(|a, b| a < b) && keys.first().is_none_or(|key| !key.is_empty());

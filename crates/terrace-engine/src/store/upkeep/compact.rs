@@ -26,6 +26,8 @@ impl Store {
     /// anything, whether or not that is due: afterwards no dead version of these keys takes space
     /// unless a snapshot needs it.
     pub fn compact(&self, range: &KeyRange) -> Result<()> {
+        self.inner.log()?;
+        let _work = self.inner.begin_work()?;
         self.flush()?;
         self.inner.heed(self.inner.force_down(range))
     }

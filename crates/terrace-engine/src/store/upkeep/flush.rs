@@ -39,6 +39,7 @@ impl Store {
     pub fn flush(&self) -> Result<()> {
         let inner = &self.inner;
         inner.log()?;
+        let _work = inner.begin_work()?;
         inner.check_healthy()?;
         inner.freeze_all()?;
         inner.heed(inner.flush_frozen(Merging::Never))?;

@@ -70,7 +70,8 @@ impl Jobs {
 
     /// Blocks until no job of the range is queued or running.
     pub fn wait_ended(&self) {
-        // Order: behind `cancel`, in one order with the job that counts itself and looks at it then.
+        // Order: behind the mark that the range closes and behind `cancel`, in one order with whoever
+        // counts itself and looks at one of them then.
         self.wait_until(|| self.running.load(Ordering::SeqCst) == 0);
     }
 
@@ -97,7 +98,7 @@ impl Jobs {
 }
 
 /// Counts a job as running until it is dropped, also when the pool drops it unrun.
-struct Running {
+pub(in crate::store) struct Running {
     jobs: Arc<Jobs>,
     is_standing: bool,
 }
@@ -130,18 +131,27 @@ impl Inner {
         delay: Duration,
         work: impl FnOnce(&Arc<Inner>) + Send + 'static,
     ) {
-        if !self.is_closing() && self.log.is_some() {
-            self.process.pool().submit_after(class, delay, self.job(work));
+        if self.log.is_none() {
+            return;
+        }
+        if let Ok(running) = self.begin_work() {
+            self.process.pool().submit_after(class, delay, self.job_counted_by(running, work));
         }
     }
 
-    /// A job that owns the range while it runs, and that a close waits for.
-    fn job(self: &Arc<Self>, work: impl FnOnce(&Arc<Inner>) + Send + 'static) -> Job {
-        self.job_counted_by(Running::new(&self.jobs, false), work)
+    /// Begins work that may write files, by a job or by a caller of the range: a close waits until what
+    /// this returns is dropped, and only then lets others have the directory.
+    ///
+    /// Errors: `Closed`.
+    pub(in crate::store) fn begin_work(&self) -> Result<Running> {
+        // Order: counted first, and looked after that; a close marks the range first and looks at the
+        // count after that. So one of the two sees the other.
+        let running = Running::new(&self.jobs, false);
+        if self.health.is_closing.load(Ordering::SeqCst) { Err(Error::Closed) } else { Ok(running) }
     }
 
-    /// As [`Inner::job`], but the job runs until the range begins to close, so that whoever waits
-    /// for the background work does not wait for it.
+    /// A job that owns the range while it runs, and that a close waits for. It runs until the range
+    /// begins to close, so that whoever waits for the background work does not wait for it.
     pub(in crate::store) fn standing_job(
         self: &Arc<Self>,
         work: impl FnOnce(&Arc<Inner>) + Send + 'static,

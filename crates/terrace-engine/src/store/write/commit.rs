@@ -342,6 +342,8 @@ impl Inner {
             Room::Log { .. } => Cause::LogRoom,
             Room::Turn => Cause::Publication,
         };
+        // It may take a new segment of the log, or freeze.
+        let _work = self.begin_work()?;
         stay.wait(cause, || self.make_room_now(map, room, wait))
     }
 

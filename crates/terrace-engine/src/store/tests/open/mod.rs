@@ -1,5 +1,6 @@
 //! Opening, recovery and closing; where log and rows lie.
 
+mod after_close;
 mod close;
 mod copies;
 mod damage;
