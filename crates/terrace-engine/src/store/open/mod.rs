@@ -12,7 +12,8 @@
 //! 3. Nothing that a version or the log names is removed.
 //! 4. A clean close leaves a record that says so at the log's end; after it an open replays nothing.
 //!
-//! Begin at `opening.rs`. `recovery.rs` brings the log into memtables, by the threads of `refill.rs`;
+//! Begin at `opening.rs`. `recovery.rs` brings the log into memtables, by the threads of `refill.rs`, and
+//! `rest.rs` what of it they have no memory for;
 //! `seams.rs` has the parts that a caller may replace; `close.rs` ends it all; `media.rs` has what of the range lies on media.
 
 pub(super) mod close;
@@ -21,4 +22,5 @@ pub(super) mod memtable_area;
 pub(super) mod opening;
 pub(super) mod recovery;
 pub(super) mod refill;
+mod rest;
 pub(super) mod seams;

@@ -27,7 +27,7 @@ use crate::store::lookups::Lookups;
 use crate::store::memory::RangeMemory;
 use crate::store::open::close::Closer;
 use crate::store::open::memtable_area::spare_memory;
-use crate::store::open::recovery::{Recovered, cross_check, recover};
+use crate::store::open::recovery::{Recovered, Replay, cross_check, recover};
 use crate::store::read_points::ReadPoints;
 use crate::store::report::compaction_log::CompactionLog;
 use crate::store::report::stats::Counters;
@@ -122,8 +122,9 @@ impl Store {
         opening.open_container(&version)?;
         opening.open_row_directory(&version)?;
         opening.require_tables(&version)?;
-        let log = opening.log.as_ref();
-        let recovered = recover(process, log, &opening.options, &opening.ids, &version)?;
+        let Opening { log, options, ids, .. } = &opening;
+        let replay = Replay { process, log: log.as_ref(), options, ids };
+        let recovered = recover(replay, &version)?;
         if let Some(loaded) = &loaded {
             cross_check(dir, loaded, &version, &recovered.replayed)?;
         }
@@ -274,7 +275,12 @@ impl<'a> Opening<'a> {
             let start = Some(log.start_at(LogPosition(0)));
             versions.install(LogEdit { start, ..LogEdit::default() }.into(), None, |_| ())?;
         }
+        let rest = recovered.rest.map(|rest| (rest, recovered.covers.clone()));
+        let log_store = Arc::clone(&self.log);
         let store = self.assemble(versions, Some(log), recovered, report, held, spares);
+        if let Some((rest, covers)) = rest {
+            store.inner.replay_rest(log_store.as_ref(), rest, covers)?;
+        }
         store.inner.start_background()?;
         Ok(store)
     }
@@ -410,7 +416,10 @@ impl<'a> Opening<'a> {
             (true, false) => Vec::new(),
             (false, _) => asked.clone(),
         };
-        if boundaries.is_empty() {
+        if recovered.rest.is_some() {
+            // The rest is flushed before anybody writes, so what is written to begins at the end.
+            debug_assert!(replayed.memtable.is_empty(), "nothing is filled after the rest began");
+        } else if boundaries.is_empty() {
             last = Some(replayed);
         } else if !replayed.memtable.is_empty() {
             frozen.insert(0, Arc::new(replayed.into_frozen(KeyRange::all(), end)));

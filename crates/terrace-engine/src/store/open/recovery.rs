@@ -1,4 +1,17 @@
 //! Recovery: what the log still holds becomes memtables again.
+//!
+//! # How much memory it takes
+//! A log may be longer than what memtables may take. So an open reads it as far as its end, and judges all
+//! of it, but fills only as many memtables as fit. Nothing is written until then. Once the log is understood
+//! and the new epoch is durable, those memtables are flushed, and the *rest* of the log is read once more,
+//! from the first record that was not inserted, and flushed on the way (`rest.rs`). A log that fits is read
+//! once.
+//!
+//! ```text
+//!   log      ├── memtables that fit ──┤── rest ───────────────────┤
+//!   reading  judge, insert             judge                         writes nothing
+//!   then     flush                     insert, flush, insert, …      the range is not yet anybody's
+//! ```
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,7 +25,7 @@ use crate::Result;
 use crate::drange::Frozen;
 use crate::memtable::Memtable;
 use crate::options::Options;
-use crate::process::Process;
+use crate::process::{Charge, PoolName, Process};
 use crate::store::open::refill::{Chunk, Crew};
 use crate::version::format::SEQNO_END;
 use crate::version::{FileIds, LoadedFeed, Version, manifest_path};
@@ -26,6 +39,10 @@ pub struct Recovered {
     pub replayed: Replayed,
     /// Memtables that were filled up on the way, oldest first.
     pub full: Vec<Arc<Frozen>>,
+    /// What those take.
+    pub _full_charge: Charge,
+    /// The first record that no memtable was filled with, for lack of memory. Then `last` is empty.
+    pub rest: Option<LogPosition>,
     /// The last memtable, which may go on being written to.
     pub last: Arc<Memtable>,
     /// No record of the last memtable stands below this position.
@@ -38,19 +55,46 @@ pub struct Recovered {
     pub entry_count: u64,
 }
 
+/// What takes memtables that were filled up; whether there is memory for another one.
+pub(super) type TakeFull<'a> = dyn FnMut(Arc<Frozen>) -> Result<bool> + 'a;
+
 /// Fills memtables from records, in the append order.
-struct Refill<'a> {
+pub(super) struct Refill<'a> {
     options: &'a Options,
     ids: &'a FileIds,
     version: &'a Version,
     crew: Crew,
+    /// Records below this position are in memtables or tables already.
+    from: LogPosition,
+    take_full: &'a mut TakeFull<'a>,
+    /// What the last memtable takes.
+    charge: Charge,
     /// Records for the last memtable that were not handed over yet.
     chunk: Chunk,
     /// What is left of the last memtable if all that was handed over needs as much as it may.
     room_bytes: usize,
     /// As in [`Recovered`].
     covers: BTreeSet<MemtableId>,
-    out: Recovered,
+    out: Filled,
+}
+
+/// What a [`Refill`] came to; each field as in [`Recovered`].
+pub(super) struct Filled {
+    pub last: Arc<Memtable>,
+    pub last_begin: LogPosition,
+    pub rest: Option<LogPosition>,
+    pub covers: Vec<MemtableId>,
+    pub greatest_seqno: SeqNo,
+    pub entry_count: u64,
+}
+
+/// What a replay works with.
+#[derive(Clone, Copy)]
+pub(super) struct Replay<'a> {
+    pub process: &'a Process,
+    pub log: &'a dyn LogStore,
+    pub options: &'a Options,
+    pub ids: &'a FileIds,
 }
 
 /// Replays the log from where `version` says, with so many threads. Writes nothing.
@@ -61,43 +105,94 @@ struct Refill<'a> {
 ///
 /// One thread reads and judges the records, in their order, so what is found, and which error is
 /// given, does not depend on how many there are.
-pub fn recover(
-    process: &Process,
-    log: &dyn LogStore,
-    options: &Options,
-    ids: &FileIds,
-    version: &Version,
-) -> Result<Recovered> {
-    let facts = version.log_facts();
-    let threads = process.recovery_threads();
-    let last = Arc::new(Memtable::new(ids.next_memtable(), options.memtable_bytes));
-    let mut refill = Refill {
-        options,
-        ids,
-        version,
-        crew: Crew::new(process.env(), threads, options.memtable_bytes, version.flushed().clone()),
-        chunk: Chunk::new(&last),
-        room_bytes: 0,
-        covers: BTreeSet::new(),
-        out: Recovered {
-            replayed: Replayed::default(),
-            full: Vec::new(),
-            last,
-            last_begin: facts.start.position,
-            covers: Vec::new(),
-            greatest_seqno: version.greatest_seqno(),
-            entry_count: 0,
-        },
+pub(super) fn recover(replay: Replay<'_>, version: &Version) -> Result<Recovered> {
+    let pool = replay.process.memory().pool(PoolName::Memtables);
+    let full_charge = pool.charge(0);
+    let bytes_max = match replay.options.read_only {
+        // Nothing can be flushed.
+        true => usize::MAX,
+        false => bytes_kept_max(replay.process, replay.options),
     };
-    let replayed = log.replay(facts, &mut |record| refill.record(record))?;
-    refill.insert_all();
-    let covers = refill.covers.into_iter().collect();
-    Ok(Recovered { replayed, covers, ..refill.out })
+    let (mut full, mut full_bytes) = (Vec::new(), 0usize);
+    let mut take_full = |frozen: Arc<Frozen>| {
+        full_bytes += frozen.memtable.used_bytes();
+        full_charge.set(full_bytes as u64);
+        full.push(frozen);
+        Ok(full_bytes.saturating_add(replay.options.memtable_bytes) <= bytes_max)
+    };
+    let facts = version.log_facts();
+    let mut refill = Refill::new(replay, version, facts.start.position, &mut take_full);
+    let replayed = replay.log.replay(facts, &mut |record| refill.record(record))?;
+    let filled = refill.finish();
+    let Filled { last, last_begin, rest, covers, greatest_seqno, entry_count } = filled;
+    Ok(Recovered {
+        replayed,
+        full,
+        _full_charge: full_charge,
+        rest,
+        last,
+        last_begin,
+        covers,
+        greatest_seqno,
+        entry_count,
+    })
 }
 
-impl Refill<'_> {
-    fn record(&mut self, record: ReadRecord<'_>) -> Result<()> {
+/// How many bytes of memtables a replay keeps: as many as writers would be let fill.
+pub(super) fn bytes_kept_max(process: &Process, options: &Options) -> usize {
+    let by_count = options.memtable_bytes.saturating_mul(options.frozen_memtables_max.max(1));
+    by_count.min(usize::try_from(process.memory().memtable_bytes_max()).unwrap_or(usize::MAX))
+}
+
+impl<'a> Refill<'a> {
+    /// Begins with the record at `from`, or the first one after it; what was flushed, `version` says.
+    pub(super) fn new(
+        replay: Replay<'a>,
+        version: &'a Version,
+        from: LogPosition,
+        take_full: &'a mut TakeFull<'a>,
+    ) -> Refill<'a> {
+        let Replay { process, options, ids, .. } = replay;
+        let threads = process.recovery_threads();
+        let last = Arc::new(Memtable::new(ids.next_memtable(), options.memtable_bytes));
+        Refill {
+            options,
+            ids,
+            version,
+            crew: Crew::new(
+                process.env(),
+                threads,
+                options.memtable_bytes,
+                version.flushed().clone(),
+            ),
+            from,
+            take_full,
+            charge: process.memory().pool(PoolName::Memtables).charge(last.limit_bytes() as u64),
+            chunk: Chunk::new(&last),
+            room_bytes: 0,
+            covers: BTreeSet::new(),
+            out: Filled {
+                last,
+                last_begin: from,
+                rest: None,
+                covers: Vec::new(),
+                greatest_seqno: version.greatest_seqno(),
+                entry_count: 0,
+            },
+        }
+    }
+
+    /// Returns when all records are inserted that can be.
+    pub(super) fn finish(mut self) -> Filled {
+        self.insert_all();
+        Filled { covers: self.covers.into_iter().collect(), ..self.out }
+    }
+
+    pub(super) fn record(&mut self, record: ReadRecord<'_>) -> Result<()> {
         let ReadRecord { position, file, offset, header, .. } = record;
+        if position < self.from {
+            return Ok(());
+        }
         // The checksum was right, so what does not decode was written wrongly.
         let damaged = |error| Corruption::from_codec(file, offset, &error);
         let batch = BatchBody::decode(header, record.body()).map_err(damaged)?;
@@ -124,10 +219,13 @@ impl Refill<'_> {
             let detail = format!("{entry_count} entries instead of {}", header.entry_count);
             return Err(Corruption::new(file, offset, detail).into());
         }
-        if space_bytes == 0 {
+        if space_bytes == 0 || self.out.rest.is_some() {
             return Ok(());
         }
-        self.make_room(space_bytes, position);
+        self.make_room(space_bytes, position)?;
+        if self.out.rest.is_some() {
+            return Ok(());
+        }
         self.chunk.push(&record, space_bytes);
         if self.crew.is_enough(&self.chunk) {
             let chunk = std::mem::replace(&mut self.chunk, Chunk::new(&self.out.last));
@@ -143,37 +241,42 @@ impl Refill<'_> {
     /// and a crash in between replays from the first record of the next: a record that both hold
     /// would be replayed into another memtable once more, and a flush that had folded its merge
     /// operands in the meantime would count them twice.
-    fn make_room(&mut self, bytes: usize, position: LogPosition) {
+    fn make_room(&mut self, bytes: usize, position: LogPosition) -> Result<()> {
         if bytes > self.room_bytes {
             // What was handed over needs less than it may, and that is known only now.
             self.insert_all();
             self.room_bytes = self.out.last.limit_bytes() - self.out.last.used_bytes();
         }
         if bytes > self.room_bytes {
-            self.begin_memtable(bytes, position);
+            self.begin_memtable(bytes, position)?;
         }
         self.room_bytes -= bytes;
+        Ok(())
     }
 
-    /// Begins a memtable that has room for so many bytes, with the record at `position`.
-    fn begin_memtable(&mut self, bytes: usize, position: LogPosition) {
+    /// Begins a memtable that has room for so many bytes, with the record at `position`; if there is no
+    /// memory for it, that record and those after it are the rest.
+    fn begin_memtable(&mut self, bytes: usize, position: LogPosition) -> Result<()> {
         let arena_bytes = self.options.memtable_bytes.max(Memtable::arena_bytes_for(bytes));
         let fresh = Arc::new(Memtable::new(self.ids.next_memtable(), arena_bytes));
         self.chunk = Chunk::new(&fresh);
         self.room_bytes = fresh.limit_bytes() - fresh.used_bytes();
+        self.charge.set(fresh.limit_bytes() as u64);
         let memtable = std::mem::replace(&mut self.out.last, fresh);
         let begin = std::mem::replace(&mut self.out.last_begin, position);
         if !memtable.is_empty() {
             let covers = vec![memtable.id()];
-            self.out.full.push(Arc::new(Frozen {
+            let has_room = (self.take_full)(Arc::new(Frozen {
                 memtable,
                 keys: KeyRange::all(),
                 begin,
                 end: position,
                 covers,
                 is_merged: false,
-            }));
+            }))?;
+            self.out.rest = (!has_room).then_some(position);
         }
+        Ok(())
     }
 
     /// Returns when all records so far are in the last memtable.

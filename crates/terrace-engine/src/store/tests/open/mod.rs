@@ -12,6 +12,7 @@ mod read_only;
 mod recovery;
 mod released;
 mod reopen;
+mod replay_memory;
 mod row_directory;
 mod seams;
 mod witness;
