@@ -5,7 +5,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use terrace_base::{EntryKind, EntryRef, Epoch, FileId, LogPosition, SeqNo, TableUid, WallTime};
+use terrace_base::{
+    EntryKind, EntryRef, Epoch, FileId, LevelNo, LogPosition, SeqNo, TableUid, WallTime,
+};
 use terrace_engine::Result;
 use terrace_engine::cache::BlockCache;
 use terrace_engine::range_tombstone::RangeTombstone;
@@ -138,7 +140,7 @@ struct TableShape {
 
 fn table(seed: u64, shape: &TableShape) -> Result<(Vec<u8>, Footer)> {
     let store = MemoryTableStore::new();
-    let writer = store.create(FileId { epoch: Epoch(1), counter: 1 }, 0)?;
+    let writer = store.create(FileId { epoch: Epoch(1), counter: 1 }, LevelNo(1), 0)?;
     let mut builder = TableBuilder::new(writer, uid(seed), &shape.options, WallTime(1 << 40));
     let mut random = SeededRng::new(seed);
     for number in 0..shape.entries {

@@ -6,11 +6,11 @@ use terrace_base::{FileId, PreambleError};
 
 use super::log::LogState;
 use super::{Check, Severity};
+use crate::placement::Role;
 use crate::survey::{Gap, ManifestSurvey};
 use crate::version::format::decode_current;
 use crate::version::{Version, fold, manifest_path};
 use crate::wal::format::ClosingBody;
-use crate::wal::{MISSING_DIRECTORY, is_log_directory_of};
 use crate::{Error, Result, read_file};
 
 /// What a check knows of the manifest.
@@ -170,7 +170,7 @@ impl Check<'_> {
     /// Lists the directories of the log beside the range's own.
     fn find_log(&mut self, version: &Version, manifest: &Path) -> Result<()> {
         for path in version.media().log_directories.iter().map(Path::new) {
-            if !is_log_directory_of(path, version.database()) {
+            if !Role::Segments.is_of(path, version.database()) {
                 let text = format!("names {} as a directory of the log", path.display());
                 self.damage(manifest, 0, text);
             } else {
@@ -178,7 +178,7 @@ impl Check<'_> {
             }
         }
         for missing in self.listing.missing_log.clone() {
-            self.damage(&missing, 0, MISSING_DIRECTORY);
+            self.damage(&missing, 0, Role::Segments.missing_text());
         }
         self.total_bytes = self.listing.bytes();
         Ok(())

@@ -11,12 +11,10 @@ use crate::cache::BlockCache;
 use crate::compaction::TableShape;
 use crate::l0::triangle::Container;
 use crate::l0::{L0, PlainL0, PlainOptions};
+use crate::placement::{RoutedTables, RowDirectory};
 use crate::process::MemoryPool;
 use crate::survey::{SurveyedBlock, TableSurvey};
-use crate::table::{
-    LocalTableStore, RoutedTables, RowDirectory, TableFile, TableOptions, TableProperties,
-    TableReader,
-};
+use crate::table::{LocalTableStore, TableFile, TableOptions, TableProperties, TableReader};
 use crate::version::{FileIds, ReclaimQueue, TableContext, TableMeta, TableOpener};
 use crate::{Error, Result};
 
@@ -195,7 +193,7 @@ impl Check<'_> {
     /// Without a manifest: each table by itself.
     pub(super) fn tables_alone(&mut self) -> Result<()> {
         for (id, bytes) in self.listing.tables.clone() {
-            let location = crate::table::TableLocation(format!("{id}.table").into_bytes());
+            let location = LocalTableStore::location_of(id);
             let file = self.context.opener.store.open(&location)?;
             self.report.table_count += 1;
             self.report.table_bytes += bytes;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use terrace_base::{FileId, KeyRange, LevelNo, RowId};
 
 use crate::l0::{CutEnd, LiveTable};
-use crate::table::is_in_row_directory;
 use crate::version::{Run, Table};
 
 /// One input of a compaction.
@@ -76,8 +75,7 @@ impl Compaction {
         let goes_as_it_is = |input: &Input| {
             input.level == *level
                 && input.parts.is_none()
-                // What lies on L0's own medium has no business below.
-                && !is_in_row_directory(&input.table.meta().location)
+                && input.table.meta().location.can_move_down()
                 && input.table.meta().range_tombstone_count == 0
                 && self.slice.intersection(input.table.span()) == *input.table.span()
         };

@@ -128,6 +128,7 @@ impl LocalExecutor {
             },
         };
         let spec = OutputSpec {
+            level: plan.output_level,
             shape: &shape,
             slice: &plan.slice,
             tombstones: &surviving,
@@ -152,7 +153,7 @@ impl LocalExecutor {
         }
         let dropped_entries = retained.dropped();
         let outputs = outputs.finish()?;
-        self.opener.store.sync()?;
+        self.opener.store.sync(plan.output_level)?;
         let written_bytes = outputs.iter().map(|table| table.bytes).sum();
         let read_bytes = plan.input_bytes();
         Ok(CompactionOutcome { outputs, dropped_entries, read_bytes, written_bytes })

@@ -1,4 +1,4 @@
-use terrace_base::{EntryRef, FileId, KeyRange, TableUid, WallTime};
+use terrace_base::{EntryRef, FileId, KeyRange, LevelNo, TableUid, WallTime};
 use terrace_env::{PlantedBug, is_planted};
 
 use crate::Result;
@@ -18,6 +18,8 @@ pub struct TableShape {
 /// What a job writes: which part of the keys, and in what shape.
 #[derive(Clone, Copy, Debug)]
 pub struct OutputSpec<'a> {
+    /// The level that the tables are for; 0 for a row of L0.
+    pub level: LevelNo,
     /// How the tables are built.
     pub shape: &'a TableShape,
     /// The keys; entries lie within, range tombstones are clipped to it.
@@ -92,7 +94,8 @@ impl<'a> OutputTables<'a> {
             let (id, uid) = (self.next_table)()?;
             let shape = self.spec.shape;
             let expected_bytes = self.spec.expected_bytes.min(shape.table_bytes);
-            let writer = self.store.create(id, expected_bytes + expected_bytes / 8)?;
+            let writer =
+                self.store.create(id, self.spec.level, expected_bytes + expected_bytes / 8)?;
             let builder = TableBuilder::new(writer, uid, &shape.table, self.spec.now);
             self.builder = Some((id, builder));
         }

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use terrace_base::{KeyRange, TableUid};
+use terrace_base::{KeyRange, LevelNo, TableUid};
 use terrace_env::SharedEnv;
 
 use super::FlushInput;
@@ -26,6 +26,7 @@ impl FlushWriter {
         let slice = KeyRange::new(start, None);
         let tombstones = input.tombstones.clip(&slice);
         let spec = OutputSpec {
+            level: LevelNo(0),
             shape: &self.shape,
             slice: &slice,
             tombstones: &tombstones,
@@ -41,7 +42,7 @@ impl FlushWriter {
             input.entries.advance()?;
         }
         let tables = outputs.finish()?;
-        self.store.sync()?;
+        self.store.sync(LevelNo(0))?;
         Ok(tables)
     }
 

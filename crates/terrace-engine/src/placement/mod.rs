@@ -19,16 +19,24 @@
 //!   <range>/                                   LOCK: the range's
 //!   <medium>/terrace-<database>.claim/CLAIM    which <range> it is; LOCK: the claim's
 //!   <medium>/terrace-<database>.segments/      the log                    wal/place.rs
-//!   <medium>/terrace-<database>.tables/        the tables of L0's rows    table/row_directory.rs
+//!   <medium>/terrace-<database>.tables/        the tables of L0's rows    rows.rs
 //!   <medium>/terrace-<database>.rows           the container of L0        l0/triangle/container.rs
+//!   <medium>/terrace-<database>.memtables      memtables, for a moment    memtables.rs
 //! ```
-//! Begin at `claim.rs`; `format.rs` has the bytes of a claim.
+//! Begin at `medium.rs` (what a database has where), `location.rs` (what a table's location says) and `claim.rs`;
+//! `format.rs` has the bytes of a claim.
 
 mod adopt;
 mod claim;
 pub mod format;
+mod location;
 mod medium;
+mod memtables;
+mod rows;
 
 pub use adopt::{Adopted, adopt};
 pub(crate) use claim::{Claims, Wish};
-pub(crate) use medium::{entries_of, media_of, require_medium};
+pub use location::{Form, TableLocation, TableMedium};
+pub(crate) use medium::{Role, entries_of, media_of, require_medium};
+pub(crate) use memtables::spare_memory;
+pub use rows::{RoutedTables, RowDirectory};

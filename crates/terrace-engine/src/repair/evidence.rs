@@ -13,13 +13,13 @@ use crate::check::tables_of_dir;
 use crate::l0::triangle::ContainerPlace;
 use crate::l0::triangle::row::RowReader;
 use crate::l0::{CutMap, Live};
+use crate::placement::{Role, TableMedium};
 use crate::survey::{Listing, ManifestSurvey, Piece, Pieces, SegmentSurvey};
 use crate::table::format::footer::{FOOTER_BYTES, Footer};
-use crate::table::{TableLocation, is_in_row_directory};
+use crate::table::{LocalTableStore, TableLocation};
 use crate::version::format::decode_current;
 use crate::version::{TableContext, TableMeta, Version, VersionEdit, fold, manifest_path};
 use crate::wal::format::{ClosingBody, RecordKind, SEGMENT_HEADER_BYTES};
-use crate::wal::is_log_directory_of;
 use crate::{Error, Result, read_ends, read_file};
 
 /// What is known before anything is salvaged.
@@ -367,13 +367,13 @@ impl Evidence {
 
     /// The file that holds a table, wherever it is.
     pub fn location(&self, meta: &TableMeta, listing: &Listing) -> Option<TableLocation> {
-        if is_in_row_directory(&meta.location) {
+        if meta.location.medium() == TableMedium::Rows {
             let is_there = self.context.opener.store.open(&meta.location).is_ok();
             return is_there.then(|| meta.location.clone());
         }
         let by_name = listing.table_bytes(meta.id).map(|_| meta.id);
         let id = self.by_uid.get(&meta.uid).copied().or(by_name)?;
-        Some(TableLocation(format!("{id}.table").into_bytes()))
+        Some(LocalTableStore::location_of(id))
     }
 }
 
@@ -386,7 +386,7 @@ pub(super) fn find_log(env: &SharedEnv, dir: &Path, listing: &mut Listing) -> Re
             let named =
                 edit.media.iter().flat_map(|media| &media.log_directories).map(PathBuf::from);
             let database = edit.range.database.unwrap_or_default();
-            directories.extend(named.filter(|path| is_log_directory_of(path, database)));
+            directories.extend(named.filter(|path| Role::Segments.is_of(path, database)));
         }
     }
     directories.iter().try_for_each(|path| listing.add_log_directory(env.as_ref(), path))

@@ -10,13 +10,13 @@ use super::evidence::Evidence;
 use super::report::{Loss, LossKind};
 use crate::iter::Stream;
 use crate::memtable::Memtable;
+use crate::placement::Role;
 use crate::store::is_beyond_bounds;
 use crate::survey::{Piece, Pieces, SegmentSurvey};
 use crate::version::{TableMeta, Version};
 use crate::wal::format::{
     BatchBody, ClosingBody, RecordHeader, RecordKind, SEGMENT_HEADER_BYTES, SegmentHeader,
 };
-use crate::wal::{MISSING_DIRECTORY, is_log_directory_of};
 use crate::{Result, read_file};
 
 /// What was salvaged from a log.
@@ -115,10 +115,10 @@ impl Repair<'_> {
         note_lost(lost, &mut walk);
         // A stranger's manifest names a stranger's directory.
         let is_own = |dir: &Path| {
-            evidence.database.is_none_or(|database| is_log_directory_of(dir, database))
+            evidence.database.is_none_or(|database| Role::Segments.is_of(dir, database))
         };
         for missing in listing.missing_log.iter().filter(|dir| is_own(dir)) {
-            walk.note_missing(missing, 0, LogPosition(0), MISSING_DIRECTORY);
+            walk.note_missing(missing, 0, LogPosition(0), &Role::Segments.missing_text());
         }
         self.end_walk(&mut walk);
         self.write_row(&mut walk, None)?;

@@ -16,7 +16,7 @@ use crate::l0::Live;
 use crate::l0::triangle::row::RowReader;
 use crate::range_tombstone::Fragments;
 use crate::survey::TableSurvey;
-use crate::table::TableLocation;
+use crate::table::LocalTableStore;
 use crate::version::TableMeta;
 use crate::{Error, Result};
 
@@ -117,7 +117,7 @@ impl Repair<'_> {
                 Live::Within(parts) => Some(parts),
                 Live::Nowhere => continue,
             };
-            let location = TableLocation(format!("{id}.table").into_bytes());
+            let location = LocalTableStore::location_of(id);
             let file = evidence.context.opener.store.open(&location)?;
             let meta = evidence.metas.get(&id);
             let survey = TableSurvey::open(file, meta.map(|meta| meta.uid))?;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use terrace_base::{Entry, EntryRef, KeyRange, SeqNo, compare_internal};
+use terrace_base::{Entry, EntryRef, KeyRange, LevelNo, SeqNo, compare_internal};
 use terrace_env::Latch;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -145,7 +145,7 @@ fn copy_whole(
         return Ok(None);
     }
     let id = target.next_id();
-    let mut writer = target.store().create(id, meta.bytes)?;
+    let mut writer = target.store().create(id, LevelNo(0), meta.bytes)?;
     let mut hash = Xxh3::new();
     let mut offset = 0;
     while offset < meta.bytes {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_base::{Corruption, Epoch, FileId, KeyRange, TableUid};
+use terrace_base::{Corruption, Epoch, FileId, KeyRange, LevelNo, TableUid};
 use terrace_env::{DirLock, SharedEnv};
 
 use crate::Result;
@@ -64,8 +64,14 @@ impl<'a> Target<'a> {
         slice: &'t KeyRange,
         tombstones: &'t Fragments,
     ) -> OutputTables<'t> {
-        let spec =
-            OutputSpec { shape, slice, tombstones, expected_bytes: 0, now: self.env.wall_time() };
+        let spec = OutputSpec {
+            level: LevelNo(0),
+            shape,
+            slice,
+            tombstones,
+            expected_bytes: 0,
+            now: self.env.wall_time(),
+        };
         let next_table = Box::new(|| Ok((self.ids.next(), TableUid(self.env.random_u128()))));
         OutputTables::new(self.store.as_ref(), spec, next_table)
     }
@@ -82,7 +88,7 @@ impl<'a> Target<'a> {
 
     /// Makes the directory a range: names, manifest, and `CURRENT` last. Reads everything back.
     pub fn finish(&self, snapshot: &VersionEdit) -> Result<()> {
-        self.store.sync()?;
+        self.store.sync(LevelNo(0))?;
         let feeds = LocalManifests { env: Arc::clone(self.env), dir: self.dir.clone() };
         drop(feeds.begin(self.ids.next(), snapshot)?);
         let report = check_locked_dir(self.env, &self.dir, CheckDepth::Full, &mut |_, _| ())?;

@@ -13,7 +13,8 @@ use super::format::frame::{self, Compression, TRAILER_BYTES};
 use super::format::index::{IndexBuilder, shortest_separator};
 use super::format::properties::TableProperties;
 use super::format::{BLOCK_TARGET_BYTES_MAX, META_BYTES_MAX, range_tombstones};
-use super::store::{TableLocation, TableWriter};
+use super::store::TableWriter;
+use crate::placement::TableLocation;
 use crate::range_tombstone::RangeTombstone;
 use crate::{Error, Result};
 

@@ -3,12 +3,13 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_base::{Corruption, FileId};
+use terrace_base::{Corruption, FileId, LevelNo};
 use terrace_env::{PlantedBug, ReadFile, SharedEnv, WriteFile, is_planted};
 
 use super::buffers::Buffers;
-use super::store::{ByteInterval, ReadTicket, TableFile, TableLocation, TableStore, TableWriter};
+use super::store::{ByteInterval, ReadTicket, TableFile, TableStore, TableWriter};
 use crate::explain::waits;
+use crate::placement::TableLocation;
 use crate::{Error, Result};
 
 const EXTENSION: &str = ".table";
@@ -33,13 +34,13 @@ impl LocalTableStore {
     /// The location of the table with this id.
     #[must_use]
     pub fn location_of(id: FileId) -> TableLocation {
-        TableLocation(format!("{id}{EXTENSION}").into_bytes())
+        TableLocation::new(format!("{id}{EXTENSION}"))
     }
 
     /// The file at a location. Errors: [`Error::Corruption`] for a location that this store never
     /// gave, so that a forged manifest cannot name files outside the directory.
     fn path(&self, location: &TableLocation) -> Result<PathBuf> {
-        let name = std::str::from_utf8(&location.0).ok();
+        let name = std::str::from_utf8(location.bytes()).ok();
         match name.filter(|name| parse_name(name).is_some()) {
             Some(name) => Ok(self.dir.join(name)),
             None => {
@@ -68,7 +69,12 @@ impl fmt::Debug for LocalTableStore {
 }
 
 impl TableStore for LocalTableStore {
-    fn create(&self, id: FileId, expected_bytes: u64) -> Result<Box<dyn TableWriter>> {
+    fn create(
+        &self,
+        id: FileId,
+        _level: LevelNo,
+        expected_bytes: u64,
+    ) -> Result<Box<dyn TableWriter>> {
         let mut name = format!("{id}{EXTENSION}");
         if is_planted(PlantedBug::ReuseFileName) {
             let counter = 1_000_000 + id.counter % 16;
@@ -82,7 +88,7 @@ impl TableStore for LocalTableStore {
         Ok(Box::new(LocalTableWriter { env, path, name, file, is_finished: false }))
     }
 
-    fn sync(&self) -> Result<()> {
+    fn sync(&self, _level: LevelNo) -> Result<()> {
         if is_planted(PlantedBug::SkipDirectorySync) {
             return Ok(());
         }
@@ -117,7 +123,7 @@ impl TableStore for LocalTableStore {
             .into_iter()
             .filter(|entry| !entry.is_dir)
             .filter_map(|entry| {
-                parse_name(&entry.name).map(|id| (id, TableLocation(entry.name.into_bytes())))
+                parse_name(&entry.name).map(|id| (id, TableLocation::new(entry.name)))
             })
             .collect();
         tables.sort_unstable_by_key(|(id, _)| *id);
@@ -146,7 +152,7 @@ impl TableWriter for LocalTableWriter {
         let Some(file) = self.file.take() else { return Err(Error::Closed) };
         file.finish()?;
         self.is_finished = true;
-        Ok(TableLocation(std::mem::take(&mut self.name).into_bytes()))
+        Ok(TableLocation::new(std::mem::take(&mut self.name)))
     }
 }
 

@@ -3,11 +3,12 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_base::FileId;
+use terrace_base::{FileId, LevelNo};
 use terrace_env::{EnvError, Latch, Operation};
 
-use super::store::{ByteInterval, ReadTicket, TableFile, TableLocation, TableStore, TableWriter};
+use super::store::{ByteInterval, ReadTicket, TableFile, TableStore, TableWriter};
 use crate::Result;
+use crate::placement::TableLocation;
 
 /// Tables in memory: for tests, and for a database that is to leave nothing behind.
 ///
@@ -39,20 +40,25 @@ impl fmt::Debug for MemoryTableStore {
 }
 
 fn id_at(location: &TableLocation) -> Option<FileId> {
-    FileId::parse(std::str::from_utf8(&location.0).ok()?)
+    FileId::parse(std::str::from_utf8(location.bytes()).ok()?)
 }
 
 fn location_of(id: FileId) -> TableLocation {
-    TableLocation(id.to_string().into_bytes())
+    TableLocation::new(id.to_string())
 }
 
 impl TableStore for MemoryTableStore {
-    fn create(&self, id: FileId, expected_bytes: u64) -> Result<Box<dyn TableWriter>> {
+    fn create(
+        &self,
+        id: FileId,
+        _level: LevelNo,
+        expected_bytes: u64,
+    ) -> Result<Box<dyn TableWriter>> {
         let _ = expected_bytes;
         Ok(Box::new(MemoryTableWriter { tables: Arc::clone(&self.tables), id, bytes: Vec::new() }))
     }
 
-    fn sync(&self) -> Result<()> {
+    fn sync(&self, _level: LevelNo) -> Result<()> {
         Ok(())
     }
 

@@ -37,11 +37,11 @@ pub mod format;
 mod local_store;
 mod memory_store;
 mod reader;
-mod row_directory;
 mod store;
 mod stream;
 mod verify;
 
+pub use crate::placement::TableLocation;
 pub(crate) use builder::expired_from;
 pub use builder::{BuiltTable, TableBuilder, TableOptions};
 pub use compression::decompress_frame;
@@ -52,9 +52,7 @@ pub use format::properties::TableProperties;
 pub use local_store::LocalTableStore;
 pub use memory_store::{MemoryTableFile, MemoryTableStore};
 pub use reader::{PinnedEntry, ReadMode, TableReader};
-pub use row_directory::{RoutedTables, RowDirectory, is_in_row_directory, row_directory_name};
-pub(crate) use row_directory::{is_of as is_row_directory_of, missing_row_directory};
-pub use store::{ByteInterval, ReadTicket, TableFile, TableLocation, TableStore, TableWriter};
+pub use store::{ByteInterval, ReadTicket, TableFile, TableStore, TableWriter};
 pub use stream::TableStream;
 pub use verify::VerifyReport;
 

@@ -8,20 +8,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_base::{Corruption, FileId};
+use terrace_base::{Corruption, FileId, LevelNo};
 
 use crate::Result;
-
-/// Where a table lies, as its store calls the place. Kept in version edits; other rooms compare
-/// and copy it and never look inside.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct TableLocation(pub Vec<u8>);
-
-impl fmt::Debug for TableLocation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{}\"", self.0.escape_ascii())
-    }
-}
+use crate::placement::TableLocation;
 
 /// A byte interval of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,13 +42,19 @@ impl ByteInterval {
 
 /// A place where tables live. All methods may be called by many threads at once.
 pub trait TableStore: Send + Sync + fmt::Debug {
-    /// Begins a table. `expected_bytes` is reserved if the store can, so that lack of space shows
-    /// early; 0 means unknown. The id has never been used before.
-    fn create(&self, id: FileId, expected_bytes: u64) -> Result<Box<dyn TableWriter>>;
+    /// Begins a table for `level` (0: a row of L0), by which the store may choose the place.
+    /// `expected_bytes` is reserved if the store can, so that lack of space shows early; 0 means
+    /// unknown. The id has never been used before.
+    fn create(
+        &self,
+        id: FileId,
+        level: LevelNo,
+        expected_bytes: u64,
+    ) -> Result<Box<dyn TableWriter>>;
 
-    /// Makes durable the names of the tables finished so far: called once a job, before the
-    /// version edit that names them.
-    fn sync(&self) -> Result<()>;
+    /// Makes durable the names of the tables finished so far for `level`: called once a job, before
+    /// the version edit that names them.
+    fn sync(&self, level: LevelNo) -> Result<()>;
 
     /// Opens a table for reading.
     fn open(&self, location: &TableLocation) -> Result<Arc<dyn TableFile>>;

@@ -18,7 +18,8 @@ use crate::cache::BlockCache;
 use crate::compaction::TableShape;
 use crate::l0::triangle::Container;
 use crate::l0::{L0, PlainL0, PlainOptions};
-use crate::table::{MemoryTableStore, RowDirectory, TableLocation, TableOptions};
+use crate::placement::RowDirectory;
+use crate::table::{MemoryTableStore, TableLocation, TableOptions};
 
 const LEVEL: LevelNo = LevelNo(1);
 
@@ -85,7 +86,7 @@ impl Range {
     /// The tables that were handed over for deletion so far, in order.
     fn reclaimed(&self) -> Vec<u8> {
         let taken = self.context.reclaim.take();
-        let mut tables: Vec<u8> = taken.iter().map(|location| location.0[0]).collect();
+        let mut tables: Vec<u8> = taken.iter().map(|location| location.bytes()[0]).collect();
         tables.sort_unstable();
         tables
     }
@@ -94,13 +95,13 @@ impl Range {
 /// A reader pins a version; while it does, the tables that the version names stay.
 fn read(range: &Range, counts: bool) {
     let version = range.versions.current();
-    let names: Vec<u8> = version.tables().map(|table| table.meta().location.0[0]).collect();
+    let names: Vec<u8> = version.tables().map(|table| table.meta().location.bytes()[0]).collect();
     assert_eq!(names.len(), 1, "a version is whole");
     let reclaimed: Vec<u8> =
-        range.context.reclaim.take().iter().map(|location| location.0[0]).collect();
+        range.context.reclaim.take().iter().map(|location| location.bytes()[0]).collect();
     assert!(!reclaimed.contains(&names[0]), "table {names:?} went while it was read");
     for table in reclaimed {
-        range.context.reclaim.add(TableLocation(vec![table]));
+        range.context.reclaim.add(TableLocation::new(vec![table]));
     }
     if counts {
         range.versions.let_go(version);

@@ -8,9 +8,10 @@ use crate::cache::BlockCache;
 use crate::iter::{Cursor, Stream};
 use crate::l0::triangle::Container;
 use crate::l0::triangle::row::{RowCursor, RowReader, RowStream};
+use crate::placement::RowDirectory;
 use crate::range_tombstone::Fragments;
 use crate::table::{
-    Filter, ReadMode, RowDirectory, TableCursor, TableFile, TableReader, TableStore, TableStream,
+    Filter, ReadMode, TableCursor, TableFile, TableReader, TableStore, TableStream,
 };
 use crate::{Error, Result};
 

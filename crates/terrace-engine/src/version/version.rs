@@ -11,7 +11,7 @@ use super::{
     LogEdit, Media, RangeEdit, Repaired, RowMeta, Run, Table, TableContext, TreeEdit, VersionEdit,
 };
 use crate::l0::{CutInterval, CutMap, L0, L0State, LiveRows, LiveTable, Row};
-use crate::table::is_in_row_directory;
+use crate::placement::TableMedium;
 use crate::wal::{LogFacts, LogStart};
 
 /// The deepest level.
@@ -215,7 +215,7 @@ impl Version {
     /// Whether some of the tables lie in L0's own directory.
     #[must_use]
     pub fn has_tables_in_row_directory(&self) -> bool {
-        self.tables().any(|table| is_in_row_directory(&table.meta().location))
+        self.tables().any(|table| table.meta().location.medium() == TableMedium::Rows)
     }
 
     /// The tables, those of L0 rows included, that hold range tombstones, and where they count. The

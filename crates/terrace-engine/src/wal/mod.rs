@@ -53,7 +53,5 @@ mod tests;
 
 pub use local_log::{LocalLog, LocalLogStore};
 pub use memory_log::{MemoryLog, MemoryRecord};
-pub use place::log_directory_name;
-pub(crate) use place::{MISSING as MISSING_DIRECTORY, is_log_directory_of};
 pub use replay::{LogFacts, LogStart, ReadRecord, Replayed, SegmentFile, SegmentSpan, TornTail};
 pub use sink::{LogPlace, LogSink, LogStore, LogTarget, Record, Visit};

@@ -12,42 +12,19 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_base::Corruption;
 use terrace_env::{DirEntry, Env, LogFile, PMEM_PAGE_BYTES, PmemLogFile, SharedEnv};
 
 use super::local_log::{LocalLogStore, Recyclable, segment_id};
 use super::replay::Replayed;
-use crate::placement::{entries_of, require_medium};
+use crate::placement::{Role, entries_of, require_medium};
 use crate::{Error, Result};
-
-/// What the directory on a medium is called that holds segments of this database.
-#[must_use]
-pub fn log_directory_name(database: u128) -> String {
-    format!("terrace-{database:032x}.segments")
-}
-
-/// Whether segments of this database could lie at `path`: a manifest that names another directory is not
-/// believed, so that a forged one cannot have other files deleted.
-pub(crate) fn is_log_directory_of(path: &Path, database: u128) -> bool {
-    path.file_name().is_some_and(|name| *name == *log_directory_name(database))
-}
 
 /// What is in a directory that the manifest of a database names. Errors: `Corruption` if there is none,
 /// or if it is no directory of the database's log.
 pub(super) fn named_entries(env: &dyn Env, dir: &Path, database: u128) -> Result<Vec<DirEntry>> {
-    if !is_log_directory_of(dir, database) {
-        let detail =
-            "the manifest names this as a directory of the log, but it is another database's";
-        return Err(Corruption::new(dir, 0, detail).into());
-    }
-    let missing = || Corruption::new(dir, 0, MISSING).into();
-    entries_of(env, dir)?.ok_or_else(missing)
+    Role::Segments.require_of(dir, database)?;
+    entries_of(env, dir)?.ok_or_else(|| Role::Segments.missing(dir))
 }
-
-/// What is said of a directory that a manifest names and that is not there.
-pub(crate) const MISSING: &str = "a directory of the log is missing: what was written last is lost with it. If its medium can be \
-     mounted again, do that. If it was in a file system in memory, a power cut emptied that; repair the \
-     range, or restore it";
 
 /// Decides where the log goes on; see [`LogStore::settle`](super::LogStore::settle).
 pub(super) fn settle(
@@ -68,7 +45,7 @@ pub(super) fn settle(
     }
     let Some(medium) = &store.medium else { return Ok(directories) };
     require_medium(env, "log_path", medium)?;
-    let wanted = medium.join(log_directory_name(database));
+    let wanted = medium.join(Role::Segments.name(database));
     if !directories.contains(&wanted) {
         env.fs().create_dir_all(&wanted)?;
         let is_segment = |entry: &DirEntry| segment_id(&entry.name).is_some();
@@ -101,7 +78,7 @@ impl SegmentFiles {
     pub fn new(store: &LocalLogStore, database: u128) -> SegmentFiles {
         let LocalLogStore { env, dir, segment_bytes, medium } = store.clone();
         let is_memory = medium.is_some();
-        let dir = medium.map_or(dir, |medium| medium.join(log_directory_name(database)));
+        let dir = medium.map_or(dir, |medium| medium.join(Role::Segments.name(database)));
         let files = SegmentFiles { env, dir, segment_bytes, is_memory };
         SegmentFiles { segment_bytes: files.whole(segment_bytes), ..files }
     }

@@ -11,10 +11,9 @@ use terrace_engine::cache::BlockCache;
 use terrace_engine::compaction::TableShape;
 use terrace_engine::l0::triangle::Container;
 use terrace_engine::l0::{CutInterval, L0, PlainL0, PlainOptions};
+use terrace_engine::placement::RowDirectory;
 use terrace_engine::process::MemoryPool;
-use terrace_engine::table::{
-    MemoryTableStore, RowDirectory, TableLocation, TableOptions, TableStore,
-};
+use terrace_engine::table::{MemoryTableStore, TableLocation, TableOptions, TableStore};
 use terrace_engine::version::format::{
     HEADER_BYTES, decode_current, decode_edit, decode_manifest_header, encode_current, encode_edit,
     encode_manifest_header, encode_record,
@@ -195,7 +194,7 @@ pub(super) fn sample_table(counter: u64) -> TableMeta {
     let bound = |offset: u64| format!("{:04}", counter * 10 + offset).into_bytes();
     TableMeta {
         id: id(counter),
-        location: TableLocation(id(counter).to_string().into_bytes()),
+        location: TableLocation::new(id(counter).to_string()),
         uid: TableUid(u128::from(counter) << 64 | 5),
         bytes: 4096,
         hash: 1 << 100,

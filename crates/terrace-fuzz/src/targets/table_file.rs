@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use terrace_base::{ByteReader, Epoch, FileId, SeqNo, TableUid, WallTime, put_bytes, put_varint};
+use terrace_base::{
+    ByteReader, Epoch, FileId, LevelNo, SeqNo, TableUid, WallTime, put_bytes, put_varint,
+};
 use terrace_engine::cache::BlockCache;
 use terrace_engine::iter::{Cursor, Stream};
 use terrace_engine::range_tombstone::RangeTombstone;
@@ -268,7 +270,7 @@ fn counted(stored: &[u8], range_tombstones: &[u8], blocks: u64, data_bytes: u64)
 fn built(options: &TableOptions) -> Vec<u8> {
     let store = MemoryTableStore::new();
     let id = FileId { epoch: Epoch(1), counter: 1 };
-    let writer = store.create(id, 0).expect("memory takes a table");
+    let writer = store.create(id, LevelNo(1), 0).expect("memory takes a table");
     let mut builder = TableBuilder::new(writer, TableUid(77), options, WallTime(5));
     for entry in sample_entries() {
         builder.add(entry.as_ref()).expect("memory takes an entry");

@@ -11,6 +11,7 @@ use terrace_env::{Latch, PmemMedium, SharedEnv};
 use super::Pages;
 use super::row::{Predecessor, RowLocation, RowReader};
 use crate::l0::{LiveTable, Row};
+use crate::placement::Role;
 use crate::table::ReadMode;
 use crate::version::{OpenTable, TableMeta};
 use crate::{Error, Result};
@@ -30,23 +31,12 @@ pub struct ContainerPlace {
 /// The container's name in a range's directory, if no medium is named.
 const OWN_NAME: &str = "l0.rows";
 
-/// What a container of this database is called on a medium, where those of many databases may be.
-fn name_on_medium(database: u128) -> String {
-    format!("terrace-{database:032x}.rows")
-}
-
-/// Whether this database can have a container at this path on a medium: a manifest that names another
-/// file is not believed, so that a forged one cannot have other files deleted.
-pub(crate) fn is_container_of(path: &Path, database: u128) -> bool {
-    path.file_name().is_some_and(|name| *name == *name_on_medium(database))
-}
-
 impl ContainerPlace {
     /// The path of a range's container: in its own directory, or in `medium`.
     #[must_use]
     pub fn path_of(medium: Option<&str>, database: u128) -> String {
         match medium {
-            Some(medium) => format!("{medium}/{}", name_on_medium(database)),
+            Some(medium) => format!("{medium}/{}", Role::Container.name(database)),
             None => OWN_NAME.to_string(),
         }
     }

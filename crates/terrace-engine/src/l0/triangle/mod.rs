@@ -52,7 +52,6 @@ use terrace_base::{KeyRange, RowId};
 use terrace_env::{Latch, SharedEnv};
 
 use self::absorb::Absorb;
-pub(crate) use self::container::is_container_of;
 pub use self::container::{Container, ContainerPlace};
 pub use self::cuts::CutSize;
 pub use self::header::HEADER_BYTES;

@@ -29,7 +29,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_base::{Corruption, Epoch, FileId, KeyRange, LogPosition, SeqNo, TableUid};
+use terrace_base::{Corruption, Epoch, FileId, KeyRange, LevelNo, LogPosition, SeqNo, TableUid};
 use terrace_env::{EnvError, Operation, PlantedBug, is_planted};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -157,7 +157,7 @@ impl Inner {
         if is_planted(PlantedBug::CheckpointForgetsAFile) {
             snapshot.tree.rows_added.pop();
         }
-        target.sync()?;
+        target.sync(LevelNo(0))?;
         // The last moment: what follows makes a range of it.
         if !progress(total_bytes, total_bytes) {
             return Err(Error::Cancelled);
@@ -196,6 +196,7 @@ impl Inner {
             live.parts().iter().map(|part| row.range_tombstones().clip(part)).collect();
         let tombstones = Fragments::merge(&clipped);
         let spec = OutputSpec {
+            level: LevelNo(0),
             shape: &TableShape { table_bytes: u64::MAX, table: self.options.table },
             slice: &KeyRange::all(),
             tombstones: &tombstones,
@@ -222,7 +223,7 @@ impl Inner {
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<()> {
         let file = self.context.opener.open_file(meta)?;
-        let mut writer = target.create(meta.id, meta.bytes)?;
+        let mut writer = target.create(meta.id, LevelNo(0), meta.bytes)?;
         let mut hash = Xxh3::new();
         let mut offset = 0;
         while offset < meta.bytes {

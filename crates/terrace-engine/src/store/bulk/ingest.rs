@@ -155,7 +155,8 @@ impl Ingest {
             inner.check_healthy()?;
             let env = &inner.env;
             let (id, uid) = (inner.ids.next(), TableUid(env.random_u128()));
-            let writer = inner.context.opener.store.create(id, 0)?;
+            // Its level is chosen last, as deep as can be.
+            let writer = inner.context.opener.store.create(id, LEVEL_MAX, 0)?;
             let options = &inner.options.table;
             self.builder = Some((id, TableBuilder::new(writer, uid, options, env.wall_time())));
         }
@@ -261,7 +262,7 @@ impl Inner {
     /// Installs the tables, whose content is durable.
     fn ingest(&self, ingest: &mut Ingest) -> Result<IngestReport> {
         if !is_planted(PlantedBug::IngestInstallsBeforeSync) {
-            self.context.opener.store.sync()?;
+            self.context.opener.store.sync(LEVEL_MAX)?;
         }
         let turn = self.turns.flush.lock();
         if self.memtables_overlap(&ingest.tables)? {

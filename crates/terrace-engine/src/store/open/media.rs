@@ -3,13 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use terrace_base::Corruption;
-
 use super::opening::Opening;
-use crate::l0::triangle::{ContainerPlace, is_container_of};
+use crate::l0::triangle::ContainerPlace;
 use crate::options::{L0Kind, Options};
-use crate::placement::{Claims, Wish, entries_of, media_of, require_medium};
-use crate::table::{RowDirectory, is_row_directory_of, missing_row_directory, row_directory_name};
+use crate::placement::{Claims, Role, RowDirectory, Wish, entries_of, media_of, require_medium};
 use crate::version::{LogEdit, Media, Version, VersionEdit};
 use crate::{Error, Result};
 
@@ -83,20 +80,14 @@ impl Opening<'_> {
         if !version.has_rows_in_pages() {
             return Ok(());
         }
-        let Some(place) = &version.media().container else {
-            let detail = "there are rows in pages, but the manifest does not say where";
-            return Err(Corruption::new(self.dir, 0, detail).into());
-        };
-        if place.medium().is_some() && !is_container_of(Path::new(&place.path), version.database()) {
-            let detail =
-                "the manifest names this as the container of L0, but it is another database's";
-            return Err(Corruption::new(&place.path, 0, detail).into());
+        let role = Role::Container;
+        let place = version.media().container.as_ref().ok_or_else(|| role.unnamed(self.dir))?;
+        if place.medium().is_some() {
+            role.require_of(Path::new(&place.path), version.database())?;
         }
         let container = &self.context.opener.container;
         if !container.open(place, version.database())? {
-            let detail = "the container of L0 is missing: what was written last is lost with it. If it was in \
-                          a file system in memory, a power cut emptied that; repair the range, or restore it";
-            return Err(Corruption::new(place.file(self.dir), 0, detail).into());
+            return Err(role.missing(&place.file(self.dir)));
         }
         container.open_rows(version.l0().live())
     }
@@ -154,7 +145,8 @@ impl Opening<'_> {
         let container = &self.context.opener.container;
         let replaced = replaced.filter(|place| Some(place) != version.media().container.as_ref());
         let may_go = |place: &ContainerPlace| {
-            place.medium().is_none() || is_container_of(Path::new(&place.path), version.database())
+            place.medium().is_none()
+                || Role::Container.is_of(Path::new(&place.path), version.database())
         };
         if let Some(place) = replaced.filter(may_go) {
             container.remove(&place)?;
@@ -174,18 +166,12 @@ impl Opening<'_> {
         if !version.has_tables_in_row_directory() {
             return Ok(());
         }
-        let Some(path) = version.media().row_directory.as_deref().map(Path::new) else {
-            let detail =
-                "tables of L0 are in a directory of their own, but the manifest does not say where";
-            return Err(Corruption::new(self.dir, 0, detail).into());
-        };
-        if !is_row_directory_of(path, version.database()) {
-            let detail =
-                "the manifest names this as the directory of L0, but it is another database's";
-            return Err(Corruption::new(path, 0, detail).into());
-        }
+        let role = Role::Rows;
+        let path = version.media().row_directory.as_deref().map(Path::new);
+        let path = path.ok_or_else(|| role.unnamed(self.dir))?;
+        role.require_of(path, version.database())?;
         if entries_of(self.env.as_ref(), path)?.is_none() {
-            return Err(missing_row_directory(path));
+            return Err(role.missing(path));
         }
         self.context.opener.rows.mount(path);
         Ok(())
@@ -199,11 +185,11 @@ impl Opening<'_> {
             return Ok(());
         }
         let medium = self.options.row_medium();
-        let name = row_directory_name(database);
+        let name = Role::Rows.name(database);
         let wanted = medium.map(|medium| format!("{medium}/{name}"));
         let before = std::mem::replace(&mut media.row_directory, wanted);
         if let Some(path) = before.filter(|before| Some(before) != media.row_directory.as_ref())
-            && is_row_directory_of(Path::new(&path), database)
+            && Role::Rows.is_of(Path::new(&path), database)
         {
             RowDirectory::clear(&self.env, Path::new(&path))?;
         }

@@ -18,7 +18,6 @@
 
 pub(super) mod close;
 mod media;
-pub(super) mod memtable_area;
 pub(super) mod opening;
 pub(super) mod recovery;
 pub(super) mod refill;

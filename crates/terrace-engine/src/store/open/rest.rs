@@ -72,9 +72,9 @@ impl Inner {
 
     /// Flushes all memtables that were replayed, where the records from `rest` on are in none.
     fn flush_replayed(&self, rest: LogPosition) -> Result<()> {
-        let _turn = self.flush_turn.lock();
+        let turn = self.turns.flush.lock();
         let frozen = self.view.load().frozen();
-        match self.flush_these(frozen, |except| self.oldest_position(except).min(rest)) {
+        match self.flush_these(&turn, frozen, |except| self.oldest_position(except).min(rest)) {
             Err(Error::NoSpace(error)) => {
                 tracing::warn!(%error, "no space to flush what is replayed: it stays in memory");
                 Ok(())

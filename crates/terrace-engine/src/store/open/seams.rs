@@ -8,8 +8,9 @@ use crate::compaction::{CompactionExecutor, LocalExecutor, TableShape};
 use crate::l0::triangle::{Container, ContainerKind, CutSize, TriangleL0, TriangleOptions};
 use crate::l0::{L0, PlainL0, PlainOptions};
 use crate::options::{L0Kind, Options};
+use crate::placement::{RoutedTables, RowDirectory};
 use crate::process::Process;
-use crate::table::{LocalTableStore, RoutedTables, RowDirectory, TableStore};
+use crate::table::{LocalTableStore, TableStore};
 use crate::version::{FeedStore, FileIds, LocalManifests, TableOpener};
 use crate::wal::{LocalLogStore, LogStore};
 
@@ -54,9 +55,9 @@ impl Seams {
         let cache = Arc::clone(process.cache());
         let container = Container::new(&env, &dir);
         let rows = RowDirectory::new(&env);
-        let tables = RoutedTables::new(tables, Arc::clone(&rows));
+        let tables: Arc<dyn TableStore> = Arc::new(RoutedTables::new(tables, Arc::clone(&rows)));
         let l0 = make_l0(&env, &tables, &container, options);
-        let opener = Arc::new(TableOpener { store: Arc::new(tables), cache, container, rows });
+        let opener = Arc::new(TableOpener { store: tables, cache, container, rows });
         let executor = LocalExecutor::new(&env, Arc::clone(&opener))
             .with_operators(options.merge_operators.clone());
         Seams {
@@ -77,15 +78,12 @@ impl Seams {
 /// Makes the L0 of these options, whose files go to `tables`.
 fn make_l0(
     env: &SharedEnv,
-    tables: &RoutedTables,
+    tables: &Arc<dyn TableStore>,
     container: &Arc<Container>,
     options: &Options,
 ) -> MakeL0 {
     let (env, container) = (Arc::clone(env), Arc::clone(container));
-    let tables: Arc<dyn TableStore> = Arc::new(match options.row_medium() {
-        Some(_) => tables.clone().writing_rows(),
-        None => tables.clone(),
-    });
+    let tables = Arc::clone(tables);
     // A row is one table, however large the flush.
     let shape = TableShape { table_bytes: u64::MAX, table: options.table };
     let kind = match options.l0_kind {

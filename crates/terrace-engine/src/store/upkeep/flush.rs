@@ -10,13 +10,13 @@ use crate::drange::{Frozen, SampledStream, WriteSample};
 use crate::fail_point::fail_point;
 use crate::iter::{MergingStream, Stream};
 use crate::l0::{Absorbed, FlushInput};
+use crate::placement::TableMedium;
 use crate::process::PoolName;
 use crate::range_tombstone::Fragments;
 use crate::store::health::Work;
 use crate::store::memory::builder_memory_bytes;
 use crate::store::turns::FlushTurn;
 use crate::store::{Inner, Store};
-use crate::table::is_in_row_directory;
 use crate::version::{LogEdit, NewRow, RangeEdit, TableMeta, TreeEdit, VersionEdit};
 use crate::{Error, Result};
 
@@ -209,8 +209,10 @@ impl Inner {
     /// How many bytes of a row lie on L0's own medium.
     fn medium_bytes(&self, row: &NewRow) -> u64 {
         let has_medium = self.options.l0_path.is_some();
-        let is_there = |table: &&TableMeta| {
-            is_in_row_directory(&table.location) || has_medium && table.is_in_pages()
+        let is_there = |table: &&TableMeta| match table.location.medium() {
+            TableMedium::Own => false,
+            TableMedium::Rows => true,
+            TableMedium::Container => has_medium,
         };
         row.tables.iter().filter(is_there).map(|table| table.bytes).sum()
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use terrace_base::Corruption;
+use terrace_base::{Corruption, LevelNo};
 use terrace_env::{
     DirEntry, DirLock, Env, EnvError, EnvResult, FileSystem, Job, JobClass, JobHandle, Latch,
     LockKind, LogFile, Operation, Pmem, ReadFile, SharedEnv, Waits, WriteFile,
@@ -227,7 +227,7 @@ fn store() -> (Arc<Latch<StepState>>, LocalTableStore) {
 }
 
 fn write(store: &dyn TableStore, id: FileId, bytes: &[u8]) -> TableLocation {
-    let mut writer = store.create(id, bytes.len() as u64).unwrap();
+    let mut writer = store.create(id, LevelNo(1), bytes.len() as u64).unwrap();
     for piece in bytes.chunks(1000) {
         writer.append(piece).unwrap();
     }
@@ -239,7 +239,7 @@ fn check_store(store: &dyn TableStore) {
     let bytes: Vec<u8> = (0..5000u32).map(|at| (at / 7) as u8).collect();
     let second = write(store, id(12), &bytes);
     let first = write(store, id(3), b"short");
-    store.sync().unwrap();
+    store.sync(LevelNo(1)).unwrap();
     let listed = store.list().unwrap();
     assert_eq!(listed, [(id(3), first.clone()), (id(12), second.clone())]);
 
@@ -268,7 +268,7 @@ fn check_store(store: &dyn TableStore) {
     assert_eq!(store.list().unwrap().len(), 1);
     assert_eq!(file.read(&intervals).wait().unwrap().len(), 4, "an open table stays readable");
 
-    let mut abandoned = store.create(id(20), 0).unwrap();
+    let mut abandoned = store.create(id(20), LevelNo(1), 0).unwrap();
     abandoned.append(b"half a table").unwrap();
     drop(abandoned);
     assert_eq!(store.list().unwrap(), [(id(3), first)], "what is abandoned is gone");
@@ -289,11 +289,11 @@ fn foreign_names_are_left_alone() {
         state.lock().files.insert(Path::new("/range").join(name), Arc::default());
     }
     let tables = store.list().unwrap();
-    assert_eq!(tables, [(id(1), TableLocation(b"000001-00000001.table".to_vec()))]);
-    store.sync().unwrap();
+    assert_eq!(tables, [(id(1), TableLocation::new(b"000001-00000001.table".to_vec()))]);
+    store.sync(LevelNo(1)).unwrap();
     assert_eq!(state.lock().synced_dirs, 1);
     for forged in [&b"../000001-00000001.table"[..], b"/etc/passwd", b"LOCK", b"", b"\xff"] {
-        let forged = TableLocation(forged.to_vec());
+        let forged = TableLocation::new(forged.to_vec());
         assert!(store.open(&forged).unwrap_err().is_corruption(), "{forged:?}");
         assert!(store.delete(&forged).unwrap_err().is_corruption(), "{forged:?}");
     }
@@ -302,13 +302,13 @@ fn foreign_names_are_left_alone() {
 #[test]
 fn a_full_disk_leaves_no_half_table_behind() {
     let (state, store) = store();
-    let mut writer = store.create(id(1), 0).unwrap();
+    let mut writer = store.create(id(1), LevelNo(1), 0).unwrap();
     writer.append(b"fits").unwrap();
     state.lock().is_full = true;
     assert!(matches!(writer.append(b"does not"), Err(Error::NoSpace(_))));
     drop(writer);
     assert!(store.list().unwrap().is_empty());
-    let writer = store.create(id(2), 0).unwrap();
+    let writer = store.create(id(2), LevelNo(1), 0).unwrap();
     // A sync that fails is no lack of space that passes: what the disk holds is in doubt.
     assert!(matches!(writer.finish(), Err(Error::Poisoned(_))));
     assert!(store.list().unwrap().is_empty());

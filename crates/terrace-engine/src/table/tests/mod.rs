@@ -10,7 +10,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use terrace_base::{Entry, EntryKind, EntryRef, Epoch, Expiry, FileId, SeqNo, TableUid, WallTime};
+use terrace_base::{
+    Entry, EntryKind, EntryRef, Epoch, Expiry, FileId, LevelNo, SeqNo, TableUid, WallTime,
+};
 
 use super::*;
 use crate::cache::BlockCache;
@@ -125,7 +127,7 @@ pub(crate) fn options(block_bytes: usize, compression: Compression) -> TableOpti
 pub(crate) fn build(model: &Model, uid: TableUid, options: &TableOptions) -> (BuiltTable, Vec<u8>) {
     let store = MemoryTableStore::new();
     let id = FileId { epoch: Epoch(1), counter: 1 };
-    let writer = store.create(id, 0).unwrap();
+    let writer = store.create(id, LevelNo(1), 0).unwrap();
     let mut builder = TableBuilder::new(writer, uid, options, WallTime(1_700_000_000_000));
     for entry in model.entries.values() {
         builder.add(entry.as_ref()).unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use terrace_base::limits::{STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use terrace_base::{EntryRef, KeyRange, SeqNo, TableUid};
+use terrace_base::{EntryRef, KeyRange, LevelNo, SeqNo, TableUid};
 
 use super::*;
 use crate::iter::{Cursor, Stream};
@@ -151,7 +151,7 @@ fn range_tombstones_come_back_in_order_and_bound_the_table() {
 fn live_bytes_by_segment_are_kept() {
     let store = MemoryTableStore::new();
     let id = FileId { epoch: Epoch(1), counter: 1 };
-    let writer = store.create(id, 0).unwrap();
+    let writer = store.create(id, LevelNo(1), 0).unwrap();
     let mut builder = TableBuilder::new(writer, UID, &TableOptions::default(), WallTime(5));
     let mut model = Model::default();
     model.put(b"key", 1, b"pointer");
@@ -210,7 +210,7 @@ fn the_estimate_follows_the_size_of_the_file() {
     for compression in [Compression::None, Compression::Zstd] {
         let store = MemoryTableStore::new();
         let id = FileId { epoch: Epoch(1), counter: 1 };
-        let writer = store.create(id, 0).unwrap();
+        let writer = store.create(id, LevelNo(1), 0).unwrap();
         let mut builder = TableBuilder::new(writer, UID, &options(4096, compression), WallTime(0));
         assert!(builder.is_empty());
         let mut rng = Rng(3);
@@ -241,7 +241,7 @@ fn the_estimate_follows_the_size_of_the_file() {
 #[should_panic(expected = "entries come in internal order")]
 fn entries_out_of_order_are_the_callers_mistake() {
     let store = MemoryTableStore::new();
-    let writer = store.create(FileId { epoch: Epoch(1), counter: 1 }, 0).unwrap();
+    let writer = store.create(FileId { epoch: Epoch(1), counter: 1 }, LevelNo(1), 0).unwrap();
     let mut builder = TableBuilder::new(writer, TableUid(1), &TableOptions::default(), WallTime(0));
     let mut model = Model::default();
     model.put(b"a", 1, b"");

@@ -3,8 +3,7 @@ use terrace_base::{
     put_varint,
 };
 
-use crate::l0::triangle::row::RowLocation;
-use crate::table::TableLocation;
+use crate::placement::{TableLocation, TableMedium};
 use crate::version::format::{below, put_file_id, put_range, read_file_id, read_range};
 
 /// What a version knows of a table without opening it.
@@ -49,7 +48,7 @@ impl TableMeta {
     /// Whether it is a row in the pages of L0's container, and no file.
     #[must_use]
     pub fn is_in_pages(&self) -> bool {
-        RowLocation::decode(&self.location).is_some()
+        self.location.medium() == TableMedium::Container
     }
 
     /// The keys that the table speaks for: its bounds within its clip interval.
@@ -63,7 +62,7 @@ impl TableMeta {
     pub(crate) fn sample(counter: u64) -> TableMeta {
         TableMeta {
             id: FileId { epoch: Epoch(1), counter },
-            location: TableLocation(vec![counter as u8]),
+            location: TableLocation::new(vec![counter as u8]),
             uid: TableUid(counter.into()),
             bytes: 1,
             hash: 0,
@@ -117,7 +116,7 @@ pub fn put_table(out: &mut Vec<u8>, table: &TableMeta) {
         put_field(out, number, required, &value);
     };
     put(field::ID, true, &|v| put_file_id(v, table.id));
-    put(field::LOCATION, true, &|v| v.extend_from_slice(&table.location.0));
+    put(field::LOCATION, true, &|v| v.extend_from_slice(table.location.bytes()));
     put(field::UID, true, &|v| v.extend_from_slice(&table.uid.0.to_le_bytes()));
     put(field::SIZE, true, &|v| put_varint(v, table.bytes));
     put(field::HASH, true, &|v| v.extend_from_slice(&table.hash.to_le_bytes()));
@@ -151,7 +150,7 @@ pub fn read_table(reader: &mut ByteReader<'_>) -> Result<TableMeta, CodecError> 
     let nothing = FileId { epoch: Epoch(0), counter: 0 };
     let mut table = TableMeta {
         id: nothing,
-        location: TableLocation(Vec::new()),
+        location: TableLocation::new(Vec::new()),
         uid: TableUid(0),
         bytes: 0,
         hash: 0,
@@ -172,7 +171,7 @@ pub fn read_table(reader: &mut ByteReader<'_>) -> Result<TableMeta, CodecError> 
         let (number, required, mut value) = reader.field()?;
         match number {
             field::ID => table.id = read_file_id(&mut value)?,
-            field::LOCATION => table.location = TableLocation(value.take_rest().to_vec()),
+            field::LOCATION => table.location = TableLocation::new(value.take_rest()),
             field::UID => table.uid = TableUid(value.u128()?),
             field::SIZE => table.bytes = bounded_size(&mut value)?,
             field::HASH => table.hash = value.u128()?,

@@ -21,7 +21,7 @@ fn id(counter: u64) -> FileId {
 fn table(counter: u64) -> TableMeta {
     TableMeta {
         id: id(counter),
-        location: TableLocation(b"here".to_vec()),
+        location: TableLocation::new("here"),
         uid: TableUid(99),
         bytes: 4096,
         hash: 1 << 100,

@@ -13,6 +13,7 @@ use super::hints::{Hint, Hinting, SeekTrail};
 use super::search::Bound;
 use super::stream::RowStream;
 use crate::l0::triangle::{Page, Pages};
+use crate::placement::Form;
 use crate::range_tombstone::Fragments;
 use crate::table::format::filter::Filter;
 use crate::table::{PinnedEntry, TableLocation, TableProperties};
@@ -26,18 +27,19 @@ pub(super) const FRONT_BYTES_MAX: usize = STORED_KEY_BYTES_MAX + 32;
 pub struct RowLocation(pub u32);
 
 impl RowLocation {
-    /// As versions and the manifest keep it: `row@` and the number in eight digits, base 16.
+    /// As versions and the manifest keep it.
     #[must_use]
     pub fn encode(self) -> TableLocation {
-        TableLocation(format!("row@{:08x}", self.0).into_bytes())
+        TableLocation::of_page(self.0)
     }
 
     /// The inverse of [`RowLocation::encode`]; `None` if it is not the location of a row.
     #[must_use]
     pub fn decode(location: &TableLocation) -> Option<RowLocation> {
-        let digits = str::from_utf8(location.0.strip_prefix(b"row@")?).ok()?;
-        let row = RowLocation(u32::from_str_radix(digits, 16).ok()?);
-        (row.encode() == *location).then_some(row)
+        match location.form() {
+            Form::Page(number) => Some(RowLocation(number)),
+            Form::File => None,
+        }
     }
 }
 

@@ -80,7 +80,7 @@ fn a_forged_position_of_a_segment_is_refused_and_not_believed() {
 /// A table that says that it is huge.
 fn table(number: u64) -> TableMeta {
     TableMeta {
-        location: TableLocation(b"000001-00000001.table".to_vec()),
+        location: TableLocation::new("000001-00000001.table"),
         bytes: number,
         greatest_seqno: SeqNo(2),
         bounds: KeyRange::new("a", Some(b"b".to_vec())),

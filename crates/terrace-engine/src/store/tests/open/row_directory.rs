@@ -3,13 +3,14 @@
 
 use std::path::PathBuf;
 
-use terrace_base::{Epoch, FileId, KeyRange};
+use terrace_base::{Epoch, FileId, KeyRange, LevelNo};
 
 use crate::Error;
 use crate::check::{CheckDepth, check_dir};
 use crate::options::L0Kind;
+use crate::placement::TableMedium;
 use crate::store::tests::*;
-use crate::table::{LocalTableStore, TableStore, is_in_row_directory};
+use crate::table::{LocalTableStore, TableStore};
 
 const MEDIUM: &str = "/medium";
 
@@ -49,7 +50,8 @@ fn expect(store: &Store, round: u32) -> Result<()> {
 /// Where the tables of a range are: (rows on the medium, rows elsewhere, tables of levels).
 fn places(store: &Store) -> (usize, usize, usize) {
     let version = store.inner.versions.current();
-    let is_there = |table: &Arc<crate::version::Table>| is_in_row_directory(&table.meta().location);
+    let is_there =
+        |table: &Arc<crate::version::Table>| table.meta().location.medium() == TableMedium::Rows;
     let rows = version.l0().tables();
     let of_levels: Vec<_> = version.runs().flat_map(|(_, run)| run.tables()).collect();
     assert!(!of_levels.iter().any(|table| is_there(table)), "a level is no row");
@@ -142,8 +144,8 @@ fn what_an_interrupted_job_left_is_removed() -> Result<()> {
         let (dir, before) = on_it(env);
         let garbage = FileId { epoch: Epoch(1), counter: 1 << 40 };
         let tables = LocalTableStore::new(Arc::clone(env), dir);
-        tables.create(garbage, 0)?.finish()?;
-        tables.sync()?;
+        tables.create(garbage, LevelNo(1), 0)?.finish()?;
+        tables.sync(LevelNo(1))?;
         let store = open(env, &on_medium())?;
         assert_eq!(store.recovery().orphan_count, 1);
         assert_eq!(on_it(env).1, before);

@@ -14,9 +14,10 @@ use crate::l0::{
     Absorbed, Cut, CutBounds, CutEnd, Cuts, Fill, FlushInput, L0, L0Policy, L0State, LiveRows,
     PlainL0, PlainOptions,
 };
+use crate::placement::RowDirectory;
 use crate::store::Seams;
 use crate::store::tests::*;
-use crate::table::{MemoryTableStore, RowDirectory, TableStore};
+use crate::table::{MemoryTableStore, TableStore};
 use crate::version::{FeedStore, MemoryFeed, TableOpener};
 use crate::wal::MemoryLog;
 

@@ -213,7 +213,7 @@ fn locations_round_trip_and_others_are_no_rows() {
         assert_eq!(RowLocation::decode(&location), Some(RowLocation(number)));
     }
     for foreign in ["", "row@", "row@1", "row@0000000G", "row@+0000001", "000001-00000001.table"] {
-        let location = crate::table::TableLocation(foreign.into());
+        let location = crate::table::TableLocation::new(foreign);
         assert_eq!(RowLocation::decode(&location), None, "{foreign}");
     }
 }

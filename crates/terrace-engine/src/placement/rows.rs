@@ -1,12 +1,6 @@
 //! Tables of L0's rows in a directory of their own: on a faster medium than that of the levels.
 //!
-//! ```text
-//!   location            where
-//!   <FileId>.table      the range's directory
-//!   l0/<FileId>.table   the row directory: <medium>/terrace-<database>.tables/<FileId>.table
-//! ```
-//! A location says which of the two it means, and nothing of where they are: the manifest names the row
-//! directory. A range has at most one, as long as it is open; before it is mounted nothing lies there.
+//! A location says whether it means this directory, and nothing of where that is: the manifest names it. A range has at most one, as long as it is open; before it is mounted nothing lies there.
 //!
 //! *Source:* the baseline of TriangleKV (TPDS 2022, §5.1, "RocksDB-L0-NVM"), plain tables as L0 on
 //! persistent memory.
@@ -15,38 +9,12 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_base::{Corruption, FileId};
+use terrace_base::{Corruption, FileId, LevelNo};
 use terrace_env::{SetOnce, SharedEnv};
 
-use super::LocalTableStore;
-use super::store::{TableFile, TableLocation, TableStore, TableWriter};
-use crate::placement::entries_of;
-use crate::{Error, Result};
-
-const PREFIX: &[u8] = b"l0/";
-
-/// Whether a location means the row directory.
-#[must_use]
-pub fn is_in_row_directory(location: &TableLocation) -> bool {
-    location.0.starts_with(PREFIX)
-}
-
-/// What the row directory of this database is called.
-#[must_use]
-pub fn row_directory_name(database: u128) -> String {
-    format!("terrace-{database:032x}.tables")
-}
-
-/// Whether this database could have a row directory at `path`: a manifest that names another one is not
-/// believed, so that a forged one cannot have other files deleted.
-#[must_use]
-pub(crate) fn is_of(path: &Path, database: u128) -> bool {
-    path.file_name().is_some_and(|name| *name == *row_directory_name(database))
-}
-
-fn outer(location: TableLocation) -> TableLocation {
-    TableLocation([PREFIX, &location.0].concat())
-}
+use super::{Role, TableLocation, entries_of};
+use crate::Result;
+use crate::table::{LocalTableStore, TableFile, TableStore, TableWriter};
 
 /// The directory for the tables of L0's rows, if the range has one.
 pub struct RowDirectory {
@@ -85,7 +53,7 @@ impl RowDirectory {
     /// that this database could have. What is not there is then said to be missing, table by table.
     pub(crate) fn find(&self, named: Option<&str>, database: u128) {
         let Some(path) = named.map(Path::new) else { return };
-        if self.path().is_none() && is_of(path, database) {
+        if self.path().is_none() && Role::Rows.is_of(path, database) {
             self.mount(path);
         }
     }
@@ -107,59 +75,63 @@ impl fmt::Debug for RowDirectory {
     }
 }
 
-/// The tables of a range and those of its row directory as one store.
+/// The tables of a range and those of its row directory as one store. New rows of L0 go to the row
+/// directory, once it is mounted; all else goes to the levels' store.
 #[derive(Clone, Debug)]
 pub struct RoutedTables {
     levels: Arc<dyn TableStore>,
     rows: Arc<RowDirectory>,
-    /// Whether new tables go to the row directory, once it is mounted.
-    writes_rows: bool,
 }
 
 impl RoutedTables {
-    /// The tables in `levels` and in the row directory; new ones go to `levels`.
+    /// The tables in `levels` and in the row directory.
     #[must_use]
     pub fn new(levels: Arc<dyn TableStore>, rows: Arc<RowDirectory>) -> RoutedTables {
-        RoutedTables { levels, rows, writes_rows: false }
+        RoutedTables { levels, rows }
     }
 
-    /// The same tables; new ones go to the row directory, once it is mounted.
-    #[must_use]
-    pub fn writing_rows(self) -> RoutedTables {
-        RoutedTables { writes_rows: true, ..self }
+    /// The store of the row directory, if tables of this level go there.
+    fn rows_for(&self, level: LevelNo) -> Option<&LocalTableStore> {
+        self.rows.tables().filter(|_| level == LevelNo(0))
     }
 
     /// The store of a location, and what that one calls it. Errors: [`Error::Corruption`] if there is no
     /// row directory.
+    ///
+    /// [`Error::Corruption`]: crate::Error::Corruption
     fn route(&self, location: &TableLocation) -> Result<(&dyn TableStore, TableLocation)> {
-        match location.0.strip_prefix(PREFIX) {
-            None => Ok((self.levels.as_ref(), location.clone())),
-            Some(inner) => match self.rows.tables() {
-                Some(tables) => Ok((tables, TableLocation(inner.to_vec()))),
-                None => {
-                    let detail =
-                        "a table of L0 in a directory of its own, and no word of where it is";
-                    let name = String::from_utf8_lossy(&location.0).into_owned();
-                    Err(Corruption::new(name, 0, detail).into())
-                }
-            },
+        let Some(inner) = location.within_rows_medium() else {
+            return Ok((self.levels.as_ref(), location.clone()));
+        };
+        match self.rows.tables() {
+            Some(tables) => Ok((tables, inner)),
+            None => {
+                let detail = "the manifest places this table in L0's own directory but does not say \
+                              where that directory is";
+                let name = String::from_utf8_lossy(location.bytes()).into_owned();
+                Err(Corruption::new(name, 0, detail).into())
+            }
         }
     }
 }
 
 impl TableStore for RoutedTables {
-    fn create(&self, id: FileId, expected_bytes: u64) -> Result<Box<dyn TableWriter>> {
-        match self.rows.tables().filter(|_| self.writes_rows) {
-            Some(tables) => Ok(Box::new(RowWriter(tables.create(id, expected_bytes)?))),
-            None => self.levels.create(id, expected_bytes),
+    fn create(
+        &self,
+        id: FileId,
+        level: LevelNo,
+        expected_bytes: u64,
+    ) -> Result<Box<dyn TableWriter>> {
+        match self.rows_for(level) {
+            Some(tables) => Ok(Box::new(RowWriter(tables.create(id, level, expected_bytes)?))),
+            None => self.levels.create(id, level, expected_bytes),
         }
     }
 
-    /// Of where new tables go.
-    fn sync(&self) -> Result<()> {
-        match self.rows.tables().filter(|_| self.writes_rows) {
-            Some(tables) => tables.sync(),
-            None => self.levels.sync(),
+    fn sync(&self, level: LevelNo) -> Result<()> {
+        match self.rows_for(level) {
+            Some(tables) => tables.sync(level),
+            None => self.levels.sync(level),
         }
     }
 
@@ -181,7 +153,9 @@ impl TableStore for RoutedTables {
     fn list(&self) -> Result<Vec<(FileId, TableLocation)>> {
         let mut all = self.levels.list()?;
         if let Some(tables) = self.rows.tables() {
-            all.extend(tables.list()?.into_iter().map(|(id, location)| (id, outer(location))));
+            all.extend(
+                tables.list()?.into_iter().map(|(id, location)| (id, location.on_rows_medium())),
+            );
             all.sort_by_key(|(id, _)| *id);
         }
         Ok(all)
@@ -197,15 +171,8 @@ impl TableWriter for RowWriter {
     }
 
     fn finish(self: Box<Self>) -> Result<TableLocation> {
-        self.0.finish().map(outer)
+        Ok(self.0.finish()?.on_rows_medium())
     }
-}
-
-/// What an open says if the row directory is not where the manifest says.
-pub(crate) fn missing_row_directory(path: &Path) -> Error {
-    let detail = "the directory with the tables of L0 is missing: what was written last is lost with it. If \
-                  it was in a file system in memory, a power cut emptied that; repair the range, or restore it";
-    Corruption::new(path, 0, detail).into()
 }
 
 #[cfg(test)]
@@ -217,14 +184,17 @@ mod tests {
     use terrace_env::{SimEnv, SimOptions};
 
     use super::*;
+    use crate::Error;
+    use crate::placement::TableMedium;
     use crate::table::ByteInterval;
 
-    fn write(store: &dyn TableStore, counter: u64, bytes: &[u8]) -> TableLocation {
+    fn write(store: &dyn TableStore, level: u8, counter: u64, bytes: &[u8]) -> TableLocation {
+        let level = LevelNo(level);
         let id = FileId { epoch: Epoch(1), counter };
-        let mut writer = store.create(id, 0).unwrap();
+        let mut writer = store.create(id, level, 0).unwrap();
         writer.append(bytes).unwrap();
         let location = writer.finish().unwrap();
-        store.sync().unwrap();
+        store.sync(level).unwrap();
         location
     }
 
@@ -243,27 +213,25 @@ mod tests {
             }
             let local = LocalTableStore::new(Arc::clone(&env), "/range".into());
             let rows = RowDirectory::new(&env);
-            let levels = RoutedTables::new(Arc::new(local), Arc::clone(&rows));
-            let of_rows = levels.clone().writing_rows();
-            let before = write(&of_rows, 1, b"before");
-            assert!(!is_in_row_directory(&before), "nothing is mounted yet");
-            let lost = TableLocation(b"l0/00000001-00000009.table".to_vec());
-            assert!(matches!(levels.open(&lost), Err(Error::Corruption(_))));
+            let store = RoutedTables::new(Arc::new(local), Arc::clone(&rows));
+            let before = write(&store, 0, 1, b"before");
+            assert_eq!(before.medium(), TableMedium::Own, "nothing is mounted yet");
+            let lost = TableLocation::new("l0/00000001-00000009.table");
+            assert!(matches!(store.open(&lost), Err(Error::Corruption(_))));
             rows.mount(Path::new("/medium/rows"));
-            let (of_row, of_level) = (write(&of_rows, 2, b"row"), write(&levels, 3, b"level"));
-            assert!(is_in_row_directory(&of_row) && !is_in_row_directory(&of_level));
-            for store in [&levels, &of_rows] {
-                assert_eq!(read(store, &before), b"before");
-                assert_eq!(read(store, &of_row), b"row");
-                assert_eq!(read(store, &of_level), b"level");
-                let listed: Vec<_> = store.list().unwrap().into_iter().map(|(_, l)| l).collect();
-                assert_eq!(listed, [before.clone(), of_row.clone(), of_level.clone()]);
-            }
+            let (of_row, of_level) = (write(&store, 0, 2, b"row"), write(&store, 1, 3, b"level"));
+            assert_eq!(of_row.medium(), TableMedium::Rows);
+            assert_eq!(of_level.medium(), TableMedium::Own);
+            assert_eq!(read(&store, &before), b"before");
+            assert_eq!(read(&store, &of_row), b"row");
+            assert_eq!(read(&store, &of_level), b"level");
+            let listed: Vec<_> = store.list().unwrap().into_iter().map(|(_, l)| l).collect();
+            assert_eq!(listed, [before, of_row.clone(), of_level]);
             assert_eq!(env.fs().list(Path::new("/medium/rows")).unwrap().len(), 1);
-            levels.delete(&of_row).unwrap();
-            assert!(matches!(of_rows.open(&of_row), Err(Error::Io(error)) if error.is_not_found()));
-            assert!(levels.list().unwrap().len() == 2);
-            let _ = write(&of_rows, 4, b"garbage");
+            store.delete(&of_row).unwrap();
+            assert!(matches!(store.open(&of_row), Err(Error::Io(error)) if error.is_not_found()));
+            assert!(store.list().unwrap().len() == 2);
+            let _ = write(&store, 0, 4, b"garbage");
             RowDirectory::clear(&env, Path::new("/medium/rows")).unwrap();
             assert!(env.fs().list(Path::new("/medium/rows")).unwrap().is_empty());
             RowDirectory::clear(&env, Path::new("/nowhere")).unwrap();

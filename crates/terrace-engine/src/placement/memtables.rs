@@ -6,6 +6,7 @@ use std::path::Path;
 
 use terrace_env::SharedEnv;
 
+use super::Role;
 use crate::Result;
 use crate::memtable::SpareMemory;
 use crate::options::Options;
@@ -16,7 +17,7 @@ const MEMTABLES: u64 = 2;
 /// The memory of the memtables of a range of this database.
 ///
 /// Errors: the environment's.
-pub(super) fn spare_memory(
+pub(crate) fn spare_memory(
     env: &SharedEnv,
     options: &Options,
     database: u128,
@@ -24,8 +25,8 @@ pub(super) fn spare_memory(
     let Some(medium) = options.memtable_medium().filter(|_| !options.read_only) else {
         return Ok(SpareMemory::new(options.memtable_bytes));
     };
-    let (fs, path) = (env.fs(), format!("{medium}/terrace-{database:032x}.memtables"));
-    let path = Path::new(&path);
+    let (fs, path) = (env.fs(), Path::new(medium).join(Role::Memtables.name(database)));
+    let path = path.as_path();
     match fs.remove(path) {
         // A crash came before it lost its name.
         Ok(()) => {}
