@@ -65,14 +65,6 @@ planted_bugs! {
     AdvanceLogStartTooFar,
     /// The records of a memtable that was merged are given up, although it was not flushed.
     MergedLetsTheLogGo,
-    /// A merged memtable says that it covers its first source only: the records of the others are
-    /// replayed beside the row that it was flushed to.
-    MergedCoversFirstSource,
-    /// Memtables are merged though some of their entries are not published: what these hide goes,
-    /// and readers that come meanwhile see neither.
-    MergeBeforePublication,
-    /// The snapshot with which a manifest begins does not say which memtables were flushed.
-    SnapshotForgetsFlushed,
     /// Of the keys of a batch only the first is noted in the lookup index.
     NoteFirstKeyOnly,
     /// Log segments are given up before the edit that makes them unneeded is durable.

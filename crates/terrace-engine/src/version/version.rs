@@ -5,7 +5,6 @@ use std::sync::Arc;
 use terrace_base::{
     Epoch, FileId, KeyRange, LevelNo, LogPosition, MemtableId, RangeId, RowId, SeqNo,
 };
-use terrace_env::{PlantedBug, is_planted};
 
 use super::{
     LogEdit, Media, RangeEdit, Repaired, RowMeta, Run, Table, TableContext, TreeEdit, VersionEdit,
@@ -429,8 +428,6 @@ impl Version {
     #[must_use]
     pub fn to_snapshot(&self) -> VersionEdit {
         let rows = self.l0.rows().iter().rev();
-        let is_forgotten = is_planted(PlantedBug::SnapshotForgetsFlushed);
-        let flushed = self.flushed.iter().filter(|_| !is_forgotten);
         let tables = self.runs().flat_map(|(level, run)| {
             run.tables().iter().map(move |table| (level, table.meta().clone()))
         });
@@ -454,7 +451,7 @@ impl Version {
                 ..TreeEdit::default()
             },
             log: LogEdit {
-                memtables_flushed: flushed.map(|(id, end)| (*id, *end)).collect(),
+                memtables_flushed: self.flushed.iter().map(|(id, end)| (*id, *end)).collect(),
                 start: Some(self.log_start),
                 closed: None,
             },

@@ -46,9 +46,7 @@ impl Inner {
         let chosen = choose(&candidates, &self.merging_bounds());
         let mut left = batch;
         for (own, _) in dranges.iter().zip(chosen).filter(|(_, is_chosen)| *is_chosen) {
-            if !is_planted(PlantedBug::MergeBeforePublication) {
-                self.wait_visible(own)?;
-            }
+            self.wait_visible(own)?;
             let Some((merged, sample)) = self.merge(own, spacing)? else { continue };
             self.put_in_place_of(own, &merged);
             left.retain(|frozen| !own.iter().any(|source| Arc::ptr_eq(source, frozen)));
@@ -104,14 +102,11 @@ impl Inner {
         let dropped = retained.dropped();
         let begin = sources.iter().map(|source| source.begin).min().unwrap_or_default();
         let end = sources.iter().map(|source| source.end).max().unwrap_or_default();
-        let covered =
-            if is_planted(PlantedBug::MergedCoversFirstSource) { 1 } else { sources.len() };
-        let covered = sources[..covered].iter().flat_map(|source| source.covers.iter().copied());
         let merged = Frozen {
             keys: sources[0].keys.clone(),
             begin: if is_planted(PlantedBug::MergedLetsTheLogGo) { end } else { begin },
             end,
-            covers: covered.collect(),
+            covers: sources.iter().flat_map(|source| source.covers.iter().copied()).collect(),
             is_merged: true,
             memtable: Arc::new(memtable),
         };
