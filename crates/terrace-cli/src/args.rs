@@ -6,8 +6,11 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use terrace::{Compression, DiskProfile, Durability, KeyRange, L0Kind, Options};
+use terrace::{
+    Baseline, Compression, DiskProfile, Durability, KeyRange, L0Medium, L0Options, Options,
+};
 use terrace_bench::distribution::Distribution;
 use terrace_bench::records::ValueMix;
 use terrace_server::ServerOptions;
@@ -66,7 +69,7 @@ pub(crate) enum Command {
     /// Rewrite a database so that it is small and fast to read
     Compact(CompactArgs),
     /// Measure the store with a named workload
-    Bench(BenchArgs),
+    Bench(Box<BenchArgs>),
     /// Run the store on a simulated machine that fails, and check every answer
     Sim(SimArgs),
 }
@@ -147,26 +150,35 @@ pub(crate) struct StoreArgs {
     /// How tables are compressed: none, lz4 or zstd
     #[arg(long, value_name = "KIND")]
     pub(crate) compression: Option<Compression>,
-    /// What the first level of tables is: plain (tables in files), triangle (rows in pages, out of
-    /// which small slices are compacted) or one of its baselines, matrix and pmem-memtable (memtables
-    /// of half of --l0-bytes)
-    #[arg(long, value_name = "KIND", default_value_t = L0Kind::default())]
-    pub(crate) l0_kind: L0Kind,
-    /// The size of the triangle's container, such as 256M
+    /// Where new writes go when they leave memory: into L0, the first level
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = L0Form::Plain)]
+    pub(crate) l0: L0Form,
+    /// The size of L0's container, or what plain tables may take in --l0-path, such as 256M (which is
+    /// the default)
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub(crate) l0_bytes: Option<u64>,
-    /// The directory of the triangle's container, of the plain tables of the first level (which
-    /// --l0-bytes then bounds), or of pmem-memtable's memtables: persistent memory, or a file system in
-    /// memory that stands in for it and does not survive a power cut. Otherwise they are in the
-    /// database's directory, and memtables in ordinary memory
+    /// The directory of L0: persistent memory, or a file system in memory that stands in for it and
+    /// does not survive a power cut. Otherwise L0 is in the database's directory
     #[arg(long, value_name = "DIR")]
-    pub(crate) l0_path: Option<String>,
+    pub(crate) l0_path: Option<PathBuf>,
     /// The directory of the log: persistent memory, where a sync costs no system call, or a file system
     /// in memory that stands in for it and does not survive a power cut. Otherwise it is in the
     /// database's directory
     #[arg(long, value_name = "DIR")]
-    pub(crate) log_path: Option<String>,
+    pub(crate) log_path: Option<PathBuf>,
 }
+
+/// What L0 is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum L0Form {
+    /// Tables in files: for ordinary disks
+    Plain,
+    /// Rows in the pages of one container, out of which small slices are compacted: for persistent memory
+    Container,
+}
+
+/// The bytes of L0 where they are not given.
+const L0_BYTES: u64 = 256 << 20;
 
 impl StoreArgs {
     /// The library's options. All that is converted between the two is converted here.
@@ -185,12 +197,26 @@ impl StoreArgs {
         if let Some(compression) = self.compression {
             options.compression = compression;
         }
-        options.l0_kind = self.l0_kind;
-        options.l0_bytes = self.l0_bytes.unwrap_or(options.l0_bytes);
-        options.l0_path.clone_from(&self.l0_path);
+        options.l0 = self.l0_options()?;
         options.log_path.clone_from(&self.log_path);
         options.validate().map_err(|error| Failure::Usage(error.to_string()))?;
         Ok(options)
+    }
+
+    fn l0_options(&self) -> Outcome<L0Options> {
+        let bytes = self.l0_bytes.unwrap_or(L0_BYTES);
+        match (self.l0, self.l0_path.clone()) {
+            (L0Form::Container, path) => Ok(L0Options::Container { bytes, path }),
+            (L0Form::Plain, Some(path)) => {
+                Ok(L0Options::Plain { medium: Some(L0Medium { path, bytes }) })
+            }
+            (L0Form::Plain, None) if self.l0_bytes.is_some() => Err(Failure::Usage(
+                "--l0-bytes needs --l0 container or --l0-path: plain tables in the database's \
+                 directory are bounded by their number"
+                    .to_owned(),
+            )),
+            (L0Form::Plain, None) => Ok(L0Options::PLAIN),
+        }
     }
 }
 
@@ -640,27 +666,21 @@ pub(crate) struct BenchArgs {
     /// Whether reads of one key ask the lookup index first
     #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::Off)]
     pub(crate) lookup_index: Switch,
-    /// Whether scans open the memtables of one drange at a time, not all of them
-    #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::On)]
-    pub(crate) range_index: Switch,
     /// How many memtables' worth of bytes stay in memory before they are flushed together
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) memtables_kept: usize,
     /// About how many bytes the first level below L0 should hold, instead of what follows from the
     /// memtables or from L0
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
-    pub(crate) level_bytes: Option<u64>,
-    /// A baseline: whether all of a plain first level is compacted at once, by one thread, and from four
-    /// tables on
-    #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::Off)]
-    pub(crate) l0_cut_all: Switch,
-    /// A baseline: keys divided evenly among so many databases of one process, which share the memory
+    pub(crate) level_bytes_base: Option<u64>,
+    /// Do something as others do it, to measure what is saved by not doing so. May be given several
+    /// times
+    #[arg(long, value_name = "NAME", value_parser = baselines())]
+    pub(crate) baseline: Vec<Baseline>,
+    /// A baseline as well: keys divided evenly among so many databases of one process, which share the memory
     /// that one would have (1 to 255)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=255))]
     pub(crate) static_trees: Option<u64>,
-    /// A baseline: whether tables of new data hold every version of a key, not only the newest
-    #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::Off)]
-    pub(crate) flush_all_versions: Switch,
     /// Fixes every random choice
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
@@ -690,7 +710,7 @@ const LOOKUP_INDEX_BYTES: u64 = 32 << 20;
 impl BenchArgs {
     /// The store's options for the run.
     pub(crate) fn store_options(&self) -> Outcome<Options> {
-        let options = Options {
+        let mut options = Options {
             dranges: self.dranges,
             memtable_merging: self.memtable_merging == Switch::On,
             lookup_index_bytes: if self.lookup_index == Switch::On {
@@ -698,13 +718,14 @@ impl BenchArgs {
             } else {
                 0
             },
-            range_index: self.range_index == Switch::On,
             memtables_kept: self.memtables_kept,
-            flush_all_versions: self.flush_all_versions == Switch::On,
-            level_bytes: self.level_bytes.unwrap_or_default(),
-            l0_cut_all: self.l0_cut_all == Switch::On,
+            level_bytes_base: self.level_bytes_base.unwrap_or_default(),
             ..self.store.options()?
         };
+        for baseline in &self.baseline {
+            let chosen = baseline.choose(&mut options.research, &mut options.l0);
+            chosen.map_err(|error| Failure::Usage(error.to_string()))?;
+        }
         options.validate().map_err(|error| Failure::Usage(error.to_string()))?;
         Ok(options)
     }
@@ -747,6 +768,13 @@ pub(crate) struct SimArgs {
     /// seed if not said
     #[arg(long, value_name = "WORDS")]
     pub(crate) options: Option<String>,
+}
+
+/// The baselines by name, with what each does.
+fn baselines() -> impl TypedValueParser<Value = Baseline> {
+    let value = |baseline: &Baseline| PossibleValue::new(baseline.name).help(baseline.meaning);
+    PossibleValuesParser::new(Baseline::ALL.iter().map(value))
+        .try_map(|name| Baseline::named(&name))
 }
 
 /// A number of dranges, 0 for `auto`. Errors: it is none.

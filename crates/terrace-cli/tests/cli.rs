@@ -290,15 +290,12 @@ fn stats_check_and_compact_run() {
 fn sizes_are_planned() {
     let plan = ["plan", "--data-bytes", "80G", "--memory", "16G", "--pmem", "8G"];
     let text = terrace().args(plan).args(["--value-bytes", "4096"]).output().unwrap();
-    assert!(
-        succeeds(&text).ends_with("--l0-kind triangle --l0-bytes 8G --l0-path DIR\n"),
-        "{text:?}"
-    );
+    assert!(succeeds(&text).ends_with("--l0 container --l0-bytes 8G --l0-path DIR\n"), "{text:?}");
     let json = terrace().args(plan).args(["--format", "json"]).output().unwrap();
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(
-        (&json["l0_kind"], &json["level_bytes"]),
-        (&"triangle".into(), &(8_u64 << 30).into())
+        (&json["l0"]["kind"], &json["l0"]["bytes"], &json["level_bytes_base"]),
+        (&"container".into(), &(8_u64 << 30).into(), &(8_u64 << 30).into())
     );
     let none = terrace().args(["plan", "--data-bytes", "0", "--memory", "16G"]).output().unwrap();
     fails(&none, 2);
@@ -431,14 +428,19 @@ fn a_benchmark_runs_over_static_trees_and_with_every_version_flushed() {
     let data = ["--data", db.to_str().unwrap()];
     let sizes = "--records 1000 --operations 1000 --value-bytes 20 --dranges 1";
     let rest = format!("DB {sizes} --static-trees 5 --json {}", json.display());
-    let output = run(&data, &format!("bench sw50 {rest} --flush-all-versions on"));
+    let output = run(&data, &format!("bench sw50 {rest} --baseline flush-all-versions"));
     let text = succeeds(&output);
     assert!(text.contains("static trees 5") && !text.contains("imbalance"), "{text}");
     let report: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
-    assert_eq!((&report["static_trees"], &report["flush_all_versions"]), (&5.into(), &true.into()));
+    assert_eq!(report["static_trees"], 5);
+    assert_eq!(report["baselines"], serde_json::json!(["flush-all-versions"]));
     assert!(report["dranges"].is_null());
     assert_eq!(std::fs::read_dir(&db).unwrap().count(), 5);
-    for wrong in ["--static-trees 0", "--flush-all-versions on --memtable-merging on"] {
+    for wrong in [
+        "--static-trees 0",
+        "--baseline flush-all-versions --memtable-merging on",
+        "--baseline no-such",
+    ] {
         fails(&run(&data, &format!("bench load DB {sizes} {wrong}")), 2);
     }
 }

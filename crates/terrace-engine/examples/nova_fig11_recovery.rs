@@ -35,7 +35,7 @@ fn options(generations: usize) -> Options {
     let defaults = Options::default();
     Options {
         drange_boundaries: (1..DRANGES).map(|index| key(KEYS * index / DRANGES)).collect(),
-        frozen_memtables_kept: generations,
+        memtables_kept: generations,
         frozen_memtables_max: 2 * generations,
         log_segment_bytes: defaults.memtable_bytes as u64 / 4 * 5,
         log_bytes_max: 4 << 30,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use terrace_base::KeyRange;
-use terrace_engine::options::{L0Kind, Options, ProcessOptions};
+use terrace_engine::options::{L0Options, Options, ProcessOptions};
 use terrace_engine::process::Process;
 use terrace_engine::store::{Store, WriteOptions};
 use terrace_engine::table::{Compression, TableOptions};
@@ -88,10 +88,8 @@ pub fn on(medium: Medium, dir: &str, options: Options) -> Options {
     match medium {
         Medium::Disk => options,
         Medium::Memory => Options {
-            l0_kind: L0Kind::Triangle,
-            l0_bytes: 128 << 10,
-            l0_path: Some(dir.to_string()),
-            log_path: Some(dir.to_string()),
+            l0: L0Options::container(dir, 128 << 10),
+            log_path: Some(dir.into()),
             ..options
         },
     }

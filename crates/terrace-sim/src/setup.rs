@@ -5,7 +5,9 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use terrace_engine::options::{Durability, L0Kind, Options, ProcessOptions};
+use terrace_engine::options::{
+    Durability, FormatOptions, L0Kind, L0Options, Options, ProcessOptions,
+};
 use terrace_engine::process::Process;
 use terrace_engine::store::Store;
 use terrace_engine::table::{Compression, TableOptions};
@@ -20,12 +22,25 @@ pub const DIR: &str = "/db";
 /// ones of this crate make a few hundred thousand.
 const STEPS_MAX: u64 = 5_000_000;
 
+/// What L0 is.
+#[derive(Clone, Copy, Debug)]
+pub struct L0Setup {
+    /// Its kind: plain, container or matrix.
+    pub kind: L0Kind,
+    /// Its bytes, unless it is plain and in files.
+    pub bytes: u64,
+    /// Whether it lies on a medium of its own.
+    pub in_memory: bool,
+}
+
 /// Options of a range, of its process and of the simulated machine. Everything is small, so that a
 /// few hundred writes reach every level.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Of the range.
     pub options: Options,
+    /// What the options say of L0, as words do.
+    pub l0: L0Setup,
     /// Of its process.
     pub process: ProcessOptions,
     /// Whether the log is written through a mapping.
@@ -73,9 +88,10 @@ impl Setup {
                 level_bytes_base: 16 << 10,
                 level_ratio: 3,
                 cut_bytes: 12 << 10,
-                merge_operator: Some("append".to_string()),
+                format: FormatOptions { merge_operator: Some("append".to_string()) },
                 ..Options::default()
             },
+            l0: L0Setup { kind: L0Kind::Plain, bytes: 1 << 20, in_memory: false },
             process: ProcessOptions {
                 memory_bytes: 2 << 30,
                 cache_bytes: 64 << 10,
@@ -130,13 +146,13 @@ impl Setup {
         // None, one that runs over, one that does not.
         setup.options.lookup_index_bytes = [0, 256, 64 << 10][random.index(3)];
         let kept_max = setup.options.frozen_memtables_max - 1;
-        setup.options.frozen_memtables_kept = kept_max.min(random.index(3));
-        setup.options.range_index = !random.one_in(4);
+        setup.options.memtables_kept = kept_max.min(random.index(3));
+        setup.options.research.scan_all_memtables = random.one_in(4);
         // Drawn apart, so that seeds keep what else they draw.
         let mut apart = SeededRng::new(random.clone().next_u64());
         setup.process.recovery_threads = [1, 2, 4][apart.index(3)];
         setup.draw_l0(&mut apart);
-        setup.options.log_path = apart.one_in(3).then(|| DIR.to_string());
+        setup.options.log_path = apart.one_in(3).then(|| DIR.into());
         setup
     }
 
@@ -144,15 +160,27 @@ impl Setup {
     /// file; so small that it runs over, or not.
     fn draw_l0(&mut self, random: &mut SeededRng) {
         let kinds =
-            [L0Kind::Plain, L0Kind::Plain, L0Kind::Triangle, L0Kind::Triangle, L0Kind::Matrix];
-        self.options.l0_kind = kinds[random.index(kinds.len())];
+            [L0Kind::Plain, L0Kind::Plain, L0Kind::Container, L0Kind::Container, L0Kind::Matrix];
+        let kind = kinds[random.index(kinds.len())];
         self.pmem_keeps_stores = random.one_in(3);
-        if random.one_in(4) {
-            self.options.l0_bytes = 1 << 20;
-        } else {
-            self.options.l0_bytes = [64 << 10, 128 << 10, 512 << 10][random.index(3)];
-            self.options.l0_path = Some(DIR.to_string());
-        }
+        let (bytes, in_memory) = match random.one_in(4) {
+            true => (1 << 20, false),
+            false => ([64 << 10, 128 << 10, 512 << 10][random.index(3)], true),
+        };
+        self.choose_l0(L0Setup { kind, bytes, in_memory });
+    }
+
+    fn choose_l0(&mut self, l0: L0Setup) {
+        let path = l0.in_memory.then(|| DIR.into());
+        self.options.l0 = match (l0.kind, path) {
+            (L0Kind::Container | L0Kind::Matrix, path) => {
+                L0Options::Container { bytes: l0.bytes, path }
+            }
+            (_, Some(path)) => L0Options::on_medium(path, l0.bytes),
+            (_, None) => L0Options::PLAIN,
+        };
+        self.options.research.l0_matrix = l0.kind == L0Kind::Matrix;
+        self.l0 = l0;
     }
 
     /// The same with boundaries of dranges among the keys of `shape`, half of the time; else the
@@ -247,9 +275,9 @@ impl Setup {
             ("block", options.table.block_bytes.to_string()),
             ("filter", options.table.filter_bits_per_key.to_string()),
             ("compression", options.table.compression.to_string()),
-            ("l0", options.l0_kind.to_string()),
-            ("l0-bytes", options.l0_bytes.to_string()),
-            ("l0-in-memory", options.l0_path.is_some().to_string()),
+            ("l0", self.l0.kind.to_string()),
+            ("l0-bytes", self.l0.bytes.to_string()),
+            ("l0-in-memory", self.l0.in_memory.to_string()),
             ("log-in-memory", options.log_path.is_some().to_string()),
             ("rows-per-cut", options.l0_rows_per_cut.to_string()),
             ("rows-slow", options.l0_rows_slow.to_string()),
@@ -261,8 +289,8 @@ impl Setup {
             ("divide", options.dranges.to_string()),
             ("merging", options.memtable_merging.to_string()),
             ("index", options.lookup_index_bytes.to_string()),
-            ("kept", options.frozen_memtables_kept.to_string()),
-            ("range-index", options.range_index.to_string()),
+            ("kept", options.memtables_kept.to_string()),
+            ("scan-all", options.research.scan_all_memtables.to_string()),
             ("cache", self.process.cache_bytes.to_string()),
             ("flushers", self.process.flush_threads.to_string()),
             ("compactors", self.process.compaction_threads.to_string()),
@@ -301,16 +329,16 @@ impl Setup {
             "block" => options.table.block_bytes = number(text)?,
             "filter" => options.table.filter_bits_per_key = number(text)?,
             "l0" => {
-                options.l0_kind = text.parse().map_err(|_| ParseError(format!("no L0: {text}")))?;
+                let kinds = [L0Kind::Plain, L0Kind::Container, L0Kind::Matrix];
+                let kind = kinds.into_iter().find(|kind| kind.name() == text);
+                let kind = kind.ok_or_else(|| ParseError(format!("no L0: {text}")))?;
+                self.choose_l0(L0Setup { kind, ..self.l0 });
             }
-            "l0-bytes" => options.l0_bytes = number(text)?,
-            "l0-in-memory" => {
-                let is_in_memory: bool = number(text)?;
-                options.l0_path = is_in_memory.then(|| DIR.to_string());
-            }
+            "l0-bytes" => self.choose_l0(L0Setup { bytes: number(text)?, ..self.l0 }),
+            "l0-in-memory" => self.choose_l0(L0Setup { in_memory: number(text)?, ..self.l0 }),
             "log-in-memory" => {
                 let is_in_memory: bool = number(text)?;
-                options.log_path = is_in_memory.then(|| DIR.to_string());
+                options.log_path = is_in_memory.then(|| DIR.into());
             }
             "rows-per-cut" => options.l0_rows_per_cut = number(text)?,
             "rows-slow" => options.l0_rows_slow = number(text)?,
@@ -322,8 +350,8 @@ impl Setup {
             "divide" => options.dranges = number(text)?,
             "merging" => options.memtable_merging = number(text)?,
             "index" => options.lookup_index_bytes = number(text)?,
-            "kept" => options.frozen_memtables_kept = number(text)?,
-            "range-index" => options.range_index = number(text)?,
+            "kept" => options.memtables_kept = number(text)?,
+            "scan-all" => options.research.scan_all_memtables = number(text)?,
             "cache" => self.process.cache_bytes = number(text)?,
             "flushers" => self.process.flush_threads = number(text)?,
             "compactors" => self.process.compaction_threads = number(text)?,

@@ -1,6 +1,6 @@
 use std::cell::Cell;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use terrace_base::KeyRange;
 use terrace_engine::process::{MemoryPool, PoolName, Process};
@@ -56,14 +56,13 @@ impl Db {
     }
 
     /// As [`Db::open`], on an emulated disk that is slower than the machine's: for measurements. The media
-    /// of L0 and of the log ([`Options::l0_path`], [`Options::log_path`]) are none.
+    /// of L0 and of the log ([`Options::l0`], [`Options::log_path`]) are none.
     pub fn open_on_disk(
         dir: impl AsRef<Path>,
         options: &Options,
         profile: DiskProfile,
     ) -> Result<Db> {
-        let media = [&options.l0_path, &options.log_path];
-        let media = media.into_iter().flatten().map(PathBuf::from).collect();
+        let media = options.media();
         Db::open_in(DiskEnv::beside(RealEnv::new(), profile, media), dir, options)
     }
 
@@ -196,16 +195,17 @@ impl Db {
 
     /// Merges `operand` into `key` without reading it: cheaper than [`Db::update`], and never in the
     /// way of other writers. Readers see what the operator that
-    /// [`Options::merge_operator`](crate::Options::merge_operator) names makes of the newest value
+    /// [`FormatOptions::merge_operator`](crate::FormatOptions::merge_operator) names makes of the newest value
     /// and the operands above it. `add-i64` counts, `append` appends, `max` keeps the greatest; a
     /// program may bring its own [`MergeOperator`](crate::MergeOperator).
     ///
     /// ```
-    /// use terrace::{Db, Options};
+    /// use terrace::{Db, FormatOptions, Options};
     ///
     /// # fn main() -> terrace::Result<()> {
     /// # let directory = tempfile::tempdir().expect("a temporary directory");
-    /// let options = Options { merge_operator: Some("add-i64".into()), ..Options::default() };
+    /// let format = FormatOptions { merge_operator: Some("add-i64".into()) };
+    /// let options = Options { format, ..Options::default() };
     /// let db = Db::open(directory.path().join("visits"), options)?;
     /// db.merge(b"page", b"1")?;
     /// db.merge(b"page", b"2")?;

@@ -89,7 +89,9 @@ pub use terrace_engine::explain::{
 };
 pub use terrace_engine::l0::CutEnd;
 pub use terrace_engine::merge::{MergeFailure, MergeOperator};
-pub use terrace_engine::options::{Durability, L0Kind};
+#[cfg(feature = "research")]
+pub use terrace_engine::options::{Baseline, Research};
+pub use terrace_engine::options::{Durability, FormatOptions, L0Medium, L0Options};
 pub use terrace_engine::process::{Charge as MemoryCharge, MemoryPool};
 pub use terrace_engine::repair::{Basis, LossKind};
 pub use terrace_engine::store::{

@@ -44,7 +44,7 @@ pub fn engine_operators(own: &MergeOperators) -> EngineOperators {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Db, ErrorKind, Options};
+    use crate::{Db, ErrorKind, FormatOptions, Options};
 
     /// Keeps the key in front of the operands, and knows no empty ones.
     #[derive(Debug)]
@@ -69,8 +69,8 @@ mod tests {
     }
 
     fn options(operators: MergeOperators) -> Options {
-        let merge_operator = Some("labelled".to_string());
-        Options { merge_operator, merge_operators: operators, ..Options::default() }
+        let format = FormatOptions { merge_operator: Some("labelled".to_string()) };
+        Options { format, merge_operators: operators, ..Options::default() }
     }
 
     #[test]
@@ -101,7 +101,8 @@ mod tests {
         drop(Db::open(directory.path(), options(vec![Arc::new(Labelled)])).expect("there"));
         let error = Db::open(directory.path(), Options::default()).expect_err("unknown");
         assert!(error.to_string().contains("labelled, which this program does not"), "{error}");
-        let other = Options { merge_operator: Some("max".into()), ..Options::default() };
+        let format = FormatOptions { merge_operator: Some("max".into()) };
+        let other = Options { format, ..Options::default() };
         let error = Db::open(directory.path(), other).expect_err("another");
         assert!(error.to_string().contains("labelled, not with max"), "{error}");
         assert!(options(Vec::new()).validate().is_err(), "it is not known");

@@ -44,7 +44,7 @@ pub fn repair(
 }
 
 /// Makes the database in `dir` the owner of what it has on other media: its log
-/// ([`Options::log_path`]) and L0 ([`Options::l0_path`]). Needed after the directory was moved or
+/// ([`Options::log_path`]) and L0 ([`Options::l0`]). Needed after the directory was moved or
 /// copied: such data belong to the directory that they were written for, and an open from another one
 /// is refused. The directory that owned them before is refused from then on. Changes nothing else.
 ///

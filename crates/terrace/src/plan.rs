@@ -20,7 +20,7 @@ use terrace_engine::Error;
 use terrace_engine::compaction::levels::{LevelShape, LevelTargets};
 use terrace_engine::version::LEVEL_MAX;
 
-use crate::{L0Kind, Options, Result};
+use crate::{L0Options, Options, Result};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -82,24 +82,14 @@ pub struct Plan {
     pub cache_bytes: u64,
     /// For [`Options::memtable_bytes`].
     pub memtable_bytes: u64,
-    /// For [`Options::l0_kind`].
-    #[serde(serialize_with = "shown")]
-    pub l0_kind: L0Kind,
-    /// For [`Options::l0_bytes`]; 0 where there is no container.
-    pub l0_bytes: u64,
-    /// What [`Options::level_bytes`] comes to.
-    pub level_bytes: u64,
+    /// For [`Options::l0`]. The path of a container has to be added.
+    pub l0: L0Options,
+    /// What [`Options::level_bytes_base`] comes to.
+    pub level_bytes_base: u64,
     /// The levels that the tree will have below L0, from the top.
     pub levels: Vec<PlannedLevel>,
     /// A reason for each choice.
     pub reasons: Vec<Reason>,
-}
-
-fn shown<S: serde::Serializer>(
-    kind: &L0Kind,
-    serializer: S,
-) -> std::result::Result<S::Ok, S::Error> {
-    serializer.collect_str(kind)
 }
 
 impl Plan {
@@ -113,17 +103,16 @@ impl Plan {
         }
         let mut reasons = Vec::new();
         let mut because = |of, why: String| reasons.push(Reason { of, why });
-        let (l0_kind, l0_bytes) = l0_of(needs, &mut because);
-        let memtable_bytes = memtable_of(needs, l0_bytes, &mut because);
+        let l0 = l0_of(needs, &mut because);
+        let memtable_bytes = memtable_of(needs, &l0, &mut because);
         let cache_bytes = cache_of(needs, memtable_bytes, &mut because);
         let mut plan = Plan {
             needs: *needs,
             memory_bytes: needs.memory_bytes,
             cache_bytes,
             memtable_bytes,
-            l0_kind,
-            l0_bytes,
-            level_bytes: 0,
+            l0,
+            level_bytes_base: 0,
             levels: Vec::new(),
             reasons: Vec::new(),
         };
@@ -136,15 +125,13 @@ impl Plan {
     /// The options of the plan; where L0's container is has to be added, and what it does not speak of.
     #[must_use]
     pub fn options(&self) -> Options {
-        let defaults = Options::default();
         let in_memory = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         Options {
             memory_bytes: Some(in_memory(self.memory_bytes)),
             cache_bytes: in_memory(self.cache_bytes),
             memtable_bytes: in_memory(self.memtable_bytes),
-            l0_kind: self.l0_kind,
-            l0_bytes: if self.l0_bytes > 0 { self.l0_bytes } else { defaults.l0_bytes },
-            ..defaults
+            l0: self.l0.clone(),
+            ..Options::default()
         }
     }
 
@@ -152,21 +139,18 @@ impl Plan {
     fn choose_levels(&mut self, because: &mut impl FnMut(&'static str, String)) {
         let engine = self.options().engine();
         let shape = LevelShape::of(&engine);
-        self.level_bytes = shape.level_bytes_base;
+        self.level_bytes_base = shape.level_bytes_base;
         self.levels = levels_of(self.needs.data_bytes, &shape);
         let ratio = shape.level_ratio;
         because(
-            "level_bytes",
-            match self.l0_kind.has_container() {
+            "level_bytes_base",
+            match self.l0.has_container() {
                 true => "as wide as L0: a cut meets about as much as it brings".to_owned(),
                 false => "about what the rows of L0 bring when they are cut".to_owned(),
             },
         );
-        let narrow = Options {
-            l0_kind: L0Kind::Plain,
-            memtable_bytes: self.options().memtable_bytes,
-            ..Options::default()
-        };
+        let narrow =
+            Options { memtable_bytes: self.options().memtable_bytes, ..Options::default() };
         let narrow = levels_of(self.needs.data_bytes, &LevelShape::of(&narrow.engine())).len();
         let mut why = format!("each level is {ratio} times the one above, counted from the last");
         if narrow > self.levels.len() {
@@ -189,17 +173,17 @@ fn levels_of(data_bytes: u64, shape: &LevelShape) -> Vec<PlannedLevel> {
     levels.map(|level| PlannedLevel { level, bytes: bytes(level) }).collect()
 }
 
-fn l0_of(needs: &Needs, because: &mut impl FnMut(&'static str, String)) -> (L0Kind, u64) {
+fn l0_of(needs: &Needs, because: &mut impl FnMut(&'static str, String)) -> L0Options {
     let room = whole(needs.pmem_bytes, MIB);
     if room < ROWS_MIN * MEMTABLE_BYTES_MIN {
         let why = match needs.pmem_bytes {
             0 => "there is no persistent memory".to_owned(),
             bytes => format!("{} is too little for {ROWS_MIN} rows", size(bytes)),
         };
-        because("l0_kind", format!("{why}; tables in files need none"));
-        return (L0Kind::Plain, 0);
+        because("l0", format!("{why}; tables in files need none"));
+        return L0Options::PLAIN;
     }
-    because("l0_kind", "cuts of bounded size: writers do not wait for L0".to_owned());
+    because("l0", "cuts of bounded size: writers do not wait for L0".to_owned());
     let enough = whole(needs.data_bytes / L0_SHARE, MIB).max(ROWS_MIN * MEMTABLE_BYTES_MIN);
     let entry = KEY_BYTES + needs.value_bytes;
     let kept = entry * 100 / (entry + ENTRY_BYTES);
@@ -211,16 +195,19 @@ fn l0_of(needs: &Needs, because: &mut impl FnMut(&'static str, String)) -> (L0Ki
         why += &format!("; with values this small about {kept} % of it are keys and values");
     }
     because("l0_bytes", why);
-    (L0Kind::Triangle, bytes)
+    L0Options::Container { bytes, path: None }
 }
 
 fn memtable_of(
     needs: &Needs,
-    l0_bytes: u64,
+    l0: &L0Options,
     because: &mut impl FnMut(&'static str, String),
 ) -> u64 {
     let by_memory = needs.memory_bytes / MEMTABLE_SHARE;
-    let by_rows = if l0_bytes > 0 { l0_bytes / ROWS_MIN } else { u64::MAX };
+    let by_rows = match l0 {
+        L0Options::Container { bytes, .. } => bytes / ROWS_MIN,
+        L0Options::Plain { .. } => u64::MAX,
+    };
     let least = by_memory.min(by_rows).min(MEMTABLE_BYTES_MAX);
     let why = match least {
         least if least == MEMTABLE_BYTES_MAX => {
@@ -282,17 +269,21 @@ impl fmt::Display for Plan {
             0 => writeln!(f)?,
             bytes => writeln!(f, " and {} of persistent memory", size(bytes))?,
         }
+        let (form, l0_bytes) = match self.l0 {
+            L0Options::Plain { .. } => ("plain", String::new()),
+            L0Options::Container { bytes, .. } => ("container", size(bytes)),
+        };
         let depth = format!("{} below L0", self.levels.len());
         for Reason { of, why } in &self.reasons {
             let value = match *of {
-                "l0_kind" => self.l0_kind.to_string(),
-                "l0_bytes" => size(self.l0_bytes),
+                "l0" => form.to_owned(),
+                "l0_bytes" => l0_bytes.clone(),
                 "memtable_bytes" => size(self.memtable_bytes),
                 "cache_bytes" => size(self.cache_bytes),
-                "level_bytes" => size(self.level_bytes),
+                "level_bytes_base" => size(self.level_bytes_base),
                 _ => depth.clone(),
             };
-            writeln!(f, "  {of:<15} {value:<10} {why}")?;
+            writeln!(f, "  {of:<16} {value:<10} {why}")?;
         }
         for PlannedLevel { level, bytes } in &self.levels {
             writeln!(f, "    L{level}  {:.1} GiB", *bytes as f64 / GIB as f64)?;
@@ -300,9 +291,9 @@ impl fmt::Display for Plan {
         write!(f, "options: --memory-bytes {}", size(self.memory_bytes))?;
         write!(f, " --cache-bytes {}", size(self.cache_bytes))?;
         write!(f, " --memtable-bytes {}", size(self.memtable_bytes))?;
-        write!(f, " --l0-kind {}", self.l0_kind)?;
-        if self.l0_kind.has_container() {
-            write!(f, " --l0-bytes {} --l0-path DIR", size(self.l0_bytes))?;
+        write!(f, " --l0 {form}")?;
+        if self.l0.has_container() {
+            write!(f, " --l0-bytes {l0_bytes} --l0-path DIR")?;
         }
         Ok(())
     }
@@ -323,15 +314,15 @@ mod tests {
     #[test]
     fn a_tenth_of_the_data_on_persistent_memory_makes_a_tree_of_two_levels() {
         let wide = plan(80 * GIB, 32 * GIB, 8 * GIB, 4096);
-        assert_eq!((wide.l0_kind, wide.l0_bytes), (L0Kind::Triangle, 8 * GIB));
-        assert_eq!(wide.level_bytes, 8 * GIB, "L1 is as wide as L0");
+        assert_eq!(wide.l0, L0Options::Container { bytes: 8 * GIB, path: None });
+        assert_eq!(wide.level_bytes_base, 8 * GIB, "L1 is as wide as L0");
         assert_eq!(wide.memtable_bytes, 256 * MIB);
         assert_eq!(wide.levels.len(), 2, "{wide}");
         assert_eq!(wide.levels[1], PlannedLevel { level: 6, bytes: 80 * GIB });
         assert_eq!(wide.levels[0], PlannedLevel { level: 5, bytes: 8 * GIB });
         let narrow = plan(80 * GIB, 2 * GIB, 0, 4096);
-        assert_eq!((narrow.l0_kind, narrow.l0_bytes), (L0Kind::Plain, 0));
-        assert_eq!((narrow.memtable_bytes, narrow.level_bytes), (64 * MIB, 256 * MIB));
+        assert_eq!(narrow.l0, L0Options::PLAIN);
+        assert_eq!((narrow.memtable_bytes, narrow.level_bytes_base), (64 * MIB, 256 * MIB));
         assert_eq!(narrow.levels.len(), 3, "{narrow}");
     }
 
@@ -339,13 +330,13 @@ mod tests {
     fn a_plan_is_drawn() {
         let drawn = "\
 for 80G of data in values of 100 bytes, 4G of memory and 1G of persistent memory
-  l0_kind         triangle   cuts of bounded size: writers do not wait for L0
-  l0_bytes        1G         all of the persistent memory; with values this small about 79 % of it are keys and values
-  memtable_bytes  64M        so that L0 holds 16 rows at least
+  l0               container  cuts of bounded size: writers do not wait for L0
+  l0_bytes         1G         all of the persistent memory; with values this small about 79 % of it are keys and values
+  memtable_bytes   64M        so that L0 holds 16 rows at least
 ";
         let text = plan(80 * GIB, 4 * GIB, GIB, 100).to_string();
         assert!(text.starts_with(drawn), "{text}");
-        let ends = " --memtable-bytes 64M --l0-kind triangle --l0-bytes 1G --l0-path DIR";
+        let ends = " --memtable-bytes 64M --l0 container --l0-bytes 1G --l0-path DIR";
         assert!(text.ends_with(ends), "{text}");
     }
 
@@ -361,11 +352,15 @@ for 80G of data in values of 100 bytes, 4G of memory and 1G of persistent memory
                         let name = format!("{:?}", plan.needs);
                         let memtables = 4 * plan.memtable_bytes;
                         assert!(plan.cache_bytes + memtables <= memory, "{name}: {plan}");
-                        assert!(plan.l0_bytes <= pmem, "{name}: {plan}");
-                        let has_container = plan.l0_kind.has_container();
+                        let l0_bytes = match plan.l0 {
+                            L0Options::Plain { .. } => 0,
+                            L0Options::Container { bytes, .. } => bytes,
+                        };
+                        assert!(l0_bytes <= pmem, "{name}: {plan}");
+                        let has_container = plan.l0.has_container();
                         assert_eq!(has_container, pmem >= 16 * MIB, "{name}: {plan}");
                         assert!(
-                            !has_container || plan.l0_bytes >= 16 * plan.memtable_bytes,
+                            !has_container || l0_bytes >= 16 * plan.memtable_bytes,
                             "{name}: {plan}"
                         );
                         assert!(!plan.levels.is_empty(), "{name}");
@@ -375,8 +370,8 @@ for 80G of data in values of 100 bytes, 4G of memory and 1G of persistent memory
                         }
                         let named: Vec<_> = plan.reasons.iter().map(|reason| reason.of).collect();
                         let l0 = if has_container { &["l0_bytes"][..] } else { &[] };
-                        let rest = ["memtable_bytes", "cache_bytes", "level_bytes", "depth"];
-                        assert_eq!(named, [&["l0_kind"][..], l0, &rest].concat(), "{name}");
+                        let rest = ["memtable_bytes", "cache_bytes", "level_bytes_base", "depth"];
+                        assert_eq!(named, [&["l0"][..], l0, &rest].concat(), "{name}");
                     }
                 }
             }

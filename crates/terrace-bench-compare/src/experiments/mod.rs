@@ -16,7 +16,6 @@ pub mod runner;
 pub mod session;
 pub mod triangle;
 
-use terrace::L0Kind;
 use terrace_bench::distribution::Distribution;
 
 /// What is compared, over which data, doing what.
@@ -111,12 +110,12 @@ pub struct Tree {
     pub static_trees: u64,
     /// Whether memtables of hot dranges are merged in memory.
     pub memtable_merging: bool,
-    /// Whether flushes write every version.
+    /// Whether flushes write every version: a baseline.
     pub flush_all_versions: bool,
     /// Whether gets ask a lookup index first.
     pub lookup_index: bool,
-    /// Whether scans open only the memtables of the drange that they stand in.
-    pub range_index: bool,
+    /// Whether scans open the memtables of all dranges: a baseline.
+    pub scan_all_memtables: bool,
     /// Frozen memtables for each active one that stay in memory before they are flushed.
     pub memtables_kept: usize,
     /// What L0 is.
@@ -132,20 +131,45 @@ pub struct Tree {
 /// What L0 is.
 #[derive(Clone, Copy, Debug)]
 pub struct Level0 {
-    /// What stands behind its seam.
-    pub kind: L0Kind,
+    /// What it is.
+    pub form: Form,
     /// Its bytes as a share of the data, where bytes bound it.
     pub of_data: f64,
     /// Whether it has a medium of its own.
     pub on_medium: bool,
-    /// Whether a cut takes all of it.
+    /// Whether a cut takes all of it: a baseline.
     pub cut_all: bool,
+}
+
+/// What L0 is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Tables in files.
+    Plain,
+    /// Rows in a container, cut as a triangle.
+    Triangle,
+    /// Rows in a container, cut as a matrix: a baseline.
+    Matrix,
+    /// Tables in files below memtables that take the bytes: a baseline.
+    PmemMemtables,
+}
+
+impl Form {
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Form::Plain => "plain",
+            Form::Triangle => "triangle",
+            Form::Matrix => "matrix",
+            Form::PmemMemtables => "pmem-memtable",
+        }
+    }
 }
 
 impl Level0 {
     /// Tables in the directory of the database, as by default.
     pub const DEFAULT: Level0 =
-        Level0 { kind: L0Kind::Plain, of_data: 0.0, on_medium: false, cut_all: false };
+        Level0 { form: Form::Plain, of_data: 0.0, on_medium: false, cut_all: false };
 }
 
 impl Tree {
@@ -157,7 +181,7 @@ impl Tree {
             memtable_merging: false,
             flush_all_versions: false,
             lookup_index: false,
-            range_index: true,
+            scan_all_memtables: false,
             memtables_kept: 0,
             l0: Level0::DEFAULT,
             log_on_medium: false,

@@ -189,7 +189,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         data: KILOBYTES,
         subjects: &[
             terrace("with the index", 256, MANY),
-            terrace("without", 256, Tree { range_index: false, ..MANY }),
+            terrace("without", 256, Tree { scan_all_memtables: true, ..MANY }),
         ],
         sequences: &[
             &[LOAD, fill(Uniform), over_full("scans uniform", "seekrandom", Uniform, 200_000)],

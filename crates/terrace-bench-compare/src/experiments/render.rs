@@ -180,16 +180,16 @@ fn options_of(
                 "dranges": tree.dranges,
                 "static_trees": tree.static_trees,
                 "memtable_merging": options.memtable_merging,
-                "flush_all_versions": options.flush_all_versions,
+                "flush_all_versions": options.research.flush_all_versions,
                 "lookup_index_bytes": options.lookup_index_bytes,
-                "range_index": options.range_index,
+                "scan_all_memtables": options.research.scan_all_memtables,
                 "memtables_kept": options.memtables_kept,
-                "l0_kind": options.l0_kind.to_string(),
-                "l0_bytes": options.l0_bytes,
+                "l0": tree.l0.form.name(),
+                "l0_bytes": (data_bytes as f64 * tree.l0.of_data) as u64,
                 "l0_on_medium": tree.l0.on_medium,
                 "log_on_medium": tree.log_on_medium,
-                "l0_cut_all": options.l0_cut_all,
-                "level_bytes": options.level_bytes,
+                "l0_cut_all": options.research.l0_cut_all,
+                "level_bytes_base": options.level_bytes_base,
                 "filter_bits_per_key": options.filter_bits_per_key,
             })
         }
@@ -416,7 +416,8 @@ mod tests {
     #[test]
     fn the_rows_of_an_experiment_take_the_place_of_those_it_had() {
         let table = format!("{HEAD}\n|---|---|---|---|\n| a | [`a`] | | |\n");
-        let had = format!("{table}| b | [`b`] | | |\n{BELOW} one | |\n{BELOW} two | |\n| c | | | |\n");
+        let had =
+            format!("{table}| b | [`b`] | | |\n{BELOW} one | |\n{BELOW} two | |\n| c | | | |\n");
         let rows = ["| b | [`b`] | new | |".to_owned(), format!("{BELOW} other | |")];
         let has = with_rows(&had, "b", &rows).unwrap();
         assert_eq!(has, format!("{table}{}\n{}\n| c | | | |\n", rows[0], rows[1]));

@@ -6,12 +6,12 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use terrace::{CompactionRecord, CutEnd, Db, DiskProfile, Options};
+use terrace::{CompactionRecord, CutEnd, Db, DiskProfile, L0Medium, L0Options, Options, Research};
 use terrace_bench::clock::Moment;
 use terrace_bench::records::Records;
 use terrace_bench::{BenchOptions, Observer, Phase, StaticTrees, StoreError, TerraceStore};
 
-use super::{Experiment, Kind, Step, Subject, Tree, scaled};
+use super::{Experiment, Form, Kind, Step, Subject, Tree, scaled};
 use crate::ExperimentSessionArgs;
 use crate::cells::Setup;
 use crate::engines::raw_file::RawFile;
@@ -194,28 +194,38 @@ pub fn terrace_options(
     // What is kept and what is active make all of it.
     let parts = MEMTABLES.max(tree.memtables_kept as u64 + 1);
     let share = |of_data: f64| (data_bytes as f64 * of_data) as u64;
-    let l0_bytes = match tree.l0.of_data > 0.0 {
-        true => share(tree.l0.of_data),
-        false => Options::default().l0_bytes,
+    let l0_medium = tree
+        .l0
+        .on_medium
+        .then(|| L0Medium { path: medium.to_owned(), bytes: share(tree.l0.of_data) });
+    let l0 = match (tree.l0.form, l0_medium.clone()) {
+        (Form::Plain, medium) => L0Options::Plain { medium },
+        (Form::PmemMemtables, _) => L0Options::PLAIN,
+        (Form::Triangle | Form::Matrix, medium) => L0Options::Container {
+            bytes: share(tree.l0.of_data),
+            path: medium.map(|medium| medium.path),
+        },
     };
-    let medium = medium.to_str().ok_or("the path of the medium is text")?;
-    Ok(Options {
-        l0_kind: tree.l0.kind,
-        l0_bytes,
-        l0_path: tree.l0.on_medium.then(|| medium.to_owned()),
-        log_path: tree.log_on_medium.then(|| medium.to_owned()),
+    let research = Research {
+        scan_all_memtables: tree.scan_all_memtables,
+        flush_all_versions: tree.flush_all_versions,
         l0_cut_all: tree.l0.cut_all,
-        level_bytes: share(tree.level_of_data),
+        l0_matrix: tree.l0.form == Form::Matrix,
+        pmem_memtables: l0_medium.filter(|_| tree.l0.form == Form::PmemMemtables),
+    };
+    Ok(Options {
+        l0,
+        log_path: tree.log_on_medium.then(|| medium.to_owned()),
+        level_bytes_base: share(tree.level_of_data),
         filter_bits_per_key: if tree.filters { Options::default().filter_bits_per_key } else { 0 },
         cache_bytes: usize::try_from(setup.cache_bytes)?,
         memtable_bytes: usize::try_from((setup.memtable_bytes / parts).max(MEMTABLE_BYTES_MIN))?,
         dranges: tree.dranges,
         memtable_merging: tree.memtable_merging,
-        flush_all_versions: tree.flush_all_versions,
         // A slot takes 8 bytes, a record of a memtable a hundred times as much.
         lookup_index_bytes: if tree.lookup_index { setup.memtable_bytes / 16 } else { 0 },
-        range_index: tree.range_index,
         memtables_kept: tree.memtables_kept,
+        research,
         ..Options::default()
     })
 }

@@ -20,10 +20,9 @@
 //! at 36 as in RocksDB, or with large memtables at 12 as in LevelDB, of which NoveLSM is made.
 
 use Distribution::{Latest, Uniform, Zipfian};
-use terrace::L0Kind;
 use terrace_bench::distribution::Distribution;
 
-use super::{Chart, Data, Experiment, Figure, Kind, Level0, Paper, Step, Subject, Tree};
+use super::{Chart, Data, Experiment, Figure, Form, Kind, Level0, Paper, Step, Subject, Tree};
 
 const PAPER: Paper = Paper { name: "TriangleKV (TPDS 2022)", results: "docs/results/trianglekv" };
 
@@ -47,8 +46,8 @@ const fn subject(name: &'static str, tree: Tree) -> Subject {
 }
 
 /// With a container, and a first level as large.
-const fn container(kind: L0Kind) -> Tree {
-    let l0 = Level0 { kind, of_data: CONTAINER, on_medium: true, ..Level0::DEFAULT };
+const fn container(form: Form) -> Tree {
+    let l0 = Level0 { form, of_data: CONTAINER, on_medium: true, ..Level0::DEFAULT };
     Tree { l0, log_on_medium: true, level_of_data: WIDE, ..Tree::of_dranges(0) }
 }
 
@@ -61,7 +60,7 @@ const fn plain(on_medium: bool) -> Tree {
 
 const PMEM_MEMTABLES: Tree = Tree {
     l0: Level0 {
-        kind: L0Kind::PmemMemtable,
+        form: Form::PmemMemtables,
         of_data: CONTAINER,
         on_medium: true,
         ..plain(false).l0
@@ -70,8 +69,8 @@ const PMEM_MEMTABLES: Tree = Tree {
     ..plain(false)
 };
 
-const TRIANGLE: Subject = subject("triangle", container(L0Kind::Triangle));
-const MATRIX: Subject = subject("matrix", container(L0Kind::Matrix));
+const TRIANGLE: Subject = subject("triangle", container(Form::Triangle));
+const MATRIX: Subject = subject("matrix", container(Form::Matrix));
 const PLAIN_ON_MEDIUM: Subject = subject("plain on the medium", plain(true));
 const PLAIN_ON_DISK: Subject = subject("plain on disk", plain(false));
 const PMEM_MEMTABLE: Subject = subject("pmem-memtable", PMEM_MEMTABLES);
@@ -333,13 +332,13 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         subjects: &[
-            subject("triangle, wide", container(L0Kind::Triangle)),
+            subject("triangle, wide", container(Form::Triangle)),
             subject(
                 "triangle, narrow",
-                Tree { level_of_data: NARROW, ..container(L0Kind::Triangle) },
+                Tree { level_of_data: NARROW, ..container(Form::Triangle) },
             ),
-            subject("matrix, wide", container(L0Kind::Matrix)),
-            subject("matrix, narrow", Tree { level_of_data: NARROW, ..container(L0Kind::Matrix) }),
+            subject("matrix, wide", container(Form::Matrix)),
+            subject("matrix, narrow", Tree { level_of_data: NARROW, ..container(Form::Matrix) }),
             subject("plain on the medium, wide", Tree { level_of_data: WIDE, ..plain(true) }),
             subject("plain on the medium, narrow", plain(true)),
             subject("plain on disk, wide", Tree { level_of_data: WIDE, ..plain(false) }),
@@ -356,8 +355,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
         // The data of the others' container, and nothing below it.
         data: Data { records: RECORDS / 10, memtables: 128, caches: 6, ..DATA },
         subjects: &[
-            subject("triangle", in_l0(container(L0Kind::Triangle))),
-            subject("matrix", in_l0(container(L0Kind::Matrix))),
+            subject("triangle", in_l0(container(Form::Triangle))),
+            subject("matrix", in_l0(container(Form::Matrix))),
             subject("plain without filters", Tree { filters: false, ..in_l0(plain(true)) }),
             subject("plain with filters", in_l0(plain(true))),
         ],
@@ -426,7 +425,7 @@ const MANY: u64 = 64;
 
 /// The container on the disk, as all else.
 const ON_A_FILE: Tree = {
-    let tree = container(L0Kind::Triangle);
+    let tree = container(Form::Triangle);
     Tree { l0: Level0 { on_medium: false, ..tree.l0 }, log_on_medium: false, ..tree }
 };
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use terrace::{Db, DrangesReport, L0Kind};
+use terrace::{Db, DrangesReport};
 use terrace_bench::records::Records;
 use terrace_bench::{
     BenchError, BenchOptions, Observer, Phase, Report, StaticTrees, Store, TerraceStore, plot, run,
@@ -93,7 +93,7 @@ impl Measured {
     }
 }
 
-pub(super) fn bench(args: BenchArgs) -> Outcome {
+pub(super) fn bench(args: &BenchArgs) -> Outcome {
     let options = BenchOptions {
         workload: args.name.clone(),
         records: args.records,
@@ -109,7 +109,7 @@ pub(super) fn bench(args: BenchArgs) -> Outcome {
         seed: args.seed,
     };
     options.validate().map_err(|error| Failure::Usage(error.to_string()))?;
-    let measured = Measured::open(&args)?;
+    let measured = Measured::open(args)?;
     let watcher =
         Watcher { load: OnceLock::new(), workload: OnceLock::new(), stop: StopFlag::on_signals()? };
     let outcome = run(measured.store(), &options, &watcher);
@@ -141,7 +141,7 @@ pub(super) fn bench(args: BenchArgs) -> Outcome {
     }
     output.finish()?;
     if let Some(path) = &args.json {
-        write_json(&report, dranges.as_ref(), &args, path)?;
+        write_json(&report, dranges.as_ref(), args, path)?;
     }
     if let Some(path) = &args.plot {
         let name = match &args.disk_profile {
@@ -195,19 +195,14 @@ fn write_json(
         if let Some(count) = args.static_trees {
             fields.insert("static_trees".into(), count.into());
         }
-        fields.insert("flush_all_versions".into(), options.flush_all_versions.into());
+        let baselines: Vec<_> = args.baseline.iter().map(|baseline| baseline.name).collect();
+        fields.insert("baselines".into(), baselines.into());
         fields.insert("memtable_merging".into(), options.memtable_merging.into());
         fields.insert("lookup_index_bytes".into(), options.lookup_index_bytes.into());
-        fields.insert("range_index".into(), options.range_index.into());
         fields.insert("memtables_kept".into(), options.memtables_kept.into());
-        fields.insert("l0_kind".into(), options.l0_kind.to_string().into());
-        if options.l0_kind != L0Kind::Plain || options.l0_path.is_some() {
-            fields.insert("l0_bytes".into(), options.l0_bytes.into());
-            fields.insert("l0_is_in_memory".into(), options.l0_path.is_some().into());
-        }
+        fields.insert("l0".into(), serde_json::to_value(&options.l0).map_err(failed)?);
         fields.insert("log_is_in_memory".into(), options.log_path.is_some().into());
-        fields.insert("l0_cut_all".into(), options.l0_cut_all.into());
-        fields.insert("level_bytes".into(), options.level_bytes.into());
+        fields.insert("level_bytes_base".into(), options.level_bytes_base.into());
     }
     let mut text = serde_json::to_string(&json).map_err(failed)?;
     text.push('\n');

@@ -41,7 +41,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Command::Adopt(args) => rescue::adopt(&args),
         Command::Inspect(args) => rescue::inspect(args),
         Command::Compact(args) => maintain::compact(args),
-        Command::Bench(args) => bench::bench(args),
+        Command::Bench(args) => bench::bench(&args),
         Command::Sim(args) => sim::sim(args),
     }
 }

@@ -2,8 +2,6 @@
 //!
 //! Their file loses its name at once: what is in it goes with the process, and the log brings it back.
 
-use std::path::Path;
-
 use terrace_env::SharedEnv;
 
 use super::Role;
@@ -25,7 +23,7 @@ pub(crate) fn spare_memory(
     let Some(medium) = options.memtable_medium().filter(|_| !options.read_only) else {
         return Ok(SpareMemory::new(options.memtable_bytes));
     };
-    let (fs, path) = (env.fs(), Path::new(medium).join(Role::Memtables.name(database)));
+    let (fs, path) = (env.fs(), medium.join(Role::Memtables.name(database)));
     let path = path.as_path();
     match fs.remove(path) {
         // A crash came before it lost its name.

@@ -64,11 +64,11 @@ impl Repair<'_> {
     /// Opens what may be the range's container: where readable edits say, where the options say, and in
     /// the range's directory.
     fn open_containers(&mut self, evidence: &Evidence) -> Result<Vec<Arc<Pages>>> {
-        let is_wanted = self.options.l0_kind.has_container();
+        let is_wanted = self.options.l0.has_container();
         let named = evidence.container.as_ref().map(|place| place.file(self.source));
         let mut paths: Vec<PathBuf> = named.iter().cloned().collect();
         if let Some(database) = evidence.database.filter(|_| is_wanted) {
-            let medium = self.options.l0_path.as_deref();
+            let medium = self.options.l0.path();
             let path = ContainerPlace::path_of(medium, database);
             let place = ContainerPlace { path, bytes: 0, page_bytes: 1 };
             paths.push(place.file(self.source));

@@ -34,9 +34,11 @@ const OWN_NAME: &str = "l0.rows";
 impl ContainerPlace {
     /// The path of a range's container: in its own directory, or in `medium`.
     #[must_use]
-    pub fn path_of(medium: Option<&str>, database: u128) -> String {
+    pub fn path_of(medium: Option<&Path>, database: u128) -> String {
         match medium {
-            Some(medium) => format!("{medium}/{}", Role::Container.name(database)),
+            Some(medium) => {
+                medium.join(Role::Container.name(database)).to_string_lossy().into_owned()
+            }
             None => OWN_NAME.to_string(),
         }
     }

@@ -93,7 +93,7 @@ impl Limits {
         let memtable = options.memtable_bytes as u64;
         // Memtables are frozen when an entry does not fit any more, so they are not quite full:
         // half of an allowance below the sum is what that many hold at the least.
-        let waiting = options.frozen_memtables_max - options.frozen_memtables_kept;
+        let waiting = options.frozen_memtables_max - options.memtables_kept;
         let frozen = (waiting as u64).saturating_mul(memtable);
         let frozen = frozen.saturating_sub(memtable / 2);
         let log_slow = options.log_bytes_max.saturating_add(2 * options.log_segment_bytes);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::opening::Opening;
 use crate::l0::triangle::ContainerPlace;
-use crate::options::{L0Kind, Options};
+use crate::options::{L0Kind, L0Options};
 use crate::placement::{Claims, Role, RowDirectory, Wish, entries_of, media_of, require_medium};
 use crate::version::{LogEdit, Media, Version, VersionEdit};
 use crate::{Error, Result};
@@ -48,11 +48,11 @@ impl Opening<'_> {
         for medium in &named_media(version) {
             claims.take(medium, Wish::Named)?;
         }
-        let Options { log_path, l0_path, .. } = &self.options;
         // Memtables on a medium have no name there.
-        let l0_path = l0_path.as_ref().filter(|_| self.options.memtable_medium().is_none());
-        for medium in [log_path.as_ref(), l0_path].into_iter().flatten() {
-            claims.take(Path::new(medium), Wish::Wanted)?;
+        for medium in
+            [self.options.log_path.as_deref(), self.options.l0.path()].into_iter().flatten()
+        {
+            claims.take(medium, Wish::Wanted)?;
         }
         Ok(())
     }
@@ -61,13 +61,13 @@ impl Opening<'_> {
     /// open already, and stays there.
     pub(super) fn require_media(&self) -> Result<()> {
         let opener = &self.context.opener;
-        let is_open = match self.options.l0_kind {
+        let is_open = match self.options.l0_kind() {
             L0Kind::Plain => opener.rows.path().is_some(),
-            L0Kind::Triangle | L0Kind::Matrix => opener.container.pages().is_some(),
+            L0Kind::Container | L0Kind::Matrix => opener.container.pages().is_some(),
             L0Kind::PmemMemtable => false,
         };
-        match self.options.l0_path.as_deref().filter(|_| !is_open) {
-            Some(medium) => require_medium(self.env.as_ref(), "l0_path", Path::new(medium)),
+        match self.options.l0_medium().filter(|_| !is_open) {
+            Some(medium) => require_medium(self.env.as_ref(), "l0_path", medium),
             None => Ok(()),
         }
     }
@@ -104,10 +104,7 @@ impl Opening<'_> {
             // It keeps its place as long as there are rows in it.
             return Ok(None);
         }
-        let wanted = match self.options.l0_kind.has_container() {
-            true => Some(self.container_place(database, claims)?),
-            false => None,
-        };
+        let wanted = self.container_place(database, claims)?;
         let before = std::mem::replace(&mut media.container, wanted.clone());
         if let Some(place) = &wanted
             && wanted == before
@@ -122,16 +119,18 @@ impl Opening<'_> {
         Ok(before)
     }
 
-    /// Where the options want the container of a range.
-    fn container_place(&self, database: u128, claims: &Claims) -> Result<ContainerPlace> {
-        let bytes = self.options.l0_bytes;
-        let medium = self.options.l0_path.as_deref();
+    /// Where the options want the container of a range, if they want one.
+    fn container_place(&self, database: u128, claims: &Claims) -> Result<Option<ContainerPlace>> {
+        let L0Options::Container { bytes, path: medium } = &self.options.l0 else {
+            return Ok(None);
+        };
+        let (bytes, medium) = (*bytes, medium.as_deref());
         let path = ContainerPlace::path_of(medium, database);
         let page_bytes = if medium.is_some() { MEMORY_PAGE_BYTES } else { FILE_PAGE_BYTES };
         let place = ContainerPlace { path, bytes, page_bytes };
         match medium {
-            Some(medium) if claims.is_own(Path::new(medium))? => Ok(place.in_own_directory()),
-            _ => Ok(place),
+            Some(medium) if claims.is_own(medium)? => Ok(Some(place.in_own_directory())),
+            _ => Ok(Some(place)),
         }
     }
 
@@ -186,7 +185,7 @@ impl Opening<'_> {
         }
         let medium = self.options.row_medium();
         let name = Role::Rows.name(database);
-        let wanted = medium.map(|medium| format!("{medium}/{name}"));
+        let wanted = medium.map(|(medium, _)| medium.join(name).to_string_lossy().into_owned());
         let before = std::mem::replace(&mut media.row_directory, wanted);
         if let Some(path) = before.filter(|before| Some(before) != media.row_directory.as_ref())
             && Role::Rows.is_of(Path::new(&path), database)

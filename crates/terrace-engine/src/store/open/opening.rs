@@ -105,7 +105,7 @@ impl Store {
         seams: Seams,
     ) -> Result<Store> {
         options.validate()?;
-        let options = options.of_kind();
+        let options = options.with_baselines();
         let lock = lock(process.env(), dir, &options)?;
         let loaded = seams.feeds.load()?;
         if loaded.is_none() && (options.read_only || !options.create_if_missing) {
@@ -212,7 +212,7 @@ impl<'a> Opening<'a> {
     /// Chooses the merge operator that the version or the options name; the version keeps the name. It
     /// gets into the manifest with the snapshot of this open, before any operand can be written.
     fn choose_operator(&mut self, version: &Version) -> Result<RangeEdit> {
-        let wanted = self.options.merge_operator.as_deref();
+        let wanted = self.options.format.merge_operator.as_deref();
         self.merge_operator =
             self.options.merge_operators.choose(wanted, version.merge_operator())?;
         let merge_operator =

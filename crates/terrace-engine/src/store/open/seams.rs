@@ -1,5 +1,5 @@
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use terrace_env::SharedEnv;
@@ -7,7 +7,7 @@ use terrace_env::SharedEnv;
 use crate::compaction::{CompactionExecutor, LocalExecutor, TableShape};
 use crate::l0::triangle::{Container, ContainerKind, CutSize, TriangleL0, TriangleOptions};
 use crate::l0::{L0, PlainL0, PlainOptions};
-use crate::options::{L0Kind, Options};
+use crate::options::{L0Kind, L0Options, Options};
 use crate::placement::{RoutedTables, RowDirectory};
 use crate::process::Process;
 use crate::table::{LocalTableStore, TableStore};
@@ -66,7 +66,7 @@ impl Seams {
                 env: Arc::clone(&env),
                 dir,
                 segment_bytes: options.log_segment_bytes,
-                medium: options.log_path.as_ref().map(PathBuf::from),
+                medium: options.log_path.clone(),
             }),
             l0,
             executor: Arc::new(executor),
@@ -86,21 +86,21 @@ fn make_l0(
     let tables = Arc::clone(tables);
     // A row is one table, however large the flush.
     let shape = TableShape { table_bytes: u64::MAX, table: options.table };
-    let kind = match options.l0_kind {
+    let kind = match options.l0_kind() {
         L0Kind::Plain | L0Kind::PmemMemtable => {
             let options = PlainOptions {
                 rows_per_cut: options.l0_rows_per_cut,
                 rows_slow: options.l0_rows_slow,
                 rows_stop: options.l0_rows_stop,
-                room: options.row_medium().map(|_| options.l0_bytes),
-                takes_all: options.l0_cut_all,
+                room: options.row_medium().map(|(_, bytes)| bytes),
+                takes_all: options.research.l0_cut_all,
                 shape,
             };
             return Box::new(move |ids| {
                 Arc::new(PlainL0::new(&env, tables, Arc::clone(ids), options))
             });
         }
-        L0Kind::Triangle => ContainerKind::Triangle,
+        L0Kind::Container => ContainerKind::Triangle,
         L0Kind::Matrix => ContainerKind::Matrix,
     };
     let start_percent = options.l0_start_percent;
@@ -121,7 +121,10 @@ fn cut_size(options: &Options) -> CutSize {
         0 => options.level_ratio.saturating_mul(options.table_bytes),
         bytes => bytes,
     };
-    let max = asked.min(options.l0_bytes / CUTS_PER_CONTAINER).max(1);
+    let max = match options.l0 {
+        L0Options::Container { bytes, .. } => asked.min(bytes / CUTS_PER_CONTAINER).max(1),
+        L0Options::Plain { .. } => asked.max(1),
+    };
     CutSize { min: max.div_ceil(2), max }
 }
 

@@ -95,7 +95,7 @@ impl Iter {
         waits::begin();
         let mode = if options.wait { ReadMode::Block } else { ReadMode::NoWait };
         let view = inner.view.load_full();
-        let range_index = inner.options.range_index;
+        let range_index = !inner.options.research.scan_all_memtables;
         let (cursor, tombstones) =
             sources(&view, &options.range, point.seqno(), mode, range_index)?;
         if waits::has_waited() {
@@ -255,7 +255,7 @@ impl Iter {
         }
         self.check_open()?;
         let view = self.inner.view.load_full();
-        let range_index = self.inner.options.range_index;
+        let range_index = !self.inner.options.research.scan_all_memtables;
         (self.cursor, self.tombstones) =
             sources(&view, &self.range, self.point.seqno(), self.mode, range_index)?;
         self.view = view;

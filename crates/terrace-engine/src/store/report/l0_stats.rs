@@ -10,7 +10,6 @@ use crate::Result;
 use crate::compaction::pick::{self, Compaction};
 use crate::explain::text::{Key, bytes, count, escaped, escaped_bound};
 use crate::l0::{Fill, LiveTable, Row};
-use crate::options::L0Kind;
 use crate::store::report::cut_stats::CutStats;
 use crate::store::report::l0_picture::{cells, divide, slices_from};
 use crate::store::{Inner, Store};
@@ -25,9 +24,8 @@ const ROWS_SHOWN: usize = 64;
 /// What L0 is, what is in it, and what cuts took out of it since the open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct L0Stats {
-    /// Its kind.
-    #[serde(serialize_with = "shown")]
-    pub kind: L0Kind,
+    /// What it is: `plain`, `container`, or the name of a baseline.
+    pub kind: &'static str,
     /// How many rows it has.
     pub rows: u64,
     /// About how many bytes are live in them.
@@ -127,9 +125,8 @@ pub struct NextCut {
 /// L0, drawn. `Display` shows it to people, `Serialize` to programs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct L0Report {
-    /// Its kind.
-    #[serde(serialize_with = "shown")]
-    pub kind: L0Kind,
+    /// What it is: `plain`, `container`, or the name of a baseline.
+    pub kind: &'static str,
     /// What the next four figures count: `bytes`, or `rows` that share a key.
     pub unit: &'static str,
     /// How much of what may be there is there.
@@ -156,14 +153,6 @@ pub struct L0Report {
     pub next_cut: Option<NextCut>,
 }
 
-/// As its `Display` says it.
-fn shown<S: serde::Serializer>(
-    value: &impl fmt::Display,
-    serializer: S,
-) -> std::result::Result<S::Ok, S::Error> {
-    serializer.collect_str(value)
-}
-
 impl Store {
     /// What is in L0: how much is left of each row, what the next cut is, and what those before it
     /// read. Tables of L0 that are not open yet are opened, so it may wait for the disk.
@@ -186,7 +175,7 @@ impl Inner {
         let cuts = self.counters.cut_stats();
         let pages = self.context.opener.container.pages();
         L0Stats {
-            kind: self.options.l0_kind,
+            kind: self.options.l0_kind().name(),
             rows: version.l0().rows().len() as u64,
             bytes: version.l0().live().iter().map(LiveTable::bytes).sum(),
             pages_free: pages.as_ref().map_or(0, |pages| pages.free_pages() as u64),
@@ -200,7 +189,7 @@ impl Inner {
 
     fn l0_report(&self, version: &Version) -> L0Report {
         let l0 = version.l0();
-        let kind = self.options.l0_kind;
+        let kind = self.options.l0_kind();
         let is_by_bytes = kind.has_container() || self.options.row_medium().is_some();
         let starts = divide(l0.tables(), SLICES_MAX);
         let slices = slices_from(&starts);
@@ -214,7 +203,7 @@ impl Inner {
         let next_cut = pick::next_cut(version, &self.shape);
         let Fill { used, start, slow, stop } = l0.policy().fill();
         L0Report {
-            kind,
+            kind: kind.name(),
             unit: if is_by_bytes { "bytes" } else { "rows" },
             used,
             start,

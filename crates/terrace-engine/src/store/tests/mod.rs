@@ -16,6 +16,6 @@ use support::*;
 use terrace_env::{SharedEnv, SimEnv, SimOptions};
 
 use super::{Store, WriteOptions};
-use crate::options::{Options, ProcessOptions};
+use crate::options::{L0Options, Options, ProcessOptions, Research};
 use crate::process::Process;
 use crate::{Result, WriteBatch};

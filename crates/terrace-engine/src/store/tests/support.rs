@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use terrace_env::{CrashPolicy, DiskImage, FaultEnv, FaultPlan, SharedEnv, SimEnv, SimOptions};
 
-use crate::options::{Durability, L0Kind, Options, ProcessOptions};
+use crate::options::{
+    Durability, FormatOptions, L0Kind, L0Medium, L0Options, Options, ProcessOptions, Research,
+};
 use crate::process::Process;
 use crate::store::{GetOptions, Store, WriteOptions};
 use crate::table::{Compression, TableOptions};
@@ -35,7 +37,7 @@ pub fn small() -> Options {
         level_bytes_base: 24 << 10,
         level_ratio: 3,
         cut_bytes: 12 << 10,
-        merge_operator: Some("append".to_string()),
+        format: FormatOptions { merge_operator: Some("append".to_string()) },
         ..Options::default()
     }
 }
@@ -47,7 +49,23 @@ pub fn lazy() -> Options {
 
 /// The same with L0 in a container of small pages.
 pub fn in_pages(options: Options, kind: L0Kind, l0_bytes: u64) -> Options {
-    Options { l0_kind: kind, l0_bytes, l0_path: Some(DIR.to_string()), ..options }
+    of_kind(options, kind, DIR, l0_bytes)
+}
+
+/// The same with an L0 of this kind, which takes this many bytes on a medium.
+pub fn of_kind(options: Options, kind: L0Kind, medium: &str, bytes: u64) -> Options {
+    let l0 = match kind {
+        L0Kind::Plain => L0Options::on_medium(medium, bytes),
+        L0Kind::Container | L0Kind::Matrix => L0Options::container(medium, bytes),
+        L0Kind::PmemMemtable => L0Options::PLAIN,
+    };
+    let research = Research {
+        l0_matrix: kind == L0Kind::Matrix,
+        pmem_memtables: (kind == L0Kind::PmemMemtable)
+            .then(|| L0Medium { path: medium.into(), bytes }),
+        ..options.research
+    };
+    Options { l0, research, ..options }
 }
 
 /// One or the other L0, in a container that runs over or does not.
@@ -55,7 +73,7 @@ pub fn draw_l0(options: Options, random: &mut Random) -> Options {
     let l0_bytes = [64 << 10, 256 << 10][random.below(2) as usize];
     match random.below(4) {
         0 | 1 => options,
-        2 => in_pages(options, L0Kind::Triangle, l0_bytes),
+        2 => in_pages(options, L0Kind::Container, l0_bytes),
         _ => in_pages(options, L0Kind::Matrix, l0_bytes),
     }
 }

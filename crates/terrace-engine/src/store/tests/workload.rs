@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use terrace_base::{Expiry, WallTime};
 
 use super::{Random, small};
-use crate::options::{Durability, Options};
+use crate::options::{Durability, L0Options, Options};
 use crate::store::{Iter, IterOptions, Store, WriteOptions};
 use crate::{Result, WriteBatch};
 
@@ -97,15 +97,14 @@ pub fn draw_options(random: &mut Random) -> Options {
     options.durability = [Durability::Buffered, Durability::Sync][random.below(2) as usize];
     options.memtable_merging = random.one_in(2);
     options.lookup_index_bytes = [0, 256, 64 << 10][random.below(3) as usize];
-    options.frozen_memtables_kept = random.below(2) as usize;
+    options.memtables_kept = random.below(2) as usize;
     if random.one_in(4) {
         // The row directory lies in the range's own.
-        options.l0_path = Some(super::DIR.to_string());
-        options.l0_bytes = 128 << 10;
+        options.l0 = L0Options::on_medium(super::DIR, 128 << 10);
     }
-    options.l0_cut_all = random.one_in(4);
+    options.research.l0_cut_all = random.one_in(4);
     // The directory of its log, too.
-    options.log_path = random.one_in(3).then(|| super::DIR.to_string());
+    options.log_path = random.one_in(3).then(|| super::DIR.into());
     options
 }
 

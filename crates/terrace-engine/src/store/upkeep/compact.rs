@@ -158,7 +158,8 @@ impl Inner {
             // An input that several parts read is counted once, and as far as it is read.
             read = read_bytes_of(chosen, &plan);
             let read_bytes = read.from_l0 + read.from_levels;
-            let is_undivided = self.options.l0_cut_all || !version.l0().policy().divides_cuts();
+            let is_undivided =
+                self.options.research.l0_cut_all || !version.l0().policy().divides_cuts();
             let parts = match is_undivided && chosen.through.is_some() {
                 true => vec![plan],
                 false => self.parts_of(plan, &chosen.inputs, read_bytes)?,

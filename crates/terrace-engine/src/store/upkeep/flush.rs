@@ -91,7 +91,7 @@ impl Inner {
 
     /// Bytes of frozen memtables that wait for nothing but their turn.
     pub(in crate::store) fn kept_bytes(&self) -> usize {
-        self.options.frozen_memtables_kept.saturating_mul(self.options.memtable_bytes)
+        self.options.memtables_kept.saturating_mul(self.options.memtable_bytes)
     }
 
     /// Whether the memtables that wait may stay in memory for now.
@@ -102,7 +102,7 @@ impl Inner {
         let view = self.view.load();
         // A drange that was made wider has the memtables of many narrow ones: long before they are so
         // many that writers are stopped they go, however little is in them.
-        let count_max = 2 * self.options.frozen_memtables_kept;
+        let count_max = 2 * self.options.memtables_kept;
         let is_little =
             view.frozen_bytes <= self.kept_bytes() && view.waiting_count_max() <= count_max;
         Ok(is_little && !is_short && !self.is_log_long()?)
@@ -208,7 +208,7 @@ impl Inner {
 
     /// How many bytes of a row lie on L0's own medium.
     fn medium_bytes(&self, row: &NewRow) -> u64 {
-        let has_medium = self.options.l0_path.is_some();
+        let has_medium = self.options.l0.path().is_some();
         let is_there = |table: &&TableMeta| match table.location.medium() {
             TableMedium::Own => false,
             TableMedium::Rows => true,
@@ -281,7 +281,7 @@ impl Inner {
             batch.iter().map(|frozen| frozen.memtable.range_tombstones()).collect();
         let tombstones = Fragments::merge(fragments.iter().map(|some| &**some));
         let rules = Retention::new(snapshots, Vec::new(), now, tombstones);
-        let rules = match self.options.flush_all_versions {
+        let rules = match self.options.research.flush_all_versions {
             true => rules.keeping_all(),
             false => rules.with_operator(self.merge_operator.clone()),
         };
@@ -291,7 +291,7 @@ impl Inner {
         let jobs = self.process.memory().pool(PoolName::Jobs);
         let _memory =
             jobs.charge(builder_memory_bytes(expected_bytes, entries, &self.options.table));
-        if self.options.l0_kind.has_container() {
+        if self.options.l0.has_container() {
             // An edit whose append failed may have reached the disk, and names a row in pages that are
             // free again: nobody may read it any more when they are written to.
             self.versions.mend()?;

@@ -13,7 +13,7 @@ use crate::l0::triangle::Pages;
 use crate::l0::triangle::row::RowReader;
 use crate::options::{L0Kind, Options};
 use crate::repair::{Basis, Loss, LossKind, RepairReport, repair};
-use crate::store::tests::{DIR, Random, delete, in_pages, open, process, put, small};
+use crate::store::tests::{DIR, Random, delete, in_pages, of_kind, open, process, put, small};
 use crate::store::{IterOptions, Store, WriteOptions};
 use crate::{Result, WriteBatch};
 
@@ -212,7 +212,7 @@ fn reused_pages(specimen: &Specimen) -> usize {
 fn without_a_manifest_all_that_was_written_is_found() {
     let (mut reused, mut with_cut_rows) = (0, 0);
     for seed in 0..8 {
-        let kind = [L0Kind::Triangle, L0Kind::Matrix][seed as usize % 2];
+        let kind = [L0Kind::Container, L0Kind::Matrix][seed as usize % 2];
         let whole = random_range(seed, &options(kind), false, true);
         reused += reused_pages(&whole);
         with_cut_rows += usize::from(whole.has_cut_rows);
@@ -251,7 +251,7 @@ fn without_a_manifest_all_that_was_written_is_found() {
                     Ok::<_, crate::Error>(sim.disk().crash(CrashPolicy::ProcessKill, 0))
                 })
                 .expect("the disk is whole");
-                let elsewhere = Options { l0_path: Some("/medium".into()), ..options(kind) };
+                let elsewhere = of_kind(small(), kind, "/medium", 160 << 10);
                 assert_eq!(specimen.repaired(&elsewhere).1, whole.content, "{place}, elsewhere");
             }
         }
@@ -263,7 +263,7 @@ fn without_a_manifest_all_that_was_written_is_found() {
 /// One row that nobody cut, and that is all there is.
 fn one_row() -> Specimen {
     let options =
-        in_pages(Options { memtable_bytes: 256 << 10, ..small() }, L0Kind::Triangle, 1 << 20);
+        in_pages(Options { memtable_bytes: 256 << 10, ..small() }, L0Kind::Container, 1 << 20);
     let mut specimen = killed(3, &options, |store, specimen| {
         for key in 0..300 {
             specimen.put(store, format!("{key:04}"), format!("{key}/").repeat(40))?;
@@ -320,7 +320,7 @@ fn a_damaged_page_loses_its_own_keys_only() {
 fn a_container_that_is_missing_or_cannot_be_opened_is_told() {
     let whole = one_row();
     let (path, bytes) = whole.container();
-    let wanted = options(L0Kind::Triangle);
+    let wanted = options(L0Kind::Container);
     for how in ["missing", "cut short", "torn", "header"] {
         let mut specimen = whole.clone();
         match how {
@@ -354,7 +354,7 @@ fn of_every_key_that_is_not_as_it_was_the_report_says_so() {
     let (mut changed, mut by_number, mut cases) = (0, 0, 0);
     for seed in 100..112 {
         let is_closed = seed % 3 > 0;
-        let whole = random_range(seed, &options(L0Kind::Triangle), true, is_closed);
+        let whole = random_range(seed, &options(L0Kind::Container), true, is_closed);
         let (path, bytes) = whole.container();
         let mut random = Random(seed);
         for case in 0..12 {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use terrace_base::{KeyRange, WallTime, hash_bytes};
 use terrace_env::{CrashPolicy, DiskImage, JobClass, SharedEnv, SimEnv, SimOptions};
 
-use crate::options::{Durability, L0Kind, Options};
+use crate::options::{Durability, L0Kind, L0Options, Options, Research};
 use crate::store::tests::workload::{Change, Model, batch_of, content};
 use crate::store::tests::{Random, in_pages, open, open_by, put, small};
 use crate::store::{GetOptions, Item, Store, Update, WriteOptions};
@@ -95,7 +95,7 @@ impl Workload {
     fn all() -> Vec<Workload> {
         let base = Workload::new;
         let in_memory = |name, durability| {
-            let log_path = Some(crate::store::tests::DIR.to_string());
+            let log_path = Some(crate::store::tests::DIR.into());
             Workload {
                 options: Options { log_path, durability, ..base(name).options },
                 ..base(name)
@@ -139,7 +139,7 @@ impl Workload {
                 ..base("three dranges")
             },
             Workload {
-                options: in_pages(base("").options, L0Kind::Triangle, 64 << 10),
+                options: in_pages(base("").options, L0Kind::Container, 64 << 10),
                 sync_every: 3,
                 disturb_every: 12,
                 ..base("a triangle, disturbed")
@@ -152,9 +152,8 @@ impl Workload {
             },
             Workload {
                 options: Options {
-                    l0_path: Some(crate::store::tests::DIR.to_string()),
-                    l0_bytes: 64 << 10,
-                    l0_cut_all: true,
+                    l0: L0Options::on_medium(crate::store::tests::DIR, 64 << 10),
+                    research: Research { l0_cut_all: true, ..Research::default() },
                     ..base("").options
                 },
                 sync_every: 4,

@@ -382,7 +382,7 @@ fn sweep(options: &Options, stride: u64) {
             }
         }
     }
-    assert!(failed.is_empty(), "{}, {}: {failed:#?}", options.durability, options.l0_kind);
+    assert!(failed.is_empty(), "{}, {}: {failed:#?}", options.durability, options.l0_kind());
 }
 
 #[test]
@@ -397,5 +397,5 @@ fn any_single_call_may_fail_when_writes_are_synced() {
 
 #[test]
 fn any_single_call_may_fail_when_l0_lies_in_pages() {
-    sweep(&options(Durability::Sync, L0Kind::Triangle), 1);
+    sweep(&options(Durability::Sync, L0Kind::Container), 1);
 }

@@ -25,11 +25,11 @@ pub fn options(random: &mut Random) -> Options {
     options.table.block_bytes = [64, 512, 4096][random.below(3) as usize];
     // None, one that runs over, one that does not.
     options.lookup_index_bytes = [0, 256, 64 << 10][random.below(3) as usize];
-    options.frozen_memtables_kept = random.below(2) as usize;
-    options.range_index = !random.one_in(3);
+    options.memtables_kept = random.below(2) as usize;
+    options.research.scan_all_memtables = random.one_in(3);
     match random.below(4) {
         0 | 1 => options.memtable_merging = true,
-        2 => options.flush_all_versions = true,
+        2 => options.research.flush_all_versions = true,
         _ => {}
     }
     options.cut_bytes = [1, 4 << 10, 12 << 10, 0][random.below(4) as usize];

@@ -7,7 +7,6 @@ use std::time::Duration;
 use terrace_env::{JobClass, RealEnv};
 
 use crate::Error;
-use crate::options::L0Kind;
 use crate::store::tests::*;
 use crate::store::{GetOptions, IterOptions};
 
@@ -52,7 +51,7 @@ fn outlive_a_close(
     }
     store.close()?;
     // None of them has been touched since, but those that hold rows in a container.
-    if options.l0_kind.has_container() {
+    if options.l0.has_container() {
         is_closed(walking.next());
         is_closed(early.prev());
         is_closed(fresh.seek_to_first());
@@ -98,8 +97,7 @@ fn outlive_a_close(
 }
 
 fn kinds() -> [Options; 3] {
-    let container =
-        Options { l0_kind: L0Kind::Triangle, l0_path: None, l0_bytes: 1 << 20, ..small() };
+    let container = Options { l0: L0Options::Container { bytes: 1 << 20, path: None }, ..small() };
     [small(), Options { durability: crate::options::Durability::Sync, ..small() }, container]
 }
 

@@ -8,7 +8,6 @@ use terrace_env::LockKind;
 
 use crate::Error;
 use crate::check::{CheckDepth, check_dir};
-use crate::options::L0Kind;
 use crate::placement::adopt;
 use crate::read_file;
 use crate::store::tests::*;
@@ -21,16 +20,11 @@ fn log_on_medium() -> Options {
 }
 
 fn rows_on_medium() -> Options {
-    Options { l0_path: Some(MEDIUM.into()), l0_bytes: 128 << 10, ..small() }
+    Options { l0: L0Options::on_medium(MEDIUM, 128 << 10), ..small() }
 }
 
 fn container_on_medium() -> Options {
-    Options {
-        l0_kind: L0Kind::Triangle,
-        l0_path: Some(MEDIUM.into()),
-        l0_bytes: 256 << 10,
-        ..small()
-    }
+    Options { l0: L0Options::container(MEDIUM, 256 << 10), ..small() }
 }
 
 fn everything_on_medium() -> Options {
@@ -217,8 +211,8 @@ fn a_checkpoint_uses_the_medium_beside_its_original() -> Result<()> {
 /// What would happen otherwise: the manifest of the copy would name the container of the original.
 #[test]
 fn a_container_in_the_directory_goes_with_it() -> Result<()> {
-    let in_place = Options { l0_path: None, l0_bytes: 1 << 20, ..container_on_medium() };
-    let on_itself = Options { l0_path: Some(DIR.into()), ..container_on_medium() };
+    let in_place = Options { l0: L0Options::Container { bytes: 1 << 20, path: None }, ..small() };
+    let on_itself = Options { l0: L0Options::container(DIR, 256 << 10), ..small() };
     for (seed, options) in (330..).zip([in_place, on_itself]) {
         simulate(seed, |env| {
             let original = open(env, &options)?;

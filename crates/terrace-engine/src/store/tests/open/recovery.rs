@@ -104,7 +104,6 @@ fn draw(random: &mut Random) -> (Options, Options) {
         memtable_bytes: pick(random, [24 << 10, 100 << 10, 1 << 20]),
         frozen_memtables_max: 8,
         log_bytes_max: 4 << 20,
-        l0_bytes: 4 << 20,
         ..draw_options(random)
     };
     let memtable_bytes = pick(random, [16 << 10, 40 << 10, 2 << 20]);

@@ -15,7 +15,11 @@ use crate::table::{LocalTableStore, TableStore};
 const MEDIUM: &str = "/medium";
 
 fn on_medium() -> Options {
-    Options { l0_path: Some(MEDIUM.into()), l0_bytes: 128 << 10, l0_cut_all: true, ..small() }
+    Options {
+        l0: L0Options::on_medium(MEDIUM, 128 << 10),
+        research: Research { l0_cut_all: true, ..Research::default() },
+        ..small()
+    }
 }
 
 /// The tables in the one directory on the medium.
@@ -90,7 +94,7 @@ fn rows_lie_on_the_medium_and_levels_do_not() -> Result<()> {
 fn a_lone_row_is_written_anew() -> Result<()> {
     simulate(62, |env| {
         env.fs().create_dir_all(Path::new(MEDIUM))?;
-        let options = Options { l0_cut_all: false, ..on_medium() };
+        let options = Options { research: Research::default(), ..on_medium() };
         let store = open(env, &options)?;
         fill(&store, 0)?;
         store.flush()?;
@@ -159,10 +163,10 @@ fn a_range_changes_its_kind_and_its_medium() -> Result<()> {
         for dir in [MEDIUM, "/other"] {
             env.fs().create_dir_all(Path::new(dir))?;
         }
-        let other = Options { l0_path: Some("/other".into()), ..on_medium() };
-        let triangle = Options { l0_kind: L0Kind::Triangle, l0_cut_all: false, ..on_medium() };
-        let memtables = Options { l0_kind: L0Kind::PmemMemtable, l0_path: None, ..on_medium() };
-        let kinds = [small(), on_medium(), triangle, on_medium(), other, memtables, small()];
+        let other = Options { l0: L0Options::on_medium("/other", 128 << 10), ..on_medium() };
+        let container = of_kind(small(), L0Kind::Container, MEDIUM, 128 << 10);
+        let memtables = of_kind(small(), L0Kind::PmemMemtable, MEDIUM, 128 << 10);
+        let kinds = [small(), on_medium(), container, on_medium(), other, memtables, small()];
         for (round, options) in kinds.iter().enumerate() {
             let store = open(env, options)?;
             if round > 0 {
@@ -229,13 +233,8 @@ fn a_checkpoint_needs_no_medium() -> Result<()> {
 #[test]
 fn large_memtables_lie_on_the_medium_of_l0() -> Result<()> {
     simulate(69, |env| {
-        let options = Options {
-            l0_kind: L0Kind::PmemMemtable,
-            l0_path: Some(MEDIUM.into()),
-            l0_bytes: 256 << 10,
-            dranges: 1,
-            ..small()
-        };
+        let options = Options { dranges: 1, ..small() };
+        let options = of_kind(options, L0Kind::PmemMemtable, MEDIUM, 256 << 10);
         let refused = open(env, &options).expect_err("there is no such directory");
         assert!(matches!(&refused, Error::Invalid(text) if text.contains(MEDIUM)), "{refused}");
         env.fs().create_dir_all(Path::new(MEDIUM))?;
@@ -263,8 +262,9 @@ fn large_memtables_lie_on_the_medium_of_l0() -> Result<()> {
 #[test]
 fn large_memtables_take_the_bytes_of_l0() -> Result<()> {
     simulate(68, |env| {
-        let options =
-            Options { l0_kind: L0Kind::PmemMemtable, l0_bytes: 256 << 10, dranges: 1, ..small() };
+        env.fs().create_dir_all(Path::new(MEDIUM))?;
+        let options = Options { dranges: 1, ..small() };
+        let options = of_kind(options, L0Kind::PmemMemtable, MEDIUM, 256 << 10);
         let store = open(env, &options)?;
         assert_eq!(store.inner.options.memtable_bytes, 128 << 10);
         for round in 0..8 {
@@ -281,15 +281,14 @@ fn large_memtables_take_the_bytes_of_l0() -> Result<()> {
 
 #[test]
 fn nothing_is_begun_for_a_medium_that_is_not_there() -> Result<()> {
-    use L0Kind::{Matrix, Plain, PmemMemtable, Triangle};
-    [Plain, Triangle, Matrix, PmemMemtable].into_iter().try_for_each(|l0_kind| {
+    use L0Kind::{Container, Matrix, Plain, PmemMemtable};
+    [Plain, Container, Matrix, PmemMemtable].into_iter().try_for_each(|kind| {
         simulate(9, |env| {
-            let l0_path = Some("/missing".into());
-            let options = Options { l0_kind, l0_bytes: 128 << 10, l0_path, ..small() };
+            let options = of_kind(small(), kind, "/missing", 128 << 10);
             let error = open(env, &options).expect_err("there is no such directory");
             assert!(error.to_string().contains("l0_path /missing is no directory"), "{error}");
             let store = open(env, &small())?;
-            assert!(store.recovery().is_new, "{l0_kind:?}");
+            assert!(store.recovery().is_new, "{kind:?}");
             store.close()
         })
     })

@@ -9,7 +9,7 @@ use terrace_base::{Expiry, KeyRange, LevelNo, WallTime};
 use terrace_env::SharedEnv;
 
 use crate::explain::{GetExplanation, Verdict};
-use crate::options::Options;
+use crate::options::{L0Options, Options};
 use crate::store::tests::workload::{Model, Shape};
 use crate::store::tests::{Random, delete, open, put, simulate, small};
 use crate::store::{GetOptions, Item, Snapshot, Store, WriteOptions};
@@ -112,12 +112,18 @@ impl Case<'_> {
                 self.options.drange_boundaries.push(boundary.as_bytes().to_vec());
             }
             ("l0", kind) => {
-                self.options.l0_kind = kind.parse().expect("a kind of L0");
-                self.options.l0_bytes = 256 << 10;
-                self.options.l0_path = Some("/memory".to_string());
+                self.options.l0 = L0Options::container("/memory", 256 << 10);
+                self.options.research.l0_matrix = match kind {
+                    "container" => false,
+                    "matrix" => true,
+                    _ => panic!("no case has the L0 {kind}"),
+                };
                 self.env.fs().create_dir_all("/memory".as_ref()).expect("a new disk");
             }
-            ("room", kib) => self.options.l0_bytes = kib.parse::<u64>().expect("KiB") << 10,
+            ("room", kib) => {
+                let bytes = kib.parse::<u64>().expect("KiB") << 10;
+                self.options.l0 = L0Options::container("/memory", bytes);
+            }
             ("cut", bytes) => self.options.cut_bytes = bytes.parse().expect("bytes of a cut"),
             ("compression", "lz4") => self.options.table.compression = Compression::Lz4,
             _ => panic!("what is '{word}'?"),

@@ -1,7 +1,7 @@
 //! The lookup index of a range, memtables that are kept, and scans without the division by key.
 
 use crate::explain::StepAnswer;
-use crate::options::Options;
+use crate::options::{Options, Research};
 use crate::store::tests::{delete, get, open, put, simulate, small};
 use crate::store::{IterOptions, Store, WriteOptions};
 use crate::{Result, WriteBatch};
@@ -30,7 +30,7 @@ fn passed_by(store: &Store, key: &str) -> Result<(usize, usize)> {
 #[test]
 fn a_get_passes_by_what_does_not_hold_its_key() -> Result<()> {
     simulate(1, |env| {
-        let store = open(env, &Options { frozen_memtables_kept: 7, ..indexed() })?;
+        let store = open(env, &Options { memtables_kept: 7, ..indexed() })?;
         for round in ["a", "b", "c"] {
             put(&store, round, round)?;
             put(&store, "both", round)?;
@@ -84,7 +84,7 @@ fn memtables_that_are_kept_never_stop_writers() -> Result<()> {
     simulate(3, |env| {
         let options = Options {
             frozen_memtables_max: 2,
-            frozen_memtables_kept: 1,
+            memtables_kept: 1,
             memtable_bytes: 64 << 10,
             ..indexed()
         };
@@ -115,7 +115,7 @@ fn memtables_that_are_kept_never_stop_writers() -> Result<()> {
 fn what_is_overwritten_while_it_is_kept_is_written_once() -> Result<()> {
     let flushed = |kept: usize| {
         simulate(4, |env| {
-            let options = Options { frozen_memtables_kept: kept, ..indexed() };
+            let options = Options { memtables_kept: kept, ..indexed() };
             let store = open(env, &options)?;
             for round in 0..6 {
                 for key in 0..100 {
@@ -142,9 +142,12 @@ fn a_scan_without_the_range_index_opens_every_memtable_and_shows_the_same() -> R
     simulate(5, |env| {
         let boundaries = vec![b"g".to_vec(), b"p".to_vec()];
         let mut seen = Vec::new();
-        for range_index in [true, false] {
-            let options =
-                Options { range_index, drange_boundaries: boundaries.clone(), ..indexed() };
+        for scan_all_memtables in [false, true] {
+            let options = Options {
+                research: Research { scan_all_memtables, ..Research::default() },
+                drange_boundaries: boundaries.clone(),
+                ..indexed()
+            };
             let store = open(env, &options)?;
             for (key, value) in [("a", "1"), ("h", "2"), ("z", "3")] {
                 put(&store, key, value)?;

@@ -6,13 +6,13 @@ use std::time::Duration;
 use terrace_base::{Expiry, KeyRange, WallTime};
 use terrace_env::SharedEnv;
 
-use crate::options::Options;
+use crate::options::{FormatOptions, Options};
 use crate::store::tests::{delete, get, merge, open, put, simulate, small};
 use crate::store::{GetOptions, Iter, IterOptions, Store, Update, WriteOptions};
 use crate::{Error, Result, WriteBatch};
 
 fn counting() -> Options {
-    Options { merge_operator: Some("add-i64".to_string()), ..small() }
+    Options { format: FormatOptions { merge_operator: Some("add-i64".to_string()) }, ..small() }
 }
 
 fn shown(iter: &Iter) -> Option<(String, String)> {
@@ -194,7 +194,7 @@ fn a_conditional_write_sees_the_folded_value() -> Result<()> {
 #[test]
 fn the_operator_is_kept_and_merges_without_one_are_refused() -> Result<()> {
     simulate(6, |env| {
-        let without = Options { merge_operator: None, ..small() };
+        let without = Options { format: FormatOptions::default(), ..small() };
         let store = open(env, &without)?;
         put(&store, "k", "1")?;
         let refused = merge(&store, "k", "1");

@@ -75,7 +75,7 @@ fn one_operation_in_so_many_is_kept_with_its_steps() -> Result<()> {
 #[test]
 fn a_get_counts_what_it_asks_however_it_is_asked() -> Result<()> {
     simulate(3, |env| {
-        let store = open(env, &in_pages(small(), L0Kind::Triangle, 128 << 10))?;
+        let store = open(env, &in_pages(small(), L0Kind::Container, 128 << 10))?;
         for round in 0..4 {
             (round..80).step_by(4).try_for_each(|key| fill(&store, key..key + 1))?;
             store.flush()?;

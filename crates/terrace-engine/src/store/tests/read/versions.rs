@@ -36,8 +36,12 @@ fn a_flush_of_all_versions_writes_them_and_a_compaction_drops_them() -> Result<(
     // Every put and every operand; without the option one entry a key.
     for (flush_all_versions, flushed) in [(true, 210), (false, 10)] {
         simulate(61, |env| {
-            let options =
-                Options { flush_all_versions, memtable_bytes: 256 << 10, dranges: 1, ..small() };
+            let options = Options {
+                research: Research { flush_all_versions, ..Research::default() },
+                memtable_bytes: 256 << 10,
+                dranges: 1,
+                ..small()
+            };
             let store = open(env, &options)?;
             fill(&store, 20)?;
             store.flush()?;

@@ -18,7 +18,7 @@ const MEMORY: &str = "/memory";
 /// A container of so many bytes in pages of 4 KiB, and nothing is due by itself before it is full.
 fn container(env: &SharedEnv, kind: L0Kind, bytes: u64) -> Result<Options> {
     env.fs().create_dir_all(MEMORY.as_ref())?;
-    Ok(Options { l0_kind: kind, l0_bytes: bytes, l0_path: Some(MEMORY.to_string()), ..small() })
+    Ok(of_kind(small(), kind, MEMORY, bytes))
 }
 
 fn fill(store: &Store, keys: std::ops::Range<u32>, text: &str) -> Result<()> {
@@ -30,7 +30,7 @@ fn fill(store: &Store, keys: std::ops::Range<u32>, text: &str) -> Result<()> {
 #[test]
 fn a_row_that_nobody_read_stays_when_the_next_is_flushed() -> Result<()> {
     simulate(71, |env| {
-        let options = container(env, L0Kind::Triangle, 256 << 10)?;
+        let options = container(env, L0Kind::Container, 256 << 10)?;
         let store = open(env, &options)?;
         for round in 0..3 {
             fill(&store, round * 50..round * 50 + 100, &format!("{round}"))?;
@@ -54,7 +54,7 @@ fn cuts_begin_at_the_fill_that_is_asked_for() -> Result<()> {
     simulate(73, |env| {
         let mut begun_at = Vec::new();
         for l0_start_percent in [60, 20] {
-            let options = container(env, L0Kind::Triangle, 256 << 10)?;
+            let options = container(env, L0Kind::Container, 256 << 10)?;
             let options = Options { l0_start_percent, ..options };
             let dir = format!("/range-{l0_start_percent}");
             let store = Store::open(&process(env)?, dir.as_ref(), options)?;
@@ -126,10 +126,10 @@ fn let_go(run: &mut Run, held: &mut Vec<Held>) -> Result<()> {
 }
 
 fn draw_options(env: &SharedEnv, random: &mut Random) -> Result<Options> {
-    let kind = [L0Kind::Triangle, L0Kind::Triangle, L0Kind::Matrix][random.below(3) as usize];
+    let kind = [L0Kind::Container, L0Kind::Container, L0Kind::Matrix][random.below(3) as usize];
     let bytes = [64, 96, 128, 512][random.below(4) as usize] << 10;
-    let Options { l0_kind, l0_bytes, l0_path, .. } = container(env, kind, bytes)?;
-    Ok(Options { l0_kind, l0_bytes, l0_path, ..operations::options(random) })
+    env.fs().create_dir_all(MEMORY.as_ref())?;
+    Ok(of_kind(operations::options(random), kind, MEMORY, bytes))
 }
 
 fn run(seed: u64, steps: u32, met: &mut Met) -> Result<()> {
@@ -167,9 +167,10 @@ fn run(seed: u64, steps: u32, met: &mut Met) -> Result<()> {
                     }
                     drop(store);
                     if run.random.one_in(2) {
-                        options.l0_kind = [L0Kind::Plain, L0Kind::Triangle, L0Kind::Matrix]
+                        let kind = [L0Kind::Plain, L0Kind::Container, L0Kind::Matrix]
                             [run.random.below(3) as usize];
-                        options.l0_bytes = [64, 96, 256][run.random.below(3) as usize] << 10;
+                        let bytes = [64, 96, 256][run.random.below(3) as usize] << 10;
+                        options = of_kind(options, kind, MEMORY, bytes);
                     }
                     store = open(env, &options)?;
                 }
@@ -184,7 +185,7 @@ fn run(seed: u64, steps: u32, met: &mut Met) -> Result<()> {
         let report = store.check(&mut |_, _| ())?;
         assert!(report.is_clean(), "{report}");
         run.snapshots.clear();
-        check_pages_go(&store, options.l0_kind)
+        check_pages_go(&store, options.l0_kind())
     })
 }
 

@@ -13,7 +13,7 @@ use crate::store::{IterOptions, Store};
 use crate::version::{OpenTable, TreeEdit};
 use crate::{Error, Result};
 
-const KINDS: [L0Kind; 3] = [L0Kind::Plain, L0Kind::Triangle, L0Kind::Matrix];
+const KINDS: [L0Kind; 3] = [L0Kind::Plain, L0Kind::Container, L0Kind::Matrix];
 
 fn options(kind: L0Kind) -> Options {
     if kind.has_container() { in_pages(small(), kind, 128 << 10) } else { small() }
@@ -86,7 +86,7 @@ fn a_range_opens_with_any_other_l0() {
 fn a_container_goes_when_it_is_empty_and_no_longer_wanted() {
     simulate(1, |env| -> Result<()> {
         let mut wanted = vec![String::new(); 200];
-        let store = open(env, &options(L0Kind::Triangle))?;
+        let store = open(env, &options(L0Kind::Container))?;
         fill(&store, &mut Random(1), 1, &mut wanted)?;
         store.flush()?;
         store.close()?;
@@ -110,17 +110,17 @@ fn a_container_goes_when_it_is_empty_and_no_longer_wanted() {
 fn a_container_that_is_gone_is_damage_if_something_was_in_it() {
     simulate(2, |env| -> Result<()> {
         let mut wanted = vec![String::new(); 50];
-        let store = open(env, &options(L0Kind::Triangle))?;
+        let store = open(env, &options(L0Kind::Container))?;
         fill(&store, &mut Random(2), 1, &mut wanted)?;
         store.flush()?;
         let version = store.inner.versions.current();
         assert!(version.has_rows_in_pages());
-        let place = version.media().container.clone().expect("a triangle has one");
+        let place = version.media().container.clone().expect("this L0 has one");
         drop(version);
         store.close()?;
         drop(store);
         env.fs().remove(&place.file(Path::new(DIR)))?;
-        match open(env, &options(L0Kind::Triangle)) {
+        match open(env, &options(L0Kind::Container)) {
             Err(Error::Corruption(found)) => {
                 assert!(found.to_string().contains("container of L0 is missing"), "{found}");
             }
@@ -138,7 +138,7 @@ fn what_there_are_no_pages_for_becomes_tables() {
         let options = Options {
             memtable_bytes: 256 << 10,
             level_bytes_base: 1 << 30,
-            ..in_pages(small(), L0Kind::Triangle, 64 << 10)
+            ..in_pages(small(), L0Kind::Container, 64 << 10)
         };
         let store = open(env, &options)?;
         let mut wanted = vec![String::new(); 600];
@@ -177,7 +177,7 @@ fn what_jobs_have_taken_is_left_out_of_the_turn() {
         let options = Options {
             memtable_bytes: 64 << 10,
             cut_bytes: 16 << 10,
-            ..in_pages(small(), L0Kind::Triangle, 1 << 20)
+            ..in_pages(small(), L0Kind::Container, 1 << 20)
         };
         let store = open(env, &options)?;
         let mut wanted = vec![String::new(); 600];
@@ -227,7 +227,7 @@ fn what_cuts_read_is_within_the_bounds_or_they_say_why_not() {
                 memtable_bytes: 24 << 10,
                 cut_bytes: 32 << 10,
                 table_bytes: 8 << 10,
-                ..in_pages(small(), L0Kind::Triangle, 512 << 10)
+                ..in_pages(small(), L0Kind::Container, 512 << 10)
             };
             let store = open(env, &options)?;
             let mut wanted = vec![String::new(); 1000];
@@ -266,7 +266,7 @@ fn what_cuts_read_is_within_the_bounds_or_they_say_why_not() {
 fn a_repair_and_a_checkpoint_bring_rows_along() {
     simulate(4, |env| -> Result<()> {
         let mut wanted = vec![String::new(); 200];
-        let store = open(env, &options(L0Kind::Triangle))?;
+        let store = open(env, &options(L0Kind::Container))?;
         for round in 0..5 {
             fill(&store, &mut Random(round), round as usize, &mut wanted)?;
         }
@@ -298,7 +298,7 @@ fn an_edit_that_is_not_installed_leaves_nothing_behind() -> Result<()> {
     simulate(81, |env| {
         let of_rows =
             Options { l0_rows_per_cut: 20, l0_rows_slow: 30, l0_rows_stop: 40, ..small() };
-        let lazy = in_pages(of_rows, L0Kind::Triangle, 1 << 20);
+        let lazy = in_pages(of_rows, L0Kind::Container, 1 << 20);
         let store = open(env, &lazy)?;
         let flushed = |round: usize| -> Result<usize> {
             for index in 0..20 {

@@ -1,0 +1,224 @@
+//! The baselines that papers are compared with: what Terrace does otherwise, done as others do it.
+//!
+//! A claim such as "fewer stalls" means something only beside what it is fewer than, so the baselines are
+//! compiled, tested and measured like the rest. None of them is of use besides, and a program that embeds
+//! the library meets them only with the feature `research`.
+
+use super::{L0Kind, L0Medium, L0Options, Options, require};
+use crate::{Error, Result};
+
+/// Which baselines a range is opened with; none by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Research {
+    /// A scan opens the memtables of all dranges at once, and not those of the drange that it stands in.
+    /// *Beside:* the range index of Nova-LSM (SIGMOD 2021), section 4.1.2.
+    pub scan_all_memtables: bool,
+    /// A flush writes every version of every key, also those that no read can ask for. *Beside:* the
+    /// memtables of Nova-LSM (SIGMOD 2021), section 4.2. It cannot be used with `memtable_merging`.
+    pub flush_all_versions: bool,
+    /// A cut takes all rows of plain tables at once and is not divided among threads, and writers are slowed
+    /// down and stopped at as many tables as in RocksDB, or with `pmem_memtables` as in LevelDB. *Beside:*
+    /// the cuts of TriangleKV (TPDS 2022), section 3.2.
+    pub l0_cut_all: bool,
+    /// Columns are cut out of a set of rows in the container, and rows that come meanwhile wait for the next
+    /// set (MatrixKV). *Beside:* the triangle of TriangleKV (TPDS 2022), section 3.1.
+    pub l0_matrix: bool,
+    /// Two memtables of half of these bytes each lie on this medium, and are flushed to plain tables in the
+    /// range's own directory (NoveLSM). They are mutable where they are, and the log brings them back after a
+    /// crash. *Beside:* TriangleKV (TPDS 2022), section 5.
+    pub pmem_memtables: Option<L0Medium>,
+}
+
+/// A baseline as benchmarks name it.
+#[derive(Clone, Copy, Debug)]
+pub struct Baseline {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub meaning: &'static str,
+    choose: fn(&mut Research, &mut L0Options) -> Result<()>,
+}
+
+impl PartialEq for Baseline {
+    fn eq(&self, other: &Baseline) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Baseline {
+    /// All of them.
+    pub const ALL: &[Baseline] = &[
+        Baseline {
+            name: "scan-all-memtables",
+            meaning: "scans open the memtables of all dranges at once (Nova-LSM without range index)",
+            choose: |research, _| {
+                research.scan_all_memtables = true;
+                Ok(())
+            },
+        },
+        Baseline {
+            name: "flush-all-versions",
+            meaning: "tables of new data hold every version of a key, not only the newest (Nova-LSM)",
+            choose: |research, _| {
+                research.flush_all_versions = true;
+                Ok(())
+            },
+        },
+        Baseline {
+            name: "l0-cut-all",
+            meaning: "all of a plain L0 is compacted at once, by one thread, from four tables on (RocksDB)",
+            choose: |research, _| {
+                research.l0_cut_all = true;
+                Ok(())
+            },
+        },
+        Baseline {
+            name: "l0-matrix",
+            meaning: "a container of L0 is cut by columns of a set of rows (MatrixKV)",
+            choose: |research, _| {
+                research.l0_matrix = true;
+                Ok(())
+            },
+        },
+        Baseline {
+            name: "pmem-memtables",
+            meaning: "two memtables take the medium that a plain L0 is given, by half each (NoveLSM)",
+            choose: |research, l0| match l0 {
+                L0Options::Plain { medium } if medium.is_some() => {
+                    research.pmem_memtables = medium.take();
+                    Ok(())
+                }
+                _ => Err(Error::invalid(
+                    "the baseline pmem-memtables needs a plain L0 with a path and bytes",
+                )),
+            },
+        },
+    ];
+
+    /// The baseline of this name. Errors: `Invalid`; the text lists the names.
+    pub fn named(name: &str) -> Result<Baseline> {
+        let found = Baseline::ALL.iter().find(|baseline| baseline.name == name).copied();
+        found.ok_or_else(|| {
+            let names: Vec<_> = Baseline::ALL.iter().map(|baseline| baseline.name).collect();
+            Error::invalid(format!("unknown baseline \"{name}\"; use {}", names.join(", ")))
+        })
+    }
+
+    /// Adds it to those that are chosen. One that is made of what `l0` says takes it from there.
+    ///
+    /// Errors: `Invalid` if that is missing.
+    pub fn choose(&self, research: &mut Research, l0: &mut L0Options) -> Result<()> {
+        (self.choose)(research, l0)
+    }
+}
+
+/// The number of tables over one key at which LevelDB compacts L0, slows writers down and stops them; NoveLSM
+/// is made of it.
+const ROWS_OF_LEVELDB: [usize; 3] = [4, 8, 12];
+/// The same for RocksDB.
+const ROWS_OF_ROCKSDB: [usize; 3] = [4, 20, 36];
+
+impl Research {
+    /// The number of rows over one key at which plain tables are cut, slow writers down and stop them, if a
+    /// baseline decides that.
+    #[must_use]
+    pub fn l0_rows(&self) -> Option<[usize; 3]> {
+        match (self.l0_cut_all, &self.pmem_memtables) {
+            (false, _) => None,
+            (true, Some(_)) => Some(ROWS_OF_LEVELDB),
+            (true, None) => Some(ROWS_OF_ROCKSDB),
+        }
+    }
+
+    /// What L0 is under these baselines.
+    pub(super) fn l0_kind(&self, l0: &L0Options) -> L0Kind {
+        match l0 {
+            L0Options::Plain { .. } if self.pmem_memtables.is_some() => L0Kind::PmemMemtable,
+            L0Options::Plain { .. } => L0Kind::Plain,
+            L0Options::Container { .. } if self.l0_matrix => L0Kind::Matrix,
+            L0Options::Container { .. } => L0Kind::Container,
+        }
+    }
+
+    /// Says what does not fit together, and what would.
+    pub(super) fn validate(&self, options: &Options) -> Result<()> {
+        let is_plain = matches!(options.l0, L0Options::Plain { .. });
+        require(
+            !(self.flush_all_versions && options.memtable_merging),
+            "flush_all_versions and memtable_merging cannot be used together",
+        )?;
+        require(!self.l0_cut_all || is_plain, "l0_cut_all needs a plain L0")?;
+        require(!self.l0_matrix || !is_plain, "l0_matrix needs an L0 in a container")?;
+        let Some(medium) = &self.pmem_memtables else {
+            return Ok(());
+        };
+        medium.validate()?;
+        require(
+            options.l0 == L0Options::PLAIN,
+            "pmem_memtables needs a plain L0 in the range's own directory",
+        )?;
+        require(
+            (32 << 10..=4 << 30).contains(&medium.bytes) && options.memtables_kept == 0,
+            "with pmem_memtables, l0_bytes must be 32 KiB to 4 GiB and memtables_kept must be 0",
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_baseline_is_found_by_its_name_and_changes_something() {
+        for baseline in Baseline::ALL {
+            let (mut research, mut l0) =
+                (Research::default(), L0Options::on_medium("/pmem", 1 << 20));
+            let named = Baseline::named(baseline.name).expect("it is listed");
+            named.choose(&mut research, &mut l0).expect("there is a medium");
+            assert_ne!(research, Research::default(), "{}", baseline.name);
+        }
+        let unknown = Baseline::named("novel").expect_err("no such baseline").to_string();
+        assert!(unknown.contains("use scan-all-memtables, flush-all-versions"), "{unknown}");
+        let (mut research, mut l0) = (Research::default(), L0Options::PLAIN);
+        let memtables = Baseline::named("pmem-memtables").expect("it is listed");
+        assert!(memtables.choose(&mut research, &mut l0).is_err(), "there is no medium");
+    }
+
+    #[test]
+    fn baselines_that_do_not_fit_together_are_refused() {
+        let medium = |bytes| Some(L0Medium { path: "/pmem".into(), bytes });
+        let wrong = [
+            Options {
+                memtable_merging: true,
+                research: Research { flush_all_versions: true, ..Research::default() },
+                ..Options::default()
+            },
+            Options {
+                l0: L0Options::container("/pmem", 1 << 20),
+                research: Research { l0_cut_all: true, ..Research::default() },
+                ..Options::default()
+            },
+            Options {
+                research: Research { l0_matrix: true, ..Research::default() },
+                ..Options::default()
+            },
+            Options {
+                memtables_kept: 1,
+                research: Research { pmem_memtables: medium(1 << 20), ..Research::default() },
+                ..Options::default()
+            },
+            Options {
+                research: Research { pmem_memtables: medium(8 << 30), ..Research::default() },
+                ..Options::default()
+            },
+            Options {
+                l0: L0Options::on_medium("/pmem", 1 << 20),
+                research: Research { pmem_memtables: medium(1 << 20), ..Research::default() },
+                ..Options::default()
+            },
+        ];
+        for options in wrong {
+            assert!(matches!(options.validate(), Err(Error::Invalid(_))), "{options:?}");
+        }
+    }
+}
