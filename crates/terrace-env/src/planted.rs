@@ -108,6 +108,18 @@ planted_bugs! {
     IngestInstallsBeforeSync,
     /// An ingest takes its number before the memtables of its keys are flushed out of its way.
     IngestBelowOlderEntries,
+    /// An ingest writes a number into the manifest that is below one that was given out.
+    IngestLowersGreatestNumber,
+    /// An ingest publishes its number before the view names its tables.
+    IngestPublishesBeforeInstall,
+    /// A read point is read before the latch is taken under which it is registered.
+    ReadPointBeforeLatch,
+    /// A read keeps a view that was replaced before its read point was taken.
+    KeepOldView,
+    /// The lookup index is asked for a key before it is asked for its floor.
+    FloorAfterBucket,
+    /// An iterator judges expiry by an earlier moment than a job that did not know of it.
+    IteratorBehindJobs,
 }
 
 impl PlantedBug {

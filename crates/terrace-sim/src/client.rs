@@ -7,7 +7,7 @@ use std::time::Duration;
 use terrace_base::{KeyRange, WallTime};
 use terrace_engine::options::Durability;
 use terrace_engine::store::{
-    GetOptions, Item, Iter, IterOptions, Snapshot, Store, Update, WriteOptions,
+    GetOptions, Item, Iter, IterOptions, PinnedItem, Snapshot, Store, Update, WriteOptions,
 };
 use terrace_engine::{Error, Result};
 use terrace_env::SharedEnv;
@@ -84,6 +84,7 @@ impl Client {
                 self.update(&store, key, *condition, changes, *how);
             }
             Operation::Get { key, at, wait } => self.get(&store, key, *at, *wait),
+            Operation::MultiGet { keys, wait } => self.multi_get(&store, keys, *wait),
             Operation::Scan { within, backward, limit, at } => {
                 self.scan(&store, within, *backward, *limit, *at);
             }
@@ -240,6 +241,30 @@ impl Client {
                 seen: Seen { key: key.to_vec(), found: item.as_ref().map(found_in), from, until },
                 at: seqno,
             }),
+        );
+    }
+
+    fn multi_get(&mut self, store: &Store, keys: &[Vec<u8>], wait: bool) {
+        let id = self.begin(What::Begun);
+        let from = self.env.wall_time();
+        let slices: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let items = match store.multi_get(&slices, &GetOptions { wait }) {
+            Err(Error::NeedsIo) if !wait => store.multi_get(&slices, &GetOptions::default()),
+            items => items,
+        };
+        let until = self.env.wall_time();
+        let found = |item: PinnedItem| {
+            Found::of(item.seqno().0, item.expiry().map(|expiry| expiry.time()), &item)
+        };
+        let seen = |(key, item): (&Vec<u8>, Option<PinnedItem>)| Seen {
+            key: key.clone(),
+            found: item.map(found),
+            from,
+            until,
+        };
+        self.finish(
+            id,
+            items.map(|items| What::GotMany { seen: keys.iter().zip(items).map(seen).collect() }),
         );
     }
 

@@ -31,10 +31,13 @@
 //!    whoever sees it published and asks afterwards finds that generation or a later one.
 //! 2. A slot gets another key only when its generation is *settled*: all memtables and rows with anything
 //!    below its end are gone from the current view. Else its generation goes to the bucket's rest first.
-//! 3. A get asks first and pins its view after. So whatever became settled before it asked is gone from
-//!    its view, and what is written after it asked need not be seen by it.
+//! 3. A get keeps an answer only if its view is still the current one when it has asked, and generations
+//!    are settled after the view that lets go of them was published. So whatever was settled before it
+//!    asked is gone from its view; what is published after it asked has a number above its read point,
+//!    which it took before.
 //! 4. What was never noted (tables and records of an earlier open, ingested tables) lies below the
-//!    *floor*, and no answer is below that. The floor goes when those keys were noted.
+//!    *floor*, and no answer is below that. The floor goes when those keys were noted; a get asks for the
+//!    floor before it looks for the key, and so finds one or the other.
 
 #[cfg(all(test, terrace_loom))]
 mod models;
@@ -47,6 +50,7 @@ use std::hint::black_box;
 use serde::Serialize;
 use terrace_base::SeqNo;
 use terrace_env::atomic::{AtomicU64, Ordering};
+use terrace_env::{PlantedBug, is_planted, yield_point};
 
 /// Slots of a bucket that hold keys; the word behind them is the rest.
 const SLOTS: usize = 7;
@@ -160,16 +164,18 @@ impl LookupIndex {
         }
     }
 
-    /// A number that no version of the key with this hash, in memtables and L0 of any view that is pinned
-    /// from now on, reaches, unless it is written from now on; 1 if there is none. Cost: one cache line.
+    /// A number that no version of the key with this hash, in memtables and L0 of a view that is still the
+    /// current one when this has been asked, reaches, unless it is published from now on; 1 if there is
+    /// none. Cost: one cache line.
     #[must_use]
     #[inline]
     pub fn limit_of(&self, hash: u64) -> SeqNo {
-        // Order: acquire in `newest`, so that whoever finds a slot taken by another key pins a view
-        // that lets go of what the slot stood for.
-        let newest = self.bucket(hash).newest(tag_of(hash));
+        let early = is_planted(PlantedBug::FloorAfterBucket).then(|| self.newest(hash));
+        // Order: the floor is read before the bucket. Who finds it gone finds the notes that were made
+        // before it went; a bucket that was read earlier may lack them.
         let floor = self.floor.load(Ordering::Acquire);
-        let end = match newest {
+        yield_point();
+        let end = match early.unwrap_or_else(|| self.newest(hash)) {
             0 => 0,
             // What has outlived the count of generations may be as new as anything.
             STAMP_MAX => SeqNo::MAX.0,
@@ -177,6 +183,14 @@ impl LookupIndex {
         };
         // At least one, so that a source which is never skipped can say that it begins at zero.
         SeqNo(end.max(floor).max(1))
+    }
+
+    /// The greatest stamp that the key with this hash may have.
+    #[inline]
+    fn newest(&self, hash: u64) -> u64 {
+        let newest = self.bucket(hash).newest(tag_of(hash));
+        yield_point();
+        newest
     }
 
     /// A number that those of this generation, and of all before it, are below.

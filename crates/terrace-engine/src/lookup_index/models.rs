@@ -1,11 +1,11 @@
-//! Models of the lookup index: what is published is not excluded, whoever takes whose slot.
+//! Models of the lookup index: what is published is not excluded, whoever takes whose slot. (What it
+//! promises about views is modelled in `store/models.rs`.)
 
 use std::sync::Arc;
 
 use loom::thread;
 use terrace_base::SeqNo;
-use terrace_env::atomic::{AtomicU64, Ordering};
-use terrace_env::model::explore;
+use terrace_env::model::{Weakened, explore, must_fail};
 
 use super::LookupIndex;
 
@@ -55,25 +55,39 @@ fn writers_beside_each_other_lose_no_note() {
     });
 }
 
-/// The memtable of generation 0 goes, a writer takes a slot of it, a reader that finds the slot taken pins
-/// its view after.
-#[test]
-fn a_slot_that_was_given_up_stands_for_nothing_in_later_views() {
-    explore("lookup index: a settled generation", 3, || {
-        let index = Arc::new(full());
-        // The oldest generation in the view.
-        let view = Arc::new(AtomicU64::new(0));
-        let (flushing, flushed) = (Arc::clone(&index), Arc::clone(&view));
-        let flush = thread::spawn(move || {
-            flushed.store(1, Ordering::Release);
-            flushing.settle(1, SeqNo(8));
-        });
-        let writing = Arc::clone(&index);
-        let writer = thread::spawn(move || writing.note(hash(7)));
-        let limit = index.limit_of(hash(0));
-        let oldest = view.load(Ordering::Acquire);
-        assert!(limit >= SeqNo(8) || oldest == 1, "key 0 is in the view, and was excluded");
-        flush.join().unwrap();
-        writer.join().unwrap();
+/// How a reader asks for a key.
+type Ask = fn(&LookupIndex, u64) -> SeqNo;
+
+/// The bucket first and the floor after: the order that was wrong.
+fn ask_for_the_floor_last(index: &LookupIndex, hash: u64) -> SeqNo {
+    let newest = index.newest(hash);
+    let end = newest.checked_sub(1).map_or(0, |generation| index.end_of(generation));
+    SeqNo(end.max(index.floor().0).max(1))
+}
+
+/// Key 0 was written below number 8, in an earlier open; it is noted, and then the floor goes.
+fn a_floor_goes(ask: Ask) {
+    let index = LookupIndex::new(1, SeqNo(8));
+    index.end_generation(SeqNo(8));
+    let index = Arc::new(index);
+    let filling = Arc::clone(&index);
+    let indexer = thread::spawn(move || {
+        filling.note_in(hash(0), filling.generation_through(SeqNo(8)));
+        filling.remove_floor(SeqNo(8));
     });
+    assert!(ask(&index, hash(0)) >= SeqNo(8), "a key that is there was excluded");
+    indexer.join().unwrap();
+    assert_eq!(index.floor(), SeqNo::ZERO);
+    assert!(ask(&index, hash(0)) >= SeqNo(8));
+    assert_eq!(ask(&index, hash(1)), SeqNo(1), "a key that is not there is excluded again");
+}
+
+#[test]
+fn a_key_below_the_floor_is_not_excluded_while_the_floor_goes() {
+    let name = "lookup index: a floor that goes";
+    explore(name, 3, || a_floor_goes(LookupIndex::limit_of));
+    must_fail("lookup index: the floor after the bucket", Weakened::Nothing, 3, || {
+        a_floor_goes(ask_for_the_floor_last);
+    });
+    must_fail(name, Weakened::Acquires, 3, || a_floor_goes(LookupIndex::limit_of));
 }

@@ -47,7 +47,7 @@ impl Lookups {
 }
 
 impl Inner {
-    /// What is known of `key`. To be asked before the view is pinned that it is used for.
+    /// What is known of `key`. To be asked while the view is current that it is used for.
     #[inline]
     pub(super) fn bound_of(&self, key: &[u8]) -> Bound {
         let Some(lookups) = &self.lookups else { return Bound::NONE };
@@ -90,7 +90,7 @@ impl Inner {
     pub(super) fn settle_lookups(&self) {
         if let Some(lookups) = &self.lookups {
             let generation = lookups.index.generation();
-            lookups.index.settle(generation, self.view.load().least_seqno());
+            lookups.index.settle(generation, self.view.load_released().least_seqno());
         }
     }
 
@@ -127,7 +127,7 @@ impl Inner {
         // What is below the floor is in the view: an ingest, which raises it first, has the turn.
         let (floor, view) = {
             let _turn = self.turns.flush.lock();
-            (index.floor(), self.view.load_full())
+            (index.floor(), self.view.load_released())
         };
         let generation = index.generation_through(floor);
         let is_below = |least: SeqNo| least < floor;

@@ -32,6 +32,7 @@
 //! that had been published before, and so lies at or below the read point.
 
 mod bulk;
+mod current;
 mod gate;
 mod health;
 mod lookups;
@@ -56,7 +57,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
-use terrace_env::{Latch, Mutex, SharedEnv, Signal};
+use terrace_env::{Mutex, SharedEnv, Signal};
 
 use crate::compaction::CompactionExecutor;
 use crate::compaction::levels::LevelShape;
@@ -92,6 +93,7 @@ pub use report::stats::{LevelStats, StoreStats};
 pub use write::commit::WriteOptions;
 pub use write::conditional::Update;
 
+use current::Current;
 use gate::Gate;
 use gate::ledger::Ledger;
 use health::Health;
@@ -132,9 +134,7 @@ pub(crate) struct Inner {
     dranges: ArcSwap<DrangeMap>,
     /// How the writes are spread over them.
     balance: Balance,
-    view: ArcSwap<View>,
-    /// One change of the view at a time.
-    view_turn: Latch<()>,
+    view: Current<View>,
     /// How many changes of the view let go of something; see [`View::removals`].
     removals: AtomicU64,
     versions: Versions,

@@ -1,4 +1,4 @@
-//! Models of the order of publication and of read points.
+//! Models of the order of publication, of read points, and of views that reads pin.
 
 use std::sync::Arc;
 
@@ -8,9 +8,11 @@ use terrace_env::Waits;
 use terrace_env::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_env::model::{Weakened, explore, explore_weakened, must_fail};
 
+use super::current::{Current, Numbered};
 use super::read_points::ReadPoints;
 use super::sequencer::{Sequencer, Taken};
 use crate::Result;
+use crate::lookup_index::LookupIndex;
 use crate::wal::{LogPlace, LogSink, LogStart, LogTarget, Record};
 
 /// A log that gives out places and keeps nothing. The sequencer asks it under its latch.
@@ -269,7 +271,7 @@ fn register_while_listing(register: fn(&Arc<ReadPoints>, &Range) -> SeqNo) {
 }
 
 fn register_as_it_is(points: &Arc<ReadPoints>, range: &Range) -> SeqNo {
-    let point = points.register(&range.sequencer, None);
+    let point = points.register(&range.sequencer);
     let seqno = point.seqno();
     // It lives on, as an iterator does.
     std::mem::forget(point);
@@ -285,9 +287,153 @@ fn a_job_knows_every_read_point_that_it_could_hurt() {
     must_fail("read points: a number read too early", Weakened::Nothing, 3, || {
         register_while_listing(|points, range| {
             let early = range.sequencer.visible();
-            let held = points.register(&range.sequencer, None);
+            let held = points.register(&range.sequencer);
             std::mem::forget(held);
             early
         });
+    });
+}
+
+/// A job lists the points with a later reading of the clock than that of an iterator which is about to be
+/// registered: the iterator judges by no earlier moment than the job, whichever comes first.
+#[test]
+fn an_iterator_judges_expiry_by_no_earlier_moment_than_a_job() {
+    explore("read points: a moment beside a job", 3, || {
+        let range = Range::new(1);
+        let points = Arc::new(ReadPoints::default());
+        let job = {
+            let points = Arc::clone(&points);
+            thread::spawn(move || points.list(WallTime(9)).1)
+        };
+        let point = points.register_iterator(&range.sequencer, WallTime(5));
+        let judged_by = job.join().unwrap();
+        assert!(point.moment() >= Some(judged_by), "{point:?} beside a job at {judged_by:?}");
+    });
+}
+
+/// A view of a model.
+#[derive(Debug)]
+struct Shown {
+    number: u64,
+    /// Whether it names the tables of an ingest, which has number 1.
+    names_the_ingest: bool,
+    /// The oldest generation in it.
+    oldest: u64,
+}
+
+impl Numbered for Shown {
+    fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+fn views() -> Arc<Current<Shown>> {
+    Arc::new(Current::new(Shown { number: 0, names_the_ingest: false, oldest: 0 }))
+}
+
+/// How a reader takes its view and its read point: whether the view names the ingest, and the point.
+type Begin = fn(&Current<Shown>, &Sequencer) -> (bool, SeqNo);
+
+fn begin_as_it_is(views: &Current<Shown>, sequencer: &Sequencer) -> (bool, SeqNo) {
+    let (view, read_point) = views.pin_and_ask(|| sequencer.visible());
+    (view.names_the_ingest, read_point)
+}
+
+/// Without a look whether the view is still the current one.
+fn begin_with_any_view(views: &Current<Shown>, sequencer: &Sequencer) -> (bool, SeqNo) {
+    let view = views.load();
+    (view.names_the_ingest, sequencer.visible())
+}
+
+/// An ingest with number 1, and a write with number 2, beside a reader that may see either.
+fn read_beside_an_ingest(begin: Begin, publishes_first: bool) {
+    let (range, views) = (Range::new(2), views());
+    let ingest = {
+        let (range, views) = (Arc::clone(&range), Arc::clone(&views));
+        thread::spawn(move || {
+            if publishes_first {
+                range.sequencer.skip_one();
+            }
+            let next = |_: &Shown, number| Shown { number, names_the_ingest: true, oldest: 0 };
+            views.replace(next, |_| ());
+            if !publishes_first {
+                range.sequencer.skip_one();
+            }
+            let taken = range.take();
+            range.finish(&taken, true);
+        })
+    };
+    let (names_the_ingest, read_point) = begin(&views, &range.sequencer);
+    assert!(
+        names_the_ingest || read_point < SeqNo(1),
+        "the view lacks an ingest that is visible at read point {read_point}"
+    );
+    ingest.join().unwrap();
+    let (names_the_ingest, read_point) = begin(&views, &range.sequencer);
+    assert!(names_the_ingest && read_point == SeqNo(2), "everything has ended");
+}
+
+#[test]
+fn a_view_holds_every_ingest_that_the_read_point_covers() {
+    let name = "views: a get beside an ingest";
+    explore(name, 3, || read_beside_an_ingest(begin_as_it_is, false));
+    must_fail("views: any view will do", Weakened::Nothing, 3, || {
+        read_beside_an_ingest(begin_with_any_view, false);
+    });
+    must_fail("views: published before it is installed", Weakened::Nothing, 3, || {
+        read_beside_an_ingest(begin_as_it_is, true);
+    });
+    must_fail(name, Weakened::Releases, 3, || read_beside_an_ingest(begin_as_it_is, false));
+}
+
+/// Hashes of one bucket whose tags differ.
+fn hash(key: u64) -> u64 {
+    key + 1
+}
+
+/// What a reader asks the index for key 0: the oldest generation in its view, and the limit.
+type Ask = fn(&Current<Shown>, &LookupIndex) -> (u64, SeqNo);
+
+fn ask_while_current(views: &Current<Shown>, index: &LookupIndex) -> (u64, SeqNo) {
+    let (view, limit) = views.pin_and_ask(|| index.limit_of(hash(0)));
+    (view.oldest, limit)
+}
+
+fn ask_with_any_view(views: &Current<Shown>, index: &LookupIndex) -> (u64, SeqNo) {
+    let view = views.load();
+    (view.oldest, index.limit_of(hash(0)))
+}
+
+/// The memtable of generation 0 goes, and a writer takes a slot of it: a reader that finds the slot taken
+/// has a view that lets go of what the slot stood for.
+fn a_settled_generation(ask: Ask) {
+    let index = LookupIndex::new(1, SeqNo::ZERO);
+    (0..7).for_each(|key| index.note(hash(key)));
+    index.end_generation(SeqNo(8));
+    let (index, views) = (Arc::new(index), views());
+    let flush = {
+        let (index, views) = (Arc::clone(&index), Arc::clone(&views));
+        thread::spawn(move || {
+            let next = |_: &Shown, number| Shown { number, names_the_ingest: false, oldest: 1 };
+            views.replace(next, |_| ());
+            let least = if views.load_released().oldest == 1 { SeqNo(8) } else { SeqNo(1) };
+            index.settle(1, least);
+        })
+    };
+    let writer = {
+        let index = Arc::clone(&index);
+        thread::spawn(move || index.note(hash(7)))
+    };
+    let (oldest, limit) = ask(&views, &index);
+    assert!(limit >= SeqNo(8) || oldest == 1, "key 0 is in the view, and was excluded");
+    flush.join().unwrap();
+    writer.join().unwrap();
+}
+
+#[test]
+fn a_slot_that_was_given_up_stands_for_nothing_in_a_view_that_is_current() {
+    explore("views: a settled generation", 3, || a_settled_generation(ask_while_current));
+    must_fail("views: an index asked with any view", Weakened::Nothing, 3, || {
+        a_settled_generation(ask_with_any_view);
     });
 }

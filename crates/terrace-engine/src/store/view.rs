@@ -6,6 +6,7 @@ use terrace_base::{KeyRange, LogPosition, MemtableId, SeqNo};
 use terrace_env::{PlantedBug, is_planted};
 
 use super::Inner;
+use super::current::Numbered;
 use crate::drange::{Boundaries, DrangeMap, Frozen};
 use crate::memtable::Memtable;
 use crate::version::Version;
@@ -26,6 +27,15 @@ pub struct View {
     /// How many changes before it let go of something: a later view with a greater count no longer
     /// names all that this one keeps alive.
     pub removals: u64,
+    /// The number of views before it.
+    pub number: u64,
+}
+
+impl Numbered for View {
+    #[inline]
+    fn number(&self) -> u64 {
+        self.number
+    }
 }
 
 /// The memtables of one drange, or of one and its duplicates.
@@ -147,8 +157,15 @@ impl View {
         dranges: Vec<DrangeView>,
         version: Arc<Version>,
     ) -> View {
-        let mut view =
-            View { boundaries, dranges, frozen_bytes: 0, merged_bytes: 0, version, removals: 0 };
+        let mut view = View {
+            boundaries,
+            dranges,
+            frozen_bytes: 0,
+            merged_bytes: 0,
+            version,
+            removals: 0,
+            number: 0,
+        };
         view.dranges.iter_mut().for_each(DrangeView::rank);
         for frozen in view.frozen() {
             let bytes = frozen.memtable.used_bytes();
@@ -262,14 +279,12 @@ impl Inner {
 
     /// As [`Inner::change_view`], for a change of the dranges too.
     pub(super) fn replace_view(&self, removes: bool, change: impl FnOnce(&View) -> View) {
-        let old = {
-            let _turn = self.view_turn.lock();
-            let old = self.view.load_full();
+        let next = |old: &View, number| {
             let removals = old.removals + u64::from(removes);
-            self.view.store(Arc::new(View { removals, ..change(&old) }));
-            self.removals.store(removals, Ordering::Release);
-            old
+            View { removals, number, ..change(old) }
         };
+        let old =
+            self.view.replace(next, |next| self.removals.store(next.removals, Ordering::Release));
         // Not under the latch: memtables and open files may go with it.
         drop(old);
         if removes {

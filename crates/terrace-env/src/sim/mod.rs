@@ -43,7 +43,7 @@ pub use options::SimOptions;
 pub use random::SeededRng;
 #[cfg(feature = "planted-bugs")]
 pub(crate) use scheduler::is_planted;
-pub(crate) use scheduler::{Call, Scheduler, WaitKind, WaitPoint, before_latch};
+pub(crate) use scheduler::{Call, Scheduler, WaitKind, WaitPoint, at_yield_point, before_latch};
 
 #[cfg(test)]
 mod tests;

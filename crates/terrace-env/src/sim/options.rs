@@ -20,7 +20,7 @@ pub struct SimOptions {
     /// every call; 0 switches only where a thread blocks.
     pub switch_one_in: u32,
     /// Whether a thread may also lose its turn where it takes a [`Latch`](crate::Latch) while it
-    /// holds none: no by default. Finds orders of events that calls of the environment alone do not
+    /// holds none, and at a [`yield_point`](crate::yield_point): no by default. Finds orders of events that calls of the environment alone do not
     /// separate. Means something in builds with debug assertions only; without them a latch costs
     /// nothing more.
     pub switch_at_latches: bool,

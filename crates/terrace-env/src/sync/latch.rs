@@ -30,7 +30,7 @@ impl<T> Latch<T> {
     /// Takes the latch.
     #[inline]
     pub fn lock(&self) -> LatchGuard<'_, T> {
-        if cfg!(debug_assertions) && held::count() == 0 {
+        if cfg!(debug_assertions) && is_none_held() {
             before_latch();
         }
         let guard = self.inner.lock();
@@ -87,6 +87,12 @@ impl<T> Drop for LatchGuard<'_, T> {
     fn drop(&mut self) {
         held::remove_one();
     }
+}
+
+/// Whether this thread holds no latch, as far as the build counts them.
+#[inline]
+pub(super) fn is_none_held() -> bool {
+    held::count() == 0
 }
 
 /// Panics in debug builds if this thread holds a latch: called where the environment may let

@@ -30,6 +30,7 @@ mod latch;
 mod mutex;
 mod set_once;
 mod signal;
+mod yield_point;
 
 use std::fmt;
 use std::panic::Location;
@@ -41,6 +42,7 @@ pub use latch::{Latch, LatchGuard};
 pub use mutex::{Mutex, MutexGuard};
 pub use set_once::SetOnce;
 pub use signal::{Signal, Ticket};
+pub use yield_point::yield_point;
 
 use crate::sim::{Scheduler, WaitKind, WaitPoint};
 

@@ -115,7 +115,7 @@ fn known_from(what: &What) -> Option<u64> {
             Outcome::Written { last } => Some(last),
             _ => None,
         },
-        What::Kept { seen } => newest(seen),
+        What::Kept { seen } | What::GotMany { seen } => newest(seen),
         What::Got { seen, .. } => seen.found.map(|found| found.seqno),
         What::Scanned { iterator, .. } | What::Iterator { facts: iterator, .. } => {
             Some(iterator.seqno)
@@ -161,7 +161,9 @@ impl Judge<'_> {
                     None => Ok(()),
                 }
             }
-            What::Kept { seen } => self.seen_at(event, seen, self.span(event)),
+            What::Kept { seen } | What::GotMany { seen } => {
+                self.seen_at(event, seen, self.span(event))
+            }
             What::Got { seen, at: Some(seqno) } => {
                 self.seen_at(event, std::slice::from_ref(seen), *seqno..=*seqno)
             }

@@ -51,6 +51,11 @@ pub enum What {
         /// The number at which it was read, if in a snapshot.
         at: Option<u64>,
     },
+    /// Several keys were read at once.
+    GotMany {
+        /// The keys and what they held.
+        seen: Vec<Seen>,
+    },
     /// An interval was read.
     Scanned {
         /// By which iterator.

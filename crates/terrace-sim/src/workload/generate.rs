@@ -225,7 +225,14 @@ impl Generator {
     }
 
     fn get(&mut self) -> Operation {
-        Operation::Get { key: self.key(), at: self.at(), wait: self.random.one_in(2) }
+        let (key, at, wait) = (self.key(), self.at(), self.random.one_in(2));
+        // Drawn apart, so that seeds keep what else they draw.
+        let mut apart = SeededRng::new(self.random.clone().next_u64());
+        if at.is_some() || apart.one_in(2) {
+            return Operation::Get { key, at, wait };
+        }
+        let more = (0..1 + apart.below(5)).map(|_| self.shape.draw_key(&mut apart));
+        Operation::MultiGet { keys: std::iter::once(key).chain(more).collect(), wait }
     }
 
     fn scan(&mut self) -> Operation {
@@ -283,6 +290,9 @@ impl Generator {
                 let asks = matches!(condition, Condition::Is(_));
                 self.coverage.reach_if(asks, "condition that asks for a value");
                 self.observe_write(changes, *how);
+            }
+            Operation::MultiGet { keys, .. } => {
+                self.coverage.reach_if(keys.len() > 1, "several keys at once");
             }
             Operation::Ingest { puts } => self.coverage.reach_if(puts.len() > 1, "ingest"),
             Operation::Checkpoint => self.coverage.reach("checkpoint"),

@@ -202,6 +202,13 @@ pub enum Operation {
         /// Whether it may wait for the disk. If not, it is tried again with waiting.
         wait: bool,
     },
+    /// Reads several keys at once.
+    MultiGet {
+        /// The keys.
+        keys: Vec<Vec<u8>>,
+        /// Whether it may wait for the disk. If not, it is tried again with waiting.
+        wait: bool,
+    },
     /// Reads an interval with an iterator of its own.
     Scan {
         /// The keys.
@@ -366,6 +373,17 @@ impl Operation {
             Operation::Get { key, at, wait: false } => {
                 vec![Operation::Get { key: key.clone(), at: *at, wait: true }]
             }
+            Operation::MultiGet { keys, wait: false } => {
+                vec![Operation::MultiGet { keys: keys.clone(), wait: true }]
+            }
+            Operation::MultiGet { keys, wait } if keys.len() > 1 => {
+                let fewer = (0..keys.len()).map(|left_out| {
+                    let mut keys = keys.clone();
+                    keys.remove(left_out);
+                    Operation::MultiGet { keys, wait: *wait }
+                });
+                fewer.collect()
+            }
             Operation::Step { slot, forward, count } if *count > 1 => {
                 vec![Operation::Step { slot: *slot, forward: *forward, count: count / 2 }]
             }
@@ -384,7 +402,12 @@ impl Operation {
             Operation::Get { key, .. } | Operation::Update { key, .. } => Some(key.as_slice()),
             _ => None,
         };
-        own.into_iter().chain(changes.iter().filter_map(Change::key))
+        let several = match self {
+            Operation::MultiGet { keys, .. } => keys.as_slice(),
+            _ => &[],
+        };
+        let own = own.into_iter().chain(several.iter().map(Vec::as_slice));
+        own.chain(changes.iter().filter_map(Change::key))
     }
 }
 

@@ -147,6 +147,10 @@ impl fmt::Display for Operation {
                 write_at(f, *at)?;
                 f.write_str(if *wait { "" } else { " nowait" })
             }
+            Operation::MultiGet { keys, wait } => {
+                f.write_str(if *wait { "multi-get" } else { "multi-get-nowait" })?;
+                keys.iter().try_for_each(|key| write!(f, " {}", Key(key)))
+            }
             Operation::Scan { within, backward, limit, at } => {
                 let way = if *backward { "backward" } else { "forward" };
                 write!(f, "scan {} {way} {limit}", Interval(within))?;
@@ -365,6 +369,13 @@ impl Words {
                 at: self.setting("at")?,
                 wait: !self.flag("nowait"),
             },
+            "multi-get" | "multi-get-nowait" => {
+                let mut keys = Vec::new();
+                while !self.rest.is_empty() {
+                    keys.push(self.key()?);
+                }
+                Operation::MultiGet { keys, wait: verb == "multi-get" }
+            }
             "scan" => Operation::Scan {
                 within: self.interval()?,
                 backward: self.way()?,
@@ -471,6 +482,8 @@ mod tests {
             "update k if-is 8#3 { delete k; merge k 1#2 } sync",
             "update k always {  }",
             "get k at=3 nowait",
+            "multi-get a \"\" b",
+            "multi-get-nowait a",
             "scan - - forward 10",
             "scan a \"-\" backward 1 at=0",
             "snapshot 1",

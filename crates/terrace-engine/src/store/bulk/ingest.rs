@@ -40,8 +40,10 @@
 //! 4. *Who reads below N does not see them*: the whole table is hidden at such a read point, and what
 //!    it hides at others is still there below it. So snapshots and iterators that are older see
 //!    no change, in whatever view. Whoever reads at N or above took its read point after N was published,
-//!    which is after the view that names the tables; iterators and snapshots take the view after the
-//!    point. A plain get takes it before: it may miss the tables, if it began before the ingest ended.
+//!    which is after the view that names the tables. Iterators and snapshots take the view after the
+//!    point; a get takes it before, and begins anew if it is not the current one any more then. (The
+//!    memtables stay as they are, so a view of before the ingest would show it what was written after N,
+//!    without N.)
 //! 5. *Conditional writes* read the newest inserted entry under exclusive holds, so they come before all
 //!    of this or after it.
 //!
@@ -301,7 +303,11 @@ impl Inner {
             table_bytes: tables.iter().map(|table| table.bytes).sum(),
             level,
         };
-        let mut edit = TreeEdit { greatest_seqno: Some(number), ..TreeEdit::default() };
+        let greatest = match is_planted(PlantedBug::IngestLowersGreatestNumber) {
+            true => SeqNo(number.0 - 1),
+            false => number,
+        };
+        let mut edit = TreeEdit { greatest_seqno: Some(greatest), ..TreeEdit::default() };
         let mut row = None;
         match level {
             LevelNo(0) => row = Some(NewRow { tables }),
@@ -311,6 +317,10 @@ impl Inner {
         if level == LevelNo(0) {
             self.expect_unindexed(number, turn);
         }
+        let publishes_early = is_planted(PlantedBug::IngestPublishesBeforeInstall);
+        if publishes_early {
+            self.sequencer.skip_one(all);
+        }
         let installed = self.versions.install(edit.into(), row, |version| {
             self.change_view(false, |view| (view.dranges.clone(), Arc::clone(version)));
         });
@@ -319,7 +329,9 @@ impl Inner {
         }
         // Order: the number comes after the view. Until it is published no compaction has the tables: it
         // would take what they hide for dead, and a reader below the number may still register.
-        self.sequencer.skip_one(all);
+        if !publishes_early {
+            self.sequencer.skip_one(all);
+        }
         drop(place);
         self.counters.ingested(level, report.table_bytes);
         Ok(report)

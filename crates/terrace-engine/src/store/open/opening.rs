@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use terrace_base::{Corruption, KeyRange, LogPosition, RangeId};
-use terrace_env::{DirLock, JobClass, Latch, LockKind, SharedEnv};
+use terrace_env::{DirLock, JobClass, LockKind, SharedEnv};
 
 use crate::compaction::CompactionExecutor;
 use crate::compaction::levels::LevelShape;
@@ -20,6 +20,7 @@ use crate::merge::MergeOperator;
 use crate::options::{Durability, Options};
 use crate::placement::{Claims, spare_memory};
 use crate::process::{PoolName, Process};
+use crate::store::current::Current;
 use crate::store::gate::Gate;
 use crate::store::gate::ledger::Ledger;
 use crate::store::health::Health;
@@ -357,8 +358,7 @@ impl<'a> Opening<'a> {
             spares,
             dranges: ArcSwap::from_pointee(map),
             balance: Balance::default(),
-            view: ArcSwap::from_pointee(view),
-            view_turn: Latch::new(()),
+            view: Current::new(view),
             removals: AtomicU64::new(0),
             versions,
             lookups,

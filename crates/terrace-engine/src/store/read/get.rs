@@ -10,6 +10,7 @@ use terrace_env::{PlantedBug, is_planted};
 use crate::explain::note;
 use crate::l0::Lookup;
 use crate::memtable::Memtable;
+use crate::store::read::begin::At;
 use crate::store::read::pinned::Source;
 use crate::store::view::{DrangeView, View};
 use crate::store::{Inner, Store};
@@ -78,14 +79,10 @@ impl Store {
         options: &GetOptions,
         read: impl FnOnce(Source<'_>, &EntryRef<'_>) -> T,
     ) -> Result<Option<T>> {
-        self.inner.check_open()?;
-        // Order: the index is asked first, then the view is pinned, and the read point taken last (see
-        // the room's door).
-        let bound = self.inner.bound_of(key);
-        let view = self.inner.view.load();
-        let read_point = self.inner.sequencer.visible();
-        let lookup = Lookup::new(key, read_point, options.mode()).within(bound);
-        self.inner.get_watched(&view, lookup, read).map_err(|error| self.inner.or_closed(error))
+        let reading = self.inner.begin_read(key, At::Now)?;
+        let lookup = reading.lookup(key, options.mode());
+        let got = self.inner.get_watched(&reading.view, lookup, read);
+        got.map_err(|error| self.inner.or_closed(error))
     }
 }
 

@@ -51,7 +51,8 @@ const STEPS_PER_VIEW: u32 = 64;
 pub struct Iter {
     inner: Arc<Inner>,
     point: ReadPoint,
-    now: WallTime,
+    /// The moment by which expiry is judged.
+    moment: WallTime,
     range: KeyRange,
     mode: ReadMode,
     view: Arc<View>,
@@ -68,8 +69,8 @@ impl Store {
     /// The keys and values of an interval, as they are now.
     pub fn iter(&self, options: IterOptions) -> Result<Iter> {
         let now = self.inner.env.wall_time();
-        let point = self.inner.read_points.register(&self.inner.sequencer, Some(now));
-        Iter::new(&self.inner, point, now, options)
+        let point = self.inner.read_points.register_iterator(&self.inner.sequencer, now);
+        Iter::new(&self.inner, point, options)
     }
 }
 
@@ -80,17 +81,13 @@ impl Iter {
         options: IterOptions,
     ) -> Result<Iter> {
         let now = store.inner.env.wall_time();
-        let point = store.inner.read_points.register_again(held, Some(now));
-        Iter::new(&store.inner, point, now, options)
+        let point = store.inner.read_points.register_iterator_at(held, now);
+        Iter::new(&store.inner, point, options)
     }
 
-    fn new(
-        inner: &Arc<Inner>,
-        point: ReadPoint,
-        now: WallTime,
-        options: IterOptions,
-    ) -> Result<Iter> {
+    fn new(inner: &Arc<Inner>, point: ReadPoint, options: IterOptions) -> Result<Iter> {
         inner.check_open()?;
+        let moment = point.moment().expect("the read point of an iterator has a moment");
         let mut watch = inner.watch_scan();
         waits::begin();
         let mode = if options.wait { ReadMode::Block } else { ReadMode::NoWait };
@@ -104,7 +101,7 @@ impl Iter {
         Ok(Iter {
             inner: Arc::clone(inner),
             point,
-            now,
+            moment,
             range: options.range,
             mode,
             view,
@@ -326,7 +323,7 @@ impl Iter {
         if is_planted(PlantedBug::IteratorForgetsItsMoment) {
             return self.inner.env.wall_time();
         }
-        self.now
+        self.moment
     }
 
     /// How many range tombstones the iterator asks about each key.

@@ -11,7 +11,6 @@ use std::hint::black_box;
 use smallvec::SmallVec;
 
 use crate::Result;
-use crate::l0::Lookup;
 use crate::store::read::pinned::PinnedItem;
 use crate::store::view::View;
 use crate::store::{GetOptions, Store};
@@ -32,16 +31,13 @@ impl Store {
         options: &GetOptions,
     ) -> Result<Vec<Option<PinnedItem>>> {
         let inner = &self.inner;
-        inner.check_open()?;
-        // Order: the view is pinned first and the read point taken after, as for one key.
-        let view = inner.view.load();
-        let read_point = inner.sequencer.visible();
+        let reading = inner.begin_reads(keys)?;
         let mut items = Vec::with_capacity(keys.len());
-        for keys in keys.chunks(KEYS_IN_STEP) {
-            warm(&view, keys);
-            for key in keys {
-                let lookup = Lookup::new(key, read_point, options.mode());
-                items.push(inner.get_watched(&view, lookup, PinnedItem::new)?);
+        for (step, keys) in keys.chunks(KEYS_IN_STEP).enumerate() {
+            warm(&reading.view, keys);
+            for (index, key) in keys.iter().enumerate() {
+                let lookup = reading.lookup(step * KEYS_IN_STEP + index, key, options.mode());
+                items.push(inner.get_watched(&reading.view, lookup, PinnedItem::new)?);
             }
         }
         Ok(items)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use terrace_base::{EntryRef, SeqNo};
 
 use crate::Result;
-use crate::l0::Lookup;
+use crate::store::read::begin::At;
 use crate::store::read_points::ReadPoint;
 use crate::store::{GetOptions, Inner, Item, Iter, IterOptions, Store};
 
@@ -22,7 +22,7 @@ impl Store {
     /// Everything that is visible now, for as long as the snapshot lives.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        let point = self.inner.read_points.register(&self.inner.sequencer, None);
+        let point = self.inner.read_points.register(&self.inner.sequencer);
         Snapshot { store: self.clone(), point: Arc::new(point) }
     }
 }
@@ -47,12 +47,9 @@ impl Snapshot {
         read: impl FnOnce(&EntryRef<'_>) -> T,
     ) -> Result<Option<T>> {
         let inner = &self.store.inner;
-        inner.check_open()?;
-        // Order: as for a get of now.
-        let bound = inner.bound_of(key);
-        let view = inner.view.load();
-        let lookup = Lookup::new(key, self.seqno(), options.mode()).within(bound);
-        let got = inner.get_watched(&view, lookup, |_, entry| read(entry));
+        let reading = inner.begin_read(key, At::Number(self.seqno()))?;
+        let lookup = reading.lookup(key, options.mode());
+        let got = inner.get_watched(&reading.view, lookup, |_, entry| read(entry));
         got.map_err(|error| inner.or_closed(error))
     }
 

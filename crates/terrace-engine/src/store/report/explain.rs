@@ -5,8 +5,7 @@ use std::sync::Arc;
 use terrace_base::{KeyRange, SeqNo};
 
 use crate::explain::{GetExplanation, Recording, ScanEnd, ScanExplanation, Source};
-use crate::l0::Lookup;
-use crate::lookup_index::Bound;
+use crate::store::read::begin::At;
 use crate::store::read::get::GetOptions;
 use crate::store::read::iterator::{Iter, IterOptions};
 use crate::store::view::View;
@@ -20,12 +19,7 @@ impl Store {
     /// Cost: that of the read, some ten looks at the clock and as many allocations.
     /// Errors: as [`Store::get`].
     pub fn explain_get(&self, key: &[u8]) -> Result<GetExplanation> {
-        self.inner.check_open()?;
-        // Order: as for a get.
-        let bound = self.inner.bound_of(key);
-        let view = self.inner.view.load_full();
-        let read_point = self.inner.sequencer.visible();
-        self.inner.explain_get(&view, key, bound, read_point)
+        self.inner.explain_get(key, At::Now)
     }
 
     /// Walks up to `limit` keys of `range` as an iterator does, from the last one if `reverse` is
@@ -46,10 +40,7 @@ impl Store {
 impl Snapshot {
     /// As [`Store::explain_get`], of what the key was.
     pub fn explain_get(&self, key: &[u8]) -> Result<GetExplanation> {
-        let inner = self.inner();
-        inner.check_open()?;
-        let bound = inner.bound_of(key);
-        inner.explain_get(&inner.view.load_full(), key, bound, self.seqno())
+        self.inner().explain_get(key, At::Number(self.seqno()))
     }
 
     /// As [`Store::explain_scan`], of what the keys were.
@@ -70,14 +61,10 @@ impl Inner {
             .ok_or_else(|| Error::invalid("an explanation was asked for within another one"))
     }
 
-    fn explain_get(
-        &self,
-        view: &View,
-        key: &[u8],
-        bound: Bound,
-        read_point: SeqNo,
-    ) -> Result<GetExplanation> {
-        let lookup = Lookup::new(key, read_point, GetOptions::default().mode()).within(bound);
+    fn explain_get(&self, key: &[u8], at: At) -> Result<GetExplanation> {
+        let reading = self.begin_read(key, at)?;
+        let (view, read_point) = (&reading.view, reading.read_point);
+        let lookup = reading.lookup(key, GetOptions::default().mode());
         let recording = self.begin_recording()?;
         // An entry of a kind that cannot be answered from is a verdict here, not a failure.
         match self.get_in(view, lookup, |_, _| ()) {

@@ -15,6 +15,18 @@ const TEARDOWN_STEPS_MAX: u64 = 1_000_000;
 /// A timeout from which on no timer is set. About a century.
 const FOREVER: Duration = Duration::from_secs(1 << 32);
 
+/// At a yield point a thread is held up once in this many times.
+const HOLD_UP_ONE_IN: u32 = 8;
+
+/// It is held up for less than two to this power of calls: as often for a few as for thousands.
+const HOLD_UP_BITS: u64 = 12;
+
+/// Once in this many times it is held up for a time instead,
+const HOLD_UP_SLEEPS_ONE_IN: u32 = 4;
+
+/// of less than two to this power of microseconds: so that time passes between two steps.
+const HOLD_UP_US_BITS: u64 = 22;
+
 /// What bounds a run.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) struct Limits {
@@ -44,6 +56,8 @@ pub(super) struct Core {
     /// Threads that could run, the running one included.
     runnable: Vec<ThreadId>,
     timers: BTreeSet<(Duration, ThreadId)>,
+    /// Threads that are held up at a yield point, by the count of calls at which they may go on.
+    held_up: BTreeSet<(u64, ThreadId)>,
     next_thread: u64,
     /// Calls until the run is stopped as one that makes no progress.
     steps_left: u64,
@@ -92,6 +106,7 @@ impl Core {
             limits,
             runnable: Vec::new(),
             timers: BTreeSet::new(),
+            held_up: BTreeSet::new(),
             next_thread: 0,
             steps_left: limits.steps_max,
         }
@@ -118,6 +133,9 @@ impl Core {
         self.steps += 1;
         self.trace.mix(code);
         self.trace.mix(id.0);
+        while self.held_up.first().is_some_and(|&(until, _)| until <= self.steps) {
+            self.let_go_on();
+        }
         if let Some(left) = self.steps_left.checked_sub(1) {
             self.steps_left = left;
             return true;
@@ -141,6 +159,32 @@ impl Core {
         }
         self.thread(id).unwinding = std::thread::panicking();
         Some(target)
+    }
+
+    /// Whether `id`, which could go on, is held up at a yield point; it is suspended then.
+    pub fn draw_hold_up(&mut self, id: ThreadId) -> bool {
+        if self.runnable.len() < 2 || !self.random.one_in(HOLD_UP_ONE_IN) {
+            return false;
+        }
+        if self.random.one_in(HOLD_UP_SLEEPS_ONE_IN) {
+            let duration = Duration::from_micros(1 << self.random.below(HOLD_UP_US_BITS));
+            self.suspend(id, Reason::HeldUp, Some(duration));
+            return true;
+        }
+        let calls = 1 << self.random.below(HOLD_UP_BITS);
+        self.suspend(id, Reason::HeldUp, None);
+        self.held_up.insert((self.steps + calls, id));
+        true
+    }
+
+    /// Lets the thread go on that was to be held up for the shortest time from now; false if there is
+    /// none.
+    fn let_go_on(&mut self) -> bool {
+        let first = self.held_up.pop_first();
+        if let Some((_, id)) = first {
+            self.wake(id);
+        }
+        first.is_some()
     }
 
     fn draw_runnable(&mut self) -> ThreadId {
@@ -228,6 +272,10 @@ impl Core {
             if self.threads.is_empty() {
                 return Choice::Nobody;
             }
+            // Nobody is held up for longer than others have something to do.
+            if self.let_go_on() {
+                continue;
+            }
             if let Some(&(at, _)) = self.timers.first() {
                 self.advance_to(at);
             } else if !self.tearing_down {
@@ -276,7 +324,7 @@ impl Core {
             State::Waiting { reason: Reason::Point(point, _), .. } => {
                 matches!(point.kind, super::WaitKind::Signal).then_some(id)
             }
-            State::Ready => None,
+            State::Waiting { reason: Reason::HeldUp, .. } | State::Ready => None,
         });
         let Some(id) = found else {
             return false;
@@ -305,6 +353,7 @@ impl Core {
         if !self.tearing_down {
             self.tearing_down = true;
             self.steps_left = TEARDOWN_STEPS_MAX;
+            self.held_up.clear();
             self.wake_where(|thread| !thread.unwinding);
         }
     }

@@ -108,6 +108,20 @@ pub(crate) fn is_planted(bug: crate::PlantedBug) -> bool {
 
 /// Called before a simulated thread that holds no latch takes one.
 pub(crate) fn before_latch() {
+    if let Some(scheduler) = switching_scheduler() {
+        scheduler.pause(Call::Latch, Raise::No);
+    }
+}
+
+/// Called where a simulated thread that holds no latch comes to a [`yield_point`](crate::yield_point).
+pub(crate) fn at_yield_point() {
+    if let Some(scheduler) = switching_scheduler() {
+        scheduler.yield_turn();
+    }
+}
+
+/// The simulation of this thread, if the thread may lose its turn outside of a call.
+fn switching_scheduler() -> Option<Arc<Scheduler>> {
     // A thread that is ending has no place in the simulation any more.
     let switching = CURRENT.try_with(|current| {
         let current = current.try_borrow().ok()?;
@@ -115,9 +129,7 @@ pub(crate) fn before_latch() {
         let may_switch = current.scheduler.switch_at_latches && !current.is_undivided.get();
         may_switch.then(|| Arc::clone(&current.scheduler))
     });
-    if let Some(scheduler) = switching.ok().flatten() {
-        scheduler.pause(Call::Latch, Raise::No);
-    }
+    switching.ok().flatten()
 }
 
 /// Runs `act` without giving the turn of this thread away at a latch.
@@ -362,6 +374,19 @@ impl Scheduler {
             self.raise_if_tearing_down();
         }
         true
+    }
+
+    /// A yield point: this thread may be held up for so long that others finish whole operations.
+    fn yield_turn(&self) {
+        self.pause(Call::Yield, Raise::No);
+        let Some(id) = self.identify() else { return };
+        if thread::panicking() || self.tearing_down.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut core = self.lock_core();
+        if core.draw_hold_up(id) {
+            self.hand_over(core, Some(id));
+        }
     }
 
     fn is_to_be_raised(&self, is_unwinding: bool) -> bool {

@@ -38,6 +38,7 @@ fn describe(core: &Core, reason: &Reason) -> String {
             format!("waits for the end of thread {} '{name}'", target.0)
         }
         Reason::Sleep => "sleeps".to_string(),
+        Reason::HeldUp => "is held up at a yield point".to_string(),
     }
 }
 

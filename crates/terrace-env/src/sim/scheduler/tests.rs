@@ -503,3 +503,32 @@ fn threads_may_change_places_at_latches_if_that_is_wanted() {
     assert!((0..SEEDS).all(|seed| !is_torn(false, seed)), "a call is not a latch");
     assert!((0..SEEDS).any(|seed| is_torn(true, seed)), "no seed found the gap");
 }
+
+/// A thread that is held up at a yield point lets others finish whole operations; without the option, and
+/// while nobody else could run, it goes on at once.
+#[test]
+#[cfg(debug_assertions)]
+fn others_finish_whole_operations_while_a_thread_is_held_up_at_a_yield_point() {
+    let passed = |switch_at_latches: bool, seed: u64| {
+        let options = SimOptions { switch_at_latches, ..SimOptions::new(seed) };
+        SimEnv::run(options, |env| {
+            let rounds = Arc::new(AtomicU64::new(0));
+            let (own, clock) = (Arc::clone(&rounds), Arc::clone(&env));
+            let other = spawn(&env, "other", move || {
+                for _ in 0..100 {
+                    clock.now();
+                    own.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            env.now();
+            let before = rounds.load(Ordering::Relaxed);
+            crate::yield_point();
+            let passed = rounds.load(Ordering::Relaxed) - before;
+            assert!(other.join());
+            crate::yield_point();
+            passed
+        })
+    };
+    assert!((0..SEEDS).all(|seed| passed(false, seed) == 0), "nobody wanted it");
+    assert!((0..SEEDS).any(|seed| passed(true, seed) >= 50), "no seed held the thread up");
+}

@@ -60,6 +60,7 @@ pub(crate) enum Call {
     Io(Operation),
     IoDone(Operation),
     Latch,
+    Yield,
 }
 
 impl Call {
@@ -83,6 +84,7 @@ impl Call {
             Call::Io(operation) => (15, operation as u64),
             Call::IoDone(operation) => (16, operation as u64),
             Call::Latch => (17, 0),
+            Call::Yield => (18, 0),
         };
         kind << 56 | detail
     }
@@ -97,6 +99,8 @@ pub(super) enum Reason {
     Join(ThreadId),
     /// It sleeps.
     Sleep,
+    /// It came to a yield point, and the seed holds it up.
+    HeldUp,
 }
 
 /// Whether a thread could run.

@@ -1,8 +1,9 @@
-//! Reads: gets, merges, explanations, the lookup index.
+//! Reads: gets, merges, explanations, the lookup index, and what runs beside them.
 
 mod explain;
 mod iterators;
 mod lookups;
 mod merge;
+mod one_moment;
 mod slow;
 mod versions;
