@@ -275,8 +275,8 @@ mod tests {
     use std::sync::atomic::Ordering::Relaxed;
 
     use super::*;
-    use crate::table::tests::Rng;
     use terrace_base::EntryKind;
+    use terrace_env::SeededRng;
 
     /// Keys of one letter with numbers, in order; a cursor for tests.
     struct Letters {
@@ -438,17 +438,17 @@ mod tests {
     #[test]
     fn sources_that_are_only_near_merge_as_those_that_stand() -> Result<()> {
         for seed in 0..600 {
-            let mut rng = Rng(seed);
+            let mut rng = SeededRng::new(seed);
             let (mut standing, mut vague) = (Vec::new(), Vec::new());
             let mut number = 0;
-            for _ in 0..=rng.below(6) {
+            for _ in 0..=rng.index(6) {
                 let letters = (b'c'..=b'x').filter(|_| rng.one_in(3)).collect::<Vec<u8>>();
                 let mut count = || {
                     number += 1;
                     number
                 };
                 let entries: Vec<_> = letters.into_iter().map(|key| (key, count())).collect();
-                let off_by = rng.below(3) as u8;
+                let off_by = rng.index(3) as u8;
                 let letters = Letters { entries: entries.clone(), at: None };
                 standing.push(Box::new(letters) as Box<dyn Cursor + Send>);
                 let letters = Letters { entries, at: None };
@@ -457,8 +457,8 @@ mod tests {
             }
             let (mut model, mut cursor) = (MergingCursor::new(standing), MergingCursor::new(vague));
             for step in 0..60 {
-                let key = [b'b' + rng.below(24) as u8];
-                let (found, expected) = match rng.below(6) {
+                let key = [b'b' + rng.index(24) as u8];
+                let (found, expected) = match rng.index(6) {
                     0 => (cursor.seek(&key)?, model.seek(&key)?),
                     1 => (cursor.seek_back(Some(&key))?, model.seek_back(Some(&key))?),
                     2 => (cursor.seek_back(None)?, model.seek_back(None)?),
@@ -469,7 +469,7 @@ mod tests {
                 let context = format!("seed {seed}, step {step}");
                 assert_eq!(found, expected, "{context}");
                 assert_eq!(shown(&cursor), shown(&model), "{context}");
-                let below = SeqNo(rng.below(number as usize + 2) as u64);
+                let below = SeqNo(rng.index(number as usize + 2) as u64);
                 let older = cursor.older(below)?.map(|entry| entry.seqno);
                 assert_eq!(older, model.older(below)?.map(|entry| entry.seqno), "{context}");
             }

@@ -168,7 +168,9 @@ mod tests {
     use terrace_base::{EntryKind, SeqNo, compare_internal};
 
     use super::*;
-    use crate::table::tests::{Rng, random_key};
+    use terrace_env::SeededRng;
+
+    use crate::table::tests::random_key;
 
     fn stream(entries: &[(&str, u64)]) -> VecStream {
         let entry = |(key, seqno): &(&str, u64)| Entry {
@@ -212,15 +214,15 @@ mod tests {
     #[test]
     fn many_streams_merge_as_one_sorted_list() -> Result<()> {
         for seed in 0..50 {
-            let mut rng = Rng(seed);
-            let shape = rng.below(6);
+            let mut rng = SeededRng::new(seed);
+            let shape = rng.index(6);
             let mut expected = Vec::new();
-            let streams = (0..rng.below(40)).map(|_| {
-                let mut entries: Vec<Entry> = (0..rng.below(30))
+            let streams = (0..rng.index(40)).map(|_| {
+                let mut entries: Vec<Entry> = (0..rng.index(30))
                     .map(|_| {
-                        let number = rng.below(100);
+                        let number = rng.index(100);
                         let key = random_key(&mut rng, shape, number);
-                        let seqno = SeqNo(rng.next() >> 8);
+                        let seqno = SeqNo(rng.next_u64() >> 8);
                         let (kind, value) = (EntryKind::Value, Vec::new());
                         Entry { key, seqno, kind, expiry: None, value }
                     })

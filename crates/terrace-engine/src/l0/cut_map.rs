@@ -224,8 +224,10 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
     use std::fmt::Write as _;
 
+    use terrace_env::SeededRng;
+
     use super::*;
-    use crate::l0::{Random, range};
+    use crate::l0::range;
     use crate::tests::specimens::assert_as_drawn;
 
     fn row(word: &str) -> RowId {
@@ -281,16 +283,14 @@ mod tests {
         });
     }
 
-    impl Random {
-        /// A key of at most two letters out of three, so that many are neighbours and prefixes.
-        fn short_key(&mut self) -> Vec<u8> {
-            (0..self.below(3)).map(|_| b"\0b\xff"[self.below(3) as usize]).collect()
-        }
+    /// A key of at most two letters out of three, so that many are neighbours and prefixes.
+    fn short_key(random: &mut SeededRng) -> Vec<u8> {
+        (0..random.below(3)).map(|_| random.pick(b"\0b\xff")).collect()
+    }
 
-        fn range(&mut self) -> KeyRange {
-            let start = self.short_key();
-            KeyRange::new(start, (self.below(4) > 0).then(|| self.short_key()))
-        }
+    fn draw_range(random: &mut SeededRng) -> KeyRange {
+        let start = short_key(random);
+        KeyRange::new(start, (random.below(4) > 0).then(|| short_key(random)))
     }
 
     fn all_keys() -> Vec<Vec<u8>> {
@@ -307,14 +307,16 @@ mod tests {
     #[test]
     fn the_map_says_what_a_list_for_each_key_says() {
         for seed in 0..if cfg!(miri) { 5 } else { 500 } {
-            let mut random = Random(seed);
+            let mut random = SeededRng::new(seed);
             let mut map = CutMap::default();
             // The consumed rows of each key.
             let mut model: BTreeMap<Vec<u8>, BTreeSet<u64>> =
                 all_keys().into_iter().map(|key| (key, BTreeSet::new())).collect();
             for step in 0..8 {
-                let cut =
-                    CutInterval { slice: random.range(), through: RowId(1 + random.below(9)) };
+                let cut = CutInterval {
+                    slice: draw_range(&mut random),
+                    through: RowId(1 + random.below(9)),
+                };
                 map = map.after(&cut);
                 for (_, consumed) in model.iter_mut().filter(|(key, _)| cut.slice.contains(key)) {
                     consumed.extend(1..=cut.through.0);
@@ -327,7 +329,7 @@ mod tests {
     fn check(
         map: &CutMap,
         model: &BTreeMap<Vec<u8>, BTreeSet<u64>>,
-        random: &mut Random,
+        random: &mut SeededRng,
         name: &str,
     ) {
         for (key, consumed) in model {
@@ -340,7 +342,7 @@ mod tests {
             let touches = pair[0].slice.end() == Some(pair[1].slice.start());
             assert!(!touches || pair[0].through != pair[1].through, "{name}: not joined {map:?}");
         }
-        let span = random.range();
+        let span = draw_range(random);
         if span.is_empty() {
             return;
         }
@@ -362,9 +364,12 @@ mod tests {
     #[test]
     fn the_order_of_cuts_does_not_matter() {
         for seed in 0..if cfg!(miri) { 5 } else { 300 } {
-            let mut random = Random(seed);
+            let mut random = SeededRng::new(seed);
             let cuts: Vec<CutInterval> = (0..6)
-                .map(|_| CutInterval { slice: random.range(), through: RowId(1 + random.below(5)) })
+                .map(|_| CutInterval {
+                    slice: draw_range(&mut random),
+                    through: RowId(1 + random.below(5)),
+                })
                 .collect();
             let forward = cuts.iter().fold(CutMap::default(), |map, cut| map.after(cut));
             let backward = cuts.iter().rev().fold(CutMap::default(), |map, cut| map.after(cut));

@@ -330,19 +330,8 @@ fn range(word: &str) -> KeyRange {
     KeyRange::new(start, (!end.is_empty()).then(|| end.into()))
 }
 
-/// Draws what tests need, from a seed.
+/// One key of a hundred, of two digits.
 #[cfg(test)]
-struct Random(u64);
-
-#[cfg(test)]
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_041);
-        (self.0 >> 33) % bound
-    }
-
-    /// One of a hundred, of two digits.
-    fn key(&mut self) -> Vec<u8> {
-        format!("{:02}", self.below(100)).into_bytes()
-    }
+fn draw_key(random: &mut terrace_env::SeededRng) -> Vec<u8> {
+    format!("{:02}", random.below(100)).into_bytes()
 }

@@ -1,19 +1,8 @@
 use std::collections::BTreeMap;
 
+use terrace_env::SeededRng;
+
 use super::*;
-
-/// Deterministic numbers: splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % end
-    }
-}
 
 fn hash(key: u64) -> u64 {
     terrace_base::hash_bytes(0, &key.to_be_bytes())
@@ -90,7 +79,7 @@ fn generations_whose_end_was_forgotten_are_bounded_by_a_later_one() {
 #[test]
 fn no_version_in_a_source_lies_at_or_above_its_keys_limit() {
     for seed in 0..40 {
-        let mut random = Random(seed);
+        let mut random = SeededRng::new(seed);
         let buckets = [1, 4, 4096][seed as usize % 3];
         let index = LookupIndex::new(buckets * BUCKET_BYTES, SeqNo::ZERO);
         let mut next = 1;

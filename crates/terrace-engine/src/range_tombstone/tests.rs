@@ -6,17 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use terrace_base::{KeyRange, SeqNo};
+use terrace_env::SeededRng;
 
 use super::{Fragments, RangeTombstone, RangeTombstoneSet};
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        ((self.0 >> 33) % end as u64) as usize
-    }
-}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Owned {
@@ -48,16 +40,16 @@ fn all_keys() -> Vec<Vec<u8>> {
     keys
 }
 
-fn some(count: usize, random: &mut Random) -> Vec<Owned> {
+fn some(count: usize, random: &mut SeededRng) -> Vec<Owned> {
     let keys = all_keys();
-    let key = |random: &mut Random| keys[random.below(keys.len())].clone();
+    let key = |random: &mut SeededRng| keys[random.index(keys.len())].clone();
     let mut tombstones: Vec<Owned> = (0..count)
         .map(|_| {
             let (mut start, mut end) = (key(random), key(random));
-            if start > end && random.below(8) > 0 {
+            if start > end && random.index(8) > 0 {
                 std::mem::swap(&mut start, &mut end);
             }
-            Owned { start, end, seqno: random.below(2 * count) as u64 + 1 }
+            Owned { start, end, seqno: random.index(2 * count) as u64 + 1 }
         })
         .collect();
     if count > 2 {
@@ -125,8 +117,8 @@ fn check_fragments(name: &str, fragments: &Fragments, tombstones: &[Owned]) {
 #[test]
 fn fragments_match_the_list() {
     for seed in 0..if cfg!(miri) { 2 } else { 150 } {
-        let mut random = Random(seed);
-        let count = [0, 1, 2, 3, 5, 9, 30][random.below(if cfg!(miri) { 5 } else { 7 })];
+        let mut random = SeededRng::new(seed);
+        let count = [0, 1, 2, 3, 5, 9, 30][random.index(if cfg!(miri) { 5 } else { 7 })];
         let tombstones = some(count, &mut random);
         let fragments = Fragments::new(tombstones.iter().map(Owned::borrow));
         check(&format!("seed {seed}"), &fragments, &tombstones);
@@ -136,11 +128,11 @@ fn fragments_match_the_list() {
 #[test]
 fn clipped_fragments_cover_what_lies_inside() {
     for seed in 0..if cfg!(miri) { 1 } else { 200 } {
-        let mut random = Random(seed);
+        let mut random = SeededRng::new(seed);
         let tombstones = some(8, &mut random);
         let keys = all_keys();
-        let start = keys[random.below(keys.len())].clone();
-        let end = (random.below(3) > 0).then(|| keys[random.below(keys.len())].clone());
+        let start = keys[random.index(keys.len())].clone();
+        let end = (random.index(3) > 0).then(|| keys[random.index(keys.len())].clone());
         let range = KeyRange::new(start.clone(), end.clone());
         let clipped: Vec<Owned> = tombstones
             .iter()
@@ -158,8 +150,8 @@ fn clipped_fragments_cover_what_lies_inside() {
 #[test]
 fn merged_fragments_cover_what_any_did() {
     for seed in 0..if cfg!(miri) { 1 } else { 100 } {
-        let mut random = Random(seed);
-        let parts: Vec<Vec<Owned>> = (0..random.below(5)).map(|_| some(6, &mut random)).collect();
+        let mut random = SeededRng::new(seed);
+        let parts: Vec<Vec<Owned>> = (0..random.index(5)).map(|_| some(6, &mut random)).collect();
         let several: Vec<Fragments> =
             parts.iter().map(|part| Fragments::new(part.iter().map(Owned::borrow))).collect();
         check(&format!("seed {seed}"), &Fragments::merge(&several), &parts.concat());
@@ -169,7 +161,7 @@ fn merged_fragments_cover_what_any_did() {
 #[test]
 fn a_growing_set_matches_the_list_whenever_it_is_read() {
     for seed in 0..if cfg!(miri) { 1 } else { 40 } {
-        let mut random = Random(seed);
+        let mut random = SeededRng::new(seed);
         let tombstones = some(if cfg!(miri) { 12 } else { 60 }, &mut random);
         let set = RangeTombstoneSet::new();
         assert!(set.is_empty() && set.snapshot().is_empty());
@@ -177,13 +169,13 @@ fn a_growing_set_matches_the_list_whenever_it_is_read() {
         for (index, one) in tombstones.iter().enumerate() {
             let before = set.snapshot();
             set.insert(&one.start, &one.end, SeqNo(one.seqno));
-            if random.below(3) == 0 {
+            if random.index(3) == 0 {
                 let so_far = &tombstones[..=index];
                 let name = format!("seed {seed}, {index}");
-                let key = &all_keys()[random.below(13)];
+                let key = &all_keys()[random.index(13)];
                 let expected = newest_covering(so_far, key, u64::MAX);
                 assert_eq!(set.newest_covering(key, SeqNo::MAX), expected, "{name}");
-                if random.below(4) == 0 {
+                if random.index(4) == 0 {
                     let distinct = set.snapshot();
                     check_fragments(&name, &distinct, so_far);
                     check_fragments(&name, &before, &tombstones[..index]);
@@ -256,10 +248,10 @@ fn readers_find_what_was_published() {
         for reader in 0..2 {
             let (set, published) = (&set, &published);
             scope.spawn(move || {
-                let mut random = Random(reader);
+                let mut random = SeededRng::new(reader);
                 loop {
                     let read_point = published.load(Ordering::Acquire);
-                    let key = random.below(105) as u64;
+                    let key = random.index(105) as u64;
                     let expected = covered(key, read_point).map(SeqNo);
                     let (key, at) = (key.to_be_bytes(), SeqNo(read_point));
                     assert_eq!(set.newest_covering(&key, at), expected);

@@ -48,6 +48,11 @@ impl SeededRng {
         self.below(count as u64) as usize
     }
 
+    /// One of `from`, which is not empty.
+    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.index(from.len())]
+    }
+
     /// True once in `n` times on average; never for 0.
     pub fn one_in(&mut self, n: u32) -> bool {
         n > 0 && self.below(u64::from(n)) == 0

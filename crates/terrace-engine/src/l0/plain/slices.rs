@@ -99,8 +99,10 @@ mod tests {
     //! Goal: slices hold everything that counts, share nothing, and are about as large as they
     //! should be. Method: a few by hand, and many drawn at random, judged key by key.
 
+    use terrace_env::SeededRng;
+
     use super::*;
-    use crate::l0::{Random, range};
+    use crate::l0::{draw_key, range};
 
     fn slices(parts: &str, samples: &str, below: &str, bytes: u64) -> Vec<String> {
         let parts: Vec<KeyRange> = parts.split_whitespace().map(range).collect();
@@ -145,17 +147,18 @@ mod tests {
     #[test]
     fn slices_hold_everything_and_share_nothing() {
         for seed in 0..600 {
-            let mut random = Random(seed);
+            let mut random = SeededRng::new(seed);
             let parts: Vec<KeyRange> = (0..random.below(8))
                 .map(|_| {
-                    let (a, b) = (random.key(), random.key());
+                    let (a, b) = (draw_key(&mut random), draw_key(&mut random));
                     let end = (random.below(9) > 0).then(|| a.clone().max(b.clone()));
                     KeyRange::new(a.min(b), end)
                 })
                 .collect();
             let samples: Vec<Sample> =
-                (0..random.below(40)).map(|_| (random.key(), random.below(30))).collect();
-            let mut bounds: Vec<Vec<u8>> = (0..random.below(12)).map(|_| random.key()).collect();
+                (0..random.below(40)).map(|_| (draw_key(&mut random), random.below(30))).collect();
+            let mut bounds: Vec<Vec<u8>> =
+                (0..random.below(12)).map(|_| draw_key(&mut random)).collect();
             bounds.sort();
             bounds.dedup();
             let below = bounds.windows(2).map(|pair| {

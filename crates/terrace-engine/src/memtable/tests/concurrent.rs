@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use terrace_base::{EntryRef, SeqNo};
+use terrace_env::SeededRng;
 
 use super::super::Memtable;
-use super::{Random, memtable, put, value};
+use super::{memtable, put, value};
 use crate::iter::{Cursor, Stream};
 
 /// Who writes what: the write with number n goes to `keys[n - 1]`.
@@ -138,15 +139,15 @@ fn run(plan: &Plan, writers: usize, readers: usize) {
         for reader in 0..readers {
             let (memtable, publisher, done) = (&memtable, &publisher, &done);
             scope.spawn(move || {
-                let mut random = Random(reader as u64);
+                let mut random = SeededRng::new(reader as u64);
                 loop {
                     let is_last = done.load(Ordering::Relaxed);
                     let read_point = publisher.published.load(Ordering::Acquire);
                     for _ in 0..if cfg!(miri) { 8 } else { 200 } {
-                        let index = random.below(plan.versions.len());
+                        let index = random.index(plan.versions.len());
                         plan.check_get(memtable, read_point, index);
                     }
-                    match random.below(3) {
+                    match random.index(3) {
                         0 => plan.check_stream(memtable, read_point),
                         _ => plan.check_walks(memtable, read_point),
                     }
@@ -171,9 +172,9 @@ fn size(native: usize, miri: usize) -> usize {
 
 #[test]
 fn one_writer_of_random_keys_and_readers() {
-    let mut random = Random(1);
+    let mut random = SeededRng::new(1);
     let writes = size(60_000, 150);
-    let plan = Plan::new(writes, |_| random.next().to_be_bytes()[..3].to_vec());
+    let plan = Plan::new(writes, |_| random.next_u64().to_be_bytes()[..3].to_vec());
     run(&plan, 1, 2);
 }
 
@@ -185,19 +186,19 @@ fn one_writer_of_ascending_keys_and_readers() {
 
 #[test]
 fn several_writers_of_few_keys_and_readers() {
-    let mut random = Random(2);
+    let mut random = SeededRng::new(2);
     let keys = size(300, 40);
     let plan = Plan::new(size(60_000, 150), |_| {
-        format!("tenant-{:03}:user", random.below(keys)).into_bytes()
+        format!("tenant-{:03}:user", random.index(keys)).into_bytes()
     });
     run(&plan, 3, 2);
 }
 
 #[test]
 fn several_writers_of_ascending_streams_and_readers() {
-    let mut random = Random(3);
+    let mut random = SeededRng::new(3);
     let plan =
-        Plan::new(size(40_000, 150), |turn| format!("{}-{turn:08}", random.below(3)).into_bytes());
+        Plan::new(size(40_000, 150), |turn| format!("{}-{turn:08}", random.index(3)).into_bytes());
     run(&plan, 2, 2);
 }
 
@@ -212,20 +213,20 @@ fn a_cursor_is_stable_while_the_tree_grows() {
         put(&memtable, value(&key(index * 100), index + 1, b"old"));
     }
     let mut cursor = memtable.cursor(SeqNo(count));
-    let mut random = Random(7);
+    let mut random = SeededRng::new(7);
     let mut seqno = count;
     let mut at = 0;
     cursor.seek(&key(0)).unwrap();
     for _ in 0..size(4000, 150) {
-        for _ in 0..random.below(6) {
+        for _ in 0..random.index(6) {
             seqno += 1;
             // Mostly near the cursor, so that its own leaf splits.
-            let near = (at * 100 + random.below(300) as u64).saturating_sub(150);
+            let near = (at * 100 + random.index(300) as u64).saturating_sub(150);
             put(&memtable, value(&key(near), seqno, b"new"));
         }
         let shown = cursor.entry().unwrap();
         assert_eq!((shown.key, shown.value), (&key(at * 100)[..], &b"old"[..]));
-        if (random.below(2) == 0 && at + 1 < count) || at == 0 {
+        if (random.index(2) == 0 && at + 1 < count) || at == 0 {
             cursor.next().unwrap();
             at += 1;
         } else {
@@ -243,10 +244,10 @@ fn reservations_from_many_threads_never_exceed_the_arena() {
         for writer in 0..3 {
             let (memtable, inserted) = (&memtable, &inserted);
             scope.spawn(move || {
-                let mut random = Random(writer);
+                let mut random = SeededRng::new(writer);
                 let needed_bytes = Memtable::space_for(8, 20);
                 while let Some(mut reservation) = memtable.reserve(needed_bytes) {
-                    let key = random.next().to_be_bytes();
+                    let key = random.next_u64().to_be_bytes();
                     let seqno = inserted.fetch_add(1, Ordering::Relaxed) + 1;
                     memtable.insert(&mut reservation, value(&key, seqno, &[b'v'; 20]));
                 }

@@ -10,23 +10,6 @@ use terrace_base::{EntryKind, EntryRef, Epoch, MemtableId, SeqNo};
 
 use super::Memtable;
 
-/// SplitMix64: enough for tests, and the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ word >> 31
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
-}
-
 fn memtable(arena_bytes: usize) -> Arc<Memtable> {
     Arc::new(Memtable::new(MemtableId { epoch: Epoch(1), counter: 1 }, arena_bytes))
 }

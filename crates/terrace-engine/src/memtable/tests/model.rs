@@ -7,44 +7,45 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use terrace_base::{Entry, EntryKind, Expiry, SeqNo, WallTime};
+use terrace_env::SeededRng;
 
 use super::super::Memtable;
-use super::{Random, memtable, put};
+use super::{memtable, put};
 use crate::iter::{Cursor, Stream};
 
 type Model = BTreeMap<(Vec<u8>, Reverse<u64>), Entry>;
-type KeyShape = fn(&mut Random, usize) -> Vec<u8>;
+type KeyShape = fn(&mut SeededRng, usize) -> Vec<u8>;
 
 const SHAPES: &[(&str, KeyShape)] = &[
     ("ascending", |_, turn| format!("{turn:016}").into_bytes()),
     ("descending", |_, turn| format!("{:016}", 1_000_000 - turn).into_bytes()),
-    ("random digits", |random, _| format!("user{:012}", random.below(1 << 40)).into_bytes()),
-    ("random bytes", |random, _| random.next().to_be_bytes().to_vec()),
-    ("hot", |random, _| format!("hot{}", random.below(5)).into_bytes()),
+    ("random digits", |random, _| format!("user{:012}", random.index(1 << 40)).into_bytes()),
+    ("random bytes", |random, _| random.next_u64().to_be_bytes().to_vec()),
+    ("hot", |random, _| format!("hot{}", random.index(5)).into_bytes()),
     ("prefixes of each other, runs of 0x00 and 0xff", |random, _| {
-        (0..random.below(11)).map(|_| [0, 1, 0xff][random.below(3)]).collect()
+        (0..random.index(11)).map(|_| [0, 1, 0xff][random.index(3)]).collect()
     }),
-    ("one letter", |random, _| vec![b'a'; random.below(60)]),
+    ("one letter", |random, _| vec![b'a'; random.index(60)]),
     ("0xff runs", |random, _| {
-        let mut key = vec![0xff; random.below(30)];
-        key.extend((0..random.below(3)).map(|_| [0, 0xfe][random.below(2)]));
+        let mut key = vec![0xff; random.index(30)];
+        key.extend((0..random.index(3)).map(|_| [0, 0xfe][random.index(2)]));
         key
     }),
     ("clusters", |random, _| {
-        let (tenant, item) = (random.below(8), random.below(40));
+        let (tenant, item) = (random.index(8), random.index(40));
         format!("tenant-{tenant:06}:item-{item:04}").into_bytes()
     }),
     ("keyspaces", |random, _| {
-        let keyspace = [b'\x01', b'\x02', b'z'][random.below(3)];
-        [&[keyspace][..], format!("usertable:user{:010}", random.below(400)).as_bytes()].concat()
+        let keyspace = [b'\x01', b'\x02', b'z'][random.index(3)];
+        [&[keyspace][..], format!("usertable:user{:010}", random.index(400)).as_bytes()].concat()
     }),
     ("ascending streams among others", |random, turn| {
-        let stream = random.below(3);
+        let stream = random.index(3);
         format!("stream-of-events-{stream}-{turn:09}").into_bytes()
     }),
     ("a stranger now and then", |random, turn| {
-        if random.below(40) == 0 {
-            vec![random.next() as u8; random.below(4)]
+        if random.index(40) == 0 {
+            vec![random.next_u64() as u8; random.index(4)]
         } else {
             format!("a-long-common-prefix-{turn:09}").into_bytes()
         }
@@ -56,7 +57,7 @@ fn every_shape_matches_the_model() {
     let (seeds, turns) = if cfg!(miri) { (1, 40) } else { (12, 700) };
     for (name, shape) in SHAPES {
         for seed in 0..seeds {
-            let mut random = Random(seed);
+            let mut random = SeededRng::new(seed);
             run(&format!("{name}, seed {seed}"), *shape, turns, &mut random);
         }
     }
@@ -65,25 +66,25 @@ fn every_shape_matches_the_model() {
 #[test]
 fn keys_of_the_greatest_length_match_the_model() {
     let shape: KeyShape = |random, _| {
-        let mut key = vec![b'k'; 65_600 - random.below(3)];
-        for _ in 0..random.below(3) {
-            let at = [0, 9, 40_000, 65_530, key.len() - 1][random.below(5)];
-            key[at] = b'a' + random.below(20) as u8;
+        let mut key = vec![b'k'; 65_600 - random.index(3)];
+        for _ in 0..random.index(3) {
+            let at = [0, 9, 40_000, 65_530, key.len() - 1][random.index(5)];
+            key[at] = b'a' + random.index(20) as u8;
         }
         key
     };
     if !cfg!(miri) {
-        run("64 KiB keys, seed 1", shape, 120, &mut Random(1));
+        run("64 KiB keys, seed 1", shape, 120, &mut SeededRng::new(1));
     }
 }
 
-fn run(name: &str, shape: KeyShape, turns: usize, random: &mut Random) {
+fn run(name: &str, shape: KeyShape, turns: usize, random: &mut SeededRng) {
     let memtable = memtable(if cfg!(miri) { 1 << 18 } else { 64 << 20 });
     let mut model = Model::new();
     // Numbers come in order but for neighbours that change places, as between writers.
     let mut seqnos: Vec<u64> = (1..=turns as u64).map(|number| 3 * number).collect();
     for index in 0..turns {
-        let other = (index + random.below(6)).min(turns - 1);
+        let other = (index + random.index(6)).min(turns - 1);
         seqnos.swap(index, other);
     }
     let mut batch = Vec::new();
@@ -91,16 +92,16 @@ fn run(name: &str, shape: KeyShape, turns: usize, random: &mut Random) {
         let key = shape(random, turn);
         let entry = entry(key, seqno, random);
         batch.push(entry.clone());
-        if random.below(20) == 0 {
+        if random.index(20) == 0 {
             // A replay may bring an entry twice.
             batch.push(entry.clone());
         }
         model.insert((entry.key.clone(), Reverse(seqno)), entry);
-        if random.below(3) == 0 || turn + 1 == turns {
+        if random.index(3) == 0 || turn + 1 == turns {
             insert_batch(&memtable, &batch);
             batch.clear();
         }
-        if random.below(turns / 4) == 0 && batch.is_empty() {
+        if random.index(turns / 4) == 0 && batch.is_empty() {
             check_walks(name, &memtable, &model, SeqNo(seqno));
         }
     }
@@ -113,7 +114,7 @@ fn run(name: &str, shape: KeyShape, turns: usize, random: &mut Random) {
     check_stream(name, &memtable, &model);
 }
 
-fn entry(key: Vec<u8>, seqno: u64, random: &mut Random) -> Entry {
+fn entry(key: Vec<u8>, seqno: u64, random: &mut SeededRng) -> Entry {
     let kinds = [
         EntryKind::Value,
         EntryKind::Value,
@@ -121,11 +122,11 @@ fn entry(key: Vec<u8>, seqno: u64, random: &mut Random) -> Entry {
         EntryKind::MergeOperand,
         EntryKind::ValuePointer,
     ];
-    let kind = kinds[random.below(kinds.len())];
-    let expires = random.below(4) == 0;
-    let expiry = expires.then(|| Expiry::at(WallTime(random.next())));
-    let value_bytes = if kind == EntryKind::Tombstone { 0 } else { random.below(40) };
-    let value = (0..value_bytes).map(|_| random.next() as u8).collect();
+    let kind = kinds[random.index(kinds.len())];
+    let expires = random.index(4) == 0;
+    let expiry = expires.then(|| Expiry::at(WallTime(random.next_u64())));
+    let value_bytes = if kind == EntryKind::Tombstone { 0 } else { random.index(40) };
+    let value = (0..value_bytes).map(|_| random.next_u64() as u8).collect();
     Entry { key, seqno: SeqNo(seqno), kind, expiry, value }
 }
 
@@ -163,7 +164,7 @@ fn check_counts(name: &str, memtable: &Memtable, model: &Model) {
     assert!(memtable.tree().arena().filled_bytes() <= memtable.used_bytes(), "{name}");
 }
 
-fn check_gets(name: &str, memtable: &Memtable, model: &Model, random: &mut Random) {
+fn check_gets(name: &str, memtable: &Memtable, model: &Model, random: &mut SeededRng) {
     let mut keys: Vec<Vec<u8>> = model.keys().map(|(key, _)| key.clone()).collect();
     keys.dedup();
     if cfg!(miri) {
@@ -182,7 +183,7 @@ fn check_gets(name: &str, memtable: &Memtable, model: &Model, random: &mut Rando
         assert_eq!(memtable.newest(key), newest, "{name}");
         let mut read_points: Vec<u64> = versions().map(|((_, seqno), _)| seqno.0).collect();
         read_points.truncate(if cfg!(miri) { 2 } else { 200 });
-        read_points.extend([0, random.next() % (3 * model.len() as u64 + 1), u64::MAX]);
+        read_points.extend([0, random.next_u64() % (3 * model.len() as u64 + 1), u64::MAX]);
         for read_point in read_points.iter().flat_map(|&at| [at, at.saturating_sub(1)]) {
             let found = memtable.get(key, SeqNo(read_point));
             let expected = versions().find(|((_, seqno), _)| seqno.0 <= read_point);
@@ -225,15 +226,15 @@ fn check_older(name: &str, cursor: &mut impl Cursor, model: &Model, entry: &Entr
     assert_eq!(cursor.entry(), Some(entry.as_ref()), "{name}: the cursor stays");
 }
 
-fn check_seeks(name: &str, memtable: &Arc<Memtable>, model: &Model, random: &mut Random) {
+fn check_seeks(name: &str, memtable: &Arc<Memtable>, model: &Model, random: &mut SeededRng) {
     let keys: Vec<&Vec<u8>> = model.keys().map(|(key, _)| key).collect();
     let tries = if cfg!(miri) { 6 } else { 300 };
     for _ in 0..tries {
-        let read_point = SeqNo(random.next() % (3 * model.len() as u64 + 1));
+        let read_point = SeqNo(random.next_u64() % (3 * model.len() as u64 + 1));
         let visible = visible(model, read_point);
-        let mut bound = keys[random.below(keys.len())].clone();
-        match random.below(4) {
-            0 => bound.push(random.next() as u8),
+        let mut bound = keys[random.index(keys.len())].clone();
+        match random.index(4) {
+            0 => bound.push(random.next_u64() as u8),
             1 => drop(bound.pop()),
             _ => {}
         }
@@ -272,10 +273,10 @@ fn long_chains_of_versions_are_searched_right() {
     let versions = if cfg!(miri) { 140 } else { 5000 };
     for disorder in [1, 2, 10, 100, versions] {
         let memtable = memtable(if cfg!(miri) { 1 << 18 } else { 16 << 20 });
-        let mut random = Random(disorder as u64);
+        let mut random = SeededRng::new(disorder as u64);
         let mut seqnos: Vec<u64> = (1..=versions as u64).map(|number| 2 * number).collect();
         for index in 0..versions {
-            seqnos.swap(index, (index + random.below(disorder)).min(versions - 1));
+            seqnos.swap(index, (index + random.index(disorder)).min(versions - 1));
         }
         for &seqno in &seqnos {
             put(&memtable, super::value(b"key", seqno, b""));

@@ -6,13 +6,14 @@
 use std::fmt::Write as _;
 
 use terrace_base::{EntryKind, EntryRef, SeqNo};
+use terrace_env::SeededRng;
 
 use super::super::Memtable;
 use super::super::charge;
 use super::super::entry::Stored;
 use super::super::node::Skip;
 use super::super::tree::{LEAF_TAG, Tree};
-use super::{Random, memtable, put, value};
+use super::{memtable, put, value};
 use crate::tests::specimens::assert_as_drawn;
 
 /// One node a line, children under their parent, each after its separator.
@@ -94,11 +95,11 @@ fn keys(word: &str) -> Vec<String> {
 #[test]
 fn no_order_of_inserts_costs_more_than_was_reserved() {
     let count = if cfg!(miri) { 60 } else { 20_000 };
-    let (mut random, mut runs) = (Random(5), Random(6));
+    let (mut random, mut runs) = (SeededRng::new(5), SeededRng::new(6));
     let (mut next, mut left) = (0, 0);
     let mut run = |_| {
         if left == 0 {
-            (next, left) = (runs.next() % (64 * count), runs.below(40) + 1);
+            (next, left) = (runs.next_u64() % (64 * count), runs.below(40) + 1);
         }
         (next, left) = (next + 1, left - 1);
         next
@@ -106,7 +107,7 @@ fn no_order_of_inserts_costs_more_than_was_reserved() {
     let orders: Vec<(&str, Vec<u64>)> = vec![
         ("ascending", (0..count).collect()),
         ("descending", (0..count).rev().collect()),
-        ("random", (0..count).map(|_| random.next()).collect()),
+        ("random", (0..count).map(|_| random.next_u64()).collect()),
         // Full leaves that were left in place are hit again.
         ("ascending, then between", {
             let half = count / 2;

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use support::*;
-use terrace_env::{SharedEnv, SimEnv, SimOptions};
+use terrace_env::{SeededRng, SharedEnv, SimEnv, SimOptions};
 
 use super::{Store, WriteOptions};
 use crate::options::{L0Options, Options, ProcessOptions, Research};

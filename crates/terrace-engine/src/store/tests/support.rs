@@ -4,7 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_env::{CrashPolicy, DiskImage, FaultEnv, FaultPlan, SharedEnv, SimEnv, SimOptions};
+use terrace_env::{
+    CrashPolicy, DiskImage, FaultEnv, FaultPlan, SeededRng, SharedEnv, SimEnv, SimOptions,
+};
 
 use crate::options::{
     Durability, FormatOptions, L0Kind, L0Medium, L0Options, Options, ProcessOptions, Research,
@@ -69,7 +71,7 @@ pub fn of_kind(options: Options, kind: L0Kind, medium: &str, bytes: u64) -> Opti
 }
 
 /// One or the other L0, in a container that runs over or does not.
-pub fn draw_l0(options: Options, random: &mut Random) -> Options {
+pub fn draw_l0(options: Options, random: &mut SeededRng) -> Options {
     let l0_bytes = [64 << 10, 256 << 10][random.below(2) as usize];
     match random.below(4) {
         0 | 1 => options,
@@ -199,26 +201,4 @@ pub fn segments_of(disk: &DiskImage) -> Vec<(PathBuf, SegmentHeader)> {
             path.ends_with(format!("{}.log", header.file_id)).then_some((path, header))
         })
         .collect()
-}
-
-/// A small deterministic source of random numbers (SplitMix64).
-#[derive(Clone, Debug)]
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    pub fn one_in(&mut self, count: u64) -> bool {
-        self.below(count) == 0
-    }
 }

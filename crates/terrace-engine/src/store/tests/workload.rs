@@ -1,10 +1,11 @@
-//! Random operation lists, and the model that says what they must come to.
+//! SeededRng operation lists, and the model that says what they must come to.
 
 use std::collections::BTreeMap;
 
 use terrace_base::{Expiry, WallTime};
+use terrace_env::SeededRng;
 
-use super::{Random, small};
+use super::small;
 use crate::options::{Durability, L0Options, Options};
 use crate::store::{Iter, IterOptions, Store, WriteOptions};
 use crate::{Result, WriteBatch};
@@ -24,28 +25,26 @@ pub struct Shape {
     key_count: u64,
     long_keys: bool,
     value_bytes_max: u64,
-    merges_in: u64,
-    deletes_in: u64,
-    range_deletes_in: u64,
-    expiries_in: u64,
+    merges_in: u32,
+    deletes_in: u32,
+    range_deletes_in: u32,
+    expiries_in: u32,
 }
 
 impl Shape {
-    pub fn draw(random: &mut Random) -> Shape {
-        let pick =
-            |random: &mut Random, from: &[u64]| from[random.below(from.len() as u64) as usize];
+    pub fn draw(random: &mut SeededRng) -> Shape {
         Shape {
-            key_count: pick(random, &[3, 40, 400, 4000]),
+            key_count: random.pick(&[3, 40, 400, 4000]),
             long_keys: random.one_in(3),
-            value_bytes_max: pick(random, &[1, 40, 300, 2000]),
-            merges_in: pick(random, &[2, 5, 1000]),
-            deletes_in: pick(random, &[2, 5, 20]),
-            range_deletes_in: pick(random, &[8, 40, 1000]),
-            expiries_in: pick(random, &[3, 10, 1000]),
+            value_bytes_max: random.pick(&[1, 40, 300, 2000]),
+            merges_in: random.pick(&[2, 5, 1000]),
+            deletes_in: random.pick(&[2, 5, 20]),
+            range_deletes_in: random.pick(&[8, 40, 1000]),
+            expiries_in: random.pick(&[3, 10, 1000]),
         }
     }
 
-    pub fn key(&self, random: &mut Random) -> Vec<u8> {
+    pub fn key(&self, random: &mut SeededRng) -> Vec<u8> {
         let number = random.below(self.key_count);
         match (self.long_keys, number % 7) {
             // Keys that are prefixes of each other, the empty key among them.
@@ -56,14 +55,14 @@ impl Shape {
         }
     }
 
-    fn value(&self, random: &mut Random) -> Vec<u8> {
+    fn value(&self, random: &mut SeededRng) -> Vec<u8> {
         let bytes = random.below(self.value_bytes_max + 1) as usize;
-        let mut value = random.next().to_le_bytes().repeat(bytes / 8 + 1);
+        let mut value = random.next_u64().to_le_bytes().repeat(bytes / 8 + 1);
         value.truncate(bytes);
         value
     }
 
-    pub fn change(&self, random: &mut Random, now: WallTime) -> Change {
+    pub fn change(&self, random: &mut SeededRng, now: WallTime) -> Change {
         if random.one_in(self.range_deletes_in) {
             let (start, end) = (self.key(random), self.key(random));
             return Change::DeleteRange { start, end };
@@ -83,13 +82,13 @@ impl Shape {
     }
 
     /// So many changes.
-    pub fn changes(&self, random: &mut Random, now: WallTime, count: u64) -> Vec<Change> {
+    pub fn changes(&self, random: &mut SeededRng, now: WallTime, count: u64) -> Vec<Change> {
         (0..count).map(|_| self.change(random, now)).collect()
     }
 }
 
 /// Small options with dranges or without, that sync before they acknowledge or do not.
-pub fn draw_options(random: &mut Random) -> Options {
+pub fn draw_options(random: &mut SeededRng) -> Options {
     let mut options = small();
     if random.one_in(2) {
         options.drange_boundaries = vec![b"common/q".to_vec(), b"k00100".to_vec()];

@@ -11,11 +11,11 @@ use crate::table::format::footer::{FOOTER_BYTES, Footer, Handle};
 
 /// A table of a few blocks with something of everything.
 fn model() -> Model {
-    let mut rng = Rng(11);
+    let mut rng = SeededRng::new(11);
     let mut model = Model::default();
     for number in 0..24u64 {
         let key = format!("key{:03}", number / 2);
-        let value: Vec<u8> = (0..rng.below(40)).map(|at| (at / 6) as u8).collect();
+        let value: Vec<u8> = (0..rng.index(40)).map(|at| (at / 6) as u8).collect();
         model.put(key.as_bytes(), number + 10, &value);
     }
     for seqno in 1000..1020 {
@@ -433,16 +433,16 @@ fn forged_tables_never_panic_and_never_loop() {
         .map(|compression| specimen(compression).1);
     let numbers = [0u64, 1, 0x7f, 0x80, 0xff, 0xffff, 1 << 31, (1 << 32) - 1, 1 << 63, u64::MAX];
     for seed in 0..6000u64 {
-        let mut rng = Rng(seed);
+        let mut rng = SeededRng::new(seed);
         let mut bytes = specimens[(seed % 3) as usize].clone();
         let handles = handles(&bytes);
         let handle = if rng.one_in(4) { handles[0] } else { rng.pick(&handles) };
         let payload = place(handle).start..place(handle).end - 5;
-        for _ in 0..rng.below(4) + 1 {
-            let at = payload.start + rng.below(payload.len());
-            match rng.below(4) {
-                0 => bytes[at] ^= 1 << rng.below(8),
-                1 => bytes[at] = rng.next() as u8,
+        for _ in 0..rng.index(4) + 1 {
+            let at = payload.start + rng.index(payload.len());
+            match rng.index(4) {
+                0 => bytes[at] ^= 1 << rng.index(8),
+                1 => bytes[at] = rng.next_u64() as u8,
                 2 => {
                     let number = rng.pick(&numbers).to_le_bytes();
                     let end = payload.end.min(at + rng.pick(&[2, 4, 8]));
@@ -450,14 +450,14 @@ fn forged_tables_never_panic_and_never_loop() {
                 }
                 // Bytes of another place of the same block.
                 _ => {
-                    let from = payload.start + rng.below(payload.len());
-                    let count = rng.below(16).min(payload.end - at).min(payload.end - from);
+                    let from = payload.start + rng.index(payload.len());
+                    let count = rng.index(16).min(payload.end - at).min(payload.end - from);
                     bytes.copy_within(from..from + count, at);
                 }
             }
         }
         if rng.one_in(8) {
-            bytes[payload.end] = rng.below(4) as u8;
+            bytes[payload.end] = rng.index(4) as u8;
         }
         seal_again(&mut bytes, handle);
         exercise(bytes, &format!("seed {seed}"));
@@ -469,11 +469,11 @@ fn forged_footers_never_panic() {
     let (_, specimen) = specimen(Compression::None);
     let footer_at = specimen.len() - FOOTER_BYTES;
     for seed in 0..3000u64 {
-        let mut rng = Rng(seed);
+        let mut rng = SeededRng::new(seed);
         let mut bytes = specimen.clone();
-        for _ in 0..rng.below(3) + 1 {
-            let at = footer_at + 16 + rng.below(FOOTER_BYTES - 20);
-            bytes[at] = if rng.one_in(2) { rng.next() as u8 } else { bytes[at] ^ 1 };
+        for _ in 0..rng.index(3) + 1 {
+            let at = footer_at + 16 + rng.index(FOOTER_BYTES - 20);
+            bytes[at] = if rng.one_in(2) { rng.next_u64() as u8 } else { bytes[at] ^ 1 };
         }
         let checksum = Checksum::at(UID.0, footer_at as u64)
             .bytes(&bytes[footer_at..footer_at + FOOTER_BYTES - 4])

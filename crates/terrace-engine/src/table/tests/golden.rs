@@ -8,7 +8,7 @@ use crate::tests::specimens;
 /// What the specimens hold.
 fn model() -> Model {
     let mut model = Model::default();
-    let mut rng = Rng(1);
+    let mut lengths = SPECIMEN_VALUE_BYTES.into_iter();
     for number in 0..60u64 {
         let key = match number % 3 {
             0 => format!("user:{number:06}:name"),
@@ -21,7 +21,8 @@ fn model() -> Model {
             EntryKind::MergeOperand,
             EntryKind::ValuePointer,
         ][(number % 4) as usize];
-        let bytes = if kind == EntryKind::Tombstone { 0 } else { rng.below(50) };
+        let is_empty = kind == EntryKind::Tombstone;
+        let bytes = if is_empty { 0 } else { lengths.next().expect("a length for each value") };
         model.insert(Entry {
             key: key.into_bytes(),
             seqno: SeqNo(1000 + number * 7),

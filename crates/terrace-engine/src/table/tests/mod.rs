@@ -13,37 +13,22 @@ use std::sync::Arc;
 use terrace_base::{
     Entry, EntryKind, EntryRef, Epoch, Expiry, FileId, LevelNo, SeqNo, TableUid, WallTime,
 };
+use terrace_env::SeededRng;
 
 use super::*;
 use crate::cache::BlockCache;
 use crate::iter::Cursor;
 use crate::range_tombstone::{Fragments, RangeTombstone};
 
-/// A small deterministic source of random numbers (SplitMix64).
-#[derive(Clone, Debug)]
-pub(crate) struct Rng(pub(crate) u64);
-
-impl Rng {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound.max(1) as u64) as usize
-    }
-
-    pub(crate) fn one_in(&mut self, count: usize) -> bool {
-        self.below(count) == 0
-    }
-
-    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
-}
+/// Lengths of the values in specimens, in the order of their keys: drawn once, and part of the
+/// specimens since.
+#[rustfmt::skip]
+pub(crate) const SPECIMEN_VALUE_BYTES: [usize; 60] = [
+    15, 19, 40, 35, 11, 48, 45, 33, 20, 0, 37, 20, 34, 22, 16,
+    39, 5, 41, 14, 42, 46, 44, 35, 26, 43, 9, 9, 11, 31, 4,
+    36, 22, 43, 6, 25, 30, 3, 31, 38, 14, 32, 29, 5, 18, 21,
+    22, 38, 18, 19, 18, 22, 37, 18, 48, 41, 29, 23, 42, 48, 46,
+];
 
 /// A range tombstone, owned.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,19 +134,20 @@ pub(crate) fn open(bytes: Vec<u8>, cache_bytes: u64) -> crate::Result<Arc<TableR
 }
 
 /// A model of one of many shapes.
-pub(crate) fn random_model(rng: &mut Rng) -> Model {
+pub(crate) fn random_model(rng: &mut SeededRng) -> Model {
     let mut model = Model::default();
-    let shape = rng.below(7);
+    let shape = rng.index(7);
     let key_count = rng.pick(&[1, 3, 40, 150]);
     let versions_max = rng.pick(&[1, 1, 4, 40]);
     let value_bytes_max = rng.pick(&[1, 20, 300, 3000]);
-    let mut seqno = rng.below(1000) as u64 + 1;
+    let mut seqno = rng.index(1000) as u64 + 1;
     for number in 0..key_count {
         let key = random_key(rng, shape, number);
-        let versions = if rng.one_in(60) { 300 } else { rng.below(versions_max) + 1 };
+        let versions = if rng.one_in(60) { 300 } else { rng.index(versions_max) + 1 };
         for _ in 0..versions {
             // Numbers ascend over the table as a whole or are strewn over it.
-            seqno = if shape.is_multiple_of(2) { seqno + 1 } else { rng.next() % 1_000_000 + 1 };
+            seqno =
+                if shape.is_multiple_of(2) { seqno + 1 } else { rng.next_u64() % 1_000_000 + 1 };
             let kind = rng.pick(&[
                 EntryKind::Value,
                 EntryKind::Value,
@@ -170,20 +156,23 @@ pub(crate) fn random_model(rng: &mut Rng) -> Model {
                 EntryKind::ValuePointer,
             ]);
             let value_bytes =
-                if kind == EntryKind::Tombstone { 0 } else { rng.below(value_bytes_max + 1) };
+                if kind == EntryKind::Tombstone { 0 } else { rng.index(value_bytes_max + 1) };
             let step = if rng.one_in(2) { 0 } else { 37 };
-            let first = rng.next() as u8;
+            let first = rng.next_u64() as u8;
             let value = (0..value_bytes).map(|at| first.wrapping_add((at * step) as u8)).collect();
-            let expiry =
-                if rng.one_in(4) { Expiry::from_stored(rng.next() >> rng.below(64)) } else { None };
+            let expiry = if rng.one_in(4) {
+                Expiry::from_stored(rng.next_u64() >> rng.index(64))
+            } else {
+                None
+            };
             model.insert(Entry { key: key.clone(), seqno: SeqNo(seqno), kind, expiry, value });
         }
     }
     if rng.one_in(3) {
-        for _ in 0..rng.below(5) + 1 {
+        for _ in 0..rng.index(5) + 1 {
             let (a, b) = (random_key(rng, shape, 3), random_key(rng, shape, 90));
             if a != b {
-                let seqno = SeqNo(rng.next() % 1000);
+                let seqno = SeqNo(rng.next_u64() % 1000);
                 let (start, end) = (a.clone().min(b.clone()), a.max(b));
                 model.range_tombstones.push(Deleted { start, end, seqno });
             }
@@ -193,37 +182,37 @@ pub(crate) fn random_model(rng: &mut Rng) -> Model {
 }
 
 /// A key of a shape: one that exists often, or lies near one that does.
-pub(crate) fn random_key(rng: &mut Rng, shape: usize, number: usize) -> Vec<u8> {
+pub(crate) fn random_key(rng: &mut SeededRng, shape: usize, number: usize) -> Vec<u8> {
     match shape {
         // Short keys that are prefixes of each other, the empty one among them.
-        0 | 1 => (0..rng.below(7)).map(|_| rng.pick(&[0, 0, 1, b'a', 0xff])).collect(),
-        2 => (0..16).map(|_| rng.next() as u8).collect(),
-        3 => format!("user{:08}", number * 3 + rng.below(2)).into_bytes(),
+        0 | 1 => (0..rng.index(7)).map(|_| rng.pick(&[0, 0, 1, b'a', 0xff])).collect(),
+        2 => (0..16).map(|_| rng.next_u64() as u8).collect(),
+        3 => format!("user{:08}", number * 3 + rng.index(2)).into_bytes(),
         // A long common prefix, and tails around the widths of hints.
         4 => {
             let mut key = vec![b'p'; 120];
-            key.extend((0..rng.below(12)).map(|_| rng.pick(b"\0ab")));
+            key.extend((0..rng.index(12)).map(|_| rng.pick(b"\0ab")));
             key
         }
         5 => ((number / 4) as u64).to_be_bytes()[..rng.pick(&[7, 8])].to_vec(),
         // Few keys, so that each has many versions.
-        _ => vec![rng.pick(b"xyz"); rng.below(3) + 1],
+        _ => vec![rng.pick(b"xyz"); rng.index(3) + 1],
     }
 }
 
 /// A key to ask for: one of the model's, or one near it.
-pub(crate) fn target(rng: &mut Rng, model: &Model) -> Vec<u8> {
+pub(crate) fn target(rng: &mut SeededRng, model: &Model) -> Vec<u8> {
     let keys: Vec<&Vec<u8>> = model.entries.keys().map(|(key, _)| key).collect();
-    let Some(key) = (!keys.is_empty()).then(|| keys[rng.below(keys.len())]) else {
-        return vec![rng.next() as u8];
+    let Some(key) = (!keys.is_empty()).then(|| keys[rng.index(keys.len())]) else {
+        return vec![rng.next_u64() as u8];
     };
     let mut key = key.clone();
-    match rng.below(6) {
+    match rng.index(6) {
         0 => key.push(0),
-        1 => key.truncate(rng.below(key.len() + 1)),
-        2 => key.push(rng.next() as u8),
+        1 => key.truncate(rng.index(key.len() + 1)),
+        2 => key.push(rng.next_u64() as u8),
         3 if !key.is_empty() => {
-            let at = rng.below(key.len());
+            let at = rng.index(key.len());
             key[at] = key[at].wrapping_add(rng.pick(&[1, 0xff]));
         }
         _ => {}
@@ -233,7 +222,7 @@ pub(crate) fn target(rng: &mut Rng, model: &Model) -> Vec<u8> {
 
 /// Walks a cursor that stands nowhere at random, and from end to end.
 pub(crate) fn check_cursor(
-    rng: &mut Rng,
+    rng: &mut SeededRng,
     model: &Model,
     cursor: &mut impl Cursor,
     read_point: SeqNo,
@@ -243,7 +232,7 @@ pub(crate) fn check_cursor(
     assert!(cursor.entry().is_none(), "a new cursor stands nowhere");
     let mut expected: Option<usize> = None;
     for step in 0..120 {
-        let action = rng.below(10);
+        let action = rng.index(10);
         match expected {
             Some(at) if action < 4 => {
                 cursor.next().unwrap();
@@ -294,7 +283,7 @@ pub(crate) fn check_cursor(
 }
 
 fn check_older(
-    rng: &mut Rng,
+    rng: &mut SeededRng,
     model: &Model,
     cursor: &mut impl Cursor,
     entry: EntryRef<'_>,
@@ -315,7 +304,7 @@ fn check_older(
         }
     }
     for _ in 0..3 {
-        let seqno = SeqNo(rng.next() % (model.greatest_seqno() + 2));
+        let seqno = SeqNo(rng.next_u64() % (model.greatest_seqno() + 2));
         assert_eq!(cursor.older(seqno).unwrap(), expected_below(seqno), "{context}, {seqno:?}");
     }
 }

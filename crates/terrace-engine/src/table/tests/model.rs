@@ -16,7 +16,7 @@ fn random_tables_answer_as_the_model_does() {
 }
 
 fn check_seed(seed: u64) {
-    let mut rng = Rng(seed);
+    let mut rng = SeededRng::new(seed);
     let model = random_model(&mut rng);
     let options = TableOptions {
         block_bytes: rng.pick(&[64, 100, 300, 1000, 4096, 65536]),
@@ -36,10 +36,10 @@ fn check_seed(seed: u64) {
     check_stream(&mut rng, &model, &reader, &context);
     for _ in 0..6 {
         let greatest = model.greatest_seqno();
-        let read_point = match rng.below(4) {
+        let read_point = match rng.index(4) {
             0 => SeqNo::MAX,
             1 => SeqNo(greatest),
-            _ => SeqNo(rng.next() % (greatest + 2)),
+            _ => SeqNo(rng.next_u64() % (greatest + 2)),
         };
         check_gets(&mut rng, &model, &reader, read_point, &context);
         let mut cursor = reader.cursor(read_point, ReadMode::Block);
@@ -70,7 +70,7 @@ fn check_properties(model: &Model, properties: &TableProperties, context: &str) 
 }
 
 fn check_gets(
-    rng: &mut Rng,
+    rng: &mut SeededRng,
     model: &Model,
     reader: &TableReader,
     read_point: SeqNo,
@@ -88,7 +88,7 @@ fn check_gets(
     }
 }
 
-fn check_stream(rng: &mut Rng, model: &Model, reader: &Arc<TableReader>, context: &str) {
+fn check_stream(rng: &mut SeededRng, model: &Model, reader: &Arc<TableReader>, context: &str) {
     let mut ranges = vec![None, Some(KeyRange::all())];
     for _ in 0..8 {
         let end = if rng.one_in(4) { None } else { Some(target(rng, model)) };
@@ -213,11 +213,11 @@ fn the_estimate_follows_the_size_of_the_file() {
         let writer = store.create(id, LevelNo(1), 0).unwrap();
         let mut builder = TableBuilder::new(writer, UID, &options(4096, compression), WallTime(0));
         assert!(builder.is_empty());
-        let mut rng = Rng(3);
+        let mut rng = SeededRng::new(3);
         let mut before = 0;
         for number in 0..20_000u64 {
             let key = number.to_be_bytes();
-            let value: Vec<u8> = (0..64).map(|at| (rng.next() >> (at % 8 * 8)) as u8).collect();
+            let value: Vec<u8> = (0..64).map(|at| (rng.next_u64() >> (at % 8 * 8)) as u8).collect();
             let entry = EntryRef {
                 key: &key,
                 seqno: SeqNo(number + 1),

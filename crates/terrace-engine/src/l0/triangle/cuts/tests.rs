@@ -5,9 +5,11 @@
 use std::cell::Cell;
 use std::fmt::Write as _;
 
+use terrace_env::SeededRng;
+
 use super::*;
 use crate::compaction::split::Sample;
-use crate::l0::{Random, range};
+use crate::l0::{draw_key, range};
 use crate::tests::specimens::assert_as_drawn;
 
 const KEYS: &[u8] = b"abcdefghijklmnopqrstuvwxyz";
@@ -195,15 +197,24 @@ fn slices_look_as_drawn() {
     assert_as_drawn("l0/testdata/cuts.txt", |input| draw(&read(input)));
 }
 
-impl Random {
+/// What the random tests draw.
+trait Draw {
+    fn ascending_keys(&mut self, count: u64) -> Vec<Vec<u8>>;
+
+    /// Some of the intervals between keys, the last of which may have no end.
+    fn ranges(&mut self, count: u64, one_in: u64) -> Vec<KeyRange>;
+
+    fn given(&mut self) -> Given;
+}
+
+impl Draw for SeededRng {
     fn ascending_keys(&mut self, count: u64) -> Vec<Vec<u8>> {
-        let mut keys: Vec<Vec<u8>> = (0..count).map(|_| self.key()).collect();
+        let mut keys: Vec<Vec<u8>> = (0..count).map(|_| draw_key(self)).collect();
         keys.sort();
         keys.dedup();
         keys
     }
 
-    /// Some of the intervals between keys, the last of which may have no end.
     fn ranges(&mut self, count: u64, one_in: u64) -> Vec<KeyRange> {
         let keys = self.ascending_keys(count);
         let ends = keys.iter().skip(1).cloned().map(Some).chain([None]);
@@ -252,7 +263,7 @@ impl Random {
 fn slices_hold_everything_share_nothing_and_take_turns() {
     let (mut within, mut others) = (0, 0);
     for seed in 0..if cfg!(miri) { 5 } else { 2000 } {
-        let given = Random(seed).given();
+        let given = SeededRng::new(seed).given();
         let slices = given.slices();
         let rows = given.rows.iter().map(|row| (row.id, &row.parts, &row.entries));
         let name = format!(
@@ -419,7 +430,7 @@ fn a_slice_takes_few_questions() {
             self.0.keys_within(keys)
         }
     }
-    let mut random = Random(1);
+    let mut random = SeededRng::new(1);
     let key = |number: u64| format!("{number:04}").into_bytes();
     let rows = (0..6).map(|id| {
         let entries = (0..1000).map(|number| (key(number), 50 + random.below(100))).collect();

@@ -212,7 +212,7 @@ mod tests {
     //! key searched through all rows, or through some, beside a plain binary search.
 
     use super::*;
-    use crate::table::tests::Rng;
+    use terrace_env::SeededRng;
 
     struct Row {
         uid: TableUid,
@@ -238,11 +238,11 @@ mod tests {
     }
 
     /// Rows, the newest first, whose hints are right but may be into any older row.
-    fn stack(rng: &mut Rng) -> Vec<Row> {
+    fn stack(rng: &mut SeededRng) -> Vec<Row> {
         let mut rows: Vec<Row> = Vec::new();
-        for number in 0..rng.below(7) + 2 {
+        for number in 0..rng.index(7) + 2 {
             let alphabet = rng.pick(&[4, 40, 250]);
-            let mut keys: Vec<u8> = (0..rng.below(60)).map(|_| rng.below(alphabet) as u8).collect();
+            let mut keys: Vec<u8> = (0..rng.index(60)).map(|_| rng.index(alphabet) as u8).collect();
             keys.sort_unstable();
             let none_in = rng.pick(&[2, 5, 1000]);
             let strays = rng.one_in(2);
@@ -250,7 +250,7 @@ mod tests {
                 if rows.is_empty() || rng.one_in(none_in) {
                     return Hint::NONE;
                 }
-                let predecessor = if strays { rng.below(rows.len()) } else { 0 };
+                let predecessor = if strays { rng.index(rows.len()) } else { 0 };
                 Hint::new(predecessor, rows[predecessor].low(*key))
             };
             let hints = keys.iter().map(hint).collect();
@@ -264,7 +264,7 @@ mod tests {
     fn a_narrowed_interval_always_holds_the_answer_of_a_whole_search() {
         let (mut narrowed, mut searches) = (0, 0);
         for seed in 0..400 {
-            let mut rng = Rng(seed);
+            let mut rng = SeededRng::new(seed);
             let rows = stack(&mut rng);
             let left_out = rng.pick(&[2, 4, 1000]);
             for key in 0..=251 {

@@ -36,10 +36,10 @@ fn check_clean(env: &SharedEnv, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Random writes with checkpoints in between; at the end each still holds its own moment.
+/// SeededRng writes with checkpoints in between; at the end each still holds its own moment.
 fn run_against_model(seed: u64) -> Result<()> {
     simulate(seed, |env| {
-        let mut random = Random(seed);
+        let mut random = SeededRng::new(seed);
         let options = draw_options(&mut random);
         let shape = Shape::draw(&mut random);
         let mut model = Model::default();

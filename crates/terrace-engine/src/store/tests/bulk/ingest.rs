@@ -28,10 +28,10 @@ fn numbered(keys: std::ops::Range<usize>, value: &str) -> Entries {
     keys.map(entry).collect()
 }
 
-/// Random writes, ingests, snapshots and restarts; every reader sees its own moment.
+/// SeededRng writes, ingests, snapshots and restarts; every reader sees its own moment.
 fn run_against_model(seed: u64) -> Result<()> {
     simulate(seed, |env| {
-        let mut random = Random(seed);
+        let mut random = SeededRng::new(seed);
         let options = draw_options(&mut random);
         let shape = Shape::draw(&mut random);
         let mut model = Model::default();
@@ -175,7 +175,7 @@ fn run_beside_others(seed: u64) -> Result<()> {
             .map(|client| {
                 let (store, keys) = (store.clone(), keys.clone());
                 let job = Box::new(move || {
-                    let mut random = Random(seed ^ (client as u64 + 9) << 40);
+                    let mut random = SeededRng::new(seed ^ (client as u64 + 9) << 40);
                     let mut last: BTreeMap<String, (u64, u64)> = BTreeMap::new();
                     for _ in 0..80 {
                         let key = &keys[random.below(10) as usize];

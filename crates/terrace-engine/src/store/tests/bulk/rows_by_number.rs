@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use terrace_base::{KeyRange, LevelNo};
-use terrace_env::{CrashPolicy, DiskImage, SharedEnv, SimEnv, SimOptions};
+use terrace_env::{CrashPolicy, DiskImage, SeededRng, SharedEnv, SimEnv, SimOptions};
 
 use crate::l0::triangle::Pages;
 use crate::l0::triangle::row::RowReader;
 use crate::options::{L0Kind, Options};
 use crate::repair::{Basis, Loss, LossKind, RepairReport, repair};
-use crate::store::tests::{DIR, Random, delete, in_pages, of_kind, open, process, put, small};
+use crate::store::tests::{DIR, delete, in_pages, of_kind, open, process, put, small};
 use crate::store::{IterOptions, Store, WriteOptions};
 use crate::{Result, WriteBatch};
 
@@ -153,7 +153,7 @@ fn killed(
 /// Rows that share keys, some of them cut and some of their pages another row's.
 fn random_range(seed: u64, options: &Options, has_deletions: bool, is_closed: bool) -> Specimen {
     killed(seed, options, |store, specimen| {
-        let mut random = Random(seed);
+        let mut random = SeededRng::new(seed);
         for number in 0..1500 {
             let key = format!("{:03}", random.below(300));
             match random.below(24) {
@@ -356,7 +356,7 @@ fn of_every_key_that_is_not_as_it_was_the_report_says_so() {
         let is_closed = seed % 3 > 0;
         let whole = random_range(seed, &options(L0Kind::Container), true, is_closed);
         let (path, bytes) = whole.container();
-        let mut random = Random(seed);
+        let mut random = SeededRng::new(seed);
         for case in 0..12 {
             let mut specimen = whole.clone();
             match random.below(4) {

@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use terrace_base::{KeyRange, WallTime, hash_bytes};
-use terrace_env::{CrashPolicy, DiskImage, JobClass, SharedEnv, SimEnv, SimOptions};
+use terrace_env::{CrashPolicy, DiskImage, JobClass, SeededRng, SharedEnv, SimEnv, SimOptions};
 
 use crate::options::{Durability, L0Kind, L0Options, Options, Research};
 use crate::store::tests::workload::{Change, Model, batch_of, content};
-use crate::store::tests::{Random, in_pages, open, open_by, put, small};
+use crate::store::tests::{in_pages, open, open_by, put, small};
 use crate::store::{GetOptions, Item, Store, Update, WriteOptions};
 use crate::{Error, Result, WriteBatch};
 
@@ -215,7 +215,7 @@ impl Workload {
     fn run(&self, env: &SharedEnv, seed: u64, histories: &Histories) -> Result<()> {
         let mut store = open(env, &self.options)?;
         if self.clients == 1 {
-            let mut random = Random(seed);
+            let mut random = SeededRng::new(seed);
             for batch in 0..self.batches {
                 self.write(&store, 0, batch, &mut random, histories)?;
                 if batch % self.disturb_every == self.disturb_every - 1 {
@@ -230,7 +230,7 @@ impl Workload {
                     let (store, histories) = (store.clone(), Arc::clone(histories));
                     let this = self.for_thread();
                     let job = Box::new(move || {
-                        let mut random = Random(seed ^ (client as u64 + 1) << 32);
+                        let mut random = SeededRng::new(seed ^ (client as u64 + 1) << 32);
                         for batch in 0..this.batches {
                             let written =
                                 this.write(&store, client, batch, &mut random, &histories);
@@ -261,18 +261,18 @@ impl Workload {
         options
     }
 
-    fn disturb(&self, env: &SharedEnv, store: Store, random: &mut Random) -> Result<Store> {
+    fn disturb(&self, env: &SharedEnv, store: Store, random: &mut SeededRng) -> Result<Store> {
         match random.below(4) {
             0 => store.flush()?,
             1 => store.compact(&KeyRange::all())?,
             2 => {
                 store.close()?;
                 drop(store);
-                return open(env, &self.options_by(random.next()));
+                return open(env, &self.options_by(random.next_u64()));
             }
             _ => {
                 drop(store);
-                return open(env, &self.options_by(random.next()));
+                return open(env, &self.options_by(random.next_u64()));
             }
         }
         Ok(store)
@@ -284,7 +284,7 @@ impl Workload {
         store: &Store,
         client: usize,
         index: usize,
-        random: &mut Random,
+        random: &mut SeededRng,
         histories: &Histories,
     ) -> Result<()> {
         let changes = self.changes(client, index, random);
@@ -316,8 +316,9 @@ impl Workload {
     }
 
     /// Each client has its own keys, so that the outcome does not depend on the order of clients.
-    fn changes(&self, client: usize, index: usize, random: &mut Random) -> Vec<Change> {
-        let key = |random: &mut Random| format!("k{:02}/{client}", random.below(20)).into_bytes();
+    fn changes(&self, client: usize, index: usize, random: &mut SeededRng) -> Vec<Change> {
+        let key =
+            |random: &mut SeededRng| format!("k{:02}/{client}", random.below(20)).into_bytes();
         let mut changes = vec![Change::Put {
             key: counter_key(client),
             value: (index as u64 + 1).to_le_bytes().to_vec(),
@@ -496,13 +497,13 @@ fn again(
     context: &str,
 ) -> u64 {
     let mut states = 0;
-    let mut random = Random(seed ^ moment.index ^ u64::from(depth));
+    let mut random = SeededRng::new(seed ^ moment.index ^ u64::from(depth));
     for (index, image) in recovery.into_iter().enumerate() {
         if depth < 2 && !random.one_in(4) {
             continue;
         }
         let context = format!("{context}, change {index} of recovery at depth {depth}");
-        let disk = image.crash(CrashPolicy::Sectors, random.next());
+        let disk = image.crash(CrashPolicy::Sectors, random.next_u64());
         let next = judge(workload, histories, moment, disk, survives_power_cut, &context);
         states += 1;
         if depth > 0 && random.one_in(8) {

@@ -4,16 +4,16 @@
 use std::time::Duration;
 
 use terrace_base::KeyRange;
-use terrace_env::SharedEnv;
+use terrace_env::{SeededRng, SharedEnv};
 
 use crate::options::{Durability, Options};
 use crate::store::tests::workload::{Model, Shape};
-use crate::store::tests::{Random, draw_l0, open, simulate, small};
+use crate::store::tests::{draw_l0, open, simulate, small};
 use crate::store::{GetOptions, Iter, IterOptions, Snapshot, Store};
 use crate::table::Compression;
 use crate::{Error, Result};
 
-pub fn options(random: &mut Random) -> Options {
+pub fn options(random: &mut SeededRng) -> Options {
     let mut options = small();
     options.durability = match random.below(3) {
         0 => Durability::Buffered,
@@ -42,7 +42,7 @@ pub fn options(random: &mut Random) -> Options {
 }
 
 pub struct Run {
-    pub random: Random,
+    pub random: SeededRng,
     pub shape: Shape,
     pub model: Model,
     pub snapshots: Vec<(Snapshot, Model)>,
@@ -122,7 +122,11 @@ impl Run {
 }
 
 /// Walks `iter` forward, backward, and to and fro, over what it should show.
-pub fn check_walk(random: &mut Random, iter: &mut Iter, expected: &[(&[u8], &[u8])]) -> Result<()> {
+pub fn check_walk(
+    random: &mut SeededRng,
+    iter: &mut Iter,
+    expected: &[(&[u8], &[u8])],
+) -> Result<()> {
     let shown = |iter: &Iter| iter.entry().map(|entry| (entry.key.to_vec(), entry.value.to_vec()));
     let at = |index: usize| expected.get(index).map(|(k, v)| (k.to_vec(), v.to_vec()));
     iter.seek_to_first()?;
@@ -158,7 +162,7 @@ pub fn check_walk(random: &mut Random, iter: &mut Iter, expected: &[(&[u8], &[u8
 
 fn run(seed: u64, steps: u32) -> Result<()> {
     simulate(seed, |env| {
-        let mut random = Random(seed);
+        let mut random = SeededRng::new(seed);
         let options = options(&mut random);
         let shape = Shape::draw(&mut random);
         let mut run = Run { random, shape, model: Model::default(), snapshots: Vec::new() };

@@ -66,7 +66,7 @@ fn replay(
 fn write(seed: u64, options: &Options) -> Result<(DiskImage, Model)> {
     SimEnv::run(SimOptions::new(seed), |sim| {
         let env: SharedEnv = Arc::<SimEnv>::clone(&sim);
-        let mut random = Random(seed);
+        let mut random = SeededRng::new(seed);
         let shape = Shape::draw(&mut random);
         let mut model = Model::default();
         let store = open_by(&env, options, 2)?;
@@ -74,7 +74,7 @@ fn write(seed: u64, options: &Options) -> Result<(DiskImage, Model)> {
             match random.below(120) {
                 0 => store.flush()?,
                 1 => {
-                    let key = [b"\xfe", &random.next().to_be_bytes()[..]].concat();
+                    let key = [b"\xfe", &random.next_u64().to_be_bytes()[..]].concat();
                     let mut ingest = store.begin_ingest()?;
                     ingest.add(&key, b"ingested", None)?;
                     ingest.finish()?;
@@ -98,8 +98,8 @@ fn write(seed: u64, options: &Options) -> Result<(DiskImage, Model)> {
 }
 
 /// Options for writing, with much in memory, and for the replays, whose memtables hold less.
-fn draw(random: &mut Random) -> (Options, Options) {
-    let pick = |random: &mut Random, from: [usize; 3]| from[random.below(3) as usize];
+fn draw(random: &mut SeededRng) -> (Options, Options) {
+    let pick = |random: &mut SeededRng, from: [usize; 3]| from[random.below(3) as usize];
     let drawn = Options {
         memtable_bytes: pick(random, [24 << 10, 100 << 10, 1 << 20]),
         frozen_memtables_max: 8,
@@ -156,7 +156,7 @@ fn goes_on(
 fn any_number_of_threads_brings_the_same_back() -> Result<()> {
     let (mut entries, mut versions, mut torn) = (0, 0, 0);
     for seed in 0..60 {
-        let mut random = Random(seed ^ 0x7ec0_0e71);
+        let mut random = SeededRng::new(seed ^ 0x7ec0_0e71);
         let (writing, replaying) = draw(&mut random);
         let (disk, model) = write(seed, &writing)?;
         for policy in CrashPolicy::ALL {
@@ -185,7 +185,7 @@ fn any_number_of_threads_brings_the_same_back() -> Result<()> {
 fn several_threads_find_the_damage_that_one_finds() -> Result<()> {
     let mut refused = 0;
     for seed in 0..40 {
-        let mut random = Random(seed ^ 0xda3a_6e00);
+        let mut random = SeededRng::new(seed ^ 0xda3a_6e00);
         let (writing, replaying) = draw(&mut random);
         let (disk, _) = write(seed, &writing)?;
         let mut disk = disk.crash(CrashPolicy::ProcessKill, seed);
@@ -193,7 +193,7 @@ fn several_threads_find_the_damage_that_one_finds() -> Result<()> {
         let logs: Vec<_> = disk.files().into_iter().filter(is_log).collect();
         let (path, bytes) = &logs[random.below(logs.len() as u64) as usize];
         let offset = random.below(*bytes);
-        disk.write(path, offset, &[random.next() as u8]).expect("inside the file");
+        disk.write(path, offset, &[random.next_u64() as u8]).expect("inside the file");
         let one = replay(&disk, seed, &replaying, 1);
         for threads in [2, 4] {
             let several = replay(&disk, seed, &replaying, threads);

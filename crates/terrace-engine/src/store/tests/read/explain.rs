@@ -6,12 +6,12 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use terrace_base::{Expiry, KeyRange, LevelNo, WallTime};
-use terrace_env::SharedEnv;
+use terrace_env::{SeededRng, SharedEnv};
 
 use crate::explain::{GetExplanation, Verdict};
 use crate::options::{L0Options, Options};
 use crate::store::tests::workload::{Model, Shape};
-use crate::store::tests::{Random, delete, open, put, simulate, small};
+use crate::store::tests::{delete, open, put, simulate, small};
 use crate::store::{GetOptions, Item, Snapshot, Store, WriteOptions};
 use crate::table::Compression;
 use crate::tests::specimens::assert_as_drawn;
@@ -188,7 +188,7 @@ fn agree(explained: &GetExplanation, read: Option<&Item>) {
 }
 
 struct Run {
-    random: Random,
+    random: SeededRng,
     shape: Shape,
     model: Model,
     snapshots: Vec<(Snapshot, Model)>,
@@ -263,7 +263,7 @@ impl Run {
 
 fn run(seed: u64, steps: u32) -> Result<()> {
     simulate(seed, |env| {
-        let mut random = Random(seed);
+        let mut random = SeededRng::new(seed);
         let mut options = small();
         options.table.filter_bits_per_key = [1, 10][random.below(2) as usize];
         options.table.compression = [Compression::None, Compression::Lz4][random.below(2) as usize];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use terrace_env::{JobClass, SharedEnv, SimEnv, SimOptions};
 
-use crate::options::Options;
+use crate::options::{FormatOptions, Options};
 use crate::store::tests::{get, merge, open, put, small};
 use crate::store::{GetOptions, Store};
 use crate::{Error, Result};
@@ -81,7 +81,8 @@ fn a_get_beside_an_ingest_adds_no_operand_to_an_older_value() -> Result<()> {
     for seed in 0..SEEDS {
         simulate_closely(seed, |env| {
             let operator = Some("add-i64".to_string());
-            let options = Options { dranges: 1, merge_operator: operator, ..small() };
+            let format = FormatOptions { merge_operator: operator };
+            let options = Options { dranges: 1, format, ..small() };
             let store = open(env, &options)?;
             let write = |store: &Store, round: u64| {
                 ingest_one(store, "count", &(round * 10).to_string())?;

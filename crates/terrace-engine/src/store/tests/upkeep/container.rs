@@ -125,7 +125,7 @@ fn let_go(run: &mut Run, held: &mut Vec<Held>) -> Result<()> {
     check_walk(&mut run.random, &mut one.iter, &content)
 }
 
-fn draw_options(env: &SharedEnv, random: &mut Random) -> Result<Options> {
+fn draw_options(env: &SharedEnv, random: &mut SeededRng) -> Result<Options> {
     let kind = [L0Kind::Container, L0Kind::Container, L0Kind::Matrix][random.below(3) as usize];
     let bytes = [64, 96, 128, 512][random.below(4) as usize] << 10;
     env.fs().create_dir_all(MEMORY.as_ref())?;
@@ -134,7 +134,7 @@ fn draw_options(env: &SharedEnv, random: &mut Random) -> Result<Options> {
 
 fn run(seed: u64, steps: u32, met: &mut Met) -> Result<()> {
     simulate(seed, |env| {
-        let mut random = Random(seed);
+        let mut random = SeededRng::new(seed);
         let mut options = draw_options(env, &mut random)?;
         let shape = Shape::draw(&mut random);
         let mut run = Run { random, shape, model: Model::default(), snapshots: Vec::new() };

@@ -1,7 +1,9 @@
 //! A range is divided by itself, and its memtables share one allowance.
 
+use terrace_env::SeededRng;
+
 use crate::options::Options;
-use crate::store::tests::{Random, get, open, put, simulate, small};
+use crate::store::tests::{get, open, put, simulate, small};
 use crate::store::{Store, WriteOptions};
 use crate::{Result, WriteBatch};
 
@@ -16,12 +18,12 @@ fn drange_count(store: &Store) -> usize {
 
 /// Writes random keys until the range is divided; how many.
 fn write_until_divided(store: &Store, seed: u64) -> Result<u64> {
-    let mut random = Random(seed);
+    let mut random = SeededRng::new(seed);
     for count in 0..100_000 {
         if drange_count(store) > 1 {
             return Ok(count);
         }
-        put(store, &format!("user{:016x}", random.next()), &"v".repeat(50))?;
+        put(store, &format!("user{:016x}", random.next_u64()), &"v".repeat(50))?;
     }
     panic!("seed {seed}: the range was never divided");
 }
@@ -35,10 +37,10 @@ fn the_first_full_memtable_divides_the_range_evenly() -> Result<()> {
         assert!(count > 1000, "seed {seed}: only {count} keys");
         assert_eq!(drange_count(&store), 8);
         let map = store.inner.dranges.load_full();
-        let mut random = Random(seed + 1);
+        let mut random = SeededRng::new(seed + 1);
         let mut hits = [0u32; 8];
         for _ in 0..8000 {
-            hits[map.interval_of(format!("user{:016x}", random.next()).as_bytes())] += 1;
+            hits[map.interval_of(format!("user{:016x}", random.next_u64()).as_bytes())] += 1;
         }
         assert!(hits.iter().all(|hits| (600..=1500).contains(hits)), "seed {seed}: {hits:?}");
         Ok(())
@@ -116,7 +118,7 @@ fn a_batch_over_all_dranges_finds_room_however_large_it_is() -> Result<()> {
 }
 
 /// A key of `user0000` … `user9999`: nine of ten writes go to the first hundred.
-fn skewed(random: &mut Random) -> String {
+fn skewed(random: &mut SeededRng) -> String {
     let bound = if random.one_in(10) { 10_000 } else { 100 };
     format!("user{:04}", random.below(bound))
 }
@@ -129,7 +131,7 @@ fn a_range_divides_itself_anew_when_its_writes_are_not_spread_evenly() -> Result
     let seed = 16;
     simulate(seed, |env| {
         let store = open(env, &divided(8))?;
-        let mut random = Random(seed);
+        let mut random = SeededRng::new(seed);
         while drange_count(&store) == 1 {
             put(&store, &format!("user{:04}", random.below(10_000)), &"v".repeat(50))?;
         }
@@ -166,7 +168,7 @@ fn a_hot_key_gets_duplicates_and_gives_them_back() -> Result<()> {
     let seed = 19;
     simulate(seed, |env| {
         let store = open(env, &divided(8))?;
-        let mut random = Random(seed);
+        let mut random = SeededRng::new(seed);
         let duplicates = || -> Vec<(Vec<u8>, u64)> {
             let hot = store.dranges().dranges.into_iter().filter(|drange| drange.duplicates > 1);
             hot.map(|drange| (drange.start, drange.duplicates)).collect()

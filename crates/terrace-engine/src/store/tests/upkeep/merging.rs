@@ -1,10 +1,11 @@
 //! Memtables of hot dranges are merged in memory, and lose nothing by it.
 
 use terrace_base::KeyRange;
+use terrace_env::SeededRng;
 
 use crate::options::Options;
 use crate::store::tests::workload::content;
-use crate::store::tests::{Random, delete, get, merge, open, put, simulate, small};
+use crate::store::tests::{delete, get, merge, open, put, simulate, small};
 use crate::store::{Store, WriteOptions};
 use crate::{Result, WriteBatch};
 
@@ -14,7 +15,7 @@ fn options() -> Options {
 }
 
 /// Overwrites ten keys until so many memtables were merged; the last value of each.
-fn overwrite(store: &Store, random: &mut Random, merges: u64) -> Result<Vec<String>> {
+fn overwrite(store: &Store, random: &mut SeededRng, merges: u64) -> Result<Vec<String>> {
     let mut last = vec![String::new(); 10];
     for round in 0..100_000 {
         if store.stats().memtable_merge_count >= merges && last.iter().all(|v| !v.is_empty()) {
@@ -39,7 +40,7 @@ fn check_hot(store: &Store, last: &[String]) -> Result<()> {
 fn hot_keys_stay_in_memory_until_a_flush_is_asked_for() -> Result<()> {
     simulate(31, |env| {
         let store = open(env, &options())?;
-        let last = overwrite(&store, &mut Random(31), 6)?;
+        let last = overwrite(&store, &mut SeededRng::new(31), 6)?;
         store.settle();
         check_hot(&store, &last)?;
         let stats = store.stats();
@@ -58,7 +59,7 @@ fn hot_keys_stay_in_memory_until_a_flush_is_asked_for() -> Result<()> {
 #[test]
 fn what_was_merged_is_in_the_log_until_it_is_flushed() -> Result<()> {
     simulate(32, |env| {
-        let mut random = Random(32);
+        let mut random = SeededRng::new(32);
         let mut last = Vec::new();
         // The log holds what merges have dropped since, and a replay has room for that, too.
         let options = Options { frozen_memtables_max: 100, ..options() };
@@ -79,7 +80,7 @@ fn the_log_lets_go_of_what_was_merged_when_it_grows_too_long() -> Result<()> {
     simulate(33, |env| {
         let options = options();
         let store = open(env, &options)?;
-        let mut random = Random(33);
+        let mut random = SeededRng::new(33);
         let last = overwrite(&store, &mut random, 200)?;
         store.settle();
         let stats = store.stats();
@@ -94,7 +95,7 @@ fn the_log_lets_go_of_what_was_merged_when_it_grows_too_long() -> Result<()> {
 fn keys_that_cool_down_are_flushed() -> Result<()> {
     simulate(34, |env| {
         let store = open(env, &options())?;
-        let mut last = overwrite(&store, &mut Random(34), 3)?;
+        let mut last = overwrite(&store, &mut SeededRng::new(34), 3)?;
         for key in 0..2000 {
             put(&store, &format!("once{key}"), &"v".repeat(60))?;
             last.push(String::new());
@@ -111,16 +112,16 @@ fn a_snapshot_sees_what_it_saw_and_operands_count_once() -> Result<()> {
     simulate(35, |env| {
         let store = open(env, &options())?;
         put(&store, "log", "a")?;
-        let before = overwrite(&store, &mut Random(35), 2)?;
+        let before = overwrite(&store, &mut SeededRng::new(35), 2)?;
         merge(&store, "log", "b")?;
         delete(&store, "hot3")?;
         let snapshot = store.snapshot();
         for letter in ["c", "d"] {
-            overwrite(&store, &mut Random(36), store.stats().memtable_merge_count + 2)?;
+            overwrite(&store, &mut SeededRng::new(36), store.stats().memtable_merge_count + 2)?;
             merge(&store, "log", letter)?;
         }
         let merges = store.stats().memtable_merge_count;
-        overwrite(&store, &mut Random(37), merges + 2)?;
+        overwrite(&store, &mut SeededRng::new(37), merges + 2)?;
         assert_eq!(get(&store, "log")?.as_deref(), Some("abcd"));
         let seen = crate::store::tests::workload::walk(snapshot.iter(Default::default())?)?;
         assert_eq!(seen.len(), 10);
@@ -139,7 +140,7 @@ fn a_snapshot_sees_what_it_saw_and_operands_count_once() -> Result<()> {
 fn a_memtable_with_range_tombstones_is_flushed_and_hides_what_was_merged() -> Result<()> {
     simulate(36, |env| {
         let store = open(env, &options())?;
-        overwrite(&store, &mut Random(38), 3)?;
+        overwrite(&store, &mut SeededRng::new(38), 3)?;
         let mut batch = WriteBatch::new();
         batch.delete_range(b"hot", b"hou")?;
         store.write(&batch, &WriteOptions::default())?;

@@ -4,11 +4,12 @@
 use std::path::Path;
 
 use terrace_base::KeyRange;
+use terrace_env::SeededRng;
 
 use crate::l0::triangle::row::hints::Hinting;
 use crate::l0::{Cut, CutBounds, CutEnd};
 use crate::options::{L0Kind, Options};
-use crate::store::tests::{DIR, Random, get, in_pages, open, process, put, simulate, small};
+use crate::store::tests::{DIR, get, in_pages, open, process, put, simulate, small};
 use crate::store::{IterOptions, Store};
 use crate::version::{OpenTable, TreeEdit};
 use crate::{Error, Result};
@@ -24,7 +25,7 @@ fn key(index: u64) -> String {
 }
 
 /// Writes values of `round` to random keys, and notes what each key has.
-fn fill(store: &Store, random: &mut Random, round: usize, wanted: &mut [String]) -> Result<()> {
+fn fill(store: &Store, random: &mut SeededRng, round: usize, wanted: &mut [String]) -> Result<()> {
     for _ in 0..300 {
         let index = random.below(wanted.len() as u64);
         let value = format!("{round}/").repeat(60);
@@ -62,7 +63,7 @@ fn a_range_opens_with_any_other_l0() {
     for seed in 0..12 {
         println!("seed {seed}");
         simulate(seed, |env| -> Result<()> {
-            let mut random = Random(seed);
+            let mut random = SeededRng::new(seed);
             let mut wanted = vec![String::new(); 200];
             for round in 0..6 {
                 let kind = KINDS[random.below(3) as usize];
@@ -87,7 +88,7 @@ fn a_container_goes_when_it_is_empty_and_no_longer_wanted() {
     simulate(1, |env| -> Result<()> {
         let mut wanted = vec![String::new(); 200];
         let store = open(env, &options(L0Kind::Container))?;
-        fill(&store, &mut Random(1), 1, &mut wanted)?;
+        fill(&store, &mut SeededRng::new(1), 1, &mut wanted)?;
         store.flush()?;
         store.close()?;
         drop(store);
@@ -111,7 +112,7 @@ fn a_container_that_is_gone_is_damage_if_something_was_in_it() {
     simulate(2, |env| -> Result<()> {
         let mut wanted = vec![String::new(); 50];
         let store = open(env, &options(L0Kind::Container))?;
-        fill(&store, &mut Random(2), 1, &mut wanted)?;
+        fill(&store, &mut SeededRng::new(2), 1, &mut wanted)?;
         store.flush()?;
         let version = store.inner.versions.current();
         assert!(version.has_rows_in_pages());
@@ -143,7 +144,7 @@ fn what_there_are_no_pages_for_becomes_tables() {
         let store = open(env, &options)?;
         let mut wanted = vec![String::new(); 600];
         for round in 0..8 {
-            fill(&store, &mut Random(round), round as usize, &mut wanted)?;
+            fill(&store, &mut SeededRng::new(round), round as usize, &mut wanted)?;
         }
         store.flush()?;
         let version = store.inner.versions.current();
@@ -182,7 +183,7 @@ fn what_jobs_have_taken_is_left_out_of_the_turn() {
         let store = open(env, &options)?;
         let mut wanted = vec![String::new(); 600];
         for round in 0..4 {
-            fill(&store, &mut Random(round), round as usize, &mut wanted)?;
+            fill(&store, &mut SeededRng::new(round), round as usize, &mut wanted)?;
             store.flush()?;
         }
         let all = proposed(&store, &[], 1);
@@ -232,7 +233,7 @@ fn what_cuts_read_is_within_the_bounds_or_they_say_why_not() {
             let store = open(env, &options)?;
             let mut wanted = vec![String::new(); 1000];
             for round in 0..20 {
-                fill(&store, &mut Random(seed + round), round as usize, &mut wanted)?;
+                fill(&store, &mut SeededRng::new(seed + round), round as usize, &mut wanted)?;
             }
             store.compact(&KeyRange::new(key(0), None))?;
             let bounds = 16 << 10..=32 << 10;
@@ -268,7 +269,7 @@ fn a_repair_and_a_checkpoint_bring_rows_along() {
         let mut wanted = vec![String::new(); 200];
         let store = open(env, &options(L0Kind::Container))?;
         for round in 0..5 {
-            fill(&store, &mut Random(round), round as usize, &mut wanted)?;
+            fill(&store, &mut SeededRng::new(round), round as usize, &mut wanted)?;
         }
         store.flush()?;
         store.settle();

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use terrace_env::{JobClass, JobHandle, SharedEnv};
+use terrace_env::{JobClass, JobHandle, SeededRng, SharedEnv};
 
 use crate::explain::Source;
 use crate::options::Options;
 use crate::store::tests::workload::content;
-use crate::store::tests::{Random, delete, delete_range, get, merge, open, put, simulate, small};
+use crate::store::tests::{delete, delete_range, get, merge, open, put, simulate, small};
 use crate::store::{GetOptions, IterOptions, Store, Update, WriteOptions};
 use crate::{Result, WriteBatch};
 
@@ -214,7 +214,7 @@ fn conditional_writes_of_a_hot_key_lose_nothing() {
             let job = |client: u64| -> Box<dyn FnOnce() + Send> {
                 let store = store.clone();
                 Box::new(move || {
-                    let mut random = Random(seed << 8 | client);
+                    let mut random = SeededRng::new(seed << 8 | client);
                     for round in 0..ROUNDS {
                         match client {
                             0 | 1 => count_up(&store, 1),

@@ -82,7 +82,7 @@ const STATES: u64 = 200_000;
 fn no_crash_among_two_hundred_thousand_breaks_a_row() {
     let seed = 8;
     println!("seed {seed}");
-    let mut rng = Rng(seed);
+    let mut rng = SeededRng::new(seed);
     let mut total = Explored::default();
     while total.states < STATES {
         let [first, second] = [small_model(&mut rng), small_model(&mut rng)];
@@ -96,11 +96,11 @@ fn no_crash_among_two_hundred_thousand_breaks_a_row() {
 }
 
 /// A few keys with values of any size up to a page.
-fn small_model(rng: &mut Rng) -> Model {
+fn small_model(rng: &mut SeededRng) -> Model {
     let mut model = Model::default();
-    for seqno in 1..=1 + rng.below(8) as u64 {
-        let key = format!("k{}", rng.below(5));
-        let value = vec![rng.below(256) as u8; rng.pick(&[0, 10, 300, 4000])];
+    for seqno in 1..=1 + rng.index(8) as u64 {
+        let key = format!("k{}", rng.index(5));
+        let value = vec![rng.index(256) as u8; rng.pick(&[0, 10, 300, 4000])];
         model.put(key.as_bytes(), seqno, &value);
     }
     model

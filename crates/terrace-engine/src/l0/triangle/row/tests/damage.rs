@@ -7,11 +7,11 @@ use crate::Error;
 
 /// A row with something of everything, in a few pages.
 pub(super) fn model() -> Model {
-    let mut rng = Rng(11);
+    let mut rng = SeededRng::new(11);
     let mut model = Model::default();
     for number in 0..40u64 {
         let key = format!("key{:03}", number / 2);
-        let value: Vec<u8> = (0..rng.below(60)).map(|at| (at / 6) as u8).collect();
+        let value: Vec<u8> = (0..rng.index(60)).map(|at| (at / 6) as u8).collect();
         model.put(key.as_bytes(), number + 10, &value);
     }
     for seqno in 1000..1020 {

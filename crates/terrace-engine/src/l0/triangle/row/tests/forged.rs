@@ -62,23 +62,23 @@ impl Specimen {
     }
 
     /// Changes a few bytes, most often where they mean something.
-    fn forge(&self, rng: &mut Rng) -> Vec<u8> {
+    fn forge(&self, rng: &mut SeededRng) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         let listed = self.listed();
-        for _ in 0..rng.below(3) + 1 {
-            let (start, length) = match rng.below(4) {
+        for _ in 0..rng.index(3) + 1 {
+            let (start, length) = match rng.index(4) {
                 // Sizes and counts of the head, or the list.
                 0 => (self.head_at() + 32, 28 + 8 * listed.len()),
                 // The metadata.
                 1 | 2 => (rng.pick(&listed[..self.metadata_pages]), 4096),
                 _ => (rng.pick(&listed[self.metadata_pages..]), 4096),
             };
-            let at = start + rng.below(length);
-            bytes[at] = match rng.below(4) {
-                0 => rng.next() as u8,
+            let at = start + rng.index(length);
+            bytes[at] = match rng.index(4) {
+                0 => rng.next_u64() as u8,
                 1 => rng.pick(&[0, 1, 0x7f, 0x80, 0xff]),
                 2 => bytes[at].wrapping_add(1),
-                _ => bytes[at] ^ 1 << rng.below(8),
+                _ => bytes[at] ^ 1 << rng.index(8),
             };
         }
         self.seal(&mut bytes);
@@ -87,9 +87,14 @@ impl Specimen {
 }
 
 /// Asks for everything; whether the row could be opened and all of it be read.
-fn read(rng: &mut Rng, model: &Model, bytes: &[u8], location: RowLocation) -> crate::Result<()> {
+fn read(
+    rng: &mut SeededRng,
+    model: &Model,
+    bytes: &[u8],
+    location: RowLocation,
+) -> crate::Result<()> {
     let pages = mount(bytes)?;
-    let random_range = |rng: &mut Rng| {
+    let random_range = |rng: &mut SeededRng| {
         let (a, b) = (target(rng, model), target(rng, model));
         KeyRange::new(a.clone().min(b.clone()), if rng.one_in(3) { None } else { Some(a.max(b)) })
     };
@@ -113,7 +118,7 @@ fn read(rng: &mut Rng, model: &Model, bytes: &[u8], location: RowLocation) -> cr
             let _may = row.may_contain(filter_hash(&key));
         }
         let mut cursor = row.cursor(read_point, None);
-        let mut standing = match rng.below(3) {
+        let mut standing = match rng.index(3) {
             0 => cursor.seek_back(Some(&key)),
             1 => cursor.seek_back(None),
             _ => cursor.seek(&key),
@@ -126,7 +131,7 @@ fn read(rng: &mut Rng, model: &Model, bytes: &[u8], location: RowLocation) -> cr
                 Ok(true) => {}
                 _ => break,
             }
-            let seqno = SeqNo(rng.next() >> rng.below(64));
+            let seqno = SeqNo(rng.next_u64() >> rng.index(64));
             let _older = cursor.older(seqno).map(drop).map_err(&mut refuse);
             standing = if is_forward { cursor.next() } else { cursor.prev() };
         }
@@ -150,7 +155,7 @@ fn read(rng: &mut Rng, model: &Model, bytes: &[u8], location: RowLocation) -> cr
     }
     row.release(&[random_range(rng)]);
     if !row.is_empty() {
-        let _key = row.key(rng.below(row.len())).map_err(&mut refuse);
+        let _key = row.key(rng.index(row.len())).map_err(&mut refuse);
     }
     outcome
 }
@@ -166,7 +171,7 @@ fn forged_rows_give_errors_or_answers_and_no_panic() {
         assert!(sealed == specimen.bytes, "the test seals as the builder does");
         let (mut refused, mut taken) = (0, 0);
         for seed in 0..3000 {
-            let mut rng = Rng(seed);
+            let mut rng = SeededRng::new(seed);
             let bytes = specimen.forge(&mut rng);
             match read(&mut rng, &model, &bytes, specimen.location) {
                 Ok(()) => taken += 1,

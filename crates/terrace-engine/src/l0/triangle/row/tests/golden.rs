@@ -4,13 +4,14 @@ use terrace_base::{Entry, EntryKind, Expiry};
 
 use super::*;
 use crate::l0::triangle::row::hints::Hinting;
+use crate::table::tests::SPECIMEN_VALUE_BYTES;
 use crate::table::{BuiltTable, filter_hash};
 use crate::tests::specimens;
 
 /// What the older and the newer row hold.
 fn models() -> [Model; 2] {
     let mut models = [Model::default(), Model::default()];
-    let mut rng = Rng(1);
+    let mut lengths = SPECIMEN_VALUE_BYTES.into_iter();
     for number in 0..80u64 {
         let kind = [
             EntryKind::Value,
@@ -18,7 +19,8 @@ fn models() -> [Model; 2] {
             EntryKind::MergeOperand,
             EntryKind::ValuePointer,
         ][(number % 4) as usize];
-        let bytes = if kind == EntryKind::Tombstone { 0 } else { rng.below(50) };
+        let is_empty = kind == EntryKind::Tombstone;
+        let bytes = if is_empty { 0 } else { lengths.next().expect("a length for each value") };
         models[(number % 2) as usize].insert(Entry {
             key: format!("user:{number:06}").into_bytes(),
             seqno: SeqNo(1000 - number * 7),

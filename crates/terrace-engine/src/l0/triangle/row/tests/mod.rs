@@ -13,15 +13,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use terrace_base::{KeyRange, SeqNo, TableUid, WallTime};
-use terrace_env::{Pmem, PmemRecorder};
+use terrace_env::{Pmem, PmemRecorder, SeededRng};
 
 use super::{BuiltRow, Predecessor, RowBuilder, RowLocation, RowReader};
 use crate::iter::{Cursor, Stream};
 use crate::l0::triangle::Pages;
 use crate::range_tombstone::Fragments;
-use crate::table::tests::{
-    Deleted, Model, Rng, UID, check_cursor, random_key, random_model, target,
-};
+use crate::table::tests::{Deleted, Model, UID, check_cursor, random_key, random_model, target};
 
 const DATABASE: u128 = 0xdb;
 const CREATED: WallTime = WallTime(1_700_000_000_000);
@@ -87,7 +85,7 @@ fn build_with(
 }
 
 /// As `table::tests::random_model`, with long values too; of a megabyte at most.
-fn random_row(rng: &mut Rng) -> Model {
+fn random_row(rng: &mut SeededRng) -> Model {
     let bytes = |model: &Model| -> usize {
         model.entries.values().map(|entry| entry.key.len() + entry.value.len() + 20).sum()
     };
@@ -96,7 +94,7 @@ fn random_row(rng: &mut Rng) -> Model {
         model = random_model(rng);
     }
     if rng.one_in(3) {
-        for number in 0..rng.below(6) + 1 {
+        for number in 0..rng.index(6) + 1 {
             let key = random_key(rng, 3, number * 7);
             let value: Vec<u8> =
                 (0..rng.pick(&[4000, 4096, 5000, 20_000])).map(|at| (at / 9) as u8).collect();

@@ -9,7 +9,7 @@ use crate::table::filter_hash;
 #[test]
 fn random_rows_answer_as_the_model_does() {
     for seed in 0..200 {
-        let mut rng = Rng(seed);
+        let mut rng = SeededRng::new(seed);
         let model = random_row(&mut rng);
         let page_bytes = rng.pick(&[4096, 4096, 65536]);
         let (_recorder, pages) = container((3 << 20) / page_bytes, page_bytes);
@@ -40,17 +40,17 @@ fn random_rows_answer_as_the_model_does() {
     }
 }
 
-fn check_row(rng: &mut Rng, model: &Model, row: &Arc<RowReader>, context: &str) {
+fn check_row(rng: &mut SeededRng, model: &Model, row: &Arc<RowReader>, context: &str) {
     check_elements(model, row, context);
     check_streams(rng, model, row, context);
     let expected = Deleted::all_of(&tombstones(model));
     assert_eq!(Deleted::all_of(row.range_tombstones()), expected, "{context}");
     for _ in 0..4 {
         let greatest = model.greatest_seqno();
-        let read_point = match rng.below(4) {
+        let read_point = match rng.index(4) {
             0 => SeqNo::MAX,
             1 => SeqNo(greatest),
-            _ => SeqNo(rng.next() % (greatest + 2)),
+            _ => SeqNo(rng.next_u64() % (greatest + 2)),
         };
         check_gets(rng, model, row, read_point, context);
         let mut cursor = row.cursor(read_point, None);
@@ -74,7 +74,13 @@ fn check_elements(model: &Model, row: &RowReader, context: &str) {
     assert_eq!(row.bytes_within(&KeyRange::all()), sampled, "{context}");
 }
 
-fn check_gets(rng: &mut Rng, model: &Model, row: &RowReader, read_point: SeqNo, context: &str) {
+fn check_gets(
+    rng: &mut SeededRng,
+    model: &Model,
+    row: &RowReader,
+    read_point: SeqNo,
+    context: &str,
+) {
     for _ in 0..40 {
         let key = target(rng, model);
         let context = format!("{context}, {read_point:?}, {:?}", key.escape_ascii().to_string());
@@ -85,7 +91,7 @@ fn check_gets(rng: &mut Rng, model: &Model, row: &RowReader, read_point: SeqNo, 
         assert!(!is_there || row.may_contain(filter_hash(&key)), "{context}");
         let low = model.entries.keys().filter(|(other, _)| *other < key).count();
         assert_eq!(row.lower_bound(&key).unwrap(), low, "{context}");
-        let within = rng.below(low + 1)..low + rng.below(row.len() - low + 1);
+        let within = rng.index(low + 1)..low + rng.index(row.len() - low + 1);
         assert_eq!(row.lower_bound_within(&key, within.clone()).unwrap(), low, "{context}");
         let from = within.start;
         assert_eq!(row.lower_bound_from(&key, from).unwrap(), low, "{context}, from {from}");
@@ -94,7 +100,7 @@ fn check_gets(rng: &mut Rng, model: &Model, row: &RowReader, read_point: SeqNo, 
     }
 }
 
-fn check_streams(rng: &mut Rng, model: &Model, row: &Arc<RowReader>, context: &str) {
+fn check_streams(rng: &mut SeededRng, model: &Model, row: &Arc<RowReader>, context: &str) {
     let mut ranges = vec![KeyRange::all()];
     for _ in 0..8 {
         let end = if rng.one_in(4) { None } else { Some(target(rng, model)) };
@@ -191,7 +197,7 @@ fn all_kinds_and_extremes_round_trip() {
     model.put(&[&vec![b'k'; longest - 1][..], b"l"].concat(), 8, b"");
     model.put(b"", 9, &vec![2; 3_000_000]);
     let built = build(&pages, &model, UID, Vec::new());
-    let mut rng = Rng(5);
+    let mut rng = SeededRng::new(5);
     check_row(&mut rng, &model, &built.reader, "extremes");
     built.reader.verify(Some(built.meta.hash)).unwrap();
     let found = built.reader.get(b"", SeqNo::MAX).unwrap().unwrap();

@@ -19,7 +19,7 @@ fn live_parts(consumed: &[KeyRange]) -> Vec<KeyRange> {
     parts
 }
 
-fn random_cut(rng: &mut Rng, model: &Model) -> KeyRange {
+fn random_cut(rng: &mut SeededRng, model: &Model) -> KeyRange {
     let (a, b) = (target(rng, model), target(rng, model));
     let start = if rng.one_in(5) { Vec::new() } else { a.clone().min(b.clone()) };
     let end = if rng.one_in(5) { None } else { Some(a.max(b)) };
@@ -28,7 +28,7 @@ fn random_cut(rng: &mut Rng, model: &Model) -> KeyRange {
 
 /// Reads what is live in every way.
 fn check_live(
-    rng: &mut Rng,
+    rng: &mut SeededRng,
     model: &Model,
     row: &Arc<RowReader>,
     consumed: &[KeyRange],
@@ -89,7 +89,7 @@ fn check_live(
 fn random_cuts_free_pages_and_never_hide_a_live_key() {
     let (mut gone, mut reopened) = (0, 0);
     for seed in 0..120 {
-        let mut rng = Rng(seed);
+        let mut rng = SeededRng::new(seed);
         let model = random_row(&mut rng);
         let (_recorder, pages) = container(2500, 4096);
         let built = build(&pages, &model, UID, Vec::new());

@@ -18,9 +18,9 @@ impl Member {
 }
 
 /// Rows, the newest first.
-fn stack(rng: &mut Rng, pages: &Arc<Pages>) -> Vec<Member> {
+fn stack(rng: &mut SeededRng, pages: &Arc<Pages>) -> Vec<Member> {
     let mut members: Vec<Member> = Vec::new();
-    for number in 0..rng.below(5) + 2 {
+    for number in 0..rng.index(5) + 2 {
         let model = random_row(rng);
         let predecessors = members
             .iter()
@@ -56,7 +56,7 @@ fn stack(rng: &mut Rng, pages: &Arc<Pages>) -> Vec<Member> {
 fn every_hint_is_that_of_the_newest_predecessor_that_is_live_and_spans_the_key() {
     let mut hints = 0;
     for seed in 0..60 {
-        let mut rng = Rng(seed);
+        let mut rng = SeededRng::new(seed);
         let (_recorder, pages) = container(2000, 4096);
         let mut older: Vec<Member> = Vec::new();
         for number in 0..4 {
@@ -96,11 +96,11 @@ fn every_hint_is_that_of_the_newest_predecessor_that_is_live_and_spans_the_key()
 fn searches_that_follow_a_trail_answer_as_those_that_do_not() {
     let (mut narrowed, mut searches) = (0, 0);
     for seed in 0..80 {
-        let mut rng = Rng(seed);
+        let mut rng = SeededRng::new(seed);
         let (_recorder, pages) = container(2500, 4096);
         let members = stack(&mut rng, &pages);
         for _ in 0..150 {
-            let model = &members[rng.below(members.len())].model;
+            let model = &members[rng.index(members.len())].model;
             let key = target(&mut rng, model);
             let mut trail = SearchTrail::default();
             for member in &members {
@@ -115,7 +115,7 @@ fn searches_that_follow_a_trail_answer_as_those_that_do_not() {
                 let index = row.lower_bound_within(&key, within.clone()).unwrap();
                 let context = format!("seed {seed}, {:?}", key.escape_ascii().to_string());
                 assert_eq!(index, row.lower_bound(&key).unwrap(), "{context}, {within:?}");
-                let read_point = SeqNo(rng.next() % (member.model.greatest_seqno() + 2));
+                let read_point = SeqNo(rng.next_u64() % (member.model.greatest_seqno() + 2));
                 let found = row.get_at(index, &key, read_point).unwrap();
                 let found = found.as_ref().map(|found| found.entry(&key));
                 let expected = member.model.get(&key, read_point).map(|entry| entry.as_ref());
@@ -130,7 +130,7 @@ fn searches_that_follow_a_trail_answer_as_those_that_do_not() {
 #[test]
 fn cursors_that_share_a_trail_go_where_those_go_that_do_not() {
     for seed in 0..60 {
-        let mut rng = Rng(seed);
+        let mut rng = SeededRng::new(seed);
         let (_recorder, pages) = container(2500, 4096);
         let members = stack(&mut rng, &pages);
         let read_point = rng.pick(&[SeqNo::MAX, SeqNo(500)]);
@@ -147,9 +147,9 @@ fn cursors_that_share_a_trail_go_where_those_go_that_do_not() {
         };
         let (mut with, mut without) = (cursors(Some(&shared)), cursors(None));
         for step in 0..100 {
-            let model = &members[rng.below(members.len())].model;
+            let model = &members[rng.index(members.len())].model;
             let key = target(&mut rng, model);
-            let action = rng.below(4);
+            let action = rng.index(4);
             for (one, other) in with.iter_mut().zip(&mut without) {
                 for cursor in [&mut *one, &mut *other] {
                     match action {
