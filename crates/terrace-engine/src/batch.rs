@@ -1,6 +1,8 @@
 //! A write batch: entries that are written together or not at all.
 
-use terrace_base::limits::{BATCH_BYTES_MAX, STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use terrace_base::limits::{
+    BATCH_BYTES_MAX, BATCH_ENTRIES_MAX, STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX,
+};
 use terrace_base::{EntryKind, EntryRef, Expiry, SeqNo};
 
 use crate::memtable::Memtable;
@@ -44,7 +46,8 @@ impl WriteBatch {
         self.body
     }
 
-    /// Sets `key` to `value`. Errors: `Invalid` if one of them is too long.
+    /// Sets `key` to `value`. Errors: `Invalid` if one of them is too long, or the batch would exceed
+    /// its bounds of bytes or entries; the batch is as it was.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.put_with_expiry(key, value, None)
     }
@@ -95,6 +98,11 @@ impl WriteBatch {
             return Err(Error::invalid(format!(
                 "the value has {} bytes, at most {VALUE_BYTES_MAX} are allowed",
                 value.len()
+            )));
+        }
+        if self.len() >= BATCH_ENTRIES_MAX {
+            return Err(Error::invalid(format!(
+                "the batch would exceed {BATCH_ENTRIES_MAX} entries; split it"
             )));
         }
         let bytes = key.len() + value.len();
@@ -162,6 +170,11 @@ impl WriteBatch {
         for place in places {
             self.body[place..place + prefix.len()].copy_from_slice(prefix);
         }
+    }
+
+    /// Whether it deletes intervals.
+    pub(crate) fn has_range_tombstones(&self) -> bool {
+        self.has_range_tombstones
     }
 
     /// Whether it merges.
@@ -232,5 +245,18 @@ mod tests {
         let error = batch.put(b"", &vec![0; VALUE_BYTES_MAX + 1]).expect_err("too long");
         assert!(error.to_string().contains("at most 67108864"), "{error}");
         assert!(batch.is_empty());
+    }
+
+    /// Forty million deletions of the empty key are no payload, and were 12.8 GiB of reservations.
+    #[test]
+    fn entries_without_payload_are_bounded_too() {
+        let mut batch = WriteBatch::new();
+        for _ in 0..BATCH_ENTRIES_MAX {
+            batch.delete(b"").expect("it is within the bound");
+        }
+        let error = batch.delete(b"").expect_err("there is one too many");
+        assert!(error.to_string().contains("1048576 entries; split it"), "{error}");
+        assert_eq!((batch.len(), batch.payload_bytes()), (BATCH_ENTRIES_MAX, 0));
+        assert!(batch.memtable_bytes() < 512 << 20, "{} bytes", batch.memtable_bytes());
     }
 }

@@ -10,6 +10,13 @@ use crate::batch::WriteBatch;
 use crate::drange::{DrangeMap, Turn};
 use crate::memtable::Memtable;
 use crate::wal::format::{EntryReader, put_entry};
+use crate::{Error, Result};
+
+/// The most bytes that a batch takes in memtables. A batch that deletes no intervals takes less than
+/// half of it by the bounds of [`WriteBatch`]; one deletion of the longest keys, divided over the
+/// greatest number of dranges, takes 32 MiB. A log record is shorter than what it takes here, so its
+/// length fits 32 bits.
+const PLACED_BYTES_MAX: usize = 1 << 30;
 
 /// One of something for each drange that a batch touches: as a rule one, which needs no allocation.
 pub type PerDrange<T> = SmallVec<[T; 1]>;
@@ -35,9 +42,16 @@ pub struct Placement<'a> {
 }
 
 impl<'a> Placement<'a> {
-    /// Places `batch`: what goes to one interval goes to one of its dranges, by the write's `turn`.
+    /// Whether [`Placement::of`] may place `batch`.
+    ///
+    /// Errors: `Invalid` if its deletions of key ranges grow too large over the dranges.
+    #[inline]
+    pub fn check(batch: &WriteBatch, map: &DrangeMap) -> Result<()> {
+        if batch.has_range_tombstones() { check_placed_bytes(batch, map) } else { Ok(()) }
+    }
+
+    /// Places `batch`, which was checked: what goes to one interval goes to one of its dranges, by the write's `turn`.
     /// A range with one drange, and a batch that fits one, cost nothing.
-    #[must_use]
     pub fn of(batch: &'a WriteBatch, map: &DrangeMap, turn: &mut Turn) -> Placement<'a> {
         let touched = touched_by(batch, map);
         if touched.len() == 1 {
@@ -87,6 +101,36 @@ fn intervals_of(entry: &EntryRef<'_>, map: &DrangeMap) -> Range<usize> {
     interval..interval + 1
 }
 
+/// Whether the batch stays within [`PLACED_BYTES_MAX`] when its range tombstones are clipped to each
+/// drange that they touch, found out before memory is taken for it.
+fn check_placed_bytes(batch: &WriteBatch, map: &DrangeMap) -> Result<()> {
+    let mut placed_bytes = 0;
+    for entry in batch.entries(SeqNo::ZERO) {
+        for interval in intervals_of(&entry, map) {
+            let (key, value) = clipped(&entry, map, interval);
+            placed_bytes += Memtable::space_for(key.len(), value.len());
+        }
+        if placed_bytes > PLACED_BYTES_MAX {
+            return Err(Error::invalid(format!(
+                "the batch's deletions of key ranges touch up to {} parts of the database and would \
+                 take more than {} MiB in them; delete fewer ranges in one batch",
+                map.division().interval_count(),
+                PLACED_BYTES_MAX >> 20
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Key and value of an entry as they go to an interval: a range tombstone's are clipped to it.
+fn clipped<'a>(entry: &EntryRef<'a>, map: &'a DrangeMap, interval: usize) -> (&'a [u8], &'a [u8]) {
+    if entry.kind != EntryKind::RangeTombstone {
+        return (entry.key, entry.value);
+    }
+    let keys = map.keys_of(interval);
+    (entry.key.max(keys.start()), keys.end().map_or(entry.value, |end| entry.value.min(end)))
+}
+
 fn divide(
     batch: &WriteBatch,
     map: &DrangeMap,
@@ -100,12 +144,7 @@ fn divide(
     let mut needs = vec![0; map.list().len()];
     for entry in batch.entries(SeqNo::ZERO) {
         for (copy, interval) in intervals_of(&entry, map).enumerate() {
-            let (mut key, mut value) = (entry.key, entry.value);
-            if entry.kind == EntryKind::RangeTombstone {
-                let keys = map.keys_of(interval);
-                key = key.max(keys.start());
-                value = keys.end().map_or(value, |end| value.min(end));
-            }
+            let (key, value) = clipped(&entry, map, interval);
             put_entry(&mut body, entry.kind, copy > 0, entry.expiry, key, value);
             let index = chosen[interval - first];
             at.push(index);
