@@ -29,6 +29,7 @@ use terrace_env::Env;
 
 use crate::explain::{WaitCause, waits};
 use crate::nanos;
+use crate::store::gate::Precedence;
 
 /// What a write waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -172,6 +173,10 @@ pub struct Stay<'a> {
     waited: Duration,
     /// Whether the gate's pace has been paid.
     pub has_paid: bool,
+    /// How often room was made for it.
+    pub rounds: u32,
+    /// If it goes before all others.
+    pub precedence: Option<Precedence<'a>>,
 }
 
 /// When a timed call began.
@@ -195,7 +200,15 @@ impl<'a> Stay<'a> {
         visible: SeqNo,
         is_slowed: bool,
     ) -> Stay<'a> {
-        let mut stay = Stay { env, ledger, begun: None, waited: Duration::ZERO, has_paid: false };
+        let mut stay = Stay {
+            env,
+            ledger,
+            begun: None,
+            waited: Duration::ZERO,
+            has_paid: false,
+            rounds: 0,
+            precedence: None,
+        };
         if is_slowed {
             stay.time(bytes, 1);
         } else if is_drawn(visible) {

@@ -13,6 +13,8 @@
 //!    sleeps until its piece is over, for at most `write_delay_max`.
 //! 4. If a debt is full, it stops before that until the debt is not. That is the last line: the
 //!    price that comes before it is meant to keep writers away from it.
+//! 5. A write from which others keep taking the room that is made for it goes before them
+//!    ([`precedence`]).
 //!
 //! # Invariants
 //! 1. The word is never older than the last change of the view: every change rules anew, one at a
@@ -24,6 +26,7 @@ mod drain;
 pub(super) mod ledger;
 mod pacer;
 mod policy;
+mod precedence;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -42,6 +45,8 @@ use crate::{Error, Result};
 use drain::Drain;
 use pacer::{Pacer, Price};
 use policy::{Debt, DrainRates, Limits, Ruling};
+pub(super) use precedence::Precedence;
+use precedence::Precedent;
 
 /// Assumed speed of flushes until one is measured: 100 MiB/s.
 const FLUSH_NANOS_PER_KIB: u64 = 9_766;
@@ -54,7 +59,7 @@ pub struct Gate {
     /// The ruling as a word; zero asks for nothing.
     pressure: AtomicU64,
     /// Who rules. Order: taken before the log's latches.
-    ruler: Latch<()>,
+    ruler: Latch<Precedent>,
     limits: Limits,
     pacer: Pacer,
     delay_max: Duration,
@@ -69,7 +74,7 @@ impl Gate {
     pub fn new(options: &Options, shape: &LevelShape) -> Gate {
         Gate {
             pressure: AtomicU64::new(0),
-            ruler: Latch::new(()),
+            ruler: Latch::new(Precedent::default()),
             limits: Limits::of(options, shape),
             pacer: Pacer::default(),
             delay_max: options.write_delay_max,
@@ -101,8 +106,9 @@ impl Gate {
     }
 }
 
-/// A ruling in a word: `stop (8 bits) │ cause of the pace (8 bits) │ nanoseconds per KiB (48 bits)`.
-/// Causes count from 1.
+/// A ruling in a word: `precedence (1 bit) │ stop (7 bits) │ cause of the pace (8 bits) │
+/// nanoseconds per KiB (48 bits)`. Causes count from 1. The first bit is not part of the ruling; see
+/// [`precedence`].
 fn pack(ruling: Ruling) -> u64 {
     let number = |cause: Cause| cause as u64 + 1;
     let stop = ruling.stop.map_or(0, number);
@@ -113,7 +119,7 @@ fn pack(ruling: Ruling) -> u64 {
 fn unpack(word: u64) -> Ruling {
     let cause = |number: u64| Cause::ALL.get((number as usize).wrapping_sub(1)).copied();
     let pace = cause(word >> 48 & 0xff).map(|cause| (cause, word & ((1 << 48) - 1)));
-    Ruling { stop: cause(word >> 56), pace }
+    Ruling { stop: cause(word >> 56 & 0x7f), pace }
 }
 
 impl Inner {
@@ -147,7 +153,12 @@ impl Inner {
     fn gate_pass_slowly(&self, stay: &mut Stay<'_>, bytes: usize, wait: bool) -> Result<()> {
         loop {
             let ticket = self.changed.ticket();
-            let Some(cause) = self.gate.ruling().stop else { break };
+            let Some(cause) = self.gate.ruling().stop else {
+                if self.wait_for_precedence(stay, ticket, wait)? {
+                    continue;
+                }
+                break;
+            };
             if !wait {
                 return Err(Error::WouldBlock);
             }
@@ -201,14 +212,14 @@ impl Inner {
         self.count_memtables(&self.view.load_full());
         let gate = &self.gate;
         let ruled_on = {
-            let _ruler = gate.ruler.lock();
+            let precedent = gate.ruler.lock();
             let view = self.view.load_full();
             let rates = DrainRates {
                 flush_nanos_per_kib: gate.flushes.nanos_per_kib(),
                 l0_nanos_per_kib: gate.cuts.nanos_per_kib(),
             };
             let ruling = policy::rule(&self.debt(&view), &gate.limits, &rates);
-            gate.pressure.store(pack(ruling), Ordering::Relaxed);
+            gate.pressure.store(pack(ruling) | precedent.bit(), Ordering::Relaxed);
             view
         };
         // Not under the latch: memtables and open files may go with it.

@@ -82,6 +82,7 @@ impl Store {
         let taken = loop {
             inner.gate_pass(&mut stay, batch.memtable_bytes(), options.wait)?;
             let map = inner.dranges.load();
+            Placement::check(batch, &map)?;
             let placement = Placement::of(batch, &map, &mut turn);
             let holds: PerDrange<SharedHold<'_, Active>> = placement
                 .dranges
@@ -103,6 +104,7 @@ impl Store {
                 }
             }
         };
+        stay.precedence = None;
         inner.counters.user_bytes(batch.payload_bytes(), batch.len());
         inner.acknowledge(&mut stay, &taken, must_sync)?;
         Ok(taken.last_seqno)
@@ -330,9 +332,9 @@ impl Inner {
     }
 
     /// Makes the room that a commit lacked, or says why there is none.
-    pub(in crate::store) fn make_room(
-        &self,
-        stay: &mut Stay<'_>,
+    pub(in crate::store) fn make_room<'a>(
+        &'a self,
+        stay: &mut Stay<'a>,
         map: &Arc<DrangeMap>,
         room: Room,
         wait: bool,
@@ -344,7 +346,9 @@ impl Inner {
         };
         // It may take a new segment of the log, or freeze.
         let _work = self.begin_work()?;
-        stay.wait(cause, || self.make_room_now(map, room, wait))
+        stay.wait(cause, || self.make_room_now(map, room, wait))?;
+        self.count_round(stay);
+        Ok(())
     }
 
     fn make_room_now(&self, map: &Arc<DrangeMap>, room: Room, wait: bool) -> Result<()> {

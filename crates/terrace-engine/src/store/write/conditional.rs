@@ -113,6 +113,7 @@ impl Store {
             match inner.commit_held(&map, &holds, &batch, &mut turn)? {
                 Commit::Done(taken) => {
                     drop(holds);
+                    stay.precedence = None;
                     inner.counters.user_bytes(batch.payload_bytes(), batch.len());
                     inner.gate_owe(batch.memtable_bytes());
                     inner.acknowledge(&mut stay, &taken, must_sync)?;
@@ -155,6 +156,7 @@ impl Inner {
         batch: &WriteBatch,
         turn: &mut Turn,
     ) -> Result<Commit> {
+        Placement::check(batch, map)?;
         let placement = Placement::of(batch, map, turn);
         let mut targets: Vec<&Memtable> = Vec::with_capacity(holds.len());
         for index in &placement.dranges {

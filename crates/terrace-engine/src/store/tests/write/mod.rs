@@ -3,6 +3,7 @@
 mod conditional;
 mod duplicates;
 mod full_disk;
+mod large;
 mod limits;
 mod memory;
 mod publication;
