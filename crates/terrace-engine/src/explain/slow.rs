@@ -130,6 +130,13 @@ struct Window {
     kinds: [Vec<(Duration, SlowOperation)>; 3],
 }
 
+impl Window {
+    /// Whether it began before the windows that are kept.
+    fn is_forgotten(&self, now: Duration) -> bool {
+        now.saturating_sub(self.began) >= SLOW_WINDOW * WINDOWS as u32
+    }
+}
+
 /// An operation that has ended, and may be one of the slowest.
 pub(crate) struct Ended<'a> {
     pub(crate) kind: OperationKind,
@@ -164,6 +171,7 @@ impl SlowLog {
     pub(crate) fn offer(&self, ended: Ended<'_>, now: Duration, wall: WallTime) {
         let kind = ended.kind as usize;
         let mut kept = self.kept.lock();
+        kept.windows.retain(|window| !window.is_forgotten(now));
         let is_over = |window: &Window| now.saturating_sub(window.began) >= SLOW_WINDOW;
         if kept.windows.back().is_none_or(is_over) {
             kept.windows.push_back(Window { began: now, kinds: Default::default() });
@@ -194,10 +202,12 @@ impl SlowLog {
         nanos(took) >= floor || nanos(now) >= self.window_end.load(Ordering::Relaxed)
     }
 
-    /// What is kept, the slowest first.
-    pub(crate) fn list(&self) -> Vec<SlowOperation> {
+    /// What is kept at the moment `now` of the clock, the slowest first. Windows that began too long
+    /// ago do not count: if nothing is slow, no new one takes their place.
+    pub(crate) fn list(&self, now: Duration) -> Vec<SlowOperation> {
         let kept = self.kept.lock();
-        let kinds = kept.windows.iter().flat_map(|window| window.kinds.iter().flatten());
+        let windows = kept.windows.iter().filter(|window| !window.is_forgotten(now));
+        let kinds = windows.flat_map(|window| window.kinds.iter().flatten());
         let mut list: Vec<_> = kinds.map(|(_, operation)| operation.clone()).collect();
         drop(kept);
         list.sort_by(|a, b| b.us.total_cmp(&a.us).then(b.id.cmp(&a.id)));
@@ -302,7 +312,8 @@ mod tests {
             }
         };
         (1..=100).for_each(|took_us| offer(0, took_us));
-        let kept: Vec<u64> = log.list().iter().map(|slow| slow.us as u64).collect();
+        let list = |minute: u64| log.list(Duration::from_secs(60 * minute));
+        let kept: Vec<u64> = list(0).iter().map(|slow| slow.us as u64).collect();
         assert_eq!(kept, [100, 99, 98, 97, 96, 95, 94, 93]);
         let is_wanted =
             |kind, us, s| log.is_wanted(kind, Duration::from_micros(us), Duration::from_secs(s));
@@ -310,12 +321,15 @@ mod tests {
         assert!(is_wanted(OperationKind::Get, 93, 60), "the next window is empty");
         assert!(is_wanted(OperationKind::Write, 1, 59), "each kind by itself");
         (1..=WINDOWS as u64).for_each(|minute| offer(minute, 10 + minute));
-        let kept: Vec<u64> = log.list().iter().map(|slow| slow.us as u64).collect();
+        let kept: Vec<u64> = list(5).iter().map(|slow| slow.us as u64).collect();
         assert_eq!(kept, [15, 14, 13, 12, 11]);
+        let kept: Vec<u64> = list(8).iter().map(|slow| slow.us as u64).collect();
+        assert_eq!(kept, [15, 14], "they age, although nothing slow came after them");
+        assert!(list(10).is_empty());
         log.reset();
-        assert!(log.list().is_empty() && is_wanted(OperationKind::Get, 1, 300));
+        assert!(list(5).is_empty() && is_wanted(OperationKind::Get, 1, 300));
         offer(9, 1);
-        assert!(log.list()[0].id > 12, "numbers are not used again");
+        assert!(list(9)[0].id > 12, "numbers are not used again");
     }
 
     #[test]
@@ -329,7 +343,7 @@ mod tests {
         ended.waits = super::super::waits::take();
         let log = SlowLog::new(1);
         log.offer(ended, Duration::ZERO, WallTime(1));
-        let line = log.list()[0].to_string();
+        let line = log.list(Duration::ZERO)[0].to_string();
         assert_eq!(
             line,
             ">   2.3 ms  scan   key  1 key, 7 stepped over, file 2.3 ms, 1 read of 4.9 KiB"

@@ -21,7 +21,7 @@ impl Store {
     /// hundred. Most are known because they waited for something; others by chance.
     #[must_use]
     pub fn slow_operations(&self) -> Vec<SlowOperation> {
-        self.inner.slow.list()
+        self.inner.slow.list(self.inner.env.now())
     }
 
     /// Forgets the slow operations so far.
