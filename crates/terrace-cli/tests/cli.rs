@@ -258,6 +258,32 @@ fn a_reader_that_goes_is_no_failure() {
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
 
+/// The names of all figures in `json`, those within others after them.
+fn names(json: &serde_json::Value, within: &str, found: &mut Vec<String>) {
+    for (name, value) in json.as_object().into_iter().flatten() {
+        found.push(format!("{within}{name}"));
+        names(value, &format!("{within}{name}."), found);
+    }
+}
+
+#[test]
+fn the_figures_have_one_shape_with_a_directory_and_with_a_server() {
+    let shapes = std::cell::RefCell::new(Vec::new());
+    both_ways(|db| {
+        succeeds(&run(db, "put DB a 1"));
+        let json = run(db, "stats DB --output json");
+        let mut found = Vec::new();
+        names(&serde_json::from_slice(&json.stdout).unwrap(), "", &mut found);
+        let text = run(db, "stats DB");
+        let sections = succeeds(&text).lines().filter(|line| !line.starts_with(' '));
+        found.extend(sections.map(str::to_owned));
+        shapes.borrow_mut().push(found);
+    });
+    let shapes = shapes.into_inner();
+    assert!(shapes[0].len() > 20, "{:?}", shapes[0]);
+    assert_eq!(shapes[0], shapes[1]);
+}
+
 #[test]
 fn stats_check_and_compact_run() {
     both_ways(|db| {

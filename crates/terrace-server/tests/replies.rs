@@ -129,6 +129,14 @@ fn the_commands_of_our_own_reply_as_described() {
     run_table("terrace.txt", server.address);
 }
 
+#[test]
+fn the_timeout_is_told_as_it_was_set() {
+    let idle_timeout = Some(std::time::Duration::from_secs(300));
+    let server = TestServer::start(ServerOptions { idle_timeout, ..ServerOptions::default() });
+    let reply = server.connect().say("CONFIG GET timeout");
+    assert_eq!(show(&reply), "[\"timeout\", \"300\"]");
+}
+
 /// The same table with every command that writes moved to a thread that may wait.
 #[test]
 fn commands_that_have_to_wait_reply_the_same() {

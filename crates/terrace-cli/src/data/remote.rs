@@ -5,7 +5,6 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::{Map, Value as Json};
 use terrace::KeyRange;
 use terrace_server::Password;
 use terrace_server::protocol::{ReplyReader, Value, put_request};
@@ -375,16 +374,9 @@ impl Data for RemoteData {
     }
 
     fn stats(&mut self, json: bool) -> Outcome<String> {
-        let text = self.call_for_text(&[b"INFO"])?;
-        if !json {
-            return Ok(text.replace("\r\n", "\n").trim_end().to_owned());
-        }
-        let mut fields = Map::new();
-        for (name, value) in text.lines().filter_map(|line| line.split_once(':')) {
-            let number = value.parse::<u64>().map(Json::from);
-            fields.insert(name.to_owned(), number.unwrap_or_else(|_| Json::from(value)));
-        }
-        Ok(Json::Object(fields).to_string())
+        let mut arguments: Vec<&[u8]> = vec![b"EXPLAIN", b"STATS"];
+        arguments.extend(json.then_some(&b"JSON"[..]));
+        self.call_for_text(&arguments)
     }
 
     fn close(&mut self) -> Outcome {

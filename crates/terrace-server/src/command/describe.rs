@@ -205,6 +205,8 @@ pub(super) fn config(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandRes
 
 fn config_get(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
     let options = &ctx.shared.options;
+    // Redis counts in whole seconds, and 0 is for ever.
+    let timeout = options.idle_timeout.map_or(0, |timeout| timeout.as_secs().max(1));
     let parameters = [
         // What redis-benchmark asks for: there are no snapshots, and the log is always on.
         ("save", String::new()),
@@ -216,7 +218,7 @@ fn config_get(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
         ("maxmemory", "0".to_owned()),
         ("maxmemory-clients", options.client_bytes_max.to_string()),
         ("proto-max-bulk-len", terrace::limits::VALUE_BYTES_MAX.to_string()),
-        ("timeout", "0".to_owned()),
+        ("timeout", timeout.to_string()),
     ];
     let mut globs = Vec::new();
     for pattern in request.from(2) {

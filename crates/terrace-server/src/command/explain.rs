@@ -4,6 +4,7 @@
 //! EXPLAIN GET key [JSON]                              a text of several lines
 //! EXPLAIN DRANGES [JSON]                              how the writes are spread
 //! EXPLAIN L0 [JSON]                                   what is left of its rows, and the next cut
+//! EXPLAIN STATS [JSON]                                the figures of the database, as `terrace stats` shows them
 //! EXPLAIN RANGE start end [REV] [LIMIT n] [JSON]      likewise; 1000 keys unless told
 //! SLOWLOG GET [count] | LEN | RESET                   as in Redis
 //! ```
@@ -44,7 +45,7 @@ const SLOWLOG_HELP: &[&str] = &[
 pub(super) fn explain(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
     let last = request.get(request.len() - 1);
     let what = request.get(1).to_ascii_lowercase();
-    let has_no_key = matches!(what.as_slice(), b"dranges" | b"l0");
+    let has_no_key = matches!(what.as_slice(), b"dranges" | b"l0" | b"stats");
     let is_json = (request.len() > 3 || has_no_key) && last.eq_ignore_ascii_case(b"json");
     let count = request.len() - usize::from(is_json);
     match what.as_slice() {
@@ -52,6 +53,11 @@ pub(super) fn explain(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandRe
             let dranges = ctx.db().dranges();
             let json = is_json.then(|| serde_json::to_string(&dranges));
             put_explanation(ctx.replies, &dranges, json)
+        }
+        b"stats" if count == 2 => {
+            let stats = ctx.db().stats();
+            let json = is_json.then(|| serde_json::to_string(&stats));
+            put_explanation(ctx.replies, &stats, json)
         }
         b"l0" if count == 2 => {
             // Tables that are not open yet are opened.
@@ -81,8 +87,8 @@ pub(super) fn explain(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandRe
             let json = is_json.then(|| serde_json::to_string(&explanation));
             put_explanation(ctx.replies, &explanation, json)
         }
-        b"get" | b"range" | b"dranges" | b"l0" => Err(SYNTAX),
-        _ => Err(fail("ERR only GET, RANGE, DRANGES and L0 can be explained")),
+        b"get" | b"range" | b"dranges" | b"l0" | b"stats" => Err(SYNTAX),
+        _ => Err(fail("ERR only GET, RANGE, DRANGES, L0 and STATS can be explained")),
     }
 }
 

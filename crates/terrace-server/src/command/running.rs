@@ -86,11 +86,12 @@ impl RangeReply {
         shared: &Shared,
         piece_bytes: usize,
     ) -> Result<(), Fail> {
-        let mut parts = Replies::new();
+        let mark = replies.begin_array();
+        let before = replies.len();
         let mut gathered = 0;
-        while gathered < self.shape.limit && parts.len() < piece_bytes {
+        while gathered < self.shape.limit && replies.len() - before < piece_bytes {
             let Some((key, value, _)) = self.iter.item() else { break };
-            put_part(&mut parts, charge, key, value, self.shape.keys_only)?;
+            put_part(replies, charge, key, value, self.shape.keys_only)?;
             gathered += 1;
             advance(&mut self.iter, self.shape.reverse)?;
         }
@@ -109,8 +110,7 @@ impl RangeReply {
         }
         let parts_per_key = if self.shape.keys_only { 1 } else { 2 };
         let total = (gathered + self.left) * parts_per_key;
-        replies.array(usize::try_from(total).unwrap_or(usize::MAX));
-        replies.append(&parts);
+        replies.end_array(mark, usize::try_from(total).unwrap_or(usize::MAX));
         Ok(())
     }
 

@@ -21,6 +21,13 @@ impl Resp {
     }
 }
 
+/// The most bytes of a header: its kind, the digits of a number, the end of the line.
+const HEADER_BYTES_MAX: usize = 1 + 20 + 2;
+
+/// Where an array begins whose length is not known yet.
+#[derive(Debug)]
+pub(crate) struct ArrayMark(usize);
+
 /// Room kept in an empty buffer of replies.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 
@@ -96,9 +103,21 @@ impl Replies {
         self.bytes.truncate(self.sent + len);
     }
 
-    /// Appends replies that were written apart, in the same version.
-    pub(crate) fn append(&mut self, other: &Replies) {
-        self.bytes.extend_from_slice(other.unsent());
+    /// Begins an array of which the number of parts is known only when they are written: they follow
+    /// now, and then comes [`Replies::end_array`]. Nothing is sent in between.
+    pub(crate) fn begin_array(&mut self) -> ArrayMark {
+        let mark = ArrayMark(self.bytes.len());
+        self.bytes.resize(mark.0 + HEADER_BYTES_MAX, 0);
+        mark
+    }
+
+    /// Writes the header of an array in front of its `count` parts. They are moved within the buffer
+    /// and not copied into another one, so that large values are not held twice.
+    pub(crate) fn end_array(&mut self, mark: ArrayMark, count: usize) {
+        let header = format!("*{count}\r\n");
+        let parts = mark.0 + HEADER_BYTES_MAX;
+        self.bytes[parts - header.len()..parts].copy_from_slice(header.as_bytes());
+        self.bytes.drain(mark.0..parts - header.len());
     }
 
     /// `+OK`.
@@ -227,6 +246,22 @@ mod tests {
         };
         assert_eq!(written(Resp::V2, every), "$-1\r\n*4\r\n*1\r\n$2\r\nhi\r\n");
         assert_eq!(written(Resp::V3, every), "_\r\n%2\r\n~1\r\n=6\r\ntxt:hi\r\n");
+    }
+
+    #[test]
+    fn an_array_whose_length_is_known_last_is_held_once() {
+        let value = vec![b'x'; 1 << 20];
+        let mut replies = Replies::new();
+        replies.ok();
+        let mark = replies.begin_array();
+        (0..12).for_each(|_| replies.bulk(b"k"));
+        replies.bulk(&value);
+        let held = replies.memory_bytes();
+        replies.end_array(mark, 13);
+        assert_eq!(replies.memory_bytes(), held, "the header took memory anew");
+        let parts = "$1\r\nk\r\n".repeat(12);
+        let expected = format!("+OK\r\n*13\r\n{parts}$1048576\r\n{}\r\n", "x".repeat(1 << 20));
+        assert!(replies.unsent() == expected.as_bytes());
     }
 
     #[test]
