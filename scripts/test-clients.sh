@@ -1,11 +1,15 @@
 #!/bin/sh
 # Real clients against the real server: redis-cli, redis-benchmark and Python's redis package.
+# TERRACE names a binary that is built already; else one is built.
 set -eu
 cd "$(dirname "$0")/.."
 
 python=$(scripts/python-with-redis.sh)
-cargo build --locked --package terrace-cli
-terrace=${CARGO_TARGET_DIR:-target}/debug/terrace
+terrace=${TERRACE:-}
+if [ -z "$terrace" ]; then
+    cargo build --locked --package terrace-cli
+    terrace=${CARGO_TARGET_DIR:-target}/debug/terrace
+fi
 data=$(mktemp -d)
 out=$(mktemp)
 "$terrace" serve --data "$data" --listen 127.0.0.1:0 >"$out" &

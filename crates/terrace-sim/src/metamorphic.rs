@@ -31,6 +31,16 @@ pub struct Report {
     pub coverage: Coverage,
 }
 
+impl Report {
+    /// Takes over the counts of `other`.
+    pub fn merge(&mut self, other: &Report) {
+        self.lists += other.lists;
+        self.runs += other.runs;
+        self.operations += other.operations;
+        self.coverage.merge(&other.coverage);
+    }
+}
+
 /// The list of `seed` with each of `setups` random setups.
 #[must_use]
 pub fn cases(seed: u64, steps: usize, setups: usize) -> (Vec<Case>, Coverage) {

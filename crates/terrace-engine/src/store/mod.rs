@@ -49,7 +49,7 @@ mod write;
 
 #[cfg(all(test, terrace_loom))]
 mod models;
-#[cfg(test)]
+#[cfg(all(test, not(terrace_loom)))]
 mod tests;
 
 use std::fmt;
