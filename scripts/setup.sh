@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what is missing on a fresh Debian machine with rustup: a C compiler for the build, for the
-# tests (`setup.sh test`) the Redis clients that they talk with, and for the comparison
-# (`setup.sh compare`) what RocksDB's bindings are made with.
+# tests (`setup.sh test`) the Redis clients that they talk with, for a soak (`setup.sh soak`) Valgrind,
+# and for the comparison (`setup.sh compare`) what RocksDB's bindings are made with.
 set -eu
 
 packages=""
@@ -14,6 +14,9 @@ want cargo cargo
 if [ "${1:-}" = test ]; then
     want redis-cli redis-tools
     "$(dirname "$0")/python-with-redis.sh" >/dev/null 2>&1 || packages="$packages python3 python3-redis"
+fi
+if [ "${1:-}" = soak ]; then
+    want valgrind valgrind
 fi
 if [ "${1:-}" = compare ] && ! ls /usr/lib/llvm-*/lib/libclang.so* >/dev/null 2>&1; then
     packages="$packages libclang-dev"

@@ -3,7 +3,7 @@
 # scripts/soak.sh [MINUTES] [SEED]. Two things at a time:
 #
 #   simulated machines ──────────────────────────────────────────────────►
-#   models ─► planted bugs ─► bit rot ─► hostile bytes ─► kills ─────────►
+#   models ─► memory ─► planted bugs ─► bit rot ─► hostile bytes ─► kills ►
 #
 # Each leaves a report in docs/reliability/soak, and all together docs/reliability/soak.md. Ctrl-C
 # ends it well: what was found until then is reported. Exits with 1 if anything was found.
@@ -18,6 +18,7 @@ bin=${CARGO_TARGET_DIR:-target}/release
 mkdir -p "$out" "$logs"
 rm -f "$out"/*.json
 
+scripts/setup.sh soak
 # The server first: a kill test without it would build it.
 cargo build --locked --release --package terrace-sim --package terrace-rot --package terrace-fuzz
 cargo build --locked --release --target-dir "$logs/planted" --package terrace-sim --features planted-bugs
@@ -73,6 +74,7 @@ part sim "$bin/terrace-sim" soak --minutes "$minutes" --seed "$seed" --out "$out
 sim=$!
 (
     part models models
+    part memcheck scripts/memcheck.sh "$(($(share 5) * 60))" "$out/memcheck.json"
     part planted "$logs/planted/release/terrace-sim" soak --minutes "$(share 15)" --seed "$seed" --hunt 1000 --out "$out/planted.json"
     part rot "$bin/terrace-rot" soak --minutes "$(share 30)" --seed "$seed" --out "$out/rot.json"
     part fuzz "$bin/terrace-fuzz" soak --minutes "$(share 25)" --seed "$seed" --jobs 1 --out "$out/fuzz.json"

@@ -13,6 +13,7 @@ const PARTS: &[(&str, &str)] = &[
         "Simulated machines (T1, T2, T3, T9, T11): schedules, option sets, crashes, failing calls",
     ),
     ("models", "Models (T11): every order of steps within bounds"),
+    ("memcheck", "Memory of memtables and their arena: Memcheck, and Miri where it is at hand"),
     ("planted", "Planted bugs (T26): each is planted, and looked for"),
     ("rot", "Bit rot, torn and misplaced writes, lying disks (T5, T6, T7, T24); check and repair"),
     ("fuzz", "Hostile bytes for every decoder (T12)"),
