@@ -21,6 +21,7 @@ pub mod check;
 pub mod compaction;
 pub mod drange;
 mod error;
+pub mod events;
 pub mod explain;
 mod fail_point;
 mod files;

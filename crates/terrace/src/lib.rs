@@ -32,6 +32,7 @@
 //!   ([`Iter`]), [`Snapshot`]s, keyspaces.
 //! * [`Db::explain_get`], [`Db::explain_scan`], [`Db::slow_operations`], [`Db::stats`]: why an
 //!   operation answered as it did, where time and space go.
+//! * [`events`]: what the background work did, told as it happens.
 //! * [`Options`]: few, each with its unit and its effect. [`Durability`] says what an
 //!   acknowledgement promises.
 //! * [`check`], [`repair`] and [`inspect`]: databases that nobody has open, damaged ones too. [`adopt`]:
@@ -54,6 +55,7 @@ mod batch;
 mod conditional;
 mod db;
 mod error;
+pub mod events;
 mod explain;
 mod ingest;
 pub mod inspect;

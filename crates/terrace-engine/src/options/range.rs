@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::l0::require_text;
 use super::{Durability, FormatOptions, L0Kind, L0Options, Research, require};
 use crate::Result;
+use crate::events::Listeners;
 use crate::merge::MergeOperators;
 use crate::table::{Compression, TableOptions};
 
@@ -29,6 +30,8 @@ pub struct Options {
     pub read_only: bool,
     /// The merge operators that this program knows beside the built-in ones. The default is none.
     pub merge_operators: MergeOperators,
+    /// The listeners that are told what background work does (default: none).
+    pub listeners: Listeners,
     /// What L0 is. The default is plain tables.
     pub l0: L0Options,
     /// The directory of the medium for the log: persistent memory (a DAX file system), or a file system in
@@ -127,6 +130,7 @@ impl Default for Options {
             create_if_missing: true,
             read_only: false,
             merge_operators: MergeOperators::default(),
+            listeners: Listeners::new(),
             l0: L0Options::PLAIN,
             log_path: None,
             reserved_percent: 5,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use terrace_env::Latch;
 
 use super::Inner;
+use crate::events::EventKind;
 use crate::{Error, Result};
 
 /// After a background failure that may pass, the work is tried again after this long.
@@ -90,7 +91,7 @@ impl Inner {
             }
         }
         if !self.health.is_poisoned.swap(true, Ordering::AcqRel) {
-            tracing::error!(dir = %self.dir.display(), reason, "the range takes no more writes");
+            self.tell(EventKind::Poisoned { reason: reason.to_string() });
         }
         self.changed.notify();
         self.sequencer.wake();

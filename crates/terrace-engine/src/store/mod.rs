@@ -75,7 +75,8 @@ use crate::{Error, Result};
 
 pub use bulk::checkpoint::{CheckpointProgress, CheckpointReport};
 pub use bulk::ingest::{Ingest, IngestReport};
-pub use gate::ledger::{CauseStats, StallStats};
+pub use gate::ledger::{Cause as StallCause, CauseStats, StallStats};
+pub use health::Work;
 pub use open::opening::RecoveryReport;
 pub(crate) use open::recovery::is_beyond_bounds;
 pub use open::seams::Seams;

@@ -7,6 +7,7 @@ use terrace_engine::options::{
 };
 use terrace_engine::table::{Compression, TableOptions};
 
+use crate::events::Listeners;
 use crate::merge::{MergeOperators, engine_operators};
 use crate::{Durability, Result};
 
@@ -36,6 +37,9 @@ pub struct Options {
     /// The merge operators that this program knows beside the built-in ones. The default is none. A database
     /// that was created with one of them is opened only by programs that bring it.
     pub merge_operators: MergeOperators,
+    /// The listeners that are told what the database does in the background; the module
+    /// [`events`](crate::events) says what they may do. Default: none.
+    pub listeners: Listeners,
     /// Where new writes go when they leave memory. The default, plain tables in files, serves ordinary disks;
     /// a container is made for persistent memory. A database may be opened with another form than before.
     ///
@@ -112,6 +116,7 @@ impl Default for Options {
             create_if_missing: engine.create_if_missing,
             read_only: engine.read_only,
             merge_operators: MergeOperators::new(),
+            listeners: Listeners::new(),
             l0: engine.l0,
             log_path: None,
             memory_bytes: None,
@@ -165,6 +170,7 @@ impl Options {
             create_if_missing: self.create_if_missing,
             read_only: self.read_only,
             merge_operators: engine_operators(&self.merge_operators),
+            listeners: self.listeners.clone(),
             l0: self.l0.clone(),
             log_path: self.log_path.clone(),
             memtable_bytes: self.memtable_bytes,

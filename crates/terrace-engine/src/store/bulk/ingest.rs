@@ -63,6 +63,7 @@ use terrace_env::{PlantedBug, is_planted};
 
 use crate::compaction::pick::{Compaction, Input, Taken};
 use crate::compaction::table_meta;
+use crate::events::{EventKind, InstallRecord};
 use crate::iter::Cursor;
 use crate::memtable::Memtable;
 use crate::store::turns::FlushTurn;
@@ -321,6 +322,7 @@ impl Inner {
         if publishes_early {
             self.sequencer.skip_one(all);
         }
+        let record = InstallRecord::of(&edit, row.as_ref());
         let installed = self.versions.install(edit.into(), row, |version| {
             self.change_view(false, |view| (view.dranges.clone(), Arc::clone(version)));
         });
@@ -333,7 +335,8 @@ impl Inner {
             self.sequencer.skip_one(all);
         }
         drop(place);
-        self.counters.ingested(level, report.table_bytes);
+        self.tell(EventKind::Installed(record));
+        self.tell(EventKind::Ingested { level: level.0, bytes: report.table_bytes });
         Ok(report)
     }
 

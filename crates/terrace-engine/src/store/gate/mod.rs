@@ -34,6 +34,7 @@ use std::time::Duration;
 use terrace_env::Latch;
 
 use crate::compaction::levels::{LevelShape, LevelTargets};
+use crate::events::{Event, EventKind, Listener};
 use crate::options::Options;
 use crate::process::PoolName;
 use crate::store::Inner;
@@ -58,7 +59,7 @@ const L0_NANOS_PER_KIB: u64 = 19_531;
 pub struct Gate {
     /// The ruling as a word; zero asks for nothing.
     pressure: AtomicU64,
-    /// Who rules. Order: taken before the log's latches.
+    /// One ruling at a time, and the write that has precedence. Order: taken before the log's latches.
     ruler: Latch<Precedent>,
     limits: Limits,
     pacer: Pacer,
@@ -95,14 +96,24 @@ impl Gate {
         unpack(self.pressure.load(Ordering::Relaxed))
     }
 
-    /// A flush from `began` to `now` emptied memtables of `bytes`.
-    pub fn note_flush(&self, began: Duration, now: Duration, bytes: u64) {
-        self.flushes.note(began, now, bytes);
+    /// Background work that ended at `ended` and `took` this long paid off `bytes`.
+    fn note(drain: &Drain, ended: Duration, took: Duration, bytes: u64) {
+        drain.note(ended.saturating_sub(took), ended, bytes);
     }
+}
 
-    /// A compaction from `began` to `now` took `bytes` out of L0.
-    pub fn note_cut(&self, began: Duration, now: Duration, bytes: u64) {
-        self.cuts.note(began, now, bytes);
+impl Listener for Gate {
+    /// Measures how fast memtables are flushed and rows leave L0.
+    fn on(&self, event: &Event) {
+        match &event.kind {
+            EventKind::FlushEnded(flush) => {
+                Gate::note(&self.flushes, event.at, flush.took, flush.memtable_bytes);
+            }
+            EventKind::L0Drained { bytes, took } => {
+                Gate::note(&self.cuts, event.at, *took, *bytes);
+            }
+            _ => {}
+        }
     }
 }
 
@@ -211,7 +222,7 @@ impl Inner {
         }
         self.count_memtables(&self.view.load_full());
         let gate = &self.gate;
-        let ruled_on = {
+        let (ruled_on, before, after) = {
             let precedent = gate.ruler.lock();
             let view = self.view.load_full();
             let rates = DrainRates {
@@ -219,11 +230,26 @@ impl Inner {
                 l0_nanos_per_kib: gate.cuts.nanos_per_kib(),
             };
             let ruling = policy::rule(&self.debt(&view), &gate.limits, &rates);
-            gate.pressure.store(pack(ruling) | precedent.bit(), Ordering::Relaxed);
-            view
+            let word = pack(ruling) | precedent.bit();
+            let before = unpack(gate.pressure.swap(word, Ordering::Relaxed));
+            (view, before.stop, ruling.stop)
         };
         // Not under the latch: memtables and open files may go with it.
         drop(ruled_on);
+        self.tell_stall(before, after);
+    }
+
+    /// Tells that writers stop or go on, if that changed.
+    fn tell_stall(&self, before: Option<Cause>, after: Option<Cause>) {
+        if before == after {
+            return;
+        }
+        if let Some(cause) = before {
+            self.tell(EventKind::StallEnded { cause });
+        }
+        if let Some(cause) = after {
+            self.tell(EventKind::StallBegan { cause });
+        }
     }
 
     fn debt(&self, view: &View) -> Debt {

@@ -1,6 +1,7 @@
 //! The last compactions, each by itself: sums hide how long the longest one was.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -9,17 +10,18 @@ use terrace_env::Latch;
 
 use crate::compaction::CompactionOutcome;
 use crate::compaction::pick::Compaction;
+use crate::events::{Event, EventKind, Listener};
 use crate::l0::CutEnd;
 use crate::nanos;
 use crate::store::Store;
 
-/// So many of them are kept: at the 48 bytes of each less than a quarter of a mebibyte.
+/// Number of records that are kept: at 64 bytes each, a quarter of a mebibyte.
 const RECORDS_MAX: usize = 4096;
 
 /// A compaction that merged tables and was installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct CompactionRecord {
-    /// How many compactions of the range ended before it since the open.
+    /// Number of compactions of the range that ended before it since the open.
     pub number: u64,
     /// The level that it took its input from: 0 for a cut.
     pub from: u8,
@@ -27,10 +29,15 @@ pub struct CompactionRecord {
     pub to: u8,
     /// Bytes read, about: those from above, and those that they met.
     pub read_bytes: u64,
-    /// Bytes of these that lay in the level that it wrote to.
+    /// Bytes that it took out of other levels than the one that it wrote to, whether or not it had to
+    /// read all of them.
+    pub taken_in_bytes: u64,
+    /// Bytes that lay in the level that it wrote to.
     pub met_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
+    /// Number of entries that it dropped.
+    pub dropped_entry_count: u64,
     /// For a cut: why it read no more and no fewer bytes.
     pub cut_end: Option<CutEnd>,
     /// How long it took, from the plan to the installed version.
@@ -40,38 +47,53 @@ pub struct CompactionRecord {
 /// The last compactions of a range, oldest first.
 #[derive(Debug, Default)]
 pub struct CompactionLog {
-    records: Latch<(u64, VecDeque<CompactionRecord>)>,
+    /// The number that the next compaction gets.
+    next: AtomicU64,
+    records: Latch<VecDeque<CompactionRecord>>,
 }
 
 impl CompactionLog {
-    /// Notes that `done` ended, which took so long.
-    pub fn note(&self, done: &Compaction, outcome: &CompactionOutcome, took: Duration) {
+    /// The record of `done`, which ended just now and `took` this long.
+    pub fn record(
+        &self,
+        done: &Compaction,
+        outcome: &CompactionOutcome,
+        took: Duration,
+    ) -> CompactionRecord {
         let from = done.inputs.iter().map(|input| input.level).min().unwrap_or(LevelNo(0));
-        let met_bytes = match from < done.output_level {
-            true => done.bytes_from(done.output_level),
-            false => 0,
-        };
-        let mut records = self.records.lock();
-        let number = records.0;
-        records.0 += 1;
-        if records.1.len() == RECORDS_MAX {
-            records.1.pop_front();
-        }
-        records.1.push_back(CompactionRecord {
-            number,
+        let met_bytes = done.bytes_from(done.output_level);
+        let input_bytes: u64 = done.inputs.iter().map(|one| one.bytes_within(&done.slice)).sum();
+        CompactionRecord {
+            number: self.next.fetch_add(1, Ordering::Relaxed),
             from: from.0,
             to: done.output_level.0,
             read_bytes: outcome.read_bytes,
+            taken_in_bytes: input_bytes - met_bytes,
             met_bytes,
             written_bytes: outcome.written_bytes,
+            dropped_entry_count: outcome.dropped_entries,
             cut_end: done.cut_end,
             micros: nanos(took) / 1000,
-        });
+        }
     }
 
     /// All that are kept.
     pub fn list(&self) -> Vec<CompactionRecord> {
-        self.records.lock().1.iter().copied().collect()
+        let mut records: Vec<_> = self.records.lock().iter().copied().collect();
+        // Two that ended at the same time may have been noted in the other order.
+        records.sort_unstable_by_key(|record| record.number);
+        records
+    }
+}
+
+impl Listener for CompactionLog {
+    fn on(&self, event: &Event) {
+        let EventKind::CompactionEnded(record) = &event.kind else { return };
+        let mut records = self.records.lock();
+        if records.len() == RECORDS_MAX {
+            records.pop_front();
+        }
+        records.push_back(*record);
     }
 }
 

@@ -14,6 +14,7 @@ pub(super) mod drange_stats;
 pub(super) mod explain;
 pub(super) mod l0_picture;
 pub(super) mod l0_stats;
+mod listen;
 pub(super) mod slow;
 pub(super) mod stats;
 pub(super) mod stats_text;

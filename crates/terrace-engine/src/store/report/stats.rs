@@ -6,13 +6,13 @@ use serde::Serialize;
 use terrace_base::LevelNo;
 use terrace_env::PmemMedium;
 
-use crate::compaction::CompactionOutcome;
-use crate::compaction::pick::Compaction;
+use crate::events::{Event, EventKind, Listener};
 use crate::explain::{LevelReads, MyCounts, ReadCounters};
 use crate::lookup_index::LookupIndexStats;
 use crate::process::MemoryStats;
 use crate::store::gate::ledger::StallStats;
 use crate::store::lookups::Lookups;
+use crate::store::report::compaction_log::CompactionRecord;
 use crate::store::report::cut_stats::{CutCounters, CutStats};
 use crate::store::report::l0_stats::L0Stats;
 use crate::store::{Inner, Store};
@@ -68,18 +68,6 @@ impl Counters {
         self.reads.mine()
     }
 
-    /// A row of so many bytes was written, of which so many went to L0's own medium.
-    pub fn flushed(&self, bytes: u64, medium_bytes: u64) {
-        self.put_into(LevelNo(0), bytes);
-        add(&self.l0_medium_bytes, medium_bytes);
-    }
-
-    /// An ingest put tables of so many bytes into a level. It counts as a flush: of data that
-    /// passed no memtable.
-    pub fn ingested(&self, level: LevelNo, bytes: u64) {
-        self.put_into(level, bytes);
-    }
-
     fn put_into(&self, level: LevelNo, bytes: u64) {
         let level = &self.levels[usize::from(level.0)];
         add(&level.taken_in, bytes);
@@ -88,27 +76,8 @@ impl Counters {
         add(&self.flush_bytes, bytes);
     }
 
-    pub fn moved(&self, done: &Compaction) {
-        let bytes = done.inputs.iter().map(|input| input.table.meta().bytes).sum();
-        add(&self.moves, 1);
-        add(&self.levels[usize::from(done.output_level.0)].moved_in, bytes);
-    }
-
-    /// So many memtables were merged in memory: so many versions went, and so many bytes were not
-    /// flushed.
-    pub fn merged(&self, memtables: u64, dropped: u64, kept_bytes: u64) {
-        add(&self.merged_memtables, memtables);
-        add(&self.merged_away, dropped);
-        add(&self.unflushed_bytes, kept_bytes);
-    }
-
     pub fn log_synced(&self) {
         add(&self.log_syncs, 1);
-    }
-
-    /// A cut was installed, for which so many bytes were read out of L0 and of the level below.
-    pub fn cut(&self, from_l0: u64, from_below: u64) {
-        self.cuts.add(from_l0, from_below);
     }
 
     /// What was read for cuts.
@@ -116,18 +85,40 @@ impl Counters {
         self.cuts.stats()
     }
 
-    pub fn compacted(&self, done: &Compaction, outcome: &CompactionOutcome) {
-        let level = &self.levels[usize::from(done.output_level.0)];
-        for input in &done.inputs {
-            let is_own = input.level == done.output_level;
-            let bytes = input.bytes_within(&done.slice);
-            add(if is_own { &level.rewritten } else { &level.taken_in }, bytes);
-        }
-        add(&level.written, outcome.written_bytes);
+    fn compacted(&self, done: &CompactionRecord) {
+        let level = &self.levels[usize::from(done.to)];
+        add(&level.taken_in, done.taken_in_bytes);
+        add(&level.rewritten, done.met_bytes);
+        add(&level.written, done.written_bytes);
         add(&self.compactions, 1);
-        add(&self.compaction_read_bytes, outcome.read_bytes);
-        add(&self.compaction_write_bytes, outcome.written_bytes);
-        add(&self.dropped_entries, outcome.dropped_entries);
+        add(&self.compaction_read_bytes, done.read_bytes);
+        add(&self.compaction_write_bytes, done.written_bytes);
+        add(&self.dropped_entries, done.dropped_entry_count);
+    }
+}
+
+impl Listener for Counters {
+    fn on(&self, event: &Event) {
+        match &event.kind {
+            EventKind::FlushEnded(flush) => {
+                self.put_into(LevelNo(0), flush.row_bytes);
+                add(&self.l0_medium_bytes, flush.medium_bytes);
+            }
+            // It counts as a flush: of data that passed no memtable.
+            EventKind::Ingested { level, bytes } => self.put_into(LevelNo(*level), *bytes),
+            EventKind::MemtablesMerged(merge) => {
+                add(&self.merged_memtables, merge.memtable_count);
+                add(&self.merged_away, merge.dropped_count);
+                add(&self.unflushed_bytes, merge.kept_bytes);
+            }
+            EventKind::Cut(cut) => self.cuts.add(cut.l0_bytes, cut.below_bytes),
+            EventKind::CompactionEnded(done) => self.compacted(done),
+            EventKind::Moved(done) => {
+                add(&self.moves, 1);
+                add(&self.levels[usize::from(done.to)].moved_in, done.bytes);
+            }
+            _ => {}
+        }
     }
 }
 

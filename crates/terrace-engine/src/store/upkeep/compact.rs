@@ -9,6 +9,7 @@ use terrace_env::{PlantedBug, is_planted};
 use crate::Result;
 use crate::compaction::pick::{self, Compaction, Input, Served, Taken};
 use crate::compaction::{CompactionOutcome, CompactionPlan, PlanInput, is_covered};
+use crate::events::{CutRecord, EventKind, InstallRecord, MoveRecord};
 use crate::fail_point::fail_point;
 use crate::l0::CutInterval;
 use crate::process::PoolName;
@@ -148,60 +149,84 @@ impl Inner {
 
     pub(in crate::store) fn compact(&self, chosen: &Compaction, version: &Version) -> Result<()> {
         let began = self.env.now();
-        let mut read = ReadBytes::default();
-        let mut merged = None;
-        let outputs: Vec<TableMeta> = if chosen.is_move() {
-            self.counters.moved(chosen);
-            chosen.inputs.iter().map(|input| input.table.meta().clone()).collect()
+        let (outputs, merged) = if chosen.is_move() {
+            (chosen.inputs.iter().map(|input| input.table.meta().clone()).collect(), None)
         } else {
-            let plan = self.plan(chosen, version)?;
-            // An input that several parts read is counted once, and as far as it is read.
-            read = read_bytes_of(chosen, &plan);
-            let read_bytes = read.from_l0 + read.from_levels;
-            let is_undivided =
-                self.options.research.l0_cut_all || !version.l0().policy().divides_cuts();
-            let parts = match is_undivided && chosen.through.is_some() {
-                true => vec![plan],
-                false => self.parts_of(plan, &chosen.inputs, read_bytes)?,
-            };
-            let part_bytes = read_bytes / parts.len() as u64;
-            let parts: Vec<CompactionPlan> =
-                parts.into_iter().map(|part| part.with_even_tables(part_bytes)).collect();
-            if parts.len() < self.process.pool().compaction_threads() {
-                // There may be another slice for the other threads.
-                self.schedule_compaction();
-            }
-            let jobs = self.process.memory().pool(PoolName::Jobs);
-            let _memory = jobs.charge(parts.iter().map(compaction_memory_bytes).sum());
-            let outcome = CompactionOutcome { read_bytes, ..self.run_parts(parts)? };
-            self.counters.compacted(chosen, &outcome);
-            merged = Some(outcome.clone());
-            outcome.outputs
+            let (read, outcome) = self.merge_tables(chosen, version)?;
+            (outcome.outputs.clone(), Some((read, outcome)))
         };
         fail_point!(self.env, "compaction::before_install");
-        self.versions.install(edit_of(chosen, outputs), None, |version| {
+        let edit = edit_of(chosen, outputs);
+        let installed = InstallRecord::of(&edit.tree, None);
+        self.versions.install(edit, None, |version| {
             self.change_view(true, |view| (view.dranges.clone(), Arc::clone(version)));
         })?;
         fail_point!(self.env, "compaction::after_install");
-        if chosen.through.is_some() {
-            self.counters.cut(read.from_l0, read.from_levels);
-        }
-        if let Some(outcome) = &merged {
-            self.compaction_log.note(chosen, outcome, self.env.now().saturating_sub(began));
-        }
-        self.note_cut(chosen, began);
+        self.tell_compaction(chosen, merged.as_ref(), installed, began);
         self.changed.notify();
         Ok(())
     }
 
-    /// Tells the gate how fast a compaction that began at `began` took its input out of L0.
-    fn note_cut(&self, chosen: &Compaction, began: Duration) {
-        if chosen.output_level == LevelNo(0) {
-            return;
+    /// Merges the inputs into tables, by several threads if that pays; what was read, and what came
+    /// of it.
+    fn merge_tables(
+        &self,
+        chosen: &Compaction,
+        version: &Version,
+    ) -> Result<(ReadBytes, CompactionOutcome)> {
+        let plan = self.plan(chosen, version)?;
+        // An input that several parts read is counted once, and as far as it is read.
+        let read = read_bytes_of(chosen, &plan);
+        let read_bytes = read.from_l0 + read.from_levels;
+        let is_undivided =
+            self.options.research.l0_cut_all || !version.l0().policy().divides_cuts();
+        let parts = match is_undivided && chosen.through.is_some() {
+            true => vec![plan],
+            false => self.parts_of(plan, &chosen.inputs, read_bytes)?,
+        };
+        let part_bytes = read_bytes / parts.len() as u64;
+        let parts: Vec<CompactionPlan> =
+            parts.into_iter().map(|part| part.with_even_tables(part_bytes)).collect();
+        if parts.len() < self.process.pool().compaction_threads() {
+            // There may be another slice for the other threads.
+            self.schedule_compaction();
+        }
+        let jobs = self.process.memory().pool(PoolName::Jobs);
+        let _memory = jobs.charge(parts.iter().map(compaction_memory_bytes).sum());
+        Ok((read, CompactionOutcome { read_bytes, ..self.run_parts(parts)? }))
+    }
+
+    /// Tells what a compaction that began at `began` and was installed came to.
+    fn tell_compaction(
+        &self,
+        chosen: &Compaction,
+        merged: Option<&(ReadBytes, CompactionOutcome)>,
+        installed: InstallRecord,
+        began: Duration,
+    ) {
+        self.tell(EventKind::Installed(installed));
+        match merged {
+            Some((read, outcome)) => {
+                if chosen.through.is_some() {
+                    let cut = CutRecord { l0_bytes: read.from_l0, below_bytes: read.from_levels };
+                    self.tell(EventKind::Cut(cut));
+                }
+                let now = self.env.now();
+                let took = now.saturating_sub(began);
+                let record = self.compaction_log.record(chosen, outcome, took);
+                self.tell_at(now, EventKind::CompactionEnded(record));
+            }
+            None => self.tell(EventKind::Moved(MoveRecord {
+                from: chosen.inputs.iter().map(|input| input.level.0).min().unwrap_or(0),
+                to: chosen.output_level.0,
+                table_count: chosen.inputs.len() as u64,
+                bytes: chosen.inputs.iter().map(|input| input.table.meta().bytes).sum(),
+            })),
         }
         let bytes = chosen.bytes_from(LevelNo(0));
-        if bytes > 0 {
-            self.gate.note_cut(began, self.env.now(), bytes);
+        if chosen.output_level > LevelNo(0) && bytes > 0 {
+            let now = self.env.now();
+            self.tell_at(now, EventKind::L0Drained { bytes, took: now.saturating_sub(began) });
         }
     }
 

@@ -7,6 +7,7 @@ use terrace_env::{PlantedBug, is_planted};
 
 use crate::compaction::{Retained, Retention};
 use crate::drange::{Frozen, SampledStream, WriteSample};
+use crate::events::{EventKind, FlushRecord, InstallRecord};
 use crate::fail_point::fail_point;
 use crate::iter::{MergingStream, Stream};
 use crate::l0::{Absorbed, FlushInput};
@@ -148,11 +149,14 @@ impl Inner {
         oldest_position: impl Fn(&[MemtableId]) -> LogPosition,
     ) -> Result<WriteSample> {
         let began = self.env.now();
+        let drained: usize = batch.iter().map(|frozen| frozen.memtable.used_bytes()).sum();
+        let (memtable_count, memtable_bytes) = (batch.len() as u64, drained as u64);
+        self.tell_at(began, EventKind::FlushBegan { memtable_count, memtable_bytes });
         let ids: Vec<MemtableId> = batch.iter().map(|frozen| frozen.memtable.id()).collect();
         // What is frozen or written from now on stands above it.
         let log_start = self.settle_log(batch, oldest_position(&ids))?;
         fail_point!(self.env, "flush::before_absorb");
-        let (row, bytes, sample) = self.absorb(batch, spacing)?;
+        let (row, row_bytes, sample) = self.absorb(batch, spacing)?;
         let medium_bytes = row.as_ref().map_or(0, |row| self.medium_bytes(row));
         fail_point!(self.env, "flush::before_install");
         let log = self.log()?;
@@ -182,6 +186,7 @@ impl Inner {
             },
             ..VersionEdit::default()
         };
+        let installed = InstallRecord::of(&edit.tree, row.as_ref());
         self.versions.install(edit, row, |version| {
             self.change_view(true, |view| {
                 let mut dranges = view.dranges.clone();
@@ -195,9 +200,11 @@ impl Inner {
             });
         })?;
         fail_point!(self.env, "flush::after_install");
-        self.counters.flushed(bytes, medium_bytes);
-        let drained: usize = batch.iter().map(|frozen| frozen.memtable.used_bytes()).sum();
-        self.gate.note_flush(began, self.env.now(), drained as u64);
+        let now = self.env.now();
+        let took = now.saturating_sub(began);
+        let record = FlushRecord { memtable_bytes, row_bytes, medium_bytes, took };
+        self.tell_at(now, EventKind::Installed(installed));
+        self.tell_at(now, EventKind::FlushEnded(record));
         log.release(log_start.position)?;
         fail_point!(self.env, "wal::after_release");
         self.rule();

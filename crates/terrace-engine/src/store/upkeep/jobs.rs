@@ -7,6 +7,7 @@ use std::time::Duration;
 use terrace_env::{Env, Job, JobClass, Latch, Signal};
 
 use crate::compaction::pick::{self, Served, Taken};
+use crate::events::EventKind;
 use crate::store::health::Work;
 use crate::store::upkeep::flush::Merging;
 use crate::store::{Inner, Store};
@@ -316,7 +317,13 @@ impl Inner {
 
     fn keep_log(&self) -> Result<()> {
         self.bound_log()?;
-        let prepared = self.log()?.prepare();
+        let log = self.log()?;
+        let before = log.held_bytes();
+        let prepared = log.prepare();
+        let held_bytes = log.held_bytes();
+        if held_bytes > before {
+            self.tell(EventKind::SegmentAdded { held_bytes });
+        }
         // The log has grown by a segment.
         self.rule();
         prepared
@@ -335,9 +342,9 @@ impl Inner {
                 None
             }
             Err(error) => {
-                let work_name = work.name();
-                tracing::warn!(dir = %self.dir.display(), work_name, %error, "background work failed");
                 let retry_after = self.note_problem(work, Some(&error));
+                let error = error.to_string();
+                self.tell(EventKind::WorkFailed { work, error, retry_after });
                 (!self.is_closing()).then_some(retry_after)
             }
         }

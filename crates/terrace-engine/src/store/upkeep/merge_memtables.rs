@@ -14,6 +14,7 @@ use crate::Result;
 use crate::compaction::{Retained, Retention};
 use crate::drange::merging::{Bounds, Candidate, choose};
 use crate::drange::{Frozen, SampledStream, WriteSample};
+use crate::events::{EventKind, MergeRecord};
 use crate::iter::Stream;
 use crate::memtable::Memtable;
 use crate::process::PoolName;
@@ -111,7 +112,11 @@ impl Inner {
             memtable: Arc::new(memtable),
         };
         let kept_bytes = merged.memtable.used_bytes() as u64;
-        self.counters.merged(sources.len() as u64, dropped, kept_bytes);
+        self.tell(EventKind::MemtablesMerged(MergeRecord {
+            memtable_count: sources.len() as u64,
+            dropped_count: dropped,
+            kept_bytes,
+        }));
         Ok(Some((Arc::new(merged), sampled.finish())))
     }
 

@@ -4,6 +4,7 @@ mod container;
 mod cuts;
 mod dead;
 mod dranges;
+mod events;
 mod freeze;
 mod merging;
 mod outputs;

@@ -1,0 +1,58 @@
+//! Who listens to a range's events: its own figures and its log first, and then the user's listeners.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::events::{Event, EventKind, Listener};
+use crate::store::Inner;
+
+impl Inner {
+    /// Tells everybody who listens that something happened just now. The caller holds no latch.
+    pub(in crate::store) fn tell(&self, kind: EventKind) {
+        // The range's own listeners ask for the moment of events only that come by `tell_at`.
+        let is_asked = !self.options.listeners.is_empty();
+        self.tell_at(if is_asked { self.env.now() } else { Duration::ZERO }, kind);
+    }
+
+    /// As [`Inner::tell`], by a caller who has looked at the clock.
+    pub(in crate::store) fn tell_at(&self, at: Duration, kind: EventKind) {
+        let event = Event { at, kind };
+        let log = ProgramLog { dir: &self.dir };
+        let own: [&dyn Listener; 4] = [&self.counters, &self.gate, &self.compaction_log, &log];
+        for listener in own {
+            listener.on(&event);
+        }
+        self.options.listeners.tell(&event);
+    }
+}
+
+/// Writes events into the log of the program.
+struct ProgramLog<'a> {
+    dir: &'a Path,
+}
+
+impl Listener for ProgramLog<'_> {
+    fn on(&self, event: &Event) {
+        let dir = self.dir.display();
+        match &event.kind {
+            EventKind::Poisoned { reason } => {
+                tracing::error!(%dir, reason, "the range takes no more writes");
+            }
+            EventKind::WorkFailed { work, error, retry_after } => {
+                let work = work.name();
+                tracing::warn!(%dir, work, error, ?retry_after, "background work failed");
+            }
+            EventKind::StallBegan { cause } => {
+                tracing::debug!(%dir, cause = cause.name(), "writers stop");
+            }
+            EventKind::StallEnded { cause } => {
+                tracing::debug!(%dir, cause = cause.name(), "writers go on");
+            }
+            EventKind::FlushEnded(flush) => tracing::debug!(%dir, ?flush, "flushed"),
+            EventKind::CompactionEnded(compaction) => {
+                tracing::debug!(%dir, ?compaction, "compacted");
+            }
+            other => tracing::trace!(%dir, event = ?other, "event"),
+        }
+    }
+}
