@@ -46,6 +46,8 @@ pub struct Cell {
     pub figure: Figure,
     /// Whether the engine is left to come to rest first.
     pub settled: bool,
+    /// Whether it is left to come to rest afterwards, to see what it still occupies.
+    pub rests: bool,
 }
 
 /// Cells over one database.
@@ -79,6 +81,7 @@ const fn cell(
         rate: None,
         figure: Figure::Throughput,
         settled: false,
+        rests: false,
     }
 }
 
@@ -86,9 +89,24 @@ const fn settled(cell: Cell) -> Cell {
     Cell { settled: true, ..cell }
 }
 
+const fn rests(cell: Cell) -> Cell {
+    Cell { rests: true, ..cell }
+}
+
+/// Synced puts into an empty store by so many writers at once.
+const fn synced(name: &'static str, meaning: &'static str, threads: u64, operations: u64) -> Cell {
+    Cell { threads, ..cell(name, meaning, "fillrandom", operations) }
+}
+
+/// A group of one cell of synced puts, with values of so many bytes.
+const fn synced_alone(value_bytes: usize, cells: &'static [Cell]) -> Group {
+    Group { records: 100_000, key_bytes: 16, value_bytes, setup: SYNCED, cells }
+}
+
 const MIB: u64 = 1 << 20;
 
 const IN_CACHE: Setup = Setup { cache_bytes: 512 * MIB, memtable_bytes: 64 * MIB, sync: false };
+const SYNCED: Setup = Setup { sync: true, ..IN_CACHE };
 
 /// The 14 cells, and what else is worth knowing beside them.
 pub const GROUPS: &[Group] = &[
@@ -98,7 +116,7 @@ pub const GROUPS: &[Group] = &[
         value_bytes: 256,
         setup: IN_CACHE,
         cells: &[
-            cell("load", "16 + 256 B, every record once, random order", "load", 0),
+            rests(cell("load", "16 + 256 B, every record once, random order", "load", 0)),
             settled(cell("ycsb-c", "reads only, all in cache, tree at rest", "c", 1_000_000)),
             cell("readrandom", "any record as likely (not one of the 14)", "readrandom", 500_000),
             cell("seekrandom", "a seek and the record (not one of the 14)", "seekrandom", 300_000),
@@ -151,7 +169,12 @@ pub const GROUPS: &[Group] = &[
         key_bytes: 16,
         value_bytes: 4096,
         setup: IN_CACHE,
-        cells: &[cell("fillrandom-4k", "16 + 4096 B into an empty store", "fillrandom", 150_000)],
+        cells: &[rests(cell(
+            "fillrandom-4k",
+            "16 + 4096 B into an empty store",
+            "fillrandom",
+            150_000,
+        ))],
     },
     Group {
         records: 200_000,
@@ -168,16 +191,30 @@ pub const GROUPS: &[Group] = &[
             ),
         ],
     },
-    Group {
-        records: 100_000,
-        key_bytes: 16,
-        value_bytes: 256,
-        setup: Setup { sync: true, ..IN_CACHE },
-        cells: &[Cell {
-            threads: 16,
-            ..cell("sync", "synced puts by 16 writers", "fillrandom", 30_000)
-        }],
-    },
+    synced_alone(256, &[synced("sync-1", "synced puts of 16 + 256 B by one writer", 1, 4_000)]),
+    synced_alone(256, &[synced("sync-2", "synced puts of 16 + 256 B by 2 writers", 2, 6_000)]),
+    synced_alone(256, &[synced("sync", "synced puts of 16 + 256 B by 16 writers", 16, 30_000)]),
+    synced_alone(256, &[synced("sync-64", "synced puts of 16 + 256 B by 64 writers", 64, 60_000)]),
+    synced_alone(300, &[synced("sync-300-1", "synced puts of 16 + 300 B by one writer", 1, 4_000)]),
+    synced_alone(300, &[synced("sync-300-2", "synced puts of 16 + 300 B by 2 writers", 2, 6_000)]),
+    synced_alone(
+        300,
+        &[synced("sync-300-16", "synced puts of 16 + 300 B by 16 writers", 16, 30_000)],
+    ),
+    synced_alone(
+        300,
+        &[synced("sync-300-64", "synced puts of 16 + 300 B by 64 writers", 64, 60_000)],
+    ),
+    synced_alone(4096, &[synced("sync-4k-1", "synced puts of 16 + 4 KB by one writer", 1, 2_000)]),
+    synced_alone(4096, &[synced("sync-4k-2", "synced puts of 16 + 4 KB by 2 writers", 2, 3_000)]),
+    synced_alone(
+        4096,
+        &[synced("sync-4k-16", "synced puts of 16 + 4 KB by 16 writers", 16, 15_000)],
+    ),
+    synced_alone(
+        4096,
+        &[synced("sync-4k-64", "synced puts of 16 + 4 KB by 64 writers", 64, 30_000)],
+    ),
 ];
 
 /// The group that holds a cell, and the cell.

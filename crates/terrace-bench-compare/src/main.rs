@@ -15,6 +15,7 @@
 mod cells;
 mod engines;
 mod experiments;
+mod footprint;
 mod instructions;
 mod session;
 mod summary;

@@ -1,17 +1,20 @@
 //! One engine through one group of cells.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use terrace_bench::{BenchOptions, Silent, StoreError};
 
 use crate::SessionArgs;
 use crate::cells::{self, Cell, Group};
+use crate::footprint;
+
+/// How long an engine is left alone before it is at rest: it may give things back only after a while.
+const REST: Duration = Duration::from_secs(12);
 
 /// Runs the session and prints, for each cell, a line of JSON: the report of `terrace bench`, with
-/// the cell's name, the latency curve, and the bytes on disk afterwards.
+/// the cell's name, the latency curve, and what the engine took of the machine.
 pub fn run(args: &SessionArgs) -> Result<(), StoreError> {
     let (group, _) = cells::find(&args.group).ok_or("there is no such group")?;
     std::fs::create_dir_all(&args.data)?;
@@ -21,11 +24,21 @@ pub fn run(args: &SessionArgs) -> Result<(), StoreError> {
             store.settle()?;
         }
         let options = options_of(group, cell, args.scale, args.seed);
-        let report = terrace_bench::run(&*store, &options, &Silent)?;
+        let run = || terrace_bench::run(&*store, &options, &Silent);
+        let (report, footprint) = footprint::watch(&args.data, run);
+        let report = report?;
         let mut fields: BTreeMap<String, Value> = serde_json::from_value(json!(report))?;
         fields.insert("cell".into(), cell.name.into());
         fields.insert("latency_curve".into(), json!(report.latency_curve()));
-        fields.insert("disk_bytes".into(), bytes_below(&args.data)?.into());
+        fields.extend(footprint.fields().map(|(name, value)| (name.into(), value)));
+        let record_bytes = (group.key_bytes + group.value_bytes) as u64;
+        fields.insert("put_bytes".into(), (report.operations * record_bytes).into());
+        fields.insert("disk_bytes".into(), footprint::bytes_below(&args.data)?.into());
+        if cell.rests {
+            store.settle()?;
+            std::thread::sleep(REST);
+            fields.insert("disk_rest_bytes".into(), footprint::bytes_below(&args.data)?.into());
+        }
         println!("{}", json!(fields));
         if args.through.as_deref() == Some(cell.name) {
             break;
@@ -48,17 +61,4 @@ fn options_of(group: &Group, cell: &Cell, scale: f64, seed: u64) -> BenchOptions
         seed,
         ..BenchOptions::default()
     }
-}
-
-fn bytes_below(dir: &Path) -> std::io::Result<u64> {
-    let mut bytes = 0;
-    for entry in std::fs::read_dir(dir)? {
-        let entry = entry?;
-        // Files may be deleted while they are counted.
-        let Ok(metadata) = entry.metadata() else { continue };
-        // Blocks and not lengths: files have holes.
-        let own = metadata.blocks() * 512;
-        bytes += if metadata.is_dir() { bytes_below(&entry.path())? } else { own };
-    }
-    Ok(bytes)
 }

@@ -184,7 +184,13 @@ fn row(cell: &Cell, engines: &[Engine], reports: &Reports) -> Value {
                 "max_us": of("max_us"),
                 "write_amplification": of("write_amplification"),
                 "memory_peak_bytes": of("memory_peak_bytes"),
+                "memory_anonymous_peak_bytes": of("memory_anonymous_peak_bytes"),
+                "memory_mapped_peak_bytes": of("memory_mapped_peak_bytes"),
+                "device_bytes": of("device_bytes"),
+                "put_bytes": of("put_bytes"),
+                "disk_peak_bytes": of("disk_peak_bytes"),
                 "disk_bytes": of("disk_bytes"),
+                "disk_rest_bytes": of("disk_rest_bytes"),
             }),
         );
     }
