@@ -175,6 +175,7 @@ fn what_is_missing_is_not_found(env: &SharedEnv, dir: &Path) {
     assert_fails(env.fs().sync_dir(&missing), Operation::SyncDir, NotFound);
     assert_fails(env.fs().free_bytes(&missing), Operation::FreeSpace, NotFound);
     assert_fails(env.fs().real_dir(&missing), Operation::Resolve, NotFound);
+    assert_fails(env.fs().are_on_one_device(&missing, &missing), Operation::FindDevice, NotFound);
     assert_fails(env.fs().lock_dir(&missing, LockKind::Exclusive), Operation::Lock, NotFound);
     assert_fails(env.fs().create(&missing.join("file"), 0), Operation::Create, NotFound);
     assert_fails(env.fs().create_log(&missing.join("log"), 1), Operation::Create, NotFound);
@@ -357,6 +358,9 @@ fn a_directory_is_no_file(env: &SharedEnv, dir: &Path) {
 
 fn space_is_reported(env: &SharedEnv, dir: &Path) {
     assert!(env.fs().free_bytes(dir).unwrap() > 0);
+    let below = dir.join("below");
+    env.fs().create_dir_all(&below).unwrap();
+    assert!(env.fs().are_on_one_device(dir, &below).unwrap());
     assert!(env.parallelism() > 0);
 }
 

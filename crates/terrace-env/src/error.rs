@@ -20,6 +20,8 @@ pub enum Operation {
     Resolve,
     /// Ask for the free space.
     FreeSpace,
+    /// Ask which device a file lies on.
+    FindDevice,
     /// Open a file for reading.
     Open,
     /// Create a file for writing.

@@ -6,7 +6,8 @@
 //!   L0, since a cut that takes a slice out of all of L0 then meets about as much as it brings. The ratio
 //!   of the levels stays.
 //! * *L0.* Plain tables are only worth a few memtables, since a cut out of them meets much, and each of
-//!   them is one more place to look. A container on persistent memory may be as large as a level.
+//!   them is one more place to look. A container on persistent memory may be as large as a level. In a file
+//!   on the disk of the data it slows writers down instead, so without persistent memory none is planned.
 //! * *Memory.* What is written needs a fixed share, the filters what the entries ask for, and the cache has
 //!   half of the rest.
 //!
@@ -82,7 +83,7 @@ pub struct Plan {
     pub cache_bytes: u64,
     /// For [`Options::memtable_bytes`].
     pub memtable_bytes: u64,
-    /// For [`Options::l0`]. The path of a container has to be added.
+    /// For [`Options::l0`]. The path of a container has to be added: it belongs on the persistent memory.
     pub l0: L0Options,
     /// What [`Options::level_bytes_base`] comes to.
     pub level_bytes_base: u64,
@@ -180,7 +181,12 @@ fn l0_of(needs: &Needs, because: &mut impl FnMut(&'static str, String)) -> L0Opt
             0 => "there is no persistent memory".to_owned(),
             bytes => format!("{} is too little for {ROWS_MIN} rows", size(bytes)),
         };
-        because("l0", format!("{why}; tables in files need none"));
+        because(
+            "l0",
+            format!(
+                "{why}, and on the disk of the data a container is slower than tables in files"
+            ),
+        );
         return L0Options::PLAIN;
     }
     because("l0", "cuts of bounded size: writers do not wait for L0".to_owned());
@@ -195,6 +201,12 @@ fn l0_of(needs: &Needs, because: &mut impl FnMut(&'static str, String)) -> L0Opt
         why += &format!("; with values this small about {kept} % of it are keys and values");
     }
     because("l0_bytes", why);
+    because(
+        "l0_path",
+        "a directory on the persistent memory: on the disk of the data a container is slower than tables \
+         in files"
+            .to_owned(),
+    );
     L0Options::Container { bytes, path: None }
 }
 
@@ -278,6 +290,7 @@ impl fmt::Display for Plan {
             let value = match *of {
                 "l0" => form.to_owned(),
                 "l0_bytes" => l0_bytes.clone(),
+                "l0_path" => "DIR".to_owned(),
                 "memtable_bytes" => size(self.memtable_bytes),
                 "cache_bytes" => size(self.cache_bytes),
                 "level_bytes_base" => size(self.level_bytes_base),
@@ -332,12 +345,24 @@ mod tests {
 for 80G of data in values of 100 bytes, 4G of memory and 1G of persistent memory
   l0               container  cuts of bounded size: writers do not wait for L0
   l0_bytes         1G         all of the persistent memory; with values this small about 79 % of it are keys and values
+  l0_path          DIR        a directory on the persistent memory: on the disk of the data a container is slower than tables in files
   memtable_bytes   64M        so that L0 holds 16 rows at least
 ";
         let text = plan(80 * GIB, 4 * GIB, GIB, 100).to_string();
         assert!(text.starts_with(drawn), "{text}");
         let ends = " --memtable-bytes 64M --l0 container --l0-bytes 1G --l0-path DIR";
         assert!(text.ends_with(ends), "{text}");
+    }
+
+    #[test]
+    fn without_persistent_memory_no_container_is_planned_and_the_plan_says_why() {
+        for pmem in [0, MIB] {
+            let plan = plan(80 * GIB, 4 * GIB, pmem, 4096);
+            assert_eq!(plan.l0, L0Options::PLAIN);
+            let text = plan.to_string();
+            assert!(text.contains("a container is slower than tables in files"), "{text}");
+            assert!(text.ends_with(" --l0 plain"), "{text}");
+        }
     }
 
     #[test]
@@ -369,7 +394,7 @@ for 80G of data in values of 100 bytes, 4G of memory and 1G of persistent memory
                             depth = plan.levels.len();
                         }
                         let named: Vec<_> = plan.reasons.iter().map(|reason| reason.of).collect();
-                        let l0 = if has_container { &["l0_bytes"][..] } else { &[] };
+                        let l0 = if has_container { &["l0_bytes", "l0_path"][..] } else { &[] };
                         let rest = ["memtable_bytes", "cache_bytes", "level_bytes_base", "depth"];
                         assert_eq!(named, [&["l0"][..], l0, &rest].concat(), "{name}");
                     }

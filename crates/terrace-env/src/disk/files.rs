@@ -68,6 +68,11 @@ impl FileSystem for DiskFileSystem {
         self.device.inner.fs().free_bytes(dir)
     }
 
+    fn are_on_one_device(&self, one: &Path, other: &Path) -> EnvResult<bool> {
+        let is_device_same = self.device.is_elsewhere(one) == self.device.is_elsewhere(other);
+        Ok(is_device_same && self.device.inner.fs().are_on_one_device(one, other)?)
+    }
+
     fn open(&self, path: &Path) -> EnvResult<Arc<dyn ReadFile>> {
         if self.device.is_elsewhere(path) {
             return self.device.inner.fs().open(path);

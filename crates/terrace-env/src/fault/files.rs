@@ -69,6 +69,11 @@ impl FileSystem for FaultFileSystem {
         self.inner().free_bytes(dir)
     }
 
+    fn are_on_one_device(&self, one: &Path, other: &Path) -> EnvResult<bool> {
+        self.judge.call(Operation::FindDevice, one)?;
+        self.inner().are_on_one_device(one, other)
+    }
+
     fn open(&self, path: &Path) -> EnvResult<Arc<dyn ReadFile>> {
         self.judge.call(Operation::Open, path)?;
         let inner = self.inner().open(path)?;

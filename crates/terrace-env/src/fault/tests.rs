@@ -17,6 +17,7 @@ fn workload(env: &dyn Env, dir: &Path) -> EnvResult<()> {
     fs.create_dir_all(dir)?;
     let _lock = fs.lock_dir(dir, LockKind::Exclusive)?;
     fs.free_bytes(dir)?;
+    assert!(fs.are_on_one_device(dir, dir)?);
     let mut file = fs.create(&dir.join("a"), 100)?;
     file.append(b"0123456789")?;
     file.sync()?;
@@ -67,6 +68,7 @@ fn without_faults_every_call_is_counted_and_passes() {
         (SyncDir, 1),
         (Lock, 1),
         (FreeSpace, 1),
+        (FindDevice, 1),
         (Open, 2),
         (Create, 3),
         (Preallocate, 3),

@@ -40,6 +40,9 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// Bytes that can still be written to the file system that holds `dir`.
     fn free_bytes(&self, dir: &Path) -> EnvResult<u64>;
 
+    /// Whether two existing files or directories lie on one device, and so share its bandwidth.
+    fn are_on_one_device(&self, one: &Path, other: &Path) -> EnvResult<bool>;
+
     /// Opens a file for reading.
     fn open(&self, path: &Path) -> EnvResult<Arc<dyn ReadFile>>;
 

@@ -53,6 +53,12 @@ impl FileSystem for RealFileSystem {
         Ok(space.f_bavail.saturating_mul(space.f_frsize))
     }
 
+    fn are_on_one_device(&self, one: &Path, other: &Path) -> EnvResult<bool> {
+        let device = |path: &Path| fs::metadata(path).map(|found| found.dev());
+        let device = |path| device(path).map_err(failed(Operation::FindDevice, path));
+        Ok(device(one)? == device(other)?)
+    }
+
     fn open(&self, path: &Path) -> EnvResult<Arc<dyn ReadFile>> {
         Ok(Arc::new(RealReadFile::open(path)?))
     }

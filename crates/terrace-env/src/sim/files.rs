@@ -88,6 +88,15 @@ impl FileSystem for SimFileSystem {
         })
     }
 
+    /// There is but one.
+    fn are_on_one_device(&self, one: &Path, other: &Path) -> EnvResult<bool> {
+        for path in [one, other] {
+            let io = Io::new(Operation::FindDevice, path);
+            self.disk.look(io, |disk| disk.check_exists(path))?;
+        }
+        Ok(true)
+    }
+
     fn open(&self, path: &Path) -> EnvResult<Arc<dyn ReadFile>> {
         let (inode, bytes) =
             self.disk.look(Io::new(Operation::Open, path), |disk| disk.open(path))?;

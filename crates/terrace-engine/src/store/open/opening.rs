@@ -27,6 +27,7 @@ use crate::store::health::Health;
 use crate::store::lookups::Lookups;
 use crate::store::memory::RangeMemory;
 use crate::store::open::close::Closer;
+use crate::store::open::data_disk::is_on_data_disk;
 use crate::store::open::recovery::{Recovered, Replay, cross_check, recover};
 use crate::store::read_points::ReadPoints;
 use crate::store::report::compaction_log::CompactionLog;
@@ -61,6 +62,8 @@ pub struct RecoveryReport {
     pub log_end: LogPosition,
     /// Files that belonged to nothing, left by interrupted jobs and deleted.
     pub orphan_count: u64,
+    /// Whether the container of L0 is a file on the disk of the data, where plain tables are faster.
+    pub container_is_on_data_disk: bool,
 }
 
 /// What keeps other ranges out.
@@ -236,6 +239,7 @@ impl<'a> Opening<'a> {
             torn: recovered.replayed.torn.clone(),
             log_end: recovered.replayed.end,
             orphan_count: 0,
+            container_is_on_data_disk: false,
         };
         if self.options.read_only {
             let spares = spare_memory(&self.env, &self.options, version.database())?;
@@ -261,6 +265,8 @@ impl<'a> Opening<'a> {
         let feed = self.feeds.begin(self.ids.next(), &version.to_snapshot())?;
         fail_point!(self.env, "open::after_manifest");
         self.make_container(&version, replaced)?;
+        let container = &self.context.opener.container;
+        report.container_is_on_data_disk = is_on_data_disk(self.env.as_ref(), self.dir, container);
         self.make_row_directory(&version)?;
         report.orphan_count = self.remove_orphans(&version)?;
         let reserved_bytes = self.reserved_bytes(&version)?;

@@ -18,6 +18,9 @@ use crate::version::{OpenTable, Table, Version};
 
 /// Key slices of a picture, at most.
 const SLICES_MAX: usize = 48;
+/// What is said of a container that slows writers down.
+pub(in crate::store) const ON_DATA_DISK: &str =
+    "L0's container is a file on the disk of the data: plain tables would be faster there";
 /// Rows that a text shows, at most.
 const ROWS_SHOWN: usize = 64;
 
@@ -30,6 +33,8 @@ pub struct L0Stats {
     pub rows: u64,
     /// About how many bytes are live in them.
     pub bytes: u64,
+    /// Whether its container is a file on the disk of the data, where plain tables are faster.
+    pub container_is_on_data_disk: bool,
     /// Number of pages of its container that are free.
     pub pages_free: u64,
     /// Number of pages of its container; 0 if it has none.
@@ -52,6 +57,8 @@ pub struct ContainerStats {
     /// What the file lies on: `persistent` memory, memory that stands in for it (`emulated`), an
     /// ordinary `file`, or `simulated`.
     pub medium: &'static str,
+    /// Whether it is a file on the disk of the data, where plain tables are faster.
+    pub is_on_data_disk: bool,
     /// Bytes of a page.
     pub page_bytes: u64,
     /// Number of its pages, without the one that holds its header.
@@ -178,6 +185,7 @@ impl Inner {
             kind: self.options.l0_kind().name(),
             rows: version.l0().rows().len() as u64,
             bytes: version.l0().live().iter().map(LiveTable::bytes).sum(),
+            container_is_on_data_disk: self.recovery.container_is_on_data_disk,
             pages_free: pages.as_ref().map_or(0, |pages| pages.free_pages() as u64),
             pages_total: pages.map_or(0, |pages| pages.total_pages() as u64),
             cuts: cuts.count,
@@ -196,6 +204,7 @@ impl Inner {
         let container = self.context.opener.container.pages().map(|pages| ContainerStats {
             path: pages.path().to_string_lossy().into_owned(),
             medium: pages.medium().name(),
+            is_on_data_disk: self.recovery.container_is_on_data_disk,
             page_bytes: pages.page_bytes() as u64,
             pages_total: pages.total_pages() as u64,
             pages_free: pages.free_pages() as u64,
@@ -300,6 +309,9 @@ impl L0Report {
                 bytes(pages_free * page_bytes)
             )?;
             writeln!(f, "            {}", container.path)?;
+            if container.is_on_data_disk {
+                writeln!(f, "            {ON_DATA_DISK}")?;
+            }
         }
         if let Some(area) = self.memtables {
             let MemtableAreaStats { medium, memtable_bytes, elsewhere_count } = area;

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::explain::text::bytes;
+use crate::store::report::l0_stats::ON_DATA_DISK;
 use crate::store::report::stats::{LevelStats, StoreStats};
 
 /// `part` of `whole` in percent, or a dash if there is no whole.
@@ -104,6 +105,9 @@ impl StoreStats {
                 index.full_buckets,
                 if index.is_incomplete { "; what was there before is being noted" } else { "" }
             )?;
+        }
+        if self.l0.container_is_on_data_disk {
+            writeln!(f, "  attention      {ON_DATA_DISK}")?;
         }
         let lookups = self.cache_hit_count + self.cache_miss_count;
         writeln!(

@@ -107,6 +107,10 @@ impl FileSystem for StepEnv {
         unreachable!("a table store does not ask for space")
     }
 
+    fn are_on_one_device(&self, _: &Path, _: &Path) -> EnvResult<bool> {
+        unreachable!("a table store does not ask for devices")
+    }
+
     fn open(&self, path: &Path) -> EnvResult<Arc<dyn ReadFile>> {
         let state = self.0.lock();
         let bytes = state.files.get(path).cloned();

@@ -314,6 +314,10 @@ impl DiskImage {
         Ok((dir, name.to_str().ok_or(Errno::INVAL)?))
     }
 
+    pub(in crate::sim) fn check_exists(&self, path: &Path) -> io::Result<()> {
+        if self.find(path).is_some() { Ok(()) } else { self.check_dir(path) }
+    }
+
     pub(in crate::sim) fn check_dir(&self, dir: &Path) -> io::Result<()> {
         if is_root(dir) || self.directories.contains_key(dir) {
             Ok(())

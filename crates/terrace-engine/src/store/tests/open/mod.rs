@@ -4,6 +4,7 @@ mod after_close;
 mod close;
 mod copies;
 mod damage;
+mod data_disk;
 mod directory;
 mod forged;
 mod log_place;
