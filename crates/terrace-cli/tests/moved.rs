@@ -45,10 +45,10 @@ fn a_copy_is_refused_and_a_moved_database_is_adopted() {
         std::fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
     }
     assert!(fails(&run(&["get", "fruit"], &copy)).contains("terrace adopt --data"));
-    assert_eq!(succeeds(&run(&["get", "fruit"], &original)), "apple\n");
+    assert_eq!(succeeds(&run(&["get", "fruit"], &original)), "apple");
     std::fs::remove_dir_all(&original).unwrap();
     assert!(succeeds(&run(&["adopt"], &copy)).contains("copy's now"));
-    assert_eq!(succeeds(&run(&["get", "fruit"], &copy)), "apple\n");
+    assert_eq!(succeeds(&run(&["get", "fruit"], &copy)), "apple");
     succeeds(&run(&["put", "fruit", "pear"], &other));
     assert!(succeeds(&run(&["adopt"], &other)).contains("nothing on another medium"));
     assert!(fails(&run(&["adopt"], &dir.path().join("nowhere"))).contains("no database"));
