@@ -1,6 +1,8 @@
 //! Goal: the decoder of every format notices every flipped bit and every cut, dead bytes apart.
 //! Method: all bits and all lengths of a specimen of at most 32 KiB per format.
 
+#![allow(clippy::disallowed_methods, reason = "two threads share the seeds of real simulations")]
+
 use terrace_rot::decoder::{SPECIMEN_BYTES, formats};
 
 /// Damages every second format from the `first` on; the number of flips and of lengths.

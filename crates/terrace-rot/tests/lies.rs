@@ -1,6 +1,8 @@
 //! Goal: a disk that lies about its syncs sets a range back to a prefix of its writes, or the open
 //! refuses. Method: seeded ranges on such disks, a power cut, and honest opens after it.
 
+#![allow(clippy::disallowed_methods, reason = "two threads share the seeds of real simulations")]
+
 use terrace_rot::lies::{LieCount, run};
 
 /// Runs these seeds; what was counted, and what was found.

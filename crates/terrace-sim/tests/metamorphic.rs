@@ -1,6 +1,8 @@
 //! Goal: an option changes how fast an answer comes, never the answer. Method: one list of
 //! operations under several random option sets, all judged by one model.
 
+#![allow(clippy::disallowed_methods, reason = "two threads share the seeds of real simulations")]
+
 use terrace_sim::metamorphic::{Report, sweep};
 use terrace_sim::workload::SHAPES;
 

@@ -1,6 +1,8 @@
 //! Goal: clients at once see one order of all writes. Method: small workloads of several threads
 //! under many schedules, with turns taken away at latches too.
 
+#![allow(clippy::disallowed_methods, reason = "two threads share the seeds of real simulations")]
+
 use terrace_sim::schedule::run_seed;
 use terrace_sim::workload::Coverage;
 

@@ -49,7 +49,8 @@ mod write;
 
 #[cfg(all(test, terrace_loom))]
 mod models;
-#[cfg(all(test, not(terrace_loom)))]
+#[cfg(test)]
+#[cfg(not(terrace_loom))]
 mod tests;
 
 use std::fmt;

@@ -21,10 +21,10 @@ const HOLD_UP_ONE_IN: u32 = 8;
 /// It is held up for less than two to this power of calls: as often for a few as for thousands.
 const HOLD_UP_BITS: u64 = 12;
 
-/// Once in this many times it is held up for a time instead,
+/// Once in this many times it is held up for a time instead.
 const HOLD_UP_SLEEPS_ONE_IN: u32 = 4;
 
-/// of less than two to this power of microseconds: so that time passes between two steps.
+/// That time is less than two to this power of microseconds; with it, time passes between two steps.
 const HOLD_UP_US_BITS: u64 = 22;
 
 /// What bounds a run.
