@@ -11,6 +11,7 @@ use terrace_env::model::{Weakened, explore, explore_weakened, must_fail};
 use super::current::{Current, Numbered};
 use super::read_points::ReadPoints;
 use super::sequencer::{Sequencer, Taken};
+use super::upkeep::all_held::AllHeld;
 use crate::Result;
 use crate::lookup_index::LookupIndex;
 use crate::wal::{LogPlace, LogSink, LogStart, LogTarget, Record};
@@ -345,6 +346,11 @@ fn begin_with_any_view(views: &Current<Shown>, sequencer: &Sequencer) -> (bool, 
     (view.names_the_ingest, sequencer.visible())
 }
 
+/// No drange is in these models, so all of them are held.
+fn all_held() -> AllHeld<'static> {
+    AllHeld { holds: Vec::new() }
+}
+
 /// An ingest with number 1, and a write with number 2, beside a reader that may see either.
 fn read_beside_an_ingest(begin: Begin, publishes_first: bool) {
     let (range, views) = (Range::new(2), views());
@@ -352,12 +358,12 @@ fn read_beside_an_ingest(begin: Begin, publishes_first: bool) {
         let (range, views) = (Arc::clone(&range), Arc::clone(&views));
         thread::spawn(move || {
             if publishes_first {
-                range.sequencer.skip_one();
+                range.sequencer.skip_one(&all_held());
             }
             let next = |_: &Shown, number| Shown { number, names_the_ingest: true, oldest: 0 };
             views.replace(next, |_| ());
             if !publishes_first {
-                range.sequencer.skip_one();
+                range.sequencer.skip_one(&all_held());
             }
             let taken = range.take();
             range.finish(&taken, true);

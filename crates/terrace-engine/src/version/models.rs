@@ -1,6 +1,7 @@
 //! Models of version reference counting: a table's file goes when nobody can read it any more, and
 //! goes once.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use loom::thread;
