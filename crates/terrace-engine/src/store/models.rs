@@ -13,7 +13,6 @@ use super::read_points::ReadPoints;
 use super::sequencer::{Sequencer, Taken};
 use super::upkeep::all_held::AllHeld;
 use crate::Result;
-use crate::lookup_index::LookupIndex;
 use crate::wal::{LogPlace, LogSink, LogStart, LogTarget, Record};
 
 /// A log that gives out places and keeps nothing. The sequencer asks it under its latch.
@@ -318,8 +317,6 @@ struct Shown {
     number: u64,
     /// Whether it names the tables of an ingest, which has number 1.
     names_the_ingest: bool,
-    /// The oldest generation in it.
-    oldest: u64,
 }
 
 impl Numbered for Shown {
@@ -329,7 +326,7 @@ impl Numbered for Shown {
 }
 
 fn views() -> Arc<Current<Shown>> {
-    Arc::new(Current::new(Shown { number: 0, names_the_ingest: false, oldest: 0 }))
+    Arc::new(Current::new(Shown { number: 0, names_the_ingest: false }))
 }
 
 /// How a reader takes its view and its read point: whether the view names the ingest, and the point.
@@ -360,7 +357,7 @@ fn read_beside_an_ingest(begin: Begin, publishes_first: bool) {
             if publishes_first {
                 range.sequencer.skip_one(&all_held());
             }
-            let next = |_: &Shown, number| Shown { number, names_the_ingest: true, oldest: 0 };
+            let next = |_: &Shown, number| Shown { number, names_the_ingest: true };
             views.replace(next, |_| ());
             if !publishes_first {
                 range.sequencer.skip_one(&all_held());
@@ -390,56 +387,4 @@ fn a_view_holds_every_ingest_that_the_read_point_covers() {
         read_beside_an_ingest(begin_as_it_is, true);
     });
     must_fail(name, Weakened::Releases, 3, || read_beside_an_ingest(begin_as_it_is, false));
-}
-
-/// Hashes of one bucket whose tags differ.
-fn hash(key: u64) -> u64 {
-    key + 1
-}
-
-/// What a reader asks the index for key 0: the oldest generation in its view, and the limit.
-type Ask = fn(&Current<Shown>, &LookupIndex) -> (u64, SeqNo);
-
-fn ask_while_current(views: &Current<Shown>, index: &LookupIndex) -> (u64, SeqNo) {
-    let (view, limit) = views.pin_and_ask(|| index.limit_of(hash(0)));
-    (view.oldest, limit)
-}
-
-fn ask_with_any_view(views: &Current<Shown>, index: &LookupIndex) -> (u64, SeqNo) {
-    let view = views.load();
-    (view.oldest, index.limit_of(hash(0)))
-}
-
-/// The memtable of generation 0 goes, and a writer takes a slot of it: a reader that finds the slot taken
-/// has a view that lets go of what the slot stood for.
-fn a_settled_generation(ask: Ask) {
-    let index = LookupIndex::new(1, SeqNo::ZERO);
-    (0..7).for_each(|key| index.note(hash(key)));
-    index.end_generation(SeqNo(8));
-    let (index, views) = (Arc::new(index), views());
-    let flush = {
-        let (index, views) = (Arc::clone(&index), Arc::clone(&views));
-        thread::spawn(move || {
-            let next = |_: &Shown, number| Shown { number, names_the_ingest: false, oldest: 1 };
-            views.replace(next, |_| ());
-            let least = if views.load_released().oldest == 1 { SeqNo(8) } else { SeqNo(1) };
-            index.settle(1, least);
-        })
-    };
-    let writer = {
-        let index = Arc::clone(&index);
-        thread::spawn(move || index.note(hash(7)))
-    };
-    let (oldest, limit) = ask(&views, &index);
-    assert!(limit >= SeqNo(8) || oldest == 1, "key 0 is in the view, and was excluded");
-    flush.join().unwrap();
-    writer.join().unwrap();
-}
-
-#[test]
-fn a_slot_that_was_given_up_stands_for_nothing_in_a_view_that_is_current() {
-    explore("views: a settled generation", 3, || a_settled_generation(ask_while_current));
-    must_fail("views: an index asked with any view", Weakened::Nothing, 3, || {
-        a_settled_generation(ask_with_any_view);
-    });
 }
