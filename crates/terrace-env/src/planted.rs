@@ -118,8 +118,6 @@ planted_bugs! {
     KeepOldView,
     /// The lookup index is asked for a key before it is asked for its floor.
     FloorAfterBucket,
-    /// An iterator judges expiry by an earlier moment than a job that did not know of it.
-    IteratorBehindJobs,
 }
 
 impl PlantedBug {

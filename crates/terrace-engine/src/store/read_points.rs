@@ -65,9 +65,7 @@ impl ReadPoints {
         yield_point();
         let mut registered = self.registered.lock();
         let seqno = early.unwrap_or_else(number);
-        let judged_until =
-            registered.judged_until.filter(|_| !is_planted(PlantedBug::IteratorBehindJobs));
-        let moment = now.map(|now| judged_until.map_or(now, |judged| judged.max(now)));
+        let moment = now.map(|now| registered.judged_until.map_or(now, |judged| judged.max(now)));
         *registered.points.entry((seqno, moment)).or_default() += 1;
         ReadPoint { seqno, moment, points: Arc::clone(self) }
     }
