@@ -167,7 +167,7 @@ impl Inner {
         let fresh = self.fresh_memtables(division.drange_count(), &Lacks::new());
         let mut unused = fresh.iter().cloned();
         let mut all = AllHeld::of(map, turn);
-        let end = self.log()?.rotate()?;
+        let end = self.rotate_log()?;
         let divided = DrangeMap::new(self.env.as_ref(), division, || {
             Active::new(unused.next().expect("one was made for each drange"), end)
         });
@@ -184,10 +184,18 @@ impl Inner {
         Ok(())
     }
 
+    /// Rotates the log. A new segment whose header could not be written breaks the chain of segments, so
+    /// nothing may be written behind it: the range is poisoned, as by any write to the log that fails.
+    fn rotate_log(&self) -> Result<LogPosition> {
+        self.log()?.rotate().inspect_err(|error| {
+            self.poison(&format!("writing to the log failed: {error}"));
+        })
+    }
+
     /// Makes the `fresh` memtables the active ones, all at one position of the log. The old ones join
     /// the frozen ones, but for those that are empty.
     pub(super) fn swap_all(&self, all: &mut AllHeld<'_>, fresh: Vec<Arc<Memtable>>) -> Result<()> {
-        let end = self.log()?.rotate()?;
+        let end = self.rotate_log()?;
         let frozen = exchange(&self.dranges.load(), all, fresh, end);
         self.end_generation(all);
         self.balance.count(&frozen);

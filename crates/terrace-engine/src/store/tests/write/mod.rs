@@ -2,6 +2,7 @@
 
 mod conditional;
 mod duplicates;
+mod failed_rotation;
 mod full_disk;
 mod large;
 mod limits;
