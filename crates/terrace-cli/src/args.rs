@@ -645,7 +645,7 @@ pub(crate) struct BenchArgs {
     /// The share of reads, in percent, that ask for records that are not there
     #[arg(long, value_name = "PERCENT")]
     pub(crate) missing_share: Option<u32>,
-    /// Begin so many operations in a second, whether or not those before have ended; latencies
+    /// Begin this number of operations in a second, whether or not those before have ended; latencies
     /// count from the intended start
     #[arg(long, value_name = "OPS")]
     pub(crate) rate: Option<f64>,
@@ -677,7 +677,7 @@ pub(crate) struct BenchArgs {
     /// times
     #[arg(long, value_name = "NAME", value_parser = baselines())]
     pub(crate) baseline: Vec<Baseline>,
-    /// A baseline as well: keys divided evenly among so many databases of one process, which share the memory
+    /// A baseline as well: keys divided evenly among this number of databases of one process, which share the memory
     /// that one would have (1 to 255)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=255))]
     pub(crate) static_trees: Option<u64>,

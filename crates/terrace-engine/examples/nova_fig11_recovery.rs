@@ -1,5 +1,5 @@
 //! How long a start takes that has to replay 256 memtables: 64 dranges with four generations, none of
-//! which was flushed, in values of 1 KB; or as many as so many generations have.
+//! which was flushed, in values of 1 KB; or those of a number of generations.
 //!
 //! *Source:* Nova-LSM (SIGMOD 2021), §8.2.6, Figure 11: b by threads, a by memtables.
 //!
@@ -67,7 +67,7 @@ fn write(dir: &Path, generations: usize) -> Result<()> {
     store.close()
 }
 
-/// Opens the range by so many threads; how long that took, and the entries that were replayed.
+/// Opens the range by `threads` threads; how long that took, and the entries that were replayed.
 fn measure(
     env: &SharedEnv,
     dir: &Path,

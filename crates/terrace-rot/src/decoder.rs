@@ -38,7 +38,7 @@ pub const SPECIMEN_BYTES: usize = 32 << 10;
 /// Whether a decoder notices that the byte at an offset is another.
 type Notices = Box<dyn Fn(&[u8], usize) -> bool>;
 
-/// Whether a decoder notices that only so many bytes are there.
+/// Whether a decoder notices that only the first bytes are there.
 type NoticesEnd = Box<dyn Fn(&[u8]) -> bool>;
 
 /// The specimen of a format.

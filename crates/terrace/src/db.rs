@@ -139,7 +139,7 @@ impl Db {
     }
 
     /// The values of `keys`, in their order and by reference, all as they were at one moment;
-    /// `None` where there is none. Cheaper than as many single gets, since their cache misses
+    /// `None` where there is none. Cheaper than a single get for each key, since their cache misses
     /// overlap.
     ///
     /// ```

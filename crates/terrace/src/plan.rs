@@ -31,9 +31,9 @@ const MEMTABLE_SHARE: u64 = 32;
 /// Larger memtables make nothing faster but a start after a crash slower.
 const MEMTABLE_BYTES_MAX: u64 = 256 * MIB;
 const MEMTABLE_BYTES_MIN: u64 = MIB;
-/// A container should have room for so many rows: with few of them one flush fills much of it.
+/// Number of rows that a container should have room for: with few of them one flush fills much of it.
 const ROWS_MIN: u64 = 16;
-/// L0 need not hold more than one part in so many of the data.
+/// L0 need not hold more of the data than one part in this number.
 const L0_SHARE: u64 = 10;
 /// What a row keeps for each entry beside key and value, about.
 const ENTRY_BYTES: u64 = 32;

@@ -1,4 +1,4 @@
-//! Experiments of papers: who does what, run side by side, and what it comes to.
+//! Experiments of papers: what each subject does, run side by side, and what it comes to.
 //!
 //! ```text
 //! a table ([`nova`], [`triangle`]) ── for each round, for each sequence of steps, for each subject (the order turns):
@@ -173,7 +173,7 @@ impl Level0 {
 }
 
 impl Tree {
-    /// One tree with so many dranges, and nothing else that is not by default.
+    /// One tree with `dranges` dranges, and nothing else that is not by default.
     pub const fn of_dranges(dranges: usize) -> Tree {
         Tree {
             dranges,
@@ -202,7 +202,7 @@ pub struct Step {
     pub distribution: Distribution,
     /// Operations at scale 1, for workloads that do not fix them.
     pub operations: u64,
-    /// The workload ends after so many seconds if not before.
+    /// The workload ends after this number of seconds if not before.
     pub seconds_max: Option<u64>,
     /// How many records a scan reads, if not as the workload says.
     pub scan_count: Option<u64>,
@@ -314,7 +314,7 @@ impl Experiment {
         scaled(self.data.records, scale)
     }
 
-    /// How many records a step is about, of which each has so many bytes of value.
+    /// Number of records that a step is about, given the bytes of a value.
     pub fn records_of(&self, step: &Step, scale: f64) -> u64 {
         match step.value_bytes {
             None => self.records(scale),

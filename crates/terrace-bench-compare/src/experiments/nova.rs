@@ -76,7 +76,7 @@ const fn step(
     }
 }
 
-/// The same at so many operations in a second.
+/// The same at a rate of operations in a second.
 const fn at_rate(step: Step, rate: f64) -> Step {
     Step { rate: Some(rate), ..step }
 }

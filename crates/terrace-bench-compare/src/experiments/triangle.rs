@@ -31,7 +31,7 @@ const RECORDS: u64 = 622_592;
 const DATA: Data =
     Data { records: RECORDS, key_bytes: 16, value_bytes: 4096, memtables: 1280, caches: 64 };
 
-/// So many memtables are a subject's, as everywhere here: one of them is a 1,280th part of the data.
+/// Number of memtables of a subject, as everywhere here: one of them is a 1,280th part of the data.
 const MEMTABLES: u64 = 4;
 
 /// What the container is of the data.

@@ -43,7 +43,7 @@ impl CompactionOutcome {
 /// Whether a job's work is wanted no more.
 pub type IsCancelled<'a> = &'a (dyn Fn() -> bool + Sync);
 
-/// The compaction executor seam: who does the work of a plan.
+/// The compaction executor seam: what does the work of a plan.
 ///
 /// The local pool does it here; a storage node or a compactor will do it elsewhere.
 pub trait CompactionExecutor: Send + Sync + fmt::Debug {

@@ -55,7 +55,7 @@ use terrace_env::{PlantedBug, is_planted, yield_point};
 /// Slots of a bucket that hold keys; the word behind them is the rest.
 const SLOTS: usize = 7;
 
-/// Ends of so many generations are known; of older ones it is only known that they are older. (Few in a
+/// Number of generations whose ends are known; of older ones it is only known that they are older. (Few in a
 /// model.)
 const ENDS: usize = if cfg!(terrace_loom) { 4 } else { 1024 };
 
@@ -63,7 +63,7 @@ const ENDS: usize = if cfg!(terrace_loom) { 4 } else { 1024 };
 /// days, and then the index excludes less and less until the next open.
 const STAMP_MAX: u64 = u32::MAX as u64;
 
-/// Statistics look at so many buckets at most.
+/// Number of buckets that statistics look at, at most.
 const STATS_BUCKETS: usize = 4096;
 
 /// Eight words in one cache line of the machine.
@@ -264,7 +264,7 @@ impl LookupIndex {
             is_incomplete: self.floor().0 > 0,
             ..LookupIndexStats::default()
         };
-        // Each bucket that is looked at stands for so many.
+        // Each bucket that is looked at stands for `each` of them.
         let each = self.buckets.len().div_ceil(STATS_BUCKETS);
         for bucket in self.buckets.iter().step_by(each) {
             let (slots, rest) = bucket.0.split_at(SLOTS);

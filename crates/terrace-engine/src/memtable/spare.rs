@@ -20,7 +20,7 @@ use super::arena::{Arena, ArenaMemory, may_be_taken};
 pub struct SpareMemory {
     arena_bytes: usize,
     spare: Latch<Spare>,
-    /// Where arenas are, as many as fit.
+    /// Where arenas are; their number is what fits.
     area: Option<Pmem>,
     /// How many found no room there.
     elsewhere_count: AtomicU64,
@@ -33,7 +33,7 @@ struct Spare {
     filled_bytes: usize,
 }
 
-/// So many arenas are kept at most, however little was in them.
+/// Number of arenas that are kept at most, however little was in them.
 const ARENAS_MAX: usize = 64;
 
 impl SpareMemory {
@@ -55,7 +55,7 @@ impl SpareMemory {
         SpareMemory { area: Some(area), ..SpareMemory::new(arena_bytes) }
     }
 
-    /// The size of an area for so many arenas.
+    /// The size of an area for `arenas` arenas.
     #[must_use]
     pub fn area_bytes(arena_bytes: usize, arenas: u64) -> u64 {
         slot_bytes(Arena::whole(arena_bytes)) * arenas
@@ -68,7 +68,7 @@ impl SpareMemory {
         self.area.as_ref().map(|area| (area.medium(), elsewhere_count))
     }
 
-    /// Memory for an arena of so many bytes, whatever is in it, if there is any here.
+    /// Memory for an arena of `arena_bytes` bytes, whatever is in it, if there is any here.
     pub(super) fn take(&self, arena_bytes: usize) -> Option<ArenaMemory> {
         if let Some(area) = &self.area {
             let on_medium = self.take_slot(area, arena_bytes);
@@ -106,7 +106,7 @@ impl SpareMemory {
         Some(ArenaMemory::OnMedium(free.into_scratch()))
     }
 
-    /// Keeps the memory of an arena of which so many bytes were filled.
+    /// Keeps the memory of an arena of which `filled_bytes` bytes were filled.
     pub(super) fn keep(&self, memory: ArenaMemory, filled_bytes: usize) {
         // That on a medium is free again when it is dropped.
         let ArenaMemory::Ordinary(memory) = memory else { return };

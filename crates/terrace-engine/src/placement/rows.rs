@@ -49,7 +49,7 @@ impl RowDirectory {
         assert_eq!(mounted, path, "a row directory is mounted once");
     }
 
-    /// Mounts what a manifest names, for those who only look, unless one is mounted: not if that is none
+    /// Mounts what a manifest names, for a reader that only looks, unless one is mounted: not if that is none
     /// that this database could have. What is not there is then said to be missing, table by table.
     pub(crate) fn find(&self, named: Option<&str>, database: u128) {
         let Some(path) = named.map(Path::new) else { return };

@@ -1,4 +1,4 @@
-//! The lookup index of a range: who notes keys in it, asks it, and tells it what is gone.
+//! The lookup index of a range: what indexes keys in it, asks it, and tells it what is gone.
 
 use smallvec::SmallVec;
 use terrace_base::{EntryKind, SeqNo};

@@ -21,7 +21,7 @@ pub struct SegmentSurvey {
 
 impl SegmentSurvey {
     /// Surveys a segment file of `file_bytes` bytes whose name says `id`: its first and its last
-    /// bytes, [`SEGMENT_HEADER_BYTES`] of each if there are so many.
+    /// bytes, [`SEGMENT_HEADER_BYTES`] of each if the file has them.
     #[must_use]
     pub fn read(id: FileId, file_bytes: u64, first: &[u8], last: &[u8]) -> SegmentSurvey {
         let second_offset = SegmentHeader::second_offset(file_bytes);

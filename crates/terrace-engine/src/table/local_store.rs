@@ -52,7 +52,7 @@ impl LocalTableStore {
 }
 
 /// Whether a file system that refuses a second name in this way may well take a copy: the name lies
-/// on another one, it knows no links, or the file has as many as it can.
+/// on another one, it knows no links, or the file has all the links that it can have.
 fn cannot_link(kind: ErrorKind) -> bool {
     use ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
     matches!(kind, CrossesDevices | PermissionDenied | TooManyLinks | Unsupported)

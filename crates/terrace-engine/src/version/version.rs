@@ -16,7 +16,7 @@ use crate::wal::{LogFacts, LogStart};
 /// The deepest level.
 pub const LEVEL_MAX: LevelNo = LevelNo(6);
 
-/// What the tree of a range consists of on its disk: immutable, shared by all who read it.
+/// What the tree of a range consists of on its disk: immutable, shared by all readers.
 #[derive(Clone, Debug)]
 pub struct Version {
     database: u128,

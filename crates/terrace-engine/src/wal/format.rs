@@ -90,7 +90,7 @@ pub struct SegmentHeader {
 }
 
 impl SegmentHeader {
-    /// Where the second header of a segment of so many bytes stands.
+    /// Where the second header stands, in a segment of a given number of bytes.
     #[must_use]
     pub fn second_offset(segment_bytes: u64) -> u64 {
         segment_bytes.saturating_sub(SEGMENT_HEADER_BYTES)

@@ -169,7 +169,7 @@ impl Segment {
     }
 }
 
-/// A record of so many bytes is written by one call: a file that is mapped takes that by a system
+/// Records of at least this size are written by one call: a file that is mapped takes that by a system
 /// call, of which it should need one only.
 const WHOLE_BYTES: usize = 2048;
 
@@ -373,7 +373,7 @@ impl LocalLog {
         Ok(Spare { id, identity, file })
     }
 
-    /// One of the files that nobody needs, under the name `path`, if one has at least so many bytes. Its
+    /// One of the files that nobody needs, under the name `path`, if one has at least `bytes` bytes. Its
     /// space is durably its own. What it held is not wanted, synced or not.
     fn reuse(
         &self,
@@ -439,7 +439,7 @@ impl LocalLog {
 #[cfg(test)]
 impl LocalLog {
     /// A log that writes to the first of `files` and has the second one in spare, for models and tests.
-    /// There were so many uses of files before these.
+    /// `uses` is the number of uses of files before these.
     pub(super) fn of_files(files: Vec<Arc<dyn LogFile>>, uses: u64) -> LocalLog {
         let env: SharedEnv = terrace_env::RealEnv::new();
         let ids = Arc::new(FileIds::new(terrace_base::Epoch(1), uses));

@@ -83,7 +83,7 @@ impl SegmentFiles {
         SegmentFiles { segment_bytes: files.whole(segment_bytes), ..files }
     }
 
-    /// The size of a file for so many bytes.
+    /// The size of a file for `bytes` bytes.
     pub fn whole(&self, bytes: u64) -> u64 {
         if self.is_memory { bytes.next_multiple_of(PMEM_PAGE_BYTES) } else { bytes }
     }
@@ -94,7 +94,7 @@ impl SegmentFiles {
         if self.is_memory { self.segment_bytes } else { of_range }
     }
 
-    /// Whether a file of so many bytes may become a segment here.
+    /// Whether a file of `bytes` bytes may become a segment here.
     pub fn takes(&self, path: &Path, bytes: u64) -> bool {
         path.parent() == Some(&self.dir) && self.whole(bytes) == bytes
     }

@@ -282,7 +282,7 @@ struct Buffers {
 }
 
 impl Buffers {
-    /// Up to so many bytes of a file from `offset` on.
+    /// Up to `bytes` bytes of a file from `offset` on.
     fn read(&mut self, file: &dyn ReadFile, offset: u64, bytes: usize) -> Result<Arc<Vec<u8>>> {
         let is_free = |buffer: &mut Arc<Vec<u8>>| Arc::get_mut(buffer).is_some();
         let free = self.used.iter_mut().position(is_free);

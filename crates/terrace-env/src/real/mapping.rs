@@ -27,7 +27,7 @@ pub(super) struct Mapping {
     populated_end: AtomicUsize,
 }
 
-/// Pages are brought in by so many bytes at a time, just before they are written: few enough that
+/// Bytes of pages that are brought in at a time, just before they are written: few enough that
 /// whoever does it is not held up, many enough that few do.
 const POPULATED_BYTES: usize = 64 * PAGE_BYTES;
 

@@ -73,7 +73,7 @@ impl IoPoint<'_> {
     }
 }
 
-/// The disk of one simulation and who has it open.
+/// The disk of one simulation, and what is open on it.
 pub(super) struct SimDisk {
     scheduler: Arc<Scheduler>,
     state: Mutex<State>,

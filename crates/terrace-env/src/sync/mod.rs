@@ -8,7 +8,7 @@
 //! The types are the same in the real and the simulated environment; [`Waits`] decides which one
 //! they belong to. A real [`Mutex`] or [`Hold`] is an ordinary lock of `parking_lot` behind one
 //! predictable branch; a simulated one asks the scheduler for its turn before it is taken and after
-//! it is given back, so that the seed decides who gets it.
+//! it is given back, so that the seed decides which thread gets it.
 //!
 //! ```text
 //!   Signal   "something changed": ticket → check the condition → wait(ticket)

@@ -62,7 +62,7 @@ pub enum What {
         iterator: IteratorFacts,
         /// From the end.
         backward: bool,
-        /// At most so many.
+        /// At most this number.
         limit: u32,
         /// What it showed.
         rows: Vec<Row>,

@@ -215,7 +215,7 @@ pub enum Operation {
         within: KeyRange,
         /// From the end.
         backward: bool,
-        /// At most so many.
+        /// At most this number.
         limit: u32,
         /// In which snapshot, if in one.
         at: Option<Slot>,
@@ -259,7 +259,7 @@ pub enum Operation {
         slot: Slot,
         /// To greater keys.
         forward: bool,
-        /// So many times.
+        /// Number of times.
         count: u32,
     },
     /// Drops an iterator.

@@ -21,10 +21,10 @@ pub struct Served {
     pub now: WallTime,
 }
 
-/// So many deleted neighbours are worth a compaction: about the price of a seek that has to read a
+/// Number of deleted neighbours that are worth a compaction: about the price of a seek that has to read a
 /// block from the disk.
 const TOMBSTONE_RUN_MAX: u64 = 128;
-/// But only if one of so many entries of the table is a tombstone, so that a few deletes in a row do
+/// But only if of this number of entries of the table one is a tombstone, so that a few deletes in a row do
 /// not have whole tables written again and again.
 const TOMBSTONE_SHARE: u64 = 8;
 
@@ -55,7 +55,7 @@ pub fn next_expiry(version: &Version, served: Served) -> Option<WallTime> {
     version.tables().filter_map(next_look).min()
 }
 
-/// What is left of a table of a row is taken along when it is less than one part in so many: the file
+/// What is left of a table of a row is taken along when it is less than one part in this number: the file
 /// goes only with the last of it.
 const CONSUMED_SHARE: u64 = 8;
 

@@ -19,7 +19,7 @@ pub(super) enum FromL0 {
     HeldUp(Vec<Compaction>),
 }
 
-/// A cut that meets more than so many times its own bytes waits until L0 holds more.
+/// A cut that meets more than this number of times its own bytes waits until L0 holds more.
 const MET_RATIO_MAX: u64 = 4;
 
 /// What L0 needs most: rows that can go down as they are; a cut; or, where a cut has to wait or

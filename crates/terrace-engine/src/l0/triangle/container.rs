@@ -1,4 +1,4 @@
-//! The container of a range: its pages, the rows in them, and who still needs which.
+//! The container of a range: its pages, the rows in them, and which pages are still needed by which versions.
 
 use std::collections::BTreeMap;
 use std::fmt;

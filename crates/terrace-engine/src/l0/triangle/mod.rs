@@ -20,7 +20,7 @@
 //! # Parts
 //! * [`Pages`]: the container's pages, given out and taken back.
 //! * [`row`]: what one flush wrote into them, how it is read, and how its pages go one by one.
-//! * [`Container`]: the rows of a range; who still needs which pages.
+//! * [`Container`]: the rows of a range; which pages are still needed.
 //! * [`cuts`]: which slice is next (pure); [`CutMap`](super::CutMap) says what of the rows
 //!   is left, and has the proof that newer stays above older.
 //! * [`TriangleL0`], [`TriangleState`]: the two sides of the seam.

@@ -107,7 +107,7 @@ impl Cause {
     }
 }
 
-/// Of calls that nothing slows down, one in so many is timed; a power of two.
+/// Of this number of calls that nothing slows down one is timed; a power of two.
 const SAMPLE_ONE_IN: u64 = 16;
 
 /// From here on a write is large: its work takes longer than it takes to ask for it.
@@ -116,7 +116,7 @@ const LARGE_BYTES: usize = 32 << 10;
 /// A call that writes less than [`LARGE_BYTES`] never works for longer.
 const SMALL_WORK_MAX: Duration = Duration::from_micros(50);
 
-/// What it works on average, about.
+/// Typical time that a small write works.
 const SMALL_WORK: Duration = Duration::from_micros(2);
 
 /// Adds up delays by their causes.

@@ -97,7 +97,7 @@ pub(super) struct Replay<'a> {
     pub ids: &'a FileIds,
 }
 
-/// Replays the log from where `version` says, with so many threads. Writes nothing.
+/// Replays the log from where `version` says, with `threads` threads. Writes nothing.
 ///
 /// Memtables filled on the way are flushed before the last one, and only the last one covers the
 /// memtables of earlier opens: a crash between two of these flushes replays from the position of
@@ -235,7 +235,7 @@ impl<'a> Refill<'a> {
     }
 
     /// Sees to it that the last memtable takes all entries of a record that were not flushed, which
-    /// need so many bytes at most.
+    /// need `bytes` bytes at most.
     ///
     /// Invariant: no record is divided over two memtables of a replay. They are flushed one by one,
     /// and a crash in between replays from the first record of the next: a record that both hold

@@ -110,7 +110,7 @@ fn make_l0(
     })
 }
 
-/// A cut takes at most one part in so many of the container.
+/// A cut takes at most one part in this number of the container.
 const CUTS_PER_CONTAINER: u64 = 8;
 
 /// How large a cut out of a container is: from half of it to what one table meets in a full level below

@@ -1,4 +1,4 @@
-//! Explained reads: the same path as any read, with somebody who takes notes.
+//! Explained reads: the same path as any read, with a recorder that takes notes.
 
 use std::sync::Arc;
 

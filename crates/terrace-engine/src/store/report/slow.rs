@@ -13,7 +13,7 @@ use crate::store::view::View;
 use crate::store::{Inner, Store};
 use crate::{Result, WriteBatch};
 
-/// An iterator weighs as much as so many gets when it is drawn who is timed.
+/// An iterator weighs as much as this number of gets when it is drawn which operations are timed.
 const SCAN_WEIGHT: u32 = 16;
 
 impl Store {

@@ -94,7 +94,7 @@ pub fn open(env: &SharedEnv, options: &Options) -> Result<Store> {
     Store::open(&process(env)?, Path::new(DIR), options.clone())
 }
 
-/// As [`open`], but the log is replayed by so many threads.
+/// As [`open`], but the log is replayed by `recovery_threads` threads.
 pub fn open_by(env: &SharedEnv, options: &Options, recovery_threads: usize) -> Result<Store> {
     Store::open(&process_with(env, recovery_threads)?, Path::new(DIR), options.clone())
 }

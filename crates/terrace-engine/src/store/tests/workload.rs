@@ -81,7 +81,7 @@ impl Shape {
         Change::Put { key, value: self.value(random), expiry }
     }
 
-    /// So many changes.
+    /// Number of changes.
     pub fn changes(&self, random: &mut SeededRng, now: WallTime, count: u64) -> Vec<Change> {
         (0..count).map(|_| self.change(random, now)).collect()
     }

@@ -11,7 +11,7 @@ use crate::drange::{Boundaries, Division, Frozen, WriteSample};
 use crate::store::{Inner, Store};
 use crate::{Error, Result};
 
-/// Reorganisations rest on the writes of so many flushes at most, so that chance evens out and what
+/// Reorganisations rest on the writes of this number of flushes at most, so that chance evens out and what
 /// was hot long ago is forgotten.
 const SAMPLES_KEPT: usize = 8;
 
@@ -74,7 +74,7 @@ impl Balance {
         }
     }
 
-    /// For each of so many dranges, the entries that were counted.
+    /// For each of `dranges` dranges, the entries that were counted.
     pub fn write_counts(&self, dranges: usize) -> Vec<u64> {
         let mut writes = self.0.lock().writes.clone();
         writes.resize(dranges, 0);

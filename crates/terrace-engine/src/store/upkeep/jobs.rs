@@ -39,7 +39,7 @@ pub struct Jobs {
 /// No timer is set for longer.
 const DELAY_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// A scan that steps over so many dead entries asks for them to be cleared up: it costs as much as a
+/// A scan that steps over this number of dead entries asks for them to be cleared up: it costs as much as a
 /// flush of that many.
 const DEAD_STEPS_MAX: u64 = 10_000;
 
@@ -210,7 +210,7 @@ impl Inner {
         });
     }
 
-    /// A scan has stepped over so many dead entries. What is dead in tables is compacted by itself; in
+    /// A scan has stepped over `count` dead entries. What is dead in tables is compacted by itself; in
     /// memtables it would stay until they are full, so they are flushed now if they hold enough to
     /// be worth it.
     pub(in crate::store) fn dead_were_met(&self, count: u64) {

@@ -129,7 +129,7 @@ pub(super) enum Commit {
 pub(in crate::store) enum Room {
     /// Bytes in the memtables that the batch touches.
     Memtables(Lacks),
-    /// Room in the log for a record of so many bytes.
+    /// Room in the log for a record of this number of bytes.
     Log { bytes: usize },
     /// A writer less under way.
     Turn,

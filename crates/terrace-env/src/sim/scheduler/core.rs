@@ -39,7 +39,7 @@ pub(in crate::sim) struct Limits {
     pub planted: u64,
 }
 
-/// All that decides who runs next. Knows no operating-system thread: it is told what the running
+/// All that decides which thread runs next. It knows no operating-system thread: it is told what the running
 /// thread does, and answers whose turn it is.
 pub(super) struct Core {
     pub now: Duration,
@@ -245,7 +245,7 @@ impl Core {
         });
     }
 
-    /// Takes an ended thread off the list and wakes who waits for its end.
+    /// Takes an ended thread off the list and wakes the threads that wait for its end.
     pub fn remove_thread(&mut self, id: ThreadId) {
         self.trace.mix(!id.0);
         self.trace.line(format_args!("{:?} thread {} ends", self.now, id.0));

@@ -302,7 +302,7 @@ impl Scheduler {
         self.hand_over(core, None);
     }
 
-    /// Gives the turn to whom the seed chooses. The caller has ended, or (`me`) was suspended; if
+    /// Gives the turn to the thread that the seed chooses. The caller has ended, or (`me`) was suspended; if
     /// the choice falls on it, it simply goes on.
     fn hand_over(&self, mut core: MutexGuard<'_, Core>, me: Option<ThreadId>) {
         let choice = core.choose();
@@ -484,7 +484,7 @@ impl Scheduler {
         self.pause(Call::Release(point.id), Raise::No);
     }
 
-    /// Lets all who wait at `point` try again.
+    /// Lets all threads that wait at `point` try again.
     pub fn wake_waiters(&self, point: &WaitPoint) {
         self.lock_core().wake_point(point.id);
     }

@@ -190,7 +190,7 @@ fn draw(given: &Given) -> String {
 }
 
 /// Each case of the file: a comment, lines `size MIN MAX`, `below KEYS BYTES`, `busy KEYS`, `sampled
-/// KEYS` and `row ID PARTS.. KEYS=BYTES..` (newest first; each of the keys has so many bytes), `----`,
+/// KEYS` and `row ID PARTS.. KEYS=BYTES..` (newest first; each of the keys has this number of bytes), `----`,
 /// and the drawing up to the next empty line.
 #[test]
 fn slices_look_as_drawn() {

@@ -19,7 +19,7 @@ use crate::table::format::filter::Filter;
 use crate::table::{PinnedEntry, TableLocation, TableProperties};
 use crate::{Error, Result};
 
-/// The front of an entry, all but its value, has at most so many bytes.
+/// Bytes that the front of an entry, all but its value, has at most.
 pub(super) const FRONT_BYTES_MAX: usize = STORED_KEY_BYTES_MAX + 32;
 
 /// Where a row lies: the number of its first page.

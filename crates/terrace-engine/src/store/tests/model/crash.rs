@@ -62,9 +62,9 @@ struct Workload {
     clients: usize,
     batches: usize,
     value_bytes: usize,
-    /// Every so many batches one is written with its own sync.
+    /// Of this number of batches one is written with its own sync.
     sync_every: usize,
-    /// Every so many batches the range is flushed, compacted, or closed and opened again.
+    /// After each this number of batches the range is flushed, compacted, or closed and opened again.
     disturb_every: usize,
     conditional: bool,
     /// Whether each open may have the log go on elsewhere.

@@ -33,7 +33,7 @@ enum Fate {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Writes so many new keys in one batch.
+    /// Writes a number of new keys in one batch.
     Write {
         keys: usize,
         with_sync: bool,

@@ -124,7 +124,7 @@ fn assert_same(found: &Content, expected: &Content, context: &str) {
     assert!(found == expected, "{context}: {differ:?}, {} and {}", found.len(), expected.len());
 }
 
-/// Opens the range with so many threads for writing, judges it, goes on, and opens it again.
+/// Opens the range with `threads` threads for writing, judges it, goes on, and opens it again.
 fn goes_on(
     disk: &DiskImage,
     seed: u64,

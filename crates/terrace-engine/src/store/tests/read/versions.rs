@@ -6,7 +6,7 @@ use terrace_base::KeyRange;
 use crate::store::tests::workload::content;
 use crate::store::tests::*;
 
-/// Ten keys, each put so many times and merged once, in two memtables that are flushed as one row.
+/// Ten keys, each put `rounds` times and merged once, in two memtables that are flushed as one row.
 fn fill(store: &Store, rounds: u32) -> Result<()> {
     for round in 0..rounds {
         for key in 0..10 {

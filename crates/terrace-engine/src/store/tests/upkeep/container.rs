@@ -15,7 +15,7 @@ use crate::store::{Iter, IterOptions, L0Report};
 
 const MEMORY: &str = "/memory";
 
-/// A container of so many bytes in pages of 4 KiB, and nothing is due by itself before it is full.
+/// A container of `bytes` bytes in pages of 4 KiB; nothing is due by itself before it is full.
 fn container(env: &SharedEnv, kind: L0Kind, bytes: u64) -> Result<Options> {
     env.fs().create_dir_all(MEMORY.as_ref())?;
     Ok(of_kind(small(), kind, MEMORY, bytes))

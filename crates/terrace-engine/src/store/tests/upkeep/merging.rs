@@ -14,7 +14,7 @@ fn options() -> Options {
     Options { log_bytes_max: 1 << 20, dranges: 1, memtable_merging: true, ..small() }
 }
 
-/// Overwrites ten keys until so many memtables were merged; the last value of each.
+/// Overwrites ten keys until `merges` memtables were merged; the last value of each.
 fn overwrite(store: &Store, random: &mut SeededRng, merges: u64) -> Result<Vec<String>> {
     let mut last = vec![String::new(); 10];
     for round in 0..100_000 {

@@ -124,7 +124,7 @@ fn read(
             _ => cursor.seek(&key),
         };
         let is_forward = rng.one_in(2);
-        // A row has so many keys, and no cursor stands on one of them twice.
+        // A row has a number of keys, and no cursor stands on one of them twice.
         for step in 0.. {
             assert!(step <= row.len(), "a cursor goes round");
             match standing.map_err(&mut refuse) {
