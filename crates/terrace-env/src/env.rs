@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use terrace_base::WallTime;
 
-use crate::{EnvResult, FileSystem, Waits};
+use crate::{EnvResult, FileSystem, WaitFactory};
 
 /// An environment that many rooms share.
 pub type SharedEnv = Arc<dyn Env>;
@@ -92,7 +92,7 @@ pub trait Env: Send + Sync + fmt::Debug {
     fn reach(&self, _point: &'static str) {}
 
     /// The locks and signals of this environment.
-    fn waits(&self) -> Waits;
+    fn waits(&self) -> WaitFactory;
 }
 
 /// A started thread. Dropping the handle lets the thread run on by itself.

@@ -61,5 +61,5 @@ pub use real::RealEnv;
 pub use sim::{CrashPolicy, DiskImage, IoHook, IoPoint, SeededRng, SimEnv, SimOptions};
 pub use sync::{
     ExclusiveHold, Hold, Latch, LatchGuard, Mutex, MutexGuard, SetOnce, SharedHold, Signal, Ticket,
-    Waits, yield_point,
+    WaitFactory, yield_point,
 };

@@ -126,7 +126,7 @@ impl Frozen {
 /// Which of several duplicates a write goes to: drawn when it first meets some, and kept, so that
 /// the room that was made for it is where it looks for it.
 #[derive(Debug, Default)]
-pub struct Turn(Option<u32>);
+pub struct DuplicateChoice(Option<u32>);
 
 /// All dranges of a range, in key order, duplicates side by side.
 #[derive(Debug)]
@@ -206,7 +206,7 @@ impl DrangeMap {
     /// one, as a rule, or one of the duplicates, each as often as any other.
     #[must_use]
     #[inline]
-    pub fn choose(&self, interval: usize, turn: &mut Turn) -> usize {
+    pub fn choose(&self, interval: usize, turn: &mut DuplicateChoice) -> usize {
         if !self.division.has_duplicates() {
             return interval;
         }
@@ -245,7 +245,7 @@ mod tests {
             for step in 0..8400 {
                 for (interval, every) in [(0, 1), (1, 1), (3, 2), (4, 5)] {
                     if step % every == 0 {
-                        hits[map.choose(interval, &mut Turn::default())] += 1;
+                        hits[map.choose(interval, &mut DuplicateChoice::default())] += 1;
                     }
                 }
             }
@@ -265,7 +265,7 @@ mod tests {
         SimEnv::run(SimOptions::new(1), |env| {
             let map = map(env.as_ref(), &[1, 5]);
             for _ in 0..20 {
-                let mut turn = Turn::default();
+                let mut turn = DuplicateChoice::default();
                 let chosen = map.choose(1, &mut turn);
                 assert!((0..20).all(|_| map.choose(1, &mut turn) == chosen));
             }

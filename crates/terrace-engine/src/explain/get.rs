@@ -32,7 +32,7 @@ pub struct GetExplanation {
     pub drange: usize,
     /// Number of dranges.
     pub drange_count: usize,
-    /// How many duplicates there are of it, itself counted.
+    /// Number of duplicates of the drange, itself counted.
     pub duplicates: usize,
     /// The first key of that drange.
     #[serde(serialize_with = "escaped")]
@@ -40,9 +40,9 @@ pub struct GetExplanation {
     /// The first key behind it, if there is one.
     #[serde(serialize_with = "escaped_bound")]
     pub drange_end: Option<Vec<u8>>,
-    /// Whom it asked, in order.
+    /// The sources that were searched, in order.
     pub steps: Vec<Step>,
-    /// The levels with tables that it did not come to, because it had found its answer.
+    /// The levels with tables that the read did not come to, because it had found its answer.
     pub unasked_levels: Vec<u8>,
     /// What came of it.
     pub verdict: Verdict,
@@ -53,13 +53,13 @@ pub struct GetExplanation {
 /// One memtable, table or level that was asked.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Step {
-    /// Who.
+    /// The source.
     pub source: Source,
     /// Whether the table had to be opened first.
     pub was_opened: bool,
     /// The number of its newest range tombstone that covers the key.
     pub covering: Option<u64>,
-    /// What it said.
+    /// What the source answered.
     pub answer: StepAnswer,
     /// How its elements were searched, if it is a row in pages.
     pub pages: Option<PagesSearch>,
@@ -69,7 +69,7 @@ pub struct Step {
     pub us: f64,
 }
 
-/// Who is asked for a key, or gives entries to a scan.
+/// A place that is asked for a key, or gives entries to a scan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Source {

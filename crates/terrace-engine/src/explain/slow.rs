@@ -23,7 +23,7 @@ use terrace_env::Latch;
 use super::get::GetExplanation;
 use super::recorder::in_us;
 use super::text::{self, Key, escaped};
-use super::waits::{WaitCause, Waits};
+use super::waits::{WaitCause, WaitTimes};
 use crate::nanos;
 
 /// How long a window is.
@@ -145,7 +145,7 @@ pub(crate) struct Ended<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) entry_count: u64,
     pub(crate) hidden_count: u64,
-    pub(crate) waits: Waits,
+    pub(crate) waits: WaitTimes,
     pub(crate) explanation: Option<GetExplanation>,
 }
 
@@ -297,7 +297,7 @@ mod tests {
             key: b"key",
             entry_count: 1,
             hidden_count: 0,
-            waits: Waits::default(),
+            waits: WaitTimes::default(),
             explanation: None,
         }
     }

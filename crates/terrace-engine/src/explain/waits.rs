@@ -55,7 +55,7 @@ impl WaitCause {
 
 /// The waits of one operation.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Waits {
+pub(crate) struct WaitTimes {
     /// When the first of them began.
     began: Option<Duration>,
     /// How long, by cause; none if there was no such wait.
@@ -69,7 +69,7 @@ pub(crate) struct Waits {
 thread_local! {
     /// Apart from the waits, so that asking costs one load.
     static HAS_WAITED: Cell<bool> = const { Cell::new(false) };
-    static WAITS: Cell<Waits> = const { Cell::new(Waits::new()) };
+    static WAITS: Cell<WaitTimes> = const { Cell::new(WaitTimes::new()) };
 }
 
 /// An operation of this thread begins.
@@ -86,12 +86,12 @@ pub(crate) fn has_waited() -> bool {
 
 /// What the operation has waited for; it begins anew.
 #[cold]
-pub(crate) fn take() -> Waits {
-    if HAS_WAITED.replace(false) { WAITS.take() } else { Waits::new() }
+pub(crate) fn take() -> WaitTimes {
+    if HAS_WAITED.replace(false) { WAITS.take() } else { WaitTimes::new() }
 }
 
-fn change(with: impl FnOnce(&mut Waits)) {
-    let mut waits = if HAS_WAITED.replace(true) { WAITS.get() } else { Waits::new() };
+fn change(with: impl FnOnce(&mut WaitTimes)) {
+    let mut waits = if HAS_WAITED.replace(true) { WAITS.get() } else { WaitTimes::new() };
     with(&mut waits);
     WAITS.set(waits);
 }
@@ -116,9 +116,9 @@ pub(crate) fn waited_for_file(bytes: u64, began: Duration, ended: Duration) {
     });
 }
 
-impl Waits {
-    const fn new() -> Waits {
-        Waits { began: None, by_cause: [None; CAUSES.len()], file_reads: 0, file_bytes: 0 }
+impl WaitTimes {
+    const fn new() -> WaitTimes {
+        WaitTimes { began: None, by_cause: [None; CAUSES.len()], file_reads: 0, file_bytes: 0 }
     }
 
     /// When the first wait began.
@@ -143,7 +143,7 @@ impl Waits {
     }
 
     /// Both together.
-    pub(crate) fn add(&mut self, other: &Waits) {
+    pub(crate) fn add(&mut self, other: &WaitTimes) {
         self.began = self.began.or(other.began);
         for (time, more) in self.by_cause.iter_mut().zip(other.by_cause) {
             if let Some(more) = more {

@@ -42,7 +42,7 @@ pub(crate) struct ScanWatch {
     /// How long its calls took, if they are timed.
     pub(crate) busy: Duration,
     /// What they waited for.
-    pub(crate) waits: super::waits::Waits,
+    pub(crate) waits: super::waits::WaitTimes,
     /// How many keys it showed.
     pub(crate) shown: u64,
     /// How many it stepped over.

@@ -27,7 +27,7 @@ use crate::Result;
 /// key, before all that may share it, and arrives when it comes to the front: what stands in front, and
 /// what shares its key, has arrived. So a scan of few keys looks at the entries of few sources.
 pub struct MergingCursor {
-    sources: Vec<Source>,
+    sources: Vec<MergedCursor>,
     direction: Direction,
     /// The sources that stand on a key, as drawn above.
     order: Vec<usize>,
@@ -35,7 +35,7 @@ pub struct MergingCursor {
     sharing: usize,
 }
 
-struct Source {
+struct MergedCursor {
     cursor: Box<dyn Cursor + Send>,
     /// Of the entry that the cursor stands on, or is near to.
     head: Head,
@@ -43,7 +43,7 @@ struct Source {
     is_near: bool,
 }
 
-impl Source {
+impl MergedCursor {
     /// The key that the cursor stands on.
     fn key(&self) -> Option<&[u8]> {
         self.cursor.entry().map(|entry| entry.key)
@@ -62,7 +62,7 @@ impl MergingCursor {
     /// Merges `sources`, all made for one read point.
     #[must_use]
     pub fn new(sources: Vec<Box<dyn Cursor + Send>>) -> MergingCursor {
-        let source = |cursor| Source { cursor, head: Head::default(), is_near: false };
+        let source = |cursor| MergedCursor { cursor, head: Head::default(), is_near: false };
         let sources: Vec<_> = sources.into_iter().map(source).collect();
         let (direction, order) = (Direction::Forward, Vec::with_capacity(sources.len()));
         MergingCursor { sources, direction, order, sharing: 0 }

@@ -14,26 +14,26 @@ use crate::Result;
 /// comparisons for n streams, of the first bytes of keys most often; two while entries of one
 /// stream follow each other.
 pub struct MergingStream<'a> {
-    sources: BinaryHeap<Source<'a>>,
+    sources: BinaryHeap<MergedStream<'a>>,
 }
 
 /// A stream that stands on an entry. The greater one has the lesser entry.
-struct Source<'a> {
+struct MergedStream<'a> {
     head: Head,
     stream: Box<dyn Stream + Send + 'a>,
     /// Which one of the streams it is: the first of those that stand on the same entry goes first.
     number: usize,
 }
 
-impl Source<'_> {
+impl MergedStream<'_> {
     fn key(&self) -> Option<&[u8]> {
         self.stream.entry().map(|entry| entry.key)
     }
 }
 
-impl Ord for Source<'_> {
+impl Ord for MergedStream<'_> {
     #[inline]
-    fn cmp(&self, other: &Source<'_>) -> Ordering {
+    fn cmp(&self, other: &MergedStream<'_>) -> Ordering {
         let keys = self.head.compare(&other.head).unwrap_or_else(|| self.key().cmp(&other.key()));
         // Of one key the newest comes first.
         let newer = self.head.seqno.cmp(&other.head.seqno);
@@ -41,19 +41,19 @@ impl Ord for Source<'_> {
     }
 }
 
-impl PartialOrd for Source<'_> {
-    fn partial_cmp(&self, other: &Source<'_>) -> Option<Ordering> {
+impl PartialOrd for MergedStream<'_> {
+    fn partial_cmp(&self, other: &MergedStream<'_>) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Source<'_> {
-    fn eq(&self, other: &Source<'_>) -> bool {
+impl PartialEq for MergedStream<'_> {
+    fn eq(&self, other: &MergedStream<'_>) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Source<'_> {}
+impl Eq for MergedStream<'_> {}
 
 impl<'a> MergingStream<'a> {
     /// Merges `streams`.
@@ -61,7 +61,7 @@ impl<'a> MergingStream<'a> {
     pub fn new(streams: Vec<Box<dyn Stream + Send + 'a>>) -> MergingStream<'a> {
         let source = |(number, stream): (usize, Box<dyn Stream + Send + 'a>)| {
             let head = stream.entry().map(|entry| Head::of(&entry));
-            head.map(|head| Source { head, stream, number })
+            head.map(|head| MergedStream { head, stream, number })
         };
         MergingStream { sources: streams.into_iter().enumerate().filter_map(source).collect() }
     }

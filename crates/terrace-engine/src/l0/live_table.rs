@@ -50,12 +50,12 @@ impl LiveTable {
     pub(super) fn filter_view(&self) -> Option<&FilterView> {
         match self.filter_view.get() {
             Some(filter_view) => filter_view.as_ref(),
-            None => self.put_up_screen(),
+            None => self.make_filter_view(),
         }
     }
 
     #[cold]
-    fn put_up_screen(&self) -> Option<&FilterView> {
+    fn make_filter_view(&self) -> Option<&FilterView> {
         let meta = self.table.meta();
         let filter = self.table.open_table()?.filter().filter(|_| meta.range_tombstone_count == 0);
         let least_seqno = meta.least_seqno;

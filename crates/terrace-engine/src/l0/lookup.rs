@@ -28,7 +28,7 @@ pub struct Lookup<'a> {
     pub limit: SeqNo,
     /// The key's hash for filters, once the first of them was asked.
     hash: Option<u64>,
-    /// The bits that it sets in them, once the first screen was asked.
+    /// The bits that it sets in them, once the first filter was asked.
     bits: Option<FilterBits>,
     /// What rows in pages told about where the key stands in older ones.
     trail: SearchTrail,

@@ -79,8 +79,8 @@ pub struct FlushInput<'a> {
 pub enum Absorbed {
     /// A row; none if there was nothing to write.
     Row(Option<NewRow>),
-    /// Nothing: the room ended where the entries cannot be divided. It goes elsewhere if it is tried
-    /// again, from the first entry on.
+    /// Nothing was written: the container filled up between two versions of one key. The caller repeats
+    /// the flush from its first entry; it will be written as a table file.
     Again,
 }
 

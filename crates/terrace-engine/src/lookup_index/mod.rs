@@ -149,16 +149,16 @@ impl LookupIndex {
     /// Notes that the key with this hash is being written. The caller holds its drange, so that the
     /// generation does not change, and publishes the write after.
     #[inline]
-    pub fn note(&self, hash: u64) {
-        self.note_in(hash, self.current.load(Ordering::Relaxed));
+    pub fn index_key(&self, hash: u64) {
+        self.index_key_in(hash, self.current.load(Ordering::Relaxed));
     }
 
     /// As [`LookupIndex::note`], for a key that was written in an earlier generation.
-    pub fn note_in(&self, hash: u64, generation: u64) {
+    pub fn index_key_in(&self, hash: u64, generation: u64) {
         let bucket = self.bucket(hash);
         let (tag, stamp) = (tag_of(hash), (generation + 1).min(STAMP_MAX));
         loop {
-            if bucket.try_note(tag, stamp, || self.settled.load(Ordering::Acquire)) {
+            if bucket.try_index_key(tag, stamp, || self.settled.load(Ordering::Acquire)) {
                 return;
             }
         }
@@ -292,7 +292,7 @@ impl Bucket {
     /// Gives the tag this stamp, if it has none that is greater; `false` if another thread was in the
     /// way.
     #[inline]
-    fn try_note(&self, tag: u64, stamp: u64, settled: impl Fn() -> u64) -> bool {
+    fn try_index_key(&self, tag: u64, stamp: u64, settled: impl Fn() -> u64) -> bool {
         let mut oldest = (0, u64::MAX);
         for (index, slot) in self.0[..SLOTS].iter().enumerate() {
             let word = slot.load(Ordering::Acquire);

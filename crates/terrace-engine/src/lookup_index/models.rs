@@ -17,7 +17,7 @@ fn hash(key: u64) -> u64 {
 /// One bucket whose seven slots are taken by keys 0 to 6, in generation 0.
 fn full() -> LookupIndex {
     let index = LookupIndex::new(1, SeqNo::ZERO);
-    (0..7).for_each(|key| index.note(hash(key)));
+    (0..7).for_each(|key| index.index_key(hash(key)));
     index.end_generation(SeqNo(8));
     index
 }
@@ -28,7 +28,7 @@ fn a_key_that_loses_its_slot_is_not_excluded() {
     explore("lookup index: a full bucket", 3, || {
         let index = Arc::new(full());
         let other = Arc::clone(&index);
-        let writer = thread::spawn(move || other.note(hash(7)));
+        let writer = thread::spawn(move || other.index_key(hash(7)));
         assert!(index.limit_of(hash(0)) >= SeqNo(8));
         writer.join().unwrap();
         assert!(index.limit_of(hash(0)) >= SeqNo(8));
@@ -44,7 +44,7 @@ fn writers_beside_each_other_lose_no_note() {
         let threads: Vec<_> = [7, 7, 8]
             .map(|key| {
                 let index = Arc::clone(&index);
-                thread::spawn(move || index.note(hash(key)))
+                thread::spawn(move || index.index_key(hash(key)))
             })
             .into_iter()
             .collect();
@@ -72,7 +72,7 @@ fn a_floor_goes(ask: Ask) {
     let index = Arc::new(index);
     let filling = Arc::clone(&index);
     let indexer = thread::spawn(move || {
-        filling.note_in(hash(0), filling.generation_through(SeqNo(8)));
+        filling.index_key_in(hash(0), filling.generation_through(SeqNo(8)));
         filling.remove_floor(SeqNo(8));
     });
     assert!(ask(&index, hash(0)) >= SeqNo(8), "a key that is there was excluded");

@@ -14,14 +14,14 @@ const BUCKET_BYTES: usize = size_of::<Bucket>();
 fn a_key_that_was_not_written_is_excluded_everywhere() {
     let index = LookupIndex::new(64 * BUCKET_BYTES, SeqNo::ZERO);
     assert_eq!(index.limit_of(hash(1)), SeqNo(1));
-    index.note(hash(1));
+    index.index_key(hash(1));
     assert_eq!(index.limit_of(hash(1)), SeqNo::MAX, "it may be written on");
     assert_eq!(index.limit_of(hash(2)), SeqNo(1));
     index.end_generation(SeqNo(10));
     assert_eq!(index.limit_of(hash(1)), SeqNo(10));
     index.end_generation(SeqNo(20));
     assert_eq!(index.limit_of(hash(1)), SeqNo(10));
-    index.note(hash(1));
+    index.index_key(hash(1));
     index.end_generation(SeqNo(30));
     assert_eq!(index.limit_of(hash(1)), SeqNo(30));
 }
@@ -32,7 +32,7 @@ fn nothing_below_the_floor_is_excluded_until_it_was_noted() {
     index.end_generation(SeqNo(10));
     assert!(index.stats().is_incomplete);
     assert_eq!(index.limit_of(hash(1)), SeqNo(10));
-    index.note_in(hash(1), 0);
+    index.index_key_in(hash(1), 0);
     index.raise_floor(SeqNo(15));
     index.remove_floor(SeqNo(10));
     assert_eq!(index.limit_of(hash(2)), SeqNo(15), "another floor is not what was asked to go");
@@ -45,7 +45,7 @@ fn nothing_below_the_floor_is_excluded_until_it_was_noted() {
 fn a_bucket_that_runs_over_keeps_the_latest_keys_and_bounds_the_others() {
     let index = LookupIndex::new(1, SeqNo::ZERO);
     for generation in 0..10 {
-        index.note(hash(generation));
+        index.index_key(hash(generation));
         index.end_generation(SeqNo(10 * (generation + 1)));
     }
     let limits: Vec<u64> = (0..10).map(|key| index.limit_of(hash(key)).0).collect();
@@ -57,7 +57,7 @@ fn a_bucket_that_runs_over_keeps_the_latest_keys_and_bounds_the_others() {
     // A settled generation gives its slots up.
     index.settle(index.generation(), SeqNo(75));
     assert_eq!(index.stats().live_slots, 3);
-    index.note(hash(99));
+    index.index_key(hash(99));
     assert_eq!(index.limit_of(hash(8)), SeqNo(90));
     assert_eq!(index.stats().live_slots, 4);
 }
@@ -65,7 +65,7 @@ fn a_bucket_that_runs_over_keeps_the_latest_keys_and_bounds_the_others() {
 #[test]
 fn generations_whose_end_was_forgotten_are_bounded_by_a_later_one() {
     let index = LookupIndex::new(64 * BUCKET_BYTES, SeqNo::ZERO);
-    index.note(hash(1));
+    index.index_key(hash(1));
     for generation in 0..2 * ENDS as u64 {
         index.end_generation(SeqNo(generation + 5));
     }
@@ -89,7 +89,7 @@ fn no_version_in_a_source_lies_at_or_above_its_keys_limit() {
             match random.below(100) {
                 0..90 => {
                     let key = random.below(200);
-                    index.note(hash(key));
+                    index.index_key(hash(key));
                     sources.last_mut().unwrap().insert(key, next);
                     next += 1;
                 }

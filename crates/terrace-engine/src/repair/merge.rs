@@ -21,7 +21,7 @@ use crate::version::TableMeta;
 use crate::{Error, Result};
 
 /// A table or a row in pages to be merged.
-struct Source {
+struct RepairInput {
     content: Content,
     /// Where its keys lie.
     span: KeyRange,
@@ -61,12 +61,12 @@ impl Repair<'_> {
             let survey = TableSurvey::open(self.target.open(table)?, Some(table.uid))?;
             tombstones.push(tombstones_of(&survey, Some(table), &table.bounds, &losses));
             let content = Content::Table(Arc::new(survey), Some(Box::new(table.clone())));
-            sources.push(Source { content, span: table.bounds.clone(), parts: None });
+            sources.push(RepairInput { content, span: table.bounds.clone(), parts: None });
         }
         for FoundRow { row, parts } in self.find_rows(evidence)? {
             tombstones.push(Fragments::clone(row.range_tombstones()));
             let span = row.properties().bounds();
-            sources.push(Source { content: Content::Row(row), span, parts });
+            sources.push(RepairInput { content: Content::Row(row), span, parts });
         }
         let rules = Retention::new(
             Vec::new(),
@@ -105,7 +105,7 @@ impl Repair<'_> {
         evidence: &Evidence,
         losses: &Losses,
         tombstones: &mut Vec<Fragments>,
-    ) -> Result<Vec<Source>> {
+    ) -> Result<Vec<RepairInput>> {
         let mut sources = Vec::new();
         for (id, bytes) in self.listing.tables.clone() {
             self.advance(bytes)?;
@@ -138,7 +138,7 @@ impl Repair<'_> {
                 why: "without a manifest nobody knows whether the table still counted".into(),
             });
             let content = Content::Table(Arc::new(survey), meta.cloned().map(Box::new));
-            sources.push(Source { content, span, parts });
+            sources.push(RepairInput { content, span, parts });
         }
         for (id, meta) in &evidence.metas {
             let is_gone = !meta.is_in_pages() && self.listing.table_bytes(*id).is_none();
@@ -154,11 +154,11 @@ impl Repair<'_> {
 }
 
 /// Divides tables into as few runs as their overlaps allow, so that few are open at a time.
-fn into_runs(mut sources: Vec<Source>) -> Vec<Vec<Source>> {
+fn into_runs(mut sources: Vec<RepairInput>) -> Vec<Vec<RepairInput>> {
     sources.sort_by(|a, b| a.span.start().cmp(b.span.start()));
-    let mut runs: Vec<Vec<Source>> = Vec::new();
+    let mut runs: Vec<Vec<RepairInput>> = Vec::new();
     for source in sources {
-        let fits = |run: &&mut Vec<Source>| {
+        let fits = |run: &&mut Vec<RepairInput>| {
             run.last().is_some_and(|last| last.span.is_before(source.span.start()))
         };
         match runs.iter_mut().find(fits) {
@@ -171,7 +171,7 @@ fn into_runs(mut sources: Vec<Source>) -> Vec<Vec<Source>> {
 
 /// The entries of tables that lie one behind the other.
 struct RunStream {
-    waiting: std::vec::IntoIter<Source>,
+    waiting: std::vec::IntoIter<RepairInput>,
     current: Option<Box<dyn Stream + Send>>,
     /// Where the current one counts, if not everywhere.
     parts: Option<Arc<[KeyRange]>>,
@@ -179,7 +179,7 @@ struct RunStream {
 }
 
 impl RunStream {
-    fn new(run: Vec<Source>, losses: Losses) -> Result<RunStream> {
+    fn new(run: Vec<RepairInput>, losses: Losses) -> Result<RunStream> {
         let mut stream = RunStream { waiting: run.into_iter(), current: None, parts: None, losses };
         stream.settle()?;
         Ok(stream)

@@ -99,7 +99,7 @@ impl Inner {
 
     /// Passes on how a piece of work ended. If a sync failed in it, the range takes no more writes,
     /// whoever had asked for the work.
-    pub(super) fn heed<T>(&self, outcome: Result<T>) -> Result<T> {
+    pub(super) fn poison_if_sync_failed<T>(&self, outcome: Result<T>) -> Result<T> {
         if let Err(Error::Poisoned(reason)) = &outcome {
             self.poison(reason);
         }

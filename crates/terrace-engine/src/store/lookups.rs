@@ -18,7 +18,7 @@ use crate::{Error, Result};
 
 /// The lookup index, and the memory that it takes.
 #[derive(Debug)]
-pub struct Lookups {
+pub struct KeyBounds {
     index: LookupIndex,
     _memory: Charge,
 }
@@ -26,9 +26,9 @@ pub struct Lookups {
 /// The hashes of the keys that a write touches: one as a rule.
 pub(super) type Noted = SmallVec<[u64; 4]>;
 
-impl Lookups {
+impl KeyBounds {
     /// An empty index, if the options want one. It knows nothing of what has been written so far.
-    pub fn new(options: &Options, process: &Process, sequencer: &Sequencer) -> Option<Lookups> {
+    pub fn new(options: &Options, process: &Process, sequencer: &Sequencer) -> Option<KeyBounds> {
         let bytes = usize::try_from(options.lookup_index_bytes).unwrap_or(usize::MAX);
         if bytes == 0 {
             return None;
@@ -37,7 +37,7 @@ impl Lookups {
         let index = LookupIndex::new(bytes, next);
         index.end_generation(next);
         let memory = process.memory().pool(PoolName::LookupIndex).charge(index.stats().bytes);
-        Some(Lookups { index, _memory: memory })
+        Some(KeyBounds { index, _memory: memory })
     }
 
     /// What the index holds.
@@ -58,7 +58,7 @@ impl Inner {
     /// The keys of a write that is about to take its numbers; their places in the index are on their way
     /// when they are needed.
     #[inline]
-    pub(super) fn begin_notes(&self, placement: &Placement<'_>) -> Noted {
+    pub(super) fn begin_index_keys(&self, placement: &Placement<'_>) -> Noted {
         let Some(lookups) = &self.lookups else { return Noted::new() };
         let entries = (0..placement.dranges.len())
             .flat_map(|place| placement.entries_at(place, SeqNo::ZERO))
@@ -70,13 +70,13 @@ impl Inner {
 
     /// Notes keys that were inserted. The caller holds their dranges, and publishes the write after.
     #[inline]
-    pub(super) fn note_lookups(&self, noted: &Noted) {
+    pub(super) fn index_keys(&self, noted: &Noted) {
         let Some(lookups) = &self.lookups else { return };
         let noted = match is_planted(PlantedBug::NoteFirstKeyOnly) {
             true => &noted[..noted.len().min(1)],
             false => noted,
         };
-        noted.iter().for_each(|hash| lookups.index.note(*hash));
+        noted.iter().for_each(|hash| lookups.index.index_key(*hash));
     }
 
     /// Writes from now on belong to another generation.
@@ -109,7 +109,7 @@ impl Inner {
         if !is_wanted {
             return;
         }
-        self.ask_for_company(JobClass::Compaction, |inner| {
+        self.submit_helper(JobClass::Compaction, |inner| {
             match inner.index_the_rest() {
                 Ok(()) | Err(Error::Closed) => {}
                 // Reads stay right, they are only not as fast.
@@ -123,7 +123,7 @@ impl Inner {
 
     /// Notes every key below the floor, and takes the floor away. Ends early if the range closes.
     fn index_the_rest(&self) -> Result<()> {
-        let Some(Lookups { index, .. }) = &self.lookups else { return Ok(()) };
+        let Some(KeyBounds { index, .. }) = &self.lookups else { return Ok(()) };
         // What is below the floor is in the view: an ingest, which raises it first, has the turn.
         let (floor, view) = {
             let _turn = self.turns.flush.lock();
@@ -133,20 +133,22 @@ impl Inner {
         let is_below = |least: SeqNo| least < floor;
         for memtable in view.memtables() {
             if memtable.least_seqno().is_some_and(is_below) {
-                self.note_all(&mut memtable.cursor(floor), |hash| index.note_in(hash, generation))?;
+                self.index_all_keys(&mut memtable.cursor(floor), |hash| {
+                    index.index_key_in(hash, generation)
+                })?;
             }
         }
         let rows = view.version.l0().live().iter();
         for live in rows.filter(|live| is_below(live.table.meta().least_seqno)) {
             let mut cursor = live.table.cursor(floor, ReadMode::Block)?;
-            self.note_all(cursor.as_mut(), |hash| index.note_in(hash, generation))?;
+            self.index_all_keys(cursor.as_mut(), |hash| index.index_key_in(hash, generation))?;
         }
         index.remove_floor(floor);
         Ok(())
     }
 
     /// Hands the hashes of all keys to `note`. Errors: `Closed`, and those of the cursor.
-    fn note_all(&self, keys: &mut dyn Cursor, note: impl Fn(u64)) -> Result<()> {
+    fn index_all_keys(&self, keys: &mut dyn Cursor, note: impl Fn(u64)) -> Result<()> {
         let mut stands = keys.seek(b"")?;
         while stands {
             if self.jobs.is_cancelled() {

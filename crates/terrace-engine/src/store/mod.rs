@@ -99,7 +99,7 @@ use current::Current;
 use gate::Gate;
 use gate::ledger::Ledger;
 use health::Health;
-use lookups::Lookups;
+use lookups::KeyBounds;
 use memory::RangeMemory;
 use open::close::Closer;
 use open::opening::Held;
@@ -141,7 +141,7 @@ pub(crate) struct Inner {
     removals: AtomicU64,
     versions: Versions,
     /// What memtables and rows need not be searched for a key, if the range has such an index.
-    lookups: Option<Lookups>,
+    lookups: Option<KeyBounds>,
     context: Arc<TableContext>,
     l0: Arc<dyn L0>,
     shape: LevelShape,

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use loom::thread;
 use terrace_base::{LogPosition, SeqNo, WallTime};
-use terrace_env::Waits;
+use terrace_env::WaitFactory;
 use terrace_env::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_env::model::{Weakened, explore, explore_weakened, must_fail};
 
 use super::current::{Current, Numbered};
 use super::read_points::ReadPoints;
-use super::sequencer::{Sequencer, Taken};
+use super::sequencer::{Grant, Sequencer};
 use super::upkeep::all_held::AllHeld;
 use crate::Result;
 use crate::wal::{LogPlace, LogSink, LogStart, LogTarget, Record};
@@ -79,17 +79,17 @@ struct Range {
 impl Range {
     fn new(writes: usize) -> Arc<Range> {
         Arc::new(Range {
-            sequencer: Sequencer::new(&Waits::real(), SeqNo::ZERO, LogPosition(0)),
+            sequencer: Sequencer::new(&WaitFactory::real(), SeqNo::ZERO, LogPosition(0)),
             log: Places::default(),
             inserted: (0..=writes).map(|number| AtomicBool::new(number == 0)).collect(),
         })
     }
 
-    fn take(&self) -> Taken {
+    fn take(&self) -> Grant {
         self.sequencer.take(1, RECORD_BYTES as usize, &self.log).expect("there is room")
     }
 
-    fn finish(&self, taken: &Taken, publish: bool) {
+    fn finish(&self, taken: &Grant, publish: bool) {
         // An insert is released by the publication alone.
         self.inserted[taken.last_seqno.0 as usize].store(true, Ordering::Relaxed);
         self.sequencer.finish(taken, publish);

@@ -121,7 +121,7 @@ impl Drop for ReadPoint {
 #[cfg(test)]
 mod tests {
     use terrace_base::LogPosition;
-    use terrace_env::Waits;
+    use terrace_env::WaitFactory;
 
     use super::*;
 
@@ -129,7 +129,7 @@ mod tests {
     /// it may drop what expired between the two, so the iterator must not show that.
     #[test]
     fn no_iterator_judges_expiry_by_a_moment_before_that_of_a_job() {
-        let sequencer = Sequencer::new(&Waits::real(), SeqNo(7), LogPosition(0));
+        let sequencer = Sequencer::new(&WaitFactory::real(), SeqNo(7), LogPosition(0));
         let points = Arc::new(ReadPoints::default());
         assert_eq!(points.list(WallTime(100)), (Vec::new(), WallTime(100)));
         let late = points.register_iterator(&sequencer, WallTime(50));

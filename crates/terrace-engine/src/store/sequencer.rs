@@ -21,7 +21,7 @@
 
 use terrace_base::{LogPosition, SeqNo};
 use terrace_env::atomic::{AtomicU64, Ordering};
-use terrace_env::{Latch, PlantedBug, Signal, Waits, is_planted};
+use terrace_env::{Latch, PlantedBug, Signal, WaitFactory, is_planted};
 
 use super::upkeep::all_held::AllHeld;
 use crate::wal::{LogPlace, LogSink};
@@ -63,13 +63,13 @@ struct Slot {
 
 /// A place in the order of publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ticket(u64);
+pub struct WriteTicket(u64);
 
 /// What a writer took in one step.
 #[derive(Debug)]
-pub struct Taken {
+pub struct Grant {
     /// Its place in the order of publication.
-    pub ticket: Ticket,
+    pub ticket: WriteTicket,
     /// The number of its first entry.
     pub first_seqno: SeqNo,
     /// The number of its last entry.
@@ -90,12 +90,17 @@ pub enum NotTaken {
 impl Sequencer {
     /// Goes on after `visible` and `end`, the last number and position that a recovery found.
     #[must_use]
-    pub fn new(waits: &Waits, visible: SeqNo, end: LogPosition) -> Sequencer {
+    pub fn new(waits: &WaitFactory, visible: SeqNo, end: LogPosition) -> Sequencer {
         Sequencer::with_slots(waits, visible, end, SLOTS)
     }
 
     /// As [`Sequencer::new`], for at most `slots` writes under way at once, a power of two.
-    pub fn with_slots(waits: &Waits, visible: SeqNo, end: LogPosition, slots: usize) -> Sequencer {
+    pub fn with_slots(
+        waits: &WaitFactory,
+        visible: SeqNo,
+        end: LogPosition,
+        slots: usize,
+    ) -> Sequencer {
         assert!(slots.is_power_of_two(), "{slots} slots");
         Sequencer {
             next: Latch::new(Next { ticket: 0, seqno: visible.next() }),
@@ -116,18 +121,18 @@ impl Sequencer {
         seqno_count: u32,
         record_bytes: usize,
         log: &dyn LogSink,
-    ) -> Result<Taken, NotTaken> {
+    ) -> Result<Grant, NotTaken> {
         let mut next = self.next.lock();
         if next.ticket - self.finished_ticket.load(Ordering::Acquire) >= self.slots.len() as u64 {
             return Err(NotTaken::TooMany);
         }
         let place = log.take(record_bytes).ok_or(NotTaken::LogFull)?;
-        let ticket = Ticket(next.ticket);
+        let ticket = WriteTicket(next.ticket);
         let first_seqno = next.seqno;
         next.ticket += 1;
         next.seqno = SeqNo(first_seqno.0 + u64::from(seqno_count));
         let last_seqno = SeqNo(next.seqno.0 - 1);
-        Ok(Taken { ticket, first_seqno, last_seqno, place })
+        Ok(Grant { ticket, first_seqno, last_seqno, place })
     }
 
     fn slot(&self, ticket: u64) -> &Slot {
@@ -139,7 +144,7 @@ impl Sequencer {
     /// Marks a write as done: its record is in the log and its entries are in their memtables.
     /// Moves `finished` over it and its finished successors if it was the oldest, and `visible`
     /// along with it if `publish` is set.
-    pub fn finish(&self, taken: &Taken, publish: bool) {
+    pub fn finish(&self, taken: &Grant, publish: bool) {
         debug_assert!(!self.is_finished(taken.ticket), "a write is finished twice");
         let slot = self.slot(taken.ticket.0);
         // Order: release, so that whoever reads these words sees the ticket before gone.
@@ -257,7 +262,7 @@ impl Sequencer {
 
     /// Whether this write and all before it are done.
     #[must_use]
-    pub fn is_finished(&self, ticket: Ticket) -> bool {
+    pub fn is_finished(&self, ticket: WriteTicket) -> bool {
         self.finished_ticket.load(Ordering::Acquire) > ticket.0
     }
 

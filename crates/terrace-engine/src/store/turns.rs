@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use terrace_env::{Mutex, Waits};
+use terrace_env::{Mutex, WaitFactory};
 
 /// The turns of a range. Order: flush before freeze; a sync comes after both.
 pub(in crate::store) struct Turns {
@@ -27,7 +27,7 @@ pub(in crate::store) struct SyncTurn(());
 
 impl Turns {
     /// Turns that nobody has. There is one of each in a range: nothing else makes a turn.
-    pub fn new(waits: &Waits) -> Turns {
+    pub fn new(waits: &WaitFactory) -> Turns {
         Turns {
             flush: waits.mutex(FlushTurn(())),
             freeze: waits.mutex(FreezeTurn(())),

@@ -290,7 +290,7 @@ impl Inner {
         if removes {
             self.settle_lookups();
         }
-        self.rule();
+        self.update_ruling();
     }
 
     /// The position below which no memtable has a record, those in `except` apart: a replay that

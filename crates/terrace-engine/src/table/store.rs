@@ -104,9 +104,9 @@ pub trait TableFile: Send + Sync + fmt::Debug {
 }
 
 /// The outcome of a read that may still be under way.
-pub struct ReadTicket(Ticket);
+pub struct ReadTicket(ReadState);
 
-enum Ticket {
+enum ReadState {
     Ready(Result<Vec<Vec<u8>>>),
     Pending(Box<dyn FnOnce() -> Result<Vec<Vec<u8>>> + Send>),
 }
@@ -115,28 +115,28 @@ impl ReadTicket {
     /// A read that is already complete, as local ones are.
     #[must_use]
     pub fn ready(outcome: Result<Vec<Vec<u8>>>) -> ReadTicket {
-        ReadTicket(Ticket::Ready(outcome))
+        ReadTicket(ReadState::Ready(outcome))
     }
 
     /// A read under way; `wait` blocks until it is complete.
     #[must_use]
     pub fn pending(wait: Box<dyn FnOnce() -> Result<Vec<Vec<u8>>> + Send>) -> ReadTicket {
-        ReadTicket(Ticket::Pending(wait))
+        ReadTicket(ReadState::Pending(wait))
     }
 
     /// Blocks until the read is complete: one buffer an interval, in order.
     pub fn wait(self) -> Result<Vec<Vec<u8>>> {
         match self.0 {
-            Ticket::Ready(outcome) => outcome,
-            Ticket::Pending(wait) => wait(),
+            ReadState::Ready(outcome) => outcome,
+            ReadState::Pending(wait) => wait(),
         }
     }
 
     /// The buffers, if the read is complete and went well.
     pub(super) fn if_ready(self) -> Option<Vec<Vec<u8>>> {
         match self.0 {
-            Ticket::Ready(outcome) => outcome.ok(),
-            Ticket::Pending(_) => None,
+            ReadState::Ready(outcome) => outcome.ok(),
+            ReadState::Pending(_) => None,
         }
     }
 }

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use terrace_env::{Mutex, Waits};
+use terrace_env::{Mutex, WaitFactory};
 
 use super::{
     FeedPosition, FeedStore, FileIds, NewRow, RowMeta, TableContext, Version, VersionEdit,
@@ -36,7 +36,7 @@ impl Versions {
     /// Goes on from `version`, which `feed` holds. Without a feed nothing can be installed.
     #[must_use]
     pub fn new(
-        waits: &Waits,
+        waits: &WaitFactory,
         parts: VersionsParts,
         version: Version,
         feed: Option<Box<dyn VersionFeed>>,
@@ -95,7 +95,7 @@ impl Versions {
 
     /// Begins a new feed if the current one was broken by a failed append, or is too long, so that
     /// the next edit can be appended to it.
-    pub fn mend(&self) -> Result<()> {
+    pub fn restart_feed_if_broken(&self) -> Result<()> {
         let mut turn = self.turn.lock();
         let feed = turn.as_mut().ok_or(Error::ReadOnly)?;
         if feed.wants_snapshot() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use loom::thread;
 use terrace_base::{Epoch, FileId, LevelNo, SeqNo};
 use terrace_env::model::{Weakened, explore, must_fail};
-use terrace_env::{RealEnv, SharedEnv, Waits};
+use terrace_env::{RealEnv, SharedEnv, WaitFactory};
 
 use super::feed::MemoryFeed;
 use super::install::VersionsParts;
@@ -75,7 +75,7 @@ impl Range {
         let feeds: Arc<dyn FeedStore> = Arc::new(MemoryFeed::default());
         let feed = feeds.begin(id(100), &first).unwrap();
         let parts = VersionsParts { feeds, ids, context: Arc::clone(&context) };
-        let versions = Versions::new(&Waits::real(), parts, version, Some(feed));
+        let versions = Versions::new(&WaitFactory::real(), parts, version, Some(feed));
         Arc::new(Range { versions, context })
     }
 

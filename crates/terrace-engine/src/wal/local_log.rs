@@ -445,7 +445,7 @@ impl LocalLog {
         let ids = Arc::new(FileIds::new(terrace_base::Epoch(1), uses));
         let dir = PathBuf::new();
         let store = LocalLogStore { env, dir, segment_bytes: 0, medium: None };
-        let waits = terrace_env::Waits::real();
+        let waits = terrace_env::WaitFactory::real();
         let mut spares = files
             .into_iter()
             .zip(u128::from(uses) + 1..)

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use terrace_base::{Epoch, LogPosition, SeqNo};
 use terrace_env::{
     CrashPolicy, PMEM_PAGE_BYTES, PmemCrash, PmemDomain, PmemExploration, PmemLogFile,
-    PmemRecorder, PmemReport, PmemViolation, SharedEnv, SimEnv, SimOptions, Waits,
+    PmemRecorder, PmemReport, PmemViolation, SharedEnv, SimEnv, SimOptions, WaitFactory,
 };
 
 use super::format::RecordKind;
@@ -47,7 +47,7 @@ fn append(log: &dyn LogSink, seqno: u64, body: &[u8]) -> LogPosition {
 /// Writes the log of one use of the segment, after `uses` others, and marks how many of its records
 /// are synced; `is_synced`: whether they are.
 fn write(recorder: &PmemRecorder, uses: u64, is_synced: bool) -> LogStart {
-    let file = PmemLogFile::over(recorder.pmem(), &Waits::real());
+    let file = PmemLogFile::over(recorder.pmem(), &WaitFactory::real());
     let log = LocalLog::of_files(vec![file], uses);
     let start = log.start_at(LogPosition(0));
     for index in 0..RECORDS {

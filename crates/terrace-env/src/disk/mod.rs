@@ -42,7 +42,7 @@ use terrace_base::WallTime;
 
 use self::files::DiskFileSystem;
 pub use self::profile::DiskProfile;
-use crate::{Env, EnvResult, FileSystem, Job, JobClass, JobHandle, SharedEnv, Waits};
+use crate::{Env, EnvResult, FileSystem, Job, JobClass, JobHandle, SharedEnv, WaitFactory};
 
 /// How far writes may run ahead of the device.
 const AHEAD_MAX: Duration = Duration::from_millis(100);
@@ -225,7 +225,7 @@ impl Env for DiskEnv {
         self.device.inner.reach(point);
     }
 
-    fn waits(&self) -> Waits {
+    fn waits(&self) -> WaitFactory {
         self.device.inner.waits()
     }
 }

@@ -36,7 +36,8 @@ use self::files::FaultFileSystem;
 use self::plan::Ledger;
 pub use self::plan::{Fault, FaultEffect, FaultErrno, FaultPlan, InjectedFault};
 use crate::{
-    Env, EnvError, EnvResult, FileSystem, Job, JobClass, JobHandle, Operation, SharedEnv, Waits,
+    Env, EnvError, EnvResult, FileSystem, Job, JobClass, JobHandle, Operation, SharedEnv,
+    WaitFactory,
 };
 
 /// Another environment whose calls fail by plan.
@@ -144,7 +145,7 @@ impl Env for FaultEnv {
         self.judge.inner.sleep(duration);
     }
 
-    fn waits(&self) -> Waits {
+    fn waits(&self) -> WaitFactory {
         self.judge.inner.waits()
     }
 }

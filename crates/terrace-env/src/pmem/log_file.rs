@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use super::{PMEM_LINE_BYTES, Pmem, PmemMedium, PmemSpan};
 use crate::fs::assert_within_log;
-use crate::{EnvResult, Latch, LogFile, Mutex, Waits};
+use crate::{EnvResult, Latch, LogFile, Mutex, WaitFactory};
 
 /// Bytes that are copied or flushed under one latch at most, so that no thread waits for it long.
 const STEP_BYTES: usize = 4 << 10;
@@ -44,7 +44,7 @@ impl PmemLogFile {
     /// # Panics
     /// If a page of the area has an owner.
     #[must_use]
-    pub fn over(pmem: Pmem, waits: &Waits) -> Arc<PmemLogFile> {
+    pub fn over(pmem: Pmem, waits: &WaitFactory) -> Arc<PmemLogFile> {
         let span = pmem.claim(0, pmem.bytes()).expect("the area of a log is the log's alone");
         let content = Latch::new(Content { span, dirty: DirtyLines::default() });
         Arc::new(PmemLogFile { pmem, content, sync_turn: waits.mutex(()) })
@@ -142,7 +142,7 @@ mod tests {
 
     fn log(pages: u64) -> (PmemRecorder, Arc<PmemLogFile>) {
         let recorder = PmemRecorder::new(pages * super::super::PMEM_PAGE_BYTES);
-        let log = PmemLogFile::over(recorder.pmem(), &Waits::real());
+        let log = PmemLogFile::over(recorder.pmem(), &WaitFactory::real());
         (recorder, log)
     }
 

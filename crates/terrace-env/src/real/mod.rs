@@ -40,7 +40,9 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use terrace_base::WallTime;
 
 use self::fs::RealFileSystem;
-use crate::{Env, EnvError, EnvResult, FileSystem, Job, JobClass, JobHandle, Operation, Waits};
+use crate::{
+    Env, EnvError, EnvResult, FileSystem, Job, JobClass, JobHandle, Operation, WaitFactory,
+};
 
 /// The environment of the operating system.
 pub struct RealEnv {
@@ -113,8 +115,8 @@ impl Env for RealEnv {
         thread::sleep(duration);
     }
 
-    fn waits(&self) -> Waits {
-        Waits::real()
+    fn waits(&self) -> WaitFactory {
+        WaitFactory::real()
     }
 
     #[cfg(feature = "fail-points")]

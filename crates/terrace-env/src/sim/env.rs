@@ -13,7 +13,9 @@ use super::options::SimOptions;
 use super::random::SeededRng;
 use super::scheduler::{Call, Scheduler};
 use crate::env::thread_name;
-use crate::{Env, EnvError, EnvResult, FileSystem, Job, JobClass, JobHandle, Operation, Waits};
+use crate::{
+    Env, EnvError, EnvResult, FileSystem, Job, JobClass, JobHandle, Operation, WaitFactory,
+};
 
 /// The simulated environment.
 pub struct SimEnv {
@@ -190,8 +192,8 @@ impl Env for SimEnv {
         self.scheduler.sleep(duration);
     }
 
-    fn waits(&self) -> Waits {
-        Waits::simulated(Arc::clone(&self.scheduler))
+    fn waits(&self) -> WaitFactory {
+        WaitFactory::simulated(Arc::clone(&self.scheduler))
     }
 }
 

@@ -285,7 +285,7 @@ fn options_are_what_the_environment_says() {
         assert!(!shared.fs().create_log(Path::new("/d/log"), 10).unwrap().is_mapped());
         assert_eq!(
             format!("{:?} {shared:?}", shared.waits()),
-            "Waits(simulated) SimEnv { seed: 0, .. }"
+            "WaitFactory(simulated) SimEnv { seed: 0, .. }"
         );
     });
 }

@@ -6,7 +6,7 @@ use crate::atomic::{self, AtomicUsize, Ordering};
 use crate::sim::Call;
 
 /// A lock that many threads share or one has alone, and that may be held across I/O and other
-/// waits. Made by [`Waits::hold`](crate::Waits::hold).
+/// waits. Made by [`WaitFactory::hold`](crate::WaitFactory::hold).
 ///
 /// A thread that waits for the exclusive hold keeps later sharers out. So a thread that already
 /// shares a hold must not ask for it again: it would wait for a waiter that waits for it.

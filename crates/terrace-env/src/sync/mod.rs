@@ -3,9 +3,9 @@
 //! # Why
 //! Who gets a lock, and when a waiting thread goes on, are outside effects: the operating system
 //! decides them. A test that is to replay must decide them itself. So the locks that may sleep and
-//! the signals are made by the environment, through [`Waits`].
+//! the signals are made by the environment, through [`WaitFactory`].
 //!
-//! The types are the same in the real and the simulated environment; [`Waits`] decides which one
+//! The types are the same in the real and the simulated environment; [`WaitFactory`] decides which one
 //! they belong to. A real [`Mutex`] or [`Hold`] is an ordinary lock of `parking_lot` behind one
 //! predictable branch; a simulated one asks the scheduler for its turn before it is taken and after
 //! it is given back, so that the seed decides which thread gets it.
@@ -48,21 +48,21 @@ use crate::sim::{Scheduler, WaitKind, WaitPoint};
 
 /// Makes the waits of one environment; see [`Env::waits`](crate::Env::waits).
 #[derive(Clone)]
-pub struct Waits {
+pub struct WaitFactory {
     scheduler: Option<Arc<Scheduler>>,
 }
 
-impl Waits {
-    /// Waits of the operating system's: for [`RealEnv`](crate::RealEnv), and for code that is
+impl WaitFactory {
+    /// Waits of the operating system: for [`RealEnv`](crate::RealEnv), and for code that is
     /// never simulated.
     #[must_use]
-    pub fn real() -> Waits {
-        Waits { scheduler: None }
+    pub fn real() -> WaitFactory {
+        WaitFactory { scheduler: None }
     }
 
     /// Waits in which the scheduler decides.
-    pub(crate) fn simulated(scheduler: Arc<Scheduler>) -> Waits {
-        Waits { scheduler: Some(scheduler) }
+    pub(crate) fn simulated(scheduler: Arc<Scheduler>) -> WaitFactory {
+        WaitFactory { scheduler: Some(scheduler) }
     }
 
     /// A signal that nobody has given yet.
@@ -94,9 +94,13 @@ impl Waits {
     }
 }
 
-impl fmt::Debug for Waits {
+impl fmt::Debug for WaitFactory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.scheduler.is_some() { "Waits(simulated)" } else { "Waits(real)" })
+        f.write_str(if self.scheduler.is_some() {
+            "WaitFactory(simulated)"
+        } else {
+            "WaitFactory(real)"
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loom::cell::UnsafeCell;
 use loom::thread;
 
-use super::Waits;
+use super::WaitFactory;
 use crate::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::model::{ALL, Weakened, explore, must_fail};
 use crate::{Hold, Latch, Signal};
@@ -23,7 +23,7 @@ fn wait_until(signal: &Signal, condition: impl Fn() -> bool) {
 
 /// A lost wake-up is a deadlock, which the model reports.
 fn waiters_and_a_notifier(waiters: usize) {
-    let shared = Arc::new((Waits::real().signal(), AtomicBool::new(false)));
+    let shared = Arc::new((WaitFactory::real().signal(), AtomicBool::new(false)));
     let threads: Vec<_> = (0..waiters)
         .map(|_| {
             let shared = Arc::clone(&shared);
@@ -47,7 +47,7 @@ fn no_wake_up_is_lost() {
 #[test]
 fn a_notifier_that_forgets_is_noticed() {
     must_fail("signal: notified before the condition holds", Weakened::Nothing, ALL, || {
-        let shared = Arc::new((Waits::real().signal(), AtomicBool::new(false)));
+        let shared = Arc::new((WaitFactory::real().signal(), AtomicBool::new(false)));
         let other = Arc::clone(&shared);
         let waiter =
             thread::spawn(move || wait_until(&other.0, || other.1.load(Ordering::Acquire)));
@@ -59,7 +59,7 @@ fn a_notifier_that_forgets_is_noticed() {
 
 /// Two threads that wait for each other's turns: both conditions stand behind one signal.
 fn turns() {
-    let shared = Arc::new((Waits::real().signal(), AtomicU64::new(0)));
+    let shared = Arc::new((WaitFactory::real().signal(), AtomicU64::new(0)));
     let pass = |shared: &(Signal, AtomicU64), turn: u64| {
         wait_until(&shared.0, || shared.1.load(Ordering::Acquire) == turn);
         shared.1.store(turn + 1, Ordering::Release);
@@ -88,7 +88,7 @@ fn sharers_and_a_freeze(holds_exclusively: bool) {
         written: [AtomicU64; 2],
     }
     let drange = Arc::new(Drange {
-        active: Waits::real().hold(0),
+        active: WaitFactory::real().hold(0),
         frozen: UnsafeCell::new(0),
         written: std::array::from_fn(|_| AtomicU64::new(0)),
     });
@@ -129,7 +129,7 @@ fn an_exclusive_holder_meets_no_half_done_write() {
 
 /// Holds are taken in one order, so a freeze between two of a writer's holds leads to no deadlock.
 fn holds_in_order() {
-    let holds = Arc::new([Waits::real().hold(0), Waits::real().hold(0)]);
+    let holds = Arc::new([WaitFactory::real().hold(0), WaitFactory::real().hold(0)]);
     let freezes: Vec<_> = (0..2)
         .map(|index| {
             let holds = Arc::clone(&holds);

@@ -6,7 +6,7 @@ use crate::atomic;
 use crate::sim::Call;
 
 /// A lock that one thread holds at a time, and that may be held across I/O and other waits.
-/// Made by [`Waits::mutex`](crate::Waits::mutex).
+/// Made by [`WaitFactory::mutex`](crate::WaitFactory::mutex).
 ///
 /// A panic while it is held gives it back; there is no poisoning. It is not reentrant.
 pub struct Mutex<T> {

@@ -10,7 +10,7 @@ const WAITER: u64 = 1;
 /// One notification, in the high half.
 const NOTIFICATION: u64 = 1 << 32;
 
-/// "Something changed": an event count. Made by [`Waits::signal`](crate::Waits::signal).
+/// "Something changed": an event count. Made by [`WaitFactory::signal`](crate::WaitFactory::signal).
 ///
 /// A thread takes a [`Ticket`], checks the condition it waits for, and waits with the ticket if
 /// the condition does not hold. Whoever makes the condition true notifies afterwards. No wake-up
@@ -18,9 +18,9 @@ const NOTIFICATION: u64 = 1 << 32;
 /// none is spurious.
 ///
 /// ```
-/// # use terrace_env::Waits;
+/// # use terrace_env::WaitFactory;
 /// # use std::sync::atomic::{AtomicBool, Ordering};
-/// # let (signal, done) = (Waits::real().signal(), AtomicBool::new(true));
+/// # let (signal, done) = (WaitFactory::real().signal(), AtomicBool::new(true));
 /// loop {
 ///     let ticket = signal.ticket();
 ///     if done.load(Ordering::Acquire) {

@@ -258,7 +258,7 @@ fn a_mutex_is_free_again_after_a_panic() {
 fn locks_show_what_they_guard() {
     let env = RealEnv::new();
     let waits = env.waits();
-    assert_eq!(format!("{waits:?}"), "Waits(real)");
+    assert_eq!(format!("{waits:?}"), "WaitFactory(real)");
     let mutex = waits.mutex(1);
     let hold = waits.hold(2);
     assert!(format!("{mutex:?} {hold:?}").contains("data: 1"));

@@ -6,7 +6,7 @@ use terrace_base::{KeyRange, RowId, SeqNo};
 use terrace_env::Latch;
 
 use super::container::Container;
-use super::cuts::{Rows, Slice, Turn};
+use super::cuts::{CutTurn, Rows, Slice};
 use super::row::SeekTrail;
 use super::{ContainerKind, TriangleOptions};
 use crate::Result;
@@ -34,7 +34,7 @@ pub struct TriangleState {
 struct Proposed {
     bounds: CutBounds,
     slices: Vec<Slice>,
-    rest: Turn,
+    rest: CutTurn,
 }
 
 /// The tables of rows say what they are asked without a look at their data.
@@ -126,7 +126,7 @@ impl TriangleState {
     }
 
     /// The turn of cuts that begins now.
-    fn turn(&self, bounds: &CutBounds) -> Turn {
+    fn turn(&self, bounds: &CutBounds) -> CutTurn {
         let from = self.cut_from();
         let first = match self.options.kind {
             // Where the oldest row begins to count no cut has been for the longest time.
@@ -138,7 +138,7 @@ impl TriangleState {
             ContainerKind::Matrix => None,
         };
         let first = first.unwrap_or_default();
-        Turn::new(Content::of(from, SAMPLES_MAX), first, bounds, self.options.cut_size)
+        CutTurn::new(Content::of(from, SAMPLES_MAX), first, bounds, self.options.cut_size)
     }
 }
 

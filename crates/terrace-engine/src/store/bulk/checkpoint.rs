@@ -98,7 +98,7 @@ impl Store {
 
 impl Inner {
     fn checkpoint(&self, dir: &Path, progress: CheckpointProgress<'_>) -> Result<CheckpointReport> {
-        let (seqno, version) = self.heed(self.pin_moment())?;
+        let (seqno, version) = self.poison_if_sync_failed(self.pin_moment())?;
         let outcome = self.write_checkpoint(dir, seqno, &version, progress);
         of_target(dir, outcome)
     }

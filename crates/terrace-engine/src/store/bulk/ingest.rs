@@ -169,7 +169,7 @@ impl Ingest {
     fn end_table(&mut self) -> Result<()> {
         if let Some((id, builder)) = self.builder.take() {
             let _work = self.store.inner.begin_work()?;
-            let built = self.store.inner.heed(builder.finish())?;
+            let built = self.store.inner.poison_if_sync_failed(builder.finish())?;
             self.tables.push(table_meta(id, built));
         }
         Ok(())
@@ -208,7 +208,7 @@ impl Ingest {
                 level,
             });
         }
-        let outcome = inner.heed(inner.ingest(&mut self));
+        let outcome = inner.poison_if_sync_failed(inner.ingest(&mut self));
         inner.changed.notify();
         inner.schedule_compaction();
         outcome
@@ -250,12 +250,12 @@ fn check_bounds(key: &[u8], value: &[u8]) -> Result<()> {
 
 /// The tables, and a level and an interval of keys, which no compaction touches for as long as this
 /// lives.
-struct Place<'a> {
+struct IngestPlace<'a> {
     inner: &'a Inner,
     taken: Compaction,
 }
 
-impl Drop for Place<'_> {
+impl Drop for IngestPlace<'_> {
     fn drop(&mut self) {
         self.inner.jobs.taken.lock().give_back(&self.taken);
     }
@@ -347,7 +347,10 @@ impl Inner {
             Error::Poisoned(reason) => Err(reason.clone()),
             // What there was no room for is not there as a whole, and half an edit is none.
             Error::NoSpace(_) => Ok(()),
-            passing => self.versions.mend().map_err(|second| format!("{passing}; {second}")),
+            passing => self
+                .versions
+                .restart_feed_if_broken()
+                .map_err(|second| format!("{passing}; {second}")),
         };
         match mended {
             Ok(()) => {
@@ -377,7 +380,7 @@ impl Inner {
     }
 
     /// The deepest level above which nothing overlaps the tables, taken with them.
-    fn place_for(&self, tables: &[TableMeta]) -> Place<'_> {
+    fn place_for(&self, tables: &[TableMeta]) -> IngestPlace<'_> {
         let nothing = KeyRange::new("", Some(Vec::new()));
         let slice = tables.iter().fold(nothing, |hull, table| hull.hull(&table.bounds));
         let table =
@@ -400,7 +403,7 @@ impl Inner {
         let level = deepest_free(&version, tables, &taken, place).unwrap_or(LevelNo(0));
         // A row that joins L0 is in the way of no job that merges older ones.
         taken.reserve(&place(level));
-        Place { inner: self, taken: place(level) }
+        IngestPlace { inner: self, taken: place(level) }
     }
 }
 

@@ -165,7 +165,7 @@ impl Ledger {
 }
 
 /// One call that writes, from its entry to its return, which is when it is dropped.
-pub struct Stay<'a> {
+pub struct WriteTimer<'a> {
     env: &'a dyn Env,
     ledger: &'a Ledger,
     /// If the call is timed as a whole: since when.
@@ -189,7 +189,7 @@ struct Begun {
     weight: u64,
 }
 
-impl<'a> Stay<'a> {
+impl<'a> WriteTimer<'a> {
     /// A call that writes about `bytes` begins. `visible` is the newest number that readers see:
     /// it draws which calls are timed if `is_slowed` does not say that all are.
     #[inline]
@@ -199,8 +199,8 @@ impl<'a> Stay<'a> {
         bytes: usize,
         visible: SeqNo,
         is_slowed: bool,
-    ) -> Stay<'a> {
-        let mut stay = Stay {
+    ) -> WriteTimer<'a> {
+        let mut timer = WriteTimer {
             env,
             ledger,
             begun: None,
@@ -210,11 +210,11 @@ impl<'a> Stay<'a> {
             precedence: None,
         };
         if is_slowed {
-            stay.time(bytes, 1);
+            timer.time(bytes, 1);
         } else if is_drawn(visible) {
-            stay.time(bytes, SAMPLE_ONE_IN);
+            timer.time(bytes, SAMPLE_ONE_IN);
         }
-        stay
+        timer
     }
 
     #[cold]
@@ -260,7 +260,7 @@ impl<'a> Stay<'a> {
     }
 }
 
-impl Drop for Stay<'_> {
+impl Drop for WriteTimer<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.begun.is_some() || !self.waited.is_zero() {
@@ -356,11 +356,11 @@ mod tests {
         SimEnv::run(SimOptions::new(1), |env| {
             let ledger = Ledger::default();
             let ms = Duration::from_millis;
-            let mut stay = Stay::begin(env.as_ref(), &ledger, 100, SeqNo(1), true);
-            stay.wait(Cause::Sync, || env.sleep(ms(3)));
-            stay.wait(Cause::Hold, || ());
+            let mut timer = WriteTimer::begin(env.as_ref(), &ledger, 100, SeqNo(1), true);
+            timer.wait(Cause::Sync, || env.sleep(ms(3)));
+            timer.wait(Cause::Hold, || ());
             env.sleep(ms(2));
-            drop(stay);
+            drop(timer);
             let stats = ledger.stats();
             assert_eq!((stats.delayed_us, stats.stall_count), (4_998, 1));
             let sync = CauseStats { delayed_us: 3000, count: 1, longest_us: 3000 };

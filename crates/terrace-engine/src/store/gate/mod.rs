@@ -38,7 +38,7 @@ use crate::events::{Event, EventKind, Listener};
 use crate::options::Options;
 use crate::process::PoolName;
 use crate::store::Inner;
-use crate::store::gate::ledger::{Cause, Stay};
+use crate::store::gate::ledger::{Cause, WriteTimer};
 use crate::store::health::{Problem, Work};
 use crate::store::view::View;
 use crate::{Error, Result};
@@ -136,10 +136,10 @@ fn unpack(word: u64) -> Ruling {
 impl Inner {
     /// A call that writes about `bytes` begins.
     #[inline]
-    pub(in crate::store) fn begin_stay(&self, bytes: usize) -> Stay<'_> {
+    pub(in crate::store) fn begin_timer(&self, bytes: usize) -> WriteTimer<'_> {
         let is_slowed = self.gate.is_under_pressure();
         let visible = self.sequencer.visible();
-        Stay::begin(self.env.as_ref(), &self.ledger, bytes, visible, is_slowed)
+        WriteTimer::begin(self.env.as_ref(), &self.ledger, bytes, visible, is_slowed)
     }
 
     /// Lets a write that needs `bytes` in memtables in, now or after a delay.
@@ -149,7 +149,7 @@ impl Inner {
     #[inline]
     pub(in crate::store) fn gate_pass(
         &self,
-        stay: &mut Stay<'_>,
+        timer: &mut WriteTimer<'_>,
         bytes: usize,
         wait: bool,
     ) -> Result<()> {
@@ -157,15 +157,15 @@ impl Inner {
         if !self.gate.is_under_pressure() {
             return Ok(());
         }
-        self.gate_pass_slowly(stay, bytes, wait)
+        self.gate_pass_slowly(timer, bytes, wait)
     }
 
     #[cold]
-    fn gate_pass_slowly(&self, stay: &mut Stay<'_>, bytes: usize, wait: bool) -> Result<()> {
+    fn gate_pass_slowly(&self, timer: &mut WriteTimer<'_>, bytes: usize, wait: bool) -> Result<()> {
         loop {
             let ticket = self.changed.ticket();
             let Some(cause) = self.gate.ruling().stop else {
-                if self.wait_for_precedence(stay, ticket, wait)? {
+                if self.wait_for_precedence(timer, ticket, wait)? {
                     continue;
                 }
                 break;
@@ -181,26 +181,26 @@ impl Inner {
             self.schedule_flush();
             self.schedule_compaction();
             // The work that ends the stop notifies; the timeout is for what nobody foresaw.
-            stay.wait(cause, || self.wait_for_change(ticket, Duration::from_secs(1)));
-            self.rule();
+            timer.wait(cause, || self.wait_for_change(ticket, Duration::from_secs(1)));
+            self.update_ruling();
         }
         self.check_healthy()?;
-        self.pay(stay, bytes, wait)
+        self.pay(timer, bytes, wait)
     }
 
     /// Pays the price of a write that needs `bytes`, unless it has.
-    fn pay(&self, stay: &mut Stay<'_>, bytes: usize, wait: bool) -> Result<()> {
+    fn pay(&self, timer: &mut WriteTimer<'_>, bytes: usize, wait: bool) -> Result<()> {
         let Some((cause, nanos_per_kib)) = self.gate.ruling().pace else { return Ok(()) };
-        if stay.has_paid || bytes == 0 {
+        if timer.has_paid || bytes == 0 {
             return Ok(());
         }
         let price = Price { bytes, nanos_per_kib, delay_max: self.gate.delay_max };
         let Some(delay) = self.gate.pacer.take(self.env.now(), price, wait) else {
             return Err(Error::WouldBlock);
         };
-        stay.has_paid = true;
+        timer.has_paid = true;
         if !delay.is_zero() {
-            stay.wait(cause, || self.env.sleep(delay));
+            timer.wait(cause, || self.env.sleep(delay));
         }
         Ok(())
     }
@@ -215,7 +215,7 @@ impl Inner {
     }
 
     /// Rules anew: the debt, or what it is judged by, has changed.
-    pub(in crate::store) fn rule(&self) {
+    pub(in crate::store) fn update_ruling(&self) {
         if self.log.is_none() {
             // Nobody writes to a range that is only read.
             return;

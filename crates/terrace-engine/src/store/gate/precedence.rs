@@ -21,7 +21,7 @@ use terrace_env::Ticket;
 
 use super::{Gate, pack};
 use crate::store::Inner;
-use crate::store::gate::ledger::{Cause, Stay};
+use crate::store::gate::ledger::{Cause, WriteTimer};
 use crate::{Error, Result};
 
 /// A write takes precedence when room was made for it this many times.
@@ -72,11 +72,13 @@ impl Gate {
 impl Inner {
     /// Room was made for a write once more. If that happened often enough, the write has precedence
     /// from now on, unless another write has it: then it waits for that at the gate, and tries again.
-    pub(in crate::store) fn count_round<'a>(&'a self, stay: &mut Stay<'a>) {
-        stay.rounds = stay.rounds.saturating_add(1);
-        if stay.rounds >= ROUNDS_MAX && stay.precedence.is_none() && self.gate.set_precedence(true)
+    pub(in crate::store) fn count_round<'a>(&'a self, timer: &mut WriteTimer<'a>) {
+        timer.rounds = timer.rounds.saturating_add(1);
+        if timer.rounds >= ROUNDS_MAX
+            && timer.precedence.is_none()
+            && self.gate.set_precedence(true)
         {
-            stay.precedence = Some(Precedence(self));
+            timer.precedence = Some(Precedence(self));
         }
     }
 
@@ -85,11 +87,11 @@ impl Inner {
     /// Errors: `WouldBlock` if it would wait and may not; `Poisoned`, `Closed`.
     pub(super) fn wait_for_precedence(
         &self,
-        stay: &mut Stay<'_>,
+        timer: &mut WriteTimer<'_>,
         ticket: Ticket,
         wait: bool,
     ) -> Result<bool> {
-        if stay.precedence.is_some() || !self.gate.has_precedence() {
+        if timer.precedence.is_some() || !self.gate.has_precedence() {
             return Ok(false);
         }
         if !wait {
@@ -97,7 +99,7 @@ impl Inner {
         }
         self.check_healthy()?;
         // The end of the precedence notifies; the timeout is for what nobody foresaw.
-        stay.wait(Cause::MemtableRoom, || self.wait_for_change(ticket, Duration::from_secs(1)));
+        timer.wait(Cause::MemtableRoom, || self.wait_for_change(ticket, Duration::from_secs(1)));
         Ok(true)
     }
 }

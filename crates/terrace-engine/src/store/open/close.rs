@@ -117,7 +117,7 @@ impl Inner {
         let _all = AllHeld::of(&map, &turn);
         let (seqno, end) = self.sequencer.finished();
         self.sync_log(seqno, end)?;
-        self.versions.mend()?;
+        self.versions.restart_feed_if_broken()?;
         let feed = self.versions.feed_end();
         let body = ClosingBody { manifest: feed.id, manifest_bytes: feed.bytes }.encode();
         let record_bytes = RECORD_HEADER_BYTES + body.len();

@@ -24,7 +24,7 @@ use crate::store::current::Current;
 use crate::store::gate::Gate;
 use crate::store::gate::ledger::Ledger;
 use crate::store::health::Health;
-use crate::store::lookups::Lookups;
+use crate::store::lookups::KeyBounds;
 use crate::store::memory::RangeMemory;
 use crate::store::open::close::Closer;
 use crate::store::open::data_disk::is_on_data_disk;
@@ -354,7 +354,7 @@ impl<'a> Opening<'a> {
         let shape = LevelShape::of(&self.options);
         let gate = Gate::new(&self.options, &shape);
         let lookups =
-            log.as_ref().and_then(|_| Lookups::new(&self.options, self.process, &sequencer));
+            log.as_ref().and_then(|_| KeyBounds::new(&self.options, self.process, &sequencer));
         let inner = Arc::new_cyclic(|me| Inner {
             process: Arc::clone(self.process),
             dir: self.dir.to_path_buf(),
@@ -448,7 +448,7 @@ impl<'a> Opening<'a> {
 impl Inner {
     /// Starts what an open range does by itself.
     fn start_background(self: &Arc<Self>) -> Result<()> {
-        self.rule();
+        self.update_ruling();
         if self.view.load().frozen_bytes > 0 {
             self.schedule_flush();
         }

@@ -26,7 +26,7 @@ use crate::drange::Frozen;
 use crate::memtable::Memtable;
 use crate::options::Options;
 use crate::process::{Charge, PoolName, Process};
-use crate::store::open::refill::{Chunk, Crew};
+use crate::store::open::refill::{Chunk, Workers};
 use crate::version::format::SEQNO_END;
 use crate::version::{FileIds, LoadedFeed, Version, manifest_path};
 use crate::wal::format::BatchBody;
@@ -63,7 +63,7 @@ pub(super) struct Refill<'a> {
     options: &'a Options,
     ids: &'a FileIds,
     version: &'a Version,
-    crew: Crew,
+    workers: Workers,
     /// Records below this position are in memtables or tables already.
     from: LogPosition,
     take_full: &'a mut TakeFull<'a>,
@@ -159,7 +159,7 @@ impl<'a> Refill<'a> {
             options,
             ids,
             version,
-            crew: Crew::new(
+            workers: Workers::new(
                 process.env(),
                 threads,
                 options.memtable_bytes,
@@ -227,9 +227,9 @@ impl<'a> Refill<'a> {
             return Ok(());
         }
         self.chunk.push(&record, space_bytes);
-        if self.crew.is_enough(&self.chunk) {
+        if self.workers.is_enough(&self.chunk) {
             let chunk = std::mem::replace(&mut self.chunk, Chunk::new(&self.out.last));
-            self.crew.hand_over(chunk)?;
+            self.workers.hand_over(chunk)?;
         }
         Ok(())
     }
@@ -282,8 +282,8 @@ impl<'a> Refill<'a> {
     /// Returns when all records so far are in the last memtable.
     fn insert_all(&mut self) {
         let chunk = std::mem::replace(&mut self.chunk, Chunk::new(&self.out.last));
-        self.crew.insert(chunk);
-        self.crew.finish();
+        self.workers.insert(chunk);
+        self.workers.finish();
     }
 }
 

@@ -92,7 +92,7 @@ impl Chunk {
 }
 
 /// The threads, and the one that reads. When dropped, the others drop what waits, and end.
-pub(super) struct Crew {
+pub(super) struct Workers {
     env: SharedEnv,
     /// Threads beside the one that reads, at most. They are started when there is work for them.
     helpers_max: usize,
@@ -123,17 +123,17 @@ struct Tray {
     is_over: bool,
 }
 
-impl Crew {
+impl Workers {
     /// `threads` in all, for memtables of a given size.
     pub(in crate::store) fn new(
         env: &SharedEnv,
         threads: usize,
         memtable_bytes: usize,
         flushed: BTreeMap<MemtableId, LogPosition>,
-    ) -> Crew {
+    ) -> Workers {
         let waits = env.waits();
         let (filled, done) = (waits.signal(), waits.signal());
-        Crew {
+        Workers {
             env: Arc::clone(env),
             helpers_max: threads.saturating_sub(1),
             helpers: Vec::new(),
@@ -203,7 +203,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for Workers {
     fn drop(&mut self) {
         let dropped = {
             let mut tray = self.shared.tray.lock();

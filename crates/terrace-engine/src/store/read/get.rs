@@ -11,7 +11,7 @@ use crate::explain::note;
 use crate::l0::Lookup;
 use crate::memtable::Memtable;
 use crate::store::read::begin::At;
-use crate::store::read::pinned::Source;
+use crate::store::read::pinned::Origin;
 use crate::store::view::{DrangeView, View};
 use crate::store::{Inner, Store};
 use crate::table::ReadMode;
@@ -77,7 +77,7 @@ impl Store {
         &self,
         key: &[u8],
         options: &GetOptions,
-        read: impl FnOnce(Source<'_>, &EntryRef<'_>) -> T,
+        read: impl FnOnce(Origin<'_>, &EntryRef<'_>) -> T,
     ) -> Result<Option<T>> {
         let reading = self.inner.begin_read(key, At::Now)?;
         let lookup = reading.lookup(key, options.mode());
@@ -92,7 +92,7 @@ impl Inner {
         &self,
         view: &View,
         mut lookup: Lookup<'_>,
-        read: impl FnOnce(Source<'_>, &EntryRef<'_>) -> T,
+        read: impl FnOnce(Origin<'_>, &EntryRef<'_>) -> T,
     ) -> Result<Option<T>> {
         let (key, read_point, mode) = (lookup.key, lookup.read_point, lookup.mode);
         let mut read = Some(read);
@@ -118,7 +118,7 @@ impl Inner {
             let merged = self.get_merged(view, lookup, self.env.wall_time())?;
             note(|notes| notes.merged(merged.as_ref().map(|merged| merged.entry(key))));
             return Ok(
-                merged.and_then(|merged| Some(read.take()?(Source::Folded, &merged.entry(key))))
+                merged.and_then(|merged| Some(read.take()?(Origin::Folded, &merged.entry(key))))
             );
         }
         found.unwrap_or(Ok(None))
@@ -135,7 +135,7 @@ pub(in crate::store) fn unsupported(kind: EntryKind) -> Error {
 pub(in crate::store) fn newest_of<T>(
     view: &View,
     lookup: &mut Lookup<'_>,
-    read: impl FnOnce(Source<'_>, EntryRef<'_>) -> T,
+    read: impl FnOnce(Origin<'_>, EntryRef<'_>) -> T,
 ) -> Result<Option<T>> {
     let drange = view.drange_for(lookup.key);
     if drange.has_sets {
@@ -153,7 +153,7 @@ pub(in crate::store) fn newest_of<T>(
         if let Some(entry) = found.entry {
             note(|notes| notes.newest(&entry, lookup.covering));
             let is_live = lookup.covering.is_none_or(|covering| entry.seqno > covering);
-            return Ok(is_live.then(|| read(Source::Memtable(memtable), entry)));
+            return Ok(is_live.then(|| read(Origin::Memtable(memtable), entry)));
         }
     }
     newest_in_tables(&view.version, lookup, read)
@@ -166,7 +166,7 @@ fn newest_of_sets<T>(
     view: &View,
     drange: &DrangeView,
     lookup: &mut Lookup<'_>,
-    read: impl FnOnce(Source<'_>, EntryRef<'_>) -> T,
+    read: impl FnOnce(Origin<'_>, EntryRef<'_>) -> T,
 ) -> Result<Option<T>> {
     for set in drange.sets() {
         let mut newest: Option<(&Arc<Memtable>, EntryRef<'_>)> = None;
@@ -190,7 +190,7 @@ fn newest_of_sets<T>(
         if let Some((memtable, entry)) = newest {
             note(|notes| notes.newest(&entry, lookup.covering));
             let is_live = lookup.covering.is_none_or(|covering| entry.seqno > covering);
-            return Ok(is_live.then(|| read(Source::Memtable(memtable), entry)));
+            return Ok(is_live.then(|| read(Origin::Memtable(memtable), entry)));
         }
     }
     newest_in_tables(&view.version, lookup, read)
@@ -200,7 +200,7 @@ fn newest_of_sets<T>(
 pub(super) fn newest_in_tables<T>(
     version: &Version,
     lookup: &mut Lookup<'_>,
-    read: impl FnOnce(Source<'_>, EntryRef<'_>) -> T,
+    read: impl FnOnce(Origin<'_>, EntryRef<'_>) -> T,
 ) -> Result<Option<T>> {
     let mut found = version.l0().get(lookup)?;
     if found.is_none() {
@@ -222,5 +222,5 @@ pub(super) fn newest_in_tables<T>(
     let entry = pinned.entry(lookup.key);
     note(|notes| notes.newest(&entry, lookup.covering));
     let is_live = lookup.covering.is_none_or(|covering| entry.seqno > covering);
-    Ok(is_live.then(|| read(Source::Table(&pinned), entry)))
+    Ok(is_live.then(|| read(Origin::Table(&pinned), entry)))
 }

@@ -13,7 +13,7 @@ use crate::table::PinnedEntry;
 
 /// Where an entry was found.
 #[derive(Clone, Copy, Debug)]
-pub enum Source<'a> {
+pub enum Origin<'a> {
     /// In this memtable.
     Memtable(&'a Arc<Memtable>),
     /// In the block of a table.
@@ -38,11 +38,11 @@ enum Pin {
 }
 
 impl PinnedItem {
-    pub(in crate::store) fn new(source: Source<'_>, entry: &EntryRef<'_>) -> PinnedItem {
+    pub(in crate::store) fn new(source: Origin<'_>, entry: &EntryRef<'_>) -> PinnedItem {
         let pin = match source {
-            Source::Memtable(memtable) => Pin::Memtable(PinnedVersion::new(memtable, entry)),
-            Source::Table(pinned) => Pin::Table(pinned.clone()),
-            Source::Folded => Pin::Folded(entry.value.into()),
+            Origin::Memtable(memtable) => Pin::Memtable(PinnedVersion::new(memtable, entry)),
+            Origin::Table(pinned) => Pin::Table(pinned.clone()),
+            Origin::Folded => Pin::Folded(entry.value.into()),
         };
         PinnedItem { pin, expiry: entry.expiry, seqno: entry.seqno }
     }

@@ -8,7 +8,7 @@ use crate::explain::{
     Ended, GetExplanation, OperationKind, Recording, ScanWatch, SlowOperation, waits,
 };
 use crate::l0::Lookup;
-use crate::store::read::pinned::Source;
+use crate::store::read::pinned::Origin;
 use crate::store::view::View;
 use crate::store::{Inner, Store};
 use crate::{Result, WriteBatch};
@@ -40,7 +40,7 @@ impl Inner {
         &'a self,
         view: &View,
         mut lookup: Lookup<'a>,
-        read: impl FnOnce(Source<'_>, &EntryRef<'_>) -> T,
+        read: impl FnOnce(Origin<'_>, &EntryRef<'_>) -> T,
     ) -> Result<Option<T>> {
         let counts = self.counters.my_reads();
         counts.got();
@@ -62,7 +62,7 @@ impl Inner {
         &self,
         view: &View,
         lookup: Lookup<'_>,
-        read: impl FnOnce(Source<'_>, &EntryRef<'_>) -> T,
+        read: impl FnOnce(Origin<'_>, &EntryRef<'_>) -> T,
     ) -> Result<Option<T>> {
         let (key, read_point) = (lookup.key, lookup.read_point);
         let began = self.env.now();

@@ -11,7 +11,7 @@ use crate::explain::{LevelReads, MyCounts, ReadCounters};
 use crate::lookup_index::LookupIndexStats;
 use crate::process::MemoryStats;
 use crate::store::gate::ledger::StallStats;
-use crate::store::lookups::Lookups;
+use crate::store::lookups::KeyBounds;
 use crate::store::report::compaction_log::CompactionRecord;
 use crate::store::report::cut_stats::{CutCounters, CutStats};
 use crate::store::report::l0_stats::L0Stats;
@@ -318,7 +318,7 @@ impl Inner {
             memtable_merge_count: read(&counters.merged_memtables),
             merged_away_count: read(&counters.merged_away),
             unflushed_bytes: read(&counters.unflushed_bytes),
-            lookup_index: self.lookups.as_ref().map(Lookups::stats),
+            lookup_index: self.lookups.as_ref().map(KeyBounds::stats),
             l0_row_count: view.version.l0().rows().len() as u64,
             l0_consumed_count: view.version.l0().consumed().intervals().len() as u64,
             l0: self.l0_stats(&view.version),

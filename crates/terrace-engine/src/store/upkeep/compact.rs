@@ -30,7 +30,7 @@ impl Store {
         self.inner.log()?;
         let _work = self.inner.begin_work()?;
         self.flush()?;
-        self.inner.heed(self.inner.force_down(range))
+        self.inner.poison_if_sync_failed(self.inner.force_down(range))
     }
 }
 

@@ -43,7 +43,7 @@ impl Store {
         let _work = inner.begin_work()?;
         inner.check_healthy()?;
         inner.freeze_all()?;
-        inner.heed(inner.flush_frozen(Merging::Never))?;
+        inner.poison_if_sync_failed(inner.flush_frozen(Merging::Never))?;
         inner.note_problem(Work::Flush, None);
         inner.schedule_compaction();
         Ok(())
@@ -207,7 +207,7 @@ impl Inner {
         self.tell_at(now, EventKind::FlushEnded(record));
         log.release(log_start.position)?;
         fail_point!(self.env, "wal::after_release");
-        self.rule();
+        self.update_ruling();
         self.changed.notify();
         self.schedule_compaction();
         Ok(sample)
@@ -301,7 +301,7 @@ impl Inner {
         if self.options.l0.has_container() {
             // An edit whose append failed may have reached the disk, and names a row in pages that are
             // free again: nobody may read it any more when they are written to.
-            self.versions.mend()?;
+            self.versions.restart_feed_if_broken()?;
         }
         loop {
             let mut merged = merged_stream(batch);

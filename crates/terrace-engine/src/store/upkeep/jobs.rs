@@ -176,7 +176,7 @@ impl Inner {
     }
 
     /// Queues `work` that helps the caller, if the range is not closing.
-    pub(in crate::store) fn ask_for_company(
+    pub(in crate::store) fn submit_helper(
         &self,
         class: JobClass,
         work: impl FnOnce(&Arc<Inner>) + Send + 'static,
@@ -204,7 +204,7 @@ impl Inner {
         me.submit(JobClass::Flush, delay, |inner| {
             inner.jobs.flush_queued.store(false, Ordering::Release);
             let outcome = inner.flush_frozen(Merging::Hot);
-            if let Some(delay) = inner.judge(Work::Flush, outcome) {
+            if let Some(delay) = inner.retry_after(Work::Flush, outcome) {
                 inner.schedule_flush_after(delay);
             }
         });
@@ -227,7 +227,7 @@ impl Inner {
         me.submit(JobClass::Flush, Duration::ZERO, |inner| {
             inner.jobs.clear_up_queued.store(false, Ordering::Release);
             let outcome = inner.freeze_all().and_then(|()| inner.flush_frozen(Merging::Never));
-            if let Some(delay) = inner.judge(Work::Flush, outcome) {
+            if let Some(delay) = inner.retry_after(Work::Flush, outcome) {
                 inner.schedule_flush_after(delay);
             }
         });
@@ -259,7 +259,7 @@ impl Inner {
         me.submit(JobClass::Compaction, delay, |inner| {
             inner.jobs.compactions_queued.fetch_sub(1, Ordering::AcqRel);
             let outcome = inner.compact_once();
-            match inner.judge(Work::Compaction, outcome) {
+            match inner.retry_after(Work::Compaction, outcome) {
                 Some(delay) => inner.schedule_compaction_after(delay),
                 None => inner.schedule_compaction(),
             }
@@ -309,7 +309,7 @@ impl Inner {
             inner.jobs.log_queued.store(false, Ordering::Release);
             let outcome = inner.keep_log();
             // Every write asks for what is not there: a full disk is not to be asked as often.
-            if let Some(delay) = inner.judge(Work::Log, outcome) {
+            if let Some(delay) = inner.retry_after(Work::Log, outcome) {
                 inner.schedule_log_work_after(delay);
             }
         });
@@ -325,12 +325,12 @@ impl Inner {
             self.tell(EventKind::SegmentAdded { held_bytes });
         }
         // The log has grown by a segment.
-        self.rule();
+        self.update_ruling();
         prepared
     }
 
     /// What a background outcome means: when to try again, if ever.
-    fn judge(&self, work: Work, outcome: Result<()>) -> Option<Duration> {
+    fn retry_after(&self, work: Work, outcome: Result<()>) -> Option<Duration> {
         match outcome {
             Ok(()) => {
                 self.note_problem(work, None);

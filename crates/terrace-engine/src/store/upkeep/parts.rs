@@ -138,7 +138,7 @@ impl Inner {
         let parts = Arc::new(Parts::new(self.env.as_ref(), plans));
         for _ in 0..company {
             let parts = Arc::clone(&parts);
-            self.ask_for_company(JobClass::Compaction, move |inner| inner.work_off(&parts));
+            self.submit_helper(JobClass::Compaction, move |inner| inner.work_off(&parts));
         }
         self.work_off(&parts);
         parts.wait_ended();

@@ -12,12 +12,12 @@ use terrace_base::{LogPosition, MemtableId, SeqNo};
 use terrace_env::{PlantedBug, SharedHold, Ticket, is_planted};
 
 use crate::batch::WriteBatch;
-use crate::drange::{Active, Drange, DrangeMap, Turn};
+use crate::drange::{Active, Drange, DrangeMap, DuplicateChoice};
 use crate::fail_point::fail_point;
 use crate::memtable::{Memtable, Reservation};
 use crate::options::Durability;
-use crate::store::gate::ledger::{Cause, Stay};
-use crate::store::sequencer::{NotTaken, Taken};
+use crate::store::gate::ledger::{Cause, WriteTimer};
+use crate::store::sequencer::{Grant, NotTaken};
 use crate::store::turns::SyncTurn;
 use crate::store::upkeep::freeze::Lacks;
 use crate::store::write::routing::{PerDrange, Placement};
@@ -77,17 +77,17 @@ impl Store {
         if must_sync && !options.wait {
             return Err(Error::WouldBlock);
         }
-        let mut stay = inner.begin_stay(batch.memtable_bytes());
-        let mut turn = Turn::default();
+        let mut timer = inner.begin_timer(batch.memtable_bytes());
+        let mut turn = DuplicateChoice::default();
         let taken = loop {
-            inner.gate_pass(&mut stay, batch.memtable_bytes(), options.wait)?;
+            inner.gate_pass(&mut timer, batch.memtable_bytes(), options.wait)?;
             let map = inner.dranges.load();
             Placement::check(batch, &map)?;
             let placement = Placement::of(batch, &map, &mut turn);
             let holds: PerDrange<SharedHold<'_, Active>> = placement
                 .dranges
                 .iter()
-                .map(|index| share(&map.list()[*index], &mut stay))
+                .map(|index| share(&map.list()[*index], &mut timer))
                 .collect();
             if !Arc::ptr_eq(&map, &inner.dranges.load()) {
                 continue;
@@ -100,13 +100,13 @@ impl Store {
                 Commit::NeedsRoom(room) => {
                     drop(targets);
                     drop(holds);
-                    inner.make_room(&mut stay, &map, room, options.wait)?;
+                    inner.make_room(&mut timer, &map, room, options.wait)?;
                 }
             }
         };
-        stay.precedence = None;
+        timer.precedence = None;
         inner.counters.user_bytes(batch.payload_bytes(), batch.len());
-        inner.acknowledge(&mut stay, &taken, must_sync)?;
+        inner.acknowledge(&mut timer, &taken, must_sync)?;
         Ok(taken.last_seqno)
     }
 }
@@ -119,7 +119,7 @@ thread_local! {
 /// What a commit came to.
 pub(super) enum Commit {
     /// Numbers were taken, and the write is done.
-    Done(Taken),
+    Done(Grant),
     /// Nothing was taken, for lack of this.
     NeedsRoom(Room),
 }
@@ -147,10 +147,10 @@ impl Drop for UnderWay<'_> {
 
 /// Shares the drange's hold.
 #[inline]
-fn share<'a>(drange: &'a Drange, stay: &mut Stay<'_>) -> SharedHold<'a, Active> {
+fn share<'a>(drange: &'a Drange, timer: &mut WriteTimer<'_>) -> SharedHold<'a, Active> {
     match drange.active.try_shared() {
         Some(hold) => hold,
-        None => stay.wait(Cause::Hold, || drange.active.shared()),
+        None => timer.wait(Cause::Hold, || drange.active.shared()),
     }
 }
 
@@ -187,7 +187,7 @@ impl Inner {
             };
             reservations.push(reservation);
         }
-        let noted = self.begin_notes(placement);
+        let noted = self.begin_index_keys(placement);
         let ids: PerDrange<MemtableId> = targets.iter().map(|memtable| memtable.id()).collect();
         let mut tags = TAGS.take();
         tags.clear();
@@ -224,7 +224,7 @@ impl Inner {
         for (place, (memtable, reservation)) in targets.iter().zip(&mut reservations).enumerate() {
             memtable.insert_all(reservation, placement.entries_at(place, taken.first_seqno));
         }
-        self.note_lookups(&noted);
+        self.index_keys(&noted);
         self.sequencer.finish(&taken, !self.syncs_before_publication());
         std::mem::forget(under_way);
         if log.wants_preparation() {
@@ -236,8 +236,8 @@ impl Inner {
     /// Waits until a finished write may be acknowledged.
     pub(in crate::store) fn acknowledge(
         &self,
-        stay: &mut Stay<'_>,
-        taken: &Taken,
+        timer: &mut WriteTimer<'_>,
+        taken: &Grant,
         must_sync: bool,
     ) -> Result<()> {
         if must_sync && is_planted(PlantedBug::AcknowledgeBeforeSync) {
@@ -247,7 +247,7 @@ impl Inner {
         }
         let is_done = || self.sequencer.is_finished(taken.ticket);
         if !is_done() {
-            stay.wait(Cause::Publication, || {
+            timer.wait(Cause::Publication, || {
                 self.sequencer.wait_briefly_until(|| is_done() || self.is_poisoned());
             });
         }
@@ -257,7 +257,7 @@ impl Inner {
         if !must_sync {
             return Ok(());
         }
-        let synced = stay.wait(Cause::Sync, || self.sync_log(taken.last_seqno, taken.place.end));
+        let synced = timer.wait(Cause::Sync, || self.sync_log(taken.last_seqno, taken.place.end));
         synced.map_err(unknown)
     }
 
@@ -334,7 +334,7 @@ impl Inner {
     /// Makes the room that a commit lacked, or says why there is none.
     pub(in crate::store) fn make_room<'a>(
         &'a self,
-        stay: &mut Stay<'a>,
+        timer: &mut WriteTimer<'a>,
         map: &Arc<DrangeMap>,
         room: Room,
         wait: bool,
@@ -346,8 +346,8 @@ impl Inner {
         };
         // It may take a new segment of the log, or freeze.
         let _work = self.begin_work()?;
-        stay.wait(cause, || self.make_room_now(map, room, wait))?;
-        self.count_round(stay);
+        timer.wait(cause, || self.make_room_now(map, room, wait))?;
+        self.count_round(timer);
         Ok(())
     }
 
@@ -356,7 +356,7 @@ impl Inner {
             Room::Memtables(lacks) => self.make_memtable_room(map, &lacks),
             Room::Log { .. } if !wait => Err(Error::WouldBlock),
             Room::Log { bytes } => {
-                let made = self.heed(self.log()?.make_room(bytes));
+                let made = self.poison_if_sync_failed(self.log()?.make_room(bytes));
                 if let Err(Error::Io(error)) = &made {
                     tracing::warn!(%error, "a log segment could not be prepared");
                 }

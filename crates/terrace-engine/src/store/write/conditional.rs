@@ -6,10 +6,10 @@ use terrace_base::{EntryKind, Expiry, SeqNo};
 use terrace_env::{ExclusiveHold, PlantedBug, is_planted};
 
 use crate::batch::WriteBatch;
-use crate::drange::{Active, DrangeMap, Turn};
+use crate::drange::{Active, DrangeMap, DuplicateChoice};
 use crate::l0::Lookup;
 use crate::memtable::Memtable;
-use crate::store::gate::ledger::{Cause, Stay};
+use crate::store::gate::ledger::{Cause, WriteTimer};
 use crate::store::read::get::{Item, newest_of, unsupported};
 use crate::store::write::commit::{Commit, unknown};
 use crate::store::write::routing::Placement;
@@ -78,12 +78,12 @@ impl Store {
             return Err(Error::WouldBlock);
         }
         let mut attempt = 0;
-        let mut stay = inner.begin_stay(0);
-        let mut turn = Turn::default();
+        let mut timer = inner.begin_timer(0);
+        let mut turn = DuplicateChoice::default();
         loop {
-            inner.gate_pass(&mut stay, 0, options.wait)?;
+            inner.gate_pass(&mut timer, 0, options.wait)?;
             let map = inner.dranges.load();
-            let holds = hold_all(&map, keys, &mut stay);
+            let holds = hold_all(&map, keys, &mut timer);
             if !Arc::ptr_eq(&map, &inner.dranges.load()) {
                 continue;
             }
@@ -105,7 +105,7 @@ impl Store {
                 // A refusal rests on what was read as much as any reply does.
                 outcome => {
                     drop(holds);
-                    stay.wait(Cause::Publication, || inner.wait_published(newest, must_sync))?;
+                    timer.wait(Cause::Publication, || inner.wait_published(newest, must_sync))?;
                     return outcome.map(|_| None);
                 }
             };
@@ -113,15 +113,15 @@ impl Store {
             match inner.commit_held(&map, &holds, &batch, &mut turn)? {
                 Commit::Done(taken) => {
                     drop(holds);
-                    stay.precedence = None;
+                    timer.precedence = None;
                     inner.counters.user_bytes(batch.payload_bytes(), batch.len());
                     inner.gate_owe(batch.memtable_bytes());
-                    inner.acknowledge(&mut stay, &taken, must_sync)?;
+                    inner.acknowledge(&mut timer, &taken, must_sync)?;
                     return Ok(Some(taken.last_seqno));
                 }
                 Commit::NeedsRoom(room) => {
                     drop(holds);
-                    inner.make_room(&mut stay, &map, room, options.wait)?;
+                    inner.make_room(&mut timer, &map, room, options.wait)?;
                 }
             }
         }
@@ -132,7 +132,7 @@ impl Store {
 fn hold_all<'a>(
     map: &'a DrangeMap,
     keys: &[&[u8]],
-    stay: &mut Stay<'_>,
+    timer: &mut WriteTimer<'_>,
 ) -> Vec<(usize, ExclusiveHold<'a, Active>)> {
     let dranges_of = |key: &&[u8]| map.division().dranges_of(map.interval_of(key));
     let mut indexes: Vec<usize> = keys.iter().flat_map(dranges_of).collect();
@@ -142,7 +142,7 @@ fn hold_all<'a>(
         let active = &map.list()[index].active;
         match active.try_exclusive() {
             Some(hold) => hold,
-            None => stay.wait(Cause::Hold, || active.exclusive()),
+            None => timer.wait(Cause::Hold, || active.exclusive()),
         }
     };
     indexes.into_iter().map(|index| (index, hold(index))).collect()
@@ -154,7 +154,7 @@ impl Inner {
         map: &DrangeMap,
         holds: &[(usize, ExclusiveHold<'_, Active>)],
         batch: &WriteBatch,
-        turn: &mut Turn,
+        turn: &mut DuplicateChoice,
     ) -> Result<Commit> {
         Placement::check(batch, map)?;
         let placement = Placement::of(batch, map, turn);

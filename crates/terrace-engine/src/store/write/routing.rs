@@ -7,7 +7,7 @@ use smallvec::{SmallVec, smallvec};
 use terrace_base::{EntryKind, EntryRef, KeyRange, SeqNo};
 
 use crate::batch::WriteBatch;
-use crate::drange::{DrangeMap, Turn};
+use crate::drange::{DrangeMap, DuplicateChoice};
 use crate::memtable::Memtable;
 use crate::wal::format::{EntryReader, put_entry};
 use crate::{Error, Result};
@@ -52,7 +52,7 @@ impl<'a> Placement<'a> {
 
     /// Places `batch`, which was checked: what goes to one interval goes to one of its dranges, by the write's `turn`.
     /// A range with one drange, and a batch that fits one, cost nothing.
-    pub fn of(batch: &'a WriteBatch, map: &DrangeMap, turn: &mut Turn) -> Placement<'a> {
+    pub fn of(batch: &'a WriteBatch, map: &DrangeMap, turn: &mut DuplicateChoice) -> Placement<'a> {
         let touched = touched_by(batch, map);
         if touched.len() == 1 {
             return Placement {
@@ -135,7 +135,7 @@ fn divide(
     batch: &WriteBatch,
     map: &DrangeMap,
     touched: Range<usize>,
-    turn: &mut Turn,
+    turn: &mut DuplicateChoice,
 ) -> Placement<'static> {
     let first = touched.start;
     let chosen: Vec<usize> = touched.map(|interval| map.choose(interval, turn)).collect();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use terrace_base::{Corruption, LevelNo};
 use terrace_env::{
     DirEntry, DirLock, Env, EnvError, EnvResult, FileSystem, Job, JobClass, JobHandle, Latch,
-    LockKind, LogFile, Operation, Pmem, ReadFile, SharedEnv, Waits, WriteFile,
+    LockKind, LogFile, Operation, Pmem, ReadFile, SharedEnv, WaitFactory, WriteFile,
 };
 
 use super::*;
@@ -62,8 +62,8 @@ impl Env for StepEnv {
         unreachable!("a table store does not sleep")
     }
 
-    fn waits(&self) -> Waits {
-        Waits::real()
+    fn waits(&self) -> WaitFactory {
+        WaitFactory::real()
     }
 }
 

@@ -85,7 +85,7 @@ pub(in crate::l0) struct Slice {
 /// The slices that are left of a turn. They share no key and no interval below, and outside of
 /// them, and of what jobs have taken, nothing counts.
 #[derive(Debug)]
-pub(in crate::l0) struct Turn {
+pub(in crate::l0) struct CutTurn {
     size: CutSize,
     /// Where something counts, the next one first.
     stretches: VecDeque<Stretch>,
@@ -112,11 +112,11 @@ fn compare(a: Option<&[u8]>, b: Option<&[u8]>) -> Ordering {
     a.is_none().cmp(&b.is_none()).then_with(|| a.cmp(&b))
 }
 
-impl Turn {
+impl CutTurn {
     /// The turn whose first slice begins at or before `first`.
     ///
     /// Cost: O(n log n) for n parts, samples and intervals below.
-    pub fn new(content: Content<'_>, first: &[u8], bounds: &CutBounds, size: CutSize) -> Turn {
+    pub fn new(content: Content<'_>, first: &[u8], bounds: &CutBounds, size: CutSize) -> CutTurn {
         let busy = with_met(&joined(bounds.busy.iter()), &bounds.below);
         let live = joined(content.parts.iter().copied());
         let free: Vec<KeyRange> = live.iter().flat_map(|keys| keys.outside_of(&busy)).collect();
@@ -137,7 +137,7 @@ impl Turn {
             Some(*sum)
         }));
         let below_bytes = sums.collect();
-        Turn { size, stretches, ends, below, below_bytes, ahead: None }
+        CutTurn { size, stretches, ends, below, below_bytes, ahead: None }
     }
 
     /// The next slice.

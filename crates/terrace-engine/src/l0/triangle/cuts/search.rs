@@ -5,7 +5,7 @@ use std::ops::Range;
 use terrace_base::KeyRange;
 
 use super::ends::End;
-use super::{Rows, Turn};
+use super::{CutTurn, Rows};
 
 /// What is said about an end.
 pub(super) enum Judged {
@@ -33,7 +33,7 @@ const GUESSES: usize = 4;
 
 impl Search {
     /// Among the ends behind `start`, up to `until`, one that has about `aim` bytes before it.
-    pub fn new(turn: &Turn, start: &[u8], until: Option<&[u8]>, aim: u64) -> Search {
+    pub fn new(turn: &CutTurn, start: &[u8], until: Option<&[u8]>, aim: u64) -> Search {
         let all = turn.first_behind(start)..turn.place(until) + 1;
         let before = all.start.checked_sub(1).map_or(0, |last| turn.ends[last].before);
         let (start, candidates) = (start.to_vec(), all.clone());
@@ -47,7 +47,11 @@ impl Search {
 
     /// Looks whether one of the candidates fits; if not, none is left, and the one behind them, if
     /// it is one of all, was the last to be found too far.
-    pub fn narrow(&mut self, turn: &Turn, mut judge: impl FnMut(&Turn, usize) -> Judged) -> bool {
+    pub fn narrow(
+        &mut self,
+        turn: &CutTurn,
+        mut judge: impl FnMut(&CutTurn, usize) -> Judged,
+    ) -> bool {
         for round in 0.. {
             let Range { start, end } = self.candidates;
             if start >= end {
@@ -77,7 +81,7 @@ impl Search {
 
     /// Asks `rows` for more ends between the last one that is too near and the first one that is
     /// too far. Whether there are any.
-    pub fn refine(&mut self, turn: &mut Turn, rows: &(impl Rows + ?Sized)) -> bool {
+    pub fn refine(&mut self, turn: &mut CutTurn, rows: &(impl Rows + ?Sized)) -> bool {
         let place = self.candidates.start;
         if place >= self.all.end {
             return false;

@@ -85,12 +85,12 @@ impl Given {
         samples
     }
 
-    fn turn(&self) -> Turn {
+    fn turn(&self) -> CutTurn {
         let parts = self.rows.iter().flat_map(|row| &row.parts);
         let content = Content::new(parts, self.samples());
         let (below, busy) = (self.below.clone(), self.busy.clone());
         let bounds = CutBounds { below, busy, bytes: u64::MAX };
-        Turn::new(content, self.first(), &bounds, self.size)
+        CutTurn::new(content, self.first(), &bounds, self.size)
     }
 
     fn slices(&self) -> Vec<Slice> {

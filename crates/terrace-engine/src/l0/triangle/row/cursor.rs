@@ -4,7 +4,7 @@ use std::sync::Arc;
 use terrace_base::{EntryRef, SeqNo};
 
 use super::hints::SeekTrail;
-use super::reader::{RowReader, Spot};
+use super::reader::{LoadedEntry, RowReader};
 use super::search::Bound;
 use crate::Result;
 use crate::explain::note;
@@ -22,13 +22,13 @@ pub struct RowCursor {
     row: Arc<RowReader>,
     read_point: SeqNo,
     trail: Option<Arc<SeekTrail>>,
-    spot: Spot,
-    /// Whether the cursor stands on the spot.
+    loaded: LoadedEntry,
+    /// Whether the cursor stands on the loaded entry.
     stands: bool,
     /// What it has yet to arrive at: this element or one behind it, or one before it.
     approached: Option<(usize, Direction)>,
     /// Where [`Cursor::older`] found its last answer, if it has one.
-    older: Spot,
+    older: LoadedEntry,
     has_older: bool,
 }
 
@@ -42,10 +42,10 @@ impl RowCursor {
             row,
             read_point,
             trail,
-            spot: Spot::default(),
+            loaded: LoadedEntry::default(),
             stands: false,
             approached: None,
-            older: Spot::default(),
+            older: LoadedEntry::default(),
             has_older: false,
         }
     }
@@ -71,20 +71,20 @@ impl RowCursor {
     fn settle_forward(&mut self, mut index: usize) -> Result<()> {
         let mut versions = 0;
         while index < self.row.len() {
-            if let Err(gone) = self.row.load(index, &mut self.spot)? {
+            if let Err(gone) = self.row.load(index, &mut self.loaded)? {
                 index = self.row.after_gone(gone);
                 continue;
             }
-            if self.spot.entry.seqno <= self.read_point {
+            if self.loaded.entry.seqno <= self.read_point {
                 self.stands = true;
                 return Ok(());
             }
             note(|notes| notes.versions(1));
-            versions = if self.spot.entry.same_key { versions + 1 } else { 0 };
+            versions = if self.loaded.entry.same_key { versions + 1 } else { 0 };
             index += 1;
             if versions >= WALK_VERSIONS_MAX {
                 let bound = Bound::AtOrBelow(self.read_point);
-                index = self.row.search(self.spot.key(), bound, index..self.row.len())?;
+                index = self.row.search(self.loaded.key(), bound, index..self.row.len())?;
                 versions = 0;
             }
         }
@@ -95,27 +95,27 @@ impl RowCursor {
     /// newest of these. No key goes on across `end`.
     fn settle_back(&mut self, mut end: usize) -> Result<()> {
         while let Some(mut index) = end.checked_sub(1) {
-            if let Err(gone) = self.row.load(index, &mut self.spot)? {
+            if let Err(gone) = self.row.load(index, &mut self.loaded)? {
                 end = self.row.before_gone(gone);
                 continue;
             }
-            if self.spot.entry.seqno > self.read_point {
+            if self.loaded.entry.seqno > self.read_point {
                 // Even the oldest version is too new.
                 end = self.key_start()?;
                 continue;
             }
             let mut versions = 0;
-            while self.spot.entry.same_key {
+            while self.loaded.entry.same_key {
                 if versions == WALK_VERSIONS_MAX {
                     let bound = Bound::AtOrBelow(self.read_point);
-                    index = self.row.search(self.spot.key(), bound, 0..index)?;
+                    index = self.row.search(self.loaded.key(), bound, 0..index)?;
                     break;
                 }
                 let Some(newer) = index.checked_sub(1) else {
                     return Err(self.row.out_of_order(index));
                 };
-                if self.row.load(newer, &mut self.spot)?.is_err()
-                    || self.spot.entry.seqno > self.read_point
+                if self.row.load(newer, &mut self.loaded)?.is_err()
+                    || self.loaded.entry.seqno > self.read_point
                 {
                     break;
                 }
@@ -124,7 +124,7 @@ impl RowCursor {
                 note(|notes| notes.versions(1));
             }
             let is_there =
-                self.spot.index == index || self.row.load(index, &mut self.spot)?.is_ok();
+                self.loaded.index == index || self.row.load(index, &mut self.loaded)?.is_ok();
             if is_there {
                 self.stands = true;
                 return Ok(());
@@ -135,18 +135,18 @@ impl RowCursor {
         Ok(())
     }
 
-    /// The first element of the key whose entry the spot is on.
+    /// The first element of the key whose entry is loaded.
     fn key_start(&mut self) -> Result<usize> {
-        let mut index = self.spot.index;
+        let mut index = self.loaded.index;
         let mut versions = 0;
-        while self.spot.entry.same_key {
+        while self.loaded.entry.same_key {
             if versions == WALK_VERSIONS_MAX {
-                return self.row.search(self.spot.key(), Bound::Key, 0..index);
+                return self.row.search(self.loaded.key(), Bound::Key, 0..index);
             }
             let Some(newer) = index.checked_sub(1) else {
                 return Err(self.row.out_of_order(index));
             };
-            if self.row.load(newer, &mut self.spot)?.is_err() {
+            if self.row.load(newer, &mut self.loaded)?.is_err() {
                 break;
             }
             index = newer;
@@ -157,15 +157,15 @@ impl RowCursor {
 
     /// Goes to the next key, whatever lies between.
     fn next_key(&mut self) -> Result<()> {
-        let mut index = self.spot.index + 1;
+        let mut index = self.loaded.index + 1;
         let mut versions = 0;
         while index < self.row.len() {
-            if let Err(gone) = self.row.load(index, &mut self.spot)? {
+            if let Err(gone) = self.row.load(index, &mut self.loaded)? {
                 index = self.row.after_gone(gone);
                 break;
             }
-            if !self.spot.entry.same_key {
-                if self.spot.entry.seqno <= self.read_point {
+            if !self.loaded.entry.same_key {
+                if self.loaded.entry.seqno <= self.read_point {
                     self.stands = true;
                     return Ok(());
                 }
@@ -176,7 +176,7 @@ impl RowCursor {
             note(|notes| notes.versions(1));
             if versions == WALK_VERSIONS_MAX {
                 let within = index..self.row.len();
-                index = self.row.search(self.spot.key(), Bound::PastKey, within)?;
+                index = self.row.search(self.loaded.key(), Bound::PastKey, within)?;
                 break;
             }
         }
@@ -246,7 +246,7 @@ impl Cursor for RowCursor {
 
     #[inline]
     fn entry(&self) -> Option<EntryRef<'_>> {
-        self.stands.then(|| self.spot.entry.entry(self.spot.bytes()))
+        self.stands.then(|| self.loaded.entry.entry(self.loaded.bytes()))
     }
 
     fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>> {
@@ -258,15 +258,15 @@ impl Cursor for RowCursor {
         // A chain of operands is asked for step by step: most often the answer comes right after
         // the last one.
         let last = self.has_older && self.older.entry.seqno >= seqno;
-        let from = if last { self.older.index } else { self.spot.index };
+        let from = if last { self.older.index } else { self.loaded.index };
         self.has_older = false;
         let bound = Bound::AtOrBelow(SeqNo(below));
         let mut index = from + 1;
-        let walk_end = if last || self.spot.entry.seqno >= seqno {
+        let walk_end = if last || self.loaded.entry.seqno >= seqno {
             index + WALK_VERSIONS_MAX
         } else {
             // It is this entry, or one before.
-            index = self.row.search(self.spot.key(), bound, 0..from)?;
+            index = self.row.search(self.loaded.key(), bound, 0..from)?;
             index
         };
         loop {
@@ -281,14 +281,14 @@ impl Cursor for RowCursor {
                 return Ok(None);
             }
             if index >= walk_end {
-                index = self.row.search(self.spot.key(), bound, index..end)?;
+                index = self.row.search(self.loaded.key(), bound, index..end)?;
                 if index >= end || self.row.load(index, &mut self.older)?.is_err() {
                     return Ok(None);
                 }
                 break;
             }
         }
-        if self.older.key() != self.spot.key() {
+        if self.older.key() != self.loaded.key() {
             return Ok(None);
         }
         self.has_older = true;

@@ -96,7 +96,7 @@ impl Looked {
 
 /// An entry as a cursor or a stream stands on it: in a page, or copied if it lies in several.
 #[derive(Debug)]
-pub(super) struct Spot {
+pub(super) struct LoadedEntry {
     pub(super) index: usize,
     pub(super) entry: RowEntry,
     page: Option<(usize, Arc<Page>)>,
@@ -105,8 +105,8 @@ pub(super) struct Spot {
     copied: Vec<u8>,
 }
 
-impl Default for Spot {
-    fn default() -> Spot {
+impl Default for LoadedEntry {
+    fn default() -> LoadedEntry {
         let entry = RowEntry {
             seqno: SeqNo::ZERO,
             expiry: None,
@@ -116,11 +116,11 @@ impl Default for Spot {
             kind: terrace_base::EntryKind::Value,
             same_key: false,
         };
-        Spot { index: usize::MAX, entry, page: None, place: None, copied: Vec::new() }
+        LoadedEntry { index: usize::MAX, entry, page: None, place: None, copied: Vec::new() }
     }
 }
 
-impl Spot {
+impl LoadedEntry {
     #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
         match (&self.place, &self.page) {
@@ -567,36 +567,36 @@ impl RowReader {
         Ok(Ok(read(&entry, &front)))
     }
 
-    /// Puts the spot on an entry; says which page is missing if one is gone, and then the spot is on
+    /// Loads an entry; says which page is missing if one is gone, and then what is loaded is
     /// none, as it is after an error.
     #[inline]
     pub(super) fn load(
         &self,
         index: usize,
-        spot: &mut Spot,
+        loaded: &mut LoadedEntry,
     ) -> Result<std::result::Result<(), Gone>> {
-        spot.index = usize::MAX;
+        loaded.index = usize::MAX;
         let place = self.place(index);
         let entry_bytes = (place.end - place.start) as usize;
         let (ordinal, at) =
             ((place.start >> self.shift) as usize, place.start as usize & self.page_mask());
         if at + entry_bytes <= self.page_bytes() {
-            if spot.page.as_ref().is_none_or(|(held, _)| *held != ordinal) {
+            if loaded.page.as_ref().is_none_or(|(held, _)| *held != ordinal) {
                 let page = self.page(ordinal)?;
                 let Some(page) = page else { return Ok(Err(Gone(ordinal))) };
-                spot.page = Some((ordinal, page));
+                loaded.page = Some((ordinal, page));
             }
-            spot.place = Some(at..at + entry_bytes);
+            loaded.place = Some(at..at + entry_bytes);
         } else {
-            spot.place = None;
-            spot.copied.resize(entry_bytes, 0);
-            if let Err(gone) = self.gather(place.start, &mut spot.copied)? {
+            loaded.place = None;
+            loaded.copied.resize(entry_bytes, 0);
+            if let Err(gone) = self.gather(place.start, &mut loaded.copied)? {
                 return Ok(Err(gone));
             }
         }
-        spot.entry = RowEntry::decode(spot.bytes(), self.base)
+        loaded.entry = RowEntry::decode(loaded.bytes(), self.base)
             .map_err(|error| self.damaged_entry(index, &error))?;
-        spot.index = index;
+        loaded.index = index;
         Ok(Ok(()))
     }
 

@@ -3,14 +3,14 @@ use std::sync::Arc;
 
 use terrace_base::{EntryRef, KeyRange};
 
-use super::reader::{RowReader, Spot};
+use super::reader::{LoadedEntry, RowReader};
 use crate::Result;
 use crate::iter::Stream;
 
 /// A [`Stream`] over one row; see [`RowReader::stream`]. It keeps the page that it stands on.
 pub struct RowStream {
     row: Arc<RowReader>,
-    spot: Spot,
+    loaded: LoadedEntry,
     stands: bool,
     end: usize,
     /// The pages of data below this one were checked.
@@ -25,8 +25,8 @@ impl RowStream {
             Some(end) => row.lower_bound(end)?,
             None => row.len(),
         };
-        let (spot, stands) = (Spot::default(), false);
-        let mut stream = RowStream { row, spot, stands, end, checked_end: 0 };
+        let (loaded, stands) = (LoadedEntry::default(), false);
+        let mut stream = RowStream { row, loaded, stands, end, checked_end: 0 };
         stream.settle(start)?;
         Ok(stream)
     }
@@ -36,7 +36,7 @@ impl RowStream {
         self.stands = false;
         while index < self.end {
             self.check_pages_of(index)?;
-            match self.row.load(index, &mut self.spot)? {
+            match self.row.load(index, &mut self.loaded)? {
                 Ok(()) => {
                     self.stands = true;
                     return Ok(());
@@ -63,12 +63,12 @@ impl RowStream {
 impl Stream for RowStream {
     #[inline]
     fn entry(&self) -> Option<EntryRef<'_>> {
-        self.stands.then(|| self.spot.entry.entry(self.spot.bytes()))
+        self.stands.then(|| self.loaded.entry.entry(self.loaded.bytes()))
     }
 
     fn advance(&mut self) -> Result<()> {
         assert!(self.stands, "the stream stands on an entry");
-        self.settle(self.spot.index + 1)
+        self.settle(self.loaded.index + 1)
     }
 }
 

@@ -2,7 +2,7 @@ use terrace_base::{CodecError, Corruption, EntryRef, SeqNo, compare_internal, hi
 use xxhash_rust::xxh3::Xxh3;
 
 use super::format::{Head, METADATA_PLACE, decode_list_page, page_checksum};
-use super::reader::{RowReader, Spot};
+use super::reader::{LoadedEntry, RowReader};
 use crate::table::format::FormatError;
 use crate::table::{TableProperties, VerifyReport, filter_hash};
 use crate::{Error, Result};
@@ -105,17 +105,17 @@ impl RowReader {
     /// Returns how many entries are there.
     fn verify_entries(&self, is_whole: bool) -> Result<u64> {
         let mut check = Check::default();
-        let mut spot = Spot::default();
+        let mut loaded = LoadedEntry::default();
         let mut index = 0;
         while index < self.len() {
-            if let Err(gone) = self.load(index, &mut spot)? {
+            if let Err(gone) = self.load(index, &mut loaded)? {
                 index = self.after_gone(gone);
                 check.is_behind_gap = true;
                 continue;
             }
-            let entry = spot.entry.entry(spot.bytes());
+            let entry = loaded.entry.entry(loaded.bytes());
             let damaged = |what| self.damaged_entry(index, &CodecError { offset: 0, what });
-            check.entry(entry, spot.entry.same_key).map_err(damaged)?;
+            check.entry(entry, loaded.entry.same_key).map_err(damaged)?;
             if !self.may_contain(filter_hash(entry.key)) {
                 return Err(damaged("the filter denies a key of the row"));
             }
