@@ -153,9 +153,21 @@ fn check_marks(source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
+/// Columns of a line of a comment, as of code. A row of a table has as many as it needs.
+const COLUMNS_MAX: usize = 100;
+
 /// Each item's description is whole sentences of its own. One that goes on at the next item is torn
 /// apart by whatever shows a single item: an editor, the pages of rustdoc, a reader who searches.
+/// And rustfmt does not look at the length of comments.
 fn check_comments(source: &Source, findings: &mut Vec<Finding>) {
+    for (index, line) in source.text.lines().enumerate() {
+        let is_comment = line.trim_start().starts_with("//");
+        let is_row = line.trim_start_matches([' ', '/', '!']).starts_with('|');
+        if is_comment && !is_row && line.chars().count() > COLUMNS_MAX {
+            let text = format!("a comment has more than {COLUMNS_MAX} columns");
+            findings.push(source.finding(index + 1, text));
+        }
+    }
     let mut lines = source.text.lines().map(str::trim).enumerate().peekable();
     while let Some((index, line)) = lines.next() {
         let goes_on = lines.peek().is_some_and(|(_, next)| next.starts_with("///"));
@@ -208,5 +220,12 @@ mod tests {
         assert_eq!(lines_found(halves), [1]);
         let whole = "/// Bytes read,\n/// and written.\na: u64,\n// so,\nb: u64,\n";
         assert_eq!(lines_found(whole), [0usize; 0]);
+    }
+
+    #[test]
+    fn a_comment_that_is_too_wide_is_found_and_a_row_of_a_table_is_not() {
+        let wide = "word ".repeat(30);
+        let text = format!("//! {wide}\n//! | {wide} |\n/// {}\n", "é".repeat(90));
+        assert_eq!(lines_found(&text), [1]);
     }
 }

@@ -107,7 +107,8 @@ impl KeyRange {
     /// ```
     /// # use terrace_base::KeyRange;
     /// let range = |start: &str, end: &str| KeyRange::new(start, Some(end.into()));
-    /// let outside = range("b", "k").outside_of(&[range("a", "c"), range("e", "h"), range("g", "i")]);
+    /// let others = [range("a", "c"), range("e", "h"), range("g", "i")];
+    /// let outside = range("b", "k").outside_of(&others);
     /// assert_eq!(outside, [range("c", "e"), range("i", "k")]);
     /// ```
     #[must_use]

@@ -15,6 +15,6 @@ pub const VALUE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The largest batch, in bytes of keys and values. A batch is one log record.
 pub const BATCH_BYTES_MAX: usize = 2 * VALUE_BYTES_MAX;
 
-/// The most entries of a batch. An entry takes some 320 bytes of memory beside its key and value, and
-/// an empty key and value are no bytes: without this bound a batch could ask for any amount.
+/// The most entries of a batch. An entry takes some 320 bytes of memory beside its key and value,
+/// and an empty key and value are no bytes: without this bound a batch could ask for any amount.
 pub const BATCH_ENTRIES_MAX: usize = 1 << 20;

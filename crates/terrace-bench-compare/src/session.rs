@@ -10,7 +10,8 @@ use crate::SessionArgs;
 use crate::cells::{self, Cell, Group};
 use crate::footprint;
 
-/// How long an engine is left alone before it is at rest: it may give things back only after a while.
+/// How long an engine is left alone before it is at rest: it may give things back only after a
+/// while.
 const REST: Duration = Duration::from_secs(12);
 
 /// Runs the session and prints, for each cell, a line of JSON: the report of `terrace bench`, with

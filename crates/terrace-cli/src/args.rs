@@ -153,17 +153,17 @@ pub(crate) struct StoreArgs {
     /// Where new writes go when they leave memory: into L0, the first level
     #[arg(long, value_enum, value_name = "FORM", default_value_t = L0Form::Plain)]
     pub(crate) l0: L0Form,
-    /// The size of L0's container, or what plain tables may take in --l0-path, such as 256M (which is
-    /// the default)
+    /// The size of L0's container, or what plain tables may take in --l0-path, such as 256M (which
+    /// is the default)
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub(crate) l0_bytes: Option<u64>,
     /// The directory of L0: persistent memory, or a file system in memory that stands in for it and
     /// does not survive a power cut. Otherwise L0 is in the database's directory
     #[arg(long, value_name = "DIR")]
     pub(crate) l0_path: Option<PathBuf>,
-    /// The directory of the log: persistent memory, where a sync costs no system call, or a file system
-    /// in memory that stands in for it and does not survive a power cut. Otherwise it is in the
-    /// database's directory
+    /// The directory of the log: persistent memory, where a sync costs no system call, or a file
+    /// system in memory that stands in for it and does not survive a power cut. Otherwise it is in
+    /// the database's directory
     #[arg(long, value_name = "DIR")]
     pub(crate) log_path: Option<PathBuf>,
 }
@@ -173,7 +173,8 @@ pub(crate) struct StoreArgs {
 pub(crate) enum L0Form {
     /// Tables in files: for ordinary disks
     Plain,
-    /// Rows in the pages of one container, out of which small slices are compacted: for persistent memory
+    /// Rows in the pages of one container, out of which small slices are compacted: for persistent
+    /// memory
     Container,
 }
 
@@ -236,8 +237,8 @@ pub(crate) struct ServeArgs {
     /// whose reply would, gets an error
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub(crate) client_bytes: Option<u64>,
-    /// How long a client may stop in the middle of a request, or take none of its replies while more
-    /// than 64 KiB of them waits, before it is cut
+    /// How long a client may stop in the middle of a request, or take none of its replies while
+    /// more than 64 KiB of them waits, before it is cut
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub(crate) stall_timeout: u64,
     /// How long a client may send no request before it is cut; 0 for as long as it likes
@@ -645,8 +646,8 @@ pub(crate) struct BenchArgs {
     /// The share of reads, in percent, that ask for records that are not there
     #[arg(long, value_name = "PERCENT")]
     pub(crate) missing_share: Option<u32>,
-    /// Begin this number of operations in a second, whether or not those before have ended; latencies
-    /// count from the intended start
+    /// Begin this number of operations in a second, whether or not those before have ended;
+    /// latencies count from the intended start
     #[arg(long, value_name = "OPS")]
     pub(crate) rate: Option<f64>,
     /// Which records, instead of what the workload says: uniform, zipfian (0.99, scattered),
@@ -677,8 +678,8 @@ pub(crate) struct BenchArgs {
     /// times
     #[arg(long, value_name = "NAME", value_parser = baselines())]
     pub(crate) baseline: Vec<Baseline>,
-    /// A baseline as well: keys divided evenly among this number of databases of one process, which share the memory
-    /// that one would have (1 to 255)
+    /// A baseline as well: keys divided evenly among this number of databases of one process, which
+    /// share the memory that one would have (1 to 255)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=255))]
     pub(crate) static_trees: Option<u64>,
     /// Fixes every random choice

@@ -1,5 +1,5 @@
-//! Goal: a copy of a database leaves the original's log on another medium alone, and a database that was
-//! moved takes it along. Method: the real binary, and the files copied one by one.
+//! Goal: a copy of a database leaves the original's log on another medium alone, and a database
+//! that was moved takes it along. Method: the real binary, and the files copied one by one.
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::disallowed_methods, reason = "a copy is made of the files of the machine")]
 

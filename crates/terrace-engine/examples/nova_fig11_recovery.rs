@@ -1,13 +1,15 @@
-//! How long a start takes that has to replay 256 memtables: 64 dranges with four generations, none of
-//! which was flushed, in values of 1 KB; or those of a number of generations.
+//! How long a start takes that has to replay 256 memtables: 64 dranges with four generations, none
+//! of which was flushed, in values of 1 KB; or those of a number of generations.
 //!
 //! *Source:* Nova-LSM (SIGMOD 2021), §8.2.6, Figure 11: b by threads, a by memtables.
 //!
 //! ```text
-//! cargo run --release -p terrace-engine --example nova_fig11_recovery -- DIR [THREADS [ROUNDS [GENERATIONS]]]
+//! cargo run --release -p terrace-engine --example nova_fig11_recovery -- \
+//!     DIR [THREADS [ROUNDS [GENERATIONS]]]
 //! ```
-//! Writes the range into `DIR`, unless there is one, and opens it, for reading only, by one thread and
-//! by `THREADS` (default 2) in turns, `ROUNDS` times (default 5), with `GENERATIONS` of memtables (default 4). The last line is JSON.
+//! Writes the range into `DIR`, unless there is one, and opens it, for reading only, by one thread
+//! and by `THREADS` (default 2) in turns, `ROUNDS` times (default 5), with `GENERATIONS` of
+//! memtables (default 4). The last line is JSON.
 
 #![allow(clippy::disallowed_methods, reason = "the example measures a real machine")]
 

@@ -46,8 +46,8 @@ impl WriteBatch {
         self.body
     }
 
-    /// Sets `key` to `value`. Errors: `Invalid` if one of them is too long, or the batch would exceed
-    /// its bounds of bytes or entries; the batch is as it was.
+    /// Sets `key` to `value`. Errors: `Invalid` if one of them is too long, or the batch would
+    /// exceed its bounds of bytes or entries; the batch is as it was.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.put_with_expiry(key, value, None)
     }

@@ -1,19 +1,21 @@
 //! What the background work of a range did, told to whoever listens.
 //!
 //! # Why
-//! Statistics, the gate's measurements, the program's log, tests and users all want to know what a flush
-//! or a compaction came to. Each of them is a [`Listener`]; the work says once what happened, and has
-//! none of their bookkeeping in it.
+//! Statistics, the gate's measurements, the program's log, tests and users all want to know what a
+//! flush or a compaction came to. Each of them is a [`Listener`]; the work says once what happened,
+//! and has none of their bookkeeping in it.
 //!
 //! # Rules
-//! 1. No event is told on the way of a single read or write. That writers stop is told when it begins
-//!    and when it ends, and not by each writer.
-//! 2. An event is told after what it says: what a flush or a compaction made is in the version by then.
-//! 3. The thread that did the work tells it, with no latch held, but often with a turn or the holds of
-//!    dranges. So a listener returns soon, and calls nothing of the range that waits.
-//! 4. Two threads may tell events at the same time, and the later one first: [`Event::at`] orders them.
-//! 5. A user's listener that panics is told nothing more. The panic is caught and logged, since the work
-//!    of the range must not end because somebody counted wrongly.
+//! 1. No event is told on the way of a single read or write. That writers stop is told when it
+//!    begins and when it ends, and not by each writer.
+//! 2. An event is told after what it says: what a flush or a compaction made is in the version by
+//!    then.
+//! 3. The thread that did the work tells it, with no latch held, but often with a turn or the holds
+//!    of dranges. So a listener returns soon, and calls nothing of the range that waits.
+//! 4. Two threads may tell events at the same time, and the later one first: [`Event::at`] orders
+//!    them.
+//! 5. A user's listener that panics is told nothing more. The panic is caught and logged, since the
+//!    work of the range must not end because somebody counted wrongly.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
@@ -27,7 +29,8 @@ use crate::version::{NewRow, TreeEdit};
 /// Something that happened to a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When it was told, on the clock of the environment, which begins anywhere and never goes back.
+    /// When it was told, on the clock of the environment, which begins anywhere and never goes
+    /// back.
     pub at: Duration,
     /// What happened.
     pub kind: EventKind,
@@ -152,7 +155,8 @@ pub struct MoveRecord {
 pub struct InstallRecord {
     /// Number of rows that were added to L0.
     pub rows_added: u64,
-    /// Number of rows that were taken out of L0 by name. Rows of which a cut took the last are not in it.
+    /// Number of rows that were taken out of L0 by name. Rows of which a cut took the last are not
+    /// in it.
     pub rows_removed: u64,
     /// Number of tables that were added to levels below L0.
     pub tables_added: u64,

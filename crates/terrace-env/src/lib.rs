@@ -1,5 +1,5 @@
-//! The only contact of Terrace with the outside: files, persistent memory, clock, randomness, threads and
-//! every wait.
+//! The only contact of Terrace with the outside: files, persistent memory, clock, randomness,
+//! threads and every wait.
 //!
 //! # Why
 //! A store is trusted for what its tests have survived. Tests can only decide what the disk keeps
@@ -15,7 +15,8 @@
 //! * [`FaultEnv`]: another environment whose n-th call of a kind fails.
 //! * [`DiskEnv`]: another environment on a slower disk.
 //!
-//! Beside them, [`PmemRecorder`] goes through every state in which a crash can leave persistent memory.
+//! Beside them, [`PmemRecorder`] goes through every state in which a crash can leave persistent
+//! memory.
 //!
 //! # Rules for callers
 //! 1. Every blocking wait is one of [`Signal`], [`Mutex`], [`Hold`], [`Env::sleep`] or

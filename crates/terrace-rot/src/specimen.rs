@@ -30,7 +30,8 @@ pub enum Ending {
 pub enum Medium {
     /// All in files.
     Disk,
-    /// The log and the rows of L0 in persistent memory: in mapped segments, and in the pages of a container.
+    /// The log and the rows of L0 in persistent memory: in mapped segments, and in the pages of a
+    /// container.
     Memory,
 }
 
@@ -81,8 +82,8 @@ pub fn small_options(random: &mut SeededRng) -> Options {
     }
 }
 
-/// The same for a range in `dir` that lies on this medium. A container has room for a few rows, in small
-/// pages.
+/// The same for a range in `dir` that lies on this medium. A container has room for a few rows, in
+/// small pages.
 #[must_use]
 pub fn on(medium: Medium, dir: &str, options: Options) -> Options {
     match medium {

@@ -8,7 +8,8 @@
 //! < +OK             its reply: +simple -error :1 "bytes" (nil) [a, b] {k: v} ~[a] (text)"..."
 //! <~ -ERR un        how its reply begins
 //! ```
-//! `TERRACE_WRITE_SPECIMENS=1` writes the replies that came into the file instead of comparing them.
+//! `TERRACE_WRITE_SPECIMENS=1` writes the replies that came into the file instead of comparing
+//! them.
 
 #![allow(clippy::disallowed_methods, reason = "the expected replies are a file")]
 #![allow(clippy::unwrap_used)]

@@ -156,8 +156,8 @@ impl Setup {
         setup
     }
 
-    /// What L0 is: half of the time a container, on memory, on memory below caches that survive, or a
-    /// file; so small that it runs over, or not.
+    /// What L0 is: half of the time a container, on memory, on memory below caches that survive, or
+    /// a file; so small that it runs over, or not.
     fn draw_l0(&mut self, random: &mut SeededRng) {
         let kinds =
             [L0Kind::Plain, L0Kind::Plain, L0Kind::Container, L0Kind::Container, L0Kind::Matrix];

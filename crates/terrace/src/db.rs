@@ -40,9 +40,9 @@ pub enum Update {
 impl Db {
     /// Opens the database in `dir`, recovering what a crash left, or creates it there.
     ///
-    /// Errors: `Invalid` (an option; another merge operator than the database has; no database there
-    /// and none may be created), `Locked` (another
-    /// process has it open), `Corruption`, `Unsupported`, `NoSpace`, `Io`.
+    /// Errors: `Invalid` (an option; another merge operator than the database has; no database
+    /// there and none may be created), `Locked` (another process has it open), `Corruption`,
+    /// `Unsupported`, `NoSpace`, `Io`.
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Db> {
         Db::open_in(RealEnv::new(), dir, &options)
     }
@@ -55,8 +55,8 @@ impl Db {
         Ok(Db { store, keyspace: Keyspace::default() })
     }
 
-    /// As [`Db::open`], on an emulated disk that is slower than the machine's: for measurements. The media
-    /// of L0 and of the log ([`Options::l0`], [`Options::log_path`]) are none.
+    /// As [`Db::open`], on an emulated disk that is slower than the machine's: for measurements.
+    /// The media of L0 and of the log ([`Options::l0`], [`Options::log_path`]) are none.
     pub fn open_on_disk(
         dir: impl AsRef<Path>,
         options: &Options,
@@ -66,9 +66,9 @@ impl Db {
         Db::open_in(DiskEnv::beside(RealEnv::new(), profile, media), dir, options)
     }
 
-    /// Opens another database in the process of this one: the environment, the block cache, the limit
-    /// of memory and the background threads are this one's and serve both, whatever `options` say of
-    /// the cache and of memory. Each is closed for itself, in any order.
+    /// Opens another database in the process of this one: the environment, the block cache, the
+    /// limit of memory and the background threads are this one's and serve both, whatever `options`
+    /// say of the cache and of memory. Each is closed for itself, in any order.
     ///
     /// ```
     /// use terrace::{Db, Options};
@@ -165,8 +165,8 @@ impl Db {
         Ok(self.store.get(key.as_slice(), &options.engine())?)
     }
 
-    /// What `read` makes of the entry of `key` where it lies, without a copy of its value; `None` if
-    /// there is none. `read` must not call the database.
+    /// What `read` makes of the entry of `key` where it lies, without a copy of its value; `None`
+    /// if there is none. `read` must not call the database.
     ///
     /// ```
     /// # fn main() -> terrace::Result<()> {
@@ -193,11 +193,11 @@ impl Db {
         self.write_one(|batch| batch.put(key, value))
     }
 
-    /// Merges `operand` into `key` without reading it: cheaper than [`Db::update`], and never in the
-    /// way of other writers. Readers see what the operator that
-    /// [`FormatOptions::merge_operator`](crate::FormatOptions::merge_operator) names makes of the newest value
-    /// and the operands above it. `add-i64` counts, `append` appends, `max` keeps the greatest; a
-    /// program may bring its own [`MergeOperator`](crate::MergeOperator).
+    /// Merges `operand` into `key` without reading it: cheaper than [`Db::update`], and never in
+    /// the way of other writers. Readers see what the operator that
+    /// [`FormatOptions::merge_operator`](crate::FormatOptions::merge_operator) names makes of the
+    /// newest value and the operands above it. `add-i64` counts, `append` appends, `max` keeps the
+    /// greatest; a program may bring its own [`MergeOperator`](crate::MergeOperator).
     ///
     /// ```
     /// use terrace::{Db, FormatOptions, Options};
@@ -261,8 +261,9 @@ impl Db {
     /// Writes a batch atomically. On return all of it is visible to every thread, and as durable
     /// as its class promises.
     ///
-    /// Errors: `Invalid` (a merge without a merge operator), `NoSpace`, `WouldBlock`, `ReadOnly`, `Poisoned`, `Closed` (nothing was written);
-    /// `Unknown` (a failure in the middle: find out after the next open).
+    /// Errors: `Invalid` (a merge without a merge operator), `NoSpace`, `WouldBlock`, `ReadOnly`,
+    /// `Poisoned`, `Closed` (nothing was written); `Unknown` (a failure in the middle: find out
+    /// after the next open).
     pub fn write(&self, batch: WriteBatch, options: &WriteOptions) -> Result<()> {
         let batch = batch.into_keyspace(self.keyspace);
         Ok(self.store.write(&batch, &options.engine())?)
@@ -341,8 +342,8 @@ impl Db {
         Ok(self.store.compact(&self.keyspace.stored_range(&range))?)
     }
 
-    /// Makes a copy of the whole database, every keyspace, at one moment in `dir`, which does not exist
-    /// or is empty; see [`Db::checkpoint_with`].
+    /// Makes a copy of the whole database, every keyspace, at one moment in `dir`, which does not
+    /// exist or is empty; see [`Db::checkpoint_with`].
     ///
     /// ```
     /// # fn main() -> terrace::Result<()> {
@@ -360,13 +361,13 @@ impl Db {
         self.checkpoint_with(dir, |_, _| true)
     }
 
-    /// As [`Db::checkpoint`]; `progress` is called with the bytes of tables that the copy has and those
-    /// that it will have, and ends the work by `false`.
+    /// As [`Db::checkpoint`]; `progress` is called with the bytes of tables that the copy has and
+    /// those that it will have, and ends the work by `false`.
     ///
-    /// The copy shares the bytes of its tables with this database by hard links, so it costs a flush
-    /// and little space; on another file system they are copied. It opens like any database, and
-    /// deleting one of the two leaves the other. Everything acknowledged before the call is in it.
-    /// Writers go on.
+    /// The copy shares the bytes of its tables with this database by hard links, so it costs a
+    /// flush and little space; on another file system they are copied. It opens like any database,
+    /// and deleting one of the two leaves the other. Everything acknowledged before the call is in
+    /// it. Writers go on.
     ///
     /// Errors: `Invalid` (`dir` is not empty), `Cancelled`, `NoSpace`, `Io`, `ReadOnly`, `Closed`,
     /// `Poisoned`. After an error `dir` holds no database.
@@ -384,7 +385,8 @@ impl Db {
         Stats::new(self.store.stats())
     }
 
-    /// The last 4,096 compactions that merged tables since the open, in the order in which they ended.
+    /// The last 4,096 compactions that merged tables since the open, in the order in which they
+    /// ended.
     #[must_use]
     pub fn compactions(&self) -> Vec<CompactionRecord> {
         self.store.compactions()
@@ -435,8 +437,8 @@ impl Db {
         explain::dranges_as_asked(self.store.dranges())
     }
 
-    /// What is in L0, of all keyspaces together: what is left of each row, slice by slice, and the next
-    /// cut. `Display` draws it, `Serialize` is for programs. It may wait for the disk.
+    /// What is in L0, of all keyspaces together: what is left of each row, slice by slice, and the
+    /// next cut. `Display` draws it, `Serialize` is for programs. It may wait for the disk.
     pub fn l0(&self) -> Result<L0Report> {
         Ok(explain::l0_as_asked(self.store.l0()?))
     }

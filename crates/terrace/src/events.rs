@@ -1,17 +1,18 @@
 //! What a database does in the background, told to the program as it happens.
 //!
-//! A [`Listener`] is given to a database by [`Options::listeners`](crate::Options::listeners). It is told
-//! of flushes, compactions, stops of writers, failures of background work, and whatever else
-//! [`EventKind`] names. Nothing is told on the way of a single read or write, so listeners cost those
-//! nothing.
+//! A [`Listener`] is given to a database by [`Options::listeners`](crate::Options::listeners). It
+//! is told of flushes, compactions, stops of writers, failures of background work, and whatever
+//! else [`EventKind`] names. Nothing is told on the way of a single read or write, so listeners
+//! cost those nothing.
 //!
 //! Rules for a listener:
 //!
-//! * It is called on background threads, and on a thread of the program that flushes or compacts itself.
-//!   Two threads may call it at once, and the later event first: [`Event::at`] orders them.
-//! * It returns soon, since the work that it is told of waits for it. What takes time goes into a queue of
-//!   the program's own.
-//! * It calls nothing of the database that told it: the thread may hold what that call would wait for.
+//! * It is called on background threads, and on a thread of the program that flushes or compacts
+//!   itself. Two threads may call it at once, and the later event first: [`Event::at`] orders them.
+//! * It returns soon, since the work that it is told of waits for it. What takes time goes into a
+//!   queue of the program's own.
+//! * It calls nothing of the database that told it: the thread may hold what that call would wait
+//!   for.
 //! * If it panics, the panic is caught and logged, the work goes on, and it is told nothing more.
 //!
 //! ```

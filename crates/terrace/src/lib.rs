@@ -35,8 +35,8 @@
 //! * [`events`]: what the background work did, told as it happens.
 //! * [`Options`]: few, each with its unit and its effect. [`Durability`] says what an
 //!   acknowledgement promises.
-//! * [`check`], [`repair`] and [`inspect`]: databases that nobody has open, damaged ones too. [`adopt`]:
-//!   one that was moved and has its log or L0 on another medium.
+//! * [`check`], [`repair`] and [`inspect`]: databases that nobody has open, damaged ones too.
+//!   [`adopt`]: one that was moved and has its log or L0 on another medium.
 //! * [`Error`] and [`ErrorKind`]: grouped by what the caller must do.
 //!
 //! The engine below is the crate `terrace-engine`; this one only names its parts for programs and

@@ -27,9 +27,10 @@ pub fn check(
 /// every key that is missing, old, or may show again though it was deleted.
 ///
 /// `progress` is called with the bytes read and the bytes in all, and ends the repair by `false`.
-/// `options` say how tables are built, and, if there is no manifest to say it, where rows of L0 are to be
-/// looked for outside of `dir`. Errors: `Invalid` (no database there; `target` is not empty), `Locked`,
-/// `Unsupported`, `Cancelled`, `NoSpace`, `Io`. After an error `target` holds no database.
+/// `options` say how tables are built, and, if there is no manifest to say it, where rows of L0 are
+/// to be looked for outside of `dir`. Errors: `Invalid` (no database there; `target` is not empty),
+/// `Locked`, `Unsupported`, `Cancelled`, `NoSpace`, `Io`. After an error `target` holds no
+/// database.
 pub fn repair(
     dir: impl AsRef<Path>,
     target: impl AsRef<Path>,
@@ -45,12 +46,13 @@ pub fn repair(
 
 /// Makes the database in `dir` the owner of what it has on other media: its log
 /// ([`Options::log_path`]) and L0 ([`Options::l0`]). Needed after the directory was moved or
-/// copied: such data belong to the directory that they were written for, and an open from another one
-/// is refused. The directory that owned them before is refused from then on. Changes nothing else.
+/// copied: such data belong to the directory that they were written for, and an open from another
+/// one is refused. The directory that owned them before is refused from then on. Changes nothing
+/// else.
 ///
 /// Returns what was taken over; nothing, if everything is in `dir`. Errors: `Invalid` (no database
-/// there), `Locked` (this database, or the one that owns the data, is open), `Corruption` (the manifest
-/// is damaged), `NoSpace`, `Io`.
+/// there), `Locked` (this database, or the one that owns the data, is open), `Corruption` (the
+/// manifest is damaged), `NoSpace`, `Io`.
 pub fn adopt(dir: impl AsRef<Path>) -> Result<Vec<Adopted>> {
     let env: SharedEnv = RealEnv::new();
     Ok(terrace_engine::placement::adopt(&env, dir.as_ref())?)

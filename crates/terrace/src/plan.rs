@@ -1,15 +1,16 @@
 //! Sizes for a database, from what it will hold and what the machine has; with reasons. Pure.
 //!
 //! # How
-//! * *Depth.* Each level below L0 costs about as many bytes of writing for each byte as it is larger than
-//!   the one above. So there should be few, which is to say that the first should be large: as large as
-//!   L0, since a cut that takes a slice out of all of L0 then meets about as much as it brings. The ratio
-//!   of the levels stays.
-//! * *L0.* Plain tables are only worth a few memtables, since a cut out of them meets much, and each of
-//!   them is one more place to look. A container on persistent memory may be as large as a level. In a file
-//!   on the disk of the data it slows writers down instead, so without persistent memory none is planned.
-//! * *Memory.* What is written needs a fixed share, the filters what the entries ask for, and the cache has
-//!   half of the rest.
+//! * *Depth.* Each level below L0 costs about as many bytes of writing for each byte as it is
+//!   larger than the one above. So there should be few, which is to say that the first should be
+//!   large: as large as L0, since a cut that takes a slice out of all of L0 then meets about as
+//!   much as it brings. The ratio of the levels stays.
+//! * *L0.* Plain tables are only worth a few memtables, since a cut out of them meets much, and
+//!   each of them is one more place to look. A container on persistent memory may be as large as a
+//!   level. In a file on the disk of the data it slows writers down instead, so without persistent
+//!   memory none is planned.
+//! * *Memory.* What is written needs a fixed share, the filters what the entries ask for, and the
+//!   cache has half of the rest.
 //!
 //! *Source:* TriangleKV (TPDS 2022), §3.3, where L0 and L1 have a tenth of the data each.
 
@@ -31,7 +32,8 @@ const MEMTABLE_SHARE: u64 = 32;
 /// Larger memtables make nothing faster but a start after a crash slower.
 const MEMTABLE_BYTES_MAX: u64 = 256 * MIB;
 const MEMTABLE_BYTES_MIN: u64 = MIB;
-/// Number of rows that a container should have room for: with few of them one flush fills much of it.
+/// Number of rows that a container should have room for: with few of them one flush fills much of
+/// it.
 const ROWS_MIN: u64 = 16;
 /// L0 need not hold more of the data than one part in this number.
 const L0_SHARE: u64 = 10;
@@ -83,7 +85,8 @@ pub struct Plan {
     pub cache_bytes: u64,
     /// For [`Options::memtable_bytes`].
     pub memtable_bytes: u64,
-    /// For [`Options::l0`]. The path of a container has to be added: it belongs on the persistent memory.
+    /// For [`Options::l0`]. The path of a container has to be added: it belongs on the persistent
+    /// memory.
     pub l0: L0Options,
     /// What [`Options::level_bytes_base`] comes to.
     pub level_bytes_base: u64,
@@ -123,7 +126,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The options of the plan; where L0's container is has to be added, and what it does not speak of.
+    /// The options of the plan; where L0's container is has to be added, and what it does not speak
+    /// of.
     #[must_use]
     pub fn options(&self) -> Options {
         let in_memory = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);

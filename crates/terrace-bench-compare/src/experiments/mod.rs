@@ -1,7 +1,7 @@
 //! Experiments of papers: what each subject does, run side by side, and what it comes to.
 //!
 //! ```text
-//! a table ([`nova`], [`triangle`]) ── for each round, for each sequence of steps, for each subject (the order turns):
+//! a table ([`nova`], [`triangle`]) ── for each round, sequence, and subject (the order turns):
 //!    pure data             └── session, a process of its own over an empty directory
 //!                                └── load, and the steps ──► a report for each that is measured
 //!                    └── medians and ratios ──► NAME.json, NAME.svg, a row of the README
@@ -43,8 +43,8 @@ pub struct Experiment {
     pub chart: Chart,
     /// Whether everything is on the medium that L0 has elsewhere, and nothing on the disk.
     pub all_on_medium: bool,
-    /// The experiment that has the same data, subjects and sequences, and looks at other figures: one run
-    /// serves both.
+    /// The experiment that has the same data, subjects and sequences, and looks at other figures:
+    /// one run serves both.
     pub runs_of: Option<&'static str>,
 }
 
@@ -88,8 +88,8 @@ pub struct Subject {
 pub enum Kind {
     /// RocksDB, tuned as elsewhere.
     Rocksdb,
-    /// RocksDB as it comes, but that its buffer and its first level are such a part of the data as in the
-    /// paper.
+    /// RocksDB as it comes, but that its buffer and its first level are such a part of the data as
+    /// in the paper.
     RocksdbAtProportions,
     /// No store, but a file that is read and written past the system's cache.
     File {
@@ -122,7 +122,8 @@ pub struct Tree {
     pub l0: Level0,
     /// Whether the log is on the medium of L0, and not on the disk.
     pub log_on_medium: bool,
-    /// The bytes that the first level below L0 should hold, as a share of the data; 0: as by default.
+    /// The bytes that the first level below L0 should hold, as a share of the data; 0: as by
+    /// default.
     pub level_of_data: f64,
     /// Whether tables have filters.
     pub filters: bool,
@@ -208,7 +209,8 @@ pub struct Step {
     pub scan_count: Option<u64>,
     /// Operations a second, for an open loop.
     pub rate: Option<f64>,
-    /// Bytes of a value, if not as many as elsewhere: then there are as many records as make the same data.
+    /// Bytes of a value, if not as many as elsewhere: then there are as many records as make the
+    /// same data.
     pub value_bytes: Option<usize>,
     /// Whether the store is left to come to rest first.
     pub settled: bool,
@@ -223,8 +225,8 @@ pub enum Figure {
     Throughput,
     /// Bytes of tables written for each byte that was put, the log not counted: less is better.
     TableBytes,
-    /// Bytes of tables written to the disk for each byte that was put; the log, and what went to a medium
-    /// of L0's own, are not counted: less is better.
+    /// Bytes of tables written to the disk for each byte that was put; the log, and what went to a
+    /// medium of L0's own, are not counted: less is better.
     DiskBytes,
     /// Tenths of a second in which less than a tenth of the median was done: less is better.
     StalledSlots,

@@ -1,8 +1,8 @@
 //! What Nova-LSM (SIGMOD 2021) reports of one node, in its proportions.
 //!
-//! The paper's data of 10 GB are 10 million records of 1 KB, and so 640 memtables or tables of 16 MB;
-//! 256 memtables are 4 GB. *Zipfian* has the popular keys side by side, the first the hottest. The
-//! paper switches its log off; here every subject writes one, as an embedded store does.
+//! The paper's data of 10 GB are 10 million records of 1 KB, and so 640 memtables or tables of 16
+//! MB; 256 memtables are 4 GB. *Zipfian* has the popular keys side by side, the first the hottest.
+//! The paper switches its log off; here every subject writes one, as an embedded store does.
 
 use Distribution::{Uniform, ZipfianClustered};
 use terrace_bench::distribution::Distribution;
@@ -31,8 +31,8 @@ const NOVA: Subject = terrace(
 /// 256 memtables (α 64, δ 256): 64 active ones, and three times as many that are kept.
 const MANY: Tree = Tree { memtables_kept: 3, ..Tree::of_dranges(64) };
 
-/// 256 memtables that each hold keys of the whole range, as those that the paper searches without its
-/// index.
+/// 256 memtables that each hold keys of the whole range, as those that the paper searches without
+/// its index.
 const UNDIVIDED: Tree = Tree { memtables_kept: 255, ..Tree::of_dranges(1) };
 
 /// `LevelDB` (ω 1, α 1, δ 2).

@@ -1,5 +1,5 @@
-//! What the reports of an experiment come to: `NAME.json`, `NAME.svg`, and rows of the README beside
-//! them. On an emulated disk the names end in `-emulated`.
+//! What the reports of an experiment come to: `NAME.json`, `NAME.svg`, and rows of the README
+//! beside them. On an emulated disk the names end in `-emulated`.
 
 use std::path::{Path, PathBuf};
 
@@ -60,8 +60,8 @@ fn figures(reports: &Reports, step: &'static str, subject: &Subject, figure: Fig
     found.map(|report| report[figure.field()].as_f64().unwrap_or(f64::NAN)).collect()
 }
 
-/// How many times the first subject is better than another one: the median of the rounds' own ratios,
-/// since neighbours in time are compared.
+/// How many times the first subject is better than another one: the median of the rounds' own
+/// ratios, since neighbours in time are compared.
 fn ratio(
     experiment: &Experiment,
     reports: &Reports,
@@ -109,8 +109,9 @@ fn table(
     }))
 }
 
-/// One subject, one step: of each figure the median, its spread, and the ratio of the first subject over
-/// this one, above 1 where the first is better; and the medians of whatever else reports say in numbers.
+/// One subject, one step: of each figure the median, its spread, and the ratio of the first subject
+/// over this one, above 1 where the first is better; and the medians of whatever else reports say
+/// in numbers.
 fn row(experiment: &Experiment, reports: &Reports, step: &'static str, subject: &Subject) -> Value {
     let found = &reports[&(step, subject.name)];
     let mut fields = Map::new();
@@ -256,9 +257,10 @@ pub fn shown(number: f64) -> String {
     }
 }
 
-/// What an experiment came to, as rows `| paper | here | ours | paper's |`. The first row says which
-/// subject is compared in which figure, the one that matters most. Each row below it says for one step
-/// by how much that subject is better than the others. A single step stands in the first row.
+/// What an experiment came to, as rows `| paper | here | ours | paper's |`. The first row says
+/// which subject is compared in which figure, the one that matters most. Each row below it says for
+/// one step by how much that subject is better than the others. A single step stands in the first
+/// row.
 fn readme_rows(stem: &str, experiment: &Experiment, reports: &Reports) -> Vec<String> {
     let figure = experiment.figures[0];
     let steps = experiment.steps().map(|step| step_text(experiment, reports, step.name, figure));
@@ -305,8 +307,8 @@ const HEAD: &str = "| paper | here | ours | paper's |";
 /// How a row begins that belongs to the experiment of the row above it.
 const BELOW: &str = "| | |";
 
-/// `text` with these rows in the place of those of the same name, or at the end of the table; `None`
-/// if there is no table.
+/// `text` with these rows in the place of those of the same name, or at the end of the table;
+/// `None` if there is no table.
 fn with_rows(text: &str, stem: &str, rows: &[String]) -> Option<String> {
     let mut lines: Vec<&str> = text.lines().collect();
     let name = format!("[`{stem}`]");
@@ -327,8 +329,8 @@ fn with_rows(text: &str, stem: &str, rows: &[String]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: figures of many rounds become the table, the row and the charts. Method: reports written
-    //! by hand.
+    //! Goal: figures of many rounds become the table, the row and the charts. Method: reports
+    //! written by hand.
 
     use super::*;
     use crate::experiments::find;

@@ -26,8 +26,8 @@ pub const DISK_AMPLIFICATION: &str = "disk_table_amplification";
 /// The field of a report with the tenths of a second in which hardly anything was done.
 pub const STALLED_SLOTS: &str = "stalled_slots";
 
-/// How many tenths of a second had less than a tenth of the median. The last one is shorter than others,
-/// and so not looked at.
+/// How many tenths of a second had less than a tenth of the median. The last one is shorter than
+/// others, and so not looked at.
 fn stalled(slots: &[u64]) -> usize {
     let whole = &slots[..slots.len().saturating_sub(1)];
     let mut sorted = whole.to_vec();
@@ -36,9 +36,10 @@ fn stalled(slots: &[u64]) -> usize {
     whole.iter().filter(|done| **done * 10 < median).count()
 }
 
-/// What the compactions of the step came to, of them those out of L0, and of these those that say that they
-/// are within their bounds: how many, and of the bytes that they read and their milliseconds the least, the
-/// median and the most. Nothing of these if there was none. And how many cuts ended where for which reason.
+/// What the compactions of the step came to, of them those out of L0, and of these those that say
+/// that they are within their bounds: how many, and of the bytes that they read and their
+/// milliseconds the least, the median and the most. Nothing of these if there was none. And how
+/// many cuts ended where for which reason.
 fn compactions_of(all: &[CompactionRecord], before: Option<u64>) -> Vec<(String, Value)> {
     let is_of_step = |one: &&CompactionRecord| before.is_none_or(|last| one.number > last);
     let of_step: Vec<&CompactionRecord> = all.iter().filter(is_of_step).collect();
@@ -90,8 +91,8 @@ impl Observer for Deadline {
     }
 }
 
-/// Runs the session and prints a line of JSON for each measured step: the report of `terrace bench`,
-/// with the bytes of tables.
+/// Runs the session and prints a line of JSON for each measured step: the report of
+/// `terrace bench`, with the bytes of tables.
 pub fn run(args: &ExperimentSessionArgs) -> Result<(), StoreError> {
     let experiment = super::find(&args.experiment).ok_or("there is no such experiment")?;
     let subject = experiment.subjects.get(args.subject).ok_or("there is no such subject")?;

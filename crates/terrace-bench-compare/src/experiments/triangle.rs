@@ -1,8 +1,9 @@
 //! What TriangleKV (TPDS 2022) reports, in its proportions.
 //!
-//! The paper's data of 80 GB are 1,280 memtables of 64 MB, its container of 8 GB is a tenth of them (128
-//! rows), and so is the first level below; those that it compares with have one of 256 MB, a thirty-second
-//! of that. Keys of 16 bytes, values of 4 KB. Its persistent memory is emulated here by memory.
+//! The paper's data of 80 GB are 1,280 memtables of 64 MB, its container of 8 GB is a tenth of them
+//! (128 rows), and so is the first level below; those that it compares with have one of 256 MB, a
+//! thirty-second of that. Keys of 16 bytes, values of 4 KB. Its persistent memory is emulated here
+//! by memory.
 //!
 //! ```text
 //!   subject            L0                              L1     memtables       log
@@ -13,11 +14,11 @@
 //!                                                             on the medium
 //!   RocksDB            tables on the disk, by rows     1/320  data / 1280     disk
 //! ```
-//! The log is where the paper has it (§4: in NVM); NoveLSM's memtables need none, since they are flushed line
-//! by line, and a log beside them on the medium is what comes closest.
-//! Plain ones have one drange, and compact all of L0 in one job; by rows that is from four on, as in LevelDB
-//! and RocksDB (the paper's 15 GB in one compaction of NoveLSM are four memtables of 4 GB), and writers wait
-//! at 36 as in RocksDB, or with large memtables at 12 as in LevelDB, of which NoveLSM is made.
+//! The log is where the paper has it (§4: in NVM); NoveLSM's memtables need none, since they are
+//! flushed line by line, and a log beside them on the medium is what comes closest. Plain ones have
+//! one drange, and compact all of L0 in one job; by rows that is from four on, as in LevelDB and
+//! RocksDB (the paper's 15 GB in one compaction of NoveLSM are four memtables of 4 GB), and writers
+//! wait at 36 as in RocksDB, or with large memtables at 12 as in LevelDB, of which NoveLSM is made.
 
 use Distribution::{Latest, Uniform, Zipfian};
 use terrace_bench::distribution::Distribution;
@@ -130,12 +131,13 @@ const fn fill_of(name: &'static str, value_bytes: usize) -> Step {
 
 const FILL_ONLY: &[&[Step]] = &[&[FILL]];
 
-/// Operations a second of an open loop, unless another number is asked for: half of what RocksDB at the
-/// paper's proportions does of YCSB a at most, which was 30 to 31 thousand on two cores (tuned: 41).
+/// Operations a second of an open loop, unless another number is asked for: half of what RocksDB at
+/// the paper's proportions does of YCSB a at most, which was 30 to 31 thousand on two cores (tuned:
+/// 41).
 const RATE: f64 = 15_000.0;
 
-/// As many operations as there are records: half of them are puts, of five times what the container holds, so
-/// that compactions are a part of what is measured.
+/// As many operations as there are records: half of them are puts, of five times what the container
+/// holds, so that compactions are a part of what is measured.
 const OPEN_LOOP: Step =
     Step { rate: Some(RATE), seconds_max: None, ..over_loaded("a", "a", Zipfian, RECORDS) };
 

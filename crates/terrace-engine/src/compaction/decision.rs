@@ -50,8 +50,8 @@ impl Input {
 pub struct Compaction {
     /// The keys that move.
     pub slice: KeyRange,
-    /// For a cut: the newest row that it is taken from. Of all rows up to it takes part what is live
-    /// in the slice.
+    /// For a cut: the newest row that it is taken from. Of all rows up to it takes part what is
+    /// live in the slice.
     pub through: Option<RowId>,
     /// Rows that leave L0 as a whole: they are moved, or merged into one in their place.
     pub rows: Vec<RowId>,

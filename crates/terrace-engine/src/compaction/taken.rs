@@ -11,8 +11,8 @@ use crate::l0::LiveTable;
 /// into, and what they take out of L0.
 ///
 /// The tables alone are not enough. A job whose inputs leave a gap between them writes tables that
-/// span it, so a table that another job put into that gap meanwhile would overlap them. And of a row
-/// many jobs may work on different keys at once, but no two on the same ones.
+/// span it, so a table that another job put into that gap meanwhile would overlap them. And of a
+/// row many jobs may work on different keys at once, but no two on the same ones.
 #[derive(Clone, Debug, Default)]
 pub struct Taken {
     tables: BTreeSet<FileId>,

@@ -202,8 +202,8 @@ impl SlowLog {
         nanos(took) >= floor || nanos(now) >= self.window_end.load(Ordering::Relaxed)
     }
 
-    /// What is kept at the moment `now` of the clock, the slowest first. Windows that began too long
-    /// ago do not count: if nothing is slow, no new one takes their place.
+    /// What is kept at the moment `now` of the clock, the slowest first. Windows that began too
+    /// long ago do not count: if nothing is slow, no new one takes their place.
     pub(crate) fn list(&self, now: Duration) -> Vec<SlowOperation> {
         let kept = self.kept.lock();
         let windows = kept.windows.iter().filter(|window| !window.is_forgotten(now));

@@ -20,12 +20,13 @@ use crate::Result;
 /// ```
 ///
 /// A step moves the sources that stand on the current key, and puts each back into the order: one
-/// comparison for a source that stays ahead. A comparison looks at the first bytes of the keys, kept
-/// beside the sources, and asks these only if keys are long and alike.
+/// comparison for a source that stays ahead. A comparison looks at the first bytes of the keys,
+/// kept beside the sources, and asks these only if keys are long and alike.
 ///
-/// A source may be no more than near its key ([`Approach`]). It is in the order by what is known of the
-/// key, before all that may share it, and arrives when it comes to the front: what stands in front, and
-/// what shares its key, has arrived. So a scan of few keys looks at the entries of few sources.
+/// A source may be no more than near its key ([`Approach`]). It is in the order by what is known of
+/// the key, before all that may share it, and arrives when it comes to the front: what stands in
+/// front, and what shares its key, has arrived. So a scan of few keys looks at the entries of few
+/// sources.
 pub struct MergingCursor {
     sources: Vec<MergedCursor>,
     direction: Direction,
@@ -141,8 +142,8 @@ impl MergingCursor {
         self.arrive_in_front()
     }
 
-    /// Lets those in front arrive, until one that has is in front. None that has yet to arrive shares its
-    /// key: it would stand before it.
+    /// Lets those in front arrive, until one that has is in front. None that has yet to arrive
+    /// shares its key: it would stand before it.
     #[inline]
     fn arrive_in_front(&mut self) -> Result<bool> {
         while let Some(first) = self.order.first()

@@ -28,9 +28,9 @@
 //! # Why newer stays above older at every key
 //! Take any key k. By the invariants of L0 (see the [room's door](super)), what a newer row holds
 //! of k is newer.
-//! 1. *A cut takes the oldest.* A cut over k *through* row n takes whatever is live at k of all rows
-//!    up to n. So the rows that are live at k after it are exactly those above n: it took the older
-//!    part of k's rows, and all of it.
+//! 1. *A cut takes the oldest.* A cut over k *through* row n takes whatever is live at k of all
+//!    rows up to n. So the rows that are live at k after it are exactly those above n: it took the
+//!    older part of k's rows, and all of it.
 //! 2. *What comes later is above n.* Row ids are given at installation, in its order, and n was
 //!    installed when the cut was picked. A row that is installed while the cut runs has a greater
 //!    id: it is live, and newer than all that went down.

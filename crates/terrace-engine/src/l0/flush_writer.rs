@@ -20,8 +20,8 @@ pub(super) struct FlushWriter {
 }
 
 impl FlushWriter {
-    /// Writes the entries that are left and the range tombstones from `start` on. The tables are durable
-    /// then.
+    /// Writes the entries that are left and the range tombstones from `start` on. The tables are
+    /// durable then.
     pub fn write(&self, start: &[u8], input: &mut FlushInput<'_>) -> Result<Vec<TableMeta>> {
         let slice = KeyRange::new(start, None);
         let tombstones = input.tombstones.clip(&slice);

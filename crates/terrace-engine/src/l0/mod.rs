@@ -2,8 +2,8 @@
 //!
 //! # Why
 //! Flushes must not wait for the order of the tree: each flush job writes one *row*, and a *cut*
-//! later takes a key slice out of the rows and merges it into L1. What of a row was taken is noted in
-//! the [`CutMap`]; the row goes when nothing of it is left.
+//! later takes a key slice out of the rows and merges it into L1. What of a row was taken is noted
+//! in the [`CutMap`]; the row goes when nothing of it is left.
 //!
 //! [`L0`] is the seam. Behind it stand plain tables ([`PlainL0`], the baseline that the papers
 //! compare with) and the [`triangle`], rows in pages of persistent memory.
@@ -79,8 +79,8 @@ pub struct FlushInput<'a> {
 pub enum Absorbed {
     /// A row; none if there was nothing to write.
     Row(Option<NewRow>),
-    /// Nothing was written: the container filled up between two versions of one key. The caller repeats
-    /// the flush from its first entry; it will be written as a table file.
+    /// Nothing was written: the container filled up between two versions of one key. The caller
+    /// repeats the flush from its first entry; it will be written as a table file.
     Again,
 }
 
@@ -112,12 +112,12 @@ impl Row {
 
 /// A set of rows, immutable, as a version holds it.
 pub trait L0State: Send + Sync + fmt::Debug {
-    /// The state that comes after this one and has these rows. Pure: an edit that comes to nothing leaves
-    /// nothing behind.
+    /// The state that comes after this one and has these rows. Pure: an edit that comes to nothing
+    /// leaves nothing behind.
     fn with(&self, content: LiveRows) -> Arc<dyn L0State>;
 
-    /// The state has become the current version's: the edit that made it is durable. Called once, in
-    /// the order of the versions.
+    /// The state has become the current version's: the edit that made it is durable. Called once,
+    /// in the order of the versions.
     fn installed(&self) {}
 
     /// The rows, and what of them counts.
@@ -173,12 +173,12 @@ pub trait L0State: Send + Sync + fmt::Debug {
 /// What a set of rows needs: how full it is, and what compactions could take out of it. Pure.
 pub trait L0Policy {
     /// The cuts that compactions into the levels below could take, each with its pressure, the most
-    /// pressing first. They share no key; outside of all of them, and of what is busy, nothing is live.
-    /// Pure.
+    /// pressing first. They share no key; outside of all of them, and of what is busy, nothing is
+    /// live. Pure.
     fn propose_cuts<'a>(&'a self, bounds: &'a CutBounds) -> Cuts<'a>;
 
-    /// Whether a large cut is divided among threads. Where all are small, other threads take the next one
-    /// instead.
+    /// Whether a large cut is divided among threads. Where all are small, other threads take the
+    /// next one instead.
     fn divides_cuts(&self) -> bool;
 
     /// Whether the next cut depends on where the bytes of rows lie, which only open ones say.
@@ -196,9 +196,9 @@ pub trait L0Policy {
     /// How full L0 is: 1.0 when there is something to do about it.
     fn pressure(&self) -> f64;
 
-    /// How pressing it is that something is done about L0, which is due, beside a level that is full:
-    /// at most [`pressure`](L0Policy::pressure). While its slices are cut one after the other, one or
-    /// the other is always due, though most of L0 is far from full.
+    /// How pressing it is that something is done about L0, which is due, beside a level that is
+    /// full: at most [`pressure`](L0Policy::pressure). While its slices are cut one after the
+    /// other, one or the other is always due, though most of L0 is far from full.
     fn urgency(&self) -> f64 {
         self.pressure()
     }
@@ -206,9 +206,9 @@ pub trait L0Policy {
     /// How much of what may be in L0 is there.
     fn fill(&self) -> Fill;
 
-    /// The rows that share keys with others in `slice`, if neighbouring rows may be merged into one in
-    /// their place: newest first, and no other row lies between them in age and shares a key with
-    /// one of them.
+    /// The rows that share keys with others in `slice`, if neighbouring rows may be merged into one
+    /// in their place: newest first, and no other row lies between them in age and shares a key
+    /// with one of them.
     fn mergeable_rows(&self, _slice: &KeyRange) -> Vec<Arc<Row>> {
         Vec::new()
     }
@@ -216,7 +216,8 @@ pub trait L0Policy {
 
 /// Cuts that could be taken, and how one of them is chosen.
 pub enum Cuts<'a> {
-    /// The first that is in the way of no job. What lies behind it is worked out only if it is asked for.
+    /// The first that is in the way of no job. What lies behind it is worked out only if it is
+    /// asked for.
     InTurn(Box<dyn Iterator<Item = Cut> + 'a>),
     /// The one that rewrites least for its size.
     ByPrice(Vec<Cut>),
@@ -252,8 +253,8 @@ pub struct CutBounds {
     /// What lies below, as key intervals that no cut ends inside of, with their bytes: ascending,
     /// disjoint.
     pub below: Vec<(KeyRange, u64)>,
-    /// The keys that jobs have taken out of rows, ascending by their starts: an L0 whose cuts take turns
-    /// proposes none of them, nor what meets the same intervals below.
+    /// The keys that jobs have taken out of rows, ascending by their starts: an L0 whose cuts take
+    /// turns proposes none of them, nor what meets the same intervals below.
     pub busy: Vec<KeyRange>,
     /// About how many bytes a cut takes at most, those that it meets below included.
     pub bytes: u64,
@@ -273,8 +274,8 @@ pub struct Cut {
     pub end: CutEnd,
 }
 
-/// Why a cut ends where it does. But for the first, these are the cuts that may have fewer or more bytes than
-/// a cut should.
+/// Why a cut ends where it does. But for the first, these are the cuts that may have fewer or more
+/// bytes than a cut should.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CutEnd {

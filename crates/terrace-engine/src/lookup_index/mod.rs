@@ -1,17 +1,17 @@
-//! The lookup index: for every key, a number that no version of it in memtables and L0 reaches. A get
-//! skips whatever holds nothing below that number, and asks the right memtable or row first.
+//! The lookup index: for every key, a number that no version of it in memtables and L0 reaches. A
+//! get skips whatever holds nothing below that number, and asks the right memtable or row first.
 //!
 //! # Why
-//! With hundreds of memtables a get would search one after the other, and then the filter of each row
-//! of L0. Nearly all of them do not hold the key.
+//! With hundreds of memtables a get would search one after the other, and then the filter of each
+//! row of L0. Nearly all of them do not hold the key.
 //!
-//! *Source:* Nova-LSM (SIGMOD 2021), §4.1.1.
-//! *Differs:* there a hash table maps each key to the memtable or L0 table with its newest version, grows
-//! with the keys, and is cleaned key by key. Here a key is known by a tag, and what is kept is the
-//! *generation* of its newest write: the count of freezes before it. Keys may share a tag, and buckets
-//! run over: the answer is an upper bound then, and the search goes on from there to older memtables and
-//! rows as it would without an index. So the index is exact in what it excludes, has a size that is fixed
-//! when the range is opened, and nothing has to be counted, moved or removed (decision 21).
+//! *Source:* Nova-LSM (SIGMOD 2021), §4.1.1. *Differs:* there a hash table maps each key to the
+//! memtable or L0 table with its newest version, grows with the keys, and is cleaned key by key.
+//! Here a key is known by a tag, and what is kept is the *generation* of its newest write: the
+//! count of freezes before it. Keys may share a tag, and buckets run over: the answer is an upper
+//! bound then, and the search goes on from there to older memtables and rows as it would without an
+//! index. So the index is exact in what it excludes, has a size that is fixed when the range is
+//! opened, and nothing has to be counted, moved or removed (decision 21).
 //!
 //! ```text
 //!  bucket   │ slot │ slot │ slot │ slot │ slot │ slot │ slot │ rest │      one cache line, 8 words
@@ -21,23 +21,25 @@
 //!  generation     0          1          2      3 = current
 //!             ├──────────┼──────────┼──────────┼────────▶  numbers
 //!                        e0         e1         e2            ends
-//!  a key of generation 1 has no version at or above e1: memtables and rows whose least number is e1 or
-//!  more do not hold it
+//!  a key of generation 1 has no version at or above e1: memtables and rows whose least number
+//!  is e1 or more do not hold it
 //! ```
 //!
 //! # Why it excludes nothing that is there
-//! 1. A writer notes a key after it has its drange's hold and before it publishes; generations change
-//!    while all dranges are held. So its number lies below the end of the generation that it noted, and
-//!    whoever sees it published and asks afterwards finds that generation or a later one.
-//! 2. A slot gets another key only when its generation is *settled*: all memtables and rows with anything
-//!    below its end are gone from the current view. Else its generation goes to the bucket's rest first.
-//! 3. A get keeps an answer only if its view is still the current one when it has asked, and generations
-//!    are settled after the view that lets go of them was published. So whatever was settled before it
-//!    asked is gone from its view; what is published after it asked has a number above its read point,
-//!    which it took before.
+//! 1. A writer notes a key after it has its drange's hold and before it publishes; generations
+//!    change while all dranges are held. So its number lies below the end of the generation that it
+//!    noted, and whoever sees it published and asks afterwards finds that generation or a later
+//!    one.
+//! 2. A slot gets another key only when its generation is *settled*: all memtables and rows with
+//!    anything below its end are gone from the current view. Else its generation goes to the
+//!    bucket's rest first.
+//! 3. A get keeps an answer only if its view is still the current one when it has asked, and
+//!    generations are settled after the view that lets go of them was published. So whatever was
+//!    settled before it asked is gone from its view; what is published after it asked has a number
+//!    above its read point, which it took before.
 //! 4. What was never noted (tables and records of an earlier open, ingested tables) lies below the
-//!    *floor*, and no answer is below that. The floor goes when those keys were noted; a get asks for the
-//!    floor before it looks for the key, and so finds one or the other.
+//!    *floor*, and no answer is below that. The floor goes when those keys were noted; a get asks
+//!    for the floor before it looks for the key, and so finds one or the other.
 
 #[cfg(all(test, terrace_loom))]
 mod models;
@@ -55,12 +57,12 @@ use terrace_env::{PlantedBug, is_planted, yield_point};
 /// Slots of a bucket that hold keys; the word behind them is the rest.
 const SLOTS: usize = 7;
 
-/// Number of generations whose ends are known; of older ones it is only known that they are older. (Few in a
-/// model.)
+/// Number of generations whose ends are known; of older ones it is only known that they are older.
+/// (Few in a model.)
 const ENDS: usize = if cfg!(terrace_loom) { 4 } else { 1024 };
 
-/// One more than the last generation that is told from later ones: a hundred freezes a second last 500
-/// days, and then the index excludes less and less until the next open.
+/// One more than the last generation that is told from later ones: a hundred freezes a second last
+/// 500 days, and then the index excludes less and less until the next open.
 const STAMP_MAX: u64 = u32::MAX as u64;
 
 /// Number of buckets that statistics look at, at most.
@@ -70,8 +72,8 @@ const STATS_BUCKETS: usize = 4096;
 #[repr(align(64))]
 struct Bucket([AtomicU64; SLOTS + 1]);
 
-/// Upper bounds of the numbers of keys' newest versions. All methods may be called by many threads at
-/// once, and wait for nobody.
+/// Upper bounds of the numbers of keys' newest versions. All methods may be called by many threads
+/// at once, and wait for nobody.
 pub struct LookupIndex {
     buckets: Box<[Bucket]>,
     /// The generation that writes belong to.
@@ -164,15 +166,15 @@ impl LookupIndex {
         }
     }
 
-    /// A number that no version of the key with this hash, in memtables and L0 of a view that is still the
-    /// current one when this has been asked, reaches, unless it is published from now on; 1 if there is
-    /// none. Cost: one cache line.
+    /// A number that no version of the key with this hash, in memtables and L0 of a view that is
+    /// still the current one when this has been asked, reaches, unless it is published from now on;
+    /// 1 if there is none. Cost: one cache line.
     #[must_use]
     #[inline]
     pub fn limit_of(&self, hash: u64) -> SeqNo {
         let early = is_planted(PlantedBug::FloorAfterBucket).then(|| self.newest(hash));
-        // Order: the floor is read before the bucket. Who finds it gone finds the notes that were made
-        // before it went; a bucket that was read earlier may lack them.
+        // Order: the floor is read before the bucket. Who finds it gone finds the notes that were
+        // made before it went; a bucket that was read earlier may lack them.
         let floor = self.floor.load(Ordering::Acquire);
         yield_point();
         let end = match early.unwrap_or_else(|| self.newest(hash)) {
@@ -204,8 +206,8 @@ impl LookupIndex {
         self.ends[(known % ENDS as u64) as usize].load(Ordering::Acquire)
     }
 
-    /// Ends the current generation: all numbers given out so far are below `next`, all later ones are
-    /// not. The caller holds every drange, and is alone.
+    /// Ends the current generation: all numbers given out so far are below `next`, all later ones
+    /// are not. The caller holds every drange, and is alone.
     pub fn end_generation(&self, next: SeqNo) {
         let current = self.current.load(Ordering::Relaxed);
         self.ends[(current % ENDS as u64) as usize].store(next.0, Ordering::Release);
@@ -226,9 +228,9 @@ impl LookupIndex {
         self.current.load(Ordering::Acquire)
     }
 
-    /// Tells that a view which was pinned when `current` was the generation already holds nothing below
-    /// `least` in memtables and L0: what is being written to it then belongs to that generation or to
-    /// later ones.
+    /// Tells that a view which was pinned when `current` was the generation already holds nothing
+    /// below `least` in memtables and L0: what is being written to it then belongs to that
+    /// generation or to later ones.
     pub fn settle(&self, current: u64, least: SeqNo) {
         let mut settled = self.settled.load(Ordering::Acquire);
         let current = current.min(STAMP_MAX - 1);
@@ -289,8 +291,8 @@ impl Bucket {
         newest
     }
 
-    /// Gives the tag this stamp, if it has none that is greater; `false` if another thread was in the
-    /// way.
+    /// Gives the tag this stamp, if it has none that is greater; `false` if another thread was in
+    /// the way.
     #[inline]
     fn try_index_key(&self, tag: u64, stamp: u64, settled: impl Fn() -> u64) -> bool {
         let mut oldest = (0, u64::MAX);

@@ -1,5 +1,5 @@
-//! Models of the lookup index: what is published is not excluded, whoever takes whose slot. (What it
-//! promises about views is modelled in `store/models.rs`.)
+//! Models of the lookup index: what is published is not excluded, whoever takes whose slot. (What
+//! it promises about views is modelled in `store/models.rs`.)
 
 use std::sync::Arc;
 

@@ -73,9 +73,10 @@ fn generations_whose_end_was_forgotten_are_bounded_by_a_later_one() {
     assert!(limit >= SeqNo(5) && limit < SeqNo(2 * ENDS as u64), "{limit:?}");
 }
 
-/// Goal: what may still be found is never excluded, and an index that is large enough excludes all else.
-/// Method: sources as memtables and rows are, by generation; keys are written, generations end, the oldest
-/// sources go; every key's limit against the number of its newest version in a source.
+/// Goal: what may still be found is never excluded, and an index that is large enough excludes all
+/// else. Method: sources as memtables and rows are, by generation; keys are written, generations
+/// end, the oldest sources go; every key's limit against the number of its newest version in a
+/// source.
 #[test]
 fn no_version_in_a_source_lies_at_or_above_its_keys_limit() {
     for seed in 0..40 {

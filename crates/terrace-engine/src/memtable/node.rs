@@ -1,8 +1,8 @@
 //! The nodes of the tree: sets of slots that only grow, in the order that one word gives them.
 //!
 //! ```text
-//! leaf, 3 lines   14 × prefix u64 │ permutation u64 │ 14 × entry u32     │ skip, flags │ next, prev
-//! inner, 4 lines  15 × prefix u64 │ permutation u64 │ 15 × separator u32 │ skip, flags │ 16 × child
+//! leaf, 3 lines   14×prefix u64 │ permutation u64 │ 14×entry u32     │ skip, flags │ next, prev
+//! inner, 4 lines  15×prefix u64 │ permutation u64 │ 15×separator u32 │ skip, flags │ 16×child
 //!
 //! permutation      4 bits for each rank from bit 0 up, the slot of that rank; bits 60.. the count
 //! ```

@@ -1,11 +1,13 @@
-//! The memory of memtables: of those that have gone, for those to come, or that of an area on a medium.
+//! The memory of memtables: of those that have gone, for those to come, or that of an area on a
+//! medium.
 //!
-//! A page that is touched for the first time costs a fault, some microseconds on a virtual machine: with
-//! large values that is a fifth of what a put costs. What lies here the kernel may take whenever it is
-//! short of memory (`MADV_FREE`); what it did not need is used again without a fault.
+//! A page that is touched for the first time costs a fault, some microseconds on a virtual machine:
+//! with large values that is a fifth of what a put costs. What lies here the kernel may take
+//! whenever it is short of memory (`MADV_FREE`); what it did not need is used again without a
+//! fault.
 //!
 //! ```text
-//!   area on a medium   │ slot 0: the active memtable │ slot 1: the frozen one │    a claim each (NoveLSM)
+//!   area on a medium  │ slot 0: active memtable │ slot 1: frozen one │  a claim each (NoveLSM)
 //! ```
 
 use std::fmt;
@@ -48,8 +50,8 @@ impl SpareMemory {
         }
     }
 
-    /// For arenas of `arena_bytes` in `area`, of [`SpareMemory::area_bytes`]. What finds no room there, since
-    /// somebody still reads an earlier one, is in ordinary memory.
+    /// For arenas of `arena_bytes` in `area`, of [`SpareMemory::area_bytes`]. What finds no room
+    /// there, since somebody still reads an earlier one, is in ordinary memory.
     #[must_use]
     pub fn on_medium(arena_bytes: usize, area: Pmem) -> SpareMemory {
         SpareMemory { area: Some(area), ..SpareMemory::new(arena_bytes) }

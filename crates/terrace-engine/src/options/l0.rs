@@ -1,4 +1,5 @@
-//! What the first persistent level is, as data: each form has the numbers that it needs, and no others.
+//! What the first persistent level is, as data: each form has the numbers that it needs, and no
+//! others.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,29 +9,32 @@ use serde::Serialize;
 use super::require;
 use crate::Result;
 
-/// What L0 is. A range may be opened with another form than before: rows that lie elsewhere are read there
-/// until they are compacted.
+/// What L0 is. A range may be opened with another form than before: rows that lie elsewhere are
+/// read there until they are compacted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum L0Options {
     /// Each row of L0 is a table in a file. This is the default.
     Plain {
-        /// The medium that has the files, if it is not the one of the range's own directory. The default is
-        /// none. With a medium its bytes bound L0, and without one the number of rows that share a key.
+        /// The medium that has the files, if it is not the one of the range's own directory. The
+        /// default is none. With a medium its bytes bound L0, and without one the number of rows
+        /// that share a key.
         medium: Option<L0Medium>,
     },
-    /// Rows lie in the pages of one container, and small slices are compacted out of them all the time:
-    /// writers hardly ever wait for L0. It is made for persistent memory. On an ordinary disk it is slower
-    /// than plain tables.
+    /// Rows lie in the pages of one container, and small slices are compacted out of them all the
+    /// time: writers hardly ever wait for L0. It is made for persistent memory. On an ordinary disk
+    /// it is slower than plain tables.
     Container {
-        /// The size of the container in bytes, from 64 KiB (in a file: 1 MiB) to 4 TiB. When it is full,
-        /// further rows are written as table files. The size cannot change while the container holds rows.
-        /// With a larger one the tree below has fewer levels, and less is written to them; a smaller one
-        /// takes less of the medium. *Source:* TriangleKV (TPDS 2022), section 5: a tenth of the data.
+        /// The size of the container in bytes, from 64 KiB (in a file: 1 MiB) to 4 TiB. When it is
+        /// full, further rows are written as table files. The size cannot change while the
+        /// container holds rows. With a larger one the tree below has fewer levels, and less is
+        /// written to them; a smaller one takes less of the medium. *Source:* TriangleKV (TPDS
+        /// 2022), section 5: a tenth of the data.
         bytes: u64,
-        /// The directory on persistent memory (a DAX file system), or on a file system in memory that stands
-        /// in for it: that one does not survive a power cut, and neither does what is in L0. The default is
-        /// none: the container is a file in the range's own directory, in larger pages.
+        /// The directory on persistent memory (a DAX file system), or on a file system in memory
+        /// that stands in for it: that one does not survive a power cut, and neither does what is
+        /// in L0. The default is none: the container is a file in the range's own directory, in
+        /// larger pages.
         path: Option<PathBuf>,
     },
 }
@@ -38,11 +42,11 @@ pub enum L0Options {
 /// A medium for the plain tables of L0.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct L0Medium {
-    /// Its directory. The range makes one of its own there. If it lies on a file system in memory, it does
-    /// not survive a power cut, and neither does what is in L0.
+    /// Its directory. The range makes one of its own there. If it lies on a file system in memory,
+    /// it does not survive a power cut, and neither does what is in L0.
     pub path: PathBuf,
-    /// The bytes that the tables of L0 may take there, from 64 KiB to 4 TiB: writers are slowed down near
-    /// that, and wait when it is reached.
+    /// The bytes that the tables of L0 may take there, from 64 KiB to 4 TiB: writers are slowed
+    /// down near that, and wait when it is reached.
     pub bytes: u64,
 }
 

@@ -1,12 +1,13 @@
-//! How a range and its process are set up. Plain data; each `validate` is the one place that judges it.
+//! How a range and its process are set up. Plain data; each `validate` is the one place that judges
+//! it.
 //!
 //! # Why
-//! Whoever sets an option asks first whether it can be taken back. So options are divided by how long they
-//! hold, one file each:
+//! Whoever sets an option asks first whether it can be taken back. So options are divided by how
+//! long they hold, one file each:
 //!
 //! * [`FormatOptions`] are fixed when a range is created, and its manifest keeps them.
-//! * [`Options`] are those of one open range, and [`ProcessOptions`] those that all ranges of a process
-//!   share. Each open may choose them anew.
+//! * [`Options`] are those of one open range, and [`ProcessOptions`] those that all ranges of a
+//!   process share. Each open may choose them anew.
 //! * [`Research`] has the baselines that papers are compared with. They are there to be measured.
 //!
 //! Within each, what changes behaviour stands before what changes performance.

@@ -6,24 +6,25 @@ use crate::Result;
 /// The options of a process. Each start may choose them anew.
 #[derive(Clone, Debug)]
 pub struct ProcessOptions {
-    /// Bytes of memory that all parts together may take, at least `cache_bytes` and 64 KiB. The default is
-    /// 2 GiB. Memtables have what the others leave: near the limit the gate slows writers down, and at it
-    /// they wait for a flush. Two memtables of each range are always allowed. A larger limit lets writers go
-    /// on longer beside slow flushes; a smaller one leaves more to the kernel's page cache.
+    /// Bytes of memory that all parts together may take, at least `cache_bytes` and 64 KiB. The
+    /// default is 2 GiB. Memtables have what the others leave: near the limit the gate slows
+    /// writers down, and at it they wait for a flush. Two memtables of each range are always
+    /// allowed. A larger limit lets writers go on longer beside slow flushes; a smaller one leaves
+    /// more to the kernel's page cache.
     pub memory_bytes: u64,
-    /// Bytes of the cache for blocks of tables. The default is 256 MiB, and 0 is none. A larger cache saves
-    /// reads, and a smaller one leaves more of `memory_bytes` to memtables.
+    /// Bytes of the cache for blocks of tables. The default is 256 MiB, and 0 is none. A larger
+    /// cache saves reads, and a smaller one leaves more of `memory_bytes` to memtables.
     pub cache_bytes: u64,
-    /// The number of threads that flush memtables, at least 1, which is the default. One more thread prepares
-    /// log segments. More of them help several ranges that flush at the same time.
+    /// The number of threads that flush memtables, at least 1, which is the default. One more
+    /// thread prepares log segments. More of them help several ranges that flush at the same time.
     pub flush_threads: usize,
-    /// The number of threads that compact. The default is 0, which picks the number of cores, at most 4. More
-    /// of them keep up with more writes, and take processor time from the writers.
+    /// The number of threads that compact. The default is 0, which picks the number of cores, at
+    /// most 4. More of them keep up with more writes, and take processor time from the writers.
     pub compaction_threads: usize,
-    /// The number of threads that an open replays the log with, the one that opens included, at most 8. The
-    /// default is 0, which picks the number of cores. The others end with the replay. More than two or three
-    /// bring little: one reads, and a memtable has one writer at a time. *Source:* Nova-LSM (SIGMOD 2021),
-    /// section 4.5.
+    /// The number of threads that an open replays the log with, the one that opens included, at
+    /// most 8. The default is 0, which picks the number of cores. The others end with the replay.
+    /// More than two or three bring little: one reads, and a memtable has one writer at a time.
+    /// *Source:* Nova-LSM (SIGMOD 2021), section 4.5.
     pub recovery_threads: usize,
 }
 

@@ -20,13 +20,13 @@ pub struct Options {
     pub format: FormatOptions,
 
     // What changes behaviour.
-    /// What the acknowledgement of a write promises, unless the write itself says otherwise. The default is
-    /// [`Durability::Buffered`].
+    /// What the acknowledgement of a write promises, unless the write itself says otherwise. The
+    /// default is [`Durability::Buffered`].
     pub durability: Durability,
     /// Whether a directory that holds no range yet gets one, which is the default.
     pub create_if_missing: bool,
-    /// Whether the range is only read: nothing in the directory changes, not even after a crash. The default
-    /// is no.
+    /// Whether the range is only read: nothing in the directory changes, not even after a crash.
+    /// The default is no.
     pub read_only: bool,
     /// The merge operators that this program knows beside the built-in ones. The default is none.
     pub merge_operators: MergeOperators,
@@ -34,84 +34,94 @@ pub struct Options {
     pub listeners: Listeners,
     /// What L0 is. The default is plain tables.
     pub l0: L0Options,
-    /// The directory of the medium for the log: persistent memory (a DAX file system), or a file system in
-    /// memory that stands in for it and does not survive a power cut. New segments are mapped there, in a
-    /// directory of the range's own, and a sync is a fence. The default is none: segments are files in the
-    /// range's own directory. Segments stay where they are when this changes, and are read there.
+    /// The directory of the medium for the log: persistent memory (a DAX file system), or a file
+    /// system in memory that stands in for it and does not survive a power cut. New segments are
+    /// mapped there, in a directory of the range's own, and a sync is a fence. The default is none:
+    /// segments are files in the range's own directory. Segments stay where they are when this
+    /// changes, and are read there.
     pub log_path: Option<PathBuf>,
-    /// The part of the file system, in percent of what the range could use, that stays free for compaction,
-    /// at most 50. The default is 5. With more, writes are refused earlier and compactions have more room.
+    /// The part of the file system, in percent of what the range could use, that stays free for
+    /// compaction, at most 50. The default is 5. With more, writes are refused earlier and
+    /// compactions have more room.
     pub reserved_percent: u64,
 
     // What changes performance.
-    /// Bytes of all active memtables together, from 16 KiB to 2 GiB: when they are full, all are frozen and
-    /// flushed as one row. The default is 64 MiB. Larger ones make flushes and rows of L0 rarer and replays
-    /// longer. *Source:* Nova-LSM (SIGMOD 2021), τ = 16 MB for each of its memtables.
+    /// Bytes of all active memtables together, from 16 KiB to 2 GiB: when they are full, all are
+    /// frozen and flushed as one row. The default is 64 MiB. Larger ones make flushes and rows of
+    /// L0 rarer and replays longer. *Source:* Nova-LSM (SIGMOD 2021), τ = 16 MB for each of its
+    /// memtables.
     pub memtable_bytes: usize,
-    /// The number of times `memtable_bytes` may wait frozen before writers wait, at least 1. The default is
+    /// The number of times `memtable_bytes` may wait frozen before writers wait, at least 1. The
+    /// default is
     /// 3. More of them bridge longer flushes, and take that much more memory.
     pub frozen_memtables_max: usize,
-    /// The number of times `memtable_bytes` stay in memory, frozen, before the oldest are flushed; fewer than
-    /// `frozen_memtables_max`. The default is 0: they are flushed at once. With more, what is overwritten
-    /// meanwhile is never written to a table, and a replay takes longer.
+    /// The number of times `memtable_bytes` stay in memory, frozen, before the oldest are flushed;
+    /// fewer than `frozen_memtables_max`. The default is 0: they are flushed at once. With more,
+    /// what is overwritten meanwhile is never written to a table, and a replay takes longer.
     pub memtables_kept: usize,
-    /// Whether memtables of hot dranges are merged in memory instead of being flushed, as long as that pays.
-    /// The default is no (decision 19). It keeps up to half of `memtable_bytes` of memory, and half of
-    /// `log_bytes_max` of the log, which each flush has to sync then. *Source:* Nova-LSM (SIGMOD 2021),
-    /// section 4.2.
+    /// Whether memtables of hot dranges are merged in memory instead of being flushed, as long as
+    /// that pays. The default is no (decision 19). It keeps up to half of `memtable_bytes` of
+    /// memory, and half of `log_bytes_max` of the log, which each flush has to sync then. *Source:*
+    /// Nova-LSM (SIGMOD 2021), section 4.2.
     pub memtable_merging: bool,
-    /// The number of dranges that the range is divided into when its first memtable is full, at most 255.
-    /// The default is 0: four for each core, fewer if memtables are small. Where it is divided follows the
-    /// writes. Duplicates, which hot keys have, count among them. With more, more writers go on side by side,
-    /// and each memtable is smaller. *Source:* Nova-LSM (SIGMOD 2021), θ = 64.
+    /// The number of dranges that the range is divided into when its first memtable is full, at
+    /// most 255. The default is 0: four for each core, fewer if memtables are small. Where it is
+    /// divided follows the writes. Duplicates, which hot keys have, count among them. With more,
+    /// more writers go on side by side, and each memtable is smaller. *Source:* Nova-LSM (SIGMOD
+    /// 2021), θ = 64.
     pub dranges: usize,
-    /// The keys at which the range is divided into dranges instead, ascending, from the open on and however
-    /// the writes are spread; at most 254. The default is none.
+    /// The keys at which the range is divided into dranges instead, ascending, from the open on and
+    /// however the writes are spread; at most 254. The default is none.
     pub drange_boundaries: Vec<Vec<u8>>,
-    /// Bytes of the lookup index, which lets a get skip the memtables and rows of L0 that do not hold its
-    /// key, at most 64 GiB. The default is 0: there is none. Each key in them takes a slot of 8 bytes; with
-    /// fewer slots the index excludes less. *Source:* Nova-LSM (SIGMOD 2021), section 4.1.1.
+    /// Bytes of the lookup index, which lets a get skip the memtables and rows of L0 that do not
+    /// hold its key, at most 64 GiB. The default is 0: there is none. Each key in them takes a slot
+    /// of 8 bytes; with fewer slots the index excludes less. *Source:* Nova-LSM (SIGMOD 2021),
+    /// section 4.1.1.
     pub lookup_index_bytes: u64,
-    /// Bytes of a log segment, from 4 KiB to 1 GiB. The default is 32 MiB. Larger ones are changed less often;
-    /// smaller ones give space back sooner.
+    /// Bytes of a log segment, from 4 KiB to 1 GiB. The default is 32 MiB. Larger ones are changed
+    /// less often; smaller ones give space back sooner.
     pub log_segment_bytes: u64,
-    /// Bytes of the log, at least two segments, above which the memtables of its oldest segment are flushed.
-    /// The default is 512 MiB. With more, rarely written dranges are flushed less often, and a replay takes
-    /// longer.
+    /// Bytes of the log, at least two segments, above which the memtables of its oldest segment are
+    /// flushed. The default is 512 MiB. With more, rarely written dranges are flushed less often,
+    /// and a replay takes longer.
     pub log_bytes_max: u64,
-    /// Bytes of a table, at least 4 KiB. The default is 32 MiB. Larger ones mean fewer files and larger
-    /// compactions.
+    /// Bytes of a table, at least 4 KiB. The default is 32 MiB. Larger ones mean fewer files and
+    /// larger compactions.
     pub table_bytes: u64,
     /// How tables are built.
     pub table: TableOptions,
-    /// The number of rows of a plain L0 over one key at which a cut is due, at least 1. The default is 6:
-    /// with 4 a fifth more is written, and reads are no faster that one could tell.
+    /// The number of rows of a plain L0 over one key at which a cut is due, at least 1. The default
+    /// is 6: with 4 a fifth more is written, and reads are no faster that one could tell.
     pub l0_rows_per_cut: usize,
-    /// The number of rows of a plain L0 over one key from which on writers are slowed down, at least
-    /// `l0_rows_per_cut`. The default is 12. A lower number keeps reads fast beside many writes.
+    /// The number of rows of a plain L0 over one key from which on writers are slowed down, at
+    /// least `l0_rows_per_cut`. The default is 12. A lower number keeps reads fast beside many
+    /// writes.
     pub l0_rows_slow: usize,
-    /// The number of rows of a plain L0 over one key at which writers wait, more than `l0_rows_slow`. The
-    /// default is 24.
+    /// The number of rows of a plain L0 over one key at which writers wait, more than
+    /// `l0_rows_slow`. The default is 24.
     pub l0_rows_stop: usize,
-    /// How full a container of L0 is, in percent from 1 to 90, when cuts are due. The default is 60. Writers
-    /// are slowed down from a quarter of the rest on. A higher share makes cuts larger, and leaves less room
-    /// for bursts. *Source:* TriangleKV (TPDS 2022), section 3.1.
+    /// How full a container of L0 is, in percent from 1 to 90, when cuts are due. The default
+    /// is 60. Writers are slowed down from a quarter of the rest on. A higher share makes cuts
+    /// larger, and leaves less room for bursts. *Source:* TriangleKV (TPDS 2022), section 3.1.
     pub l0_start_percent: u64,
     /// About how many bytes one cut out of L0 takes at most, those that it meets in the level below
-    /// included. The default is 0: there is no bound but that of a container. A lower bound means shorter
-    /// jobs and less in L0, but the level below is met more often, and so a tenth more is written.
+    /// included. The default is 0: there is no bound but that of a container. A lower bound means
+    /// shorter jobs and less in L0, but the level below is met more often, and so a tenth more is
+    /// written.
     pub cut_bytes: u64,
-    /// About how many bytes the first level below L0 should hold, at least `table_bytes`: no level is made
-    /// that would be smaller than a fraction of it. The default is 256 MiB. With less, what is dead takes less
-    /// space; with more, fewer bytes are written.
+    /// About how many bytes the first level below L0 should hold, at least `table_bytes`: no level
+    /// is made that would be smaller than a fraction of it. The default is 256 MiB. With less, what
+    /// is dead takes less space; with more, fewer bytes are written.
     pub level_bytes_base: u64,
-    /// Each level should be this many times larger than the one above it, counted from the last; at least 2.
-    /// The default is 10. With more, there are fewer levels, and each compaction meets more.
+    /// Each level should be this many times larger than the one above it, counted from the last; at
+    /// least 2. The default is 10. With more, there are fewer levels, and each compaction meets
+    /// more.
     pub level_ratio: u64,
-    /// The longest delay that the gate's pace adds to one write of up to 64 KiB, and to each further 64 KiB of
-    /// a larger one, at most 1 s. The default is 10 ms; 0 leaves nothing but the stops. It is a bound as long
-    /// as background work makes progress: a write that meets a stop waits for its end. A shorter delay lets
-    /// many writers at once outrun the pace, and so meet stops.
+    /// The longest delay that the gate's pace adds to one write of up to 64 KiB, and to each
+    /// further 64 KiB of a larger one, at most 1 s. The default is 10 ms; 0 leaves nothing but the
+    /// stops. It is a bound as long as background work makes progress: a write that meets a stop
+    /// waits for its end. A shorter delay lets many writers at once outrun the pace, and so meet
+    /// stops.
     pub write_delay_max: Duration,
 
     /// The baselines that the range is opened with. The default is none.
@@ -168,8 +178,8 @@ impl Options {
         }
     }
 
-    /// The options that follow from the baselines: large memtables, if they take a medium, and a log that
-    /// reaches as far back.
+    /// The options that follow from the baselines: large memtables, if they take a medium, and a
+    /// log that reaches as far back.
     #[must_use]
     pub(crate) fn with_baselines(self) -> Options {
         let Some(medium) = &self.research.pmem_memtables else {
@@ -186,8 +196,8 @@ impl Options {
         self.research.l0_kind(&self.l0)
     }
 
-    /// The directory of the medium for plain tables of L0, if they have one of their own, and the bytes that
-    /// they may take there.
+    /// The directory of the medium for plain tables of L0, if they have one of their own, and the
+    /// bytes that they may take there.
     #[must_use]
     pub(crate) fn row_medium(&self) -> Option<(&Path, u64)> {
         match &self.l0 {

@@ -1,8 +1,8 @@
 //! The baselines that papers are compared with: what Terrace does otherwise, done as others do it.
 //!
-//! A claim such as "fewer stalls" means something only beside what it is fewer than, so the baselines are
-//! compiled, tested and measured like the rest. None of them is of use besides, and a program that embeds
-//! the library meets them only with the feature `research`.
+//! A claim such as "fewer stalls" means something only beside what it is fewer than, so the
+//! baselines are compiled, tested and measured like the rest. None of them is of use besides, and a
+//! program that embeds the library meets them only with the feature `research`.
 
 use super::{L0Kind, L0Medium, L0Options, Options, require};
 use crate::{Error, Result};
@@ -10,22 +10,23 @@ use crate::{Error, Result};
 /// Which baselines a range is opened with; none by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Research {
-    /// A scan opens the memtables of all dranges at once, and not those of the drange that it stands in.
-    /// *Beside:* the range index of Nova-LSM (SIGMOD 2021), section 4.1.2.
+    /// A scan opens the memtables of all dranges at once, and not those of the drange that it
+    /// stands in. *Beside:* the range index of Nova-LSM (SIGMOD 2021), section 4.1.2.
     pub scan_all_memtables: bool,
-    /// A flush writes every version of every key, also those that no read can ask for. *Beside:* the
-    /// memtables of Nova-LSM (SIGMOD 2021), section 4.2. It cannot be used with `memtable_merging`.
+    /// A flush writes every version of every key, also those that no read can ask for. *Beside:*
+    /// the memtables of Nova-LSM (SIGMOD 2021), section 4.2. It cannot be used with
+    /// `memtable_merging`.
     pub flush_all_versions: bool,
-    /// A cut takes all rows of plain tables at once and is not divided among threads, and writers are slowed
-    /// down and stopped at as many tables as in RocksDB, or with `pmem_memtables` as in LevelDB. *Beside:*
-    /// the cuts of TriangleKV (TPDS 2022), section 3.2.
+    /// A cut takes all rows of plain tables at once and is not divided among threads, and writers
+    /// are slowed down and stopped at as many tables as in RocksDB, or with `pmem_memtables` as in
+    /// LevelDB. *Beside:* the cuts of TriangleKV (TPDS 2022), section 3.2.
     pub l0_cut_all: bool,
-    /// Columns are cut out of a set of rows in the container, and rows that come meanwhile wait for the next
-    /// set (MatrixKV). *Beside:* the triangle of TriangleKV (TPDS 2022), section 3.1.
+    /// Columns are cut out of a set of rows in the container, and rows that come meanwhile wait for
+    /// the next set (MatrixKV). *Beside:* the triangle of TriangleKV (TPDS 2022), section 3.1.
     pub l0_matrix: bool,
-    /// Two memtables of half of these bytes each lie on this medium, and are flushed to plain tables in the
-    /// range's own directory (NoveLSM). They are mutable where they are, and the log brings them back after a
-    /// crash. *Beside:* TriangleKV (TPDS 2022), section 5.
+    /// Two memtables of half of these bytes each lie on this medium, and are flushed to plain
+    /// tables in the range's own directory (NoveLSM). They are mutable where they are, and the log
+    /// brings them back after a crash. *Beside:* TriangleKV (TPDS 2022), section 5.
     pub pmem_memtables: Option<L0Medium>,
 }
 
@@ -112,15 +113,15 @@ impl Baseline {
     }
 }
 
-/// The number of tables over one key at which LevelDB compacts L0, slows writers down and stops them; NoveLSM
-/// is made of it.
+/// The number of tables over one key at which LevelDB compacts L0, slows writers down and stops
+/// them; NoveLSM is made of it.
 const ROWS_OF_LEVELDB: [usize; 3] = [4, 8, 12];
 /// The same for RocksDB.
 const ROWS_OF_ROCKSDB: [usize; 3] = [4, 20, 36];
 
 impl Research {
-    /// The number of rows over one key at which plain tables are cut, slow writers down and stop them, if a
-    /// baseline decides that.
+    /// The number of rows over one key at which plain tables are cut, slow writers down and stop
+    /// them, if a baseline decides that.
     #[must_use]
     pub fn l0_rows(&self) -> Option<[usize; 3]> {
         match (self.l0_cut_all, &self.pmem_memtables) {

@@ -17,12 +17,12 @@ pub struct Adopted {
     pub owner_before: Option<PathBuf>,
 }
 
-/// Makes the range in `dir` the owner of what its manifest names on media: after the directory was moved,
-/// or in place of a range that nobody will open again. That other one is refused from then on. Changes
-/// nothing but the claims.
+/// Makes the range in `dir` the owner of what its manifest names on media: after the directory was
+/// moved, or in place of a range that nobody will open again. That other one is refused from then
+/// on. Changes nothing but the claims.
 ///
-/// Errors: `Invalid` (no database there), `Locked` (the range is open, or the one that has the data),
-/// `Corruption` (the manifest is damaged), `NoSpace`, `Io`.
+/// Errors: `Invalid` (no database there), `Locked` (the range is open, or the one that has the
+/// data), `Corruption` (the manifest is damaged), `NoSpace`, `Io`.
 pub fn adopt(env: &SharedEnv, dir: &Path) -> Result<Vec<Adopted>> {
     let missing = || {
         let dir = dir.display();

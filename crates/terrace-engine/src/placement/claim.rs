@@ -51,19 +51,20 @@ impl Claims {
         Ok(self.real_medium(medium)?.as_deref() == Some(&self.owner))
     }
 
-    /// Locks what this database has on a medium, if it is claimed, before anything there is read. Writes
-    /// nothing. A medium that is not there has nothing to be locked; whoever needs it says so.
+    /// Locks what this database has on a medium, if it is claimed, before anything there is read.
+    /// Writes nothing. A medium that is not there has nothing to be locked; whoever needs it says
+    /// so.
     ///
-    /// Errors: `Invalid` if it belongs to another range, `Locked` if somebody uses it, `Corruption` if its
-    /// claim is damaged; the environment's.
+    /// Errors: `Invalid` if it belongs to another range, `Locked` if somebody uses it, `Corruption`
+    /// if its claim is damaged; the environment's.
     pub fn enter(&mut self, medium: &Path) -> Result<()> {
         self.take_if(medium, Wish::Named, |claimed| claimed.is_some())
     }
 
     /// As [`Claims::enter`], before anything there is changed; claims it if nobody does.
     ///
-    /// Errors: `Invalid` if it belongs to another range, `Locked` if somebody uses it, `Corruption` if its
-    /// claim is damaged; the environment's.
+    /// Errors: `Invalid` if it belongs to another range, `Locked` if somebody uses it, `Corruption`
+    /// if its claim is damaged; the environment's.
     pub fn take(&mut self, medium: &Path, wish: Wish) -> Result<()> {
         assert!(!self.is_read_only, "who only reads claims nothing");
         self.take_if(medium, wish, |_| true)
@@ -96,9 +97,9 @@ impl Claims {
         Ok(())
     }
 
-    /// Claims what this database has on a medium, whoever claimed it before; who that was, if anybody can
-    /// tell. Nothing happens, and there is no answer, if the medium is not there or the range's own
-    /// directory.
+    /// Claims what this database has on a medium, whoever claimed it before; who that was, if
+    /// anybody can tell. Nothing happens, and there is no answer, if the medium is not there or the
+    /// range's own directory.
     ///
     /// Errors: `Locked` if somebody uses it; the environment's.
     pub fn take_over(&mut self, medium: &Path) -> Result<Option<Option<PathBuf>>> {

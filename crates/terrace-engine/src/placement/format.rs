@@ -8,8 +8,8 @@
 //!   36 path               the real name of the range's directory, as the system spells it
 //!    . checksum       4   of everything before it
 //! ```
-//! A claim is written under another name, synced and renamed, so a crash leaves the one of before or this
-//! one.
+//! A claim is written under another name, synced and renamed, so a crash leaves the one of before
+//! or this one.
 
 use terrace_base::{ByteReader, Checksum, CodecError, PREAMBLE_BYTES, Preamble, PreambleError};
 
@@ -46,8 +46,8 @@ pub fn encode_claim(claim: ClaimBytes<'_>) -> Vec<u8> {
     out
 }
 
-/// Takes a claim apart. Errors: its checksum is wrong, or something in it cannot be; it was written by a
-/// later version.
+/// Takes a claim apart. Errors: its checksum is wrong, or something in it cannot be; it was written
+/// by a later version.
 pub fn decode_claim(bytes: &[u8]) -> Result<ClaimBytes<'_>, PreambleError> {
     let mut reader = ByteReader::new(bytes);
     reader.take(PREAMBLE_BYTES)?;

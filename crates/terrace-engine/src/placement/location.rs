@@ -6,9 +6,10 @@
 //!   l0/<FileId>.table   file   the rows' medium: <medium>/terrace-<database>.tables/<FileId>.table
 //!   row@<page>          page   the container of L0; the page's number in eight digits, base 16
 //! ```
-//! A location names no directory: where a medium is, the manifest says apart. Whoever asks what lies there
-//! asks for its form, its medium, or what may be done with it, and does not look at the bytes; the stores
-//! of tables have names of their own for what they hold, which are locations in the range's directory here.
+//! A location names no directory: where a medium is, the manifest says apart. Whoever asks what
+//! lies there asks for its form, its medium, or what may be done with it, and does not look at the
+//! bytes; the stores of tables have names of their own for what they hold, which are locations in
+//! the range's directory here.
 
 use std::fmt;
 
@@ -74,8 +75,8 @@ impl TableLocation {
         }
     }
 
-    /// Whether the table may become one of a level as it is: what lies on a medium for L0 has no business
-    /// below it.
+    /// Whether the table may become one of a level as it is: what lies on a medium for L0 has no
+    /// business below it.
     #[must_use]
     pub fn can_move_down(&self) -> bool {
         self.medium() == TableMedium::Own

@@ -1,4 +1,5 @@
-//! Media: directories that are not the range's own, which options and manifests name, and which may be gone.
+//! Media: directories that are not the range's own, which options and manifests name, and which may
+//! be gone.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -24,7 +25,8 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// What it is called there. The name bears the database's id, so that many databases can share a medium.
+    /// What it is called there. The name bears the database's id, so that many databases can share
+    /// a medium.
     pub fn name(self, database: u128) -> String {
         let what = match self {
             Role::Segments => "segments",
@@ -35,8 +37,8 @@ impl Role {
         format!("terrace-{database:032x}.{what}")
     }
 
-    /// Whether this database can have it at `path`: a manifest that names another one is not believed, so
-    /// that a forged one cannot have other files deleted.
+    /// Whether this database can have it at `path`: a manifest that names another one is not
+    /// believed, so that a forged one cannot have other files deleted.
     pub fn is_of(self, path: &Path, database: u128) -> bool {
         path.file_name().is_some_and(|name| *name == *self.name(database))
     }
@@ -105,8 +107,8 @@ pub(crate) fn require_medium(env: &dyn Env, option: &str, medium: &Path) -> Resu
     )))
 }
 
-/// The media that a manifest of this database names, in their order, each once. What no database of this
-/// id can have is not among them: a manifest that names it is refused where it is opened.
+/// The media that a manifest of this database names, in their order, each once. What no database of
+/// this id can have is not among them: a manifest that names it is refused where it is opened.
 pub(crate) fn media_of(database: u128, media: &Media) -> BTreeSet<PathBuf> {
     let mut named = Vec::new();
     if let Some(container) =

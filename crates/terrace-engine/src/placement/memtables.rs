@@ -1,6 +1,7 @@
 //! Where memtables are mapped that lie on a medium.
 //!
-//! Their file loses its name at once: what is in it goes with the process, and the log brings it back.
+//! Their file loses its name at once: what is in it goes with the process, and the log brings it
+//! back.
 
 use terrace_env::SharedEnv;
 

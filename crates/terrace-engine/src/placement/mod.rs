@@ -1,18 +1,20 @@
 //! Where data lies that is not in the range's own directory: on media that options name.
 //!
 //! # Why
-//! A log, the tables of L0 and its container may lie on a faster medium than the levels. A medium is a
-//! directory that many databases share; what one of them has there bears the database's id. A copy of a
-//! database bears the same id, so the id alone does not say whose the data are: without a claim, opening
-//! the copy would use the original's segments again, remove its tables and free its pages.
+//! A log, the tables of L0 and its container may lie on a faster medium than the levels. A medium
+//! is a directory that many databases share; what one of them has there bears the database's id. A
+//! copy of a database bears the same id, so the id alone does not say whose the data are: without a
+//! claim, opening the copy would use the original's segments again, remove its tables and free its
+//! pages.
 //!
 //! # Invariants
-//! 1. Nothing on a medium is made, changed or removed unless this range holds the lock of the database's
-//!    claim on that medium. Where there is a claim, an open takes its lock before it reads anything there.
-//! 2. A claim names one range directory, durably, before anything else of the database is on the medium.
-//!    A range whose directory is another one is refused; only [`adopt`] changes the name.
-//! 3. What lies in the range's own directory is under the lock of that directory and needs no claim. The
-//!    manifest names it without the directory, so that it goes where the directory goes.
+//! 1. Nothing on a medium is made, changed or removed unless this range holds the lock of the
+//!    database's claim on that medium. Where there is a claim, an open takes its lock before it
+//!    reads anything there.
+//! 2. A claim names one range directory, durably, before anything else of the database is on the
+//!    medium. A range whose directory is another one is refused; only [`adopt`] changes the name.
+//! 3. What lies in the range's own directory is under the lock of that directory and needs no
+//!    claim. The manifest names it without the directory, so that it goes where the directory goes.
 //!
 //! # Picture
 //! ```text
@@ -23,8 +25,8 @@
 //!   <medium>/terrace-<database>.rows           the container of L0        l0/triangle/container.rs
 //!   <medium>/terrace-<database>.memtables      memtables, for a moment    memtables.rs
 //! ```
-//! Begin at `medium.rs` (what a database has where), `location.rs` (what a table's location says) and `claim.rs`;
-//! `format.rs` has the bytes of a claim.
+//! Begin at `medium.rs` (what a database has where), `location.rs` (what a table's location says)
+//! and `claim.rs`; `format.rs` has the bytes of a claim.
 
 mod adopt;
 mod claim;

@@ -1,6 +1,8 @@
 //! Tables of L0's rows in a directory of their own: on a faster medium than that of the levels.
 //!
-//! A location says whether it means this directory, and nothing of where that is: the manifest names it. A range has at most one, as long as it is open; before it is mounted nothing lies there.
+//! A location says whether it means this directory, and nothing of where that is: the manifest
+//! names it. A range has at most one, as long as it is open; before it is mounted nothing lies
+//! there.
 //!
 //! *Source:* the baseline of TriangleKV (TPDS 2022, §5.1, "RocksDB-L0-NVM"), plain tables as L0 on
 //! persistent memory.
@@ -29,8 +31,8 @@ impl RowDirectory {
         Arc::new(RowDirectory { env: Arc::clone(env), mounted: SetOnce::new() })
     }
 
-    /// Deletes the tables in the directory at `path`, of which nothing is needed any more. The empty
-    /// directory stays. Errors: the environment's; a directory that is gone is none.
+    /// Deletes the tables in the directory at `path`, of which nothing is needed any more. The
+    /// empty directory stays. Errors: the environment's; a directory that is gone is none.
     pub fn clear(env: &SharedEnv, path: &Path) -> Result<()> {
         if entries_of(env.as_ref(), path)?.is_none() {
             return Ok(());
@@ -49,8 +51,9 @@ impl RowDirectory {
         assert_eq!(mounted, path, "a row directory is mounted once");
     }
 
-    /// Mounts what a manifest names, for a reader that only looks, unless one is mounted: not if that is none
-    /// that this database could have. What is not there is then said to be missing, table by table.
+    /// Mounts what a manifest names, for a reader that only looks, unless one is mounted: not if
+    /// that is none that this database could have. What is not there is then said to be missing,
+    /// table by table.
     pub(crate) fn find(&self, named: Option<&str>, database: u128) {
         let Some(path) = named.map(Path::new) else { return };
         if self.path().is_none() && Role::Rows.is_of(path, database) {
@@ -95,8 +98,8 @@ impl RoutedTables {
         self.rows.tables().filter(|_| level == LevelNo(0))
     }
 
-    /// The store of a location, and what that one calls it. Errors: [`Error::Corruption`] if there is no
-    /// row directory.
+    /// The store of a location, and what that one calls it. Errors: [`Error::Corruption`] if there
+    /// is no row directory.
     ///
     /// [`Error::Corruption`]: crate::Error::Corruption
     fn route(&self, location: &TableLocation) -> Result<(&dyn TableStore, TableLocation)> {
@@ -177,8 +180,8 @@ impl TableWriter for RowWriter {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: a location leads to the directory that it means. Method: the same id cannot occur twice, so
-    //! one table in each of the two.
+    //! Goal: a location leads to the directory that it means. Method: the same id cannot occur
+    //! twice, so one table in each of the two.
 
     use terrace_base::Epoch;
     use terrace_env::{SimEnv, SimOptions};

@@ -1,17 +1,18 @@
-//! Without a manifest: rows of L0 in pages, looked for in every page of the containers that there are.
+//! Without a manifest: rows of L0 in pages, looked for in every page of the containers that there
+//! are.
 //!
-//! A page that was given back keeps what it held until another row is written there. So what is found
-//! may be more than what counted, as with tables; and where something else than a row's own bytes is
-//! found, only what stands there now says whether that matters:
+//! A page that was given back keeps what it held until another row is written there. So what is
+//! found may be more than what counted, as with tables; and where something else than a row's own
+//! bytes is found, only what stands there now says whether that matters:
 //!
 //! ```text
-//!   head     metadata   a page of data          comes to
-//!   whole    whole      fits                    entries for the merge
-//!                       a newer row's           nothing: it was given back, so consumed
-//!                       neither                 a loss of its keys: consumed, or damaged
-//!   whole    not whole                          a loss of the row's keys, or of all if no edit says which
-//!   none     pages that are no row's            a loss of all keys, if they are enough for a row: given
-//!                                               back, or a row whose head is damaged
+//!   head     metadata   a page of data   comes to
+//!   whole    whole      fits             entries for the merge
+//!                       a newer row's    nothing: it was given back, so consumed
+//!                       neither          a loss of its keys: consumed, or damaged
+//!   whole    not whole                   a loss of the row's keys, or of all if no edit says which
+//!   none     pages that are no row's     a loss of all keys, if they are enough for a row: given
+//!                                        back, or a row whose head is damaged
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,8 +62,8 @@ impl Repair<'_> {
         Ok(rows)
     }
 
-    /// Opens what may be the range's container: where readable edits say, where the options say, and in
-    /// the range's directory.
+    /// Opens what may be the range's container: where readable edits say, where the options say,
+    /// and in the range's directory.
     fn open_containers(&mut self, evidence: &Evidence) -> Result<Vec<Arc<Pages>>> {
         let is_wanted = self.options.l0.has_container();
         let named = evidence.container.as_ref().map(|place| place.file(self.source));
@@ -123,8 +124,8 @@ impl Repair<'_> {
     ) -> Result<Vec<SalvagedRow>> {
         let heads = RowReader::find_heads(pages, &mut |bytes| self.advance(bytes))?;
         let mut salvaged = Vec::new();
-        // A head is written last and so most often behind its row's data: what looks like a head, but is
-        // part of another row's data, is that row's by then.
+        // A head is written last and so most often behind its row's data: what looks like a head,
+        // but is part of another row's data, is that row's by then.
         for (RowLocation(number), uid) in heads.into_iter().rev() {
             if pages.claim(number).is_err() {
                 continue;
@@ -169,7 +170,8 @@ impl Repair<'_> {
         self.lose_all(pages.path(), pages.offset_of(first), &why);
     }
 
-    /// Takes a row for the merge, unless edits say that nothing of it counts. Says what of it may be lost.
+    /// Takes a row for the merge, unless edits say that nothing of it counts. Says what of it may
+    /// be lost.
     fn judge_row(
         &mut self,
         pages: &Pages,
@@ -219,7 +221,8 @@ impl Repair<'_> {
         Some(FoundRow { row, parts })
     }
 
-    /// Rows that edits know and nothing removed, and that are not among those with these identities.
+    /// Rows that edits know and nothing removed, and that are not among those with these
+    /// identities.
     fn lose_missing_rows(&mut self, evidence: &Evidence, found: &BTreeSet<TableUid>) {
         let in_source = || self.source.join("l0.rows");
         let file =
@@ -251,8 +254,8 @@ fn newest_numbers(salvaged: &[SalvagedRow]) -> BTreeMap<u32, SeqNo> {
     salvaged.iter().flat_map(of_row).collect()
 }
 
-/// Every entry of a row that is there, in internal order. Behind one that cannot be read nothing of the row
-/// is trusted, and that is noted as lost.
+/// Every entry of a row that is there, in internal order. Behind one that cannot be read nothing of
+/// the row is trusted, and that is noted as lost.
 pub(super) struct FoundRowStream {
     row: Arc<RowReader>,
     stream: Option<RowStream>,

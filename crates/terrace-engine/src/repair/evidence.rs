@@ -266,9 +266,9 @@ impl Evidence {
         Ok(last.flatten())
     }
 
-    /// Decides which database this is, and lets go of the segments of others. The manifests say, but
-    /// if no segment agrees with them, and no table that is there is one of theirs, then they are the
-    /// strangers.
+    /// Decides which database this is, and lets go of the segments of others. The manifests say,
+    /// but if no segment agrees with them, and no table that is there is one of theirs, then they
+    /// are the strangers.
     fn settle_database(&mut self) {
         let of = |segment: &SegmentSurvey| segment.own_header().map(|header| header.database);
         let mut named: BTreeMap<u128, usize> = BTreeMap::new();

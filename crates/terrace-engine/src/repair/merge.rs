@@ -47,8 +47,8 @@ impl Content {
 }
 
 impl Repair<'_> {
-    /// Merges every table of the damaged range that was not replaced, the rows that lie in pages, and
-    /// those of its log.
+    /// Merges every table of the damaged range that was not replaced, the rows that lie in pages,
+    /// and those of its log.
     pub(super) fn merge_all(
         &mut self,
         evidence: &Evidence,

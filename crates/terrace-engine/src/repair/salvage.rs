@@ -117,8 +117,8 @@ impl Repair<'_> {
     }
 }
 
-/// Copies the entries of a part of a row; `from` follows them, so that after an error it says where the
-/// keys begin that may be missing.
+/// Copies the entries of a part of a row; `from` follows them, so that after an error it says where
+/// the keys begin that may be missing.
 fn copy_entries(
     row: &Arc<RowReader>,
     part: &KeyRange,

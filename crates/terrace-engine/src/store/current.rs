@@ -2,10 +2,10 @@
 //!
 //! # Why
 //! A read needs several things that belong together: the view, a number up to which the view holds
-//! everything, what the lookup index says. They are read one after the other, and a job may come between
-//! any two of them. Then the number covers writes that the view does not name. So each value has a number
-//! of its own, and a read that has gathered everything looks whether its value is still the current one;
-//! if not, it begins anew.
+//! everything, what the lookup index says. They are read one after the other, and a job may come
+//! between any two of them. Then the number covers writes that the view does not name. So each
+//! value has a number of its own, and a read that has gathered everything looks whether its value
+//! is still the current one; if not, it begins anew.
 //!
 //! ```text
 //!   a read                               a job
@@ -17,13 +17,13 @@
 //! ```
 //!
 //! # Why that is enough
-//! Whatever a read must not see together with an old value becomes visible only after the new value's
-//! number was released: the write that only the new value names is published later, and the index is told
-//! what is gone by a job that loaded the new value by [`Current::load_released`]. Whoever sees one of
-//! these therefore sees the new number too, and does not keep the old value.
+//! Whatever a read must not see together with an old value becomes visible only after the new
+//! value's number was released: the write that only the new value names is published later, and the
+//! index is told what is gone by a job that loaded the new value by [`Current::load_released`].
+//! Whoever sees one of these therefore sees the new number too, and does not keep the old value.
 //!
-//! Nobody waits: a read begins anew only when a replacement was completed meanwhile, and a value whose
-//! number is not released yet is newer than needed, which does no harm.
+//! Nobody waits: a read begins anew only when a replacement was completed meanwhile, and a value
+//! whose number is not released yet is newer than needed, which does no harm.
 
 use std::sync::Arc;
 
@@ -66,8 +66,8 @@ impl<T: Numbered> Current<T> {
         self.value.load_full()
     }
 
-    /// The current value, after its number was released: to be asked by whoever does something that reads
-    /// of older values must not meet.
+    /// The current value, after its number was released: to be asked by whoever does something that
+    /// reads of older values must not meet.
     pub fn load_released(&self) -> Arc<T> {
         let _turn = self.turn.lock();
         self.value.load_full()
@@ -89,8 +89,8 @@ impl<T: Numbered> Current<T> {
         }
     }
 
-    /// Puts what `change` makes of the value, and which must have the next number, in its place; the
-    /// old value. `then` runs before the next replacement may begin.
+    /// Puts what `change` makes of the value, and which must have the next number, in its place;
+    /// the old value. `then` runs before the next replacement may begin.
     pub fn replace(&self, change: impl FnOnce(&T, u64) -> T, then: impl FnOnce(&T)) -> Arc<T> {
         let _turn = self.turn.lock();
         let old = self.value.load_full();

@@ -55,8 +55,8 @@ impl Inner {
         Bound { limit: lookups.index.limit_of(hash), hash: Some(hash) }
     }
 
-    /// The keys of a write that is about to take its numbers; their places in the index are on their way
-    /// when they are needed.
+    /// The keys of a write that is about to take its numbers; their places in the index are on
+    /// their way when they are needed.
     #[inline]
     pub(super) fn begin_index_keys(&self, placement: &Placement<'_>) -> Noted {
         let Some(lookups) = &self.lookups else { return Noted::new() };
@@ -68,7 +68,8 @@ impl Inner {
         noted
     }
 
-    /// Notes keys that were inserted. The caller holds their dranges, and publishes the write after.
+    /// Notes keys that were inserted. The caller holds their dranges, and publishes the write
+    /// after.
     #[inline]
     pub(super) fn index_keys(&self, noted: &Noted) {
         let Some(lookups) = &self.lookups else { return };
@@ -94,8 +95,8 @@ impl Inner {
         }
     }
 
-    /// Rows are coming whose keys were not noted, and which have this number. The caller keeps the turn
-    /// until they are installed.
+    /// Rows are coming whose keys were not noted, and which have this number. The caller keeps the
+    /// turn until they are installed.
     pub(super) fn expect_unindexed(&self, number: SeqNo, _turn: &FlushTurn) {
         if let Some(lookups) = &self.lookups {
             lookups.index.raise_floor(number.next());

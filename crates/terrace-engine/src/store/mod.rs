@@ -2,9 +2,9 @@
 //! policy of its own.
 //!
 //! # Why
-//! Every road of a range (an open, a write, a read, a job, a copy) crosses most of the engine's rooms.
-//! Each road has a folder here, whose door says what holds on it; what all roads share stays in this
-//! hall.
+//! Every road of a range (an open, a write, a read, a job, a copy) crosses most of the engine's
+//! rooms. Each road has a folder here, whose door says what holds on it; what all roads share stays
+//! in this hall.
 //!
 //! | road | what happens on it |
 //! |---|---|
@@ -16,14 +16,15 @@
 //! | `gate/` | what slows writers down, and the ledger of what delayed them |
 //! | `report/` | statistics, explanations, the slow log |
 //!
-//! In the hall: `view.rs` (what there is), `sequencer.rs` (the order of writes), `read_points.rs` (what
-//! readers still see), `turns.rs` (what one thread at a time does), `lookups.rs`, `memory.rs`, `health.rs`.
+//! In the hall: `view.rs` (what there is), `sequencer.rs` (the order of writes), `read_points.rs`
+//! (what readers still see), `turns.rs` (what one thread at a time does), `lookups.rs`,
+//! `memory.rs`, `health.rs`.
 //!
 //! # Lock order
-//! the turn of flushes → the turn of freezes → dranges' holds in key order → the turn of the version
-//! feed → the turns of the log. Latches
-//! (view, sequencer, read points, memtable, caches) come last, are never held across a call of the
-//! environment, and the sequencer's and the gate's may hold the log tail's.
+//! the turn of flushes → the turn of freezes → dranges' holds in key order → the turn of the
+//! version feed → the turns of the log. Latches (view, sequencer, read points, memtable, caches)
+//! come last, are never held across a call of the environment, and the sequencer's and the gate's
+//! may hold the log tail's.
 //!
 //! # What readers see
 //! A `View` names, immutably, everything a read needs: each drange's memtables, and the version.

@@ -294,8 +294,8 @@ fn a_job_knows_every_read_point_that_it_could_hurt() {
     });
 }
 
-/// A job lists the points with a later reading of the clock than that of an iterator which is about to be
-/// registered: the iterator judges by no earlier moment than the job, whichever comes first.
+/// A job lists the points with a later reading of the clock than that of an iterator which is about
+/// to be registered: the iterator judges by no earlier moment than the job, whichever comes first.
 #[test]
 fn an_iterator_judges_expiry_by_no_earlier_moment_than_a_job() {
     explore("read points: a moment beside a job", 3, || {
@@ -329,7 +329,8 @@ fn views() -> Arc<Current<Shown>> {
     Arc::new(Current::new(Shown { number: 0, names_the_ingest: false }))
 }
 
-/// How a reader takes its view and its read point: whether the view names the ingest, and the point.
+/// How a reader takes its view and its read point: whether the view names the ingest, and the
+/// point.
 type Begin = fn(&Current<Shown>, &Sequencer) -> (bool, SeqNo);
 
 fn begin_as_it_is(views: &Current<Shown>, sequencer: &Sequencer) -> (bool, SeqNo) {

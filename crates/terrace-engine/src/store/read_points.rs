@@ -13,11 +13,11 @@ use super::sequencer::Sequencer;
 /// everything that had been published when it listed them.
 ///
 /// # Moments of expiry
-/// An iterator judges expiry by one moment for as long as it lives, a job by one moment that is no later
-/// than that of any iterator. The clock is read before the latch is taken, so a job with a later reading
-/// may list the points before an iterator with an earlier one is registered, and drop what has expired
-/// between the two. So that is settled under the latch, too: no iterator gets a moment before one by which
-/// a job was allowed to judge. This also holds if the clock is set back.
+/// An iterator judges expiry by one moment for as long as it lives, a job by one moment that is no
+/// later than that of any iterator. The clock is read before the latch is taken, so a job with a
+/// later reading may list the points before an iterator with an earlier one is registered, and drop
+/// what has expired between the two. So that is settled under the latch, too: no iterator gets a
+/// moment before one by which a job was allowed to judge. This also holds if the clock is set back.
 #[derive(Debug, Default)]
 pub struct ReadPoints {
     registered: Latch<Registered>,
@@ -45,13 +45,14 @@ impl ReadPoints {
         self.register_number(|| sequencer.visible(), None)
     }
 
-    /// Registers the newest visible number for an iterator. It is `now` by the clock, as it was read before
-    /// this call; [`ReadPoint::moment`] says what the iterator has to judge expiry by.
+    /// Registers the newest visible number for an iterator. It is `now` by the clock, as it was
+    /// read before this call; [`ReadPoint::moment`] says what the iterator has to judge expiry by.
     pub fn register_iterator(self: &Arc<Self>, sequencer: &Sequencer, now: WallTime) -> ReadPoint {
         self.register_number(|| sequencer.visible(), Some(now))
     }
 
-    /// As [`ReadPoints::register_iterator`], of a number that another live read point holds already.
+    /// As [`ReadPoints::register_iterator`], of a number that another live read point holds
+    /// already.
     pub fn register_iterator_at(self: &Arc<Self>, held: &ReadPoint, now: WallTime) -> ReadPoint {
         self.register_number(|| held.seqno, Some(now))
     }
@@ -125,8 +126,8 @@ mod tests {
 
     use super::*;
 
-    /// A job reads the clock after an iterator did, and lists the points before the iterator is registered:
-    /// it may drop what expired between the two, so the iterator must not show that.
+    /// A job reads the clock after an iterator did, and lists the points before the iterator is
+    /// registered: it may drop what expired between the two, so the iterator must not show that.
     #[test]
     fn no_iterator_judges_expiry_by_a_moment_before_that_of_a_job() {
         let sequencer = Sequencer::new(&WaitFactory::real(), SeqNo(7), LogPosition(0));

@@ -244,9 +244,9 @@ impl Sequencer {
         self.next.lock().seqno
     }
 
-    /// Gives out [`Sequencer::next_seqno`] to whoever holds every drange, and so to no write: nothing
-    /// is under way. On return it is visible, with everything before it, which is durable if the
-    /// range syncs first.
+    /// Gives out [`Sequencer::next_seqno`] to whoever holds every drange, and so to no write:
+    /// nothing is under way. On return it is visible, with everything before it, which is durable
+    /// if the range syncs first.
     pub fn skip_one(&self, _all: &AllHeld<'_>) {
         let seqno = {
             let mut next = self.next.lock();

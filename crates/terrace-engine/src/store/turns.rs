@@ -1,5 +1,5 @@
-//! Turns: what one thread at a time does for a range. Whoever does it shows that it has the turn, by
-//! value: a function that needs a turn takes it.
+//! Turns: what one thread at a time does for a range. Whoever does it shows that it has the turn,
+//! by value: a function that needs a turn takes it.
 
 use std::fmt;
 
@@ -9,8 +9,8 @@ use terrace_env::{Mutex, WaitFactory};
 pub(in crate::store) struct Turns {
     /// One flush at a time, so that rows are installed in the order of their memtables.
     pub flush: Mutex<FlushTurn>,
-    /// One freeze at a time: what is frozen together shows together to a flush, and the dranges stay
-    /// as they are.
+    /// One freeze at a time: what is frozen together shows together to a flush, and the dranges
+    /// stay as they are.
     pub freeze: Mutex<FreezeTurn>,
     /// One sync of the log on behalf of writers at a time.
     pub sync: Mutex<SyncTurn>,

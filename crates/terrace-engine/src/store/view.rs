@@ -105,8 +105,8 @@ impl DrangeView {
         }));
     }
 
-    /// The memtables that may hold versions of a key that has none at or above `limit`, newest first,
-    /// where none are of one set.
+    /// The memtables that may hold versions of a key that has none at or above `limit`, newest
+    /// first, where none are of one set.
     #[inline]
     pub fn memtables_below(&self, limit: SeqNo) -> impl Iterator<Item = &Arc<Memtable>> {
         let is_searched = limit == SeqNo::MAX || self.active.least_indexed() < limit;
@@ -126,7 +126,8 @@ impl DrangeView {
         self.active().chain(self.frozen.iter().map(|frozen| &frozen.memtable))
     }
 
-    /// The memtables by sets, newest first: every number in a set is greater than any in a later one.
+    /// The memtables by sets, newest first: every number in a set is greater than any in a later
+    /// one.
     pub fn sets(&self) -> impl Iterator<Item = SmallVec<[&Arc<Memtable>; 4]>> {
         let frozen = self.frozen.chunk_by(|one, other| one.is_beside(other));
         let frozen = frozen.map(|set| set.iter().map(|one| &one.memtable).collect());
@@ -211,8 +212,8 @@ impl View {
         self.dranges.iter().flat_map(DrangeView::active)
     }
 
-    /// Every memtable, each once; one that holds newer versions of a key before one with older ones,
-    /// duplicates apart.
+    /// Every memtable, each once; one that holds newer versions of a key before one with older
+    /// ones, duplicates apart.
     #[must_use]
     pub fn memtables(&self) -> Vec<Arc<Memtable>> {
         let active = self.active().map(Arc::clone);

@@ -68,13 +68,13 @@ impl SegmentSurvey {
         })
     }
 
-    /// Where this file proves that a part of it is gone, and how: it is shorter than it was made, or
-    /// a block that held one of the headers is another one. What stood in that part is unknown, so
-    /// an end of the log in this segment is no torn tail.
+    /// Where this file proves that a part of it is gone, and how: it is shorter than it was made,
+    /// or a block that held one of the headers is another one. What stood in that part is unknown,
+    /// so an end of the log in this segment is no torn tail.
     ///
-    /// No crash does that: a file has its size before it is begun, and both headers are durable once
-    /// the segment is known to have been begun durably, which `is_synced` says. A header that only
-    /// rotted still has its identity, and proves nothing of other bytes.
+    /// No crash does that: a file has its size before it is begun, and both headers are durable
+    /// once the segment is known to have been begun durably, which `is_synced` says. A header that
+    /// only rotted still has its identity, and proves nothing of other bytes.
     #[must_use]
     pub fn lost_part(&self, is_synced: bool) -> Option<(u64, String)> {
         let header = self.header()?;

@@ -95,7 +95,8 @@ impl Listing {
         Ok(listing)
     }
 
-    /// Adds the log segments in `dir`, which is said to be a directory of the log beside the range's own.
+    /// Adds the log segments in `dir`, which is said to be a directory of the log beside the
+    /// range's own.
     pub(crate) fn add_log_directory(&mut self, env: &dyn Env, dir: &Path) -> Result<()> {
         let Some(entries) = entries_of(env, dir)? else {
             self.missing_log.push(dir.to_path_buf());
@@ -113,8 +114,8 @@ impl Listing {
         Ok(())
     }
 
-    /// The path of the segment with this id, if there is one, in the range's directory `dir` unless it is
-    /// known to be elsewhere.
+    /// The path of the segment with this id, if there is one, in the range's directory `dir` unless
+    /// it is known to be elsewhere.
     #[must_use]
     pub fn segment_path(&self, dir: &Path, id: FileId) -> PathBuf {
         self.elsewhere.get(&id).map_or(dir, PathBuf::as_path).join(format!("{id}.log"))

@@ -60,9 +60,9 @@ pub trait TableStore: Send + Sync + fmt::Debug {
     fn open(&self, location: &TableLocation) -> Result<Arc<dyn TableFile>>;
 
     /// Gives a table a second name, the file `to`, which does not exist: for checkpoints. The two
-    /// names share the bytes, and deleting one leaves the other. Not durable before the directory of
-    /// `to` is synced. `false` if that cannot be done, since the table is no file or `to` lies on
-    /// another file system: then it has to be copied.
+    /// names share the bytes, and deleting one leaves the other. Not durable before the directory
+    /// of `to` is synced. `false` if that cannot be done, since the table is no file or `to` lies
+    /// on another file system: then it has to be copied.
     fn link(&self, location: &TableLocation, to: &Path) -> Result<bool>;
 
     /// Deletes a table that no version names any more. One that is already gone is no error.

@@ -53,10 +53,10 @@ impl Versions {
         self.current.load_full()
     }
 
-    /// Makes `edit` durable and then current, and `row` with it the newest of L0: it gets its id here, in
-    /// the order of installation. Rows of which a cut of the edit leaves nothing go with it. `publish`
-    /// is called with the new version before the next edit may begin: it makes the version visible to
-    /// readers.
+    /// Makes `edit` durable and then current, and `row` with it the newest of L0: it gets its id
+    /// here, in the order of installation. Rows of which a cut of the edit leaves nothing go with
+    /// it. `publish` is called with the new version before the next edit may begin: it makes the
+    /// version visible to readers.
     ///
     /// Errors: `Poisoned` if a sync failed; `ReadOnly`; after any other error nothing was
     /// installed, and the edit may be tried again. The files that it names must be left alone even
@@ -110,8 +110,8 @@ impl Versions {
         turn.as_mut().ok_or(Error::ReadOnly)?.append(edit)
     }
 
-    /// The version without a row and a table, which is the current one from now on: of a range that was
-    /// closed nobody reads any more.
+    /// The version without a row and a table, which is the current one from now on: of a range that
+    /// was closed nobody reads any more.
     pub fn let_go_of_tables(&self) -> Arc<Version> {
         let current = self.current();
         let emptied = Arc::new(current.without_tables());
@@ -135,8 +135,8 @@ impl Versions {
     }
 }
 
-/// What only grows has not gone back, and the new version is whole: what is wrong here would be durable
-/// in a moment.
+/// What only grows has not gone back, and the new version is whole: what is wrong here would be
+/// durable in a moment.
 fn assert_follows(old: &Version, next: &Version) {
     let (before, after) = (old.log_start().position, next.log_start().position);
     assert!(before <= after, "the log would start at {after}, before {before}");

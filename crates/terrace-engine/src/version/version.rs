@@ -203,8 +203,8 @@ impl Version {
         tables.into_iter().any(|table| table.meta().is_in_pages())
     }
 
-    /// Whether anything of a table is needed as it lies: of a row in pages nothing is when all of it is
-    /// consumed, though other tables of the row are live.
+    /// Whether anything of a table is needed as it lies: of a row in pages nothing is when all of
+    /// it is consumed, though other tables of the row are live.
     #[must_use]
     pub fn needs(&self, table: &Arc<Table>) -> bool {
         !table.meta().is_in_pages()
@@ -224,7 +224,8 @@ impl Version {
         &self.with_range_tombstones
     }
 
-    /// The version after `edit`. Pure: nothing else knows of it before it is installed. Errors: the edit names what is not there, or makes a run overlap.
+    /// The version after `edit`. Pure: nothing else knows of it before it is installed. Errors: the
+    /// edit names what is not there, or makes a run overlap.
     pub fn apply(
         &self,
         edit: &VersionEdit,
@@ -395,8 +396,8 @@ impl Version {
         }
     }
 
-    /// Rows descend and are live somewhere, the tables of a level are disjoint and ascend, and no number
-    /// is greater than the greatest. Cost: O(tables).
+    /// Rows descend and are live somewhere, the tables of a level are disjoint and ascend, and no
+    /// number is greater than the greatest. Cost: O(tables).
     pub(super) fn assert_whole(&self) {
         let rows = self.l0.rows();
         assert!(rows.windows(2).all(|pair| pair[0].meta.id > pair[1].meta.id), "{rows:?}");

@@ -259,9 +259,9 @@ pub fn next_record(bytes: &[u8], identity: u128, offset: u64) -> Option<(u64, Re
     }
 }
 
-/// The first place at or behind `offset` where a record may begin, by the looks of it; `bytes` begin
-/// where one may begin. Most places hold zeros or the middle of something: this is for looking before
-/// checking the checksum.
+/// The first place at or behind `offset` where a record may begin, by the looks of it; `bytes`
+/// begin where one may begin. Most places hold zeros or the middle of something: this is for
+/// looking before checking the checksum.
 #[must_use]
 pub fn next_likely_record(bytes: &[u8], offset: u64) -> Option<u64> {
     let mut offset = offset.next_multiple_of(RECORD_ALIGNMENT as u64) as usize;

@@ -24,8 +24,8 @@ pub struct LocalLogStore {
     pub dir: PathBuf,
     /// Bytes of a segment. A record that is larger gets a segment of its own size.
     pub segment_bytes: u64,
-    /// The directory of the medium that new segments go to, if that is not the range's: persistent memory,
-    /// or what stands in for it.
+    /// The directory of the medium that new segments go to, if that is not the range's: persistent
+    /// memory, or what stands in for it.
     pub medium: Option<PathBuf>,
 }
 
@@ -49,8 +49,8 @@ impl LogStore for LocalLogStore {
     }
 }
 
-/// The log is rotated at a freeze if it holds so large a share of a segment that a sync would have to
-/// write: less is synced sooner than a segment is prepared.
+/// The log is rotated at a freeze if it holds so large a share of a segment that a sync would have
+/// to write: less is synced sooner than a segment is prepared.
 const ROTATION_SHARE: u64 = 8;
 
 /// How many files of deleted segments wait to be used again.
@@ -108,8 +108,8 @@ struct Spare {
 pub(super) struct Recyclable {
     pub path: PathBuf,
     pub bytes: u64,
-    /// Its mapping, if it was a segment in memory: a new one would take the kernel longer than all that is
-    /// written to it.
+    /// Its mapping, if it was a segment in memory: a new one would take the kernel longer than all
+    /// that is written to it.
     pub mapped: Option<Arc<dyn LogFile>>,
 }
 
@@ -122,8 +122,8 @@ struct Segment {
     /// Whether the headers are written.
     is_begun: AtomicBool,
     /// Whether they are durable by themselves, whatever was synced behind them: a replay may begin
-    /// at the base. Only a flush changes this, before its edit: what the manifest names by it and what is
-    /// released by it afterwards must be the same, so a sync in between leaves it alone.
+    /// at the base. Only a flush changes this, before its edit: what the manifest names by it and
+    /// what is released by it afterwards must be the same, so a sync in between leaves it alone.
     is_begun_durably: AtomicBool,
 }
 
@@ -169,8 +169,8 @@ impl Segment {
     }
 }
 
-/// Records of at least this size are written by one call: a file that is mapped takes that by a system
-/// call, of which it should need one only.
+/// Records of at least this size are written by one call: a file that is mapped takes that by a
+/// system call, of which it should need one only.
 const WHOLE_BYTES: usize = 2048;
 
 impl LogTarget for Segment {
@@ -262,8 +262,8 @@ impl LocalLog {
             .chain(emptied)
             .map(|file| Recyclable { path: replayed.path(file), bytes: file.bytes, mapped: None })
             .collect();
-        // A process that was killed may not have synced the size of a file that it had made: what is
-        // used again below is not synced once more.
+        // A process that was killed may not have synced the size of a file that it had made: what
+        // is used again below is not synced once more.
         for file in &unused {
             env.fs().sync_file(&file.path)?;
         }
@@ -336,8 +336,8 @@ impl LocalLog {
         Ok(self.files.env.fs().remove(&file.path)?)
     }
 
-    /// Reserves a file for a segment that can hold a record of `bytes`, with `reserved_bytes` of the
-    /// disk left free.
+    /// Reserves a file for a segment that can hold a record of `bytes`, with `reserved_bytes` of
+    /// the disk left free.
     fn reserve(
         &self,
         bytes: usize,
@@ -373,8 +373,8 @@ impl LocalLog {
         Ok(Spare { id, identity, file })
     }
 
-    /// One of the files that nobody needs, under the name `path`, if one has at least `bytes` bytes. Its
-    /// space is durably its own. What it held is not wanted, synced or not.
+    /// One of the files that nobody needs, under the name `path`, if one has at least `bytes`
+    /// bytes. Its space is durably its own. What it held is not wanted, synced or not.
     fn reuse(
         &self,
         path: &Path,
@@ -418,9 +418,9 @@ impl LocalLog {
         self.files.segment_bytes / ROTATION_SHARE
     }
 
-    /// The segments that a sync through `through` must cover: those with records that are not durable,
-    /// and those without any, since the chain goes on behind them: where the log was rotated, and the
-    /// first record was too large for the new segment.
+    /// The segments that a sync through `through` must cover: those with records that are not
+    /// durable, and those without any, since the chain goes on behind them: where the log was
+    /// rotated, and the first record was too large for the new segment.
     fn unsynced(&self, through: LogPosition) -> Vec<Arc<Segment>> {
         let durable = self.durable();
         let tail = self.tail.lock();
@@ -438,8 +438,8 @@ impl LocalLog {
 
 #[cfg(test)]
 impl LocalLog {
-    /// A log that writes to the first of `files` and has the second one in spare, for models and tests.
-    /// `uses` is the number of uses of files before these.
+    /// A log that writes to the first of `files` and has the second one in spare, for models and
+    /// tests. `uses` is the number of uses of files before these.
     pub(super) fn of_files(files: Vec<Arc<dyn LogFile>>, uses: u64) -> LocalLog {
         let env: SharedEnv = terrace_env::RealEnv::new();
         let ids = Arc::new(FileIds::new(terrace_base::Epoch(1), uses));

@@ -11,8 +11,9 @@
 //! entries name their memtables, so that a batch over several memtables stays one record.
 //!
 //! # Invariants
-//! 1. A range has one append order. A record's place in it, its [`LogPosition`](terrace_base::LogPosition), and its sequence
-//!    numbers are taken in one step, so both orders agree.
+//! 1. A range has one append order. A record's place in it, its
+//!    [`LogPosition`](terrace_base::LogPosition), and its sequence numbers are taken in one step,
+//!    so both orders agree.
 //! 2. A record is in the log before it is published, and published before it is acknowledged.
 //! 3. Every record before a published one is complete: publication goes in order. So what a killed
 //!    process leaves is a complete prefix that holds all that was acknowledged.
@@ -28,17 +29,18 @@
 //!  └────────────────┘   └────────────────┘   │ warmed         │
 //!         base of 8 = end of 7               └────────────────┘
 //! ```
-//! Segments have a fixed size, are reserved, and brought into memory, before they are used, and are recycled.
-//! An open begins a segment of its own, in a file that nobody needs if there is one: that of a last
-//! segment that holds no batch, for example.
-//! Many writers copy their records into the (mapped) segment at once, without a system call.
+//! Segments have a fixed size, are reserved, and brought into memory, before they are used, and are
+//! recycled. An open begins a segment of its own, in a file that nobody needs if there is one: that
+//! of a last segment that holds no batch, for example. Many writers copy their records into the
+//! (mapped) segment at once, without a system call.
 //!
-//! On persistent memory (`place.rs`: a directory of the log's own) a sync needs none either: what was
-//! stored is flushed line by line, and one fence makes it durable. The bytes are the same. What a crash
-//! leaves of a tail is any of its lines, and of a line any of its aligned words, which a checksum tells
-//! from a record as it does with torn pages.
+//! On persistent memory (`place.rs`: a directory of the log's own) a sync needs none either: what
+//! was stored is flushed line by line, and one fence makes it durable. The bytes are the same. What
+//! a crash leaves of a tail is any of its lines, and of a line any of its aligned words, which a
+//! checksum tells from a record as it does with torn pages.
 //!
-//! Read [`mod@format`] for the bytes, then [`LocalLog`] for the writing, then `replay.rs` for the reading.
+//! Read [`mod@format`] for the bytes, then [`LocalLog`] for the writing, then `replay.rs` for the
+//! reading.
 
 pub mod format;
 mod local_log;

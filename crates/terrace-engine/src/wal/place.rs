@@ -4,10 +4,10 @@
 //!   <range>/<FileId>.log                                  ordinary files
 //!   <medium>/terrace-<database>.segments/<FileId>.log     mapped as persistent memory
 //! ```
-//! New segments go where the options say. Old ones stay where they are until they are released, so a
-//! log may lie in several directories: the manifest names those beside the range's own, each before the
-//! first file is in it and until an open finds none there. A replay reads all of them, and none of them
-//! may be missing: the end of the log would be where that one begins.
+//! New segments go where the options say. Old ones stay where they are until they are released, so
+//! a log may lie in several directories: the manifest names those beside the range's own, each
+//! before the first file is in it and until an open finds none there. A replay reads all of them,
+//! and none of them may be missing: the end of the log would be where that one begins.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use super::replay::Replayed;
 use crate::placement::{Role, entries_of, require_medium};
 use crate::{Error, Result};
 
-/// What is in a directory that the manifest of a database names. Errors: `Corruption` if there is none,
-/// or if it is no directory of the database's log.
+/// What is in a directory that the manifest of a database names. Errors: `Corruption` if there is
+/// none, or if it is no directory of the database's log.
 pub(super) fn named_entries(env: &dyn Env, dir: &Path, database: u128) -> Result<Vec<DirEntry>> {
     Role::Segments.require_of(dir, database)?;
     entries_of(env, dir)?.ok_or_else(|| Role::Segments.missing(dir))
@@ -88,8 +88,8 @@ impl SegmentFiles {
         if self.is_memory { bytes.next_multiple_of(PMEM_PAGE_BYTES) } else { bytes }
     }
 
-    /// Bytes that stay free where segments go, if those of the range's file system are these: a medium of
-    /// the log's own has to have room for what the next open needs, and for nothing else.
+    /// Bytes that stay free where segments go, if those of the range's file system are these: a
+    /// medium of the log's own has to have room for what the next open needs, and for nothing else.
     pub fn reserved_bytes(&self, of_range: u64) -> u64 {
         if self.is_memory { self.segment_bytes } else { of_range }
     }
@@ -117,8 +117,8 @@ impl SegmentFiles {
         Recyclable { path, bytes: file.bytes(), mapped: self.is_memory.then_some(file) }
     }
 
-    /// Uses a file again, under another name; `None` if somebody still has it mapped: whoever wrote the
-    /// last record, and has not let go of it yet.
+    /// Uses a file again, under another name; `None` if somebody still has it mapped: whoever wrote
+    /// the last record, and has not let go of it yet.
     pub fn recycle(&self, old: &mut Recyclable, to: &Path) -> Result<Option<Arc<dyn LogFile>>> {
         let (fs, from) = (self.env.fs(), &old.path);
         if !self.is_memory {

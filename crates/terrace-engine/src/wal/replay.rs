@@ -120,8 +120,8 @@ pub struct SegmentFile {
     pub id: FileId,
     /// Its size.
     pub bytes: u64,
-    /// In which of the log's directories it is: 0 is the range's own, the others follow in the order in
-    /// which the manifest names them.
+    /// In which of the log's directories it is: 0 is the range's own, the others follow in the
+    /// order in which the manifest names them.
     pub directory: usize,
 }
 
@@ -270,8 +270,8 @@ impl Files {
 }
 
 /// A segment is read in windows of this size, or of a record if that is longer: large enough that a
-/// call costs nothing, small enough that the bytes are still in the cache when they are looked at. The
-/// segments of tests are small.
+/// call costs nothing, small enough that the bytes are still in the cache when they are looked at.
+/// The segments of tests are small.
 const WINDOW_BYTES: usize = if cfg!(test) { 1 << 10 } else { 1 << 20 };
 
 /// The memory that windows are read into: used again as soon as nobody keeps what was read into it
@@ -326,8 +326,8 @@ impl<'a> Window<'a> {
         Ok(self.bytes.len() >= RECORD_HEADER_BYTES)
     }
 
-    /// Moves on if need be, so that what stands at `offset` lies inside as far as the length that it
-    /// gives says, or as the file goes; where in the window that is.
+    /// Moves on if need be, so that what stands at `offset` lies inside as far as the length that
+    /// it gives says, or as the file goes; where in the window that is.
     fn reach(&mut self, offset: u64) -> Result<usize> {
         let mut bytes = WINDOW_BYTES;
         loop {
@@ -619,8 +619,8 @@ fn judge_tail(
     Ok(())
 }
 
-/// Refuses an end of the log at, or before, a segment of which a part is gone: what said how far the
-/// log was durable may have stood in it.
+/// Refuses an end of the log at, or before, a segment of which a part is gone: what said how far
+/// the log was durable may have stood in it.
 fn refuse_lost_part(
     segment: &Found,
     survey: &SegmentSurvey,

@@ -12,8 +12,8 @@ use crate::version::FileIds;
 
 /// The log sink seam, as an open sees it: where a range's records lie.
 ///
-/// Local directories stand behind it, on disks and on persistent memory; the memory and the disks of other
-/// nodes and cloud volumes will.
+/// Local directories stand behind it, on disks and on persistent memory; the memory and the disks
+/// of other nodes and cloud volumes will.
 pub trait LogStore: Send + Sync + fmt::Debug {
     /// Reads the log from where `facts` say, and hands each record to `visit`, in the append
     /// order. Writes nothing.
@@ -23,9 +23,9 @@ pub trait LogStore: Send + Sync + fmt::Debug {
     /// is a torn tail, and reading ends there.
     fn replay(&self, facts: LogFacts, visit: &mut Visit<'_>) -> Result<Replayed>;
 
-    /// Decides where the log goes on after what a replay found, and makes that place. Returns what the
-    /// manifest has to name durably before [`LogStore::begin`]: the directories beside the range's own in
-    /// which segments lie, or will.
+    /// Decides where the log goes on after what a replay found, and makes that place. Returns what
+    /// the manifest has to name durably before [`LogStore::begin`]: the directories beside the
+    /// range's own in which segments lie, or will.
     ///
     /// Errors: `Invalid` if the place is not there.
     fn settle(&self, _database: u128, _replayed: &Replayed) -> Result<Vec<PathBuf>> {
@@ -70,15 +70,15 @@ pub trait LogSink: Send + Sync + fmt::Debug {
     /// Everything below this position is durable, here or, where it was released, in tables.
     fn durable(&self) -> LogPosition;
 
-    /// Has the next record begin a new segment, if that is worth it, so that [`LogSink::begin_at`] is
-    /// cheap there; returns the end. No record is under way: the caller holds every drange.
+    /// Has the next record begin a new segment, if that is worth it, so that [`LogSink::begin_at`]
+    /// is cheap there; returns the end. No record is under way: the caller holds every drange.
     fn rotate(&self) -> Result<LogPosition> {
         Ok(self.end())
     }
 
     /// Makes it durable that a replay may begin at `from`, whatever becomes of the records below,
-    /// which tables are about to hold. Costs a few pages. False if the log was not rotated there: then
-    /// it has to be synced up to there instead. After an error the log is in doubt.
+    /// which tables are about to hold. Costs a few pages. False if the log was not rotated there:
+    /// then it has to be synced up to there instead. After an error the log is in doubt.
     fn begin_at(&self, _from: LogPosition) -> Result<bool> {
         Ok(false)
     }

@@ -33,8 +33,8 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// and is listed.
     fn lock_dir(&self, dir: &Path, kind: LockKind) -> EnvResult<DirLock>;
 
-    /// The one name of an existing directory that begins at the root and has no links and no dots in
-    /// it: two paths mean the same directory exactly if their real names are equal.
+    /// The one name of an existing directory that begins at the root and has no links and no dots
+    /// in it: two paths mean the same directory exactly if their real names are equal.
     fn real_dir(&self, dir: &Path) -> EnvResult<PathBuf>;
 
     /// Bytes that can still be written to the file system that holds `dir`.
@@ -59,13 +59,13 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// its old content stays until it is overwritten. This is how a segment is recycled.
     fn recycle_log(&self, from: &Path, to: &Path) -> EnvResult<Arc<dyn LogFile>>;
 
-    /// Creates the file of an area of persistent memory, of exactly `bytes` bytes (whole pages, above 0;
-    /// panics otherwise), reserved, zeroed, durable but for its name, and maps it. One that exists is an
-    /// error. See [`Pmem`].
+    /// Creates the file of an area of persistent memory, of exactly `bytes` bytes (whole pages,
+    /// above 0; panics otherwise), reserved, zeroed, durable but for its name, and maps it. One
+    /// that exists is an error. See [`Pmem`].
     fn create_pmem(&self, path: &Path, bytes: u64) -> EnvResult<Pmem>;
 
-    /// Maps the file of an area, all of it, with what was stored so far; what was not fenced before a
-    /// crash may be there and go in the next one. Fails if it is mapped already
+    /// Maps the file of an area, all of it, with what was stored so far; what was not fenced before
+    /// a crash may be there and go in the next one. Fails if it is mapped already
     /// ([`EnvError::is_locked`](crate::EnvError::is_locked)), or if its size is no area's.
     fn open_pmem(&self, path: &Path) -> EnvResult<Pmem>;
 
@@ -159,13 +159,13 @@ pub trait LogFile: Send + Sync + fmt::Debug {
     fn sync(&self) -> EnvResult<()>;
 
     /// Makes durable what was written to the `bytes` at `offset` before the call, which lie within
-    /// [`LogFile::bytes`]. Cost: of a mapped file only the pages of these bytes are written back; of
-    /// another one, all.
+    /// [`LogFile::bytes`]. Cost: of a mapped file only the pages of these bytes are written back;
+    /// of another one, all.
     fn sync_range(&self, offset: u64, bytes: u64) -> EnvResult<()>;
 
-    /// Brings the first `bytes` into memory for writing, so that no write has to: for a job, ahead of
-    /// the first one. Changes nothing but speed; what is synced before it is written may go to the
-    /// device twice then.
+    /// Brings the first `bytes` into memory for writing, so that no write has to: for a job, ahead
+    /// of the first one. Changes nothing but speed; what is synced before it is written may go to
+    /// the device twice then.
     fn warm(&self, _bytes: u64) {}
 
     /// Nothing that was written is wanted any more: no later sync has to make it durable.
@@ -177,8 +177,8 @@ pub trait LogFile: Send + Sync + fmt::Debug {
     /// Whether writes go to a mapping (no system call, cannot fail) or through system calls.
     fn is_mapped(&self) -> bool;
 
-    /// What it lies on, if it is persistent memory ([`PmemLogFile`](crate::PmemLogFile)): writes are
-    /// stores then, and a sync is a fence.
+    /// What it lies on, if it is persistent memory ([`PmemLogFile`](crate::PmemLogFile)): writes
+    /// are stores then, and a sync is a fence.
     fn medium(&self) -> Option<PmemMedium> {
         None
     }

@@ -278,8 +278,8 @@ impl SimDisk {
         self.state.lock().image.close(inode);
     }
 
-    /// Stores to a file that is mapped as persistent memory; no call, and no change of thread: there are
-    /// too many.
+    /// Stores to a file that is mapped as persistent memory; no call, and no change of thread:
+    /// there are too many.
     pub fn store(&self, inode: InodeId, offset: u64, bytes: &[u8]) {
         self.state.lock().image.store(inode, offset, bytes, self.pmem_keeps_stores);
     }

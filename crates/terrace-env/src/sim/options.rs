@@ -20,9 +20,9 @@ pub struct SimOptions {
     /// every call; 0 switches only where a thread blocks.
     pub switch_one_in: u32,
     /// Whether a thread may also lose its turn where it takes a [`Latch`](crate::Latch) while it
-    /// holds none, and at a [`yield_point`](crate::yield_point): no by default. Finds orders of events that calls of the environment alone do not
-    /// separate. Means something in builds with debug assertions only; without them a latch costs
-    /// nothing more.
+    /// holds none, and at a [`yield_point`](crate::yield_point): no by default. Finds orders of
+    /// events that calls of the environment alone do not separate. Means something in builds with
+    /// debug assertions only; without them a latch costs nothing more.
     pub switch_at_latches: bool,
     /// A read that must not wait finds nothing once in this many times: 4 by default, never for 0.
     pub try_read_miss_one_in: u32,
@@ -33,8 +33,8 @@ pub struct SimOptions {
     pub sync_lie_one_in: u32,
     /// What [`LogFile::is_mapped`](crate::LogFile::is_mapped) says: true by default.
     pub mapped_logs: bool,
-    /// Whether the caches of the processor survive a power cut (eADR), so that a store to persistent memory
-    /// is durable at once: no by default (ADR).
+    /// Whether the caches of the processor survive a power cut (eADR), so that a store to
+    /// persistent memory is durable at once: no by default (ADR).
     pub pmem_keeps_stores: bool,
     /// What [`Env::parallelism`](crate::Env::parallelism) says: 2 by default.
     pub parallelism: usize,

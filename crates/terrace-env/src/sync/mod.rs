@@ -5,8 +5,8 @@
 //! decides them. A test that is to replay must decide them itself. So the locks that may sleep and
 //! the signals are made by the environment, through [`WaitFactory`].
 //!
-//! The types are the same in the real and the simulated environment; [`WaitFactory`] decides which one
-//! they belong to. A real [`Mutex`] or [`Hold`] is an ordinary lock of `parking_lot` behind one
+//! The types are the same in the real and the simulated environment; [`WaitFactory`] decides which
+//! one they belong to. A real [`Mutex`] or [`Hold`] is an ordinary lock of `parking_lot` behind one
 //! predictable branch; a simulated one asks the scheduler for its turn before it is taken and after
 //! it is given back, so that the seed decides which thread gets it.
 //!

@@ -10,7 +10,8 @@ const WAITER: u64 = 1;
 /// One notification, in the high half.
 const NOTIFICATION: u64 = 1 << 32;
 
-/// "Something changed": an event count. Made by [`WaitFactory::signal`](crate::WaitFactory::signal).
+/// "Something changed": an event count. Made by
+/// [`WaitFactory::signal`](crate::WaitFactory::signal).
 ///
 /// A thread takes a [`Ticket`], checks the condition it waits for, and waits with the ticket if
 /// the condition does not hold. Whoever makes the condition true notifies afterwards. No wake-up

@@ -1,12 +1,12 @@
 //! Why a read answered as it did, and what was slow lately.
 //!
 //! ```text
-//! EXPLAIN GET key [JSON]                              a text of several lines
-//! EXPLAIN DRANGES [JSON]                              how the writes are spread
-//! EXPLAIN L0 [JSON]                                   what is left of its rows, and the next cut
-//! EXPLAIN STATS [JSON]                                the figures of the database, as `terrace stats` shows them
-//! EXPLAIN RANGE start end [REV] [LIMIT n] [JSON]      likewise; 1000 keys unless told
-//! SLOWLOG GET [count] | LEN | RESET                   as in Redis
+//! EXPLAIN GET key [JSON]                          a text of several lines
+//! EXPLAIN DRANGES [JSON]                          how the writes are spread
+//! EXPLAIN L0 [JSON]                               what is left of its rows, and the next cut
+//! EXPLAIN STATS [JSON]                            the figures of the database, as `terrace stats` shows them
+//! EXPLAIN RANGE start end [REV] [LIMIT n] [JSON]  likewise; 1000 keys unless told
+//! SLOWLOG GET [count] | LEN | RESET               as in Redis
 //! ```
 //! `SLOWLOG` shows operations of the store, not commands, so it knows no client. There is no
 //! threshold: the slowest of the last minutes are there, however fast. The words of an entry are
@@ -24,7 +24,8 @@ use crate::protocol::{Replies, Request};
 /// Number of keys that an explained `RANGE` walks at most, unless the request says otherwise.
 const EXPLAINED_KEYS: u64 = 1000;
 
-/// Number of keys that a request may say at most, since nothing stops an explained `RANGE` on its way.
+/// Number of keys that a request may say at most, since nothing stops an explained `RANGE` on its
+/// way.
 const EXPLAINED_KEYS_MAX: u64 = 1_000_000;
 
 const SLOWLOG_HELP: &[&str] = &[

@@ -103,16 +103,16 @@ impl Replies {
         self.bytes.truncate(self.sent + len);
     }
 
-    /// Begins an array of which the number of parts is known only when they are written: they follow
-    /// now, and then comes [`Replies::end_array`]. Nothing is sent in between.
+    /// Begins an array of which the number of parts is known only when they are written: they
+    /// follow now, and then comes [`Replies::end_array`]. Nothing is sent in between.
     pub(crate) fn begin_array(&mut self) -> ArrayMark {
         let mark = ArrayMark(self.bytes.len());
         self.bytes.resize(mark.0 + HEADER_BYTES_MAX, 0);
         mark
     }
 
-    /// Writes the header of an array in front of its `count` parts. They are moved within the buffer
-    /// and not copied into another one, so that large values are not held twice.
+    /// Writes the header of an array in front of its `count` parts. They are moved within the
+    /// buffer and not copied into another one, so that large values are not held twice.
     pub(crate) fn end_array(&mut self, mark: ArrayMark, count: usize) {
         let header = format!("*{count}\r\n");
         let parts = mark.0 + HEADER_BYTES_MAX;

@@ -13,8 +13,9 @@ use crate::{Durability, Result};
 
 /// How a database is opened. The defaults serve a machine with a few cores and gigabytes.
 ///
-/// The options up to [`log_path`](Options::log_path) change what the database does, and those after it only
-/// how fast it does that. But for [`format`](Options::format), each open may choose them anew.
+/// The options up to [`log_path`](Options::log_path) change what the database does, and those after
+/// it only how fast it does that. But for [`format`](Options::format), each open may choose them
+/// anew.
 ///
 /// ```
 /// use terrace::{Durability, Options};
@@ -31,17 +32,18 @@ pub struct Options {
     pub durability: Durability,
     /// Whether a directory that holds no database gets one, which is the default.
     pub create_if_missing: bool,
-    /// Whether the database is only read: several processes may do that at once, none of them changes a
-    /// byte, and none may write meanwhile. The default is no.
+    /// Whether the database is only read: several processes may do that at once, none of them
+    /// changes a byte, and none may write meanwhile. The default is no.
     pub read_only: bool,
-    /// The merge operators that this program knows beside the built-in ones. The default is none. A database
-    /// that was created with one of them is opened only by programs that bring it.
+    /// The merge operators that this program knows beside the built-in ones. The default is none. A
+    /// database that was created with one of them is opened only by programs that bring it.
     pub merge_operators: MergeOperators,
     /// The listeners that are told what the database does in the background; the module
     /// [`events`](crate::events) says what they may do. Default: none.
     pub listeners: Listeners,
-    /// Where new writes go when they leave memory. The default, plain tables in files, serves ordinary disks;
-    /// a container is made for persistent memory. A database may be opened with another form than before.
+    /// Where new writes go when they leave memory. The default, plain tables in files, serves
+    /// ordinary disks; a container is made for persistent memory. A database may be opened with
+    /// another form than before.
     ///
     /// ```
     /// use terrace::{L0Options, Options};
@@ -51,55 +53,62 @@ pub struct Options {
     /// assert!(on_pmem.validate().is_ok());
     /// ```
     pub l0: L0Options,
-    /// The directory of a medium for the log: persistent memory (a DAX file system), where a write that is
-    /// synced waits for no disk, or a file system in memory that stands in for it. The latter does not survive
-    /// a power cut, nor an orderly restart of the machine, and neither does the database then. The log goes
-    /// into a directory of the database's own there. The default is none: it lies in the database's
-    /// directory. A database may be opened with another one than before: what of the log lies elsewhere is
-    /// read there, and stays until it is in tables.
+    /// The directory of a medium for the log: persistent memory (a DAX file system), where a write
+    /// that is synced waits for no disk, or a file system in memory that stands in for it. The
+    /// latter does not survive a power cut, nor an orderly restart of the machine, and neither does
+    /// the database then. The log goes into a directory of the database's own there. The default is
+    /// none: it lies in the database's directory. A database may be opened with another one than
+    /// before: what of the log lies elsewhere is read there, and stays until it is in tables.
     pub log_path: Option<PathBuf>,
-    /// Bytes of memory that all parts together may take: the block cache, memtables, filters and indexes,
-    /// buffers, and a server's requests and replies. At least `cache_bytes` and 64 KiB. The default is
-    /// `cache_bytes` and 1.75 GiB. Memtables take what the others leave, two of them at the least: near the
-    /// limit writers are slowed down, and at it they wait for a flush. A larger limit helps while flushes are
-    /// slow; a smaller one leaves more to other programs and to the kernel's page cache.
+    /// Bytes of memory that all parts together may take: the block cache, memtables, filters and
+    /// indexes, buffers, and a server's requests and replies. At least `cache_bytes` and 64 KiB.
+    /// The default is `cache_bytes` and 1.75 GiB. Memtables take what the others leave, two of them
+    /// at the least: near the limit writers are slowed down, and at it they wait for a flush. A
+    /// larger limit helps while flushes are slow; a smaller one leaves more to other programs and
+    /// to the kernel's page cache.
     pub memory_bytes: Option<usize>,
-    /// Bytes of the cache for blocks of tables. The default is 256 MiB, and 0 is none. A larger one saves
-    /// reads from the disk; the kernel's page cache helps too.
+    /// Bytes of the cache for blocks of tables. The default is 256 MiB, and 0 is none. A larger one
+    /// saves reads from the disk; the kernel's page cache helps too.
     pub cache_bytes: usize,
-    /// Bytes of a memtable, from 16 KiB to 2 GiB. The default is 64 MiB. Up to four exist at a time. Larger
-    /// ones make flushes and compactions rarer and a start after a crash longer; smaller ones save memory.
+    /// Bytes of a memtable, from 16 KiB to 2 GiB. The default is 64 MiB. Up to four exist at a
+    /// time. Larger ones make flushes and compactions rarer and a start after a crash longer;
+    /// smaller ones save memory.
     pub memtable_bytes: usize,
-    /// The number of memtables' worth of bytes that stay in memory, frozen, before they are flushed together.
-    /// The default is 0. With more, what is overwritten meanwhile is never written to a table, but it takes
-    /// that much more memory and log, and a start after a crash takes longer.
+    /// The number of memtables' worth of bytes that stay in memory, frozen, before they are flushed
+    /// together. The default is 0. With more, what is overwritten meanwhile is never written to a
+    /// table, but it takes that much more memory and log, and a start after a crash takes longer.
     pub memtables_kept: usize,
-    /// Whether memtables of keys that are overwritten all the time are merged in memory instead of being
-    /// flushed, as long as that pays. The default is no. It saves writes to tables, takes up to half a
-    /// memtable of memory, keeps up to half of the log (four times `memtable_bytes`), so that a start after a
-    /// crash takes longer, and has each flush sync the log. *Source:* Nova-LSM (SIGMOD 2021), section 4.2.
+    /// Whether memtables of keys that are overwritten all the time are merged in memory instead of
+    /// being flushed, as long as that pays. The default is no. It saves writes to tables, takes up
+    /// to half a memtable of memory, keeps up to half of the log (four times `memtable_bytes`), so
+    /// that a start after a crash takes longer, and has each flush sync the log. *Source:* Nova-LSM
+    /// (SIGMOD 2021), section 4.2.
     pub memtable_merging: bool,
-    /// The number of dranges, which are the intervals that keys are divided into for writing; at most 255.
-    /// The default is 0: four for each core, fewer with small memtables. 1 is for none. Where they are divided
-    /// follows the writes, and a key that is written very often has several. With more, more threads write
-    /// side by side, and memtables are smaller. *Source:* Nova-LSM (SIGMOD 2021), θ = 64.
+    /// The number of dranges, which are the intervals that keys are divided into for writing; at
+    /// most 255. The default is 0: four for each core, fewer with small memtables. 1 is for none.
+    /// Where they are divided follows the writes, and a key that is written very often has several.
+    /// With more, more threads write side by side, and memtables are smaller. *Source:* Nova-LSM
+    /// (SIGMOD 2021), θ = 64.
     pub dranges: usize,
-    /// Bytes of the lookup index, by which a read of one key skips the memtables and the tables of L0 that do
-    /// not hold it; at most 64 GiB. The default is 0: there is none. A key in them takes 8 bytes of it, and a
-    /// smaller index excludes less. *Source:* Nova-LSM (SIGMOD 2021), section 4.1.1.
+    /// Bytes of the lookup index, by which a read of one key skips the memtables and the tables of
+    /// L0 that do not hold it; at most 64 GiB. The default is 0: there is none. A key in them takes
+    /// 8 bytes of it, and a smaller index excludes less. *Source:* Nova-LSM (SIGMOD 2021), section
+    /// 4.1.1.
     pub lookup_index_bytes: u64,
-    /// The number of threads with which a start replays the log, at most 8. The default is 0: one for each
-    /// core. More than two or three bring little.
+    /// The number of threads with which a start replays the log, at most 8. The default is 0: one
+    /// for each core. More than two or three bring little.
     pub recovery_threads: usize,
-    /// About how many bytes the first level below L0 should hold before there is another one. The default is
-    /// 0: four memtables' worth, or as much as the container of L0, if there is one. With more, fewer bytes
-    /// are written; with less, what is overwritten or deleted takes less space.
+    /// About how many bytes the first level below L0 should hold before there is another one. The
+    /// default is 0: four memtables' worth, or as much as the container of L0, if there is one.
+    /// With more, fewer bytes are written; with less, what is overwritten or deleted takes less
+    /// space.
     pub level_bytes_base: u64,
-    /// Bits of a filter for each key of a table, at most 48; 0 is for no filters. The default is 10. With
-    /// fewer, more tables are searched for keys that they do not hold; more take more memory.
+    /// Bits of a filter for each key of a table, at most 48; 0 is for no filters. The default
+    /// is 10. With fewer, more tables are searched for keys that they do not hold; more take more
+    /// memory.
     pub filter_bits_per_key: u32,
-    /// How blocks of tables are compressed. The default is not at all. Compressed tables are smaller and take
-    /// time to read.
+    /// How blocks of tables are compressed. The default is not at all. Compressed tables are
+    /// smaller and take time to read.
     pub compression: Compression,
     /// The baselines of papers, to be measured. The default is none.
     #[cfg(feature = "research")]
@@ -179,7 +188,8 @@ impl Options {
             memtable_merging: self.memtable_merging,
             dranges: self.dranges,
             lookup_index_bytes: self.lookup_index_bytes,
-            // So that the log of one memtable fits a segment, as a rule: it is rotated when one is frozen.
+            // So that the log of one memtable fits a segment, as a rule: it is rotated when one is
+            // frozen.
             log_segment_bytes: (self.memtable_bytes as u64 / 4 * 5).clamp(1 << 20, 1 << 30),
             log_bytes_max: (self.memtable_bytes as u64 * (8 + 2 * kept)).max(64 << 20),
             table_bytes,

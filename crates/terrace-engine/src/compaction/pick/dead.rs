@@ -21,11 +21,11 @@ pub struct Served {
     pub now: WallTime,
 }
 
-/// Number of deleted neighbours that are worth a compaction: about the price of a seek that has to read a
-/// block from the disk.
+/// Number of deleted neighbours that are worth a compaction: about the price of a seek that has to
+/// read a block from the disk.
 const TOMBSTONE_RUN_MAX: u64 = 128;
-/// But only if of this number of entries of the table one is a tombstone, so that a few deletes in a row do
-/// not have whole tables written again and again.
+/// But only if of this number of entries of the table one is a tombstone, so that a few deletes in
+/// a row do not have whole tables written again and again.
 const TOMBSTONE_SHARE: u64 = 8;
 
 /// Whether a table is worth a compaction for what is dead in it: scans step over long runs of
@@ -36,8 +36,8 @@ fn is_mostly_dead(meta: &TableMeta, served: Served) -> bool {
     steps || meta.expired_from.is_some_and(|moment| moment <= served.now)
 }
 
-/// Where a reader keeps a table whose entries have all expired, it is looked at again after this long: nobody
-/// says that a reader has gone.
+/// Where a reader keeps a table whose entries have all expired, it is looked at again after this
+/// long: nobody says that a reader has gone.
 const HELD_UP_MS: u64 = 10_000;
 
 /// When a compaction may become due by the clock alone, since every entry of a table has expired by
@@ -55,8 +55,8 @@ pub fn next_expiry(version: &Version, served: Served) -> Option<WallTime> {
     version.tables().filter_map(next_look).min()
 }
 
-/// What is left of a table of a row is taken along when it is less than one part in this number: the file
-/// goes only with the last of it.
+/// What is left of a table of a row is taken along when it is less than one part in this number:
+/// the file goes only with the last of it.
 const CONSUMED_SHARE: u64 = 8;
 
 fn is_mostly_consumed(live: &LiveTable) -> bool {

@@ -83,8 +83,8 @@ fn next_in_turn(
     if held_up.is_empty() { FromL0::Nothing } else { FromL0::HeldUp(held_up) }
 }
 
-/// Cuts that are not taken in turn, in the order in which they are taken, each with what it takes out of L0 and what it meets below,
-/// in bytes.
+/// Cuts that are not taken in turn, in the order in which they are taken, each with what it takes
+/// out of L0 and what it meets below, in bytes.
 fn priced<'a>(
     version: &Version,
     base: LevelNo,
@@ -152,7 +152,8 @@ fn of_row(version: &Version, row: &Row, base: LevelNo) -> Compaction {
     Compaction { slice, through: None, rows, inputs, output_level, rewrites: false, cut_end: None }
 }
 
-/// Where cuts may end: in no table of the levels that they may go to, and not in what jobs have taken.
+/// Where cuts may end: in no table of the levels that they may go to, and not in what jobs have
+/// taken.
 pub(super) fn cut_bounds(
     version: &Version,
     shape: &LevelShape,
@@ -252,8 +253,8 @@ fn fewer_rows(version: &Version, cut: &Cut, taken: &Taken) -> Option<Compaction>
     taken.is_free(&chosen).then_some(chosen)
 }
 
-/// A cut that takes everything live in `range`: also of rows whose turn does not come before others are
-/// used up. None if nothing is.
+/// A cut that takes everything live in `range`: also of rows whose turn does not come before others
+/// are used up. None if nothing is.
 pub(super) fn with_newer_rows(
     version: &Version,
     proposed: Option<Cut>,

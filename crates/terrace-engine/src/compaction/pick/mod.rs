@@ -1,7 +1,7 @@
 //! Which compaction is due. Pure: looks at a version, does nothing.
 //!
-//! `l0.rs` says what L0 needs, `levels.rs` what a level gives to the next one, `dead.rs` what is worth a
-//! compaction though nothing is too large.
+//! `l0.rs` says what L0 needs, `levels.rs` what a level gives to the next one, `dead.rs` what is
+//! worth a compaction though nothing is too large.
 
 mod dead;
 mod l0;
@@ -71,8 +71,8 @@ pub fn pick(
     of_dead(version, shape, &targets, taken, served)
 }
 
-/// The level that a slice out of L0 goes to: `base`, or the first level above it that holds something
-/// there, since nothing may come to lie below what is older.
+/// The level that a slice out of L0 goes to: `base`, or the first level above it that holds
+/// something there, since nothing may come to lie below what is older.
 fn level_below(version: &Version, slice: &KeyRange, base: LevelNo) -> LevelNo {
     let mut above = (1..base.0).map(LevelNo);
     above.find(|level| !version.run(*level).overlapping(slice).is_empty()).unwrap_or(base)

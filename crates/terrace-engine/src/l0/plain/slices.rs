@@ -9,9 +9,9 @@
 //! ```
 //!
 //! What is connected by shared keys, or by a table below that both meet, is a *region*. It is
-//! divided into slices of about equal bytes, at keys where a table below begins or ends, and between
-//! those tables at keys out of the indexes of the live ones. So two slices share no key and no
-//! table below, and a slice without an entry has its range tombstones.
+//! divided into slices of about equal bytes, at keys where a table below begins or ends, and
+//! between those tables at keys out of the indexes of the live ones. So two slices share no key and
+//! no table below, and a slice without an entry has its range tombstones.
 
 use terrace_base::KeyRange;
 

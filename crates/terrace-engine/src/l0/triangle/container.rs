@@ -1,4 +1,5 @@
-//! The container of a range: its pages, the rows in them, and which pages are still needed by which versions.
+//! The container of a range: its pages, the rows in them, and which pages are still needed by which
+//! versions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,8 +20,8 @@ use crate::{Error, Result};
 /// Where the container of a range is, as the manifest keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerPlace {
-    /// The file: a mere name if it is in the range's own directory, so that it goes where that goes, else
-    /// its path. Text, so that it can be told to whoever misses it.
+    /// The file: a mere name if it is in the range's own directory, so that it goes where that
+    /// goes, else its path. Text, so that it can be told to whoever misses it.
     pub path: String,
     /// Its size in bytes.
     pub bytes: u64,
@@ -43,8 +44,9 @@ impl ContainerPlace {
         }
     }
 
-    /// The path of the file, for the range in `dir`. Earlier versions named the directory of the range in
-    /// the path, which may have been moved or copied since: what is called so is in the range's own.
+    /// The path of the file, for the range in `dir`. Earlier versions named the directory of the
+    /// range in the path, which may have been moved or copied since: what is called so is in the
+    /// range's own.
     #[must_use]
     pub fn file(&self, dir: &Path) -> PathBuf {
         let path = Path::new(&self.path);
@@ -82,10 +84,10 @@ impl ContainerPlace {
 /// The rows of one range.
 ///
 /// # Who needs what
-/// Every [state](super::TriangleState) of L0 that lives needs, of each of its rows, what is live there. When a
-/// state goes, what no other needs is given back page by page. So a page is another row's only when
-/// the cut that consumed it is durable (the state before it is current until then) and no pinned version
-/// shows it.
+/// Every [state](super::TriangleState) of L0 that lives needs, of each of its rows, what is live
+/// there. When a state goes, what no other needs is given back page by page. So a page is another
+/// row's only when the cut that consumed it is durable (the state before it is current until then)
+/// and no pinned version shows it.
 pub struct Container {
     env: SharedEnv,
     /// The range's directory.
@@ -142,8 +144,8 @@ impl Container {
         }
     }
 
-    /// Makes the container at `place`, durably. A file that is there already goes first: whoever calls
-    /// this knows that nothing names what is in it.
+    /// Makes the container at `place`, durably. A file that is there already goes first: whoever
+    /// calls this knows that nothing names what is in it.
     ///
     /// Errors: [`Error::Invalid`] for sizes that cannot be; the environment's.
     pub fn create(&self, place: &ContainerPlace, database: u128) -> Result<()> {
@@ -158,7 +160,8 @@ impl Container {
         Ok(())
     }
 
-    /// Removes the file of a container in which nothing is left. One that is gone already is no error.
+    /// Removes the file of a container in which nothing is left. One that is gone already is no
+    /// error.
     pub(crate) fn remove(&self, place: &ContainerPlace) -> Result<()> {
         match self.env.fs().remove(&place.file(&self.dir)) {
             Err(error) if !error.is_not_found() => Err(error.into()),
@@ -171,7 +174,8 @@ impl Container {
         assert!(before.is_none(), "a container is opened once");
     }
 
-    /// Lets the pages go: the file can be opened by somebody else as soon as nobody holds one of them.
+    /// Lets the pages go: the file can be opened by somebody else as soon as nobody holds one of
+    /// them.
     pub(crate) fn unmount(&self) {
         let pages = self.pages.lock().take();
         // Not under the latch: the mapping goes with it.
@@ -190,8 +194,8 @@ impl Container {
         self.pages().map(|pages| pages.medium())
     }
 
-    /// Opens the rows of a version that was read from the manifest. Of what is consumed in it nothing is
-    /// claimed.
+    /// Opens the rows of a version that was read from the manifest. Of what is consumed in it
+    /// nothing is claimed.
     ///
     /// Errors: [`Error::Corruption`], also if there is no container; the environment's.
     pub fn open_rows(&self, live: &[LiveTable]) -> Result<()> {
@@ -287,8 +291,8 @@ impl Container {
         for live in own.iter().flat_map(|own| own.iter()) {
             let Some(OpenTable::Row(row)) = live.table.open_table() else { continue };
             let others = || others.iter().flat_map(|state| of_table(state, live));
-            // Most often only other rows have changed. Without a state that needs it the whole row goes,
-            // with its table.
+            // Most often only other rows have changed. Without a state that needs it the whole row
+            // goes, with its table.
             if others().next().is_none() || others().any(|other| other.counts_as(live)) {
                 continue;
             }

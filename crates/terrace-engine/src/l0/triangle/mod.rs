@@ -1,20 +1,20 @@
 //! The triangle: L0 in pages of persistent memory, or of a file.
 //!
 //! # Why
-//! Plain rows of L0 are files, and a file goes as a whole. So either a cut takes all that shares keys,
-//! which is nearly all of L0 and L1, and writers wait for it; or what was cut stays until the rest is
-//! cut too. Where L0 lies in pages, a cut takes a key slice of bounded size and its pages are free at
-//! once: L0 can be large, and what a cut costs does not depend on how large it is.
+//! Plain rows of L0 are files, and a file goes as a whole. So either a cut takes all that shares
+//! keys, which is nearly all of L0 and L1, and writers wait for it; or what was cut stays until the
+//! rest is cut too. Where L0 lies in pages, a cut takes a key slice of bounded size and its pages
+//! are free at once: L0 can be large, and what a cut costs does not depend on how large it is.
 //!
 //! ```text
-//!     flush                                                                    cut
-//!      │  ┌──────────────────────────────────────────┐ row 9, newest   ╎        │
-//!      └─►└──────────────────────────────────────────┘                 ╎        ▼
-//!              ┌─────────────────────────────────────┐ row 8     ┌───┐ ╎   what is left of the rows
-//!              └─────────────────────────────────────┘           │   │ ╎   in one slice, merged with
-//!                    ┌───────────────────────────────┐ row 7     │   │ ╎   the tables below
-//!                    └───────────────────────────────┘           └───┘ ╎
-//!         ├── cut last ──┤                           ├─ cut next ┤
+//!    flush                                                                   cut
+//!     │  ┌──────────────────────────────────────────┐ row 9, newest   ╎       │
+//!     └─►└──────────────────────────────────────────┘                 ╎       ▼
+//!             ┌─────────────────────────────────────┐ row 8     ┌───┐ ╎  what is left of the rows
+//!             └─────────────────────────────────────┘           │   │ ╎  in one slice, merged with
+//!                   ┌───────────────────────────────┐ row 7     │   │ ╎  the tables below
+//!                   └───────────────────────────────┘           └───┘ ╎
+//!        ├── cut last ──┤                           ├─ cut next ┤
 //! ```
 //!
 //! # Parts
@@ -26,16 +26,17 @@
 //! * [`TriangleL0`], [`TriangleState`]: the two sides of the seam.
 //!
 //! # Rules
-//! 1. Nothing is dropped for lack of room: what the container has no pages for becomes a table in the
-//!    range's table store, in the same row. The gate slows writers down before it comes to that.
-//! 2. A load in the order of keys passes the container by: what lies above everything in L0 and above
-//!    the flush before is a table at once, and goes down as it is.
+//! 1. Nothing is dropped for lack of room: what the container has no pages for becomes a table in
+//!    the range's table store, in the same row. The gate slows writers down before it comes to
+//!    that.
+//! 2. A load in the order of keys passes the container by: what lies above everything in L0 and
+//!    above the flush before is a table at once, and goes down as it is.
 //! 3. A range that was written with another kind of L0 is read and cut as it is: tables and rows in
 //!    pages live side by side.
 //!
-//! *Source:* TriangleKV (TPDS 2022), §3. The matrix, its baseline, is §2.4.4 and MatrixKV (ATC 2020): the
-//! rows that are there when the last of the rows before are used up make a set, and columns are taken
-//! out of that set only, from its first key on.
+//! *Source:* TriangleKV (TPDS 2022), §3. The matrix, its baseline, is §2.4.4 and MatrixKV (ATC
+//! 2020): the rows that are there when the last of the rows before are used up make a set, and
+//! columns are taken out of that set only, from its first key on.
 
 mod absorb;
 mod container;

@@ -12,17 +12,18 @@
 //! its own, and would make the checkpoint's first open slow; a flush leaves no log at all.
 //!
 //! # Invariants
-//! 1. *One moment.* The memtables are frozen while no write is under way, so they end at one number,
-//!    and no batch stands in them by half. The caller has the turn of flushes from before the
-//!    freeze until the version is pinned: nothing younger gets into that version. Compactions may;
-//!    they change where entries lie, never what is there.
+//! 1. *One moment.* The memtables are frozen while no write is under way, so they end at one
+//!    number, and no batch stands in them by half. The caller has the turn of flushes from before
+//!    the freeze until the version is pinned: nothing younger gets into that version. Compactions
+//!    may; they change where entries lie, never what is there.
 //! 2. *Apart.* The pinned version keeps its tables' files until they are linked. From then on the
 //!    two directories have names of their own for bytes that nobody changes; each deletes its own.
-//! 3. *Whole or nothing.* `CURRENT` comes last, after everything it leads to is durable: a directory
-//!    that was left half-way has none, and no open takes it for a range. After an error it is empty.
-//! 4. *Its own range.* A checkpoint has its own database identity, so that no log segment of the one
-//!    fits the other, and an epoch above that of every file it names. Tables need neither: their
-//!    checksums rest on their own identity, which travels with the bytes.
+//! 3. *Whole or nothing.* `CURRENT` comes last, after everything it leads to is durable: a
+//!    directory that was left half-way has none, and no open takes it for a range. After an error
+//!    it is empty.
+//! 4. *Its own range.* A checkpoint has its own database identity, so that no log segment of the
+//!    one fits the other, and an epoch above that of every file it names. Tables need neither:
+//!    their checksums rest on their own identity, which travels with the bytes.
 //!
 //! What fails in the target, a sync included, says nothing about the source, which goes on.
 
@@ -49,8 +50,8 @@ use crate::{Error, Result};
 /// Bytes that are copied at once, where links do not reach.
 const COPY_BYTES: u64 = 1 << 20;
 
-/// Called with the bytes of tables that the checkpoint has and those that it will have; `false` ends
-/// it.
+/// Called with the bytes of tables that the checkpoint has and those that it will have; `false`
+/// ends it.
 pub type CheckpointProgress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 
 /// What a checkpoint consists of.
@@ -67,16 +68,16 @@ pub struct CheckpointReport {
 }
 
 impl Store {
-    /// Makes a copy of the range at one moment in `dir`, which does not exist or is empty. Everything
-    /// acknowledged before the call is in it. Writers wait while memtables are frozen, not for
-    /// the flush that follows, and not for the copy.
+    /// Makes a copy of the range at one moment in `dir`, which does not exist or is empty.
+    /// Everything acknowledged before the call is in it. Writers wait while memtables are frozen,
+    /// not for the flush that follows, and not for the copy.
     ///
     /// On return it is durable, and opens like any other range; deleting the one leaves the other.
     /// Cost: a flush and a name for each table, or a copy of it on another file system.
     ///
     /// Errors: `Invalid` (`dir` is not empty), `Locked`, `Cancelled` (by `progress`), `NoSpace`,
-    /// `Io`, `Corruption` (a table that had to be copied is damaged), and those of [`Store::flush`].
-    /// After an error `dir` holds no range; the source is as it was.
+    /// `Io`, `Corruption` (a table that had to be copied is damaged), and those of
+    /// [`Store::flush`]. After an error `dir` holds no range; the source is as it was.
     pub fn checkpoint(
         &self,
         dir: &Path,
@@ -245,8 +246,8 @@ impl Inner {
     }
 }
 
-/// Leaves out the tables of rows that are consumed everywhere. Their rows may be there for the sake of
-/// another table, and go when of that one nothing is written.
+/// Leaves out the tables of rows that are consumed everywhere. Their rows may be there for the sake
+/// of another table, and go when of that one nothing is written.
 fn keep_live(rows: &mut Vec<RowMeta>, consumed: &CutMap) {
     for row in &mut *rows {
         row.tables.retain(|table| consumed.is_live(row.id, &table.span()));
@@ -301,7 +302,8 @@ mod tests {
         ];
         keep_live(&mut rows, &cuts);
         assert_eq!(rows, [row(2, vec![table(2, "c", "g")]), row(3, vec![table(4, "m", "p")])]);
-        // If it has no key between the cuts, nothing is written of it, and so nothing is left of the row.
+        // If it has no key between the cuts, nothing is written of it, and so nothing is left of
+        // the row.
         let mut snapshot = VersionEdit::from(TreeEdit { rows_added: rows, ..TreeEdit::default() });
         replace_table(&mut snapshot, table(2, "c", "g").id, None);
         assert_eq!(snapshot.tree.rows_added, [row(3, vec![table(4, "m", "p")])]);

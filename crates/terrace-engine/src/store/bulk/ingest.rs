@@ -20,9 +20,9 @@
 //!
 //! A number taken before the tables are built would be wrong in both directions: a snapshot taken
 //! during the building would see the tables appear, and a write of the same key during the building
-//! would have a greater number, could be compacted below the place where the tables go, and would be
-//! hidden by them. So the number is taken at the end, the entries in the files bear zero, and the
-//! version says what that stands for ([`is_unnumbered`]).
+//! would have a greater number, could be compacted below the place where the tables go, and would
+//! be hidden by them. So the number is taken at the end, the entries in the files bear zero, and
+//! the version says what that stands for ([`is_unnumbered`]).
 //!
 //! [`is_unnumbered`]: crate::table::TableProperties::is_unnumbered
 //!
@@ -32,28 +32,29 @@
 //! 2. *Everything newer lies above.* Whatever is written later goes into memtables, which are above
 //!    L0 and the levels, and leaves them into rows that are newer than an ingested one, or
 //!    (if the tables went to a level) into L0, which is above it. Compactions keep this order.
-//! 3. *Nothing older that overlaps lies above, or beside.* No memtable overlaps the tables: those that
-//!    did were flushed, and the turn of flushes is held, so nothing reaches L0 meanwhile. The
+//! 3. *Nothing older that overlaps lies above, or beside.* No memtable overlaps the tables: those
+//!    that did were flushed, and the turn of flushes is held, so nothing reaches L0 meanwhile. The
 //!    tables go into level L only if no table of L0 … L overlaps them, else into L0 as its newest
-//!    row. A compaction that runs meanwhile moves entries down only, and writes into no gap of L that
-//!    they lie in: the ingest takes tables, level and keys as a compaction does ([`Taken`]).
-//! 4. *Who reads below N does not see them*: the whole table is hidden at such a read point, and what
-//!    it hides at others is still there below it. So snapshots and iterators that are older see
-//!    no change, in whatever view. Whoever reads at N or above took its read point after N was published,
-//!    which is after the view that names the tables. Iterators and snapshots take the view after the
-//!    point; a get takes it before, and begins anew if it is not the current one any more then. (The
-//!    memtables stay as they are, so a view of before the ingest would show it what was written after N,
-//!    without N.)
-//! 5. *Conditional writes* read the newest inserted entry under exclusive holds, so they come before all
-//!    of this or after it.
+//!    row. A compaction that runs meanwhile moves entries down only, and writes into no gap of L
+//!    that they lie in: the ingest takes tables, level and keys as a compaction does ([`Taken`]).
+//! 4. *Who reads below N does not see them*: the whole table is hidden at such a read point, and
+//!    what it hides at others is still there below it. So snapshots and iterators that are older
+//!    see no change, in whatever view. Whoever reads at N or above took its read point after N was
+//!    published, which is after the view that names the tables. Iterators and snapshots take the
+//!    view after the point; a get takes it before, and begins anew if it is not the current one any
+//!    more then. (The memtables stay as they are, so a view of before the ingest would show it what
+//!    was written after N, without N.)
+//! 5. *Conditional writes* read the newest inserted entry under exclusive holds, so they come
+//!    before all of this or after it.
 //!
 //! # All or nothing
 //! One edit names all the tables. It is durable before it is current, and what it names is durable
 //! before it: a crash leaves all of them or orphans, which the next open deletes. The log is synced
 //! first, so no crash leaves the ingested entries and loses an earlier write. If appending the edit
-//! fails, it may have reached the disk all the same (unless there was no room for it): a new manifest
-//! without it is begun at once, so that the refused tables cannot come back and their number is free
-//! again; if that fails too, the outcome is unknown, and the range takes no more writes.
+//! fails, it may have reached the disk all the same (unless there was no room for it): a new
+//! manifest without it is begun at once, so that the refused tables cannot come back and their
+//! number is free again; if that fails too, the outcome is unknown, and the range takes no more
+//! writes.
 
 use std::sync::Arc;
 
@@ -104,8 +105,8 @@ impl Store {
     /// Begins an ingest: entries go into tables as they are added, and show all at once when it is
     /// finished, as newer than anything written before that.
     ///
-    /// Writers go on meanwhile, and wait for the last step of [`Ingest::finish`]. Memory: that of one
-    /// table's filter and index.
+    /// Writers go on meanwhile, and wait for the last step of [`Ingest::finish`]. Memory: that of
+    /// one table's filter and index.
     ///
     /// Errors: `ReadOnly`, `Closed`, `Poisoned`.
     pub fn begin_ingest(&self) -> Result<Ingest> {
@@ -329,8 +330,9 @@ impl Inner {
         if let Err(error) = installed {
             return Err(self.refuse_ingest(ingest, error));
         }
-        // Order: the number comes after the view. Until it is published no compaction has the tables: it
-        // would take what they hide for dead, and a reader below the number may still register.
+        // Order: the number comes after the view. Until it is published no compaction has the
+        // tables: it would take what they hide for dead, and a reader below the number may still
+        // register.
         if !publishes_early {
             self.sequencer.skip_one(all);
         }

@@ -71,7 +71,8 @@ impl Gate {
 
 impl Inner {
     /// Room was made for a write once more. If that happened often enough, the write has precedence
-    /// from now on, unless another write has it: then it waits for that at the gate, and tries again.
+    /// from now on, unless another write has it: then it waits for that at the gate, and tries
+    /// again.
     pub(in crate::store) fn count_round<'a>(&'a self, timer: &mut WriteTimer<'a>) {
         timer.rounds = timer.rounds.saturating_add(1);
         if timer.rounds >= ROUNDS_MAX

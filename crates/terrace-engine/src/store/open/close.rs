@@ -37,9 +37,9 @@ impl Drop for Closer {
 
 impl Store {
     /// Ends the background work, syncs the log and marks the directory as cleanly closed. Waits for
-    /// flushes, compactions, checkpoints and ingests that other threads have asked for. On return the
-    /// directory can be opened again, whatever is left of this range: other handles, snapshots and
-    /// iterators answer [`Error::Closed`] from now on. Closing twice does nothing.
+    /// flushes, compactions, checkpoints and ingests that other threads have asked for. On return
+    /// the directory can be opened again, whatever is left of this range: other handles, snapshots
+    /// and iterators answer [`Error::Closed`] from now on. Closing twice does nothing.
     ///
     /// One exception: if L0 has a container, a new open answers [`Error::Locked`] as long as an
     /// iterator that has not answered yet, or a pinned value, holds a row in it.
@@ -62,14 +62,15 @@ impl Inner {
         self.jobs.wait_ended();
         let outcome = self.end_log();
         self.let_go();
-        // From here on nothing of this range touches a file to write it: no job and no call is under way
-        // (`Inner::begin_work`), and writers look again under the holds that `append_closing` had.
+        // From here on nothing of this range touches a file to write it: no job and no call is
+        // under way (`Inner::begin_work`), and writers look again under the holds that
+        // `append_closing` had.
         drop(held.take());
         outcome
     }
 
-    /// Lets go of what only readers need that are turned away from now on: a container of L0 is mapped
-    /// once. Iterators see that something went, look, and let go of the rest.
+    /// Lets go of what only readers need that are turned away from now on: a container of L0 is
+    /// mapped once. Iterators see that something went, look, and let go of the rest.
     fn let_go(&self) {
         let container = &self.context.opener.container;
         if container.pages().is_some() {

@@ -17,8 +17,9 @@ const MEMORY_PAGE_BYTES: u64 = 4 << 10;
 const FILE_PAGE_BYTES: u64 = 64 << 10;
 
 impl Opening<'_> {
-    /// Locks what the manifest names on media, before anything there is read: the database may be a copy
-    /// of the one that it belongs to. What is in the range's own directory is named so from now on.
+    /// Locks what the manifest names on media, before anything there is read: the database may be a
+    /// copy of the one that it belongs to. What is in the range's own directory is named so from
+    /// now on.
     pub(super) fn claim_named(&self, version: Version) -> Result<(Version, Claims)> {
         let is_read_only = self.options.read_only;
         let mut claims = Claims::new(&self.env, self.dir, version.database(), is_read_only)?;
@@ -42,8 +43,8 @@ impl Opening<'_> {
         Ok((named, claims))
     }
 
-    /// Claims what the range has on media, or may have from now on where the options say: the log is
-    /// understood as far as its end.
+    /// Claims what the range has on media, or may have from now on where the options say: the log
+    /// is understood as far as its end.
     pub(super) fn claim(&self, version: &Version, claims: &mut Claims) -> Result<()> {
         for medium in &named_media(version) {
             claims.take(medium, Wish::Named)?;
@@ -57,8 +58,8 @@ impl Opening<'_> {
         Ok(())
     }
 
-    /// The medium of L0 must be there before anything is written that names it, but if what lies on one is
-    /// open already, and stays there.
+    /// The medium of L0 must be there before anything is written that names it, but if what lies on
+    /// one is open already, and stays there.
     pub(super) fn require_media(&self) -> Result<()> {
         let opener = &self.context.opener;
         let is_open = match self.options.l0_kind() {
@@ -74,8 +75,8 @@ impl Opening<'_> {
 
     /// Opens the container that the version names, if there are rows in it, and the rows.
     ///
-    /// Errors: [`Error::Corruption`] if one of them is not there: also if the container was on memory that
-    /// did not survive.
+    /// Errors: [`Error::Corruption`] if one of them is not there: also if the container was on
+    /// memory that did not survive.
     pub(super) fn open_container(&self, version: &Version) -> Result<()> {
         if !version.has_rows_in_pages() {
             return Ok(());
@@ -111,7 +112,8 @@ impl Opening<'_> {
         {
             match container.open(place, database) {
                 Ok(true) => return Ok(None),
-                // Nothing is lost with one in which nothing was: a crash may have come before it was made.
+                // Nothing is lost with one in which nothing was: a crash may have come before it
+                // was made.
                 Ok(false) | Err(Error::Corruption(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -176,8 +178,9 @@ impl Opening<'_> {
         Ok(())
     }
 
-    /// Decides where tables of L0 go from now on, and empties the directory of before, if it is of no
-    /// use: nothing live is in it, and once the manifest names another one nobody would look there.
+    /// Decides where tables of L0 go from now on, and empties the directory of before, if it is of
+    /// no use: nothing live is in it, and once the manifest names another one nobody would look
+    /// there.
     pub(super) fn choose_row_directory(&self, database: u128, media: &mut Media) -> Result<()> {
         if self.context.opener.rows.path().is_some() {
             // It keeps its place as long as there are tables in it.
@@ -195,8 +198,8 @@ impl Opening<'_> {
         Ok(())
     }
 
-    /// Makes the directory that the version names, unless it is mounted. The manifest is durable that
-    /// says so.
+    /// Makes the directory that the version names, unless it is mounted. The manifest is durable
+    /// that says so.
     pub(super) fn make_row_directory(&self, version: &Version) -> Result<()> {
         let rows = &self.context.opener.rows;
         if let (Some(path), None) =

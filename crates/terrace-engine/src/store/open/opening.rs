@@ -62,7 +62,8 @@ pub struct RecoveryReport {
     pub log_end: LogPosition,
     /// Files that belonged to nothing, left by interrupted jobs and deleted.
     pub orphan_count: u64,
-    /// Whether the container of L0 is a file on the disk of the data, where plain tables are faster.
+    /// Whether the container of L0 is a file on the disk of the data, where plain tables are
+    /// faster.
     pub container_is_on_data_disk: bool,
 }
 
@@ -93,9 +94,10 @@ impl Store {
     /// Opens the range in `dir`, and creates it there if the options allow that and the directory
     /// holds none. What a crash left is recovered first.
     ///
-    /// Errors: `Invalid` (options; nothing there; another merge operator), `Locked` (another process, or another handle of
-    /// this one, has it open), `Corruption` (the manifest or the log is damaged below what was
-    /// durable), `Unsupported` (written by a later version), `NoSpace`, `Io`.
+    /// Errors: `Invalid` (options; nothing there; another merge operator), `Locked` (another
+    /// process, or another handle of this one, has it open), `Corruption` (the manifest or the log
+    /// is damaged below what was durable), `Unsupported` (written by a later version), `NoSpace`,
+    /// `Io`.
     pub fn open(process: &Arc<Process>, dir: &Path, options: Options) -> Result<Store> {
         let seams = Seams::local(process, dir, &options);
         Store::open_with(process, dir, options, seams)
@@ -213,8 +215,8 @@ impl<'a> Opening<'a> {
         })
     }
 
-    /// Chooses the merge operator that the version or the options name; the version keeps the name. It
-    /// gets into the manifest with the snapshot of this open, before any operand can be written.
+    /// Chooses the merge operator that the version or the options name; the version keeps the name.
+    /// It gets into the manifest with the snapshot of this open, before any operand can be written.
     fn choose_operator(&mut self, version: &Version) -> Result<RangeEdit> {
         let wanted = self.options.format.merge_operator.as_deref();
         self.merge_operator =

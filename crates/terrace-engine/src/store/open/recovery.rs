@@ -1,11 +1,11 @@
 //! Recovery: what the log still holds becomes memtables again.
 //!
 //! # How much memory it takes
-//! A log may be longer than what memtables may take. So an open reads it as far as its end, and judges all
-//! of it, but fills only as many memtables as fit. Nothing is written until then. Once the log is understood
-//! and the new epoch is durable, those memtables are flushed, and the *rest* of the log is read once more,
-//! from the first record that was not inserted, and flushed on the way (`rest.rs`). A log that fits is read
-//! once.
+//! A log may be longer than what memtables may take. So an open reads it as far as its end, and
+//! judges all of it, but fills only as many memtables as fit. Nothing is written until then. Once
+//! the log is understood and the new epoch is durable, those memtables are flushed, and the *rest*
+//! of the log is read once more, from the first record that was not inserted, and flushed on the
+//! way (`rest.rs`). A log that fits is read once.
 //!
 //! ```text
 //!   log      ├── memtables that fit ──┤── rest ───────────────────┤
@@ -145,7 +145,8 @@ pub(super) fn bytes_kept_max(process: &Process, options: &Options) -> usize {
 }
 
 impl<'a> Refill<'a> {
-    /// Begins with the record at `from`, or the first one after it; what was flushed, `version` says.
+    /// Begins with the record at `from`, or the first one after it; what was flushed, `version`
+    /// says.
     pub(super) fn new(
         replay: Replay<'a>,
         version: &'a Version,
@@ -254,8 +255,8 @@ impl<'a> Refill<'a> {
         Ok(())
     }
 
-    /// Begins a memtable that has room for so many bytes, with the record at `position`; if there is no
-    /// memory for it, that record and those after it are the rest.
+    /// Begins a memtable that has room for so many bytes, with the record at `position`; if there
+    /// is no memory for it, that record and those after it are the rest.
     fn begin_memtable(&mut self, bytes: usize, position: LogPosition) -> Result<()> {
         let arena_bytes = self.options.memtable_bytes.max(Memtable::arena_bytes_for(bytes));
         let fresh = Arc::new(Memtable::new(self.ids.next_memtable(), arena_bytes));

@@ -1,12 +1,12 @@
-//! The rest of a log that is longer than what memtables may take: replayed once the open may write, and
-//! flushed on the way.
+//! The rest of a log that is longer than what memtables may take: replayed once the open may write,
+//! and flushed on the way.
 //!
 //! # Why a crash loses nothing, and counts nothing twice
-//! The log is understood, its torn tail cut off, and the new epoch durable before anything here is written.
-//! Each memtable holds whole records, one after the other, and takes the place of the records from its begin
-//! to its end: a flush moves the start of the log to the begin of the first memtable that is not flushed, and
-//! never beyond the first record that is in no memtable. So the next replay begins with a record whose
-//! entries are in no table.
+//! The log is understood, its torn tail cut off, and the new epoch durable before anything here is
+//! written. Each memtable holds whole records, one after the other, and takes the place of the
+//! records from its begin to its end: a flush moves the start of the log to the begin of the first
+//! memtable that is not flushed, and never beyond the first record that is in no memtable. So the
+//! next replay begins with a record whose entries are in no table.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use crate::wal::LogStore;
 use crate::{Error, Result};
 
 impl Inner {
-    /// Replays the log from `rest` on, and flushes whatever there is no memory for. `covers`: the memtables
-    /// of earlier opens of which anything was replayed. Nobody else has the range yet.
+    /// Replays the log from `rest` on, and flushes whatever there is no memory for. `covers`: the
+    /// memtables of earlier opens of which anything was replayed. Nobody else has the range yet.
     ///
     /// A full disk keeps nobody out: what cannot be flushed stays in memory then.
     ///

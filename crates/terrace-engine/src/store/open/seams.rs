@@ -113,9 +113,9 @@ fn make_l0(
 /// A cut takes at most one part in this number of the container.
 const CUTS_PER_CONTAINER: u64 = 8;
 
-/// How large a cut out of a container is: from half of it to what one table meets in a full level below
-/// (TriangleKV, §3.2), or what the options say, or the part of the container that leaves something to
-/// the others.
+/// How large a cut out of a container is: from half of it to what one table meets in a full level
+/// below (TriangleKV, §3.2), or what the options say, or the part of the container that leaves
+/// something to the others.
 fn cut_size(options: &Options) -> CutSize {
     let asked = match options.cut_bytes {
         0 => options.level_ratio.saturating_mul(options.table_bytes),

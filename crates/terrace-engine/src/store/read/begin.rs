@@ -7,18 +7,20 @@
 //! 4. Keep all of it if the view is still the current one; else begin anew (`current.rs`).
 //!
 //! # Why the view before the number
-//! The read point of a get is not registered, so flushes and compactions drop versions below it. Whatever
-//! they left out of the pinned view was hidden by an entry that had been published before, and so lies at
-//! or below a number that is taken afterwards (decision 1).
+//! The read point of a get is not registered, so flushes and compactions drop versions below it.
+//! Whatever they left out of the pinned view was hidden by an entry that had been published before,
+//! and so lies at or below a number that is taken afterwards (decision 1).
 //!
 //! # Why the view must still be current
-//! * *An ingest* adds tables with number N and leaves the memtables as they are. A write N+1 goes into a
-//!   memtable that an older view names: with that view the read would see N+1 without N. N is published
-//!   after the view that names its tables, so who reads at N or above does not keep an older view.
-//! * *A freeze* puts other memtables in the place of all of them, before anybody writes to these. A read
-//!   of several keys with the older view would see all that came before, and nothing after.
-//! * *The lookup index* may forget what the current view does not hold any more. It is told so after the
-//!   view was replaced, so an answer that was given while the view was current holds in it (decision 30).
+//! * *An ingest* adds tables with number N and leaves the memtables as they are. A write N+1 goes
+//!   into a memtable that an older view names: with that view the read would see N+1 without N. N
+//!   is published after the view that names its tables, so who reads at N or above does not keep an
+//!   older view.
+//! * *A freeze* puts other memtables in the place of all of them, before anybody writes to these. A
+//!   read of several keys with the older view would see all that came before, and nothing after.
+//! * *The lookup index* may forget what the current view does not hold any more. It is told so
+//!   after the view was replaced, so an answer that was given while the view was current holds in
+//!   it (decision 30).
 
 use std::sync::Arc;
 

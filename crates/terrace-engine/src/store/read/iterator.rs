@@ -2,8 +2,8 @@
 //!
 //! An iterator registers its number for as long as it lives, but pins a view only briefly: when a
 //! newer view has let go of something that the pinned one keeps alive, the iterator goes on in the
-//! newer one, at its own number, from its own key. A close counts as such a change: the iterator then
-//! lets go of all it holds.
+//! newer one, at its own number, from its own key. A close counts as such a change: the iterator
+//! then lets go of all it holds.
 
 use std::fmt;
 use std::sync::Arc;

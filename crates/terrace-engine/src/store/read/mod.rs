@@ -6,13 +6,14 @@
 //! is, and a read point, the number up to which it sees.
 //!
 //! # Invariants
-//! 1. A read pins the view, takes its read point, asks the lookup index, and keeps all of it only if the
-//!    view is still the current one then (decision 30); iterators and snapshots register the read point
-//!    first.
+//! 1. A read pins the view, takes its read point, asks the lookup index, and keeps all of it only
+//!    if the view is still the current one then (decision 30); iterators and snapshots register the
+//!    read point first.
 //! 2. What a read point sees stays until the read point goes, if it is registered.
 //! 3. An entry that cannot be read is an error and never "not found".
 //!
-//! Begin at `begin.rs` and `get.rs`. `operands.rs` goes on to the base of a merge; `iterator.rs` walks, both ways.
+//! Begin at `begin.rs` and `get.rs`. `operands.rs` goes on to the base of a merge; `iterator.rs`
+//! walks, both ways.
 
 pub(super) mod begin;
 pub(super) mod get;

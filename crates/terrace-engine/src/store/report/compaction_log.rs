@@ -29,8 +29,8 @@ pub struct CompactionRecord {
     pub to: u8,
     /// Bytes read, about: those from above, and those that they met.
     pub read_bytes: u64,
-    /// Bytes that it took out of other levels than the one that it wrote to, whether or not it had to
-    /// read all of them.
+    /// Bytes that it took out of other levels than the one that it wrote to, whether or not it had
+    /// to read all of them.
     pub taken_in_bytes: u64,
     /// Bytes that lay in the level that it wrote to.
     pub met_bytes: u64,

@@ -74,7 +74,8 @@ pub struct MemtableAreaStats {
     pub medium: &'static str,
     /// Bytes of one memtable there.
     pub memtable_bytes: u64,
-    /// How many since the open found no room there, since others were read still, and are in ordinary memory.
+    /// How many since the open found no room there, since others were read still, and are in
+    /// ordinary memory.
     pub elsewhere_count: u64,
 }
 

@@ -1,4 +1,5 @@
-//! Who listens to a range's events: its own figures and its log first, and then the user's listeners.
+//! Who listens to a range's events: its own figures and its log first, and then the user's
+//! listeners.
 
 use std::path::Path;
 use std::time::Duration;

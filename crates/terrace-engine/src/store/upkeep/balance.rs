@@ -1,5 +1,6 @@
-//! Reorganisations of dranges: each flush samples the writes that it meets, `drange/balance/` judges
-//! them, and the next freeze divides the range anew. Writers are held up by nothing but that freeze.
+//! Reorganisations of dranges: each flush samples the writes that it meets, `drange/balance/`
+//! judges them, and the next freeze divides the range anew. Writers are held up by nothing but that
+//! freeze.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,8 +12,8 @@ use crate::drange::{Boundaries, Division, Frozen, WriteSample};
 use crate::store::{Inner, Store};
 use crate::{Error, Result};
 
-/// Reorganisations rest on the writes of this number of flushes at most, so that chance evens out and what
-/// was hot long ago is forgotten.
+/// Reorganisations rest on the writes of this number of flushes at most, so that chance evens out
+/// and what was hot long ago is forgotten.
 const SAMPLES_KEPT: usize = 8;
 
 /// What is known of how the writes are spread, and what is to be done about it.
@@ -96,8 +97,8 @@ impl Balance {
 }
 
 impl Store {
-    /// Divides the range into dranges at `keys`, which ascend, from now on: all memtables are frozen.
-    /// The range may divide itself otherwise later, as its writes ask for it.
+    /// Divides the range into dranges at `keys`, which ascend, from now on: all memtables are
+    /// frozen. The range may divide itself otherwise later, as its writes ask for it.
     ///
     /// Errors: `Invalid` (the keys do not ascend, or one is empty, or there are more than 254),
     /// `ReadOnly`, `Closed`, `Poisoned`.
@@ -106,8 +107,8 @@ impl Store {
         self.divide_among(keys, &duplicates)
     }
 
-    /// As [`Store::divide_at`], where each interval, from the one before the first of the keys to the
-    /// one behind the last, gets as many dranges as `duplicates` says.
+    /// As [`Store::divide_at`], where each interval, from the one before the first of the keys to
+    /// the one behind the last, gets as many dranges as `duplicates` says.
     ///
     /// Errors: as there, and `Invalid` if there is not a number for each interval, or one is 0, or
     /// they are more than 255 together.

@@ -259,9 +259,9 @@ impl Inner {
                 })
             })
             .collect();
-        // Every output but the last has two thirds of a table at the least. What is read may be compressed
-        // and what is written not, so its entries count as they are, or as they lie if that is more;
-        // twice, because the index may name most keys again.
+        // Every output but the last has two thirds of a table at the least. What is read may be
+        // compressed and what is written not, so its entries count as they are, or as they lie if
+        // that is more; twice, because the index may name most keys again.
         let coded_bytes = |table: &TableMeta| {
             let entries = table.entry_count + table.range_tombstone_count;
             table.bytes.max(table.raw_bytes + entries * ENTRY_BYTES_MAX)

@@ -101,8 +101,8 @@ impl Inner {
         let used_bytes = memory.pool(PoolName::Memtables).used_bytes();
         let is_short = used_bytes > memory.memtable_bytes_max() / 2;
         let view = self.view.load();
-        // A drange that was made wider has the memtables of many narrow ones: long before they are so
-        // many that writers are stopped they go, however little is in them.
+        // A drange that was made wider has the memtables of many narrow ones: long before they are
+        // so many that writers are stopped they go, however little is in them.
         let count_max = 2 * self.options.memtables_kept;
         let is_little =
             view.frozen_bytes <= self.kept_bytes() && view.waiting_count_max() <= count_max;
@@ -114,8 +114,8 @@ impl Inner {
         Ok(self.log()?.held_bytes() > self.options.log_bytes_max)
     }
 
-    /// Whether these memtables are all that was frozen together with any of them. A sample of a part
-    /// would say that all writes go there.
+    /// Whether these memtables are all that was frozen together with any of them. A sample of a
+    /// part would say that all writes go there.
     fn is_whole(&self, batch: &[Arc<Frozen>]) -> bool {
         let newest = batch.iter().map(|frozen| frozen.end).max();
         self.view.load().frozen().iter().all(|frozen| {
@@ -224,8 +224,8 @@ impl Inner {
         row.tables.iter().filter(is_there).map(|table| table.bytes).sum()
     }
 
-    /// The first of these memtables, as many as one flush takes, and no set by half: what is left in
-    /// memory would hide the rest of it.
+    /// The first of these memtables, as many as one flush takes, and no set by half: what is left
+    /// in memory would hide the rest of it.
     fn oldest_of(&self, frozen: Vec<Arc<Frozen>>) -> Vec<Arc<Frozen>> {
         let mut batch = Vec::new();
         let mut bytes = 0;
@@ -244,8 +244,8 @@ impl Inner {
         batch
     }
 
-    /// Waits until every entry of these memtables is published, and sees to it that tables never hold
-    /// what the log may still lose; returns where a replay that does not need these memtables
+    /// Waits until every entry of these memtables is published, and sees to it that tables never
+    /// hold what the log may still lose; returns where a replay that does not need these memtables
     /// starts, if the others need nothing below `oldest`.
     ///
     /// If nothing below the end of these memtables is needed any more, all of it is in tables as
@@ -276,8 +276,8 @@ impl Inner {
         Ok(start)
     }
 
-    /// Writes the merged entries of these memtables as a row; the row, its bytes, and a sample of the
-    /// writes.
+    /// Writes the merged entries of these memtables as a row; the row, its bytes, and a sample of
+    /// the writes.
     fn absorb(
         &self,
         batch: &[Arc<Frozen>],
@@ -299,8 +299,8 @@ impl Inner {
         let _memory =
             jobs.charge(builder_memory_bytes(expected_bytes, entries, &self.options.table));
         if self.options.l0.has_container() {
-            // An edit whose append failed may have reached the disk, and names a row in pages that are
-            // free again: nobody may read it any more when they are written to.
+            // An edit whose append failed may have reached the disk, and names a row in pages that
+            // are free again: nobody may read it any more when they are written to.
             self.versions.restart_feed_if_broken()?;
         }
         loop {

@@ -156,8 +156,8 @@ impl Inner {
         Boundaries::new(memtable.dividing_keys(self.options.drange_count(self.env.parallelism())))
     }
 
-    /// Freezes every active memtable that is not empty, and divides the range as `division` says from
-    /// there on.
+    /// Freezes every active memtable that is not empty, and divides the range as `division` says
+    /// from there on.
     pub(in crate::store) fn divide(
         &self,
         map: &DrangeMap,
@@ -184,16 +184,17 @@ impl Inner {
         Ok(())
     }
 
-    /// Rotates the log. A new segment whose header could not be written breaks the chain of segments, so
-    /// nothing may be written behind it: the range is poisoned, as by any write to the log that fails.
+    /// Rotates the log. A new segment whose header could not be written breaks the chain of
+    /// segments, so nothing may be written behind it: the range is poisoned, as by any write to the
+    /// log that fails.
     fn rotate_log(&self) -> Result<LogPosition> {
         self.log()?.rotate().inspect_err(|error| {
             self.poison(&format!("writing to the log failed: {error}"));
         })
     }
 
-    /// Makes the `fresh` memtables the active ones, all at one position of the log. The old ones join
-    /// the frozen ones, but for those that are empty.
+    /// Makes the `fresh` memtables the active ones, all at one position of the log. The old ones
+    /// join the frozen ones, but for those that are empty.
     pub(super) fn swap_all(&self, all: &mut AllHeld<'_>, fresh: Vec<Arc<Memtable>>) -> Result<()> {
         let end = self.rotate_log()?;
         let frozen = exchange(&self.dranges.load(), all, fresh, end);

@@ -39,8 +39,8 @@ pub struct Jobs {
 /// No timer is set for longer.
 const DELAY_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// A scan that steps over this number of dead entries asks for them to be cleared up: it costs as much as a
-/// flush of that many.
+/// A scan that steps over this number of dead entries asks for them to be cleared up: it costs as
+/// much as a flush of that many.
 const DEAD_STEPS_MAX: u64 = 10_000;
 
 impl Jobs {
@@ -71,8 +71,8 @@ impl Jobs {
 
     /// Blocks until no job of the range is queued or running.
     pub fn wait_ended(&self) {
-        // Order: behind the mark that the range closes and behind `cancel`, in one order with whoever
-        // counts itself and looks at one of them then.
+        // Order: behind the mark that the range closes and behind `cancel`, in one order with
+        // whoever counts itself and looks at one of them then.
         self.wait_until(|| self.running.load(Ordering::SeqCst) == 0);
     }
 
@@ -140,13 +140,13 @@ impl Inner {
         }
     }
 
-    /// Begins work that may write files, by a job or by a caller of the range: a close waits until what
-    /// this returns is dropped, and only then lets others have the directory.
+    /// Begins work that may write files, by a job or by a caller of the range: a close waits until
+    /// what this returns is dropped, and only then lets others have the directory.
     ///
     /// Errors: `Closed`.
     pub(in crate::store) fn begin_work(&self) -> Result<Running> {
-        // Order: counted first, and looked after that; a close marks the range first and looks at the
-        // count after that. So one of the two sees the other.
+        // Order: counted first, and looked after that; a close marks the range first and looks at
+        // the count after that. So one of the two sees the other.
         let running = Running::new(&self.jobs, false);
         if self.health.is_closing.load(Ordering::SeqCst) { Err(Error::Closed) } else { Ok(running) }
     }
@@ -210,9 +210,9 @@ impl Inner {
         });
     }
 
-    /// A scan has stepped over `count` dead entries. What is dead in tables is compacted by itself; in
-    /// memtables it would stay until they are full, so they are flushed now if they hold enough to
-    /// be worth it.
+    /// A scan has stepped over `count` dead entries. What is dead in tables is compacted by itself;
+    /// in memtables it would stay until they are full, so they are flushed now if they hold enough
+    /// to be worth it.
     pub(in crate::store) fn dead_were_met(&self, count: u64) {
         if count < DEAD_STEPS_MAX {
             return;
@@ -266,9 +266,9 @@ impl Inner {
         });
     }
 
-    /// Sees to it that a compaction is looked for when all entries of a table have expired, whatever
-    /// else happens until then. That look is no job under way: nobody waits for it, and it keeps no
-    /// range open.
+    /// Sees to it that a compaction is looked for when all entries of a table have expired,
+    /// whatever else happens until then. That look is no job under way: nobody waits for it, and it
+    /// keeps no range open.
     fn await_expiry(self: &Arc<Self>, served: Served) {
         let Some(moment) = pick::next_expiry(&self.versions.current(), served) else { return };
         if self.is_closing()

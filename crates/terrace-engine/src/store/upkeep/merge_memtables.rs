@@ -29,8 +29,8 @@ use crate::store::view::View;
 const SLACK_BYTES: usize = 64 << 10;
 
 impl Inner {
-    /// Merges those of the memtables of `batch`, which are frozen, in their order, that are worth it.
-    /// What is left to be flushed, in order; and the writes in what was merged.
+    /// Merges those of the memtables of `batch`, which are frozen, in their order, that are worth
+    /// it. What is left to be flushed, in order; and the writes in what was merged.
     pub(super) fn merge_hot(
         &self,
         _turn: &FlushTurn,

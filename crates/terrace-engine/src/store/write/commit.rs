@@ -274,8 +274,9 @@ impl Inner {
         if is_done() {
             return Ok(());
         }
-        // Whoever finds nobody syncing does it for all that are finished by then. The others wait for
-        // the end of that sync, not for a turn of their own: most of them have nothing left to do.
+        // Whoever finds nobody syncing does it for all that are finished by then. The others wait
+        // for the end of that sync, not for a turn of their own: most of them have nothing left to
+        // do.
         let mut turn = None;
         self.sequencer.wait_until(|| {
             if is_done() || self.is_poisoned() {
@@ -294,8 +295,8 @@ impl Inner {
         synced
     }
 
-    /// Makes it durable that a replay may begin at `from`, below which everything is finished; `false`
-    /// if only a sync can.
+    /// Makes it durable that a replay may begin at `from`, below which everything is finished;
+    /// `false` if only a sync can.
     ///
     /// Errors: `Poisoned`.
     pub(in crate::store) fn begin_log_at(&self, from: LogPosition) -> Result<bool> {

@@ -12,10 +12,10 @@ use crate::memtable::Memtable;
 use crate::wal::format::{EntryReader, put_entry};
 use crate::{Error, Result};
 
-/// The most bytes that a batch takes in memtables. A batch that deletes no intervals takes less than
-/// half of it by the bounds of [`WriteBatch`]; one deletion of the longest keys, divided over the
-/// greatest number of dranges, takes 32 MiB. A log record is shorter than what it takes here, so its
-/// length fits 32 bits.
+/// The most bytes that a batch takes in memtables. A batch that deletes no intervals takes less
+/// than half of it by the bounds of [`WriteBatch`]; one deletion of the longest keys, divided over
+/// the greatest number of dranges, takes 32 MiB. A log record is shorter than what it takes here,
+/// so its length fits 32 bits.
 const PLACED_BYTES_MAX: usize = 1 << 30;
 
 /// One of something for each drange that a batch touches: as a rule one, which needs no allocation.
@@ -50,8 +50,8 @@ impl<'a> Placement<'a> {
         if batch.has_range_tombstones() { check_placed_bytes(batch, map) } else { Ok(()) }
     }
 
-    /// Places `batch`, which was checked: what goes to one interval goes to one of its dranges, by the write's `turn`.
-    /// A range with one drange, and a batch that fits one, cost nothing.
+    /// Places `batch`, which was checked: what goes to one interval goes to one of its dranges, by
+    /// the write's `turn`. A range with one drange, and a batch that fits one, cost nothing.
     pub fn of(batch: &'a WriteBatch, map: &DrangeMap, turn: &mut DuplicateChoice) -> Placement<'a> {
         let touched = touched_by(batch, map);
         if touched.len() == 1 {
@@ -101,8 +101,8 @@ fn intervals_of(entry: &EntryRef<'_>, map: &DrangeMap) -> Range<usize> {
     interval..interval + 1
 }
 
-/// Whether the batch stays within [`PLACED_BYTES_MAX`] when its range tombstones are clipped to each
-/// drange that they touch, found out before memory is taken for it.
+/// Whether the batch stays within [`PLACED_BYTES_MAX`] when its range tombstones are clipped to
+/// each drange that they touch, found out before memory is taken for it.
 fn check_placed_bytes(batch: &WriteBatch, map: &DrangeMap) -> Result<()> {
     let mut placed_bytes = 0;
     for entry in batch.entries(SeqNo::ZERO) {

@@ -27,7 +27,8 @@ impl Media {
         if let Some(path) = &self.row_directory {
             out.put(field::ROW_DIRECTORY, |v| v.extend_from_slice(path.as_bytes()));
         }
-        // If nothing lies elsewhere any more an empty list says so: an edit without a field says nothing.
+        // If nothing lies elsewhere any more an empty list says so: an edit without a field says
+        // nothing.
         if !self.log_directories.is_empty() || *self == Media::default() {
             out.put(field::LOG_DIRECTORIES, |v| {
                 self.log_directories.iter().for_each(|path| put_bytes(v, path.as_bytes()));

@@ -8,9 +8,10 @@
 //! ```text
 //!   PmemRecorder ── pmem() ──► the code under test        store store flush fence store …
 //!        │                                                      │     │           │
-//!        └─ recording() ──► PmemRecording::explore ── crash ────┴─────┴───────────┘  before each, and at the end
+//!        └─ recording() ──► PmemRecording::explore ── crash ────┴─────┴───────────┘
+//!                              │ a crash before each of these calls, and one at the end
 //!                              │ lines that no fence has made durable: any of their contents since
-//!                              └─► judge(image, mark): right, or a PmemViolation that says which lines
+//!                              └─► judge(image, mark): right, or a PmemViolation that says where
 //! ```
 //!
 //! # What a crash leaves

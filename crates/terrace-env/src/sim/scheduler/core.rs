@@ -24,7 +24,8 @@ const HOLD_UP_BITS: u64 = 12;
 /// Once in this many times it is held up for a time instead.
 const HOLD_UP_SLEEPS_ONE_IN: u32 = 4;
 
-/// That time is less than two to this power of microseconds; with it, time passes between two steps.
+/// That time is less than two to this power of microseconds; with it, time passes between two
+/// steps.
 const HOLD_UP_US_BITS: u64 = 22;
 
 /// What bounds a run.
@@ -39,8 +40,8 @@ pub(in crate::sim) struct Limits {
     pub planted: u64,
 }
 
-/// All that decides which thread runs next. It knows no operating-system thread: it is told what the running
-/// thread does, and answers whose turn it is.
+/// All that decides which thread runs next. It knows no operating-system thread: it is told what
+/// the running thread does, and answers whose turn it is.
 pub(super) struct Core {
     pub now: Duration,
     pub threads: BTreeMap<ThreadId, SimThread>,
@@ -177,8 +178,8 @@ impl Core {
         true
     }
 
-    /// Lets the thread go on that was to be held up for the shortest time from now; false if there is
-    /// none.
+    /// Lets the thread go on that was to be held up for the shortest time from now; false if there
+    /// is none.
     fn let_go_on(&mut self) -> bool {
         let first = self.held_up.pop_first();
         if let Some((_, id)) = first {

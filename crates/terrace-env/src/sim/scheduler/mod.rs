@@ -113,7 +113,8 @@ pub(crate) fn before_latch() {
     }
 }
 
-/// Called where a simulated thread that holds no latch comes to a [`yield_point`](crate::yield_point).
+/// Called where a simulated thread that holds no latch comes to a
+/// [`yield_point`](crate::yield_point).
 pub(crate) fn at_yield_point() {
     if let Some(scheduler) = switching_scheduler() {
         scheduler.yield_turn();
@@ -302,8 +303,8 @@ impl Scheduler {
         self.hand_over(core, None);
     }
 
-    /// Gives the turn to the thread that the seed chooses. The caller has ended, or (`me`) was suspended; if
-    /// the choice falls on it, it simply goes on.
+    /// Gives the turn to the thread that the seed chooses. The caller has ended, or (`me`) was
+    /// suspended; if the choice falls on it, it simply goes on.
     fn hand_over(&self, mut core: MutexGuard<'_, Core>, me: Option<ThreadId>) {
         let choice = core.choose();
         self.tearing_down.store(core.tearing_down, Ordering::Relaxed);

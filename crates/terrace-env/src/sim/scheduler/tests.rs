@@ -504,8 +504,8 @@ fn threads_may_change_places_at_latches_if_that_is_wanted() {
     assert!((0..SEEDS).any(|seed| is_torn(true, seed)), "no seed found the gap");
 }
 
-/// A thread that is held up at a yield point lets others finish whole operations; without the option, and
-/// while nobody else could run, it goes on at once.
+/// A thread that is held up at a yield point lets others finish whole operations; without the
+/// option, and while nobody else could run, it goes on at once.
 #[test]
 #[cfg(debug_assertions)]
 fn others_finish_whole_operations_while_a_thread_is_held_up_at_a_yield_point() {

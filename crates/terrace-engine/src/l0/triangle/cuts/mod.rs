@@ -6,8 +6,8 @@
 //!               cut last      cut longest ago
 //!                   │         │
 //!   newest  row 9   ├─────────────────────────┤  what a slice holds grows with the time since it
-//!           row 8   ├─────────────────────────┤  was cut, so the rows make a triangle (here cut off
-//!           row 7      ╎├─────────────────────┤  at both ends, since the cuts go round)
+//!           row 8   ├─────────────────────────┤  was cut, so the rows make a triangle (here cut
+//!           row 7      ╎├─────────────────────┤  off at both ends, since cuts go round)
 //!           row 6          ╎├─────────────────┤
 //!           row 5                 ├───────────┤
 //!           row 4                 ├───╎          the next cut: from here as far as it is large

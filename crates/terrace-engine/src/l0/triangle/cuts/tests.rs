@@ -1,6 +1,6 @@
-//! Goal: slices hold all that counts, share nothing, come in the order of their turns, and have as many
-//! bytes as they should, but for those that are named. Method: drawings, and rows and tables drawn at
-//! random, judged key by key.
+//! Goal: slices hold all that counts, share nothing, come in the order of their turns, and have as
+//! many bytes as they should, but for those that are named. Method: drawings, and rows and tables
+//! drawn at random, judged key by key.
 
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -189,9 +189,9 @@ fn draw(given: &Given) -> String {
     out
 }
 
-/// Each case of the file: a comment, lines `size MIN MAX`, `below KEYS BYTES`, `busy KEYS`, `sampled
-/// KEYS` and `row ID PARTS.. KEYS=BYTES..` (newest first; each of the keys has this number of bytes), `----`,
-/// and the drawing up to the next empty line.
+/// Each case of the file: a comment, lines `size MIN MAX`, `below KEYS BYTES`, `busy KEYS`,
+/// `sampled KEYS` and `row ID PARTS.. KEYS=BYTES..` (newest first; each of the keys has this number
+/// of bytes), `----`, and the drawing up to the next empty line.
 #[test]
 fn slices_look_as_drawn() {
     assert_as_drawn("l0/testdata/cuts.txt", |input| draw(&read(input)));
@@ -415,8 +415,8 @@ fn divisions(given: &Given, slice: &KeyRange) -> impl Iterator<Item = (KeyRange,
     sides.collect::<Vec<_>>().into_iter()
 }
 
-/// Slices that are asked for later are those that are asked for at once, and few questions are asked for
-/// each: rows with many keys, of which few are sampled.
+/// Slices that are asked for later are those that are asked for at once, and few questions are
+/// asked for each: rows with many keys, of which few are sampled.
 #[test]
 fn a_slice_takes_few_questions() {
     struct Asked<'a>(&'a Given, Cell<u64>);

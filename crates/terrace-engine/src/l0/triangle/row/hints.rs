@@ -5,17 +5,17 @@
 //! element with a key at or above k.
 //!
 //! ```text
-//!   newer row      10 ──── 17 ── 23             sought: 12, which is not there: it would stand
-//!                   │       ╲     ╲             before the element i = 17
-//!   predecessor  8 ─┴─ 13 ── 15 ── 30           12 lies between the hints of i-1 and i:
-//!                │     └───────┘                at or above 8|13's hint of 10, at or below that of 17
+//!   newer row      10 ──── 17 ── 23          sought: 12, which is not there: it would stand
+//!                   │       ╲     ╲          before the element i = 17
+//!   predecessor  8 ─┴─ 13 ── 15 ── 30        12 lies between the hints of i-1 and i:
+//!                │     └───────┘             at or above 8|13's hint of 10, at or below that of 17
 //! ```
 //!
 //! # Why the narrowed interval holds the answer
 //! Let key(i) be the key of element i of the newer row, and low(k) the index of the predecessor's
-//! first element with a key at or above k, its count if there is none. Keys of a row never descend, so
-//! low never descends either. A search for k ended at i: key(i-1) < k ≤ key(i), as far as there are
-//! these elements. So
+//! first element with a key at or above k, its count if there is none. Keys of a row never descend,
+//! so low never descends either. A search for k ended at i: key(i-1) < k ≤ key(i), as far as there
+//! are these elements. So
 //!
 //! ```text
 //!   low(key(i-1))  ≤  low(k)  ≤  low(key(i))
@@ -25,12 +25,14 @@
 //! one of the two elements is missing, or its hint is into another row, the interval is open there.
 //!
 //! Nothing in this depends on what is live or consumed, then or since: low is about the elements of
-//! an immutable row, and rows keep their elements when their pages go. Liveness only decides which row
-//! a hint is worth most for. Nor does it depend on the row being *next*: bounds for one row that come
-//! from several newer ones all hold, so the narrowest counts; and a row that was left out (its keys do
-//! not reach k, it is gone, it is searched by other means) breaks no chain but its own.
+//! an immutable row, and rows keep their elements when their pages go. Liveness only decides which
+//! row a hint is worth most for. Nor does it depend on the row being *next*: bounds for one row
+//! that come from several newer ones all hold, so the narrowest counts; and a row that was left out
+//! (its keys do not reach k, it is gone, it is searched by other means) breaks no chain but its
+//! own.
 //!
-//! Hints are advisory: a row is found by its uid, and one that no hint names is searched as a whole.
+//! Hints are advisory: a row is found by its uid, and one that no hint names is searched as a
+//! whole.
 //!
 //! *Source:* TriangleKV §3.4. *Differs:* there hints are into the row just before, so that a row in
 //! between that does not reach the key, or a row that is gone, ends the chain; and the lower hint
@@ -53,8 +55,8 @@ impl Hint {
     /// Nothing is known.
     pub const NONE: Hint = Hint(u32::MAX);
 
-    /// The first element at or above the key has this index (the count of elements if there is none)
-    /// in the predecessor with this place in the list.
+    /// The first element at or above the key has this index (the count of elements if there is
+    /// none) in the predecessor with this place in the list.
     ///
     /// # Panics
     /// If there can be no such predecessor or no such index.

@@ -45,9 +45,9 @@ impl RowLocation {
 
 /// One row, open for reading where it lies. Any number of threads may read at once.
 ///
-/// Keys that are consumed are not asked for: what is answered about them, nothing or what was there,
-/// depends on which pages are gone. In memory there are the fences, the filter, a word for each page of
-/// elements, and a few for each page of data.
+/// Keys that are consumed are not asked for: what is answered about them, nothing or what was
+/// there, depends on which pages are gone. In memory there are the fences, the filter, a word for
+/// each page of elements, and a few for each page of data.
 pub struct RowReader {
     pub(super) pages: Arc<Pages>,
     pub(super) location: RowLocation,
@@ -142,17 +142,17 @@ impl RowReader {
     }
 
     /// Gives back every page of which nothing is needed when the keys in `consumed` (in any order)
-    /// are not. Who still stands on one of them keeps it until it lets go. Returns how many pages were
-    /// given up by this call.
+    /// are not. Who still stands on one of them keeps it until it lets go. Returns how many pages
+    /// were given up by this call.
     ///
-    /// The caller promises that a durable edit consumed them, and that nobody will ask for them again:
-    /// that no version is pinned at which they are live.
+    /// The caller promises that a durable edit consumed them, and that nobody will ask for them
+    /// again: that no version is pinned at which they are live.
     pub fn release(&self, consumed: &[KeyRange]) -> usize {
         self.release_newly(consumed, consumed)
     }
 
-    /// As [`RowReader::release`], when all but the keys in `newly` had been given back before: so it costs
-    /// what these need.
+    /// As [`RowReader::release`], when all but the keys in `newly` had been given back before: so
+    /// it costs what these need.
     pub fn release_newly(&self, consumed: &[KeyRange], newly: &[KeyRange]) -> usize {
         let consumed = joined(consumed);
         let mut released = 0;
@@ -202,8 +202,8 @@ impl RowReader {
         &self.properties
     }
 
-    /// Whether a key may have an entry; `hash` is its [`filter_hash`](crate::table::filter_hash). `true`
-    /// if there is no filter. Never `false` for a key that has one. Cost: one cache line.
+    /// Whether a key may have an entry; `hash` is its [`filter_hash`](crate::table::filter_hash).
+    /// `true` if there is no filter. Never `false` for a key that has one. Cost: one cache line.
     #[must_use]
     #[inline]
     pub fn may_contain(&self, hash: u64) -> bool {
@@ -372,15 +372,16 @@ impl RowReader {
     }
 
     /// A cursor over the keys that have a version at or below `read_point`. It stands nowhere yet.
-    /// Keys whose pages are gone it passes over. `trail`: what it shares with the cursors over other
-    /// rows of the same scan.
+    /// Keys whose pages are gone it passes over. `trail`: what it shares with the cursors over
+    /// other rows of the same scan.
     #[must_use]
     pub fn cursor(self: &Arc<Self>, read_point: SeqNo, trail: Option<Arc<SeekTrail>>) -> RowCursor {
         RowCursor::new(Arc::clone(self), read_point, trail)
     }
 
     /// Every version of every key in `range`: for cuts. Stands on its first entry. Checks each page
-    /// that it reads, whether it was checked before or not, and passes over keys whose pages are gone.
+    /// that it reads, whether it was checked before or not, and passes over keys whose pages are
+    /// gone.
     pub fn stream(self: &Arc<Self>, range: &KeyRange) -> Result<RowStream> {
         RowStream::new(Arc::clone(self), range)
     }
@@ -397,9 +398,9 @@ impl RowReader {
         })
     }
 
-    /// Up to about twice `count` keys behind the first of `range` and below its end, at which a job could be
-    /// divided: keys as far as elements have them, and fences. None only where both tell no keys apart.
-    /// Touches no page of data.
+    /// Up to about twice `count` keys behind the first of `range` and below its end, at which a job
+    /// could be divided: keys as far as elements have them, and fences. None only where both tell
+    /// no keys apart. Touches no page of data.
     #[must_use]
     pub fn keys_within(&self, range: &KeyRange, count: usize) -> Vec<Vec<u8>> {
         let spread = |all: Range<usize>| {
@@ -488,7 +489,8 @@ impl RowReader {
         Ok(page)
     }
 
-    /// A page of data and its checksum, whether it was checked before or not; `false` if it is gone.
+    /// A page of data and its checksum, whether it was checked before or not; `false` if it is
+    /// gone.
     pub(super) fn recheck_page(&self, ordinal: usize) -> Result<bool> {
         match self.data.get(ordinal) {
             Some(page) => self.check_page(ordinal, &page).map(|()| true),

@@ -1,6 +1,6 @@
-//! Goal: without a manifest a repair finds the rows that lie in pages, leaves out what does not fit its
-//! checksum, and says of every key that is not as it was. Method: ranges with small containers, of which
-//! manifest and container are damaged in known places and at random.
+//! Goal: without a manifest a repair finds the rows that lie in pages, leaves out what does not fit
+//! its checksum, and says of every key that is not as it was. Method: ranges with small containers,
+//! of which manifest and container are damaged in known places and at random.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -91,7 +91,8 @@ impl Specimen {
         .expect("a repair fails on nothing that is damaged")
     }
 
-    /// Nothing is made up, and of each key that is not as it was the report says so, with the right kind.
+    /// Nothing is made up, and of each key that is not as it was the report says so, with the right
+    /// kind.
     fn check(&self, report: &RepairReport, found: &Content, place: &str) {
         for (key, value) in found {
             let is_written = self.written.contains(&(key.clone(), value.clone()));
@@ -109,8 +110,8 @@ impl Specimen {
     }
 }
 
-/// Whether the report says so of a key, whatever it says of the log: that is whole, and where nothing closed
-/// it, a repair without a manifest does not vouch for its end.
+/// Whether the report says so of a key, whatever it says of the log: that is whole, and where
+/// nothing closed it, a repair without a manifest does not vouch for its end.
 fn is_lost(report: &RepairReport, kind: LossKind, key: &str) -> bool {
     let mut losses = losses_of_rows(report).filter(|loss| loss.kind == kind);
     losses.any(|loss| loss.keys.contains(key.as_bytes()))

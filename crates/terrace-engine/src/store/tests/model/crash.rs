@@ -64,7 +64,8 @@ struct Workload {
     value_bytes: usize,
     /// Of this number of batches one is written with its own sync.
     sync_every: usize,
-    /// After each this number of batches the range is flushed, compacted, or closed and opened again.
+    /// After each this number of batches the range is flushed, compacted, or closed and opened
+    /// again.
     disturb_every: usize,
     conditional: bool,
     /// Whether each open may have the log go on elsewhere.

@@ -1,6 +1,7 @@
-//! Goal: a close gives the directory back at once, whatever is left of the range, and what is left neither
-//! reads on nor writes. Method: an iterator, a snapshot, a handle and an ingest outlive the close, and the
-//! range is opened again beside them: in a simulation and on the machine's own files.
+//! Goal: a close gives the directory back at once, whatever is left of the range, and what is left
+//! neither reads on nor writes. Method: an iterator, a snapshot, a handle and an ingest outlive the
+//! close, and the range is opened again beside them: in a simulation and on the machine's own
+//! files.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! Goal: a copy of a database never touches what the original has on a medium, and a database that was
-//! moved on purpose takes it along. Method: the files of the directory are copied one by one, as an
-//! operator would, and both are opened, beside each other and one after the other.
+//! Goal: a copy of a database never touches what the original has on a medium, and a database that
+//! was moved on purpose takes it along. Method: the files of the directory are copied one by one,
+//! as an operator would, and both are opened, beside each other and one after the other.
 
 use std::path::PathBuf;
 
@@ -168,8 +168,8 @@ fn a_database_that_was_moved_takes_its_media_along() -> Result<()> {
     Ok(())
 }
 
-/// A copy from before the original had anything on the medium names nothing there, and a container would
-/// be made where the original's is.
+/// A copy from before the original had anything on the medium names nothing there, and a container
+/// would be made where the original's is.
 #[test]
 fn a_copy_does_not_get_the_medium_of_its_original() -> Result<()> {
     let media = [log_on_medium(), rows_on_medium(), container_on_medium()];

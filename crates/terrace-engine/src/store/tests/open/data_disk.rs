@@ -1,5 +1,6 @@
-//! Goal: a container that slows writers down is said to do so, once at the open and in the figures; one on
-//! memory is not. Method: ranges on the real environment, and a subscriber that keeps the warnings.
+//! Goal: a container that slows writers down is said to do so, once at the open and in the figures;
+//! one on memory is not. Method: ranges on the real environment, and a subscriber that keeps the
+//! warnings.
 
 use std::fmt::{self, Debug};
 use std::sync::Mutex;
@@ -51,8 +52,8 @@ impl fmt::Debug for Warnings {
     }
 }
 
-/// Opens a range with this L0 in a new directory, and looks at what is said of it: what the container lies on,
-/// whether the figures call that slow, and the warnings.
+/// Opens a range with this L0 in a new directory, and looks at what is said of it: what the
+/// container lies on, whether the figures call that slow, and the warnings.
 fn said_of(l0: L0Options) -> Result<(Option<&'static str>, bool, Vec<String>)> {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let warnings = Warnings::default();

@@ -149,8 +149,8 @@ fn bring(env: &SharedEnv, disk: &DiskImage, dir: &str) -> Result<()> {
     Ok(())
 }
 
-/// What would happen otherwise: the segments that are left would end where the lost ones began, and the
-/// range would open without what was written last.
+/// What would happen otherwise: the segments that are left would end where the lost ones began, and
+/// the range would open without what was written last.
 #[test]
 fn a_medium_that_is_gone_is_said_to_be_missing() -> Result<()> {
     let (disk, dir) = SimEnv::run(SimOptions::new(84), |sim| {
@@ -231,8 +231,8 @@ fn another_name_of_the_same_directory_is_refused() -> Result<()> {
     })
 }
 
-/// What would happen otherwise: a directory without tables and segments would be taken for one whose
-/// creation was interrupted, and begun anew.
+/// What would happen otherwise: a directory without tables and segments would be taken for one
+/// whose creation was interrupted, and begun anew.
 #[test]
 fn a_lost_current_is_noticed_though_the_log_is_elsewhere() -> Result<()> {
     simulate(87, |env| {

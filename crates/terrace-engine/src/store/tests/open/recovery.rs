@@ -1,5 +1,5 @@
-//! A replay by several threads gives what one thread gives: every version, every range tombstone, and
-//! the same error.
+//! A replay by several threads gives what one thread gives: every version, every range tombstone,
+//! and the same error.
 
 use std::path::PathBuf;
 

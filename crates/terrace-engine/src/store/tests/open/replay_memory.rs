@@ -1,7 +1,8 @@
-//! Goal: a replay takes no more memory than writers would have been let take, however long the log is and
-//! however many threads insert; and a crash while it flushes loses nothing and counts nothing twice.
-//! Method: a log is written with large memtables and replayed into small ones; the pool of memtables says
-//! what was taken at most; the disk is kept at each of its changes, and opened again.
+//! Goal: a replay takes no more memory than writers would have been let take, however long the log
+//! is and however many threads insert; and a crash while it flushes loses nothing and counts
+//! nothing twice. Method: a log is written with large memtables and replayed into small ones; the
+//! pool of memtables says what was taken at most; the disk is kept at each of its changes, and
+//! opened again.
 
 use std::sync::Mutex;
 
@@ -21,13 +22,14 @@ fn scarce() -> Options {
     Options { log_bytes_max: 16 << 20, ..small() }
 }
 
-/// What memtables may take at most while and after a range is opened with these options: those that are
-/// kept, the one that is being filled, and the one that is written to.
+/// What memtables may take at most while and after a range is opened with these options: those that
+/// are kept, the one that is being filled, and the one that is written to.
 fn bytes_max(options: &Options) -> u64 {
     ((options.frozen_memtables_max + 2) * options.memtable_bytes) as u64
 }
 
-/// A log of many small memtables' worth: values, merges onto them, deletes. The disk, and what is on it.
+/// A log of many small memtables' worth: values, merges onto them, deletes. The disk, and what is
+/// on it.
 fn write_log(seed: u64, rounds: u32) -> Result<(DiskImage, Content)> {
     SimEnv::run(SimOptions::new(seed), |sim| {
         let env: SharedEnv = Arc::<SimEnv>::clone(&sim);

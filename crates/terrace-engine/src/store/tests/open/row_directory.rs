@@ -1,5 +1,5 @@
-//! Goal: tables of L0 that lie in a directory of their own are rows like any other, and what is below L0
-//! lies in the range's directory. Method: a medium beside the range, and a look at both.
+//! Goal: tables of L0 that lie in a directory of their own are rows like any other, and what is
+//! below L0 lies in the range's directory. Method: a medium beside the range, and a look at both.
 
 use std::path::PathBuf;
 

@@ -109,8 +109,8 @@ fn memtables_that_are_kept_never_stop_writers() -> Result<()> {
     })
 }
 
-/// What is kept is flushed together when it is more than may be kept: what was overwritten is written
-/// once.
+/// What is kept is flushed together when it is more than may be kept: what was overwritten is
+/// written once.
 #[test]
 fn what_is_overwritten_while_it_is_kept_is_written_once() -> Result<()> {
     let flushed = |kept: usize| {

@@ -70,8 +70,8 @@ fn one_operation_in_so_many_is_kept_with_its_steps() -> Result<()> {
     })
 }
 
-/// The first get asks the tables themselves, the next ask the filters that it left in the list, and what is
-/// explained asks the tables again, and is not counted.
+/// The first get asks the tables themselves, the next ask the filters that it left in the list, and
+/// what is explained asks the tables again, and is not counted.
 #[test]
 fn a_get_counts_what_it_asks_however_it_is_asked() -> Result<()> {
     simulate(3, |env| {

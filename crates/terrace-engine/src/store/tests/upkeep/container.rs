@@ -1,6 +1,7 @@
-//! Goal: a range whose L0 is a container says what an ordered map says, whatever is flushed, cut, given
-//! back and opened again meanwhile. Method: single cases by hand; and random operation lists over
-//! containers so small that rows run over into files, with snapshots and iterators that stay open.
+//! Goal: a range whose L0 is a container says what an ordered map says, whatever is flushed, cut,
+//! given back and opened again meanwhile. Method: single cases by hand; and random operation lists
+//! over containers so small that rows run over into files, with snapshots and iterators that stay
+//! open.
 
 use std::time::Duration;
 
@@ -25,8 +26,8 @@ fn fill(store: &Store, keys: std::ops::Range<u32>, text: &str) -> Result<()> {
     keys.into_iter().try_for_each(|key| put(store, &format!("{key:04}"), text))
 }
 
-/// What happened: a row whose table nobody had opened went when the next one was flushed, and its pages
-/// became the next one's. Whoever read it then was told of damage.
+/// What happened: a row whose table nobody had opened went when the next one was flushed, and its
+/// pages became the next one's. Whoever read it then was told of damage.
 #[test]
 fn a_row_that_nobody_read_stays_when_the_next_is_flushed() -> Result<()> {
     simulate(71, |env| {
@@ -189,8 +190,8 @@ fn run(seed: u64, steps: u32, met: &mut Met) -> Result<()> {
     })
 }
 
-/// Nobody holds anything, and everything is below L0: but for the last row, which is kept until the next
-/// one is flushed, every page is free.
+/// Nobody holds anything, and everything is below L0: but for the last row, which is kept until the
+/// next one is flushed, every page is free.
 fn check_pages_go(store: &Store, kind: L0Kind) -> Result<()> {
     store.compact(&KeyRange::all())?;
     store.settle();

@@ -160,9 +160,9 @@ fn a_range_divides_itself_anew_when_its_writes_are_not_spread_evenly() -> Result
     })
 }
 
-/// Goal: a key that is written very often gets duplicates by itself, shares their writes out evenly,
-/// and gives them back when it has cooled down. Method: two of five writes go to one key, and later
-/// none more than to any other.
+/// Goal: a key that is written very often gets duplicates by itself, shares their writes out
+/// evenly, and gives them back when it has cooled down. Method: two of five writes go to one key,
+/// and later none more than to any other.
 #[test]
 fn a_hot_key_gets_duplicates_and_gives_them_back() -> Result<()> {
     let seed = 19;

@@ -1,5 +1,5 @@
-//! Goal: listeners are told what happened, once, in figures that agree with the statistics. Method: a
-//! listener that keeps everything, on a simulated machine; faults make the rare events happen.
+//! Goal: listeners are told what happened, once, in figures that agree with the statistics. Method:
+//! a listener that keeps everything, on a simulated machine; faults make the rare events happen.
 
 use std::time::Duration;
 

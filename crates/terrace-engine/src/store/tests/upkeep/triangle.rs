@@ -1,5 +1,5 @@
-//! L0 in pages: what is particular to it. That it reads, crashes and fails as any other is shown where
-//! that is shown for all (`model`, `crash`, `faults`), and its cuts in `l0/triangle`.
+//! L0 in pages: what is particular to it. That it reads, crashes and fails as any other is shown
+//! where that is shown for all (`model`, `crash`, `faults`), and its cuts in `l0/triangle`.
 
 use std::path::Path;
 
@@ -292,8 +292,8 @@ fn a_repair_and_a_checkpoint_bring_rows_along() {
     .expect("nothing fails");
 }
 
-/// What an edit comes to is worked out before it is durable. If it then is not, the next flush still rests
-/// on the rows that there are.
+/// What an edit comes to is worked out before it is durable. If it then is not, the next flush
+/// still rests on the rows that there are.
 #[test]
 fn an_edit_that_is_not_installed_leaves_nothing_behind() -> Result<()> {
     simulate(81, |env| {

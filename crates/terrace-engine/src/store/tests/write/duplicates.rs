@@ -246,8 +246,8 @@ fn conditional_writes_of_a_hot_key_lose_nothing() {
     }
 }
 
-/// Goal: plain writers of one hot key, each into a drange of its own, are seen in the order of their
-/// numbers. Method: a reader beside them, which never sees a client's writes go back.
+/// Goal: plain writers of one hot key, each into a drange of its own, are seen in the order of
+/// their numbers. Method: a reader beside them, which never sees a client's writes go back.
 #[test]
 fn readers_beside_writers_of_a_hot_key_never_go_back() {
     for seed in 0..40 {
@@ -332,8 +332,8 @@ fn duplicates_are_merged_into_one_memtable() -> Result<()> {
     })
 }
 
-/// Goal: duplicates need nothing of the log or the manifest. Method: what they hold is replayed, and
-/// read after a crash-like end.
+/// Goal: duplicates need nothing of the log or the manifest. Method: what they hold is replayed,
+/// and read after a crash-like end.
 #[test]
 fn what_duplicates_held_is_replayed() -> Result<()> {
     simulate(48, |env| {

@@ -1,6 +1,6 @@
-//! Goal: what is written after a rotation of the log that failed is refused, or there after the next open.
-//! Method: the header of the new segment cannot be written, and the next record is too large for it, so that
-//! it would go to the segment behind it.
+//! Goal: what is written after a rotation of the log that failed is refused, or there after the
+//! next open. Method: the header of the new segment cannot be written, and the next record is too
+//! large for it, so that it would go to the segment behind it.
 
 use terrace_env::{CrashPolicy, Fault, FaultEffect, FaultErrno, FaultPlan, Operation};
 

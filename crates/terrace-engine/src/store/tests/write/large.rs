@@ -12,8 +12,8 @@ use crate::store::tests::*;
 /// How many small writes each client makes, unless the large one is done before.
 const SMALL_WRITES_MAX: u64 = 1_000;
 
-/// Small writes that may go before the large one: those of three clients, ten in a millisecond each,
-/// in the four rounds of a millisecond that come before precedence, and some at their edges.
+/// Small writes that may go before the large one: those of three clients, ten in a millisecond
+/// each, in the four rounds of a millisecond that come before precedence, and some at their edges.
 const GO_BEFORE_MAX: u64 = 150;
 
 /// Goal: a write that is larger than the allowance of the memtables gets its turn. Method: room in

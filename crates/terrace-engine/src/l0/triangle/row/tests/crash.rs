@@ -1,5 +1,5 @@
-//! T8: a crash at any moment of a build leaves a row that is whole or one that is refused, and leaves
-//! alone what was durable. Method: every state that the recorder can think of.
+//! T8: a crash at any moment of a build leaves a row that is whole or one that is refused, and
+//! leaves alone what was durable. Method: every state that the recorder can think of.
 
 use std::ops::Range;
 

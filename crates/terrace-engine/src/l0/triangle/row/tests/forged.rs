@@ -1,6 +1,6 @@
 //! Goal: whoever knows the checksums still gets an error or an answer, never a panic, and no memory
-//! beyond what the row has. Method: random changes of a row's bytes, sealed again, and all that a reader
-//! can be asked.
+//! beyond what the row has. Method: random changes of a row's bytes, sealed again, and all that a
+//! reader can be asked.
 
 use terrace_base::Checksum;
 

@@ -42,8 +42,8 @@ fn models() -> [Model; 2] {
     models
 }
 
-/// Both rows as they are written now, with a number of bits of filter for each key: the container, and what
-/// is known of each.
+/// Both rows as they are written now, with a number of bits of filter for each key: the container,
+/// and what is known of each.
 fn written(filter_bits_per_key: u32) -> (Vec<u8>, [(RowLocation, BuiltTable); 2]) {
     let (recorder, pages) = container(9, 4096);
     let [older, newer] = models();

@@ -1,5 +1,5 @@
-//! Goal: pages go as keys are consumed, no live key is ever missed, and what others write into the pages
-//! meanwhile shows nowhere. Method: random cuts out of random rows, beside the model.
+//! Goal: pages go as keys are consumed, no live key is ever missed, and what others write into the
+//! pages meanwhile shows nowhere. Method: random cuts out of random rows, beside the model.
 
 use super::*;
 use crate::iter::PartsCursor;

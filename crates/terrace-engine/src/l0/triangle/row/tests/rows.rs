@@ -1,5 +1,5 @@
-//! Goal: hints are right, and searches that follow them answer as those that do not. Method: stacks of
-//! rows, each with hints into the older ones as far as these are live, beside a search of each.
+//! Goal: hints are right, and searches that follow them answer as those that do not. Method: stacks
+//! of rows, each with hints into the older ones as far as these are live, beside a search of each.
 
 use super::*;
 use crate::iter::PartsCursor;
