@@ -4,7 +4,7 @@
 //! EXPLAIN GET key [JSON]                          a text of several lines
 //! EXPLAIN DRANGES [JSON]                          how the writes are spread
 //! EXPLAIN L0 [JSON]                               what is left of its rows, and the next cut
-//! EXPLAIN STATS [JSON]                            the figures of the database, as `terrace stats` shows them
+//! EXPLAIN STATS [JSON]                            the database's figures, as `terrace stats`
 //! EXPLAIN RANGE start end [REV] [LIMIT n] [JSON]  likewise; 1000 keys unless told
 //! SLOWLOG GET [count] | LEN | RESET               as in Redis
 //! ```

@@ -119,8 +119,8 @@ impl Listener for Gate {
 }
 
 /// A ruling in a word: `precedence (1 bit) │ stop (7 bits) │ cause of the pace (8 bits) │
-/// nanoseconds per KiB (48
-/// bits)`. Causes count from 1. The first bit is not part of the ruling; see [`precedence`].
+/// nanoseconds per KiB (48 bits)`. Causes count from 1. The first bit is not part of the ruling;
+/// see [`precedence`].
 fn pack(ruling: Ruling) -> u64 {
     let number = |cause: Cause| cause as u64 + 1;
     let stop = ruling.stop.map_or(0, number);

@@ -9,8 +9,8 @@
 //!
 //! ```text
 //!   log      ├── memtables that fit ──┤── rest ───────────────────┤
-//!   reading  judge, insert             judge                         writes nothing
-//!   then     flush                     insert, flush, insert, …      the range is not yet anybody's
+//!   reading  judge, insert             judge                        writes nothing
+//!   then     flush                     insert, flush, insert, …     the range is not yet anybody's
 //! ```
 
 use std::collections::BTreeSet;
