@@ -1,0 +1,31 @@
+//! The command line as people see it: what can be given, and what it means for the library.
+//!
+//! One file has the commands of one subject. Their doc comments are the help that the program
+//! prints, so they speak to whoever types the command.
+
+mod bench;
+mod command;
+mod database;
+mod entries;
+mod explain;
+mod figures;
+mod output;
+mod serve;
+mod sim;
+mod store;
+mod transfer;
+mod units;
+mod upkeep;
+
+pub(crate) use bench::BenchArgs;
+pub(crate) use command::{Args, Command};
+pub(crate) use database::DataArgs;
+pub(crate) use entries::{DeleteArgs, GetArgs, PutArgs, ScanArgs};
+pub(crate) use explain::{ExplainArgs, ExplainedRead, SlowArgs};
+pub(crate) use figures::{Figures, PlanArgs, StatsArgs};
+pub(crate) use output::{Output, ValueOutput};
+pub(crate) use serve::ServeArgs;
+pub(crate) use sim::SimArgs;
+pub(crate) use transfer::{CheckpointArgs, ExportArgs, ImportArgs, IngestArgs};
+pub use units::{parse_size, parse_time};
+pub(crate) use upkeep::{AdoptArgs, CheckArgs, CompactArgs, InspectArgs, InspectKind, RepairArgs};

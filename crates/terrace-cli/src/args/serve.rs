@@ -1,0 +1,43 @@
+//! `terrace serve`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+use terrace_server::ServerOptions;
+
+use crate::args::store::StoreArgs;
+use crate::args::units::parse_size;
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ServeArgs {
+    /// The directory of the database, which is made if there is none
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: PathBuf,
+    /// Where to listen. Other machines are let in only with a password, or with --insecure
+    #[arg(long, value_name = "ADDR", default_value_t = ServerOptions::default().listen)]
+    pub(crate) listen: SocketAddr,
+    /// The most clients at a time
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub(crate) max_clients: usize,
+    /// The memory for requests and replies of all clients together, beyond 64 KiB each, such as
+    /// 256M (1G unless given). A request counts twice while it runs; one that would go over it, or
+    /// whose reply would, gets an error
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) client_bytes: Option<u64>,
+    /// How long a client may stop in the middle of a request, or take none of its replies while
+    /// more than 64 KiB of them waits, before it is cut
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) stall_timeout: u64,
+    /// How long a client may send no request before it is cut; 0 for as long as it likes
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    pub(crate) idle_timeout: u64,
+    /// A file with the password that clients must give, unless TERRACE_PASSWORD holds it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) password_file: Option<PathBuf>,
+    /// Let other machines in without a password
+    #[arg(long)]
+    pub(crate) insecure: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}

@@ -1,0 +1,99 @@
+//! How a directory is opened by servers and benchmarks.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, ValueEnum};
+use terrace::{Compression, Durability, L0Medium, L0Options, Options};
+
+use crate::args::units::parse_size;
+use crate::failure::{Failure, Outcome};
+
+/// How a directory is opened by servers and benchmarks.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct StoreArgs {
+    /// What an acknowledged write survives: buffered (a killed process), interval:MS (power loss,
+    /// but for the last MS milliseconds) or sync (power loss)
+    #[arg(long, value_name = "CLASS", default_value_t = Durability::default())]
+    pub(crate) durability: Durability,
+    /// Memory for what is read from disk, such as 256M
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) cache_bytes: Option<u64>,
+    /// Memory for everything together: writers are slowed down near it
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) memory_bytes: Option<u64>,
+    /// Memory for what is not yet in tables
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) memtable_bytes: Option<u64>,
+    /// How tables are compressed: none, lz4 or zstd
+    #[arg(long, value_name = "KIND")]
+    pub(crate) compression: Option<Compression>,
+    /// Where new writes go when they leave memory: into L0, the first level
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = L0Form::Plain)]
+    pub(crate) l0: L0Form,
+    /// The size of L0's container, or what plain tables may take in --l0-path, such as 256M (which
+    /// is the default)
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) l0_bytes: Option<u64>,
+    /// The directory of L0: persistent memory, or a file system in memory that stands in for it and
+    /// does not survive a power cut. Otherwise L0 is in the database's directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) l0_path: Option<PathBuf>,
+    /// The directory of the log: persistent memory, where a sync costs no system call, or a file
+    /// system in memory that stands in for it and does not survive a power cut. Otherwise it is in
+    /// the database's directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) log_path: Option<PathBuf>,
+}
+
+/// What L0 is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum L0Form {
+    /// Tables in files: for ordinary disks
+    Plain,
+    /// Rows in the pages of one container, out of which small slices are compacted: for persistent
+    /// memory
+    Container,
+}
+
+/// The bytes of L0 where they are not given.
+const L0_BYTES: u64 = 256 << 20;
+
+impl StoreArgs {
+    /// The library's options. All that is converted between the two is converted here.
+    pub(crate) fn options(&self) -> Outcome<Options> {
+        let mut options = Options { durability: self.durability, ..Options::default() };
+        let too_large = |_| Failure::Usage("a size is larger than memory can be".to_owned());
+        if let Some(bytes) = self.cache_bytes {
+            options.cache_bytes = bytes.try_into().map_err(too_large)?;
+        }
+        if let Some(bytes) = self.memory_bytes {
+            options.memory_bytes = Some(bytes.try_into().map_err(too_large)?);
+        }
+        if let Some(bytes) = self.memtable_bytes {
+            options.memtable_bytes = bytes.try_into().map_err(too_large)?;
+        }
+        if let Some(compression) = self.compression {
+            options.compression = compression;
+        }
+        options.l0 = self.l0_options()?;
+        options.log_path.clone_from(&self.log_path);
+        options.validate().map_err(|error| Failure::Usage(error.to_string()))?;
+        Ok(options)
+    }
+
+    fn l0_options(&self) -> Outcome<L0Options> {
+        let bytes = self.l0_bytes.unwrap_or(L0_BYTES);
+        match (self.l0, self.l0_path.clone()) {
+            (L0Form::Container, path) => Ok(L0Options::Container { bytes, path }),
+            (L0Form::Plain, Some(path)) => {
+                Ok(L0Options::Plain { medium: Some(L0Medium { path, bytes }) })
+            }
+            (L0Form::Plain, None) if self.l0_bytes.is_some() => Err(Failure::Usage(
+                "--l0-bytes needs --l0 container or --l0-path: plain tables in the database's \
+                 directory are bounded by their number"
+                    .to_owned(),
+            )),
+            (L0Form::Plain, None) => Ok(L0Options::PLAIN),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Commands that bring entries in, or take them out.
+
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+
+use crate::args::database::{DataArgs, RangeArgs};
+use crate::format::{Format, KeyTemplate};
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Damaged lines end the import, with their number; everything before them is stored. So does Ctrl-C.
+Both say with which --skip to go on.")]
+pub(crate) struct ImportArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    /// What the files hold
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) format: Format,
+    /// Leave out this many lines at the beginning (of all files together)
+    #[arg(long, value_name = "LINES", default_value_t = 0)]
+    pub(crate) skip: u64,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+}
+
+/// Where entries come from, and what their keys are.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct InputArgs {
+    /// Which field is the key, or how to make one of several: '{Package}={Version}'. For deb822
+    /// (default {Package}={Version}/{Architecture}), and for jsonl with objects of your own
+    #[arg(long, value_name = "TEMPLATE", value_parser = KeyTemplate::parse)]
+    pub(crate) key_field: Option<KeyTemplate>,
+    /// The files; - for standard input. Names that end in .gz or .lz4 are decompressed
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+The keys of all files together come in ascending order, bytewise, each once, as export writes them.
+A line out of order or damaged ends it, with its number, and so does Ctrl-C: then nothing was ingested.
+No server may have the directory open.")]
+pub(crate) struct IngestArgs {
+    /// The directory of the database, which is made if there is none
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: PathBuf,
+    /// What the files hold
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Jsonl)]
+    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+The copy shares the bytes of its tables with the database (on another file system they are copied) and
+opens like any other; deleting one of the two leaves the other. After an error or Ctrl-C it holds no
+database. No server may have the directory open: programs that embed the database take checkpoints
+while it runs.")]
+pub(crate) struct CheckpointArgs {
+    /// The directory of the database
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: PathBuf,
+    /// The directory of the copy, which does not exist or is empty
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    #[command(flatten)]
+    pub(crate) range: RangeArgs,
+    /// As what to write them: jsonl or tsv
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Jsonl)]
+    pub(crate) format: Format,
+}

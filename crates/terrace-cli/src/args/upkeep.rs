@@ -1,0 +1,94 @@
+//! Commands that look after the files of a database.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, ValueEnum};
+
+use crate::args::database::RangeArgs;
+use crate::args::output::Output;
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Nobody may have the database open for writing. Nothing is written. Code 0: no damage, 1: damage,
+3: it could not be checked. After a crash the end of the log can be what the crash left, or damage
+to what was never promised to last: that is said, and is no damage.")]
+pub(crate) struct CheckArgs {
+    /// The directory of the database
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: PathBuf,
+    /// Of tables only sizes, footers, indexes, filters and properties
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// How to print the result
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = Output::Text)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+The damaged database is only read. The new one holds nothing that was never written; which keys may
+be missing, old, or deleted and back again, is printed. Code 0: nothing was lost, 1: something was,
+3: there is no new database. Restore a backup instead if there is one.")]
+pub(crate) struct RepairArgs {
+    /// The directory of the damaged database
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: PathBuf,
+    /// The directory of the new one, which does not exist or is empty
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// How to print the result
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = Output::Text)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+What a database has on other media (--log-path, --l0-path) belongs to the directory that it was written
+for. After that directory was moved, this makes the new one the owner; the old one is refused from then
+on. Nothing else is changed. To have a copy beside the original, use terrace checkpoint instead.")]
+pub(crate) struct AdoptArgs {
+    /// The directory of the database, where it is now
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: PathBuf,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Each line begins with an offset in the file. Keys are stored ones: two bytes of keyspace and one of
+type stand in front. Code 0: the file is whole, 1: something in it is damaged.")]
+pub(crate) struct InspectArgs {
+    /// What the file is
+    #[arg(value_enum, value_name = "KIND")]
+    pub(crate) kind: InspectKind,
+    /// The file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// With every entry of a log or a table
+    #[arg(long)]
+    pub(crate) entries: bool,
+    /// How to print it
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = Output::Text)]
+    pub(crate) output: Output,
+}
+
+/// Kinds of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InspectKind {
+    /// A manifest: which tables there are
+    Manifest,
+    /// A table
+    Table,
+    /// A log segment
+    Log,
+    /// CURRENT: which manifest counts
+    Current,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct CompactArgs {
+    /// The directory of the database
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: PathBuf,
+    #[command(flatten)]
+    pub(crate) range: RangeArgs,
+}
