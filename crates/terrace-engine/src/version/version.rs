@@ -166,12 +166,6 @@ impl Version {
         &self.media
     }
 
-    /// The same version with another L0.
-    #[cfg(test)]
-    pub(crate) fn with_l0(&self, l0: Arc<dyn L0State>) -> Version {
-        Version { l0, ..self.clone() }
-    }
-
     /// The version without its rows and tables.
     #[must_use]
     pub fn without_tables(&self) -> Version {

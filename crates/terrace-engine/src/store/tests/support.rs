@@ -8,12 +8,15 @@ use terrace_env::{
     CrashPolicy, DiskImage, FaultEnv, FaultPlan, SeededRng, SharedEnv, SimEnv, SimOptions,
 };
 
+use crate::compaction::TableShape;
+use crate::l0::{PlainL0, PlainOptions};
 use crate::options::{
     Durability, FormatOptions, L0Kind, L0Medium, L0Options, Options, ProcessOptions, Research,
 };
 use crate::process::Process;
 use crate::store::{GetOptions, Store, WriteOptions};
-use crate::table::{Compression, TableOptions};
+use crate::table::{Compression, ReadMode, TableOptions};
+use crate::version::Version;
 use crate::wal::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::{Result, WriteBatch};
 
@@ -47,6 +50,26 @@ pub fn small() -> Options {
 /// As `small`, but nothing is compacted by itself.
 pub fn lazy() -> Options {
     Options { l0_rows_per_cut: 100, l0_rows_slow: 100, l0_rows_stop: 101, ..small() }
+}
+
+/// The version as a range would have it whose plain L0 is due with `rows_per_cut` rows. The range
+/// itself goes on with the L0 that it was opened with. Its tables are open.
+pub fn due_with_rows(store: &Store, rows_per_cut: usize) -> Result<Version> {
+    let inner = &store.inner;
+    let options = PlainOptions {
+        rows_per_cut,
+        rows_slow: 60,
+        rows_stop: 80,
+        room: None,
+        takes_all: false,
+        shape: TableShape { table_bytes: u64::MAX, table: small().table },
+    };
+    let tables = Arc::clone(&inner.context.opener.store);
+    let l0 = PlainL0::new(&inner.env, tables, Arc::clone(&inner.ids), options);
+    let same = inner.versions.current().to_snapshot();
+    let version = Version::empty(&l0).apply(&same, &inner.context).expect("it fits");
+    version.tables().try_for_each(|table| table.reader(ReadMode::Block).map(|_| ()))?;
+    Ok(version)
 }
 
 /// The same with L0 in a container of small pages.

@@ -228,26 +228,10 @@ fn range_tombstones_are_cut_as_entries_are() -> Result<()> {
 }
 
 /// What would be picked next if three rows were enough, while these jobs run.
-fn due(store: &Store, taken: &Taken) -> Option<Compaction> {
-    let options = Options { l0_rows_per_cut: 3, level_bytes_base: 40 << 10, ..options() };
-    let version = version(store);
-    let shape = crate::compaction::TableShape { table_bytes: u64::MAX, table: options.table };
-    let l0 = crate::l0::PlainL0::new(
-        &store.inner.env,
-        Arc::clone(&store.inner.context.opener.store),
-        Arc::clone(&store.inner.ids),
-        crate::l0::PlainOptions {
-            rows_per_cut: 3,
-            rows_slow: 60,
-            rows_stop: 80,
-            room: None,
-            takes_all: false,
-            shape,
-        },
-    );
-    let l0 = crate::l0::L0::empty(&l0).with(version.l0().content().clone());
-    let version = version.with_l0(l0);
-    pick::pick(&version, &LevelShape::of(&options), taken, store.inner.served())
+fn due(store: &Store, taken: &Taken) -> Result<Option<Compaction>> {
+    let options = Options { level_bytes_base: 40 << 10, ..options() };
+    let version = due_with_rows(store, 3)?;
+    Ok(pick::pick(&version, &LevelShape::of(&options), taken, store.inner.served()))
 }
 
 #[test]
@@ -265,7 +249,7 @@ fn slices_are_bounded_and_run_beside_each_other() -> Result<()> {
         let mut taken = Taken::default();
         let mut chosen: Vec<Compaction> = Vec::new();
         let mut tables: BTreeMap<FileId, usize> = BTreeMap::new();
-        while let Some(next) = due(&store, &taken) {
+        while let Some(next) = due(&store, &taken)? {
             assert_eq!(next.through, Some(rows(&store)[0]));
             let bytes = next.bytes_from(LevelNo(0)) + next.bytes_from(next.output_level);
             // A slice ends at a table of the level below, each of up to 8 KiB and a block.
@@ -296,14 +280,14 @@ fn newer_rows_are_merged_while_a_cut_runs() -> Result<()> {
         }
         assert!(contents(&store, 300)?.len() == 300, "the rows are open");
         let mut taken = Taken::default();
-        while let Some(next) = due(&store, &taken) {
+        while let Some(next) = due(&store, &taken)? {
             taken.take(&next);
         }
         let old = rows(&store);
         for round in 3..7 {
             row(&store, 300, &format!("{round}-"))?;
         }
-        let merge = due(&store, &taken).expect("seven rows share keys");
+        let merge = due(&store, &taken)?.expect("seven rows share keys");
         assert_eq!((merge.output_level, merge.through), (LevelNo(0), None));
         assert!(merge.rows.iter().all(|row| !old.contains(row)), "{:?}", merge.rows);
         assert!(merge.rows.len() >= 2);

@@ -20,25 +20,10 @@ fn row(store: &Store, keys: impl IntoIterator<Item = u32>, text: &str) -> Result
     store.flush()
 }
 
-fn due(store: &Store, rows_per_cut: usize) -> Option<Compaction> {
+fn due(store: &Store, rows_per_cut: usize) -> Result<Option<Compaction>> {
     let shape = LevelShape { level_bytes_base: 1 << 20, level_ratio: 10, cut_bytes: 1 << 20 };
-    let version = store.inner.versions.current();
-    let l0 = crate::l0::PlainL0::new(
-        &store.inner.env,
-        Arc::clone(&store.inner.context.opener.store),
-        Arc::clone(&store.inner.ids),
-        crate::l0::PlainOptions {
-            rows_per_cut,
-            rows_slow: 60,
-            rows_stop: 80,
-            room: None,
-            takes_all: false,
-            shape: crate::compaction::TableShape { table_bytes: u64::MAX, table: small().table },
-        },
-    );
-    let l0 = crate::l0::L0::empty(&l0).with(version.l0().content().clone());
-    let version = version.with_l0(l0);
-    pick::pick(&version, &shape, &Taken::default(), store.inner.served())
+    let version = due_with_rows(store, rows_per_cut)?;
+    Ok(pick::pick(&version, &shape, &Taken::default(), store.inner.served()))
 }
 
 fn ids(store: &Store) -> Vec<u64> {
@@ -108,10 +93,10 @@ fn a_cut_takes_a_group_and_leaves_the_rows_beside_it() -> Result<()> {
         row(&store, 0..100, "a")?;
         row(&store, 200..300, "b")?;
         row(&store, 50..150, "c")?;
-        let cut = due(&store, 2).expect("two rows share keys");
+        let cut = due(&store, 2)?.expect("two rows share keys");
         assert!(cut.is_move(), "the row that shares no key goes first: {cut:?}");
         row(&store, 250..260, "d")?;
-        let cut = due(&store, 2).expect("two groups of two");
+        let cut = due(&store, 2)?.expect("two groups of two");
         let all = ids(&store);
         assert_eq!(cut.through, Some(RowId(all[0])));
         let version = store.inner.versions.current();
