@@ -35,6 +35,10 @@ id! {
     /// holds exactly one run.
     LevelNo(u8), "L"
 }
+
+/// The deepest level.
+pub const LEVEL_MAX: LevelNo = LevelNo(6);
+
 id! {
     /// A row of L0: what one flush job wrote. Given at installation, in installation order, so
     /// that a greater id is a newer row; never reused.

@@ -22,7 +22,9 @@ pub use corruption::Corruption;
 pub use entry::{Entry, EntryKind, EntryRef, compare_internal};
 pub use expiry::{Expiry, WallTime};
 pub use hint::{common_prefix_bytes, hint_of};
-pub use ids::{Epoch, FileId, LevelNo, LogPosition, MemtableId, RangeId, RowId, TableUid};
+pub use ids::{
+    Epoch, FileId, LEVEL_MAX, LevelNo, LogPosition, MemtableId, RangeId, RowId, TableUid,
+};
 pub use key_range::KeyRange;
 pub use preamble::{PREAMBLE_BYTES, Preamble, PreambleError};
 pub use seqno::SeqNo;

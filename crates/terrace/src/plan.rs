@@ -17,10 +17,9 @@
 use std::fmt;
 
 use serde::Serialize;
-use terrace_base::LevelNo;
+use terrace_base::{LEVEL_MAX, LevelNo};
 use terrace_engine::Error;
 use terrace_engine::compaction::levels::{LevelShape, LevelTargets};
-use terrace_engine::version::LEVEL_MAX;
 
 use crate::{L0Options, Options, Result};
 

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use terrace_base::{Epoch, LogPosition, MemtableId, SeqNo};
 
 use super::{Check, Severity};
-use crate::store::is_beyond_bounds;
 use crate::survey::{Gap, Piece, Pieces, SegmentSurvey, chain};
 use crate::version::Version;
 use crate::wal::LogFacts;
@@ -15,6 +14,7 @@ use crate::wal::format::{
     BatchBody, ClosingBody, RecordHeader, RecordKind, SEGMENT_HEADER_BYTES, SegmentHeader,
 };
 use crate::{Error, Result, read_ends, read_file};
+use terrace_base::limits::is_beyond_bounds;
 
 /// What a check knows of the log.
 #[derive(Debug, Default)]

@@ -8,14 +8,16 @@ use terrace_env::SharedEnv;
 
 use super::{Check, CheckDepth, CheckReport, Finding, Severity};
 use crate::cache::BlockCache;
-use crate::compaction::TableShape;
+use crate::ids::FileIds;
 use crate::l0::triangle::Container;
 use crate::l0::{L0, PlainL0, PlainOptions};
 use crate::placement::{RoutedTables, RowDirectory};
 use crate::process::MemoryPool;
 use crate::survey::{SurveyedBlock, TableSurvey};
-use crate::table::{LocalTableStore, TableFile, TableOptions, TableProperties, TableReader};
-use crate::version::{FileIds, ReclaimQueue, TableContext, TableMeta, TableOpener};
+use crate::table::{
+    LocalTableStore, TableFile, TableOptions, TableProperties, TableReader, TableShape,
+};
+use crate::version::{ReclaimQueue, TableContext, TableMeta, TableOpener};
 use crate::{Error, Result};
 
 /// Tables of a directory that nothing is cached of.

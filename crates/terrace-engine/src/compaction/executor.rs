@@ -6,12 +6,12 @@ use std::sync::Arc;
 use terrace_base::{FileId, KeyRange, LevelNo, TableUid};
 use terrace_env::SharedEnv;
 
-use super::{CompactionPlan, OutputSpec, OutputTables, Retained, Retention, TableShape};
+use super::{CompactionPlan, Retained, Retention};
 use crate::iter::{ChainedStream, MergingStream, Stream};
 use crate::merge::MergeOperators;
 use crate::range_tombstone::Fragments;
-use crate::table::TableOptions;
-use crate::version::{OpenTable, TableMeta, TableOpener};
+use crate::table::{OutputSpec, OutputTables, TableMeta, TableOptions, TableShape};
+use crate::version::{OpenTable, TableOpener};
 use crate::yielder::Yielder;
 use crate::{Error, Result};
 

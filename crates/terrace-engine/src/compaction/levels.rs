@@ -21,10 +21,10 @@
 //! of a level of d/10 it is 2 + d/10c + d/(d/10 + c), and the two meet where d is between 4 and 5
 //! times c.
 
-use terrace_base::LevelNo;
+use terrace_base::{LEVEL_MAX, LevelNo};
 
 use crate::options::Options;
-use crate::version::{LEVEL_MAX, Version};
+use crate::version::Version;
 
 /// See the head of this file.
 const DIRECT_RATIO: u64 = 4;

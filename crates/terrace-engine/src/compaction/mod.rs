@@ -34,7 +34,6 @@ mod decision;
 mod executor;
 mod fold;
 pub mod levels;
-mod outputs;
 pub mod pick;
 mod plan;
 mod retention;
@@ -45,7 +44,5 @@ mod tests;
 
 pub use covered::is_covered;
 pub use executor::{CompactionExecutor, CompactionOutcome, IsCancelled, LocalExecutor};
-pub(crate) use outputs::table_meta;
-pub use outputs::{OutputSpec, OutputTables, TableShape};
 pub use plan::{CompactionPlan, PlanInput};
 pub use retention::{Retained, Retention};

@@ -19,10 +19,7 @@ use terrace_base::{FileId, KeyRange};
 use terrace_env::{PlantedBug, is_planted};
 
 use super::CompactionPlan;
-
-/// A key at which a compaction could be divided, and the bytes of one input between it and the
-/// sample before it.
-pub type Sample = (Vec<u8>, u64);
+use crate::table::Sample;
 
 /// The keys that divide `slice` into at most `part_count` intervals of about equal bytes:
 /// ascending, distinct, and inside of the slice. `samples` come in any order, those of all inputs

@@ -14,9 +14,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use terrace_base::LevelNo;
-
-use crate::version::LEVEL_MAX;
+use terrace_base::{LEVEL_MAX, LevelNo};
 
 /// How many threads count alone. The last place is for all the others.
 const PLACES: usize = 64;

@@ -3,13 +3,12 @@
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-use terrace_base::{EntryKind, EntryRef, SeqNo};
+use terrace_base::{EntryKind, EntryRef, FileId, SeqNo};
 use terrace_env::SharedEnv;
 
 use super::get::{BlockRead, PagesSearch, Source, Step, StepAnswer, Verdict};
 use super::scan::{Hidden, HiddenCounts, ScanEnd, ScanExplanation, SourceTally, by_level};
 use crate::memtable::{Found, Memtable};
-use crate::version::Table;
 
 thread_local! {
     /// Apart from the recorder, so that asking costs one load.
@@ -128,9 +127,8 @@ fn found(entry: &EntryRef<'_>) -> StepAnswer {
 }
 
 /// A table as an explanation names it.
-pub(super) fn table_source(level: u8, row: Option<u64>, table: &Table) -> Source {
-    let meta = table.meta();
-    Source::Table { level, row, id: meta.id.to_string(), entry_count: meta.entry_count }
+fn table_source(level: u8, row: Option<u64>, id: FileId, entry_count: u64) -> Source {
+    Source::Table { level, row, id: id.to_string(), entry_count }
 }
 
 fn memtable_source(memtable: &Memtable, is_active: bool) -> Source {
@@ -206,8 +204,8 @@ impl Recorder {
     }
 
     /// A table is asked. Until it answers, it stands as one that would have to wait.
-    pub(crate) fn table(&mut self, level: u8, table: &Table) {
-        self.step(table_source(level, None, table), StepAnswer::NeedsIo);
+    pub(crate) fn table(&mut self, level: u8, id: FileId, entry_count: u64) {
+        self.step(table_source(level, None, id, entry_count), StepAnswer::NeedsIo);
     }
 
     fn answer(&mut self, answer: StepAnswer) {
@@ -217,8 +215,8 @@ impl Recorder {
     }
 
     /// The table is not searched.
-    pub(crate) fn excluded(&mut self, level: u8, table: &Table, why: StepAnswer) {
-        self.table(level, table);
+    pub(crate) fn excluded(&mut self, level: u8, id: FileId, entry_count: u64, why: StepAnswer) {
+        self.table(level, id, entry_count);
         self.answer(why);
     }
 
@@ -302,8 +300,14 @@ impl Recorder {
     }
 
     /// A table is the next source of a scan.
-    pub(crate) fn table_source(&mut self, level: u8, row: Option<u64>, table: &Table) {
-        self.sources.push(SourceTally::new(table_source(level, row, table)));
+    pub(crate) fn table_source(
+        &mut self,
+        level: u8,
+        row: Option<u64>,
+        id: FileId,
+        entry_count: u64,
+    ) {
+        self.sources.push(SourceTally::new(table_source(level, row, id, entry_count)));
     }
 
     /// A level is the next source of a scan.

@@ -13,7 +13,6 @@ mod clipped;
 mod head;
 mod merging;
 mod parts;
-mod run;
 mod streams;
 
 use terrace_base::{EntryRef, SeqNo};
@@ -24,7 +23,6 @@ pub use approach::{Approach, Direction};
 pub use clipped::ClippedCursor;
 pub use merging::MergingCursor;
 pub use parts::PartsCursor;
-pub use run::RunCursor;
 pub use streams::{ChainedStream, MergingStream, VecStream};
 
 /// A position on the keys of one source that have a version at or below a read point, which was

@@ -3,7 +3,7 @@
 use terrace_base::KeyRange;
 
 use super::LiveTable;
-use crate::compaction::split::Sample;
+use crate::table::Sample;
 
 /// Keys of one table that are looked at, at most.
 const SAMPLES_PER_TABLE: usize = 64;

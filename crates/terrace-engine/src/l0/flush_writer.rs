@@ -6,9 +6,9 @@ use terrace_env::SharedEnv;
 
 use super::FlushInput;
 use crate::Result;
-use crate::compaction::{OutputSpec, OutputTables, TableShape};
-use crate::table::TableStore;
-use crate::version::{FileIds, TableMeta};
+use crate::ids::FileIds;
+use crate::table::{OutputSpec, OutputTables, TableShape, TableStore};
+use crate::version::TableMeta;
 use crate::yielder::Yielder;
 
 /// Writes what is flushed as tables in files.

@@ -103,11 +103,12 @@ impl<'a> Lookup<'a> {
     /// Searches one table: notes its range tombstones, asks its filter, then looks for the key.
     #[inline]
     pub fn search(&mut self, table: &Table) -> Result<Option<PinnedEntry>> {
+        let meta = table.meta();
         if let Some(why) = self.excludes(table) {
-            note(|notes| notes.excluded(self.level.0, table, why));
+            note(|notes| notes.excluded(self.level.0, meta.id, meta.entry_count, why));
             return Ok(None);
         }
-        note(|notes| notes.table(self.level.0, table));
+        note(|notes| notes.table(self.level.0, meta.id, meta.entry_count));
         let reader = table.reader(self.mode)?;
         if table.meta().range_tombstone_count > 0 {
             let tombstones = reader.range_tombstones();

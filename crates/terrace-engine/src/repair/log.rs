@@ -11,13 +11,13 @@ use super::report::{Loss, LossKind};
 use crate::iter::Stream;
 use crate::memtable::Memtable;
 use crate::placement::Role;
-use crate::store::is_beyond_bounds;
 use crate::survey::{Piece, Pieces, SegmentSurvey};
 use crate::version::{TableMeta, Version};
 use crate::wal::format::{
     BatchBody, ClosingBody, RecordHeader, RecordKind, SEGMENT_HEADER_BYTES, SegmentHeader,
 };
 use crate::{Result, read_file};
+use terrace_base::limits::is_beyond_bounds;
 
 /// What was salvaged from a log.
 #[derive(Debug, Default)]

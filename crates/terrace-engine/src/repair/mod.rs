@@ -46,14 +46,14 @@ mod target;
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_base::{Epoch, KeyRange, LevelNo, LogPosition, RowId, SeqNo};
+use terrace_base::{Epoch, KeyRange, LEVEL_MAX, LevelNo, LogPosition, RowId, SeqNo};
 use terrace_env::SharedEnv;
 
 use crate::check::share_lock;
 use crate::options::Options;
 use crate::survey::Listing;
 use crate::version::{
-    LEVEL_MAX, RangeEdit, Repaired, RowMeta, Table, TableMeta, TreeEdit, Version, VersionEdit,
+    RangeEdit, Repaired, RowMeta, Table, TableMeta, TreeEdit, Version, VersionEdit,
 };
 use crate::wal::LogStart;
 use crate::{Error, Result};

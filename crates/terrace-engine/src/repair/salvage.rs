@@ -10,12 +10,11 @@ use xxhash_rust::xxh3::Xxh3;
 use super::evidence::Evidence;
 use super::report::{Loss, LossKind};
 use super::{Repair, Target};
-use crate::compaction::{OutputTables, TableShape};
 use crate::iter::Stream;
 use crate::l0::triangle::row::RowReader;
 use crate::range_tombstone::Fragments;
 use crate::survey::{Gap, SurveyedBlock, TablePart, TableSurvey};
-use crate::table::{ByteInterval, TableFile, TableStore};
+use crate::table::{ByteInterval, OutputTables, TableFile, TableShape, TableStore};
 use crate::version::TableMeta;
 use crate::{Error, Result};
 

@@ -8,12 +8,12 @@ use terrace_env::{DirLock, SharedEnv};
 
 use crate::Result;
 use crate::check::{CheckDepth, check_locked_dir};
-use crate::compaction::{OutputSpec, OutputTables, TableShape};
+use crate::ids::FileIds;
 use crate::new_dir;
 use crate::options::Options;
 use crate::range_tombstone::Fragments;
-use crate::table::{LocalTableStore, TableFile, TableStore};
-use crate::version::{FeedStore, FileIds, LocalManifests, TableMeta, VersionEdit};
+use crate::table::{LocalTableStore, OutputSpec, OutputTables, TableFile, TableShape, TableStore};
+use crate::version::{FeedStore, LocalManifests, TableMeta, VersionEdit};
 
 /// A directory that becomes a range when it is finished.
 pub(super) struct Target<'a> {

@@ -14,6 +14,8 @@
 //! * [`TableBuilder`] writes a table; [`TableReader`] opens one. From a reader come gets, a
 //!   [`TableCursor`] for reads at one read point, a [`TableStream`] of every version for
 //!   compactions, and [`TableReader::verify`], which checks everything there is to check.
+//! * [`OutputTables`] writes a row of disjoint tables, as flushes and compactions need it; a
+//!   [`TableMeta`] is what a version keeps of each.
 //!
 //! # Invariants
 //! 1. Entries are in internal order (key ascending, newest first), each (key, number) once. The
@@ -36,6 +38,8 @@ mod cursor;
 pub mod format;
 mod local_store;
 mod memory_store;
+mod meta;
+mod outputs;
 mod reader;
 mod store;
 mod stream;
@@ -51,6 +55,9 @@ pub use format::frame::{Compression, open as decode_frame};
 pub use format::properties::TableProperties;
 pub use local_store::LocalTableStore;
 pub use memory_store::{MemoryTableFile, MemoryTableStore};
+pub use meta::TableMeta;
+pub(crate) use meta::table_meta;
+pub use outputs::{OutputSpec, OutputTables, Sample, TableShape};
 pub use reader::{PinnedEntry, ReadMode, TableReader};
 pub use store::{ByteInterval, ReadTicket, TableFile, TableStore, TableWriter};
 pub use stream::TableStream;

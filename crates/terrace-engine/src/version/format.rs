@@ -26,7 +26,7 @@
 
 use terrace_base::{
     ByteReader, Checksum, CodecError, Epoch, FileId, KeyRange, PREAMBLE_BYTES, Preamble,
-    PreambleError, SeqNo, put_bytes, put_varint,
+    PreambleError, put_bytes, put_varint,
 };
 
 use super::edit::VersionEdit;
@@ -41,8 +41,6 @@ pub const RECORD_HEADER_BYTES: usize = 8;
 /// Records start at multiples of this.
 pub const RECORD_ALIGNMENT: usize = 8;
 
-/// No range comes as far, so that a number can follow any that a file holds.
-pub const SEQNO_END: SeqNo = SeqNo(u64::MAX - (1 << 32));
 /// Ids and positions lie below: they can be counted on from, whatever a file says.
 pub(super) const NUMBER_END: u64 = POSITION_END;
 const MANIFEST: Preamble = Preamble { magic: *b"terrmani", version: 2 };

@@ -31,27 +31,28 @@ mod current;
 mod edit;
 mod feed;
 pub mod format;
-mod ids;
 mod install;
 mod manifest;
 #[cfg(all(test, terrace_loom))]
 mod models;
 mod open_table;
 mod run;
+mod run_cursor;
 mod table;
 #[cfg(test)]
 mod tests;
 #[allow(clippy::module_inception)]
 mod version;
 
-pub use edit::{
-    LogEdit, Media, NewRow, RangeEdit, Repaired, RowMeta, TableMeta, TreeEdit, VersionEdit,
-};
+pub use edit::{LogEdit, Media, NewRow, RangeEdit, Repaired, RowMeta, TreeEdit, VersionEdit};
 pub use feed::{FeedPosition, FeedStore, LoadedFeed, MemoryFeed, VersionFeed};
-pub use ids::FileIds;
 pub use install::{Versions, VersionsParts};
 pub use manifest::{LocalManifests, Manifest, manifest_path};
 pub use open_table::{OpenCursor, OpenStream, OpenTable, TableOpener};
 pub use run::Run;
+pub use run_cursor::RunCursor;
 pub use table::{ReclaimQueue, Table, TableContext};
-pub use version::{LEVEL_MAX, Version, fold};
+pub use version::{Version, fold};
+
+pub use crate::ids::FileIds;
+pub use crate::table::TableMeta;

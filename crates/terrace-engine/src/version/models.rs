@@ -16,11 +16,10 @@ use super::{
     VersionEdit, Versions,
 };
 use crate::cache::BlockCache;
-use crate::compaction::TableShape;
 use crate::l0::triangle::Container;
 use crate::l0::{L0, PlainL0, PlainOptions};
 use crate::placement::RowDirectory;
-use crate::table::{MemoryTableStore, TableLocation, TableOptions};
+use crate::table::{MemoryTableStore, TableLocation, TableOptions, TableShape};
 
 const LEVEL: LevelNo = LevelNo(1);
 

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use terrace_base::{
-    Epoch, FileId, KeyRange, LevelNo, LogPosition, MemtableId, RangeId, RowId, SeqNo,
+    Epoch, FileId, KeyRange, LEVEL_MAX, LevelNo, LogPosition, MemtableId, RangeId, RowId, SeqNo,
 };
 
 use super::{
@@ -12,9 +12,6 @@ use super::{
 use crate::l0::{CutInterval, CutMap, L0, L0State, LiveRows, LiveTable, Row};
 use crate::placement::TableMedium;
 use crate::wal::{LogFacts, LogStart};
-
-/// The deepest level.
-pub const LEVEL_MAX: LevelNo = LevelNo(6);
 
 /// What the tree of a range consists of on its disk: immutable, shared by all readers.
 #[derive(Clone, Debug)]

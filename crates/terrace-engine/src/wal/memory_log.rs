@@ -12,7 +12,7 @@ use super::format::{RECORD_HEADER_BYTES, RecordHeader, RecordKind};
 use super::replay::{LogFacts, LogStart, ReadRecord, Replayed};
 use super::sink::{LogPlace, LogSink, LogStore, LogTarget, Record, Visit};
 use crate::Result;
-use crate::version::FileIds;
+use crate::ids::FileIds;
 
 /// A log whose records live in this process: it survives a closed range, but no crash. Clones
 /// share the records.

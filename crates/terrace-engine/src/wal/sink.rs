@@ -8,7 +8,7 @@ use terrace_env::PmemMedium;
 use super::format::{RecordHeader, RecordKind};
 use super::replay::{LogFacts, LogStart, ReadRecord, Replayed};
 use crate::Result;
-use crate::version::FileIds;
+use crate::ids::FileIds;
 
 /// The log sink seam, as an open sees it: where a range's records lie.
 ///

@@ -16,7 +16,7 @@ use terrace_env::{
 use super::format::RecordKind;
 use super::local_log::segment_path;
 use super::{LocalLog, LocalLogStore, LogFacts, LogSink, LogStart, LogStore, Record, Replayed};
-use crate::version::FileIds;
+use crate::ids::FileIds;
 
 const DIR: &str = "/log";
 

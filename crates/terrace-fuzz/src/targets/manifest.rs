@@ -8,11 +8,11 @@ use terrace_base::{
     WallTime,
 };
 use terrace_engine::cache::BlockCache;
-use terrace_engine::compaction::TableShape;
 use terrace_engine::l0::triangle::Container;
 use terrace_engine::l0::{CutInterval, L0, PlainL0, PlainOptions};
 use terrace_engine::placement::RowDirectory;
 use terrace_engine::process::MemoryPool;
+use terrace_engine::table::TableShape;
 use terrace_engine::table::{MemoryTableStore, TableLocation, TableOptions, TableStore};
 use terrace_engine::version::format::{
     HEADER_BYTES, decode_current, decode_edit, decode_manifest_header, encode_current, encode_edit,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace_base::{LevelNo, SeqNo, WallTime};
+use terrace_base::{LEVEL_MAX, LevelNo, SeqNo, WallTime};
 
 use super::l0::{cut_bounds, of_cut};
 use super::levels::one_table;
@@ -10,7 +10,7 @@ use crate::compaction::decision::{Compaction, Input};
 use crate::compaction::levels::{LevelShape, LevelTargets};
 use crate::compaction::taken::Taken;
 use crate::l0::LiveTable;
-use crate::version::{LEVEL_MAX, Table, TableMeta, Version};
+use crate::version::{Table, TableMeta, Version};
 
 /// What readers may still look at: it must stay, however dead it looks.
 #[derive(Clone, Copy, Debug)]

@@ -7,14 +7,14 @@ mod dead;
 mod l0;
 mod levels;
 
-use terrace_base::{KeyRange, LevelNo};
+use terrace_base::{KeyRange, LEVEL_MAX, LevelNo};
 
 use self::dead::of_dead;
 use self::l0::{FromL0, cut_bounds, from_l0, of_cut, with_newer_rows};
 use self::levels::{from_level, of_tables};
 use super::levels::LevelTargets;
 use crate::l0::{Cut, CutEnd};
-use crate::version::{LEVEL_MAX, Version};
+use crate::version::Version;
 
 pub use self::dead::{Served, next_expiry};
 pub use self::l0::next_cut;

@@ -31,9 +31,9 @@ use super::{
     LiveTable, Row,
 };
 use crate::Result;
-use crate::compaction::TableShape;
-use crate::table::TableStore;
-use crate::version::{FileIds, NewRow};
+use crate::ids::FileIds;
+use crate::table::{TableShape, TableStore};
+use crate::version::NewRow;
 
 use slices::{Slice, slices_of};
 

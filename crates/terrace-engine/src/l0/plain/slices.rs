@@ -15,9 +15,9 @@
 
 use terrace_base::KeyRange;
 
-use crate::compaction::split::Sample;
 use crate::l0::CutBounds;
 use crate::l0::content::{Content, joined};
+use crate::table::Sample;
 
 /// A slice.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,9 +8,9 @@ use super::Pages;
 use super::container::Container;
 use super::row::{Predecessor, RowBuilder, RowError, RowResult};
 use crate::Result;
-use crate::compaction::table_meta;
 use crate::l0::FlushInput;
 use crate::l0::flush_writer::FlushWriter;
+use crate::table::table_meta;
 use crate::version::TableMeta;
 use crate::yielder::Yielder;
 

@@ -61,9 +61,9 @@ pub use self::state::TriangleState;
 use super::flush_writer::FlushWriter;
 use super::{Absorbed, FlushInput, L0, L0State, LiveRows, LiveTable};
 use crate::Result;
-use crate::compaction::TableShape;
-use crate::table::TableStore;
-use crate::version::{FileIds, NewRow};
+use crate::ids::FileIds;
+use crate::table::{TableShape, TableStore};
+use crate::version::NewRow;
 
 /// How rows leave the container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

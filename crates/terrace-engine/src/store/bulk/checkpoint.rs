@@ -34,15 +34,17 @@ use terrace_base::{Corruption, Epoch, FileId, KeyRange, LevelNo, LogPosition, Se
 use terrace_env::{EnvError, Operation, PlantedBug, is_planted};
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::compaction::{OutputSpec, OutputTables, TableShape};
+use crate::ids::FileIds;
 use crate::iter::Stream;
 use crate::l0::{CutMap, LiveTable};
 use crate::new_dir;
 use crate::range_tombstone::Fragments;
 use crate::store::{Inner, Store};
-use crate::table::{ByteInterval, LocalTableStore, TableStore};
+use crate::table::{
+    ByteInterval, LocalTableStore, OutputSpec, OutputTables, TableShape, TableStore,
+};
 use crate::version::{
-    FeedStore, FileIds, LocalManifests, LogEdit, RowMeta, TableMeta, Version, VersionEdit,
+    FeedStore, LocalManifests, LogEdit, RowMeta, TableMeta, Version, VersionEdit,
 };
 use crate::wal::LogStart;
 use crate::{Error, Result};

@@ -59,19 +59,20 @@
 use std::sync::Arc;
 
 use terrace_base::limits::{STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use terrace_base::{EntryKind, EntryRef, Expiry, FileId, KeyRange, LevelNo, SeqNo, TableUid};
+use terrace_base::{
+    EntryKind, EntryRef, Expiry, FileId, KeyRange, LEVEL_MAX, LevelNo, SeqNo, TableUid,
+};
 use terrace_env::{PlantedBug, is_planted};
 
 use crate::compaction::pick::{Compaction, Input, Taken};
-use crate::compaction::table_meta;
 use crate::events::{EventKind, InstallRecord};
 use crate::iter::Cursor;
 use crate::memtable::Memtable;
 use crate::store::turns::FlushTurn;
 use crate::store::upkeep::all_held::AllHeld;
 use crate::store::{Inner, Store};
-use crate::table::TableBuilder;
-use crate::version::{LEVEL_MAX, NewRow, Table, TableMeta, TreeEdit, Version};
+use crate::table::{TableBuilder, table_meta};
+use crate::version::{NewRow, Table, TableMeta, TreeEdit, Version};
 use crate::{Error, Result};
 
 /// Sorted entries on their way into the range; see [`Store::begin_ingest`]. Dropping it before

@@ -14,6 +14,7 @@ use crate::compaction::levels::LevelShape;
 use crate::drange::{Active, Boundaries, DrangeMap, Frozen};
 use crate::explain::SlowLog;
 use crate::fail_point::fail_point;
+use crate::ids::FileIds;
 use crate::l0::L0;
 use crate::memtable::SpareMemory;
 use crate::merge::MergeOperator;
@@ -41,7 +42,7 @@ use crate::store::view::{DrangeView, View};
 use crate::store::{Inner, Seams, Store};
 use crate::swap::ArcSwap;
 use crate::version::{
-    FeedStore, FileIds, LoadedFeed, LogEdit, RangeEdit, ReclaimQueue, Table, TableContext, Version,
+    FeedStore, LoadedFeed, LogEdit, RangeEdit, ReclaimQueue, Table, TableContext, Version,
     VersionEdit, VersionFeed, Versions, VersionsParts, fold, manifest_path,
 };
 use crate::wal::{LogSink, LogStart, LogStore, TornTail};

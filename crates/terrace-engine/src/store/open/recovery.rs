@@ -17,18 +17,18 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_base::limits::{STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use terrace_base::{Corruption, EntryKind, EntryRef, KeyRange, LogPosition, MemtableId, SeqNo};
+use terrace_base::limits::is_beyond_bounds;
+use terrace_base::{Corruption, KeyRange, LogPosition, MemtableId, SeqNo};
 use terrace_env::{PlantedBug, is_planted};
 
 use crate::Result;
 use crate::drange::Frozen;
+use crate::ids::FileIds;
 use crate::memtable::Memtable;
 use crate::options::Options;
 use crate::process::{Charge, PoolName, Process};
 use crate::store::open::refill::{Chunk, Workers};
-use crate::version::format::SEQNO_END;
-use crate::version::{FileIds, LoadedFeed, Version, manifest_path};
+use crate::version::{LoadedFeed, Version, manifest_path};
 use crate::wal::format::BatchBody;
 use crate::wal::{LogStore, ReadRecord, Replayed};
 
@@ -286,17 +286,6 @@ impl<'a> Refill<'a> {
         self.workers.insert(chunk);
         self.workers.finish();
     }
-}
-
-/// Whether no writer can have written this entry.
-pub(crate) fn is_beyond_bounds(entry: &EntryRef<'_>) -> bool {
-    let value_bytes_max = match entry.kind {
-        EntryKind::RangeTombstone => STORED_KEY_BYTES_MAX,
-        _ => VALUE_BYTES_MAX,
-    };
-    entry.key.len() > STORED_KEY_BYTES_MAX
-        || entry.value.len() > value_bytes_max
-        || entry.seqno >= SEQNO_END
 }
 
 /// Compares the manifest to what the log says of it after a clean close: damage to its last record

@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use terrace_env::SharedEnv;
 
-use crate::compaction::{CompactionExecutor, LocalExecutor, TableShape};
+use crate::compaction::{CompactionExecutor, LocalExecutor};
+
+use crate::ids::FileIds;
 use crate::l0::triangle::{Container, ContainerKind, CutSize, TriangleL0, TriangleOptions};
 use crate::l0::{L0, PlainL0, PlainOptions};
 use crate::options::{L0Kind, L0Options, Options};
 use crate::placement::{RoutedTables, RowDirectory};
 use crate::process::Process;
-use crate::table::{LocalTableStore, TableStore};
-use crate::version::{FeedStore, FileIds, LocalManifests, TableOpener};
+use crate::table::{LocalTableStore, TableShape, TableStore};
+use crate::version::{FeedStore, LocalManifests, TableOpener};
 use crate::wal::{LocalLogStore, LogStore};
 
 /// What stands behind the seams of a range: where its log, its feed, its tables and L0 live, and

@@ -14,7 +14,7 @@ use terrace_base::{EntryKind, EntryRef, KeyRange, SeqNo, WallTime};
 use terrace_env::{PlantedBug, is_planted};
 
 use crate::explain::{Hidden, Recorder, ScanWatch, note, observed, waits};
-use crate::iter::{Cursor, MergingCursor, RunCursor, lesser_bound};
+use crate::iter::{Cursor, MergingCursor, lesser_bound};
 use crate::memtable::Memtable;
 use crate::range_tombstone::Fragments;
 use crate::store::read::get::unsupported;
@@ -24,6 +24,7 @@ use crate::store::read_points::ReadPoint;
 use crate::store::view::{DrangeView, View};
 use crate::store::{Inner, Store};
 use crate::table::ReadMode;
+use crate::version::RunCursor;
 use crate::{Error, Result};
 
 /// What an iterator shows.
@@ -429,7 +430,8 @@ fn note_sources(
         _ => notes.memtables_source(dranges.iter().map(|own| own.active().count()).sum()),
     }
     for live in view.version.l0().live().iter().filter(|live| live.overlaps(range)) {
-        notes.table_source(0, Some(live.row.0), &live.table);
+        let meta = live.table.meta();
+        notes.table_source(0, Some(live.row.0), meta.id, meta.entry_count);
     }
     for (level, run) in view.version.runs().filter(|(_, run)| !run.is_empty()) {
         notes.level_source(level.0, run.tables().len());

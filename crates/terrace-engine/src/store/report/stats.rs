@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
-use terrace_base::LevelNo;
+use terrace_base::{LEVEL_MAX, LevelNo};
 use terrace_env::PmemMedium;
 
 use crate::events::{Event, EventKind, Listener};
@@ -16,7 +16,7 @@ use crate::store::report::compaction_log::CompactionRecord;
 use crate::store::report::cut_stats::{CutCounters, CutStats};
 use crate::store::report::l0_stats::L0Stats;
 use crate::store::{Inner, Store};
-use crate::version::{LEVEL_MAX, Version};
+use crate::version::Version;
 
 const LEVELS: usize = LEVEL_MAX.0 as usize + 1;
 

@@ -8,14 +8,13 @@ use terrace_env::{
     CrashPolicy, DiskImage, FaultEnv, FaultPlan, SeededRng, SharedEnv, SimEnv, SimOptions,
 };
 
-use crate::compaction::TableShape;
 use crate::l0::{PlainL0, PlainOptions};
 use crate::options::{
     Durability, FormatOptions, L0Kind, L0Medium, L0Options, Options, ProcessOptions, Research,
 };
 use crate::process::Process;
 use crate::store::{GetOptions, Store, WriteOptions};
-use crate::table::{Compression, ReadMode, TableOptions};
+use crate::table::{Compression, ReadMode, TableOptions, TableShape};
 use crate::version::Version;
 use crate::wal::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::{Result, WriteBatch};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use terrace_base::{KeyRange, LevelNo};
+use terrace_base::{KeyRange, LEVEL_MAX, LevelNo};
 use terrace_env::{PlantedBug, is_planted};
 
 use crate::Result;
@@ -17,7 +17,7 @@ use crate::range_tombstone::Fragments;
 use crate::store::memory::compaction_memory_bytes;
 use crate::store::{Inner, Store};
 use crate::table::ReadMode;
-use crate::version::{LEVEL_MAX, RowMeta, TableMeta, TreeEdit, Version, VersionEdit};
+use crate::version::{RowMeta, TableMeta, TreeEdit, Version, VersionEdit};
 
 /// What an entry takes in a block beside its key and value, at most.
 const ENTRY_BYTES_MAX: u64 = 40;

@@ -24,12 +24,12 @@ use terrace_env::ExclusiveHold;
 
 use crate::Result;
 use crate::drange::{Active, Boundaries, Division, Drange, DrangeMap, Frozen};
+use crate::ids::FileIds;
 use crate::memtable::{Memtable, SpareMemory};
 use crate::options::Options;
 use crate::store::Inner;
 use crate::store::turns::FreezeTurn;
 use crate::store::upkeep::all_held::AllHeld;
-use crate::version::FileIds;
 
 /// What a batch lacks in memtables: (index of the drange, bytes).
 pub(in crate::store) type Lacks = SmallVec<[(usize, usize); 1]>;

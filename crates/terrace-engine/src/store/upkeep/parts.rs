@@ -11,10 +11,10 @@ use terrace_base::KeyRange;
 use terrace_env::{Env, JobClass, Latch, Signal};
 
 use crate::compaction::pick::Input;
-use crate::compaction::split::{Sample, split_keys};
+use crate::compaction::split::split_keys;
 use crate::compaction::{CompactionOutcome, CompactionPlan};
 use crate::store::Inner;
-use crate::table::ReadMode;
+use crate::table::{ReadMode, Sample};
 use crate::{Error, Result};
 
 /// Keys of one table that are looked at when a compaction is divided.

@@ -22,7 +22,7 @@ pub(crate) use self::range::read_operator;
 pub use self::range::{RangeEdit, Repaired};
 #[cfg(test)]
 pub(super) use self::table::SIZE_END;
-pub use self::table::{TableMeta, put_table, read_table};
+pub use self::table::{put_table, read_table};
 pub use self::tree::{NewRow, RowMeta, TreeEdit};
 
 /// A change of a [`Version`](super::Version): what one flush, one compaction or one open did.

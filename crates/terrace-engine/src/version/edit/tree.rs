@@ -1,11 +1,11 @@
+use terrace_base::limits::SEQNO_END;
 use terrace_base::{ByteReader, CodecError, FileId, LevelNo, RowId, SeqNo, put_bytes, put_varint};
 
-use super::table::{TableMeta, put_table, read_table};
+use super::table::{put_table, read_table};
 use super::{FieldWriter, field};
 use crate::l0::CutInterval;
-use crate::version::format::{
-    SEQNO_END, below, bounded, put_file_id, put_range, read_file_id, read_range,
-};
+use crate::table::TableMeta;
+use crate::version::format::{below, bounded, put_file_id, put_range, read_file_id, read_range};
 
 /// A row of L0.
 #[derive(Clone, Debug, PartialEq, Eq)]

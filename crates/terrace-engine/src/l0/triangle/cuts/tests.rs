@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use terrace_env::SeededRng;
 
 use super::*;
-use crate::compaction::split::Sample;
 use crate::l0::{draw_key, range};
+use crate::table::Sample;
 use crate::tests::specimens::assert_as_drawn;
 
 const KEYS: &[u8] = b"abcdefghijklmnopqrstuvwxyz";

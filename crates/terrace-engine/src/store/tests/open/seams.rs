@@ -7,7 +7,7 @@ use terrace_base::KeyRange;
 
 use crate::Error;
 use crate::compaction::{
-    CompactionExecutor, CompactionOutcome, CompactionPlan, IsCancelled, LocalExecutor, TableShape,
+    CompactionExecutor, CompactionOutcome, CompactionPlan, IsCancelled, LocalExecutor,
 };
 use crate::l0::triangle::Container;
 use crate::l0::{
@@ -17,7 +17,7 @@ use crate::l0::{
 use crate::placement::RowDirectory;
 use crate::store::Seams;
 use crate::store::tests::*;
-use crate::table::{MemoryTableStore, TableStore};
+use crate::table::{MemoryTableStore, TableShape, TableStore};
 use crate::version::{FeedStore, MemoryFeed, TableOpener};
 use crate::wal::MemoryLog;
 

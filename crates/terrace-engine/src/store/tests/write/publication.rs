@@ -7,11 +7,11 @@ use terrace_base::{LogPosition, SeqNo};
 use terrace_env::{JobClass, RealEnv};
 
 use crate::Error;
+use crate::ids::FileIds;
 use crate::options::Durability;
 use crate::store::Seams;
 use crate::store::sequencer::Sequencer;
 use crate::store::tests::*;
-use crate::version::FileIds;
 use crate::wal::{
     LogFacts, LogPlace, LogSink, LogStart, LogStore, LogTarget, MemoryLog, Record, Replayed, Visit,
 };

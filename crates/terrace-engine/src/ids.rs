@@ -1,3 +1,5 @@
+//! The ids that an open gives out. Versions, the log and L0 name files by them.
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use terrace_base::{Epoch, FileId, MemtableId};

@@ -1,9 +1,9 @@
 use terrace_base::{EntryRef, SeqNo};
 
-use super::Cursor;
+use super::Run;
 use crate::Result;
+use crate::iter::Cursor;
 use crate::table::ReadMode;
-use crate::version::Run;
 
 /// The keys of a run: its tables one after the other, each opened when it is reached.
 pub struct RunCursor {

@@ -1,10 +1,13 @@
 use terrace_base::{EntryRef, FileId, KeyRange, LevelNo, TableUid, WallTime};
 use terrace_env::{PlantedBug, is_planted};
 
+use super::{TableBuilder, TableMeta, TableOptions, TableStore, table_meta};
 use crate::Result;
 use crate::range_tombstone::Fragments;
-use crate::table::{BuiltTable, TableBuilder, TableOptions, TableStore};
-use crate::version::TableMeta;
+
+/// A key at which the data of a table could be divided, and the bytes of data between it and the
+/// sample before it.
+pub type Sample = (Vec<u8>, u64);
 
 /// How the tables of a level are built.
 #[derive(Clone, Debug)]
@@ -126,29 +129,6 @@ impl<'a> OutputTables<'a> {
     pub fn finish(mut self) -> Result<Vec<TableMeta>> {
         self.end_part(None)?;
         Ok(std::mem::take(&mut self.finished))
-    }
-}
-
-/// What versions know of a table that was just built.
-pub(crate) fn table_meta(id: FileId, built: BuiltTable) -> TableMeta {
-    let properties = &built.properties;
-    TableMeta {
-        id,
-        location: built.location,
-        uid: built.uid,
-        bytes: built.bytes,
-        hash: built.hash,
-        least_seqno: properties.least_seqno,
-        greatest_seqno: properties.greatest_seqno,
-        bounds: properties.bounds(),
-        clip: KeyRange::all(),
-        shared: false,
-        entry_count: properties.entry_count,
-        tombstone_count: properties.tombstone_count,
-        range_tombstone_count: properties.range_tombstone_count,
-        raw_bytes: properties.raw_key_bytes + properties.raw_value_bytes,
-        tombstone_run: built.tombstone_run,
-        expired_from: built.expired_from,
     }
 }
 
