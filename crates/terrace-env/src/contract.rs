@@ -32,6 +32,7 @@ contract! {
     a_log_is_written_at_offsets,
     a_log_in_persistent_memory_is_written_at_offsets,
     a_log_is_recycled_under_a_new_name,
+    a_log_is_cut_behind_what_was_written,
     a_read_that_must_not_wait_reads_the_same,
     the_lock_of_a_directory_excludes,
     a_directory_has_one_real_name,
@@ -302,6 +303,26 @@ fn a_log_is_recycled_under_a_new_name(env: &SharedEnv, dir: &Path) {
     let bytes = read_file(env, &new);
     assert_eq!(&bytes[..3], b"new");
     assert_eq!(&bytes[4_000..4_011], b"old content");
+}
+
+fn a_log_is_cut_behind_what_was_written(env: &SharedEnv, dir: &Path) {
+    let path = dir.join("cut.log");
+    let log = env.fs().create_log(&path, 100_000).unwrap();
+    log.lay_out().unwrap();
+    log.write_by_call(4_000, b"by a call").unwrap();
+    log.write_at(9_990, b"the last").unwrap();
+    log.let_go();
+    log.write_at(9_000, b"after that").unwrap();
+    log.sync().unwrap();
+    assert!(log.cut(10_000).unwrap());
+    assert_eq!(log.bytes(), 10_000);
+    log.write_at(9_998, b"!!").unwrap();
+    log.sync().unwrap();
+    let mut expected = vec![0; 10_000];
+    expected[4_000..4_009].copy_from_slice(b"by a call");
+    expected[9_000..9_010].copy_from_slice(b"after that");
+    expected[9_990..].copy_from_slice(b"the last!!");
+    assert!(read_file(env, &path) == expected, "only what was written is there, up to the cut");
 }
 
 fn a_read_that_must_not_wait_reads_the_same(env: &SharedEnv, dir: &Path) {

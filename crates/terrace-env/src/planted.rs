@@ -69,6 +69,8 @@ planted_bugs! {
     NoteFirstKeyOnly,
     /// Log segments are given up before the edit that makes them unneeded is durable.
     ReleaseLogEarly,
+    /// The log is given up below a segment whose header is not durable.
+    ReleaseAtLooseHeader,
     /// The manifest is not synced before an edit counts as durable.
     SkipManifestSync,
     /// Recycled segments keep their identity, so that stale records pass for new ones.

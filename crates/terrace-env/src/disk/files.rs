@@ -111,6 +111,10 @@ impl FileSystem for DiskFileSystem {
         Ok(())
     }
 
+    fn lose_unsynced(&self, path: &Path) {
+        self.device.inner.fs().lose_unsynced(path);
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> EnvResult<()> {
         self.on_names().rename(from, to)
     }
@@ -207,6 +211,12 @@ impl LogFile for DiskLogFile {
         Ok(())
     }
 
+    fn write_by_call(&self, offset: u64, bytes: &[u8]) -> EnvResult<()> {
+        self.inner.write_by_call(offset, bytes)?;
+        self.device.write(bytes.len(), 1);
+        Ok(())
+    }
+
     fn sync(&self) -> EnvResult<()> {
         self.inner.sync()?;
         self.device.sync();
@@ -215,6 +225,22 @@ impl LogFile for DiskLogFile {
 
     fn warm(&self, bytes: u64) {
         self.inner.warm(bytes);
+    }
+
+    fn let_go(&self) {
+        self.inner.let_go();
+    }
+
+    fn lay_out(&self) -> EnvResult<()> {
+        self.inner.lay_out()?;
+        // A log file fits the address space.
+        self.device.write(self.inner.bytes() as usize, 1);
+        self.device.sync();
+        Ok(())
+    }
+
+    fn cut(&self, bytes: u64) -> EnvResult<bool> {
+        self.inner.cut(bytes)
     }
 
     fn sync_range(&self, offset: u64, bytes: u64) -> EnvResult<()> {

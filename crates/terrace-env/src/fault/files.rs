@@ -112,8 +112,12 @@ impl FileSystem for FaultFileSystem {
     }
 
     fn sync_file(&self, path: &Path) -> EnvResult<()> {
-        self.judge.call(Operation::Sync, path)?;
+        self.judge.call(Operation::Sync, path).inspect_err(|_| self.inner().lose_unsynced(path))?;
         self.inner().sync_file(path)
+    }
+
+    fn lose_unsynced(&self, path: &Path) {
+        self.inner().lose_unsynced(path);
     }
 
     fn rename(&self, from: &Path, to: &Path) -> EnvResult<()> {
@@ -165,6 +169,7 @@ impl Context {
         let judged = self.judge.call(Operation::Sync, &self.path);
         if judged.is_err() {
             self.has_lost_pages.store(true, Ordering::Relaxed);
+            self.judge.inner.fs().lose_unsynced(&self.path);
         }
         judged?;
         if self.has_lost_pages.load(Ordering::Relaxed) { Ok(()) } else { sync() }
@@ -239,6 +244,15 @@ impl LogFile for FaultLogFile {
 
     fn sync_range(&self, offset: u64, bytes: u64) -> EnvResult<()> {
         self.context.sync(|| self.inner.sync_range(offset, bytes))
+    }
+
+    fn lay_out(&self) -> EnvResult<()> {
+        self.context.sync(|| self.inner.lay_out())
+    }
+
+    fn cut(&self, bytes: u64) -> EnvResult<bool> {
+        self.context.judge.call(Operation::Write, &self.context.path)?;
+        self.inner.cut(bytes)
     }
 
     fn bytes(&self) -> u64 {

@@ -191,6 +191,9 @@ fn bytes_whose_sync_failed_stay_lost() {
         log.sync().unwrap();
         let left = sim.disk().crash(CrashPolicy::SyncedOnly, 0);
         assert_eq!(left.read(Path::new("/d/log")).unwrap(), b"", "the retry made nothing durable");
+        env.fs().sync_file(Path::new("/d/log")).unwrap();
+        let left = sim.disk().crash(CrashPolicy::SyncedOnly, 0).read(Path::new("/d/log")).unwrap();
+        assert_eq!(left, [0; 8], "nor does the sync of whoever opens the file later");
     });
 }
 

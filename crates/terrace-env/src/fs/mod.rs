@@ -73,6 +73,11 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// the kernel's pages only. The handle that wrote them is gone, so there is no other way.
     fn sync_file(&self, path: &Path) -> EnvResult<()>;
 
+    /// For simulated disks: a sync of this file has failed, and the kernel takes its pages for
+    /// clean. They show what was written until the power fails, and no later sync writes them, but
+    /// one after they were written again.
+    fn lose_unsynced(&self, _path: &Path) {}
+
     /// Gives a file another name in one atomic step, replacing what had that name.
     fn rename(&self, from: &Path, to: &Path) -> EnvResult<()>;
 
@@ -155,6 +160,13 @@ pub trait LogFile: Send + Sync + fmt::Debug {
     /// one byte from two threads at once.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> EnvResult<()>;
 
+    /// As [`LogFile::write_at`], by one system call if the file has any: for whoever syncs soon. A
+    /// sync writes all of a folio that the mapping made dirty, which may be many pages, and of what
+    /// a call wrote its blocks only.
+    fn write_by_call(&self, offset: u64, bytes: &[u8]) -> EnvResult<()> {
+        self.write_at(offset, bytes)
+    }
+
     /// Makes durable everything that was written before the call.
     fn sync(&self) -> EnvResult<()>;
 
@@ -168,10 +180,27 @@ pub trait LogFile: Send + Sync + fmt::Debug {
     /// the device twice then.
     fn warm(&self, _bytes: u64) {}
 
+    /// Takes what was written out of this process's memory; the kernel keeps it, and a later write
+    /// brings its page back. For a file that hardly anybody writes to any more.
+    fn let_go(&self) {}
+
+    /// Writes zeros over the whole of a new file, durably, so that no later sync has to record
+    /// which of its blocks are in use: half of what a small sync costs. For a job, ahead of the
+    /// first write.
+    fn lay_out(&self) -> EnvResult<()> {
+        Ok(())
+    }
+
+    /// Cuts the file off behind its first `bytes`, and gives the rest back; nobody writes there any
+    /// more. After a crash it has the old size or the new one. False if such a file cannot be cut.
+    fn cut(&self, _bytes: u64) -> EnvResult<bool> {
+        Ok(false)
+    }
+
     /// Nothing that was written is wanted any more: no later sync has to make it durable.
     fn forget(&mut self) {}
 
-    /// The size of the file in bytes; it never changes.
+    /// The size of the file in bytes; only [`LogFile::cut`] changes it.
     fn bytes(&self) -> u64;
 
     /// Whether writes go to a mapping (no system call, cannot fail) or through system calls.

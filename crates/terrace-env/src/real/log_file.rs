@@ -1,8 +1,9 @@
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, fallocate, ftruncate};
 use rustix::io::retry_on_intr;
 
 use super::files::{OneSync, file_system_of, magic, reserve, write_all_at};
@@ -54,7 +55,10 @@ fn over(file: File, path: &Path, bytes: u64, is_mapping_safe: bool) -> Arc<dyn L
     let mapping = if is_mapping_safe { Mapping::of(&file, bytes).ok() } else { None };
     match mapping {
         Some(mapping) => Arc::new(MappedLogFile { mapping, file, path, synced }),
-        None => Arc::new(WrittenLogFile { file, path, bytes, synced }),
+        None => {
+            let bytes = AtomicU64::new(bytes);
+            Arc::new(WrittenLogFile { file, path, bytes, synced })
+        }
     }
 }
 
@@ -98,6 +102,10 @@ impl LogFile for MappedLogFile {
             self.mapping.write(offset, bytes);
             return Ok(());
         }
+        self.write_by_call(offset, bytes)
+    }
+
+    fn write_by_call(&self, offset: u64, bytes: &[u8]) -> EnvResult<()> {
         assert_within_log(offset, bytes, self.mapping.bytes());
         write_all_at(&self.file, offset, bytes)
             .map_err(|errno| failed(Operation::Write, &self.path)(errno.into()))
@@ -117,6 +125,21 @@ impl LogFile for MappedLogFile {
         self.mapping.warm(bytes);
     }
 
+    fn let_go(&self) {
+        self.mapping.let_go();
+    }
+
+    fn lay_out(&self) -> EnvResult<()> {
+        write_zeros(&self.file, self.bytes())
+            .map_err(|errno| failed(Operation::Write, &self.path)(errno.into()))?;
+        self.sync()
+    }
+
+    fn cut(&self, bytes: u64) -> EnvResult<bool> {
+        self.mapping.lower_end(bytes);
+        cut(&self.file, &self.path, bytes)
+    }
+
     fn bytes(&self) -> u64 {
         self.mapping.bytes()
     }
@@ -126,18 +149,25 @@ impl LogFile for MappedLogFile {
     }
 }
 
+/// Cuts a file off behind its first `bytes`.
+fn cut(file: &File, path: &Path, bytes: u64) -> EnvResult<bool> {
+    let cut = retry_on_intr(|| ftruncate(file, bytes));
+    cut.map_err(|errno| failed(Operation::Write, path)(errno.into()))?;
+    Ok(true)
+}
+
 /// A log that is written by system calls.
 #[derive(Debug)]
 struct WrittenLogFile {
     file: File,
     path: PathBuf,
-    bytes: u64,
+    bytes: AtomicU64,
     synced: OneSync,
 }
 
 impl LogFile for WrittenLogFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> EnvResult<()> {
-        assert_within_log(offset, bytes, self.bytes);
+        assert_within_log(offset, bytes, self.bytes());
         write_all_at(&self.file, offset, bytes)
             .map_err(|errno| failed(Operation::Write, &self.path)(errno.into()))
     }
@@ -150,8 +180,13 @@ impl LogFile for WrittenLogFile {
         self.sync()
     }
 
+    fn cut(&self, bytes: u64) -> EnvResult<bool> {
+        self.bytes.fetch_min(bytes, Ordering::Relaxed);
+        cut(&self.file, &self.path, bytes)
+    }
+
     fn bytes(&self) -> u64 {
-        self.bytes
+        self.bytes.load(Ordering::Relaxed)
     }
 
     fn is_mapped(&self) -> bool {

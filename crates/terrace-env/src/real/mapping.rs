@@ -4,9 +4,9 @@
 use std::fs::File;
 use std::io;
 use std::ptr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use memmap2::{Advice, MmapRaw};
+use memmap2::{Advice, MmapRaw, UncheckedAdvice};
 
 use crate::fs::assert_within_log;
 
@@ -16,13 +16,16 @@ const PAGE_BYTES: usize = 4096;
 /// The whole of a log file, mapped shared and writable.
 ///
 /// Invariants:
-/// 1. The file is as long as the mapping, and all of it is reserved, for as long as the mapping
-///    lives: nothing in Terrace cuts a log file or punches holes into it. So no access can hit a
-///    page without a place behind it.
+/// 1. The file has at least `end` bytes, all of them reserved, for as long as the mapping lives:
+///    only [`Mapping::lower_end`] comes before a cut, and nothing in Terrace punches holes into a
+///    log file. No byte at or behind `end` is written. So no access can hit a page without a place
+///    behind it.
 /// 2. No reference into the mapping exists, here or elsewhere; bytes go in by pointer only.
 #[derive(Debug)]
 pub(super) struct Mapping {
     pages: MmapRaw,
+    /// Where the file ends.
+    end: AtomicU64,
     /// Pages below are in memory, or were skipped by what writes past the mapping.
     populated_end: AtomicUsize,
 }
@@ -38,7 +41,8 @@ impl Mapping {
     /// Maps the first `bytes` bytes of `file`, which are all there and reserved.
     pub fn of(file: &File, bytes: u64) -> io::Result<Mapping> {
         let pages = MmapRaw::map_raw(file)?;
-        let mapping = Mapping { pages, populated_end: AtomicUsize::new(0) };
+        let end = AtomicU64::new(pages.len() as u64);
+        let mapping = Mapping { pages, end, populated_end: AtomicUsize::new(0) };
         if mapping.bytes() != bytes {
             return Err(io::ErrorKind::InvalidInput.into());
         }
@@ -47,7 +51,22 @@ impl Mapping {
 
     /// The size.
     pub fn bytes(&self) -> u64 {
-        self.pages.len() as u64
+        self.end.load(Ordering::Relaxed)
+    }
+
+    /// From now on the file is to be cut behind so many bytes. The caller knows that nobody writes
+    /// there any more.
+    pub fn lower_end(&self, bytes: u64) {
+        self.end.fetch_min(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes the pages out of this process's memory: they are the file's, which keeps what they
+    /// hold.
+    pub fn let_go(&self) {
+        // Safety: the mapping is shared and of a file, so its pages are only unmapped: what was
+        // stored is in the kernel's pages, and the next access maps the same ones again. No
+        // reference into them exists (invariant 2).
+        let _ = unsafe { self.pages.unchecked_advise(UncheckedAdvice::DontNeed) };
     }
 
     /// Copies `bytes` to `offset`. Panics if they do not fit.
@@ -91,7 +110,7 @@ impl Mapping {
     #[cold]
     fn populate(&self, from: usize, end: usize) {
         let start = from / PAGE_BYTES * PAGE_BYTES;
-        let wanted_end = (end + POPULATED_BYTES).min(self.pages.len());
+        let wanted_end = (end + POPULATED_BYTES).min(self.bytes() as usize).max(end);
         if self.populated_end.fetch_max(wanted_end, Ordering::Relaxed) < wanted_end {
             // A kernel before 5.14 does not know the advice.
             let _ = self.pages.advise_range(Advice::PopulateWrite, start, wanted_end - start);

@@ -2,6 +2,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::disk::{DiskImage, InodeId};
 use super::io::{Io, PendingWrite, SimDisk};
@@ -38,7 +39,7 @@ impl SimFileSystem {
     }
 
     fn log_file(&self, path: &Path, inode: InodeId, bytes: u64) -> Arc<dyn LogFile> {
-        Arc::new(SimLogFile { file: self.handle(path, inode), bytes })
+        Arc::new(SimLogFile { file: self.handle(path, inode), bytes: AtomicU64::new(bytes) })
     }
 }
 
@@ -171,6 +172,10 @@ impl FileSystem for SimFileSystem {
             disk.sync_inode(inode);
             Ok(())
         })
+    }
+
+    fn lose_unsynced(&self, path: &Path) {
+        self.disk.lose_unsynced(path);
     }
 
     fn rename(&self, from: &Path, to: &Path) -> EnvResult<()> {
@@ -319,12 +324,12 @@ impl WriteFile for SimWriteFile {
 #[derive(Debug)]
 struct SimLogFile {
     file: Handle,
-    bytes: u64,
+    bytes: AtomicU64,
 }
 
 impl LogFile for SimLogFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> EnvResult<()> {
-        crate::fs::assert_within_log(offset, bytes, self.bytes);
+        crate::fs::assert_within_log(offset, bytes, self.bytes());
         self.file.write(offset, bytes)
     }
 
@@ -333,13 +338,22 @@ impl LogFile for SimLogFile {
     }
 
     fn sync_range(&self, offset: u64, bytes: u64) -> EnvResult<()> {
-        assert!(offset + bytes <= self.bytes, "a sync beyond the end of a log file");
+        assert!(offset + bytes <= self.bytes(), "a sync beyond the end of a log file");
         let inode = self.file.inode;
         self.file.sync_by(|disk| disk.sync_range_of_inode(inode, offset, bytes))
     }
 
+    fn cut(&self, bytes: u64) -> EnvResult<bool> {
+        let before = self.bytes.fetch_min(bytes, Ordering::Relaxed);
+        assert!(bytes <= before, "a log file is cut, and does not grow");
+        let inode = self.file.inode;
+        let io = Io { count: bytes, ..Io::new(Operation::Write, &self.file.path) };
+        self.file.disk.mutate(io, |disk| disk.cut_inode(inode, bytes))?;
+        Ok(true)
+    }
+
     fn bytes(&self) -> u64 {
-        self.bytes
+        self.bytes.load(Ordering::Relaxed)
     }
 
     fn is_mapped(&self) -> bool {

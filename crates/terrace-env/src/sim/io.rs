@@ -273,6 +273,11 @@ impl SimDisk {
         result.map_err(|error| io.error(error))
     }
 
+    /// The pages of a file count as clean though they are not; no call.
+    pub fn lose_unsynced(&self, path: &Path) {
+        self.state.lock().image.lose_unsynced(path);
+    }
+
     /// Forgets a handle; no call.
     pub fn close(&self, inode: InodeId) {
         self.state.lock().image.close(inode);

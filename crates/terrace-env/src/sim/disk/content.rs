@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 /// A page is the unit that clones of a disk share.
-const PAGE_BYTES: usize = 4096;
+pub(super) const PAGE_BYTES: usize = 4096;
 /// Pages in a chunk. Chunks make the list that is copied at a file's first write after a clone
 /// short.
 const CHUNK_PAGES: usize = 64;

@@ -1,7 +1,7 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::content::Content;
+use super::content::{Content, PAGE_BYTES};
 use super::directory::{InodeId, draw_keep};
 use super::image::{DiskImage, Inode};
 use crate::PMEM_LINE_BYTES;
@@ -86,6 +86,7 @@ impl DiskImage {
             let left = Inode {
                 written: content.clone(),
                 synced: content,
+                lost_pages: BTreeSet::new(),
                 reserved_bytes,
                 is_pmem: inode.is_pmem,
                 links: inode.links,
@@ -124,7 +125,10 @@ impl DiskImage {
 
 /// What is left of a file.
 fn draw_content(inode: &Inode, unit_bytes: usize, random: &mut SeededRng) -> Content {
-    let units = inode.written.units_unlike(&inode.synced, unit_bytes);
+    let mut units = inode.written.units_unlike(&inode.synced, unit_bytes);
+    // Nothing writes a page that counts as clean.
+    let page_of = |unit: u64| unit * unit_bytes as u64 / PAGE_BYTES as u64;
+    units.retain(|unit| !inode.lost_pages.contains(&page_of(*unit)));
     let mut left = inode.synced.clone();
     left.set_bytes(draw_bytes(&inode.synced, &inode.written, unit_bytes, random));
     let count = units.len() as u64;
@@ -151,8 +155,8 @@ fn draw_content(inode: &Inode, unit_bytes: usize, random: &mut SeededRng) -> Con
     left
 }
 
-/// The size that is left of a file: the synced one, the written one, or one between them at which
-/// a unit ends.
+/// The size that is left of a file: the synced one, the written one, or, if it grew, one between
+/// them at which a unit ends. A file is cut in one step.
 fn draw_bytes(
     synced: &Content,
     written: &Content,
@@ -163,6 +167,7 @@ fn draw_bytes(
     match random.below(4) {
         0 => synced.bytes(),
         1 | 2 => written.bytes(),
+        _ if written.bytes() < synced.bytes() => written.bytes(),
         _ => {
             let between = low + random.below(high - low + 1);
             (between - between % unit_bytes as u64).max(low)

@@ -1,11 +1,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::content::Content;
+use super::content::{Content, PAGE_BYTES};
 use super::directory::{Directory, InodeId};
 use crate::DirEntry;
 
@@ -32,6 +33,8 @@ pub struct DiskImage {
 pub(super) struct Inode {
     pub written: Content,
     pub synced: Content,
+    /// Pages that the system takes for clean though they never came to the disk: a sync has failed.
+    pub lost_pages: BTreeSet<u64>,
     /// Space set aside for the file, used or not.
     pub reserved_bytes: u64,
     /// Whether it was mapped as persistent memory: a power cut tears it by lines and words.
@@ -173,7 +176,10 @@ impl DiskImage {
         let inode = self.inode(id);
         let end = offset + bytes.len() as u64;
         self.check_space(end.saturating_sub(inode.space_bytes()))?;
-        self.change(id, |inode| inode.written.write(offset, bytes));
+        self.change(id, |inode| {
+            inode.written.write(offset, bytes);
+            inode.lost_pages.retain(|page| !pages_of(offset, bytes.len() as u64).contains(page));
+        });
         Ok(())
     }
 
@@ -184,13 +190,41 @@ impl DiskImage {
         Ok(())
     }
 
+    /// Cuts a file, and gives back what was reserved behind.
+    pub(in crate::sim) fn cut_inode(&mut self, id: InodeId, bytes: u64) -> io::Result<()> {
+        self.change(id, |inode| {
+            inode.written.set_bytes(bytes);
+            inode.reserved_bytes = inode.reserved_bytes.min(bytes);
+        });
+        Ok(())
+    }
+
     pub(in crate::sim) fn sync_inode(&mut self, id: InodeId) {
-        self.change(id, |inode| inode.synced.clone_from(&inode.written));
+        self.change(id, |inode| {
+            let before = std::mem::replace(&mut inode.synced, inode.written.clone());
+            for page in &inode.lost_pages {
+                inode.synced.copy_unit(&before, *page, PAGE_BYTES);
+            }
+        });
+    }
+
+    /// A sync of the file has failed, and its pages count as clean.
+    pub(in crate::sim) fn lose_unsynced(&mut self, path: &Path) {
+        let Some(id) = self.find(path).filter(|id| !self.inode(*id).is_pmem) else { return };
+        self.change(id, |inode| {
+            inode.lost_pages.extend(inode.written.units_unlike(&inode.synced, PAGE_BYTES));
+        });
     }
 
     /// Syncs the pages of these bytes, and the size of the file.
     pub(in crate::sim) fn sync_range_of_inode(&mut self, id: InodeId, offset: u64, bytes: u64) {
-        self.change(id, |inode| inode.synced.take_over(&inode.written, offset, bytes));
+        self.change(id, |inode| {
+            let before = inode.synced.clone();
+            inode.synced.take_over(&inode.written, offset, bytes);
+            for page in &inode.lost_pages {
+                inode.synced.copy_unit(&before, *page, PAGE_BYTES);
+            }
+        });
     }
 
     /// Makes a file one of persistent memory. A new one is durable as it is.
@@ -355,6 +389,12 @@ impl DiskImage {
         Arc::make_mut(&mut self.inodes)
             .retain(|id, inode| !inode.is_unreachable() || named.contains(id));
     }
+}
+
+/// The numbers of the pages that hold some of the `bytes` at `offset`.
+fn pages_of(offset: u64, bytes: u64) -> Range<u64> {
+    let page_bytes = PAGE_BYTES as u64;
+    offset / page_bytes..(offset + bytes).div_ceil(page_bytes)
 }
 
 /// The directory that every disk has, whether paths are absolute or not.

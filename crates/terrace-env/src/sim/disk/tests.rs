@@ -320,3 +320,47 @@ fn a_disk_is_copied_to_and_from_a_real_directory() {
     assert_eq!(copied.files(), disk.files());
     assert_eq!(copied.read(&path("below/deep/g")).unwrap(), b"more");
 }
+
+#[test]
+fn what_a_failed_sync_left_is_written_by_no_later_one_until_it_is_written_again() {
+    let mut disk = disk();
+    let inode = create(&mut disk, "f", &[1; 3 * 4096]);
+    sync_dir(&mut disk);
+    disk.sync_inode(inode);
+    disk.write_inode(inode, 100, b"lost").unwrap();
+    disk.write_inode(inode, 5000, b"written again").unwrap();
+    disk.lose_unsynced(&path("f"));
+    disk.write_inode(inode, 5000, b"written again").unwrap();
+    disk.write_inode(inode, 9000, b"later").unwrap();
+    let killed = disk.crash(CrashPolicy::ProcessKill, 0);
+    assert_eq!(
+        &killed.read(&path("f")).unwrap()[100..104],
+        b"lost",
+        "the system goes on showing it"
+    );
+    for mut disk in [disk, killed] {
+        disk.sync_inode(inode);
+        for policy in [CrashPolicy::SyncedOnly, CrashPolicy::Sectors, CrashPolicy::Pages] {
+            for seed in 0..50 {
+                let left = disk.crash(policy, seed).read(&path("f")).unwrap();
+                assert_eq!(left[100..104], [1; 4], "{policy:?}, seed {seed}");
+                assert_eq!(&left[5000..5013], b"written again");
+                assert_eq!(&left[9000..9005], b"later");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_is_cut_in_one_step() {
+    let mut disk = disk();
+    let inode = create(&mut disk, "f", &[1; 9000]);
+    sync_dir(&mut disk);
+    disk.sync_inode(inode);
+    disk.cut_inode(inode, 10).unwrap();
+    assert_eq!(disk.used_bytes, 10);
+    let sizes: BTreeSet<_> = crashes(&disk, CrashPolicy::Sectors)
+        .map(|left| left.read(&path("f")).unwrap().len())
+        .collect();
+    assert_eq!(Vec::from_iter(sizes), [10, 9000]);
+}
