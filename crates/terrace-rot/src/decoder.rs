@@ -305,6 +305,7 @@ fn segment(name: &'static str, seed: u64, value_bytes: usize) -> Format {
         base: LogPosition(4096),
         database: u128::from(random.next_u64()),
         segment_bytes,
+        durable: LogPosition(0),
     };
     let second = SegmentHeader::second_offset(segment_bytes);
     let mut bytes = vec![0; SPECIMEN_BYTES];

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use terrace_base::{FileId, LogPosition};
 use terrace_engine::survey::{ManifestSurvey, Piece, Pieces, SegmentSurvey};
+use terrace_engine::wal::format::SegmentHeader;
 use terrace_env::DiskImage;
 
 use crate::specimen::files_of;
@@ -60,9 +61,7 @@ impl Durable {
             let survey = SegmentSurvey::of_file(id, &bytes);
             let header =
                 survey.header().filter(|header| self.identities.contains(&header.identity));
-            if let Some(header) = header.filter(|_| survey.begins_an_epoch()) {
-                durable = durable.max(header.base);
-            }
+            durable = durable.max(header.map_or(LogPosition(0), SegmentHeader::durable_below));
             let known = |identity: &&u128| self.identities.contains(identity);
             for identity in survey.identities.iter().filter(known) {
                 for piece in Pieces::new(&bytes, *identity, survey.record_offsets()) {

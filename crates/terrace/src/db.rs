@@ -329,6 +329,14 @@ impl Db {
         Ok(self.store.flush()?)
     }
 
+    /// Makes everything durable that was acknowledged before the call, in any keyspace and of any
+    /// [`Durability`](crate::Durability), and waits for that.
+    ///
+    /// Errors: `ReadOnly`, `Closed`, `Poisoned`: then it is in doubt what of it is durable.
+    pub fn sync(&self) -> Result<()> {
+        Ok(self.store.sync()?)
+    }
+
     /// Waits until no flush, compaction or other background work is due or running: for tools that
     /// want to measure or copy a tree at rest. Writes that go on meanwhile make it wait for longer.
     pub fn settle(&self) {

@@ -180,9 +180,7 @@ impl Check<'_> {
         let path = self.segment_path(segment.id);
         let bytes = read_file(self.env.as_ref(), &path)?;
         self.advance(bytes.len() as u64);
-        if segment.begins_an_epoch() {
-            walk.durable = walk.durable.max(header.base);
-        }
+        walk.durable = walk.durable.max(header.durable_below());
         let mut offsets = segment.record_offsets();
         if let Some(end) = successor {
             let length = end.0.checked_sub(header.base.0);
@@ -226,9 +224,12 @@ impl Check<'_> {
         let path = self.segment_path(segment.id);
         let begins = segment.begins_an_epoch() || header.predecessor.is_none();
         let goes_on = self.report.edit_count > 1 && walk.epoch == Some(segment.id.epoch);
-        let is_synced = begins && (has_records || goes_on) || walk.start == Some(segment.id);
+        // Copies come before the headers that say so.
+        let own = header.base.max(header.durable);
+        let has_own = has_records && walk.end > own;
+        let is_synced = begins && (has_own || goes_on) || walk.start == Some(segment.id);
         for (offset, what) in segment.damaged_headers() {
-            walk.headers.push((path.clone(), offset, what, header.base, is_synced));
+            walk.headers.push((path.clone(), offset, what, own, is_synced));
         }
     }
 
@@ -318,9 +319,7 @@ impl Check<'_> {
                 continue;
             }
             if last.is_none_or(|last| segment.id > last) {
-                if segment.begins_an_epoch() {
-                    walk.durable = walk.durable.max(header.base);
-                }
+                walk.durable = walk.durable.max(header.durable_below());
                 let records = self.records_in(segment, header, walk)?;
                 unreached += records;
                 if facts.start.segment.is_none() && records > 0 {

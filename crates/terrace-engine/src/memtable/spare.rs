@@ -108,6 +108,12 @@ impl SpareMemory {
         Some(ArenaMemory::OnMedium(free.into_scratch()))
     }
 
+    /// Gives back what is kept here.
+    pub fn give_back(&self) {
+        let kept = std::mem::take(&mut *self.spare.lock());
+        drop(kept);
+    }
+
     /// Keeps the memory of an arena of which `filled_bytes` bytes were filled.
     pub(super) fn keep(&self, memory: ArenaMemory, filled_bytes: usize) {
         // That on a medium is free again when it is dropped.

@@ -149,9 +149,7 @@ impl Repair<'_> {
             is_cut = end > offsets.end;
             offsets.end = offsets.end.min(end);
         }
-        if header.predecessor.is_some_and(|before| before.epoch < header.file_id.epoch) {
-            walk.durable = walk.durable.max(header.base);
-        }
+        walk.durable = walk.durable.max(header.durable_below());
         for piece in Pieces::new(&bytes, header.identity, offsets.clone()) {
             match piece {
                 Piece::Gap(gap) if gap.end == offsets.end && successor.is_none() => {}
@@ -174,8 +172,9 @@ impl Repair<'_> {
         if successor.is_none() && walk.closed.is_none() {
             let begins = header.predecessor.is_none_or(|before| before.epoch < segment.id.epoch);
             // In doubt, with the manifest of a later time, it was.
-            let has_gone_on = walk.version.is_some() || walk.end > header.base;
-            let is_synced = header.base < walk.durable || (begins && has_gone_on);
+            let own = header.base.max(header.durable);
+            let has_gone_on = walk.version.is_some() || walk.end > own;
+            let is_synced = own < walk.durable || (begins && has_gone_on);
             let lost = segment.lost_part(is_synced);
             walk.lost_part = lost.map(|(at, what)| Missing::new(&path, at, walk.end, &what));
         }

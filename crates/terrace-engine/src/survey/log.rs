@@ -25,8 +25,13 @@ impl SegmentSurvey {
     #[must_use]
     pub fn read(id: FileId, file_bytes: u64, first: &[u8], last: &[u8]) -> SegmentSurvey {
         let second_offset = SegmentHeader::second_offset(file_bytes);
-        let headers = [(first, 0), (last, second_offset)]
+        let mut headers = [(first, 0), (last, second_offset)]
             .map(|(bytes, offset)| SegmentHeader::decode(bytes, offset));
+        if let [Ok(first), Ok(second)] = &mut headers
+            && second.is_cut_of(first, file_bytes)
+        {
+            first.segment_bytes = file_bytes;
+        }
         let identities = [first, last].map(SegmentHeader::identity_in);
         SegmentSurvey { id, headers, identities, bytes: file_bytes }
     }

@@ -6,14 +6,15 @@
 //!
 //! ```text
 //! header, 128 bytes at offset 0, and once more in the last 128 bytes of the file
-//!   0 preamble        16   magic "terrlog\0", version 1
+//!   0 preamble        16   magic "terrlog\0", version 1; 2 if `durable` is not 0
 //!  16 identity        16   drawn for this use of the file; every checksum starts from it
 //!  32 file id         16   epoch, counter: must match the name
 //!  48 predecessor     16   epoch, counter of the segment before this one; zeros for the first
 //!  64 base position    8   position of the first record
 //!  72 database        16   the database that the segment belongs to
-//!  88 segment bytes    8   of the whole file
-//!  96 zeros           28
+//!  88 segment bytes    8   of the whole file; in the first header of one that was cut, before that
+//!  96 durable          8   the log was durable below this position before this header; mostly 0
+//! 104 zeros           20
 //! 124 checksum         4   of bytes 0..124
 //!
 //! record, 8-byte aligned; offset and position differ by a constant of the segment
@@ -45,6 +46,10 @@
 //! same holds for the two headers. Without the identity no record can be told from what an earlier
 //! use left behind, so the header stands twice, far apart: damage to one loses nothing.
 //!
+//! **Cut.** A segment that is cut off behind its last record gets a second header there first,
+//! which names the new size of the file; the first header goes on naming the old one. A file that
+//! is shorter than its first header says and does not end in such a header has lost a part.
+//!
 //! Not under any checksum, and never looked at: the padding behind a record, and what stands
 //! behind the last record up to the second header.
 //!
@@ -61,13 +66,19 @@ use terrace_base::{
 pub const SEGMENT_HEADER_BYTES: u64 = 128;
 /// Bytes of a record's header.
 pub const RECORD_HEADER_BYTES: usize = 32;
+/// Bytes of a record at the most, header and body: its length has 32 bits. The last ones are left
+/// for the padding.
+pub const RECORD_BYTES_MAX: usize = (u32::MAX as usize) & !(RECORD_ALIGNMENT - 1);
 /// Records start at multiples of this.
 pub const RECORD_ALIGNMENT: usize = 8;
 
 /// No log becomes as long, so that positions can be added up whatever a file says.
 pub const POSITION_END: u64 = 1 << 62;
 
-const PREAMBLE: Preamble = Preamble { magic: *b"terrlog\0", version: 1 };
+const MAGIC: [u8; 8] = *b"terrlog\0";
+/// Of a segment that an earlier version can read.
+const PREAMBLE_V1: Preamble = Preamble { magic: MAGIC, version: 1 };
+const PREAMBLE: Preamble = Preamble { magic: MAGIC, version: 2 };
 const KIND_MASK: u8 = 0x0f;
 const HAS_EXPIRY: u8 = 0x10;
 const SAME_NUMBER: u8 = 0x20;
@@ -87,6 +98,9 @@ pub struct SegmentHeader {
     pub database: u128,
     /// Bytes of the file.
     pub segment_bytes: u64,
+    /// The log was durable below this position before the header was written: copies that an open
+    /// made. 0 if there are none.
+    pub durable: LogPosition,
 }
 
 impl SegmentHeader {
@@ -102,7 +116,8 @@ impl SegmentHeader {
         let none = FileId { epoch: Epoch(0), counter: 0 };
         let predecessor = self.predecessor.unwrap_or(none);
         let mut out = [0; SEGMENT_HEADER_BYTES as usize];
-        out[..16].copy_from_slice(&PREAMBLE.encode());
+        let preamble = if self.durable == LogPosition(0) { PREAMBLE_V1 } else { PREAMBLE };
+        out[..16].copy_from_slice(&preamble.encode());
         out[16..32].copy_from_slice(&self.identity.to_le_bytes());
         out[32..40].copy_from_slice(&self.file_id.epoch.0.to_le_bytes());
         out[40..48].copy_from_slice(&self.file_id.counter.to_le_bytes());
@@ -111,9 +126,33 @@ impl SegmentHeader {
         out[64..72].copy_from_slice(&self.base.0.to_le_bytes());
         out[72..88].copy_from_slice(&self.database.to_le_bytes());
         out[88..96].copy_from_slice(&self.segment_bytes.to_le_bytes());
+        out[96..104].copy_from_slice(&self.durable.0.to_le_bytes());
         let checksum = Checksum::at(self.identity, offset).bytes(&out[..124]).finish();
         out[124..].copy_from_slice(&checksum.to_le_bytes());
         out
+    }
+
+    /// Below which position the log was durable before the segment was made, as far as the header
+    /// says: an open begins its first one behind that.
+    #[must_use]
+    pub fn durable_before(&self) -> LogPosition {
+        let begins = self.predecessor.is_some_and(|before| before.epoch < self.file_id.epoch);
+        if begins { self.base } else { LogPosition(0) }
+    }
+
+    /// As [`SegmentHeader::durable_before`], before the header was written: with the copies in the
+    /// segment.
+    #[must_use]
+    pub fn durable_below(&self) -> LogPosition {
+        self.durable.max(self.durable_before())
+    }
+
+    /// Whether this, in the place of the second header of a file of `file_bytes`, says that the
+    /// segment with the `first` header was cut off there on purpose.
+    #[must_use]
+    pub fn is_cut_of(&self, first: &SegmentHeader, file_bytes: u64) -> bool {
+        let cut = SegmentHeader { segment_bytes: file_bytes, ..*first };
+        first.segment_bytes > file_bytes && *self == cut
     }
 
     /// What stands in the place of the identity, whether or not the header is valid.
@@ -134,7 +173,8 @@ impl SegmentHeader {
         let base = LogPosition(reader.u64()?);
         let database = reader.u128()?;
         let segment_bytes = reader.u64()?;
-        let zeros = reader.take(28)?;
+        let durable = LogPosition(reader.u64()?);
+        let zeros = reader.take(20)?;
         if reader.u32()? != Checksum::at(identity, offset).bytes(&bytes[..124]).finish() {
             return Err(
                 CodecError { offset: 124, what: "wrong checksum of a segment header" }.into()
@@ -142,12 +182,12 @@ impl SegmentHeader {
         }
         PREAMBLE.check(&mut ByteReader::new(bytes))?;
         if zeros.iter().any(|&byte| byte != 0) {
-            return Err(CodecError { offset: 96, what: "reserved bytes are not zero" }.into());
+            return Err(CodecError { offset: 104, what: "reserved bytes are not zero" }.into());
         }
-        if base.0 >= POSITION_END {
+        if base.max(durable).0 >= POSITION_END {
             return Err(CodecError { offset: 64, what: "a position beyond any log" }.into());
         }
-        Ok(SegmentHeader { identity, file_id, predecessor, base, database, segment_bytes })
+        Ok(SegmentHeader { identity, file_id, predecessor, base, database, segment_bytes, durable })
     }
 }
 
@@ -469,6 +509,7 @@ mod tests {
             base: LogPosition(4096),
             database: 1 << 99,
             segment_bytes: 65_536,
+            durable: LogPosition(0),
         }
     }
 
@@ -504,6 +545,10 @@ mod tests {
         let second = SegmentHeader::second_offset(65_536);
         assert_eq!(SegmentHeader::decode(&header().encode(second), second), Ok(header()));
         assert!(SegmentHeader::decode(&stored, second).is_err(), "a header in the other's place");
+        let copied = SegmentHeader { durable: LogPosition(5000), ..header() };
+        assert_eq!(SegmentHeader::decode(&copied.encode(0), 0), Ok(copied));
+        assert_eq!((copied.durable_below().0, header().durable_below().0), (5000, 0));
+        assert_eq!((copied.encode(0)[10], header().encode(0)[10]), (2, 1), "the oldest reader");
         let first = SegmentHeader { predecessor: None, ..header() };
         assert_eq!(SegmentHeader::decode(&first.encode(0), 0), Ok(first));
         for bit in 0..stored.len() * 8 {

@@ -29,9 +29,10 @@
 //!  └────────────────┘   └────────────────┘   │ warmed         │
 //!         base of 8 = end of 7               └────────────────┘
 //! ```
-//! Segments have a fixed size, are reserved, and brought into memory, before they are used, and are
-//! recycled. An open begins a segment of its own, in a file that nobody needs if there is one: that
-//! of a last segment that holds no batch, for example. Many writers copy their records into the
+//! Segments are as large as the rate of writes asks for (`local_log/sizing.rs`); they are reserved
+//! before they are used, brought into memory if writers come soon, and used again. An open begins a
+//! segment of its own, with copies of what may never have reached the disk (`local_log/carry.rs`).
+//! A close cuts the last one off behind its last record. Many writers copy their records into the
 //! (mapped) segment at once, without a system call.
 //!
 //! On persistent memory (`place.rs`: a directory of the log's own) a sync needs none either: what

@@ -99,17 +99,14 @@ impl SegmentFiles {
         path.parent() == Some(&self.dir) && self.whole(bytes) == bytes
     }
 
-    /// Makes a file, durable but for its name.
+    /// Makes a file of the given size.
     pub fn create(&self, path: &Path, bytes: u64) -> Result<Arc<dyn LogFile>> {
         let fs = self.env.fs();
         if self.is_memory {
             let pmem = fs.create_pmem(path, bytes)?;
             return Ok(PmemLogFile::over(pmem, &self.env.waits()));
         }
-        let file = fs.create_log(path, bytes)?;
-        crate::fail_point::fail_point!(self.env, "wal::before_prepare_sync");
-        file.sync()?;
-        Ok(file)
+        Ok(fs.create_log(path, bytes)?)
     }
 
     /// What is kept of a segment that was released.

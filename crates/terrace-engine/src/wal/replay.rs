@@ -84,6 +84,9 @@ pub struct Replayed {
     pub end: LogPosition,
     /// The log is known to have been durable below this position.
     pub durable: LogPosition,
+    /// As `durable`, but as far as others say that than headers of the copies themselves: those may
+    /// not be durable.
+    pub settled: LogPosition,
     /// Where reading stopped before the end of what had been written, if it did.
     pub torn: Option<TornTail>,
     /// The last segment, if one of its headers is that of another use of the file: a crash may have
@@ -96,6 +99,18 @@ pub struct Replayed {
 }
 
 impl Replayed {
+    /// Something says that the log was durable below.
+    fn note_durable(&mut self, durable: LogPosition) {
+        self.durable = self.durable.max(durable);
+        self.settled = self.settled.max(durable);
+    }
+
+    /// What the header of a segment says of that.
+    fn note_header(&mut self, header: &SegmentHeader) {
+        self.note_durable(header.durable_before());
+        self.durable = self.durable.max(header.durable);
+    }
+
     /// Every segment file that was found.
     pub(super) fn files(&self) -> impl Iterator<Item = SegmentFile> + '_ {
         self.segments.iter().map(|span| span.file).chain(self.stale.iter().copied())
@@ -136,6 +151,8 @@ pub struct SegmentSpan {
     pub end: LogPosition,
     /// Whether one of its records is a batch.
     pub holds_batches: bool,
+    /// Where the copies in it end, if an open made any.
+    pub copied: LogPosition,
 }
 
 /// A place where a crash tore the log.
@@ -364,6 +381,7 @@ pub(super) fn replay(
     let mut replayed = Replayed {
         end: start.position,
         durable: facts.durable,
+        settled: facts.durable,
         directories,
         ..Replayed::default()
     };
@@ -506,6 +524,7 @@ fn read_segment(
     let mut offset = SEGMENT_HEADER_BYTES;
     let mut position = header.base;
     let mut holds_batches = false;
+    replayed.note_header(header);
     replayed.closing = None;
     while successor.is_none_or(|end| position < end) {
         let at = window.reach(offset)?;
@@ -516,7 +535,7 @@ fn read_segment(
         if is_last && is_planted(PlantedBug::OffByOneAtLogTail) {
             break;
         }
-        replayed.durable = replayed.durable.max(record.durable);
+        replayed.note_durable(record.durable);
         replayed.closing = None;
         match record.kind {
             RecordKind::Closing => {
@@ -540,7 +559,8 @@ fn read_segment(
     }
     replayed.end = position;
     let (file, base) = (segment.file(), header.base);
-    replayed.segments.push(SegmentSpan { file, base, end: position, holds_batches });
+    let copied = header.durable;
+    replayed.segments.push(SegmentSpan { file, base, end: position, holds_batches, copied });
     Ok(successor == Some(position))
 }
 
@@ -579,18 +599,18 @@ fn judge_tail(
     let mut dropped_records = 0;
     let mut surveys = Vec::new();
     for segment in files.begun.iter().filter(|segment| segment.header.file_id >= last.file.id) {
-        if segment.begins_an_epoch() {
-            replayed.durable = replayed.durable.max(segment.header.base);
-        }
+        replayed.note_header(&segment.header);
         let is_last = segment.header.file_id == last.file.id;
         if is_last {
             place.0.clone_from(&segment.path);
         }
         let from = if is_last { offset } else { SEGMENT_HEADER_BYTES };
         surveys.push((segment, segment.survey()?));
+        // An open that was cut short may have left copies of what was read.
+        let is_behind = segment.header.base >= replayed.end || is_last;
         for record in segment.records_behind(buffers, from)? {
-            replayed.durable = replayed.durable.max(record.durable);
-            dropped_records += 1;
+            replayed.note_durable(record.durable);
+            dropped_records += u64::from(is_behind);
         }
     }
     for segment in files.doubtful.iter().filter(|segment| segment.id > last.file.id) {
@@ -599,7 +619,7 @@ fn judge_tail(
         if durable > replayed.end {
             place = (segment.path.clone(), 0);
         }
-        replayed.durable = replayed.durable.max(durable);
+        replayed.note_durable(durable);
     }
     if replayed.durable > replayed.end {
         let detail = format!(
@@ -627,14 +647,16 @@ fn refuse_lost_part(
     last: &SegmentSpan,
     replayed: &mut Replayed,
 ) -> Result<()> {
-    let SegmentHeader { file_id, base, predecessor, .. } = segment.header;
+    let SegmentHeader { file_id, predecessor, .. } = segment.header;
+    // Copies come before the headers that say so.
+    let own = segment.header.base.max(segment.header.durable);
     let is_last = file_id == last.file.id;
     let begins = segment.begins_an_epoch() || predecessor.is_none();
     // The first record of an epoch comes after its segment was begun durably, and so does the edit
     // that says where the log starts.
     let is_start = replayed.segments.first().is_some_and(|first| first.file.id == file_id);
-    let is_begun = is_start || (begins && last.end > base);
-    let is_synced = is_last && (base < replayed.durable || is_begun);
+    let is_begun = is_start || (begins && last.end > own);
+    let is_synced = is_last && (own < replayed.settled || is_begun);
     if let Some((offset, what)) = survey.lost_part(is_synced) {
         let detail = format!("{what}, and the log was not closed: its end may be gone");
         return Err(Corruption::new(&segment.path, offset, detail).into());
@@ -643,6 +665,38 @@ fn refuse_lost_part(
         replayed.half_begun = Some(file_id);
     }
     Ok(())
+}
+
+/// Hands over every record of a segment that was replayed, closing records too, between two
+/// positions, of which the second one is where its last record ends; up to where that went well.
+pub(super) fn records_between(
+    env: &SharedEnv,
+    path: &Path,
+    span: &SegmentSpan,
+    database: u128,
+    (from, to): (LogPosition, LogPosition),
+    visit: &mut dyn FnMut(&RecordHeader, &[u8]) -> Result<()>,
+) -> Result<LogPosition> {
+    let file = env.fs().open(path)?;
+    let HeaderRead::Begun(header) = read_header(file.as_ref(), path, span.file.id, database)?
+    else {
+        return Ok(span.base);
+    };
+    let mut buffers = Buffers::default();
+    let mut window = Window::new(file.as_ref(), &mut buffers);
+    let mut position = from;
+    while position < to {
+        let offset = SEGMENT_HEADER_BYTES + (position.0 - span.base.0);
+        if window.end() < offset {
+            window.move_to(offset)?;
+        }
+        let at = window.reach(offset)?;
+        let rest = window.bytes.get(at..).unwrap_or_default();
+        let Ok((record, body)) = decode_record(rest, header.identity, offset) else { break };
+        visit(&record, body)?;
+        position.0 += record.padded_bytes();
+    }
+    Ok(position)
 }
 
 /// The records in a segment file from `from` on, wherever they stand.

@@ -114,6 +114,25 @@ pub trait LogSink: Send + Sync + fmt::Debug {
     fn prepare(&self) -> Result<()> {
         Ok(())
     }
+
+    /// Gives back what is kept for the next records: none came for a while. One may come at any
+    /// time. After an error other than [`Error::NoSpace`](crate::Error::NoSpace) the log is in
+    /// doubt.
+    fn rest(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// No record follows in this open: writes what lets [`LogSink::give_back`] cut the log off
+    /// behind the last one. Called before the last sync, which makes that durable.
+    fn seal(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Gives back what is taken for records that will not come, after [`LogSink::seal`] and the
+    /// last sync.
+    fn give_back(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Where one record goes.
@@ -155,10 +174,15 @@ pub struct Record<'a> {
 
 impl Record<'_> {
     /// The record's header.
+    ///
+    /// # Panics
+    /// If it is longer than a record [may be](super::format::RECORD_BYTES_MAX), which whoever takes
+    /// its place has to rule out first.
     #[must_use]
     pub fn header(&self) -> RecordHeader {
+        let bytes = u32::try_from(self.bytes()).expect("its length was checked");
         RecordHeader {
-            bytes: self.bytes() as u32,
+            bytes,
             first_seqno: self.first_seqno,
             durable: self.durable,
             seqno_count: self.seqno_count,

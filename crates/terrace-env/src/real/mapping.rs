@@ -54,7 +54,7 @@ impl Mapping {
         self.end.load(Ordering::Relaxed)
     }
 
-    /// From now on the file is to be cut behind so many bytes. The caller knows that nobody writes
+    /// From now on the file is to be cut behind `bytes`. The caller knows that nobody writes
     /// there any more.
     pub fn lower_end(&self, bytes: u64) {
         self.end.fetch_min(bytes, Ordering::Relaxed);

@@ -207,6 +207,7 @@ fn sample_header(counter: u64, predecessor: Option<u64>, base: u64) -> SegmentHe
         base: LogPosition(base),
         database: DATABASE,
         segment_bytes: 4096,
+        durable: LogPosition(0),
     }
 }
 

@@ -188,9 +188,8 @@ impl Options {
             memtable_merging: self.memtable_merging,
             dranges: self.dranges,
             lookup_index_bytes: self.lookup_index_bytes,
-            // So that the log of one memtable fits a segment, as a rule: it is rotated when one is
-            // frozen.
-            log_segment_bytes: (self.memtable_bytes as u64 / 4 * 5).clamp(1 << 20, 1 << 30),
+            // Small beside a memtable, so that what waits to be used, or to be released, is little.
+            log_segment_bytes: (self.memtable_bytes as u64 / 8).clamp(256 << 10, 64 << 20),
             log_bytes_max: (self.memtable_bytes as u64 * (8 + 2 * kept)).max(64 << 20),
             table_bytes,
             table: TableOptions {

@@ -104,6 +104,7 @@ impl Inner {
     fn begin_close(&self) {
         self.health.is_closing.store(true, Ordering::SeqCst);
         self.jobs.cancel();
+        self.end_idle_watch();
         self.changed.notify();
         self.sequencer.wake();
     }
@@ -139,10 +140,12 @@ impl Inner {
         fail_point!(self.env, "close::before_mark");
         taken.place.target.append(&taken.place, &record)?;
         self.sequencer.finish(&taken, true);
+        log.seal()?;
         self.sync_log(taken.last_seqno, taken.place.end)?;
         fail_point!(self.env, "close::after_mark");
         self.versions
             .close(&LogEdit { closed: Some(taken.place.end), ..LogEdit::default() }.into())?;
+        log.give_back()?;
         self.reclaim()
     }
 }

@@ -10,6 +10,7 @@ use crate::compaction::pick::{self, Served, Taken};
 use crate::events::EventKind;
 use crate::store::health::Work;
 use crate::store::upkeep::flush::Merging;
+use crate::store::upkeep::idle::IdleWatch;
 use crate::store::{Inner, Store};
 use crate::{Error, Result};
 
@@ -23,6 +24,8 @@ pub struct Jobs {
     /// Set while a flush is queued and has not begun.
     flush_queued: AtomicBool,
     log_queued: AtomicBool,
+    /// Who looks whether the range is idle.
+    pub(super) idle: Latch<IdleWatch>,
     /// Set while memtables are to be flushed for what is dead in them, and that has not begun.
     clear_up_queued: AtomicBool,
     /// Compactions that are queued and have not begun.
@@ -51,6 +54,7 @@ impl Jobs {
             ended: env.waits().signal(),
             flush_queued: AtomicBool::new(false),
             log_queued: AtomicBool::new(false),
+            idle: Latch::default(),
             clear_up_queued: AtomicBool::new(false),
             compactions_queued: AtomicUsize::new(0),
             expiry_awaited_ms: AtomicU64::new(u64::MAX),
@@ -105,7 +109,7 @@ pub(in crate::store) struct Running {
 }
 
 impl Running {
-    fn new(jobs: &Arc<Jobs>, is_standing: bool) -> Running {
+    pub(super) fn new(jobs: &Arc<Jobs>, is_standing: bool) -> Running {
         jobs.running.fetch_add(1, Ordering::SeqCst);
         if is_standing {
             jobs.standing.fetch_add(1, Ordering::AcqRel);
@@ -326,11 +330,12 @@ impl Inner {
         }
         // The log has grown by a segment.
         self.update_ruling();
+        self.watch_idle();
         prepared
     }
 
     /// What a background outcome means: when to try again, if ever.
-    fn retry_after(&self, work: Work, outcome: Result<()>) -> Option<Duration> {
+    pub(super) fn retry_after(&self, work: Work, outcome: Result<()>) -> Option<Duration> {
         match outcome {
             Ok(()) => {
                 self.note_problem(work, None);

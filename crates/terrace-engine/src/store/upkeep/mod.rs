@@ -19,6 +19,7 @@ pub(super) mod balance;
 pub(super) mod compact;
 pub(super) mod flush;
 pub(super) mod freeze;
+pub(super) mod idle;
 pub(super) mod jobs;
 pub(super) mod merge_memtables;
 pub(super) mod parts;

@@ -23,7 +23,7 @@ use crate::store::upkeep::freeze::Lacks;
 use crate::store::write::routing::{PerDrange, Placement};
 use crate::store::{Inner, Store};
 use crate::wal::Record;
-use crate::wal::format::{RECORD_HEADER_BYTES, RecordKind, put_memtables};
+use crate::wal::format::{RECORD_BYTES_MAX, RECORD_HEADER_BYTES, RecordKind, put_memtables};
 use crate::{Error, Result};
 
 /// How one write is done.
@@ -53,6 +53,16 @@ impl Store {
         self.write_numbered(batch, options).map(|_| ())
     }
 
+    /// Makes everything durable that was acknowledged before the call, whatever its class, as an
+    /// empty batch of the class [`Durability::Sync`] does.
+    ///
+    /// Errors: `ReadOnly`, `Closed`, `Poisoned`: then it is in doubt what of it is durable.
+    pub fn sync(&self) -> Result<()> {
+        self.inner.log()?;
+        self.inner.check_healthy()?;
+        self.inner.sync_acknowledged(true)
+    }
+
     /// As [`Store::write`]; returns the number of the batch's last entry. The batch's numbers are
     /// consecutive, and whoever reads at this number or above sees all of it. For an empty batch:
     /// the newest number that readers see.
@@ -68,12 +78,15 @@ impl Store {
     fn write_watched(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<SeqNo> {
         let inner = &*self.inner;
         inner.log()?;
+        let must_sync = inner.must_sync(options);
         if batch.is_empty() {
             inner.check_healthy()?;
+            if must_sync {
+                inner.sync_acknowledged(options.wait)?;
+            }
             return Ok(inner.sequencer.visible());
         }
         inner.check_merges(batch)?;
-        let must_sync = inner.must_sync(options);
         if must_sync && !options.wait {
             return Err(Error::WouldBlock);
         }
@@ -193,6 +206,13 @@ impl Inner {
         tags.clear();
         put_memtables(&mut tags, &ids, &placement.places);
         let record_bytes = RECORD_HEADER_BYTES + tags.len() + placement.body.len();
+        if record_bytes > RECORD_BYTES_MAX {
+            TAGS.set(tags);
+            return Err(Error::invalid(format!(
+                "a batch takes {record_bytes} bytes in the log, and at most {RECORD_BYTES_MAX} are possible: \
+                 write it in several"
+            )));
+        }
         let log = self.log()?;
         let taken = match self.sequencer.take(placement.seqno_count, record_bytes, log) {
             Ok(taken) => taken,
@@ -259,6 +279,17 @@ impl Inner {
         }
         let synced = timer.wait(Cause::Sync, || self.sync_log(taken.last_seqno, taken.place.end));
         synced.map_err(unknown)
+    }
+
+    /// Makes everything durable that was acknowledged; if the call may not `wait`, it answers
+    /// `WouldBlock` where it would have to.
+    fn sync_acknowledged(&self, wait: bool) -> Result<()> {
+        // An acknowledged write was finished before.
+        let (seqno, end) = self.sequencer.finished();
+        if !wait && self.log()?.durable() < end {
+            return Err(Error::WouldBlock);
+        }
+        self.sync_log(seqno, end)
     }
 
     /// Makes the log durable through `end`; if the range syncs before it publishes, also makes

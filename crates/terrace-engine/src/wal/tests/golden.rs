@@ -27,6 +27,7 @@ fn header() -> SegmentHeader {
         base: LogPosition(4096),
         database: 1 << 99,
         segment_bytes: SEGMENT_BYTES,
+        durable: LogPosition(0),
     }
 }
 
@@ -51,9 +52,15 @@ fn bodies() -> [(RecordKind, u32, u16, Vec<u8>); 3] {
     ]
 }
 
-/// The segment as it is written: header, records, zeros, and the header once more.
-fn written() -> Vec<u8> {
-    let mut bytes = header().encode(0).to_vec();
+/// The header of a segment that begins with copies, and was cut behind its last record.
+fn header_2() -> SegmentHeader {
+    SegmentHeader { durable: LogPosition(4200), ..header() }
+}
+
+/// The segment as it is written: a header, records, and zeros up to the header of the file's end, if
+/// it was not cut.
+fn written(first: &SegmentHeader, is_cut: bool) -> Vec<u8> {
+    let mut bytes = first.encode(0).to_vec();
     let mut first_seqno = SeqNo(70);
     for (kind, seqno_count, entry_count, body) in bodies() {
         let record = RecordHeader {
@@ -70,9 +77,11 @@ fn written() -> Vec<u8> {
         bytes.resize(offset + record.padded_bytes() as usize, 0);
         first_seqno = SeqNo(first_seqno.0 + u64::from(seqno_count));
     }
-    let second = SegmentHeader::second_offset(SEGMENT_BYTES);
+    let whole = SegmentHeader::second_offset(SEGMENT_BYTES);
+    let second = if is_cut { bytes.len() as u64 } else { whole };
     bytes.resize(second as usize, 0);
-    bytes.extend(header().encode(second));
+    let segment_bytes = second + SEGMENT_HEADER_BYTES;
+    bytes.extend(SegmentHeader { segment_bytes, ..*first }.encode(second));
     bytes
 }
 
@@ -88,15 +97,31 @@ const ENTRIES: [&str; 6] = [
 
 #[test]
 fn a_segment_of_version_1_is_read_and_written_as_ever() {
-    let segment = specimens::assert_as_ever("wal/testdata/v1.log", &written());
+    let segment = specimens::assert_as_ever("wal/testdata/v1.log", &written(&header(), false));
     let second = SegmentHeader::second_offset(SEGMENT_BYTES);
     assert_eq!(SegmentHeader::decode(&segment[..SEGMENT_HEADER_BYTES as usize], 0), Ok(header()));
     assert_eq!(SegmentHeader::decode(&segment[second as usize..], second), Ok(header()));
+    assert_is_replayed(&segment);
+}
+
+#[test]
+fn a_segment_of_version_2_that_was_cut_is_read_and_written_as_ever() {
+    let segment = specimens::assert_as_ever("wal/testdata/v2.log", &written(&header_2(), true));
+    let first = SegmentHeader::decode(&segment[..SEGMENT_HEADER_BYTES as usize], 0);
+    assert_eq!(first, Ok(header_2()));
+    let at = SegmentHeader::second_offset(segment.len() as u64);
+    let second = SegmentHeader::decode(&segment[at as usize..], at).expect("it is whole");
+    assert!(second.is_cut_of(&header_2(), segment.len() as u64));
+    assert_is_replayed(&segment);
+}
+
+/// A replay finds all entries in the segment, no torn tail, and the closing record.
+fn assert_is_replayed(segment: &[u8]) {
     let (entries, closing) = SimEnv::run(SimOptions::new(1), |env| {
         let env: SharedEnv = env;
         env.fs().create_dir_all(Path::new(DIR)).expect("the disk is whole");
         let mut file = env.fs().create(&segment_path(Path::new(DIR), id(17)), 0).expect("a file");
-        file.append(&segment).expect("the disk is whole");
+        file.append(segment).expect("the disk is whole");
         drop(file);
         let log = LocalLogStore {
             env: Arc::clone(&env),

@@ -108,8 +108,8 @@ fn a_missing_table_refuses_the_open_before_anything_is_deleted() {
     });
 }
 
-/// An open syncs the log that it read, and goes on in a new segment. A record of the log before
-/// that was then damaged, and the process was killed before it wrote anything: the damage looked
+/// An open makes the log durable that it read, copies of it at the front of a new segment. One of
+/// them was then damaged, and the process was killed before it wrote anything: the damage looked
 /// like a torn tail, and everything behind it was dropped, though it had been made durable.
 #[test]
 fn a_segment_of_a_later_epoch_says_that_the_log_before_it_was_durable() {
@@ -119,8 +119,8 @@ fn a_segment_of_a_later_epoch_says_that_the_log_before_it_was_durable() {
         (0..20).try_for_each(|number| put(&store, &format!("k{number}"), "value"))?;
         Ok(store)
     });
-    let (log, _) = files(&disk, ".log").into_iter().next().expect("there is a log");
     let mut disk = killed_on(disk, 1, |env| open(env, &options));
+    let (log, _) = files(&disk, ".log").into_iter().last().expect("there is a log");
     flip(&mut disk, &log, 128 + 200);
     refused(on_disk(disk, &options, |store| get(store, "k19")), &log);
 }

@@ -9,3 +9,4 @@ mod limits;
 mod memory;
 mod publication;
 mod stalls;
+mod sync;

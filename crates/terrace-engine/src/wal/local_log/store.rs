@@ -1,0 +1,45 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use terrace_env::SharedEnv;
+
+use super::sink::LocalLog;
+use crate::Result;
+use crate::version::FileIds;
+use crate::wal::place::settle;
+use crate::wal::replay::{LogFacts, Replayed, replay};
+use crate::wal::sink::{LogSink, LogStore, Visit};
+
+/// The logs of one directory.
+#[derive(Clone, Debug)]
+pub struct LocalLogStore {
+    /// The outside world.
+    pub env: SharedEnv,
+    /// The range's directory, which exists.
+    pub dir: PathBuf,
+    /// Bytes of a segment at the most. A record that is larger gets a segment of its own size.
+    pub segment_bytes: u64,
+    /// The directory of the medium that new segments go to, if that is not the range's: persistent
+    /// memory, or what stands in for it.
+    pub medium: Option<PathBuf>,
+}
+
+impl LogStore for LocalLogStore {
+    fn replay(&self, facts: LogFacts, visit: &mut Visit<'_>) -> Result<Replayed> {
+        replay(&self.env, &self.dir, facts, visit)
+    }
+
+    fn settle(&self, database: u128, replayed: &Replayed) -> Result<Vec<PathBuf>> {
+        settle(self, database, replayed)
+    }
+
+    fn begin(
+        &self,
+        database: u128,
+        ids: &Arc<FileIds>,
+        replayed: &Replayed,
+        reserved_bytes: u64,
+    ) -> Result<Arc<dyn LogSink>> {
+        Ok(Arc::new(LocalLog::open(self, database, ids, replayed, reserved_bytes)?))
+    }
+}
