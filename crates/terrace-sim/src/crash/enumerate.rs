@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use terrace_base::WallTime;
 use terrace_env::{CrashPolicy, SeededRng};
 
 use super::recovery::{Allowed, Recovered, recover};
@@ -127,7 +128,9 @@ impl<'a> Enumeration<'a> {
         random: &mut SeededRng,
     ) -> Result<Recovered, Violation> {
         let allowed = self.allowed(state);
-        self.recover(state, disk, &allowed, random)
+        let passed = u64::try_from(state.moment.at.as_millis()).unwrap_or(u64::MAX);
+        let wall = WallTime(self.done.wall_start.0.saturating_add(passed));
+        recover(&self.case.setup, disk, wall, &allowed, random.next_u64())
             .map_err(|violation| violation.within(&state.to_string()))
     }
 
@@ -139,18 +142,6 @@ impl<'a> Enumeration<'a> {
         let begun = state.promise.begun;
         let boundaries = &self.boundaries;
         Allowed { model: &self.model, boundaries, least, most: begun }
-    }
-
-    fn recover(
-        &self,
-        state: &State<'_>,
-        disk: terrace_env::DiskImage,
-        allowed: &Allowed<'_>,
-        random: &mut SeededRng,
-    ) -> Result<Recovered, Violation> {
-        let passed = u64::try_from(state.moment.at.as_millis()).unwrap_or(u64::MAX);
-        let wall = terrace_base::WallTime(self.done.wall_start.0.saturating_add(passed));
-        recover(&self.case.setup, disk, wall, allowed, random.next_u64())
     }
 
     /// Stops a recovery at some of its changes of the disk, and the recovery from that, and so on.
@@ -179,7 +170,10 @@ impl<'a> Enumeration<'a> {
                 // All that the first crash left is durable: it may neither shrink nor grow.
                 (allowed.least, allowed.most) = (recovered.seqno, recovered.seqno);
             }
-            let next = self.recover(&state, crashed, &allowed, random).map_err(|violation| {
+            // The clock does not go back: what had expired may be gone.
+            let (setup, wall) = (&self.case.setup, recovered.wall);
+            let next = recover(setup, crashed, wall, &allowed, random.next_u64());
+            let next = next.map_err(|violation| {
                 let context = format!(
                     "{first}; then {} at change {index} of the recovery, depth {depth}",
                     name_of(policy)

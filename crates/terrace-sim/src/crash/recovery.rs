@@ -34,13 +34,15 @@ pub struct Recovered {
     pub seqno: u64,
     /// The disk before each change that the opening made to it.
     pub disks: Vec<DiskImage>,
+    /// When it was opened.
+    pub wall: WallTime,
 }
 
 /// The key that is written after a recovery. It sorts in the middle of most.
 const AFTER: &[u8] = b"k00007~after the crash";
 
-/// Opens the range on `disk` at `wall` and judges what is there; then writes, compacts, closes and
-/// opens it once more.
+/// Opens the range on `disk` at `wall`, or an hour later, and judges what is there; then writes,
+/// compacts, closes and opens it once more.
 ///
 /// What must hold: the range opens; it holds the state at one number between what was promised and
 /// what had been begun, a batch in full or not at all; every table is sound; it goes on taking
@@ -69,7 +71,7 @@ pub fn recover(
     let (seqno, opened_at) = outcome?;
     let mut disks = std::mem::take(&mut *kept.lock());
     disks.truncate(usize::try_from(opened_at).unwrap_or(usize::MAX));
-    Ok(Recovered { seqno, disks })
+    Ok(Recovered { seqno, disks, wall })
 }
 
 /// A failed call of the engine is a violation here: no fault is injected.
