@@ -1,6 +1,6 @@
-//! Goal: what a soak found stays found. Method: faults of the same kinds, each planted on purpose in
-//! the place where it was found, in the databases of a few seeds. (What a seed draws changes when
-//! the engine takes other steps, so the place is looked for and not drawn.)
+//! Goal: what a soak found stays found. Method: faults of the same kinds, each planted on purpose
+//! in the place where it was found, in the databases of a few seeds. (What a seed draws changes
+//! when the engine takes other steps, so the place is looked for and not drawn.)
 
 use std::path::{Path, PathBuf};
 
@@ -125,8 +125,8 @@ fn an_old_page_over_the_second_header_is_no_torn_tail() {
     assert!(outcomes.contains(&Outcome::Damage), "{outcomes:?}");
 }
 
-/// Where only the records of the last segment said how far it was durable, and all of them are gone,
-/// the disk is one that a crash before its first record leaves.
+/// Where only the records of the last segment said how far it was durable, and all of them are
+/// gone, the disk is one that a crash before its first record leaves.
 #[test]
 fn a_last_segment_that_is_as_never_begun_is_undecidable() {
     let outcomes = outcomes_of(Ending::Killed, |segment| vec![0; segment.bytes.len()]);

@@ -57,8 +57,8 @@ fn header_2() -> SegmentHeader {
     SegmentHeader { durable: LogPosition(4200), ..header() }
 }
 
-/// The segment as it is written: a header, records, and zeros up to the header of the file's end, if
-/// it was not cut.
+/// The segment as it is written: a header, records, and zeros up to the header of the file's end,
+/// if it was not cut.
 fn written(first: &SegmentHeader, is_cut: bool) -> Vec<u8> {
     let mut bytes = first.encode(0).to_vec();
     let mut first_seqno = SeqNo(70);
