@@ -3,7 +3,7 @@ use std::fmt;
 use terrace_base::Corruption;
 use terrace_env::{EnvError, Operation};
 
-use crate::merge::MergeError;
+use crate::merge::{MergeError, OperandError};
 
 /// The result of a call to the engine.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -14,6 +14,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// The call is wrong and will stay wrong: a key that is too long, an option out of bounds.
     Invalid(String),
+    /// The merge operator refuses an operand of this write, of which nothing was written. The call
+    /// is wrong and will stay wrong.
+    Operand(Box<OperandError>),
     /// The merge operator refuses the operands of a key, or there is none to fold them. They are
     /// kept; reads of other keys go on.
     Merge(Box<MergeError>),
@@ -62,6 +65,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Invalid(text) => f.write_str(text),
+            Error::Operand(error) => error.fmt(f),
             Error::Merge(error) => error.fmt(f),
             Error::Corruption(corruption) => corruption.fmt(f),
             Error::NoSpace(error) => write!(

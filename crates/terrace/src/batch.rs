@@ -71,8 +71,8 @@ impl WriteBatch {
     /// Merges `operand` into `key`: the database's merge operator says what that does to the value,
     /// when it is read. The key need not exist. See [`Db::merge`](crate::Db::merge).
     ///
-    /// Errors: as [`WriteBatch::put`]. A database without a merge operator refuses the batch when
-    /// it is written.
+    /// Errors: as [`WriteBatch::put`]. A database refuses the batch when it is written, if it has
+    /// no merge operator or the operator cannot read the operand.
     pub fn merge(&mut self, key: &[u8], operand: &[u8]) -> Result<()> {
         check_key(key)?;
         Ok(self.inner.merge(self.keyspace.stored(key).as_slice(), operand)?)

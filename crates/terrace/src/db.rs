@@ -222,9 +222,9 @@ impl Db {
     /// An operand never expires by itself. If the value below it does, the key goes on with what
     /// the operands make of nothing.
     ///
-    /// Errors: as [`Db::write`]; `Invalid` if the database has no merge operator. An operand that
-    /// the operator cannot digest is noticed by the reads that follow: they answer `Merge` until
-    /// the key is put or deleted.
+    /// Errors: as [`Db::write`]; `Invalid` if the database has no merge operator, or the operator
+    /// refuses the operand. If the operator cannot fold the operand over what the key holds, the
+    /// reads that follow answer `Merge` until the key is put or deleted.
     pub fn merge(&self, key: &[u8], operand: &[u8]) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.merge(key, operand)?;
@@ -261,9 +261,9 @@ impl Db {
     /// Writes a batch atomically. On return all of it is visible to every thread, and as durable
     /// as its class promises.
     ///
-    /// Errors: `Invalid` (a merge without a merge operator), `NoSpace`, `WouldBlock`, `ReadOnly`,
-    /// `Poisoned`, `Closed` (nothing was written); `Unknown` (a failure in the middle: find out
-    /// after the next open).
+    /// Errors: `Invalid` (a merge without a merge operator, or with an operand that the operator
+    /// refuses), `NoSpace`, `WouldBlock`, `ReadOnly`, `Poisoned`, `Closed` (nothing was written);
+    /// `Unknown` (a failure in the middle: find out after the next open).
     pub fn write(&self, batch: WriteBatch, options: &WriteOptions) -> Result<()> {
         let batch = batch.into_keyspace(self.keyspace);
         Ok(self.store.write(&batch, &options.engine())?)

@@ -50,7 +50,7 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match &self.0 {
-            EngineError::Invalid(_) => ErrorKind::Invalid,
+            EngineError::Invalid(_) | EngineError::Operand(_) => ErrorKind::Invalid,
             EngineError::Merge(_) => ErrorKind::Merge,
             EngineError::Corruption(_) => ErrorKind::Corruption,
             EngineError::NoSpace(_) => ErrorKind::NoSpace,
@@ -79,6 +79,10 @@ impl fmt::Display for Error {
         match &self.0 {
             // The caller does not know the prefix of the keyspace.
             EngineError::Merge(error) => {
+                let (_, key) = keyspace::split(&error.key);
+                error.show(key.unwrap_or(&error.key), f)
+            }
+            EngineError::Operand(error) => {
                 let (_, key) = keyspace::split(&error.key);
                 error.show(key.unwrap_or(&error.key), f)
             }

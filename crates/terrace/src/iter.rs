@@ -6,7 +6,9 @@ use crate::keyspace::{Keyspace, PREFIX_BYTES};
 
 /// A position among the keys of an interval, as they were at one moment. Made by
 /// [`Db::iter`](crate::Db::iter) and [`Snapshot::iter`](crate::Snapshot::iter); stands nowhere
-/// until it is told to seek, past either end, and after an error.
+/// until it is told to seek, past either end, and after an error, but for one: `Merge`, where the
+/// operands of a key cannot be folded. It shows nothing then, and the next step, either way, goes
+/// on from that key.
 ///
 /// It holds back neither writers nor background work; but versions that it may still show are
 /// kept until it is dropped.
@@ -32,13 +34,14 @@ impl Iter {
         Ok(self.inner.seek_back(bound.as_ref().map(|bound| bound.as_slice()))?)
     }
 
-    /// Goes to the next key. Errors: `Invalid` if the iterator stands nowhere.
+    /// Goes to the next key. Errors: `Invalid` if the iterator stands nowhere; `Merge` if the key
+    /// cannot be shown, and the next step goes on from it.
     #[expect(clippy::should_implement_trait, reason = "the word for it in every ordered store")]
     pub fn next(&mut self) -> Result<()> {
         Ok(self.inner.next()?)
     }
 
-    /// Goes to the previous key. Errors: `Invalid` if the iterator stands nowhere.
+    /// Goes to the previous key. Errors: as [`Iter::next`].
     pub fn prev(&mut self) -> Result<()> {
         Ok(self.inner.prev()?)
     }

@@ -20,6 +20,10 @@ impl MergeOperator for OfCaller {
         self.0.name()
     }
 
+    fn check(&self, key: &[u8], operand: &[u8]) -> Result<(), MergeFailure> {
+        self.0.check(callers_key(key), operand)
+    }
+
     fn full(
         &self,
         key: &[u8],
@@ -44,9 +48,10 @@ pub fn engine_operators(own: &MergeOperators) -> EngineOperators {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Db, ErrorKind, FormatOptions, Options};
+    use crate::{Db, ErrorKind, FormatOptions, KeyRange, Options, ReadOptions};
 
-    /// Keeps the key in front of the operands, and knows no empty ones.
+    /// Keeps the key in front of the operands. It takes no empty ones, nor any for the key
+    /// "closed", and finds out too late that it cannot read "bad".
     #[derive(Debug)]
     struct Labelled;
 
@@ -55,14 +60,22 @@ mod tests {
             "labelled"
         }
 
+        fn check(&self, key: &[u8], operand: &[u8]) -> Result<(), MergeFailure> {
+            match operand {
+                _ if key == b"closed" => Err(MergeFailure::new("this key is closed")),
+                b"" => Err(MergeFailure::new("an empty operand")),
+                _ => Ok(()),
+            }
+        }
+
         fn full(
             &self,
             key: &[u8],
             _: Option<&[u8]>,
             operands: &[&[u8]],
         ) -> Result<Vec<u8>, MergeFailure> {
-            if operands.contains(&&b""[..]) {
-                return Err(MergeFailure::new("an empty operand"));
+            if operands.contains(&&b"bad"[..]) {
+                return Err(MergeFailure::new("a bad operand"));
             }
             Ok([key, b":", &operands.concat()].concat())
         }
@@ -81,10 +94,22 @@ mod tests {
         other.merge(b"k", b"a").expect("merge");
         other.merge(b"k", b"b").expect("merge");
         assert_eq!(other.get(b"k").expect("get").as_deref(), Some(&b"k:ab"[..]));
-        other.merge(b"bad", b"").expect("nobody looks at an operand yet");
-        let error = other.get(b"bad").expect_err("an empty operand");
+        let error = other.merge(b"bad", b"").expect_err("an empty operand");
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains("for the key \"bad\" (an empty operand)"), "{error}");
+        let error = other.merge(b"closed", b"a").expect_err("a closed key");
+        assert!(error.to_string().contains("for the key \"closed\" (this key"), "{error}");
+        assert_eq!(other.get(b"bad").expect("get"), None);
+        other.merge(b"bad", b"bad").expect("the operator finds out later");
+        let error = other.get(b"bad").expect_err("a bad operand");
         assert_eq!(error.kind(), ErrorKind::Merge);
-        assert!(error.to_string().contains("of the key \"bad\" (an empty operand)"), "{error}");
+        assert!(error.to_string().contains("of the key \"bad\" (a bad operand)"), "{error}");
+        let mut iter = other.iter(KeyRange::all(), &ReadOptions::default()).expect("iter");
+        let error = iter.seek(b"").expect_err("a bad operand");
+        assert!(error.to_string().contains("of the key \"bad\" (a bad operand)"), "{error}");
+        assert_eq!(iter.item(), None);
+        iter.next().expect("it goes on behind the key");
+        assert_eq!(iter.item().map(|(key, _, _)| key), Some(&b"k"[..]));
         other.delete(b"bad").expect("delete");
         assert_eq!(other.get(b"bad").expect("get"), None);
     }

@@ -36,6 +36,10 @@ impl MergeOperator for AddI64 {
         "add-i64"
     }
 
+    fn check(&self, _: &[u8], bytes: &[u8]) -> Result<(), MergeFailure> {
+        operand(bytes).map(|_| ())
+    }
+
     fn full(
         &self,
         _: &[u8],
@@ -67,7 +71,7 @@ fn beyond(number: i128) -> MergeFailure {
     MergeFailure::new(format!("{number} does not fit a value of 64 bits"))
 }
 
-/// `append`: the operands behind the value, with nothing in between.
+/// `append`: the operands behind the value, with nothing in between. Any bytes can be appended.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Append;
 
@@ -95,7 +99,8 @@ impl MergeOperator for Append {
     }
 }
 
-/// `max`: the greatest of the value and the operands, in the order of keys: bytewise.
+/// `max`: the greatest of the value and the operands, in the order of keys: bytewise. Any bytes can
+/// be compared.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Max;
 
@@ -157,8 +162,23 @@ mod tests {
         assert_eq!(partial(&AddI64, "x", "1"), None);
         for beyond in [format!("{far}0"), i128::MAX.to_string(), i128::MIN.to_string()] {
             assert!(full(&AddI64, None, &[&beyond]).is_err(), "{beyond}");
+            assert!(AddI64.check(b"k", beyond.as_bytes()).is_err(), "{beyond}");
             assert_eq!(partial(&AddI64, &beyond, "1"), None, "{beyond}");
         }
+    }
+
+    /// Whatever can be folded over nothing was taken at the write, and the other way about.
+    #[test]
+    fn what_is_checked_is_what_can_be_folded() {
+        let operators: [&dyn MergeOperator; 3] = [&AddI64, &Append, &Max];
+        for operand in ["", "0", "+7", "-7", "1.5", " 1", "many", "\u{e9}"] {
+            for operator in operators {
+                let is_taken = operator.check(b"k", operand.as_bytes()).is_ok();
+                let is_folded = operator.full(b"k", None, &[operand.as_bytes()]).is_ok();
+                assert_eq!(is_taken, is_folded, "{operator:?} {operand:?}");
+            }
+        }
+        assert!(AddI64.check(b"k", b"\xff").is_err() && Append.check(b"k", b"\xff").is_ok());
     }
 
     #[test]

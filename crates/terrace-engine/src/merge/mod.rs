@@ -35,9 +35,13 @@
 //! # Invariants
 //! 1. Folding for good changes no read: it takes place within one stripe of read points, and over
 //!    a base that is known: in the same stripe, or known to be nothing.
-//! 2. An operator that fails loses nothing. Reads of the key answer [`Error::Merge`]; flushes and
-//!    compactions keep the operands as they are; a put or a delete sets the key right.
-//! 3. No two operands of a key with the same number are ever both counted: a replay puts a record
+//! 2. The operator is asked about each operand before it is written; a batch with one that it
+//!    refuses is not written at all. It can still fail later: over a value that it cannot read, or
+//!    at an operand that an older build took.
+//! 3. An operator that fails loses nothing. Reads of the key answer [`Error::Merge`], and an
+//!    iterator goes on behind it; flushes and compactions keep the operands as they are; a put or a
+//!    delete sets the key right.
+//! 4. No two operands of a key with the same number are ever both counted: a replay puts a record
 //!    into one memtable as a whole, so that no entry comes into two rows.
 //!
 //! *Source:* merge operators as in RocksDB; blind writes of deltas as in bLSM (Sears, Ramakrishnan:
@@ -46,7 +50,7 @@
 //! the read and never stops a compaction.
 //!
 //! Start with [`MergeOperator`]; `stack.rs` folds, `compaction/fold.rs` and
-//! `store/read/operands.rs` say when.
+//! `store/read/operands.rs` say when; `store/write/operands.rs` checks.
 //!
 //! [`Error::Merge`]: crate::Error::Merge
 
@@ -56,7 +60,7 @@ mod registry;
 mod stack;
 
 pub use builtin::{AddI64, Append, Max};
-pub use operator::{MergeError, MergeFailure, MergeOperator};
+pub use operator::{MergeError, MergeFailure, MergeOperator, OperandError};
 pub use registry::MergeOperators;
 pub(crate) use registry::is_operator_name;
 pub use stack::{combine, fold};

@@ -196,7 +196,7 @@ pub enum Move {
 /// Kinds of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// [`Error::Invalid`].
+    /// [`Error::Invalid`] or [`Error::Operand`].
     Invalid,
     /// [`Error::Merge`].
     Merge,
@@ -231,7 +231,7 @@ impl Kind {
     #[must_use]
     pub fn of(error: &Error) -> Kind {
         match error {
-            Error::Invalid(_) => Kind::Invalid,
+            Error::Invalid(_) | Error::Operand(_) => Kind::Invalid,
             Error::Merge(_) => Kind::Merge,
             Error::Corruption(_) => Kind::Corruption,
             Error::NoSpace(_) => Kind::NoSpace,

@@ -47,8 +47,10 @@ impl Default for IterOptions {
 const STEPS_PER_VIEW: u32 = 64;
 
 /// A position among the live keys of an interval, at one read point and one moment of expiry. A
-/// new iterator stands nowhere until it is told to seek. After an error it stands nowhere too: also
-/// where the operands of a key cannot be folded, and then a seek may go on behind that key.
+/// new iterator stands nowhere until it is told to seek. After an error it stands nowhere too, but
+/// for one case: where the operands of a key cannot be folded, or its entry is of a kind that this
+/// version cannot answer from, that is an error of the key. The iterator shows nothing then, and
+/// the next step, either way, goes on from that key.
 pub struct Iter {
     inner: Arc<Inner>,
     point: ReadPoint,
@@ -62,8 +64,19 @@ pub struct Iter {
     merged: Option<Box<Merged>>,
     tombstones: Vec<Covering>,
     steps: u32,
-    is_placed: bool,
+    stands: Stands,
     watch: ScanWatch,
+}
+
+/// Where an iterator stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stands {
+    /// Nowhere: a step has nothing to go on from.
+    Nowhere,
+    /// On a live key.
+    OnKey,
+    /// On a key that has entries and no answer: the last move told so.
+    OnRefused,
 }
 
 impl Store {
@@ -110,7 +123,7 @@ impl Iter {
             merged: None,
             tombstones,
             steps: 0,
-            is_placed: false,
+            stands: Stands::Nowhere,
             watch,
         })
     }
@@ -124,7 +137,7 @@ impl Iter {
     /// Goes to the first live key at or above `key` (and within the interval).
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.watched(|iter| {
-            iter.is_placed = false;
+            iter.stands = Stands::Nowhere;
             iter.renew_view()?;
             iter.cursor.seek(key.max(iter.range.start()))?;
             iter.settle(true)
@@ -143,19 +156,23 @@ impl Iter {
     }
 
     fn place_back(&mut self, bound: Option<&[u8]>) -> Result<()> {
-        self.is_placed = false;
+        self.stands = Stands::Nowhere;
         self.renew_view()?;
         self.cursor.seek_back(lesser_bound(bound, self.range.end()))?;
         self.settle(false)
     }
 
     /// Goes to the next live key; past the last one the iterator stands nowhere.
+    ///
+    /// Errors: `Merge` and `Unsupported` are of one key, and the next step goes on from it;
+    /// `Invalid` if the iterator stands nowhere.
     #[expect(clippy::should_implement_trait, reason = "the word for it in every ordered store")]
     pub fn next(&mut self) -> Result<()> {
         self.watched(|iter| iter.step(true))
     }
 
-    /// Goes to the previous live key; before the first one the iterator stands nowhere.
+    /// Goes to the previous live key; before the first one the iterator stands nowhere. Errors: as
+    /// [`Iter::next`].
     pub fn prev(&mut self) -> Result<()> {
         self.watched(|iter| iter.step(false))
     }
@@ -163,7 +180,7 @@ impl Iter {
     /// The entry that the iterator stands on: a value, never a tombstone or a merge operand.
     #[must_use]
     pub fn entry(&self) -> Option<EntryRef<'_>> {
-        if !self.is_placed {
+        if self.stands != Stands::OnKey {
             return None;
         }
         let entry = self.cursor.entry()?;
@@ -185,16 +202,16 @@ impl Iter {
         if waits::has_waited() {
             self.watch.waits.add(&waits::take());
         }
-        self.watch.shown += u64::from(self.is_placed);
+        self.watch.shown += u64::from(self.stands == Stands::OnKey);
         outcome
     }
 
     fn step(&mut self, forward: bool) -> Result<()> {
-        if !self.is_placed {
+        if self.stands == Stands::Nowhere {
             self.inner.check_open()?;
             return Err(Error::invalid("the iterator stands nowhere: seek first"));
         }
-        self.is_placed = false;
+        self.stands = Stands::Nowhere;
         if self.holds_up() && !self.step_held_up(forward)? {
             return self.settle(forward);
         }
@@ -275,9 +292,9 @@ impl Iter {
                 match entry.kind {
                     EntryKind::Value => {}
                     EntryKind::MergeOperand => self.merged = self.fold_here()?.map(Box::new),
-                    other => return Err(unsupported(other)),
+                    other => return Err(self.refuse(unsupported(other))),
                 }
-                self.is_placed = true;
+                self.stands = Stands::OnKey;
                 return Ok(());
             }
             self.watch.hidden += 1;
@@ -292,24 +309,33 @@ impl Iter {
         if forward { self.range.is_before(key) } else { key < self.range.start() }
     }
 
-    /// What the operands of the cursor's key come to. The cursor stays where it is.
+    /// Stays on the cursor's key, which has no answer but this error.
+    #[cold]
+    fn refuse(&mut self, error: Error) -> Error {
+        self.stands = Stands::OnRefused;
+        error
+    }
+
+    /// What the operands of the cursor's key come to. The cursor stays where it is, if what lies
+    /// under them can be read.
     #[cold]
     fn fold_here(&mut self) -> Result<Option<Merged>> {
         let Some(entry) = self.cursor.entry() else { return Ok(None) };
         let covering = self.newest_covering(entry.key);
         let key = entry.key.to_vec();
         let mut gathered = Gathered::default();
-        let mut is_last = gathered.take(&entry)?;
+        let mut taken = gathered.take(&entry);
         let mut seqno = entry.seqno;
-        while !is_last {
+        while let Ok(false) = taken {
             let Some(older) = self.cursor.older(seqno)? else { break };
             if covering.is_some_and(|covering| older.seqno <= covering) {
                 break;
             }
             seqno = older.seqno;
-            is_last = gathered.take(&older)?;
+            taken = gathered.take(&older);
         }
-        self.inner.fold_gathered(&key, gathered, self.moment())
+        let folded = taken.and_then(|_| self.inner.fold_gathered(&key, gathered, self.moment()));
+        folded.map_err(|error| self.refuse(error))
     }
 
     /// The newest range tombstone over a key that the iterator sees.

@@ -7,7 +7,6 @@ use smallvec::SmallVec;
 use terrace_base::{EntryKind, EntryRef, Expiry, SeqNo, WallTime};
 use terrace_env::{PlantedBug, is_planted};
 
-use crate::batch::WriteBatch;
 use crate::l0::Lookup;
 use crate::memtable::Memtable;
 use crate::merge::{self, MergeError};
@@ -103,17 +102,6 @@ impl Inner {
         let mut gathered = Gathered::default();
         gather(view, &mut lookup, &mut gathered)?;
         self.fold_gathered(key, gathered, now)
-    }
-
-    /// Refuses a batch that merges into a range that has no operator.
-    pub(in crate::store) fn check_merges(&self, batch: &WriteBatch) -> Result<()> {
-        if batch.has_operands() && self.merge_operator.is_none() {
-            return Err(Error::invalid(
-                "the database has no merge operator: open it with the option merge_operator, \
-                 once; it is kept from then on",
-            ));
-        }
-        Ok(())
     }
 }
 

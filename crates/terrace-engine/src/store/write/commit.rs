@@ -46,6 +46,7 @@ impl Store {
     /// Writes a batch atomically. On return it is visible, and as durable as its class says.
     ///
     /// Errors: `Invalid` (it merges, and the range has no merge operator; nothing was written),
+    /// `Operand` (the merge operator refuses one of its operands; nothing was written),
     /// `NoSpace` (the disk is full; nothing was written), `WouldBlock` (only if `wait` is
     /// off; nothing was written), `Poisoned` and `ReadOnly` and `Closed` (nothing was written),
     /// `Unknown` (the range was poisoned while this write was under way).
@@ -86,7 +87,7 @@ impl Store {
             }
             return Ok(inner.sequencer.visible());
         }
-        inner.check_merges(batch)?;
+        inner.check_operands(batch)?;
         if must_sync && !options.wait {
             return Err(Error::WouldBlock);
         }

@@ -109,7 +109,7 @@ impl Store {
                     return outcome.map(|_| None);
                 }
             };
-            inner.check_merges(&batch)?;
+            inner.check_operands(&batch)?;
             match inner.commit_held(&map, &holds, &batch, &mut turn)? {
                 Commit::Done(taken) => {
                     drop(holds);

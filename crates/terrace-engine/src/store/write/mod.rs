@@ -10,11 +10,13 @@
 //! 1. Between its numbers and its publication a writer neither fails nor waits; the exceptions
 //!    poison the range (`commit.rs` names them).
 //! 2. A write is acknowledged only when it and all before it are published.
-//! 3. A conditional write decides under exclusive holds, by the newest inserted entry.
+//! 3. The merge operator has seen every operand before the batch takes numbers.
+//! 4. A conditional write decides under exclusive holds, by the newest inserted entry.
 //!
 //! Begin at `commit.rs`. `routing.rs` says which entries of a batch go to which drange;
-//! `conditional.rs` has the writes that read first.
+//! `conditional.rs` has the writes that read first; `operands.rs` checks merges.
 
 pub(super) mod commit;
 pub(super) mod conditional;
+mod operands;
 pub(super) mod routing;

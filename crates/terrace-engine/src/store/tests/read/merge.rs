@@ -224,8 +224,8 @@ fn a_failing_operator_loses_nothing() -> Result<()> {
     simulate(5, |env| {
         let store = open(env, &counting())?;
         put(&store, "a", "1")?;
+        put(&store, "k", "many")?;
         merge(&store, "k", "2")?;
-        merge(&store, "k", "many")?;
         merge(&store, "k", "3")?;
         put(&store, "z", "1")?;
         let refused = |store: &Store| {

@@ -5,5 +5,6 @@ mod iterators;
 mod lookups;
 mod merge;
 mod one_moment;
+mod refused;
 mod slow;
 mod versions;
