@@ -17,8 +17,8 @@
 //! | `report/` | statistics, explanations, the slow log |
 //!
 //! In the hall: `view.rs` (what there is), `sequencer.rs` (the order of writes), `read_points.rs`
-//! (what readers still see), `turns.rs` (what one thread at a time does), `lookups.rs`,
-//! `memory.rs`, `health.rs`.
+//! (what readers still see), `turns.rs` (what one thread at a time does), `log_state.rs`,
+//! `lookups.rs`, `memory.rs`, `health.rs`. [`Inner`] is the page that lists what they share.
 //!
 //! # Lock order
 //! the turn of flushes → the turn of freezes → dranges' holds in key order → the turn of the
@@ -36,6 +36,7 @@ mod bulk;
 mod current;
 mod gate;
 mod health;
+mod log_state;
 mod lookups;
 mod memory;
 mod open;
@@ -61,10 +62,10 @@ use std::sync::{Arc, Weak};
 
 use terrace_env::{Mutex, SharedEnv, Signal};
 
+use crate::Result;
 use crate::compaction::CompactionExecutor;
 use crate::compaction::levels::LevelShape;
 use crate::drange::DrangeMap;
-use crate::explain::SlowLog;
 use crate::ids::FileIds;
 use crate::l0::L0;
 use crate::memtable::SpareMemory;
@@ -74,7 +75,6 @@ use crate::process::Process;
 use crate::swap::ArcSwap;
 use crate::version::{TableContext, Versions};
 use crate::wal::LogSink;
-use crate::{Error, Result};
 
 pub use bulk::checkpoint::{CheckpointProgress, CheckpointReport};
 pub use bulk::ingest::{Ingest, IngestReport};
@@ -98,15 +98,14 @@ pub use write::conditional::Update;
 
 use current::Current;
 use gate::Gate;
-use gate::ledger::Ledger;
 use health::Health;
+use log_state::LogState;
 use lookups::KeyBounds;
 use memory::RangeMemory;
 use open::close::Closer;
 use open::opening::Held;
 use read_points::ReadPoints;
-use report::compaction_log::CompactionLog;
-use report::stats::Counters;
+use report::meters::Meters;
 use sequencer::Sequencer;
 use turns::Turns;
 use upkeep::balance::Balance;
@@ -125,59 +124,84 @@ pub struct Store {
     _closer: Arc<Closer>,
 }
 
-/// What the roads share.
+/// What the roads share, from the outside inwards: the range, what reads see, what writes pass,
+/// what lies on the disk, who works on it, and what is known of all that.
+///
+/// What is not said to be guarded is settled by the open and stays as it is. Most parts that change
+/// guard themselves, and their own pages say how.
 pub(crate) struct Inner {
+    /// The world outside: files, the clock, threads.
     env: SharedEnv,
+    /// What the ranges of this process share.
     process: Arc<Process>,
     dir: PathBuf,
     options: Options,
-    ids: Arc<FileIds>,
-    /// What memtables are made of.
-    spares: Arc<SpareMemory>,
-    dranges: ArcSwap<DrangeMap>,
-    /// How the writes are spread over them.
-    balance: Balance,
+    /// For jobs, which own the range while they run.
+    me: Weak<Inner>,
+    /// Folds merge operands; its name is in the manifest.
+    merge_operator: Option<Arc<dyn MergeOperator>>,
+
+    /// What there is to be read: memtables and the version. Replaced as a whole, one replacement at
+    /// a time; readers wait for none.
     view: Current<View>,
     /// How many changes of the view let go of something; see [`View::removals`].
     removals: AtomicU64,
-    versions: Versions,
+    /// What snapshots, iterators and jobs still read at. It has a latch.
+    read_points: Arc<ReadPoints>,
     /// What memtables and rows need not be searched for a key, if the range has such an index.
     lookups: Option<KeyBounds>,
+
+    /// Where writers are slowed down. Its word is atomic; a latch lets in one ruling at a time.
+    gate: Gate,
+    /// The intervals that memtables are written by. Replaced as a whole, by who has the turn of
+    /// freezes and all holds.
+    dranges: ArcSwap<DrangeMap>,
+    /// How the writes are spread over them. It has a latch.
+    balance: Balance,
+    /// What memtables are made of. It has a latch.
+    spares: Arc<SpareMemory>,
+    /// What the range takes of the process's memory. It has a latch.
+    memory: RangeMemory,
+    /// The order of writes: a latch gives out numbers, and nothing waits for it to publish them.
+    sequencer: Sequencer,
+    /// Where the records of writes go.
+    log: LogState,
+
+    /// The current version, and the feed that makes changes of it durable; who installs has the
+    /// feed's turn.
+    versions: Versions,
+    /// Names for new files and memtables. Atomic.
+    ids: Arc<FileIds>,
+    /// Where tables lie, and where they go when nothing names them. Its queue has a latch.
     context: Arc<TableContext>,
     l0: Arc<dyn L0>,
+    /// How much each level should hold.
     shape: LevelShape,
+    /// Works on compaction plans.
     executor: Arc<dyn CompactionExecutor>,
-    /// Folds merge operands; its name is in the manifest.
-    merge_operator: Option<Arc<dyn MergeOperator>>,
-    /// None if the range was opened for reading only.
-    log: Option<Arc<dyn LogSink>>,
-    sequencer: Sequencer,
-    read_points: Arc<ReadPoints>,
-    gate: Gate,
-    /// What writers were delayed by.
-    ledger: Ledger,
-    memory: RangeMemory,
+
+    /// What runs in the background, or is queued. Flags and counts are atomic; what compactions
+    /// work on is under a latch.
     jobs: Arc<Jobs>,
     /// What one thread at a time does.
     turns: Turns,
     /// Notified when a flush or a compaction was installed, when the range is poisoned, and when
     /// it begins to close.
     changed: Signal,
+    /// Whether writes are taken, and which work fails. Flags are atomic; reasons are under latches.
     health: Health,
-    counters: Counters,
-    compaction_log: CompactionLog,
-    slow: SlowLog,
-    recovery: RecoveryReport,
-    /// For jobs, which own the range while they run.
-    me: Weak<Inner>,
-    /// Keeps other owners out, until the range is closed.
+
+    /// What the range knows of its own doings.
+    meters: Meters,
+
+    /// Keeps other owners out until the range is closed, and so is dropped last. A lock.
     held: Mutex<Option<Held>>,
 }
 
 impl Inner {
     /// The log. Errors: the range was opened for reading only.
     fn log(&self) -> Result<&dyn LogSink> {
-        self.log.as_deref().ok_or(Error::ReadOnly)
+        self.log.sink()
     }
 }
 
@@ -203,7 +227,7 @@ impl Store {
     /// What the last open found.
     #[must_use]
     pub fn recovery(&self) -> &RecoveryReport {
-        &self.inner.recovery
+        &self.inner.meters.recovery
     }
 }
 

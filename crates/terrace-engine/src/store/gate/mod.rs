@@ -140,7 +140,7 @@ impl Inner {
     pub(in crate::store) fn begin_timer(&self, bytes: usize) -> WriteTimer<'_> {
         let is_slowed = self.gate.is_under_pressure();
         let visible = self.sequencer.visible();
-        WriteTimer::begin(self.env.as_ref(), &self.ledger, bytes, visible, is_slowed)
+        WriteTimer::begin(self.env.as_ref(), &self.meters.ledger, bytes, visible, is_slowed)
     }
 
     /// Lets a write that needs `bytes` in memtables in, now or after a delay.
@@ -217,7 +217,7 @@ impl Inner {
 
     /// Rules anew: the debt, or what it is judged by, has changed.
     pub(in crate::store) fn update_ruling(&self) {
-        if self.log.is_none() {
+        if self.log.is_read_only() {
             // Nobody writes to a range that is only read.
             return;
         }
@@ -266,7 +266,7 @@ impl Inner {
             frozen_bytes: view.frozen_bytes.saturating_sub(self.kept_bytes()) as u64,
             frozen_count: view.waiting_count_max() as u64,
             level_bytes: level_bytes.sum(),
-            log_bytes: self.log.as_ref().map_or(0, |log| log.held_bytes()),
+            log_bytes: self.log().map_or(0, |log| log.held_bytes()),
             memory_bytes: memory.pool(PoolName::Memtables).used_bytes(),
             memory_bytes_max: memory
                 .memtable_bytes_max()

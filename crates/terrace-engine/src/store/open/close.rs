@@ -84,7 +84,7 @@ impl Inner {
 
     /// Marks the log and the manifest as ended cleanly, if they did.
     fn end_log(&self) -> Result<()> {
-        if self.log.is_none() {
+        if self.log.is_read_only() {
             return Ok(());
         }
         if self.is_poisoned() {

@@ -12,7 +12,6 @@ use terrace_env::{DirLock, JobClass, LockKind, SharedEnv};
 use crate::compaction::CompactionExecutor;
 use crate::compaction::levels::LevelShape;
 use crate::drange::{Active, Boundaries, DrangeMap, Frozen};
-use crate::explain::SlowLog;
 use crate::fail_point::fail_point;
 use crate::ids::FileIds;
 use crate::l0::L0;
@@ -23,16 +22,15 @@ use crate::placement::{Claims, spare_memory};
 use crate::process::{PoolName, Process};
 use crate::store::current::Current;
 use crate::store::gate::Gate;
-use crate::store::gate::ledger::Ledger;
 use crate::store::health::Health;
+use crate::store::log_state::LogState;
 use crate::store::lookups::KeyBounds;
 use crate::store::memory::RangeMemory;
 use crate::store::open::close::Closer;
 use crate::store::open::data_disk::is_on_data_disk;
 use crate::store::open::recovery::{Recovered, Replay, cross_check, recover};
 use crate::store::read_points::ReadPoints;
-use crate::store::report::compaction_log::CompactionLog;
-use crate::store::report::stats::Counters;
+use crate::store::report::meters::Meters;
 use crate::store::sequencer::Sequencer;
 use crate::store::turns::Turns;
 use crate::store::upkeep::balance::Balance;
@@ -361,36 +359,32 @@ impl<'a> Opening<'a> {
         let inner = Arc::new_cyclic(|me| Inner {
             process: Arc::clone(self.process),
             dir: self.dir.to_path_buf(),
-            shape: shape.clone(),
-            options: self.options,
-            ids: self.ids,
-            spares,
-            dranges: ArcSwap::from_pointee(map),
-            balance: Balance::default(),
+            me: me.clone(),
+            merge_operator: self.merge_operator,
             view: Current::new(view),
             removals: AtomicU64::new(0),
-            versions,
+            read_points: Arc::new(ReadPoints::default()),
             lookups,
+            gate,
+            dranges: ArcSwap::from_pointee(map),
+            balance: Balance::default(),
+            spares,
+            memory: RangeMemory::new(self.process.memory()),
+            sequencer,
+            log: LogState::new(log, end),
+            versions,
+            ids: self.ids,
             context: self.context,
             l0: self.l0,
+            shape: shape.clone(),
             executor: self.executor,
-            merge_operator: self.merge_operator,
-            log,
-            sequencer,
-            read_points: Arc::new(ReadPoints::default()),
-            gate,
-            ledger: Ledger::default(),
-            memory: RangeMemory::new(self.process.memory()),
             jobs: Arc::new(Jobs::new(self.env.as_ref())),
             turns: Turns::new(&waits),
             changed: waits.signal(),
             health: Health::default(),
-            counters: Counters::default(),
-            compaction_log: CompactionLog::default(),
-            slow: SlowLog::new(self.process.number()),
-            recovery,
-            me: me.clone(),
+            meters: Meters::new(self.process.number(), recovery),
             held: waits.mutex(Some(held)),
+            options: self.options,
             env: self.env,
         });
         let closer = Arc::new(Closer::new(&inner));

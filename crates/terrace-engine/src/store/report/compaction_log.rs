@@ -102,6 +102,6 @@ impl Store {
     /// ended.
     #[must_use]
     pub fn compactions(&self) -> Vec<CompactionRecord> {
-        self.inner.compaction_log.list()
+        self.inner.meters.compaction_log.list()
     }
 }

@@ -180,13 +180,13 @@ impl Store {
 impl Inner {
     /// L0 in figures. Cheap: opens nothing.
     pub(in crate::store) fn l0_stats(&self, version: &Version) -> L0Stats {
-        let cuts = self.counters.cut_stats();
+        let cuts = self.meters.counters.cut_stats();
         let pages = self.context.opener.container.pages();
         L0Stats {
             kind: self.options.l0_kind().name(),
             rows: version.l0().rows().len() as u64,
             bytes: version.l0().live().iter().map(LiveTable::bytes).sum(),
-            container_is_on_data_disk: self.recovery.container_is_on_data_disk,
+            container_is_on_data_disk: self.meters.recovery.container_is_on_data_disk,
             pages_free: pages.as_ref().map_or(0, |pages| pages.free_pages() as u64),
             pages_total: pages.map_or(0, |pages| pages.total_pages() as u64),
             cuts: cuts.count,
@@ -205,7 +205,7 @@ impl Inner {
         let container = self.context.opener.container.pages().map(|pages| ContainerStats {
             path: pages.path().to_string_lossy().into_owned(),
             medium: pages.medium().name(),
-            is_on_data_disk: self.recovery.container_is_on_data_disk,
+            is_on_data_disk: self.meters.recovery.container_is_on_data_disk,
             page_bytes: pages.page_bytes() as u64,
             pages_total: pages.total_pages() as u64,
             pages_free: pages.free_pages() as u64,
@@ -226,7 +226,7 @@ impl Inner {
                 memtable_bytes: self.options.memtable_bytes as u64,
                 elsewhere_count,
             }),
-            cuts: self.counters.cut_stats(),
+            cuts: self.meters.counters.cut_stats(),
             rows: l0.rows().iter().map(|row| row_stats(row, l0.live(), &slices)).collect(),
             slices: starts.into_iter().map(|start| L0Slice { start }).collect(),
             next_cut: next_cut.map(|(cut, is_due)| NextCut::new(&cut, is_due, l0.rows(), &slices)),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::events::{Event, EventKind, Listener};
 use crate::store::Inner;
+use crate::store::report::meters::Meters;
 
 impl Inner {
     /// Tells everybody who listens that something happened just now. The caller holds no latch.
@@ -19,7 +20,8 @@ impl Inner {
     pub(in crate::store) fn tell_at(&self, at: Duration, kind: EventKind) {
         let event = Event { at, kind };
         let log = ProgramLog { dir: &self.dir };
-        let own: [&dyn Listener; 4] = [&self.counters, &self.gate, &self.compaction_log, &log];
+        let Meters { counters, compaction_log, .. } = &self.meters;
+        let own: [&dyn Listener; 4] = [counters, &self.gate, compaction_log, &log];
         for listener in own {
             listener.on(&event);
         }

@@ -21,12 +21,12 @@ impl Store {
     /// hundred. Most are known because they waited for something; others by chance.
     #[must_use]
     pub fn slow_operations(&self) -> Vec<SlowOperation> {
-        self.inner.slow.list(self.inner.env.now())
+        self.inner.meters.slow.list(self.inner.env.now())
     }
 
     /// Forgets the slow operations so far.
     pub fn reset_slow_operations(&self) {
-        self.inner.slow.reset();
+        self.inner.meters.slow.reset();
     }
 }
 
@@ -42,11 +42,11 @@ impl Inner {
         mut lookup: Lookup<'a>,
         read: impl FnOnce(Origin<'_>, &EntryRef<'_>) -> T,
     ) -> Result<Option<T>> {
-        let counts = self.counters.my_reads();
+        let counts = self.meters.counters.my_reads();
         counts.got();
         lookup.counts = Some(counts);
         waits::begin();
-        if self.slow.is_due(1) {
+        if self.meters.slow.is_due(1) {
             return self.get_sampled(view, lookup, read);
         }
         let key = lookup.key;
@@ -100,9 +100,9 @@ impl Inner {
     /// Keeps an operation that ended `now`, if it is one of the slowest; `explain` is asked only
     /// then.
     fn keep(&self, mut ended: Ended<'_>, now: Duration, explain: Option<Explain<'_>>) {
-        if self.slow.is_wanted(ended.kind, ended.took, now) {
+        if self.meters.slow.is_wanted(ended.kind, ended.took, now) {
             ended.explanation = explain.and_then(|explain| explain());
-            self.slow.offer(ended, now, self.env.wall_time());
+            self.meters.slow.offer(ended, now, self.env.wall_time());
         }
     }
 
@@ -110,7 +110,7 @@ impl Inner {
     #[inline]
     pub(in crate::store) fn watch_write(&self) -> WriteWatch {
         waits::begin();
-        WriteWatch(self.slow.is_due(1).then(|| self.env.now()))
+        WriteWatch(self.meters.slow.is_due(1).then(|| self.env.now()))
     }
 
     /// A write has ended, of entries that `batch` holds.
@@ -151,12 +151,12 @@ impl Inner {
 
     /// An iterator begins.
     pub(in crate::store) fn watch_scan(&self) -> ScanWatch {
-        ScanWatch { is_sampled: self.slow.is_due(SCAN_WEIGHT), ..ScanWatch::default() }
+        ScanWatch { is_sampled: self.meters.slow.is_due(SCAN_WEIGHT), ..ScanWatch::default() }
     }
 
     /// An iterator over an interval from `start` on goes.
     pub(in crate::store) fn scan_ended(&self, watch: &ScanWatch, start: &[u8]) {
-        self.counters.my_reads().scanned(watch.shown, watch.hidden);
+        self.meters.counters.my_reads().scanned(watch.shown, watch.hidden);
         self.dead_were_met(watch.hidden);
         if !watch.is_sampled && watch.waits.began().is_none() {
             return;

@@ -279,7 +279,7 @@ impl Store {
 impl Inner {
     fn stats(&self) -> StoreStats {
         self.count_memory();
-        let counters = &self.counters;
+        let counters = &self.meters.counters;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let view = self.view.load_full();
         let memtables = view.memtables();
@@ -298,7 +298,7 @@ impl Inner {
             scan_hidden_count,
             read_amplification: read_amplification(&levels, get_count),
             space_amplification: space_amplification(&levels),
-            log_write_bytes: self.sequencer.finished().1.0 - self.recovery.log_end.0,
+            log_write_bytes: self.log.written_bytes(self.sequencer.finished().1),
             log_medium: self.log().ok().and_then(|log| log.medium()).map(PmemMedium::name),
             log_live_bytes: self.log().map_or(0, |log| log.live_bytes()),
             log_sync_count: read(&counters.log_syncs),
@@ -327,7 +327,7 @@ impl Inner {
             cache_hit_count: cache.hits(),
             cache_miss_count: cache.misses(),
             cache_bytes: cache.used_bytes(),
-            stalls: self.ledger.stats(),
+            stalls: self.meters.ledger.stats(),
             memory: self.process.memory().stats(),
         }
     }

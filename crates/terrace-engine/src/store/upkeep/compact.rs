@@ -213,7 +213,7 @@ impl Inner {
                 }
                 let now = self.env.now();
                 let took = now.saturating_sub(began);
-                let record = self.compaction_log.record(chosen, outcome, took);
+                let record = self.meters.compaction_log.record(chosen, outcome, took);
                 self.tell_at(now, EventKind::CompactionEnded(record));
             }
             None => self.tell(EventKind::Moved(MoveRecord {

@@ -136,7 +136,7 @@ impl Inner {
         delay: Duration,
         work: impl FnOnce(&Arc<Inner>) + Send + 'static,
     ) {
-        if self.log.is_none() {
+        if self.log.is_read_only() {
             return;
         }
         if let Ok(running) = self.begin_work() {

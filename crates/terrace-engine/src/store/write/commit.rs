@@ -119,7 +119,7 @@ impl Store {
             }
         };
         timer.precedence = None;
-        inner.counters.user_bytes(batch.payload_bytes(), batch.len());
+        inner.meters.counters.user_bytes(batch.payload_bytes(), batch.len());
         inner.acknowledge(&mut timer, &taken, must_sync)?;
         Ok(taken.last_seqno)
     }
@@ -356,7 +356,7 @@ impl Inner {
                 return Err(Error::Poisoned(self.poison_reason()));
             }
             fail_point!(self.env, "wal::after_sync");
-            self.counters.log_synced();
+            self.meters.counters.log_synced();
         }
         if self.syncs_before_publication() {
             self.sequencer.publish(finished);

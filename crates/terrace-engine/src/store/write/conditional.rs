@@ -114,7 +114,7 @@ impl Store {
                 Commit::Done(taken) => {
                     drop(holds);
                     timer.precedence = None;
-                    inner.counters.user_bytes(batch.payload_bytes(), batch.len());
+                    inner.meters.counters.user_bytes(batch.payload_bytes(), batch.len());
                     inner.gate_owe(batch.memtable_bytes());
                     inner.acknowledge(&mut timer, &taken, must_sync)?;
                     return Ok(Some(taken.last_seqno));

@@ -1,0 +1,36 @@
+use crate::explain::SlowLog;
+use crate::store::gate::ledger::Ledger;
+use crate::store::open::opening::RecoveryReport;
+use crate::store::report::compaction_log::CompactionLog;
+use crate::store::report::stats::Counters;
+
+/// What a range knows of its own doings: reports are made of it, and no road decides by it.
+///
+/// Nothing guards it as a whole. Counters are atomic and each is right by itself; the two lists
+/// have latches of their own, inside.
+#[derive(Debug)]
+pub(in crate::store) struct Meters {
+    /// Counts of what was read, written, flushed and compacted.
+    pub counters: Counters,
+    /// What writers were delayed by.
+    pub ledger: Ledger,
+    /// The last compactions, each by itself. It has a latch.
+    pub compaction_log: CompactionLog,
+    /// The slowest operations of the last minutes. It has a latch.
+    pub slow: SlowLog,
+    /// What the open found; it stays as it is.
+    pub recovery: RecoveryReport,
+}
+
+impl Meters {
+    /// Nothing was done yet but the open, which found this. `process` is the number of the process.
+    pub fn new(process: u64, recovery: RecoveryReport) -> Meters {
+        Meters {
+            counters: Counters::default(),
+            ledger: Ledger::default(),
+            compaction_log: CompactionLog::default(),
+            slow: SlowLog::new(process),
+            recovery,
+        }
+    }
+}
