@@ -276,9 +276,11 @@ impl Recorder {
         };
     }
 
-    /// The newest entry has expired.
-    pub(crate) fn expired(&mut self) {
-        if let Verdict::Present { seqno, expiry_ms: Some(expiry_ms), .. } = self.verdict {
+    /// The newest entry is hidden for this reason.
+    pub(crate) fn hidden(&mut self, why: Hidden) {
+        if let Verdict::Present { seqno, expiry_ms: Some(expiry_ms), .. } = self.verdict
+            && why == Hidden::Expired
+        {
             self.verdict = Verdict::Expired { seqno, expiry_ms };
         }
     }

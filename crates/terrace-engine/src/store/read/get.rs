@@ -4,19 +4,20 @@
 
 use std::sync::Arc;
 
-use terrace_base::{EntryKind, EntryRef, Expiry, SeqNo};
+use terrace_base::{EntryRef, Expiry, SeqNo, WallTime};
 use terrace_env::{PlantedBug, is_planted};
 
+use crate::Result;
 use crate::explain::note;
 use crate::l0::Lookup;
 use crate::memtable::Memtable;
+use crate::store::read::answer::{Answer, Newest, unsupported};
 use crate::store::read::begin::At;
 use crate::store::read::pinned::Origin;
 use crate::store::view::{DrangeView, View};
 use crate::store::{Inner, Store};
 use crate::table::ReadMode;
 use crate::version::Version;
-use crate::{Error, Result};
 
 /// How a key is read.
 #[derive(Clone, Copy, Debug)]
@@ -87,35 +88,51 @@ impl Store {
 }
 
 impl Inner {
-    /// The live entry that `lookup` finds in `view`.
+    /// What `read` makes of the live entry that `lookup` finds in `view`.
+    #[inline]
     pub(in crate::store) fn get_in<T>(
         &self,
         view: &View,
         mut lookup: Lookup<'_>,
         read: impl FnOnce(Origin<'_>, &EntryRef<'_>) -> T,
     ) -> Result<Option<T>> {
+        self.answer_in(view, &mut lookup, || self.env.wall_time(), |_| (), read)
+    }
+
+    /// What `read` makes of the entry that `lookup` finds in `view`, if that is live at the moment
+    /// that `now` tells. The number of the newest entry is `met` in any case.
+    ///
+    /// Errors: `Merge`, `Unsupported`, and those of the search.
+    #[inline]
+    pub(in crate::store) fn answer_in<T>(
+        &self,
+        view: &View,
+        lookup: &mut Lookup<'_>,
+        now: impl Fn() -> WallTime,
+        met: impl FnOnce(SeqNo),
+        read: impl FnOnce(Origin<'_>, &EntryRef<'_>) -> T,
+    ) -> Result<Option<T>> {
         let (key, read_point, mode) = (lookup.key, lookup.read_point, lookup.mode);
         let mut read = Some(read);
         let mut is_operand = false;
-        let found = newest_of(view, &mut lookup, |source, entry| match entry.kind {
-            EntryKind::Value => {
-                let expiry = entry.expiry;
-                let expired = expiry.is_some_and(|at| at.is_expired(self.env.wall_time()));
-                if expired {
-                    note(|notes| notes.expired());
+        let found = newest_of(view, lookup, |newest| {
+            met(newest.entry.seqno);
+            match newest.answer(&now) {
+                Answer::Value => Ok(read.take().map(|read| read(newest.origin, &newest.entry))),
+                Answer::Hidden(why) => {
+                    note(|notes| notes.hidden(why));
+                    Ok(None)
                 }
-                Ok(read.take().filter(|_| !expired).map(|read| read(source, &entry)))
+                Answer::Operands => {
+                    is_operand = true;
+                    Ok(None)
+                }
+                Answer::Refused(kind) => Err(unsupported(kind)),
             }
-            EntryKind::Tombstone => Ok(None),
-            EntryKind::MergeOperand => {
-                is_operand = true;
-                Ok(None)
-            }
-            other => Err(unsupported(other)),
         })?;
         if is_operand {
             let lookup = Lookup::new(key, read_point, mode);
-            let merged = self.get_merged(view, lookup, self.env.wall_time())?;
+            let merged = self.get_merged(view, lookup, now())?;
             note(|notes| notes.merged(merged.as_ref().map(|merged| merged.entry(key))));
             return Ok(
                 merged.and_then(|merged| Some(read.take()?(Origin::Folded, &merged.entry(key))))
@@ -125,17 +142,13 @@ impl Inner {
     }
 }
 
-/// The error for an entry that this version stores but cannot answer from.
-pub(in crate::store) fn unsupported(kind: EntryKind) -> Error {
-    Error::Unsupported(format!("an entry of kind {kind:?} was written by a later version"))
-}
-
-/// What `read` makes of the newest entry for the lookup's key, whatever its kind; `None` if there
-/// is none, or if a range tombstone covers it (which `lookup` has noted then).
-pub(in crate::store) fn newest_of<T>(
+/// What `read` makes of the newest entry for the lookup's key, whatever it means; `None` if there
+/// is none.
+#[inline]
+fn newest_of<T>(
     view: &View,
     lookup: &mut Lookup<'_>,
-    read: impl FnOnce(Origin<'_>, EntryRef<'_>) -> T,
+    read: impl FnOnce(Newest<'_>) -> T,
 ) -> Result<Option<T>> {
     let drange = view.drange_for(lookup.key);
     if drange.has_sets {
@@ -151,9 +164,9 @@ pub(in crate::store) fn newest_of<T>(
         let found = memtable.get(lookup.key, lookup.read_point);
         note(|notes| notes.memtable(memtable, drange.is_active(memtable), covering, &found));
         if let Some(entry) = found.entry {
-            note(|notes| notes.newest(&entry, lookup.covering));
-            let is_live = lookup.covering.is_none_or(|covering| entry.seqno > covering);
-            return Ok(is_live.then(|| read(Origin::Memtable(memtable), entry)));
+            let (origin, covering) = (Origin::Memtable(memtable), lookup.covering);
+            note(|notes| notes.newest(&entry, covering));
+            return Ok(Some(read(Newest { origin, entry, covering })));
         }
     }
     newest_in_tables(&view.version, lookup, read)
@@ -166,7 +179,7 @@ fn newest_of_sets<T>(
     view: &View,
     drange: &DrangeView,
     lookup: &mut Lookup<'_>,
-    read: impl FnOnce(Origin<'_>, EntryRef<'_>) -> T,
+    read: impl FnOnce(Newest<'_>) -> T,
 ) -> Result<Option<T>> {
     for set in drange.sets() {
         let mut newest: Option<(&Arc<Memtable>, EntryRef<'_>)> = None;
@@ -188,9 +201,9 @@ fn newest_of_sets<T>(
             }
         }
         if let Some((memtable, entry)) = newest {
-            note(|notes| notes.newest(&entry, lookup.covering));
-            let is_live = lookup.covering.is_none_or(|covering| entry.seqno > covering);
-            return Ok(is_live.then(|| read(Origin::Memtable(memtable), entry)));
+            let (origin, covering) = (Origin::Memtable(memtable), lookup.covering);
+            note(|notes| notes.newest(&entry, covering));
+            return Ok(Some(read(Newest { origin, entry, covering })));
         }
     }
     newest_in_tables(&view.version, lookup, read)
@@ -200,7 +213,7 @@ fn newest_of_sets<T>(
 pub(super) fn newest_in_tables<T>(
     version: &Version,
     lookup: &mut Lookup<'_>,
-    read: impl FnOnce(Origin<'_>, EntryRef<'_>) -> T,
+    read: impl FnOnce(Newest<'_>) -> T,
 ) -> Result<Option<T>> {
     let mut found = version.l0().get(lookup)?;
     if found.is_none() {
@@ -219,8 +232,7 @@ pub(super) fn newest_in_tables<T>(
         }
     }
     let Some(pinned) = found else { return Ok(None) };
-    let entry = pinned.entry(lookup.key);
-    note(|notes| notes.newest(&entry, lookup.covering));
-    let is_live = lookup.covering.is_none_or(|covering| entry.seqno > covering);
-    Ok(is_live.then(|| read(Origin::Table(&pinned), entry)))
+    let (entry, covering) = (pinned.entry(lookup.key), lookup.covering);
+    note(|notes| notes.newest(&entry, covering));
+    Ok(Some(read(Newest { origin: Origin::Table(&pinned), entry, covering })))
 }

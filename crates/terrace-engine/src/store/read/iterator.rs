@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
-use terrace_base::{EntryKind, EntryRef, KeyRange, SeqNo, WallTime};
+use terrace_base::{EntryRef, KeyRange, SeqNo, WallTime};
 use terrace_env::{PlantedBug, is_planted};
 
-use crate::explain::{Hidden, Recorder, ScanWatch, note, observed, waits};
+use crate::explain::{Recorder, ScanWatch, note, observed, waits};
 use crate::iter::{Cursor, MergingCursor, lesser_bound};
 use crate::memtable::Memtable;
 use crate::range_tombstone::Fragments;
-use crate::store::read::get::unsupported;
+use crate::store::read::answer::{Answer, answer, covers, unsupported};
 use crate::store::read::memtables_cursor::MemtablesCursor;
 use crate::store::read::operands::{Gathered, Merged};
 use crate::store::read_points::ReadPoint;
@@ -286,19 +286,20 @@ impl Iter {
             if self.is_past_end(entry.key, forward) {
                 return Ok(());
             }
-            let hidden = self.hidden_by(&entry);
-            note(|notes| notes.came_to(self.cursor.source(), hidden));
-            if hidden.is_none() {
-                match entry.kind {
-                    EntryKind::Value => {}
-                    EntryKind::MergeOperand => self.merged = self.fold_here()?.map(Box::new),
-                    other => return Err(self.refuse(unsupported(other))),
+            let answer = self.answer(&entry);
+            note(|notes| notes.came_to(self.cursor.source(), answer.hidden()));
+            match answer {
+                Answer::Hidden(_) => {
+                    self.watch.hidden += 1;
+                    self.move_cursor(forward)?;
+                    continue;
                 }
-                self.stands = Stands::OnKey;
-                return Ok(());
+                Answer::Value => {}
+                Answer::Operands => self.merged = self.fold_here()?.map(Box::new),
+                Answer::Refused(kind) => return Err(self.refuse(unsupported(kind))),
             }
-            self.watch.hidden += 1;
-            self.move_cursor(forward)?;
+            self.stands = Stands::OnKey;
+            return Ok(());
         }
         Ok(())
     }
@@ -323,18 +324,15 @@ impl Iter {
         let Some(entry) = self.cursor.entry() else { return Ok(None) };
         let covering = self.newest_covering(entry.key);
         let key = entry.key.to_vec();
-        let mut gathered = Gathered::default();
-        let mut taken = gathered.take(&entry);
+        let mut gathered = Gathered::new(self.moment());
+        let mut taken = gathered.take(&entry, false);
         let mut seqno = entry.seqno;
         while let Ok(false) = taken {
             let Some(older) = self.cursor.older(seqno)? else { break };
-            if covering.is_some_and(|covering| older.seqno <= covering) {
-                break;
-            }
             seqno = older.seqno;
-            taken = gathered.take(&older);
+            taken = gathered.take(&older, covers(covering, seqno));
         }
-        let folded = taken.and_then(|_| self.inner.fold_gathered(&key, gathered, self.moment()));
+        let folded = taken.and_then(|_| self.inner.fold_gathered(&key, gathered));
         folded.map_err(|error| self.refuse(error))
     }
 
@@ -358,20 +356,17 @@ impl Iter {
         self.tombstones.iter().map(|some| some.fragments.len()).sum()
     }
 
-    /// Why the iterator steps over `entry`, if it does.
-    fn hidden_by(&self, entry: &EntryRef<'_>) -> Option<Hidden> {
+    /// What the newest entry of a key means to the iterator.
+    #[inline]
+    fn answer(&self, entry: &EntryRef<'_>) -> Answer {
         let point = self.point.seqno();
-        if entry.kind == EntryKind::Tombstone {
-            return Some(Hidden::Tombstone);
-        }
-        if entry.expiry.is_some_and(|expiry| expiry.is_expired(self.moment())) {
-            return Some(Hidden::Expired);
-        }
-        let is_covered = self.tombstones.iter().any(|some| {
-            let covering = some.fragments.newest_covering(entry.key, point);
-            covering.is_some_and(|covering| covering > entry.seqno) && some.counts_at(entry.key)
-        });
-        is_covered.then_some(Hidden::RangeTombstone)
+        let is_covered = || {
+            self.tombstones.iter().any(|some| {
+                let covering = some.fragments.newest_covering(entry.key, point);
+                covers(covering, entry.seqno) && some.counts_at(entry.key)
+            })
+        };
+        answer(entry, is_covered, || self.moment())
     }
 }
 

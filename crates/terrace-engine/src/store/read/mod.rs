@@ -11,10 +11,12 @@
 //!    read point first.
 //! 2. What a read point sees stays until the read point goes, if it is registered.
 //! 3. An entry that cannot be read is an error and never "not found".
+//! 4. What the newest entry of a key means is decided in `answer.rs` and nowhere else.
 //!
 //! Begin at `begin.rs` and `get.rs`. `operands.rs` goes on to the base of a merge; `iterator.rs`
 //! walks, both ways.
 
+pub(super) mod answer;
 pub(super) mod begin;
 pub(super) mod get;
 pub(super) mod iterator;

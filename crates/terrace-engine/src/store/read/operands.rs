@@ -11,7 +11,8 @@ use crate::l0::Lookup;
 use crate::memtable::Memtable;
 use crate::merge::{self, MergeError};
 use crate::store::Inner;
-use crate::store::read::get::{newest_in_tables, unsupported};
+use crate::store::read::answer::{Answer, answer, covers, unsupported};
+use crate::store::read::get::newest_in_tables;
 use crate::store::view::View;
 use crate::{Error, Result};
 
@@ -34,8 +35,9 @@ impl Merged {
 }
 
 /// What a key holds, from the newest entry down to its base.
-#[derive(Default)]
 pub(super) struct Gathered {
+    /// The moment by which expiry is judged.
+    now: WallTime,
     newest: Option<SeqNo>,
     /// Newest first.
     operands: Vec<Vec<u8>>,
@@ -43,36 +45,32 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    /// Adds the next older entry of the key; `true` if that was the last one that counts.
-    pub fn take(&mut self, entry: &EntryRef<'_>) -> Result<bool> {
-        self.newest = self.newest.or(Some(entry.seqno));
-        match entry.kind {
-            EntryKind::MergeOperand => {
-                self.operands.push(entry.value.to_vec());
-                return Ok(false);
-            }
-            EntryKind::Value => self.base = Some((entry.value.to_vec(), entry.expiry)),
-            EntryKind::Tombstone => {}
-            EntryKind::RangeTombstone | EntryKind::ValuePointer => {
-                return Err(unsupported(entry.kind));
-            }
+    /// Nothing yet.
+    pub fn new(now: WallTime) -> Gathered {
+        Gathered { now, newest: None, operands: Vec::new(), base: None }
+    }
+
+    /// Adds the next older entry of the key, which a range tombstone may cover; `true` if that was
+    /// the last one that counts. Errors: `Unsupported`.
+    pub fn take(&mut self, entry: &EntryRef<'_>, is_covered: bool) -> Result<bool> {
+        match answer(entry, || is_covered, || self.now) {
+            Answer::Operands => self.operands.push(entry.value.to_vec()),
+            Answer::Value => self.base = Some((entry.value.to_vec(), entry.expiry)),
+            Answer::Hidden(_) => return Ok(true),
+            Answer::Refused(kind) => return Err(unsupported(kind)),
         }
-        Ok(true)
+        self.newest = self.newest.or(Some(entry.seqno));
+        Ok(self.base.is_some())
     }
 }
 
 impl Inner {
-    /// What operands and their base come to at `now`; `None` if there are no operands and no value.
+    /// What operands and their base come to; `None` if there are no operands and no value.
     ///
     /// Errors: `Merge`.
-    pub(super) fn fold_gathered(
-        &self,
-        key: &[u8],
-        gathered: Gathered,
-        now: WallTime,
-    ) -> Result<Option<Merged>> {
+    pub(super) fn fold_gathered(&self, key: &[u8], gathered: Gathered) -> Result<Option<Merged>> {
         let Some(seqno) = gathered.newest else { return Ok(None) };
-        let base = gathered.base.filter(|(_, at)| at.is_none_or(|at| !at.is_expired(now)));
+        let base = gathered.base;
         if gathered.operands.is_empty() {
             return Ok(base.map(|(value, expiry)| Merged { value, expiry, seqno }));
         }
@@ -99,9 +97,9 @@ impl Inner {
         now: WallTime,
     ) -> Result<Option<Merged>> {
         let key = lookup.key;
-        let mut gathered = Gathered::default();
+        let mut gathered = Gathered::new(now);
         gather(view, &mut lookup, &mut gathered)?;
-        self.fold_gathered(key, gathered, now)
+        self.fold_gathered(key, gathered)
     }
 }
 
@@ -112,18 +110,16 @@ fn gather(view: &View, lookup: &mut Lookup<'_>, gathered: &mut Gathered) -> Resu
             lookup.cover(memtable.newest_covering(lookup.key, lookup.read_point));
         }
         for entry in versions(&set, lookup.key, lookup.read_point) {
-            let is_covered = lookup.covering.is_some_and(|covering| entry.seqno <= covering);
-            if is_covered && !is_planted(PlantedBug::MergeUnderRangeTombstone) {
-                return Ok(());
-            }
-            if gathered.take(&entry)? || !go_below(lookup, entry.seqno) {
+            let is_covered = covers(lookup.covering, entry.seqno)
+                && !is_planted(PlantedBug::MergeUnderRangeTombstone);
+            if gathered.take(&entry, is_covered)? || !go_below(lookup, entry.seqno) {
                 return Ok(());
             }
         }
     }
     loop {
-        let found = newest_in_tables(&view.version, lookup, |_, entry| {
-            (entry.seqno, gathered.take(&entry))
+        let found = newest_in_tables(&view.version, lookup, |newest| {
+            (newest.entry.seqno, gathered.take(&newest.entry, newest.is_covered()))
         })?;
         let Some((seqno, is_last)) = found else { return Ok(()) };
         if is_last? || !go_below(lookup, seqno) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace_base::{EntryKind, Expiry, SeqNo};
+use terrace_base::{EntryRef, SeqNo};
 use terrace_env::{ExclusiveHold, PlantedBug, is_planted};
 
 use crate::batch::WriteBatch;
@@ -10,7 +10,8 @@ use crate::drange::{Active, DrangeMap, DuplicateChoice};
 use crate::l0::Lookup;
 use crate::memtable::Memtable;
 use crate::store::gate::ledger::{Cause, WriteTimer};
-use crate::store::read::get::{Item, newest_of, unsupported};
+use crate::store::read::get::Item;
+use crate::store::read::pinned::Origin;
 use crate::store::write::commit::{Commit, unknown};
 use crate::store::write::routing::Placement;
 use crate::store::{Inner, Store, WriteOptions};
@@ -185,28 +186,11 @@ impl Inner {
                 read_point = self.sequencer.visible();
             }
             let mut lookup = Lookup::new(key, read_point, mode);
-            let mut is_operand = false;
-            let item = newest_of(&view, &mut lookup, |_, entry| {
-                newest = newest.max(entry.seqno);
-                let expired = entry.expiry.is_some_and(|expiry: Expiry| expiry.is_expired(now));
-                match entry.kind {
-                    EntryKind::Value => Ok((!expired).then(|| Item::copy_of(&entry))),
-                    EntryKind::Tombstone => Ok(None),
-                    EntryKind::MergeOperand => {
-                        is_operand = true;
-                        Ok(None)
-                    }
-                    // To take it for nothing would let a conditional write overwrite it.
-                    other => Err(unsupported(other)),
-                }
-            })?;
+            let met = |seqno: SeqNo| newest = newest.max(seqno);
+            let copy = |_: Origin<'_>, entry: &EntryRef<'_>| Item::copy_of(entry);
+            let item = self.answer_in(&view, &mut lookup, || now, met, copy)?;
+            // A range tombstone over nothing is an answer, too.
             newest = newest.max(lookup.covering.unwrap_or(SeqNo::ZERO));
-            let mut item = item.unwrap_or(Ok(None))?;
-            if is_operand {
-                let merged = self.get_merged(&view, Lookup::new(key, read_point, mode), now)?;
-                newest = newest.max(merged.as_ref().map_or(SeqNo::ZERO, |merged| merged.seqno));
-                item = merged.map(|merged| Item::copy_of(&merged.entry(key)));
-            }
             items.push(item);
         }
         Ok((items, newest))
