@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use terrace_env::{LockKind, SharedEnv};
 
-use super::{Claims, media_of};
+use super::Claims;
 use crate::version::{FeedStore, LocalManifests, VersionEdit};
 use crate::{Error, Result};
 
@@ -42,10 +42,9 @@ pub fn adopt(env: &SharedEnv, dir: &Path) -> Result<Vec<Adopted>> {
     let loaded = manifests.load()?.ok_or_else(missing)?;
     let database = last(&loaded.edits, |edit| edit.range.database).ok_or_else(missing)?;
     let media = last(&loaded.edits, |edit| edit.media.clone()).unwrap_or_default();
-    let named = media_of(database, &media);
     let mut claims = Claims::new(env, dir, database, false)?;
     let mut adopted = Vec::new();
-    for medium in named {
+    for medium in media.named(database) {
         if let Some(owner_before) = claims.take_over(&medium)? {
             adopted.push(Adopted { medium, owner_before });
         }

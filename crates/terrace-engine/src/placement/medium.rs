@@ -1,14 +1,12 @@
 //! Media: directories that are not the range's own, which options and manifests name, and which may
 //! be gone.
 
-use std::collections::BTreeSet;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use terrace_base::Corruption;
 use terrace_env::{DirEntry, Env};
 
-use crate::version::Media;
 use crate::{Error, Result};
 
 /// What a database has on a medium.
@@ -105,22 +103,4 @@ pub(crate) fn require_medium(env: &dyn Env, option: &str, medium: &Path) -> Resu
         "{option} {} is no directory; make it, or mount what it is for",
         medium.display()
     )))
-}
-
-/// The media that a manifest of this database names, in their order, each once. What no database of
-/// this id can have is not among them: a manifest that names it is refused where it is opened.
-pub(crate) fn media_of(database: u128, media: &Media) -> BTreeSet<PathBuf> {
-    let mut named = Vec::new();
-    if let Some(container) =
-        media.container.as_ref().filter(|it| Role::Container.is_of(Path::new(&it.path), database))
-    {
-        named.extend(container.medium());
-    }
-    let row_directory = media.row_directory.as_deref().map(Path::new);
-    let row_directory = row_directory.filter(|path| Role::Rows.is_of(path, database));
-    named.extend(row_directory.and_then(Path::parent));
-    let log_directories = media.log_directories.iter().map(Path::new);
-    let log_directories = log_directories.filter(|path| Role::Segments.is_of(path, database));
-    named.extend(log_directories.filter_map(Path::parent));
-    named.into_iter().map(Path::to_path_buf).collect()
 }

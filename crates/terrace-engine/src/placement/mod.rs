@@ -25,20 +25,27 @@
 //!   <medium>/terrace-<database>.rows           the container of L0        l0/triangle/container.rs
 //!   <medium>/terrace-<database>.memtables      memtables, for a moment    memtables.rs
 //! ```
-//! Begin at `medium.rs` (what a database has where), `location.rs` (what a table's location says)
-//! and `claim.rs`; `format.rs` has the bytes of a claim.
+//! Begin at `medium.rs` (what a database has where), `media.rs` (what of it the manifest names),
+//! `on_medium.rs` (how an open finds it, chooses its place and makes it), `location.rs` (what a
+//! table's location says) and `claim.rs`; `format.rs` has the bytes of a claim.
 
 mod adopt;
 mod claim;
+mod container_place;
 pub mod format;
 mod location;
+mod media;
 mod medium;
 mod memtables;
+mod on_medium;
 mod rows;
 
 pub use adopt::{Adopted, adopt};
 pub(crate) use claim::{Claims, Wish};
+pub use container_place::ContainerPlace;
 pub use location::{Form, TableLocation, TableMedium};
-pub(crate) use medium::{Role, entries_of, media_of, require_medium};
+pub use media::Media;
+pub(crate) use medium::{Role, entries_of, require_medium};
 pub(crate) use memtables::spare_memory;
+pub(crate) use on_medium::OnMedium;
 pub use rows::{RoutedTables, RowDirectory};

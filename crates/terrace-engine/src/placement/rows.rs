@@ -14,7 +14,7 @@ use std::sync::Arc;
 use terrace_base::{Corruption, FileId, LevelNo};
 use terrace_env::{SetOnce, SharedEnv};
 
-use super::{Role, TableLocation, entries_of};
+use super::{OnMedium, Role, TableLocation, entries_of};
 use crate::Result;
 use crate::table::{LocalTableStore, TableFile, TableStore, TableWriter};
 
@@ -29,16 +29,6 @@ impl RowDirectory {
     #[must_use]
     pub fn new(env: &SharedEnv) -> Arc<RowDirectory> {
         Arc::new(RowDirectory { env: Arc::clone(env), mounted: SetOnce::new() })
-    }
-
-    /// Deletes the tables in the directory at `path`, of which nothing is needed any more. The
-    /// empty directory stays. Errors: the environment's; a directory that is gone is none.
-    pub fn clear(env: &SharedEnv, path: &Path) -> Result<()> {
-        if entries_of(env.as_ref(), path)?.is_none() {
-            return Ok(());
-        }
-        let tables = LocalTableStore::new(Arc::clone(env), path.to_path_buf());
-        tables.list()?.iter().try_for_each(|(_, location)| tables.delete(location))
     }
 
     /// From now on the row directory is the one at `path`, which exists.
@@ -69,6 +59,52 @@ impl RowDirectory {
 
     fn tables(&self) -> Option<&LocalTableStore> {
         self.mounted.get().map(|(_, tables)| tables)
+    }
+}
+
+impl OnMedium for RowDirectory {
+    type Place = String;
+
+    const ROLE: Role = Role::Rows;
+
+    fn is_open(&self) -> bool {
+        self.path().is_some()
+    }
+
+    fn path<'p>(&self, place: &'p String) -> (PathBuf, Option<&'p Path>) {
+        (PathBuf::from(place), Some(Path::new(place)))
+    }
+
+    fn open(&self, place: &String, _database: u128) -> Result<bool> {
+        let is_there = entries_of(self.env.as_ref(), Path::new(place))?.is_some();
+        if is_there {
+            self.mount(Path::new(place));
+        }
+        Ok(is_there)
+    }
+
+    /// It is made in any case: a crash may have come before its name was durable.
+    fn open_empty(&self, _place: &String, _database: u128) -> Result<()> {
+        Ok(())
+    }
+
+    /// Deletes the tables. The empty directory stays.
+    fn clear(&self, place: &String) -> Result<()> {
+        if entries_of(self.env.as_ref(), Path::new(place))?.is_none() {
+            return Ok(());
+        }
+        let tables = LocalTableStore::new(Arc::clone(&self.env), PathBuf::from(place));
+        tables.list()?.iter().try_for_each(|(_, location)| tables.delete(location))
+    }
+
+    fn create(&self, place: &String, _database: u128) -> Result<()> {
+        let path = Path::new(place);
+        self.env.fs().create_dir_all(path)?;
+        if let Some(medium) = path.parent() {
+            self.env.fs().sync_dir(medium)?;
+        }
+        self.mount(path);
+        Ok(())
     }
 }
 
@@ -235,9 +271,9 @@ mod tests {
             assert!(matches!(store.open(&of_row), Err(Error::Io(error)) if error.is_not_found()));
             assert!(store.list().unwrap().len() == 2);
             let _ = write(&store, 0, 4, b"garbage");
-            RowDirectory::clear(&env, Path::new("/medium/rows")).unwrap();
+            rows.clear(&"/medium/rows".to_string()).unwrap();
             assert!(env.fs().list(Path::new("/medium/rows")).unwrap().is_empty());
-            RowDirectory::clear(&env, Path::new("/nowhere")).unwrap();
+            rows.clear(&"/nowhere".to_string()).unwrap();
         });
     }
 }

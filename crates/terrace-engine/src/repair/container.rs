@@ -27,8 +27,9 @@ use super::report::{Loss, LossKind};
 use super::salvage::{Losses, losses_of};
 use crate::iter::Stream;
 use crate::l0::Live;
+use crate::l0::triangle::Pages;
 use crate::l0::triangle::row::{RowLocation, RowReader, RowStream, SalvagedRow};
-use crate::l0::triangle::{ContainerPlace, Pages};
+use crate::placement::ContainerPlace;
 use crate::survey::Name;
 use crate::{Error, Result};
 

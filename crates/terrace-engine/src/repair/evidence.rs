@@ -10,10 +10,9 @@ use terrace_base::{
 use terrace_env::SharedEnv;
 
 use crate::check::tables_of_dir;
-use crate::l0::triangle::ContainerPlace;
 use crate::l0::triangle::row::RowReader;
 use crate::l0::{CutMap, Live};
-use crate::placement::{Role, TableMedium};
+use crate::placement::{ContainerPlace, Role, TableMedium};
 use crate::survey::{Listing, ManifestSurvey, Piece, Pieces, SegmentSurvey};
 use crate::table::format::footer::{FOOTER_BYTES, Footer};
 use crate::table::{LocalTableStore, TableLocation};

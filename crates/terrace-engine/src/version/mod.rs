@@ -44,7 +44,7 @@ mod tests;
 #[allow(clippy::module_inception)]
 mod version;
 
-pub use edit::{LogEdit, Media, NewRow, RangeEdit, Repaired, RowMeta, TreeEdit, VersionEdit};
+pub use edit::{LogEdit, NewRow, RangeEdit, Repaired, RowMeta, TreeEdit, VersionEdit};
 pub use feed::{FeedPosition, FeedStore, LoadedFeed, MemoryFeed, VersionFeed};
 pub use install::{Versions, VersionsParts};
 pub use manifest::{LocalManifests, Manifest, manifest_path};

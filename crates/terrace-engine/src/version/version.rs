@@ -7,10 +7,10 @@ use terrace_base::{
 };
 
 use super::{
-    LogEdit, Media, RangeEdit, Repaired, RowMeta, Run, Table, TableContext, TreeEdit, VersionEdit,
+    LogEdit, RangeEdit, Repaired, RowMeta, Run, Table, TableContext, TreeEdit, VersionEdit,
 };
 use crate::l0::{CutInterval, CutMap, L0, L0State, LiveRows, LiveTable, Row};
-use crate::placement::TableMedium;
+use crate::placement::{Media, TableMedium};
 use crate::wal::{LogFacts, LogStart};
 
 /// What the tree of a range consists of on its disk: immutable, shared by all readers.

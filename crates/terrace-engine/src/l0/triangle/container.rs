@@ -12,74 +12,10 @@ use terrace_env::{Latch, PmemMedium, SharedEnv};
 use super::Pages;
 use super::row::{Predecessor, RowLocation, RowReader};
 use crate::l0::{LiveTable, Row};
-use crate::placement::Role;
+use crate::placement::{ContainerPlace, OnMedium, Role};
 use crate::table::ReadMode;
 use crate::version::{OpenTable, TableMeta};
 use crate::{Error, Result};
-
-/// Where the container of a range is, as the manifest keeps it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ContainerPlace {
-    /// The file: a mere name if it is in the range's own directory, so that it goes where that
-    /// goes, else its path. Text, so that it can be told to whoever misses it.
-    pub path: String,
-    /// Its size in bytes.
-    pub bytes: u64,
-    /// The size of its pages in bytes.
-    pub page_bytes: u64,
-}
-
-/// The container's name in a range's directory, if no medium is named.
-const OWN_NAME: &str = "l0.rows";
-
-impl ContainerPlace {
-    /// The path of a range's container: in its own directory, or in `medium`.
-    #[must_use]
-    pub fn path_of(medium: Option<&Path>, database: u128) -> String {
-        match medium {
-            Some(medium) => {
-                medium.join(Role::Container.name(database)).to_string_lossy().into_owned()
-            }
-            None => OWN_NAME.to_string(),
-        }
-    }
-
-    /// The path of the file, for the range in `dir`. Earlier versions named the directory of the
-    /// range in the path, which may have been moved or copied since: what is called so is in the
-    /// range's own.
-    #[must_use]
-    pub fn file(&self, dir: &Path) -> PathBuf {
-        let path = Path::new(&self.path);
-        if path.file_name().is_some_and(|name| name == OWN_NAME) {
-            return dir.join(OWN_NAME);
-        }
-        match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => path.to_path_buf(),
-            _ => dir.join(path),
-        }
-    }
-
-    /// The medium that the file is on; `None` if it is in the range's own directory.
-    #[must_use]
-    pub fn medium(&self) -> Option<&Path> {
-        let path = Path::new(&self.path);
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        parent.filter(|_| path.file_name().is_none_or(|name| name != OWN_NAME))
-    }
-
-    /// The same file, named as one in the range's own directory, which it is in.
-    pub(crate) fn in_own_directory(self) -> ContainerPlace {
-        let name = Path::new(&self.path).file_name();
-        let path = name.map_or(self.path.clone(), |name| name.to_string_lossy().into_owned());
-        ContainerPlace { path, ..self }
-    }
-
-    /// The size that the file gets: whole pages.
-    #[must_use]
-    pub fn file_bytes(&self) -> u64 {
-        self.bytes / self.page_bytes * self.page_bytes
-    }
-}
 
 /// The rows of one range.
 ///
@@ -326,6 +262,41 @@ fn sorted(mut parts: Vec<KeyRange>) -> Vec<KeyRange> {
 fn missing(id: FileId) -> Error {
     let detail = format!("row {id} is missing, but the manifest names it");
     Corruption::new("the container of L0", 0, detail).into()
+}
+
+impl OnMedium for Container {
+    type Place = ContainerPlace;
+
+    const ROLE: Role = Role::Container;
+
+    fn is_open(&self) -> bool {
+        self.pages().is_some()
+    }
+
+    fn path<'p>(&self, place: &'p ContainerPlace) -> (PathBuf, Option<&'p Path>) {
+        (place.file(&self.dir), place.on_medium())
+    }
+
+    fn open(&self, place: &ContainerPlace, database: u128) -> Result<bool> {
+        Container::open(self, place, database)
+    }
+
+    fn open_empty(&self, place: &ContainerPlace, database: u128) -> Result<()> {
+        match self.open(place, database) {
+            // Nothing is lost with one in which nothing was: a crash may have come before it was
+            // made.
+            Ok(_) | Err(Error::Corruption(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn clear(&self, place: &ContainerPlace) -> Result<()> {
+        self.remove(place)
+    }
+
+    fn create(&self, place: &ContainerPlace, database: u128) -> Result<()> {
+        Container::create(self, place, database)
+    }
 }
 
 impl fmt::Debug for Container {

@@ -53,7 +53,7 @@ use terrace_base::{KeyRange, RowId};
 use terrace_env::{Latch, SharedEnv};
 
 use self::absorb::Absorb;
-pub use self::container::{Container, ContainerPlace};
+pub use self::container::Container;
 pub use self::cuts::CutSize;
 pub use self::header::HEADER_BYTES;
 pub use self::pages::{Page, Pages};

@@ -1,14 +1,13 @@
 //! The media of a range that is being opened: claimed, opened, chosen, made.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::opening::Opening;
-use crate::l0::triangle::ContainerPlace;
+use crate::Result;
 use crate::options::{L0Kind, L0Options};
-use crate::placement::{Claims, Role, RowDirectory, Wish, entries_of, media_of, require_medium};
-use crate::version::{LogEdit, Media, Version, VersionEdit};
-use crate::{Error, Result};
+use crate::placement::{Claims, ContainerPlace, Media, OnMedium, Role, Wish, require_medium};
+use crate::version::{LogEdit, Version, VersionEdit};
 
 /// Bytes of a container's page on persistent memory: a row loses few of them in part.
 const MEMORY_PAGE_BYTES: u64 = 4 << 10;
@@ -63,8 +62,8 @@ impl Opening<'_> {
     pub(super) fn require_media(&self) -> Result<()> {
         let opener = &self.context.opener;
         let is_open = match self.options.l0_kind() {
-            L0Kind::Plain => opener.rows.path().is_some(),
-            L0Kind::Container | L0Kind::Matrix => opener.container.pages().is_some(),
+            L0Kind::Plain => opener.rows.is_open(),
+            L0Kind::Container | L0Kind::Matrix => opener.container.is_open(),
             L0Kind::PmemMemtable => false,
         };
         match self.options.l0_medium().filter(|_| !is_open) {
@@ -73,52 +72,34 @@ impl Opening<'_> {
         }
     }
 
-    /// Opens the container that the version names, if there are rows in it, and the rows.
+    /// Opens what the version names, if there is anything live in it: the container, and the rows
+    /// in it, and the directory of L0's tables.
     ///
-    /// Errors: [`Error::Corruption`] if one of them is not there: also if the container was on
-    /// memory that did not survive.
-    pub(super) fn open_container(&self, version: &Version) -> Result<()> {
-        if !version.has_rows_in_pages() {
-            return Ok(());
+    /// Errors: those of [`OnMedium::open_named`]; so too if something was on memory that did not
+    /// survive.
+    pub(super) fn open_media(&self, version: &Version) -> Result<()> {
+        let (opener, media, database) = (&self.context.opener, version.media(), version.database());
+        if version.has_rows_in_pages() {
+            opener.container.open_named(media.container.as_ref(), self.dir, database)?;
+            opener.container.open_rows(version.l0().live())?;
         }
-        let role = Role::Container;
-        let place = version.media().container.as_ref().ok_or_else(|| role.unnamed(self.dir))?;
-        if place.medium().is_some() {
-            role.require_of(Path::new(&place.path), version.database())?;
+        if version.has_tables_in_row_directory() {
+            opener.rows.open_named(media.row_directory.as_ref(), self.dir, database)?;
         }
-        let container = &self.context.opener.container;
-        if !container.open(place, version.database())? {
-            return Err(role.missing(&place.file(self.dir)));
-        }
-        container.open_rows(version.l0().live())
+        Ok(())
     }
 
-    /// Decides where the container is from now on. The one of before, if it is of no use.
-    pub(super) fn choose_container(
-        &self,
-        database: u128,
-        media: &mut Media,
-        claims: &Claims,
-    ) -> Result<Option<ContainerPlace>> {
-        let container = &self.context.opener.container;
-        if container.pages().is_some() {
-            // It keeps its place as long as there are rows in it.
-            return Ok(None);
-        }
-        let wanted = self.container_place(database, claims)?;
-        let before = std::mem::replace(&mut media.container, wanted.clone());
-        if let Some(place) = &wanted
-            && wanted == before
-        {
-            match container.open(place, database) {
-                Ok(true) => return Ok(None),
-                // Nothing is lost with one in which nothing was: a crash may have come before it
-                // was made.
-                Ok(false) | Err(Error::Corruption(_)) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(before)
+    /// Where data of the range lies from now on, but for the log.
+    pub(super) fn choose_media(&self, version: &Version, claims: &Claims) -> Result<Media> {
+        let (opener, database) = (&self.context.opener, version.database());
+        let mut media = version.media().clone();
+        let container = self.container_place(database, claims)?;
+        opener.container.choose(&mut media.container, container, database)?;
+        let name = Role::Rows.name(database);
+        let rows = self.options.row_medium().map(|(medium, _)| medium.join(name));
+        let rows = rows.map(|path| path.to_string_lossy().into_owned());
+        opener.rows.choose(&mut media.row_directory, rows, database)?;
+        Ok(media)
     }
 
     /// Where the options want the container of a range, if they want one.
@@ -136,86 +117,15 @@ impl Opening<'_> {
         }
     }
 
-    /// Makes the container that the version names, unless it is open, and removes the one that it
-    /// replaces: the manifest is durable that says so.
-    pub(super) fn make_container(
-        &self,
-        version: &Version,
-        replaced: Option<ContainerPlace>,
-    ) -> Result<()> {
-        let container = &self.context.opener.container;
-        let replaced = replaced.filter(|place| Some(place) != version.media().container.as_ref());
-        let may_go = |place: &ContainerPlace| {
-            place.medium().is_none()
-                || Role::Container.is_of(Path::new(&place.path), version.database())
-        };
-        if let Some(place) = replaced.filter(may_go) {
-            container.remove(&place)?;
-        }
-        match &version.media().container {
-            Some(place) if container.pages().is_none() => {
-                container.create(place, version.database())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Mounts the directory that the version names, if there are tables in it.
-    ///
-    /// Errors: [`Error::Corruption`] if it is not there, or no directory of this database.
-    pub(super) fn open_row_directory(&self, version: &Version) -> Result<()> {
-        if !version.has_tables_in_row_directory() {
-            return Ok(());
-        }
-        let role = Role::Rows;
-        let path = version.media().row_directory.as_deref().map(Path::new);
-        let path = path.ok_or_else(|| role.unnamed(self.dir))?;
-        role.require_of(path, version.database())?;
-        if entries_of(self.env.as_ref(), path)?.is_none() {
-            return Err(role.missing(path));
-        }
-        self.context.opener.rows.mount(path);
-        Ok(())
-    }
-
-    /// Decides where tables of L0 go from now on, and empties the directory of before, if it is of
-    /// no use: nothing live is in it, and once the manifest names another one nobody would look
-    /// there.
-    pub(super) fn choose_row_directory(&self, database: u128, media: &mut Media) -> Result<()> {
-        if self.context.opener.rows.path().is_some() {
-            // It keeps its place as long as there are tables in it.
-            return Ok(());
-        }
-        let medium = self.options.row_medium();
-        let name = Role::Rows.name(database);
-        let wanted = medium.map(|(medium, _)| medium.join(name).to_string_lossy().into_owned());
-        let before = std::mem::replace(&mut media.row_directory, wanted);
-        if let Some(path) = before.filter(|before| Some(before) != media.row_directory.as_ref())
-            && Role::Rows.is_of(Path::new(&path), database)
-        {
-            RowDirectory::clear(&self.env, Path::new(&path))?;
-        }
-        Ok(())
-    }
-
-    /// Makes the directory that the version names, unless it is mounted. The manifest is durable
-    /// that says so.
-    pub(super) fn make_row_directory(&self, version: &Version) -> Result<()> {
-        let rows = &self.context.opener.rows;
-        if let (Some(path), None) =
-            (version.media().row_directory.as_deref().map(Path::new), rows.path())
-        {
-            self.env.fs().create_dir_all(path)?;
-            if let Some(medium) = path.parent() {
-                self.env.fs().sync_dir(medium)?;
-            }
-            rows.mount(path);
-        }
-        Ok(())
+    /// Makes what the version names, unless it is open. The manifest is durable that says so.
+    pub(super) fn make_media(&self, version: &Version) -> Result<()> {
+        let (opener, media, database) = (&self.context.opener, version.media(), version.database());
+        opener.container.make(media.container.as_ref(), database)?;
+        opener.rows.make(media.row_directory.as_ref(), database)
     }
 }
 
 /// The media that the manifest names.
 fn named_media(version: &Version) -> BTreeSet<PathBuf> {
-    media_of(version.database(), version.media())
+    version.media().named(version.database())
 }

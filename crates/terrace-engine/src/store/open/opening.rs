@@ -123,8 +123,7 @@ impl Store {
         let version = opening.fold(loaded.as_ref())?;
         let range = opening.choose_operator(&version)?;
         let (version, claims) = opening.claim_named(version)?;
-        opening.open_container(&version)?;
-        opening.open_row_directory(&version)?;
+        opening.open_media(&version)?;
         opening.require_tables(&version)?;
         let Opening { log, options, ids, .. } = &opening;
         let replay = Replay { process, log: log.as_ref(), options, ids };
@@ -252,10 +251,8 @@ impl<'a> Opening<'a> {
         }
         self.require_media()?;
         self.claim(version, &mut held.claims)?;
-        let (database, mut media) = (version.database(), version.media().clone());
-        let replaced = self.choose_container(database, &mut media, &held.claims)?;
-        self.choose_row_directory(database, &mut media)?;
-        let log_directories = self.log.settle(database, &recovered.replayed)?;
+        let mut media = self.choose_media(version, &held.claims)?;
+        let log_directories = self.log.settle(version.database(), &recovered.replayed)?;
         let as_text = |path: &PathBuf| path.to_string_lossy().into_owned();
         media.log_directories = log_directories.iter().map(as_text).collect();
         let range = RangeEdit { epoch: Some(self.ids.epoch()), ..range };
@@ -265,10 +262,9 @@ impl<'a> Opening<'a> {
         fail_point!(self.env, "open::before_manifest");
         let feed = self.feeds.begin(self.ids.next(), &version.to_snapshot())?;
         fail_point!(self.env, "open::after_manifest");
-        self.make_container(&version, replaced)?;
+        self.make_media(&version)?;
         let container = &self.context.opener.container;
         report.container_is_on_data_disk = is_on_data_disk(self.env.as_ref(), self.dir, container);
-        self.make_row_directory(&version)?;
         report.orphan_count = self.remove_orphans(&version)?;
         let reserved_bytes = self.reserved_bytes(&version)?;
         let log =

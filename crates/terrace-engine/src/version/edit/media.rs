@@ -2,18 +2,7 @@ use terrace_base::{ByteReader, CodecError, put_bytes, put_varint};
 
 use super::table::bounded_size;
 use super::{FieldWriter, field};
-use crate::l0::triangle::ContainerPlace;
-
-/// Where data of a range lies beside its own directory.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Media {
-    /// Where the rows of L0 are that lie in pages, if there may be such.
-    pub container: Option<ContainerPlace>,
-    /// The directory of the tables of L0 that lie in one of their own, if there may be such.
-    pub row_directory: Option<String>,
-    /// The directories beside the range's own in which segments of the log may lie.
-    pub log_directories: Vec<String>,
-}
+use crate::placement::{ContainerPlace, Media};
 
 impl Media {
     pub(super) fn put(&self, out: &mut FieldWriter<'_>) {

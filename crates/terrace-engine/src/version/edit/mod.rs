@@ -16,8 +16,9 @@ mod tree;
 
 use terrace_base::{ByteReader, CodecError, put_field};
 
+use crate::placement::Media;
+
 pub use self::log::LogEdit;
-pub use self::media::Media;
 pub(crate) use self::range::read_operator;
 pub use self::range::{RangeEdit, Repaired};
 #[cfg(test)]

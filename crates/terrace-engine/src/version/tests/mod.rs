@@ -8,9 +8,9 @@ use terrace_base::{
     WallTime,
 };
 
-use super::{LogEdit, Media, RangeEdit, Repaired, RowMeta, TableMeta, TreeEdit, VersionEdit};
+use super::{LogEdit, RangeEdit, Repaired, RowMeta, TableMeta, TreeEdit, VersionEdit};
 use crate::l0::CutInterval;
-use crate::l0::triangle::ContainerPlace;
+use crate::placement::{ContainerPlace, Media};
 use crate::table::TableLocation;
 use crate::wal::LogStart;
 

@@ -10,6 +10,7 @@ mod failed_sync;
 mod forged;
 mod log_place;
 mod log_rotation;
+mod media;
 mod read_only;
 mod recovery;
 mod released;
