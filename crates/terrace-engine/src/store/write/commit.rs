@@ -20,7 +20,7 @@ use crate::store::gate::ledger::{Cause, WriteTimer};
 use crate::store::sequencer::{Grant, NotTaken};
 use crate::store::turns::SyncTurn;
 use crate::store::upkeep::freeze::Lacks;
-use crate::store::write::routing::{PerDrange, Placement};
+use crate::store::write::routing::{PerDrange, Placement, for_each};
 use crate::store::{Inner, Store};
 use crate::wal::Record;
 use crate::wal::format::{RECORD_BYTES_MAX, RECORD_HEADER_BYTES, RecordKind, put_memtables};
@@ -98,17 +98,14 @@ impl Store {
             let map = inner.dranges.load();
             Placement::check(batch, &map)?;
             let placement = Placement::of(batch, &map, &mut turn);
-            let holds: PerDrange<SharedHold<'_, Active>> = placement
-                .dranges
-                .iter()
-                .map(|index| share(&map.list()[*index], &mut timer))
-                .collect();
+            let holds: PerDrange<SharedHold<'_, Active>> =
+                for_each(&placement.dranges, |index| share(&map.list()[*index], &mut timer));
             if !Arc::ptr_eq(&map, &inner.dranges.load()) {
                 continue;
             }
             // A close waits for the holds: whoever comes after it is turned away here.
             inner.check_healthy()?;
-            let targets: PerDrange<&Memtable> = holds.iter().map(|hold| &*hold.memtable).collect();
+            let targets: PerDrange<&Memtable> = for_each(&holds, |hold| &*hold.memtable);
             match inner.commit(&placement, &targets)? {
                 Commit::Done(taken) => break taken,
                 Commit::NeedsRoom(room) => {
@@ -202,7 +199,7 @@ impl Inner {
             reservations.push(reservation);
         }
         let noted = self.begin_index_keys(placement);
-        let ids: PerDrange<MemtableId> = targets.iter().map(|memtable| memtable.id()).collect();
+        let ids: PerDrange<MemtableId> = for_each(targets, |memtable| memtable.id());
         let mut tags = TAGS.take();
         tags.clear();
         put_memtables(&mut tags, &ids, &placement.places);

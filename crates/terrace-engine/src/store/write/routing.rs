@@ -21,6 +21,15 @@ const PLACED_BYTES_MAX: usize = 1 << 30;
 /// One of something for each drange that a batch touches: as a rule one, which needs no allocation.
 pub type PerDrange<T> = SmallVec<[T; 1]>;
 
+/// What `make` gives for each of `items`; nearly always there is one, which costs no loop.
+#[inline]
+pub fn for_each<'a, T, U>(items: &'a [T], mut make: impl FnMut(&'a T) -> U) -> PerDrange<U> {
+    match items {
+        [only] => SmallVec::from_buf([make(only)]),
+        several => several.iter().map(make).collect(),
+    }
+}
+
 /// A batch divided over dranges: what its log record and its memtables are made from.
 ///
 /// A range tombstone that spans several dranges becomes one entry in each, clipped to it, all with
