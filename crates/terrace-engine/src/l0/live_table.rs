@@ -26,9 +26,11 @@ pub struct LiveTable {
 /// What tells that a table need not be searched for a key, without a look at the table: of one that
 /// has a filter and no range tombstones.
 #[derive(Clone, Debug)]
-pub(super) struct FilterView {
-    pub(super) filter: Arc<Filter>,
-    pub(super) least_seqno: SeqNo,
+pub(crate) struct FilterView {
+    /// The table's filter.
+    pub(crate) filter: Arc<Filter>,
+    /// No entry of the table has a lesser number.
+    pub(crate) least_seqno: SeqNo,
 }
 
 impl LiveTable {
@@ -47,7 +49,7 @@ impl LiveTable {
     /// What tells that it need not be searched, if anything does; nothing while the table is not
     /// open.
     #[inline]
-    pub(super) fn filter_view(&self) -> Option<&FilterView> {
+    pub(crate) fn filter_view(&self) -> Option<&FilterView> {
         match self.filter_view.get() {
             Some(filter_view) => filter_view.as_ref(),
             None => self.make_filter_view(),

@@ -32,8 +32,8 @@ mod cut_map;
 mod flush_writer;
 mod live_rows;
 mod live_table;
-mod lookup;
 mod plain;
+mod row_search;
 pub mod triangle;
 
 use std::fmt;
@@ -45,14 +45,16 @@ use terrace_base::{KeyRange, RowId, SeqNo};
 use crate::Result;
 use crate::iter::{Cursor, Stream};
 use crate::range_tombstone::Fragments;
-use crate::table::{PinnedEntry, ReadMode};
+use crate::table::ReadMode;
 use crate::version::{NewRow, RowMeta, Table, TableContext};
 
 pub use cut_map::{CutInterval, CutMap, Live};
 pub use live_rows::LiveRows;
+pub(crate) use live_table::FilterView;
 pub use live_table::LiveTable;
-pub use lookup::Lookup;
 pub use plain::{PlainL0, PlainOptions};
+pub use row_search::RowSearch;
+pub use triangle::row::SearchTrail;
 
 /// The L0 seam: the medium that rows are written to, and how a set of rows is read.
 pub trait L0: Send + Sync + fmt::Debug {
@@ -141,17 +143,6 @@ pub trait L0State: Send + Sync + fmt::Debug {
     /// The tables that are live anywhere, those of the newest row first.
     fn live(&self) -> &[LiveTable] {
         self.content().live()
-    }
-
-    /// The newest entry for a key, searched from the newest row on in those that are live there.
-    /// Range tombstones met on the way are noted in `lookup`.
-    fn get(&self, lookup: &mut Lookup<'_>) -> Result<Option<PinnedEntry>> {
-        for one in self.content().live_at(lookup.key) {
-            if let Some(entry) = lookup.search_live(one)? {
-                return Ok(Some(entry));
-            }
-        }
-        Ok(None)
     }
 
     /// A cursor for each of the [`live`](L0State::live) tables that counts at a key of `range`, in

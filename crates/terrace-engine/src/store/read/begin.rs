@@ -28,9 +28,9 @@ use smallvec::SmallVec;
 use terrace_base::SeqNo;
 
 use crate::Result;
-use crate::l0::Lookup;
 use crate::lookup_index::Bound;
 use crate::store::Inner;
+use crate::store::read::key_search::KeySearch;
 use crate::store::view::View;
 use crate::swap::Guard;
 use crate::table::ReadMode;
@@ -65,17 +65,17 @@ pub(in crate::store) struct Readings {
 impl Reading {
     /// The search for the key that the read began with.
     #[inline]
-    pub fn lookup<'a>(&self, key: &'a [u8], mode: ReadMode) -> Lookup<'a> {
-        Lookup::new(key, self.read_point, mode).within(self.bound)
+    pub fn search<'a>(&self, key: &'a [u8], mode: ReadMode) -> KeySearch<'a> {
+        KeySearch::new(key, self.read_point, mode).within(self.bound)
     }
 }
 
 impl Readings {
     /// The search for `key`, which is the one at `index`.
     #[inline]
-    pub fn lookup<'a>(&self, index: usize, key: &'a [u8], mode: ReadMode) -> Lookup<'a> {
+    pub fn search<'a>(&self, index: usize, key: &'a [u8], mode: ReadMode) -> KeySearch<'a> {
         let bound = self.bounds.get(index).copied().unwrap_or(Bound::NONE);
-        Lookup::new(key, self.read_point, mode).within(bound)
+        KeySearch::new(key, self.read_point, mode).within(bound)
     }
 }
 

@@ -9,11 +9,12 @@ use terrace_env::{PlantedBug, is_planted};
 
 use crate::Result;
 use crate::explain::note;
-use crate::l0::Lookup;
 use crate::memtable::Memtable;
 use crate::store::read::answer::{Answer, Newest, unsupported};
 use crate::store::read::begin::At;
+use crate::store::read::key_search::KeySearch;
 use crate::store::read::pinned::Origin;
+use crate::store::report::slow::GetPurpose;
 use crate::store::view::{DrangeView, View};
 use crate::store::{Inner, Store};
 use crate::table::ReadMode;
@@ -80,26 +81,43 @@ impl Store {
         options: &GetOptions,
         read: impl FnOnce(Origin<'_>, &EntryRef<'_>) -> T,
     ) -> Result<Option<T>> {
-        let reading = self.inner.begin_read(key, At::Now)?;
-        let lookup = reading.lookup(key, options.mode());
-        let got = self.inner.get_watched(&reading.view, lookup, read);
-        got.map_err(|error| self.inner.or_closed(error))
+        self.inner.get_at(key, At::Now, options.mode(), GetPurpose::Answer, read)
     }
 }
 
 impl Inner {
-    /// What `read` makes of the live entry that `lookup` finds in `view`.
+    /// What `read` makes of the live entry that `key` has at a number.
     #[inline]
-    pub(in crate::store) fn get_in<T>(
+    pub(in crate::store) fn get_at<T>(
         &self,
-        view: &View,
-        mut lookup: Lookup<'_>,
+        key: &[u8],
+        at: At,
+        mode: ReadMode,
+        purpose: GetPurpose<'_>,
         read: impl FnOnce(Origin<'_>, &EntryRef<'_>) -> T,
     ) -> Result<Option<T>> {
-        self.answer_in(view, &mut lookup, || self.env.wall_time(), |_| (), read)
+        let reading = self.begin_read(key, at)?;
+        self.get_in(&reading.view, reading.search(key, mode), purpose, read)
     }
 
-    /// What `read` makes of the entry that `lookup` finds in `view`, if that is live at the moment
+    /// What `read` makes of the live entry that `search` finds in `view`.
+    #[inline]
+    pub(in crate::store) fn get_in<'a, T>(
+        &'a self,
+        view: &View,
+        mut search: KeySearch<'a>,
+        purpose: GetPurpose<'_>,
+        read: impl FnOnce(Origin<'_>, &EntryRef<'_>) -> T,
+    ) -> Result<Option<T>> {
+        let (key, read_point) = (search.key, search.read_point);
+        let watch = self.watch_get(purpose, &mut search)?;
+        let got = self.answer_in(view, &mut search, || self.env.wall_time(), |_| (), read);
+        let was_found = got.as_ref().ok().map(Option::is_some);
+        self.get_ended(watch, was_found, || (view, key, read_point));
+        got.map_err(|error| self.or_closed(error))
+    }
+
+    /// What `read` makes of the entry that `search` finds in `view`, if that is live at the moment
     /// that `now` tells. The number of the newest entry is `met` in any case.
     ///
     /// Errors: `Merge`, `Unsupported`, and those of the search.
@@ -107,15 +125,15 @@ impl Inner {
     pub(in crate::store) fn answer_in<T>(
         &self,
         view: &View,
-        lookup: &mut Lookup<'_>,
+        search: &mut KeySearch<'_>,
         now: impl Fn() -> WallTime,
         met: impl FnOnce(SeqNo),
         read: impl FnOnce(Origin<'_>, &EntryRef<'_>) -> T,
     ) -> Result<Option<T>> {
-        let (key, read_point, mode) = (lookup.key, lookup.read_point, lookup.mode);
+        let (key, read_point, mode) = (search.key, search.read_point, search.mode);
         let mut read = Some(read);
         let mut is_operand = false;
-        let found = newest_of(view, lookup, |newest| {
+        let found = newest_of(view, search, |newest| {
             met(newest.entry.seqno);
             match newest.answer(&now) {
                 Answer::Value => Ok(read.take().map(|read| read(newest.origin, &newest.entry))),
@@ -131,8 +149,8 @@ impl Inner {
             }
         })?;
         if is_operand {
-            let lookup = Lookup::new(key, read_point, mode);
-            let merged = self.get_merged(view, lookup, now())?;
+            let search = KeySearch::new(key, read_point, mode);
+            let merged = self.get_merged(view, search, now())?;
             note(|notes| notes.merged(merged.as_ref().map(|merged| merged.entry(key))));
             return Ok(
                 merged.and_then(|merged| Some(read.take()?(Origin::Folded, &merged.entry(key))))
@@ -142,34 +160,34 @@ impl Inner {
     }
 }
 
-/// What `read` makes of the newest entry for the lookup's key, whatever it means; `None` if there
+/// What `read` makes of the newest entry for the search's key, whatever it means; `None` if there
 /// is none.
 #[inline]
 fn newest_of<T>(
     view: &View,
-    lookup: &mut Lookup<'_>,
+    search: &mut KeySearch<'_>,
     read: impl FnOnce(Newest<'_>) -> T,
 ) -> Result<Option<T>> {
-    let drange = view.drange_for(lookup.key);
+    let drange = view.drange_for(search.key);
     if drange.has_sets {
-        return newest_of_sets(view, drange, lookup, read);
+        return newest_of_sets(view, drange, search, read);
     }
     note(|notes| {
-        let skipped = drange.memtables_skipped(lookup.limit);
+        let skipped = drange.memtables_skipped(search.limit);
         skipped.for_each(|one| notes.memtable_excluded(one, drange.is_active(one)));
     });
-    for memtable in drange.memtables_below(lookup.limit) {
-        let covering = memtable.newest_covering(lookup.key, lookup.read_point);
-        lookup.cover(covering);
-        let found = memtable.get(lookup.key, lookup.read_point);
+    for memtable in drange.memtables_below(search.limit) {
+        let covering = memtable.newest_covering(search.key, search.read_point);
+        search.cover(covering);
+        let found = memtable.get(search.key, search.read_point);
         note(|notes| notes.memtable(memtable, drange.is_active(memtable), covering, &found));
         if let Some(entry) = found.entry {
-            let (origin, covering) = (Origin::Memtable(memtable), lookup.covering);
+            let (origin, covering) = (Origin::Memtable(memtable), search.covering);
             note(|notes| notes.newest(&entry, covering));
             return Ok(Some(read(Newest { origin, entry, covering })));
         }
     }
-    newest_in_tables(&view.version, lookup, read)
+    newest_in_tables(&view.version, search, read)
 }
 
 /// As [`newest_of`], where memtables come in sets: any of a set may hold the newest entry, or the
@@ -178,19 +196,19 @@ fn newest_of<T>(
 fn newest_of_sets<T>(
     view: &View,
     drange: &DrangeView,
-    lookup: &mut Lookup<'_>,
+    search: &mut KeySearch<'_>,
     read: impl FnOnce(Newest<'_>) -> T,
 ) -> Result<Option<T>> {
     for set in drange.sets() {
         let mut newest: Option<(&Arc<Memtable>, EntryRef<'_>)> = None;
         for memtable in set {
-            if lookup.limit != SeqNo::MAX && memtable.least_indexed() >= lookup.limit {
+            if search.limit != SeqNo::MAX && memtable.least_indexed() >= search.limit {
                 note(|notes| notes.memtable_excluded(memtable, drange.is_active(memtable)));
                 continue;
             }
-            let covering = memtable.newest_covering(lookup.key, lookup.read_point);
-            lookup.cover(covering);
-            let found = memtable.get(lookup.key, lookup.read_point);
+            let covering = memtable.newest_covering(search.key, search.read_point);
+            search.cover(covering);
+            let found = memtable.get(search.key, search.read_point);
             note(|notes| notes.memtable(memtable, drange.is_active(memtable), covering, &found));
             let Some(entry) = found.entry else { continue };
             if newest.is_none_or(|(_, other)| entry.seqno > other.seqno) {
@@ -201,38 +219,38 @@ fn newest_of_sets<T>(
             }
         }
         if let Some((memtable, entry)) = newest {
-            let (origin, covering) = (Origin::Memtable(memtable), lookup.covering);
+            let (origin, covering) = (Origin::Memtable(memtable), search.covering);
             note(|notes| notes.newest(&entry, covering));
             return Ok(Some(read(Newest { origin, entry, covering })));
         }
     }
-    newest_in_tables(&view.version, lookup, read)
+    newest_in_tables(&view.version, search, read)
 }
 
 /// As [`newest_of`], in rows and levels only.
 pub(super) fn newest_in_tables<T>(
     version: &Version,
-    lookup: &mut Lookup<'_>,
+    search: &mut KeySearch<'_>,
     read: impl FnOnce(Newest<'_>) -> T,
 ) -> Result<Option<T>> {
-    let mut found = version.l0().get(lookup)?;
+    let mut found = search.in_rows(version.l0().content())?;
     if found.is_none() {
         for (level, run) in version.runs() {
-            let Some(table) = run.table_for(lookup.key) else {
+            let Some(table) = run.table_for(search.key) else {
                 if !run.is_empty() {
                     note(|notes| notes.outside_level(level.0, run.tables().len()));
                 }
                 continue;
             };
-            lookup.level = level;
-            found = lookup.search(table)?;
+            search.level = level;
+            found = search.in_table(table)?;
             if found.is_some() {
                 break;
             }
         }
     }
     let Some(pinned) = found else { return Ok(None) };
-    let (entry, covering) = (pinned.entry(lookup.key), lookup.covering);
+    let (entry, covering) = (pinned.entry(search.key), search.covering);
     note(|notes| notes.newest(&entry, covering));
     Ok(Some(read(Newest { origin: Origin::Table(&pinned), entry, covering })))
 }

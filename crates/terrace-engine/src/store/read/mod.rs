@@ -13,13 +13,14 @@
 //! 3. An entry that cannot be read is an error and never "not found".
 //! 4. What the newest entry of a key means is decided in `answer.rs` and nowhere else.
 //!
-//! Begin at `begin.rs` and `get.rs`. `operands.rs` goes on to the base of a merge; `iterator.rs`
-//! walks, both ways.
+//! Begin at `begin.rs` and `get.rs`; `key_search.rs` goes down the tables. `operands.rs` goes on to
+//! the base of a merge; `iterator.rs` walks, both ways.
 
 pub(super) mod answer;
 pub(super) mod begin;
 pub(super) mod get;
 pub(super) mod iterator;
+pub(super) mod key_search;
 pub(super) mod memtables_cursor;
 pub(super) mod multi_get;
 pub(super) mod operands;

@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 
 use crate::Result;
 use crate::store::read::pinned::PinnedItem;
+use crate::store::report::slow::GetPurpose;
 use crate::store::view::View;
 use crate::store::{GetOptions, Store};
 use crate::table::{ReadMode, filter_hash};
@@ -36,8 +37,9 @@ impl Store {
         for (step, keys) in keys.chunks(KEYS_IN_STEP).enumerate() {
             warm(&reading.view, keys);
             for (index, key) in keys.iter().enumerate() {
-                let lookup = reading.lookup(step * KEYS_IN_STEP + index, key, options.mode());
-                items.push(inner.get_watched(&reading.view, lookup, PinnedItem::new)?);
+                let search = reading.search(step * KEYS_IN_STEP + index, key, options.mode());
+                let purpose = GetPurpose::Answer;
+                items.push(inner.get_in(&reading.view, search, purpose, PinnedItem::new)?);
             }
         }
         Ok(items)

@@ -7,12 +7,12 @@ use smallvec::SmallVec;
 use terrace_base::{EntryKind, EntryRef, Expiry, SeqNo, WallTime};
 use terrace_env::{PlantedBug, is_planted};
 
-use crate::l0::Lookup;
 use crate::memtable::Memtable;
 use crate::merge::{self, MergeError};
 use crate::store::Inner;
 use crate::store::read::answer::{Answer, answer, covers, unsupported};
 use crate::store::read::get::newest_in_tables;
+use crate::store::read::key_search::KeySearch;
 use crate::store::view::View;
 use crate::{Error, Result};
 
@@ -85,7 +85,7 @@ impl Inner {
         Ok(Some(Merged { value, expiry: base.and_then(|(_, expiry)| expiry), seqno }))
     }
 
-    /// The value that `lookup`, which has met nothing yet, finds in `view` at `now`.
+    /// The value that `search`, which has met nothing yet, finds in `view` at `now`.
     ///
     /// Cost: that of a get for each entry that lies in a table, a step for each in a memtable; all
     /// of them are copied. Errors: `Merge`, and those of a get.
@@ -93,36 +93,36 @@ impl Inner {
     pub(in crate::store) fn get_merged(
         &self,
         view: &View,
-        mut lookup: Lookup<'_>,
+        mut search: KeySearch<'_>,
         now: WallTime,
     ) -> Result<Option<Merged>> {
-        let key = lookup.key;
+        let key = search.key;
         let mut gathered = Gathered::new(now);
-        gather(view, &mut lookup, &mut gathered)?;
+        gather(view, &mut search, &mut gathered)?;
         self.fold_gathered(key, gathered)
     }
 }
 
-/// Gathers from the newest entry at or below the lookup's read point down to the base.
-fn gather(view: &View, lookup: &mut Lookup<'_>, gathered: &mut Gathered) -> Result<()> {
-    for set in view.drange_for(lookup.key).sets() {
+/// Gathers from the newest entry at or below the search's read point down to the base.
+fn gather(view: &View, search: &mut KeySearch<'_>, gathered: &mut Gathered) -> Result<()> {
+    for set in view.drange_for(search.key).sets() {
         for memtable in &set {
-            lookup.cover(memtable.newest_covering(lookup.key, lookup.read_point));
+            search.cover(memtable.newest_covering(search.key, search.read_point));
         }
-        for entry in versions(&set, lookup.key, lookup.read_point) {
-            let is_covered = covers(lookup.covering, entry.seqno)
+        for entry in versions(&set, search.key, search.read_point) {
+            let is_covered = covers(search.covering, entry.seqno)
                 && !is_planted(PlantedBug::MergeUnderRangeTombstone);
-            if gathered.take(&entry, is_covered)? || !go_below(lookup, entry.seqno) {
+            if gathered.take(&entry, is_covered)? || !go_below(search, entry.seqno) {
                 return Ok(());
             }
         }
     }
     loop {
-        let found = newest_in_tables(&view.version, lookup, |newest| {
+        let found = newest_in_tables(&view.version, search, |newest| {
             (newest.entry.seqno, gathered.take(&newest.entry, newest.is_covered()))
         })?;
         let Some((seqno, is_last)) = found else { return Ok(()) };
-        if is_last? || !go_below(lookup, seqno) {
+        if is_last? || !go_below(search, seqno) {
             return Ok(());
         }
     }
@@ -144,12 +144,12 @@ fn versions<'a>(
     })
 }
 
-/// Sends a lookup on to what is older than `seqno`; `false` if nothing can be.
+/// Sends a search on to what is older than `seqno`; `false` if nothing can be.
 ///
 /// Range tombstones between the two numbers were noted already: they lie in the sources that were
 /// asked, since nothing in a deeper source is newer than what was found.
-fn go_below(lookup: &mut Lookup<'_>, seqno: SeqNo) -> bool {
+fn go_below(search: &mut KeySearch<'_>, seqno: SeqNo) -> bool {
     let below = seqno.0.checked_sub(1);
-    lookup.read_point = SeqNo(below.unwrap_or_default());
+    search.read_point = SeqNo(below.unwrap_or_default());
     below.is_some()
 }

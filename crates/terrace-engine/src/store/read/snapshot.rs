@@ -6,6 +6,7 @@ use terrace_base::{EntryRef, SeqNo};
 use crate::Result;
 use crate::store::read::begin::At;
 use crate::store::read_points::ReadPoint;
+use crate::store::report::slow::GetPurpose;
 use crate::store::{GetOptions, Inner, Item, Iter, IterOptions, Store};
 
 /// The range as it was at one sequence number. Pins the number only, no memory and no file;
@@ -46,11 +47,8 @@ impl Snapshot {
         options: &GetOptions,
         read: impl FnOnce(&EntryRef<'_>) -> T,
     ) -> Result<Option<T>> {
-        let inner = &self.store.inner;
-        let reading = inner.begin_read(key, At::Number(self.seqno()))?;
-        let lookup = reading.lookup(key, options.mode());
-        let got = inner.get_watched(&reading.view, lookup, |_, entry| read(entry));
-        got.map_err(|error| inner.or_closed(error))
+        let (at, mode) = (At::Number(self.seqno()), options.mode());
+        self.inner().get_at(key, at, mode, GetPurpose::Answer, |_, entry| read(entry))
     }
 
     pub(in crate::store) fn inner(&self) -> &Inner {

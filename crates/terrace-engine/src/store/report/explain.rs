@@ -8,6 +8,7 @@ use crate::explain::{GetExplanation, Recording, ScanEnd, ScanExplanation, Source
 use crate::store::read::begin::At;
 use crate::store::read::get::GetOptions;
 use crate::store::read::iterator::{Iter, IterOptions};
+use crate::store::report::slow::GetPurpose;
 use crate::store::view::View;
 use crate::store::{Inner, Snapshot, Store};
 use crate::{Error, Result};
@@ -56,22 +57,20 @@ impl Snapshot {
 
 impl Inner {
     /// Begins to take notes. A thread explains one operation at a time, so nobody does already.
-    fn begin_recording(&self) -> Result<Recording> {
+    pub(super) fn begin_recording(&self) -> Result<Recording> {
         Recording::begin(&self.env)
             .ok_or_else(|| Error::invalid("an explanation was asked for within another one"))
     }
 
     fn explain_get(&self, key: &[u8], at: At) -> Result<GetExplanation> {
-        let reading = self.begin_read(key, at)?;
-        let (view, read_point) = (&reading.view, reading.read_point);
-        let lookup = reading.lookup(key, GetOptions::default().mode());
-        let recording = self.begin_recording()?;
+        let (mode, mut explained) = (GetOptions::default().mode(), None);
+        let purpose = GetPurpose::Explanation(&mut explained);
         // An entry of a kind that cannot be answered from is a verdict here, not a failure.
-        match self.get_in(view, lookup, |_, _| ()) {
+        match self.get_at(key, at, mode, purpose, |_, _| ()) {
             Ok(_) | Err(Error::Unsupported(_)) => {}
             Err(error) => return Err(error),
         }
-        Ok(self.explanation(view, key, read_point, recording))
+        Ok(explained.expect("a read that went to its end has left its explanation"))
     }
 
     /// What was noted while `key` was read in `view`.

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use terrace_base::{EntryRef, SeqNo};
+use terrace_base::SeqNo;
 
 use crate::explain::{
     Ended, GetExplanation, OperationKind, Recording, ScanWatch, SlowOperation, waits,
 };
-use crate::l0::Lookup;
-use crate::store::read::pinned::Origin;
+use crate::store::read::key_search::KeySearch;
 use crate::store::view::View;
 use crate::store::{Inner, Store};
 use crate::{Result, WriteBatch};
@@ -30,54 +29,94 @@ impl Store {
     }
 }
 
+/// What a get is for.
+pub(in crate::store) enum GetPurpose<'e> {
+    /// Its answer.
+    Answer,
+    /// What it meets on its way; the explanation is left there.
+    Explanation(&'e mut Option<GetExplanation>),
+}
+
+/// What is found out about a get while it runs.
+pub(in crate::store) enum GetWatch<'e> {
+    /// How long it took, from its first wait on if there is one.
+    Unsampled,
+    /// How long it took, and what it met.
+    Sampled {
+        /// When it began.
+        began: Duration,
+        /// Nothing, if this thread's operation is being explained already.
+        recording: Option<Recording>,
+    },
+    /// What it met, which is asked for.
+    Explained(Recording, &'e mut Option<GetExplanation>),
+}
+
 /// Whether a write is timed from its beginning, and when it began then.
 pub(in crate::store) struct WriteWatch(Option<Duration>);
 
 impl Inner {
-    /// As [`Inner::get_in`]; counts the read, and keeps it if it is one of the slowest.
+    /// A get begins. One that is to be answered is counted.
     #[inline]
-    pub(in crate::store) fn get_watched<'a, T>(
+    pub(in crate::store) fn watch_get<'a, 'e>(
         &'a self,
-        view: &View,
-        mut lookup: Lookup<'a>,
-        read: impl FnOnce(Origin<'_>, &EntryRef<'_>) -> T,
-    ) -> Result<Option<T>> {
+        purpose: GetPurpose<'e>,
+        search: &mut KeySearch<'a>,
+    ) -> Result<GetWatch<'e>> {
+        if let GetPurpose::Explanation(into) = purpose {
+            return Ok(GetWatch::Explained(self.begin_recording()?, into));
+        }
         let counts = self.meters.counters.my_reads();
         counts.got();
-        lookup.counts = Some(counts);
+        search.counts = Some(counts);
         waits::begin();
-        if self.meters.slow.is_due(1) {
-            return self.get_sampled(view, lookup, read);
-        }
-        let key = lookup.key;
-        let answer = self.get_in(view, lookup, read);
-        if waits::has_waited() {
-            self.keep_get(key, answer.as_ref().is_ok_and(Option::is_some), None);
-        }
-        answer
+        Ok(if self.meters.slow.is_due(1) { self.sample_get() } else { GetWatch::Unsampled })
     }
 
     #[cold]
-    fn get_sampled<T>(
+    fn sample_get<'e>(&self) -> GetWatch<'e> {
+        GetWatch::Sampled { began: self.env.now(), recording: Recording::begin(&self.env) }
+    }
+
+    /// A get has ended; `was_found` if it did not fail. `what` was read: in which view, which key
+    /// and at which number.
+    #[inline]
+    pub(in crate::store) fn get_ended<'v>(
         &self,
-        view: &View,
-        lookup: Lookup<'_>,
-        read: impl FnOnce(Origin<'_>, &EntryRef<'_>) -> T,
-    ) -> Result<Option<T>> {
-        let (key, read_point) = (lookup.key, lookup.read_point);
-        let began = self.env.now();
-        let recording = Recording::begin(&self.env);
-        let answer = self.get_in(view, lookup, read);
-        if let Ok(found) = &answer {
-            let explain = || recording.map(|it| self.explanation(view, key, read_point, it));
-            self.keep_get(key, found.is_some(), Some((began, Box::new(explain))));
+        watch: GetWatch<'_>,
+        was_found: Option<bool>,
+        what: impl FnOnce() -> (&'v View, &'v [u8], SeqNo),
+    ) {
+        if !matches!(watch, GetWatch::Unsampled) || waits::has_waited() {
+            let (view, key, read_point) = what();
+            self.tell_of_get(watch, was_found, view, key, read_point);
         }
-        answer
+    }
+
+    /// Explains a get that was to be, or keeps it if it is one of the slowest.
+    #[cold]
+    fn tell_of_get(
+        &self,
+        watch: GetWatch<'_>,
+        was_found: Option<bool>,
+        view: &View,
+        key: &[u8],
+        read_point: SeqNo,
+    ) {
+        let explain = |recording| self.explanation(view, key, read_point, recording);
+        match watch {
+            GetWatch::Explained(recording, into) => *into = Some(explain(recording)),
+            GetWatch::Unsampled => self.keep_get(key, was_found.unwrap_or(false), None),
+            GetWatch::Sampled { began, recording } => {
+                let Some(was_found) = was_found else { return };
+                let explain = || recording.map(explain);
+                self.keep_get(key, was_found, Some((began, Box::new(explain))));
+            }
+        }
     }
 
     /// Keeps a get that has just ended, if it is one of the slowest. `sampled`: when it began and
     /// how to explain it, if that is known; else it is timed from its first wait on.
-    #[cold]
     fn keep_get(&self, key: &[u8], was_found: bool, sampled: Option<(Duration, Explain<'_>)>) {
         let waits = waits::take();
         let Some(began) = sampled.as_ref().map(|(began, _)| *began).or(waits.began()) else {

@@ -7,10 +7,10 @@ use terrace_env::{ExclusiveHold, PlantedBug, is_planted};
 
 use crate::batch::WriteBatch;
 use crate::drange::{Active, DrangeMap, DuplicateChoice};
-use crate::l0::Lookup;
 use crate::memtable::Memtable;
 use crate::store::gate::ledger::{Cause, WriteTimer};
 use crate::store::read::get::Item;
+use crate::store::read::key_search::KeySearch;
 use crate::store::read::pinned::Origin;
 use crate::store::write::commit::{Commit, unknown};
 use crate::store::write::routing::Placement;
@@ -185,12 +185,12 @@ impl Inner {
             if is_planted(PlantedBug::UpdateReadsPublished) {
                 read_point = self.sequencer.visible();
             }
-            let mut lookup = Lookup::new(key, read_point, mode);
+            let mut search = KeySearch::new(key, read_point, mode);
             let met = |seqno: SeqNo| newest = newest.max(seqno);
             let copy = |_: Origin<'_>, entry: &EntryRef<'_>| Item::copy_of(entry);
-            let item = self.answer_in(&view, &mut lookup, || now, met, copy)?;
+            let item = self.answer_in(&view, &mut search, || now, met, copy)?;
             // A range tombstone over nothing is an answer, too.
-            newest = newest.max(lookup.covering.unwrap_or(SeqNo::ZERO));
+            newest = newest.max(search.covering.unwrap_or(SeqNo::ZERO));
             items.push(item);
         }
         Ok((items, newest))

@@ -6,9 +6,13 @@ use std::ops::Range;
 use terrace_base::{KeyRange, SeqNo, hint_of};
 
 use super::format::Element;
+use super::hints::SearchTrail;
 use super::reader::{Gone, RowReader};
 use crate::Result;
+use crate::explain::{PagesSearch, note};
 use crate::iter::{Approach, Direction};
+use crate::l0::RowSearch;
+use crate::table::PinnedEntry;
 
 /// Which of the versions of a key a search is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +33,21 @@ enum Target {
     At(u64),
     /// All keys of the row are below it.
     Above,
+}
+
+impl RowSearch for RowReader {
+    fn search_key(
+        &self,
+        key: &[u8],
+        read_point: SeqNo,
+        trail: &mut SearchTrail,
+    ) -> Result<Option<PinnedEntry>> {
+        let within = trail.within(self.uid(), self.len());
+        let index = self.lower_bound_within(key, within.clone())?;
+        trail.note(self, index);
+        note(|notes| notes.searched_pages(PagesSearch::new(&within, self.len())));
+        self.get_at(index, key, read_point)
+    }
 }
 
 impl RowReader {

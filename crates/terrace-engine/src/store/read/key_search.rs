@@ -1,16 +1,21 @@
+//! The search for one key, from the newest row of L0 down to the last level.
+//!
+//! Memtables are asked by [`get.rs`](super::get); what they tell of range tombstones is noted here
+//! too. What a table is, a file of blocks or a row in pages, concerns the search in one place only:
+//! a row knows something of where the key stands in older rows ([`RowSearch`]).
+
 use terrace_base::{LevelNo, SeqNo};
 
-use super::live_table::{FilterView, LiveTable};
-use super::triangle::row::{RowReader, SearchTrail};
 use crate::Result;
-use crate::explain::{Asked, MyCounts, PagesSearch, StepAnswer, is_recording, note};
+use crate::explain::{Asked, MyCounts, StepAnswer, is_recording, note};
+use crate::l0::{FilterView, LiveRows, LiveTable, RowSearch, SearchTrail};
 use crate::lookup_index::Bound;
 use crate::table::{FilterBits, PinnedEntry, ReadMode, filter_hash};
 use crate::version::{OpenTable, Table};
 
 /// The search for one key at one read point, on its way down the tree.
 #[derive(Debug)]
-pub struct Lookup<'a> {
+pub(in crate::store) struct KeySearch<'a> {
     /// The key.
     pub key: &'a [u8],
     /// Entries above are not seen.
@@ -30,16 +35,16 @@ pub struct Lookup<'a> {
     hash: Option<u64>,
     /// The bits that it sets in them, once the first filter was asked.
     bits: Option<FilterBits>,
-    /// What rows in pages told about where the key stands in older ones.
+    /// What rows told about where the key stands in older ones.
     trail: SearchTrail,
 }
 
-impl<'a> Lookup<'a> {
+impl<'a> KeySearch<'a> {
     /// A search that has met nothing yet.
     #[must_use]
     #[inline]
-    pub fn new(key: &'a [u8], read_point: SeqNo, mode: ReadMode) -> Lookup<'a> {
-        Lookup {
+    pub fn new(key: &'a [u8], read_point: SeqNo, mode: ReadMode) -> KeySearch<'a> {
+        KeySearch {
             key,
             read_point,
             mode,
@@ -56,8 +61,8 @@ impl<'a> Lookup<'a> {
     /// The same search, but memtables and rows that hold nothing below `bound` are skipped.
     #[must_use]
     #[inline]
-    pub fn within(self, bound: Bound) -> Lookup<'a> {
-        Lookup { limit: bound.limit, hash: bound.hash, ..self }
+    pub fn within(self, bound: Bound) -> KeySearch<'a> {
+        KeySearch { limit: bound.limit, hash: bound.hash, ..self }
     }
 
     /// Notes a range tombstone that covers the key.
@@ -66,16 +71,28 @@ impl<'a> Lookup<'a> {
         self.covering = self.covering.max(seqno);
     }
 
-    /// Searches a table of L0, as [`Lookup::search`] does.
+    /// The newest entry for the key in L0, searched from the newest row on in those that are live
+    /// there. Range tombstones met on the way are noted.
     #[inline]
-    pub(super) fn search_live(&mut self, one: &LiveTable) -> Result<Option<PinnedEntry>> {
+    pub fn in_rows(&mut self, rows: &LiveRows) -> Result<Option<PinnedEntry>> {
+        for one in rows.live_at(self.key) {
+            if let Some(entry) = self.in_live_table(one)? {
+                return Ok(Some(entry));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Searches a table of L0, as [`KeySearch::in_table`] does.
+    #[inline]
+    fn in_live_table(&mut self, one: &LiveTable) -> Result<Option<PinnedEntry>> {
         // What is explained is told table by table.
         if !is_recording()
             && one.filter_view().is_some_and(|filter_view| self.is_denied(filter_view))
         {
             return Ok(None);
         }
-        self.search(&one.table)
+        self.in_table(&one.table)
     }
 
     /// Whether a table has no entry for the key that counts. It is counted if its filter says so,
@@ -102,7 +119,7 @@ impl<'a> Lookup<'a> {
 
     /// Searches one table: notes its range tombstones, asks its filter, then looks for the key.
     #[inline]
-    pub fn search(&mut self, table: &Table) -> Result<Option<PinnedEntry>> {
+    pub fn in_table(&mut self, table: &Table) -> Result<Option<PinnedEntry>> {
         let meta = table.meta();
         if let Some(why) = self.excludes(table) {
             note(|notes| notes.excluded(self.level.0, meta.id, meta.entry_count, why));
@@ -127,7 +144,7 @@ impl<'a> Lookup<'a> {
         }
         let found = match reader {
             OpenTable::Blocks(reader) => reader.get(self.key, self.read_point, self.mode)?,
-            OpenTable::Row(row) => self.search_row(row)?,
+            OpenTable::Row(row) => row.search_key(self.key, self.read_point, &mut self.trail)?,
         };
         note(|notes| {
             let entry = found.as_ref().map(|pinned| pinned.entry(self.key));
@@ -139,15 +156,6 @@ impl<'a> Lookup<'a> {
             (None, false) => Asked::Missing,
         });
         Ok(found)
-    }
-
-    /// A row in pages is told by newer ones where to look, and tells older ones.
-    fn search_row(&mut self, row: &RowReader) -> Result<Option<PinnedEntry>> {
-        let within = self.trail.within(row.uid(), row.len());
-        let index = row.lower_bound_within(self.key, within.clone())?;
-        self.trail.note(row, index);
-        note(|notes| notes.searched_pages(PagesSearch::new(&within, row.len())));
-        row.get_at(index, self.key, self.read_point)
     }
 
     /// Why a table need not be searched, if it need not.
