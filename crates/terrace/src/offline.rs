@@ -2,7 +2,7 @@ use std::path::Path;
 
 pub use terrace_engine::check::CheckDepth;
 use terrace_engine::check::check_dir;
-pub use terrace_engine::placement::Adopted;
+pub use terrace_engine::store::Adopted;
 use terrace_env::{RealEnv, SharedEnv};
 
 use crate::{CheckReport, Options, RepairReport, Result};
@@ -55,5 +55,5 @@ pub fn repair(
 /// manifest is damaged), `NoSpace`, `Io`.
 pub fn adopt(dir: impl AsRef<Path>) -> Result<Vec<Adopted>> {
     let env: SharedEnv = RealEnv::new();
-    Ok(terrace_engine::placement::adopt(&env, dir.as_ref())?)
+    Ok(terrace_engine::store::adopt(&env, dir.as_ref())?)
 }

@@ -12,7 +12,8 @@
 //!    database's claim on that medium. Where there is a claim, an open takes its lock before it
 //!    reads anything there.
 //! 2. A claim names one range directory, durably, before anything else of the database is on the
-//!    medium. A range whose directory is another one is refused; only [`adopt`] changes the name.
+//!    medium. A range whose directory is another one is refused; only
+//!    [`adopt`](crate::store::adopt) changes the name.
 //! 3. What lies in the range's own directory is under the lock of that directory and needs no
 //!    claim. The manifest names it without the directory, so that it goes where the directory goes.
 //!
@@ -29,7 +30,6 @@
 //! `on_medium.rs` (how an open finds it, chooses its place and makes it), `location.rs` (what a
 //! table's location says) and `claim.rs`; `format.rs` has the bytes of a claim.
 
-mod adopt;
 mod claim;
 mod container_place;
 pub mod format;
@@ -40,7 +40,6 @@ mod memtables;
 mod on_medium;
 mod rows;
 
-pub use adopt::{Adopted, adopt};
 pub(crate) use claim::{Claims, Wish};
 pub use container_place::ContainerPlace;
 pub use location::{Form, TableLocation, TableMedium};

@@ -80,6 +80,7 @@ pub use bulk::checkpoint::{CheckpointProgress, CheckpointReport};
 pub use bulk::ingest::{Ingest, IngestReport};
 pub use gate::ledger::{Cause as StallCause, CauseStats, StallStats};
 pub use health::Work;
+pub use open::adopt::{Adopted, adopt};
 pub use open::opening::RecoveryReport;
 pub use open::seams::Seams;
 pub use read::get::{GetOptions, Item};

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use terrace_env::{Mutex, WaitFactory};
 
 use super::{
-    FeedPosition, FeedStore, FileIds, NewRow, RowMeta, TableContext, Version, VersionEdit,
-    VersionFeed,
+    FeedPosition, FeedStore, NewRow, RowMeta, TableContext, Version, VersionEdit, VersionFeed,
 };
+use crate::ids::FileIds;
 use crate::swap::ArcSwap;
 use crate::{Error, Result};
 
@@ -127,7 +127,7 @@ impl Versions {
     }
 }
 
-#[cfg(terrace_loom)]
+#[cfg(all(test, terrace_loom))]
 impl Versions {
     /// Drops a version in the order that its count would have; see `ArcSwap`.
     pub(super) fn let_go(&self, version: Arc<Version>) {

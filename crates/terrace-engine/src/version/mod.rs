@@ -54,5 +54,4 @@ pub use run_cursor::RunCursor;
 pub use table::{ReclaimQueue, Table, TableContext};
 pub use version::{Version, fold};
 
-pub use crate::ids::FileIds;
 pub use crate::table::TableMeta;

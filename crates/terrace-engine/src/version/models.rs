@@ -12,10 +12,11 @@ use terrace_env::{RealEnv, SharedEnv, WaitFactory};
 use super::feed::MemoryFeed;
 use super::install::VersionsParts;
 use super::{
-    FeedStore, FileIds, ReclaimQueue, TableContext, TableMeta, TableOpener, TreeEdit, Version,
-    VersionEdit, Versions,
+    FeedStore, ReclaimQueue, TableContext, TableMeta, TableOpener, TreeEdit, Version, VersionEdit,
+    Versions,
 };
 use crate::cache::BlockCache;
+use crate::ids::FileIds;
 use crate::l0::triangle::Container;
 use crate::l0::{L0, PlainL0, PlainOptions};
 use crate::placement::RowDirectory;

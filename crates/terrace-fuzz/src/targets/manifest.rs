@@ -7,6 +7,7 @@ use terrace_base::{
     Epoch, FileId, KeyRange, LevelNo, LogPosition, MemtableId, RangeId, RowId, SeqNo, TableUid,
     WallTime,
 };
+use terrace_engine::FileIds;
 use terrace_engine::cache::BlockCache;
 use terrace_engine::l0::triangle::Container;
 use terrace_engine::l0::{CutInterval, L0, PlainL0, PlainOptions};
@@ -19,8 +20,8 @@ use terrace_engine::version::format::{
     encode_manifest_header, encode_record,
 };
 use terrace_engine::version::{
-    FeedStore, FileIds, LocalManifests, LogEdit, RangeEdit, ReclaimQueue, RowMeta, TableContext,
-    TableMeta, TableOpener, TreeEdit, Version, VersionEdit, manifest_path,
+    FeedStore, LocalManifests, LogEdit, RangeEdit, ReclaimQueue, RowMeta, TableContext, TableMeta,
+    TableOpener, TreeEdit, Version, VersionEdit, manifest_path,
 };
 use terrace_engine::wal::LogStart;
 use terrace_env::{DiskImage, SharedEnv, SimOptions};

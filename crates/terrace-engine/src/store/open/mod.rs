@@ -16,8 +16,10 @@
 //! Begin at `opening.rs`. `recovery.rs` brings the log into memtables, by the threads of
 //! `refill.rs`, and `rest.rs` what of it they have no memory for; `seams.rs` has the parts that a
 //! caller may replace; `close.rs` ends it all; `data_disk.rs` warns of a container that is slow
-//! where it lies; `media.rs` has what of the range lies on media.
+//! where it lies; `media.rs` has what of the range lies on media, and `adopt.rs` takes that over
+//! on purpose.
 
+pub(super) mod adopt;
 pub(super) mod close;
 mod data_disk;
 mod media;

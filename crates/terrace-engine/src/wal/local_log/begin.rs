@@ -12,7 +12,7 @@ use super::sink::LocalLog;
 use super::sizing::Sizing;
 use super::store::LocalLogStore;
 use super::tail::Tail;
-use crate::version::FileIds;
+use crate::ids::FileIds;
 use crate::wal::place::SegmentFiles;
 use crate::wal::replay::{Replayed, SegmentSpan};
 use crate::{Error, Result};

@@ -11,7 +11,7 @@ use super::room::{Preparation, Recyclable};
 use super::segment::{Segment, WHOLE_BYTES, padded, segment_path};
 use super::tail::Tail;
 use crate::Result;
-use crate::version::FileIds;
+use crate::ids::FileIds;
 use crate::wal::format::SEGMENT_HEADER_BYTES;
 use crate::wal::place::SegmentFiles;
 use crate::wal::replay::{LogStart, SegmentSpan};

@@ -5,7 +5,7 @@ use terrace_env::SharedEnv;
 
 use super::sink::LocalLog;
 use crate::Result;
-use crate::version::FileIds;
+use crate::ids::FileIds;
 use crate::wal::place::settle;
 use crate::wal::replay::{LogFacts, Replayed, replay};
 use crate::wal::sink::{LogSink, LogStore, Visit};

@@ -14,7 +14,7 @@ use super::sink::LocalLog;
 use super::sizing::Sizing;
 use super::store::LocalLogStore;
 use super::tail::{Spare, Tail};
-use crate::version::FileIds;
+use crate::ids::FileIds;
 use crate::wal::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::wal::place::SegmentFiles;
 

@@ -8,8 +8,8 @@ use terrace_env::LockKind;
 
 use crate::Error;
 use crate::check::{CheckDepth, check_dir};
-use crate::placement::adopt;
 use crate::read_file;
+use crate::store::adopt;
 use crate::store::tests::*;
 
 const MEDIUM: &str = "/medium";

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use terrace_env::{LockKind, SharedEnv};
 
-use super::Claims;
+use crate::placement::Claims;
 use crate::version::{FeedStore, LocalManifests, VersionEdit};
 use crate::{Error, Result};
 
