@@ -141,11 +141,23 @@ impl Sequencer {
         &self.slots[ticket as usize & (self.slots.len() - 1)]
     }
 
+    /// Whether the numbers and the place of a write that is not finished lie behind all that is:
+    /// what is finished ends before it.
+    fn lies_ahead(&self, taken: &Grant) -> bool {
+        let (seqno, end) = self.finished();
+        seqno < taken.first_seqno && end < taken.place.end
+    }
+
     /// Marks a write as done: its record is in the log and its entries are in their memtables.
     /// Moves `finished` over it and its finished successors if it was the oldest, and `visible`
     /// along with it if `publish` is set.
     pub fn finish(&self, taken: &Grant, publish: bool) {
         debug_assert!(!self.is_finished(taken.ticket), "a write is finished twice");
+        debug_assert!(
+            cfg!(terrace_loom) || self.lies_ahead(taken),
+            "{taken:?} has numbers or a place that are finished: {:?}",
+            self.finished()
+        );
         let slot = self.slot(taken.ticket.0);
         // Order: release, so that whoever reads these words sees the ticket before gone.
         slot.last_seqno.store(taken.last_seqno.0, Ordering::Release);

@@ -167,6 +167,8 @@ impl View {
             removals: 0,
             number: 0,
         };
+        let touch = |pair: &[DrangeView]| pair[0].keys.end() == Some(pair[1].keys.start());
+        assert!(view.dranges.windows(2).all(touch), "a key lies between dranges, or in two");
         view.dranges.iter_mut().for_each(DrangeView::rank);
         for frozen in view.frozen() {
             let bytes = frozen.memtable.used_bytes();

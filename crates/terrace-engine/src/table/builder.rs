@@ -6,6 +6,7 @@ use terrace_base::{EntryKind, EntryRef, Expiry, SeqNo, TableUid, WallTime, compa
 use xxhash_rust::xxh3::Xxh3;
 
 use super::compression::Compressor;
+use super::format::block::BlockView;
 use super::format::block_builder::BlockBuilder;
 use super::format::filter::{self, Filter, filter_hash};
 use super::format::footer::{FOOTER_BYTES, Footer};
@@ -247,11 +248,17 @@ impl TableBuilder {
         let range_tombstones = std::mem::take(&mut self.range_tombstones);
         let range_tombstone_bytes = self.write_range_tombstones(range_tombstones)?;
         let properties = std::mem::take(&mut self.properties);
-        let properties_bytes = self.write_meta(|out| properties.encode(out))?;
+        let properties_bytes = self.write_meta(|out| {
+            let start = out.len();
+            properties.encode(out);
+            let read = TableProperties::decode(&out[start..]);
+            assert_eq!(read.as_ref(), Ok(&properties), "what a reader finds");
+        })?;
         let frame_bytes = [filter_bytes, index_bytes, range_tombstone_bytes, properties_bytes];
         let footer = Footer::lay_out(self.uid, properties.data_bytes, frame_bytes);
         assert_eq!(footer.offset(), self.offset(), "the frames lie back to back");
         footer.encode(&mut self.out);
+        assert!(self.is_footer_read_back(&footer), "{footer:?} is not what a reader finds");
         self.write_out()?;
         let location = self.writer.finish()?;
         Ok(BuiltTable {
@@ -277,9 +284,11 @@ impl TableBuilder {
         let mut compression = Compression::None;
         if self.compressor.is_none() {
             self.block.finish(&mut self.out);
+            debug_assert!(self.ends_as_added(&self.out[start..]), "a block lost its last entry");
         } else {
             self.plain.clear();
             self.block.finish(&mut self.plain);
+            debug_assert!(self.ends_as_added(&self.plain), "a block lost its last entry");
             compression = self.compressor.compress(&self.plain, &mut self.out);
             if compression == Compression::None {
                 self.out.extend_from_slice(&self.plain);
@@ -293,6 +302,23 @@ impl TableBuilder {
             self.write_out()?;
         }
         Ok(())
+    }
+
+    /// Whether the footer that ends what is about to be written reads as it should.
+    fn is_footer_read_back(&self, footer: &Footer) -> bool {
+        let read = self.out.last_chunk().map(|bytes| Footer::decode(bytes, self.offset()));
+        read.is_some_and(|read| read.as_ref() == Ok(footer))
+    }
+
+    /// Whether a block that is about to be written ends, to a reader, with the entry that was added
+    /// last.
+    fn ends_as_added(&self, block: &[u8]) -> bool {
+        let Ok(view) = BlockView::parse(block) else { return false };
+        let index = view.count() - 1;
+        let Ok(last) = view.entry(index) else { return false };
+        let mut key = Vec::new();
+        view.key_into(index, &last, &mut key);
+        last.seqno == self.last_seqno && key == self.last_key
     }
 
     fn write_out(&mut self) -> Result<()> {

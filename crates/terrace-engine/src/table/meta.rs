@@ -83,6 +83,16 @@ impl TableMeta {
 /// What versions know of a table that was just built.
 pub(crate) fn table_meta(id: FileId, built: BuiltTable) -> TableMeta {
     let properties = &built.properties;
+    assert!(
+        properties.entry_count + properties.range_tombstone_count > 0,
+        "table {id} holds nothing"
+    );
+    assert!(
+        properties.least_seqno <= properties.greatest_seqno,
+        "the numbers of table {id} go from {} to {}",
+        properties.least_seqno,
+        properties.greatest_seqno
+    );
     TableMeta {
         id,
         location: built.location,

@@ -128,7 +128,21 @@ impl<'a> OutputTables<'a> {
     /// [`TableStore::sync`].
     pub fn finish(mut self) -> Result<Vec<TableMeta>> {
         self.end_part(None)?;
-        Ok(std::mem::take(&mut self.finished))
+        let finished = std::mem::take(&mut self.finished);
+        assert_row(&finished, self.spec.slice);
+        Ok(finished)
+    }
+}
+
+/// The tables are disjoint, ascend and lie within the slice: what is wrong here would be installed,
+/// or refused when its manifest is read.
+fn assert_row(tables: &[TableMeta], slice: &KeyRange) {
+    for table in tables {
+        assert_eq!(table.bounds, table.bounds.intersection(slice), "{table:?} leaves {slice:?}");
+    }
+    for pair in tables.windows(2) {
+        let start = pair[1].bounds.start();
+        assert!(pair[0].bounds.is_before(start), "{:?} and {:?} overlap", pair[0], pair[1]);
     }
 }
 

@@ -41,8 +41,10 @@ pub fn read(env: &dyn Env, dir: &Path) -> Result<Option<FileId>> {
 /// Makes `manifest` the one that counts, durably. The manifest itself is durable already.
 pub fn switch(env: &dyn Env, dir: &Path, manifest: FileId) -> Result<()> {
     let next = dir.join(format!("{manifest}.{NAME}"));
+    let bytes = encode_current(manifest);
+    assert!(decode_current(&bytes).is_ok_and(|named| named == manifest), "{manifest} in CURRENT");
     let mut file = env.fs().create(&next, 0)?;
-    file.append(&encode_current(manifest))?;
+    file.append(&bytes)?;
     file.finish()?;
     env.fs().rename(&next, &path(dir))?;
     Ok(env.fs().sync_dir(dir)?)

@@ -143,6 +143,8 @@ fn assert_follows(old: &Version, next: &Version) {
     let (before, after) = (old.greatest_seqno(), next.greatest_seqno());
     assert!(before <= after, "tables would hold numbers up to {after}, before up to {before}");
     assert!(old.next_row() <= next.next_row(), "the id of a row would be given out twice");
+    assert_eq!(old.database(), next.database(), "an edit makes it another database");
+    assert_eq!(old.epoch(), next.epoch(), "only an open raises the epoch");
     if cfg!(debug_assertions) {
         next.assert_whole();
     }

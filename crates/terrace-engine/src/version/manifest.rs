@@ -93,10 +93,7 @@ impl FeedStore for LocalManifests {
         let mut file = env.fs().create(&manifest_path(&self.dir, id), 0)?;
         file.append(&encode_manifest_header(identity, id))?;
         let record = encode_record(identity, HEADER_BYTES as u64, snapshot);
-        debug_assert!(
-            is_read_back(&record, identity, HEADER_BYTES as u64, snapshot),
-            "{snapshot:?}"
-        );
+        assert!(is_read_back(&record, identity, HEADER_BYTES as u64, snapshot), "{snapshot:?}");
         file.append(&record)?;
         file.sync()?;
         env.fs().sync_dir(&self.dir)?;
@@ -116,7 +113,7 @@ impl VersionFeed for Manifest {
         };
         assert!(!edit.is_snapshot, "a snapshot begins a manifest");
         let record = encode_record(self.identity, self.end.bytes, edit);
-        debug_assert!(is_read_back(&record, self.identity, self.end.bytes, edit), "{edit:?}");
+        assert!(is_read_back(&record, self.identity, self.end.bytes, edit), "{edit:?}");
         file.append(&record)?;
         if !is_planted(PlantedBug::SkipManifestSync) {
             file.sync()?;

@@ -232,6 +232,11 @@ impl RecordHeader {
     /// identity. `body` is what follows the header, in pieces.
     #[must_use]
     pub fn encode(&self, identity: u128, offset: u64, body: &[&[u8]]) -> [u8; RECORD_HEADER_BYTES] {
+        debug_assert_eq!(
+            self.bytes as usize,
+            RECORD_HEADER_BYTES + body.iter().map(|piece| piece.len()).sum::<usize>(),
+            "a record is as long as its header says"
+        );
         let mut out = [0; RECORD_HEADER_BYTES];
         out[4..8].copy_from_slice(&self.bytes.to_le_bytes());
         out[8..16].copy_from_slice(&self.first_seqno.0.to_le_bytes());
@@ -456,6 +461,11 @@ pub fn put_memtables(out: &mut impl Extend<u8>, memtables: &[MemtableId], places
         put_varint(out, memtable.epoch.0);
         put_varint(out, memtable.counter);
     }
+    debug_assert!(
+        (1..=usize::from(u8::MAX)).contains(&memtables.len()),
+        "a batch goes to {} memtables",
+        memtables.len()
+    );
     if memtables.len() > 1 {
         put_varint(out, places.len() as u64);
         out.extend(places.iter().copied());

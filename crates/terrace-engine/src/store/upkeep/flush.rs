@@ -273,6 +273,8 @@ impl Inner {
             oldest.min(self.log()?.durable())
         };
         self.sequencer.wait_until(|| self.sequencer.visible() >= greatest || self.is_poisoned());
+        let finished = self.sequencer.finished().1;
+        assert!(start <= finished, "a replay would begin at {start}, behind {finished}");
         Ok(start)
     }
 

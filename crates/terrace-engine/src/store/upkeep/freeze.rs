@@ -221,6 +221,8 @@ fn exchange(
     fresh: impl IntoIterator<Item = Arc<Memtable>>,
     end: LogPosition,
 ) -> Vec<Option<Arc<Frozen>>> {
+    let begins_late = all.holds.iter().find(|active| active.begin > end);
+    assert!(begins_late.is_none(), "a memtable begins behind {end}, where it is frozen");
     let held = all.holds.iter_mut().zip(map.list());
     let swap = |((active, drange), fresh): ((&mut ExclusiveHold<'_, Active>, &Arc<Drange>), _)| {
         let old = std::mem::replace(&mut **active, Active::new(fresh, end));

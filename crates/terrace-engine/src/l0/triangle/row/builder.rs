@@ -352,6 +352,7 @@ impl RowBuilder {
         let location = RowLocation(head_pages[0].number());
         let reader = self.open(location, [head_pages, metadata.pages])?;
         let properties = reader.properties().clone();
+        assert_eq!(properties, self.properties, "a row reads otherwise than it was written");
         let meta = BuiltTable {
             location: location.encode(),
             uid: self.uid,
