@@ -2,4 +2,5 @@
 
 mod checkpoint;
 mod ingest;
+mod ingest_numbers;
 mod rows_by_number;
