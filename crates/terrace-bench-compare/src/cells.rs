@@ -93,12 +93,12 @@ const fn rests(cell: Cell) -> Cell {
     Cell { rests: true, ..cell }
 }
 
-/// Synced puts into an empty store by so many writers at once.
+/// Synced puts into an empty store by this number of writers at once.
 const fn synced(name: &'static str, meaning: &'static str, threads: u64, operations: u64) -> Cell {
     Cell { threads, ..cell(name, meaning, "fillrandom", operations) }
 }
 
-/// A group of one cell of synced puts, with values of so many bytes.
+/// A group of one cell of synced puts, with values of this number of bytes.
 const fn synced_alone(value_bytes: usize, cells: &'static [Cell]) -> Group {
     Group { records: 100_000, key_bytes: 16, value_bytes, setup: SYNCED, cells }
 }

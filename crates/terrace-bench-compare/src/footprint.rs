@@ -5,8 +5,8 @@
 //! disk     blocks of all files below the directory            the most at any look, and at the end
 //! device   /sys/dev/block/…/stat, sectors written             after less before
 //! ```
-//! The device's figure counts everything that is written to it, by whomever, the journal of the
-//! file system included; it says something on a machine that does nothing else.
+//! The device's figure counts everything that any process writes to it, the journal of the file
+//! system included; it says something on a machine that does nothing else.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};

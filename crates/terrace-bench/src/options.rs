@@ -4,6 +4,9 @@ use crate::distribution::Distribution;
 use crate::records::{Records, ValueMix};
 use crate::workload::{self, ScanLength, Workload};
 
+/// The most records that keys can be made for.
+const RECORDS_MAX: u64 = u32::MAX as u64 * 64;
+
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct BenchOptions {
@@ -80,7 +83,7 @@ impl BenchOptions {
         if let Some((name, _)) = numbers.find(|(_, number)| *number == 0) {
             return Err(OptionsError::Zero(name));
         }
-        if self.records > u64::from(u32::MAX) * 64 {
+        if self.records > RECORDS_MAX {
             return Err(OptionsError::TooManyRecords);
         }
         if self.value_mix.is_some_and(|mix| mix.pair_bytes_min() < self.key_bytes) {
@@ -132,9 +135,14 @@ impl fmt::Display for OptionsError {
                 each.try_for_each(|known| write!(f, "\n  {:<11} {}", known.name, known.meaning))
             }
             OptionsError::Zero(name) => write!(f, "{name} must be at least 1"),
-            OptionsError::TooManyRecords => f.write_str("so many records cannot be told apart"),
+            OptionsError::TooManyRecords => {
+                write!(f, "there can be at most {RECORDS_MAX} records (--records)")
+            }
             OptionsError::ShortKeys { least } => {
-                write!(f, "keys of so many records need at least {least} bytes (--key-bytes)")
+                write!(
+                    f,
+                    "for this number of records keys need at least {least} bytes (--key-bytes)"
+                )
             }
             OptionsError::TooLong => {
                 f.write_str("keys have at most 64 KiB (--key-bytes), values 64 MiB (--value-bytes)")

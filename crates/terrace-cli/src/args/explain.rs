@@ -17,7 +17,7 @@ pub(crate) struct ExplainArgs {
 /// Which read to explain.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ExplainedRead {
-    /// Whom the read of a key asks, and why the key is there or not
+    /// What the read of a key searches, and why the key is there or not
     Get(ExplainGetArgs),
     /// Where a scan takes its keys from, and what it steps over
     Scan(ExplainScanArgs),

@@ -223,7 +223,7 @@ pub enum Verdict {
         /// When it expired, in milliseconds since 1970.
         expiry_ms: u64,
     },
-    /// Nobody has an entry of the key.
+    /// No memtable and no table has an entry of the key.
     Absent,
     /// The newest entry is of a kind that this version cannot answer from.
     Unreadable {
@@ -324,7 +324,9 @@ impl fmt::Display for Verdict {
             Verdict::Expired { seqno, expiry_ms } => {
                 write!(f, "hidden: number {seqno}, the newest entry, expired at {expiry_ms} ms")
             }
-            Verdict::Absent => f.write_str("absent: nobody has an entry of the key"),
+            Verdict::Absent => {
+                f.write_str("absent: no memtable and no table has an entry of the key")
+            }
             Verdict::Unreadable { seqno, entry } => {
                 write!(f, "unreadable: number {seqno}, the newest entry, is a {entry}")
             }

@@ -255,8 +255,8 @@ impl<'a> Refill<'a> {
         Ok(())
     }
 
-    /// Begins a memtable that has room for so many bytes, with the record at `position`; if there
-    /// is no memory for it, that record and those after it are the rest.
+    /// Begins a memtable that has room for `bytes`, with the record at `position`; if there is no
+    /// memory for it, that record and those after it are the rest.
     fn begin_memtable(&mut self, bytes: usize, position: LogPosition) -> Result<()> {
         let arena_bytes = self.options.memtable_bytes.max(Memtable::arena_bytes_for(bytes));
         let fresh = Arc::new(Memtable::new(self.ids.next_memtable(), arena_bytes));

@@ -62,8 +62,8 @@ fn a_write_larger_than_the_memtables_gets_its_turn_beside_small_ones() -> Result
     Ok(())
 }
 
-/// A deletion of an interval becomes one in each drange, between that drange's own bounds. So many
-/// long keys took more memory than there is, and more than a record of the log can hold.
+/// A deletion of an interval becomes one in each drange, between that drange's own bounds. With
+/// long keys they would take more memory than there is, and more than a record of the log holds.
 #[test]
 fn deletions_of_intervals_that_grow_too_large_over_the_dranges_are_refused() -> Result<()> {
     simulate(1, |env| {
