@@ -23,16 +23,6 @@ pub(in crate::store) enum Answer {
     Refused(EntryKind),
 }
 
-impl Answer {
-    /// Why the key has nothing to show, if that is so.
-    pub fn hidden(self) -> Option<Hidden> {
-        match self {
-            Answer::Hidden(why) => Some(why),
-            Answer::Value | Answer::Operands | Answer::Refused(_) => None,
-        }
-    }
-}
-
 /// What `newest` means at the moment that `now` tells, which is asked only if that matters. So is
 /// `is_covered`: whether a range tombstone that the reader sees hides the entry.
 #[inline]

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use terrace_base::{EntryRef, KeyRange, SeqNo, WallTime};
 use terrace_env::{PlantedBug, is_planted};
 
-use crate::explain::{Recorder, ScanWatch, note, observed, waits};
+use crate::explain::{Hidden, Recorder, ScanWatch, note, observed, waits};
 use crate::iter::{Cursor, MergingCursor, lesser_bound};
 use crate::memtable::Memtable;
 use crate::range_tombstone::Fragments;
@@ -202,7 +202,6 @@ impl Iter {
         if waits::has_waited() {
             self.watch.waits.add(&waits::take());
         }
-        self.watch.shown += u64::from(self.stands == Stands::OnKey);
         outcome
     }
 
@@ -286,22 +285,35 @@ impl Iter {
             if self.is_past_end(entry.key, forward) {
                 return Ok(());
             }
-            let answer = self.answer(&entry);
-            note(|notes| notes.came_to(self.cursor.source(), answer.hidden()));
-            match answer {
-                Answer::Hidden(_) => {
+            // Cost: in each arm by itself, a note keeps no answer waiting.
+            match self.answer(&entry) {
+                Answer::Value => self.note_key(None),
+                Answer::Hidden(why) => {
+                    self.note_key(Some(why));
                     self.watch.hidden += 1;
                     self.move_cursor(forward)?;
                     continue;
                 }
-                Answer::Value => {}
-                Answer::Operands => self.merged = self.fold_here()?.map(Box::new),
-                Answer::Refused(kind) => return Err(self.refuse(unsupported(kind))),
+                Answer::Operands => {
+                    self.note_key(None);
+                    self.merged = self.fold_here()?.map(Box::new);
+                }
+                Answer::Refused(kind) => {
+                    self.note_key(None);
+                    return Err(self.refuse(unsupported(kind)));
+                }
             }
             self.stands = Stands::OnKey;
+            self.watch.shown += 1;
             return Ok(());
         }
         Ok(())
+    }
+
+    /// Notes that the cursor has come to a key, which is hidden for this reason if it is.
+    #[inline]
+    fn note_key(&self, hidden: Option<Hidden>) {
+        note(|notes| notes.came_to(self.cursor.source(), hidden));
     }
 
     /// Whether a key lies beyond the interval, on the way of the cursor, which began within it.
@@ -359,10 +371,9 @@ impl Iter {
     /// What the newest entry of a key means to the iterator.
     #[inline]
     fn answer(&self, entry: &EntryRef<'_>) -> Answer {
-        let point = self.point.seqno();
         let is_covered = || {
             self.tombstones.iter().any(|some| {
-                let covering = some.fragments.newest_covering(entry.key, point);
+                let covering = some.fragments.newest_covering(entry.key, self.point.seqno());
                 covers(covering, entry.seqno) && some.counts_at(entry.key)
             })
         };
