@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 /// How often the watch looks.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
-/// At every so-manieth look the files are counted too, which costs more.
+/// Number of looks from one count of the files to the next, since a count costs more.
 const LOOKS_PER_COUNT: u32 = 8;
 /// The unit of the device's counters, whatever its blocks are.
 const SECTOR_BYTES: u64 = 512;
