@@ -188,8 +188,9 @@ impl Options {
             memtable_merging: self.memtable_merging,
             dranges: self.dranges,
             lookup_index_bytes: self.lookup_index_bytes,
-            // Small beside a memtable, so that what waits to be used, or to be released, is little.
-            log_segment_bytes: (self.memtable_bytes as u64 / 8).clamp(256 << 10, 64 << 20),
+            // So small beside a memtable that little waits to be used, or to be released; and so
+            // large that a fast writer needs a new file seldom.
+            log_segment_bytes: (self.memtable_bytes as u64 / 2).clamp(256 << 10, 64 << 20),
             log_bytes_max: (self.memtable_bytes as u64 * (8 + 2 * kept)).max(64 << 20),
             table_bytes,
             table: TableOptions {
