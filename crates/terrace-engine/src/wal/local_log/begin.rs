@@ -42,6 +42,7 @@ impl LocalLog {
             durable: AtomicU64::new(end.0),
             was_synced: AtomicBool::new(false),
             syncs_little: AtomicBool::new(false),
+            lays_out: AtomicBool::new(false),
             sync_turn: env.waits().mutex(()),
             prepare_turn: env.waits().mutex(Preparation { recyclable: Vec::new(), sizing }),
             files,

@@ -167,7 +167,7 @@ impl LocalLog {
         }
         self.measure(&mut preparation);
         let (spare, is_new) = self.reserve(bytes, &mut preparation, self.reserved_bytes)?;
-        if is_new && self.syncs_little.load(Ordering::Relaxed) {
+        if is_new && self.lays_out.load(Ordering::Relaxed) {
             spare.file.lay_out()?;
         }
         // Segments follow each other in the order of their ids: those that are too small get

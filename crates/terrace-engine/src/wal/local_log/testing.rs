@@ -58,6 +58,7 @@ impl LocalLog {
             durable: AtomicU64::new(0),
             was_synced: AtomicBool::new(false),
             syncs_little: AtomicBool::new(false),
+            lays_out: AtomicBool::new(false),
             sync_turn: waits.mutex(()),
             prepare_turn: waits.mutex(Preparation { recyclable: Vec::new(), sizing }),
         }
