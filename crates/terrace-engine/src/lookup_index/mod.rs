@@ -155,7 +155,7 @@ impl LookupIndex {
         self.index_key_in(hash, self.current.load(Ordering::Relaxed));
     }
 
-    /// As [`LookupIndex::note`], for a key that was written in an earlier generation.
+    /// As [`LookupIndex::index_key`], for a key that was written in an earlier generation.
     pub fn index_key_in(&self, hash: u64, generation: u64) {
         let bucket = self.bucket(hash);
         let (tag, stamp) = (tag_of(hash), (generation + 1).min(STAMP_MAX));

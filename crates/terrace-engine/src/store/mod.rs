@@ -18,7 +18,7 @@
 //!
 //! In the hall: `view.rs` (what there is), `sequencer.rs` (the order of writes), `read_points.rs`
 //! (what readers still see), `turns.rs` (what one thread at a time does), `log_state.rs`,
-//! `lookups.rs`, `memory.rs`, `health.rs`. [`Inner`] is the page that lists what they share.
+//! `lookups.rs`, `memory.rs`, `health.rs`. `Inner` is the page that lists what they share.
 //!
 //! # Lock order
 //! the turn of flushes → the turn of freezes → dranges' holds in key order → the turn of the
