@@ -23,8 +23,8 @@ use crate::version::Version;
 /// How a key is read.
 #[derive(Clone, Copy, Debug)]
 pub struct GetOptions {
-    /// Whether the call may wait for the disk. If not, it answers [`Error::NeedsIo`](crate::Error::NeedsIo) where it
-    /// would.
+    /// Whether the call may wait for the disk. If not, it answers
+    /// [`Error::NeedsIo`](crate::Error::NeedsIo) where it would.
     pub wait: bool,
 }
 
