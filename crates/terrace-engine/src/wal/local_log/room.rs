@@ -56,7 +56,7 @@ impl LocalLog {
             durable,
         };
         let segment = Segment::new(header, spare.file, segment_path(&self.files.dir, spare.id));
-        segment.write_by_calls(self.syncs_little.load(Ordering::Relaxed));
+        segment.write_by_calls(self.writes_by_calls());
         segment
     }
 
@@ -167,7 +167,7 @@ impl LocalLog {
         }
         self.measure(&mut preparation);
         let (spare, is_new) = self.reserve(bytes, &mut preparation, self.reserved_bytes)?;
-        if is_new && self.lays_out.load(Ordering::Relaxed) {
+        if is_new && self.lays_out() {
             spare.file.lay_out()?;
         }
         // Segments follow each other in the order of their ids: those that are too small get

@@ -46,10 +46,8 @@ pub struct LocalLog {
     pub(super) durable: AtomicU64,
     /// Whether records were synced since the last segment was prepared.
     pub(super) was_synced: AtomicBool,
-    /// Whether the last sync found [little](SYNCED_BYTES_LITTLE) to do.
-    pub(super) syncs_little: AtomicBool,
-    /// Whether it found so little that new segments are [laid out](LAID_OUT_BYTES_MAX).
-    pub(super) lays_out: AtomicBool,
+    /// How much the last sync found to do; as much as can be before the first one.
+    pub(super) synced_bytes: AtomicU64,
     /// One sync at a time; guards what has been synced.
     pub(super) sync_turn: Mutex<()>,
     /// One preparation at a time.
@@ -97,12 +95,20 @@ impl LocalLog {
     /// Notes how much this sync has to do, so that what follows is written in the way that costs
     /// less.
     fn judge_sync(&self, through: LogPosition, segments: &[Arc<Segment>]) {
-        let bytes = through.0 - self.durable().0;
-        let is_little = bytes <= SYNCED_BYTES_LITTLE;
+        self.synced_bytes.store(through.0 - self.durable().0, Ordering::Relaxed);
         self.was_synced.store(true, Ordering::Relaxed);
-        self.syncs_little.store(is_little, Ordering::Relaxed);
-        self.lays_out.store(bytes <= LAID_OUT_BYTES_MAX, Ordering::Relaxed);
-        segments.iter().for_each(|segment| segment.write_by_calls(is_little));
+        let is_called = self.writes_by_calls();
+        segments.iter().for_each(|segment| segment.write_by_calls(is_called));
+    }
+
+    /// Whether records are written by calls: the last sync found [little](SYNCED_BYTES_LITTLE).
+    pub(super) fn writes_by_calls(&self) -> bool {
+        self.synced_bytes.load(Ordering::Relaxed) <= SYNCED_BYTES_LITTLE
+    }
+
+    /// Whether new segments are [laid out](LAID_OUT_BYTES_MAX).
+    pub(super) fn lays_out(&self) -> bool {
+        self.synced_bytes.load(Ordering::Relaxed) <= LAID_OUT_BYTES_MAX
     }
 
     /// Takes the segments out of the tail that hold no record from `from` on.

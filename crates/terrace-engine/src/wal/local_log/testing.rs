@@ -57,8 +57,7 @@ impl LocalLog {
             tail: Latch::new(tail),
             durable: AtomicU64::new(0),
             was_synced: AtomicBool::new(false),
-            syncs_little: AtomicBool::new(false),
-            lays_out: AtomicBool::new(false),
+            synced_bytes: AtomicU64::new(u64::MAX),
             sync_turn: waits.mutex(()),
             prepare_turn: waits.mutex(Preparation { recyclable: Vec::new(), sizing }),
         }
