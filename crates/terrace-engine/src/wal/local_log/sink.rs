@@ -95,7 +95,9 @@ impl LocalLog {
     /// Notes how much this sync has to do, so that what follows is written in the way that costs
     /// less.
     fn judge_sync(&self, through: LogPosition, segments: &[Arc<Segment>]) {
-        self.synced_bytes.store(through.0 - self.durable().0, Ordering::Relaxed);
+        // A release may have made more durable since this sync looked.
+        let bytes = through.0.saturating_sub(self.durable().0);
+        self.synced_bytes.store(bytes, Ordering::Relaxed);
         self.was_synced.store(true, Ordering::Relaxed);
         let is_called = self.writes_by_calls();
         segments.iter().for_each(|segment| segment.write_by_calls(is_called));
