@@ -7,7 +7,8 @@ use terrace_base::{
 };
 
 use super::{
-    LogEdit, RangeEdit, Repaired, RowMeta, Run, Table, TableContext, TreeEdit, VersionEdit,
+    LogEdit, RangeEdit, Repaired, RowMeta, Run, Table, TableContext, TableMeta, TreeEdit,
+    VersionEdit,
 };
 use crate::l0::{CutInterval, CutMap, L0, L0State, LiveRows, LiveTable, Row};
 use crate::placement::{Media, TableMedium};
@@ -41,17 +42,22 @@ pub struct Version {
 pub type Misfit = String;
 
 /// The version that edits come to, the first of which is a snapshot. Errors: which edit does not
-/// fit, and why.
+/// fit, and why; the last one, if what all of them come to contradicts itself.
 pub fn fold<'a>(
     edits: impl IntoIterator<Item = &'a VersionEdit>,
     l0: &dyn L0,
     context: &Arc<TableContext>,
 ) -> Result<Version, (usize, Misfit)> {
     let mut version = Version::empty(l0);
+    let mut last = 0;
     for (index, edit) in edits.into_iter().enumerate() {
         version = version.apply(edit, context).map_err(|misfit| (index, misfit))?;
+        last = index;
     }
-    Ok(version)
+    match version.contradiction() {
+        Some(misfit) => Err((last, misfit)),
+        None => Ok(version),
+    }
 }
 
 impl Version {
@@ -387,23 +393,32 @@ impl Version {
         }
     }
 
-    /// Rows descend and are live somewhere, the tables of a level are disjoint and ascend, and no
-    /// number is greater than the greatest. Cost: O(tables).
-    pub(super) fn assert_whole(&self) {
+    /// What contradicts itself in a version: rows descend, the tables of a level are disjoint and
+    /// ascend, and no number is greater than the greatest. Cost: O(tables).
+    pub(super) fn contradiction(&self) -> Option<Misfit> {
         let rows = self.l0.rows();
-        assert!(rows.windows(2).all(|pair| pair[0].meta.id > pair[1].meta.id), "{rows:?}");
-        assert!(rows.iter().all(|row| row.meta.id < self.next_row), "a row of a greater id");
+        if rows.windows(2).any(|pair| pair[0].meta.id <= pair[1].meta.id) {
+            return Some(format!("rows are out of order: {rows:?}"));
+        }
+        if let Some(row) = rows.iter().find(|row| row.meta.id >= self.next_row) {
+            return Some(format!("{:?} is not below the next one, {:?}", row.meta, self.next_row));
+        }
+        let are_apart = |pair: &[Arc<Table>]| {
+            let (left, right) = (pair[0].span(), pair[1].span());
+            left.is_empty() || right.is_empty() || left.is_before(right.start())
+        };
         for (level, run) in self.runs() {
-            let are_apart = |pair: &[Arc<Table>]| {
-                let (left, right) = (pair[0].span(), pair[1].span());
-                left.is_empty() || right.is_empty() || left.is_before(right.start())
-            };
-            assert!(run.tables().windows(2).all(are_apart), "tables of {level:?} overlap");
+            if !run.tables().windows(2).all(are_apart) {
+                return Some(format!("tables of {level:?} overlap"));
+            }
         }
-        for table in self.tables().map(|table| table.meta()) {
-            let is_in_order = table.least_seqno <= table.greatest_seqno;
-            assert!(is_in_order && table.greatest_seqno <= self.greatest_seqno, "{table:?}");
-        }
+        let mut tables = self.tables().map(|table| table.meta());
+        let greatest = self.greatest_seqno;
+        let is_whole = |table: &TableMeta| {
+            table.least_seqno <= table.greatest_seqno && table.greatest_seqno <= greatest
+        };
+        let table = tables.find(|table| !is_whole(table))?;
+        Some(format!("the numbers of {table:?} are out of order, or above {greatest}"))
     }
 
     /// What the version knows of the log. A flush is installed only after the log was synced as far

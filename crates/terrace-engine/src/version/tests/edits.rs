@@ -1,10 +1,14 @@
 //! Goal: every edit is read as it was written, and nothing absurd or damaged is. Method: edits with
 //! every field, forged ones, and every bit of a record flipped.
 
+use std::path::Path;
+
 use terrace_base::put_field;
+use terrace_env::{RealEnv, SharedEnv};
 
 use super::*;
 use crate::version::edit::SIZE_END;
+use crate::version::fold;
 use crate::version::format::{
     HEADER_BYTES, NUMBER_END, decode_current, decode_edit, decode_manifest_header, decode_record,
     encode_current, encode_edit, encode_manifest_header, encode_record,
@@ -117,5 +121,28 @@ fn a_cut_off_edit_never_decodes_to_another_table() {
         if let Ok(edit) = decode_edit(&bytes[..length]) {
             assert_ne!(edit, full_edit());
         }
+    }
+}
+
+/// Such an edit, with a valid checksum, was folded into a version, and an open went on with it.
+#[test]
+fn edits_that_come_to_a_contradiction_do_not_fit() {
+    let env: SharedEnv = RealEnv::new();
+    let context = crate::check::tables_of_dir(&env, Path::new("/db"));
+    let l0 = crate::check::l0_of(&env, &context);
+    let folded = |least, greatest, of_version| {
+        let numbers = (SeqNo(least), SeqNo(greatest));
+        let table = TableMeta { least_seqno: numbers.0, greatest_seqno: numbers.1, ..table(1) };
+        let tables_added = vec![(LevelNo(1), table)];
+        let greatest_seqno = Some(SeqNo(of_version));
+        let tree = TreeEdit { tables_added, greatest_seqno, ..TreeEdit::default() };
+        let edit = VersionEdit { is_snapshot: true, tree, ..VersionEdit::default() };
+        fold([&VersionEdit::default(), &edit], l0.as_ref(), &context)
+    };
+    assert!(folded(5, 9, 9).is_ok());
+    for (least, greatest, of_version) in [(9, 5, 9), (5, 9, 8)] {
+        let (index, misfit) = folded(least, greatest, of_version).expect_err("it contradicts");
+        assert_eq!(index, 1);
+        assert!(misfit.contains("out of order, or above"), "{misfit}");
     }
 }
