@@ -28,7 +28,7 @@ pub const ARROWS: &[(&str, &[&str])] = &[
 /// Words by which a program touches the outside past `terrace-env`. A space in a pattern is part
 /// of it.
 const FILES: &[&str] = &["std::fs", "fs::File", "tokio::fs"];
-const CLOCKS: &[&str] = &["Instant::now", "SystemTime"];
+const CLOCKS: &[&str] = &["Instant::now", "SystemTime::now"];
 const THREADS: &[&str] = &["thread::spawn", "thread::sleep", "thread::park", "thread::yield_now"];
 const WAITS: &[&str] = &[
     "std::sync::Mutex",

@@ -1,4 +1,5 @@
 use std::num::NonZeroU64;
+use std::time::{Duration, SystemTime};
 
 /// A moment of the wall clock, in milliseconds since the Unix epoch.
 ///
@@ -32,6 +33,14 @@ impl Expiry {
         WallTime(self.0.get())
     }
 
+    /// The moment as the standard library has it.
+    #[must_use]
+    pub fn to_system_time(self) -> SystemTime {
+        let since_epoch = Duration::from_millis(self.0.get());
+        // Every number of milliseconds in 64 bits fits the seconds in 64 bits that Linux has.
+        SystemTime::UNIX_EPOCH + since_epoch
+    }
+
     /// The stored form: 0 for no expiry, else the milliseconds.
     #[must_use]
     pub fn to_stored(expiry: Option<Expiry>) -> u64 {
@@ -42,5 +51,19 @@ impl Expiry {
     #[must_use]
     pub fn from_stored(stored: u64) -> Option<Expiry> {
         NonZeroU64::new(stored).map(Expiry)
+    }
+}
+
+/// The millisecond that `at` lies in; what is not after the epoch counts as 1 ms after it.
+impl From<SystemTime> for Expiry {
+    fn from(at: SystemTime) -> Expiry {
+        let since_epoch = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Expiry::at(WallTime(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)))
+    }
+}
+
+impl From<WallTime> for Expiry {
+    fn from(at: WallTime) -> Expiry {
+        Expiry::at(at)
     }
 }

@@ -182,6 +182,12 @@ pub trait Listener: Send + Sync {
     fn on(&self, event: &Event);
 }
 
+impl<L: Listener + ?Sized> Listener for Arc<L> {
+    fn on(&self, event: &Event) {
+        (**self).on(event);
+    }
+}
+
 /// The listeners that a user gives to a range. Clones share them.
 #[derive(Clone, Default)]
 pub struct Listeners(Vec<Guarded>);

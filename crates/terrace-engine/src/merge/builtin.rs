@@ -71,6 +71,49 @@ fn beyond(number: i128) -> MergeFailure {
     MergeFailure::new(format!("{number} does not fit a value of 64 bits"))
 }
 
+/// `add-i64-le`: adds numbers of 64 bits with a sign, in eight bytes each, the least significant
+/// first, as `i64::to_le_bytes` gives them.
+///
+/// No value counts as 0. A sum beyond 64 bits wraps around, as the arithmetic of the machine does:
+/// then every sum is a value, and no order of additions fails where another would not.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AddI64Le;
+
+fn little_endian(bytes: &[u8], what: &str) -> Result<i64, MergeFailure> {
+    bytes.try_into().map(i64::from_le_bytes).map_err(|_| {
+        MergeFailure::new(format!("the {what} has {} bytes, a number has 8", bytes.len()))
+    })
+}
+
+impl MergeOperator for AddI64Le {
+    fn name(&self) -> &'static str {
+        "add-i64-le"
+    }
+
+    fn check(&self, _: &[u8], bytes: &[u8]) -> Result<(), MergeFailure> {
+        little_endian(bytes, "operand").map(|_| ())
+    }
+
+    fn full(
+        &self,
+        _: &[u8],
+        base: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Result<Vec<u8>, MergeFailure> {
+        let mut sum = base.map_or(Ok(0), |base| little_endian(base, "value"))?;
+        for bytes in operands {
+            sum = sum.wrapping_add(little_endian(bytes, "operand")?);
+        }
+        Ok(sum.to_le_bytes().to_vec())
+    }
+
+    fn partial(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+        let (older, newer) =
+            (little_endian(older, "operand").ok()?, little_endian(newer, "operand").ok()?);
+        Some(older.wrapping_add(newer).to_le_bytes().to_vec())
+    }
+}
+
 /// `append`: the operands behind the value, with nothing in between. Any bytes can be appended.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Append;
@@ -167,11 +210,32 @@ mod tests {
         }
     }
 
+    #[test]
+    fn numbers_in_bytes_are_added_and_wrap_around() {
+        let bytes = |number: i64| number.to_le_bytes();
+        let full = |base: Option<i64>, operands: &[i64]| {
+            let operands: Vec<_> = operands.iter().map(|operand| bytes(*operand)).collect();
+            let operands: Vec<&[u8]> = operands.iter().map(|operand| &operand[..]).collect();
+            let base = base.map(bytes);
+            AddI64Le.full(b"k", base.as_ref().map(|base| &base[..]), &operands).expect("numbers")
+        };
+        assert_eq!(full(None, &[1, -3]), bytes(-2));
+        assert_eq!(full(Some(40), &[2]), bytes(42));
+        assert_eq!(full(Some(i64::MAX), &[1]), bytes(i64::MIN));
+        assert_eq!(AddI64Le.partial(b"k", &bytes(1), &bytes(2)), Some(bytes(3).to_vec()));
+        for wrong in [&b""[..], b"1", b"123456789"] {
+            assert!(AddI64Le.check(b"k", wrong).is_err(), "{wrong:?}");
+            assert!(AddI64Le.full(b"k", Some(wrong), &[&bytes(1)]).is_err(), "{wrong:?}");
+            assert!(AddI64Le.full(b"k", None, &[wrong]).is_err(), "{wrong:?}");
+            assert_eq!(AddI64Le.partial(b"k", wrong, &bytes(1)), None);
+        }
+    }
+
     /// Whatever can be folded over nothing was taken at the write, and the other way about.
     #[test]
     fn what_is_checked_is_what_can_be_folded() {
-        let operators: [&dyn MergeOperator; 3] = [&AddI64, &Append, &Max];
-        for operand in ["", "0", "+7", "-7", "1.5", " 1", "many", "\u{e9}"] {
+        let operators: [&dyn MergeOperator; 4] = [&AddI64, &AddI64Le, &Append, &Max];
+        for operand in ["", "0", "+7", "8 bytes!", "-7", "1.5", " 1", "many", "\u{e9}"] {
             for operator in operators {
                 let is_taken = operator.check(b"k", operand.as_bytes()).is_ok();
                 let is_folded = operator.full(b"k", None, &[operand.as_bytes()]).is_ok();

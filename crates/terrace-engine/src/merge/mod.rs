@@ -59,7 +59,7 @@ mod operator;
 mod registry;
 mod stack;
 
-pub use builtin::{AddI64, Append, Max};
+pub use builtin::{AddI64, AddI64Le, Append, Max};
 pub use operator::{MergeError, MergeFailure, MergeOperator, OperandError};
 pub use registry::MergeOperators;
 pub(crate) use registry::is_operator_name;

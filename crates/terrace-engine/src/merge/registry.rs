@@ -2,7 +2,7 @@ use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
-use super::{AddI64, Append, Max, MergeOperator};
+use super::{AddI64, AddI64Le, Append, Max, MergeOperator};
 use crate::{Error, Result};
 
 /// Names of operators are at most this long.
@@ -12,6 +12,8 @@ const NAME_BYTES_MAX: usize = 64;
 #[derive(Clone)]
 pub struct MergeOperators {
     list: Vec<Arc<dyn MergeOperator>>,
+    /// The operator of a range that has none, and is opened without naming one.
+    fallback: Option<String>,
 }
 
 /// Operators are pure functions: a panic elsewhere leaves none of them half-way.
@@ -19,9 +21,11 @@ impl UnwindSafe for MergeOperators {}
 impl RefUnwindSafe for MergeOperators {}
 
 impl Default for MergeOperators {
-    /// `add-i64`, `append` and `max`.
+    /// `add-i64`, `add-i64-le`, `append` and `max`.
     fn default() -> MergeOperators {
-        MergeOperators { list: vec![Arc::new(AddI64), Arc::new(Append), Arc::new(Max)] }
+        let list: Vec<Arc<dyn MergeOperator>> =
+            vec![Arc::new(AddI64), Arc::new(AddI64Le), Arc::new(Append), Arc::new(Max)];
+        MergeOperators { list, fallback: None }
     }
 }
 
@@ -31,6 +35,24 @@ impl MergeOperators {
     pub fn with(mut self, operator: Arc<dyn MergeOperator>) -> MergeOperators {
         self.list.push(operator);
         self
+    }
+
+    /// These, and no others.
+    #[must_use]
+    pub fn only(list: Vec<Arc<dyn MergeOperator>>) -> MergeOperators {
+        MergeOperators { list, fallback: None }
+    }
+
+    /// With the operator of this name for a range that has none, and is opened without naming one.
+    #[must_use]
+    pub fn with_fallback(mut self, name: &str) -> MergeOperators {
+        self.fallback = Some(name.to_string());
+        self
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn MergeOperator>> {
+        self.list.iter()
     }
 
     /// The operator with this name.
@@ -74,7 +96,8 @@ impl MergeOperators {
                  or copy it into a new database (export, import) to change the operator"
             )));
         }
-        let Some(name) = stored.or(wanted) else { return Ok(None) };
+        let fallback = self.fallback.as_deref();
+        let Some(name) = stored.or(wanted).or(fallback) else { return Ok(None) };
         match self.find(name) {
             Some(operator) => Ok(Some(Arc::clone(operator))),
             None if stored.is_some() => Err(Error::invalid(format!(
@@ -154,6 +177,6 @@ mod tests {
         let error = chosen(None, Some("own")).expect_err("not known");
         assert!(error.to_string().contains("add the operator to the options"), "{error}");
         let error = chosen(Some("own"), None).expect_err("not known");
-        assert!(error.to_string().contains("add-i64, append, max"), "{error}");
+        assert!(error.to_string().contains("add-i64, add-i64-le, append, max"), "{error}");
     }
 }

@@ -25,6 +25,8 @@ pub struct Options {
     pub durability: Durability,
     /// Whether a directory that holds no range yet gets one, which is the default.
     pub create_if_missing: bool,
+    /// Whether a directory that holds a range already is refused. The default is no.
+    pub error_if_exists: bool,
     /// Whether the range is only read: nothing in the directory changes, not even after a crash.
     /// The default is no.
     pub read_only: bool,
@@ -138,6 +140,7 @@ impl Default for Options {
             format: FormatOptions::default(),
             durability: Durability::Buffered,
             create_if_missing: true,
+            error_if_exists: false,
             read_only: false,
             merge_operators: MergeOperators::default(),
             listeners: Listeners::new(),

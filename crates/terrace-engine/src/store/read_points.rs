@@ -57,6 +57,13 @@ impl ReadPoints {
         self.register_number(|| held.seqno, Some(now))
     }
 
+    /// Registers once more what another iterator holds: its number and its moment.
+    pub fn register_twin(self: &Arc<Self>, held: &ReadPoint) -> ReadPoint {
+        let mut registered = self.registered.lock();
+        *registered.points.entry((held.seqno, held.moment)).or_default() += 1;
+        ReadPoint { seqno: held.seqno, moment: held.moment, points: Arc::clone(self) }
+    }
+
     fn register_number(
         self: &Arc<Self>,
         number: impl Fn() -> SeqNo,

@@ -119,6 +119,12 @@ impl Store {
                 dir.display()
             )));
         }
+        if loaded.is_some() && options.error_if_exists {
+            return Err(Error::invalid(format!(
+                "{} holds a database already; choose another path, or open what is there",
+                dir.display()
+            )));
+        }
         let mut opening = Opening::prepare(process, dir, options, seams, loaded.as_ref())?;
         let version = opening.fold(loaded.as_ref())?;
         let range = opening.choose_operator(&version)?;

@@ -89,10 +89,10 @@ impl Inner {
         Ok(Reading { view, read_point, bound })
     }
 
-    /// Begins a read of all of `keys` as they are now. Errors: `Closed`.
-    pub(in crate::store) fn begin_reads(&self, keys: &[&[u8]]) -> Result<Readings> {
+    /// Begins a read of all of `keys`. Errors: `Closed`.
+    pub(in crate::store) fn begin_reads(&self, keys: &[&[u8]], at: At) -> Result<Readings> {
         self.check_open()?;
-        let ask = || (self.sequencer.visible(), self.bounds_of(keys));
+        let ask = || (self.read_point_at(at), self.bounds_of(keys));
         let (view, (read_point, bounds)) = self.view.pin_and_ask(ask);
         Ok(Readings { view, read_point, bounds })
     }

@@ -128,6 +128,20 @@ impl Iter {
         })
     }
 
+    /// Another iterator over the same interval, at the same read point and moment of expiry: it
+    /// shows the same keys and values.
+    pub fn twin(&self) -> Result<Iter> {
+        let point = self.inner.read_points.register_twin(&self.point);
+        let options = IterOptions { range: self.range.clone(), wait: self.mode == ReadMode::Block };
+        Iter::new(&self.inner, point, options)
+    }
+
+    /// The interval.
+    #[must_use]
+    pub fn range(&self) -> &KeyRange {
+        &self.range
+    }
+
     /// The number that the iterator reads at.
     #[must_use]
     pub fn seqno(&self) -> SeqNo {

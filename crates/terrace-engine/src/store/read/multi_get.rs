@@ -11,10 +11,11 @@ use std::hint::black_box;
 use smallvec::SmallVec;
 
 use crate::Result;
+use crate::store::read::begin::At;
 use crate::store::read::pinned::PinnedItem;
 use crate::store::report::slow::GetPurpose;
 use crate::store::view::View;
-use crate::store::{GetOptions, Store};
+use crate::store::{GetOptions, Inner, Store};
 use crate::table::{ReadMode, filter_hash};
 
 /// How many keys go down in step: enough to keep a core's line buffers busy, few enough that their
@@ -31,15 +32,25 @@ impl Store {
         keys: &[&[u8]],
         options: &GetOptions,
     ) -> Result<Vec<Option<PinnedItem>>> {
-        let inner = &self.inner;
-        let reading = inner.begin_reads(keys)?;
+        self.inner.multi_get_at(keys, At::Now, options)
+    }
+}
+
+impl Inner {
+    pub(super) fn multi_get_at(
+        &self,
+        keys: &[&[u8]],
+        at: At,
+        options: &GetOptions,
+    ) -> Result<Vec<Option<PinnedItem>>> {
+        let reading = self.begin_reads(keys, at)?;
         let mut items = Vec::with_capacity(keys.len());
         for (step, keys) in keys.chunks(KEYS_IN_STEP).enumerate() {
             warm(&reading.view, keys);
             for (index, key) in keys.iter().enumerate() {
                 let search = reading.search(step * KEYS_IN_STEP + index, key, options.mode());
                 let purpose = GetPurpose::Answer;
-                items.push(inner.get_in(&reading.view, search, purpose, PinnedItem::new)?);
+                items.push(self.get_in(&reading.view, search, purpose, PinnedItem::new)?);
             }
         }
         Ok(items)

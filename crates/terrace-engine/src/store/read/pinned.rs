@@ -8,7 +8,7 @@ use terrace_base::{EntryRef, Expiry, SeqNo};
 
 use crate::Result;
 use crate::memtable::{Memtable, PinnedVersion};
-use crate::store::{GetOptions, Store};
+use crate::store::{GetOptions, Item, Store};
 use crate::table::PinnedEntry;
 
 /// Where an entry was found.
@@ -23,28 +23,58 @@ pub enum Origin<'a> {
 }
 
 /// A value where it lies, in a memtable or in a cached block, which stays in memory for as long as
-/// this lives: keep it briefly.
+/// this lives: keep it briefly. A short value is a copy.
 pub struct PinnedItem {
     pin: Pin,
     expiry: Option<Expiry>,
     seqno: SeqNo,
 }
 
+/// A value of up to this many bytes is copied: that costs less than to hold on to where it lies.
+const INLINE_BYTES: usize = 24;
+
 enum Pin {
+    /// A copy of a short value.
+    Inline {
+        len: u8,
+        bytes: [u8; INLINE_BYTES],
+    },
     Memtable(PinnedVersion),
     Table(PinnedEntry),
     /// A value in memory of its own.
-    Folded(Box<[u8]>),
+    Owned(Box<[u8]>),
+}
+
+impl Pin {
+    #[inline]
+    fn inline(value: &[u8]) -> Option<Pin> {
+        let len = value.len();
+        if len > INLINE_BYTES {
+            return None;
+        }
+        let mut bytes = [0; INLINE_BYTES];
+        bytes[..len].copy_from_slice(value);
+        Some(Pin::Inline { len: len as u8, bytes })
+    }
 }
 
 impl PinnedItem {
+    #[inline]
     pub(in crate::store) fn new(source: Origin<'_>, entry: &EntryRef<'_>) -> PinnedItem {
-        let pin = match source {
+        let pin = Pin::inline(entry.value).unwrap_or_else(|| match source {
             Origin::Memtable(memtable) => Pin::Memtable(PinnedVersion::new(memtable, entry)),
             Origin::Table(pinned) => Pin::Table(pinned.clone()),
-            Origin::Folded => Pin::Folded(entry.value.into()),
-        };
+            Origin::Folded => Pin::Owned(entry.value.into()),
+        });
         PinnedItem { pin, expiry: entry.expiry, seqno: entry.seqno }
+    }
+
+    /// A copy of a value, which holds on to nothing.
+    #[must_use]
+    #[inline]
+    pub fn copy(value: &[u8], expiry: Option<Expiry>, seqno: SeqNo) -> PinnedItem {
+        let pin = Pin::inline(value).unwrap_or_else(|| Pin::Owned(value.into()));
+        PinnedItem { pin, expiry, seqno }
     }
 
     /// When it goes, if ever.
@@ -60,6 +90,13 @@ impl PinnedItem {
     }
 }
 
+impl From<Item> for PinnedItem {
+    fn from(item: Item) -> PinnedItem {
+        let pin = Pin::Owned(item.value.into_boxed_slice());
+        PinnedItem { pin, expiry: item.expiry, seqno: item.seqno }
+    }
+}
+
 impl Deref for PinnedItem {
     type Target = [u8];
 
@@ -68,7 +105,8 @@ impl Deref for PinnedItem {
         match &self.pin {
             Pin::Memtable(version) => version,
             Pin::Table(entry) => entry.value(),
-            Pin::Folded(value) => value,
+            Pin::Owned(value) => value,
+            Pin::Inline { len, bytes } => &bytes[..usize::from(*len)],
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::Result;
 use crate::store::read::begin::At;
 use crate::store::read_points::ReadPoint;
 use crate::store::report::slow::GetPurpose;
-use crate::store::{GetOptions, Inner, Item, Iter, IterOptions, Store};
+use crate::store::{GetOptions, Inner, Item, Iter, IterOptions, PinnedItem, Store};
 
 /// The range as it was at one sequence number. Pins the number only, no memory and no file;
 /// versions that it can see survive flushes and compactions until it is dropped. Clones share it.
@@ -49,6 +49,21 @@ impl Snapshot {
     ) -> Result<Option<T>> {
         let (at, mode) = (At::Number(self.seqno()), options.mode());
         self.inner().get_at(key, at, mode, GetPurpose::Answer, |_, entry| read(entry))
+    }
+
+    /// The value that `key` had, by reference; see [`Store::get_pinned`].
+    pub fn get_pinned(&self, key: &[u8], options: &GetOptions) -> Result<Option<PinnedItem>> {
+        let (at, mode) = (At::Number(self.seqno()), options.mode());
+        self.inner().get_at(key, at, mode, GetPurpose::Answer, PinnedItem::new)
+    }
+
+    /// The values that `keys` had; see [`Store::multi_get`].
+    pub fn multi_get(
+        &self,
+        keys: &[&[u8]],
+        options: &GetOptions,
+    ) -> Result<Vec<Option<PinnedItem>>> {
+        self.inner().multi_get_at(keys, At::Number(self.seqno()), options)
     }
 
     pub(in crate::store) fn inner(&self) -> &Inner {
