@@ -25,7 +25,7 @@ pub struct StaticTrees {
 }
 
 /// The least memory that a memtable may have.
-const MEMTABLE_BYTES_MIN: usize = 16 << 10;
+const MEMTABLE_BYTES_MIN: u64 = 16 << 10;
 
 impl StaticTrees {
     /// Opens `count` databases (at least 1) in directories below `dir`, each for as many of the
@@ -40,14 +40,14 @@ impl StaticTrees {
         records: &Records,
         count: u64,
     ) -> terrace::Result<StaticTrees> {
-        let share = options.memtable_bytes / usize::try_from(count).unwrap_or(usize::MAX);
-        let options = Options { memtable_bytes: share.max(MEMTABLE_BYTES_MIN), ..options.clone() };
+        let share = options.memtable_bytes / count;
+        let options = options.clone().memtable_bytes(share.max(MEMTABLE_BYTES_MIN));
         let dir_of = |tree: u64| dir.join(format!("tree-{tree:03}"));
         let first = match disk {
-            Some(profile) => Db::open_on_disk(dir_of(0), &options, profile)?,
-            None => Db::open(dir_of(0), options.clone())?,
+            Some(profile) => options.open_on_disk(dir_of(0), profile)?,
+            None => options.open(dir_of(0))?,
         };
-        let beside = (1..count).map(|tree| first.open_beside(dir_of(tree), &options));
+        let beside = (1..count).map(|tree| options.open_beside(&first, dir_of(tree)));
         let beside = beside.collect::<terrace::Result<Vec<Db>>>()?;
         let start = |tree| {
             let mut key = Vec::new();
@@ -122,12 +122,13 @@ mod tests {
 
     use super::*;
     use crate::{BenchOptions, Silent, run};
+    use terrace::Layout;
 
     #[test]
     fn records_are_divided_evenly_and_scans_go_on_in_the_next_tree() {
         let dir = tempfile::tempdir().unwrap();
         let records = Records::new(1000, 16);
-        let options = Options { memtable_bytes: 8 << 20, dranges: 1, ..Options::default() };
+        let options = Options::new().memtable_bytes(8 << 20).layout(Layout::new().dranges(1));
         let store = StaticTrees::open(dir.path(), &options, None, &records, 7).unwrap();
         let load = |workload: &str| BenchOptions {
             workload: workload.to_owned(),
@@ -136,7 +137,7 @@ mod tests {
             ..BenchOptions::default()
         };
         run(&store, &load("load"), &Silent).unwrap();
-        let shares: Vec<u64> = store.dbs().map(|db| db.stats().write_count).collect();
+        let shares: Vec<u64> = store.dbs().map(|db| db.admin().stats().write_count).collect();
         assert_eq!(shares.iter().sum::<u64>(), 1000);
         assert!(shares.iter().all(|share| (142..=143).contains(share)), "{shares:?}");
         let report = run(&store, &load("c"), &Silent).unwrap();
@@ -146,7 +147,7 @@ mod tests {
         assert_eq!(store.scan(&key, 300).unwrap(), 300, "over three trees");
         assert_eq!(store.scan(&key, 1000).unwrap(), 900, "up to the last");
         let counters = store.counters().unwrap();
-        let put: u64 = store.dbs().map(|db| db.stats().write_bytes).sum();
+        let put: u64 = store.dbs().map(|db| db.admin().stats().write_bytes).sum();
         assert!(counters.user_bytes == put && put >= 1000 * (16 + 256), "{counters:?}");
         assert!(counters.written_bytes > counters.user_bytes);
         assert!(store.delays().is_some());

@@ -1,4 +1,4 @@
-use terrace::{Db, KeyRange, ReadOptions};
+use terrace::Db;
 
 use crate::store::{Counters, Delays, Store, StoreError};
 
@@ -23,7 +23,7 @@ impl TerraceStore {
 
 impl Store for TerraceStore {
     fn get(&self, key: &[u8]) -> Result<Option<usize>, StoreError> {
-        Ok(self.db.get_pinned(key)?.map(|value| value.len()))
+        Ok(self.db.get(key)?.map(|value| value.len()))
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
@@ -31,30 +31,26 @@ impl Store for TerraceStore {
     }
 
     fn scan(&self, start: &[u8], count: u64) -> Result<u64, StoreError> {
-        let mut iter = self.db.iter(KeyRange::new(start, None), &ReadOptions::default())?;
-        iter.seek(start)?;
+        let mut cursor = self.db.cursor(start..);
         let mut found = 0;
-        while found < count && iter.item().is_some() {
+        while found < count && cursor.next()?.is_some() {
             found += 1;
-            if found < count {
-                iter.next()?;
-            }
         }
         Ok(found)
     }
 
     fn counters(&self) -> Option<Counters> {
-        let stats = self.db.stats();
+        let stats = self.db.admin().stats();
         Some(Counters { user_bytes: stats.write_bytes, written_bytes: stats.written_bytes() })
     }
 
     fn delays(&self) -> Option<Delays> {
-        let causes = &self.db.stats().stalls.causes;
+        let causes = &self.db.admin().stats().stalls.causes;
         let by_cause = causes.iter().map(|(name, stats)| (*name, stats.delayed_us)).collect();
         Some(Delays { by_cause })
     }
 
     fn memory_bytes(&self) -> Option<u64> {
-        Some(self.db.stats().memory.used_bytes)
+        Some(self.db.admin().stats().memory.used_bytes)
     }
 }

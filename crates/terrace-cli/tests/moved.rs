@@ -34,8 +34,9 @@ fn a_copy_is_refused_and_a_moved_database_is_adopted() {
         ["medium", "original", "copy", "other"].map(|name| dir.path().join(name));
     std::fs::create_dir(&medium).unwrap();
     let log_path = Some(medium.to_str().unwrap().into());
-    let options = terrace::Options { log_path, ..terrace::Options::default() };
-    let db = terrace::Db::open(&original, options).unwrap();
+    let mut options = terrace::Db::options();
+    options.layout.log_path = log_path;
+    let db = options.open(&original).unwrap();
     db.put(b"fruit", b"apple").unwrap();
     db.close().unwrap();
     drop(db);

@@ -26,9 +26,10 @@ pub struct LocalSession {
 
 impl LocalServer {
     /// Serves `db`. Of the options those about listening, threads and time have no meaning here.
-    #[must_use]
-    pub fn new(db: &Db, options: ServerOptions) -> LocalServer {
-        LocalServer { shared: Arc::new(Shared::new(db, options)) }
+    ///
+    /// Errors: those of opening keyspaces.
+    pub fn new(db: &Db, options: ServerOptions) -> terrace::Result<LocalServer> {
+        Ok(LocalServer { shared: Arc::new(Shared::new(db, options)?) })
     }
 
     /// A connection; none if there are as many as the options allow.
@@ -96,13 +97,12 @@ fn take_replies(from: &mut Replies, to: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use terrace::Options;
 
     #[test]
     fn a_session_without_a_socket_answers_in_any_pieces() {
         let dir = tempfile::tempdir().unwrap();
-        let db = Db::open(dir.path(), Options::default()).unwrap();
-        let server = LocalServer::new(&db, ServerOptions::default());
+        let db = Db::open(dir.path()).unwrap();
+        let server = LocalServer::new(&db, ServerOptions::default()).unwrap();
         let request =
             b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$2\r\nxy\r\nRANGE - +\r\nSTRLEN a\r\nQUIT\r\n";
         for piece_bytes in [1, 2, 7, request.len()] {

@@ -30,6 +30,8 @@ pub enum ServeError {
     Listen(SocketAddr, io::Error),
     /// The operating system gave no threads or signals.
     Runtime(io::Error),
+    /// The keyspaces of the database cannot be opened.
+    Open(terrace::Error),
     /// The database did not close: what it holds is safe only as far as its durability class says.
     Close(terrace::Error),
 }
@@ -47,6 +49,7 @@ impl fmt::Display for ServeError {
             }
             ServeError::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
             ServeError::Runtime(error) => write!(f, "cannot start the server: {error}"),
+            ServeError::Open(error) => write!(f, "the keyspaces cannot be opened: {error}"),
             ServeError::Close(error) => write!(f, "the database did not close cleanly: {error}"),
         }
     }
@@ -57,7 +60,7 @@ impl std::error::Error for ServeError {
         match self {
             ServeError::Options(error) => Some(error),
             ServeError::Listen(_, error) | ServeError::Runtime(error) => Some(error),
-            ServeError::Close(error) => Some(error),
+            ServeError::Open(error) | ServeError::Close(error) => Some(error),
         }
     }
 }
@@ -116,7 +119,7 @@ impl Server {
         let listen = |error| ServeError::Listen(options.listen, error);
         let listener = Listener::bind(options.listen).await.map_err(listen)?;
         let local_address = listener.local_address().map_err(listen)?;
-        let shared = Arc::new(Shared::new(&db, options));
+        let shared = Arc::new(Shared::new(&db, options).map_err(ServeError::Open)?);
         shared.local_port.store(local_address.port(), Ordering::Relaxed);
         Ok(Server { db, listener, local_address, shared })
     }

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use terrace::Db;
+use terrace::{Db, Keyspace, ReadOptions, View};
 
 use crate::ServerOptions;
 use crate::budget::Budget;
@@ -21,7 +21,8 @@ const KEYSPACES: u16 = 16;
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) options: ServerOptions,
-    pub(crate) keyspaces: Vec<Handle>,
+    pub(crate) db: Db,
+    pub(crate) keyspaces: Vec<Served>,
     pub(crate) clients: Arc<Clients>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) counters: Counters,
@@ -32,18 +33,21 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(db: &Db, options: ServerOptions) -> Shared {
-        Shared {
-            keyspaces: (0..KEYSPACES).map(|number| Handle(db.keyspace(number))).collect(),
+    /// Errors: those of opening keyspaces.
+    pub(crate) fn new(db: &Db, options: ServerOptions) -> terrace::Result<Shared> {
+        let keyspaces = (0..KEYSPACES).map(|number| Served::open(db, number));
+        Ok(Shared {
+            db: db.clone(),
+            keyspaces: keyspaces.collect::<terrace::Result<_>>()?,
             clients: Arc::new(Clients::default()),
-            budget: Budget::new(options.client_bytes_max, db.client_memory()),
+            budget: Budget::new(options.client_bytes_max, db.admin().client_memory()),
             counters: Counters::default(),
             started: net::now(),
             local_port: AtomicU16::new(options.listen.port()),
             cursors: Mutex::new(Cursors::new(net::wall_now().0 / 1000)),
             cancelled: AtomicBool::new(false),
             options,
-        }
+        })
     }
 
     pub(crate) fn cursors(&self) -> MutexGuard<'_, Cursors> {
@@ -60,20 +64,20 @@ impl Shared {
     }
 }
 
-/// A database handle, which need not be printable.
-pub(crate) struct Handle(Db);
-
-impl std::ops::Deref for Handle {
-    type Target = Db;
-
-    fn deref(&self) -> &Db {
-        &self.0
-    }
+/// A keyspace as connections use it.
+#[derive(Debug)]
+pub(crate) struct Served {
+    pub(crate) keyspace: Keyspace,
+    /// For reads on the network's thread: they do not wait.
+    pub(crate) at_once: View,
 }
 
-impl std::fmt::Debug for Handle {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Db")
+impl Served {
+    /// The keyspace that `SELECT number` chooses.
+    fn open(db: &Db, number: u16) -> terrace::Result<Served> {
+        let keyspace = db.keyspace(&number.to_string())?;
+        let at_once = keyspace.with(ReadOptions::new().no_wait());
+        Ok(Served { keyspace, at_once })
     }
 }
 

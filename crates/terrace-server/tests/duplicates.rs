@@ -6,7 +6,7 @@
 mod common;
 
 use common::{TestServer, bulk, ok};
-use terrace::{Db, Options, WriteBatch, WriteOptions};
+use terrace::{Batch, Db};
 use terrace_server::ServerOptions;
 use terrace_server::protocol::{Value, put_request};
 
@@ -45,15 +45,12 @@ fn r17_a_request_may_name_a_key_twice() {
 #[test]
 fn r17_a_batch_may_name_a_key_twice() {
     let dir = tempfile::tempdir().unwrap();
-    let batch = || {
-        let mut batch = WriteBatch::new();
-        batch.put(b"twice", b"first").unwrap();
-        batch.put(b"twice", b"last").unwrap();
-        batch.put(b"gone", b"value").unwrap();
-        batch.delete(b"gone").unwrap();
-        batch.delete(b"back").unwrap();
-        batch.put(b"back", b"value").unwrap();
-        batch.delete(b"gone").unwrap();
+    let batch = |db: &Db| {
+        let mut batch = Batch::new();
+        batch.put(db, "twice", "first").put(db, "twice", "last");
+        batch.put(db, "gone", "value").delete(db, "gone");
+        batch.delete(db, "back").put(db, "back", "value");
+        batch.delete(db, "gone");
         batch
     };
     let check = |db: &Db, when: &str| {
@@ -62,18 +59,18 @@ fn r17_a_batch_may_name_a_key_twice() {
         assert_eq!(get(b"gone"), None, "{when}");
         assert_eq!(get(b"back").as_deref(), Some(&b"value"[..]), "{when}");
     };
-    let db = Db::open(dir.path(), Options::default()).unwrap();
-    db.write(batch(), &WriteOptions::default()).unwrap();
-    db.write(batch(), &WriteOptions::default()).unwrap();
+    let db = Db::open(dir.path()).unwrap();
+    db.write(&batch(&db)).unwrap();
+    db.write(&batch(&db)).unwrap();
     check(&db, "in the memtable");
     db.close().unwrap();
     drop(db);
-    let db = Db::open(dir.path(), Options::default()).unwrap();
+    let db = Db::open(dir.path()).unwrap();
     check(&db, "after a replay");
-    db.flush().unwrap();
+    db.admin().flush().unwrap();
     check(&db, "in a table");
-    db.write(batch(), &WriteOptions::default()).unwrap();
-    db.compact(terrace::KeyRange::all()).unwrap();
+    db.write(&batch(&db)).unwrap();
+    db.admin().compact(&db, ..).unwrap();
     check(&db, "after a compaction");
     db.close().unwrap();
 }

@@ -141,7 +141,7 @@ fn the_timeout_is_told_as_it_was_set() {
 /// The same table with every command that writes moved to a thread that may wait.
 #[test]
 fn commands_that_have_to_wait_reply_the_same() {
-    let synced = Options { durability: Durability::Sync, ..Options::default() };
+    let synced = Options::new().durability(Durability::Sync);
     let server = TestServer::start_over(ServerOptions::default(), &synced, &[]);
     run_table("waiting.txt", server.address);
 }

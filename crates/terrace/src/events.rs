@@ -1,6 +1,6 @@
 //! What a database does in the background, told to the program as it happens.
 //!
-//! A [`Listener`] is given to a database by [`Options::listeners`](crate::Options::listeners). It
+//! A [`Listener`] is given to a database by [`Options::listener`](crate::Options::listener). It
 //! is told of flushes, compactions, stops of writers, failures of background work, and whatever
 //! else [`EventKind`] names. Nothing is told on the way of a single read or write, so listeners
 //! cost those nothing.
@@ -18,8 +18,8 @@
 //! ```
 //! use std::sync::Arc;
 //! use std::sync::atomic::{AtomicU64, Ordering};
-//! use terrace::events::{Event, EventKind, Listener, Listeners};
-//! use terrace::{Db, Options};
+//! use terrace::Db;
+//! use terrace::events::{Event, EventKind, Listener};
 //!
 //! #[derive(Default)]
 //! struct FlushedBytes(AtomicU64);
@@ -35,10 +35,9 @@
 //! # fn main() -> terrace::Result<()> {
 //! # let directory = tempfile::tempdir().expect("a temporary directory");
 //! let flushed = Arc::new(FlushedBytes::default());
-//! let listeners = Listeners::new().with(flushed.clone());
-//! let db = Db::open(directory.path().join("fruit"), Options { listeners, ..Options::default() })?;
-//! db.put(b"apple", b"red")?;
-//! db.flush()?;
+//! let db = Db::options().listener(flushed.clone()).open(directory.path().join("fruit"))?;
+//! db.put("apple", "red")?;
+//! db.admin().flush()?;
 //! assert!(flushed.0.load(Ordering::Relaxed) > 0);
 //! # Ok(())
 //! # }

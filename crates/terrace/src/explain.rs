@@ -1,6 +1,5 @@
 //! Explanations in the keys of the caller: the tree's keys without what stands in front of them.
 
-use terrace_base::KeyRange;
 use terrace_engine::explain::{GetExplanation, ScanExplanation, SlowOperation};
 use terrace_engine::store::{DrangeStats, DrangesReport, L0Report, L0Slice, NextCut};
 
@@ -21,9 +20,10 @@ pub fn get_as_asked(explanation: GetExplanation) -> GetExplanation {
     }
 }
 
-/// The explanation of a scan of `range`.
-pub fn scan_as_asked(explanation: ScanExplanation, range: &KeyRange) -> ScanExplanation {
-    let (start, end) = (range.start().to_vec(), range.end().map(<[u8]>::to_vec));
+/// The explanation of a scan as its caller knows the interval.
+pub fn scan_as_asked(explanation: ScanExplanation) -> ScanExplanation {
+    let start = asked(&explanation.start);
+    let end = explanation.end.as_deref().and_then(|end| split(end).1).map(<[u8]>::to_vec);
     ScanExplanation { start, end, ..explanation }
 }
 

@@ -4,42 +4,49 @@
 //! process opens for writing or any number for reading.
 //!
 //! ```
-//! use terrace::{Db, KeyRange, Options, ReadOptions};
+//! use terrace::Db;
 //!
 //! # fn main() -> terrace::Result<()> {
 //! # let directory = tempfile::tempdir().expect("a temporary directory");
-//! let db = Db::open(directory.path().join("fruit"), Options::default())?;
-//! db.put(b"apple", b"red")?;
-//! db.put(b"banana", b"yellow")?;
-//! assert_eq!(db.get(b"apple")?.as_deref(), Some(&b"red"[..]));
+//! let db = Db::open(directory.path().join("fruit"))?;
+//! db.put("apple", "red")?;
+//! db.put("banana", "yellow")?;
+//! assert!(db.get("apple")?.is_some_and(|color| color == "red"));
 //!
 //! // Ordered scans, in both directions.
-//! let mut iter = db.iter(KeyRange::all(), &ReadOptions::default())?;
-//! iter.seek_back(None)?;
-//! assert_eq!(iter.item().map(|(key, _, _)| key), Some(&b"banana"[..]));
-//! drop(iter);
-//!
-//! db.close()?;
+//! for row in db.range("a".."c").rev() {
+//!     let (fruit, color) = row?;
+//!     println!("{} is {}", fruit.escape_ascii(), color.escape_ascii());
+//! }
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! What is where:
+//! # Three layers
+//! ```text
+//!   Db ─────────► Keyspace ─────────► View
+//!   opens,        writes              reads, now or at a snapshot
+//!   closes,
+//!   copies        each dereferences to the next: a function over &View takes all of them
+//! ```
+//! * [`Db`]: open and close, [keyspaces](Db::keyspace), atomic [batches](Batch) over them,
+//!   [`Snapshot`]s, copies ([`Db::checkpoint`]). It is its own default keyspace.
+//! * [`Keyspace`]: put, delete, delete a range, conditional writes
+//!   ([`Keyspace::compare_and_swap`], [`Keyspace::update`]), merges without a read
+//!   ([`Keyspace::merge`]), sorted data ([`Keyspace::ingest`]).
+//! * [`View`]: [get](View::get), several keys at once ([`View::get_many`]), iterators of the
+//!   language ([`View::range`], [`View::prefix`]), and a [`Cursor`] that copies nothing.
 //!
-//! * [`Db`]: open, get, put, delete, delete a range, atomic batches ([`WriteBatch`]), conditional
-//!   writes ([`Db::compare_and_swap`], [`Db::update`]), merges without a read ([`Db::merge`],
-//!   [`MergeOperator`]), sorted data ([`Db::ingest`]), copies ([`Db::checkpoint`]), scans
-//!   ([`Iter`]), [`Snapshot`]s, keyspaces.
-//! * [`Db::explain_get`], [`Db::explain_scan`], [`Db::slow_operations`], [`Db::stats`]: why an
-//!   operation answered as it did, where time and space go.
-//! * [`events`]: what the background work did, told as it happens.
+//! # What else there is
 //! * [`Options`]: few, each with its unit and its effect. [`Durability`] says what an
 //!   acknowledgement promises.
+//! * [`Db::admin`]: why an operation answered as it did, where time and space go.
+//! * [`events`]: what the background work did, told as it happens.
 //! * [`check`], [`repair`] and [`inspect`]: databases that nobody has open, damaged ones too.
 //!   [`adopt`]: one that was moved and has its log or L0 on another medium.
 //! * [`Error`] and [`ErrorKind`]: grouped by what the caller must do.
 //!
-//! The engine below is the crate `terrace-engine`; this one only names its parts for programs and
+//! The engine below is the crate `terrace-engine`; this one gives programs their view of it, and
 //! adds keyspaces.
 
 #![cfg_attr(
@@ -51,38 +58,28 @@
     )
 )]
 
-mod batch;
-mod conditional;
 mod db;
 mod error;
 pub mod events;
 mod explain;
-mod ingest;
 pub mod inspect;
-mod item_ref;
-mod iter;
 mod keyspace;
-mod merge;
+pub mod merge;
 mod offline;
 mod options;
 mod plan;
 mod report;
-mod snapshot;
+mod view;
+mod write;
 
-pub use batch::WriteBatch;
-pub use conditional::CasOutcome;
-pub use db::{Db, Update};
+pub use db::{Admin, Db};
 pub use error::{Error, ErrorKind, Result};
-pub use ingest::Ingest;
-pub use item_ref::ItemRef;
-pub use iter::Iter;
-pub use merge::MergeOperators;
+pub use keyspace::{Keyspace, KeyspaceOptions, MergeOperators};
 pub use offline::{Adopted, CheckDepth, adopt, check, repair};
-pub use options::{Options, ReadOptions, WriteOptions};
+pub use options::{Create, Layout, Options, ReadOptions, WriteOptions};
 pub use plan::{Needs, Plan, PlannedLevel, Reason};
 pub use report::{CheckReport, Finding, KeyInterval, Loss, RepairReport, Stats};
-pub use snapshot::Snapshot;
-pub use terrace_base::{Expiry, KeyRange, SeqNo, WallTime, limits};
+pub use terrace_base::{Expiry, KeyRange as OwnedRange, SeqNo, WallTime, limits};
 pub use terrace_engine::check::Severity;
 pub use terrace_engine::explain::{
     BlockRead, GetExplanation, HiddenCounts, LevelBlocks, OperationKind, PagesSearch, SAMPLE_EVERY,
@@ -93,14 +90,18 @@ pub use terrace_engine::l0::CutEnd;
 pub use terrace_engine::merge::{MergeFailure, MergeOperator};
 #[cfg(feature = "research")]
 pub use terrace_engine::options::{Baseline, Research};
-pub use terrace_engine::options::{Durability, FormatOptions, L0Medium, L0Options};
+pub use terrace_engine::options::{Durability, L0Medium, L0Options};
 pub use terrace_engine::process::{Charge as MemoryCharge, MemoryPool};
 pub use terrace_engine::repair::{Basis, LossKind};
 pub use terrace_engine::store::{
     CheckpointReport, CompactionRecord, ContainerStats, CutStats, DrangeStats, DrangesReport,
-    IngestReport, Item, L0Report, L0RowStats, L0Slice, L0Stats, MemtableAreaStats, NextCut,
-    PinnedItem, RecoveryReport,
+    IngestReport, L0Report, L0RowStats, L0Slice, L0Stats, MemtableAreaStats, NextCut,
+    RecoveryReport,
 };
 pub use terrace_engine::table::Compression;
 pub use terrace_engine::version::Repaired;
 pub use terrace_env::DiskProfile;
+pub use view::{
+    Cursor, EntryRef, Iter, Key, KeyRange, Keys, Prefix, RangeEnd, Snapshot, Value, View,
+};
+pub use write::{Batch, Cas, Ingest};

@@ -5,6 +5,7 @@ use terrace_engine::check::check_dir;
 pub use terrace_engine::store::Adopted;
 use terrace_env::{RealEnv, SharedEnv};
 
+use crate::keyspace::OperatorTable;
 use crate::{CheckReport, Options, RepairReport, Result};
 
 /// Reads everything in a directory that nobody has open for writing, and says what is damaged. Goes
@@ -39,20 +40,22 @@ pub fn repair(
 ) -> Result<RepairReport> {
     let env: SharedEnv = RealEnv::new();
     let (dir, target) = (dir.as_ref(), target.as_ref());
-    let options = options.engine();
+    let options = options.engine(&OperatorTable::default());
     let report = terrace_engine::repair::repair(&env, dir, target, &options, &mut progress)?;
     Ok(RepairReport::new(report))
 }
 
 /// Makes the database in `dir` the owner of what it has on other media: its log
-/// ([`Options::log_path`]) and L0 ([`Options::l0`]). Needed after the directory was moved or
-/// copied: such data belong to the directory that they were written for, and an open from another
-/// one is refused. The directory that owned them before is refused from then on. Changes nothing
-/// else.
+/// ([`Layout::log_path`]) and L0 ([`Layout::l0`]). Needed after the directory was moved or copied:
+/// such data belong to the directory that they were written for, and an open from another one is
+/// refused. The directory that owned them before is refused from then on. Changes nothing else.
 ///
 /// Returns what was taken over; nothing, if everything is in `dir`. Errors: `Invalid` (no database
 /// there), `Locked` (this database, or the one that owns the data, is open), `Corruption` (the
 /// manifest is damaged), `NoSpace`, `Io`.
+///
+/// [`Layout::log_path`]: crate::Layout::log_path
+/// [`Layout::l0`]: crate::Layout::l0
 pub fn adopt(dir: impl AsRef<Path>) -> Result<Vec<Adopted>> {
     let env: SharedEnv = RealEnv::new();
     Ok(terrace_engine::store::adopt(&env, dir.as_ref())?)

@@ -21,7 +21,8 @@ use terrace_base::{LEVEL_MAX, LevelNo};
 use terrace_engine::Error;
 use terrace_engine::compaction::levels::{LevelShape, LevelTargets};
 
-use crate::{L0Options, Options, Result};
+use crate::keyspace::OperatorTable;
+use crate::{L0Options, Layout, Options, Result};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -84,10 +85,10 @@ pub struct Plan {
     pub cache_bytes: u64,
     /// For [`Options::memtable_bytes`].
     pub memtable_bytes: u64,
-    /// For [`Options::l0`]. The path of a container has to be added: it belongs on the persistent
+    /// For [`Layout::l0`]. The path of a container has to be added: it belongs on the persistent
     /// memory.
     pub l0: L0Options,
-    /// What [`Options::level_bytes_base`] comes to.
+    /// What [`Layout::level_bytes_base`] comes to.
     pub level_bytes_base: u64,
     /// The levels that the tree will have below L0, from the top.
     pub levels: Vec<PlannedLevel>,
@@ -129,19 +130,16 @@ impl Plan {
     /// of.
     #[must_use]
     pub fn options(&self) -> Options {
-        let in_memory = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-        Options {
-            memory_bytes: Some(in_memory(self.memory_bytes)),
-            cache_bytes: in_memory(self.cache_bytes),
-            memtable_bytes: in_memory(self.memtable_bytes),
-            l0: self.l0.clone(),
-            ..Options::default()
-        }
+        Options::default()
+            .memory_bytes(self.memory_bytes)
+            .cache_bytes(self.cache_bytes)
+            .memtable_bytes(self.memtable_bytes)
+            .layout(Layout::new().l0(self.l0.clone()))
     }
 
     /// The first level and those that follow from it.
     fn choose_levels(&mut self, because: &mut impl FnMut(&'static str, String)) {
-        let engine = self.options().engine();
+        let engine = self.options().engine(&OperatorTable::default());
         let shape = LevelShape::of(&engine);
         self.level_bytes_base = shape.level_bytes_base;
         self.levels = levels_of(self.needs.data_bytes, &shape);
@@ -153,9 +151,9 @@ impl Plan {
                 false => "about what the rows of L0 bring when they are cut".to_owned(),
             },
         );
-        let narrow =
-            Options { memtable_bytes: self.options().memtable_bytes, ..Options::default() };
-        let narrow = levels_of(self.needs.data_bytes, &LevelShape::of(&narrow.engine())).len();
+        let narrow = Options::default().memtable_bytes(self.memtable_bytes);
+        let narrow = LevelShape::of(&narrow.engine(&OperatorTable::default()));
+        let narrow = levels_of(self.needs.data_bytes, &narrow).len();
         let mut why = format!("each level is {ratio} times the one above, counted from the last");
         if narrow > self.levels.len() {
             why += &format!("; over plain tables as L0 there would be {narrow}");
@@ -243,7 +241,8 @@ fn cache_of(
     memtable_bytes: u64,
     because: &mut impl FnMut(&'static str, String),
 ) -> u64 {
-    let bits = u64::from(Options::default().engine().table.filter_bits_per_key);
+    let bits =
+        u64::from(Options::default().engine(&OperatorTable::default()).table.filter_bits_per_key);
     let entries = needs.data_bytes / (KEY_BYTES + needs.value_bytes);
     let filters = entries.saturating_mul(bits) / 8;
     let left = needs.memory_bytes.saturating_sub(4 * memtable_bytes).saturating_sub(filters);

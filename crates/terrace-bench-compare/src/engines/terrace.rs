@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use serde_json::Value;
-use terrace::{CompactionRecord, Db, Durability, Options, Stats};
+use terrace::{CompactionRecord, Db, Durability, Stats};
 use terrace_bench::{StaticTrees, StoreError, TerraceStore};
 
 use super::{MEMTABLES, Peer};
@@ -10,13 +10,11 @@ use crate::cells::Setup;
 pub(super) const OPTIONS: &str = "defaults, with the cache and memtable memory of the cell";
 
 pub(super) fn open(dir: &Path, setup: &Setup) -> Result<TerraceStore, StoreError> {
-    let options = Options {
-        durability: if setup.sync { Durability::Sync } else { Durability::Buffered },
-        cache_bytes: usize::try_from(setup.cache_bytes)?,
-        memtable_bytes: usize::try_from(setup.memtable_bytes / MEMTABLES)?,
-        ..Options::default()
-    };
-    Ok(TerraceStore::new(Db::open(dir, options)?))
+    let options = Db::options()
+        .durability(if setup.sync { Durability::Sync } else { Durability::Buffered })
+        .cache_bytes(setup.cache_bytes)
+        .memtable_bytes(setup.memtable_bytes / MEMTABLES);
+    Ok(TerraceStore::new(options.open(dir)?))
 }
 
 impl Peer for TerraceStore {
@@ -25,19 +23,19 @@ impl Peer for TerraceStore {
     }
 
     fn table_bytes(&self) -> Option<u64> {
-        Some(table_bytes(&self.db().stats()))
+        Some(table_bytes(&self.db().admin().stats()))
     }
 
     fn disk_bytes(&self) -> Option<u64> {
-        Some(self.db().stats().disk_table_bytes())
+        Some(self.db().admin().stats().disk_table_bytes())
     }
 
     fn compactions(&self) -> Vec<CompactionRecord> {
-        self.db().compactions()
+        self.db().admin().compactions()
     }
 
     fn facts(&self) -> Vec<(&'static str, Value)> {
-        let dranges = self.db().dranges();
+        let dranges = self.db().admin().dranges();
         vec![
             ("dranges", dranges.dranges.len().into()),
             ("imbalance", dranges.imbalance.into()),
@@ -53,13 +51,13 @@ impl Peer for StaticTrees {
     }
 
     fn table_bytes(&self) -> Option<u64> {
-        Some(self.dbs().map(|db| table_bytes(&db.stats())).sum())
+        Some(self.dbs().map(|db| table_bytes(&db.admin().stats())).sum())
     }
 }
 
 fn settle(db: &Db) -> Result<(), StoreError> {
-    db.flush()?;
-    db.settle();
+    db.admin().flush()?;
+    db.admin().settle();
     Ok(())
 }
 

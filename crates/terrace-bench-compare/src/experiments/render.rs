@@ -180,18 +180,18 @@ fn options_of(
                 "memtable_bytes": options.memtable_bytes,
                 "dranges": tree.dranges,
                 "static_trees": tree.static_trees,
-                "memtable_merging": options.memtable_merging,
+                "memtable_merging": options.layout.memtable_merging,
                 "flush_all_versions": options.research.flush_all_versions,
-                "lookup_index_bytes": options.lookup_index_bytes,
+                "lookup_index_bytes": options.layout.lookup_index_bytes,
                 "scan_all_memtables": options.research.scan_all_memtables,
-                "memtables_kept": options.memtables_kept,
+                "memtables_kept": options.layout.memtables_kept,
                 "l0": tree.l0.form.name(),
                 "l0_bytes": (data_bytes as f64 * tree.l0.of_data) as u64,
                 "l0_on_medium": tree.l0.on_medium,
                 "log_on_medium": tree.log_on_medium,
                 "l0_cut_all": options.research.l0_cut_all,
-                "level_bytes_base": options.level_bytes_base,
-                "filter_bits_per_key": options.filter_bits_per_key,
+                "level_bytes_base": options.layout.level_bytes_base,
+                "filter_bits_per_key": options.layout.filter_bits_per_key,
             })
         }
     })

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use terrace::{CompactionRecord, CutEnd, Db, DiskProfile, L0Medium, L0Options, Options, Research};
+use terrace::{CompactionRecord, CutEnd, Db, DiskProfile, L0Medium, L0Options, Layout, Options, Research};
 use terrace_bench::clock::Moment;
 use terrace_bench::records::Records;
 use terrace_bench::{BenchOptions, Observer, Phase, StaticTrees, StoreError, TerraceStore};
@@ -214,21 +214,20 @@ pub fn terrace_options(
         l0_matrix: tree.l0.form == Form::Matrix,
         pmem_memtables: l0_medium.filter(|_| tree.l0.form == Form::PmemMemtables),
     };
-    Ok(Options {
-        l0,
-        log_path: tree.log_on_medium.then(|| medium.to_owned()),
-        level_bytes_base: share(tree.level_of_data),
-        filter_bits_per_key: if tree.filters { Options::default().filter_bits_per_key } else { 0 },
-        cache_bytes: usize::try_from(setup.cache_bytes)?,
-        memtable_bytes: usize::try_from((setup.memtable_bytes / parts).max(MEMTABLE_BYTES_MIN))?,
-        dranges: tree.dranges,
-        memtable_merging: tree.memtable_merging,
-        // A slot takes 8 bytes, a record of a memtable a hundred times as much.
-        lookup_index_bytes: if tree.lookup_index { setup.memtable_bytes / 16 } else { 0 },
-        memtables_kept: tree.memtables_kept,
-        research,
-        ..Options::default()
-    })
+    let mut layout = Layout::new().l0(l0).dranges(tree.dranges).level_bytes_base(share(tree.level_of_data));
+    layout.log_path = tree.log_on_medium.then(|| medium.to_owned());
+    if !tree.filters {
+        layout.filter_bits_per_key = 0;
+    }
+    layout.memtable_merging = tree.memtable_merging;
+    // A slot takes 8 bytes, a record of a memtable a hundred times as much.
+    layout.lookup_index_bytes = if tree.lookup_index { setup.memtable_bytes / 16 } else { 0 };
+    layout.memtables_kept = tree.memtables_kept;
+    Ok(Options::new()
+        .layout(layout)
+        .cache_bytes(setup.cache_bytes)
+        .memtable_bytes((setup.memtable_bytes / parts).max(MEMTABLE_BYTES_MIN))
+        .research(research))
 }
 
 fn open_terrace(
@@ -243,8 +242,8 @@ fn open_terrace(
         return Ok(Box::new(trees));
     }
     let db = match disk {
-        Some(profile) => Db::open_on_disk(dir, options, profile)?,
-        None => Db::open(dir, options.clone())?,
+        Some(profile) => options.open_on_disk(dir, profile)?,
+        None => options.open(dir)?,
     };
     Ok(Box::new(TerraceStore::new(db)))
 }

@@ -111,20 +111,16 @@ const LOOKUP_INDEX_BYTES: u64 = 32 << 20;
 impl BenchArgs {
     /// The store's options for the run.
     pub(crate) fn store_options(&self) -> Outcome<Options> {
-        let mut options = Options {
-            dranges: self.dranges,
-            memtable_merging: self.memtable_merging == Switch::On,
-            lookup_index_bytes: if self.lookup_index == Switch::On {
-                LOOKUP_INDEX_BYTES
-            } else {
-                0
-            },
-            memtables_kept: self.memtables_kept,
-            level_bytes_base: self.level_bytes_base.unwrap_or_default(),
-            ..self.store.options()?
-        };
+        let mut options = self.store.options()?;
+        let layout = &mut options.layout;
+        layout.dranges = self.dranges;
+        layout.memtable_merging = self.memtable_merging == Switch::On;
+        let has_index = self.lookup_index == Switch::On;
+        layout.lookup_index_bytes = if has_index { LOOKUP_INDEX_BYTES } else { 0 };
+        layout.memtables_kept = self.memtables_kept;
+        layout.level_bytes_base = self.level_bytes_base.unwrap_or_default();
         for baseline in &self.baseline {
-            let chosen = baseline.choose(&mut options.research, &mut options.l0);
+            let chosen = baseline.choose(&mut options.research, &mut options.layout.l0);
             chosen.map_err(|error| Failure::Usage(error.to_string()))?;
         }
         options.validate().map_err(|error| Failure::Usage(error.to_string()))?;

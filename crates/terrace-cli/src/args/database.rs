@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use terrace::KeyRange;
+use terrace::OwnedRange;
 
 use crate::failure::{Failure, Outcome};
 use crate::format::parse_escaped;
@@ -57,12 +57,12 @@ pub(crate) struct RangeArgs {
 }
 
 impl RangeArgs {
-    pub(crate) fn range(&self) -> Outcome<KeyRange> {
+    pub(crate) fn range(&self) -> Outcome<OwnedRange> {
         let bytes = |text: &Option<OsString>| text.as_ref().map(|text| self.keys.bytes(text));
         if let Some(prefix) = bytes(&self.prefix) {
-            return Ok(KeyRange::prefix(&prefix?));
+            return Ok(OwnedRange::prefix(&prefix?));
         }
         let from = bytes(&self.from).transpose()?.unwrap_or_default();
-        Ok(KeyRange::new(from, bytes(&self.to).transpose()?))
+        Ok(OwnedRange::new(from, bytes(&self.to).transpose()?))
     }
 }

@@ -61,22 +61,13 @@ const L0_BYTES: u64 = 256 << 20;
 impl StoreArgs {
     /// The library's options. All that is converted between the two is converted here.
     pub(crate) fn options(&self) -> Outcome<Options> {
-        let mut options = Options { durability: self.durability, ..Options::default() };
-        let too_large = |_| Failure::Usage("a size is larger than memory can be".to_owned());
-        if let Some(bytes) = self.cache_bytes {
-            options.cache_bytes = bytes.try_into().map_err(too_large)?;
-        }
-        if let Some(bytes) = self.memory_bytes {
-            options.memory_bytes = Some(bytes.try_into().map_err(too_large)?);
-        }
-        if let Some(bytes) = self.memtable_bytes {
-            options.memtable_bytes = bytes.try_into().map_err(too_large)?;
-        }
-        if let Some(compression) = self.compression {
-            options.compression = compression;
-        }
-        options.l0 = self.l0_options()?;
-        options.log_path.clone_from(&self.log_path);
+        let mut options = Options::new().durability(self.durability);
+        options.cache_bytes = self.cache_bytes.unwrap_or(options.cache_bytes);
+        options.memory_bytes = self.memory_bytes;
+        options.memtable_bytes = self.memtable_bytes.unwrap_or(options.memtable_bytes);
+        options.compression = self.compression.unwrap_or(options.compression);
+        options.layout.l0 = self.l0_options()?;
+        options.layout.log_path.clone_from(&self.log_path);
         options.validate().map_err(|error| Failure::Usage(error.to_string()))?;
         Ok(options)
     }

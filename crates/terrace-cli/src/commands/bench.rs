@@ -64,7 +64,7 @@ impl Measured {
             return Ok(Measured::Trees(trees));
         }
         let db = match &args.disk_profile {
-            Some(profile) => Db::open_on_disk(&args.data, &options, profile.clone())?,
+            Some(profile) => options.open_on_disk(&args.data, profile.clone())?,
             None => open(&args.data, Access::Create, options)?,
         };
         Ok(Measured::One(TerraceStore::new(db)))
@@ -80,7 +80,7 @@ impl Measured {
     /// How its writes were spread, if they were spread by dranges alone.
     fn dranges(&self) -> Option<DrangesReport> {
         match self {
-            Measured::One(store) => Some(store.db().dranges()),
+            Measured::One(store) => Some(store.db().admin().dranges()),
             Measured::Trees(_) => None,
         }
     }
@@ -197,12 +197,12 @@ fn write_json(
         }
         let baselines: Vec<_> = args.baseline.iter().map(|baseline| baseline.name).collect();
         fields.insert("baselines".into(), baselines.into());
-        fields.insert("memtable_merging".into(), options.memtable_merging.into());
-        fields.insert("lookup_index_bytes".into(), options.lookup_index_bytes.into());
-        fields.insert("memtables_kept".into(), options.memtables_kept.into());
-        fields.insert("l0".into(), serde_json::to_value(&options.l0).map_err(failed)?);
-        fields.insert("log_is_in_memory".into(), options.log_path.is_some().into());
-        fields.insert("level_bytes_base".into(), options.level_bytes_base.into());
+        fields.insert("memtable_merging".into(), options.layout.memtable_merging.into());
+        fields.insert("lookup_index_bytes".into(), options.layout.lookup_index_bytes.into());
+        fields.insert("memtables_kept".into(), options.layout.memtables_kept.into());
+        fields.insert("l0".into(), serde_json::to_value(&options.layout.l0).map_err(failed)?);
+        fields.insert("log_is_in_memory".into(), options.layout.log_path.is_some().into());
+        fields.insert("level_bytes_base".into(), options.layout.level_bytes_base.into());
     }
     let mut text = serde_json::to_string(&json).map_err(failed)?;
     text.push('\n');

@@ -17,7 +17,7 @@ pub(super) fn ingest(args: IngestArgs) -> Outcome {
     let stop = StopFlag::on_signals()?;
     let db = open(&args.data, Access::Create, Options::default())?;
     let mut reading = Reading {
-        ingest: db.begin_ingest()?,
+        ingest: db.ingest()?,
         stop,
         progress: Progress::of_bytes(total),
         position: ReadPosition::default(),
@@ -93,12 +93,14 @@ impl Reading {
 
     fn add(&mut self, record: &Record, line: u64, file: &ImportFile) -> Outcome {
         let expiry = record.expiry_ms.map(|ms| Expiry::at(WallTime(ms)));
-        self.ingest.add(&record.key, &record.value, expiry).map_err(|error| match error.kind() {
-            terrace::ErrorKind::Invalid => {
-                let name = file.name();
-                Failure::Failed(format!("{name}:{line}: {error}; nothing was ingested"))
+        self.ingest.add_until(&record.key, &record.value, expiry).map_err(|error| {
+            match error.kind() {
+                terrace::ErrorKind::Invalid => {
+                    let name = file.name();
+                    Failure::Failed(format!("{name}:{line}: {error}; nothing was ingested"))
+                }
+                _ => error.into(),
             }
-            _ => error.into(),
         })
     }
 }

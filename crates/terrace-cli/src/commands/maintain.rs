@@ -45,6 +45,6 @@ pub(super) fn plan(args: &PlanArgs) -> Outcome {
 pub(super) fn compact(args: CompactArgs) -> Outcome {
     let range = args.range.range()?;
     let db = open(&args.data, Access::Write, Options::default())?;
-    db.compact(range)?;
+    db.admin().compact(&db, range)?;
     Ok(db.close()?)
 }

@@ -1,8 +1,6 @@
 use std::path::Path;
 
-use terrace::{
-    Db, Expiry, KeyRange, Options, ReadOptions, Update, WallTime, WriteBatch, WriteOptions,
-};
+use terrace::{Batch, Create, Db, Error, Expiry, Options, OwnedRange, WallTime, WriteOptions};
 
 use super::{Data, Visit, VisitRecord, Walk};
 use crate::failure::{Failure, Outcome};
@@ -28,9 +26,10 @@ pub(crate) fn open(dir: &Path, access: Access, options: Options) -> Outcome<Db> 
             dir.display()
         )));
     }
-    let create_if_missing = access == Access::Create;
-    let read_only = access == Access::Read;
-    Ok(Db::open(dir, Options { create_if_missing, read_only, ..options })?)
+    let create = if access == Access::Create { Create::IfMissing } else { Create::Never };
+    let options = options.create(create);
+    let options = if access == Access::Read { options.read_only() } else { options };
+    Ok(options.open(dir)?)
 }
 
 /// For people, or as JSON.
@@ -54,20 +53,19 @@ impl LocalData {
 
 impl Data for LocalData {
     fn get(&mut self, key: &[u8]) -> Outcome<Option<Vec<u8>>> {
-        Ok(self.db.get(key)?)
+        Ok(self.db.get(key)?.map(Vec::from))
     }
 
     fn delete(&mut self, keys: &[Vec<u8>]) -> Outcome<u64> {
         let mut deleted = 0;
         for key in keys {
             let mut was_there = false;
-            self.db.update(&[key], &WriteOptions::default(), |old| {
+            self.db.update_many(&[key], &WriteOptions::new(), |old, batch| {
                 was_there = old[0].is_some();
-                let mut batch = WriteBatch::new();
-                match batch.delete(key) {
-                    Ok(()) if was_there => Update::Write(batch),
-                    _ => Update::Keep,
+                if was_there {
+                    batch.delete(&self.db, key);
                 }
+                Ok::<(), Error>(())
             })?;
             deleted += u64::from(was_there);
         }
@@ -75,61 +73,60 @@ impl Data for LocalData {
     }
 
     fn put(&mut self, records: &[Record]) -> Outcome {
-        let mut batch = WriteBatch::new();
+        let mut batch = Batch::new();
         for record in records {
             let expiry = record.expiry_ms.map(|ms| Expiry::at(WallTime(ms)));
-            batch.put_with_expiry(&record.key, &record.value, expiry)?;
+            batch.put_until(&self.db, &record.key, &record.value, expiry);
         }
-        Ok(self.db.write(batch, &WriteOptions::default())?)
+        self.db.write(&batch)?;
+        Ok(())
     }
 
     fn put_if(&mut self, key: &[u8], expected: Option<&[u8]>, value: &[u8]) -> Outcome<bool> {
-        let options = WriteOptions::default();
-        Ok(self.db.compare_and_swap(key, expected, Some(value), &options)?.is_swapped())
+        Ok(self.db.compare_and_swap(key, expected, Some(value))?.is_swapped())
     }
 
     fn walk(&mut self, walk: &Walk, visit: Visit<'_>) -> Outcome {
-        let mut iter = self.db.iter(walk.range.clone(), &ReadOptions::default())?;
-        if walk.reverse { iter.seek_back(None) } else { iter.seek(walk.range.start()) }?;
-        let mut left = walk.limit;
-        while let (1.., Some((key, value, _))) = (left, iter.item()) {
-            visit(key, if walk.keys_only { b"" } else { value })?;
-            left -= 1;
-            if walk.reverse { iter.prev() } else { iter.next() }?;
+        let mut cursor = self.db.cursor(&walk.range);
+        if walk.reverse {
+            cursor.seek_to_end();
+        }
+        for _ in 0..walk.limit {
+            let row = if walk.reverse { cursor.prev() } else { cursor.next() };
+            let Some(row) = row? else { break };
+            visit(row.key, if walk.keys_only { b"" } else { row.value })?;
         }
         Ok(())
     }
 
-    fn export(&mut self, range: &KeyRange, visit: VisitRecord<'_>) -> Outcome {
-        let mut iter = self.db.iter(range.clone(), &ReadOptions::default())?;
-        iter.seek(range.start())?;
-        while let Some((key, value, expiry)) = iter.item() {
-            let expiry_ms = expiry.map(|expiry| expiry.time().0);
-            visit(&Record { key: key.to_vec(), value: value.to_vec(), expiry_ms })?;
-            iter.next()?;
+    fn export(&mut self, range: &OwnedRange, visit: VisitRecord<'_>) -> Outcome {
+        let mut cursor = self.db.cursor(range);
+        while let Some(row) = cursor.next()? {
+            let expiry_ms = row.expiry().map(|expiry| expiry.time().0);
+            visit(&Record { key: row.key.to_vec(), value: row.value.to_vec(), expiry_ms })?;
         }
         Ok(())
     }
 
     fn stats(&mut self, json: bool) -> Outcome<String> {
-        shown(&self.db.stats(), json)
+        shown(&self.db.admin().stats(), json)
     }
 
     fn dranges(&mut self, json: bool) -> Outcome<String> {
-        shown(&self.db.dranges(), json)
+        shown(&self.db.admin().dranges(), json)
     }
 
     fn l0(&mut self, json: bool) -> Outcome<String> {
-        shown(&self.db.l0()?, json)
+        shown(&self.db.admin().l0()?, json)
     }
 
     fn explain_get(&mut self, key: &[u8], json: bool) -> Outcome<String> {
-        shown(&self.db.explain_get(key)?, json)
+        shown(&self.db.admin().explain_get(&self.db, key)?, json)
     }
 
     fn explain_scan(&mut self, walk: &Walk, json: bool) -> Outcome<String> {
-        let explanation = self.db.explain_scan(walk.range.clone(), walk.limit, walk.reverse)?;
-        shown(&explanation, json)
+        let admin = self.db.admin();
+        shown(&admin.explain_scan(&self.db, &walk.range, walk.limit, walk.reverse)?, json)
     }
 
     fn close(&mut self) -> Outcome {

@@ -3,7 +3,7 @@
 mod local;
 mod remote;
 
-use terrace::KeyRange;
+use terrace::OwnedRange;
 
 pub(crate) use local::{Access, LocalData, open};
 pub(crate) use remote::{RemoteData, SlowEntry};
@@ -14,7 +14,7 @@ use crate::format::Record;
 /// Which entries to walk, and how.
 #[derive(Clone, Debug)]
 pub(crate) struct Walk {
-    pub(crate) range: KeyRange,
+    pub(crate) range: OwnedRange,
     pub(crate) reverse: bool,
     pub(crate) limit: u64,
     /// Leaves the values out: they come empty.
@@ -46,7 +46,7 @@ pub(crate) trait Data {
     fn walk(&mut self, walk: &Walk, visit: Visit<'_>) -> Outcome;
 
     /// Walks entries in key order, with when they expire.
-    fn export(&mut self, range: &KeyRange, visit: VisitRecord<'_>) -> Outcome;
+    fn export(&mut self, range: &OwnedRange, visit: VisitRecord<'_>) -> Outcome;
 
     /// What the read of a key meets: for people, or as JSON.
     fn explain_get(&mut self, key: &[u8], json: bool) -> Outcome<String>;

@@ -5,7 +5,7 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 use serde::Serialize;
-use terrace::KeyRange;
+use terrace::OwnedRange;
 use terrace_server::Password;
 use terrace_server::protocol::{ReplyReader, Value, put_request};
 
@@ -149,7 +149,7 @@ impl RemoteData {
     }
 
     /// One step of an export: the entries of `range`, `limit` at most.
-    fn page(&mut self, range: &KeyRange, limit: u64) -> Outcome<Vec<Record>> {
+    fn page(&mut self, range: &OwnedRange, limit: u64) -> Outcome<Vec<Record>> {
         let mut records = Vec::new();
         let walk = Walk { range: range.clone(), reverse: false, limit, keys_only: false };
         self.walk(&walk, &mut |key, value| {
@@ -223,7 +223,7 @@ fn connect(address: &str) -> io::Result<TcpStream> {
 
 /// The bounds of `RANGE` for an interval, and whether they hold no other keys. The signs `-` and
 /// `+` stand for ends there, so as keys they have to be walked around.
-fn wire_bounds(range: &KeyRange) -> (Vec<u8>, Vec<u8>, bool) {
+fn wire_bounds(range: &OwnedRange) -> (Vec<u8>, Vec<u8>, bool) {
     let is_sign = |bound: &[u8]| matches!(bound, b"-" | b"+");
     let (mut start, mut exact) = (range.start().to_vec(), true);
     if start.is_empty() {
@@ -328,7 +328,7 @@ impl Data for RemoteData {
 
     /// In steps, each of them at a moment of its own: what is written meanwhile may be seen in
     /// part.
-    fn export(&mut self, range: &KeyRange, visit: VisitRecord<'_>) -> Outcome {
+    fn export(&mut self, range: &OwnedRange, visit: VisitRecord<'_>) -> Outcome {
         let end = range.end().map(<[u8]>::to_vec);
         let mut rest = range.clone();
         let mut limit = 16;
@@ -338,7 +338,7 @@ impl Data for RemoteData {
             let Some(last) = records.last().filter(|_| records.len() as u64 == limit) else {
                 return Ok(());
             };
-            rest = KeyRange::new([&last.key[..], &[0]].concat(), end.clone());
+            rest = OwnedRange::new([&last.key[..], &[0]].concat(), end.clone());
             let bytes: usize = records.iter().map(|record| record.value.len()).sum();
             limit = if bytes > PAGE_BYTES { limit / 2 } else { limit * 2 };
             limit = limit.clamp(1, PAGE_RECORDS_MAX);
@@ -392,7 +392,7 @@ mod tests {
     #[test]
     fn the_signs_for_ends_are_walked_around() {
         let bounds = |start: &str, end: Option<&str>| {
-            let range = KeyRange::new(start, end.map(Into::into));
+            let range = OwnedRange::new(start, end.map(Into::into));
             let (start, end, exact) = wire_bounds(&range);
             (String::from_utf8(start).unwrap(), String::from_utf8(end).unwrap(), exact)
         };

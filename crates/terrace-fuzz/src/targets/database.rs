@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace::{Db, KeyRange, ReadOptions};
-use terrace_base::{ByteReader, FileId, put_bytes, put_varint};
+use terrace::Db;
+use terrace_base::{ByteReader, FileId, KeyRange, put_bytes, put_varint};
 use terrace_engine::WriteBatch;
 use terrace_engine::options::{Options, ProcessOptions};
 use terrace_engine::process::Process;
@@ -194,26 +194,18 @@ fn write(store: &Store) {
 
 /// The same through the library, which takes keys apart.
 fn open_library(env: &SharedEnv) {
-    let options = terrace::Options {
-        memtable_bytes: 16 << 10,
-        cache_bytes: 0,
-        ..terrace::Options::default()
-    };
-    let db = Db::open_in(Arc::clone(env), DIR, &options);
+    let options = Db::options().memtable_bytes(16 << 10).cache_bytes(0);
+    let db = options.open_in(Arc::clone(env), DIR);
     note_result("library", &db.as_ref().map_err(ToString::to_string));
     let Ok(db) = db else { return };
-    for keyspace in [0, 1, u16::MAX] {
-        let db = db.keyspace(keyspace);
-        let Ok(mut iter) = db.iter(KeyRange::all(), &ReadOptions::default()) else { continue };
-        let mut moved = iter.seek(b"");
-        for _ in 0..STEPS_MAX {
-            if moved.is_err() || iter.item().is_none() {
-                break;
-            }
-            moved = iter.next();
-        }
-        let _ = (db.get(b"k1"), db.put(b"k1", b"v"), db.get(b"k1"));
+    note_result("keyspaces", &db.keyspaces().map_err(|error| error.to_string()));
+    for name in ["default", "1", "users"] {
+        let Ok(keyspace) = db.keyspace(name) else { continue };
+        let rows = keyspace.iter().take(STEPS_MAX).take_while(Result::is_ok);
+        note_size("rows", rows.count());
+        let _ = (keyspace.get("k1"), keyspace.put("k1", "v"), keyspace.get("k1"));
     }
+    note_result("dropped", &db.drop_keyspace("users").map_err(|error| error.to_string()));
     note_result("library closes", &db.close().map_err(|error| error.to_string()));
 }
 
@@ -260,10 +252,13 @@ fn left_behind(is_closed: bool, is_library: bool) -> DiskImage {
     simulate(SimOptions::new(7), |sim| {
         let env = Arc::clone(&sim) as SharedEnv;
         if is_library {
-            let options = terrace::Options { memtable_bytes: 16 << 10, ..Default::default() };
-            let db = Db::open_in(Arc::clone(&env), DIR, &options).expect("a new database opens");
-            db.keyspace(1).put(b"k1", b"v1").expect("a new database takes writes");
-            db.put(b"k1", b"v2").expect("a new database takes writes");
+            let options = Db::options().memtable_bytes(16 << 10);
+            let db = options.open_in(Arc::clone(&env), DIR).expect("a new database opens");
+            for name in ["1", "users"] {
+                let keyspace = db.keyspace(name).expect("a new database takes keyspaces");
+                keyspace.put("k1", "v1").expect("a new database takes writes");
+            }
+            db.put("k1", "v2").expect("a new database takes writes");
             if is_closed {
                 db.close().expect("a database closes");
             }

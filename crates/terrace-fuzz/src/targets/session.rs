@@ -1,6 +1,6 @@
 //! A whole server session: requests against a real database in a simulation.
 
-use terrace::{Db, Options};
+use terrace::Db;
 use terrace_base::ByteReader;
 use terrace_env::{SharedEnv, SimOptions};
 use terrace_server::protocol::{ReplyReader, put_request};
@@ -190,16 +190,16 @@ fn written(program: &[u8]) -> Vec<u8> {
 
 /// Gives `bytes` to a session of a server over a new database; what it replies.
 fn run(env: SharedEnv, options: ServerOptions, bytes: &[u8], piece_bytes: usize) -> Vec<u8> {
-    let store = Options { memtable_bytes: 16 << 10, cache_bytes: 64 << 10, ..Options::default() };
-    let db = Db::open_in(env, "/db", &store).expect("a new database opens");
+    let store = Db::options().memtable_bytes(16 << 10).cache_bytes(64 << 10);
+    let db = store.open_in(env, "/db").expect("a new database opens");
     for key in ["a", "ab", "b", "key"] {
         db.put(key.as_bytes(), b"1").expect("a new database takes writes");
     }
     // Some of it in tables, so that commands have to wait.
-    db.flush().expect("a new database takes writes");
+    db.admin().flush().expect("a new database takes writes");
     db.put(b"key", b"text").expect("a new database takes writes");
     let has_password = options.password.is_some();
-    let server = LocalServer::new(&db, options);
+    let server = LocalServer::new(&db, options).expect("its keyspaces can be opened");
     let mut session = server.connect().expect("there is no other client");
     let mut replies = Vec::new();
     for piece in bytes.chunks(piece_bytes) {

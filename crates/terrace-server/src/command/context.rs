@@ -1,6 +1,6 @@
 use std::cell::OnceCell;
 
-use terrace::{Db, Expiry, Item, ItemRef, ReadOptions, Update, WallTime, WriteBatch, WriteOptions};
+use terrace::{Batch, EntryRef, Expiry, Keyspace, Value, View, WallTime, WriteOptions};
 
 use super::fail::{Fail, NO_ROOM, Weight};
 use super::running::Running;
@@ -8,7 +8,7 @@ use crate::budget::Charge;
 use crate::net;
 use crate::protocol::Replies;
 use crate::session::{Client, WriteRun};
-use crate::shared::Shared;
+use crate::shared::{Served, Shared};
 
 /// On which kind of thread commands run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +35,19 @@ pub(crate) struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    /// The keyspace that the client has selected.
-    pub(crate) fn db(&self) -> &'a Db {
+    fn served(&self) -> &'a Served {
         &self.shared.keyspaces[self.client.keyspace]
+    }
+
+    /// The keyspace that the client has selected.
+    pub(crate) fn keyspace(&self) -> &'a Keyspace {
+        &self.served().keyspace
+    }
+
+    /// The same, to be read as this thread may.
+    pub(crate) fn view(&self) -> &'a View {
+        let served = self.served();
+        if self.may_wait() { &served.keyspace } else { &served.at_once }
     }
 
     /// The time that this command goes by.
@@ -49,12 +59,9 @@ impl<'a> Context<'a> {
         self.mode != Mode::Inline
     }
 
-    pub(crate) fn read_options(&self) -> ReadOptions {
-        ReadOptions { wait: self.may_wait() }
-    }
-
     pub(crate) fn write_options(&self) -> WriteOptions {
-        WriteOptions { wait: self.may_wait(), ..WriteOptions::default() }
+        let options = WriteOptions::new();
+        if self.may_wait() { options } else { options.no_wait() }
     }
 
     /// Goes on only on a thread that may look at every key.
@@ -74,21 +81,22 @@ impl<'a> Context<'a> {
     pub(crate) fn look<T>(
         &self,
         key: &[u8],
-        read: impl FnOnce(ItemRef<'_>) -> T,
+        read: impl FnOnce(EntryRef<'_>) -> T,
     ) -> Result<Option<T>, Fail> {
-        Ok(self.db().look(key, &self.read_options(), read)?)
+        Ok(self.view().look(key, read)?)
     }
 
     /// Replies with the value of one key, copied once, from where it lies into the replies: fails
     /// if it has no place among what all connections may hold.
     pub(crate) fn reply_with_value(&mut self, key: &[u8]) -> Result<(), Fail> {
-        let (db, options) = (self.db(), self.read_options());
+        let view = self.view();
         let (replies, charge) = (&mut *self.replies, &mut *self.charge);
-        put_value(replies, charge, |put| db.look(key, &options, put))
+        put_value(replies, charge, |put| view.look(key, put))
     }
 
-    pub(crate) fn write(&self, batch: WriteBatch) -> Result<(), Fail> {
-        Ok(self.db().write(batch, &self.write_options())?)
+    pub(crate) fn write(&self, batch: &Batch) -> Result<(), Fail> {
+        self.shared.db.write_with(batch, &self.write_options())?;
+        Ok(())
     }
 
     /// Sets one key and replies `OK`, together with the plain writes around it if it may.
@@ -99,11 +107,13 @@ impl<'a> Context<'a> {
         expiry: Option<Expiry>,
     ) -> Result<(), Fail> {
         if let Some(run) = &mut self.write_run {
-            run.put(key, value, expiry)?;
+            run.put(&self.shared.keyspaces[self.client.keyspace].keyspace, key, value, expiry)?;
         } else {
-            let mut batch = WriteBatch::new();
-            batch.put_with_expiry(key, value, expiry)?;
-            self.write(batch)?;
+            let options = match expiry {
+                Some(expiry) => self.write_options().expires_at(expiry),
+                None => self.write_options(),
+            };
+            self.keyspace().put_with(key, value, &options)?;
         }
         self.replies.ok();
         Ok(())
@@ -114,9 +124,9 @@ impl<'a> Context<'a> {
     pub(crate) fn update<T>(
         &mut self,
         key: &[u8],
-        mut decide: impl FnMut(Option<&Item>, &mut WriteBatch) -> Result<T, Fail>,
+        mut decide: impl FnMut(Option<&Value>, &mut Changes<'_>) -> Result<T, Fail>,
     ) -> Result<T, Fail> {
-        self.update_all(&[key], |old, batch| decide(old[0].as_ref(), batch))
+        self.update_all(&[key], |old, changes| decide(old[0].as_ref(), changes))
     }
 
     /// As [`Context::update`], of several keys in one step.
@@ -126,23 +136,51 @@ impl<'a> Context<'a> {
     pub(crate) fn update_all<T>(
         &mut self,
         keys: &[&[u8]],
-        mut decide: impl FnMut(&[Option<Item>], &mut WriteBatch) -> Result<T, Fail>,
+        mut decide: impl FnMut(&[Option<Value>], &mut Changes<'_>) -> Result<T, Fail>,
     ) -> Result<T, Fail> {
         let mut decided = None;
-        let (db, options) = (self.db(), self.write_options());
+        let (keyspace, options) = (self.keyspace(), self.write_options());
         let charge = &mut *self.charge;
         let mut charged = 0;
-        db.update(keys, &options, |old| {
-            let mut batch = WriteBatch::new();
-            let held: usize = old.iter().flatten().map(|item| 2 * item.value.len()).sum();
-            let has_room = charge.add(held.saturating_sub(charged));
-            let outcome = if has_room { decide(old, &mut batch) } else { Err(NO_ROOM) };
-            charged = if has_room { charged.max(held) } else { charged };
-            let keep = outcome.is_err() || batch.is_empty();
-            decided = Some(outcome);
-            if keep { Update::Keep } else { Update::Write(batch) }
+        keyspace.update_many(keys, &options, |old, batch| {
+            let held: usize = old.iter().flatten().map(|value| 2 * value.len()).sum();
+            if !charge.add(held.saturating_sub(charged)) {
+                return Err(NO_ROOM);
+            }
+            charged = charged.max(held);
+            decided = Some(decide(old, &mut Changes { keyspace, batch })?);
+            Ok(())
         })?;
-        decided.expect("an update that succeeds was decided")
+        Ok(decided.expect("an update that succeeds was decided"))
+    }
+}
+
+/// What an update decides to write, in the keyspace that the client has selected.
+pub(crate) struct Changes<'a> {
+    keyspace: &'a Keyspace,
+    batch: &'a mut Batch,
+}
+
+impl Changes<'_> {
+    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) {
+        self.batch.put(self.keyspace, key, value);
+    }
+
+    /// Puts until this moment; without one, for ever.
+    pub(crate) fn put_until(&mut self, key: &[u8], value: &[u8], expiry: Option<Expiry>) {
+        self.batch.put_until(self.keyspace, key, value, expiry);
+    }
+
+    /// Puts for as long as the old value would have stayed, if there is one.
+    pub(crate) fn replace(&mut self, key: &[u8], value: &[u8], old: Option<&Value>) {
+        match old {
+            Some(old) => self.put_until(key, value, old.expiry()),
+            None => self.put(key, value),
+        }
+    }
+
+    pub(crate) fn delete(&mut self, key: &[u8]) {
+        self.batch.delete(self.keyspace, key);
     }
 }
 
@@ -151,15 +189,15 @@ impl<'a> Context<'a> {
 pub(super) fn put_value<E>(
     replies: &mut Replies,
     charge: &mut Charge,
-    look: impl FnOnce(&mut dyn FnMut(ItemRef<'_>) -> bool) -> Result<Option<bool>, E>,
+    look: impl FnOnce(&mut dyn FnMut(EntryRef<'_>) -> bool) -> Result<Option<bool>, E>,
 ) -> Result<(), Fail>
 where
     Fail: From<E>,
 {
-    let mut put = |item: ItemRef<'_>| {
-        let has_room = charge.add(item.value.len());
+    let mut put = |entry: EntryRef<'_>| {
+        let has_room = charge.add(entry.value.len());
         if has_room {
-            replies.bulk(item.value);
+            replies.bulk(entry.value);
         }
         has_room
     };

@@ -158,12 +158,12 @@ fn info_stats(ctx: &Context<'_>, out: &mut String) {
 
 /// The store's own figures, flat.
 fn info_terrace(ctx: &Context<'_>, out: &mut String) {
-    let stats = serde_json::to_value(ctx.shared.keyspaces[0].stats());
+    let stats = serde_json::to_value(ctx.shared.db.admin().stats());
     match stats {
         Ok(stats) => put_json(out, "", &stats),
         Err(error) => put_field(out, "stats_error", ":", error),
     }
-    let dranges = ctx.shared.keyspaces[0].dranges();
+    let dranges = ctx.shared.db.admin().dranges();
     put_field(out, "drange_count", ":", dranges.dranges.len());
     put_field(out, "drange_duplicate_count", ":", dranges.duplicate_count());
     put_field(out, "drange_imbalance", ":", dranges.imbalance);

@@ -56,14 +56,14 @@ fn expire_in(
     let terms = Terms::parse(request)?;
     let at = moment.parse(request.get(2), ctx.now(), command)?;
     let now = i64::try_from(ctx.now().0).unwrap_or(i64::MAX);
-    let changed = ctx.update(key, |old, batch| {
+    let changed = ctx.update(key, |old, changes| {
         let Some(item) = old else { return Ok(false) };
-        if !terms.allow(at, item.expiry.map(moment_ms)) {
+        if !terms.allow(at, item.expiry().map(moment_ms)) {
             return Ok(false);
         }
         match expiry_at(at).filter(|_| at > now) {
-            Some(expiry) => batch.put_with_expiry(key, &item.value, Some(expiry))?,
-            None => batch.delete(key)?,
+            Some(expiry) => changes.put_until(key, item, Some(expiry)),
+            None => changes.delete(key),
         }
         Ok(true)
     })?;
@@ -94,7 +94,7 @@ fn show_expiry(
     show: impl Fn(i64, i64) -> i64,
 ) -> CommandResult {
     let now = i64::try_from(ctx.now().0).unwrap_or(i64::MAX);
-    let number = match ctx.look(request.get(1), |item| item.expiry)? {
+    let number = match ctx.look(request.get(1), |item| item.expiry())? {
         None => -2,
         Some(expiry) => expiry.map_or(-1, |expiry| show(moment_ms(expiry), now)),
     };
@@ -120,9 +120,9 @@ pub(super) fn pexpiretime(ctx: &mut Context<'_>, request: &Request<'_>) -> Comma
 
 pub(super) fn persist(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
     let key = request.get(1);
-    let changed = ctx.update(key, |old, batch| {
-        let Some(item) = old.filter(|item| item.expiry.is_some()) else { return Ok(false) };
-        batch.put(key, &item.value)?;
+    let changed = ctx.update(key, |old, changes| {
+        let Some(item) = old.filter(|item| item.expiry().is_some()) else { return Ok(false) };
+        changes.put_until(key, item, None);
         Ok(true)
     })?;
     ctx.replies.integer(i64::from(changed));

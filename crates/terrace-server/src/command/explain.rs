@@ -51,25 +51,25 @@ pub(super) fn explain(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandRe
     let count = request.len() - usize::from(is_json);
     match what.as_slice() {
         b"dranges" if count == 2 => {
-            let dranges = ctx.db().dranges();
+            let dranges = ctx.shared.db.admin().dranges();
             let json = is_json.then(|| serde_json::to_string(&dranges));
             put_explanation(ctx.replies, &dranges, json)
         }
         b"stats" if count == 2 => {
-            let stats = ctx.db().stats();
+            let stats = ctx.shared.db.admin().stats();
             let json = is_json.then(|| serde_json::to_string(&stats));
             put_explanation(ctx.replies, &stats, json)
         }
         b"l0" if count == 2 => {
             // Tables that are not open yet are opened.
             ctx.needs_waiting_thread()?;
-            let l0 = ctx.db().l0()?;
+            let l0 = ctx.shared.db.admin().l0()?;
             let json = is_json.then(|| serde_json::to_string(&l0));
             put_explanation(ctx.replies, &l0, json)
         }
         b"get" if count == 3 => {
             ctx.needs_waiting_thread()?;
-            let explanation = ctx.db().explain_get(request.get(2))?;
+            let explanation = ctx.shared.db.admin().explain_get(ctx.keyspace(), request.get(2))?;
             let json = is_json.then(|| serde_json::to_string(&explanation));
             put_explanation(ctx.replies, &explanation, json)
         }
@@ -84,7 +84,8 @@ pub(super) fn explain(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandRe
                 return Err(fail("ERR no key lies between these bounds"));
             };
             ctx.needs_scan_thread()?;
-            let explanation = ctx.db().explain_scan(range, limit, shape.reverse)?;
+            let explanation =
+                ctx.shared.db.admin().explain_scan(ctx.keyspace(), range, limit, shape.reverse)?;
             let json = is_json.then(|| serde_json::to_string(&explanation));
             put_explanation(ctx.replies, &explanation, json)
         }
@@ -119,9 +120,9 @@ pub(super) fn slowlog(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandRe
             ctx.replies.array(slow.len());
             slow.iter().for_each(|operation| put_slow(ctx.replies, operation));
         }
-        (b"len", 2) => ctx.replies.count(ctx.db().slow_operations().len()),
+        (b"len", 2) => ctx.replies.count(ctx.shared.db.admin().slow_operations().len()),
         (b"reset", 2) => {
-            ctx.db().reset_slow_operations();
+            ctx.shared.db.admin().reset_slow_operations();
             ctx.replies.ok();
         }
         (b"help", 2) => {
@@ -140,7 +141,7 @@ fn wrong_count(request: &Request<'_>) -> Fail {
 }
 
 fn newest_first(ctx: &Context<'_>) -> Vec<SlowOperation> {
-    let mut slow = ctx.db().slow_operations();
+    let mut slow = ctx.shared.db.admin().slow_operations();
     slow.sort_by_key(|operation| std::cmp::Reverse(operation.id));
     slow
 }

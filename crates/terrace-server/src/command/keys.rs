@@ -5,12 +5,12 @@
     reason = "only whether a key was seen is asked, never the order"
 )]
 
-use terrace::{KeyRange, ReadOptions, WriteBatch};
+use terrace::{Batch, EntryRef, KeyRange, Prefix};
 
 use super::context::Context;
 use super::fail::{CommandResult, Fail, SYNTAX, fail};
 use super::numbers::integer;
-use super::running::{count, seek_first};
+use super::running::count;
 use crate::glob::Glob;
 use crate::protocol::Request;
 
@@ -83,10 +83,10 @@ fn plan_deletes<'a>(ctx: &Context<'_>, request: &Request<'a>) -> Result<Vec<Vec<
 }
 
 fn delete_present(ctx: &mut Context<'_>, keys: &[&[u8]]) -> Result<usize, Fail> {
-    ctx.update_all(keys, |old, batch| {
+    ctx.update_all(keys, |old, changes| {
         let mut deleted = 0;
         for (key, _) in keys.iter().zip(old).filter(|(_, old)| old.is_some()) {
-            batch.delete(key)?;
+            changes.delete(key);
             deleted += 1;
         }
         Ok(deleted)
@@ -94,15 +94,14 @@ fn delete_present(ctx: &mut Context<'_>, keys: &[&[u8]]) -> Result<usize, Fail> 
 }
 
 pub(super) fn dbsize(ctx: &mut Context<'_>, _request: &Request<'_>) -> CommandResult {
-    count_range(ctx, KeyRange::all())
+    count_range(ctx, ..)
 }
 
 /// Replies with the number of keys in `range`, at one moment.
-pub(super) fn count_range(ctx: &mut Context<'_>, range: KeyRange) -> CommandResult {
+pub(super) fn count_range(ctx: &mut Context<'_>, range: impl KeyRange) -> CommandResult {
     ctx.needs_scan_thread()?;
-    let mut iter = ctx.db().iter(range, &ReadOptions::default())?;
-    seek_first(&mut iter, false)?;
-    let counted = count(&mut iter, false, u64::MAX, ctx.shared)?;
+    let mut cursor = ctx.keyspace().cursor(range);
+    let counted = count(&mut cursor, false, u64::MAX, ctx.shared)?;
     ctx.replies.integer(i64::try_from(counted).unwrap_or(i64::MAX));
     Ok(())
 }
@@ -118,21 +117,20 @@ fn check_flush(request: &Request<'_>) -> Result<(), Fail> {
 
 pub(super) fn flushdb(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
     check_flush(request)?;
-    let mut batch = WriteBatch::new();
-    batch.delete_range(b"", None)?;
-    ctx.write(batch)?;
+    let mut batch = Batch::new();
+    batch.delete_range(ctx.keyspace(), ..);
+    ctx.write(&batch)?;
     ctx.replies.ok();
     Ok(())
 }
 
 pub(super) fn flushall(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
     check_flush(request)?;
-    // Running this again after a part of it had to wait does no harm.
-    for db in &ctx.shared.keyspaces {
-        let mut batch = WriteBatch::new();
-        batch.delete_range(b"", None)?;
-        db.write(batch, &ctx.write_options())?;
+    let mut batch = Batch::new();
+    for served in &ctx.shared.keyspaces {
+        batch.delete_range(&served.keyspace, ..);
     }
+    ctx.write(&batch)?;
     ctx.replies.ok();
     Ok(())
 }
@@ -187,16 +185,16 @@ pub(super) fn scan(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResul
         ctx.needs_waiting_thread()?;
     }
     let prefix = options.glob.as_ref().map_or(&b""[..], Glob::prefix);
-    let range = KeyRange::prefix(prefix);
-    let start = start.max(range.start().to_vec());
-    let mut iter = ctx.db().iter(range, &ctx.read_options())?;
+    let mut cursor = ctx.view().cursor(Prefix(prefix));
     let mut found: Vec<Vec<u8>> = Vec::new();
     if options.type_exists {
-        iter.seek(&start)?;
+        cursor.seek(&start)?;
+    } else {
+        cursor.seek_to_end();
     }
     let (mut keys, mut steps, mut bytes) = (0, 0, 0);
     let cursor = loop {
-        let Some((key, _, _)) = iter.item() else { break 0 };
+        let Some(EntryRef { key, .. }) = cursor.next()? else { break 0 };
         let spent = keys >= options.count.min(SCAN_KEYS_MAX)
             || steps >= SCAN_MATCH_STEPS_MAX
             || bytes >= SCAN_REPLY_BYTES_MAX;
@@ -211,7 +209,6 @@ pub(super) fn scan(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResul
             bytes += key.len();
             found.push(key.to_vec());
         }
-        iter.next()?;
     };
     ctx.replies.array(2);
     ctx.replies.bulk(cursor.to_string().as_bytes());

@@ -9,7 +9,7 @@
 //! past every key, in either place. `REV` gives the same keys from the last to the first.
 //! `RANGEDEL` costs the same for one key as for all, so it does not count what it deletes.
 
-use terrace::{KeyRange, WriteBatch};
+use terrace::{Batch, OwnedRange};
 
 use super::context::Context;
 use super::fail::{CommandResult, Fail, NOT_POSITIVE, SYNTAX};
@@ -25,7 +25,7 @@ const INLINE_LIMIT_MAX: u64 = 1000;
 const GATHER_BYTES: usize = 256 * 1024;
 
 /// The interval between two bounds; `None` if no key can lie in it.
-pub(super) fn key_range(start: &[u8], end: &[u8]) -> Option<KeyRange> {
+pub(super) fn key_range(start: &[u8], end: &[u8]) -> Option<OwnedRange> {
     let start = match start {
         b"-" => &b""[..],
         b"+" => return None,
@@ -33,8 +33,8 @@ pub(super) fn key_range(start: &[u8], end: &[u8]) -> Option<KeyRange> {
     };
     let range = match end {
         b"-" => return None,
-        b"+" => KeyRange::new(start, None),
-        key => KeyRange::new(start, Some(key.to_vec())),
+        b"+" => OwnedRange::new(start, None),
+        key => OwnedRange::new(start, Some(key.to_vec())),
     };
     (!range.is_empty()).then_some(range)
 }
@@ -66,8 +66,7 @@ pub(super) fn range(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResu
     if shape.limit > INLINE_LIMIT_MAX {
         ctx.needs_scan_thread()?;
     }
-    let iter = ctx.db().iter(range, &ctx.read_options())?;
-    let mut reply = RangeReply::new(iter, shape)?;
+    let mut reply = RangeReply::new(ctx.view().cursor(range), shape);
     if !ctx.may_wait() {
         // The rest of a reply in pieces may have to wait, so it must not begin here.
         return range_inline(ctx, reply);
@@ -96,9 +95,9 @@ pub(super) fn rangecount(ctx: &mut Context<'_>, request: &Request<'_>) -> Comman
 
 pub(super) fn rangedel(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
     if let Some(range) = key_range(request.get(1), request.get(2)) {
-        let mut batch = WriteBatch::new();
-        batch.delete_range(range.start(), range.end())?;
-        ctx.write(batch)?;
+        let mut batch = Batch::new();
+        batch.delete_range(ctx.keyspace(), range);
+        ctx.write(&batch)?;
     }
     ctx.replies.ok();
     Ok(())
@@ -110,9 +109,9 @@ mod tests {
 
     #[test]
     fn bounds_stand_for_ends_and_empty_intervals_are_found() {
-        assert_eq!(key_range(b"-", b"+"), Some(KeyRange::all()));
-        assert_eq!(key_range(b"a", b"+"), Some(KeyRange::new("a", None)));
-        assert_eq!(key_range(b"-", b"b"), Some(KeyRange::new("", Some(b"b".to_vec()))));
+        assert_eq!(key_range(b"-", b"+"), Some(OwnedRange::all()));
+        assert_eq!(key_range(b"a", b"+"), Some(OwnedRange::new("a", None)));
+        assert_eq!(key_range(b"-", b"b"), Some(OwnedRange::new("", Some(b"b".to_vec()))));
         for (start, end) in [("+", "-"), ("+", "+"), ("-", "-"), ("b", "a"), ("a", "a")] {
             assert_eq!(key_range(start.as_bytes(), end.as_bytes()), None, "{start} {end}");
         }

@@ -1,6 +1,6 @@
 //! Replies too long to hold, which are produced in pieces as the client takes them.
 
-use terrace::{Iter, ReadOptions, Snapshot};
+use terrace::{Cursor, EntryRef, ReadOptions, View};
 
 use super::context::put_value;
 use super::fail::{Fail, NO_ROOM, SHUTTING_DOWN};
@@ -19,15 +19,23 @@ pub(crate) enum Running {
     Range(Box<RangeReply>),
 }
 
-/// The values of an `MGET`, all from one snapshot.
+/// The values of an `MGET`, all of one moment.
 pub(crate) struct MgetReply {
-    snapshot: Snapshot,
+    view: View,
     next: usize,
 }
 
 impl MgetReply {
-    pub(super) fn new(snapshot: Snapshot) -> MgetReply {
-        MgetReply { snapshot, next: 1 }
+    /// Values of `view`, which the first step may not wait for unless `may_wait`.
+    pub(super) fn new(view: &View, may_wait: bool) -> MgetReply {
+        let options = ReadOptions::new();
+        let options = if may_wait { options } else { options.no_wait() };
+        MgetReply { view: view.with(options), next: 1 }
+    }
+
+    /// The rest is written by a thread that may wait.
+    pub(super) fn go_on(self) -> Running {
+        Running::Mget(MgetReply { view: self.view.with(ReadOptions::new()), ..self })
     }
 
     /// Writes values until there are no more keys or `replies` holds `soft_bytes`; whether that
@@ -37,7 +45,6 @@ impl MgetReply {
         request: &Request<'_>,
         replies: &mut Replies,
         charge: &mut Charge,
-        options: &ReadOptions,
         soft_bytes: usize,
     ) -> Result<bool, Fail> {
         while self.next < request.len() {
@@ -45,7 +52,7 @@ impl MgetReply {
                 return Ok(false);
             }
             let key = request.get(self.next);
-            put_value(replies, charge, |put| self.snapshot.look(key, options, put))?;
+            put_value(replies, charge, |put| self.view.look(key, put))?;
             self.next += 1;
         }
         Ok(true)
@@ -64,18 +71,20 @@ pub(crate) struct RangeShape {
 /// The keys and values of a `RANGE`, at one moment.
 ///
 /// A reply begins with the number of its parts. So a short one is gathered before it is written;
-/// of a long one the rest is counted, then it is walked again, which the iterator's fixed read
-/// point makes the same walk.
+/// of a long one the rest is counted, then it is walked again, which the cursor's fixed moment
+/// makes the same walk.
 pub(crate) struct RangeReply {
-    iter: Iter,
+    cursor: Cursor,
     shape: RangeShape,
     left: u64,
 }
 
 impl RangeReply {
-    pub(super) fn new(mut iter: Iter, shape: RangeShape) -> Result<RangeReply, Fail> {
-        seek_first(&mut iter, shape.reverse)?;
-        Ok(RangeReply { iter, shape, left: 0 })
+    pub(super) fn new(mut cursor: Cursor, shape: RangeShape) -> RangeReply {
+        if shape.reverse {
+            cursor.seek_to_end();
+        }
+        RangeReply { cursor, shape, left: 0 }
     }
 
     /// Writes the header and, of the parts, as many as `piece_bytes` hold.
@@ -86,32 +95,36 @@ impl RangeReply {
         shared: &Shared,
         piece_bytes: usize,
     ) -> Result<(), Fail> {
+        let RangeShape { reverse, keys_only, limit } = self.shape;
         let mark = replies.begin_array();
         let before = replies.len();
         let mut gathered = 0;
-        while gathered < self.shape.limit && replies.len() - before < piece_bytes {
-            let Some((key, value, _)) = self.iter.item() else { break };
-            put_part(replies, charge, key, value, self.shape.keys_only)?;
+        let mut is_over = false;
+        while gathered < limit && replies.len() - before < piece_bytes {
+            let Some(row) = step(&mut self.cursor, reverse)? else {
+                is_over = true;
+                break;
+            };
+            put_part(replies, charge, row, keys_only)?;
             gathered += 1;
-            advance(&mut self.iter, self.shape.reverse)?;
         }
-        if let Some((key, _, _)) = self.iter.item()
-            && gathered < self.shape.limit
-        {
-            let resume_at = key.to_vec();
-            let limit = self.shape.limit - gathered;
-            self.left = count(&mut self.iter, self.shape.reverse, limit, shared)?;
-            if self.shape.reverse {
-                // The key itself is the last one below its successor.
-                self.iter.seek_back(Some(&successor(&resume_at)))?;
-            } else {
-                self.iter.seek(&resume_at)?;
-            }
+        if !is_over && gathered < limit {
+            self.left = self.count_rest(limit - gathered, shared)?;
         }
-        let parts_per_key = if self.shape.keys_only { 1 } else { 2 };
+        let parts_per_key = if keys_only { 1 } else { 2 };
         let total = (gathered + self.left) * parts_per_key;
         replies.end_array(mark, usize::try_from(total).unwrap_or(usize::MAX));
         Ok(())
+    }
+
+    /// Counts the keys from where the cursor stands, `limit` at most, and goes back there.
+    fn count_rest(&mut self, limit: u64, shared: &Shared) -> Result<u64, Fail> {
+        let reverse = self.shape.reverse;
+        let Some(row) = step(&mut self.cursor, reverse)? else { return Ok(0) };
+        let resume_at = if reverse { successor(row.key) } else { row.key.to_vec() };
+        let counted = 1 + count(&mut self.cursor, reverse, limit - 1, shared)?;
+        self.cursor.seek(&resume_at)?;
+        Ok(counted)
     }
 
     /// Whether every part is written.
@@ -132,12 +145,9 @@ impl RangeReply {
             if replies.len() >= soft_bytes {
                 return Ok(false);
             }
-            let (key, value, _) = self.iter.item().ok_or(Fail::Cut)?;
-            put_part(replies, charge, key, value, self.shape.keys_only)?;
+            let row = step(&mut self.cursor, self.shape.reverse).map_err(|_| Fail::Cut)?;
+            put_part(replies, charge, row.ok_or(Fail::Cut)?, self.shape.keys_only)?;
             self.left -= 1;
-            if self.left > 0 {
-                advance(&mut self.iter, self.shape.reverse).map_err(|_| Fail::Cut)?;
-            }
         }
         Ok(true)
     }
@@ -146,40 +156,34 @@ impl RangeReply {
 fn put_part(
     replies: &mut Replies,
     charge: &mut Charge,
-    key: &[u8],
-    value: &[u8],
+    row: EntryRef<'_>,
     keys_only: bool,
 ) -> Result<(), Fail> {
-    replies.bulk(key);
+    replies.bulk(row.key);
     if !keys_only {
-        if !charge.add(value.len()) {
+        if !charge.add(row.value.len()) {
             return Err(NO_ROOM);
         }
-        replies.bulk(value);
+        replies.bulk(row.value);
     }
     Ok(())
 }
 
-/// Goes to the first key of the iterator's interval in this direction.
-pub(super) fn seek_first(iter: &mut Iter, reverse: bool) -> Result<(), Fail> {
-    Ok(if reverse { iter.seek_back(None) } else { iter.seek(b"") }?)
+/// The next row in this direction.
+fn step(cursor: &mut Cursor, reverse: bool) -> terrace::Result<Option<EntryRef<'_>>> {
+    if reverse { cursor.prev() } else { cursor.next() }
 }
 
-fn advance(iter: &mut Iter, reverse: bool) -> Result<(), Fail> {
-    Ok(if reverse { iter.prev() } else { iter.next() }?)
-}
-
-/// Counts the keys from where `iter` stands, `limit` at most.
+/// Counts the keys from where `cursor` stands, `limit` at most.
 pub(super) fn count(
-    iter: &mut Iter,
+    cursor: &mut Cursor,
     reverse: bool,
     limit: u64,
     shared: &Shared,
 ) -> Result<u64, Fail> {
     let mut counted = 0;
-    while counted < limit && iter.item().is_some() {
+    while counted < limit && step(cursor, reverse)?.is_some() {
         counted += 1;
-        advance(iter, reverse)?;
         if counted % CANCEL_CHECK_STEPS as u64 == 0 && shared.is_cancelled() {
             return Err(SHUTTING_DOWN);
         }

@@ -1,11 +1,11 @@
 //! Reading and setting whole values.
 
-use terrace::{Expiry, Item, WriteBatch, limits};
+use terrace::{Batch, Expiry, Value, limits};
 
 use super::context::Context;
 use super::fail::{CommandResult, Fail, SYNTAX, Weight, fail, fail_with};
 use super::numbers::{Moment, integer, parse_integer};
-use super::running::{MgetReply, Running};
+use super::running::MgetReply;
 use crate::protocol::Request;
 
 pub(super) fn get(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
@@ -28,12 +28,12 @@ enum Condition<'a> {
 }
 
 impl Condition<'_> {
-    fn holds(self, old: Option<&Item>) -> bool {
+    fn holds(self, old: Option<&Value>) -> bool {
         match self {
             Condition::Always => true,
             Condition::IfAbsent => old.is_none(),
             Condition::IfPresent => old.is_some(),
-            Condition::IfEqual(value) => old.is_some_and(|item| item.value == value),
+            Condition::IfEqual(value) => old.is_some_and(|old| old == value),
         }
     }
 }
@@ -98,13 +98,15 @@ pub(super) fn set(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult
     if !depends && !options.reply_with_old {
         return ctx.put(key, value, options.expiry);
     }
-    let (was_set, old) = ctx.update(key, |old, batch| {
+    let (was_set, old) = ctx.update(key, |old, changes| {
         let holds = options.condition.holds(old);
         if holds {
-            let kept = old.filter(|_| options.keep_expiry).and_then(|item| item.expiry);
-            batch.put_with_expiry(key, value, options.expiry.or(kept))?;
+            match options.expiry {
+                Some(expiry) => changes.put_until(key, value, Some(expiry)),
+                None => changes.replace(key, value, old.filter(|_| options.keep_expiry)),
+            }
         }
-        Ok((holds, old.filter(|_| options.reply_with_old).map(|item| item.value.clone())))
+        Ok((holds, old.filter(|_| options.reply_with_old).map(|old| old.to_vec())))
     })?;
     if options.reply_with_old {
         ctx.replies.bulk_or_null(old.as_deref());
@@ -130,9 +132,9 @@ pub(super) fn psetex(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandRes
 
 pub(super) fn setnx(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
     let (key, value) = (request.get(1), request.get(2));
-    let was_set = ctx.update(key, |old, batch| {
+    let was_set = ctx.update(key, |old, changes| {
         if old.is_none() {
-            batch.put(key, value)?;
+            changes.put(key, value);
         }
         Ok(old.is_none())
     })?;
@@ -142,9 +144,9 @@ pub(super) fn setnx(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResu
 
 pub(super) fn getset(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
     let (key, value) = (request.get(1), request.get(2));
-    let old = ctx.update(key, |old, batch| {
-        batch.put(key, value)?;
-        Ok(old.map(|item| item.value.clone()))
+    let old = ctx.update(key, |old, changes| {
+        changes.put(key, value);
+        Ok(old.map(|old| old.to_vec()))
     })?;
     ctx.replies.bulk_or_null(old.as_deref());
     Ok(())
@@ -152,11 +154,11 @@ pub(super) fn getset(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandRes
 
 pub(super) fn getdel(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
     let key = request.get(1);
-    let old = ctx.update(key, |old, batch| {
+    let old = ctx.update(key, |old, changes| {
         if old.is_some() {
-            batch.delete(key)?;
+            changes.delete(key);
         }
-        Ok(old.map(|item| item.value.clone()))
+        Ok(old.map(|old| old.to_vec()))
     })?;
     ctx.replies.bulk_or_null(old.as_deref());
     Ok(())
@@ -164,10 +166,10 @@ pub(super) fn getdel(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandRes
 
 pub(super) fn delifeq(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
     let (key, condition) = (request.get(1), Condition::IfEqual(request.get(2)));
-    let was_deleted = ctx.update(key, |old, batch| {
+    let was_deleted = ctx.update(key, |old, changes| {
         let holds = condition.holds(old);
         if holds {
-            batch.delete(key)?;
+            changes.delete(key);
         }
         Ok(holds)
     })?;
@@ -181,15 +183,14 @@ pub(super) fn mget(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResul
         return ctx.reply_with_value(request.get(1));
     }
     ctx.replies.array(request.len() - 1);
-    let mut reply = MgetReply::new(ctx.db().snapshot());
+    let mut reply = MgetReply::new(&ctx.keyspace().at(&ctx.shared.db.snapshot()), ctx.may_wait());
     // Many keys are left to a thread that may wait: the network's thread serves others too.
     if !ctx.may_wait() && request.len() > 256 {
         return Err(Fail::Wait(Weight::Point));
     }
     let soft_bytes = ctx.shared.options.output_soft_bytes;
-    let options = ctx.read_options();
-    if !reply.step(request, ctx.replies, ctx.charge, &options, soft_bytes)? {
-        *ctx.running = Some(Running::Mget(reply));
+    if !reply.step(request, ctx.replies, ctx.charge, soft_bytes)? {
+        *ctx.running = Some(reply.go_on());
     }
     Ok(())
 }
@@ -206,11 +207,11 @@ fn pairs<'a>(
 }
 
 pub(super) fn mset(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
-    let mut batch = WriteBatch::new();
+    let mut batch = Batch::new();
     for (key, value) in pairs(request, "mset")? {
-        batch.put(key, value)?;
+        batch.put(ctx.keyspace(), key, value);
     }
-    ctx.write(batch)?;
+    ctx.write(&batch)?;
     ctx.replies.ok();
     Ok(())
 }
@@ -225,12 +226,12 @@ pub(super) fn msetnx(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandRes
         }
     }
     let keys: Vec<&[u8]> = pairs.iter().map(|(key, _)| *key).collect();
-    let was_set = ctx.update_all(&keys, |old, batch| {
+    let was_set = ctx.update_all(&keys, |old, changes| {
         if old.iter().any(Option::is_some) {
             return Ok(false);
         }
         for (key, value) in &pairs {
-            batch.put(key, value)?;
+            changes.put(key, value);
         }
         Ok(true)
     })?;
@@ -240,13 +241,13 @@ pub(super) fn msetnx(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandRes
 
 pub(super) fn append(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
     let (key, tail) = (request.get(1), request.get(2));
-    let length = ctx.update(key, |old, batch| {
-        let (head, expiry) = old.map_or((&[][..], None), |item| (&item.value[..], item.expiry));
+    let length = ctx.update(key, |old, changes| {
+        let head = old.map_or(&[][..], |old| old);
         if head.len() + tail.len() > limits::VALUE_BYTES_MAX {
             return Err(fail("ERR string exceeds maximum allowed size (67108864 bytes)"));
         }
         let whole = [head, tail].concat();
-        batch.put_with_expiry(key, &whole, expiry)?;
+        changes.replace(key, &whole, old);
         Ok(whole.len())
     })?;
     ctx.replies.count(length);
@@ -254,15 +255,15 @@ pub(super) fn append(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandRes
 }
 
 fn add(ctx: &mut Context<'_>, key: &[u8], amount: i64) -> CommandResult {
-    let sum = ctx.update(key, |old, batch| {
+    let sum = ctx.update(key, |old, changes| {
         let number = match old {
-            Some(item) => parse_integer(&item.value).ok_or(super::fail::NOT_AN_INTEGER)?,
+            Some(old) => parse_integer(old).ok_or(super::fail::NOT_AN_INTEGER)?,
             None => 0,
         };
         let sum =
             number.checked_add(amount).ok_or(fail("ERR increment or decrement would overflow"))?;
         let text = sum.to_string();
-        batch.put_with_expiry(key, text.as_bytes(), old.and_then(|item| item.expiry))?;
+        changes.replace(key, text.as_bytes(), old);
         Ok(sum)
     })?;
     ctx.replies.integer(sum);

@@ -304,9 +304,8 @@ impl Session {
         let soft_bytes = self.output_soft_bytes();
         let done = match &mut self.running {
             Some(Running::Mget(reply)) => {
-                let options = terrace::ReadOptions::default();
                 let request = self.decoder.request();
-                reply.step(&request, &mut self.replies, &mut self.charge, &options, soft_bytes)
+                reply.step(&request, &mut self.replies, &mut self.charge, soft_bytes)
             }
             Some(Running::Range(reply)) => {
                 reply.step(&mut self.replies, &mut self.charge, soft_bytes)
@@ -325,11 +324,9 @@ impl Session {
         }
         let (position, replies_len) = self.run_mark;
         let count = self.run.count();
-        let options = terrace::WriteOptions {
-            wait: mode != Mode::Inline,
-            ..terrace::WriteOptions::default()
-        };
-        match self.run.write(&self.shared.keyspaces[self.client.keyspace], &options) {
+        let options = terrace::WriteOptions::new();
+        let options = if mode == Mode::Inline { options.no_wait() } else { options };
+        match self.run.write(&self.shared.db, &options) {
             Ok(()) => Ok(()),
             Err(Fail::Reply(text)) => {
                 self.replies.truncate(replies_len);

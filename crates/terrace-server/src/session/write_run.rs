@@ -1,4 +1,4 @@
-use terrace::{Db, Expiry, WriteBatch, WriteOptions, limits};
+use terrace::{Batch, Db, Expiry, Keyspace, WriteOptions, limits};
 
 use crate::command::Fail;
 
@@ -14,7 +14,7 @@ const BYTES_MAX: usize = 256 * 1024;
 /// once, and are not sent before the batch is written; if that fails they turn into errors.
 #[derive(Default)]
 pub(crate) struct WriteRun {
-    batch: WriteBatch,
+    batch: Batch,
     count: usize,
     bytes: usize,
 }
@@ -36,20 +36,30 @@ impl WriteRun {
     /// Adds one write, or nothing if it is over the store's bounds.
     pub(crate) fn put(
         &mut self,
+        keyspace: &Keyspace,
         key: &[u8],
         value: &[u8],
         expiry: Option<Expiry>,
     ) -> Result<(), Fail> {
-        self.batch.put_with_expiry(key, value, expiry)?;
+        match expiry {
+            Some(expiry) => self.batch.put_until(keyspace, key, value, expiry),
+            None => self.batch.put(keyspace, key, value),
+        };
+        if let Some(refused) = self.batch.take_refused() {
+            return Err(refused.into());
+        }
         self.count += 1;
         self.bytes += key.len() + value.len();
         debug_assert!(self.bytes <= BYTES_MAX + limits::KEY_BYTES_MAX + limits::VALUE_BYTES_MAX);
         Ok(())
     }
 
-    /// Writes the batch and begins a new run.
+    /// Writes the batch and begins a new run, in the same memory.
     pub(super) fn write(&mut self, db: &Db, options: &WriteOptions) -> Result<(), Fail> {
-        let run = std::mem::take(self);
-        Ok(db.write(run.batch, options)?)
+        let written = db.write_with(&self.batch, options);
+        self.batch.clear();
+        (self.count, self.bytes) = (0, 0);
+        written?;
+        Ok(())
     }
 }

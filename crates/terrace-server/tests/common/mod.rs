@@ -30,14 +30,14 @@ impl TestServer {
     /// value: the first read of one has to wait for the disk.
     pub fn start_over(options: ServerOptions, store: &Options, keys: &[&[u8]]) -> TestServer {
         let dir = tempfile::tempdir().unwrap();
-        let db = Db::open(dir.path(), store.clone()).unwrap();
+        let db = store.open(dir.path()).unwrap();
         if !keys.is_empty() {
             keys.iter().for_each(|key| db.put(key, key).unwrap());
-            db.flush().unwrap();
+            db.admin().flush().unwrap();
         }
         db.close().unwrap();
         drop(db);
-        let db = Db::open(dir.path(), store.clone()).unwrap();
+        let db = store.open(dir.path()).unwrap();
         let listen = "127.0.0.1:0".parse().unwrap();
         let options = ServerOptions { listen, ..options };
         let (stop, stopped) = oneshot::channel();

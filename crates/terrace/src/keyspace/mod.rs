@@ -1,0 +1,30 @@
+//! Keyspaces: separate sets of keys in one tree, each with a name.
+//!
+//! ```text
+//!   name ──catalog.rs──► number ──stored.rs──► 2 bytes in front of each key in the tree
+//!                        │
+//!                        └──operators.rs──► the merge operator
+//! ```
+//! # Invariants
+//! 1. A name leads to one number, and a number belongs to one name at a time; the catalog is the
+//!    truth, and each change of it is one synced write.
+//! 2. What was put under a number before it was given out is never seen under it afterwards.
+//! 3. The merge operator of a number does not change while anything under it can be folded.
+//!
+//! Start with [`Keyspace`]; `catalog.rs` has the rules of numbers.
+
+mod catalog;
+mod entry;
+pub(crate) mod handle;
+mod operators;
+mod options;
+mod space;
+mod stored;
+
+pub(crate) use catalog::{Catalog, DEFAULT};
+pub use handle::Keyspace;
+pub use operators::MergeOperators;
+pub(crate) use operators::OperatorTable;
+pub use options::KeyspaceOptions;
+pub(crate) use space::{Owner, Space};
+pub(crate) use stored::{PREFIX_BYTES, split};

@@ -1,0 +1,212 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+use terrace_base::Expiry;
+use terrace_engine::{Error as EngineError, WriteBatch as EngineBatch};
+
+use crate::keyspace::handle::{check_key, check_there};
+use crate::keyspace::{Keyspace, Owner, Space};
+use crate::options::Life;
+use crate::view::KeyRange;
+use crate::{Error, Result};
+
+/// Entries that are written together or not at all, in any keyspaces of one database; see
+/// [`Db::write`](crate::Db::write).
+///
+/// Later entries win over earlier ones for the same key. Filling it fails for no entry: one that
+/// cannot be written, such as a key that is too long, is left out, and [`Db::write`] refuses the
+/// batch because of it.
+///
+/// ```
+/// use terrace::{Batch, Db};
+///
+/// # fn main() -> terrace::Result<()> {
+/// # let directory = tempfile::tempdir().expect("a temporary directory");
+/// let db = Db::open(directory.path())?;
+/// let (users, by_email) = (db.keyspace("users")?, db.keyspace("by_email")?);
+/// let mut batch = Batch::new();
+/// batch.put(&users, "1", "ada@example.org").put(&by_email, "ada@example.org", "1");
+/// db.write(&batch)?;
+///
+/// // The next one takes the same memory.
+/// batch.clear();
+/// batch.delete(&users, "1").delete(&by_email, "ada@example.org");
+/// db.write(&batch)?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// [`Db::write`]: crate::Db::write
+#[derive(Clone, Default)]
+pub struct Batch {
+    inner: EngineBatch,
+    /// The keyspaces of its entries.
+    spaces: SmallVec<[Arc<Space>; 1]>,
+    /// Why the first of its entries that cannot be written cannot be.
+    refused: Option<String>,
+}
+
+impl Batch {
+    /// An empty batch.
+    #[must_use]
+    pub fn new() -> Batch {
+        Batch::default()
+    }
+
+    /// Sets `key` to `value`.
+    pub fn put(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> &mut Batch {
+        self.put_living(keyspace, key.as_ref(), value.as_ref(), Life::Default)
+    }
+
+    /// Sets `key` to `value` for this long, counted from this call in milliseconds.
+    pub fn put_ttl(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> &mut Batch {
+        self.put_living(keyspace, key.as_ref(), value.as_ref(), Life::For(ttl))
+    }
+
+    /// Sets `key` to `value` until this moment; without one, for ever.
+    pub fn put_until(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        expiry: impl Into<Option<Expiry>>,
+    ) -> &mut Batch {
+        let life = expiry.into().map_or(Life::ForEver, Life::Until);
+        self.put_living(keyspace, key.as_ref(), value.as_ref(), life)
+    }
+
+    /// Sets `key` to `value`, for as long as the options say; the rest of them is for writes.
+    pub(crate) fn put_with(
+        &mut self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        value: &[u8],
+        options: &crate::WriteOptions,
+    ) -> &mut Batch {
+        self.put_living(keyspace, key, value, options.life())
+    }
+
+    fn put_living(
+        &mut self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        value: &[u8],
+        life: Life,
+    ) -> &mut Batch {
+        let expiry = life.expiry(keyspace.space().ttl(), || keyspace.shared.now());
+        self.add(keyspace, key, |batch, key| batch.put_with_expiry(key, value, expiry))
+    }
+
+    /// Deletes `key`; it need not exist.
+    pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> &mut Batch {
+        self.add(keyspace, key.as_ref(), |batch, key| batch.delete(key))
+    }
+
+    /// Deletes every key of an interval. Costs one entry, however many keys there are.
+    pub fn delete_range(&mut self, keyspace: &Keyspace, range: impl KeyRange) -> &mut Batch {
+        let stored = keyspace.space().number.stored_range(&range);
+        let end = stored.end().expect("a keyspace has an end");
+        self.add(keyspace, b"", |batch, _| batch.delete_range(stored.start(), end))
+    }
+
+    /// Merges `operand` into `key`; see [`Keyspace::merge`].
+    pub fn merge(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+    ) -> &mut Batch {
+        self.add(keyspace, key.as_ref(), |batch, key| batch.merge(key, operand.as_ref()))
+    }
+
+    /// Adds an entry by its stored key, or notes why it cannot be written.
+    fn add(
+        &mut self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        add: impl FnOnce(&mut EngineBatch, &[u8]) -> terrace_engine::Result<()>,
+    ) -> &mut Batch {
+        let space = keyspace.space();
+        if !self.spaces.last().is_some_and(|last| Arc::ptr_eq(last, space))
+            && !self.spaces.iter().any(|known| Arc::ptr_eq(known, space))
+        {
+            self.spaces.push(Arc::clone(space));
+        }
+        let added = check_key(key).and_then(|()| {
+            let key = space.number.stored(key);
+            Ok(add(&mut self.inner, key.as_slice())?)
+        });
+        if let Err(error) = added {
+            self.refused.get_or_insert_with(|| error.to_string());
+        }
+        self
+    }
+
+    /// How many entries it holds.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.inner.len()
+    }
+
+    /// Whether it holds none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.inner.is_empty()
+    }
+
+    /// Removes all entries, and keeps the memory for the next ones.
+    pub fn clear(&mut self) {
+        self.inner.clear();
+        self.spaces.clear();
+        self.refused = None;
+    }
+
+    /// Why an entry was left out, if one was; the batch can be written without it after that.
+    pub fn take_refused(&mut self) -> Option<Error> {
+        Some(EngineError::invalid(self.refused.take()?).into())
+    }
+
+    /// The engine's batch, if it can be written to the database of `owner`.
+    pub(crate) fn checked(&self, owner: &Arc<Owner>) -> Result<&EngineBatch> {
+        if let Some(refused) = &self.refused {
+            return Err(EngineError::invalid(refused.clone()).into());
+        }
+        for space in &self.spaces {
+            if !Arc::ptr_eq(&space.owner, owner) {
+                return Err(EngineError::invalid(format!(
+                    "the keyspace {} of the batch belongs to another database, or to another \
+                     opening of this one",
+                    space.name
+                ))
+                .into());
+            }
+            check_there(space)?;
+        }
+        Ok(&self.inner)
+    }
+
+    /// The engine's batch, and an empty one in its place.
+    pub(crate) fn take(&mut self) -> EngineBatch {
+        self.spaces.clear();
+        std::mem::take(&mut self.inner)
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Batch({} entries)", self.len())
+    }
+}
