@@ -58,7 +58,7 @@ pub fn read_copy(setup: &Setup, env: &SharedEnv, dir: &Path, seqno: u64) -> Resu
     let copy = setup.open_copy(env, dir)?;
     let within = KeyRange::all();
     let from = env.wall_time();
-    let mut iter = copy.iter(IterOptions { range: within.clone(), wait: true })?;
+    let mut iter = copy.iter(IterOptions { range: within.clone(), ..IterOptions::default() })?;
     let until = env.wall_time();
     let iterator = IteratorFacts { within, seqno: iter.seqno().0, from, until, at: Some(seqno) };
     let mut rows: Vec<Row> = Vec::new();

@@ -230,7 +230,7 @@ impl Client {
             Some(snapshot) => snapshot.get(key, options),
             None => store.get(key, options),
         };
-        let item = match read(&GetOptions { wait }) {
+        let item = match read(&GetOptions { wait, ..GetOptions::default() }) {
             Err(Error::NeedsIo) if !wait => read(&GetOptions::default()),
             item => item,
         };
@@ -248,7 +248,7 @@ impl Client {
         let id = self.begin(What::Begun);
         let from = self.env.wall_time();
         let slices: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-        let items = match store.multi_get(&slices, &GetOptions { wait }) {
+        let items = match store.multi_get(&slices, &GetOptions { wait, ..GetOptions::default() }) {
             Err(Error::NeedsIo) if !wait => store.multi_get(&slices, &GetOptions::default()),
             items => items,
         };
@@ -275,7 +275,7 @@ impl Client {
         at: Option<Slot>,
     ) -> Result<(IteratorFacts, Iter)> {
         let snapshot = at.and_then(|slot| self.snapshots.get(&slot));
-        let options = IterOptions { range: within.clone(), wait: true };
+        let options = IterOptions { range: within.clone(), ..IterOptions::default() };
         let from = self.env.wall_time();
         let iter = match snapshot {
             Some(snapshot) => snapshot.iter(options)?,

@@ -95,7 +95,7 @@ pub use terrace_engine::process::{Charge as MemoryCharge, MemoryPool};
 pub use terrace_engine::repair::{Basis, LossKind};
 pub use terrace_engine::store::{
     CheckpointReport, CompactionRecord, ContainerStats, CutStats, DrangeStats, DrangesReport,
-    IngestReport, L0Report, L0RowStats, L0Slice, L0Stats, MemtableAreaStats, NextCut,
+    IngestReport, L0Report, L0RowStats, L0Slice, L0Stats, MemtableAreaStats, NextCut, RangeSize,
     RecoveryReport,
 };
 pub use terrace_engine::table::Compression;

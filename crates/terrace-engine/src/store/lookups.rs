@@ -141,7 +141,7 @@ impl Inner {
         }
         let rows = view.version.l0().live().iter();
         for live in rows.filter(|live| is_below(live.table.meta().least_seqno)) {
-            let mut cursor = live.table.cursor(floor, ReadMode::Block)?;
+            let mut cursor = live.table.cursor(floor, ReadMode::BLOCK)?;
             self.index_all_keys(cursor.as_mut(), |hash| index.index_key_in(hash, generation))?;
         }
         index.remove_floor(floor);

@@ -27,6 +27,8 @@ pub struct TableCursor {
     key: Vec<u8>,
     /// Where [`Cursor::older`] found its last answer.
     older: Option<BlockPlace>,
+    /// Up to where the store was asked to have bytes ready.
+    ahead: u64,
 }
 
 /// An entry of the table, with the block that holds it.
@@ -171,7 +173,15 @@ impl BlockPlace {
 
 impl TableCursor {
     pub(super) fn new(reader: Arc<TableReader>, read_point: SeqNo, mode: ReadMode) -> TableCursor {
-        TableCursor { reader, read_point, mode, place: None, key: Vec::new(), older: None }
+        TableCursor {
+            reader,
+            read_point,
+            mode,
+            place: None,
+            key: Vec::new(),
+            older: None,
+            ahead: 0,
+        }
     }
 
     /// Takes the cursor off its place: whoever has it puts it back, unless there was an error.
@@ -203,8 +213,25 @@ impl TableCursor {
             note(|notes| notes.versions(1));
             versions = if place.entry.same_key { versions + 1 } else { 0 };
         }
+        if self.mode.ahead_bytes > 0 {
+            self.look_ahead(&place);
+        }
         self.stand(place);
         Ok(())
+    }
+
+    /// Asks for the next blocks when half of those that were asked for lie behind the cursor, or it
+    /// has gone somewhere else.
+    #[cold]
+    fn look_ahead(&mut self, place: &BlockPlace) {
+        let next = place.block_index + 1;
+        if next >= self.reader.index.block_count() {
+            return;
+        }
+        let (offset, bytes) = (self.reader.index.offset(next), u64::from(self.mode.ahead_bytes));
+        if offset + bytes / 2 >= self.ahead || offset + bytes < self.ahead {
+            self.ahead = self.reader.prefetch(next, self.mode);
+        }
     }
 
     /// From the oldest version of a key, goes back to the newest visible one of the first key that

@@ -230,6 +230,10 @@ impl TableFile for LocalTableFile {
         Ok(Some(buffer))
     }
 
+    fn prefetch(&self, interval: ByteInterval) {
+        self.file.prefetch(interval.offset, interval.bytes as u64);
+    }
+
     fn give_back(&self, buffer: Vec<u8>) {
         self.buffers.give_back(buffer);
     }

@@ -25,13 +25,24 @@ use crate::l0::triangle::row::format::RowEntry;
 use crate::range_tombstone::{Fragments, RangeTombstone};
 use crate::{Error, Result};
 
-/// Whether a read may wait for a device.
+/// How blocks are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadMode {
-    /// It may block until the bytes are there.
-    Block,
-    /// It answers [`Error::NeedsIo`] if the bytes are neither cached nor readable at once.
-    NoWait,
+pub struct ReadMode {
+    /// Whether the read may block until the bytes are there. If not, it answers
+    /// [`Error::NeedsIo`] if they are neither cached nor readable at once.
+    pub waits: bool,
+    /// Whether the cache keeps what was read.
+    pub fills_cache: bool,
+    /// How many bytes before a cursor that goes forward the store is asked to have ready; 0 for
+    /// none.
+    pub ahead_bytes: u32,
+}
+
+impl ReadMode {
+    /// It may block.
+    pub const BLOCK: ReadMode = ReadMode { waits: true, fills_cache: true, ahead_bytes: 0 };
+    /// It does not block.
+    pub const NO_WAIT: ReadMode = ReadMode { waits: false, ..ReadMode::BLOCK };
 }
 
 /// One table, open for reading: its filter, index, range tombstones and properties in memory, its
@@ -309,7 +320,7 @@ impl TableReader {
     ///
     /// Cost, with the block in the cache: a search of the index, a lookup, a search of the block;
     /// no allocation and no copy. Errors: [`Error::NeedsIo`] (only in
-    /// [`ReadMode::NoWait`]), [`Error::Corruption`], the store's.
+    /// [`ReadMode::waits`]), [`Error::Corruption`], the store's.
     #[inline]
     pub fn get(
         &self,
@@ -431,14 +442,28 @@ impl TableReader {
     fn read_block(&self, block_index: usize, mode: ReadMode) -> Result<Arc<[u8]>> {
         let handle = self.index.handle(block_index);
         let interval = interval_of(handle);
-        let frame = match mode {
-            ReadMode::Block => read_one(&*self.file, interval)?,
-            ReadMode::NoWait => self.file.try_read(interval)?.ok_or(Error::NeedsIo)?,
+        let frame = match mode.waits {
+            true => read_one(&*self.file, interval)?,
+            false => self.file.try_read(interval)?.ok_or(Error::NeedsIo)?,
         };
         let block = self.decode_block(handle, &frame)?;
         note(|notes| notes.block(self.describe(block_index, block.len(), false)));
-        self.cache.insert(self.footer.uid, handle.offset, Arc::clone(&block));
+        if mode.fills_cache {
+            self.cache.insert(self.footer.uid, handle.offset, Arc::clone(&block));
+        }
         Ok(block)
+    }
+
+    /// Asks the store to have the blocks ready that begin at `block_index`, as many as the mode
+    /// says; where that ends.
+    #[cold]
+    pub(super) fn prefetch(&self, block_index: usize, mode: ReadMode) -> u64 {
+        let first = self.index.handle(block_index);
+        let last = self.index.handle(self.index.block_count() - 1);
+        let end = (first.offset + u64::from(mode.ahead_bytes)).min(last.offset + last.bytes);
+        let bytes = usize::try_from(end - first.offset).unwrap_or(usize::MAX);
+        self.file.prefetch(ByteInterval { offset: first.offset, bytes });
+        end
     }
 
     /// Verifies and decodes a frame of a data block into memory of its own.

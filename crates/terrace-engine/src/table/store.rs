@@ -91,6 +91,12 @@ pub trait TableFile: Send + Sync + fmt::Debug {
     /// Reads one interval if that can be done without waiting for a device; `None` if not.
     fn try_read(&self, interval: ByteInterval) -> Result<Option<Vec<u8>>>;
 
+    /// Begins to make an interval readable without waiting, if the store can; whether it did shows
+    /// only in how long the reads take. The default does nothing.
+    fn prefetch(&self, interval: ByteInterval) {
+        let _ = interval;
+    }
+
     /// Takes a buffer back that came from a read and is done with. Nobody has to give any back.
     fn give_back(&self, buffer: Vec<u8>) {
         drop(buffer);

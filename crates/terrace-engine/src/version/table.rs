@@ -101,7 +101,7 @@ impl Table {
 
     #[cold]
     fn open(&self, mode: ReadMode) -> Result<&OpenTable> {
-        if mode == ReadMode::NoWait {
+        if !mode.waits {
             return Err(Error::NeedsIo);
         }
         note(|notes| notes.opened());

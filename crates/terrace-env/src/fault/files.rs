@@ -199,6 +199,10 @@ impl ReadFile for FaultReadFile {
         self.inner.try_read_at(offset, buffer)
     }
 
+    fn prefetch(&self, offset: u64, bytes: u64) {
+        self.inner.prefetch(offset, bytes);
+    }
+
     fn bytes(&self) -> u64 {
         self.inner.bytes()
     }

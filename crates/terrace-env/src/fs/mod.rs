@@ -135,6 +135,12 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
     /// As [`ReadFile::read_at`], but only if no device has to be waited for: `None` if one would.
     fn try_read_at(&self, offset: u64, buffer: &mut [u8]) -> EnvResult<Option<usize>>;
 
+    /// Begins to read these bytes into the kernel's pages, if that can be had; waits for nothing.
+    /// The default does nothing.
+    fn prefetch(&self, offset: u64, bytes: u64) {
+        let _ = (offset, bytes);
+    }
+
     /// The size of the file in bytes when it was opened.
     fn bytes(&self) -> u64;
 }

@@ -1,9 +1,10 @@
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 
-use rustix::fs::{FallocateFlags, fallocate, fdatasync, fstatfs, ftruncate};
+use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, fdatasync, fstatfs, ftruncate};
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwrite, retry_on_intr};
 
 use super::fs::failed;
@@ -119,6 +120,11 @@ impl ReadFile for RealReadFile {
     fn try_read_at(&self, offset: u64, buffer: &mut [u8]) -> EnvResult<Option<usize>> {
         self.try_read(offset, buffer)
             .map_err(|errno| failed(Operation::Read, &self.path)(errno.into()))
+    }
+
+    fn prefetch(&self, offset: u64, bytes: u64) {
+        // It is a hint: where the file system does not take it, reads take longer.
+        let _ = fadvise(&self.file, offset, NonZeroU64::new(bytes), Advice::WillNeed);
     }
 
     fn bytes(&self) -> u64 {

@@ -122,7 +122,7 @@ fn walk(reader: &Arc<TableReader>, steps_max: usize) -> Option<Vec<(Vec<u8>, Seq
 }
 
 fn walk_back(reader: &Arc<TableReader>, steps_max: usize) {
-    for (point, mode) in [(SeqNo(9), ReadMode::Block), (SeqNo::MAX, ReadMode::NoWait)] {
+    for (point, mode) in [(SeqNo(9), ReadMode::BLOCK), (SeqNo::MAX, ReadMode::NO_WAIT)] {
         let mut cursor = reader.cursor(point, mode);
         let mut moved = cursor.seek_back(None);
         for step in 0..steps_max {
@@ -147,7 +147,7 @@ fn search(reader: &Arc<TableReader>, file_bytes: usize) {
     let keys = [&b""[..], b"user:1", b"user:10-a-long-name-2", &[0xff; 40]];
     for key in keys {
         let _ = reader.may_contain(filter_hash(key));
-        for mode in [ReadMode::Block, ReadMode::NoWait] {
+        for mode in [ReadMode::BLOCK, ReadMode::NO_WAIT] {
             let got = reader.get(key, SeqNo(100), mode);
             note_result("get", &got.as_ref().map_err(ToString::to_string));
             if let Ok(Some(entry)) = got {
@@ -170,7 +170,7 @@ fn check_verified(reader: &Arc<TableReader>, seen: &[(Vec<u8>, SeqNo)]) {
     let newest: Vec<&(Vec<u8>, SeqNo)> = newest.map(|(_, entry)| entry).collect();
     assert_eq!(reader.properties().entry_count, seen.len() as u64);
     assert_eq!(reader.properties().key_count, newest.len() as u64);
-    let mut cursor = reader.cursor(SeqNo::MAX, ReadMode::Block);
+    let mut cursor = reader.cursor(SeqNo::MAX, ReadMode::BLOCK);
     cursor.seek(b"").expect("a verified table");
     for (key, seqno) in &newest {
         let entry = cursor.entry().expect("a cursor shows every key");
@@ -185,7 +185,7 @@ fn check_verified(reader: &Arc<TableReader>, seen: &[(Vec<u8>, SeqNo)]) {
     }
     for (key, seqno) in seen {
         assert!(reader.may_contain(filter_hash(key)), "the filter denies no key");
-        let got = reader.get(key, *seqno, ReadMode::Block).expect("a verified table");
+        let got = reader.get(key, *seqno, ReadMode::BLOCK).expect("a verified table");
         assert_eq!(got.map(|entry| entry.seqno()), Some(*seqno), "every version is found");
     }
 }

@@ -79,7 +79,7 @@ impl Catalog {
     pub fn load(store: &Store, own: &MergeOperators, table: OperatorTable) -> Result<Catalog> {
         let mut state = State::default();
         let range = CATALOG.stored_range(&(..));
-        let mut iter = store.iter(IterOptions { range, wait: true })?;
+        let mut iter = store.iter(IterOptions { range, ..IterOptions::default() })?;
         iter.seek_to_first()?;
         while let Some(found) = iter.entry() {
             let entry = Entry::decode(found.value);
@@ -249,7 +249,7 @@ impl Catalog {
     /// The numbers under which there are keys. Cost: a seek each.
     fn numbers_with_data(&self) -> Result<Vec<u16>> {
         let range = OwnedRange::new([], Some(CATALOG.prefix().to_vec()));
-        let mut iter = self.store.iter(IterOptions { range, wait: true })?;
+        let mut iter = self.store.iter(IterOptions { range, ..IterOptions::default() })?;
         let mut numbers = Vec::new();
         iter.seek_to_first()?;
         while let Some(found) = iter.entry() {

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use terrace_base::{Expiry, WallTime};
+use terrace_engine::store::GetOptions;
+use terrace_engine::table::ReadMode;
 
 use crate::Durability;
 
@@ -26,28 +28,51 @@ use crate::Durability;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReadOptions {
     no_wait: bool,
+    no_cache_fill: bool,
+    readahead_bytes: u32,
 }
 
 impl ReadOptions {
     /// Reads that wait for the disk where they have to.
     #[must_use]
     pub const fn new() -> ReadOptions {
-        ReadOptions { no_wait: false }
+        ReadOptions { no_wait: false, no_cache_fill: false, readahead_bytes: 0 }
     }
 
     /// Reads that do not wait for the disk: they answer `NeedsIo` where they would. An event loop
     /// tries that first, and moves to a thread that may wait.
     #[must_use]
     pub const fn no_wait(self) -> ReadOptions {
-        ReadOptions { no_wait: true }
+        ReadOptions { no_wait: true, ..self }
     }
 
-    pub(crate) fn may_wait(self) -> bool {
-        !self.no_wait
+    /// Reads that leave the block cache as it is: what they read from the disk does not stay in it.
+    /// For a walk over much that will not be read again soon.
+    #[must_use]
+    pub const fn no_cache_fill(self) -> ReadOptions {
+        ReadOptions { no_cache_fill: true, ..self }
     }
 
-    pub(crate) fn engine(self) -> terrace_engine::store::GetOptions {
-        terrace_engine::store::GetOptions { wait: self.may_wait() }
+    /// Has so many bytes of each table read ahead of an iterator or a cursor that goes forward: it
+    /// then waits less for the disk. The default is 0, which leaves it to the kernel; 1 MiB is
+    /// enough for most disks. At most 16 MiB.
+    #[must_use]
+    pub const fn readahead(self, bytes: usize) -> ReadOptions {
+        const MAX: usize = 16 << 20;
+        let bytes = if bytes < MAX { bytes } else { MAX };
+        ReadOptions { readahead_bytes: bytes as u32, ..self }
+    }
+
+    pub(crate) fn engine(self) -> GetOptions {
+        GetOptions { wait: !self.no_wait, fill_cache: !self.no_cache_fill }
+    }
+
+    pub(crate) fn mode(self) -> ReadMode {
+        ReadMode {
+            waits: !self.no_wait,
+            fills_cache: !self.no_cache_fill,
+            ahead_bytes: self.readahead_bytes,
+        }
     }
 }
 

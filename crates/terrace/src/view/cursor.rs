@@ -178,8 +178,8 @@ impl Cursor {
     fn settle(&mut self, moved: terrace_engine::Result<()>, forward: bool) -> Result<()> {
         let Source::Open(iter) = &self.source else { return Ok(()) };
         self.place = match (&moved, forward) {
-            (Ok(()), true) if iter.entry().is_some() => Place::Behind,
-            (Ok(()), false) if iter.entry().is_some() => Place::Before,
+            (Ok(()), true) if iter.is_on_entry() => Place::Behind,
+            (Ok(()), false) if iter.is_on_entry() => Place::Before,
             (Ok(()), true) => Place::End,
             (Ok(()), false) => Place::Start,
             (Err(EngineError::Merge(_) | EngineError::Unsupported(_)), _) => Place::AtRefused,

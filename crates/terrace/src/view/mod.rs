@@ -22,7 +22,7 @@ pub use snapshot::Snapshot;
 pub use value::{EntryRef, Key, Value};
 
 use crate::keyspace::Space;
-use crate::{ReadOptions, Result};
+use crate::{RangeSize, ReadOptions, Result};
 
 /// A keyspace to read: as it is now, or as it was at a snapshot. A cheap handle, which threads may
 /// share and clone.
@@ -180,6 +180,27 @@ impl View {
         self.iter().next_back().transpose()
     }
 
+    /// About how much there is in an interval now, also in a view of the past: bytes of tables and
+    /// of memory, and entries. Of tables it is right to a block at either end. What was overwritten
+    /// or deleted counts until a compaction drops it.
+    ///
+    /// ```
+    /// # fn main() -> terrace::Result<()> {
+    /// # let directory = tempfile::tempdir().expect("a temporary directory");
+    /// # let db = terrace::Db::open(directory.path())?;
+    /// db.put("apple", "red")?;
+    /// let size = db.approximate_size("a".."b")?;
+    /// assert_eq!((size.entry_count, size.memory_bytes), (1, 3 + 5 + 3));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Cost: a search in each table that reaches over an end of the interval; an exact count is
+    /// that of [`View::range`].
+    pub fn approximate_size(&self, range: impl KeyRange) -> Result<RangeSize> {
+        Ok(self.store.range_size(&self.space.number.stored_range(&range))?)
+    }
+
     /// All keys and values.
     #[must_use]
     pub fn iter(&self) -> Iter {
@@ -203,7 +224,7 @@ impl View {
     #[must_use]
     pub fn cursor(&self, range: impl KeyRange) -> Cursor {
         let range = self.space.number.stored_range(&range);
-        let options = IterOptions { range, wait: self.options.may_wait() };
+        let options = IterOptions { range, mode: self.options.mode() };
         Cursor::new(match &self.at {
             None => self.store.iter(options),
             Some(snapshot) => snapshot.iter(options),

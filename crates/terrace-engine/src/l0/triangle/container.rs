@@ -146,7 +146,7 @@ impl Container {
         let expected = Some((meta.uid, meta.bytes));
         let consumed = complement(live.parts());
         self.keep(RowReader::open(&pages, location, expected, &consumed)?);
-        let opened = live.table.reader(ReadMode::Block).map(|_| ());
+        let opened = live.table.reader(ReadMode::BLOCK).map(|_| ());
         self.let_go();
         opened
     }
@@ -159,7 +159,7 @@ impl Container {
         for table in rows.iter().flat_map(|row| &row.tables) {
             let uid = table.meta().uid;
             if self.rows.lock().waiting.contains_key(&uid) {
-                let opened = table.reader(ReadMode::Block);
+                let opened = table.reader(ReadMode::BLOCK);
                 assert!(opened.is_ok(), "a row that is kept is open");
                 let adopted = self.rows.lock().waiting.remove(&uid);
                 drop(adopted);

@@ -26,17 +26,19 @@ pub struct GetOptions {
     /// Whether the call may wait for the disk. If not, it answers
     /// [`Error::NeedsIo`](crate::Error::NeedsIo) where it would.
     pub wait: bool,
+    /// Whether the block cache keeps what was read.
+    pub fill_cache: bool,
 }
 
 impl Default for GetOptions {
     fn default() -> GetOptions {
-        GetOptions { wait: true }
+        GetOptions { wait: true, fill_cache: true }
     }
 }
 
 impl GetOptions {
     pub(in crate::store) fn mode(self) -> ReadMode {
-        if self.wait { ReadMode::Block } else { ReadMode::NoWait }
+        ReadMode { waits: self.wait, fills_cache: self.fill_cache, ahead_bytes: 0 }
     }
 }
 

@@ -32,14 +32,14 @@ use crate::{Error, Result};
 pub struct IterOptions {
     /// The keys.
     pub range: KeyRange,
-    /// Whether steps may wait for the disk; if not, they answer [`Error::NeedsIo`] where they
-    /// would, and the iterator then stands nowhere.
-    pub wait: bool,
+    /// How blocks are read. If steps may not wait for the disk, they answer [`Error::NeedsIo`]
+    /// where they would, and the iterator then stands nowhere.
+    pub mode: ReadMode,
 }
 
 impl Default for IterOptions {
     fn default() -> IterOptions {
-        IterOptions { range: KeyRange::all(), wait: true }
+        IterOptions { range: KeyRange::all(), mode: ReadMode::BLOCK }
     }
 }
 
@@ -104,7 +104,7 @@ impl Iter {
         let moment = point.moment().expect("the read point of an iterator has a moment");
         let mut watch = inner.watch_scan();
         waits::begin();
-        let mode = if options.wait { ReadMode::Block } else { ReadMode::NoWait };
+        let mode = options.mode;
         let view = inner.view.load_full();
         let range_index = !inner.options.research.scan_all_memtables;
         let (cursor, tombstones) =
@@ -132,7 +132,7 @@ impl Iter {
     /// shows the same keys and values.
     pub fn twin(&self) -> Result<Iter> {
         let point = self.inner.read_points.register_twin(&self.point);
-        let options = IterOptions { range: self.range.clone(), wait: self.mode == ReadMode::Block };
+        let options = IterOptions { range: self.range.clone(), mode: self.mode };
         Iter::new(&self.inner, point, options)
     }
 
@@ -191,8 +191,16 @@ impl Iter {
         self.watched(|iter| iter.step(false))
     }
 
+    /// Whether the iterator stands on an entry.
+    #[must_use]
+    #[inline]
+    pub fn is_on_entry(&self) -> bool {
+        self.stands == Stands::OnKey
+    }
+
     /// The entry that the iterator stands on: a value, never a tombstone or a merge operand.
     #[must_use]
+    #[inline]
     pub fn entry(&self) -> Option<EntryRef<'_>> {
         if self.stands != Stands::OnKey {
             return None;

@@ -76,7 +76,7 @@ fn warm(view: &View, keys: &[&[u8]]) {
         for (_, run) in view.version.runs() {
             let Some(table) = run.table_for(key) else { continue };
             // A table that is not open yet has no filter to warm; the read opens it.
-            if let Ok(reader) = table.reader(ReadMode::NoWait) {
+            if let Ok(reader) = table.reader(ReadMode::NO_WAIT) {
                 black_box(reader.filter().map(|filter| filter.may_contain(hash)));
             }
         }

@@ -127,7 +127,7 @@ impl Inner {
         open: impl FnOnce(IterOptions) -> Result<Iter>,
     ) -> Result<ScanExplanation> {
         let recording = self.begin_recording()?;
-        let mut iter = open(IterOptions { range: range.clone(), wait: true })?;
+        let mut iter = open(IterOptions { range: range.clone(), ..IterOptions::default() })?;
         let (mut key_count, mut bytes) = (0, 0);
         if limit > 0 {
             if reverse { iter.seek_back(None) } else { iter.seek_to_first() }?;

@@ -171,7 +171,7 @@ impl Store {
         self.inner.check_open()?;
         let version = self.inner.versions.current();
         for live in version.l0().live() {
-            live.table.reader(ReadMode::Block)?;
+            live.table.reader(ReadMode::BLOCK)?;
         }
         Ok(self.inner.l0_report(&version))
     }

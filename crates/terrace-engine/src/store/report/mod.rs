@@ -16,6 +16,7 @@ pub(super) mod l0_picture;
 pub(super) mod l0_stats;
 mod listen;
 pub(super) mod meters;
+pub(super) mod range_size;
 pub(super) mod slow;
 pub(super) mod stats;
 pub(super) mod stats_text;

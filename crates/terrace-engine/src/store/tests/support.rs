@@ -67,7 +67,7 @@ pub fn due_with_rows(store: &Store, rows_per_cut: usize) -> Result<Version> {
     let l0 = PlainL0::new(&inner.env, tables, Arc::clone(&inner.ids), options);
     let same = inner.versions.current().to_snapshot();
     let version = Version::empty(&l0).apply(&same, &inner.context).expect("it fits");
-    version.tables().try_for_each(|table| table.reader(ReadMode::Block).map(|_| ()))?;
+    version.tables().try_for_each(|table| table.reader(ReadMode::BLOCK).map(|_| ()))?;
     Ok(version)
 }
 

@@ -96,7 +96,7 @@ impl Inner {
     /// Opens the tables of L0 before a cut is picked: only open ones say where their bytes lie.
     fn open_rows(&self) {
         for live in self.versions.current().l0().live() {
-            if let Err(error) = live.table.reader(ReadMode::Block) {
+            if let Err(error) = live.table.reader(ReadMode::BLOCK) {
                 // A cut can be chosen without; the job that reads the table fails with the error.
                 tracing::debug!(table = ?live.table, %error, "a table of L0 does not open");
             }
@@ -366,7 +366,7 @@ fn range_tombstones_of(chosen: &Compaction) -> Result<Fragments> {
     let mut found = Vec::new();
     for Input { table, .. } in &chosen.inputs {
         if table.meta().range_tombstone_count > 0 {
-            found.push(table.reader(ReadMode::Block)?.range_tombstones().clip(&table.meta().clip));
+            found.push(table.reader(ReadMode::BLOCK)?.range_tombstones().clip(&table.meta().clip));
         }
     }
     Ok(Fragments::merge(&found))

@@ -122,7 +122,7 @@ impl Inner {
         let is_read = |id| plan.inputs.iter().any(|input| input.table.id == id);
         for input in inputs.iter().filter(|input| is_read(input.table.meta().id)) {
             let parts: Vec<KeyRange> = input.parts_within(&plan.slice).collect();
-            let reader = input.table.reader(ReadMode::Block)?;
+            let reader = input.table.reader(ReadMode::BLOCK)?;
             let is_inside = |key: &[u8]| parts.iter().any(|part| part.contains(key));
             let inside = reader.samples(SAMPLES_PER_TABLE).into_iter();
             samples.extend(inside.filter(|(key, _)| is_inside(key)));

@@ -89,13 +89,13 @@ impl Store {
                 continue;
             }
             inner.check_healthy()?;
-            let mode = if attempt < OPTIMISTIC_READS { ReadMode::NoWait } else { ReadMode::Block };
+            let mode = if attempt < OPTIMISTIC_READS { ReadMode::NO_WAIT } else { ReadMode::BLOCK };
             let (items, newest) = match inner.read_inserted(keys, mode) {
                 Ok(read) => read,
                 Err(Error::NeedsIo) if options.wait => {
                     drop(holds);
                     // Bring the blocks into the cache while nobody waits for us.
-                    inner.read_inserted(keys, ReadMode::Block)?;
+                    inner.read_inserted(keys, ReadMode::BLOCK)?;
                     attempt += 1;
                     continue;
                 }

@@ -64,7 +64,7 @@ fn read_everything(model: &Model, bytes: Vec<u8>, context: &str) -> bool {
             if expected.is_some() {
                 assert!(reader.may_contain(filter_hash(&key)), "{context}");
             }
-            match reader.get(&key, read_point, ReadMode::Block) {
+            match reader.get(&key, read_point, ReadMode::BLOCK) {
                 Ok(found) => {
                     let found = found.as_ref().map(|found| found.entry(&key));
                     assert_eq!(found, expected, "{context}");
@@ -73,7 +73,7 @@ fn read_everything(model: &Model, bytes: Vec<u8>, context: &str) -> bool {
             }
         }
         let visible = model.visible(read_point);
-        let mut cursor = reader.cursor(read_point, ReadMode::Block);
+        let mut cursor = reader.cursor(read_point, ReadMode::BLOCK);
         let mut outcome = cursor.seek(b"");
         let mut expected = visible.iter();
         while outcome.is_ok() {
@@ -206,7 +206,7 @@ fn blocks_that_changed_places_are_detected() {
             swapped[place(blocks[b])].copy_from_slice(&bytes[place(blocks[a])]);
             let reader = open(swapped, 0).unwrap();
             assert!(reader.verify(None).unwrap_err().is_corruption(), "{a} and {b}");
-            let error = reader.get(b"0000", SeqNo::MAX, ReadMode::Block);
+            let error = reader.get(b"0000", SeqNo::MAX, ReadMode::BLOCK);
             assert!(a > 0 || error.unwrap_err().is_corruption());
             swaps += 1;
         }
@@ -241,7 +241,7 @@ fn a_damaged_filter_costs_speed_and_no_answers() {
     let reader = open(bytes, 0).unwrap();
     assert_eq!(reader.filter_damage().unwrap().offset, filter.offset);
     assert!(reader.may_contain(filter_hash(b"absent")));
-    assert!(reader.get(b"key003", SeqNo::MAX, ReadMode::Block).unwrap().is_some());
+    assert!(reader.get(b"key003", SeqNo::MAX, ReadMode::BLOCK).unwrap().is_some());
     assert!(reader.verify(None).is_err());
 }
 
@@ -288,12 +288,12 @@ fn answers_are_right(model: &Model, reader: &Arc<TableReader>) -> bool {
     let visible = model.visible(SeqNo::MAX);
     let gets = visible.iter().all(|entry| {
         reader.may_contain(filter_hash(&entry.key))
-            && reader.get(&entry.key, SeqNo::MAX, ReadMode::Block).is_ok_and(|found| {
+            && reader.get(&entry.key, SeqNo::MAX, ReadMode::BLOCK).is_ok_and(|found| {
                 found.map(|found| found.entry(&entry.key).to_entry()).as_ref() == Some(entry)
             })
     });
     let scan = |forward: bool| -> crate::Result<Vec<Entry>> {
-        let mut cursor = reader.cursor(SeqNo::MAX, ReadMode::Block);
+        let mut cursor = reader.cursor(SeqNo::MAX, ReadMode::BLOCK);
         let mut entries = Vec::new();
         let mut stands = if forward { cursor.seek(b"")? } else { cursor.seek_back(None)? };
         while let Some(entry) = cursor.entry() {
@@ -393,11 +393,11 @@ fn exercise(bytes: Vec<u8>, context: &str) {
     for read_point in [SeqNo(0), SeqNo(15), SeqNo(1010), SeqNo::MAX] {
         for number in 0..13 {
             let key = format!("key{number:03}").into_bytes();
-            if let Ok(Some(found)) = reader.get(&key, read_point, ReadMode::Block) {
+            if let Ok(Some(found)) = reader.get(&key, read_point, ReadMode::BLOCK) {
                 let _ = found.entry(&key);
             }
         }
-        let mut cursor = reader.cursor(read_point, ReadMode::Block);
+        let mut cursor = reader.cursor(read_point, ReadMode::BLOCK);
         for forward in [true, false] {
             let placed = if forward { cursor.seek(b"") } else { cursor.seek_back(None) };
             if placed.is_err() {

@@ -68,7 +68,7 @@ fn specimens_of_format_1_are_read_and_written_as_ever() {
         }
         assert!(stream.entry().is_none());
         for entry in model().visible(SeqNo::MAX) {
-            let found = reader.get(&entry.key, SeqNo::MAX, ReadMode::Block).unwrap().unwrap();
+            let found = reader.get(&entry.key, SeqNo::MAX, ReadMode::BLOCK).unwrap().unwrap();
             assert_eq!(found.entry(&entry.key), entry.as_ref(), "{name}");
             assert!(reader.may_contain(filter_hash(&entry.key)), "{name}");
         }

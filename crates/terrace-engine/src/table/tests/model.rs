@@ -42,7 +42,7 @@ fn check_seed(seed: u64) {
             _ => SeqNo(rng.next_u64() % (greatest + 2)),
         };
         check_gets(&mut rng, &model, &reader, read_point, &context);
-        let mut cursor = reader.cursor(read_point, ReadMode::Block);
+        let mut cursor = reader.cursor(read_point, ReadMode::BLOCK);
         check_cursor(&mut rng, &model, &mut cursor, read_point, &context);
     }
 }
@@ -79,7 +79,7 @@ fn check_gets(
     for _ in 0..40 {
         let key = target(rng, model);
         let expected = model.get(&key, read_point).map(|entry| entry.as_ref());
-        let found = reader.get(&key, read_point, ReadMode::Block).unwrap();
+        let found = reader.get(&key, read_point, ReadMode::BLOCK).unwrap();
         let found = found.as_ref().map(|found| found.entry(&key));
         assert_eq!(found, expected, "{context}, {read_point:?}, {:?}", key.escape_ascii());
         if model.get(&key, SeqNo::MAX).is_some() {
@@ -134,9 +134,9 @@ fn range_tombstones_come_back_in_order_and_bound_the_table() {
         assert!(properties.largest_is_exclusive);
         assert_eq!(properties.range_tombstone_count, 3);
         assert_eq!(properties.least_seqno, SeqNo(5));
-        let found = reader.get(b"c", SeqNo::MAX, ReadMode::Block).unwrap();
+        let found = reader.get(b"c", SeqNo::MAX, ReadMode::BLOCK).unwrap();
         assert_eq!(found.is_some(), with_entries, "range tombstones are the caller's to apply");
-        let mut cursor = reader.cursor(SeqNo::MAX, ReadMode::Block);
+        let mut cursor = reader.cursor(SeqNo::MAX, ReadMode::BLOCK);
         cursor.seek_back(None).unwrap();
         assert_eq!(cursor.entry().is_some(), with_entries);
         assert_eq!(reader.stream(None).unwrap().entry().is_some(), with_entries);
@@ -180,7 +180,7 @@ fn the_largest_entry_goes_through() {
         let (_, bytes) = build(&model, UID, &options(4096, compression));
         let reader = open(bytes, 0).unwrap();
         for (key, expected) in [(&b"a"[..], &b"before"[..]), (&key, &value), (b"c", b"after")] {
-            let found = reader.get(key, SeqNo::MAX, ReadMode::Block).unwrap().unwrap();
+            let found = reader.get(key, SeqNo::MAX, ReadMode::BLOCK).unwrap().unwrap();
             assert!(found.value() == expected);
         }
         let mut stream = reader.stream(None).unwrap();

@@ -59,7 +59,9 @@ impl Run {
         let key = self.shape.key(&mut self.random);
         let now = env.wall_time();
         let expected = self.model.get(&key, now).map(<[u8]>::to_vec);
-        let found = match store.get(&key, &GetOptions { wait: self.random.one_in(2) }) {
+        let found = match store
+            .get(&key, &GetOptions { wait: self.random.one_in(2), ..GetOptions::default() })
+        {
             Err(Error::NeedsIo) => store.get(&key, &GetOptions::default())?,
             found => found?,
         };
@@ -80,7 +82,9 @@ impl Run {
         let keys: Vec<Vec<u8>> = (0..count).map(|_| self.shape.key(&mut self.random)).collect();
         let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
         let now = env.wall_time();
-        let found = match store.multi_get(&keys, &GetOptions { wait: self.random.one_in(2) }) {
+        let found = match store
+            .multi_get(&keys, &GetOptions { wait: self.random.one_in(2), ..GetOptions::default() })
+        {
             Err(Error::NeedsIo) => store.multi_get(&keys, &GetOptions::default())?,
             found => found?,
         };
@@ -105,7 +109,7 @@ impl Run {
 
     pub fn check_scan(&mut self, env: &SharedEnv, store: &Store) -> Result<()> {
         let range = self.range();
-        let options = IterOptions { range: range.clone(), wait: true };
+        let options = IterOptions { range: range.clone(), ..IterOptions::default() };
         let now = env.wall_time();
         let which = self.random.below(self.snapshots.len() as u64 + 1) as usize;
         let (mut iter, model) = match self.snapshots.get(which) {

@@ -5,6 +5,7 @@ mod iterators;
 mod lookups;
 mod merge;
 mod one_moment;
+mod range_size;
 mod refused;
 mod slow;
 mod versions;

@@ -118,7 +118,9 @@ fn the_figures_of_the_levels_add_up() -> Result<()> {
         for key in 0..700 {
             assert_eq!(get(&store, &format!("k{key:04}"))?.is_some(), key < 600);
         }
-        store.iter(IterOptions { range: KeyRange::all(), wait: true })?.seek_to_first()?;
+        store
+            .iter(IterOptions { range: KeyRange::all(), ..IterOptions::default() })?
+            .seek_to_first()?;
         let stats = store.stats();
         assert_eq!((stats.get_count, stats.scan_count, stats.scanned_count), (700, 1, 1));
         let found: u64 = stats.levels.iter().map(|level| level.found_count).sum();
