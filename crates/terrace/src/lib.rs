@@ -40,7 +40,8 @@
 //! # What else there is
 //! * [`Options`]: few, each with its unit and its effect. [`Durability`] says what an
 //!   acknowledgement promises.
-//! * [`Db::admin`]: why an operation answered as it did, where time and space go.
+//! * [`Db::admin`]: why an operation answered as it did, where time and space go, and
+//!   [`Metrics`] for monitoring.
 //! * [`events`]: what the background work did, told as it happens.
 //! * [`check`], [`repair`] and [`inspect`]: databases that nobody has open, damaged ones too.
 //!   [`adopt`]: one that was moved and has its log or L0 on another medium.
@@ -65,6 +66,7 @@ mod explain;
 pub mod inspect;
 mod keyspace;
 pub mod merge;
+mod metrics;
 mod offline;
 mod options;
 mod plan;
@@ -75,6 +77,7 @@ mod write;
 pub use db::{Admin, Db};
 pub use error::{Error, ErrorKind, Result};
 pub use keyspace::{Keyspace, KeyspaceOptions, MergeOperators};
+pub use metrics::Metrics;
 pub use offline::{Adopted, CheckDepth, adopt, check, repair};
 pub use options::{Create, Layout, Options, ReadOptions, WriteOptions};
 pub use plan::{Needs, Plan, PlannedLevel, Reason};
@@ -95,8 +98,8 @@ pub use terrace_engine::process::{Charge as MemoryCharge, MemoryPool};
 pub use terrace_engine::repair::{Basis, LossKind};
 pub use terrace_engine::store::{
     CheckpointReport, CompactionRecord, ContainerStats, CutStats, DrangeStats, DrangesReport,
-    IngestReport, L0Report, L0RowStats, L0Slice, L0Stats, MemtableAreaStats, NextCut, RangeSize,
-    RecoveryReport,
+    IngestReport, L0Report, L0RowStats, L0Slice, L0Stats, LatencyHistogram, MemtableAreaStats,
+    NextCut, RangeSize, RecoveryReport,
 };
 pub use terrace_engine::table::Compression;
 pub use terrace_engine::version::Repaired;

@@ -93,6 +93,7 @@ pub use report::drange_stats::{DrangeStats, DrangesReport};
 pub use report::l0_stats::{
     ContainerStats, L0Report, L0RowStats, L0Slice, L0Stats, MemtableAreaStats, NextCut,
 };
+pub use report::latencies::LatencyHistogram;
 pub use report::range_size::RangeSize;
 pub use report::stats::{LevelStats, StoreStats};
 pub use write::commit::WriteOptions;

@@ -5,7 +5,7 @@ use terrace_engine::store::Store;
 
 use crate::view::{KeyRange, View};
 use crate::{
-    CheckReport, CompactionRecord, Db, DrangesReport, GetExplanation, Keyspace, L0Report,
+    CheckReport, CompactionRecord, Db, DrangesReport, GetExplanation, Keyspace, L0Report, Metrics,
     RecoveryReport, Result, ScanExplanation, SlowOperation, Stats, explain,
 };
 
@@ -39,6 +39,12 @@ impl<'a> Admin<'a> {
     #[must_use]
     pub fn stats(&self) -> Stats {
         Stats::new(self.store().stats())
+    }
+
+    /// The same and latencies, for monitoring.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        Metrics::of(self.store())
     }
 
     /// What the open found: a clean close, or what a crash had left.

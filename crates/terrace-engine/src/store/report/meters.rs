@@ -2,6 +2,7 @@ use crate::explain::SlowLog;
 use crate::store::gate::ledger::Ledger;
 use crate::store::open::opening::RecoveryReport;
 use crate::store::report::compaction_log::CompactionLog;
+use crate::store::report::latencies::Latencies;
 use crate::store::report::stats::Counters;
 
 /// What a range knows of its own doings: reports are made of it, and no road decides by it.
@@ -18,6 +19,8 @@ pub(in crate::store) struct Meters {
     pub compaction_log: CompactionLog,
     /// The slowest operations of the last minutes. It has a latch.
     pub slow: SlowLog,
+    /// How long those took that were timed from their beginning. Atomic.
+    pub latencies: Latencies,
     /// What the open found; it stays as it is.
     pub recovery: RecoveryReport,
 }
@@ -30,6 +33,7 @@ impl Meters {
             ledger: Ledger::default(),
             compaction_log: CompactionLog::default(),
             slow: SlowLog::new(process),
+            latencies: Latencies::default(),
             recovery,
         }
     }

@@ -14,6 +14,7 @@ pub(super) mod drange_stats;
 pub(super) mod explain;
 pub(super) mod l0_picture;
 pub(super) mod l0_stats;
+pub(super) mod latencies;
 mod listen;
 pub(super) mod meters;
 pub(super) mod range_size;

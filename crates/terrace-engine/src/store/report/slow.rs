@@ -139,6 +139,9 @@ impl Inner {
     /// Keeps an operation that ended `now`, if it is one of the slowest; `explain` is asked only
     /// then.
     fn keep(&self, mut ended: Ended<'_>, now: Duration, explain: Option<Explain<'_>>) {
+        if ended.is_sampled {
+            self.meters.latencies.add(ended.kind, ended.took);
+        }
         if self.meters.slow.is_wanted(ended.kind, ended.took, now) {
             ended.explanation = explain.and_then(|explain| explain());
             self.meters.slow.offer(ended, now, self.env.wall_time());
