@@ -47,8 +47,15 @@
 //! refused after a restart.
 //!
 //! # Keyspaces
-//! `SELECT 0` to `SELECT 15` choose a keyspace of the database; 0 is the one that the library and
-//! the command line use.
+//! `SELECT 0` to `SELECT 15` choose a keyspace of the database by its number; 0 is `default`, which
+//! the library and the command line use unless told otherwise. Any keyspace is chosen by its name:
+//! ```text
+//! KEYSPACE LIST           the names of all keyspaces
+//! KEYSPACE USE name       goes on in this one, as by SELECT; NOKEYSPACE if there is none
+//! KEYSPACE MAKE name      makes one, durably; 1 if it was made, 0 if it was there
+//! KEYSPACE DROP name      drops one with all its keys; 1 if it was there, 0 if not
+//! ```
+//! `FLUSHALL` empties all of them. In `CLIENT LIST` a keyspace without a number is `db=-1`.
 //!
 //! # Errors of the store
 //! | code | meaning | what to do |

@@ -22,7 +22,8 @@ const KEYSPACES: u16 = 16;
 pub(crate) struct Shared {
     pub(crate) options: ServerOptions,
     pub(crate) db: Db,
-    pub(crate) keyspaces: Vec<Served>,
+    /// What `SELECT` chooses from.
+    pub(crate) keyspaces: Vec<Arc<Served>>,
     pub(crate) clients: Arc<Clients>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) counters: Counters,
@@ -35,7 +36,7 @@ pub(crate) struct Shared {
 impl Shared {
     /// Errors: those of opening keyspaces.
     pub(crate) fn new(db: &Db, options: ServerOptions) -> terrace::Result<Shared> {
-        let keyspaces = (0..KEYSPACES).map(|number| Served::open(db, number));
+        let keyspaces = (0..KEYSPACES).map(|number| Served::numbered(db, number).map(Arc::new));
         Ok(Shared {
             db: db.clone(),
             keyspaces: keyspaces.collect::<terrace::Result<_>>()?,
@@ -48,6 +49,11 @@ impl Shared {
             cancelled: AtomicBool::new(false),
             options,
         })
+    }
+
+    /// The keyspace that connections begin in.
+    pub(crate) fn first_keyspace(&self) -> Arc<Served> {
+        Arc::clone(&self.keyspaces[0])
     }
 
     pub(crate) fn cursors(&self) -> MutexGuard<'_, Cursors> {
@@ -70,14 +76,21 @@ pub(crate) struct Served {
     pub(crate) keyspace: Keyspace,
     /// For reads on the network's thread: they do not wait.
     pub(crate) at_once: View,
+    /// The number by which `SELECT` knows it.
+    pub(crate) number: Option<u16>,
 }
 
 impl Served {
     /// The keyspace that `SELECT number` chooses.
-    fn open(db: &Db, number: u16) -> terrace::Result<Served> {
+    fn numbered(db: &Db, number: u16) -> terrace::Result<Served> {
         let keyspace = db.keyspace(&number.to_string())?;
+        Ok(Served { number: Some(number), ..Served::new(keyspace) })
+    }
+
+    /// A keyspace that was chosen by its name.
+    pub(crate) fn new(keyspace: Keyspace) -> Served {
         let at_once = keyspace.with(ReadOptions::new().no_wait());
-        Ok(Served { keyspace, at_once })
+        Served { keyspace, at_once, number: None }
     }
 }
 

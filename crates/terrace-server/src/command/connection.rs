@@ -1,5 +1,7 @@
 //! The connection itself: who speaks, which protocol, which keyspace.
 
+use std::sync::Arc;
+
 use super::context::Context;
 use super::fail::{CommandResult, Fail, fail, fail_with, shown};
 use super::numbers::{integer, parse_integer};
@@ -30,7 +32,7 @@ pub(super) fn quit(ctx: &mut Context<'_>, _request: &Request<'_>) -> CommandResu
 }
 
 pub(super) fn reset(ctx: &mut Context<'_>, _request: &Request<'_>) -> CommandResult {
-    ctx.client.reset(ctx.shared.options.password.is_none());
+    ctx.client.reset(ctx.shared, ctx.shared.options.password.is_none());
     ctx.replies.set_resp(Resp::V2);
     ctx.replies.simple("RESET");
     Ok(())
@@ -38,8 +40,8 @@ pub(super) fn reset(ctx: &mut Context<'_>, _request: &Request<'_>) -> CommandRes
 
 pub(super) fn select(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
     let number = integer(request.get(1))?;
-    let known = usize::try_from(number).ok().filter(|&index| index < ctx.shared.keyspaces.len());
-    ctx.client.keyspace = known.ok_or(fail("ERR DB index is out of range"))?;
+    let known = usize::try_from(number).ok().and_then(|index| ctx.shared.keyspaces.get(index));
+    ctx.client.served = Arc::clone(known.ok_or(fail("ERR DB index is out of range"))?);
     ctx.replies.ok();
     Ok(())
 }

@@ -34,20 +34,19 @@ pub(crate) struct Context<'a> {
     pub(crate) charge: &'a mut Charge,
 }
 
-impl<'a> Context<'a> {
-    fn served(&self) -> &'a Served {
-        &self.shared.keyspaces[self.client.keyspace]
+impl Context<'_> {
+    fn served(&self) -> &Served {
+        &self.client.served
     }
 
     /// The keyspace that the client has selected.
-    pub(crate) fn keyspace(&self) -> &'a Keyspace {
+    pub(crate) fn keyspace(&self) -> &Keyspace {
         &self.served().keyspace
     }
 
     /// The same, to be read as this thread may.
-    pub(crate) fn view(&self) -> &'a View {
-        let served = self.served();
-        if self.may_wait() { &served.keyspace } else { &served.at_once }
+    pub(crate) fn view(&self) -> &View {
+        view(self.served(), self.mode)
     }
 
     /// The time that this command goes by.
@@ -89,7 +88,7 @@ impl<'a> Context<'a> {
     /// Replies with the value of one key, copied once, from where it lies into the replies: fails
     /// if it has no place among what all connections may hold.
     pub(crate) fn reply_with_value(&mut self, key: &[u8]) -> Result<(), Fail> {
-        let view = self.view();
+        let view = view(&self.client.served, self.mode);
         let (replies, charge) = (&mut *self.replies, &mut *self.charge);
         put_value(replies, charge, |put| view.look(key, put))
     }
@@ -107,7 +106,7 @@ impl<'a> Context<'a> {
         expiry: Option<Expiry>,
     ) -> Result<(), Fail> {
         if let Some(run) = &mut self.write_run {
-            run.put(&self.shared.keyspaces[self.client.keyspace].keyspace, key, value, expiry)?;
+            run.put(&self.client.served.keyspace, key, value, expiry)?;
         } else {
             let options = match expiry {
                 Some(expiry) => self.write_options().expires_at(expiry),
@@ -139,7 +138,7 @@ impl<'a> Context<'a> {
         mut decide: impl FnMut(&[Option<Value>], &mut Changes<'_>) -> Result<T, Fail>,
     ) -> Result<T, Fail> {
         let mut decided = None;
-        let (keyspace, options) = (self.keyspace(), self.write_options());
+        let (keyspace, options) = (&self.client.served.keyspace, self.write_options());
         let charge = &mut *self.charge;
         let mut charged = 0;
         keyspace.update_many(keys, &options, |old, batch| {
@@ -153,6 +152,11 @@ impl<'a> Context<'a> {
         })?;
         Ok(decided.expect("an update that succeeds was decided"))
     }
+}
+
+/// A keyspace, to be read as a thread of this kind may.
+fn view(served: &Served, mode: Mode) -> &View {
+    if mode == Mode::Inline { &served.at_once } else { &served.keyspace }
 }
 
 /// What an update decides to write, in the keyspace that the client has selected.

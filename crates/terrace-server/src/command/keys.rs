@@ -126,9 +126,12 @@ pub(super) fn flushdb(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandRe
 
 pub(super) fn flushall(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
     check_flush(request)?;
+    // To know which keyspaces there are takes looks at the disk.
+    ctx.needs_waiting_thread()?;
+    let db = &ctx.shared.db;
     let mut batch = Batch::new();
-    for served in &ctx.shared.keyspaces {
-        batch.delete_range(&served.keyspace, ..);
+    for name in db.keyspaces()? {
+        batch.delete_range(&db.keyspace(&name)?, ..);
     }
     ctx.write(&batch)?;
     ctx.replies.ok();

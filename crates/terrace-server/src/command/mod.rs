@@ -8,7 +8,8 @@
 //!
 //! # Where things are
 //! [`table`] lists the commands; `strings`, `keys`, `expire` and `ordered` work on the store,
-//! `connection`, `client` and `describe` on the server; `explain` says why. [`running`] has the
+//! `connection`, `client` and `describe` on the server, `keyspace` on sets of keys; `explain` says
+//! why. [`running`] has the
 //! replies that are too long to hold.
 
 mod client;
@@ -19,6 +20,7 @@ mod expire;
 mod explain;
 mod fail;
 mod keys;
+mod keyspace;
 mod numbers;
 mod ordered;
 mod running;

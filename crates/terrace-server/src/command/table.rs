@@ -3,7 +3,7 @@
 
 use super::context::Context;
 use super::fail::CommandResult;
-use super::{client, connection, describe, expire, explain, keys, ordered, strings};
+use super::{client, connection, describe, expire, explain, keys, keyspace, ordered, strings};
 use crate::protocol::Request;
 
 /// One command.
@@ -168,6 +168,8 @@ pub(crate) static COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("incrby", 3, "Adds to the integer of a key.", strings::incrby)
         .writes("string", ONE),
     CommandSpec::new("info", -1, "Returns figures about the server.", describe::info)
+        .server(),
+    CommandSpec::new("keyspace", -2, "Lists, makes, chooses and drops keyspaces by name.", keyspace::keyspace)
         .server(),
     CommandSpec::new("mget", -2, "Returns the values of keys, at one moment.", strings::mget)
         .reads("string", ALL),

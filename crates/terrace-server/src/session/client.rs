@@ -1,4 +1,7 @@
+use std::sync::Arc;
+
 use crate::clients::ClientHandle;
+use crate::shared::{Served, Shared};
 
 /// What a connection has set up for itself.
 #[derive(Debug)]
@@ -9,7 +12,8 @@ pub(crate) struct Client {
     pub(crate) authentication_failed: bool,
     /// Set by a command: the connection ends once the replies are sent.
     pub(crate) closing: bool,
-    pub(crate) keyspace: usize,
+    /// The keyspace that it has selected.
+    pub(crate) served: Arc<Served>,
     pub(crate) reply_mode: ReplyMode,
 }
 
@@ -27,21 +31,21 @@ pub(crate) enum ReplyMode {
 }
 
 impl Client {
-    pub(super) fn new(entry: ClientHandle, authenticated: bool) -> Client {
+    pub(super) fn new(entry: ClientHandle, shared: &Shared, authenticated: bool) -> Client {
         Client {
             entry,
             authenticated,
             authentication_failed: false,
             closing: false,
-            keyspace: 0,
+            served: shared.first_keyspace(),
             reply_mode: ReplyMode::On,
         }
     }
 
     /// Forgets everything that the connection has set up.
-    pub(crate) fn reset(&mut self, authenticated: bool) {
+    pub(crate) fn reset(&mut self, shared: &Shared, authenticated: bool) {
         self.authenticated = authenticated;
-        self.keyspace = 0;
+        self.served = shared.first_keyspace();
         self.reply_mode = ReplyMode::On;
         self.entry.details().name.clear();
     }

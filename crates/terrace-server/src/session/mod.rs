@@ -81,7 +81,7 @@ impl Session {
         Session {
             decoder: Decoder::new(decode_limits(authenticated)),
             replies: Replies::new(),
-            client: Client::new(entry, authenticated),
+            client: Client::new(entry, &shared, authenticated),
             running: None,
             run: WriteRun::default(),
             run_mark: (0, 0),
@@ -163,7 +163,7 @@ impl Session {
             let mut details = self.client.entry.details();
             details.last_command = self.last_command;
             details.last_active = net::now();
-            details.keyspace = self.client.keyspace;
+            details.keyspace = self.client.served.number;
             details.resp = self.replies.resp();
         }
         outcome
@@ -348,7 +348,7 @@ impl Context<'_> {
         let mut details = self.client.entry.details();
         details.last_command = "client";
         details.last_active = net::now();
-        details.keyspace = self.client.keyspace;
+        details.keyspace = self.client.served.number;
         details.resp = self.replies.resp();
     }
 }

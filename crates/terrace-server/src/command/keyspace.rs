@@ -1,0 +1,104 @@
+//! Keyspaces by name: those that `SELECT` has no number for, too.
+//!
+//! ```text
+//! KEYSPACE LIST           the names of all keyspaces
+//! KEYSPACE USE name       the connection goes on in this one, as by SELECT; NOKEYSPACE if there is none
+//! KEYSPACE MAKE name      makes one, durably; 1 if it was made, 0 if it was there
+//! KEYSPACE DROP name      drops one with all its keys; 1 if it was there, 0 if not
+//! ```
+//! `default` and the numbers up to 1023 exist always: `KEYSPACE USE 3` is `SELECT 3`.
+
+use std::sync::Arc;
+
+use super::client::unknown_subcommand;
+use super::context::Context;
+use super::fail::{CommandResult, Fail, fail, fail_with, shown};
+use crate::protocol::Request;
+use crate::shared::Served;
+
+const HELP: &[&str] = &[
+    "KEYSPACE <subcommand> [<name>]. Subcommands are:",
+    "LIST",
+    "    Return the names of all keyspaces.",
+    "USE <name>",
+    "    Choose the keyspace that the connection goes on in.",
+    "MAKE <name>",
+    "    Make a keyspace, durably; return 1, or 0 if it is there.",
+    "DROP <name>",
+    "    Drop a keyspace with all its keys; return 1, or 0 if there is none.",
+    "HELP",
+    "    Print this help.",
+];
+
+pub(super) fn keyspace(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
+    let subcommand = request.get(1).to_ascii_lowercase();
+    match (subcommand.as_slice(), request.len()) {
+        (b"list", 2) => list(ctx),
+        (b"use", 3) => choose(ctx, name(request)?),
+        (b"make", 3) => make(ctx, name(request)?),
+        (b"drop", 3) => drop_one(ctx, name(request)?),
+        (b"help", 2) => {
+            ctx.replies.array(HELP.len());
+            HELP.iter().for_each(|line| ctx.replies.simple(line));
+            Ok(())
+        }
+        (b"list" | b"use" | b"make" | b"drop" | b"help", _) => {
+            let name = String::from_utf8_lossy(&subcommand);
+            let text = format!("ERR wrong number of arguments for 'keyspace|{name}' command");
+            Err(fail_with(text))
+        }
+        _ => Err(unknown_subcommand("KEYSPACE", request.get(1))),
+    }
+}
+
+fn name<'a>(request: &Request<'a>) -> Result<&'a str, Fail> {
+    std::str::from_utf8(request.get(2)).map_err(|_| fail("ERR the name of a keyspace is UTF-8"))
+}
+
+fn list(ctx: &mut Context<'_>) -> CommandResult {
+    ctx.needs_waiting_thread()?;
+    let names = ctx.shared.db.keyspaces()?;
+    ctx.replies.array(names.len());
+    names.iter().for_each(|name| ctx.replies.bulk(name.as_bytes()));
+    Ok(())
+}
+
+/// Whether there is this keyspace; those with numbers are always there.
+fn exists(ctx: &Context<'_>, name: &str) -> Result<bool, Fail> {
+    let number = name.parse::<u16>().ok().filter(|number| *number < 1024);
+    let is_number = number.is_some_and(|number| number.to_string() == name);
+    Ok(is_number || ctx.shared.db.keyspaces()?.iter().any(|known| known == name))
+}
+
+fn choose(ctx: &mut Context<'_>, name: &str) -> CommandResult {
+    ctx.needs_waiting_thread()?;
+    if !exists(ctx, name)? {
+        let name = shown(name.as_bytes(), 255);
+        return Err(fail_with(format!(
+            "NOKEYSPACE there is no keyspace {name}; KEYSPACE MAKE makes one"
+        )));
+    }
+    let known = if name == "0" { "default" } else { name };
+    let mut numbered = ctx.shared.keyspaces.iter();
+    ctx.client.served = match numbered.find(|served| served.keyspace.name() == known) {
+        Some(served) => Arc::clone(served),
+        None => Arc::new(Served::new(ctx.shared.db.keyspace(name)?)),
+    };
+    ctx.replies.ok();
+    Ok(())
+}
+
+fn make(ctx: &mut Context<'_>, name: &str) -> CommandResult {
+    ctx.needs_waiting_thread()?;
+    let is_new = !exists(ctx, name)?;
+    ctx.shared.db.keyspace(name)?;
+    ctx.replies.integer(i64::from(is_new));
+    Ok(())
+}
+
+fn drop_one(ctx: &mut Context<'_>, name: &str) -> CommandResult {
+    ctx.needs_waiting_thread()?;
+    let was_there = ctx.shared.db.drop_keyspace(name)?;
+    ctx.replies.integer(i64::from(was_there));
+    Ok(())
+}
