@@ -39,7 +39,7 @@ pub(crate) fn password(path: Option<&Path>) -> Outcome<Option<Password>> {
     let Some(path) = path else {
         let Some(text) = terminal::environment(PASSWORD_VARIABLE) else { return Ok(None) };
         let empty = || Failure::failed(format!("{PASSWORD_VARIABLE} is set, but empty"));
-        return Password::new(&text).map(Some).ok_or_else(empty);
+        return Password::new(text.as_encoded_bytes()).map(Some).ok_or_else(empty);
     };
     let metadata = std::fs::metadata(path).map_err(|error| failed(path, "read", &error))?;
     if metadata.permissions().mode() & 0o004 != 0 {

@@ -2,11 +2,12 @@
 //!
 //! # Where things are
 //! [`args`] is the command line as people see it; each file in [`commands`] does one subcommand.
-//! Data commands work through [`data::Data`], of which there are two: a directory opened by the
-//! library, and a running server; so they see the same keys either way. [`mod@format`] has the text
-//! formats, without I/O. The outside is reached through [`terminal`] (standard streams, progress),
-//! [`signals`], [`files`], [`clock`] and `data::remote` (the socket of a client), and nowhere
-//! else.
+//! Which database is meant is said before or after the subcommand, or by the environment
+//! ([`args`], `place.rs`). Data commands work through [`data::Data`], of which there are two: a
+//! directory opened by the library, and a running server; so they see the same keys either way.
+//! [`mod@format`] has the text formats, without I/O. The outside is reached through [`terminal`]
+//! (standard streams, progress), [`signals`], [`files`], [`clock`] and `data::remote` (the socket
+//! of a client), and nowhere else.
 //!
 //! What reads people's text is public, so that tests outside of this crate can give it any text.
 #![allow(rustdoc::private_intra_doc_links)]
@@ -24,15 +25,13 @@ mod terminal;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 pub use args::{parse_size, parse_time};
 
 /// Does what the command line of this process says.
 #[must_use]
 pub fn main() -> ExitCode {
     // Wrong usage ends here, with code 2 and a text by clap.
-    let args = args::Args::parse();
+    let args = args::Args::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
     match commands::run(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -45,7 +44,7 @@ pub fn main() -> ExitCode {
 /// Whether these words, of which the first is the program's name, are a command line. Does nothing
 /// else. Errors: the text that people would see.
 pub fn check_words(words: impl IntoIterator<Item = OsString>) -> Result<(), String> {
-    match args::Args::try_parse_from(words) {
+    match args::Args::read(words) {
         Ok(_) => Ok(()),
         Err(error) => Err(error.to_string()),
     }

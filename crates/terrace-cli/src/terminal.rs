@@ -1,5 +1,6 @@
 //! The standard streams, the environment, and progress bars.
 
+use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal as _, Read, StdoutLock, Write};
 
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
@@ -21,10 +22,9 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "terrace: {text}");
 }
 
-/// The environment variable of this name, as bytes.
-pub(crate) fn environment(name: &str) -> Option<Vec<u8>> {
-    use std::os::unix::ffi::OsStringExt as _;
-    std::env::var_os(name).map(std::ffi::OsString::into_vec)
+/// The environment variable of this name.
+pub(crate) fn environment(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
 }
 
 /// Shows what the server logs on standard error.
@@ -33,6 +33,19 @@ pub(crate) fn show_log() {
     let subscriber = tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(colors);
     // A second subscriber would be refused, and the first one does.
     let _ = subscriber.try_init();
+}
+
+/// Asks a person for a yes; without a terminal there is nobody to ask.
+pub(crate) fn ask(question: &str) -> Outcome<bool> {
+    if !io::stdin().is_terminal() {
+        return Ok(false);
+    }
+    // A question that cannot be shown is answered by nobody.
+    let _ = write!(io::stderr(), "{question} [y/N] ");
+    let mut answer = String::new();
+    let read = io::stdin().read_line(&mut answer);
+    read.map_err(|error| Failure::failed(format!("standard input cannot be read: {error}")))?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 /// Everything on standard input.

@@ -9,62 +9,11 @@ mod common;
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
-use common::{Server, terrace};
+use common::{Server, both_ways, fails, run, run_with_input, succeeds, terrace, text};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
-
-/// Runs `terrace` with these words, of which `DB` stands for where the database is.
-fn run(database: &[&str], line: &str) -> Output {
-    run_with_input(database, line, b"")
-}
-
-fn run_with_input(database: &[&str], line: &str, input: &[u8]) -> Output {
-    let mut command = terrace();
-    for word in line.split_whitespace() {
-        if word == "DB" {
-            command.args(database)
-        } else {
-            command.arg(word)
-        };
-    }
-    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    let input = input.to_vec();
-    // A command that fails need not read what it is given.
-    let writer = std::thread::spawn(move || stdin.write_all(&input));
-    let output = child.wait_with_output().unwrap();
-    let _ = writer.join().unwrap();
-    output
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
-}
-
-#[track_caller]
-fn succeeds(output: &Output) -> &str {
-    assert!(output.status.success(), "{output:?}");
-    text(&output.stdout)
-}
-
-#[track_caller]
-fn fails(output: &Output, code: i32) -> &str {
-    assert_eq!(output.status.code(), Some(code), "{output:?}");
-    text(&output.stderr)
-}
-
-/// Runs a test on a directory, then on a server.
-fn both_ways(test: impl Fn(&[&str])) {
-    let dir = TempDir::new().unwrap();
-    test(&["--data", dir.path().join("db").to_str().unwrap()]);
-    let dir = TempDir::new().unwrap();
-    let server = Server::start(dir.path(), &mut terrace());
-    test(&["--connect", &server.address]);
-    assert_eq!(server.stop(), 0);
-}
 
 #[test]
 fn keys_are_put_read_and_deleted() {
@@ -78,7 +27,7 @@ fn keys_are_put_read_and_deleted() {
         assert_eq!(succeeds(&run(db, "get DB blob --output json")), json);
         assert!(fails(&run(db, "get DB nope"), 1).contains("there is no key nope"));
         succeeds(&run(db, "put DB --escaped k\\x00 v\\n"));
-        assert_eq!(run(db, "get DB --escaped k\\x00").stdout, b"v\n");
+        assert_eq!(run(db, "get DB k\\x00").stdout, b"v\n");
         assert_eq!(succeeds(&run(db, "delete DB a blob nope")), "2\n");
         fails(&run(db, "delete DB a"), 1);
         succeeds(&run(db, "put DB t 1 --ttl 1h"));
@@ -230,7 +179,7 @@ fn usage_and_failures_have_their_codes() {
     let db = ["--data", missing.to_str().unwrap()];
     assert!(fails(&run(&db, "get DB a"), 3).contains("there is no database in"));
     assert!(!missing.exists());
-    for wrong in ["get a", "get DB", "scan DB --prefix a --from b", "export DB --format deb822"] {
+    for wrong in ["get a", "get DB", "scan DB --prefix a --from b"] {
         fails(&run(&db, wrong), 2);
     }
     fails(&run(&db, "get DB --connect 127.0.0.1:1 a"), 2);
@@ -593,7 +542,11 @@ fn a_put_may_depend_on_what_is_there() {
         succeeds(&run(db, "put DB lock two --if-equal one"));
         assert_eq!(succeeds(&run(db, "get DB lock")), "two");
         fails(&run(db, "put DB other two --if-equal one"), 1);
-        fails(&run(db, "put DB lock x --if-equal two --ttl 5s"), 2);
+        succeeds(&run(db, "put DB lock x --if-equal two --ttl 1h"));
+        assert!(succeeds(&run(db, "get DB lock --output json")).contains("expiry_ms"));
+        succeeds(&run(db, "put DB session one --if-absent --ttl 1h"));
+        fails(&run(db, "put DB session two --if-absent --ttl 1h"), 1);
+        assert!(succeeds(&run(db, "scan DB --prefix s --output json")).contains("expiry_ms"));
     });
 }
 

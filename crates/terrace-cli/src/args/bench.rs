@@ -9,18 +9,18 @@ use terrace_bench::distribution::Distribution;
 use terrace_bench::records::ValueMix;
 
 use crate::args::store::StoreArgs;
-use crate::args::units::parse_size;
+use crate::args::units::{parse_length, parse_size};
 use crate::failure::{Failure, Outcome};
 
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+The directory is made if there is none; records that it holds are used again. It has to be said:
+TERRACE_DATA does not count, so that no database is filled with records by accident.")]
 pub(crate) struct BenchArgs {
     /// The workload: load, YCSB a to f, rw50, sw50, w100, fillseq, fillrandom, overwrite,
     /// readrandom, readmissing or seekrandom
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// The directory, which is made if there is none; records that it holds are used again
-    #[arg(long, value_name = "DIR")]
-    pub(crate) data: PathBuf,
     /// How many records there are
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub(crate) records: u64,
@@ -31,20 +31,20 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) threads: u64,
     /// The length of keys
-    #[arg(long, value_name = "N", default_value_t = 16)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_length, default_value = "16")]
     pub(crate) key_bytes: usize,
     /// The length of values
-    #[arg(long, value_name = "N", default_value_t = 256)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_length, default_value = "256")]
     pub(crate) value_bytes: usize,
     /// Pairs of several lengths instead: s, m and l are keys and values of 33, 123 and 1023 bytes
     /// together; sd, md and ld are 60 % of one of them and 20 % of each other
-    #[arg(long, value_name = "MIX")]
+    #[arg(long, hide_short_help = true, value_name = "MIX")]
     pub(crate) value_mix: Option<ValueMix>,
     /// How many records a scan reads, instead of what the workload says
     #[arg(long, value_name = "N")]
     pub(crate) scan_count: Option<u64>,
     /// The share of reads, in percent, that ask for records that are not there
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, hide_short_help = true, value_name = "PERCENT")]
     pub(crate) missing_share: Option<u32>,
     /// Begin this number of operations in a second, whether or not those before have ended;
     /// latencies count from the intended start
@@ -52,35 +52,35 @@ pub(crate) struct BenchArgs {
     pub(crate) rate: Option<f64>,
     /// Which records, instead of what the workload says: uniform, zipfian (0.99, scattered),
     /// zipfian-clustered (0.99, rank is key order) or latest
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, hide_short_help = true, value_name = "NAME")]
     pub(crate) distribution: Option<Distribution>,
     /// Run on an emulated disk that is slower than the machine's: ssd-2017, or bounds such as
     /// write=354MB/s,read=445MB/s,iops=80000. Results say that it was emulated
     #[arg(long, value_name = "PROFILE")]
     pub(crate) disk_profile: Option<DiskProfile>,
     /// Into how many dranges keys are divided for writing: a number, or auto
-    #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_dranges)]
+    #[arg(long, hide_short_help = true, value_name = "N", default_value = "auto", value_parser = parse_dranges)]
     pub(crate) dranges: usize,
     /// Whether memtables of hot keys are merged in memory
-    #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::Off)]
+    #[arg(long, hide_short_help = true, value_enum, value_name = "SWITCH", default_value_t = Switch::Off)]
     pub(crate) memtable_merging: Switch,
     /// Whether reads of one key ask the lookup index first
-    #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::Off)]
+    #[arg(long, hide_short_help = true, value_enum, value_name = "SWITCH", default_value_t = Switch::Off)]
     pub(crate) lookup_index: Switch,
     /// How many memtables' worth of bytes stay in memory before they are flushed together
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, hide_short_help = true, value_name = "N", default_value_t = 0)]
     pub(crate) memtables_kept: usize,
     /// About how many bytes the first level below L0 should hold, instead of what follows from the
     /// memtables or from L0
-    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    #[arg(long, hide_short_help = true, value_name = "BYTES", value_parser = parse_size)]
     pub(crate) level_bytes_base: Option<u64>,
     /// Do something as others do it, to measure what is saved by not doing so. May be given several
     /// times
-    #[arg(long, value_name = "NAME", value_parser = baselines())]
+    #[arg(long, hide_short_help = true, value_name = "NAME", value_parser = baselines())]
     pub(crate) baseline: Vec<Baseline>,
     /// A baseline as well: keys divided evenly among this number of databases of one process, which
     /// share the memory that one would have (1 to 255)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=255))]
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=255))]
     pub(crate) static_trees: Option<u64>,
     /// Fixes every random choice
     #[arg(long, value_name = "N", default_value_t = 1)]

@@ -1,14 +1,16 @@
 //! What a read met, and which were slow.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand};
 
-use crate::args::database::{DataArgs, KeyArgs, RangeArgs};
+use crate::args::keys::{KEYS_HELP, KeyArgs, RangeArgs};
 use crate::args::output::Output;
 
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+A number is the place of a write in the order of all writes: of two entries of a key, the one with the
+greater number counts.")]
 pub(crate) struct ExplainArgs {
     #[command(subcommand)]
     pub(crate) read: ExplainedRead,
@@ -24,9 +26,8 @@ pub(crate) enum ExplainedRead {
 }
 
 #[derive(Debug, ClapArgs)]
+#[command(after_help = KEYS_HELP)]
 pub(crate) struct ExplainGetArgs {
-    #[command(flatten)]
-    pub(crate) data: DataArgs,
     #[command(flatten)]
     pub(crate) keys: KeyArgs,
     /// How to print it
@@ -38,9 +39,8 @@ pub(crate) struct ExplainGetArgs {
 }
 
 #[derive(Debug, ClapArgs)]
+#[command(after_help = KEYS_HELP)]
 pub(crate) struct ExplainScanArgs {
-    #[command(flatten)]
-    pub(crate) data: DataArgs,
     #[command(flatten)]
     pub(crate) range: RangeArgs,
     /// From the last key to the first
@@ -61,12 +61,6 @@ Every operation that had to wait for a file, a lock, room, the gate or a sync is
 wait on; of the others one in 1024 is timed. The slowest of each minute are kept for five minutes.
 --reset forgets them once they are printed.")]
 pub(crate) struct SlowArgs {
-    /// The address of a running server, such as 127.0.0.1:7379
-    #[arg(long, value_name = "ADDR")]
-    pub(crate) connect: String,
-    /// A file with the server's password, unless TERRACE_PASSWORD holds it
-    #[arg(long, value_name = "FILE")]
-    pub(crate) password_file: Option<PathBuf>,
     /// At most this many
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) limit: usize,

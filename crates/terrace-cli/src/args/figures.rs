@@ -2,7 +2,6 @@
 
 use clap::{Args as ClapArgs, ValueEnum};
 
-use crate::args::database::DataArgs;
 use crate::args::output::Output;
 use crate::args::units::parse_size;
 
@@ -20,15 +19,16 @@ pub(crate) enum Figures {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Nothing is opened or written.")]
 pub(crate) struct PlanArgs {
-    /// How much the database will hold: all keys and values, such as 80G
+    /// How much the database will hold: all keys and values, such as 80G or 1.5T
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub(crate) data_bytes: u64,
     /// How much memory the process may take, such as 16G
-    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
-    pub(crate) memory: u64,
+    #[arg(long, alias = "memory", value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) memory_bytes: u64,
     /// How much persistent memory there is for L0, or memory that stands in for it
-    #[arg(long, value_name = "BYTES", value_parser = parse_size, default_value = "0")]
-    pub(crate) pmem: u64,
+    #[arg(long, alias = "pmem", value_name = "BYTES", value_parser = parse_size,
+        default_value = "0")]
+    pub(crate) l0_bytes: u64,
     /// The length of values, about
     #[arg(long, value_name = "BYTES", value_parser = parse_size, default_value = "256")]
     pub(crate) value_bytes: u64,
@@ -42,8 +42,6 @@ pub(crate) struct StatsArgs {
     /// What to print figures about
     #[arg(value_enum, value_name = "WHAT", default_value_t = Figures::All)]
     pub(crate) what: Figures,
-    #[command(flatten)]
-    pub(crate) data: DataArgs,
     /// How to print them
     #[arg(long, alias = "format", value_enum, value_name = "KIND", default_value_t = Output::Text)]
     pub(crate) output: Output,

@@ -5,11 +5,13 @@
 
 mod bench;
 mod command;
-mod database;
 mod entries;
 mod explain;
 mod figures;
+mod keys;
+mod keyspaces;
 mod output;
+mod place;
 mod serve;
 mod sim;
 mod store;
@@ -18,14 +20,15 @@ mod units;
 mod upkeep;
 
 pub(crate) use bench::BenchArgs;
-pub(crate) use command::{Args, Command};
-pub(crate) use database::DataArgs;
-pub(crate) use entries::{DeleteArgs, GetArgs, PutArgs, ScanArgs};
+pub(crate) use command::{Args, Command, DataCommand};
+pub(crate) use entries::{CountArgs, DeleteArgs, GetArgs, PutArgs, ScanArgs};
 pub(crate) use explain::{ExplainArgs, ExplainedRead, SlowArgs};
 pub(crate) use figures::{Figures, PlanArgs, StatsArgs};
+pub(crate) use keyspaces::{KeyspacesAct, KeyspacesArgs};
 pub(crate) use output::{Output, ValueOutput};
+pub(crate) use place::{Place, PlaceArgs, Surroundings};
 pub(crate) use serve::ServeArgs;
 pub(crate) use sim::SimArgs;
 pub(crate) use transfer::{CheckpointArgs, ExportArgs, ImportArgs, IngestArgs};
 pub use units::{parse_size, parse_time};
-pub(crate) use upkeep::{AdoptArgs, CheckArgs, CompactArgs, InspectArgs, InspectKind, RepairArgs};
+pub(crate) use upkeep::{CheckArgs, CompactArgs, InspectArgs, InspectKind, RepairArgs};

@@ -1,7 +1,6 @@
 //! `terrace serve`.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use terrace_server::ServerOptions;
@@ -10,10 +9,9 @@ use crate::args::store::StoreArgs;
 use crate::args::units::parse_size;
 
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+The directory is made if there is none. Clients must give the password if there is one.")]
 pub(crate) struct ServeArgs {
-    /// The directory of the database, which is made if there is none
-    #[arg(long, value_name = "DIR")]
-    pub(crate) data: PathBuf,
     /// Where to listen. Other machines are let in only with a password, or with --insecure
     #[arg(long, value_name = "ADDR", default_value_t = ServerOptions::default().listen)]
     pub(crate) listen: SocketAddr,
@@ -32,9 +30,6 @@ pub(crate) struct ServeArgs {
     /// How long a client may send no request before it is cut; 0 for as long as it likes
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     pub(crate) idle_timeout: u64,
-    /// A file with the password that clients must give, unless TERRACE_PASSWORD holds it
-    #[arg(long, value_name = "FILE")]
-    pub(crate) password_file: Option<PathBuf>,
     /// Let other machines in without a password
     #[arg(long)]
     pub(crate) insecure: bool,

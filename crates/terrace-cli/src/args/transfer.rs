@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 
-use crate::args::database::{DataArgs, RangeArgs};
+use crate::args::keys::RangeArgs;
 use crate::format::{Format, KeyTemplate};
 
 #[derive(Debug, ClapArgs)]
@@ -12,8 +12,6 @@ use crate::format::{Format, KeyTemplate};
 Damaged lines end the import, with their number; everything before them is stored. So does Ctrl-C.
 Both say with which --skip to go on.")]
 pub(crate) struct ImportArgs {
-    #[command(flatten)]
-    pub(crate) data: DataArgs,
     /// What the files hold
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Format,
@@ -42,9 +40,6 @@ The keys of all files together come in ascending order, bytewise, each once, as 
 A line out of order or damaged ends it, with its number, and so does Ctrl-C: then nothing was ingested.
 No server may have the directory open.")]
 pub(crate) struct IngestArgs {
-    /// The directory of the database, which is made if there is none
-    #[arg(long, value_name = "DIR")]
-    pub(crate) data: PathBuf,
     /// What the files hold
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Jsonl)]
     pub(crate) format: Format,
@@ -59,9 +54,6 @@ opens like any other; deleting one of the two leaves the other. After an error o
 database. No server may have the directory open: programs that embed the database take checkpoints
 while it runs.")]
 pub(crate) struct CheckpointArgs {
-    /// The directory of the database
-    #[arg(long, value_name = "DIR")]
-    pub(crate) data: PathBuf,
     /// The directory of the copy, which does not exist or is empty
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
@@ -69,8 +61,6 @@ pub(crate) struct CheckpointArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ExportArgs {
-    #[command(flatten)]
-    pub(crate) data: DataArgs,
     #[command(flatten)]
     pub(crate) range: RangeArgs,
     /// As what to write them: jsonl or tsv

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 
-use crate::args::database::RangeArgs;
+use crate::args::keys::RangeArgs;
 use crate::args::output::Output;
 
 #[derive(Debug, ClapArgs)]
@@ -13,9 +13,6 @@ Nobody may have the database open for writing. Nothing is written. Code 0: no da
 3: it could not be checked. After a crash the end of the log can be what the crash left, or damage
 to what was never promised to last: that is said, and is no damage.")]
 pub(crate) struct CheckArgs {
-    /// The directory of the database
-    #[arg(long, value_name = "DIR")]
-    pub(crate) data: PathBuf,
     /// Of tables only sizes, footers, indexes, filters and properties
     #[arg(long)]
     pub(crate) quick: bool,
@@ -30,9 +27,6 @@ The damaged database is only read. The new one holds nothing that was never writ
 be missing, old, or deleted and back again, is printed. Code 0: nothing was lost, 1: something was,
 3: there is no new database. Restore a backup instead if there is one.")]
 pub(crate) struct RepairArgs {
-    /// The directory of the damaged database
-    #[arg(long, value_name = "DIR")]
-    pub(crate) data: PathBuf,
     /// The directory of the new one, which does not exist or is empty
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
@@ -46,11 +40,7 @@ pub(crate) struct RepairArgs {
 What a database has on other media (--log-path, --l0-path) belongs to the directory that it was written
 for. After that directory was moved, this makes the new one the owner; the old one is refused from then
 on. Nothing else is changed. To have a copy beside the original, use terrace checkpoint instead.")]
-pub(crate) struct AdoptArgs {
-    /// The directory of the database, where it is now
-    #[arg(long, value_name = "DIR")]
-    pub(crate) data: PathBuf,
-}
+pub(crate) struct AdoptArgs {}
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
@@ -86,9 +76,6 @@ pub(crate) enum InspectKind {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct CompactArgs {
-    /// The directory of the database
-    #[arg(long, value_name = "DIR")]
-    pub(crate) data: PathBuf,
     #[command(flatten)]
     pub(crate) range: RangeArgs,
 }

@@ -55,17 +55,17 @@ enum Measured {
 }
 
 impl Measured {
-    fn open(args: &BenchArgs) -> Outcome<Measured> {
+    fn open(args: &BenchArgs, data: &Path) -> Outcome<Measured> {
         let options = args.store_options()?;
         if let Some(count) = args.static_trees {
             let records = Records::new(args.records, args.key_bytes);
             let disk = args.disk_profile.clone();
-            let trees = StaticTrees::open(&args.data, &options, disk, &records, count)?;
+            let trees = StaticTrees::open(data, &options, disk, &records, count)?;
             return Ok(Measured::Trees(trees));
         }
         let db = match &args.disk_profile {
-            Some(profile) => options.open_on_disk(&args.data, profile.clone())?,
-            None => open(&args.data, Access::Create, options)?,
+            Some(profile) => options.open_on_disk(data, profile.clone())?,
+            None => open(data, Access::Create, options)?,
         };
         Ok(Measured::One(TerraceStore::new(db)))
     }
@@ -93,7 +93,7 @@ impl Measured {
     }
 }
 
-pub(super) fn bench(args: &BenchArgs) -> Outcome {
+pub(super) fn bench(args: &BenchArgs, data: &Path) -> Outcome {
     let options = BenchOptions {
         workload: args.name.clone(),
         records: args.records,
@@ -109,7 +109,7 @@ pub(super) fn bench(args: &BenchArgs) -> Outcome {
         seed: args.seed,
     };
     options.validate().map_err(|error| Failure::Usage(error.to_string()))?;
-    let measured = Measured::open(args)?;
+    let measured = Measured::open(args, data)?;
     let watcher =
         Watcher { load: OnceLock::new(), workload: OnceLock::new(), stop: StopFlag::on_signals()? };
     let outcome = run(measured.store(), &options, &watcher);

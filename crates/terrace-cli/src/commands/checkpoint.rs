@@ -1,5 +1,7 @@
 //! A copy of a database at one moment.
 
+use std::path::Path;
+
 use terrace::Options;
 
 use crate::args::CheckpointArgs;
@@ -9,9 +11,9 @@ use crate::failure::Outcome;
 use crate::signals::StopFlag;
 use crate::terminal::{self, Progress};
 
-pub(super) fn checkpoint(args: CheckpointArgs) -> Outcome {
+pub(super) fn checkpoint(args: CheckpointArgs, data: &Path) -> Outcome {
     let stop = StopFlag::on_signals()?;
-    let db = open(&args.data, Access::Write, Options::default())?;
+    let db = open(data, Access::Write, Options::default())?;
     let progress = Progress::of_share();
     let outcome = db.checkpoint_with(&args.out, |done, total| {
         progress.set_share(done, total);

@@ -2,32 +2,30 @@ use std::fmt::Write as _;
 
 use crate::args::{self, ExplainArgs, ExplainedRead, SlowArgs};
 use crate::commands::maintain::{json, print};
-use crate::commands::with_data;
-use crate::data::{Access, RemoteData, SlowEntry, Walk};
+use crate::commands::{Session, Target};
+use crate::data::{SlowEntry, Walk, Wanted};
 use crate::failure::Outcome;
-use crate::files;
 use crate::terminal::Output;
 
-pub(super) fn explain(args: ExplainArgs) -> Outcome {
+pub(super) fn explain(args: ExplainArgs, session: &mut Session) -> Outcome {
     let text = match args.read {
         ExplainedRead::Get(args) => {
             let key = args.keys.bytes(&args.key)?;
             let json = args.output == args::Output::Json;
-            with_data(&args.data, Access::Read, |data| data.explain_get(&key, json))?
+            session.data()?.explain_get(&key, json)?
         }
         ExplainedRead::Scan(args) => {
             let (reverse, limit) = (args.reverse, args.limit);
-            let walk = Walk { range: args.range.range()?, reverse, limit, keys_only: false };
+            let walk = Walk { range: args.range.range()?, reverse, limit, wanted: Wanted::Values };
             let json = args.output == args::Output::Json;
-            with_data(&args.data, Access::Read, |data| data.explain_scan(&walk, json))?
+            session.data()?.explain_scan(&walk, json)?
         }
     };
     print(text)
 }
 
-pub(super) fn slow(args: SlowArgs) -> Outcome {
-    let password = files::password(args.password_file.as_deref())?;
-    let mut server = RemoteData::connect(&args.connect, password.as_ref())?;
+pub(super) fn slow(args: SlowArgs, target: &Target) -> Outcome {
+    let mut server = target.server()?;
     let mut slow = server.slow()?;
     slow.sort_by_key(|entry| std::cmp::Reverse((entry.us, entry.id)));
     slow.truncate(args.limit);

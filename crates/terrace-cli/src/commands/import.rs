@@ -1,8 +1,8 @@
 use std::io::BufRead;
 
 use crate::args::ImportArgs;
-use crate::commands::with_data;
-use crate::data::{Access, Data};
+use crate::commands::Session;
+use crate::data::Data;
 use crate::failure::{Failure, Outcome};
 use crate::files::{ImportFile, ReadPosition};
 use crate::format::{EntryReader, Format, Lines, ReadError, Record};
@@ -15,27 +15,23 @@ const BATCH_RECORDS: usize = 1000;
 /// How many bytes of keys and values are written together, the last entry apart.
 const BATCH_BYTES: usize = 1024 * 1024;
 
-pub(super) fn import(args: ImportArgs) -> Outcome {
+pub(super) fn import(args: ImportArgs, session: &mut Session) -> Outcome {
     let (files, total) = ImportFile::all(&args.input.files)?;
     let stop = StopFlag::on_signals()?;
-    let (progress, outcome) = with_data(&args.data, Access::Create, |data| {
-        let mut import = Import {
-            data,
-            stop,
-            progress: Progress::of_bytes(total),
-            position: ReadPosition::default(),
-            batch: Vec::new(),
-            batch_bytes: 0,
-            lines_added: 0,
-            stored: 0,
-            lines_stored: 0,
-        };
-        let outcome = import.run(&args, &files);
-        let took = import.progress.finish().as_secs_f64();
-        Ok(((import.stored, took), outcome))
-    })?;
+    let mut import = Import {
+        data: session.data()?,
+        stop,
+        progress: Progress::of_bytes(total),
+        position: ReadPosition::default(),
+        batch: Vec::new(),
+        batch_bytes: 0,
+        lines_added: 0,
+        stored: 0,
+        lines_stored: 0,
+    };
+    let outcome = import.run(&args, &files);
+    let (stored, took) = (import.stored, import.progress.finish().as_secs_f64());
     outcome?;
-    let (stored, took) = progress;
     terminal::note(&format!("{stored} entries in {took:.1} s, {}/s", rate(stored, took)));
     Ok(())
 }

@@ -2,22 +2,23 @@
 
 use std::io::BufRead;
 
-use terrace::{Expiry, Ingest, Options, WallTime};
+use terrace::{Expiry, Ingest, WallTime};
 
 use crate::args::IngestArgs;
-use crate::data::{Access, open};
+use crate::commands::Target;
+use crate::data::Access;
 use crate::failure::{Failure, Outcome};
 use crate::files::{ImportFile, ReadPosition};
 use crate::format::{EntryReader, Lines, ReadError, Record};
 use crate::signals::StopFlag;
 use crate::terminal::{self, Progress, rate};
 
-pub(super) fn ingest(args: IngestArgs) -> Outcome {
+pub(super) fn ingest(args: IngestArgs, target: &Target) -> Outcome {
     let (files, total) = ImportFile::all(&args.input.files)?;
     let stop = StopFlag::on_signals()?;
-    let db = open(&args.data, Access::Create, Options::default())?;
+    let (db, keyspace) = target.open_directory(Access::Create)?;
     let mut reading = Reading {
-        ingest: db.ingest()?,
+        ingest: keyspace.ingest()?,
         stop,
         progress: Progress::of_bytes(total),
         position: ReadPosition::default(),

@@ -1,9 +1,9 @@
 use serde::Serialize;
-use terrace::{Needs, Options, Plan};
+use terrace::{Needs, Plan};
 
 use crate::args::{self, CompactArgs, PlanArgs, StatsArgs};
-use crate::commands::with_data;
-use crate::data::{Access, Data, open};
+use crate::commands::{Session, Target};
+use crate::data::Access;
 use crate::failure::{Failure, Outcome};
 use crate::terminal::Output;
 
@@ -18,21 +18,21 @@ pub(super) fn json(value: &impl Serialize) -> Outcome<String> {
     serde_json::to_string(value).map_err(|error| Failure::Failed(error.to_string()))
 }
 
-pub(super) fn stats(args: StatsArgs) -> Outcome {
+pub(super) fn stats(args: StatsArgs, session: &mut Session) -> Outcome {
     let json = args.output == args::Output::Json;
-    let show = |data: &mut dyn Data| match args.what {
-        args::Figures::All => data.stats(json),
-        args::Figures::Dranges => data.dranges(json),
-        args::Figures::L0 => data.l0(json),
-    };
-    print(with_data(&args.data, Access::Read, show)?)
+    let data = session.data()?;
+    print(match args.what {
+        args::Figures::All => data.stats(json)?,
+        args::Figures::Dranges => data.dranges(json)?,
+        args::Figures::L0 => data.l0(json)?,
+    })
 }
 
 pub(super) fn plan(args: &PlanArgs) -> Outcome {
     let needs = Needs {
         data_bytes: args.data_bytes,
-        memory_bytes: args.memory,
-        pmem_bytes: args.pmem,
+        memory_bytes: args.memory_bytes,
+        pmem_bytes: args.l0_bytes,
         value_bytes: args.value_bytes,
     };
     let plan = Plan::for_needs(&needs).map_err(|error| Failure::Usage(error.to_string()))?;
@@ -42,9 +42,9 @@ pub(super) fn plan(args: &PlanArgs) -> Outcome {
     }
 }
 
-pub(super) fn compact(args: CompactArgs) -> Outcome {
+pub(super) fn compact(args: CompactArgs, target: &Target) -> Outcome {
     let range = args.range.range()?;
-    let db = open(&args.data, Access::Write, Options::default())?;
-    db.admin().compact(&db, range)?;
+    let (db, keyspace) = target.open_directory(Access::Write)?;
+    db.admin().compact(&keyspace, range)?;
     Ok(db.close()?)
 }

@@ -7,6 +7,7 @@ mod export;
 mod import;
 mod ingest;
 mod keys;
+mod keyspaces;
 mod maintain;
 mod rescue;
 mod scan;
@@ -15,55 +16,134 @@ mod sim;
 
 use std::path::Path;
 
-use crate::args::{Args, Command, DataArgs};
-use crate::data::{Access, Data, LocalData, RemoteData};
+use terrace::{Db, Keyspace, Options};
+
+use crate::args::{Args, Command, DataCommand, Place, PlaceArgs, Surroundings};
+use crate::data::{Access, Data, LocalData, RemoteData, keyspace_of, open};
 use crate::failure::{Failure, Outcome};
-use crate::files;
+use crate::{files, terminal};
 
 /// Does what the command line says.
 pub(crate) fn run(args: Args) -> Outcome {
+    args.check()?;
+    let target = Target { args: args.place, around: Surroundings::read(terminal::environment)? };
     match args.command {
-        Command::Serve(args) => serve::serve(args),
-        Command::Get(args) => keys::get(args),
-        Command::Put(args) => keys::put(args),
-        Command::Delete(args) => keys::delete(args),
-        Command::Scan(args) => scan::scan(args),
-        Command::Import(args) => import::import(args),
-        Command::Export(args) => export::export(args),
-        Command::Explain(args) => explain::explain(args),
-        Command::Ingest(args) => ingest::ingest(args),
-        Command::Checkpoint(args) => checkpoint::checkpoint(args),
-        Command::Stats(args) => maintain::stats(args),
+        Command::Data(command) => {
+            let mut session = Session { target, access: access(&command), data: None };
+            let outcome = run_on(command, &mut session);
+            let closed = session.close();
+            outcome?;
+            closed
+        }
+        Command::Ingest(args) => ingest::ingest(args, &target),
+        Command::Serve(args) => serve::serve(args, &target),
         Command::Plan(args) => maintain::plan(&args),
-        Command::Slow(args) => explain::slow(args),
-        Command::Check(args) => rescue::check(args),
-        Command::Repair(args) => rescue::repair(args),
-        Command::Adopt(args) => rescue::adopt(&args),
+        Command::Slow(args) => explain::slow(args, &target),
+        Command::Checkpoint(args) => checkpoint::checkpoint(args, &target.directory()?),
+        Command::Compact(args) => maintain::compact(args, &target),
+        Command::Check(args) => rescue::check(args, &target.directory()?),
+        Command::Repair(args) => rescue::repair(args, &target.directory()?),
+        Command::Adopt(_) => rescue::adopt(&target.directory()?),
         Command::Inspect(args) => rescue::inspect(args),
-        Command::Compact(args) => maintain::compact(args),
-        Command::Bench(args) => bench::bench(&args),
+        Command::Bench(args) => bench::bench(&args, &target.args.said_directory()?),
         Command::Sim(args) => sim::sim(args),
     }
 }
 
-/// Lets `act` work on the database that is meant, and closes it whatever comes of that.
-fn with_data<T>(
-    args: &DataArgs,
-    access: Access,
-    act: impl FnOnce(&mut dyn Data) -> Outcome<T>,
-) -> Outcome<T> {
-    let mut data: Box<dyn Data> = match (&args.data, &args.connect) {
-        (Some(dir), _) => Box::new(LocalData::open(dir, access)?),
-        (None, Some(address)) => {
-            let password = files::password(args.password_file.as_deref())?;
-            Box::new(RemoteData::connect(address, password.as_ref())?)
+/// Does to a database what a data command says.
+fn run_on(command: DataCommand, session: &mut Session) -> Outcome {
+    match command {
+        DataCommand::Get(args) => keys::get(args, session),
+        DataCommand::Put(args) => keys::put(args, session),
+        DataCommand::Delete(args) => keys::delete(args, session),
+        DataCommand::Scan(args) => scan::scan(args, session),
+        DataCommand::Count(args) => scan::count(args, session),
+        DataCommand::Keyspaces(args) => keyspaces::keyspaces(args, session),
+        DataCommand::Import(args) => import::import(args, session),
+        DataCommand::Export(args) => export::export(args, session),
+        DataCommand::Explain(args) => explain::explain(args, session),
+        DataCommand::Stats(args) => maintain::stats(args, session),
+    }
+}
+
+/// For what a data command needs a directory.
+fn access(command: &DataCommand) -> Access {
+    match command {
+        DataCommand::Put(_) | DataCommand::Import(_) => Access::Create,
+        DataCommand::Delete(args) if !args.dry_run => Access::Write,
+        DataCommand::Keyspaces(args) if args.act.is_some() => Access::Write,
+        _ => Access::Read,
+    }
+}
+
+/// The database that is meant, by the command line and the environment.
+struct Target {
+    args: PlaceArgs,
+    around: Surroundings,
+}
+
+impl Target {
+    /// Opens the database for data commands.
+    fn open(&self, access: Access) -> Outcome<Box<dyn Data>> {
+        let mut data: Box<dyn Data> = match self.args.place(&self.around)? {
+            Place::Directory(dir, origin) => {
+                let opened = LocalData::open(&dir, access);
+                Box::new(opened.map_err(|failure| origin.explain(failure))?)
+            }
+            Place::Server(..) => Box::new(self.server()?),
+        };
+        let Some(name) = self.args.keyspace() else { return Ok(data) };
+        match data.use_keyspace(name, access == Access::Create) {
+            Ok(()) => Ok(data),
+            Err(failure) => data.close().and(Err(failure)),
         }
-        (None, None) => return Err(Failure::Usage("say --data DIR or --connect ADDR".to_owned())),
-    };
-    let outcome = act(&mut *data);
-    let closed = data.close();
-    let value = outcome?;
-    closed.map(|()| value)
+    }
+
+    /// The running server.
+    fn server(&self) -> Outcome<RemoteData> {
+        let (address, origin) = self.args.server(&self.around)?;
+        let password = files::password(self.args.password_file())?;
+        let connected = RemoteData::connect(&address, password.as_ref());
+        connected.map_err(|failure| origin.explain(failure))
+    }
+
+    /// The directory, for what works on nothing else.
+    fn directory(&self) -> Outcome<std::path::PathBuf> {
+        self.args.directory(&self.around)
+    }
+
+    /// Opens the directory, and the keyspace in it.
+    fn open_directory(&self, access: Access) -> Outcome<(Db, Keyspace)> {
+        let db = open(&self.directory()?, access, Options::default())?;
+        let keyspace = match self.args.keyspace() {
+            None => Keyspace::clone(&db),
+            Some(name) => keyspace_of(&db, name, access == Access::Create)?,
+        };
+        Ok((db, keyspace))
+    }
+}
+
+/// What data commands work with: a database, opened when it is first needed, so that a wrong word
+/// on the command line is found before anything is made.
+struct Session {
+    target: Target,
+    access: Access,
+    data: Option<Box<dyn Data>>,
+}
+
+impl Session {
+    /// The open database.
+    fn data(&mut self) -> Outcome<&mut (dyn Data + 'static)> {
+        let data = match self.data.take() {
+            Some(data) => data,
+            None => self.target.open(self.access)?,
+        };
+        Ok(&mut **self.data.insert(data))
+    }
+
+    fn close(&mut self) -> Outcome {
+        self.data.take().map_or(Ok(()), |mut data| data.close())
+    }
 }
 
 /// What it means that a new database in `out` was not finished.

@@ -1,19 +1,21 @@
 //! Databases that nobody has open: is anything damaged, what is left, and what is in a file?
 
+use std::path::Path;
+
 use terrace::inspect::{self, FileKind};
 use terrace::{CheckDepth, Options};
 
 use super::cut_short;
 use super::maintain::{json, print};
-use crate::args::{self, AdoptArgs, CheckArgs, InspectArgs, InspectKind, RepairArgs};
+use crate::args::{self, CheckArgs, InspectArgs, InspectKind, RepairArgs};
 use crate::failure::{Failure, Outcome};
 use crate::signals::StopFlag;
 use crate::terminal::{Output, Progress};
 
-pub(super) fn check(args: CheckArgs) -> Outcome {
+pub(super) fn check(args: CheckArgs, data: &Path) -> Outcome {
     let depth = if args.quick { CheckDepth::Quick } else { CheckDepth::Full };
     let progress = Progress::of_share();
-    let report = terrace::check(&args.data, depth, |done, total| progress.set_share(done, total));
+    let report = terrace::check(data, depth, |done, total| progress.set_share(done, total));
     progress.finish();
     let report = report?;
     match args.output {
@@ -23,17 +25,17 @@ pub(super) fn check(args: CheckArgs) -> Outcome {
     if report.is_clean() {
         return Ok(());
     }
-    let (data, count) = (args.data.display(), report.findings.len());
+    let (data, count) = (data.display(), report.findings.len());
     Err(Failure::Negative(format!(
         "{data} is damaged ({count} findings); copy it before anything else; then restore a backup, \
          or salvage what is left: terrace repair --data {data} --out NEW"
     )))
 }
 
-pub(super) fn repair(args: RepairArgs) -> Outcome {
+pub(super) fn repair(args: RepairArgs, data: &Path) -> Outcome {
     let stop = StopFlag::on_signals()?;
     let progress = Progress::of_share();
-    let outcome = terrace::repair(&args.data, &args.out, &Options::default(), |done, total| {
+    let outcome = terrace::repair(data, &args.out, &Options::default(), |done, total| {
         progress.set_share(done, total);
         !stop.is_set()
     });
@@ -49,18 +51,18 @@ pub(super) fn repair(args: RepairArgs) -> Outcome {
     Err(Failure::Negative(format!(
         "{} holds what was left of {}; keys that may be missing, old, or back again are named above",
         args.out.display(),
-        args.data.display()
+        data.display()
     )))
 }
 
-pub(super) fn adopt(args: &AdoptArgs) -> Outcome {
-    let adopted = terrace::adopt(&args.data)?;
+pub(super) fn adopt(data: &Path) -> Outcome {
+    let adopted = terrace::adopt(data)?;
     let mut output = Output::new();
     if adopted.is_empty() {
-        output.line(format!("{} has nothing on another medium", args.data.display()))?;
+        output.line(format!("{} has nothing on another medium", data.display()))?;
     }
     for one in &adopted {
-        let (data, medium) = (args.data.display(), one.medium.display());
+        let (data, medium) = (data.display(), one.medium.display());
         output.line(match &one.owner_before {
             Some(before) => {
                 format!("what was on {medium} for {} is {data}'s now", before.display())

@@ -3,12 +3,13 @@ use std::time::Duration;
 use terrace_server::{ServerOptions, serve as serve_until_stopped};
 
 use crate::args::ServeArgs;
+use crate::commands::Target;
 use crate::data::{Access, open};
 use crate::failure::{Failure, Outcome};
 use crate::files;
 use crate::terminal::{self, Output};
 
-pub(super) fn serve(args: ServeArgs) -> Outcome {
+pub(super) fn serve(args: ServeArgs, target: &Target) -> Outcome {
     let defaults = ServerOptions::default();
     let client_bytes_max = match args.client_bytes {
         None => defaults.client_bytes_max,
@@ -18,7 +19,7 @@ pub(super) fn serve(args: ServeArgs) -> Outcome {
     };
     let options = ServerOptions {
         listen: args.listen,
-        password: files::password(args.password_file.as_deref())?,
+        password: files::password(target.args.password_file())?,
         insecure: args.insecure,
         clients_max: args.max_clients,
         client_bytes_max,
@@ -30,7 +31,7 @@ pub(super) fn serve(args: ServeArgs) -> Outcome {
     options.validate().map_err(|error| Failure::Usage(error.to_string()))?;
     let store_options = args.store.options()?;
     terminal::show_log();
-    let db = open(&args.data, Access::Create, store_options)?;
+    let db = open(&target.directory()?, Access::Create, store_options)?;
     let served = serve_until_stopped(db.clone(), options, |address| {
         let mut output = Output::new();
         // Whoever started the server may not be listening, which is no reason to stop.

@@ -1,8 +1,10 @@
 use std::path::Path;
 
-use terrace::{Batch, Create, Db, Error, Expiry, Options, OwnedRange, WallTime, WriteOptions};
+use terrace::{
+    Batch, Create, Db, Error, Expiry, Keyspace, Options, OwnedRange, Value, WallTime, WriteOptions,
+};
 
-use super::{Data, Visit, VisitRecord, Walk};
+use super::{Data, Visit, Walk, Wanted, no_keyspace};
 use crate::failure::{Failure, Outcome};
 use crate::files;
 use crate::format::Record;
@@ -14,7 +16,7 @@ pub(crate) enum Access {
     Read,
     /// Changing what is there.
     Write,
-    /// As `Write`; the database is made if there is none.
+    /// As `Write`; the database is made if there is none, and so is the keyspace.
     Create,
 }
 
@@ -32,6 +34,19 @@ pub(crate) fn open(dir: &Path, access: Access, options: Options) -> Outcome<Db> 
     Ok(options.open(dir)?)
 }
 
+/// The keyspace of this name in an open database; it is made if it is missing and may be made.
+///
+/// Errors: there is none.
+pub(crate) fn keyspace_of(db: &Db, name: &str, may_make: bool) -> Outcome<Keyspace> {
+    // Those with numbers exist always; the library says what is no name.
+    let number = name.parse::<u16>().ok().filter(|number| *number < 1024);
+    let is_number = number.is_some_and(|number| number.to_string() == name);
+    if !may_make && !is_number && !db.keyspaces()?.iter().any(|known| known == name) {
+        return Err(no_keyspace(name));
+    }
+    Ok(db.keyspace(name)?)
+}
+
 /// For people, or as JSON.
 fn shown<T: std::fmt::Display + serde::Serialize>(what: &T, json: bool) -> Outcome<String> {
     if !json {
@@ -43,27 +58,57 @@ fn shown<T: std::fmt::Display + serde::Serialize>(what: &T, json: bool) -> Outco
 /// A directory, opened by this process.
 pub(crate) struct LocalData {
     db: Db,
+    keyspace: Keyspace,
 }
 
 impl LocalData {
     pub(crate) fn open(dir: &Path, access: Access) -> Outcome<LocalData> {
-        Ok(LocalData { db: open(dir, access, Options::default())? })
+        let db = open(dir, access, Options::default())?;
+        let keyspace = Keyspace::clone(&db);
+        Ok(LocalData { db, keyspace })
     }
 }
 
+fn expiry_of(record: &Record) -> Option<Expiry> {
+    record.expiry_ms.map(|ms| Expiry::at(WallTime(ms)))
+}
+
+fn ms(expiry: Expiry) -> u64 {
+    expiry.time().0
+}
+
 impl Data for LocalData {
-    fn get(&mut self, key: &[u8]) -> Outcome<Option<Vec<u8>>> {
-        Ok(self.db.get(key)?.map(Vec::from))
+    fn use_keyspace(&mut self, name: &str, may_make: bool) -> Outcome {
+        self.keyspace = keyspace_of(&self.db, name, may_make)?;
+        Ok(())
+    }
+
+    fn keyspaces(&mut self) -> Outcome<Vec<String>> {
+        Ok(self.db.keyspaces()?)
+    }
+
+    fn drop_keyspace(&mut self, name: &str) -> Outcome<bool> {
+        Ok(self.db.drop_keyspace(name)?)
+    }
+
+    fn get(&mut self, keys: &[Vec<u8>], _wanted: Wanted) -> Outcome<Vec<Option<Record>>> {
+        let values = self.keyspace.get_many(keys)?;
+        let record = |(key, value): (&Vec<u8>, Option<Value>)| {
+            let value = value?;
+            let expiry_ms = value.expiry().map(ms);
+            Some(Record { key: key.clone(), value: value.into_vec(), expiry_ms })
+        };
+        Ok(keys.iter().zip(values).map(record).collect())
     }
 
     fn delete(&mut self, keys: &[Vec<u8>]) -> Outcome<u64> {
         let mut deleted = 0;
         for key in keys {
             let mut was_there = false;
-            self.db.update_many(&[key], &WriteOptions::new(), |old, batch| {
+            self.keyspace.update_many(&[key], &WriteOptions::new(), |old, batch| {
                 was_there = old[0].is_some();
                 if was_there {
-                    batch.delete(&self.db, key);
+                    batch.delete(&self.keyspace, key);
                 }
                 Ok::<(), Error>(())
             })?;
@@ -72,38 +117,59 @@ impl Data for LocalData {
         Ok(deleted)
     }
 
+    fn delete_range(&mut self, range: &OwnedRange) -> Outcome {
+        Ok(self.keyspace.delete_range(range)?)
+    }
+
+    fn count(&mut self, range: &OwnedRange) -> Outcome<u64> {
+        let mut cursor = self.keyspace.cursor(range);
+        let mut count = 0;
+        while cursor.next()?.is_some() {
+            count += 1;
+        }
+        Ok(count)
+    }
+
     fn put(&mut self, records: &[Record]) -> Outcome {
         let mut batch = Batch::new();
         for record in records {
-            let expiry = record.expiry_ms.map(|ms| Expiry::at(WallTime(ms)));
-            batch.put_until(&self.db, &record.key, &record.value, expiry);
+            match expiry_of(record) {
+                None => batch.put(&self.keyspace, &record.key, &record.value),
+                Some(expiry) => {
+                    batch.put_until(&self.keyspace, &record.key, &record.value, Some(expiry))
+                }
+            };
         }
         self.db.write(&batch)?;
         Ok(())
     }
 
-    fn put_if(&mut self, key: &[u8], expected: Option<&[u8]>, value: &[u8]) -> Outcome<bool> {
-        Ok(self.db.compare_and_swap(key, expected, Some(value))?.is_swapped())
+    fn put_if(&mut self, record: &Record, expected: Option<&[u8]>) -> Outcome<bool> {
+        let options = match expiry_of(record) {
+            Some(expiry) => WriteOptions::new().expires_at(expiry),
+            None => WriteOptions::new(),
+        };
+        let (key, value) = (&record.key, Some(&*record.value));
+        Ok(self.keyspace.compare_and_swap_with(key, expected, value, &options)?.is_swapped())
     }
 
     fn walk(&mut self, walk: &Walk, visit: Visit<'_>) -> Outcome {
-        let mut cursor = self.db.cursor(&walk.range);
+        let mut cursor = self.keyspace.cursor(&walk.range);
         if walk.reverse {
             cursor.seek_to_end();
         }
+        let mut record = Record { key: Vec::new(), value: Vec::new(), expiry_ms: None };
         for _ in 0..walk.limit {
             let row = if walk.reverse { cursor.prev() } else { cursor.next() };
             let Some(row) = row? else { break };
-            visit(row.key, if walk.keys_only { b"" } else { row.value })?;
-        }
-        Ok(())
-    }
-
-    fn export(&mut self, range: &OwnedRange, visit: VisitRecord<'_>) -> Outcome {
-        let mut cursor = self.db.cursor(range);
-        while let Some(row) = cursor.next()? {
-            let expiry_ms = row.expiry().map(|expiry| expiry.time().0);
-            visit(&Record { key: row.key.to_vec(), value: row.value.to_vec(), expiry_ms })?;
+            record.key.clear();
+            record.key.extend_from_slice(row.key);
+            record.value.clear();
+            if walk.wanted != Wanted::Keys {
+                record.value.extend_from_slice(row.value);
+            }
+            record.expiry_ms = if walk.wanted == Wanted::All { row.expiry().map(ms) } else { None };
+            visit(&record)?;
         }
         Ok(())
     }
@@ -121,12 +187,12 @@ impl Data for LocalData {
     }
 
     fn explain_get(&mut self, key: &[u8], json: bool) -> Outcome<String> {
-        shown(&self.db.admin().explain_get(&self.db, key)?, json)
+        shown(&self.db.admin().explain_get(&self.keyspace, key)?, json)
     }
 
     fn explain_scan(&mut self, walk: &Walk, json: bool) -> Outcome<String> {
-        let admin = self.db.admin();
-        shown(&admin.explain_scan(&self.db, &walk.range, walk.limit, walk.reverse)?, json)
+        let (admin, keyspace) = (self.db.admin(), &self.keyspace);
+        shown(&admin.explain_scan(keyspace, &walk.range, walk.limit, walk.reverse)?, json)
     }
 
     fn close(&mut self) -> Outcome {

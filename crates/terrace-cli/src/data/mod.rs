@@ -5,10 +5,10 @@ mod remote;
 
 use terrace::OwnedRange;
 
-pub(crate) use local::{Access, LocalData, open};
+pub(crate) use local::{Access, LocalData, keyspace_of, open};
 pub(crate) use remote::{RemoteData, SlowEntry};
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::format::Record;
 
 /// Which entries to walk, and how.
@@ -17,36 +17,56 @@ pub(crate) struct Walk {
     pub(crate) range: OwnedRange,
     pub(crate) reverse: bool,
     pub(crate) limit: u64,
-    /// Leaves the values out: they come empty.
-    pub(crate) keys_only: bool,
+    pub(crate) wanted: Wanted,
 }
 
-/// Is shown each key and value of a walk; an error ends it.
-pub(crate) type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Outcome;
+/// What of entries is wanted; the rest comes empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    Keys,
+    /// Keys and values.
+    Values,
+    /// Keys, values, and when they expire.
+    All,
+}
 
-/// Is shown each entry with its expiry.
-pub(crate) type VisitRecord<'a> = &'a mut dyn FnMut(&Record) -> Outcome;
+/// Is shown each entry of a walk; an error ends it.
+pub(crate) type Visit<'a> = &'a mut dyn FnMut(&Record) -> Outcome;
 
-/// A database, wherever it is.
+/// A database, wherever it is, and a keyspace in it.
 pub(crate) trait Data {
-    /// The value of a key.
-    fn get(&mut self, key: &[u8]) -> Outcome<Option<Vec<u8>>>;
+    /// Goes on in the keyspace of this name; it is made if it is missing and may be made.
+    ///
+    /// Errors: there is none.
+    fn use_keyspace(&mut self, name: &str, may_make: bool) -> Outcome;
+
+    /// The names of all keyspaces.
+    fn keyspaces(&mut self) -> Outcome<Vec<String>>;
+
+    /// Drops a keyspace; whether there was one.
+    fn drop_keyspace(&mut self, name: &str) -> Outcome<bool>;
+
+    /// The entries of keys, in their order, with what is wanted of each.
+    fn get(&mut self, keys: &[Vec<u8>], wanted: Wanted) -> Outcome<Vec<Option<Record>>>;
 
     /// Deletes keys, and returns how many were there.
     fn delete(&mut self, keys: &[Vec<u8>]) -> Outcome<u64>;
 
+    /// Deletes every key of an interval, in one step.
+    fn delete_range(&mut self, range: &OwnedRange) -> Outcome;
+
+    /// How many keys are in an interval.
+    fn count(&mut self, range: &OwnedRange) -> Outcome<u64>;
+
     /// Sets some entries. After an error some of them may be set.
     fn put(&mut self, records: &[Record]) -> Outcome;
 
-    /// Sets a key if it holds what is expected (`None`: if it is not there), in one step; whether
-    /// it did.
-    fn put_if(&mut self, key: &[u8], expected: Option<&[u8]>, value: &[u8]) -> Outcome<bool>;
+    /// Sets an entry if its key holds what is expected (`None`: if it is not there), in one step;
+    /// whether it did.
+    fn put_if(&mut self, record: &Record, expected: Option<&[u8]>) -> Outcome<bool>;
 
-    /// Walks keys and values in key order.
+    /// Walks entries in key order.
     fn walk(&mut self, walk: &Walk, visit: Visit<'_>) -> Outcome;
-
-    /// Walks entries in key order, with when they expire.
-    fn export(&mut self, range: &OwnedRange, visit: VisitRecord<'_>) -> Outcome;
 
     /// What the read of a key meets: for people, or as JSON.
     fn explain_get(&mut self, key: &[u8], json: bool) -> Outcome<String>;
@@ -65,4 +85,9 @@ pub(crate) trait Data {
 
     /// Ends the work. Nothing may be called after it.
     fn close(&mut self) -> Outcome;
+}
+
+/// What to say of a keyspace that is not there.
+fn no_keyspace(name: &str) -> Failure {
+    Failure::Negative(format!("there is no keyspace {name}; `terrace keyspaces` lists them"))
 }

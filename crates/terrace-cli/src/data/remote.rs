@@ -9,7 +9,7 @@ use terrace::OwnedRange;
 use terrace_server::Password;
 use terrace_server::protocol::{ReplyReader, Value, put_request};
 
-use super::{Data, Visit, VisitRecord, Walk};
+use super::{Data, Visit, Walk, Wanted, no_keyspace};
 use crate::failure::{Failure, Outcome};
 use crate::format::{Record, put_escaped};
 
@@ -148,28 +148,115 @@ impl RemoteData {
         Ok(())
     }
 
-    /// One step of an export: the entries of `range`, `limit` at most.
-    fn page(&mut self, range: &OwnedRange, limit: u64) -> Outcome<Vec<Record>> {
-        let mut records = Vec::new();
-        let walk = Walk { range: range.clone(), reverse: false, limit, keys_only: false };
-        self.walk(&walk, &mut |key, value| {
-            records.push(Record { key: key.to_vec(), value: value.to_vec(), expiry_ms: None });
-            Ok(())
-        })?;
-        let keys: Vec<Vec<u8>> = records.iter().map(|record| record.key.clone()).collect();
+    /// When each of the keys expires.
+    fn expiries(&mut self, keys: &[Vec<u8>]) -> Outcome<Vec<Option<u64>>> {
         let mut expiries = Vec::with_capacity(keys.len());
         let put = |requests: &mut Vec<u8>, key: &Vec<u8>| {
             put_request(requests, &[b"PEXPIRETIME", key]);
         };
-        self.call_all(&keys, put, |_, reply| {
+        self.call_all(keys, put, |_, reply| {
             expiries.push(match reply {
                 Value::Integer(ms) => u64::try_from(ms).ok(),
                 _ => None,
             });
             Ok(())
         })?;
+        Ok(expiries)
+    }
+
+    /// One step of a walk with expiries.
+    fn page(&mut self, walk: &Walk) -> Outcome<Vec<Record>> {
+        let mut records = Vec::new();
+        let walk = Walk { wanted: Wanted::Values, ..walk.clone() };
+        self.walk_at_once(&walk, &mut |record| {
+            records.push(record.clone());
+            Ok(())
+        })?;
+        let keys: Vec<Vec<u8>> = records.iter().map(|record| record.key.clone()).collect();
+        let expiries = self.expiries(&keys)?;
         records.iter_mut().zip(expiries).for_each(|(record, expiry)| record.expiry_ms = expiry);
         Ok(records)
+    }
+
+    /// Walks in steps, each of them at a moment of its own: what is written meanwhile may be seen
+    /// in part.
+    fn walk_in_pages(&mut self, walk: &Walk, visit: Visit<'_>) -> Outcome {
+        let mut rest = walk.clone();
+        let (mut page, mut left) = (16, walk.limit);
+        while left > 0 {
+            rest.limit = page.min(left);
+            let records = self.page(&rest)?;
+            records.iter().try_for_each(&mut *visit)?;
+            let read = records.len() as u64;
+            let Some(last) = records.last().filter(|_| read == rest.limit) else { break };
+            let (start, end) = (rest.range.start(), rest.range.end().map(<[u8]>::to_vec));
+            rest.range = match walk.reverse {
+                false => OwnedRange::new([&last.key[..], &[0]].concat(), end),
+                true => OwnedRange::new(start, Some(last.key.clone())),
+            };
+            left -= read;
+            let bytes: usize = records.iter().map(|record| record.value.len()).sum();
+            page = if bytes > PAGE_BYTES { page / 2 } else { page * 2 };
+            page = page.clamp(1, PAGE_RECORDS_MAX);
+        }
+        Ok(())
+    }
+
+    /// Walks as everything is at one moment; without expiries.
+    fn walk_at_once(&mut self, walk: &Walk, visit: Visit<'_>) -> Outcome {
+        if walk.range.is_empty() {
+            return Ok(());
+        }
+        let keys_only = walk.wanted == Wanted::Keys;
+        let (start, end, exact) = wire_bounds(&walk.range);
+        let limit = walk.limit.to_string();
+        let mut arguments: Vec<&[u8]> = vec![b"RANGE", &start, &end];
+        arguments.extend(walk.reverse.then_some(&b"REV"[..]));
+        arguments.extend(keys_only.then_some(&b"KEYS"[..]));
+        if exact && i64::try_from(walk.limit).is_ok() {
+            arguments.extend([&b"LIMIT"[..], limit.as_bytes()]);
+        }
+        let mut request = Vec::new();
+        put_request(&mut request, &arguments);
+        self.send(&request)?;
+        let header = self.replies.read_array_header().map_err(|error| self.lost(&error))?;
+        let parts = match header {
+            Ok(parts) => parts,
+            Err(other) => {
+                let other = self.check(other)?;
+                return Err(self.unexpected(&other));
+            }
+        };
+        let mut left = walk.limit;
+        for _ in 0..if keys_only { parts } else { parts / 2 } {
+            let key = self.receive_bytes()?;
+            let value = if keys_only { Vec::new() } else { self.receive_bytes()? };
+            if left > 0 && walk.range.contains(&key) {
+                visit(&Record { key, value, expiry_ms: None })?;
+                left -= 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// As `call`, of a command that replies with a number.
+    fn call_for_count(&mut self, arguments: &[&[u8]]) -> Outcome<u64> {
+        match self.call(arguments)? {
+            Value::Integer(count) => Ok(u64::try_from(count).unwrap_or(0)),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// The keys of an interval whose bounds `RANGE` takes for something else.
+    fn keys_within(&mut self, range: &OwnedRange) -> Outcome<Vec<Vec<u8>>> {
+        let range = range.clone();
+        let walk = Walk { range, reverse: false, limit: u64::MAX, wanted: Wanted::Keys };
+        let mut keys = Vec::new();
+        self.walk_at_once(&walk, &mut |record| {
+            keys.push(record.key.clone());
+            Ok(())
+        })?;
+        Ok(keys)
     }
 }
 
@@ -241,22 +328,99 @@ fn wire_bounds(range: &OwnedRange) -> (Vec<u8>, Vec<u8>, bool) {
     (start, end, exact)
 }
 
+/// An expiry as clients say it: 0 is before everything that they may say.
+fn wire_ms(expiry_ms: u64) -> String {
+    expiry_ms.max(1).to_string()
+}
+
 impl Data for RemoteData {
-    fn get(&mut self, key: &[u8]) -> Outcome<Option<Vec<u8>>> {
-        match self.call(&[b"GET", key])? {
-            Value::Bulk(bytes) => Ok(Some(bytes)),
-            Value::Null => Ok(None),
-            other => Err(self.unexpected(&other)),
+    fn use_keyspace(&mut self, name: &str, may_make: bool) -> Outcome {
+        if may_make {
+            self.call(&[b"KEYSPACE", b"MAKE", name.as_bytes()])?;
         }
+        let request: &[&[u8]] = &[b"KEYSPACE", b"USE", name.as_bytes()];
+        let mut bytes = Vec::new();
+        put_request(&mut bytes, request);
+        self.send(&bytes)?;
+        match self.replies.read().map_err(|error| self.lost(&error))? {
+            Value::Error(text) if text.starts_with("NOKEYSPACE") => Err(no_keyspace(name)),
+            reply => self.check(reply).map(drop),
+        }
+    }
+
+    fn keyspaces(&mut self) -> Outcome<Vec<String>> {
+        let reply = self.call(&[b"KEYSPACE", b"LIST"])?;
+        let Value::Array(names) = &reply else { return Err(self.unexpected(&reply)) };
+        let name = |name: &Value| match name {
+            Value::Bulk(name) => Some(String::from_utf8_lossy(name).into_owned()),
+            _ => None,
+        };
+        let names: Option<Vec<String>> = names.iter().map(name).collect();
+        names.ok_or_else(|| self.unexpected(&reply))
+    }
+
+    fn drop_keyspace(&mut self, name: &str) -> Outcome<bool> {
+        Ok(self.call_for_count(&[b"KEYSPACE", b"DROP", name.as_bytes()])? > 0)
+    }
+
+    fn get(&mut self, keys: &[Vec<u8>], wanted: Wanted) -> Outcome<Vec<Option<Record>>> {
+        let mut records = Vec::with_capacity(keys.len());
+        let put = |requests: &mut Vec<u8>, key: &Vec<u8>| put_request(requests, &[b"GET", key]);
+        let mut strange = None;
+        self.call_all(keys, put, |key, reply| {
+            records.push(match reply {
+                Value::Bulk(value) => Some(Record { key: key.clone(), value, expiry_ms: None }),
+                Value::Null => None,
+                other => {
+                    strange = Some(other);
+                    None
+                }
+            });
+            Ok(())
+        })?;
+        if let Some(strange) = strange {
+            return Err(self.unexpected(&strange));
+        }
+        if wanted == Wanted::All {
+            let expiries = self.expiries(keys)?;
+            for (record, expiry_ms) in records.iter_mut().zip(expiries) {
+                if let Some(record) = record {
+                    record.expiry_ms = expiry_ms;
+                }
+            }
+        }
+        Ok(records)
     }
 
     fn delete(&mut self, keys: &[Vec<u8>]) -> Outcome<u64> {
         let mut arguments: Vec<&[u8]> = vec![b"DEL"];
         arguments.extend(keys.iter().map(Vec::as_slice));
-        match self.call(&arguments)? {
-            Value::Integer(deleted) => Ok(u64::try_from(deleted).unwrap_or(0)),
-            other => Err(self.unexpected(&other)),
+        self.call_for_count(&arguments)
+    }
+
+    /// In one step, unless a bound is a sign for an end: then key by key.
+    fn delete_range(&mut self, range: &OwnedRange) -> Outcome {
+        if range.is_empty() {
+            return Ok(());
         }
+        let (start, end, exact) = wire_bounds(range);
+        if exact {
+            return self.call(&[b"RANGEDEL", &start, &end]).map(drop);
+        }
+        let keys = self.keys_within(range)?;
+        let put = |requests: &mut Vec<u8>, key: &Vec<u8>| put_request(requests, &[b"DEL", key]);
+        self.call_all(&keys, put, |_, _| Ok(()))
+    }
+
+    fn count(&mut self, range: &OwnedRange) -> Outcome<u64> {
+        if range.is_empty() {
+            return Ok(0);
+        }
+        let (start, end, exact) = wire_bounds(range);
+        if exact {
+            return self.call_for_count(&[b"RANGECOUNT", &start, &end]);
+        }
+        Ok(self.keys_within(range)?.len() as u64)
     }
 
     fn put(&mut self, records: &[Record]) -> Outcome {
@@ -265,20 +429,22 @@ impl Data for RemoteData {
             match expiry_ms {
                 None => put_request(requests, &[b"SET", key, value]),
                 Some(ms) => {
-                    // 0 is before everything that a client may say.
-                    let ms = (*ms).max(1).to_string();
-                    put_request(requests, &[b"SET", key, value, b"PXAT", ms.as_bytes()]);
+                    put_request(requests, &[b"SET", key, value, b"PXAT", wire_ms(*ms).as_bytes()]);
                 }
             }
         };
         self.call_all(records, put, |_, _| Ok(()))
     }
 
-    fn put_if(&mut self, key: &[u8], expected: Option<&[u8]>, value: &[u8]) -> Outcome<bool> {
-        let mut arguments: Vec<&[u8]> = vec![b"SET", key, value];
+    fn put_if(&mut self, record: &Record, expected: Option<&[u8]>) -> Outcome<bool> {
+        let expiry = record.expiry_ms.map(wire_ms);
+        let mut arguments: Vec<&[u8]> = vec![b"SET", &record.key, &record.value];
         match expected {
             None => arguments.push(b"NX"),
             Some(expected) => arguments.extend([&b"IFEQ"[..], expected]),
+        }
+        if let Some(expiry) = &expiry {
+            arguments.extend([&b"PXAT"[..], expiry.as_bytes()]);
         }
         match self.call(&arguments)? {
             Value::Simple(_) => Ok(true),
@@ -288,60 +454,9 @@ impl Data for RemoteData {
     }
 
     fn walk(&mut self, walk: &Walk, visit: Visit<'_>) -> Outcome {
-        if walk.range.is_empty() {
-            return Ok(());
-        }
-        let (start, end, exact) = wire_bounds(&walk.range);
-        let limit = walk.limit.to_string();
-        let mut arguments: Vec<&[u8]> = vec![b"RANGE", &start, &end];
-        if walk.reverse {
-            arguments.push(b"REV");
-        }
-        if walk.keys_only {
-            arguments.push(b"KEYS");
-        }
-        if exact && i64::try_from(walk.limit).is_ok() {
-            arguments.extend([&b"LIMIT"[..], limit.as_bytes()]);
-        }
-        let mut request = Vec::new();
-        put_request(&mut request, &arguments);
-        self.send(&request)?;
-        let header = self.replies.read_array_header().map_err(|error| self.lost(&error))?;
-        let parts = match header {
-            Ok(parts) => parts,
-            Err(other) => {
-                let other = self.check(other)?;
-                return Err(self.unexpected(&other));
-            }
-        };
-        let mut left = walk.limit;
-        for _ in 0..if walk.keys_only { parts } else { parts / 2 } {
-            let key = self.receive_bytes()?;
-            let value = if walk.keys_only { Vec::new() } else { self.receive_bytes()? };
-            if left > 0 && walk.range.contains(&key) {
-                visit(&key, &value)?;
-                left -= 1;
-            }
-        }
-        Ok(())
-    }
-
-    /// In steps, each of them at a moment of its own: what is written meanwhile may be seen in
-    /// part.
-    fn export(&mut self, range: &OwnedRange, visit: VisitRecord<'_>) -> Outcome {
-        let end = range.end().map(<[u8]>::to_vec);
-        let mut rest = range.clone();
-        let mut limit = 16;
-        loop {
-            let records = self.page(&rest, limit)?;
-            records.iter().try_for_each(&mut *visit)?;
-            let Some(last) = records.last().filter(|_| records.len() as u64 == limit) else {
-                return Ok(());
-            };
-            rest = OwnedRange::new([&last.key[..], &[0]].concat(), end.clone());
-            let bytes: usize = records.iter().map(|record| record.value.len()).sum();
-            limit = if bytes > PAGE_BYTES { limit / 2 } else { limit * 2 };
-            limit = limit.clamp(1, PAGE_RECORDS_MAX);
+        match walk.wanted {
+            Wanted::All => self.walk_in_pages(walk, visit),
+            Wanted::Keys | Wanted::Values => self.walk_at_once(walk, visit),
         }
     }
 

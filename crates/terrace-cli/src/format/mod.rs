@@ -25,7 +25,7 @@ pub use jsonl::{put_entry_json, put_key_json};
 pub use lines::Lines;
 pub use reader::{EntryReader, Format, ReadError};
 pub use template::KeyTemplate;
-pub use text::{parse_escaped, put_entry_tsv, put_escaped, put_shown};
+pub use text::{parse_escaped, parse_hex, put_entry_tsv, put_escaped, put_hex, put_shown};
 
 /// One entry, as it stands in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -23,14 +23,14 @@ fn put_text(out: &mut Vec<u8>, bytes: &[u8], backslash: bool) {
                     let mut utf8 = [0; 4];
                     let utf8 = letter.encode_utf8(&mut utf8).as_bytes();
                     if is_hidden(letter) {
-                        put_hex(out, utf8);
+                        put_escaped_hex(out, utf8);
                     } else {
                         out.extend_from_slice(utf8);
                     }
                 }
             }
         }
-        put_hex(out, chunk.invalid());
+        put_escaped_hex(out, chunk.invalid());
     }
 }
 
@@ -41,10 +41,30 @@ fn is_hidden(letter: char) -> bool {
     letter.is_control() || letter == '\u{feff}' || marks.iter().any(|range| range.contains(&letter))
 }
 
-fn put_hex(out: &mut Vec<u8>, bytes: &[u8]) {
+fn put_escaped_hex(out: &mut Vec<u8>, bytes: &[u8]) {
     for byte in bytes {
-        out.extend_from_slice(format!("\\x{byte:02x}").as_bytes());
+        out.extend_from_slice(b"\\x");
+        put_hex(out, &[*byte]);
     }
+}
+
+/// Appends `bytes` as hexadecimal digits, two each.
+pub fn put_hex(out: &mut Vec<u8>, bytes: &[u8]) {
+    for byte in bytes {
+        out.extend_from_slice(format!("{byte:02x}").as_bytes());
+    }
+}
+
+/// The inverse of [`put_hex`]; capitals are digits too.
+///
+/// Errors: other letters, or an odd number of them.
+pub fn parse_hex(text: &[u8]) -> Result<Vec<u8>, String> {
+    let wrong = || "these are no hexadecimal digits, two for each byte, such as 6b6579".to_owned();
+    let pairs = text.chunks(2).map(|pair| match *pair {
+        [high, low] => hex_pair(high, low).ok_or_else(wrong),
+        _ => Err(wrong()),
+    });
+    pairs.collect()
 }
 
 /// The inverse of [`put_escaped`]; bytes that need no escape may stand as they are.
@@ -133,6 +153,18 @@ mod tests {
         assert_eq!(escaped("\u{202e}".as_bytes()), "\\xe2\\x80\\xae");
         let every: Vec<u8> = (0..=255).chain((0..=255).rev()).collect();
         assert_eq!(parse_escaped(escaped(&every).as_bytes()), Ok(every));
+    }
+
+    #[test]
+    fn hexadecimal_digits_read_back() {
+        let every: Vec<u8> = (0..=255).collect();
+        let mut text = Vec::new();
+        put_hex(&mut text, &every);
+        assert_eq!(parse_hex(&text), Ok(every.clone()));
+        assert_eq!(parse_hex(&text.to_ascii_uppercase()), Ok(every));
+        for text in ["0", "0x01", "zz", "+1"] {
+            assert!(parse_hex(text.as_bytes()).is_err(), "{text}");
+        }
     }
 
     #[test]

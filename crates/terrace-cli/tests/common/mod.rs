@@ -1,16 +1,71 @@
 //! The binary, and a server made of it.
 #![allow(dead_code, clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, reason = "the helpers run the program, and feed it")]
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
 
 pub fn terrace() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_terrace"));
-    command.env_remove("TERRACE_PASSWORD");
+    for variable in ["TERRACE_PASSWORD", "TERRACE_DATA", "TERRACE_CONNECT"] {
+        command.env_remove(variable);
+    }
     command
+}
+
+/// Runs `terrace` with these words, of which `DB` stands for where the database is.
+pub fn run(database: &[&str], line: &str) -> Output {
+    run_with_input(database, line, b"")
+}
+
+pub fn run_with_input(database: &[&str], line: &str, input: &[u8]) -> Output {
+    let mut command = terrace();
+    for word in line.split_whitespace() {
+        if word == "DB" {
+            command.args(database)
+        } else {
+            command.arg(word)
+        };
+    }
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_vec();
+    // A command that fails need not read what it is given.
+    let writer = std::thread::spawn(move || stdin.write_all(&input));
+    let output = child.wait_with_output().unwrap();
+    let _ = writer.join().unwrap();
+    output
+}
+
+pub fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[track_caller]
+pub fn succeeds(output: &Output) -> &str {
+    assert!(output.status.success(), "{output:?}");
+    text(&output.stdout)
+}
+
+#[track_caller]
+pub fn fails(output: &Output, code: i32) -> &str {
+    assert_eq!(output.status.code(), Some(code), "{output:?}");
+    text(&output.stderr)
+}
+
+/// Runs a test on a directory, then on a server.
+pub fn both_ways(test: impl Fn(&[&str])) {
+    let dir = TempDir::new().unwrap();
+    test(&["--data", dir.path().join("db").to_str().unwrap()]);
+    let dir = TempDir::new().unwrap();
+    let server = Server::start(dir.path(), &mut terrace());
+    test(&["--connect", &server.address]);
+    assert_eq!(server.stop(), 0);
 }
 
 /// SplitMix64.

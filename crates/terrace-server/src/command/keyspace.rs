@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! KEYSPACE LIST           the names of all keyspaces
-//! KEYSPACE USE name       the connection goes on in this one, as by SELECT; NOKEYSPACE if there is none
+//! KEYSPACE USE name       goes on in this one, as by SELECT; NOKEYSPACE if there is none
 //! KEYSPACE MAKE name      makes one, durably; 1 if it was made, 0 if it was there
 //! KEYSPACE DROP name      drops one with all its keys; 1 if it was there, 0 if not
 //! ```

@@ -1,0 +1,231 @@
+//! Goal: the command line understands what people write, and its output can be given back to it.
+//! Method: run it, on a directory and on a server.
+#![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, reason = "the test runs the program, and looks at its files")]
+
+mod common;
+
+use common::{Server, both_ways, fails, run, run_with_input, succeeds, terrace, text};
+use tempfile::TempDir;
+
+#[test]
+fn what_scan_prints_can_be_given_to_get() {
+    let keys: [&[u8]; 7] = [
+        b"tab\tkey",
+        b"back\\slash",
+        b"\\t",
+        b"nul\0",
+        b"\xff\xfe",
+        "Grüße".as_bytes(),
+        b"new\nline",
+    ];
+    both_ways(|db| {
+        let mut import = Vec::new();
+        for (number, key) in keys.iter().enumerate() {
+            let json = std::str::from_utf8(key).map(|text| serde_json::json!(text));
+            let base64 = serde_json::json!({ "base64": "//4=" });
+            let line = serde_json::json!({
+                "key": json.unwrap_or(base64), "value": format!("value {number}"),
+            });
+            import.extend_from_slice(format!("{line}\n").as_bytes());
+        }
+        succeeds(&run_with_input(db, "import DB --format jsonl -", &import));
+        for hex in ["", "--hex"] {
+            let scanned = run(db, &format!("scan DB {hex}"));
+            let lines: Vec<&str> = succeeds(&scanned).lines().collect();
+            assert_eq!(lines.len(), keys.len());
+            for line in lines {
+                let (key, value) = line.split_once('\t').unwrap();
+                let got =
+                    terrace().arg("get").args(db).args(hex.split_whitespace()).arg(key).output();
+                let got = got.unwrap();
+                assert_eq!(succeeds(&got).trim_end(), value, "{key}");
+            }
+        }
+        let raw = terrace().arg("get").args(db).args(["--raw", "back\\slash"]).output().unwrap();
+        assert_eq!(succeeds(&raw), "value 1");
+        let wrong = terrace().arg("get").args(db).arg("back\\slash").output().unwrap();
+        assert!(fails(&wrong, 2).contains("--raw"), "{wrong:?}");
+    });
+}
+
+#[test]
+fn several_keys_are_got_and_missing_ones_are_named() {
+    both_ways(|db| {
+        succeeds(&run(db, "put DB a 1"));
+        succeeds(&run(db, "put DB b 2 --ttl 1h"));
+        let got = run(db, "get DB a nope b no");
+        assert_eq!(text(&got.stdout), "a\t1\nb\t2\n");
+        assert!(fails(&got, 1).contains("there are no keys nope, no"), "{got:?}");
+        let json = run(db, "get DB a b --output json");
+        let lines: Vec<serde_json::Value> =
+            succeeds(&json).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(lines[0]["expiry_ms"].is_null() && lines[1]["expiry_ms"].is_u64(), "{lines:?}");
+        assert_eq!(lines[1]["value"], "2");
+        assert!(fails(&run(db, "get DB a b --output raw"), 2).contains("one key"));
+        assert_eq!(succeeds(&run(db, "get DB --hex 61")), "31\n");
+        fails(&run(db, "scan DB --hex --output json"), 2);
+    });
+}
+
+#[test]
+fn values_are_taken_as_they_are_unless_said_otherwise() {
+    both_ways(|db| {
+        succeeds(&run(db, "put DB json {\"a\":\"b\\nc\"}"));
+        assert_eq!(run(db, "get DB json").stdout, b"{\"a\":\"b\\nc\"}");
+        succeeds(&run(db, "put DB lines a\\nb --escaped"));
+        assert_eq!(run(db, "get DB lines").stdout, b"a\nb");
+        succeeds(&run(db, "put DB --hex 00ff 0a"));
+        assert_eq!(run(db, "get DB \\x00\\xff").stdout, b"\n");
+        fails(&run(db, "put DB --hex 0 00"), 2);
+    });
+}
+
+#[test]
+fn intervals_are_counted_and_deleted() {
+    both_ways(|db| {
+        for key in ["+", "-", "a", "b", "ba", "bb", "c"] {
+            succeeds(&run(db, &format!("put DB -- {key} 1")));
+        }
+        let count = |rest: &str| succeeds(&run(db, &format!("count DB {rest}"))).trim().to_owned();
+        assert_eq!(count(""), "7");
+        assert_eq!(count("--prefix b"), "3");
+        assert_eq!(count("--from=- --to b"), "2");
+        assert_eq!(count("--from c --to b"), "0");
+        let dry = run(db, "delete DB --prefix b --dry-run");
+        assert_eq!(succeeds(&dry), "3 keys would be deleted\n  b\n  ba\n  bb\n");
+        let dry = run(db, "delete DB a nope a --dry-run");
+        assert_eq!(succeeds(&dry), "1 keys would be deleted\n  a\n");
+        assert_eq!(count(""), "7");
+        succeeds(&run(db, "delete DB --prefix b"));
+        assert_eq!(count(""), "4");
+        succeeds(&run(db, "delete DB --from=- --to a"));
+        assert_eq!(succeeds(&run(db, "scan DB --keys-only")), "+\na\nc\n");
+        for wrong in ["delete DB", "delete DB --prefix a b", "delete DB --all --from a"] {
+            fails(&run(db, wrong), 2);
+        }
+        succeeds(&run(db, "delete DB --all"));
+        assert_eq!(count(""), "0");
+    });
+}
+
+#[test]
+fn keyspaces_are_apart_and_listed_and_dropped() {
+    both_ways(|db| {
+        succeeds(&run(db, "put DB k default"));
+        succeeds(&run(db, "--keyspace users put DB k named"));
+        succeeds(&run(db, "put DB k numbered --keyspace 3"));
+        assert_eq!(succeeds(&run(db, "get DB k")), "default");
+        assert_eq!(succeeds(&run(db, "get DB k --keyspace users")), "named");
+        assert_eq!(succeeds(&run(db, "get DB k --keyspace 3")), "numbered");
+        assert_eq!(succeeds(&run(db, "get DB k --keyspace 0")), "default");
+        assert_eq!(succeeds(&run(db, "keyspaces DB")), "3\ndefault\nusers\n");
+        for read in
+            ["get DB k", "scan DB", "count DB", "export DB", "explain get DB k", "delete DB k"]
+        {
+            let complaint = run(db, &format!("{read} --keyspace nope"));
+            assert!(fails(&complaint, 1).contains("there is no keyspace nope"), "{complaint:?}");
+        }
+        succeeds(&run_with_input(db, "import DB --keyspace users --format tsv -", b"l\t1\nm\t2\n"));
+        assert_eq!(succeeds(&run(db, "count DB --keyspace users")), "3\n");
+        assert!(succeeds(&run(db, "export DB --keyspace 3")).contains("numbered"));
+        assert!(succeeds(&run(db, "explain get DB k --keyspace users")).contains("there: number"));
+        assert_eq!(succeeds(&run(db, "delete DB k --keyspace users")), "1\n");
+        assert!(fails(&run(db, "keyspaces DB drop users"), 2).contains("--yes"));
+        succeeds(&run(db, "keyspaces DB drop users --yes"));
+        assert_eq!(
+            succeeds(&run(db, "keyspaces DB --output json")),
+            "{\"name\":\"3\"}\n{\"name\":\"default\"}\n"
+        );
+        assert!(fails(&run(db, "keyspaces DB drop users --yes"), 1).contains("no keyspace users"));
+        assert!(fails(&run(db, "keyspaces DB drop 3 --yes"), 3).contains("exists always"));
+    });
+}
+
+#[test]
+fn sorted_files_and_compactions_go_into_keyspaces() {
+    let dir = TempDir::new().unwrap();
+    let db = ["--data", dir.path().to_str().unwrap(), "--keyspace", "sorted"];
+    succeeds(&run_with_input(&db, "ingest DB --format tsv -", b"a\t1\nb\t2\n"));
+    assert_eq!(succeeds(&run(&db, "count DB")), "2\n");
+    succeeds(&run(&db, "compact DB"));
+    assert_eq!(succeeds(&run(&db[..2], "count DB")), "0\n");
+    fails(&run(&db[..2], "compact DB --keyspace nope"), 1);
+}
+
+#[test]
+fn where_the_database_is_may_be_said_before_and_after_and_by_the_environment() {
+    let dir = TempDir::new().unwrap();
+    let data = dir.path().join("db");
+    let data = data.to_str().unwrap();
+    succeeds(&run(&[], &format!("--data {data} put a 1")));
+    assert_eq!(succeeds(&run(&[], &format!("get a --data {data}"))), "1");
+    let by_environment = |variables: &[(&str, &str)], words: &[&str]| {
+        terrace().envs(variables.iter().copied()).args(words).output().unwrap()
+    };
+    let here = ("TERRACE_DATA", data);
+    assert_eq!(succeeds(&by_environment(&[here], &["get", "a"])), "1");
+    succeeds(&by_environment(&[here], &["check"]));
+    // The command line counts, and complaints say what did.
+    let nowhere = ("TERRACE_DATA", "/nowhere/at/all");
+    assert_eq!(succeeds(&by_environment(&[nowhere], &["get", "a", "--data", data])), "1");
+    let complaint = by_environment(&[nowhere], &["get", "a"]);
+    assert!(fails(&complaint, 3).contains("TERRACE_DATA says so"), "{complaint:?}");
+    let server = ("TERRACE_CONNECT", "127.0.0.1:1");
+    let complaint = by_environment(&[server], &["get", "a"]);
+    assert!(fails(&complaint, 3).contains("TERRACE_CONNECT says so"), "{complaint:?}");
+    let complaint = by_environment(&[here, server], &["get", "a"]);
+    assert!(fails(&complaint, 2).contains("are both set"), "{complaint:?}");
+    // What works on a directory alone does not mind the other.
+    succeeds(&by_environment(&[here, server], &["check"]));
+    let complaint = run(&[], &format!("--data {data} get --connect 127.0.0.1:1 a"));
+    assert!(fails(&complaint, 2).contains("both said"), "{complaint:?}");
+    let complaint = run(&[], "get a");
+    assert!(fails(&complaint, 2).contains("which database?"), "{complaint:?}");
+    // No database is filled by accident, and nothing that is said goes unheard.
+    let complaint = by_environment(&[here], &["bench", "load", "--records", "10"]);
+    assert!(fails(&complaint, 2).contains("--data"), "{complaint:?}");
+    let complaint = run(&[], "check --connect 127.0.0.1:1");
+    assert!(fails(&complaint, 2).contains("no server has open"), "{complaint:?}");
+    let complaint = run(&[], &format!("slow --data {data}"));
+    assert!(fails(&complaint, 2).contains("no use for --data"), "{complaint:?}");
+    let complaint = run(&[], &format!("check --data {data} --keyspace x"));
+    assert!(fails(&complaint, 2).contains("no use for --keyspace"), "{complaint:?}");
+}
+
+#[test]
+fn sizes_are_what_people_write() {
+    let plan = |words: &[&str]| terrace().arg("plan").args(words).output().unwrap();
+    let one = plan(&["--data-bytes", "1.5T", "--memory-bytes", "16GiB", "--l0-bytes", "0.5G"]);
+    let old = plan(&["--data-bytes", "1536G", "--memory", "16G", "--pmem", "512M"]);
+    assert_eq!(succeeds(&one), succeeds(&old));
+    let wrong = plan(&["--data-bytes", "many", "--memory-bytes", "1e9"]);
+    assert!(fails(&wrong, 2).contains("1.5G"), "{wrong:?}");
+}
+
+#[test]
+fn help_is_in_groups_and_papers_switches_are_in_the_long_one() {
+    let help = run(&[], "--help");
+    let titles =
+        ["\nData:\n  get ", "\nFiles:\n  import ", "\nOperating:\n  serve ", "\nMeasuring:\n"];
+    for title in titles {
+        assert!(succeeds(&help).contains(title), "{help:?}");
+    }
+    let (short, long) = (run(&[], "bench -h"), run(&[], "bench --help"));
+    for switch in ["--dranges", "--memtable-merging", "--baseline", "--static-trees"] {
+        assert!(!succeeds(&short).contains(switch) && succeeds(&long).contains(switch), "{switch}");
+    }
+    assert!(!succeeds(&run(&[], "check -h")).contains("--connect"));
+    assert!(succeeds(&run(&[], "scan -h")).contains("--keyspace"));
+}
+
+#[test]
+fn a_keyspace_made_through_a_server_is_in_its_directory() {
+    let dir = TempDir::new().unwrap();
+    let server = Server::start(dir.path(), &mut terrace());
+    let db = ["--connect", &*server.address];
+    succeeds(&run(&db, "put DB a 1 --keyspace users"));
+    assert_eq!(server.stop(), 0);
+    let data = ["--data", dir.path().to_str().unwrap()];
+    assert_eq!(succeeds(&run(&data, "get DB a --keyspace users")), "1");
+}
