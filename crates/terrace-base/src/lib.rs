@@ -1,8 +1,16 @@
 //! The words that every layer of Terrace shares: keys and their order, sequence numbers, ids,
 //! key intervals, checksums and byte coding.
 //!
+//! The crate is internal to Terrace: nothing in it is promised to stay.
+//!
 //! This crate does no I/O, starts no thread, reads no clock and allocates only for owned keys.
 //! Nothing here may depend on another crate of the workspace.
+
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+compile_error!(
+    "Terrace runs on 64-bit Linux only: its log and its tables are written and mapped by calls of \
+     that system, and its sizes are 64-bit numbers"
+);
 
 mod checksum;
 mod coding;

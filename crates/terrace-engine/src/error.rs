@@ -46,6 +46,8 @@ pub enum Error {
     Cancelled,
     /// The directory, or something in it, was written by a version that this one cannot read.
     Unsupported(String),
+    /// Blocks of a table are compressed in a way that this program was built without.
+    NoCodec(String),
 }
 
 impl Error {
@@ -90,7 +92,7 @@ impl fmt::Display for Error {
             Error::ReadOnly => f.write_str("the database was opened for reading only"),
             Error::Closed => f.write_str("the database is closed"),
             Error::Cancelled => f.write_str("stopped before it was done"),
-            Error::Unsupported(text) => f.write_str(text),
+            Error::Unsupported(text) | Error::NoCodec(text) => f.write_str(text),
         }
     }
 }

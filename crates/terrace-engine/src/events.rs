@@ -230,7 +230,7 @@ impl Listeners {
             }
             if catch_unwind(AssertUnwindSafe(|| listener.on(event))).is_err() {
                 has_panicked.store(true, Ordering::Relaxed);
-                tracing::error!(?event, "a listener panicked and is told nothing more");
+                crate::program_log::error!(?event, "a listener panicked and is told nothing more");
             }
         }
     }

@@ -1,5 +1,7 @@
 //! The LSM-tree of one range on one machine: log, memtables, L0, levels, compaction.
 //!
+//! The crate is internal to Terrace: nothing in it is promised to stay.
+//!
 //! Knows no peer, no socket, no role, and of the outside only what [`terrace_env`] shows it.
 //!
 //! Each module is a *room*: one mechanism with its own bytes and its own tests, whose first lines
@@ -36,6 +38,7 @@ mod new_dir;
 pub mod options;
 pub mod placement;
 pub mod process;
+mod program_log;
 pub mod range_tombstone;
 pub mod repair;
 pub mod store;

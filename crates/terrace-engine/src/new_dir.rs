@@ -44,7 +44,7 @@ pub(crate) fn discard(env: &dyn Env, dir: &Path) {
     let others = listed.iter().filter(|entry| entry.name != "CURRENT" && entry.name != "LOCK");
     for entry in current.chain(others).filter(|entry| !entry.is_dir) {
         if let Err(error) = env.fs().remove(&dir.join(&entry.name)) {
-            tracing::warn!(%error, "a file of a directory that was given up is left");
+            crate::program_log::warn!(%error, "a file of a directory that was given up is left");
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The only contact of Terrace with the outside: files, persistent memory, clock, randomness,
 //! threads and every wait.
 //!
+//! The crate is internal to Terrace: nothing in it is promised to stay.
+//!
 //! # Why
 //! A store is trusted for what its tests have survived. Tests can only decide what the disk keeps
 //! after a power cut, which thread runs next and what time it is if the code asks this crate and

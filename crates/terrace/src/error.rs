@@ -135,7 +135,7 @@ fn kind_of(error: &EngineError) -> ErrorKind {
         EngineError::ReadOnly => ErrorKind::ReadOnly,
         EngineError::Closed => ErrorKind::Closed,
         EngineError::Cancelled => ErrorKind::Cancelled,
-        EngineError::Unsupported(_) => ErrorKind::Unsupported,
+        EngineError::Unsupported(_) | EngineError::NoCodec(_) => ErrorKind::Unsupported,
         _ => ErrorKind::Io,
     }
 }

@@ -8,7 +8,6 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use terrace_base::{EntryRef, FileId, KeyRange, LogPosition, PreambleError};
 use terrace_engine::survey::{
     Gap, ManifestSurvey, Name, Piece, Pieces, SegmentSurvey, TableSurvey,
@@ -129,8 +128,10 @@ impl fmt::Display for Line {
     }
 }
 
-impl Serialize for Line {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+#[cfg(feature = "serde")]
+impl serde::Serialize for Line {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeMap as _;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("offset", &self.offset)?;
         map.serialize_entry("what", self.what)?;

@@ -16,7 +16,6 @@
 
 use std::fmt;
 
-use serde::Serialize;
 use terrace_base::{LEVEL_MAX, LevelNo};
 use terrace_engine::Error;
 use terrace_engine::compaction::levels::{LevelShape, LevelTargets};
@@ -44,7 +43,8 @@ const KEY_BYTES: u64 = 24;
 const MEMORY_BYTES_MIN: u64 = 64 * MIB;
 
 /// What a database will hold, and what there is for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Needs {
     /// Bytes of all keys and values that are alive at a time.
     pub data_bytes: u64,
@@ -57,7 +57,8 @@ pub struct Needs {
 }
 
 /// A level below L0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PlannedLevel {
     /// Its number.
     pub level: u8,
@@ -66,7 +67,8 @@ pub struct PlannedLevel {
 }
 
 /// Why something was chosen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Reason {
     /// What: the name of an option, or `depth`.
     pub of: &'static str,
@@ -75,7 +77,8 @@ pub struct Reason {
 }
 
 /// Sizes for a database.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Plan {
     /// What they are for.
     pub needs: Needs,

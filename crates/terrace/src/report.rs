@@ -1,7 +1,6 @@
 use std::fmt;
 use std::ops::Deref;
 
-use serde::Serialize;
 use terrace_base::KeyRange;
 use terrace_engine::check::Severity;
 use terrace_engine::repair::{Basis, LossKind};
@@ -12,17 +11,28 @@ use crate::keyspace::split;
 
 /// What a database has done since it was opened, and what it holds now. Dereferences to the
 /// figures; `Display` shows them to people, `Serialize` to programs.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Stats {
-    #[serde(flatten)]
     figures: StoreStats,
-    write_amplification: f64,
 }
 
 impl Stats {
     pub(crate) fn new(figures: StoreStats) -> Stats {
-        let write_amplification = figures.write_amplification();
-        Stats { figures, write_amplification }
+        Stats { figures }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Stats {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(serde::Serialize)]
+        struct Shown<'a> {
+            #[serde(flatten)]
+            figures: &'a StoreStats,
+            write_amplification: f64,
+        }
+        let write_amplification = self.figures.write_amplification();
+        Shown { figures: &self.figures, write_amplification }.serialize(serializer)
     }
 }
 
@@ -41,7 +51,8 @@ impl fmt::Display for Stats {
 }
 
 /// What a check read, and what it found. `Display` shows it to people, `Serialize` to programs.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct CheckReport {
     /// Tables.
     pub table_count: u64,
@@ -69,7 +80,8 @@ pub struct CheckReport {
 }
 
 /// One thing that a check found.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Finding {
     /// How bad it is.
     pub severity: Severity,
@@ -86,7 +98,8 @@ pub struct Finding {
 }
 
 /// An interval of keys across keyspaces, for reports. Keys are escaped as `\\xHH \\t \\n \\r \\\\`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct KeyInterval {
     /// The keyspace of the first key.
     pub keyspace: u16,
@@ -240,7 +253,8 @@ impl fmt::Display for CheckReport {
 }
 
 /// What a repair salvaged, and what it could not.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct RepairReport {
     /// By what it was decided what counts: the manifest, or sequence numbers.
     pub basis: Basis,
@@ -267,7 +281,8 @@ pub struct RepairReport {
 }
 
 /// Something that could not be salvaged.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Loss {
     /// What it does to the keys.
     pub kind: LossKind,

@@ -197,7 +197,7 @@ impl CompactionExecutor for LocalExecutor {
     ) -> Result<CompactionOutcome> {
         self.merge(plan, is_cancelled).inspect_err(|error| {
             if let Err(second) = self.discard(plan) {
-                tracing::warn!(%error, %second, "outputs of a failed compaction stay until the next open");
+                crate::program_log::warn!(%error, %second, "outputs of a failed compaction stay until the next open");
             }
         })
     }

@@ -71,7 +71,7 @@ impl Retained<'_> {
             }
             // Readers are told; here nothing may be lost.
             Some(Err(error)) => {
-                tracing::debug!(%error, "operands stay as they are");
+                crate::program_log::debug!(%error, "operands stay as they are");
                 self.folded.extend(operands);
                 self.show_base(base);
             }

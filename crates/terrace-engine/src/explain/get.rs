@@ -15,16 +15,15 @@
 use std::fmt;
 use std::ops::Range;
 
-use serde::Serialize;
-
-use super::text::{self, Key, escaped, escaped_bound};
+use super::text::{self, Key};
 
 /// Everything that one get met, in order, and why it answered as it did. `Display` shows it to
 /// people as a tree, `Serialize` to programs; there, keys are escaped as `\xHH \t \n \r \\ \' \"`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct GetExplanation {
     /// The key.
-    #[serde(serialize_with = "escaped")]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::explain::text::escaped"))]
     pub key: Vec<u8>,
     /// The number that it was read at.
     pub read_point: u64,
@@ -35,10 +34,10 @@ pub struct GetExplanation {
     /// Number of duplicates of the drange, itself counted.
     pub duplicates: usize,
     /// The first key of that drange.
-    #[serde(serialize_with = "escaped")]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::explain::text::escaped"))]
     pub drange_start: Vec<u8>,
     /// The first key behind it, if there is one.
-    #[serde(serialize_with = "escaped_bound")]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::explain::text::escaped_bound"))]
     pub drange_end: Option<Vec<u8>>,
     /// The sources that were searched, in order.
     pub steps: Vec<Step>,
@@ -51,7 +50,8 @@ pub struct GetExplanation {
 }
 
 /// One memtable, table or level that was asked.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Step {
     /// The source.
     pub source: Source,
@@ -70,8 +70,9 @@ pub struct Step {
 }
 
 /// A place that is asked for a key, or gives entries to a scan.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(tag = "kind", rename_all = "snake_case"))]
 pub enum Source {
     /// A memtable.
     Memtable {
@@ -108,8 +109,9 @@ pub enum Source {
 }
 
 /// What a step came to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(tag = "kind", rename_all = "snake_case"))]
 pub enum StepAnswer {
     /// The key lies outside of what it holds; it was not searched.
     OutsideKeys,
@@ -146,7 +148,8 @@ pub enum StepAnswer {
 }
 
 /// One block of a table that was looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct BlockRead {
     /// Its index in the table.
     pub index: u64,
@@ -161,7 +164,8 @@ pub struct BlockRead {
 }
 
 /// The search in a row that lies in pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PagesSearch {
     /// The first of the elements among which the key was sought.
     pub first: u64,
@@ -185,8 +189,9 @@ impl PagesSearch {
 }
 
 /// Why a get answered as it did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(tag = "kind", rename_all = "snake_case"))]
 pub enum Verdict {
     /// The key is there.
     Present {

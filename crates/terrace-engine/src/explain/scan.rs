@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 use super::get::{BlockRead, Source};
-use super::text::{self, Key, escaped, escaped_bound};
+use super::text::{self, Key};
 
 /// Why a scan steps over the newest entry of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +17,8 @@ pub(crate) enum Hidden {
 }
 
 /// How many keys a scan stepped over, by what hid them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct HiddenCounts {
     /// Tombstones.
     pub tombstones: u64,
@@ -47,13 +46,14 @@ impl HiddenCounts {
 
 /// Where a scan took its keys from, and what it stepped over. `Display` shows it to people as a
 /// tree, `Serialize` to programs; there, keys are escaped as `\xHH \t \n \r \\ \' \"`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ScanExplanation {
     /// The first key of the interval.
-    #[serde(serialize_with = "escaped")]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::explain::text::escaped"))]
     pub start: Vec<u8>,
     /// The first key behind it, if there is one.
-    #[serde(serialize_with = "escaped_bound")]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::explain::text::escaped_bound"))]
     pub end: Option<Vec<u8>>,
     /// Whether it went from the last key to the first.
     pub reverse: bool,
@@ -85,7 +85,8 @@ pub struct ScanExplanation {
 }
 
 /// What one source gave to a scan.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SourceTally {
     /// Which one.
     pub source: Source,
@@ -104,7 +105,8 @@ pub struct SourceTally {
 }
 
 /// The blocks of one level that a scan looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct LevelBlocks {
     /// The level.
     pub level: u8,
@@ -117,8 +119,9 @@ pub struct LevelBlocks {
 }
 
 /// Why a scan ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum ScanEnd {
     /// There were all the keys that were wanted.
     Limit,

@@ -16,13 +16,12 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use serde::Serialize;
 use terrace_base::WallTime;
 use terrace_env::Latch;
 
 use super::get::GetExplanation;
 use super::recorder::in_us;
-use super::text::{self, Key, escaped};
+use super::text::{self, Key};
 use super::waits::{WaitCause, WaitTimes};
 use crate::nanos;
 
@@ -39,8 +38,9 @@ const KEPT_PER_WINDOW: usize = 8;
 const KEY_BYTES_KEPT: usize = 128;
 
 /// What an operation was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum OperationKind {
     /// A key was read.
     Get,
@@ -64,7 +64,8 @@ impl OperationKind {
 
 /// One of the slowest operations. `Display` shows it to people in a line (and its steps below, if
 /// they are known), `Serialize` to programs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SlowOperation {
     /// Grows by one with each operation that is kept.
     pub id: u64,
@@ -79,7 +80,7 @@ pub struct SlowOperation {
     pub is_sampled: bool,
     /// The key of a get, the first key of a write, the start of a scan's interval; of a long one
     /// the first bytes.
-    #[serde(serialize_with = "escaped")]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::explain::text::escaped"))]
     pub key: Vec<u8>,
     /// Entries written, or shown by a scan; of a get whether it found any.
     pub entry_count: u64,
@@ -96,7 +97,8 @@ pub struct SlowOperation {
 }
 
 /// What an operation waited for, and how long.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SlowWait {
     /// What for.
     pub cause: WaitCause,

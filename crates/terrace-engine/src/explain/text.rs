@@ -47,11 +47,13 @@ pub fn count(count: u64, one: &str, many: &str) -> String {
 }
 
 /// Bytes as JSON shows them: `\xHH \t \n \r \\ \' \"` escaped, so that any bytes are text.
+#[cfg(feature = "serde")]
 pub fn escaped<S: serde::Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&bytes.escape_ascii())
 }
 
 /// As [`escaped`], for a bound that may be missing.
+#[cfg(feature = "serde")]
 pub fn escaped_bound<S: serde::Serializer>(
     bytes: &Option<Vec<u8>>,
     serializer: S,

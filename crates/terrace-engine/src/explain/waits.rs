@@ -8,11 +8,10 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use serde::Serialize;
-
 /// What is waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum WaitCause {
     /// Bytes of a table.
     File,

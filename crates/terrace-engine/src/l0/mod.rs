@@ -39,7 +39,6 @@ pub mod triangle;
 use std::fmt;
 use std::sync::Arc;
 
-use serde::Serialize;
 use terrace_base::{KeyRange, RowId, SeqNo};
 
 use crate::Result;
@@ -267,8 +266,9 @@ pub struct Cut {
 
 /// Why a cut ends where it does. But for the first, these are the cuts that may have fewer or more
 /// bytes than a cut should.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum CutEnd {
     /// It has as many bytes as it should.
     InBounds,

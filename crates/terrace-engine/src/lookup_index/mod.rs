@@ -49,7 +49,6 @@ mod tests;
 use std::fmt;
 use std::hint::black_box;
 
-use serde::Serialize;
 use terrace_base::SeqNo;
 use terrace_env::atomic::{AtomicU64, Ordering};
 use terrace_env::{PlantedBug, is_planted, yield_point};
@@ -101,7 +100,8 @@ impl Bound {
 }
 
 /// What the index holds. Of a large one the slots are counted in a sample of the buckets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct LookupIndexStats {
     /// Bytes of memory, whatever is in it.
     pub bytes: u64,

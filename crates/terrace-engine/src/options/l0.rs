@@ -4,15 +4,14 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-
 use super::require;
 use crate::Result;
 
 /// What L0 is. A range may be opened with another form than before: rows that lie elsewhere are
 /// read there until they are compacted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(tag = "kind", rename_all = "snake_case"))]
 pub enum L0Options {
     /// Each row of L0 is a table in a file. This is the default.
     Plain {
@@ -40,7 +39,8 @@ pub enum L0Options {
 }
 
 /// A medium for the plain tables of L0.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct L0Medium {
     /// Its directory. The range makes one of its own there. If it lies on a file system in memory,
     /// it does not survive a power cut, and neither does what is in L0.

@@ -8,7 +8,7 @@ use super::{Durability, FormatOptions, L0Kind, L0Options, Research, require};
 use crate::Result;
 use crate::events::Listeners;
 use crate::merge::MergeOperators;
-use crate::table::{Compression, TableOptions};
+use crate::table::{Compression, TableOptions, check_built_in};
 
 /// A log record names the dranges of a batch by a byte.
 pub(crate) const DRANGES_MAX: usize = 255;
@@ -266,6 +266,7 @@ impl Options {
             "l0_start_percent must be from 1 to 90",
         )?;
         self.l0.validate()?;
+        check_built_in(self.table.compression)?;
         require(
             self.level_bytes_base >= self.table_bytes,
             "level_bytes_base must be at least table_bytes",

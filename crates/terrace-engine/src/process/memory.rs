@@ -22,8 +22,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde::Serialize;
-
 use crate::cache::BlockCache;
 
 /// What memory is taken for.
@@ -204,7 +202,8 @@ impl Memory {
 }
 
 /// What the memory of a process is taken for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct MemoryStats {
     /// How much there may be, in bytes.
     pub limit_bytes: u64,
@@ -215,7 +214,8 @@ pub struct MemoryStats {
 }
 
 /// One pool.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PoolStats {
     /// What is taken, in bytes.
     pub used_bytes: u64,

@@ -159,7 +159,7 @@ impl Drop for JobPool {
         }
         for thread in std::mem::take(self.threads.get_mut()) {
             if !thread.join() {
-                tracing::error!("a background thread ended in a panic");
+                crate::program_log::error!("a background thread ended in a panic");
             }
         }
     }

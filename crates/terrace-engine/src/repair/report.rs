@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use terrace_base::{KeyRange, SeqNo};
 
 /// By what a repair decided which tables and records count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Basis {
     /// By the manifest, which is whole: levels are kept.
     #[default]
@@ -24,8 +25,9 @@ impl fmt::Display for Basis {
 }
 
 /// What a loss does to the keys that it concerns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum LossKind {
     /// Values are missing; where an older one was left, that is shown.
     Lost,

@@ -116,7 +116,7 @@ impl Inner {
                 // Reads stay right, they are only not as fast.
                 Err(error) => {
                     let dir = inner.dir.display();
-                    tracing::warn!(%dir, %error, "the lookup index stays incomplete");
+                    crate::program_log::warn!(%dir, %error, "the lookup index stays incomplete");
                 }
             }
         });

@@ -13,7 +13,7 @@ use crate::table::format::footer::Handle;
 use crate::table::format::frame::{self, Compression, TRAILER_BYTES};
 use crate::table::format::index::Index;
 use crate::table::format::properties::TableProperties;
-use crate::table::format::{BLOCK_BYTES_MAX, range_tombstones};
+use crate::table::format::{BLOCK_BYTES_MAX, FormatError, range_tombstones};
 use crate::table::{decode_frame, decompress_frame};
 
 /// The frames that a scan found.
@@ -31,6 +31,8 @@ pub struct Scan {
     pub properties: Option<Handle>,
     /// What is none of these.
     pub gaps: Vec<Gap>,
+    /// Why blocks cannot be told from gaps: they are compressed, and the codec is not built in.
+    pub no_codec: Option<String>,
 }
 
 /// Scans `bytes`, the front of a table, for frames.
@@ -57,7 +59,7 @@ impl Scan {
     fn take(&mut self, bytes: &[u8], uid: TableUid, handle: Handle) -> bool {
         let frame = &bytes[handle.offset as usize..(handle.offset + handle.bytes) as usize];
         let is_past_data = self.index.is_some() || self.filter.is_some();
-        if !is_past_data && decodes_as_block(frame, uid, handle.offset) {
+        if !is_past_data && self.decodes_as_block(frame, uid, handle.offset) {
             self.blocks.push(handle);
             return true;
         }
@@ -77,14 +79,19 @@ impl Scan {
         *slot = Some(handle);
         true
     }
-}
 
-/// Whether a frame holds a data block.
-fn decodes_as_block(frame: &[u8], uid: TableUid, offset: u64) -> bool {
-    let decoded = decode_frame(frame, uid, offset)
-        .and_then(|(compression, payload)| decompress_frame(compression, payload, BLOCK_BYTES_MAX));
-    decoded
-        .is_ok_and(|block| BlockView::parse(&block).is_ok_and(|view| view.check_layout().is_ok()))
+    /// Whether a frame holds a data block.
+    fn decodes_as_block(&mut self, frame: &[u8], uid: TableUid, offset: u64) -> bool {
+        let Ok((compression, payload)) = decode_frame(frame, uid, offset) else { return false };
+        match decompress_frame(compression, payload, BLOCK_BYTES_MAX) {
+            Ok(block) => BlockView::parse(&block).is_ok_and(|view| view.check_layout().is_ok()),
+            Err(FormatError::Damaged(_)) => false,
+            Err(FormatError::Unsupported(text)) => {
+                self.no_codec = Some(text);
+                false
+            }
+        }
+    }
 }
 
 /// The frame that begins at `offset`, if one does.

@@ -161,7 +161,8 @@ impl TableSurvey {
         &self.file
     }
 
-    /// A data block. Errors, inside: what is wrong with it; outside: those that are no damage.
+    /// A data block. Errors, inside: what is wrong with it; outside: those that are no damage, and
+    /// `NoCodec`.
     pub fn block(
         &self,
         block: &SurveyedBlock,
@@ -172,9 +173,18 @@ impl TableSurvey {
         let Some(uid) = self.uid else {
             return Ok(Err(CodecError { offset: 0, what: "nobody knows the table's identity" }));
         };
-        Ok(decode_frame(&frame, uid, block.handle.offset)
-            .and_then(|(kind, payload)| decompress_frame(kind, payload, BLOCK_BYTES_MAX))
-            .map(|bytes| BlockContent { bytes }))
+        let decoded = decode_frame(&frame, uid, block.handle.offset)
+            .map_err(FormatError::from)
+            .and_then(|(kind, payload)| decompress_frame(kind, payload, BLOCK_BYTES_MAX));
+        match decoded {
+            Ok(bytes) => Ok(Ok(BlockContent { bytes })),
+            Err(FormatError::Damaged(error)) => Ok(Err(error)),
+            Err(FormatError::Unsupported(text)) => Err(self.no_codec(&text)),
+        }
+    }
+
+    fn no_codec(&self, text: &str) -> Error {
+        Error::NoCodec(format!("{}: {text}", self.file.name().display()))
     }
 
     /// Bytes of a frame; none if the file ends before its end.
@@ -320,7 +330,11 @@ impl TableSurvey {
             return Ok(Scan::default());
         };
         let bytes = self.read(Handle { offset: 0, bytes: front_bytes })?.unwrap_or_default();
-        Ok(scan(&bytes, uid))
+        let scan = scan(&bytes, uid);
+        match &scan.no_codec {
+            None => Ok(scan),
+            Some(text) => Err(self.no_codec(text)),
+        }
     }
 
     fn take_blocks(&mut self, scan: Scan) {

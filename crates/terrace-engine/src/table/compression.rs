@@ -1,16 +1,16 @@
 //! Compressing blocks and decoding them again.
 
+#[cfg(feature = "zstd")]
 use std::cell::RefCell;
 
-use lz4_flex::block::{
-    CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size,
-};
 use terrace_base::CodecError;
 
-use super::format::BLOCK_TARGET_BYTES_MAX;
 use super::format::frame::{Compression, split_compressed};
+use super::format::{BLOCK_TARGET_BYTES_MAX, FormatError};
+use crate::Error;
 
 /// The level of zstd: its own default.
+#[cfg(feature = "zstd")]
 const ZSTD_LEVEL: i32 = 3;
 
 /// Compresses blocks one after the other with the same working memory.
@@ -22,17 +22,26 @@ pub(super) struct Compressor {
 
 enum Method {
     None,
-    Lz4(Box<CompressTable>),
+    #[cfg(feature = "lz4")]
+    Lz4(Box<lz4_flex::block::CompressTable>),
+    #[cfg(feature = "zstd")]
     Zstd(zstd::bulk::Compressor<'static>),
 }
 
 impl Compressor {
-    /// A compressor; one whose working memory cannot be had does not compress.
+    /// A compressor; one whose working memory cannot be had, or whose codec is not built in, does
+    /// not compress.
     pub(super) fn new(compression: Compression) -> Compressor {
         let method = match compression {
             Compression::None => Method::None,
             // The small table makes fewer matches, and does not make up for it in speed.
-            Compression::Lz4 => Method::Lz4(Box::new(CompressTable::large())),
+            #[cfg(feature = "lz4")]
+            Compression::Lz4 => Method::Lz4(Box::new(lz4_flex::block::CompressTable::large())),
+            #[cfg(not(feature = "lz4"))]
+            Compression::Lz4 => Method::None,
+            #[cfg(not(feature = "zstd"))]
+            Compression::Zstd => Method::None,
+            #[cfg(feature = "zstd")]
             Compression::Zstd => match zstd::bulk::Compressor::new(ZSTD_LEVEL) {
                 Ok(compressor) => Method::Zstd(compressor),
                 Err(_) => Method::None,
@@ -50,16 +59,20 @@ impl Compressor {
     /// or nothing if it does not shrink by an eighth.
     pub(super) fn compress(&mut self, block: &[u8], out: &mut Vec<u8>) -> Compression {
         let Ok(block_bytes) = u32::try_from(block.len()) else { return Compression::None };
-        let output_bytes = get_maximum_output_size(block.len());
-        if self.scratch.len() < output_bytes {
-            self.scratch.resize(output_bytes, 0);
+        if !self.is_none() {
+            // As much as LZ4 asks for, which is more than a block takes that is kept compressed.
+            let output_bytes = 32 + block.len() + block.len() / 10;
+            self.scratch.resize(self.scratch.len().max(output_bytes), 0);
         }
         let (compressed_bytes, compression) = match &mut self.method {
             Method::None => (None, Compression::None),
+            #[cfg(feature = "lz4")]
             Method::Lz4(table) => {
-                let bytes = compress_into_with_table(block, &mut self.scratch, table);
+                let bytes =
+                    lz4_flex::block::compress_into_with_table(block, &mut self.scratch, table);
                 (bytes.ok(), Compression::Lz4)
             }
+            #[cfg(feature = "zstd")]
             Method::Zstd(compressor) => {
                 let bytes = compressor.compress_to_buffer(block, &mut self.scratch);
                 (bytes.ok(), Compression::Zstd)
@@ -88,29 +101,27 @@ impl std::fmt::Debug for Compressor {
     }
 }
 
-thread_local! {
-    static ZSTD: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
-}
-
 /// Decodes compressed bytes into `block`, which they must fill exactly.
 ///
-/// Allocates nothing but, once a thread, zstd's working memory.
+/// Allocates nothing but, once a thread, zstd's working memory. Errors: `Unsupported` if the codec
+/// is not built in.
 pub(super) fn decompress(
     compression: Compression,
     compressed: &[u8],
     block: &mut [u8],
-) -> Result<(), CodecError> {
-    let error = |what| CodecError { offset: 0, what };
-    let bytes = match compression {
+) -> Result<(), FormatError> {
+    let error = |what| FormatError::Damaged(CodecError { offset: 0, what });
+    if !is_built_in(compression) {
+        return Err(FormatError::Unsupported(missing(compression)));
+    }
+    let bytes: Option<usize> = match compression {
         Compression::None => return Err(error("a block that is not compressed")),
-        Compression::Lz4 => decompress_into(compressed, block).ok(),
-        Compression::Zstd => ZSTD.with(|cell| {
-            let mut slot = cell.borrow_mut();
-            if slot.is_none() {
-                *slot = zstd::bulk::Decompressor::new().ok();
-            }
-            slot.as_mut()?.decompress_to_buffer(compressed, block).ok()
-        }),
+        #[cfg(feature = "lz4")]
+        Compression::Lz4 => lz4_flex::block::decompress_into(compressed, block).ok(),
+        #[cfg(feature = "zstd")]
+        Compression::Zstd => decompress_zstd(compressed, block),
+        #[cfg(not(all(feature = "lz4", feature = "zstd")))]
+        _ => compressed.first().and(None),
     };
     match bytes {
         Some(bytes) if bytes == block.len() => Ok(()),
@@ -118,12 +129,49 @@ pub(super) fn decompress(
     }
 }
 
+#[cfg(feature = "zstd")]
+fn decompress_zstd(compressed: &[u8], block: &mut [u8]) -> Option<usize> {
+    thread_local! {
+        static DECODER: RefCell<Option<zstd::bulk::Decompressor<'static>>> =
+            const { RefCell::new(None) };
+    }
+    DECODER.with(|cell| {
+        let mut slot = cell.borrow_mut();
+        if slot.is_none() {
+            *slot = zstd::bulk::Decompressor::new().ok();
+        }
+        slot.as_mut()?.decompress_to_buffer(compressed, block).ok()
+    })
+}
+
+/// Errors: `NoCodec` if blocks can be neither compressed nor read in this way, since the program
+/// was built without it.
+pub fn check_built_in(compression: Compression) -> crate::Result<()> {
+    if is_built_in(compression) { Ok(()) } else { Err(Error::NoCodec(missing(compression))) }
+}
+
+const fn is_built_in(compression: Compression) -> bool {
+    match compression {
+        Compression::None => true,
+        Compression::Lz4 => cfg!(feature = "lz4"),
+        Compression::Zstd => cfg!(feature = "zstd"),
+    }
+}
+
+#[cold]
+fn missing(compression: Compression) -> String {
+    format!(
+        "this program was built without the compression {compression}: build it with the cargo \
+         feature `{compression}` of the crate `terrace`"
+    )
+}
+
 /// The payload of a frame as the block that it holds, decoded and at most `bytes_max` long.
 pub fn decompress_frame(
     compression: Compression,
     payload: &[u8],
     bytes_max: usize,
-) -> Result<Vec<u8>, CodecError> {
+) -> Result<Vec<u8>, FormatError> {
     if compression == Compression::None {
         return Ok(payload.to_vec());
     }

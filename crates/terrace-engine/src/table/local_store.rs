@@ -165,7 +165,7 @@ impl Drop for LocalTableWriter {
         }
         drop(self.file.take());
         if let Err(error) = self.env.fs().remove(&self.path) {
-            tracing::debug!(%error, "an abandoned table is left to the next open");
+            crate::program_log::debug!(%error, "an abandoned table is left to the next open");
         }
     }
 }

@@ -48,7 +48,7 @@ mod verify;
 pub use crate::placement::TableLocation;
 pub(crate) use builder::expired_from;
 pub use builder::{BuiltTable, TableBuilder, TableOptions};
-pub use compression::decompress_frame;
+pub use compression::{check_built_in, decompress_frame};
 pub use cursor::TableCursor;
 pub use format::filter::{Filter, FilterBits, filter_hash};
 pub use format::frame::{Compression, open as decode_frame};

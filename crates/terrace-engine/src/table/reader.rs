@@ -228,7 +228,7 @@ impl TableReader {
             Some(frame) => match part.filter(frame) {
                 Ok(filter) => (Some(Arc::new(filter)), None),
                 Err(damage) => {
-                    tracing::warn!(%damage, "a filter is damaged; reads go on without it");
+                    crate::program_log::warn!(%damage, "a filter is damaged; reads go on without it");
                     (None, Some(damage))
                 }
             },
@@ -478,7 +478,8 @@ impl TableReader {
             frame::split_compressed(payload, BLOCK_BYTES_MAX).map_err(damaged)?;
         let mut block: Arc<[u8]> = std::iter::repeat_n(0, bytes).collect();
         let target = Arc::get_mut(&mut block).expect("nobody else knows the new block");
-        decompress(compression, compressed, target).map_err(damaged)?;
+        decompress(compression, compressed, target)
+            .map_err(|error| self.unreadable(handle.offset, error))?;
         Ok(block)
     }
 
@@ -486,6 +487,17 @@ impl TableReader {
     #[cold]
     pub(super) fn damaged_block(&self, block_index: usize, error: &CodecError) -> Error {
         self.damaged(self.index.handle(block_index).offset, error)
+    }
+
+    /// A codec's complaint about what lies at `offset`.
+    #[cold]
+    pub(super) fn unreadable(&self, offset: u64, error: FormatError) -> Error {
+        match error {
+            FormatError::Damaged(error) => self.damaged(offset, &error),
+            FormatError::Unsupported(text) => {
+                Error::NoCodec(format!("{}: {text}", self.file.name().display()))
+            }
+        }
     }
 
     /// A decoder's complaint about what lies at `offset`.

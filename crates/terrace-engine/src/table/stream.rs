@@ -5,9 +5,9 @@ use std::sync::Arc;
 use terrace_base::{CodecError, EntryRef, KeyRange, SeqNo};
 
 use super::compression::decompress;
-use super::format::BLOCK_BYTES_MAX;
 use super::format::block::{BlockEntry, BlockLayout, BlockView};
 use super::format::frame::{self, Compression};
+use super::format::{BLOCK_BYTES_MAX, FormatError};
 use super::reader::{TableReader, entry_ref};
 use super::store::{ByteInterval, ReadTicket};
 use crate::iter::Stream;
@@ -245,8 +245,9 @@ impl Pieces {
         let start = (handle.offset - self.piece_offset) as usize;
         let frame = &self.piece[start..start + handle.bytes as usize];
         let opened = frame::open(frame, self.reader.uid(), handle.offset)
+            .map_err(FormatError::from)
             .and_then(|(compression, payload)| open_into(compression, payload, start, block));
-        opened.map_err(|error| self.damaged(block_index, &error))?;
+        opened.map_err(|error| self.reader.unreadable(handle.offset, error))?;
         block.index = block_index;
         Ok(true)
     }
@@ -272,7 +273,7 @@ fn open_into(
     payload: &[u8],
     start: usize,
     block: &mut OpenBlock,
-) -> std::result::Result<(), CodecError> {
+) -> std::result::Result<(), FormatError> {
     if compression == Compression::None {
         block.in_piece = Some(start..start + payload.len());
         return Ok(());

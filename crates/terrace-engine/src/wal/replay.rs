@@ -459,7 +459,7 @@ fn read_header(file: &dyn ReadFile, path: &Path, id: FileId, database: u128) -> 
         match SegmentHeader::decode(&bytes, offset) {
             Ok(header) if header.file_id == id => {
                 if let Some(damage) = first_damage {
-                    tracing::warn!(
+                    crate::program_log::warn!(
                         file = %path.display(), %damage,
                         "the header of a log segment is damaged; its second copy is used"
                     );

@@ -35,8 +35,8 @@ use crate::{Error, Result};
 /// It copies nothing: a row is borrowed until the next step. It holds back neither writers nor
 /// background work; but versions that it may still show are kept until it is dropped.
 ///
-/// Errors of a step: `Merge` and `Unsupported` are of one key, and the next step, in either
-/// direction, goes on behind it. After any other error the cursor has lost its place: `seek` places
+/// Errors of a step: `Merge`, and an entry that a later version wrote (`Unsupported`), are of one
+/// key, and the next step, in either direction, goes on behind it. After any other error the cursor has lost its place: `seek` places
 /// it again.
 #[derive(Debug)]
 pub struct Cursor {
@@ -144,6 +144,11 @@ impl Cursor {
             }
         }
         Ok(())
+    }
+
+    /// Whether the last step met a key that cannot be shown, which is all that it failed of.
+    pub(crate) fn is_at_refused(&self) -> bool {
+        self.place == Place::AtRefused
     }
 
     /// The row that the last step went over, if the cursor stands beside it.

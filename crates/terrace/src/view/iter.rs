@@ -73,9 +73,7 @@ impl Iter {
             None => placed(other.as_ref().expect("one end has the first cursor").twin(), forward),
         });
         if let Err(error) = cursor.step(forward) {
-            let is_of_key =
-                matches!(error.kind(), crate::ErrorKind::Merge | crate::ErrorKind::Unsupported);
-            self.is_done = !is_of_key || other.is_some();
+            self.is_done = !cursor.is_at_refused() || other.is_some();
             self.only = Some(forward);
             return Some(Err(error));
         }

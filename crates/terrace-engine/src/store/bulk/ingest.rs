@@ -227,7 +227,7 @@ impl Drop for Ingest {
         let Ok(_work) = self.store.inner.begin_work() else { return };
         for table in &self.tables {
             if let Err(error) = self.store.inner.context.opener.store.delete(&table.location) {
-                tracing::debug!(%error, "an abandoned table is left to the next open");
+                crate::program_log::debug!(%error, "an abandoned table is left to the next open");
             }
         }
     }

@@ -23,7 +23,6 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use serde::Serialize;
 use terrace_base::SeqNo;
 use terrace_env::Env;
 
@@ -289,7 +288,8 @@ fn waited_for_cpu(rest: Duration, worked: Option<Duration>) -> Duration {
 }
 
 /// What writes were delayed by since the range was opened.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct StallStats {
     /// All delays together, in microseconds.
     pub delayed_us: u64,
@@ -300,7 +300,8 @@ pub struct StallStats {
 }
 
 /// The delays of one cause.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct CauseStats {
     /// All of them, in microseconds.
     pub delayed_us: u64,

@@ -30,7 +30,7 @@ impl Drop for Closer {
             return;
         }
         if let Err(error) = self.inner.close() {
-            tracing::error!(dir = %self.inner.dir.display(), %error, "closing failed");
+            crate::program_log::error!(dir = %self.inner.dir.display(), %error, "closing failed");
         }
     }
 }
@@ -93,7 +93,7 @@ impl Inner {
         match self.append_closing() {
             // The log is synced; what is missing is only the mark that says so.
             Err(Error::NoSpace(error)) => {
-                tracing::warn!(%error, "no space for the mark of a clean close");
+                crate::program_log::warn!(%error, "no space for the mark of a clean close");
                 Ok(())
             }
             outcome => outcome,

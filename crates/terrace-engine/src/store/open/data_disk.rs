@@ -20,7 +20,7 @@ pub(super) fn is_on_data_disk(env: &dyn Env, dir: &Path, container: &Container) 
     };
     match env.fs().are_on_one_device(pages.path(), dir) {
         Ok(true) => {
-            tracing::warn!(
+            crate::program_log::warn!(
                 container = %pages.path().display(),
                 "the container of L0 is a file on the disk of the data, where plain tables are faster: \
                  open the database with a plain L0, or put the container on persistent memory"
@@ -29,7 +29,7 @@ pub(super) fn is_on_data_disk(env: &dyn Env, dir: &Path, container: &Container) 
         }
         Ok(false) => false,
         Err(error) => {
-            tracing::debug!(%error, "the disk of L0's container is not known");
+            crate::program_log::debug!(%error, "the disk of L0's container is not known");
             false
         }
     }

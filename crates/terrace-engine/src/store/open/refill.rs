@@ -218,7 +218,7 @@ impl Drop for Workers {
         }
         for helper in std::mem::take(&mut self.helpers) {
             if !helper.join() {
-                tracing::error!("a thread of the replay ended in a panic");
+                crate::program_log::error!("a thread of the replay ended in a panic");
             }
         }
     }

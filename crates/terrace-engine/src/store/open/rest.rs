@@ -76,7 +76,7 @@ impl Inner {
         let frozen = self.view.load().frozen();
         match self.flush_these(&turn, frozen, |except| self.oldest_position(except).min(rest)) {
             Err(Error::NoSpace(error)) => {
-                tracing::warn!(%error, "no space to flush what is replayed: it stays in memory");
+                crate::program_log::warn!(%error, "no space to flush what is replayed: it stays in memory");
                 Ok(())
             }
             flushed => flushed,

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use serde::Serialize;
 use terrace_base::LevelNo;
 use terrace_env::Latch;
 
@@ -19,7 +18,8 @@ use crate::store::Store;
 const RECORDS_MAX: usize = 4096;
 
 /// A compaction that merged tables and was installed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct CompactionRecord {
     /// Number of compactions of the range that ended before it since the open.
     pub number: u64,

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use serde::Serialize;
 use terrace_env::Latch;
 
 /// The median is that of this number of cuts, the last ones.
@@ -20,7 +19,8 @@ struct Counted {
 }
 
 /// What was read for cuts out of L0 since the open, in bytes of entries as they lie.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct CutStats {
     /// Number of cuts that were installed.
     pub count: u64,

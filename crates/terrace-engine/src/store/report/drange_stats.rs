@@ -3,9 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use serde::Serialize;
-
-use crate::explain::text::{bytes, escaped};
+use crate::explain::text::bytes;
 use crate::memtable::Memtable;
 use crate::store::view::DrangeView;
 use crate::store::{Inner, Store};
@@ -14,10 +12,11 @@ use crate::store::{Inner, Store};
 const BAR_COLUMNS: f64 = 30.0;
 
 /// One drange. Of several duplicates each has the same keys, and each a share of its own.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct DrangeStats {
     /// Its first key; empty for the first one, which begins at the first key of all.
-    #[serde(serialize_with = "escaped")]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::explain::text::escaped"))]
     pub start: Vec<u8>,
     /// How many dranges have its keys, itself among them: more than one if it holds a hot key.
     pub duplicates: u64,
@@ -41,7 +40,8 @@ pub struct DrangeStats {
 }
 
 /// All dranges of a range, in key order.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct DrangesReport {
     /// The dranges.
     pub dranges: Vec<DrangeStats>,

@@ -3,12 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use serde::Serialize;
 use terrace_base::{KeyRange, LevelNo};
 
 use crate::Result;
 use crate::compaction::pick::{self, Compaction};
-use crate::explain::text::{Key, bytes, count, escaped, escaped_bound};
+use crate::explain::text::{Key, bytes, count};
 use crate::l0::{Fill, LiveTable, Row};
 use crate::store::report::cut_stats::CutStats;
 use crate::store::report::l0_picture::{cells, divide, slices_from};
@@ -25,7 +24,8 @@ pub(in crate::store) const ON_DATA_DISK: &str =
 const ROWS_SHOWN: usize = 64;
 
 /// What L0 is, what is in it, and what cuts took out of it since the open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct L0Stats {
     /// What it is: `plain`, `container`, or the name of a baseline.
     pub kind: &'static str,
@@ -50,7 +50,8 @@ pub struct L0Stats {
 }
 
 /// Where rows lie that are not files.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ContainerStats {
     /// Its file.
     pub path: String,
@@ -68,7 +69,8 @@ pub struct ContainerStats {
 }
 
 /// Where memtables are that lie on a medium.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct MemtableAreaStats {
     /// What it is, as for a container.
     pub medium: &'static str,
@@ -80,15 +82,17 @@ pub struct MemtableAreaStats {
 }
 
 /// A slice of the keys.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct L0Slice {
     /// Its first key; it ends where the next one begins.
-    #[serde(serialize_with = "escaped")]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::explain::text::escaped"))]
     pub start: Vec<u8>,
 }
 
 /// One row.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct L0RowStats {
     /// Its id: a greater one is newer.
     pub id: u64,
@@ -106,13 +110,14 @@ pub struct L0RowStats {
 }
 
 /// The cut that would come next.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct NextCut {
     /// Its first key.
-    #[serde(serialize_with = "escaped")]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::explain::text::escaped"))]
     pub start: Vec<u8>,
     /// The first key behind it, if there is one.
-    #[serde(serialize_with = "escaped_bound")]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::explain::text::escaped_bound"))]
     pub end: Option<Vec<u8>>,
     /// Number of rows that it takes something of.
     pub row_count: u64,
@@ -131,7 +136,8 @@ pub struct NextCut {
 }
 
 /// L0, drawn. `Display` shows it to people, `Serialize` to programs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct L0Report {
     /// What it is: `plain`, `container`, or the name of a baseline.
     pub kind: &'static str,

@@ -8,7 +8,6 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
 use terrace_env::atomic::{AtomicU64, Ordering};
 
 use crate::explain::OperationKind;
@@ -84,7 +83,8 @@ fn end_of(bucket: usize) -> Option<Duration> {
 }
 
 /// How long operations of one kind took: the samples by their length.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct LatencyHistogram {
     counts: Vec<u64>,
     sum: Duration,

@@ -39,23 +39,23 @@ impl Listener for ProgramLog<'_> {
         let dir = self.dir.display();
         match &event.kind {
             EventKind::Poisoned { reason } => {
-                tracing::error!(%dir, reason, "the range takes no more writes");
+                crate::program_log::error!(%dir, reason, "the range takes no more writes");
             }
             EventKind::WorkFailed { work, error, retry_after } => {
                 let work = work.name();
-                tracing::warn!(%dir, work, error, ?retry_after, "background work failed");
+                crate::program_log::warn!(%dir, work, error, ?retry_after, "background work failed");
             }
             EventKind::StallBegan { cause } => {
-                tracing::debug!(%dir, cause = cause.name(), "writers stop");
+                crate::program_log::debug!(%dir, cause = cause.name(), "writers stop");
             }
             EventKind::StallEnded { cause } => {
-                tracing::debug!(%dir, cause = cause.name(), "writers go on");
+                crate::program_log::debug!(%dir, cause = cause.name(), "writers go on");
             }
-            EventKind::FlushEnded(flush) => tracing::debug!(%dir, ?flush, "flushed"),
+            EventKind::FlushEnded(flush) => crate::program_log::debug!(%dir, ?flush, "flushed"),
             EventKind::CompactionEnded(compaction) => {
-                tracing::debug!(%dir, ?compaction, "compacted");
+                crate::program_log::debug!(%dir, ?compaction, "compacted");
             }
-            other => tracing::trace!(%dir, event = ?other, "event"),
+            other => crate::program_log::trace!(%dir, event = ?other, "event"),
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
 use terrace_base::{KeyRange, SeqNo};
 
 use crate::Result;
@@ -12,7 +11,8 @@ use crate::store::Store;
 use crate::table::ReadMode;
 
 /// About how much there is in an interval of keys; see [`Store::range_size`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct RangeSize {
     /// Bytes of tables, as they lie on the disk.

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde::Serialize;
 use terrace_base::{LEVEL_MAX, LevelNo};
 use terrace_env::PmemMedium;
 
@@ -123,7 +122,8 @@ impl Listener for Counters {
 }
 
 /// One level.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct LevelStats {
     /// Its number.
     pub level: u8,
@@ -158,7 +158,8 @@ pub struct LevelStats {
 }
 
 /// What a range has done since it was opened, and what it holds now.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct StoreStats {
     /// Entries written.
     pub write_count: u64,

@@ -98,7 +98,7 @@ impl Inner {
         for live in self.versions.current().l0().live() {
             if let Err(error) = live.table.reader(ReadMode::BLOCK) {
                 // A cut can be chosen without; the job that reads the table fails with the error.
-                tracing::debug!(table = ?live.table, %error, "a table of L0 does not open");
+                crate::program_log::debug!(table = ?live.table, %error, "a table of L0 does not open");
             }
         }
     }

@@ -179,7 +179,7 @@ impl Inner {
         for table in &whole.outputs {
             if let Err(error) = self.context.opener.store.delete(&table.location) {
                 let table = table.id;
-                tracing::warn!(%table, %error, "an output of a failed compaction stays until the next open");
+                crate::program_log::warn!(%table, %error, "an output of a failed compaction stays until the next open");
             }
         }
     }

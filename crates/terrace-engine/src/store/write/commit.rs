@@ -388,7 +388,7 @@ impl Inner {
             Room::Log { bytes } => {
                 let made = self.poison_if_sync_failed(self.log()?.make_room(bytes));
                 if let Err(Error::Io(error)) = &made {
-                    tracing::warn!(%error, "a log segment could not be prepared");
+                    crate::program_log::warn!(%error, "a log segment could not be prepared");
                 }
                 made
             }

@@ -58,7 +58,8 @@ pub const META_BYTES_MAX: usize = 256 * 1024 * 1024;
 pub enum FormatError {
     /// They are not what a builder wrote.
     Damaged(CodecError),
-    /// They were written by a version that this one cannot read. The text says what is missing.
+    /// They were written by a version that this one cannot read, or in a way that this program was
+    /// built without. The text says what is missing.
     Unsupported(String),
 }
 

@@ -99,7 +99,7 @@ impl LocalLog {
         preparation.recyclable.append(&mut unused);
         match carried {
             Err(Error::NoSpace(error)) if from < end => {
-                tracing::warn!(%error, "the end of the log cannot be written again, and is synced where it lies");
+                crate::program_log::warn!(%error, "the end of the log cannot be written again, and is synced where it lies");
                 for span in found {
                     self.files.env.fs().sync_file(&replayed.path(span.file))?;
                 }
