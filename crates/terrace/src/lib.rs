@@ -37,6 +37,13 @@
 //! * [`View`]: [get](View::get), several keys at once ([`View::get_many`]), iterators of the
 //!   language ([`View::range`], [`View::prefix`]), and a [`Cursor`] that copies nothing.
 //!
+//! # Where to go on
+//! * The [`guide`]: what survives a crash, keyspaces, scans, counting, tuning, and what is called
+//!   how for those who come from RocksDB, fjall, redb or sled.
+//! * Programs to begin with, in the folder `examples` of the package: `hello`, `counter`, `index`,
+//!   `pages`, `bulk_load`, `cache`, `queue`, `merge_operator`, `checkpoint`, `figures`; `cargo run
+//!   --example hello` runs one.
+//!
 //! # What else there is
 //! * [`Options`]: few, each with its unit and its effect. [`Durability`] says what an
 //!   acknowledgement promises.
@@ -46,6 +53,19 @@
 //! * [`check`], [`repair`] and [`inspect`]: databases that nobody has open, damaged ones too.
 //!   [`adopt`]: one that was moved and has its log or L0 on another medium.
 //! * [`Error`] and [`ErrorKind`]: grouped by what the caller must do.
+//!
+//! # Features
+//! | feature | what it adds |
+//! |---|---|
+//! | `lz4` (default) | tables compressed with LZ4 |
+//! | `zstd` | tables compressed with Zstandard, whose C sources are built along |
+//! | `serde` | reports and figures implement `serde::Serialize` |
+//! | `tracing` | what is worth a look goes to the log of the program |
+//! | `research` | the baselines of papers, to be measured |
+//!
+//! # Platforms and versions
+//! The library runs on 64-bit Linux. Each file that it writes bears the version of its format, and
+//! later versions of Terrace read it.
 //!
 //! The engine below is the crate `terrace-engine`; this one gives programs their view of it, and
 //! adds keyspaces.
@@ -59,10 +79,17 @@
     )
 )]
 
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+compile_error!(
+    "Terrace runs on 64-bit Linux only: its log and its tables are written and mapped by calls of \
+     that system, and its sizes are 64-bit numbers"
+);
+
 mod db;
 mod error;
 pub mod events;
 mod explain;
+pub mod guide;
 pub mod inspect;
 mod keyspace;
 pub mod merge;
@@ -73,6 +100,11 @@ mod plan;
 mod report;
 mod view;
 mod write;
+
+/// The programs in it are compiled with the doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 pub use db::{Admin, Db};
 pub use error::{Error, ErrorKind, Result};

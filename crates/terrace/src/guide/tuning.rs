@@ -1,0 +1,62 @@
+//! Memory, disk, compression, bulk loads, what to look at first.
+//!
+//! The defaults serve a machine with a few cores and gigabytes. Measure before changing one.
+//!
+//! ```
+//! use terrace::{Compression, Db};
+//!
+//! # fn main() -> terrace::Result<()> {
+//! # let directory = tempfile::tempdir().expect("a temporary directory");
+//! let db = Db::options()
+//!     .cache_bytes(1 << 30)
+//!     .memory_bytes(3 << 30)
+//!     .compression(Compression::Lz4)
+//!     .open(directory.path().join("big"))?;
+//! # db.close()
+//! # }
+//! ```
+//!
+//! | option | default | raise it | lower it |
+//! |---|---|---|---|
+//! | [`cache_bytes`](Options::cache_bytes) | 256 MiB | reads wait for the disk, and there is memory | the kernel's pages do as well |
+//! | [`memory_bytes`](Options::memory_bytes) | the cache and 1.75 GiB | writers wait for flushes | the process must stay small |
+//! | [`memtable_bytes`](Options::memtable_bytes) | 64 MiB | the disk writes too much | starts after a crash take too long |
+//! | [`background_threads`](Options::background_threads) | one a core, at most 4 | compactions fall behind | writers need the cores |
+//!
+//! [`Plan`] computes sizes from what a database will hold; `terrace plan` shows them with reasons.
+//!
+//! # Compression
+//! Tables are not compressed unless the program asks for it. LZ4 costs little and halves much of
+//! what programs store; Zstandard makes it smaller still, and reads slower. A codec is a feature of
+//! this crate: `lz4` is on by default, `zstd` builds C sources and is not. A table can be read
+//! only by a program that was built with its codec; one without it answers
+//! [`Unsupported`](ErrorKind::Unsupported), and says which feature is missing. Changing the option
+//! changes new tables; the old ones follow as they are compacted.
+//!
+//! # Loading much at once
+//! Sorted data go in by [`Keyspace::ingest`]: past log and memtables, at the speed of the disk, and
+//! all at once. Unsorted data go in by batches of some hundred entries.
+//!
+//! # Small values, large values
+//! A value of up to 24 bytes is read without an allocation. A larger one that a `get` gives keeps
+//! the block or memtable alive that it lies in: drop it soon, or copy it ([`Value::into_vec`]).
+//! [`View::look`] reads a value in its place.
+//!
+//! # What to look at
+//! * [`Db::admin`]`().stats()` shows what the database did and holds: what writers waited for, how
+//!   often the cache had the block, write amplification.
+//! * `explain_get` and `explain_scan` say where an answer came from, and what was stepped over.
+//! * `slow_operations` has the slowest operations of the last minutes, and what each waited for.
+//! * A [`Listener`](crate::events::Listener) is told of flushes, compactions and stops of writers.
+//! * With the feature `tracing`, whatever is worth a look goes to the log of the program. With
+//!   `serde`, all figures are `Serialize`.
+//!
+//! [`Plan`]: crate::Plan
+//! [`Keyspace::ingest`]: crate::Keyspace::ingest
+//! [`Value::into_vec`]: crate::Value::into_vec
+//! [`View::look`]: crate::View::look
+//! [`Db::admin`]: crate::Db::admin
+//! [`ErrorKind`]: crate::ErrorKind
+
+#[cfg(doc)]
+use crate::{ErrorKind, Options};
