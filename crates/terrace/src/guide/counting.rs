@@ -41,9 +41,9 @@
 //! is better updated.
 //!
 //! # Expiry
-//! An entry can go by itself: [`WriteOptions::ttl`] for one write, [`Batch::put_ttl`] for an entry of
-//! a batch, [`KeyspaceOptions::ttl`] for all that a keyspace gets and does not say otherwise. From
-//! that moment on, by the clock of the machine, no read shows it. Its space comes back by
+//! An entry can go by itself: [`WriteOptions::ttl`] for one write, [`Batch::put_ttl`] for an entry
+//! of a batch, [`KeyspaceOptions::ttl`] for all that a keyspace gets and does not say otherwise.
+//! From that moment on, by the clock of the machine, no read shows it. Its space comes back by
 //! compaction. An update keeps the expiry of what it changes; a put has its own, or none.
 //!
 //! [`Keyspace::put`]: crate::Keyspace::put

@@ -36,8 +36,8 @@ use crate::{Error, Result};
 /// background work; but versions that it may still show are kept until it is dropped.
 ///
 /// Errors of a step: `Merge`, and an entry that a later version wrote (`Unsupported`), are of one
-/// key, and the next step, in either direction, goes on behind it. After any other error the cursor has lost its place: `seek` places
-/// it again.
+/// key, and the next step, in either direction, goes on behind it. After any other error the cursor
+/// has lost its place: `seek` places it again.
 #[derive(Debug)]
 pub struct Cursor {
     source: Source,
