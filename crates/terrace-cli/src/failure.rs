@@ -42,6 +42,19 @@ impl Failure {
         }
     }
 
+    /// The same exit code without anything more to say.
+    pub(crate) fn silent(self) -> Failure {
+        let nothing = String::new();
+        match self {
+            Failure::Negative(_) => Failure::Negative(nothing),
+            Failure::Usage(_) => Failure::Usage(nothing),
+            Failure::Failed(_) => Failure::Failed(nothing),
+            Failure::Damaged(_) => Failure::Damaged(nothing),
+            Failure::Interrupted(_) => Failure::Interrupted(nothing),
+            Failure::ReaderGone => Failure::ReaderGone,
+        }
+    }
+
     pub(crate) fn failed(text: impl Into<String>) -> Failure {
         Failure::Failed(text.into())
     }

@@ -6,8 +6,8 @@
 //! ([`args`], `place.rs`). Data commands work through [`data::Data`], of which there are two: a
 //! directory opened by the library, and a running server; so they see the same keys either way.
 //! [`mod@format`] has the text formats, without I/O. The outside is reached through [`terminal`]
-//! (standard streams, progress), [`signals`], [`files`], [`clock`] and `data::remote` (the socket
-//! of a client), and nowhere else.
+//! (standard streams, progress), [`prompt`] (the lines of `terrace shell`), [`signals`], [`files`],
+//! [`clock`] and `data::remote` (the socket of a client), and nowhere else.
 //!
 //! What reads people's text is public, so that tests outside of this crate can give it any text.
 #![allow(rustdoc::private_intra_doc_links)]
@@ -19,6 +19,7 @@ mod data;
 mod failure;
 mod files;
 pub mod format;
+mod prompt;
 mod signals;
 mod terminal;
 

@@ -25,6 +25,16 @@ impl StopFlag {
         Ok(stop)
     }
 
+    /// Forgets a signal, so that the next one is the first again.
+    pub(crate) fn clear(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+
+    /// Errors: somebody wants the command to end.
+    pub(crate) fn heed(&self) -> Outcome {
+        if self.is_set() { Err(Failure::Interrupted("stopped".to_owned())) } else { Ok(()) }
+    }
+
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

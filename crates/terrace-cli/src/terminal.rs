@@ -56,6 +56,11 @@ pub(crate) fn read_input() -> Outcome<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Whether a person types at a terminal, and reads there.
+pub(crate) fn has_person() -> bool {
+    io::stdin().is_terminal() && io::stdout().is_terminal()
+}
+
 /// Standard input as a stream.
 pub(crate) fn input() -> Box<dyn Read> {
     Box::new(io::stdin().lock())

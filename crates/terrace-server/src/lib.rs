@@ -5,7 +5,7 @@
 //! use terrace_server::{ServerOptions, serve};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let db = terrace::Db::open("data", terrace::Options::default())?;
+//! let db = terrace::Db::open("data")?;
 //! serve(db, ServerOptions::default(), |address| println!("listening on {address}"))?;
 //! # Ok(())
 //! # }

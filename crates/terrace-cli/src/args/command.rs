@@ -10,6 +10,7 @@ use crate::args::figures::{PlanArgs, StatsArgs};
 use crate::args::keyspaces::KeyspacesArgs;
 use crate::args::place::{PlaceArgs, Takes};
 use crate::args::serve::ServeArgs;
+use crate::args::shell::ShellArgs;
 use crate::args::sim::SimArgs;
 use crate::args::transfer::{CheckpointArgs, ExportArgs, ImportArgs, IngestArgs};
 use crate::args::upkeep::{AdoptArgs, CheckArgs, CompactArgs, InspectArgs, RepairArgs};
@@ -34,6 +35,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     #[command(flatten)]
     Data(DataCommand),
+    /// Type data commands one after the other, with history and completion
+    Shell(ShellArgs),
     /// Turn sorted files into tables of a database, all at once
     Ingest(IngestArgs),
     /// Serve a database to Redis clients
@@ -96,6 +99,7 @@ const GROUPS: &[(&str, &[(&str, Takes)])] = &[
             ("scan", Takes::ALL),
             ("count", Takes::ALL),
             ("keyspaces", Takes::WHOLE),
+            ("shell", Takes::ALL),
         ],
     ),
     (
@@ -190,6 +194,7 @@ impl Command {
     fn name(&self) -> &'static str {
         match self {
             Command::Data(command) => command.name(),
+            Command::Shell(_) => "shell",
             Command::Ingest(_) => "ingest",
             Command::Serve(_) => "serve",
             Command::Plan(_) => "plan",

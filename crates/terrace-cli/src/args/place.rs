@@ -218,6 +218,11 @@ impl PlaceArgs {
         self.password_file.as_deref()
     }
 
+    /// Goes on with another keyspace.
+    pub(crate) fn set_keyspace(&mut self, name: Option<String>) {
+        self.keyspace = name;
+    }
+
     /// The keyspace; none for the one that every database has.
     pub(crate) fn keyspace(&self) -> Option<&str> {
         self.keyspace.as_deref()

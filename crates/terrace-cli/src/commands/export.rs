@@ -14,7 +14,9 @@ pub(super) fn export(args: ExportArgs, session: &mut Session) -> Outcome {
     let walk = Walk { range, reverse: false, limit: u64::MAX, wanted: Wanted::All };
     let mut output = Output::new();
     let mut line = Vec::new();
+    let stop = session.stop_if_caught();
     session.data()?.walk(&walk, &mut |record| {
+        stop.heed()?;
         line.clear();
         args.format.put(&mut line, record);
         output.write(&line)

@@ -17,7 +17,10 @@ const BATCH_BYTES: usize = 1024 * 1024;
 
 pub(super) fn import(args: ImportArgs, session: &mut Session) -> Outcome {
     let (files, total) = ImportFile::all(&args.input.files)?;
-    let stop = StopFlag::on_signals()?;
+    if args.input.files.iter().any(|file| file.as_os_str() == "-") {
+        session.check_input()?;
+    }
+    let stop = session.stop()?;
     let mut import = Import {
         data: session.data()?,
         stop,

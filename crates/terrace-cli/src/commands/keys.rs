@@ -69,6 +69,7 @@ fn put_value(bytes: &mut Vec<u8>, record: &Record, output: Option<ValueOutput>, 
 pub(super) fn put(args: PutArgs, session: &mut Session) -> Outcome {
     let key = args.text.key(&args.key)?;
     let value = if args.value.as_encoded_bytes() == b"-" {
+        session.check_input()?;
         terminal::read_input()?
     } else {
         args.text.value(&args.value)?
@@ -119,11 +120,12 @@ pub(super) fn delete(args: DeleteArgs, session: &mut Session) -> Outcome {
 /// them.
 fn delete_range(args: &DeleteArgs, session: &mut Session) -> Outcome {
     let range = args.range.range()?;
+    let stop = session.stop_if_caught();
     let data = session.data()?;
     if !args.dry_run {
         return data.delete_range(&range);
     }
-    let count = data.count(&range)?;
+    let count = data.count(&range, &stop)?;
     let mut first = Vec::new();
     let walk = Walk { range, reverse: false, limit: SHOWN_KEYS, wanted: Wanted::Keys };
     data.walk(&walk, &mut |record| {

@@ -12,6 +12,7 @@ mod maintain;
 mod rescue;
 mod scan;
 mod serve;
+mod shell;
 mod sim;
 
 use std::path::Path;
@@ -21,6 +22,7 @@ use terrace::{Db, Keyspace, Options};
 use crate::args::{Args, Command, DataCommand, Place, PlaceArgs, Surroundings};
 use crate::data::{Access, Data, LocalData, RemoteData, keyspace_of, open};
 use crate::failure::{Failure, Outcome};
+use crate::signals::StopFlag;
 use crate::{files, terminal};
 
 /// Does what the command line says.
@@ -29,12 +31,13 @@ pub(crate) fn run(args: Args) -> Outcome {
     let target = Target { args: args.place, around: Surroundings::read(terminal::environment)? };
     match args.command {
         Command::Data(command) => {
-            let mut session = Session { target, access: access(&command), data: None };
+            let mut session = Session::new(target, access(&command));
             let outcome = run_on(command, &mut session);
             let closed = session.close();
             outcome?;
             closed
         }
+        Command::Shell(args) => shell::shell(&args, Session::new(target, Access::Write)),
         Command::Ingest(args) => ingest::ingest(args, &target),
         Command::Serve(args) => serve::serve(args, &target),
         Command::Plan(args) => maintain::plan(&args),
@@ -129,9 +132,49 @@ struct Session {
     target: Target,
     access: Access,
     data: Option<Box<dyn Data>>,
+    stop: Option<StopFlag>,
+    /// Whether standard input has the commands.
+    is_shell: bool,
 }
 
 impl Session {
+    fn new(target: Target, access: Access) -> Session {
+        Session { target, access, data: None, stop: None, is_shell: false }
+    }
+
+    /// The flag that Ctrl-C sets from now on.
+    fn stop(&mut self) -> Outcome<StopFlag> {
+        let stop = match self.stop.take() {
+            Some(stop) => stop,
+            None => StopFlag::on_signals()?,
+        };
+        Ok(self.stop.insert(stop).clone())
+    }
+
+    /// The flag that Ctrl-C sets if somebody asked for it; else it ends the process as ever.
+    fn stop_if_caught(&self) -> StopFlag {
+        self.stop.clone().unwrap_or_default()
+    }
+
+    /// Errors: standard input is taken.
+    fn check_input(&self) -> Outcome {
+        match self.is_shell {
+            false => Ok(()),
+            true => Err(Failure::Usage(
+                "- stands for standard input, which the shell reads its lines from".to_owned(),
+            )),
+        }
+    }
+
+    /// Makes the next call possible after one that failed.
+    fn recover(&mut self, failure: &Failure) {
+        let is_harmless = matches!(failure, Failure::Negative(_) | Failure::Usage(_));
+        let outlives = self.data.as_ref().is_none_or(|data| data.outlives_failures());
+        if !is_harmless && !outlives {
+            self.data = None;
+        }
+    }
+
     /// The open database.
     fn data(&mut self) -> Outcome<&mut (dyn Data + 'static)> {
         let data = match self.data.take() {

@@ -20,7 +20,9 @@ pub(super) fn scan(args: ScanArgs, session: &mut Session) -> Outcome {
     };
     let mut output = Output::new();
     let mut line = Vec::new();
+    let stop = session.stop_if_caught();
     session.data()?.walk(&walk, &mut |record| {
+        stop.heed()?;
         line.clear();
         if args.keys_only {
             shape.put_key(&mut line, &record.key);
@@ -34,7 +36,8 @@ pub(super) fn scan(args: ScanArgs, session: &mut Session) -> Outcome {
 
 pub(super) fn count(args: CountArgs, session: &mut Session) -> Outcome {
     let range = args.range.range()?;
-    print(session.data()?.count(&range)?)
+    let stop = session.stop_if_caught();
+    print(session.data()?.count(&range, &stop)?)
 }
 
 /// How entries are written as lines.

@@ -8,6 +8,7 @@ use super::{Data, Visit, Walk, Wanted, no_keyspace};
 use crate::failure::{Failure, Outcome};
 use crate::files;
 use crate::format::Record;
+use crate::signals::StopFlag;
 
 /// What a directory is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,11 +122,12 @@ impl Data for LocalData {
         Ok(self.keyspace.delete_range(range)?)
     }
 
-    fn count(&mut self, range: &OwnedRange) -> Outcome<u64> {
+    fn count(&mut self, range: &OwnedRange, stop: &StopFlag) -> Outcome<u64> {
         let mut cursor = self.keyspace.cursor(range);
         let mut count = 0;
         while cursor.next()?.is_some() {
             count += 1;
+            stop.heed()?;
         }
         Ok(count)
     }
@@ -193,6 +195,10 @@ impl Data for LocalData {
     fn explain_scan(&mut self, walk: &Walk, json: bool) -> Outcome<String> {
         let (admin, keyspace) = (self.db.admin(), &self.keyspace);
         shown(&admin.explain_scan(keyspace, &walk.range, walk.limit, walk.reverse)?, json)
+    }
+
+    fn outlives_failures(&self) -> bool {
+        true
     }
 
     fn close(&mut self) -> Outcome {

@@ -10,6 +10,7 @@ pub(crate) use remote::{RemoteData, SlowEntry};
 
 use crate::failure::{Failure, Outcome};
 use crate::format::Record;
+use crate::signals::StopFlag;
 
 /// Which entries to walk, and how.
 #[derive(Clone, Debug)]
@@ -55,8 +56,8 @@ pub(crate) trait Data {
     /// Deletes every key of an interval, in one step.
     fn delete_range(&mut self, range: &OwnedRange) -> Outcome;
 
-    /// How many keys are in an interval.
-    fn count(&mut self, range: &OwnedRange) -> Outcome<u64>;
+    /// How many keys are in an interval. A directory is counted until somebody wants it to stop.
+    fn count(&mut self, range: &OwnedRange, stop: &StopFlag) -> Outcome<u64>;
 
     /// Sets some entries. After an error some of them may be set.
     fn put(&mut self, records: &[Record]) -> Outcome;
@@ -82,6 +83,9 @@ pub(crate) trait Data {
 
     /// What is in L0, likewise.
     fn l0(&mut self, json: bool) -> Outcome<String>;
+
+    /// Whether other calls may follow one that failed: a server's replies may be half read then.
+    fn outlives_failures(&self) -> bool;
 
     /// Ends the work. Nothing may be called after it.
     fn close(&mut self) -> Outcome;

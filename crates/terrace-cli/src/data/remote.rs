@@ -12,6 +12,7 @@ use terrace_server::protocol::{ReplyReader, Value, put_request};
 use super::{Data, Visit, Walk, Wanted, no_keyspace};
 use crate::failure::{Failure, Outcome};
 use crate::format::{Record, put_escaped};
+use crate::signals::StopFlag;
 
 /// How long to wait for a server to take a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -412,7 +413,7 @@ impl Data for RemoteData {
         self.call_all(&keys, put, |_, _| Ok(()))
     }
 
-    fn count(&mut self, range: &OwnedRange) -> Outcome<u64> {
+    fn count(&mut self, range: &OwnedRange, _stop: &StopFlag) -> Outcome<u64> {
         if range.is_empty() {
             return Ok(0);
         }
@@ -492,6 +493,10 @@ impl Data for RemoteData {
         let mut arguments: Vec<&[u8]> = vec![b"EXPLAIN", b"STATS"];
         arguments.extend(json.then_some(&b"JSON"[..]));
         self.call_for_text(&arguments)
+    }
+
+    fn outlives_failures(&self) -> bool {
+        false
     }
 
     fn close(&mut self) -> Outcome {

@@ -20,12 +20,14 @@ mod lines;
 mod reader;
 mod template;
 mod text;
+mod words;
 
 pub use jsonl::{put_entry_json, put_key_json};
 pub use lines::Lines;
 pub use reader::{EntryReader, Format, ReadError};
 pub use template::KeyTemplate;
 pub use text::{parse_escaped, parse_hex, put_entry_tsv, put_escaped, put_hex, put_shown};
+pub use words::{quote_word, split_words};
 
 /// One entry, as it stands in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
