@@ -77,7 +77,9 @@ use crate::version::{TableContext, Versions};
 use crate::wal::LogSink;
 
 pub use bulk::checkpoint::{CheckpointProgress, CheckpointReport};
+pub use bulk::copies::CopyOptions;
 pub use bulk::ingest::{Ingest, IngestReport};
+pub use bulk::restore::{restore, seqno_of_copy};
 pub use gate::ledger::{Cause as StallCause, CauseStats, StallStats};
 pub use health::Work;
 pub use open::adopt::{Adopted, adopt};

@@ -30,42 +30,39 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_base::{Corruption, Epoch, FileId, KeyRange, LevelNo, LogPosition, SeqNo, TableUid};
+use terrace_base::{Epoch, FileId, KeyRange, LevelNo, LogPosition, SeqNo, TableUid};
 use terrace_env::{EnvError, Operation, PlantedBug, is_planted};
-use xxhash_rust::xxh3::Xxh3;
 
 use crate::ids::FileIds;
 use crate::iter::Stream;
 use crate::l0::{CutMap, LiveTable};
 use crate::new_dir;
 use crate::range_tombstone::Fragments;
+use crate::store::bulk::copies::{Copies, CopyOptions};
 use crate::store::{Inner, Store};
-use crate::table::{
-    ByteInterval, LocalTableStore, OutputSpec, OutputTables, TableShape, TableStore,
-};
+use crate::table::{LocalTableStore, OutputSpec, OutputTables, TableShape, TableStore};
 use crate::version::{
     FeedStore, LocalManifests, LogEdit, RowMeta, TableMeta, Version, VersionEdit,
 };
 use crate::wal::LogStart;
 use crate::{Error, Result};
 
-/// Bytes that are copied at once, where links do not reach.
-const COPY_BYTES: u64 = 1 << 20;
-
 /// Called with the bytes of tables that the checkpoint has and those that it will have; `false`
 /// ends it.
 pub type CheckpointProgress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 
 /// What a checkpoint consists of.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckpointReport {
     /// The moment: it holds everything that was written up to this number, and nothing after it.
     pub seqno: SeqNo,
-    /// Tables that share their bytes with the source.
+    /// Tables that share their bytes with the source, or with an earlier copy.
     pub linked_count: u64,
-    /// Tables that had to be copied, since the target is on another file system.
+    /// Tables that were copied: links do not reach there, or it was not to share their bytes.
     pub copied_count: u64,
-    /// Bytes of both.
+    /// Bytes that were copied.
+    pub copied_bytes: u64,
+    /// Bytes of all tables.
     pub table_bytes: u64,
 }
 
@@ -85,13 +82,24 @@ impl Store {
         dir: &Path,
         progress: CheckpointProgress<'_>,
     ) -> Result<CheckpointReport> {
+        let by_links = CopyOptions { shares_source: true, ..CopyOptions::default() };
+        self.checkpoint_with(dir, &by_links, progress)
+    }
+
+    /// As [`Store::checkpoint`]; `options` say what it shares its bytes with.
+    pub fn checkpoint_with(
+        &self,
+        dir: &Path,
+        options: &CopyOptions,
+        progress: CheckpointProgress<'_>,
+    ) -> Result<CheckpointReport> {
         let inner = &self.inner;
         inner.log()?;
         let _work = inner.begin_work()?;
         inner.check_healthy()?;
         // Held until what was written is complete or gone.
         let _lock = of_target(dir, new_dir::claim(inner.env.as_ref(), dir))?;
-        let outcome = inner.checkpoint(dir, progress);
+        let outcome = inner.checkpoint(dir, options, progress);
         if outcome.is_err() {
             new_dir::discard(inner.env.as_ref(), dir);
         }
@@ -100,9 +108,15 @@ impl Store {
 }
 
 impl Inner {
-    fn checkpoint(&self, dir: &Path, progress: CheckpointProgress<'_>) -> Result<CheckpointReport> {
+    fn checkpoint(
+        &self,
+        dir: &Path,
+        options: &CopyOptions,
+        progress: CheckpointProgress<'_>,
+    ) -> Result<CheckpointReport> {
         let (seqno, version) = self.poison_if_sync_failed(self.pin_moment())?;
-        let outcome = self.write_checkpoint(dir, seqno, &version, progress);
+        let copies = Copies::new(&self.env, dir, options);
+        let outcome = self.write_checkpoint(copies, seqno, &version, progress);
         of_target(dir, outcome)
     }
 
@@ -119,14 +133,12 @@ impl Inner {
 
     fn write_checkpoint(
         &self,
-        dir: &Path,
+        mut copies: Copies<'_>,
         seqno: SeqNo,
         version: &Version,
         progress: CheckpointProgress<'_>,
     ) -> Result<CheckpointReport> {
-        let target = LocalTableStore::new(Arc::clone(&self.env), dir.to_path_buf());
-        let mut report =
-            CheckpointReport { seqno, linked_count: 0, copied_count: 0, table_bytes: 0 };
+        let mut report = CheckpointReport { seqno, ..CheckpointReport::default() };
         let mut snapshot = self.snapshot_of(version);
         let levels = version.runs().flat_map(|(_, run)| run.tables());
         let live = version.l0().live().iter().map(|live| (&live.table, Some(live)));
@@ -140,37 +152,47 @@ impl Inner {
             self.check_open()?;
             let meta = table.meta();
             if let Some(live) = live.filter(|_| meta.is_in_pages()) {
-                let written = self.write_row(&target, live)?;
+                let written = self.write_row(&copies.target, live)?;
                 replace_table(&mut snapshot, meta.id, written);
                 report.copied_count += 1;
+                report.copied_bytes += meta.bytes;
                 report.table_bytes += meta.bytes;
                 continue;
             }
-            let to = dir.join(format!("{}.table", meta.id));
-            if self.context.opener.store.link(&meta.location, &to)? {
+            if copies.share_with_earlier(meta) || self.share_with_source(&copies, meta)? {
                 report.linked_count += 1;
             } else {
-                self.copy_table(&target, meta, &mut |done| {
+                let file = self.context.opener.open_file(meta)?;
+                copies.copy(&*file, meta, &mut |done| {
                     progress(report.table_bytes + done, total_bytes)
                 })?;
                 report.copied_count += 1;
+                report.copied_bytes += meta.bytes;
             }
             report.table_bytes += meta.bytes;
         }
         if is_planted(PlantedBug::CheckpointForgetsAFile) {
             snapshot.tree.rows_added.pop();
         }
-        target.sync(LevelNo(0))?;
+        copies.target.sync(LevelNo(0))?;
         // The last moment: what follows makes a range of it.
         if !progress(total_bytes, total_bytes) {
             return Err(Error::Cancelled);
         }
         let epoch = Epoch(version.epoch().0 + 1);
         snapshot.range.epoch = Some(epoch);
-        let feeds = LocalManifests { env: Arc::clone(&self.env), dir: dir.to_path_buf() };
+        let feeds = LocalManifests { env: Arc::clone(&self.env), dir: copies.dir().to_path_buf() };
         let id = FileIds::new(epoch, 0).next();
         drop(feeds.begin(id, &snapshot)?);
         Ok(report)
+    }
+
+    /// Gives the table a second name, if it may have one and links reach.
+    fn share_with_source(&self, copies: &Copies<'_>, meta: &TableMeta) -> Result<bool> {
+        if !copies.options().shares_source {
+            return Ok(false);
+        }
+        self.context.opener.store.link(&meta.location, &copies.path_of(meta))
     }
 
     /// The version as a range of its own, which has no log.
@@ -217,35 +239,6 @@ impl Inner {
         }
         Ok(outputs.finish()?.pop())
     }
-
-    /// Copies a table byte for byte, and makes sure that it is the one that the version names.
-    fn copy_table(
-        &self,
-        target: &LocalTableStore,
-        meta: &TableMeta,
-        progress: &mut dyn FnMut(u64) -> bool,
-    ) -> Result<()> {
-        let file = self.context.opener.open_file(meta)?;
-        let mut writer = target.create(meta.id, LevelNo(0), meta.bytes)?;
-        let mut hash = Xxh3::new();
-        let mut offset = 0;
-        while offset < meta.bytes {
-            if !progress(offset) {
-                return Err(Error::Cancelled);
-            }
-            let bytes = (meta.bytes - offset).min(COPY_BYTES) as usize;
-            let piece = file.read(&[ByteInterval { offset, bytes }]).wait()?.pop();
-            let piece = piece.unwrap_or_default();
-            hash.update(&piece);
-            writer.append(&piece)?;
-            offset += bytes as u64;
-        }
-        if hash.digest128() != meta.hash || file.bytes() != meta.bytes {
-            let detail = "the bytes are not those that were written";
-            return Err(Corruption::new(file.name(), 0, detail).into());
-        }
-        writer.finish().map(|_| ())
-    }
 }
 
 /// Leaves out the tables of rows that are consumed everywhere. Their rows may be there for the sake
@@ -268,7 +261,7 @@ fn replace_table(snapshot: &mut VersionEdit, id: FileId, written: Option<TableMe
 }
 
 /// What a failure in the target means: a sync that failed there leaves the source alone.
-fn of_target<T>(dir: &Path, outcome: Result<T>) -> Result<T> {
+pub(super) fn of_target<T>(dir: &Path, outcome: Result<T>) -> Result<T> {
     outcome.map_err(|error| match error {
         Error::Poisoned(reason) => {
             Error::Io(EnvError::new(Operation::Sync, dir, std::io::Error::other(reason)))

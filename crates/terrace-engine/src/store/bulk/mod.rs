@@ -1,7 +1,7 @@
 //! Bulk: much data at one moment.
 //!
 //! # Why
-//! A checkpoint and an ingest move whole files and not entries. Both need one moment at which no
+//! A checkpoint, a backup and an ingest move whole files and not entries. Both need one moment at which no
 //! write is under way: they take the turn of flushes and hold every drange, briefly, and do all
 //! that takes long before or after.
 //!
@@ -10,4 +10,6 @@
 //! 2. The tables of an ingest show all at once, newer than everything before them.
 
 pub(super) mod checkpoint;
+pub(super) mod copies;
 pub(super) mod ingest;
+pub(super) mod restore;

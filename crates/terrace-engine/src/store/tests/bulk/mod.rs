@@ -1,5 +1,6 @@
 //! Checkpoints, ingests, repairs of whole ranges.
 
+mod backup;
 mod checkpoint;
 mod ingest;
 mod ingest_numbers;

@@ -1,0 +1,120 @@
+//! How the tables of one range come into the directory of another: by a second name, or by copying
+//! and comparing with the hash that the version knows.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use terrace_base::{Corruption, LevelNo};
+use terrace_env::{Env, SharedEnv};
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::cache::BlockCache;
+use crate::table::{ByteInterval, LocalTableStore, TableFile, TableReader, TableStore};
+use crate::version::TableMeta;
+use crate::{Error, Result};
+
+/// Bytes that are copied at once.
+const COPY_BYTES: u64 = 1 << 20;
+
+/// How a copy of a range comes by its bytes.
+#[derive(Clone, Debug, Default)]
+pub struct CopyOptions {
+    /// An earlier copy, in the directory of a closed range: tables that both have share their
+    /// bytes with it, where links reach.
+    pub earlier: Option<PathBuf>,
+    /// Whether tables may share their bytes with the source, where links reach. If not, damage to
+    /// the source's files later on is none to the copy's.
+    pub shares_source: bool,
+    /// How many bytes a second are copied at most.
+    pub bytes_per_second: Option<u64>,
+}
+
+/// Tables on their way into a new directory.
+pub(super) struct Copies<'a> {
+    env: &'a SharedEnv,
+    options: &'a CopyOptions,
+    dir: &'a Path,
+    pub target: LocalTableStore,
+    /// When the first byte was copied, and how many were since.
+    began: Option<Duration>,
+    copied: u64,
+}
+
+impl<'a> Copies<'a> {
+    pub fn new(env: &'a SharedEnv, dir: &'a Path, options: &'a CopyOptions) -> Copies<'a> {
+        let target = LocalTableStore::new(Arc::clone(env), dir.to_path_buf());
+        Copies { env, options, dir, target, began: None, copied: 0 }
+    }
+
+    /// The directory that they go to.
+    pub fn dir(&self) -> &'a Path {
+        self.dir
+    }
+
+    /// How they get there.
+    pub fn options(&self) -> &'a CopyOptions {
+        self.options
+    }
+
+    /// Where a table goes.
+    pub fn path_of(&self, meta: &TableMeta) -> PathBuf {
+        self.dir.join(format!("{}.table", meta.id))
+    }
+
+    /// Gives the table of an earlier copy a second name, if that one has the same table.
+    pub fn share_with_earlier(&self, meta: &TableMeta) -> bool {
+        let Some(earlier) = &self.options.earlier else { return false };
+        let store = LocalTableStore::new(Arc::clone(self.env), earlier.clone());
+        let location = LocalTableStore::location_of(meta.id);
+        let Ok(file) = store.open(&location) else { return false };
+        // Ids are counted anew by whoever opened a copy: only the uid tells tables apart. Its
+        // frame, index and filter are read and verified by that; blocks were when it was copied.
+        let no_cache = Arc::new(BlockCache::new(0));
+        let is_same = TableReader::open(file, no_cache, Some((meta.uid, meta.bytes))).is_ok();
+        is_same && store.link(&location, &self.path_of(meta)).unwrap_or(false)
+    }
+
+    /// Copies a table byte for byte, and makes sure that it is the one that the version names.
+    pub fn copy(
+        &mut self,
+        file: &dyn TableFile,
+        meta: &TableMeta,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<()> {
+        let mut writer = self.target.create(meta.id, LevelNo(0), meta.bytes)?;
+        let mut hash = Xxh3::new();
+        let mut offset = 0;
+        while offset < meta.bytes {
+            if !progress(offset) {
+                return Err(Error::Cancelled);
+            }
+            let bytes = (meta.bytes - offset).min(COPY_BYTES) as usize;
+            let piece = file.read(&[ByteInterval { offset, bytes }]).wait()?.pop();
+            let piece = piece.unwrap_or_default();
+            hash.update(&piece);
+            writer.append(&piece)?;
+            offset += bytes as u64;
+            self.keep_to_rate(bytes as u64);
+        }
+        if hash.digest128() != meta.hash || file.bytes() != meta.bytes {
+            let detail = "the bytes are not those that were written";
+            return Err(Corruption::new(file.name(), 0, detail).into());
+        }
+        writer.finish().map(|_| ())
+    }
+
+    /// Waits until what was copied so far is no more than the rate allows.
+    fn keep_to_rate(&mut self, bytes: u64) {
+        let Some(rate) = self.options.bytes_per_second else { return };
+        let env: &dyn Env = self.env.as_ref();
+        let now = env.now();
+        let began = *self.began.get_or_insert(now);
+        self.copied += bytes;
+        let nanos = u128::from(self.copied) * 1_000_000_000 / u128::from(rate.max(1));
+        let due = began + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+        if due > now {
+            env.sleep(due - now);
+        }
+    }
+}
