@@ -104,6 +104,8 @@ planted_bugs! {
     MergeUnderRangeTombstone,
     /// What merge operands make of a value that will expire is kept for ever.
     FoldOverExpiring,
+    /// A checkpoint lacks what was in memtables alone.
+    CheckpointMissesTheLog,
     /// A checkpoint lacks the newest row of L0.
     CheckpointForgetsAFile,
     /// Ingested tables are installed before their names are durable.

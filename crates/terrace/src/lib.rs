@@ -30,7 +30,7 @@
 //!   copies        each dereferences to the next: a function over &View takes all of them
 //! ```
 //! * [`Db`]: open and close, [keyspaces](Db::keyspace), atomic [batches](Batch) over them,
-//!   [`Snapshot`]s, copies ([`Db::checkpoint`]). It is its own default keyspace.
+//!   [`Snapshot`]s, copies ([`Db::checkpoint`], [`Backups`]). It is its own default keyspace.
 //! * [`Keyspace`]: put, delete, delete a range, conditional writes
 //!   ([`Keyspace::compare_and_swap`], [`Keyspace::update`]), merges without a read
 //!   ([`Keyspace::merge`]), sorted data ([`Keyspace::ingest`]).
@@ -85,6 +85,7 @@ compile_error!(
      that system, and its sizes are 64-bit numbers"
 );
 
+mod backup;
 mod db;
 mod error;
 pub mod events;
@@ -106,6 +107,7 @@ mod write;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+pub use backup::{Backup, BackupOptions, BackupReport, Backups};
 pub use db::{Admin, Db};
 pub use error::{Error, ErrorKind, Result};
 pub use keyspace::{Keyspace, KeyspaceOptions, MergeOperators};

@@ -86,6 +86,13 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
 
     /// Removes a name. Open readers go on reading.
     fn remove(&self, path: &Path) -> EnvResult<()>;
+
+    /// Removes an empty directory. The default leaves it where it is: it takes no space to speak
+    /// of.
+    fn remove_dir(&self, dir: &Path) -> EnvResult<()> {
+        let _ = dir;
+        Ok(())
+    }
 }
 
 /// One name in a directory.

@@ -97,6 +97,10 @@ impl FileSystem for RealFileSystem {
         fs::hard_link(from, to).map_err(failed(Operation::Link, to))
     }
 
+    fn remove_dir(&self, dir: &Path) -> EnvResult<()> {
+        fs::remove_dir(dir).map_err(failed(Operation::Remove, dir))
+    }
+
     fn remove(&self, path: &Path) -> EnvResult<()> {
         fs::remove_file(path).map_err(failed(Operation::Remove, path))
     }

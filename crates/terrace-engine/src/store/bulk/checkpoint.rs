@@ -122,6 +122,9 @@ impl Inner {
 
     /// A version that holds everything up to a number, and nothing after it.
     fn pin_moment(&self) -> Result<(SeqNo, Arc<Version>)> {
+        if is_planted(PlantedBug::CheckpointMissesTheLog) {
+            return Ok((self.sequencer.finished().0, self.versions.current()));
+        }
         let turn = self.turns.flush.lock();
         let (seqno, frozen) = self.with_all_held(|all| {
             let frozen = self.freeze_held(all)?;
