@@ -150,10 +150,37 @@ impl WriteBatch {
         self.has_operands = false;
     }
 
+    /// Removes all entries but the first `len`. Cost: that of adding those again.
+    pub fn truncate(&mut self, len: usize) {
+        if len >= self.len() {
+            return;
+        }
+        let whole = std::mem::take(self);
+        let kept = whole.entries(SeqNo::ZERO).take(len);
+        let added: Result<()> = kept.into_iter().try_for_each(|entry| match entry.kind {
+            EntryKind::RangeTombstone => self.delete_range(entry.key, entry.value),
+            EntryKind::MergeOperand => self.merge(entry.key, entry.value),
+            kind => self.add(kind, entry.key, entry.value, entry.expiry),
+        });
+        added.expect("what fitted among more entries fits among fewer");
+    }
+
     /// The entries in order, numbered from `first`.
     pub fn entries(&self, first: SeqNo) -> impl Iterator<Item = EntryRef<'_>> {
         let entries = EntryReader::new(&self.body, first);
         entries.map(|entry| entry.expect("a batch holds only entries that it encoded itself"))
+    }
+
+    /// The entries that were added when the batch had [`WriteBatch::body_bytes`] before, in order.
+    pub fn entries_behind(&self, body_bytes: usize) -> impl Iterator<Item = EntryRef<'_>> {
+        let entries = EntryReader::new(&self.body[body_bytes..], SeqNo::ZERO);
+        entries.map(|entry| entry.expect("a batch holds only entries that it encoded itself"))
+    }
+
+    /// Bytes of all entries in the coding of the log.
+    #[must_use]
+    pub fn body_bytes(&self) -> usize {
+        self.body.len()
     }
 
     /// Overwrites the first bytes of every key, and of every end of a range tombstone, with
@@ -205,6 +232,27 @@ fn check_key(key: &[u8]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_truncated_batch_is_as_if_the_others_had_not_been_added() {
+        let add: [fn(&mut WriteBatch) -> Result<()>; 5] = [
+            |batch| batch.put_with_expiry(b"k", b"1", Some(Expiry::at(terrace_base::WallTime(9)))),
+            |batch| batch.delete(b"k"),
+            |batch| batch.put(b"l", b"2"),
+            |batch| batch.merge(b"k", b"+"),
+            |batch| batch.delete_range(b"a", b"b"),
+        ];
+        let of = |count: usize| {
+            let mut batch = WriteBatch::new();
+            add[..count].iter().for_each(|add| add(&mut batch).expect("short"));
+            batch
+        };
+        for len in 0..=add.len() {
+            let mut batch = of(add.len());
+            batch.truncate(len);
+            assert_eq!(format!("{batch:?}"), format!("{:?}", of(len)), "{len}");
+        }
+    }
 
     #[test]
     fn a_batch_numbers_its_entries_in_order() {

@@ -4,6 +4,7 @@ use terrace_base::Corruption;
 use terrace_env::{EnvError, Operation};
 
 use crate::merge::{MergeError, OperandError};
+use crate::store::Conflict;
 
 /// The result of a call to the engine.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -20,6 +21,9 @@ pub enum Error {
     /// The merge operator refuses the operands of a key, or there is none to fold them. They are
     /// kept; reads of other keys go on.
     Merge(Box<MergeError>),
+    /// What a transaction had read was written by another one before it could commit. Nothing of it
+    /// was written; it may begin anew.
+    Conflict(Box<Conflict>),
     /// Stored bytes are not what was written. Reads of other keys go on.
     Corruption(Corruption),
     /// The disk is full. Nothing was acknowledged or lost; reads go on, and writes are taken
@@ -69,6 +73,7 @@ impl fmt::Display for Error {
             Error::Invalid(text) => f.write_str(text),
             Error::Operand(error) => error.fmt(f),
             Error::Merge(error) => error.fmt(f),
+            Error::Conflict(conflict) => conflict.fmt(f),
             Error::Corruption(corruption) => corruption.fmt(f),
             Error::NoSpace(error) => write!(
                 f,

@@ -81,6 +81,8 @@ planted_bugs! {
     ReuseNumbers,
     /// A conditional write looks at what is published instead of what is inserted.
     UpdateReadsPublished,
+    /// A transaction commits although what it walked over was written meanwhile.
+    CommitForgetsIntervals,
     /// An iterator judges expiry by the present instead of by the moment of its making.
     IteratorForgetsItsMoment,
     /// Whoever waits for an earlier write is not woken.

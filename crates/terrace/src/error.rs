@@ -38,6 +38,8 @@ pub enum ErrorKind {
     Invalid,
     /// What the call names is not there.
     NotFound,
+    /// What a transaction had read was changed by another write. Nothing was written: begin anew.
+    Conflict,
     /// The merge operator refuses the operands of a key: put or delete it. Other keys can be read.
     Merge,
     /// Stored bytes are damaged; the text names file and offset. Other keys can be read.
@@ -81,20 +83,23 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later, with nothing changed but time or space: `NoSpace`,
-    /// `NeedsIo` and `WouldBlock` (by a call that may wait), `Locked`.
+    /// Whether the same may succeed later, with nothing changed but time or space: `Conflict` (the
+    /// transaction, begun anew), `NoSpace`, `NeedsIo` and `WouldBlock` (by a call that may wait),
+    /// `Locked`.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        use ErrorKind::{Locked, NeedsIo, NoSpace, WouldBlock};
-        matches!(self.kind(), NoSpace | NeedsIo | WouldBlock | Locked)
+        use ErrorKind::{Conflict, Locked, NeedsIo, NoSpace, WouldBlock};
+        matches!(self.kind(), Conflict | NoSpace | NeedsIo | WouldBlock | Locked)
     }
 
-    /// The key that it is about, if it is about one: of `Merge`, and of an operand that is refused.
+    /// The key that it is about, if it is about one: of `Conflict`, of `Merge`, and of an operand
+    /// that is refused.
     #[must_use]
     pub fn key(&self) -> Option<&[u8]> {
         let stored = match &*self.0 {
             Cause::Engine(EngineError::Merge(error)) => &error.key,
             Cause::Engine(EngineError::Operand(error)) => &error.key,
+            Cause::Engine(EngineError::Conflict(conflict)) => &conflict.key,
             _ => return None,
         };
         Some(asked(stored))
@@ -124,6 +129,7 @@ impl Error {
 fn kind_of(error: &EngineError) -> ErrorKind {
     match error {
         EngineError::Invalid(_) | EngineError::Operand(_) => ErrorKind::Invalid,
+        EngineError::Conflict(_) => ErrorKind::Conflict,
         EngineError::Merge(_) => ErrorKind::Merge,
         EngineError::Corruption(_) => ErrorKind::Corruption,
         EngineError::NoSpace(_) => ErrorKind::NoSpace,
@@ -182,6 +188,9 @@ impl fmt::Display for Error {
         match &*self.0 {
             Cause::Engine(EngineError::Merge(error)) => error.show(asked(&error.key), f),
             Cause::Engine(EngineError::Operand(error)) => error.show(asked(&error.key), f),
+            Cause::Engine(EngineError::Conflict(conflict)) => {
+                conflict.show(asked(&conflict.key), f)
+            }
             Cause::Engine(error) => error.fmt(f),
             Cause::NotFound(text) => f.write_str(text),
         }

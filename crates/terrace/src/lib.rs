@@ -30,12 +30,36 @@
 //!   copies        each dereferences to the next: a function over &View takes all of them
 //! ```
 //! * [`Db`]: open and close, [keyspaces](Db::keyspace), atomic [batches](Batch) over them,
-//!   [`Snapshot`]s, copies ([`Db::checkpoint`], [`Backups`]). It is its own default keyspace.
+//!   [transactions](Transaction), [`Snapshot`]s, copies ([`Db::checkpoint`], [`Backups`]). It is
+//!   its own default keyspace.
 //! * [`Keyspace`]: put, delete, delete a range, conditional writes
 //!   ([`Keyspace::compare_and_swap`], [`Keyspace::update`]), merges without a read
 //!   ([`Keyspace::merge`]), sorted data ([`Keyspace::ingest`]).
 //! * [`View`]: [get](View::get), several keys at once ([`View::get_many`]), iterators of the
 //!   language ([`View::range`], [`View::prefix`]), and a [`Cursor`] that copies nothing.
+//!
+//! # Transactions
+//! What was read must not have changed when it is written: [`Db::transaction`] reads at one moment,
+//! writes at the end, and begins anew if somebody came between.
+//!
+//! ```
+//! # fn main() -> terrace::Result<()> {
+//! # let directory = tempfile::tempdir().expect("a temporary directory");
+//! # let db = terrace::Db::open(directory.path())?;
+//! let (tasks, done) = (db.keyspace("tasks")?, db.keyspace("done")?);
+//! tasks.put("1", "write")?;
+//! let taken = db.transaction(|tx| {
+//!     let first = tx.iter(&tasks).next().transpose()?;
+//!     if let Some((task, text)) = &first {
+//!         tx.delete(&tasks, task).put(&done, task, text);
+//!     }
+//!     Ok::<_, terrace::Error>(first.is_some())
+//! })?;
+//! assert!(taken && done.contains_key("1")?);
+//! # Ok(())
+//! # }
+//! ```
+//! Keys that were read, and intervals that were walked over, count; see [`Transaction`].
 //!
 //! # Where to go on
 //! * The [`guide`]: what survives a crash, keyspaces, scans, counting, tuning, and what is called
@@ -99,6 +123,7 @@ mod offline;
 mod options;
 mod plan;
 mod report;
+mod transaction;
 mod view;
 mod write;
 
@@ -138,6 +163,7 @@ pub use terrace_engine::store::{
 pub use terrace_engine::table::Compression;
 pub use terrace_engine::version::Repaired;
 pub use terrace_env::DiskProfile;
+pub use transaction::{Savepoint, Transaction, TransactionIter, TransactionKeys};
 pub use view::{
     Cursor, EntryRef, Iter, Key, KeyRange, Keys, Prefix, RangeEnd, Snapshot, Value, View,
 };

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `open/` | opening, recovery, closing |
 //! | `write/` | writes and conditional writes |
+//! | `transaction/` | what was read, and writes that rest on it |
 //! | `read/` | gets, snapshots, iterators |
 //! | `upkeep/` | background work: freezes, flushes, merges in memory, compactions, divisions |
 //! | `bulk/` | checkpoints and ingests |
@@ -44,6 +45,7 @@ mod read;
 mod read_points;
 mod report;
 mod sequencer;
+mod transaction;
 mod turns;
 mod upkeep;
 mod view;
@@ -98,6 +100,7 @@ pub use report::l0_stats::{
 pub use report::latencies::LatencyHistogram;
 pub use report::range_size::RangeSize;
 pub use report::stats::{LevelStats, StoreStats};
+pub use transaction::{Conflict, ReadSet, WalkId};
 pub use write::commit::WriteOptions;
 pub use write::conditional::Update;
 

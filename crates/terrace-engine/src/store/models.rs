@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use loom::thread;
 use terrace_base::{LogPosition, SeqNo, WallTime};
-use terrace_env::WaitFactory;
 use terrace_env::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_env::model::{Weakened, explore, explore_weakened, must_fail};
+use terrace_env::{Hold, WaitFactory};
 
 use super::current::{Current, Numbered};
 use super::read_points::ReadPoints;
@@ -388,4 +388,100 @@ fn a_view_holds_every_ingest_that_the_read_point_covers() {
         read_beside_an_ingest(begin_as_it_is, true);
     });
     must_fail(name, Weakened::Releases, 3, || read_beside_an_ingest(begin_as_it_is, false));
+}
+
+/// One key, of which every number is a version, written by one drange.
+struct Key {
+    range: Arc<Range>,
+    hold: Hold<()>,
+    /// By number: the value that was written.
+    values: Vec<AtomicU64>,
+    /// The number of the newest version that was inserted.
+    newest: AtomicU64,
+}
+
+impl Key {
+    fn new(writes: usize) -> Arc<Key> {
+        Arc::new(Key {
+            range: Range::new(writes),
+            hold: WaitFactory::real().hold(()),
+            values: (0..=writes).map(|_| AtomicU64::new(0)).collect(),
+            newest: AtomicU64::new(0),
+        })
+    }
+
+    /// Inserts a version, under a hold; its number.
+    fn insert(&self, value: u64) -> SeqNo {
+        let taken = self.range.take();
+        self.values[taken.last_seqno.0 as usize].store(value, Ordering::Relaxed);
+        self.newest.fetch_max(taken.last_seqno.0, Ordering::Relaxed);
+        self.range.finish(&taken, true);
+        taken.last_seqno
+    }
+
+    fn is_changed_since(&self, seqno: SeqNo) -> bool {
+        self.newest.load(Ordering::Relaxed) > seqno.0
+    }
+}
+
+/// A transaction that adds one to what it reads: what it read and its number, if it commits.
+type AddOne = fn(&Key) -> Option<(u64, SeqNo)>;
+
+fn add_one_as_it_is(key: &Key) -> Option<(u64, SeqNo)> {
+    let snapshot = key.range.sequencer.visible();
+    let read = key.values[snapshot.0 as usize].load(Ordering::Relaxed);
+    let _held = key.hold.exclusive();
+    (!key.is_changed_since(snapshot)).then(|| (read, key.insert(read + 1)))
+}
+
+/// It looks first, and holds only to write.
+fn add_one_looking_too_early(key: &Key) -> Option<(u64, SeqNo)> {
+    let snapshot = key.range.sequencer.visible();
+    let read = key.values[snapshot.0 as usize].load(Ordering::Relaxed);
+    let is_changed = key.is_changed_since(snapshot);
+    let _held = key.hold.exclusive();
+    (!is_changed).then(|| (read, key.insert(read + 1)))
+}
+
+/// It shares the hold, as a plain write does.
+fn add_one_sharing_the_hold(key: &Key) -> Option<(u64, SeqNo)> {
+    let snapshot = key.range.sequencer.visible();
+    let read = key.values[snapshot.0 as usize].load(Ordering::Relaxed);
+    let _held = key.hold.shared();
+    (!key.is_changed_since(snapshot)).then(|| (read, key.insert(read + 1)))
+}
+
+/// Two transactions and a plain write of one key: who commits read what stands before its number.
+fn transactions_beside_a_write(add_one: AddOne) {
+    let key = Key::new(3);
+    let other = {
+        let key = Arc::clone(&key);
+        thread::spawn(move || add_one(&key))
+    };
+    let writer = {
+        let key = Arc::clone(&key);
+        thread::spawn(move || {
+            let _held = key.hold.shared();
+            key.insert(100);
+        })
+    };
+    let own = add_one(&key);
+    let committed = [own, other.join().unwrap()];
+    writer.join().unwrap();
+    for (read, number) in committed.into_iter().flatten() {
+        let before = key.values[number.0 as usize - 1].load(Ordering::Relaxed);
+        assert_eq!(read, before, "what the transaction with number {number} read");
+    }
+}
+
+#[test]
+fn a_transaction_commits_only_over_what_it_read() {
+    let name = "transactions: two beside a write";
+    explore(name, 2, || transactions_beside_a_write(add_one_as_it_is));
+    must_fail("transactions: a look before the hold", Weakened::Nothing, 2, || {
+        transactions_beside_a_write(add_one_looking_too_early);
+    });
+    must_fail("transactions: a shared hold", Weakened::Nothing, 2, || {
+        transactions_beside_a_write(add_one_sharing_the_hold);
+    });
 }

@@ -10,6 +10,7 @@
 //! | raw cursor | `raw_iterator` | – | – | – | [`Cursor`](crate::Cursor) |
 //! | a moment | `snapshot` | `snapshot` | read transaction | – | [`Db::snapshot`](crate::Db::snapshot) |
 //! | without a copy | `get_pinned` | `Slice` | `AccessGuard` | `IVec` | [`View::get`](crate::View::get), [`View::look`](crate::View::look) |
+//! | transaction | `OptimisticTransactionDB`, `get_for_update` | `OptimisticTxDatabase` | write transaction | `transaction` | [`Db::transaction`](crate::Db::transaction), [`Db::begin`](crate::Db::begin) |
 //! | conditional write | transactions | transactions | transactions | `compare_and_swap`, `update_and_fetch` | [`compare_and_swap`](crate::Keyspace::compare_and_swap), [`update`](crate::Keyspace::update) |
 //! | merge | merge operator of a column family | – | – | merge operator | [`Keyspace::merge`](crate::Keyspace::merge) |
 //! | delete a range | `delete_range` | – | `retain_in` | – | [`Keyspace::delete_range`](crate::Keyspace::delete_range) |
@@ -27,6 +28,8 @@
 //! * Keyspaces share their options but for the merge operator and the life of entries.
 //! * `flush` of [`Admin`](crate::Admin) writes memtables to tables. What makes writes durable is
 //!   [`Db::sync`](crate::Db::sync).
+//! * Each read of a [`Transaction`](crate::Transaction) counts, as those by `get_for_update` do,
+//!   and so does what its iterators walk over. Any database has transactions, beside plain writes.
 //! * The order of keys is bytewise; there are no comparators.
 //! * The counter that takes eight bytes is [`merge::ADD_I64_LE`](crate::merge::ADD_I64_LE).
 //!
@@ -40,8 +43,9 @@
 //!
 //! # From redb
 //! * Keys and values are bytes. Numbers in the order of bytes are big-endian ones.
-//! * A write is a call, not a transaction; several are a [`Batch`](crate::Batch). Readers and
-//!   writers never wait for each other's end, and many threads write at once.
+//! * A write is a call, not a transaction; several are a [`Batch`](crate::Batch), and what reads
+//!   first is a [`Transaction`](crate::Transaction). Nobody waits for another's end: of two
+//!   transactions that meet the second one to commit begins anew.
 //! * A commit of redb is durable when it returns. To have that, open with
 //!   [`Durability::Sync`](crate::Durability::Sync).
 //! * A database is a directory, not a file.

@@ -7,7 +7,7 @@ use terrace_base::limits::KEY_BYTES_MAX;
 use terrace_engine::{Error as EngineError, WriteBatch as EngineBatch};
 
 use crate::db::Shared;
-use crate::keyspace::Space;
+use crate::keyspace::{Owner, Space};
 use crate::view::{KeyRange, View};
 use crate::{Error, Result, Snapshot, WriteOptions};
 
@@ -218,6 +218,21 @@ fn too_long(key: &[u8]) -> Error {
     let bytes = key.len();
     EngineError::invalid(format!("the key has {bytes} bytes, at most {KEY_BYTES_MAX} are allowed"))
         .into()
+}
+
+/// Errors: `Invalid` for a keyspace that is not of `owner`'s database.
+#[inline]
+pub(crate) fn check_owner(space: &Space, owner: &Arc<Owner>) -> Result<()> {
+    if Arc::ptr_eq(&space.owner, owner) { Ok(()) } else { Err(foreign(space)) }
+}
+
+#[cold]
+fn foreign(space: &Space) -> Error {
+    let name = &space.name;
+    EngineError::invalid(format!(
+        "the keyspace {name} belongs to another database, or to another opening of this one"
+    ))
+    .into()
 }
 
 /// Errors: `NotFound` for a keyspace that was dropped.

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use terrace_base::Expiry;
 use terrace_engine::{Error as EngineError, WriteBatch as EngineBatch};
 
-use crate::keyspace::handle::{check_key, check_there};
+use crate::keyspace::handle::{check_key, check_owner, check_there};
 use crate::keyspace::{Keyspace, Owner, Space};
 use crate::options::Life;
 use crate::view::KeyRange;
@@ -185,17 +185,27 @@ impl Batch {
             return Err(EngineError::invalid(refused.clone()).into());
         }
         for space in &self.spaces {
-            if !Arc::ptr_eq(&space.owner, owner) {
-                return Err(EngineError::invalid(format!(
-                    "the keyspace {} of the batch belongs to another database, or to another \
-                     opening of this one",
-                    space.name
-                ))
-                .into());
-            }
+            check_owner(space, owner)?;
             check_there(space)?;
         }
         Ok(&self.inner)
+    }
+
+    /// Whether an entry was left out because it cannot be written.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.refused.is_some()
+    }
+
+    /// The entries, to be looked at.
+    pub(crate) fn engine(&self) -> &EngineBatch {
+        &self.inner
+    }
+
+    /// Removes all entries but the first `len`, and forgets those that were left out unless one of
+    /// them `is_refused` for good.
+    pub(crate) fn truncate(&mut self, len: usize, is_refused: bool) {
+        self.inner.truncate(len);
+        self.refused.take_if(|_| !is_refused);
     }
 
     /// The engine's batch, and an empty one in its place.

@@ -66,6 +66,13 @@ impl Snapshot {
         self.inner().multi_get_at(keys, At::Number(self.seqno()), options)
     }
 
+    /// Registers the number once more, with the present as the moment before which no job judges
+    /// what has expired.
+    pub(in crate::store) fn hold_moment(&self) -> ReadPoint {
+        let inner = self.inner();
+        inner.read_points.register_iterator_at(&self.point, inner.env.wall_time())
+    }
+
     pub(in crate::store) fn inner(&self) -> &Inner {
         &self.store.inner
     }

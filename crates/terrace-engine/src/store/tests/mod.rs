@@ -5,6 +5,7 @@ mod model;
 mod open;
 mod read;
 mod support;
+mod transaction;
 mod upkeep;
 mod workload;
 mod write;

@@ -128,7 +128,7 @@ thread_local! {
 }
 
 /// What a commit came to.
-pub(super) enum Commit {
+pub(in crate::store) enum Commit {
     /// Numbers were taken, and the write is done.
     Done(Grant),
     /// Nothing was taken, for lack of this.
@@ -174,7 +174,7 @@ pub(in crate::store) fn unknown(error: Error) -> Error {
 }
 
 impl Inner {
-    pub(super) fn must_sync(&self, options: &WriteOptions) -> bool {
+    pub(in crate::store) fn must_sync(&self, options: &WriteOptions) -> bool {
         self.syncs_before_publication() || matches!(options.durability, Some(Durability::Sync))
     }
 

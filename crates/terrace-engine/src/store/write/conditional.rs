@@ -84,7 +84,9 @@ impl Store {
         loop {
             inner.gate_pass(&mut timer, 0, options.wait)?;
             let map = inner.dranges.load();
-            let holds = hold_all(&map, keys, &mut timer);
+            let dranges_of = |key: &&[u8]| map.division().dranges_of(map.interval_of(key));
+            let indexes = keys.iter().flat_map(dranges_of).collect();
+            let holds = hold_all(&map, indexes, &mut timer);
             if !Arc::ptr_eq(&map, &inner.dranges.load()) {
                 continue;
             }
@@ -129,14 +131,13 @@ impl Store {
     }
 }
 
-/// The dranges of `keys`, all duplicates, held exclusively, in their order, with their indexes.
-fn hold_all<'a>(
+/// The dranges with these `indexes`, each held once and exclusively, in their order, with its
+/// index.
+pub(in crate::store) fn hold_all<'a>(
     map: &'a DrangeMap,
-    keys: &[&[u8]],
+    mut indexes: Vec<usize>,
     timer: &mut WriteTimer<'_>,
 ) -> Vec<(usize, ExclusiveHold<'a, Active>)> {
-    let dranges_of = |key: &&[u8]| map.division().dranges_of(map.interval_of(key));
-    let mut indexes: Vec<usize> = keys.iter().flat_map(dranges_of).collect();
     indexes.sort_unstable();
     indexes.dedup();
     let mut hold = |index: usize| {
@@ -150,7 +151,9 @@ fn hold_all<'a>(
 }
 
 impl Inner {
-    fn commit_held(
+    /// Commits a batch into dranges that are held, all duplicates of an interval or none. Errors:
+    /// `Invalid` if it writes to another one.
+    pub(in crate::store) fn commit_held(
         &self,
         map: &DrangeMap,
         holds: &[(usize, ExclusiveHold<'_, Active>)],
@@ -197,7 +200,7 @@ impl Inner {
     }
 
     /// Waits until everything up to `seqno` is published, so that a reply may rest on it.
-    fn wait_published(&self, seqno: SeqNo, must_sync: bool) -> Result<()> {
+    pub(in crate::store) fn wait_published(&self, seqno: SeqNo, must_sync: bool) -> Result<()> {
         let syncs_first = self.syncs_before_publication();
         let is_there = || match syncs_first {
             true => self.sequencer.finished().0 >= seqno,
