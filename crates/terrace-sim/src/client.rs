@@ -15,7 +15,8 @@ use terrace_env::SharedEnv;
 use crate::bulk;
 use crate::oracle::{Found, IteratorFacts, Kind, Move, Outcome, Recorder, Row, Seen, What, Write};
 use crate::setup::Setup;
-use crate::workload::{Change, Condition, How, Operation, Slot, batch_of};
+use crate::transaction::{Transacted, transact};
+use crate::workload::{Change, Condition, How, Operation, Reading, Slot, batch_of};
 
 /// A client at work.
 pub struct Client {
@@ -82,6 +83,9 @@ impl Client {
             Operation::Write { changes, how } => self.write(&store, changes, *how),
             Operation::Update { key, condition, changes, how } => {
                 self.update(&store, key, *condition, changes, *how);
+            }
+            Operation::Transact { readings, changes, how } => {
+                self.transact(&store, readings, changes, *how);
             }
             Operation::Get { key, at, wait } => self.get(&store, key, *at, *wait),
             Operation::MultiGet { keys, wait } => self.multi_get(&store, keys, *wait),
@@ -173,7 +177,35 @@ impl Client {
         let changes = changes.to_vec();
         let outcome = Outcome::Pending;
         let may_wait = how.wait;
-        Write { changes, wall, outcome, is_synced, may_wait, seen: Vec::new(), condition }
+        Write {
+            changes,
+            wall,
+            outcome,
+            is_synced,
+            may_wait,
+            seen: Vec::new(),
+            walked: Vec::new(),
+            may_conflict: false,
+            condition,
+        }
+    }
+
+    fn transact(&mut self, store: &Store, readings: &[Reading], changes: &[Change], how: How) {
+        let wall = self.env.wall_time();
+        let batch = match batch_of(changes, wall) {
+            Ok(batch) => batch,
+            Err(error) => return self.refuse(error),
+        };
+        let begun = self.begun(changes, wall, how, None);
+        let id = self.begin(What::Write(Write { may_conflict: !self.is_alone, ..begun }));
+        let mut read = Transacted::default();
+        let written = transact(&self.env, store, readings, &batch, &options(how), &mut read);
+        self.recorder.end(id, |what| {
+            if let What::Write(write) = what {
+                (write.seen, write.walked) = (read.seen, read.walked);
+                write.outcome = outcome_of(written);
+            }
+        });
     }
 
     fn update(
@@ -475,12 +507,12 @@ fn walk(iter: &mut Iter, backward: bool, limit: u32) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn row_of(entry: &terrace_base::EntryRef<'_>) -> Row {
+pub(crate) fn row_of(entry: &terrace_base::EntryRef<'_>) -> Row {
     let expiry = entry.expiry.map(|expiry| expiry.time());
     (entry.key.to_vec(), Found::of(entry.seqno.0, expiry, entry.value))
 }
 
-fn found_in(item: &Item) -> Found {
+pub(crate) fn found_in(item: &Item) -> Found {
     Found::of(item.seqno.0, item.expiry.map(|expiry| expiry.time()), &item.value)
 }
 

@@ -39,6 +39,7 @@ pub mod soak;
 pub mod suite;
 pub mod sweep;
 pub mod tally;
+mod transaction;
 pub mod trial;
 pub mod workload;
 

@@ -6,7 +6,9 @@ use terrace_base::{KeyRange, WallTime};
 
 use super::model::{Model, Row};
 use super::order::{Placed, check_order};
-use super::record::{Event, IteratorFacts, Kind, Move, Outcome, Record, Seen, What};
+use super::record::{
+    Event, IteratorFacts, Kind, Move, Outcome, Record, Seen, Walked as Transacted, What,
+};
 use super::violation::Violation;
 
 /// Which failures a run may show: depends on the faults that it had.
@@ -37,7 +39,9 @@ impl Tolerance {
 /// * A read sees the state at one number: not below what was acknowledged, or seen by a read that
 ///   had ended, before it began; not above what had been begun when it ended.
 /// * A snapshot and an iterator see exactly the state at their number, for as long as they live.
-/// * A conditional write saw exactly the state that it replaced.
+/// * A conditional write saw exactly the state that it replaced. So did a transaction that
+///   committed, at whatever earlier number it read; none is refused if nobody could have come
+///   between.
 /// * Nothing fails that `tolerance` does not allow.
 pub fn judge(
     record: &Record,
@@ -149,7 +153,8 @@ impl Judge<'_> {
             What::Write(write) => {
                 if let Outcome::Refused { error, text } = &write.outcome {
                     let waits = matches!(error, Kind::WouldBlock | Kind::NeedsIo);
-                    if !(waits && !write.may_wait || self.tolerance.allows(*error)) {
+                    let is_conflict = *error == Kind::Conflict && write.may_conflict;
+                    if !(is_conflict || waits && !write.may_wait || self.tolerance.allows(*error)) {
                         return fail(format!("the write was refused: {text}"));
                     }
                 }
@@ -157,7 +162,11 @@ impl Judge<'_> {
                     return fail("the outcome of the write is unknown".into());
                 }
                 match self.places.get(&event.begun.tick) {
-                    Some(first) => self.seen_at(event, &write.seen, first - 1..=first - 1),
+                    Some(first) => {
+                        self.seen_at(event, &write.seen, first - 1..=first - 1)?;
+                        let mut walked = write.walked.iter();
+                        walked.try_for_each(|walked| self.walked(event, walked, first - 1))
+                    }
                     None => Ok(()),
                 }
             }
@@ -252,6 +261,12 @@ impl Judge<'_> {
             .collect();
         let text = format!("at no number of {span:?} the state was so: {}", shown.join("; "));
         Err(Violation::at(event, text))
+    }
+
+    /// Whether what a transaction walked over was so right before it was written.
+    fn walked(&self, event: &Event, walked: &Transacted, seqno: u64) -> Result<(), Violation> {
+        let iterator = IteratorFacts { seqno, ..walked.iterator.clone() };
+        self.scanned(event, &iterator, walked.backward, walked.limit, &walked.rows)
     }
 
     /// What an iterator shows, for each moment by which it may judge expiry.

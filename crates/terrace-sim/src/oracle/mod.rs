@@ -25,7 +25,8 @@ pub use model::{Found, Model, Row};
 pub use order::{Order, Placed, check_order, model_of, orders};
 pub use promise::{Promise, promise_at};
 pub use record::{
-    Event, EventId, IteratorFacts, Kind, Move, Outcome, Record, Recorder, Seen, Stamp, What, Write,
+    Event, EventId, IteratorFacts, Kind, Move, Outcome, Record, Recorder, Seen, Stamp, Walked,
+    What, Write,
 };
 pub use violation::Violation;
 

@@ -125,8 +125,12 @@ pub struct Write {
     pub is_synced: bool,
     /// Whether it may wait, and so may not be refused for that.
     pub may_wait: bool,
-    /// What a conditional write saw.
+    /// What a conditional write, or a transaction, saw.
     pub seen: Vec<Seen>,
+    /// What a transaction walked over.
+    pub walked: Vec<Walked>,
+    /// Whether somebody else may have come between: then it may be refused for that.
+    pub may_conflict: bool,
     /// What a conditional write wanted to see of the first of its keys.
     pub condition: Option<Condition>,
 }
@@ -165,6 +169,19 @@ pub struct Seen {
     pub until: WallTime,
 }
 
+/// An interval as a transaction saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Walked {
+    /// By which iterator.
+    pub iterator: IteratorFacts,
+    /// From the end.
+    pub backward: bool,
+    /// At most this number.
+    pub limit: u32,
+    /// What it showed.
+    pub rows: Vec<Row>,
+}
+
 /// What an iterator promises to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IteratorFacts {
@@ -200,6 +217,8 @@ pub enum Kind {
     Invalid,
     /// [`Error::Merge`].
     Merge,
+    /// [`Error::Conflict`].
+    Conflict,
     /// [`Error::Corruption`].
     Corruption,
     /// [`Error::NoSpace`].
@@ -233,6 +252,7 @@ impl Kind {
         match error {
             Error::Invalid(_) | Error::Operand(_) => Kind::Invalid,
             Error::Merge(_) => Kind::Merge,
+            Error::Conflict(_) => Kind::Conflict,
             Error::Corruption(_) => Kind::Corruption,
             Error::NoSpace(_) => Kind::NoSpace,
             Error::Io(_) => Kind::Io,

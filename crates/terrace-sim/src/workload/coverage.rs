@@ -83,6 +83,8 @@ pub const SHAPES: &[&str] = &[
     "synced write",
     "write that may not wait",
     "condition that asks for a value",
+    "transaction that walks",
+    "transaction that writes an interval",
     "scan backward with bounds",
     "scan in a snapshot",
     "iterator that turns round",

@@ -4,7 +4,7 @@ use terrace_base::KeyRange;
 use terrace_env::SeededRng;
 
 use super::coverage::Coverage;
-use super::operation::{Change, Condition, How, Operation, Slot, Value};
+use super::operation::{Change, Condition, How, Operation, Reading, Slot, Value};
 use super::shape::Shape;
 
 /// How many slots a client uses.
@@ -175,6 +175,39 @@ impl Generator {
     }
 
     fn update(&mut self) -> Operation {
+        // Drawn apart, so that seeds keep what else they draw.
+        let mut apart = SeededRng::new(self.random.clone().next_u64());
+        let update = self.plain_update();
+        let Operation::Update { changes, how, .. } = &update else { return update };
+        if apart.one_in(2) {
+            return update;
+        }
+        let mut changes = changes.clone();
+        if apart.one_in(self.shape.range_deletes_in) {
+            let (one, other) = (self.shape.draw_key(&mut apart), self.shape.draw_key(&mut apart));
+            let (start, end) = (one.clone().min(other.clone()), one.max(other));
+            changes.push(Change::DeleteRange { start, end });
+        }
+        let readings = (0..1 + apart.below(3)).map(|_| self.reading(&mut apart)).collect();
+        Operation::Transact { readings, changes, how: *how }
+    }
+
+    fn reading(&self, apart: &mut SeededRng) -> Reading {
+        let key = self.shape.draw_key(apart);
+        if apart.one_in(2) {
+            return Reading::Key(key);
+        }
+        let other = self.shape.draw_key(apart);
+        let within = match apart.below(3) {
+            0 => KeyRange::all(),
+            1 => KeyRange::new(key, None),
+            _ => KeyRange::new(key.clone().min(other.clone()), Some(key.max(other))),
+        };
+        let limit = [0, 1, 3, 1000][apart.index(4)];
+        Reading::Walk { within, backward: apart.one_in(2), limit }
+    }
+
+    fn plain_update(&mut self) -> Operation {
         let key = self.key();
         let condition = match self.random.below(4) {
             0 => Condition::Always,
@@ -289,6 +322,13 @@ impl Generator {
             Operation::Update { changes, how, condition, .. } => {
                 let asks = matches!(condition, Condition::Is(_));
                 self.coverage.reach_if(asks, "condition that asks for a value");
+                self.observe_write(changes, *how);
+            }
+            Operation::Transact { readings, changes, how } => {
+                let walks = readings.iter().any(|one| matches!(one, Reading::Walk { .. }));
+                self.coverage.reach_if(walks, "transaction that walks");
+                let spans = changes.iter().any(Change::spans_keys);
+                self.coverage.reach_if(spans, "transaction that writes an interval");
                 self.observe_write(changes, *how);
             }
             Operation::MultiGet { keys, .. } => {

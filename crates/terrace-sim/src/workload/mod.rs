@@ -17,6 +17,8 @@ mod text;
 
 pub use coverage::{Coverage, SHAPES};
 pub use generate::Generator;
-pub use operation::{Change, Condition, How, Operation, Slot, Value, batch_of, numbers_of};
+pub use operation::{
+    Change, Condition, How, Operation, Reading, Slot, Value, batch_of, numbers_of,
+};
 pub use shape::{KeyForm, Purpose, Shape, ValueForm, Weights};
 pub use text::ParseError;

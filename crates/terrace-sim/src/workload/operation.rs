@@ -169,6 +169,22 @@ impl Default for How {
     }
 }
 
+/// What a transaction reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// A key.
+    Key(Vec<u8>),
+    /// An interval, as far as the limit lets it.
+    Walk {
+        /// The keys.
+        within: KeyRange,
+        /// From the end.
+        backward: bool,
+        /// At most this number.
+        limit: u32,
+    },
+}
+
 /// A place in which a client keeps a snapshot, or an iterator.
 pub type Slot = u8;
 
@@ -191,6 +207,15 @@ pub enum Operation {
         /// The changes; range deletes are left out.
         changes: Vec<Change>,
         /// How.
+        how: How,
+    },
+    /// Reads at one moment, and writes a batch later if nothing of that was changed by then.
+    Transact {
+        /// What it reads.
+        readings: Vec<Reading>,
+        /// The changes, in order.
+        changes: Vec<Change>,
+        /// How it is written.
         how: How,
     },
     /// Reads a key.
@@ -339,6 +364,22 @@ impl Operation {
                 }));
                 out
             }
+            Operation::Transact { readings, changes, how } => {
+                let with = |readings: Vec<Reading>, changes: Vec<Change>| Operation::Transact {
+                    readings,
+                    changes,
+                    how: *how,
+                };
+                let mut out = vec![Operation::Write { changes: changes.clone(), how: *how }];
+                for left_out in 0..readings.len() {
+                    let mut fewer = readings.clone();
+                    fewer.remove(left_out);
+                    out.push(with(fewer, changes.clone()));
+                }
+                let simpler = simpler_changes(changes).into_iter();
+                out.extend(simpler.map(|changes| with(readings.clone(), changes)));
+                out
+            }
             Operation::Scan { within, backward, limit, at } if *within != KeyRange::all() => {
                 vec![Operation::Scan {
                     within: KeyRange::all(),
@@ -394,7 +435,9 @@ impl Operation {
     /// The keys that it names, for tests of what a generator reaches.
     pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
         let changes: &[Change] = match self {
-            Operation::Write { changes, .. } | Operation::Update { changes, .. } => changes,
+            Operation::Write { changes, .. }
+            | Operation::Update { changes, .. }
+            | Operation::Transact { changes, .. } => changes,
             Operation::Ingest { puts } => puts,
             _ => &[],
         };

@@ -7,6 +7,7 @@
 //! batch { put "" 0#1; delete b; delete-range a c } sync
 //! update k if-absent { put k 8#3 }
 //! scan - - forward 10 at=1               - is an open end
+//! transact { get a; scan b - forward 3 } { put k 8#3 } sync
 //! ingest { put a 3#1; put b 8#2 }
 //! divide-among 1,3,2 k p                 three duplicates of the drange from k up to p
 //! ```
@@ -18,7 +19,7 @@ use std::str::{Chars, FromStr};
 
 use terrace_base::KeyRange;
 
-use super::operation::{Change, Condition, How, Operation, Slot, Value};
+use super::operation::{Change, Condition, How, Operation, Reading, Slot, Value};
 
 /// Why a text is no operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +99,19 @@ impl fmt::Display for Condition {
     }
 }
 
-fn write_changes(f: &mut fmt::Formatter<'_>, changes: &[Change]) -> fmt::Result {
+impl fmt::Display for Reading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reading::Key(key) => write!(f, "get {}", Key(key)),
+            Reading::Walk { within, backward, limit } => {
+                let way = if *backward { "backward" } else { "forward" };
+                write!(f, "scan {} {way} {limit}", Interval(within))
+            }
+        }
+    }
+}
+
+fn write_changes(f: &mut fmt::Formatter<'_>, changes: &[impl fmt::Display]) -> fmt::Result {
     f.write_str("{ ")?;
     for (index, change) in changes.iter().enumerate() {
         write!(f, "{}{change}", if index > 0 { "; " } else { "" })?;
@@ -139,6 +152,13 @@ impl fmt::Display for Operation {
             }
             Operation::Update { key, condition, changes, how } => {
                 write!(f, "update {} {condition} ", Key(key))?;
+                write_changes(f, changes)?;
+                write_how(f, *how)
+            }
+            Operation::Transact { readings, changes, how } => {
+                f.write_str("transact ")?;
+                write_changes(f, readings)?;
+                f.write_str(" ")?;
                 write_changes(f, changes)?;
                 write_how(f, *how)
             }
@@ -344,6 +364,26 @@ impl Words {
         Ok(changes)
     }
 
+    fn readings(&mut self) -> Result<Vec<Reading>, ParseError> {
+        if !self.flag("{") {
+            return Err(wrong("a { is missing"));
+        }
+        let mut readings = Vec::new();
+        while !self.flag("}") {
+            readings.push(match self.bare()?.as_str() {
+                "get" => Reading::Key(self.key()?),
+                "scan" => Reading::Walk {
+                    within: self.interval()?,
+                    backward: self.way()?,
+                    limit: self.number()?,
+                },
+                other => return Err(wrong(format!("{other:?} is nothing that is read"))),
+            });
+            self.flag(";");
+        }
+        Ok(readings)
+    }
+
     fn condition(&mut self) -> Result<Condition, ParseError> {
         Ok(match self.bare()?.as_str() {
             "always" => Condition::Always,
@@ -361,6 +401,11 @@ impl Words {
             "update" => Operation::Update {
                 key: self.key()?,
                 condition: self.condition()?,
+                changes: self.changes()?,
+                how: self.how(),
+            },
+            "transact" => Operation::Transact {
+                readings: self.readings()?,
                 changes: self.changes()?,
                 how: self.how(),
             },
@@ -486,6 +531,8 @@ mod tests {
             "multi-get-nowait a",
             "scan - - forward 10",
             "scan a \"-\" backward 1 at=0",
+            "transact { get a; scan b - forward 3 } { put k 8#3; delete b } sync",
+            "transact {  } { delete-range a c } nowait",
             "snapshot 1",
             "drop-snapshot 1",
             "iterate 2 a - at=1",
@@ -524,6 +571,8 @@ mod tests {
             "merge k",
             "get",
             "fly",
+            "transact { fly } { }",
+            "transact { get a }",
             "scan - - up 1",
             "flush now",
             "divide-among k",
