@@ -14,6 +14,8 @@ pub struct Setup {
     /// Whether each write is synced before it is acknowledged. If not, it survives a killed
     /// process.
     pub sync: bool,
+    /// Whether the engine is opened for optimistic transactions; one that has none is left out.
+    pub transactions: bool,
 }
 
 /// What makes one cell better than another.
@@ -105,7 +107,8 @@ const fn synced_alone(value_bytes: usize, cells: &'static [Cell]) -> Group {
 
 const MIB: u64 = 1 << 20;
 
-const IN_CACHE: Setup = Setup { cache_bytes: 512 * MIB, memtable_bytes: 64 * MIB, sync: false };
+const IN_CACHE: Setup =
+    Setup { cache_bytes: 512 * MIB, memtable_bytes: 64 * MIB, sync: false, transactions: false };
 const SYNCED: Setup = Setup { sync: true, ..IN_CACHE };
 
 /// The 14 cells, and what else is worth knowing beside them.
@@ -163,6 +166,29 @@ pub const GROUPS: &[Group] = &[
                 1_000_000,
             )
         }],
+    },
+    Group {
+        records: 1_000_000,
+        key_bytes: 16,
+        value_bytes: 100,
+        setup: Setup { transactions: true, ..IN_CACHE },
+        cells: &[
+            cell(
+                "transactions",
+                "two reads, two writes of the same, any record as likely (not one of the 14)",
+                "transactions",
+                300_000,
+            ),
+            Cell {
+                distribution: Some(Distribution::Zipfian),
+                ..cell(
+                    "transactions-hot",
+                    "the same, some records far more often (not one of the 14)",
+                    "transactions",
+                    300_000,
+                )
+            },
+        ],
     },
     Group {
         records: 150_000,

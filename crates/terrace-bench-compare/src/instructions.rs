@@ -55,7 +55,8 @@ impl Counted {
 /// Records of 16 + 256 bytes that are there before the counted operations.
 const RECORDS: u64 = 30_000;
 const SCAN_RECORDS: u64 = 50;
-const SETUP: Setup = Setup { cache_bytes: 512 << 20, memtable_bytes: 256 << 20, sync: false };
+const SETUP: Setup =
+    Setup { cache_bytes: 512 << 20, memtable_bytes: 256 << 20, sync: false, transactions: false };
 
 /// Does one operation a number of times; this is what runs under Valgrind.
 pub fn work(args: &WorkArgs) -> Result<(), StoreError> {

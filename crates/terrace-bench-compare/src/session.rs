@@ -18,6 +18,9 @@ const REST: Duration = Duration::from_secs(12);
 /// the cell's name, the latency curve, and what the engine took of the machine.
 pub fn run(args: &SessionArgs) -> Result<(), StoreError> {
     let (group, _) = cells::find(&args.group).ok_or("there is no such group")?;
+    if group.setup.transactions && !args.engine.has_transactions() {
+        return Ok(());
+    }
     std::fs::create_dir_all(&args.data)?;
     let store = args.engine.open(&args.data, &group.setup)?;
     for cell in group.cells {

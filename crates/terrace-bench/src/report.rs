@@ -18,6 +18,8 @@ pub(crate) struct Measured {
     /// Operations that ended in each slot of time.
     slots: Vec<u64>,
     pub(crate) reads_not_found: u64,
+    /// How often transactions were begun anew.
+    pub(crate) conflicts: u64,
     pub(crate) records_scanned: u64,
     /// From the start of the phase until the last thread's last operation.
     pub(crate) elapsed: Duration,
@@ -59,6 +61,7 @@ impl Measured {
         self.slots.resize(self.slots.len().max(other.slots.len()), 0);
         self.slots.iter_mut().zip(&other.slots).for_each(|(own, other)| *own += other);
         self.reads_not_found += other.reads_not_found;
+        self.conflicts += other.conflicts;
         self.records_scanned += other.records_scanned;
         self.thread_cpu += other.thread_cpu;
         self.in_calls += other.in_calls;
@@ -176,6 +179,8 @@ pub struct Report {
     pub load_ops_per_s: Option<f64>,
     /// Reads of records that were not there.
     pub reads_not_found: u64,
+    /// How often transactions were begun anew because of a conflict.
+    pub conflicts: u64,
     /// The records that scans returned.
     pub records_scanned: u64,
     /// Each kind that occurred.
@@ -216,6 +221,7 @@ impl Report {
             ops_per_s: measured.ops_per_s(),
             load_ops_per_s: load.map(Measured::ops_per_s),
             reads_not_found: measured.reads_not_found,
+            conflicts: measured.conflicts,
             records_scanned: measured.records_scanned,
             kinds: kinds.collect(),
             latencies: Latencies::new(&measured.all_kinds()),
@@ -285,6 +291,7 @@ impl Serialize for Report {
             }
         }
         map.serialize_entry("reads_not_found", &self.reads_not_found)?;
+        map.serialize_entry("conflicts", &self.conflicts)?;
         map.serialize_entry("records_scanned", &self.records_scanned)?;
         map.serialize_entry("user_bytes", &self.user_bytes)?;
         map.serialize_entry("written_bytes", &self.written_bytes)?;
@@ -358,6 +365,9 @@ impl fmt::Display for Report {
         }
         if self.reads_not_found > 0 {
             writeln!(f, "  reads not found     {:>14}", self.reads_not_found)?;
+        }
+        if self.conflicts > 0 {
+            writeln!(f, "  conflicts           {:>14}", self.conflicts)?;
         }
         write!(f, "  latency, us     {:>9}", "count")?;
         for (name, _) in self.latencies.fields() {

@@ -249,6 +249,7 @@ struct Worker<'a, S: ?Sized> {
     start: Moment,
     random: Random,
     key: Vec<u8>,
+    other_key: Vec<u8>,
     measured: Measured,
 }
 
@@ -262,7 +263,8 @@ impl<'a, S: Store + ?Sized> Worker<'a, S> {
     ) -> Worker<'a, S> {
         let random = Random::new(plan.seed, thread);
         let measured = Measured::default();
-        Worker { store, plan, progress, start, random, key: Vec::new(), measured }
+        let (key, other_key) = (Vec::new(), Vec::new());
+        Worker { store, plan, progress, start, random, key, other_key, measured }
     }
 
     fn work(&mut self) -> Result<(), StoreError> {
@@ -337,6 +339,19 @@ impl<'a, S: Store + ?Sized> Worker<'a, S> {
                 let value = self.plan.values.next(&mut self.random);
                 self.store.modify(&self.key, value)?;
             }
+            Kind::Pair | Kind::Transact => self.write_two(kind)?,
+        }
+        Ok(())
+    }
+
+    fn write_two(&mut self, kind: Kind) -> Result<(), StoreError> {
+        let slot = self.draw_slot();
+        self.plan.records.write_key(slot, &mut self.other_key);
+        let keys = [&self.key[..], &self.other_key[..]];
+        let value = self.plan.values.next(&mut self.random);
+        match kind {
+            Kind::Transact => self.measured.conflicts += self.store.transact(keys, value)?,
+            _ => self.store.write_pair(keys, value)?,
         }
         Ok(())
     }
@@ -400,6 +415,12 @@ mod tests {
         fn scan(&self, start: &[u8], count: u64) -> Result<u64, StoreError> {
             let map = self.map.lock().unwrap();
             Ok(map.range(start.to_vec()..).take(usize::try_from(count)?).count() as u64)
+        }
+        fn write_pair(&self, keys: [&[u8]; 2], value: &[u8]) -> Result<(), StoreError> {
+            keys.iter().try_for_each(|key| self.put(key, value))
+        }
+        fn transact(&self, keys: [&[u8]; 2], value: &[u8]) -> Result<u64, StoreError> {
+            self.write_pair(keys, value).map(|()| 0)
         }
         fn counters(&self) -> Option<Counters> {
             let user_bytes = self.map.lock().unwrap().len() as u64 * 100;

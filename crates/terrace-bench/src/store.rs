@@ -71,6 +71,21 @@ pub trait Store: Sync {
         self.put(key, value)
     }
 
+    /// Reads the values of two keys, then sets both in one batch.
+    ///
+    /// Errors: the store's own; that it has no batches.
+    fn write_pair(&self, _keys: [&[u8]; 2], _value: &[u8]) -> Result<(), StoreError> {
+        Err("it writes no batches here".into())
+    }
+
+    /// Reads the values of two keys, then sets both, as one serializable transaction; how often
+    /// that was begun anew because of a conflict before it committed.
+    ///
+    /// Errors: the store's own; that it has no transactions.
+    fn transact(&self, _keys: [&[u8]; 2], _value: &[u8]) -> Result<u64, StoreError> {
+        Err("it has no transactions here".into())
+    }
+
     /// What was written so far; `None` for a store that does not tell.
     fn counters(&self) -> Option<Counters>;
 

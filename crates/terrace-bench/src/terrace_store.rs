@@ -1,4 +1,4 @@
-use terrace::Db;
+use terrace::{Batch, Db};
 
 use crate::store::{Counters, Delays, Store, StoreError};
 
@@ -37,6 +37,29 @@ impl Store for TerraceStore {
             found += 1;
         }
         Ok(found)
+    }
+
+    fn write_pair(&self, keys: [&[u8]; 2], value: &[u8]) -> Result<(), StoreError> {
+        let mut batch = Batch::new();
+        keys.iter().try_for_each(|key| self.db.get(key).map(|_| ()))?;
+        for key in keys {
+            batch.put(&self.db, key, value);
+        }
+        self.db.write(&batch)?;
+        Ok(())
+    }
+
+    fn transact(&self, keys: [&[u8]; 2], value: &[u8]) -> Result<u64, StoreError> {
+        let mut tries = 0;
+        self.db.transaction(|tx| {
+            tries += 1;
+            keys.iter().try_for_each(|key| tx.get(&self.db, key).map(|_| ()))?;
+            for key in keys {
+                tx.put(&self.db, key, value);
+            }
+            Ok::<(), terrace::Error>(())
+        })?;
+        Ok(tries - 1)
     }
 
     fn counters(&self) -> Option<Counters> {

@@ -18,11 +18,23 @@ pub enum Kind {
     Scan,
     /// Reads a record and puts a new value for it.
     Modify,
+    /// Reads two records and puts new values for both, in one batch.
+    Pair,
+    /// The same in a transaction, which is begun anew on a conflict until it commits.
+    Transact,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 5] = [Kind::Read, Kind::Update, Kind::Insert, Kind::Scan, Kind::Modify];
+    pub const ALL: [Kind; 7] = [
+        Kind::Read,
+        Kind::Update,
+        Kind::Insert,
+        Kind::Scan,
+        Kind::Modify,
+        Kind::Pair,
+        Kind::Transact,
+    ];
 
     /// The name in reports.
     #[must_use]
@@ -33,6 +45,8 @@ impl Kind {
             Kind::Insert => "insert",
             Kind::Scan => "scan",
             Kind::Modify => "modify",
+            Kind::Pair => "pair",
+            Kind::Transact => "transact",
         }
     }
 }
@@ -184,6 +198,18 @@ pub const WORKLOADS: &[Workload] = &[
         "readrandom",
         "read records drawn at random",
         &[(Kind::Read, 100)],
+        Distribution::Uniform,
+    ),
+    over_records(
+        "transactions",
+        "transactions that read two records and put new values for both",
+        &[(Kind::Transact, 100)],
+        Distribution::Uniform,
+    ),
+    over_records(
+        "pairs",
+        "the same without a transaction: two reads, and a batch of two",
+        &[(Kind::Pair, 100)],
         Distribution::Uniform,
     ),
     Workload {

@@ -11,7 +11,7 @@ pub(super) const OPTIONS: &str = "defaults (10-bit filters), workers = cores, wi
      memtables of a quarter of the cell's memory (it has no limit for all of them), a journal record in the kernel for each write";
 
 /// Memtables that would share the memory, as elsewhere.
-const MEMTABLES: u64 = 4;
+pub(super) const MEMTABLES: u64 = 4;
 
 pub(super) struct Fjall {
     db: Database,
@@ -60,14 +60,19 @@ impl Store for Fjall {
 
 impl Peer for Fjall {
     fn settle(&self) -> Result<(), StoreError> {
-        self.keyspace.rotate_memtable_and_wait()?;
-        // At rest when nothing has run for a while.
-        let mut quiet = 0;
-        while quiet < 10 {
-            std::thread::sleep(Duration::from_millis(20));
-            let is_busy = self.db.outstanding_flushes() > 0 || self.db.active_compactions() > 0;
-            quiet = if is_busy { 0 } else { quiet + 1 };
-        }
-        Ok(())
+        settle(&self.db, &self.keyspace)
     }
+}
+
+/// Writes out the memtable and waits until the database is at rest.
+pub(super) fn settle(db: &Database, keyspace: &Keyspace) -> Result<(), StoreError> {
+    keyspace.rotate_memtable_and_wait()?;
+    // At rest when nothing has run for a while.
+    let mut quiet = 0;
+    while quiet < 10 {
+        std::thread::sleep(Duration::from_millis(20));
+        let is_busy = db.outstanding_flushes() > 0 || db.active_compactions() > 0;
+        quiet = if is_busy { 0 } else { quiet + 1 };
+    }
+    Ok(())
 }

@@ -1,10 +1,12 @@
 //! How each engine is set up. All get the same memory and the same durability, and none compresses.
 
 mod fjall;
+mod fjall_transactions;
 mod lmdb;
 pub mod raw_file;
 mod redb;
 pub mod rocksdb;
+mod rocksdb_transactions;
 mod slatedb;
 mod terrace;
 
@@ -73,9 +75,24 @@ impl Engine {
         }
     }
 
+    /// Whether it has optimistic transactions.
+    pub fn has_transactions(self) -> bool {
+        matches!(self, Engine::Terrace | Engine::Rocksdb | Engine::RocksdbDefault | Engine::Fjall)
+    }
+
     /// Opens a new store in an empty directory.
     pub fn open(self, dir: &Path, setup: &Setup) -> Result<Box<dyn Peer>, StoreError> {
+        use rocksdb_transactions::RocksDbTransactions;
         Ok(match self {
+            Engine::Rocksdb if setup.transactions => {
+                Box::new(RocksDbTransactions::open(dir, setup, true)?)
+            }
+            Engine::RocksdbDefault if setup.transactions => {
+                Box::new(RocksDbTransactions::open(dir, setup, false)?)
+            }
+            Engine::Fjall if setup.transactions => {
+                Box::new(fjall_transactions::FjallTransactions::open(dir, setup)?)
+            }
             Engine::Terrace => Box::new(terrace::open(dir, setup)?),
             Engine::Rocksdb => Box::new(rocksdb::RocksDb::open(dir, setup, true)?),
             Engine::RocksdbDefault => Box::new(rocksdb::RocksDb::open(dir, setup, false)?),

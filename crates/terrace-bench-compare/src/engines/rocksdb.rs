@@ -55,39 +55,49 @@ impl RocksDb {
         dir: &Path,
         setup: &Setup,
         tuned: bool,
-        mut options: Options,
+        options: Options,
     ) -> Result<RocksDb, StoreError> {
-        options.create_if_missing(true);
-        options.set_compression_type(DBCompressionType::None);
-        options.enable_statistics();
-        options.set_statistics_level(rocksdb::statistics::StatsLevel::ExceptHistogramOrTimers);
-        let buffer_bytes = setup.memtable_bytes / MEMTABLES;
-        options.set_write_buffer_size(usize::try_from(buffer_bytes)?);
-        let mut tables = BlockBasedOptions::default();
-        let cache_bytes = usize::try_from(setup.cache_bytes)?;
-        if tuned {
-            let cores = i32::try_from(std::thread::available_parallelism()?.get())?;
-            options.set_max_write_buffer_number(i32::try_from(MEMTABLES)?);
-            options.increase_parallelism(cores);
-            options.set_level_compaction_dynamic_level_bytes(true);
-            options.set_max_bytes_for_level_base(setup.memtable_bytes);
-            options.set_target_file_size_base(buffer_bytes);
-            options.set_memtable_prefix_bloom_ratio(0.02);
-            options.set_memtable_whole_key_filtering(true);
-            tables.set_block_cache(&Cache::new_hyper_clock_cache(cache_bytes, 0));
-            tables.set_bloom_filter(10.0, false);
-            tables.set_cache_index_and_filter_blocks(true);
-            tables.set_pin_l0_filter_and_index_blocks_in_cache(true);
-            tables.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
-            tables.set_format_version(6);
-        } else {
-            tables.set_block_cache(&Cache::new_lru_cache(cache_bytes));
-        }
-        options.set_block_based_table_factory(&tables);
+        let options = set_up(setup, tuned, options)?;
         let mut write = WriteOptions::default();
         write.set_sync(setup.sync);
         Ok(RocksDb { db: DB::open(&options, dir)?, options, write })
     }
+}
+
+/// These options, and what the cell and the tuning want.
+pub(super) fn set_up(
+    setup: &Setup,
+    tuned: bool,
+    mut options: Options,
+) -> Result<Options, StoreError> {
+    options.create_if_missing(true);
+    options.set_compression_type(DBCompressionType::None);
+    options.enable_statistics();
+    options.set_statistics_level(rocksdb::statistics::StatsLevel::ExceptHistogramOrTimers);
+    let buffer_bytes = setup.memtable_bytes / MEMTABLES;
+    options.set_write_buffer_size(usize::try_from(buffer_bytes)?);
+    let mut tables = BlockBasedOptions::default();
+    let cache_bytes = usize::try_from(setup.cache_bytes)?;
+    if tuned {
+        let cores = i32::try_from(std::thread::available_parallelism()?.get())?;
+        options.set_max_write_buffer_number(i32::try_from(MEMTABLES)?);
+        options.increase_parallelism(cores);
+        options.set_level_compaction_dynamic_level_bytes(true);
+        options.set_max_bytes_for_level_base(setup.memtable_bytes);
+        options.set_target_file_size_base(buffer_bytes);
+        options.set_memtable_prefix_bloom_ratio(0.02);
+        options.set_memtable_whole_key_filtering(true);
+        tables.set_block_cache(&Cache::new_hyper_clock_cache(cache_bytes, 0));
+        tables.set_bloom_filter(10.0, false);
+        tables.set_cache_index_and_filter_blocks(true);
+        tables.set_pin_l0_filter_and_index_blocks_in_cache(true);
+        tables.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
+        tables.set_format_version(6);
+    } else {
+        tables.set_block_cache(&Cache::new_lru_cache(cache_bytes));
+    }
+    options.set_block_based_table_factory(&tables);
+    Ok(options)
 }
 
 /// Options by which flushes and compactions write at most `write_bytes_per_s` bytes in a second.

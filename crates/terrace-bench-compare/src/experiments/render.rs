@@ -148,8 +148,12 @@ fn options_of(
     subject: &Subject,
 ) -> Result<Value, StoreError> {
     let memtable_bytes = experiment.memtable_bytes(subject, args.scale);
-    let setup =
-        Setup { cache_bytes: experiment.cache_bytes(args.scale), memtable_bytes, sync: false };
+    let setup = Setup {
+        cache_bytes: experiment.cache_bytes(args.scale),
+        memtable_bytes,
+        sync: false,
+        transactions: false,
+    };
     Ok(match subject.kind {
         Kind::Rocksdb => json!({
             "engine": "rocksdb",

@@ -6,7 +6,9 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use terrace::{CompactionRecord, CutEnd, Db, DiskProfile, L0Medium, L0Options, Layout, Options, Research};
+use terrace::{
+    CompactionRecord, CutEnd, Db, DiskProfile, L0Medium, L0Options, Layout, Options, Research,
+};
 use terrace_bench::clock::Moment;
 use terrace_bench::records::Records;
 use terrace_bench::{BenchOptions, Observer, Phase, StaticTrees, StoreError, TerraceStore};
@@ -161,6 +163,7 @@ fn open(
         cache_bytes: experiment.cache_bytes(args.scale),
         memtable_bytes: experiment.memtable_bytes(subject, args.scale),
         sync: false,
+        transactions: false,
     };
     let disk = args.disk_profile.clone();
     match subject.kind {
@@ -214,7 +217,8 @@ pub fn terrace_options(
         l0_matrix: tree.l0.form == Form::Matrix,
         pmem_memtables: l0_medium.filter(|_| tree.l0.form == Form::PmemMemtables),
     };
-    let mut layout = Layout::new().l0(l0).dranges(tree.dranges).level_bytes_base(share(tree.level_of_data));
+    let mut layout =
+        Layout::new().l0(l0).dranges(tree.dranges).level_bytes_base(share(tree.level_of_data));
     layout.log_path = tree.log_on_medium.then(|| medium.to_owned());
     if !tree.filters {
         layout.filter_bits_per_key = 0;

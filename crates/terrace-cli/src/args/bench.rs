@@ -18,7 +18,7 @@ The directory is made if there is none; records that it holds are used again. It
 TERRACE_DATA does not count, so that no database is filled with records by accident.")]
 pub(crate) struct BenchArgs {
     /// The workload: load, YCSB a to f, rw50, sw50, w100, fillseq, fillrandom, overwrite,
-    /// readrandom, readmissing or seekrandom
+    /// readrandom, transactions, pairs, readmissing or seekrandom
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// How many records there are
