@@ -1,5 +1,5 @@
-//! Goal: backups are made, listed, restored, verified and deleted, and one that was left half-way is
-//! none. Method: a real directory.
+//! Goal: backups are made, listed, restored, verified and deleted, and one that was left half-way
+//! is none. Method: a real directory.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 

@@ -1,9 +1,9 @@
 //! Bulk: much data at one moment.
 //!
 //! # Why
-//! A checkpoint, a backup and an ingest move whole files and not entries. Both need one moment at which no
-//! write is under way: they take the turn of flushes and hold every drange, briefly, and do all
-//! that takes long before or after.
+//! A checkpoint, a backup and an ingest move whole files and not entries. Both need one moment at
+//! which no write is under way: they take the turn of flushes and hold every drange, briefly, and
+//! do all that takes long before or after.
 //!
 //! # Invariants
 //! 1. A checkpoint is a range at one number: whole, or not there.
