@@ -42,7 +42,7 @@ struct Claim(Option<u8>);
 impl Claim {
     fn new() -> Claim {
         // Order: acquire, so that the counts of the place's last owner are seen.
-        let claimed = TAKEN.try_update(Ordering::Acquire, Ordering::Relaxed, |taken| {
+        let claimed = TAKEN.fetch_update(Ordering::Acquire, Ordering::Relaxed, |taken| {
             let free = taken.trailing_ones();
             (free < u64::BITS).then(|| taken | 1 << free)
         });

@@ -147,7 +147,7 @@ impl Arena {
     fn take(&self, moved: impl Fn((u64, u64)) -> Option<(u64, u64)>) -> (u64, u64) {
         // Order: relaxed is enough, since the space becomes known to others only through an
         // offset that is published with release.
-        let taken = self.ends.try_update(Ordering::Relaxed, Ordering::Relaxed, |ends| {
+        let taken = self.ends.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |ends| {
             moved(unpack(ends)).map(|(entries, nodes)| pack(entries, nodes))
         });
         unpack(taken.expect("a reservation keeps the arena from being full"))

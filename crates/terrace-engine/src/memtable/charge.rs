@@ -118,7 +118,7 @@ impl Budget {
     pub(super) fn reserve(&self, bytes: usize) -> Option<Reservation<'_>> {
         // Order: relaxed; the budget is only a count, and orders nothing else.
         self.taken_bytes
-            .try_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
                 taken.checked_add(bytes).filter(|&taken| taken <= self.limit_bytes())
             })
             .ok()?;

@@ -182,7 +182,7 @@ macro_rules! atomic_number {
 
             /// As in the standard library.
             #[track_caller]
-            pub fn try_update(
+            pub fn fetch_update(
                 &self,
                 set_order: Ordering,
                 fetch_order: Ordering,

@@ -72,7 +72,7 @@ impl Pacer {
         let cost = price.cost();
         let mut sleep = Some(Duration::ZERO);
         // Order: relaxed, since the clock orders nothing but itself.
-        let _ = self.end.try_update(Ordering::Relaxed, Ordering::Relaxed, |before| {
+        let _ = self.end.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| {
             let start = before.max(now.saturating_sub(nanos(LATE_MAX)));
             let end = start.saturating_add(cost);
             let delay = Duration::from_nanos(end.saturating_sub(now).min(price.bound()));
