@@ -1,6 +1,6 @@
 # The two commands of the README, and what they are made of.
 
-.PHONY: run test soak compare compare-all nova triangle tidy lint
+.PHONY: run test soak compare compare-all nova triangle tidy lint package
 
 # Build, start the server, put this machine's own package index into it.
 run:
@@ -48,11 +48,17 @@ triangle:
 tidy:
 	cargo xtask tidy
 
+# The library as a stranger gets it: packed, and built from its packages alone.
+package:
+	scripts/packages.sh
+
 # Formatting, lints and docs, all with warnings as errors; the code as it is shipped, and with every
 # feature.
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo clippy --workspace --all-targets --locked --all-features -- -D warnings
+	cargo clippy --package terrace --locked --no-default-features -- -D warnings
+	cargo clippy --package terrace --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 	cargo xtask tidy
