@@ -28,6 +28,7 @@ use crate::version::{NewRow, TreeEdit};
 
 /// Something that happened to a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Event {
     /// When it was told, on the clock of the environment, which begins anywhere and never goes
     /// back.
@@ -106,6 +107,7 @@ pub enum EventKind {
 
 /// What a flush came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FlushRecord {
     /// Bytes of memory that the memtables took.
     pub memtable_bytes: u64,
@@ -119,6 +121,7 @@ pub struct FlushRecord {
 
 /// What a merge of memtables came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MergeRecord {
     /// Number of memtables that were merged.
     pub memtable_count: u64,
@@ -130,6 +133,7 @@ pub struct MergeRecord {
 
 /// What was read for a cut out of L0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CutRecord {
     /// Bytes read out of L0.
     pub l0_bytes: u64,
@@ -139,6 +143,7 @@ pub struct CutRecord {
 
 /// Tables that only changed their level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MoveRecord {
     /// The level that they came from.
     pub from: u8,
@@ -152,6 +157,7 @@ pub struct MoveRecord {
 
 /// What a version edit changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct InstallRecord {
     /// Number of rows that were added to L0.
     pub rows_added: u64,

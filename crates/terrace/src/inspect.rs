@@ -25,6 +25,7 @@ use crate::{Error, Result};
 
 /// What a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FileKind {
     /// `CURRENT`, which names the manifest that counts.
     Current,
@@ -38,6 +39,7 @@ pub enum FileKind {
 
 /// A part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Line {
     /// Where it begins, in bytes.
     pub offset: u64,
@@ -51,6 +53,7 @@ pub struct Line {
 
 /// A field of a [`Line`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Value {
     /// A number; units are in the field's name.
     Number(u64),

@@ -91,6 +91,9 @@
 //! The library runs on 64-bit Linux. Each file that it writes bears the version of its format, and
 //! later versions of Terrace read it.
 //!
+//! It asks for Rust 1.90. What was checked of that is what Clippy's lint `incompatible_msrv` sees,
+//! which is calls of the standard library; built and tested it is with Rust 1.95.
+//!
 //! The engine below is the crate `terrace-engine`; this one gives programs their view of it, and
 //! adds keyspaces.
 
@@ -141,7 +144,9 @@ pub use offline::{Adopted, CheckDepth, adopt, check, repair};
 pub use options::{Create, Layout, Options, ReadOptions, WriteOptions};
 pub use plan::{Needs, Plan, PlannedLevel, Reason};
 pub use report::{CheckReport, Finding, KeyInterval, Loss, RepairReport, Stats};
-pub use terrace_base::{Expiry, KeyRange as OwnedRange, SeqNo, WallTime, limits};
+pub use terrace_base::{
+    Expiry, FileId, KeyRange as OwnedRange, LevelNo, LogPosition, SeqNo, WallTime, limits,
+};
 pub use terrace_engine::check::Severity;
 pub use terrace_engine::explain::{
     BlockRead, GetExplanation, HiddenCounts, LevelBlocks, OperationKind, PagesSearch, SAMPLE_EVERY,
@@ -149,19 +154,21 @@ pub use terrace_engine::explain::{
     Verdict, WaitCause,
 };
 pub use terrace_engine::l0::CutEnd;
+pub use terrace_engine::lookup_index::LookupIndexStats;
 pub use terrace_engine::merge::{MergeFailure, MergeOperator};
 #[cfg(feature = "research")]
 pub use terrace_engine::options::{Baseline, Research};
 pub use terrace_engine::options::{Durability, L0Medium, L0Options};
-pub use terrace_engine::process::{Charge as MemoryCharge, MemoryPool};
+pub use terrace_engine::process::{Charge as MemoryCharge, MemoryPool, MemoryStats, PoolStats};
 pub use terrace_engine::repair::{Basis, LossKind};
 pub use terrace_engine::store::{
-    CheckpointReport, CompactionRecord, ContainerStats, CutStats, DrangeStats, DrangesReport,
-    IngestReport, L0Report, L0RowStats, L0Slice, L0Stats, LatencyHistogram, MemtableAreaStats,
-    NextCut, RangeSize, RecoveryReport,
+    CauseStats, CheckpointReport, CompactionRecord, ContainerStats, CutStats, DrangeStats,
+    DrangesReport, IngestReport, L0Report, L0RowStats, L0Slice, L0Stats, LatencyHistogram,
+    LevelStats, MemtableAreaStats, NextCut, RangeSize, RecoveryReport, StallStats, StoreStats,
 };
 pub use terrace_engine::table::Compression;
 pub use terrace_engine::version::Repaired;
+pub use terrace_engine::wal::TornTail;
 pub use terrace_env::DiskProfile;
 pub use transaction::{Savepoint, Transaction, TransactionIter, TransactionKeys};
 pub use view::{

@@ -59,6 +59,7 @@ pub struct Needs {
 /// A level below L0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct PlannedLevel {
     /// Its number.
     pub level: u8,
@@ -69,6 +70,7 @@ pub struct PlannedLevel {
 /// Why something was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Reason {
     /// What: the name of an option, or `depth`.
     pub of: &'static str,
@@ -79,6 +81,7 @@ pub struct Reason {
 /// Sizes for a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Plan {
     /// What they are for.
     pub needs: Needs,

@@ -53,6 +53,7 @@ impl fmt::Display for Stats {
 /// What a check read, and what it found. `Display` shows it to people, `Serialize` to programs.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct CheckReport {
     /// Tables.
     pub table_count: u64,
@@ -82,6 +83,7 @@ pub struct CheckReport {
 /// One thing that a check found.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Finding {
     /// How bad it is.
     pub severity: Severity,
@@ -100,6 +102,7 @@ pub struct Finding {
 /// An interval of keys across keyspaces, for reports. Keys are escaped as `\\xHH \\t \\n \\r \\\\`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct KeyInterval {
     /// The keyspace of the first key.
     pub keyspace: u16,
@@ -255,6 +258,7 @@ impl fmt::Display for CheckReport {
 /// What a repair salvaged, and what it could not.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct RepairReport {
     /// By what it was decided what counts: the manifest, or sequence numbers.
     pub basis: Basis,
@@ -283,6 +287,7 @@ pub struct RepairReport {
 /// Something that could not be salvaged.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Loss {
     /// What it does to the keys.
     pub kind: LossKind,

@@ -21,6 +21,7 @@ use super::text::{self, Key};
 /// people as a tree, `Serialize` to programs; there, keys are escaped as `\xHH \t \n \r \\ \' \"`.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct GetExplanation {
     /// The key.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::explain::text::escaped"))]
@@ -52,6 +53,7 @@ pub struct GetExplanation {
 /// One memtable, table or level that was asked.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Step {
     /// The source.
     pub source: Source,
@@ -73,6 +75,7 @@ pub struct Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(tag = "kind", rename_all = "snake_case"))]
+#[non_exhaustive]
 pub enum Source {
     /// A memtable.
     Memtable {
@@ -112,6 +115,7 @@ pub enum Source {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(tag = "kind", rename_all = "snake_case"))]
+#[non_exhaustive]
 pub enum StepAnswer {
     /// The key lies outside of what it holds; it was not searched.
     OutsideKeys,
@@ -150,6 +154,7 @@ pub enum StepAnswer {
 /// One block of a table that was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct BlockRead {
     /// Its index in the table.
     pub index: u64,
@@ -166,6 +171,7 @@ pub struct BlockRead {
 /// The search in a row that lies in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct PagesSearch {
     /// The first of the elements among which the key was sought.
     pub first: u64,
@@ -192,6 +198,7 @@ impl PagesSearch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(tag = "kind", rename_all = "snake_case"))]
+#[non_exhaustive]
 pub enum Verdict {
     /// The key is there.
     Present {

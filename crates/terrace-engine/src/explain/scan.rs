@@ -19,6 +19,7 @@ pub(crate) enum Hidden {
 /// How many keys a scan stepped over, by what hid them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct HiddenCounts {
     /// Tombstones.
     pub tombstones: u64,
@@ -48,6 +49,7 @@ impl HiddenCounts {
 /// tree, `Serialize` to programs; there, keys are escaped as `\xHH \t \n \r \\ \' \"`.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct ScanExplanation {
     /// The first key of the interval.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::explain::text::escaped"))]
@@ -87,6 +89,7 @@ pub struct ScanExplanation {
 /// What one source gave to a scan.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct SourceTally {
     /// Which one.
     pub source: Source,
@@ -107,6 +110,7 @@ pub struct SourceTally {
 /// The blocks of one level that a scan looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct LevelBlocks {
     /// The level.
     pub level: u8,
@@ -122,6 +126,7 @@ pub struct LevelBlocks {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[non_exhaustive]
 pub enum ScanEnd {
     /// There were all the keys that were wanted.
     Limit,

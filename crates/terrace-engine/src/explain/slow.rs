@@ -41,6 +41,7 @@ const KEY_BYTES_KEPT: usize = 128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[non_exhaustive]
 pub enum OperationKind {
     /// A key was read.
     Get,
@@ -66,6 +67,7 @@ impl OperationKind {
 /// they are known), `Serialize` to programs.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct SlowOperation {
     /// Grows by one with each operation that is kept.
     pub id: u64,
@@ -99,6 +101,7 @@ pub struct SlowOperation {
 /// What an operation waited for, and how long.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct SlowWait {
     /// What for.
     pub cause: WaitCause,

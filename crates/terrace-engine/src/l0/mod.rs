@@ -269,6 +269,7 @@ pub struct Cut {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[non_exhaustive]
 pub enum CutEnd {
     /// It has as many bytes as it should.
     InBounds,

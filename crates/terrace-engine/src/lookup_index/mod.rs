@@ -102,6 +102,7 @@ impl Bound {
 /// What the index holds. Of a large one the slots are counted in a sample of the buckets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct LookupIndexStats {
     /// Bytes of memory, whatever is in it.
     pub bytes: u64,

@@ -8,6 +8,7 @@ use crate::{Error, Result};
 
 /// When a write is acknowledged, relative to what it survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Durability {
     /// In the kernel's pages: survives a killed process, not a lost machine. The default.
     #[default]

@@ -204,6 +204,7 @@ impl Memory {
 /// What the memory of a process is taken for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct MemoryStats {
     /// How much there may be, in bytes.
     pub limit_bytes: u64,
@@ -216,6 +217,7 @@ pub struct MemoryStats {
 /// One pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct PoolStats {
     /// What is taken, in bytes.
     pub used_bytes: u64,

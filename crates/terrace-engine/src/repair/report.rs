@@ -7,6 +7,7 @@ use terrace_base::{KeyRange, SeqNo};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+#[non_exhaustive]
 pub enum Basis {
     /// By the manifest, which is whole: levels are kept.
     #[default]
@@ -28,6 +29,7 @@ impl fmt::Display for Basis {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+#[non_exhaustive]
 pub enum LossKind {
     /// Values are missing; where an older one was left, that is shown.
     Lost,

@@ -18,6 +18,7 @@ const RETRY_DAMAGE_AFTER_MAX: Duration = Duration::from_secs(600);
 
 /// A kind of background work: each fails and recovers by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Work {
     /// Memtables go to L0.
     Flush,

@@ -157,6 +157,7 @@ pub struct SegmentSpan {
 
 /// A place where a crash tore the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TornTail {
     /// The segment.
     pub segment: FileId,

@@ -157,6 +157,7 @@ fn put_slow(replies: &mut Replies, slow: &SlowOperation) {
         OperationKind::Get => b"GET",
         OperationKind::Scan => b"RANGE",
         OperationKind::Write => b"WRITE",
+        _ => b"OTHER",
     });
     replies.bulk(&slow.key);
     replies.bulk(slow.breakdown().as_bytes());

@@ -47,6 +47,7 @@ pub fn promise_at(
             // The sync may begin a period after the acknowledgement, and itself takes its time.
             Durability::Interval(period) => ended.at + 2 * period < at,
             Durability::Buffered | Durability::Sync => false,
+            other => panic!("the oracle does not know what {other:?} promises"),
         };
         if placed.write.is_synced || is_old {
             promise.cut = promise.cut.max(placed.last);

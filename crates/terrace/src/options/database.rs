@@ -15,6 +15,7 @@ use crate::{Db, Durability, MergeOperators, Result};
 
 /// What an open does about a directory that holds a database, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Create {
     /// Opens what is there, and makes a database where there is none.
     #[default]

@@ -28,6 +28,7 @@ pub trait KeyRange {
 
 /// Where an interval of keys ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RangeEnd<'a> {
     /// Before this key.
     Before(&'a [u8]),

@@ -53,6 +53,7 @@ pub type CheckpointProgress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 
 /// What a checkpoint consists of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CheckpointReport {
     /// The moment: it holds everything that was written up to this number, and nothing after it.
     pub seqno: SeqNo,

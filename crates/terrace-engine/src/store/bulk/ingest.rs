@@ -89,6 +89,7 @@ pub struct Ingest {
 
 /// What an ingest came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct IngestReport {
     /// The number of all its entries; for an ingest of nothing the newest one that readers see.
     pub seqno: SeqNo,

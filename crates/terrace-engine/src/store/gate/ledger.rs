@@ -32,6 +32,7 @@ use crate::store::gate::Precedence;
 
 /// What a write waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Cause {
     /// The gate: memtables wait to be flushed.
     Memtables,
@@ -290,6 +291,7 @@ fn waited_for_cpu(rest: Duration, worked: Option<Duration>) -> Duration {
 /// What writes were delayed by since the range was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct StallStats {
     /// All delays together, in microseconds.
     pub delayed_us: u64,
@@ -302,6 +304,7 @@ pub struct StallStats {
 /// The delays of one cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct CauseStats {
     /// All of them, in microseconds.
     pub delayed_us: u64,

@@ -10,6 +10,7 @@ use crate::{Error, Result};
 
 /// A medium whose data belong to this range from now on.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Adopted {
     /// The medium: the directory that the manifest names.
     pub medium: PathBuf,

@@ -48,6 +48,7 @@ use crate::{Error, Result};
 
 /// What an open found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RecoveryReport {
     /// Whether the directory held no range before.
     pub is_new: bool,

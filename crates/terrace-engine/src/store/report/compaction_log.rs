@@ -20,6 +20,7 @@ const RECORDS_MAX: usize = 4096;
 /// A compaction that merged tables and was installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct CompactionRecord {
     /// Number of compactions of the range that ended before it since the open.
     pub number: u64,

@@ -21,6 +21,7 @@ struct Counted {
 /// What was read for cuts out of L0 since the open, in bytes of entries as they lie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct CutStats {
     /// Number of cuts that were installed.
     pub count: u64,

@@ -14,6 +14,7 @@ const BAR_COLUMNS: f64 = 30.0;
 /// One drange. Of several duplicates each has the same keys, and each a share of its own.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct DrangeStats {
     /// Its first key; empty for the first one, which begins at the first key of all.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::explain::text::escaped"))]
@@ -42,6 +43,7 @@ pub struct DrangeStats {
 /// All dranges of a range, in key order.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct DrangesReport {
     /// The dranges.
     pub dranges: Vec<DrangeStats>,

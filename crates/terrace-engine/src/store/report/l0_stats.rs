@@ -26,6 +26,7 @@ const ROWS_SHOWN: usize = 64;
 /// What L0 is, what is in it, and what cuts took out of it since the open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct L0Stats {
     /// What it is: `plain`, `container`, or the name of a baseline.
     pub kind: &'static str,
@@ -52,6 +53,7 @@ pub struct L0Stats {
 /// Where rows lie that are not files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct ContainerStats {
     /// Its file.
     pub path: String,
@@ -71,6 +73,7 @@ pub struct ContainerStats {
 /// Where memtables are that lie on a medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct MemtableAreaStats {
     /// What it is, as for a container.
     pub medium: &'static str,
@@ -84,6 +87,7 @@ pub struct MemtableAreaStats {
 /// A slice of the keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct L0Slice {
     /// Its first key; it ends where the next one begins.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::explain::text::escaped"))]
@@ -93,6 +97,7 @@ pub struct L0Slice {
 /// One row.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct L0RowStats {
     /// Its id: a greater one is newer.
     pub id: u64,
@@ -112,6 +117,7 @@ pub struct L0RowStats {
 /// The cut that would come next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct NextCut {
     /// Its first key.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::explain::text::escaped"))]
@@ -138,6 +144,7 @@ pub struct NextCut {
 /// L0, drawn. `Display` shows it to people, `Serialize` to programs.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct L0Report {
     /// What it is: `plain`, `container`, or the name of a baseline.
     pub kind: &'static str,

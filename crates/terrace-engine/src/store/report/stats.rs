@@ -124,6 +124,7 @@ impl Listener for Counters {
 /// One level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct LevelStats {
     /// Its number.
     pub level: u8,
@@ -160,6 +161,7 @@ pub struct LevelStats {
 /// What a range has done since it was opened, and what it holds now.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct StoreStats {
     /// Entries written.
     pub write_count: u64,

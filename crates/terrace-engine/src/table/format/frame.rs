@@ -23,6 +23,7 @@ pub const TRAILER_BYTES: usize = 5;
 /// How a block is compressed. The values are persistent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Compression {
     /// Not at all.
     None = 0,

@@ -26,6 +26,7 @@ pub struct RangeEdit {
 /// The stamp of a repair: what a range holds was salvaged from a damaged one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Repaired {
     /// When.
     pub at_ms: u64,
