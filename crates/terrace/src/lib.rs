@@ -65,8 +65,8 @@
 //! * The [`guide`]: what survives a crash, keyspaces, scans, counting, tuning, and what is called
 //!   how for those who come from RocksDB, fjall, redb or sled.
 //! * Programs to begin with, in the folder `examples` of the package: `hello`, `counter`, `index`,
-//!   `pages`, `bulk_load`, `cache`, `queue`, `merge_operator`, `checkpoint`, `figures`; `cargo run
-//!   --example hello` runs one.
+//!   `pages`, `bulk_load`, `cache`, `queue`, `merge_operator`, `checkpoint`, `figures`, `metrics`;
+//!   `cargo run --example hello` runs one.
 //!
 //! # What else there is
 //! * [`Options`]: few, each with its unit and its effect. [`Durability`] says what an

@@ -11,7 +11,8 @@
 //!
 //! Programs to begin with stand in the folder `examples` of the package: `hello`, `counter`,
 //! `index` (two keyspaces in one batch), `pages` (a listing that does not change while it is read),
-//! `bulk_load`, `cache` (with expiry), `queue`, `merge_operator`, `checkpoint`, `figures`.
+//! `bulk_load`, `cache` (with expiry), `queue`, `merge_operator`, `checkpoint`, `figures`,
+//! `metrics` (for Prometheus).
 //!
 //! # Limits
 //! | what | at most |

@@ -42,11 +42,30 @@
 //! the block or memtable alive that it lies in: drop it soon, or copy it ([`Value::into_vec`]).
 //! [`View::look`] reads a value in its place.
 //!
+//! # Walks over much
+//! A walk over the whole database need not push out of the cache what others read:
+//! [`ReadOptions::no_cache_fill`]. Where the disk is slow, [`ReadOptions::readahead`] asks it for
+//! what comes next.
+//!
+//! ```
+//! use terrace::ReadOptions;
+//! # fn main() -> terrace::Result<()> {
+//! # let directory = tempfile::tempdir().expect("a temporary directory");
+//! # let db = terrace::Db::open(directory.path())?;
+//! # db.put("key", "value")?;
+//! let aside = db.with(ReadOptions::new().no_cache_fill().readahead(1 << 20));
+//! assert_eq!(aside.iter().keys().count(), 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # What to look at
 //! * [`Db::admin`]`().stats()` shows what the database did and holds: what writers waited for, how
 //!   often the cache had the block, write amplification.
 //! * `explain_get` and `explain_scan` say where an answer came from, and what was stepped over.
 //! * `slow_operations` has the slowest operations of the last minutes, and what each waited for.
+//! * `metrics` has the same figures and the latencies of operations, as text for Prometheus.
+//! * [`View::approximate_size`] says about how much an interval holds, without reading it.
 //! * A [`Listener`](crate::events::Listener) is told of flushes, compactions and stops of writers.
 //! * With the feature `tracing`, whatever is worth a look goes to the log of the program. With
 //!   `serde`, all figures are `Serialize`.
@@ -55,8 +74,9 @@
 //! [`Keyspace::ingest`]: crate::Keyspace::ingest
 //! [`Value::into_vec`]: crate::Value::into_vec
 //! [`View::look`]: crate::View::look
+//! [`View::approximate_size`]: crate::View::approximate_size
 //! [`Db::admin`]: crate::Db::admin
 //! [`ErrorKind`]: crate::ErrorKind
 
 #[cfg(doc)]
-use crate::{ErrorKind, Options};
+use crate::{ErrorKind, Options, ReadOptions};
