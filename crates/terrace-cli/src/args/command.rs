@@ -3,6 +3,7 @@
 use clap::{Command as ClapCommand, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::ffi::OsString;
 
+use crate::args::backup::{BackupArgs, RestoreArgs};
 use crate::args::bench::BenchArgs;
 use crate::args::entries::{CountArgs, DeleteArgs, GetArgs, PutArgs, ScanArgs};
 use crate::args::explain::{ExplainArgs, SlowArgs};
@@ -47,6 +48,10 @@ pub(crate) enum Command {
     Slow(SlowArgs),
     /// Make a copy of a database at one moment, by hard links
     Checkpoint(CheckpointArgs),
+    /// Make backups of a database, list them, check them, delete them
+    Backup(BackupArgs),
+    /// Make a database out of a backup
+    Restore(RestoreArgs),
     /// Rewrite a database so that it is small and fast to read
     Compact(CompactArgs),
     /// Read everything in a database and say what is damaged
@@ -109,6 +114,8 @@ const GROUPS: &[(&str, &[(&str, Takes)])] = &[
             ("export", Takes::ALL),
             ("ingest", Takes::IN_DIRECTORY),
             ("checkpoint", Takes::DIRECTORY),
+            ("backup", Takes::DIRECTORY),
+            ("restore", Takes::NOTHING),
         ],
     ),
     (
@@ -200,6 +207,8 @@ impl Command {
             Command::Plan(_) => "plan",
             Command::Slow(_) => "slow",
             Command::Checkpoint(_) => "checkpoint",
+            Command::Backup(_) => "backup",
+            Command::Restore(_) => "restore",
             Command::Compact(_) => "compact",
             Command::Check(_) => "check",
             Command::Repair(_) => "repair",

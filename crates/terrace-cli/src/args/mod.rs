@@ -3,6 +3,7 @@
 //! One file has the commands of one subject. Their doc comments are the help that the program
 //! prints, so they speak to whoever types the command.
 
+mod backup;
 mod bench;
 mod command;
 mod entries;
@@ -20,6 +21,9 @@ mod transfer;
 mod units;
 mod upkeep;
 
+pub(crate) use backup::{
+    BackupAct, BackupArgs, BackupChoiceArgs, BackupCreateArgs, BackupPlaceArgs, RestoreArgs,
+};
 pub(crate) use bench::BenchArgs;
 pub(crate) use command::{Args, Command, DataCommand};
 pub(crate) use entries::{CountArgs, DeleteArgs, GetArgs, PutArgs, ScanArgs};

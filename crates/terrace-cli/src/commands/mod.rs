@@ -1,5 +1,6 @@
 //! The subcommands, one file for each act that is more than a call.
 
+mod backup;
 mod bench;
 mod checkpoint;
 mod explain;
@@ -43,6 +44,8 @@ pub(crate) fn run(args: Args) -> Outcome {
         Command::Plan(args) => maintain::plan(&args),
         Command::Slow(args) => explain::slow(args, &target),
         Command::Checkpoint(args) => checkpoint::checkpoint(args, &target.directory()?),
+        Command::Backup(args) => backup::backup(args, &target),
+        Command::Restore(args) => backup::restore(&args),
         Command::Compact(args) => maintain::compact(args, &target),
         Command::Check(args) => rescue::check(args, &target.directory()?),
         Command::Repair(args) => rescue::repair(args, &target.directory()?),

@@ -1,7 +1,7 @@
 //! Bulk: much data at one moment.
 //!
 //! # Why
-//! A checkpoint, a backup and an ingest move whole files and not entries. Both need one moment at
+//! A checkpoint, a backup and an ingest move whole files and not entries. They need one moment at
 //! which no write is under way: they take the turn of flushes and hold every drange, briefly, and
 //! do all that takes long before or after.
 //!

@@ -1,0 +1,167 @@
+//! Backups: made, listed, verified, deleted, and turned into databases again.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use terrace::{Backup, BackupOptions, Backups, Options};
+
+use crate::args::{
+    BackupAct, BackupArgs, BackupChoiceArgs, BackupCreateArgs, BackupPlaceArgs, RestoreArgs,
+};
+use crate::commands::{Target, cut_short};
+use crate::data::{Access, open};
+use crate::failure::{Failure, Outcome};
+use crate::files;
+use crate::signals::StopFlag;
+use crate::terminal::{self, Output, Progress};
+
+pub(super) fn backup(args: BackupArgs, target: &Target) -> Outcome {
+    match args.act {
+        BackupAct::Create(args) => create(&args, &target.directory()?),
+        BackupAct::List(args) => list(&args),
+        BackupAct::Verify(args) => verify(&args),
+        BackupAct::Delete(args) => delete(&args),
+    }
+}
+
+/// Backups that must be there already.
+fn existing(args: &BackupPlaceArgs) -> Outcome<Backups> {
+    if !files::is_directory(&args.backups) {
+        let dir = args.backups.display();
+        return Err(Failure::Failed(format!(
+            "there are no backups in {dir}; `terrace backup create --in {dir}` makes one"
+        )));
+    }
+    Ok(Backups::open(&args.backups)?)
+}
+
+fn with_rate(options: BackupOptions, rate: Option<u64>) -> BackupOptions {
+    rate.map_or(options, |rate| options.bytes_per_second(rate))
+}
+
+fn create(args: &BackupCreateArgs, data: &Path) -> Outcome {
+    let stop = StopFlag::on_signals()?;
+    let db = open(data, Access::Write, Options::default())?;
+    let backups = Backups::open(&args.place.backups)?;
+    let mut options = BackupOptions::new();
+    options = if args.full { options.full() } else { options };
+    options = if args.link { options.link() } else { options };
+    let progress = Progress::of_share();
+    let outcome = backups.create_with(&db, &with_rate(options, args.rate), |done, total| {
+        progress.set_share(done, total);
+        !stop.is_set()
+    });
+    progress.finish();
+    let closed = db.close();
+    let report = outcome.map_err(|error| match error.kind() {
+        terrace::ErrorKind::Cancelled => {
+            Failure::Interrupted("interrupted: no backup was made".to_owned())
+        }
+        _ => error.into(),
+    })?;
+    closed?;
+    terminal::note(&format!(
+        "backup {}: {} bytes, {} of them copied; {} tables shared with what was there",
+        report.backup.number, report.backup.bytes, report.copied_bytes, report.shared_table_count
+    ));
+    if let Some(keep) = args.keep {
+        let deleted = backups.keep_newest(keep as usize)?;
+        terminal::note(&format!("{deleted} older backups deleted"));
+    }
+    Ok(())
+}
+
+fn list(args: &BackupPlaceArgs) -> Outcome {
+    let mut output = Output::new();
+    for backup in existing(args)?.list()? {
+        let Backup { number, created_at, seqno, bytes, .. } = backup;
+        let made = utc(created_at);
+        output.line(format_args!("{number}\t{made}\t{bytes} bytes\tup to number {seqno}"))?;
+    }
+    output.finish()
+}
+
+fn verify(args: &BackupChoiceArgs) -> Outcome {
+    let backups = existing(&args.place)?;
+    let progress = Progress::of_share();
+    let report = backups.verify_with(args.number, |done, total| progress.set_share(done, total));
+    progress.finish();
+    let report = report?;
+    let mut output = Output::new();
+    output.line(&report)?;
+    output.finish()?;
+    if report.is_clean() {
+        return Ok(());
+    }
+    Err(Failure::Negative(format!(
+        "backup {} is damaged; make a new one with --full, which shares nothing with it",
+        args.number
+    )))
+}
+
+fn delete(args: &BackupChoiceArgs) -> Outcome {
+    Ok(existing(&args.place)?.delete(args.number)?)
+}
+
+pub(super) fn restore(args: &RestoreArgs) -> Outcome {
+    let stop = StopFlag::on_signals()?;
+    let backups = existing(&args.place)?;
+    let newest = || Ok::<_, Failure>(backups.list()?.last().map(|backup| backup.number));
+    let number = match args.number {
+        Some(number) => number,
+        None => newest()?.ok_or_else(|| {
+            let dir = args.place.backups.display();
+            Failure::Failed(format!("there are no backups in {dir}"))
+        })?,
+    };
+    let options = with_rate(BackupOptions::new(), args.rate);
+    let progress = Progress::of_share();
+    let outcome = backups.restore_with(number, &args.out, &options, |done, total| {
+        progress.set_share(done, total);
+        !stop.is_set()
+    });
+    progress.finish();
+    outcome.map_err(|error| cut_short(error, &args.out))?;
+    terminal::note(&format!("backup {number} is a database in {} now", args.out.display()));
+    Ok(())
+}
+
+/// A moment as people read it, to a second.
+fn utc(at: SystemTime) -> String {
+    let seconds = at.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = date(days);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+/// Year, month and day of a day since 1970, in the Gregorian calendar: years are counted from March
+/// on, so that the day that is inserted comes last. *Source:* Hinnant, "chrono-compatible low-level
+/// date algorithms".
+fn date(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    (year, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn moments_are_shown_as_calendars_have_them() {
+        let shown = |seconds| utc(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(shown(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(shown(951_782_400), "2000-02-29 00:00:00 UTC");
+        assert_eq!(shown(1_795_536_000 - 1), "2026-11-24 15:59:59 UTC");
+        assert_eq!(shown(4_107_542_400), "2100-03-01 00:00:00 UTC");
+    }
+}
