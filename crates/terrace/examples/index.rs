@@ -1,13 +1,14 @@
-//! A table and an index over it, in two keyspaces that one batch keeps in step.
+//! A table and an index over it, in two keyspaces that transactions keep in step.
 //!
 //! ```text
+//! user 3 gets the address of user 1: false
 //! grace@example.org is user 2
 //! after the change: nobody, then user 2
 //! ```
 
 use std::error::Error;
 
-use terrace::{Batch, Db, Keyspace, Result, Value};
+use terrace::{Db, Error as StoreError, Keyspace, Result, Value};
 
 struct Users {
     db: Db,
@@ -22,18 +23,20 @@ impl Users {
         Ok(Users { users: db.keyspace("users")?, by_email: db.keyspace("by_email")?, db })
     }
 
-    /// Gives a user this address. After a crash either both keyspaces know it or neither does.
-    ///
-    /// Two calls for one user must not overlap: what `old` says would not hold any more.
-    fn set_email(&self, user: u64, email: &str) -> Result<()> {
+    /// Gives a user this address, unless another one has it. After a crash both keyspaces know it
+    /// or neither does, and no call for the same user or address comes in between.
+    fn set_email(&self, user: u64, email: &str) -> Result<bool> {
         let user = user.to_be_bytes();
-        let mut batch = Batch::new();
-        if let Some(old) = self.users.get(user)? {
-            batch.delete(&self.by_email, old);
-        }
-        batch.put(&self.users, user, email).put(&self.by_email, email, user);
-        self.db.write(&batch)?;
-        Ok(())
+        self.db.transaction(|tx| {
+            if tx.get(&self.by_email, email)?.is_some_and(|other| other != user) {
+                return Ok::<_, StoreError>(false);
+            }
+            if let Some(old) = tx.get(&self.users, user)? {
+                tx.delete(&self.by_email, old);
+            }
+            tx.put(&self.users, user, email).put(&self.by_email, email, user);
+            Ok(true)
+        })
     }
 
     fn find(&self, email: &str) -> Result<Option<u64>> {
@@ -48,6 +51,8 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     let users = Users::open(Db::open(dir)?)?;
     users.set_email(1, "ada@example.org")?;
     users.set_email(2, "grace@example.org")?;
+    let is_given = users.set_email(3, "ada@example.org")?;
+    println!("user 3 gets the address of user 1: {is_given}");
     let shown = |user: Option<u64>| user.map_or("nobody".into(), |user| format!("user {user}"));
 
     println!("grace@example.org is {}", shown(users.find("grace@example.org")?));

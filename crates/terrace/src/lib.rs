@@ -62,11 +62,11 @@
 //! Keys that were read, and intervals that were walked over, count; see [`Transaction`].
 //!
 //! # Where to go on
-//! * The [`guide`]: what survives a crash, keyspaces, scans, counting, tuning, and what is called
-//!   how for those who come from RocksDB, fjall, redb or sled.
+//! * The [`guide`]: what survives a crash, keyspaces, scans, counting, transactions, tuning, and
+//!   what is called how for those who come from RocksDB, fjall, redb or sled.
 //! * Programs to begin with, in the folder `examples` of the package: `hello`, `counter`, `index`,
-//!   `pages`, `bulk_load`, `cache`, `queue`, `merge_operator`, `checkpoint`, `figures`, `metrics`;
-//!   `cargo run --example hello` runs one.
+//!   `transfer`, `pages`, `bulk_load`, `cache`, `queue`, `merge_operator`, `checkpoint`, `backup`,
+//!   `figures`, `metrics`; `cargo run --example hello` runs one.
 //!
 //! # What else there is
 //! * [`Options`]: few, each with its unit and its effect. [`Durability`] says what an

@@ -17,6 +17,7 @@
 //! | expiry | a database with TTL | – | – | – | [`WriteOptions::ttl`](crate::WriteOptions::ttl), [`KeyspaceOptions::ttl`](crate::KeyspaceOptions::ttl) |
 //! | bulk load | `SstFileWriter`, `ingest_external_file` | sorted ingest | – | – | [`Keyspace::ingest`](crate::Keyspace::ingest) |
 //! | copy | `Checkpoint` | – | – | `export` | [`Db::checkpoint`](crate::Db::checkpoint) |
+//! | backups | `BackupEngine` | – | – | – | [`Backups`](crate::Backups) |
 //! | wait for the disk | `WriteOptions::set_sync`, `flush_wal` | `persist` | at each commit | `flush` | [`WriteOptions::sync`](crate::WriteOptions::sync), [`Db::sync`](crate::Db::sync) |
 //!
 //! # From RocksDB

@@ -5,7 +5,8 @@
 //! | set, whatever is there | [`Keyspace::put`] | no |
 //! | a new value out of the old one | [`Keyspace::update`] | yes |
 //! | a new value if the old one is as expected | [`Keyspace::compare_and_swap`] | yes |
-//! | several keys that belong together | [`Keyspace::update_many`] | yes |
+//! | several keys of a keyspace that belong together | [`Keyspace::update_many`] | yes |
+//! | several keys, keyspaces, scans | [transactions](super::transactions) | yes |
 //! | add, append, keep the greatest | [`Keyspace::merge`] | no |
 //!
 //! No other write of the key comes between the read and the write of such a call, whatever thread

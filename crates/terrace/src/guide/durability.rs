@@ -50,9 +50,13 @@
 //!   keys can be read. [`check`] looks for damage, [`repair`] salvages what is left.
 //!
 //! # Copies
-//! [`Db::checkpoint`] makes a copy of everything at one moment, by hard links and within
-//! milliseconds, while writers go on. It opens like any other database. It shares its bytes with
-//! the original, so it does not replace a copy on another disk: for that, copy the checkpoint.
+//! [`Backups`] keeps backups in a directory, best on another disk: each is whole, each shares with
+//! the one before it what both have, and any of them can be verified and restored. Bytes are
+//! compared with their checksums as they are copied.
+//!
+//! [`Db::checkpoint`] makes one copy at one moment by hard links, quickly, while writers go on. It
+//! opens like any other database. It shares its bytes with the original, and so their damage: it is
+//! for experiments and exports, and does not replace a backup.
 //!
 //! # Files of other versions
 //! Each file bears the version of its format, and a version of Terrace reads everything that an
@@ -64,6 +68,7 @@
 //! [`ErrorKind`]: crate::ErrorKind
 //! [`Error::damage`]: crate::Error::damage
 //! [`Db::checkpoint`]: crate::Db::checkpoint
+//! [`Backups`]: crate::Backups
 //! [`check`]: crate::check
 //! [`repair`]: crate::repair
 

@@ -6,13 +6,14 @@
 //! | [`keyspaces`] | several sets of keys in one database, and writes over them |
 //! | [`scans`] | order, ranges, iterators and cursors, snapshots, pages |
 //! | [`counting`] | changing what is there: updates, conditional writes, merges, expiry |
+//! | [`transactions`] | reads and writes that happen as if nobody else were there |
 //! | [`tuning`] | memory, disk, compression, bulk loads, what to look at first |
 //! | [`coming_from`] | RocksDB, fjall, redb, sled: what is called how here |
 //!
 //! Programs to begin with stand in the folder `examples` of the package: `hello`, `counter`,
-//! `index` (two keyspaces in one batch), `pages` (a listing that does not change while it is read),
-//! `bulk_load`, `cache` (with expiry), `queue`, `merge_operator`, `checkpoint`, `figures`,
-//! `metrics` (for Prometheus).
+//! `index` (two keyspaces kept in step), `transfer` (transactions), `pages` (a listing that does
+//! not change while it is read), `bulk_load`, `cache` (with expiry), `queue`, `merge_operator`,
+//! `checkpoint`, `backup`, `figures`, `metrics` (for Prometheus).
 //!
 //! # Limits
 //! | what | at most |
@@ -30,4 +31,5 @@ pub mod counting;
 pub mod durability;
 pub mod keyspaces;
 pub mod scans;
+pub mod transactions;
 pub mod tuning;
