@@ -4,18 +4,26 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-# Sources of dependencies that are there already are not asked for again.
+target=${CARGO_TARGET_DIR:-target}/packages
+# What an earlier run unpacked or built bears the same version: cargo would take it for the same.
+forget() {
+    rm -rf "$target" "${CARGO_HOME:-$HOME/.cargo}"/registry/src/-*/terrace-*
+}
+forget
+trap forget EXIT
+
+# What dependencies are made of is here already; nothing is asked for again.
 timeout 300 cargo fetch --locked
-timeout 1800 cargo package --locked --offline \
+timeout 1800 cargo package --locked --offline --target-dir "$target" \
     --package terrace-base --package terrace-env --package terrace-engine --package terrace "$@"
-packages=${CARGO_TARGET_DIR:-target}/package
 for file in LICENSE-MIT LICENSE-APACHE README.md; do
-    for package in "$packages"/terrace-base-*.crate "$packages"/terrace-env-*.crate \
-        "$packages"/terrace-engine-*.crate "$packages"/terrace-[0-9]*.crate; do
-        tar -tzf "$package" | grep -q "/$file\$" || {
-            echo "$package has no $file" >&2
-            exit 1
-        }
+    for name in terrace-base terrace-env terrace-engine terrace; do
+        for package in "$target"/package/"$name"-[0-9]*.crate; do
+            tar -tzf "$package" | grep -q "/$file\$" || {
+                echo "$package has no $file" >&2
+                exit 1
+            }
+        done
     done
 done
 timeout 1800 cargo test --locked --offline --package terrace --no-default-features --test codecs
