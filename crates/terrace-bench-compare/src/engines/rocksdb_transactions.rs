@@ -27,9 +27,8 @@ impl RocksDbTransactions {
         let options = set_up(setup, tuned, Options::default())?;
         let mut write = WriteOptions::default();
         write.set_sync(setup.sync);
-        let mut transaction = OptimisticTransactionOptions::default();
-        // What is read is read at the moment of the beginning, and compared with that.
-        transaction.set_snapshot(true);
+        // Each read counts from its own moment on, so at the commit all of them are still so.
+        let transaction = OptimisticTransactionOptions::default();
         Ok(RocksDbTransactions {
             db: OptimisticTransactionDB::open(&options, dir)?,
             write,
