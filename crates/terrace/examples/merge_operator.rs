@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! chess: 31 12 9
-//! refused: …not four bytes…
+//! refused: the merge operator of the keyspace refuses … "chess" (it is not four bytes); …
 //! ```
 
 use std::error::Error;

@@ -3,6 +3,7 @@ use std::io;
 use std::path::Path;
 
 use terrace_engine::Error as EngineError;
+use terrace_engine::merge::{MergeError, OperandError};
 
 use crate::keyspace;
 
@@ -186,8 +187,14 @@ impl fmt::Debug for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
-            Cause::Engine(EngineError::Merge(error)) => error.show(asked(&error.key), f),
-            Cause::Engine(EngineError::Operand(error)) => error.show(asked(&error.key), f),
+            Cause::Engine(EngineError::Merge(error)) => {
+                let operator = keyspace::shown_operator(&error.operator);
+                MergeError { operator, ..(**error).clone() }.show(asked(&error.key), f)
+            }
+            Cause::Engine(EngineError::Operand(error)) => {
+                let operator = keyspace::shown_operator(&error.operator);
+                OperandError { operator, ..(**error).clone() }.show(asked(&error.key), f)
+            }
             Cause::Engine(EngineError::Conflict(conflict)) => {
                 conflict.show(asked(&conflict.key), f)
             }

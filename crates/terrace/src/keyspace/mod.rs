@@ -24,7 +24,7 @@ mod stored;
 pub(crate) use catalog::{Catalog, DEFAULT};
 pub use handle::Keyspace;
 pub use operators::MergeOperators;
-pub(crate) use operators::OperatorTable;
+pub(crate) use operators::{OperatorTable, shown as shown_operator};
 pub use options::KeyspaceOptions;
 pub(crate) use space::{Owner, Space};
 pub(crate) use stored::{PREFIX_BYTES, split};

@@ -25,6 +25,11 @@ pub type MergeOperators = Vec<Arc<dyn MergeOperator>>;
 /// The name of the engine's operator that looks up the keyspace's.
 const BY_KEYSPACE: &str = "by-keyspace";
 
+/// An operator as errors name it: which one a keyspace has, the engine does not know.
+pub fn shown(name: &str) -> String {
+    if name == BY_KEYSPACE { "of the keyspace".to_string() } else { name.to_string() }
+}
+
 /// Which keyspace has which operator. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct OperatorTable(Arc<ArcSwapOption<BTreeMap<KeyspaceNo, Operator>>>);
