@@ -142,7 +142,7 @@ pub use keyspace::{Keyspace, KeyspaceOptions, MergeOperators};
 pub use metrics::Metrics;
 pub use offline::{Adopted, CheckDepth, adopt, check, repair};
 pub use options::{Create, Layout, Options, ReadOptions, WriteOptions};
-pub use plan::{Needs, Plan, PlannedLevel, Reason};
+pub use plan::{Needs, Plan, PlannedCost, PlannedLevel, Reason};
 pub use report::{CheckReport, Finding, KeyInterval, Loss, RepairReport, Stats};
 pub use terrace_base::{
     Expiry, FileId, KeyRange as OwnedRange, LevelNo, LogPosition, SeqNo, WallTime, limits,

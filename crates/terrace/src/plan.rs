@@ -14,11 +14,15 @@
 //!
 //! *Source:* TriangleKV (TPDS 2022), §3.3, where L0 and L1 have a tenth of the data each.
 
+mod cost;
+
 use std::fmt;
 
 use terrace_base::{LEVEL_MAX, LevelNo};
 use terrace_engine::Error;
 use terrace_engine::compaction::levels::{LevelShape, LevelTargets};
+
+pub use cost::PlannedCost;
 
 use crate::keyspace::OperatorTable;
 use crate::{L0Options, Layout, Options, Result};
@@ -79,7 +83,7 @@ pub struct Reason {
 }
 
 /// Sizes for a database.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Plan {
@@ -100,6 +104,8 @@ pub struct Plan {
     pub levels: Vec<PlannedLevel>,
     /// A reason for each choice.
     pub reasons: Vec<Reason>,
+    /// What it comes to.
+    pub cost: PlannedCost,
 }
 
 impl Plan {
@@ -125,9 +131,12 @@ impl Plan {
             level_bytes_base: 0,
             levels: Vec::new(),
             reasons: Vec::new(),
+            cost: PlannedCost::default(),
         };
         plan.choose_levels(&mut because);
         plan.reasons = reasons;
+        let engine = plan.options().engine(&OperatorTable::default());
+        plan.cost = PlannedCost::of(&plan.levels, &plan.l0, &engine);
         plan.options().validate()?;
         Ok(plan)
     }
@@ -183,11 +192,12 @@ fn levels_of(data_bytes: u64, shape: &LevelShape) -> Vec<PlannedLevel> {
 
 fn l0_of(needs: &Needs, because: &mut impl FnMut(&'static str, String)) -> L0Options {
     let room = whole(needs.pmem_bytes, MIB);
+    if needs.pmem_bytes == 0 {
+        because("l0", "tables in files, which suit ordinary disks".to_owned());
+        return L0Options::PLAIN;
+    }
     if room < ROWS_MIN * MEMTABLE_BYTES_MIN {
-        let why = match needs.pmem_bytes {
-            0 => "there is no persistent memory".to_owned(),
-            bytes => format!("{} is too little for {ROWS_MIN} rows", size(bytes)),
-        };
+        let why = format!("{} is too little for {ROWS_MIN} rows", size(needs.pmem_bytes));
         because(
             "l0",
             format!(
@@ -309,6 +319,8 @@ impl fmt::Display for Plan {
         for PlannedLevel { level, bytes } in &self.levels {
             writeln!(f, "    L{level}  {:.1} GiB", *bytes as f64 / GIB as f64)?;
         }
+        writeln!(f, "it costs, about:")?;
+        self.cost.fmt(f)?;
         write!(f, "options: --memory-bytes {}", size(self.memory_bytes))?;
         write!(f, " --cache-bytes {}", size(self.cache_bytes))?;
         write!(f, " --memtable-bytes {}", size(self.memtable_bytes))?;
@@ -368,9 +380,26 @@ for 80G of data in values of 100 bytes, 4G of memory and 1G of persistent memory
             let plan = plan(80 * GIB, 4 * GIB, pmem, 4096);
             assert_eq!(plan.l0, L0Options::PLAIN);
             let text = plan.to_string();
-            assert!(text.contains("a container is slower than tables in files"), "{text}");
+            let speaks_of_it = text.contains("a container is slower than tables in files");
+            assert_eq!(speaks_of_it, pmem > 0, "only to who has some: {text}");
+            assert_eq!(text.contains("persistent memory"), pmem > 0, "{text}");
             assert!(text.ends_with(" --l0 plain"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_plan_says_what_it_costs() {
+        let (small, large) = (plan(GIB, GIB, 0, 256).cost, plan(80 * GIB, GIB, 0, 256).cost);
+        assert!(small.disk_bytes > GIB && small.disk_bytes < 4 * GIB, "{small:?}");
+        assert!(large.disk_bytes > 80 * GIB && large.disk_bytes < 120 * GIB, "{large:?}");
+        assert!(large.write_amplification > small.write_amplification + 4.0, "a level more");
+        assert!((5.0..25.0).contains(&large.write_amplification), "{large:?}");
+        assert!(large.file_count > 80 * 32 && small.replay_s > 0, "{large:?} {small:?}");
+        // A wide L0 saves writing, and larger memtables cost a start time.
+        let wide = plan(80 * GIB, GIB, 8 * GIB, 256).cost;
+        assert!(wide.write_amplification < large.write_amplification, "{wide:?} {large:?}");
+        let memory = plan(80 * GIB, 16 * GIB, 0, 256).cost;
+        assert!(memory.replay_s > large.replay_s, "{memory:?} {large:?}");
     }
 
     #[test]
