@@ -33,10 +33,11 @@
 //!
 //! # Commands
 //! Those of Redis that work on strings and on keys (`COMMAND LIST` names them), with Redis's
-//! replies and error texts, and three that need the order of keys:
+//! replies and error texts, and four that need the order of keys:
 //! ```text
 //! RANGE start end [REV] [LIMIT n] [KEYS]     key, value, key, value ... (KEYS: keys only)
 //! RANGECOUNT start end                       how many keys
+//! RANGESIZE start end                        about how many bytes, and how many entries
 //! RANGEDEL start end                         OK, at the same cost for one key as for all
 //! ```
 //! `start` is inclusive, `end` exclusive, `-` stands before every key and `+` past every key; `REV`
@@ -51,6 +52,7 @@
 //! the library and the command line use unless told otherwise. Any keyspace is chosen by its name:
 //! ```text
 //! KEYSPACE LIST           the names of all keyspaces
+//! KEYSPACE SIZES          for each of them: name, about how many bytes, about how many entries
 //! KEYSPACE USE name       goes on in this one, as by SELECT; NOKEYSPACE if there is none
 //! KEYSPACE MAKE name      makes one, durably; 1 if it was made, 0 if it was there
 //! KEYSPACE DROP name      drops one with all its keys; 1 if it was there, 0 if not

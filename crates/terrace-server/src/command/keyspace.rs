@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! KEYSPACE LIST           the names of all keyspaces
+//! KEYSPACE SIZES          for each of them: name, about how many bytes, about how many entries
 //! KEYSPACE USE name       goes on in this one, as by SELECT; NOKEYSPACE if there is none
 //! KEYSPACE MAKE name      makes one, durably; 1 if it was made, 0 if it was there
 //! KEYSPACE DROP name      drops one with all its keys; 1 if it was there, 0 if not
@@ -10,16 +11,20 @@
 
 use std::sync::Arc;
 
+use terrace::RangeSize;
+
 use super::client::unknown_subcommand;
 use super::context::Context;
 use super::fail::{CommandResult, Fail, fail, fail_with, shown};
-use crate::protocol::Request;
+use crate::protocol::{Replies, Request};
 use crate::shared::Served;
 
 const HELP: &[&str] = &[
     "KEYSPACE <subcommand> [<name>]. Subcommands are:",
     "LIST",
     "    Return the names of all keyspaces.",
+    "SIZES",
+    "    Return name, approximate bytes and approximate entries of each keyspace.",
     "USE <name>",
     "    Choose the keyspace that the connection goes on in.",
     "MAKE <name>",
@@ -34,6 +39,7 @@ pub(super) fn keyspace(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandR
     let subcommand = request.get(1).to_ascii_lowercase();
     match (subcommand.as_slice(), request.len()) {
         (b"list", 2) => list(ctx),
+        (b"sizes", 2) => sizes(ctx),
         (b"use", 3) => choose(ctx, name(request)?),
         (b"make", 3) => make(ctx, name(request)?),
         (b"drop", 3) => drop_one(ctx, name(request)?),
@@ -42,7 +48,7 @@ pub(super) fn keyspace(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandR
             HELP.iter().for_each(|line| ctx.replies.simple(line));
             Ok(())
         }
-        (b"list" | b"use" | b"make" | b"drop" | b"help", _) => {
+        (b"list" | b"sizes" | b"use" | b"make" | b"drop" | b"help", _) => {
             let name = String::from_utf8_lossy(&subcommand);
             let text = format!("ERR wrong number of arguments for 'keyspace|{name}' command");
             Err(fail_with(text))
@@ -61,6 +67,29 @@ fn list(ctx: &mut Context<'_>) -> CommandResult {
     ctx.replies.array(names.len());
     names.iter().for_each(|name| ctx.replies.bulk(name.as_bytes()));
     Ok(())
+}
+
+fn sizes(ctx: &mut Context<'_>) -> CommandResult {
+    ctx.needs_waiting_thread()?;
+    let db = &ctx.shared.db;
+    let mut sizes = Vec::new();
+    for name in db.keyspaces()? {
+        let size = db.keyspace(&name)?.approximate_size(..)?;
+        sizes.push((name, size));
+    }
+    ctx.replies.array(3 * sizes.len());
+    for (name, size) in &sizes {
+        ctx.replies.bulk(name.as_bytes());
+        put_size(ctx.replies, size);
+    }
+    Ok(())
+}
+
+/// Adds two numbers: bytes, and entries.
+pub(super) fn put_size(replies: &mut Replies, size: &RangeSize) {
+    let integer = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    replies.integer(integer(size.table_bytes + size.memory_bytes));
+    replies.integer(integer(size.entry_count));
 }
 
 /// Whether there is this keyspace; those with numbers are always there.

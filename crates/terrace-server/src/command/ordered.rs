@@ -3,17 +3,19 @@
 //! ```text
 //! RANGE start end [REV] [LIMIT n] [KEYS]     key, value, key, value ... (or keys only)
 //! RANGECOUNT start end                       how many keys
+//! RANGESIZE start end                        about how many bytes, and how many entries
 //! RANGEDEL start end                         OK
 //! ```
 //! `start` is inclusive, `end` exclusive, in bytewise order; `-` stands before every key and `+`
 //! past every key, in either place. `REV` gives the same keys from the last to the first.
 //! `RANGEDEL` costs the same for one key as for all, so it does not count what it deletes.
 
-use terrace::{Batch, OwnedRange};
+use terrace::{Batch, OwnedRange, RangeSize};
 
 use super::context::Context;
 use super::fail::{CommandResult, Fail, NOT_POSITIVE, SYNTAX};
 use super::keys::count_range;
+use super::keyspace::put_size;
 use super::numbers::integer;
 use super::running::{RangeReply, RangeShape, Running};
 use crate::protocol::Request;
@@ -91,6 +93,18 @@ pub(super) fn rangecount(ctx: &mut Context<'_>, request: &Request<'_>) -> Comman
             Ok(())
         }
     }
+}
+
+pub(super) fn rangesize(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
+    // Tables that are not open yet are opened.
+    ctx.needs_waiting_thread()?;
+    let size = match key_range(request.get(1), request.get(2)) {
+        Some(range) => ctx.keyspace().approximate_size(range)?,
+        None => RangeSize::default(),
+    };
+    ctx.replies.array(2);
+    put_size(ctx.replies, &size);
+    Ok(())
 }
 
 pub(super) fn rangedel(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {

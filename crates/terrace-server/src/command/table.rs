@@ -198,6 +198,8 @@ pub(crate) static COMMANDS: &[CommandSpec] = &[
         .reads("ordered", BOUNDS).slow(),
     CommandSpec::new("rangedel", 3, "Deletes the keys of an interval.", ordered::rangedel)
         .writes("ordered", BOUNDS),
+    CommandSpec::new("rangesize", 3, "Estimates the bytes and entries of an interval.", ordered::rangesize)
+        .reads("ordered", BOUNDS).slow(),
     CommandSpec::new("reset", 1, "Sets the connection back to its beginning.", connection::reset)
         .since("6.2.0").before_authentication(),
     CommandSpec::new("scan", -2, "Walks the keys in steps.", keys::scan)
