@@ -37,6 +37,62 @@ pub enum FileKind {
     Table,
 }
 
+impl fmt::Display for FileKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FileKind::Current => "current",
+            FileKind::Manifest => "manifest",
+            FileKind::Log => "log segment",
+            FileKind::Table => "table",
+        })
+    }
+}
+
+impl FileKind {
+    /// What a file is, by what it says of itself at its beginning or its end, whatever it is
+    /// called; by its name if that is damaged. `None` for what is none of these.
+    ///
+    /// Errors: `Io`.
+    pub fn of(path: impl AsRef<Path>) -> Result<Option<FileKind>> {
+        let path = path.as_ref();
+        let env = RealEnv::new();
+        let failed = |error: terrace_env::EnvError| Error::from(terrace_engine::Error::from(error));
+        let file = env.fs().open(path).map_err(failed)?;
+        let part = |from: u64| {
+            let mut bytes = [0; SIGN_BYTES];
+            file.read_at(from, &mut bytes).map_err(failed)?;
+            Ok::<_, Error>(bytes)
+        };
+        let (head, tail) = (part(0)?, part(file.bytes().saturating_sub(SIGN_BYTES as u64))?);
+        let by_signs = SIGNS.iter().find(|(sign, is_at_end, _)| match is_at_end {
+            false => head.starts_with(*sign),
+            true => tail.windows(sign.len()).any(|bytes| bytes == *sign),
+        });
+        if let Some((_, _, kind)) = by_signs {
+            return Ok(Some(*kind));
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        Ok(match Name::parse(&name) {
+            Name::Current | Name::Switch(_) => Some(FileKind::Current),
+            Name::Manifest(_) => Some(FileKind::Manifest),
+            Name::Segment(_) => Some(FileKind::Log),
+            Name::Table(_) => Some(FileKind::Table),
+            Name::Lock | Name::Container | Name::Foreign => None,
+        })
+    }
+}
+
+/// How much is looked at of either end of a file.
+const SIGN_BYTES: usize = 128;
+
+/// What files say of themselves, and whether they say it at their end; drawn beside their codecs.
+const SIGNS: [(&[u8; 8], bool, FileKind); 4] = [
+    (b"terrcurr", false, FileKind::Current),
+    (b"terrmani", false, FileKind::Manifest),
+    (b"terrlog\0", false, FileKind::Log),
+    (b"terr.tbl", true, FileKind::Table),
+];
+
 /// A part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
