@@ -2,7 +2,7 @@
 
 #![allow(
     clippy::disallowed_methods,
-    reason = "the expiry of `put --ttl` and the bars of progress are in real time"
+    reason = "the expiry of `put --ttl`, bars of progress and `stats --watch` are in real time"
 )]
 
 use std::time::{Duration, Instant, SystemTime};
@@ -13,6 +13,11 @@ use terrace::WallTime;
 pub(crate) fn wall_now() -> WallTime {
     let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     WallTime(since_epoch.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX)))
+}
+
+/// Waits.
+pub(crate) fn sleep(pause: Duration) {
+    std::thread::sleep(pause);
 }
 
 /// Measures how long something takes.

@@ -26,6 +26,22 @@ pub(crate) fn is_directory(path: &Path) -> bool {
     path.is_dir()
 }
 
+/// The files in a directory, by name.
+pub(crate) fn list(path: &Path) -> Outcome<Vec<PathBuf>> {
+    let read = || {
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(path)? {
+            let entry = entry?;
+            if entry.file_type()?.is_file() {
+                files.push(entry.path());
+            }
+        }
+        files.sort();
+        Ok(files)
+    };
+    read().map_err(|error| failed(path, "read", &error))
+}
+
 /// Writes a whole file.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Outcome {
     std::fs::write(path, bytes).map_err(|error| failed(path, "written", &error))

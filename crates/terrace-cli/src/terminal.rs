@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal as _, Read, StdoutLock, Write};
 
-use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+pub(crate) use indicatif::HumanCount;
+use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::clock::Stopwatch;
 use crate::failure::{Failure, Outcome};
@@ -149,6 +150,11 @@ impl Progress {
         self.bar.finish_and_clear();
         self.stopwatch.elapsed()
     }
+}
+
+/// A number of bytes for people.
+pub(crate) fn bytes(bytes: u64) -> String {
+    indicatif::BinaryBytes(bytes).to_string()
 }
 
 /// Whole things in a second.

@@ -25,7 +25,6 @@ scan --keys-only
 count
 use
 count
-keyspaces
 delete a nope
 get a\\x20key
 exit
@@ -41,8 +40,6 @@ before\t1
 k
 1
 3
-default
-users
 1
 it's a value";
         assert_eq!(succeeds(&output), expected);

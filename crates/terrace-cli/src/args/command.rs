@@ -60,7 +60,7 @@ pub(crate) enum Command {
     Repair(RepairArgs),
     /// Take over the log and the L0 of a database that was moved, from the media they are on
     Adopt(AdoptArgs),
-    /// Show a single file in readable form, damaged ones too
+    /// Show a file in readable form, or all of a directory in short, damaged ones too
     Inspect(InspectArgs),
     /// Measure the store with a named workload
     Bench(Box<BenchArgs>),

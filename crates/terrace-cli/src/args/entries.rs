@@ -82,8 +82,13 @@ pub(crate) struct ScanArgs {
 }
 
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "Every key is looked at, which takes some time for many of them.")]
+#[command(
+    after_help = "Every key is looked at, which takes some time for many of them,\nunless --approximate is said."
+)]
 pub(crate) struct CountArgs {
     #[command(flatten)]
     pub(crate) range: RangeArgs,
+    /// About how many, at once: what is dead and not yet dropped counts too
+    #[arg(long)]
+    pub(crate) approximate: bool,
 }

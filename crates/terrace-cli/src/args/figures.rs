@@ -1,9 +1,11 @@
 //! Figures of a database, and sizes for one.
 
+use std::time::Duration;
+
 use clap::{Args as ClapArgs, ValueEnum};
 
 use crate::args::output::Output;
-use crate::args::units::parse_size;
+use crate::args::units::{parse_size, parse_time};
 
 /// What figures are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -38,10 +40,19 @@ pub(crate) struct PlanArgs {
 }
 
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+What is unusual stands first. Of a server there is also what it did since it was started; of a directory
+not, since nobody has it open. JSON is the same for both.")]
 pub(crate) struct StatsArgs {
     /// What to print figures about
     #[arg(value_enum, value_name = "WHAT", default_value_t = Figures::All)]
     pub(crate) what: Figures,
+    /// Print a line of rates each time that this has passed, such as 1 or 500ms, until Ctrl-C
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) watch: Option<Duration>,
+    /// End a watch after this many lines
+    #[arg(long, value_name = "N", requires = "watch")]
+    pub(crate) times: Option<u64>,
     /// How to print them
     #[arg(long, alias = "format", value_enum, value_name = "KIND", default_value_t = Output::Text)]
     pub(crate) output: Output,

@@ -6,6 +6,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 
 use crate::args::keys::RangeArgs;
 use crate::args::output::Output;
+use crate::failure::{Failure, Outcome};
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
@@ -44,21 +45,44 @@ pub(crate) struct AdoptArgs {}
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Each line begins with an offset in the file. Keys are stored ones: two bytes of keyspace and one of
-type stand in front. Code 0: the file is whole, 1: something in it is damaged.")]
+What a file is, it says itself, whatever it is called: CURRENT, a manifest, a log segment or a table.
+Of a directory, each file in it is shown in short. Each line begins with an offset in the file. Keys are
+stored ones: two bytes of keyspace and one of type stand in front. Code 0: all is whole, 1: something is
+damaged.")]
 pub(crate) struct InspectArgs {
-    /// What the file is
-    #[arg(value_enum, value_name = "KIND")]
-    pub(crate) kind: InspectKind,
-    /// The file
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
+    /// What the file is, if what it says of itself is damaged
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub(crate) kind: Option<InspectKind>,
+    /// The file, or the directory of a database
+    #[arg(value_name = "FILE", required = true, num_args = 1..=2)]
+    pub(crate) path: Vec<PathBuf>,
+    /// Only what stands once in a file and what is damaged, and how many other parts there are
+    #[arg(long, conflicts_with = "entries")]
+    pub(crate) summary: bool,
     /// With every entry of a log or a table
     #[arg(long)]
     pub(crate) entries: bool,
     /// How to print it
     #[arg(long, value_enum, value_name = "KIND", default_value_t = Output::Text)]
     pub(crate) output: Output,
+}
+
+impl InspectArgs {
+    /// The file or directory, and its kind if that was said: once by an option, and before that by
+    /// a word in front of the file.
+    ///
+    /// Errors: that word is no kind.
+    pub(crate) fn target(&self) -> Outcome<(&PathBuf, Option<InspectKind>)> {
+        let [word, path] = self.path.as_slice() else { return Ok((&self.path[0], self.kind)) };
+        let kind = InspectKind::from_str(&word.to_string_lossy(), true);
+        let kind = kind.map_err(|_| {
+            Failure::Usage(format!(
+                "{} is no kind of file; say one FILE, and nothing before it",
+                word.display()
+            ))
+        })?;
+        Ok((path, Some(kind)))
+    }
 }
 
 /// Kinds of files.

@@ -2,7 +2,7 @@ use crate::args::{self, KeyspacesAct, KeyspacesArgs};
 use crate::commands::Session;
 use crate::commands::maintain::json;
 use crate::failure::{Failure, Outcome};
-use crate::terminal::{self, Output};
+use crate::terminal::{self, HumanCount, Output, bytes};
 
 pub(super) fn keyspaces(args: KeyspacesArgs, session: &mut Session) -> Outcome {
     match args.act {
@@ -12,12 +12,21 @@ pub(super) fn keyspaces(args: KeyspacesArgs, session: &mut Session) -> Outcome {
 }
 
 fn list(kind: args::Output, session: &mut Session) -> Outcome {
-    let names = session.data()?.keyspaces()?;
+    let all = session.data()?.keyspaces()?;
+    let width = all.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let mut output = Output::new();
-    for name in &names {
+    for (name, size) in &all {
         match kind {
-            args::Output::Text => output.line(name)?,
-            args::Output::Json => output.line(json(&serde_json::json!({ "name": name }))?)?,
+            args::Output::Text => output.line(format_args!(
+                "{name:<width$}  about {} entries, {}",
+                HumanCount(size.entries),
+                bytes(size.bytes)
+            ))?,
+            args::Output::Json => output.line(json(&serde_json::json!({
+                "name": name,
+                "approximate_entries": size.entries,
+                "approximate_bytes": size.bytes,
+            }))?)?,
         }
     }
     output.finish()

@@ -1,8 +1,8 @@
 use serde::Serialize;
 use terrace::{Needs, Plan};
 
-use crate::args::{self, CompactArgs, PlanArgs, StatsArgs};
-use crate::commands::{Session, Target};
+use crate::args::{self, CompactArgs, PlanArgs};
+use crate::commands::Target;
 use crate::data::Access;
 use crate::failure::{Failure, Outcome};
 use crate::terminal::Output;
@@ -16,16 +16,6 @@ pub(super) fn print(text: impl std::fmt::Display) -> Outcome {
 /// A line of JSON.
 pub(super) fn json(value: &impl Serialize) -> Outcome<String> {
     serde_json::to_string(value).map_err(|error| Failure::Failed(error.to_string()))
-}
-
-pub(super) fn stats(args: StatsArgs, session: &mut Session) -> Outcome {
-    let json = args.output == args::Output::Json;
-    let data = session.data()?;
-    print(match args.what {
-        args::Figures::All => data.stats(json)?,
-        args::Figures::Dranges => data.dranges(json)?,
-        args::Figures::L0 => data.l0(json)?,
-    })
 }
 
 pub(super) fn plan(args: &PlanArgs) -> Outcome {

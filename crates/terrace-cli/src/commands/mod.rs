@@ -7,6 +7,7 @@ mod explain;
 mod export;
 mod import;
 mod ingest;
+mod inspect;
 mod keys;
 mod keyspaces;
 mod maintain;
@@ -15,6 +16,7 @@ mod scan;
 mod serve;
 mod shell;
 mod sim;
+mod stats;
 
 use std::path::Path;
 
@@ -50,7 +52,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Command::Check(args) => rescue::check(args, &target.directory()?),
         Command::Repair(args) => rescue::repair(args, &target.directory()?),
         Command::Adopt(_) => rescue::adopt(&target.directory()?),
-        Command::Inspect(args) => rescue::inspect(args),
+        Command::Inspect(args) => inspect::inspect(&args),
         Command::Bench(args) => bench::bench(&args, &target.args.said_directory()?),
         Command::Sim(args) => sim::sim(args),
     }
@@ -68,7 +70,7 @@ fn run_on(command: DataCommand, session: &mut Session) -> Outcome {
         DataCommand::Import(args) => import::import(args, session),
         DataCommand::Export(args) => export::export(args, session),
         DataCommand::Explain(args) => explain::explain(args, session),
-        DataCommand::Stats(args) => maintain::stats(args, session),
+        DataCommand::Stats(args) => stats::stats(&args, session),
     }
 }
 
@@ -169,11 +171,11 @@ impl Session {
         }
     }
 
-    /// Makes the next call possible after one that failed.
+    /// Makes the next call possible after one that failed: a server's replies may be half read.
     fn recover(&mut self, failure: &Failure) {
         let is_harmless = matches!(failure, Failure::Negative(_) | Failure::Usage(_));
-        let outlives = self.data.as_ref().is_none_or(|data| data.outlives_failures());
-        if !is_harmless && !outlives {
+        let is_server = self.data.as_ref().is_some_and(|data| data.is_server());
+        if !is_harmless && is_server {
             self.data = None;
         }
     }

@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use terrace::inspect::{self, FileKind};
 use terrace::{CheckDepth, Options};
 
 use super::cut_short;
 use super::maintain::{json, print};
-use crate::args::{self, CheckArgs, InspectArgs, InspectKind, RepairArgs};
+use crate::args::{self, CheckArgs, RepairArgs};
 use crate::failure::{Failure, Outcome};
 use crate::signals::StopFlag;
 use crate::terminal::{Output, Progress};
@@ -71,28 +70,4 @@ pub(super) fn adopt(data: &Path) -> Outcome {
         })?;
     }
     output.finish()
-}
-
-pub(super) fn inspect(args: InspectArgs) -> Outcome {
-    let kind = match args.kind {
-        InspectKind::Manifest => FileKind::Manifest,
-        InspectKind::Table => FileKind::Table,
-        InspectKind::Log => FileKind::Log,
-        InspectKind::Current => FileKind::Current,
-    };
-    let mut output = Output::new();
-    let mut written = Ok(());
-    let has_damage = inspect::inspect(kind, &args.file, args.entries, &mut |line| {
-        written = match args.output {
-            args::Output::Text => output.line(&line),
-            args::Output::Json => json(&line).and_then(|line| output.line(line)),
-        };
-        written.is_ok()
-    })?;
-    written?;
-    output.finish()?;
-    if has_damage {
-        return Err(Failure::Negative(format!("{} is damaged", args.file.display())));
-    }
-    Ok(())
 }

@@ -36,6 +36,9 @@ pub(super) fn scan(args: ScanArgs, session: &mut Session) -> Outcome {
 
 pub(super) fn count(args: CountArgs, session: &mut Session) -> Outcome {
     let range = args.range.range()?;
+    if args.approximate {
+        return print(session.data()?.size(&range)?.entries);
+    }
     let stop = session.stop_if_caught();
     print(session.data()?.count(&range, &stop)?)
 }

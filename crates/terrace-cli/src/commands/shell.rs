@@ -134,7 +134,7 @@ fn complete(line: &str, session: &mut Session) -> (usize, Vec<String>) {
 fn keyspaces(session: &mut Session) -> Vec<String> {
     // Whoever presses the tabulator wants no complaints.
     let names = session.data().and_then(|data| data.keyspaces()).unwrap_or_default();
-    names.iter().map(|name| quote_word(name)).collect()
+    names.iter().map(|(name, _)| quote_word(name)).collect()
 }
 
 /// Keys that begin with what a word stands for, as words.

@@ -4,7 +4,7 @@ use terrace::{
     Batch, Create, Db, Error, Expiry, Keyspace, Options, OwnedRange, Value, WallTime, WriteOptions,
 };
 
-use super::{Data, Visit, Walk, Wanted, no_keyspace};
+use super::{Data, Size, Visit, Walk, Wanted, no_keyspace};
 use crate::failure::{Failure, Outcome};
 use crate::files;
 use crate::format::Record;
@@ -74,6 +74,14 @@ fn expiry_of(record: &Record) -> Option<Expiry> {
     record.expiry_ms.map(|ms| Expiry::at(WallTime(ms)))
 }
 
+fn size_of(keyspace: &Keyspace, range: &OwnedRange) -> Outcome<Size> {
+    if range.is_empty() {
+        return Ok(Size::default());
+    }
+    let size = keyspace.approximate_size(range)?;
+    Ok(Size { bytes: size.table_bytes + size.memory_bytes, entries: size.entry_count })
+}
+
 fn ms(expiry: Expiry) -> u64 {
     expiry.time().0
 }
@@ -84,8 +92,14 @@ impl Data for LocalData {
         Ok(())
     }
 
-    fn keyspaces(&mut self) -> Outcome<Vec<String>> {
-        Ok(self.db.keyspaces()?)
+    fn keyspaces(&mut self) -> Outcome<Vec<(String, Size)>> {
+        let names = self.db.keyspaces()?.into_iter();
+        names
+            .map(|name| {
+                let keyspace = self.db.keyspace(&name)?;
+                Ok((name, size_of(&keyspace, &OwnedRange::all())?))
+            })
+            .collect()
     }
 
     fn drop_keyspace(&mut self, name: &str) -> Outcome<bool> {
@@ -132,6 +146,10 @@ impl Data for LocalData {
         Ok(count)
     }
 
+    fn size(&mut self, range: &OwnedRange) -> Outcome<Size> {
+        size_of(&self.keyspace, range)
+    }
+
     fn put(&mut self, records: &[Record]) -> Outcome {
         let mut batch = Batch::new();
         for record in records {
@@ -176,8 +194,8 @@ impl Data for LocalData {
         Ok(())
     }
 
-    fn stats(&mut self, json: bool) -> Outcome<String> {
-        shown(&self.db.admin().stats(), json)
+    fn stats(&mut self) -> Outcome<String> {
+        shown(&self.db.admin().stats(), true)
     }
 
     fn dranges(&mut self, json: bool) -> Outcome<String> {
@@ -197,8 +215,8 @@ impl Data for LocalData {
         shown(&admin.explain_scan(keyspace, &walk.range, walk.limit, walk.reverse)?, json)
     }
 
-    fn outlives_failures(&self) -> bool {
-        true
+    fn is_server(&self) -> bool {
+        false
     }
 
     fn close(&mut self) -> Outcome {

@@ -31,6 +31,13 @@ pub(crate) enum Wanted {
     All,
 }
 
+/// About how much there is, in tables and in memory; what is dead counts until it is dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) bytes: u64,
+    pub(crate) entries: u64,
+}
+
 /// Is shown each entry of a walk; an error ends it.
 pub(crate) type Visit<'a> = &'a mut dyn FnMut(&Record) -> Outcome;
 
@@ -41,8 +48,8 @@ pub(crate) trait Data {
     /// Errors: there is none.
     fn use_keyspace(&mut self, name: &str, may_make: bool) -> Outcome;
 
-    /// The names of all keyspaces.
-    fn keyspaces(&mut self) -> Outcome<Vec<String>>;
+    /// All keyspaces by name, each with about what it holds.
+    fn keyspaces(&mut self) -> Outcome<Vec<(String, Size)>>;
 
     /// Drops a keyspace; whether there was one.
     fn drop_keyspace(&mut self, name: &str) -> Outcome<bool>;
@@ -58,6 +65,9 @@ pub(crate) trait Data {
 
     /// How many keys are in an interval. A directory is counted until somebody wants it to stop.
     fn count(&mut self, range: &OwnedRange, stop: &StopFlag) -> Outcome<u64>;
+
+    /// About how much is in an interval.
+    fn size(&mut self, range: &OwnedRange) -> Outcome<Size>;
 
     /// Sets some entries. After an error some of them may be set.
     fn put(&mut self, records: &[Record]) -> Outcome;
@@ -75,17 +85,17 @@ pub(crate) trait Data {
     /// What a walk meets, likewise.
     fn explain_scan(&mut self, walk: &Walk, json: bool) -> Outcome<String>;
 
-    /// What the database says of itself: for people, or as JSON.
-    fn stats(&mut self, json: bool) -> Outcome<String>;
+    /// What the database says of itself, as JSON.
+    fn stats(&mut self) -> Outcome<String>;
 
-    /// How the writes are spread over the dranges, likewise.
+    /// How the writes are spread over the dranges: for people, or as JSON.
     fn dranges(&mut self, json: bool) -> Outcome<String>;
 
     /// What is in L0, likewise.
     fn l0(&mut self, json: bool) -> Outcome<String>;
 
-    /// Whether other calls may follow one that failed: a server's replies may be half read then.
-    fn outlives_failures(&self) -> bool;
+    /// Whether it is one that runs by itself.
+    fn is_server(&self) -> bool;
 
     /// Ends the work. Nothing may be called after it.
     fn close(&mut self) -> Outcome;

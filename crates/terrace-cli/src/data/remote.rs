@@ -9,7 +9,7 @@ use terrace::OwnedRange;
 use terrace_server::Password;
 use terrace_server::protocol::{ReplyReader, Value, put_request};
 
-use super::{Data, Visit, Walk, Wanted, no_keyspace};
+use super::{Data, Size, Visit, Walk, Wanted, no_keyspace};
 use crate::failure::{Failure, Outcome};
 use crate::format::{Record, put_escaped};
 use crate::signals::StopFlag;
@@ -329,6 +329,11 @@ fn wire_bounds(range: &OwnedRange) -> (Vec<u8>, Vec<u8>, bool) {
     (start, end, exact)
 }
 
+fn size(bytes: &Value, entries: &Value) -> Option<Size> {
+    let (Value::Integer(bytes), Value::Integer(entries)) = (bytes, entries) else { return None };
+    Some(Size { bytes: u64::try_from(*bytes).ok()?, entries: u64::try_from(*entries).ok()? })
+}
+
 /// An expiry as clients say it: 0 is before everything that they may say.
 fn wire_ms(expiry_ms: u64) -> String {
     expiry_ms.max(1).to_string()
@@ -349,15 +354,17 @@ impl Data for RemoteData {
         }
     }
 
-    fn keyspaces(&mut self) -> Outcome<Vec<String>> {
-        let reply = self.call(&[b"KEYSPACE", b"LIST"])?;
-        let Value::Array(names) = &reply else { return Err(self.unexpected(&reply)) };
-        let name = |name: &Value| match name {
-            Value::Bulk(name) => Some(String::from_utf8_lossy(name).into_owned()),
+    fn keyspaces(&mut self) -> Outcome<Vec<(String, Size)>> {
+        let reply = self.call(&[b"KEYSPACE", b"SIZES"])?;
+        let Value::Array(parts) = &reply else { return Err(self.unexpected(&reply)) };
+        let one = |part: &[Value]| match part {
+            [Value::Bulk(name), bytes, entries] => {
+                Some((String::from_utf8_lossy(name).into_owned(), size(bytes, entries)?))
+            }
             _ => None,
         };
-        let names: Option<Vec<String>> = names.iter().map(name).collect();
-        names.ok_or_else(|| self.unexpected(&reply))
+        let all: Option<Vec<_>> = parts.chunks(3).map(one).collect();
+        all.ok_or_else(|| self.unexpected(&reply))
     }
 
     fn drop_keyspace(&mut self, name: &str) -> Outcome<bool> {
@@ -422,6 +429,23 @@ impl Data for RemoteData {
             return self.call_for_count(&[b"RANGECOUNT", &start, &end]);
         }
         Ok(self.keys_within(range)?.len() as u64)
+    }
+
+    /// Bounds that are signs for ends are taken for a little more.
+    fn size(&mut self, range: &OwnedRange) -> Outcome<Size> {
+        if range.is_empty() {
+            return Ok(Size::default());
+        }
+        let (start, end, _) = wire_bounds(range);
+        let reply = self.call(&[b"RANGESIZE", &start, &end])?;
+        let found = match &reply {
+            Value::Array(parts) => match parts.as_slice() {
+                [bytes, entries] => size(bytes, entries),
+                _ => None,
+            },
+            _ => None,
+        };
+        found.ok_or_else(|| self.unexpected(&reply))
     }
 
     fn put(&mut self, records: &[Record]) -> Outcome {
@@ -489,14 +513,12 @@ impl Data for RemoteData {
         self.call_for_text(&arguments)
     }
 
-    fn stats(&mut self, json: bool) -> Outcome<String> {
-        let mut arguments: Vec<&[u8]> = vec![b"EXPLAIN", b"STATS"];
-        arguments.extend(json.then_some(&b"JSON"[..]));
-        self.call_for_text(&arguments)
+    fn stats(&mut self) -> Outcome<String> {
+        self.call_for_text(&[b"EXPLAIN", b"STATS", b"JSON"])
     }
 
-    fn outlives_failures(&self) -> bool {
-        false
+    fn is_server(&self) -> bool {
+        true
     }
 
     fn close(&mut self) -> Outcome {

@@ -1,0 +1,371 @@
+//! What a database says of itself, in one form for a directory and for a server.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::args::{self, Figures, StatsArgs};
+use crate::clock;
+use crate::commands::Session;
+use crate::commands::maintain::print;
+use crate::failure::{Failure, Outcome};
+use crate::signals::StopFlag;
+use crate::terminal::{HumanCount, bytes, rate};
+
+/// From which share of the memory on there is something to say, in percent.
+const MEMORY_PERCENT: u64 = 90;
+
+/// From how many bytes of tables for each live one on, and how many tables in all, likewise.
+const SPACE_AMPLIFICATION: f64 = 1.6;
+const SPACE_BYTES: u64 = 64 << 20;
+
+/// How often Ctrl-C is looked for between two looks at the figures.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// After how many lines of a watch the titles come again.
+const TITLES_EVERY: u64 = 20;
+
+pub(super) fn stats(args: &StatsArgs, session: &mut Session) -> Outcome {
+    let is_json = args.output == args::Output::Json;
+    if let Some(pause) = args.watch {
+        return watch(args, pause, session);
+    }
+    let data = session.data()?;
+    match args.what {
+        Figures::Dranges => print(data.dranges(is_json)?),
+        Figures::L0 => print(data.l0(is_json)?),
+        Figures::All if is_json => print(data.stats()?),
+        Figures::All => {
+            let figures = read(&data.stats()?)?;
+            print(shown(&figures, data.is_server()).trim_end())
+        }
+    }
+}
+
+fn read(json: &str) -> Outcome<Figured> {
+    let figures = serde_json::from_str(json);
+    figures.map(Figured).map_err(|error| {
+        Failure::Failed(format!("the figures cannot be read ({error}); is the server much older?"))
+    })
+}
+
+/// The figures, as both kinds of databases give them.
+struct Figured(Value);
+
+impl Figured {
+    /// A number; 0 for what another version does not know.
+    fn number(&self, pointer: &str) -> u64 {
+        self.0.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
+    }
+
+    fn ratio(&self, pointer: &str) -> f64 {
+        self.0.pointer(pointer).and_then(Value::as_f64).unwrap_or(0.0)
+    }
+
+    fn count(&self, pointer: &str) -> HumanCount {
+        HumanCount(self.number(pointer))
+    }
+
+    fn bytes(&self, pointer: &str) -> String {
+        bytes(self.number(pointer))
+    }
+
+    fn list(&self, pointer: &str) -> &[Value] {
+        self.0.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    fn fields(&self, pointer: &str) -> impl Iterator<Item = (&String, &Value)> {
+        self.0.pointer(pointer).and_then(Value::as_object).into_iter().flatten()
+    }
+}
+
+/// The figures for people: what is unusual, what is here, and what was done since the open, if
+/// anybody did anything: this process only looked.
+fn shown(figures: &Figured, is_server: bool) -> String {
+    let mut text = String::new();
+    let unusual = unusual(figures);
+    if unusual.is_empty() {
+        text.push_str("nothing unusual\n");
+    } else {
+        text.push_str("unusual\n");
+        unusual.iter().for_each(|line| line_of(&mut text, "!", line));
+    }
+    text.push_str("what is here\n");
+    put_contents(&mut text, figures);
+    text.push_str("memory\n");
+    put_memory(&mut text, figures);
+    if is_server {
+        text.push_str("since the server was started\n");
+        put_work(&mut text, figures);
+    }
+    text
+}
+
+fn line_of(text: &mut String, name: &str, value: &str) {
+    let _ = writeln!(text, "  {name:<15}{value}");
+}
+
+/// What somebody should look at, in whole sentences.
+fn unusual(figures: &Figured) -> Vec<String> {
+    let mut found = Vec::new();
+    let delayed = figures.number("/stalls/stall_count");
+    if delayed > 0 {
+        let mut causes: Vec<_> = figures
+            .fields("/stalls/causes")
+            .map(|(cause, of)| (of["delayed_us"].as_u64().unwrap_or(0), cause, of))
+            .filter(|(us, ..)| *us > 0)
+            .collect();
+        causes.sort_by_key(|(us, ..)| std::cmp::Reverse(*us));
+        let causes: Vec<String> = causes
+            .iter()
+            .map(|(us, cause, of)| {
+                let (count, longest) = (&of["count"], of["longest_us"].as_u64().unwrap_or(0));
+                let cause = cause.replace('_', " ");
+                format!("{cause} {count} times, {} (longest {})", time(*us), time(longest))
+            })
+            .collect();
+        found.push(format!(
+            "{} writes were delayed, by {} in all: {}",
+            HumanCount(delayed),
+            time(figures.number("/stalls/delayed_us")),
+            causes.join("; ")
+        ));
+    }
+    let (used, limit) =
+        (figures.number("/memory/used_bytes"), figures.number("/memory/limit_bytes"));
+    if limit > 0 && used / MEMORY_PERCENT >= limit / 100 {
+        found.push(format!(
+            "{} of {} of memory are in use; near the end writers are slowed down",
+            bytes(used),
+            bytes(limit)
+        ));
+    }
+    let waiting = figures.number("/frozen_memtable_count");
+    if waiting >= 2 {
+        found.push(format!("{waiting} memtables wait to be flushed: the disk is behind"));
+    }
+    let space = figures.ratio("/space_amplification");
+    if space > SPACE_AMPLIFICATION && table_bytes(figures) > SPACE_BYTES {
+        found.push(format!(
+            "tables take {space:.1} times what is alive; `terrace compact` gives that back"
+        ));
+    }
+    if figures.0.pointer("/l0/container_is_on_data_disk") == Some(&Value::Bool(true)) {
+        found.push(
+            "the container of L0 is on the disk of the data, where it is slower than tables in files"
+                .to_owned(),
+        );
+    }
+    found
+}
+
+fn table_bytes(figures: &Figured) -> u64 {
+    figures.list("/levels").iter().filter_map(|level| level["bytes"].as_u64()).sum()
+}
+
+fn put_contents(text: &mut String, figures: &Figured) {
+    let levels = figures.list("/levels");
+    let sum = |name: &str| -> u64 { levels.iter().filter_map(|level| level[name].as_u64()).sum() };
+    line_of(
+        text,
+        "in tables",
+        &format!(
+            "{} entries, {}, in {} tables",
+            HumanCount(sum("entry_count")),
+            bytes(sum("bytes")),
+            HumanCount(sum("table_count"))
+        ),
+    );
+    for level in levels {
+        let number = |name: &str| level[name].as_u64().unwrap_or(0);
+        let tombstones = match number("tombstone_count") {
+            0 => String::new(),
+            count => format!(", {} tombstones", HumanCount(count)),
+        };
+        let line = format!(
+            "{} entries, {}, {} tables{tombstones}",
+            HumanCount(number("entry_count")),
+            bytes(number("bytes")),
+            HumanCount(number("table_count"))
+        );
+        line_of(text, &format!("  level {}", number("level")), &line);
+    }
+    let waiting = figures.number("/frozen_memtable_count");
+    let memtables =
+        format!("{}, {waiting} waiting to be flushed", figures.bytes("/memtable_bytes"));
+    line_of(text, "in memtables", &memtables);
+    let medium = figures.0["log_medium"].as_str();
+    let medium = medium.map(|medium| format!(", on persistent memory ({medium})"));
+    let log = format!(
+        "{} to be read by a start after a crash{}",
+        figures.bytes("/log_live_bytes"),
+        medium.unwrap_or_default()
+    );
+    line_of(text, "in the log", &log);
+    let space = figures.ratio("/space_amplification");
+    line_of(text, "space", &format!("{space:.2} times what is alive (estimated)"));
+}
+
+fn put_memory(text: &mut String, figures: &Figured) {
+    let used = figures.bytes("/memory/used_bytes");
+    line_of(text, "in use", &format!("{used} of {}", figures.bytes("/memory/limit_bytes")));
+    for (name, pool) in figures.fields("/memory/pools") {
+        let number = |field: &str| pool[field].as_u64().unwrap_or(0);
+        if number("used_bytes") > 0 {
+            let line =
+                format!("{}, at most {}", bytes(number("used_bytes")), bytes(number("peak_bytes")));
+            line_of(text, &format!("  {}", name.replace('_', " ")), &line);
+        }
+    }
+}
+
+fn put_work(text: &mut String, figures: &Figured) {
+    let (count, size) = (|name: &str| figures.count(name), |name: &str| figures.bytes(name));
+    let written = format!("{} entries, {}", count("/write_count"), size("/write_bytes"));
+    line_of(text, "written", &written);
+    line_of(
+        text,
+        "read",
+        &format!(
+            "{} keys one by one, {:.2} tables searched for each",
+            count("/get_count"),
+            figures.ratio("/read_amplification")
+        ),
+    );
+    line_of(
+        text,
+        "scanned",
+        &format!(
+            "{} keys in {} scans, {} dead ones stepped over",
+            count("/scanned_count"),
+            count("/scan_count"),
+            count("/scan_hidden_count")
+        ),
+    );
+    let lookups = figures.number("/cache_hit_count") + figures.number("/cache_miss_count");
+    let hits = figures.number("/cache_hit_count") as f64 / lookups.max(1) as f64 * 100.0;
+    if lookups > 0 {
+        let line = format!("{hits:.1} % of {} blocks were there", HumanCount(lookups));
+        line_of(text, "block cache", &line);
+    }
+    let log = format!("{} appended, {} syncs", size("/log_write_bytes"), count("/log_sync_count"));
+    line_of(text, "log", &log);
+    line_of(text, "flushes", &format!("{}, {}", count("/flush_count"), size("/flush_bytes")));
+    line_of(
+        text,
+        "compactions",
+        &format!(
+            "{} and {} moves; {} read, {} written, {} entries dropped",
+            count("/compaction_count"),
+            count("/move_count"),
+            size("/compaction_read_bytes"),
+            size("/compaction_write_bytes"),
+            count("/dropped_entry_count")
+        ),
+    );
+    let amplification = figures.ratio("/write_amplification");
+    let line = format!("{amplification:.2} bytes of tables for each byte put; the log adds 1");
+    line_of(text, "amplification", &line);
+}
+
+fn time(us: u64) -> String {
+    match us {
+        0..1_000 => format!("{us} us"),
+        1_000..1_000_000 => format!("{:.1} ms", us as f64 / 1e3),
+        _ => format!("{:.1} s", us as f64 / 1e6),
+    }
+}
+
+/// A line of rates each time that `pause` has passed.
+fn watch(args: &StatsArgs, pause: Duration, session: &mut Session) -> Outcome {
+    if args.what != Figures::All {
+        return Err(Failure::Usage("--watch is for the database as a whole".to_owned()));
+    }
+    let stop = session.stop()?;
+    let data = session.data()?;
+    if !data.is_server() {
+        return Err(Failure::Usage(
+            "--watch needs a running server (--connect): nothing moves in a directory that only \
+             this command has open"
+                .to_owned(),
+        ));
+    }
+    let mut before = read(&data.stats()?)?;
+    for number in 0..args.times.unwrap_or(u64::MAX) {
+        sleep(pause, &stop);
+        if stop.is_set() {
+            return Ok(());
+        }
+        let json = data.stats()?;
+        if args.output == args::Output::Json {
+            print(json)?;
+            continue;
+        }
+        let now = read(&json)?;
+        if number.is_multiple_of(TITLES_EVERY) {
+            print(
+                "  writes/s  gets/s   scanned/s  put/s       log/s       tables/s    memory      delayed",
+            )?;
+        }
+        print(rates(&before, &now, pause))?;
+        before = now;
+    }
+    Ok(())
+}
+
+fn rates(before: &Figured, now: &Figured, pause: Duration) -> String {
+    let seconds = pause.as_secs_f64();
+    let grown = |name: &str| now.number(name).saturating_sub(before.number(name));
+    let per_s = |name: &str| HumanCount(rate(grown(name), seconds)).to_string();
+    let bytes_per_s =
+        |names: &[&str]| bytes(rate(names.iter().map(|name| grown(name)).sum(), seconds));
+    format!(
+        "  {:<9} {:<8} {:<10} {:<11} {:<11} {:<11} {:<11} {}",
+        per_s("/write_count"),
+        per_s("/get_count"),
+        per_s("/scanned_count"),
+        bytes_per_s(&["/write_bytes"]),
+        bytes_per_s(&["/log_write_bytes"]),
+        bytes_per_s(&["/flush_bytes", "/compaction_write_bytes"]),
+        now.bytes("/memory/used_bytes"),
+        HumanCount(grown("/stalls/stall_count"))
+    )
+}
+
+fn sleep(pause: Duration, stop: &StopFlag) {
+    let slept = clock::Stopwatch::start();
+    while slept.elapsed() < pause && !stop.is_set() {
+        clock::sleep(SLICE.min(pause.saturating_sub(slept.elapsed())));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_unusual_stands_first_and_counters_only_where_they_mean_something() {
+        let json = serde_json::json!({
+            "write_count": 1_234_567, "space_amplification": 2.0, "frozen_memtable_count": 3,
+            "levels": [{ "level": 6, "table_count": 4, "bytes": 1_u64 << 30, "entry_count": 9000 }],
+            "memory": { "limit_bytes": 1000, "used_bytes": 950, "pools": {} },
+            "stalls": { "stall_count": 7, "delayed_us": 2_500_000, "causes": {
+                "memory": { "delayed_us": 2_000_000, "count": 5, "longest_us": 900 },
+                "log_room": { "delayed_us": 500_000, "count": 2, "longest_us": 1500 },
+                "sync": { "delayed_us": 0, "count": 0, "longest_us": 0 },
+            } },
+        });
+        let text = shown(&Figured(json), true);
+        let delayed = "7 writes were delayed, by 2.5 s in all: memory 5 times, 2.0 s (longest 900 us); \
+                       log room 2 times, 500.0 ms (longest 1.5 ms)";
+        assert!(text.starts_with("unusual\n"), "{text}");
+        for part in
+            [delayed, "terrace compact", "3 memtables wait", "of memory are in use", "1,234,567"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let calm = shown(&Figured(serde_json::json!({})), false);
+        assert!(calm.starts_with("nothing unusual\n") && !calm.contains("since"), "{calm}");
+    }
+}
