@@ -227,6 +227,8 @@ fn the_figures_have_one_shape_with_a_directory_and_with_a_server() {
         let sections = succeeds(&text).lines().filter(|line| !line.starts_with(' '));
         // What was done since the start only a server knows.
         let sections = sections.filter(|line| *line != "since the server was started");
+        // A busy machine delays writers.
+        let sections = sections.filter(|line| !line.ends_with("unusual"));
         found.extend(sections.map(str::to_owned));
         shapes.borrow_mut().push(found);
     });

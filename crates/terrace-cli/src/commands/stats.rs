@@ -16,6 +16,9 @@ use crate::terminal::{HumanCount, bytes, rate};
 /// From which share of the memory on there is something to say, in percent.
 const MEMORY_PERCENT: u64 = 90;
 
+/// From which delay of all writers together on, likewise: less is the pace of every day.
+const DELAYED_US: u64 = 100_000;
+
 /// From how many bytes of tables for each live one on, and how many tables in all, likewise.
 const SPACE_AMPLIFICATION: f64 = 1.6;
 const SPACE_BYTES: u64 = 64 << 20;
@@ -110,7 +113,7 @@ fn line_of(text: &mut String, name: &str, value: &str) {
 fn unusual(figures: &Figured) -> Vec<String> {
     let mut found = Vec::new();
     let delayed = figures.number("/stalls/stall_count");
-    if delayed > 0 {
+    if figures.number("/stalls/delayed_us") >= DELAYED_US {
         let mut causes: Vec<_> = figures
             .fields("/stalls/causes")
             .map(|(cause, of)| (of["delayed_us"].as_u64().unwrap_or(0), cause, of))
@@ -264,6 +267,9 @@ fn put_work(text: &mut String, figures: &Figured) {
             count("/dropped_entry_count")
         ),
     );
+    let delayed = time(figures.number("/stalls/delayed_us"));
+    let line = format!("{} writes, by {delayed} in all", count("/stalls/stall_count"));
+    line_of(text, "delayed", &line);
     let amplification = figures.ratio("/write_amplification");
     let line = format!("{amplification:.2} bytes of tables for each byte put; the log adds 1");
     line_of(text, "amplification", &line);
