@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use terrace::{
-    CompactionRecord, CutEnd, Db, DiskProfile, L0Medium, L0Options, Layout, Options, Research,
+    CompactionRecord, CutEnd, DiskProfile, L0Medium, L0Options, Layout, Options, Research,
 };
 use terrace_bench::clock::Moment;
 use terrace_bench::records::Records;
