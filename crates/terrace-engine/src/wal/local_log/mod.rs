@@ -11,8 +11,9 @@
 //! # Small when small
 //! A log that is hardly written to takes hardly any space: its first segment has 64 KiB, and the
 //! next ones are as large as the rate of writes asks for, up to the option's size. A spare is
-//! prepared when half of a small segment is used, and no file waits that the rate of writes does
-//! not ask for. A close cuts the last segment off behind its last record.
+//! prepared when half of a small segment is used, and a file that is released waits for its next
+//! use only if the rate of writes asks for it. A close cuts the last segment off behind its last
+//! record.
 
 mod begin;
 mod carry;

@@ -67,7 +67,7 @@ impl LocalLog {
         let waiting = self.tail.lock().spares.len() + preparation.recyclable.len();
         if sizes.contains(&file.bytes)
             && self.files.takes(&file.path, file.bytes)
-            && waiting <= wanted.spare_count
+            && waiting < wanted.kept_count
         {
             preparation.recyclable.push(file);
             return Ok(());

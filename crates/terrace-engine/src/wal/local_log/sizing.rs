@@ -4,7 +4,11 @@
 //!   64 KiB ─► 256 KiB ─► 1 MiB ─► … ─► the option's size          one step is a factor of 4
 //! ```
 //! A segment that lasts for a while is prepared in time by a job; one that lasts for longer only
-//! takes space. At the option's size the number of spares follows the rate instead.
+//! takes space. At the option's size two numbers follow the rate instead: how many spares are
+//! prepared beforehand, which is one unless segments are small for the rate, and how many files
+//! that were released wait to be used again. A flush gives up the segments of a whole memtable at
+//! once, and the next memtable uses as many: to delete them and make others costs more than to
+//! keep them, and spares that are made beforehand would take the place of those that are kept.
 
 use std::time::Duration;
 
@@ -19,13 +23,20 @@ const STEP: u64 = 4;
 /// How many steps the size changes by at once: a rate that was measured for a moment may be wrong.
 const STEPS_MAX: u32 = 2;
 
-/// The time for which what is ready should last.
+/// The time for which a segment should last.
 const LEAD: Duration = Duration::from_millis(250);
+
+/// The time for which spares of the largest size should last, beside the segment that is written:
+/// preparing one takes some milliseconds, or some ten if its pages are brought in.
+const PREPARED_LEAD: Duration = Duration::from_millis(30);
+
+/// A file that is used within this time is kept, if segments have the largest size.
+const KEPT_LEAD: Duration = Duration::from_secs(1);
 
 /// A rate is not measured over less.
 const MEASURED_MIN: Duration = Duration::from_millis(1);
 
-/// How many spares there are at the most.
+/// How many spares there are at the most, and how many files wait beside one that is ready.
 const SPARES_MAX: u64 = 4;
 
 /// What the rate of writes asks for.
@@ -33,8 +44,18 @@ const SPARES_MAX: u64 = 4;
 pub(super) struct Wanted {
     /// Bytes of the next segment.
     pub segment_bytes: u64,
-    /// How many segments should wait to be used.
+    /// How many segments should be ready to be used.
     pub spare_count: usize,
+    /// How many files may wait to be used, spares among them: a file that is released is deleted if
+    /// as many wait already.
+    pub kept_count: usize,
+}
+
+impl Wanted {
+    /// What is wanted at first, and of segments below the largest size: one is ready, and one more
+    /// waits.
+    const SMALL: Wanted =
+        Wanted { segment_bytes: SEGMENT_BYTES_MIN, spare_count: 1, kept_count: 2 };
 }
 
 /// The policy, and what it has seen so far.
@@ -51,7 +72,7 @@ impl Sizing {
     /// Begins with the smallest segment.
     pub fn new(segment_bytes_max: u64, end: LogPosition, now: Duration) -> Sizing {
         let segment_bytes = SEGMENT_BYTES_MIN.min(segment_bytes_max);
-        let wanted = Wanted { segment_bytes, spare_count: 1 };
+        let wanted = Wanted { segment_bytes, ..Wanted::SMALL };
         Sizing { segment_bytes_max, wanted, end, at: now }
     }
 
@@ -72,9 +93,19 @@ impl Sizing {
         let ahead = u64::try_from(ahead).unwrap_or(u64::MAX);
         let segment_bytes = self.size_for(ahead);
         let is_largest = segment_bytes == self.segment_bytes_max;
-        let spares = ahead.div_ceil(segment_bytes.max(1)).clamp(1, SPARES_MAX);
-        let spare_count = if is_largest { spares as usize } else { 1 };
-        self.wanted = Wanted { segment_bytes, spare_count };
+        let segments_in = |lead: Duration| {
+            let bytes = u128::from(ahead) * lead.as_micros() / LEAD.as_micros();
+            let count = bytes.div_ceil(u128::from(segment_bytes.max(1)));
+            count.clamp(1, u128::from(SPARES_MAX)) as usize
+        };
+        self.wanted = match is_largest {
+            true => Wanted {
+                segment_bytes,
+                spare_count: segments_in(PREPARED_LEAD),
+                kept_count: segments_in(KEPT_LEAD) + 1,
+            },
+            false => Wanted { segment_bytes, ..Wanted::SMALL },
+        };
         self.wanted
     }
 
@@ -112,7 +143,10 @@ mod tests {
     #[test]
     fn segments_grow_with_the_rate_of_writes_and_shrink_with_it() {
         let mut sizing = Sizing::new(8 * MIB, LogPosition(7), Duration::from_secs(1));
-        assert_eq!(sizing.wanted(), Wanted { segment_bytes: 64 << 10, spare_count: 1 });
+        assert_eq!(
+            sizing.wanted(),
+            Wanted { segment_bytes: 64 << 10, spare_count: 1, kept_count: 2 }
+        );
         let sizes = |sizing: &mut Sizing, bytes, millis| {
             let mut seen = Vec::new();
             for _ in 0..4 {
@@ -121,10 +155,39 @@ mod tests {
             seen
         };
         assert_eq!(sizes(&mut sizing, MIB, 5), [1024, 8192, 8192, 8192], "200 MB/s");
-        assert_eq!(sizing.wanted().spare_count, 4, "200 MB/s");
-        assert_eq!(after(&mut sizing, 8 * MIB, 100).spare_count, 3, "80 MB/s");
         assert_eq!(sizes(&mut sizing, MIB, 1000), [1024, 256, 256, 256], "1 MB/s");
         assert_eq!(sizes(&mut sizing, 100, 1000), [64, 64, 64, 64], "hardly any");
+    }
+
+    #[test]
+    fn released_files_are_kept_for_the_rate_and_one_spare_is_made_beforehand() {
+        let largest = |bytes, millis| {
+            let mut sizing = Sizing::new(8 * MIB, LogPosition(0), Duration::ZERO);
+            for _ in 0..4 {
+                after(&mut sizing, bytes, millis);
+            }
+            assert_eq!(sizing.wanted().segment_bytes, 8 * MIB);
+            (sizing.wanted().spare_count, sizing.wanted().kept_count)
+        };
+        assert_eq!(largest(8 * MIB, 200), (1, 5), "40 MB/s");
+        assert_eq!(largest(8 * MIB, 300), (1, 5), "27 MB/s");
+        assert_eq!(largest(8 * MIB, 40), (1, 5), "200 MB/s");
+        assert_eq!(largest(8 * MIB, 20), (2, 5), "400 MB/s: one lasts for 20 ms");
+        assert_eq!(largest(64 * MIB, 20), (4, 5), "3 GB/s: one lasts for 3 ms");
+    }
+
+    #[test]
+    fn below_the_largest_size_one_file_waits_beside_the_spare() {
+        let mut sizing = Sizing::new(8 * MIB, LogPosition(0), Duration::ZERO);
+        for _ in 0..4 {
+            after(&mut sizing, 8 * MIB, 100);
+        }
+        for (bytes, millis) in [(MIB, 500), (MIB, 1000), (100, 1000)] {
+            let Wanted { segment_bytes, spare_count, kept_count } =
+                after(&mut sizing, bytes, millis);
+            assert!(segment_bytes < 8 * MIB, "{bytes} bytes in {millis} ms");
+            assert_eq!((spare_count, kept_count), (1, 2), "{bytes} bytes in {millis} ms");
+        }
     }
 
     #[test]
