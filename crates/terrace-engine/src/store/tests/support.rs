@@ -2,7 +2,7 @@
 //! and short words for reads and writes.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use terrace_env::{
     CrashPolicy, DiskImage, FaultEnv, FaultPlan, SeededRng, SharedEnv, SimEnv, SimOptions,
@@ -160,6 +160,46 @@ pub fn killed_on(
         drop(store);
         disk
     })
+}
+
+/// Says during what the disk of each moment is kept; see [`with_moments`].
+#[derive(Clone, Default)]
+pub struct Watch(Arc<Mutex<bool>>);
+
+impl Watch {
+    pub fn during<T>(&self, run: impl FnOnce() -> T) -> T {
+        *self.0.lock().unwrap() = true;
+        let made = run();
+        *self.0.lock().unwrap() = false;
+        made
+    }
+}
+
+/// What `run` makes in a simulation, and the disks before each change of the disk that was made
+/// while it was watched: whole, and with a write torn.
+pub fn with_moments<T: Send>(
+    seed: u64,
+    run: impl FnOnce(&SharedEnv, &Watch) -> T + Send,
+) -> (T, Vec<DiskImage>) {
+    let moments: Arc<Mutex<Vec<DiskImage>>> = Arc::default();
+    let (kept, watch) = (Arc::clone(&moments), Watch::default());
+    let watched = watch.clone();
+    let sim = SimOptions {
+        on_io: Some(Box::new(move |point| {
+            if *watched.0.lock().unwrap() {
+                let mut kept = kept.lock().unwrap();
+                kept.push(point.disk.clone());
+                kept.extend(point.torn_disk(point.index));
+            }
+        })),
+        ..SimOptions::new(seed)
+    };
+    let made = SimEnv::run(sim, |env| {
+        let env: SharedEnv = env;
+        run(&env, &watch)
+    });
+    let moments = std::mem::take(&mut *moments.lock().unwrap());
+    (made, moments)
 }
 
 /// Runs `test` on a disk that a crash left.

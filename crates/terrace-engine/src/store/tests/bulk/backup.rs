@@ -3,10 +3,9 @@
 //! damage, faults at every call, and crashes at every moment of a restore.
 
 use std::path::PathBuf;
-use std::sync::Mutex;
 
 use terrace_base::KeyRange;
-use terrace_env::{CrashPolicy, DiskImage, Fault, FaultEffect, FaultErrno, FaultPlan};
+use terrace_env::{CrashPolicy, Fault, FaultEffect, FaultErrno, FaultPlan};
 
 use crate::Error;
 use crate::check::{CheckDepth, check_dir};
@@ -196,30 +195,14 @@ fn a_damaged_backup_is_not_restored_and_not_shared() -> Result<()> {
 
 #[test]
 fn a_restore_that_fails_or_is_cut_short_leaves_a_whole_range_or_none() {
-    let moments: Arc<Mutex<Vec<DiskImage>>> = Arc::default();
-    let (kept, is_on) = (Arc::clone(&moments), Arc::new(Mutex::new(false)));
-    let watched = Arc::clone(&is_on);
-    let sim = SimOptions {
-        on_io: Some(Box::new(move |point| {
-            if *watched.lock().unwrap() {
-                kept.lock().unwrap().push(point.disk.clone());
-                kept.lock().unwrap().extend(point.torn_disk(point.index));
-            }
-        })),
-        ..SimOptions::new(7)
-    };
-    let wanted = SimEnv::run(sim, |env| {
-        let env: SharedEnv = env;
-        let store = open(&env, &small()).unwrap();
+    let (wanted, moments) = with_moments(7, |env, watch| {
+        let store = open(env, &small()).unwrap();
         fill(&store, 0, 100).unwrap();
         back_up(&store, 0).unwrap();
         store.close().unwrap();
-        *is_on.lock().unwrap() = true;
-        bring_back(&env, 0).unwrap();
-        *is_on.lock().unwrap() = false;
-        content_of(&env, &target()).unwrap()
+        watch.during(|| bring_back(env, 0)).unwrap();
+        content_of(env, &target()).unwrap()
     });
-    let moments = std::mem::take(&mut *moments.lock().unwrap());
     let (mut whole, mut none) = (0, 0);
     for (index, moment) in moments.iter().enumerate() {
         for policy in CrashPolicy::ALL {

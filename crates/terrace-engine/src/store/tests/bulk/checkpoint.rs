@@ -4,9 +4,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use terrace_base::KeyRange;
-use terrace_env::{
-    CrashPolicy, DiskImage, Fault, FaultEffect, FaultEnv, FaultErrno, FaultPlan, JobClass,
-};
+use terrace_env::{CrashPolicy, Fault, FaultEffect, FaultEnv, FaultErrno, FaultPlan, JobClass};
 
 use crate::check::{CheckDepth, check_dir};
 use crate::store::tests::workload::{Model, Shape, content, draw_options};
@@ -180,31 +178,15 @@ fn fill(store: &Store) -> Result<()> {
 
 #[test]
 fn a_crash_leaves_a_whole_checkpoint_or_none() {
-    let moments: Arc<Mutex<Vec<DiskImage>>> = Arc::default();
-    let (kept, is_on) = (Arc::clone(&moments), Arc::new(Mutex::new(false)));
-    let watched = Arc::clone(&is_on);
-    let sim = SimOptions {
-        on_io: Some(Box::new(move |point| {
-            if *watched.lock().unwrap() {
-                kept.lock().unwrap().push(point.disk.clone());
-                kept.lock().unwrap().extend(point.torn_disk(point.index));
-            }
-        })),
-        ..SimOptions::new(7)
-    };
-    let (wanted, after) = SimEnv::run(sim, |env| {
-        let env: SharedEnv = env;
-        let store = open(&env, &small()).unwrap();
+    let ((wanted, after), moments) = with_moments(7, |env, watch| {
+        let store = open(env, &small()).unwrap();
         fill(&store).unwrap();
         store.settle();
         let wanted = content(&store).unwrap();
-        *is_on.lock().unwrap() = true;
-        checkpoint(&store, &copy_dir(0)).unwrap();
-        *is_on.lock().unwrap() = false;
-        (wanted, store.inner.process.env().fs().list(&copy_dir(0)).unwrap().len())
+        watch.during(|| checkpoint(&store, &copy_dir(0))).unwrap();
+        (wanted, env.fs().list(&copy_dir(0)).unwrap().len())
     });
     assert!(after > 3, "{after} files");
-    let moments = std::mem::take(&mut *moments.lock().unwrap());
     let (mut whole, mut none) = (0, 0);
     for (index, moment) in moments.iter().enumerate() {
         for policy in CrashPolicy::ALL {
