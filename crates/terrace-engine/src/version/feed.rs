@@ -1,11 +1,13 @@
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
-use terrace_base::{Epoch, FileId};
+use terrace_base::{Corruption, Epoch, FileId};
 use terrace_env::Latch;
 
-use super::VersionEdit;
+use super::{TableContext, Version, VersionEdit, fold, manifest_path};
 use crate::Result;
+use crate::l0::L0;
 
 /// The version feed seam, as an open sees it: where the feed of a range is kept.
 pub trait FeedStore: Send + Sync + fmt::Debug {
@@ -31,6 +33,16 @@ pub struct LoadedFeed {
     pub end: FeedPosition,
     /// Whether a crash tore its last edit off (which was never installed).
     pub is_torn: bool,
+}
+
+impl LoadedFeed {
+    /// The version that its edits come to; it was read in `dir`. Errors: `Corruption`.
+    pub fn fold(&self, dir: &Path, l0: &dyn L0, context: &Arc<TableContext>) -> Result<Version> {
+        fold(&self.edits, l0, context).map_err(|(index, misfit)| {
+            let path = manifest_path(dir, self.end.id);
+            Corruption::new(path, 0, format!("edit {index} does not fit: {misfit}")).into()
+        })
+    }
 }
 
 /// A place in a feed.

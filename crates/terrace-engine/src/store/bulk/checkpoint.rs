@@ -30,10 +30,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_base::{Epoch, FileId, KeyRange, LevelNo, LogPosition, SeqNo, TableUid};
+use terrace_base::{FileId, KeyRange, LevelNo, SeqNo, TableUid};
 use terrace_env::{EnvError, Operation, PlantedBug, is_planted};
 
-use crate::ids::FileIds;
 use crate::iter::Stream;
 use crate::l0::{CutMap, LiveTable};
 use crate::new_dir;
@@ -41,10 +40,7 @@ use crate::range_tombstone::Fragments;
 use crate::store::bulk::copies::{Copies, CopyOptions};
 use crate::store::{Inner, Store};
 use crate::table::{LocalTableStore, OutputSpec, OutputTables, TableShape, TableStore};
-use crate::version::{
-    FeedStore, LocalManifests, LogEdit, RowMeta, TableMeta, Version, VersionEdit,
-};
-use crate::wal::LogStart;
+use crate::version::{RowMeta, TableMeta, Version, VersionEdit};
 use crate::{Error, Result};
 
 /// Called with the bytes of tables that the checkpoint has and those that it will have; `false`
@@ -143,7 +139,7 @@ impl Inner {
         progress: CheckpointProgress<'_>,
     ) -> Result<CheckpointReport> {
         let mut report = CheckpointReport { seqno, ..CheckpointReport::default() };
-        let mut snapshot = self.snapshot_of(version);
+        let mut snapshot = snapshot_of(version);
         let levels = version.runs().flat_map(|(_, run)| run.tables());
         let live = version.l0().live().iter().map(|live| (&live.table, Some(live)));
         let tables: Vec<_> = live.chain(levels.map(|table| (table, None))).collect();
@@ -183,11 +179,7 @@ impl Inner {
         if !progress(total_bytes, total_bytes) {
             return Err(Error::Cancelled);
         }
-        let epoch = Epoch(version.epoch().0 + 1);
-        snapshot.range.epoch = Some(epoch);
-        let feeds = LocalManifests { env: Arc::clone(&self.env), dir: copies.dir().to_path_buf() };
-        let id = FileIds::new(epoch, 0).next();
-        drop(feeds.begin(id, &snapshot)?);
+        copies.become_range(snapshot, version.epoch())?;
         Ok(report)
     }
 
@@ -197,24 +189,6 @@ impl Inner {
             return Ok(false);
         }
         self.context.opener.store.link(&meta.location, &copies.path_of(meta))
-    }
-
-    /// The version as a range of its own, which has no log.
-    fn snapshot_of(&self, version: &Version) -> VersionEdit {
-        let mut snapshot = version.to_snapshot();
-        snapshot.range.database = Some(self.env.random_u128());
-        let start = Some(LogStart { segment: None, position: LogPosition(0) });
-        snapshot.log = LogEdit { start, ..LogEdit::default() };
-        // All its tables lie side by side.
-        snapshot.media = None;
-        let tree = &mut snapshot.tree;
-        keep_live(&mut tree.rows_added, version.l0().consumed());
-        let rows = tree.rows_added.iter_mut().flat_map(|row| &mut row.tables);
-        for meta in rows.chain(tree.tables_added.iter_mut().map(|(_, meta)| meta)) {
-            meta.location = LocalTableStore::location_of(meta.id);
-            meta.shared = false;
-        }
-        snapshot
     }
 
     /// Writes what is live of a row in pages as a table; none if that is nothing.
@@ -243,6 +217,20 @@ impl Inner {
         }
         Ok(outputs.finish()?.pop())
     }
+}
+
+/// What is live of the version, with all its tables side by side.
+fn snapshot_of(version: &Version) -> VersionEdit {
+    let mut snapshot = version.to_snapshot();
+    snapshot.media = None;
+    let tree = &mut snapshot.tree;
+    keep_live(&mut tree.rows_added, version.l0().consumed());
+    let rows = tree.rows_added.iter_mut().flat_map(|row| &mut row.tables);
+    for meta in rows.chain(tree.tables_added.iter_mut().map(|(_, meta)| meta)) {
+        meta.location = LocalTableStore::location_of(meta.id);
+        meta.shared = false;
+    }
+    snapshot
 }
 
 /// Leaves out the tables of rows that are consumed everywhere. Their rows may be there for the sake

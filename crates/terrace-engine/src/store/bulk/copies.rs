@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use terrace_base::{Corruption, LevelNo};
+use terrace_base::{Corruption, Epoch, LevelNo, LogPosition};
 use terrace_env::{Env, SharedEnv};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::cache::BlockCache;
+use crate::ids::FileIds;
 use crate::table::{ByteInterval, LocalTableStore, TableFile, TableReader, TableStore};
-use crate::version::TableMeta;
+use crate::version::{FeedStore, LocalManifests, LogEdit, TableMeta, VersionEdit};
+use crate::wal::LogStart;
 use crate::{Error, Result};
 
 /// Bytes that are copied at once.
@@ -45,11 +47,6 @@ impl<'a> Copies<'a> {
     pub fn new(env: &'a SharedEnv, dir: &'a Path, options: &'a CopyOptions) -> Copies<'a> {
         let target = LocalTableStore::new(Arc::clone(env), dir.to_path_buf());
         Copies { env, options, dir, target, began: None, copied: 0 }
-    }
-
-    /// The directory that they go to.
-    pub fn dir(&self) -> &'a Path {
-        self.dir
     }
 
     /// How they get there.
@@ -102,6 +99,20 @@ impl<'a> Copies<'a> {
             return Err(Corruption::new(file.name(), 0, detail).into());
         }
         writer.finish().map(|_| ())
+    }
+
+    /// Makes a range of the directory: with an identity of its own, so that no log segment of the
+    /// source fits it, an epoch above `epoch`, that of the source, and no log. The last step: on
+    /// return it is durable.
+    pub fn become_range(&self, mut snapshot: VersionEdit, epoch: Epoch) -> Result<()> {
+        let epoch = Epoch(epoch.0 + 1);
+        snapshot.range.epoch = Some(epoch);
+        snapshot.range.database = Some(self.env.random_u128());
+        let start = Some(LogStart { segment: None, position: LogPosition(0) });
+        snapshot.log = LogEdit { start, ..LogEdit::default() };
+        let feeds = LocalManifests { env: Arc::clone(self.env), dir: self.dir.to_path_buf() };
+        drop(feeds.begin(FileIds::new(epoch, 0).next(), &snapshot)?);
+        Ok(())
     }
 
     /// Waits until what was copied so far is no more than the rate allows.

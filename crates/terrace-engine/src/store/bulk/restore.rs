@@ -3,17 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_base::{Corruption, Epoch, LevelNo, LogPosition, SeqNo};
+use terrace_base::{LevelNo, SeqNo};
 use terrace_env::{LockKind, SharedEnv};
 
 use crate::check::{l0_of, tables_of_dir};
-use crate::ids::FileIds;
 use crate::new_dir;
 use crate::store::bulk::checkpoint::{CheckpointProgress, of_target};
 use crate::store::bulk::copies::{Copies, CopyOptions};
 use crate::table::TableStore;
-use crate::version::{FeedStore, LocalManifests, LogEdit, Version, fold, manifest_path};
-use crate::wal::LogStart;
+use crate::version::{FeedStore, LocalManifests, TableContext, Version};
 use crate::{Error, Result};
 
 /// Makes the range in `to`, which does not exist or is empty, out of the copy in `from`: a
@@ -32,9 +30,9 @@ pub fn restore(
     progress: CheckpointProgress<'_>,
 ) -> Result<u64> {
     let _source = env.fs().lock_dir(from, LockKind::Shared)?;
-    let version = version_of(env, from)?;
+    let (version, context) = copy_in(env, from)?;
     let _lock = of_target(to, new_dir::claim(env.as_ref(), to))?;
-    let outcome = of_target(to, write(env, from, to, &version, options, progress));
+    let outcome = of_target(to, write(env, to, &version, &context, options, progress));
     if outcome.is_err() {
         new_dir::discard(env.as_ref(), to);
     }
@@ -45,11 +43,13 @@ pub fn restore(
 ///
 /// Errors: `Invalid` if it is none, `Corruption`, `Unsupported`, `Io`.
 pub fn seqno_of_copy(env: &SharedEnv, dir: &Path) -> Result<SeqNo> {
-    Ok(version_of(env, dir)?.greatest_seqno())
+    let (version, _) = copy_in(env, dir)?;
+    Ok(version.greatest_seqno())
 }
 
-/// What a copy consists of: it has no log, and nothing elsewhere.
-fn version_of(env: &SharedEnv, dir: &Path) -> Result<Version> {
+/// What the copy in `dir` consists of, and what its tables are opened with: it has no log, and
+/// nothing elsewhere.
+fn copy_in(env: &SharedEnv, dir: &Path) -> Result<(Version, Arc<TableContext>)> {
     let feeds = LocalManifests { env: Arc::clone(env), dir: dir.to_path_buf() };
     let no_copy = |what: &str| {
         Error::invalid(format!(
@@ -61,28 +61,24 @@ fn version_of(env: &SharedEnv, dir: &Path) -> Result<Version> {
     let loaded = feeds.load()?.ok_or_else(|| no_copy("holds no database"))?;
     let context = tables_of_dir(env, dir);
     let l0 = l0_of(env, &context);
-    let version = fold(&loaded.edits, l0.as_ref(), &context).map_err(|(index, misfit)| {
-        let path = manifest_path(dir, loaded.end.id);
-        Error::from(Corruption::new(path, 0, format!("edit {index} does not fit: {misfit}")))
-    })?;
+    let version = loaded.fold(dir, l0.as_ref(), &context)?;
     if env.fs().list(dir)?.iter().any(|entry| entry.name.ends_with(".log")) {
         return Err(no_copy("has a log"));
     }
     if version.has_rows_in_pages() || version.has_tables_in_row_directory() {
         return Err(no_copy("has data on another medium"));
     }
-    Ok(version)
+    Ok((version, context))
 }
 
 fn write(
     env: &SharedEnv,
-    from: &Path,
     to: &Path,
     version: &Version,
+    context: &TableContext,
     options: &CopyOptions,
     progress: CheckpointProgress<'_>,
 ) -> Result<u64> {
-    let context = tables_of_dir(env, from);
     let mut copies = Copies::new(env, to, options);
     let total: u64 = version.tables().map(|table| table.meta().bytes).sum();
     let mut done = 0;
@@ -96,13 +92,6 @@ fn write(
     if !progress(total, total) {
         return Err(Error::Cancelled);
     }
-    let mut snapshot = version.to_snapshot();
-    let epoch = Epoch(version.epoch().0 + 1);
-    snapshot.range.epoch = Some(epoch);
-    snapshot.range.database = Some(env.random_u128());
-    let start = Some(LogStart { segment: None, position: LogPosition(0) });
-    snapshot.log = LogEdit { start, ..LogEdit::default() };
-    let feeds = LocalManifests { env: Arc::clone(env), dir: to.to_path_buf() };
-    drop(feeds.begin(FileIds::new(epoch, 0).next(), &snapshot)?);
+    copies.become_range(version.to_snapshot(), version.epoch())?;
     Ok(total)
 }

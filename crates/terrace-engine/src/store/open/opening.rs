@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use terrace_base::{Corruption, KeyRange, LogPosition, RangeId};
+use terrace_base::{KeyRange, LogPosition, RangeId};
 use terrace_env::{DirLock, JobClass, LockKind, SharedEnv};
 
 use crate::compaction::CompactionExecutor;
@@ -41,7 +41,7 @@ use crate::store::{Inner, Seams, Store};
 use crate::swap::ArcSwap;
 use crate::version::{
     FeedStore, LoadedFeed, LogEdit, RangeEdit, ReclaimQueue, Table, TableContext, Version,
-    VersionEdit, VersionFeed, Versions, VersionsParts, fold, manifest_path,
+    VersionEdit, VersionFeed, Versions, VersionsParts,
 };
 use crate::wal::{LogSink, LogStart, LogStore, TornTail};
 use crate::{Error, Result};
@@ -206,10 +206,7 @@ impl<'a> Opening<'a> {
             };
             return self.after(&Version::empty(self.l0.as_ref()), &range.into());
         };
-        fold(&loaded.edits, self.l0.as_ref(), &self.context).map_err(|(index, misfit)| {
-            let path = manifest_path(self.dir, loaded.end.id);
-            Corruption::new(path, 0, format!("edit {index} does not fit: {misfit}")).into()
-        })
+        loaded.fold(self.dir, self.l0.as_ref(), &self.context)
     }
 
     /// The version after what this open changes.
