@@ -88,18 +88,7 @@ impl Batch {
         self.put_living(keyspace, key.as_ref(), value.as_ref(), life)
     }
 
-    /// Sets `key` to `value`, for as long as the options say; the rest of them is for writes.
-    pub(crate) fn put_with(
-        &mut self,
-        keyspace: &Keyspace,
-        key: &[u8],
-        value: &[u8],
-        options: &crate::WriteOptions,
-    ) -> &mut Batch {
-        self.put_living(keyspace, key, value, options.life())
-    }
-
-    fn put_living(
+    pub(crate) fn put_living(
         &mut self,
         keyspace: &Keyspace,
         key: &[u8],

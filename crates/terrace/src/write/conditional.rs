@@ -76,7 +76,7 @@ impl Keyspace {
             }
             outcome = Cas::Swapped;
             match new {
-                Some(value) => drop(batch.put_with(self, key, value, options)),
+                Some(value) => drop(batch.put_living(self, key, value, options.life())),
                 // To put nothing in place of nothing is done already.
                 None if current.is_none() => {}
                 None => drop(batch.delete(self, key)),
@@ -172,8 +172,8 @@ impl Keyspace {
             batch.clear();
             failure = None;
             let mut old: SmallVec<[Option<Value>; 4]> = old
-                .iter()
-                .map(|item| item.clone().map(|item| Value(PinnedItem::from(item))))
+                .iter_mut()
+                .map(|item| item.take().map(|item| Value(PinnedItem::from(item))))
                 .collect();
             let decided = decide(&mut old, &mut batch);
             let checked =

@@ -38,14 +38,14 @@ impl Store {
     ///
     /// The values are the newest ones inserted, published or not; the call returns only when what
     /// it saw, and what it wrote, is published. `decide` may be called again if room had to be
-    /// made; it must not call back into the store.
+    /// made; it must not call back into the store, and may take the values.
     ///
     /// Errors: as [`Store::write`]; `NeedsIo` if `wait` is off and a value is not in memory.
     pub fn update(
         &self,
         keys: &[&[u8]],
         options: &WriteOptions,
-        decide: impl FnMut(&[Option<Item>]) -> Result<Update>,
+        decide: impl FnMut(&mut [Option<Item>]) -> Result<Update>,
     ) -> Result<()> {
         self.update_numbered(keys, options, decide).map(|_| ())
     }
@@ -56,7 +56,7 @@ impl Store {
         &self,
         keys: &[&[u8]],
         options: &WriteOptions,
-        decide: impl FnMut(&[Option<Item>]) -> Result<Update>,
+        decide: impl FnMut(&mut [Option<Item>]) -> Result<Update>,
     ) -> Result<Option<SeqNo>> {
         let watch = self.inner.watch_write();
         let updated = self.update_watched(keys, options, decide);
@@ -70,7 +70,7 @@ impl Store {
         &self,
         keys: &[&[u8]],
         options: &WriteOptions,
-        mut decide: impl FnMut(&[Option<Item>]) -> Result<Update>,
+        mut decide: impl FnMut(&mut [Option<Item>]) -> Result<Update>,
     ) -> Result<Option<SeqNo>> {
         let inner = &*self.inner;
         inner.log()?;
@@ -92,7 +92,7 @@ impl Store {
             }
             inner.check_healthy()?;
             let mode = if attempt < OPTIMISTIC_READS { ReadMode::NO_WAIT } else { ReadMode::BLOCK };
-            let (items, newest) = match inner.read_inserted(keys, mode) {
+            let (mut items, newest) = match inner.read_inserted(keys, mode) {
                 Ok(read) => read,
                 Err(Error::NeedsIo) if options.wait => {
                     drop(holds);
@@ -103,7 +103,7 @@ impl Store {
                 }
                 Err(error) => return Err(error),
             };
-            let batch = match decide(&items) {
+            let batch = match decide(&mut items) {
                 Ok(Update::Write(batch)) if !batch.is_empty() => batch,
                 // A refusal rests on what was read as much as any reply does.
                 outcome => {

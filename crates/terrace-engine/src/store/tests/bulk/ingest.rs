@@ -180,7 +180,7 @@ fn run_beside_others(seed: u64) -> Result<()> {
                     for _ in 0..80 {
                         let key = &keys[random.below(10) as usize];
                         let mut seen = (0, 0);
-                        let decide = |old: &[Option<crate::store::Item>]| {
+                        let decide = |old: &mut [Option<crate::store::Item>]| {
                             let text = |item: &crate::store::Item| {
                                 String::from_utf8(item.value.clone()).expect("text")
                             };
