@@ -70,7 +70,6 @@ impl Db {
         dir: &Path,
         options: &Options,
     ) -> Result<Db> {
-        options.validate()?;
         let operators = OperatorTable::default();
         let store = Store::open(process, dir, options.engine(&operators))?;
         let catalog = Catalog::load(&store, &options.merge_operators, operators)?;

@@ -118,26 +118,21 @@ impl Catalog {
 
     /// The keyspace of this name, made if it is missing.
     ///
-    /// Errors: `Invalid` (the name; another merge operator than it has, or an unknown one),
-    /// `NotFound` (it is missing, and the database is only read); those of writing.
+    /// Errors: `Invalid` (the name; another merge operator than it has, or an unknown one; it is
+    /// missing or would change, and the database is only read); those of writing.
     pub fn open(&self, name: &str, options: &KeyspaceOptions) -> Result<Arc<Space>> {
         let name = canonical(name)?;
         let mut state = self.state.lock();
-        let (is_new, found) = match state.entries.get(name) {
-            Some(entry) => (false, entry.clone()),
-            None => (true, Entry { number: KeyspaceNo(0), ttl: None, operator: None }),
-        };
-        let number = match (is_new, fixed_number(name)) {
-            (false, _) => found.number,
-            (true, Some(number)) => KeyspaceNo(number),
-            (true, None) => self.free_number(&state, name)?,
-        };
-        let wanted = self.changed(name, Entry { number, ..found.clone() }, options)?;
+        let bare = |number| Entry { number, ttl: None, operator: None };
         // Keyspaces that exist always get an entry only if there is something to keep.
-        let needs_entry = if is_new { fixed_number(name).is_none() } else { false };
-        let has_changed = wanted != Entry { number, ..found };
-        if needs_entry || has_changed {
-            self.keep(&mut state, name, wanted.clone(), needs_entry)?;
+        let (is_made, found) = match (state.entries.get(name), fixed_number(name)) {
+            (Some(entry), _) => (false, entry.clone()),
+            (None, Some(number)) => (false, bare(KeyspaceNo(number))),
+            (None, None) => (true, bare(self.free_number(&state, name)?)),
+        };
+        let wanted = self.changed(name, found.clone(), options)?;
+        if is_made || wanted != found {
+            self.keep(&mut state, name, wanted.clone(), is_made)?;
         }
         let owner = &self.owner;
         let spaces = &mut state.spaces;

@@ -27,4 +27,4 @@ pub use operators::MergeOperators;
 pub(crate) use operators::{OperatorTable, shown as shown_operator};
 pub use options::KeyspaceOptions;
 pub(crate) use space::{Owner, Space};
-pub(crate) use stored::{PREFIX_BYTES, split};
+pub(crate) use stored::{KeyspaceNo, PREFIX_BYTES, split};

@@ -221,6 +221,7 @@ impl Options {
     ///
     /// Errors: as [`Options::open`].
     pub fn open_beside(&self, other: &Db, dir: impl AsRef<Path>) -> Result<Db> {
+        self.validate()?;
         Db::open_in_process(other.store().process(), dir.as_ref(), self)
     }
 

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use terrace_engine::Error as EngineError;
 use terrace_engine::store::Iter as EngineIter;
 
-use crate::keyspace::PREFIX_BYTES;
+use crate::keyspace::{KeyspaceNo, PREFIX_BYTES};
 use crate::view::value::EntryRef;
 use crate::{Error, Result};
 
@@ -42,6 +42,7 @@ use crate::{Error, Result};
 pub struct Cursor {
     source: Source,
     place: Place,
+    keyspace: KeyspaceNo,
 }
 
 /// What a cursor walks on.
@@ -70,19 +71,21 @@ enum Place {
 }
 
 impl Cursor {
-    pub(crate) fn new(opened: terrace_engine::Result<EngineIter>) -> Cursor {
+    pub(crate) fn new(opened: terrace_engine::Result<EngineIter>, keyspace: KeyspaceNo) -> Cursor {
         let source = match opened {
             Ok(iter) => Source::Open(Box::new(iter)),
             Err(error) => Source::Failed(Some(error.into())),
         };
-        Cursor { source, place: Place::Start }
+        Cursor { source, place: Place::Start, keyspace }
     }
 
     /// Another cursor over the same entries, as they were at the same moment.
     pub(crate) fn twin(&self) -> Cursor {
         match &self.source {
-            Source::Open(iter) => Cursor::new(iter.twin()),
-            Source::Failed(_) => Cursor { source: Source::Failed(None), place: Place::Lost },
+            Source::Open(iter) => Cursor::new(iter.twin(), self.keyspace),
+            Source::Failed(_) => {
+                Cursor { source: Source::Failed(None), place: Place::Lost, keyspace: self.keyspace }
+            }
         }
     }
 
@@ -195,10 +198,7 @@ impl Cursor {
 
     fn seek_stored(&mut self, key: &[u8]) -> Result<()> {
         let Source::Open(iter) = &mut self.source else { return Err(self.failure()) };
-        let start = iter.range().start();
-        let prefix = start.get(..PREFIX_BYTES).unwrap_or_default();
-        let key = [prefix, key].concat();
-        let moved = iter.seek(&key);
+        let moved = iter.seek(self.keyspace.stored(key).as_slice());
         self.settle(moved, true)?;
         if self.place == Place::Behind {
             self.place = Place::Before;

@@ -225,10 +225,11 @@ impl View {
     pub fn cursor(&self, range: impl KeyRange) -> Cursor {
         let range = self.space.number.stored_range(&range);
         let options = IterOptions { range, mode: self.options.mode() };
-        Cursor::new(match &self.at {
+        let opened = match &self.at {
             None => self.store.iter(options),
             Some(snapshot) => snapshot.iter(options),
-        })
+        };
+        Cursor::new(opened, self.space.number)
     }
 }
 

@@ -136,12 +136,6 @@ impl Iter {
         Iter::new(&self.inner, point, options)
     }
 
-    /// The interval.
-    #[must_use]
-    pub fn range(&self) -> &KeyRange {
-        &self.range
-    }
-
     /// The number that the iterator reads at.
     #[must_use]
     pub fn seqno(&self) -> SeqNo {
