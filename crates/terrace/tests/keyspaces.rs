@@ -41,6 +41,12 @@ fn keyspaces_are_kept_by_name() {
     }
     assert!(db.get("k").unwrap().is_none());
     assert_eq!(db.keyspace("0").unwrap().name(), "default");
+    for there in ["default", "0", "1", "1023", "users", "ä b"] {
+        assert!(db.contains_keyspace(there).unwrap(), "{there}");
+    }
+    for missing in ["01", "+1", "1024", "65535", "Users", "", "a\nb"] {
+        assert!(!db.contains_keyspace(missing).unwrap(), "{missing:?}");
+    }
     for wrong in ["", "a\nb", &"x".repeat(256)] {
         assert_eq!(db.keyspace(wrong).unwrap_err().kind(), ErrorKind::Invalid, "{wrong:?}");
     }

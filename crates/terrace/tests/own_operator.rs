@@ -127,6 +127,29 @@ fn a_database_of_numbered_keyspaces_opens_and_new_names_take_other_numbers() {
 }
 
 #[test]
+fn a_number_that_is_listed_can_be_found_renamed_and_dropped_without_being_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    old_database(dir.path(), None);
+    let db = Db::open(dir.path()).unwrap();
+    for name in db.keyspaces().unwrap() {
+        assert!(db.contains_keyspace(&name).unwrap(), "{name}");
+    }
+    assert!(!db.contains_keyspace("1025").unwrap());
+    let taken = db.rename_keyspace("65534", "1024").unwrap_err();
+    assert!(taken.to_string().contains("there is a keyspace 1024 already"), "{taken}");
+    db.rename_keyspace("65534", "last").unwrap();
+    assert_eq!(db.keyspaces().unwrap(), ["1024", "3", "default", "last"]);
+    assert!(!db.contains_keyspace("65534").unwrap());
+    assert!(db.drop_keyspace("1024").unwrap());
+    assert!(!db.contains_keyspace("1024").unwrap());
+    assert!(!db.drop_keyspace("1024").unwrap());
+    db.close().unwrap();
+    let db = Db::open(dir.path()).unwrap();
+    assert_eq!(db.keyspaces().unwrap(), ["3", "default", "last"]);
+    assert_eq!(db.keyspace("last").unwrap().get("k").unwrap().as_deref(), Some(&b"1"[..]));
+}
+
+#[test]
 fn the_operator_of_an_old_database_serves_keyspaces_that_have_none_of_their_own() {
     let dir = tempfile::tempdir().unwrap();
     old_database(dir.path(), Some("add-i64"));

@@ -39,10 +39,7 @@ pub(crate) fn open(dir: &Path, access: Access, options: Options) -> Outcome<Db> 
 ///
 /// Errors: there is none.
 pub(crate) fn keyspace_of(db: &Db, name: &str, may_make: bool) -> Outcome<Keyspace> {
-    // Those with numbers exist always; the library says what is no name.
-    let number = name.parse::<u16>().ok().filter(|number| *number < 1024);
-    let is_number = number.is_some_and(|number| number.to_string() == name);
-    if !may_make && !is_number && !db.keyspaces()?.iter().any(|known| known == name) {
+    if !may_make && !db.contains_keyspace(name)? {
         return Err(no_keyspace(name));
     }
     Ok(db.keyspace(name)?)

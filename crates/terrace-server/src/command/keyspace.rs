@@ -92,26 +92,20 @@ pub(super) fn put_size(replies: &mut Replies, size: &RangeSize) {
     replies.integer(integer(size.entry_count));
 }
 
-/// Whether there is this keyspace; those with numbers are always there.
-fn exists(ctx: &Context<'_>, name: &str) -> Result<bool, Fail> {
-    let number = name.parse::<u16>().ok().filter(|number| *number < 1024);
-    let is_number = number.is_some_and(|number| number.to_string() == name);
-    Ok(is_number || ctx.shared.db.keyspaces()?.iter().any(|known| known == name))
-}
-
 fn choose(ctx: &mut Context<'_>, name: &str) -> CommandResult {
     ctx.needs_waiting_thread()?;
-    if !exists(ctx, name)? {
+    let db = &ctx.shared.db;
+    if !db.contains_keyspace(name)? {
         let name = shown(name.as_bytes(), 255);
         return Err(fail_with(format!(
             "NOKEYSPACE there is no keyspace {name}; KEYSPACE MAKE makes one"
         )));
     }
-    let known = if name == "0" { "default" } else { name };
+    let keyspace = db.keyspace(name)?;
     let mut numbered = ctx.shared.keyspaces.iter();
-    ctx.client.served = match numbered.find(|served| served.keyspace.name() == known) {
+    ctx.client.served = match numbered.find(|served| served.keyspace.name() == keyspace.name()) {
         Some(served) => Arc::clone(served),
-        None => Arc::new(Served::new(ctx.shared.db.keyspace(name)?)),
+        None => Arc::new(Served::new(keyspace)),
     };
     ctx.replies.ok();
     Ok(())
@@ -119,8 +113,9 @@ fn choose(ctx: &mut Context<'_>, name: &str) -> CommandResult {
 
 fn make(ctx: &mut Context<'_>, name: &str) -> CommandResult {
     ctx.needs_waiting_thread()?;
-    let is_new = !exists(ctx, name)?;
-    ctx.shared.db.keyspace(name)?;
+    let db = &ctx.shared.db;
+    let is_new = !db.contains_keyspace(name)?;
+    db.keyspace(name)?;
     ctx.replies.integer(i64::from(is_new));
     Ok(())
 }

@@ -143,6 +143,26 @@ impl Db {
         self.catalog().names()
     }
 
+    /// Whether there is a keyspace of this name: `default` and the numbers `1` to `1023` always,
+    /// and every other one that [`Db::keyspaces`] lists. Makes none. What cannot be a name names
+    /// none.
+    ///
+    /// ```
+    /// # fn main() -> terrace::Result<()> {
+    /// # let directory = tempfile::tempdir().expect("a temporary directory");
+    /// let db = terrace::Db::open(directory.path())?;
+    /// assert!(db.contains_keyspace("7")? && !db.contains_keyspace("users")?);
+    /// db.keyspace("users")?;
+    /// assert!(db.contains_keyspace("users")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Errors: those of reading.
+    pub fn contains_keyspace(&self, name: &str) -> Result<bool> {
+        self.catalog().contains(name)
+    }
+
     /// Drops a keyspace with all that it holds, in one atomic, synced write; whether there was one.
     /// Its space comes back by compaction. Handles that are left refuse to write (`NotFound`).
     /// `default` and the numbers exist always; [`Keyspace::clear`] empties them.

@@ -188,8 +188,7 @@ impl Catalog {
         let name = canonical(name)?;
         let mut state = self.state.lock();
         refuse_fixed(name, "dropped")?;
-        let Some(entry) = state.entries.get(name) else { return Ok(false) };
-        let number = entry.number;
+        let Some(Entry { number, .. }) = self.found(&state, name)? else { return Ok(false) };
         let mut batch = EngineBatch::new();
         delete_whole(&mut batch, number)?;
         batch.delete(CATALOG.stored(&entry::named_key(name)).as_slice())?;
@@ -213,10 +212,10 @@ impl Catalog {
         let mut state = self.state.lock();
         refuse_fixed(from, "renamed")?;
         refuse_fixed(to, "taken as a name")?;
-        if state.entries.contains_key(to) {
+        if self.found(&state, to)?.is_some() {
             return Err(EngineError::invalid(format!("there is a keyspace {to} already")).into());
         }
-        let Some(entry) = state.entries.get(from).cloned() else { return Err(missing(from)) };
+        let Some(entry) = self.found(&state, from)? else { return Err(missing(from)) };
         let mut batch = EngineBatch::new();
         batch.delete(CATALOG.stored(&entry::named_key(from)).as_slice())?;
         batch.put(CATALOG.stored(&entry::named_key(to)).as_slice(), &entry.encode())?;
@@ -239,6 +238,28 @@ impl Catalog {
         let is_unnamed = |number: &u16| !given.contains(number) && !state.is_used(*number);
         names.extend(self.numbers_with_data()?.into_iter().filter(is_unnamed).map(name_of));
         Ok(names.into_iter().collect())
+    }
+
+    /// Whether there is a keyspace of this name. Cost: a seek for a number that has no entry.
+    pub fn contains(&self, name: &str) -> Result<bool> {
+        // What cannot be a name names nothing.
+        let Ok(name) = canonical(name) else { return Ok(false) };
+        Ok(fixed_number(name).is_some() || self.found(&self.state.lock(), name)?.is_some())
+    }
+
+    /// The keyspace of a name that does not exist always, if there is one: what was made, and what
+    /// lies under its number in a database from before keyspaces had names.
+    fn found(&self, state: &State, name: &str) -> Result<Option<Entry>> {
+        if let Some(entry) = state.entries.get(name) {
+            return Ok(Some(entry.clone()));
+        }
+        let is_given = |number| state.entries.values().any(|entry| entry.number.0 == number);
+        let own = number_of(name).filter(|own| !is_given(*own) && !state.is_used(*own));
+        let Some(number) = own.map(KeyspaceNo) else { return Ok(None) };
+        let options = IterOptions { range: number.whole(), ..IterOptions::default() };
+        let mut iter = self.store.iter(options)?;
+        iter.seek_to_first()?;
+        Ok(iter.entry().map(|_| Entry { number, ttl: None, operator: None }))
     }
 
     /// The numbers under which there are keys. Cost: a seek each.
