@@ -283,13 +283,17 @@ impl Backups {
         })
     }
 
-    /// Removes a directory with its files, `CURRENT` first.
+    /// Removes a directory with its files, `CURRENT` first and durably: after a power cut it must
+    /// not be there without what it leads to.
     fn remove(&self, one: &Directory) -> Result<()> {
         let fs = self.env.fs();
         let mut files = fs.list(&one.dir).map_err(EngineError::from)?;
         files.sort_by_key(|file| file.name != "CURRENT");
         for file in files.iter().filter(|file| !file.is_dir) {
             fs.remove(&one.dir.join(&file.name)).map_err(EngineError::from)?;
+            if file.name == "CURRENT" {
+                fs.sync_dir(&one.dir).map_err(EngineError::from)?;
+            }
         }
         fs.remove_dir(&one.dir).map_err(EngineError::from)?;
         Ok(())
