@@ -20,6 +20,7 @@
 //! that makes its entry.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -234,9 +235,7 @@ impl Catalog {
         let state = self.state.lock();
         let mut names: BTreeSet<String> = state.entries.keys().cloned().collect();
         names.insert(DEFAULT.to_string());
-        let given: BTreeSet<u16> = state.entries.values().map(|entry| entry.number.0).collect();
-        let is_unnamed = |number: &u16| !given.contains(number) && !state.is_used(*number);
-        names.extend(self.numbers_with_data()?.into_iter().filter(is_unnamed).map(name_of));
+        names.extend(self.unnamed_with_data(&state)?.into_iter().map(name_of));
         Ok(names.into_iter().collect())
     }
 
@@ -262,18 +261,36 @@ impl Catalog {
         Ok(iter.entry().map(|_| Entry { number, ttl: None, operator: None }))
     }
 
-    /// The numbers under which there are keys. Cost: a seek each.
-    fn numbers_with_data(&self) -> Result<Vec<u16>> {
-        let range = OwnedRange::new([], Some(CATALOG.prefix().to_vec()));
-        let mut iter = self.store.iter(IterOptions { range, ..IterOptions::default() })?;
+    /// The numbers under which there are keys, those left out that belong to a keyspace or did. Of
+    /// the latter nothing is read: a write that overtook the drop may lie there, and nobody knows
+    /// how to fold it any more. Cost: a seek for each, and for each row of others between them.
+    fn unnamed_with_data(&self, state: &State) -> Result<Vec<u16>> {
+        let named = state.entries.values().map(|entry| entry.number.0);
+        let mut known: Vec<u16> = named.chain(state.numbers_used()).chain([CATALOG.0]).collect();
+        known.sort_unstable();
         let mut numbers = Vec::new();
+        let mut start = 0;
+        for end in known {
+            if start < end {
+                self.add_numbers_with_data(start..end, &mut numbers)?;
+            }
+            start = end.saturating_add(1);
+        }
+        Ok(numbers)
+    }
+
+    /// Adds those of `within` under which there are keys.
+    fn add_numbers_with_data(&self, within: Range<u16>, numbers: &mut Vec<u16>) -> Result<()> {
+        let (start, end) = (within.start.to_be_bytes(), within.end.to_be_bytes());
+        let range = OwnedRange::new(start, Some(end.to_vec()));
+        let mut iter = self.store.iter(IterOptions { range, ..IterOptions::default() })?;
         iter.seek_to_first()?;
         while let Some(found) = iter.entry() {
             let (number, _) = split(found.key);
             numbers.push(number);
             iter.seek(&(number + 1).to_be_bytes())?;
         }
-        Ok(numbers)
+        Ok(())
     }
 
     /// A number for a new keyspace of this name.
@@ -283,7 +300,7 @@ impl Catalog {
         if let Some(own) = number_of(name).filter(|own| is_free(own) && !state.is_used(*own)) {
             return Ok(KeyspaceNo(own));
         }
-        let with_data: BTreeSet<u16> = self.numbers_with_data()?.into_iter().collect();
+        let with_data: BTreeSet<u16> = self.unnamed_with_data(state)?.into_iter().collect();
         let unused = |number: &u16| !state.used.contains(number) && !with_data.contains(number);
         let mut free = (GIVEN_MIN..CATALOG.0).filter(is_free);
         let never_used = free.clone().find(unused);
@@ -323,6 +340,11 @@ impl State {
     /// Whether a number belonged to a keyspace that was dropped.
     fn is_used(&self, number: u16) -> bool {
         self.used.contains(&number) || self.dropped.contains(&number)
+    }
+
+    /// The numbers that belonged to keyspaces that were dropped.
+    fn numbers_used(&self) -> impl Iterator<Item = u16> {
+        self.used.iter().chain(&self.dropped).copied()
     }
 }
 
