@@ -21,7 +21,7 @@ pub const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("terrace-rot", &["terrace-base", "terrace-env", "terrace-engine"]),
-    ("terrace-sim", &["terrace-base", "terrace-env", "terrace-engine"]),
+    ("terrace-sim", &["terrace", "terrace-base", "terrace-env", "terrace-engine"]),
     ("xtask", &[]),
 ];
 

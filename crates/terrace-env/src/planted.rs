@@ -118,6 +118,9 @@ planted_bugs! {
     IngestLowersGreatestNumber,
     /// An ingest publishes its number before the view names its tables.
     IngestPublishesBeforeInstall,
+    /// The number of a keyspace that was dropped is given out again by the same opening, as if it
+    /// had never been used.
+    ReuseKeyspaceNumber,
     /// A read point is read before the latch is taken under which it is registered.
     ReadPointBeforeLatch,
     /// A read keeps a view that was replaced before its read point was taken.

@@ -21,6 +21,8 @@ const TURNS: &[(Suite, u64)] = &[
     (Suite::NamedCrashes, 2),
     (Suite::FailingCalls, 2),
     (Suite::RandomCrashes, 1),
+    (Suite::Library, 10),
+    (Suite::LibraryCrashes, 1),
 ];
 
 /// A planted bug that was found.

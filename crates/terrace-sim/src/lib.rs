@@ -16,7 +16,8 @@
 //! # Where to start
 //! [`suite`] lists what there is to run; each is a room of its own: [`crash`] stops the machine
 //! everywhere, [`sweep`] fails every call, [`schedule`] lets clients race, [`metamorphic`] varies
-//! options, [`trial`] mixes all of that for `terrace sim`. [`oracle`] judges. [`hunt`] plants
+//! options, [`library`] goes through what programs embed, [`trial`] mixes all of that for
+//! `terrace sim`. [`oracle`] judges. [`hunt`] plants
 //! bugs, to see whether the others find them; [`soak`] runs everything for long.
 //!
 //! # Invariants
@@ -29,6 +30,7 @@ mod client;
 pub mod crash;
 mod failed;
 pub mod hunt;
+pub mod library;
 pub mod metamorphic;
 pub mod oracle;
 pub mod reduce;

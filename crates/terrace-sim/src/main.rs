@@ -32,7 +32,8 @@ const REDUCER_TRIES: u64 = 2000;
     version,
     max_term_width = 100,
     after_help = "\
-Suites: schedules, option-sets, trials, failing-calls, named-crashes, random-crashes.
+Suites: schedules, option-sets, trials, failing-calls, named-crashes, random-crashes, library,
+library-crashes.
 
 Exit codes:
   0  nothing was violated

@@ -14,8 +14,9 @@ use terrace_env::{
 };
 
 use crate::client::Client;
-use crate::oracle::{Kind, Record, Recorder, Violation, What};
-use crate::setup::Setup;
+use crate::library;
+use crate::oracle::{Kind, Record, Recorder, Violation, What, number_the_rest};
+use crate::setup::{Setup, Through};
 use crate::workload::{Coverage, Operation, ParseError};
 
 /// A run as data: everything that it depends on but for the disk that it starts with.
@@ -179,7 +180,13 @@ pub fn run(case: &Case, scene: Scene) -> Result<Run, Violation> {
         };
         let record: Arc<Latch<Record>> = Arc::default();
         let recorder = Recorder::new(Arc::clone(&sim), Arc::clone(&record));
-        let stats = live(case, &env, &recorder);
+        let stats = match case.setup.through {
+            Through::Engine => live(case, &env, &recorder),
+            Through::Library => {
+                library::live(case, &env, &recorder);
+                None
+            }
+        };
         let record = std::mem::take(&mut *record.lock());
         Run {
             record,
@@ -194,6 +201,7 @@ pub fn run(case: &Case, scene: Scene) -> Result<Run, Violation> {
             wall: env.wall_time(),
         }
     })?;
+    number_the_rest(&mut done.record)?;
     done.moments = std::mem::take(&mut *moments.lock());
     if scene.with_moments {
         done.moments.push(Moment {

@@ -22,6 +22,24 @@ pub const DIR: &str = "/db";
 /// ones of this crate make a few hundred thousand.
 const STEPS_MAX: u64 = 5_000_000;
 
+/// Which way clients go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Through {
+    /// To the tree of one range.
+    Engine,
+    /// To the library, which has keyspaces.
+    Library,
+}
+
+impl Through {
+    fn name(self) -> &'static str {
+        match self {
+            Through::Engine => "engine",
+            Through::Library => "library",
+        }
+    }
+}
+
 /// What L0 is.
 #[derive(Clone, Copy, Debug)]
 pub struct L0Setup {
@@ -37,6 +55,8 @@ pub struct L0Setup {
 /// few hundred writes reach every level.
 #[derive(Clone, Debug)]
 pub struct Setup {
+    /// Which way clients go.
+    pub through: Through,
     /// Of the range.
     pub options: Options,
     /// What the options say of L0, as words do.
@@ -71,6 +91,7 @@ impl Setup {
     #[must_use]
     pub fn small() -> Setup {
         Setup {
+            through: Through::Engine,
             options: Options {
                 memtable_bytes: 16 << 10,
                 frozen_memtables_max: 2,
@@ -265,6 +286,7 @@ impl Setup {
             .map(|key| key.iter().map(|byte| format!("{byte:02x}")).collect())
             .collect();
         vec![
+            ("through", self.through.name().to_string()),
             ("class", options.durability.to_string()),
             ("memtable", options.memtable_bytes.to_string()),
             ("frozen", options.frozen_memtables_max.to_string()),
@@ -311,6 +333,11 @@ impl Setup {
         }
         let options = &mut self.options;
         match name {
+            "through" => {
+                let ways = [Through::Engine, Through::Library];
+                let way = ways.into_iter().find(|way| way.name() == text);
+                self.through = way.ok_or_else(|| ParseError(format!("no way: {text}")))?;
+            }
             "class" => {
                 options.durability = text.parse().map_err(|_| {
                     ParseError(format!("{text:?} is no class: buffered, interval:MS, sync"))

@@ -107,7 +107,7 @@ impl Soak {
     /// Crash states so far.
     #[must_use]
     pub fn crash_states(&self) -> u64 {
-        let crashes = ["named-crashes", "random-crashes"];
+        let crashes = ["named-crashes", "random-crashes", "library-crashes"];
         crashes.iter().filter_map(|name| self.suites.get(name)).map(|s| s.counts.total()).sum()
     }
 

@@ -6,6 +6,7 @@ use terrace_env::{PlantedBug, SeededRng};
 
 use crate::crash::{self, Thoroughness, enumerate};
 use crate::failed::Failed;
+use crate::library;
 use crate::metamorphic;
 use crate::reduce::reduce;
 use crate::run::Case;
@@ -33,10 +34,15 @@ pub enum Suite {
     NamedCrashes,
     /// A random workload, stopped at each change of the disk.
     RandomCrashes,
+    /// Clients of the library: keyspaces, transactions, backups.
+    Library,
+    /// The same, stopped at each change of the disk.
+    LibraryCrashes,
 }
 
 impl Suite {
-    /// All of them, those that take least time first.
+    /// All of them: those of the engine, then those of the library; within each those that take
+    /// least time first.
     pub const ALL: &[Suite] = &[
         Suite::Schedules,
         Suite::OptionSets,
@@ -44,6 +50,8 @@ impl Suite {
         Suite::FailingCalls,
         Suite::NamedCrashes,
         Suite::RandomCrashes,
+        Suite::Library,
+        Suite::LibraryCrashes,
     ];
 
     /// Its name in reports.
@@ -56,6 +64,8 @@ impl Suite {
             Suite::FailingCalls => "failing-calls",
             Suite::NamedCrashes => "named-crashes",
             Suite::RandomCrashes => "random-crashes",
+            Suite::Library => "library",
+            Suite::LibraryCrashes => "library-crashes",
         }
     }
 
@@ -78,6 +88,8 @@ impl Suite {
                 vec![named[(seed % named.len() as u64) as usize].case(seed)]
             }
             Suite::RandomCrashes => vec![crash::random(seed)],
+            Suite::Library => vec![library::race(seed)],
+            Suite::LibraryCrashes => vec![library::crash(seed)],
         }
     }
 
@@ -99,14 +111,14 @@ impl Suite {
     /// Judges one case as this suite does.
     pub fn examine(self, case: &Case, tally: &mut Tally) -> Result<(), Failed> {
         match self {
-            Suite::Schedules | Suite::OptionSets | Suite::Trials => {
+            Suite::Schedules | Suite::OptionSets | Suite::Trials | Suite::Library => {
                 metamorphic::check(case).map_err(|violation| Failed::new(case, violation))?;
                 tally.add("operation", case.len() as u64);
                 tally.count(if case.clients.len() > 1 { "schedule" } else { "option set" });
                 Ok(())
             }
             Suite::FailingCalls => sweep::sweep(case, case.seed, 29, tally),
-            Suite::NamedCrashes | Suite::RandomCrashes => {
+            Suite::NamedCrashes | Suite::RandomCrashes | Suite::LibraryCrashes => {
                 let mut random = SeededRng::stream(case.seed, 55);
                 // Half of the moments of twice as many cases: they differ more.
                 let moments_in = 1 + random.below(3) as u32;

@@ -8,6 +8,8 @@ use std::env::var;
 
 use terrace_env::{PlantedBug, SeededRng, SimOptions};
 use terrace_sim::hunt::hunt;
+use terrace_sim::suite::Suite;
+use terrace_sim::tally::Tally;
 
 /// Rounds in which a bug must be found. The shyest one takes about five on average.
 const ROUNDS: u64 = 60;
@@ -58,6 +60,25 @@ fn planted_bugs_are_found() {
         }
     }
     assert!(missed.is_empty(), "seed {seed}: not found: {}", missed.join(", "));
+}
+
+/// Those of transactions and backups are the engine's, and other suites find them too; but whoever
+/// programs with the library must not depend on that.
+#[test]
+fn bugs_of_keyspaces_transactions_and_backups_are_found_through_the_library() {
+    for bug in [
+        PlantedBug::ReuseKeyspaceNumber,
+        PlantedBug::CommitForgetsIntervals,
+        PlantedBug::CheckpointMissesTheLog,
+    ] {
+        let mut tally = Tally::default();
+        let mut failures = (0..1000).filter_map(|seed| {
+            let failed = Suite::Library.run(seed, &[bug], &mut tally).err()?;
+            Some((seed, failed.violation))
+        });
+        let (seed, violation) = failures.next().unwrap_or_else(|| panic!("{bug:?}: not found"));
+        println!("{}: found under seed {seed}: {violation}", bug.name());
+    }
 }
 
 #[test]

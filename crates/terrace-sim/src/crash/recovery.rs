@@ -10,9 +10,10 @@ use terrace_engine::{Error, Result, WriteBatch};
 use terrace_env::{DiskImage, Latch, SeededRng, SharedEnv, SimEnv};
 
 use crate::bulk::judge_copies;
+use crate::library;
 use crate::oracle::{Found, Model, Row, Violation, difference};
 use crate::run::simulate;
-use crate::setup::{DIR, Setup};
+use crate::setup::{DIR, Setup, Through};
 
 /// Which states a crash may leave.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +66,11 @@ pub fn recover(
     let outcome = simulate(options, |sim| {
         let env: SharedEnv = Arc::<SimEnv>::clone(&sim);
         let mut opened_at = 0;
-        let judged = judge(&env, setup, allowed, &mut random, &mut || opened_at = sim.io_count());
+        let mut opened = || opened_at = sim.io_count();
+        let judged = match setup.through {
+            Through::Engine => judge(&env, setup, allowed, &mut random, &mut opened),
+            Through::Library => library::judge(&env, setup, allowed, &mut random, &mut opened),
+        };
         judged.map(|seqno| (seqno, opened_at))
     })?;
     let (seqno, opened_at) = outcome?;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use terrace_base::{KeyRange, WallTime};
 
+use super::keyspaces::content_differs;
 use super::model::{Model, Row};
 use super::order::{Placed, check_order};
 use super::record::{
@@ -192,6 +193,9 @@ impl Judge<'_> {
                 Ok(())
             }
             What::Moved { id, how, shown } => self.moved(event, *id, how, shown.as_ref()),
+            What::Whole { seqno, from, until, content } => {
+                content_differs(self.model, *seqno, *from, *until, content).map_or(Ok(()), fail)
+            }
             What::Checked { damage: Some(damage) } => fail(format!("a check found: {damage}")),
             What::Failed { error, text } if !self.tolerance.allows(*error) => {
                 fail(format!("it failed: {text}"))
@@ -345,7 +349,7 @@ impl Judge<'_> {
 }
 
 /// The moments in `from..=until` between which what these keys show differs.
-fn moments(
+pub(super) fn moments(
     model: &Model,
     keys: &[Vec<u8>],
     seqno: u64,

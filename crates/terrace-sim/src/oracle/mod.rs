@@ -14,6 +14,7 @@
 //! linearizability of each key: there is no hole, and no batch is there by half.
 
 mod judge;
+mod keyspaces;
 mod model;
 mod order;
 mod promise;
@@ -21,8 +22,9 @@ mod record;
 mod violation;
 
 pub use judge::{Tolerance, difference, judge};
+pub use keyspaces::{Content, DEFAULT, SpaceId, content_differs, spaces_at};
 pub use model::{Found, Model, Row};
-pub use order::{Order, Placed, check_order, model_of, orders};
+pub use order::{Order, Placed, check_order, model_of, number_the_rest, orders};
 pub use promise::{Promise, promise_at};
 pub use record::{
     Event, EventId, IteratorFacts, Kind, Move, Outcome, Record, Recorder, Seen, Stamp, Walked,

@@ -1,5 +1,7 @@
 //! The commit order of a run: where each write stands in it.
 
+use std::collections::BTreeSet;
+
 use super::model::Model;
 use super::record::{Event, Outcome, Record, What, Write};
 use super::violation::Violation;
@@ -43,7 +45,9 @@ pub fn orders<'a>(
             Outcome::Written { last } => {
                 known.push(Placed { first: last + 1 - numbers, last, event, write });
             }
-            Outcome::Unknown | Outcome::Pending => unknown.push((event, write)),
+            Outcome::Unknown | Outcome::Pending | Outcome::Between { .. } => {
+                unknown.push((event, write));
+            }
             Outcome::Refused { .. } => {}
         }
     }
@@ -73,6 +77,36 @@ pub fn orders<'a>(
         return Err(Violation::of_run(text));
     }
     Ok(search.found)
+}
+
+/// Gives their numbers to the writes that were acknowledged without ([`Outcome::Between`]): those
+/// that nobody else has. No two of these writes may have been under way at once.
+pub fn number_the_rest(record: &mut Record) -> Result<(), Violation> {
+    let mut taken = BTreeSet::new();
+    for (_, write) in record.writes() {
+        if let Outcome::Written { last } = write.outcome {
+            taken.extend(last + 1 - numbers_of(&write.changes)..=last);
+        }
+    }
+    for event in &mut record.events {
+        let What::Write(write) = &event.what else { continue };
+        let Outcome::Between { after, upto, may_be_short } = write.outcome else { continue };
+        let free: Vec<u64> = (after + 1..=upto).filter(|number| !taken.contains(number)).collect();
+        let wanted = numbers_of(&write.changes);
+        let count = free.len() as u64;
+        let is_short = may_be_short && count == 1;
+        let is_one_run = free.first().zip(free.last()).is_some_and(|(a, b)| b - a + 1 == count);
+        if !is_one_run || count != wanted && !is_short {
+            let text = format!("it should have {wanted} numbers in a row, and left are {free:?}");
+            return Err(Violation::at(event, text));
+        }
+        let What::Write(write) = &mut event.what else { continue };
+        if is_short {
+            write.changes.drain(..write.changes.len() - 1);
+        }
+        write.outcome = Outcome::Written { last: free[free.len() - 1] };
+    }
+    Ok(())
 }
 
 /// Tries every way to fill the gaps.

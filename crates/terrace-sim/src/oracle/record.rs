@@ -5,6 +5,7 @@ use terrace_base::{KeyRange, WallTime};
 use terrace_engine::Error;
 use terrace_env::{Latch, SimEnv};
 
+use super::keyspaces::Content;
 use super::model::{Found, Row};
 use crate::workload::{Change, Condition};
 
@@ -88,6 +89,17 @@ pub enum What {
         /// Where it stands now.
         shown: Option<Row>,
     },
+    /// A database, or a copy of one, was read as a whole.
+    Whole {
+        /// The number that it is of.
+        seqno: u64,
+        /// The wall clock before it was read.
+        from: WallTime,
+        /// The wall clock after it was read.
+        until: WallTime,
+        /// What it holds.
+        content: Content,
+    },
     /// Everything that was acknowledged before is durable: a flush, a compaction or a close
     /// succeeded.
     Durable,
@@ -144,6 +156,16 @@ pub enum Outcome {
     Written {
         /// The number.
         last: u64,
+    },
+    /// It was acknowledged without a number: it has those from `after` up to `upto` that no other
+    /// write has. [`number_the_rest`](super::number_the_rest) finds out.
+    Between {
+        /// What was visible before it began.
+        after: u64,
+        /// What was visible when it had ended.
+        upto: u64,
+        /// Whether it may have gone without all changes but its last.
+        may_be_short: bool,
     },
     /// It says that it does not know.
     Unknown,

@@ -5,7 +5,7 @@ use terrace_env::SeededRng;
 
 use super::coverage::Coverage;
 use super::operation::{Change, Condition, How, Operation, Reading, Slot, Value};
-use super::shape::Shape;
+use super::shape::{SPACES, Shape};
 
 /// How many slots a client uses.
 const SLOTS: u64 = 3;
@@ -78,7 +78,8 @@ impl Generator {
             12 => Operation::Check,
             13 => self.ingest(),
             14 => Operation::Checkpoint,
-            _ => self.division(),
+            15 => self.division(),
+            _ => self.keyspace(),
         };
         self.observe(&operation);
         operation
@@ -89,6 +90,15 @@ impl Generator {
         let counts = if self.random.one_in(2) { self.random.below(4) } else { 0 };
         let duplicates = (0..counts).map(|_| 1 + self.random.index(4)).collect();
         Operation::Divide { keys, duplicates }
+    }
+
+    fn keyspace(&mut self) -> Operation {
+        let mut name = || self.random.pick(SPACES).to_string();
+        let (name, to) = (name(), name());
+        match self.random.one_in(4) {
+            true => Operation::RenameKeyspace { from: name, to },
+            false => Operation::DropKeyspace { name },
+        }
     }
 
     fn key(&mut self) -> Vec<u8> {

@@ -20,5 +20,5 @@ pub use generate::Generator;
 pub use operation::{
     Change, Condition, How, Operation, Reading, Slot, Value, batch_of, numbers_of,
 };
-pub use shape::{KeyForm, Purpose, Shape, ValueForm, Weights};
+pub use shape::{KeyForm, Purpose, SPACES, Shape, ValueForm, Weights};
 pub use text::ParseError;

@@ -321,8 +321,21 @@ pub enum Operation {
         /// The [`Change::Put`]s; others are left out.
         puts: Vec<Change>,
     },
-    /// Makes a checkpoint, opens it, and reads and judges all that is in it.
+    /// Makes a checkpoint, or a backup where the library is driven; opens it, and reads and judges
+    /// all that is in it.
     Checkpoint,
+    /// Drops a keyspace; a range by itself has none.
+    DropKeyspace {
+        /// Its name.
+        name: String,
+    },
+    /// Gives a keyspace another name.
+    RenameKeyspace {
+        /// Its name.
+        from: String,
+        /// The new one. If somebody has it, nothing is renamed.
+        to: String,
+    },
     /// Divides the range into dranges.
     Divide {
         /// Where, in any order.

@@ -19,7 +19,12 @@ pub enum KeyForm {
     Bytes,
     /// All of these.
     Mixed,
+    /// `k00012`, or `a:k00012` for that of the keyspace `a`: of [`SPACES`] and of the default one.
+    Spaces,
 }
+
+/// The names of keyspaces that are drawn.
+pub const SPACES: &[&str] = &["a", "b", "c"];
 
 /// How large the values of a run are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,12 +89,14 @@ pub struct Weights {
     pub checkpoint: u32,
     /// Divisions into dranges.
     pub divide: u32,
+    /// Dropping and renaming keyspaces.
+    pub keyspace: u32,
 }
 
 impl Weights {
     /// Each weight with a number for its kind, in order.
     #[must_use]
-    pub fn list(&self) -> [u32; 16] {
+    pub fn list(&self) -> [u32; 17] {
         [
             self.write,
             self.batch,
@@ -107,6 +114,7 @@ impl Weights {
             self.ingest,
             self.checkpoint,
             self.divide,
+            self.keyspace,
         ]
     }
 }
@@ -204,6 +212,7 @@ impl Shape {
             KeyForm::High => high(number),
             KeyForm::Long => self.long(number),
             KeyForm::Bytes => bytes(number),
+            KeyForm::Spaces => in_spaces(number),
             KeyForm::Mixed => match number % 5 {
                 0 => numbered(number),
                 1 => prefixes(number / 5),
@@ -250,6 +259,15 @@ impl Shape {
         key.truncate(self.prefix_bytes);
         key.extend_from_slice(format!("{number:06}").as_bytes());
         key
+    }
+}
+
+fn in_spaces(number: u64) -> Vec<u8> {
+    let count = SPACES.len() as u64 + 1;
+    let key = numbered(number / count);
+    match SPACES.get((number % count) as usize) {
+        Some(name) => [name.as_bytes(), b":", &key].concat(),
+        None => key,
     }
 }
 
@@ -308,6 +326,7 @@ fn weights_for(purpose: Purpose, random: &mut SeededRng) -> Weights {
             ingest: one_of(&[0, 12]),
             checkpoint: one_of(&[0, 2]),
             divide: 4,
+            keyspace: 0,
         },
         Purpose::Crash => Weights {
             write: 100,
@@ -326,6 +345,7 @@ fn weights_for(purpose: Purpose, random: &mut SeededRng) -> Weights {
             ingest: one_of(&[0, 0, 5]),
             checkpoint: one_of(&[0, 0, 3]),
             divide: 2,
+            keyspace: 0,
         },
         Purpose::Race => Weights {
             write: 60,
@@ -344,6 +364,7 @@ fn weights_for(purpose: Purpose, random: &mut SeededRng) -> Weights {
             ingest: one_of(&[0, 0, 5]),
             checkpoint: one_of(&[0, 0, 3]),
             divide: 4,
+            keyspace: 0,
         },
     }
 }
@@ -375,9 +396,14 @@ mod tests {
 
     #[test]
     fn the_keys_of_a_form_are_all_different() {
-        for form in
-            [KeyForm::Numbered, KeyForm::Prefixes, KeyForm::High, KeyForm::Long, KeyForm::Bytes]
-        {
+        for form in [
+            KeyForm::Numbered,
+            KeyForm::Prefixes,
+            KeyForm::High,
+            KeyForm::Long,
+            KeyForm::Bytes,
+            KeyForm::Spaces,
+        ] {
             let mut random = SeededRng::new(1);
             let shape =
                 Shape { key_form: form, ..Shape::draw(&mut random, Purpose::Steps, 512, 4096) };

@@ -9,6 +9,7 @@
 //! scan - - forward 10 at=1               - is an open end
 //! transact { get a; scan b - forward 3 } { put k 8#3 } sync
 //! ingest { put a 3#1; put b 8#2 }
+//! drop-keyspace a                        rename-keyspace a b
 //! divide-among 1,3,2 k p                 three duplicates of the drange from k up to p
 //! ```
 
@@ -204,6 +205,8 @@ impl fmt::Display for Operation {
                 write_changes(f, puts)
             }
             Operation::Checkpoint => f.write_str("checkpoint"),
+            Operation::DropKeyspace { name } => write!(f, "drop-keyspace {name}"),
+            Operation::RenameKeyspace { from, to } => write!(f, "rename-keyspace {from} {to}"),
             Operation::Divide { keys, duplicates } => {
                 f.write_str("divide")?;
                 for (index, count) in duplicates.iter().enumerate() {
@@ -451,6 +454,8 @@ impl Words {
             "check" => Operation::Check,
             "ingest" => Operation::Ingest { puts: self.changes()? },
             "checkpoint" => Operation::Checkpoint,
+            "drop-keyspace" => Operation::DropKeyspace { name: self.bare()? },
+            "rename-keyspace" => Operation::RenameKeyspace { from: self.bare()?, to: self.bare()? },
             "divide" | "divide-among" => {
                 let mut duplicates = Vec::new();
                 if verb == "divide-among" {
@@ -550,6 +555,8 @@ mod tests {
             "sleep 20",
             "settle",
             "check",
+            "drop-keyspace a",
+            "rename-keyspace a b",
             "divide",
             "divide a \"\" b",
             "divide-among 2",

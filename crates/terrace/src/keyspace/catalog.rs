@@ -29,7 +29,7 @@ use terrace_engine::merge::MergeOperators as EngineOperators;
 use terrace_engine::options::Durability;
 use terrace_engine::store::{IterOptions, Store, WriteOptions};
 use terrace_engine::{Error as EngineError, WriteBatch as EngineBatch};
-use terrace_env::Mutex;
+use terrace_env::{Mutex, PlantedBug, is_planted};
 
 use super::entry::{self, Entry, EntryKey};
 use super::operators::{self, MergeOperators, Operator, OperatorTable};
@@ -296,7 +296,10 @@ impl Catalog {
     /// A number for a new keyspace of this name.
     fn free_number(&self, state: &State, name: &str) -> Result<KeyspaceNo> {
         let given: BTreeSet<u16> = state.entries.values().map(|entry| entry.number.0).collect();
-        let is_free = |number: &u16| !given.contains(number) && !state.dropped.contains(number);
+        let is_dropped = |number: &u16| {
+            state.dropped.contains(number) && !is_planted(PlantedBug::ReuseKeyspaceNumber)
+        };
+        let is_free = |number: &u16| !given.contains(number) && !is_dropped(number);
         if let Some(own) = number_of(name).filter(|own| is_free(own) && !state.is_used(*own)) {
             return Ok(KeyspaceNo(own));
         }
