@@ -118,6 +118,7 @@ impl Setup {
                 cache_bytes: 64 << 10,
                 flush_threads: 1,
                 compaction_threads: 2,
+                background_io_limit: None,
                 recovery_threads: 1,
             },
             mapped_logs: true,
@@ -174,6 +175,7 @@ impl Setup {
         setup.process.recovery_threads = [1, 2, 4][apart.index(3)];
         setup.draw_l0(&mut apart);
         setup.options.log_path = apart.one_in(3).then(|| DIR.into());
+        setup.process.background_io_limit = [None, None, None, Some(64 << 10)][apart.index(4)];
         setup
     }
 
@@ -316,6 +318,7 @@ impl Setup {
             ("cache", self.process.cache_bytes.to_string()),
             ("flushers", self.process.flush_threads.to_string()),
             ("compactors", self.process.compaction_threads.to_string()),
+            ("io-limit", self.process.background_io_limit.unwrap_or(0).to_string()),
             ("replayers", self.process.recovery_threads.to_string()),
             ("mapped", self.mapped_logs.to_string()),
             ("keeps-stores", self.pmem_keeps_stores.to_string()),
@@ -382,6 +385,10 @@ impl Setup {
             "cache" => self.process.cache_bytes = number(text)?,
             "flushers" => self.process.flush_threads = number(text)?,
             "compactors" => self.process.compaction_threads = number(text)?,
+            "io-limit" => {
+                let limit: u64 = number(text)?;
+                self.process.background_io_limit = (limit > 0).then_some(limit);
+            }
             "replayers" => self.process.recovery_threads = number(text)?,
             "mapped" => self.mapped_logs = number(text)?,
             "keeps-stores" => self.pmem_keeps_stores = number(text)?,

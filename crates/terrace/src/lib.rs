@@ -162,9 +162,10 @@ pub use terrace_engine::options::{Durability, L0Medium, L0Options};
 pub use terrace_engine::process::{Charge as MemoryCharge, MemoryPool, MemoryStats, PoolStats};
 pub use terrace_engine::repair::{Basis, LossKind};
 pub use terrace_engine::store::{
-    CauseStats, CheckpointReport, CompactionRecord, ContainerStats, CutStats, DrangeStats,
-    DrangesReport, IngestReport, L0Report, L0RowStats, L0Slice, L0Stats, LatencyHistogram,
-    LevelStats, MemtableAreaStats, NextCut, RangeSize, RecoveryReport, StallStats, StoreStats,
+    BackgroundIoStats, CauseStats, CheckpointReport, CompactionRecord, ContainerStats, CutStats,
+    DrangeStats, DrangesReport, IngestReport, L0Report, L0RowStats, L0Slice, L0Stats,
+    LatencyHistogram, LevelStats, MemtableAreaStats, NextCut, RangeSize, RecoveryReport,
+    StallStats, StoreStats,
 };
 pub use terrace_engine::table::Compression;
 pub use terrace_engine::version::Repaired;

@@ -27,6 +27,10 @@ pub(crate) struct StoreArgs {
     /// How tables are compressed: none, lz4 or zstd
     #[arg(long, value_name = "KIND")]
     pub(crate) compression: Option<Compression>,
+    /// How many bytes a second flushes and compactions may write, such as 50M; what holds writers
+    /// up does not obey it
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) background_io_limit: Option<u64>,
     /// Where new writes go when they leave memory: into L0, the first level
     #[arg(long, value_enum, value_name = "FORM", default_value_t = L0Form::Plain)]
     pub(crate) l0: L0Form,
@@ -66,6 +70,7 @@ impl StoreArgs {
         options.memory_bytes = self.memory_bytes;
         options.memtable_bytes = self.memtable_bytes.unwrap_or(options.memtable_bytes);
         options.compression = self.compression.unwrap_or(options.compression);
+        options.background_io_limit = self.background_io_limit;
         options.layout.l0 = self.l0_options()?;
         options.layout.log_path.clone_from(&self.log_path);
         options.validate().map_err(|error| Failure::Usage(error.to_string()))?;

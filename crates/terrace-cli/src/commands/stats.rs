@@ -267,6 +267,14 @@ fn put_work(text: &mut String, figures: &Figured) {
             count("/dropped_entry_count")
         ),
     );
+    let limit = figures.number("/background_io/limit_bytes_per_second");
+    let waits = |of: &str| time(figures.number(&format!("/background_io/{of}_wait_us")));
+    if limit > 0 {
+        let (flushes, compactions) = (waits("flush"), waits("compaction"));
+        let limit = bytes(limit);
+        let line = format!("{limit} a second; flushes waited {flushes}, compactions {compactions}");
+        line_of(text, "background I/O", &line);
+    }
     let delayed = time(figures.number("/stalls/delayed_us"));
     let line = format!("{} writes, by {delayed} in all", count("/stalls/stall_count"));
     line_of(text, "delayed", &line);

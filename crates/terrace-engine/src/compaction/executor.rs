@@ -9,6 +9,7 @@ use terrace_env::SharedEnv;
 use super::{CompactionPlan, Retained, Retention};
 use crate::iter::{ChainedStream, MergingStream, Stream};
 use crate::merge::MergeOperators;
+use crate::process::TableIo;
 use crate::range_tombstone::Fragments;
 use crate::table::{OutputSpec, OutputTables, TableMeta, TableOptions, TableShape};
 use crate::version::{OpenTable, TableOpener};
@@ -65,6 +66,7 @@ pub struct LocalExecutor {
     env: SharedEnv,
     opener: Arc<TableOpener>,
     operators: MergeOperators,
+    io: Option<TableIo>,
 }
 
 /// How many entries go by between two looks whether the job is cancelled.
@@ -74,13 +76,20 @@ impl LocalExecutor {
     /// Reads what `opener` opens, and writes tables into its store.
     #[must_use]
     pub fn new(env: &SharedEnv, opener: Arc<TableOpener>) -> LocalExecutor {
-        LocalExecutor { env: Arc::clone(env), opener, operators: MergeOperators::default() }
+        let operators = MergeOperators::default();
+        LocalExecutor { env: Arc::clone(env), opener, operators, io: None }
     }
 
     /// The same, with the merge operators that plans may name.
     #[must_use]
     pub fn with_operators(self, operators: MergeOperators) -> LocalExecutor {
         LocalExecutor { operators, ..self }
+    }
+
+    /// The same; what it writes obeys a limit.
+    #[must_use]
+    pub fn limited_by(self, io: TableIo) -> LocalExecutor {
+        LocalExecutor { io: Some(io), ..self }
     }
 
     fn merge(
@@ -136,7 +145,8 @@ impl LocalExecutor {
             now: self.env.wall_time(),
         };
         let next_table = Box::new(self.ids_of(plan));
-        let mut outputs = OutputTables::new(self.opener.store.as_ref(), spec, next_table);
+        let mut outputs = OutputTables::new(self.opener.store.as_ref(), spec, next_table)
+            .limited_by(self.io.clone());
         let mut until_look = ENTRIES_PER_LOOK;
         let mut yielder = Yielder::new(self.env.as_ref());
         while let Some(entry) = retained.entry() {

@@ -7,6 +7,7 @@ use terrace_env::SharedEnv;
 use super::FlushInput;
 use crate::Result;
 use crate::ids::FileIds;
+use crate::process::TableIo;
 use crate::table::{OutputSpec, OutputTables, TableShape, TableStore};
 use crate::version::TableMeta;
 use crate::yielder::Yielder;
@@ -17,6 +18,8 @@ pub(super) struct FlushWriter {
     pub store: Arc<dyn TableStore>,
     pub ids: Arc<FileIds>,
     pub shape: TableShape,
+    /// Whose limit the tables obey, if any.
+    pub io: Option<TableIo>,
 }
 
 impl FlushWriter {
@@ -34,7 +37,8 @@ impl FlushWriter {
             now: self.env.wall_time(),
         };
         let next_table = Box::new(|| Ok((self.ids.next(), self.new_uid())));
-        let mut outputs = OutputTables::new(self.store.as_ref(), spec, next_table);
+        let mut outputs =
+            OutputTables::new(self.store.as_ref(), spec, next_table).limited_by(self.io.clone());
         let mut yielder = Yielder::new(self.env.as_ref());
         while let Some(entry) = input.entries.entry() {
             outputs.add(&entry)?;

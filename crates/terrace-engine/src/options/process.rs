@@ -21,6 +21,12 @@ pub struct ProcessOptions {
     /// The number of threads that compact. The default is 0, which picks the number of cores, at
     /// most 4. More of them keep up with more writes, and take processor time from the writers.
     pub compaction_threads: usize,
+    /// How many bytes a second flushes and compactions may write into tables, at least 64 KiB. The
+    /// default is none: as many as they can. What is read for them is about as much again. With
+    /// less, reads and other programs have more of the disk, and what is dead takes space for
+    /// longer. What holds writers up does not obey it, nor does what a caller waits for, but
+    /// compactions that were asked for.
+    pub background_io_limit: Option<u64>,
     /// The number of threads that an open replays the log with, the one that opens included, at
     /// most 8. The default is 0, which picks the number of cores. The others end with the replay.
     /// More than two or three bring little: one reads, and a memtable has one writer at a time.
@@ -35,6 +41,7 @@ impl Default for ProcessOptions {
             cache_bytes: 256 << 20,
             flush_threads: 1,
             compaction_threads: 0,
+            background_io_limit: None,
             recovery_threads: 0,
         }
     }
@@ -59,8 +66,23 @@ impl ProcessOptions {
             self.memory_bytes >= self.cache_bytes.saturating_add(64 << 10),
             "memory_bytes must be at least cache_bytes and 64 KiB",
         )?;
-        require(self.recovery_threads <= RECOVERY_THREADS_MAX, "recovery_threads must be at most 8")
+        require(
+            self.recovery_threads <= RECOVERY_THREADS_MAX,
+            "recovery_threads must be at most 8",
+        )?;
+        validate_io_limit(self.background_io_limit)
     }
+}
+
+/// With less, a single piece of a table would wait for seconds.
+const IO_LIMIT_MIN: u64 = 64 << 10;
+
+/// Says what is wrong with a limit of bytes a second, and what would be right.
+pub(crate) fn validate_io_limit(bytes_per_second: Option<u64>) -> Result<()> {
+    require(
+        bytes_per_second.is_none_or(|limit| limit >= IO_LIMIT_MIN),
+        "background_io_limit must be at least 64 KiB a second",
+    )
 }
 
 #[cfg(test)]
@@ -75,5 +97,8 @@ mod tests {
         assert!(matches!(too_large.validate(), Err(Error::Invalid(_))));
         let too_many = ProcessOptions { recovery_threads: 9, ..ProcessOptions::default() };
         assert!(matches!(too_many.validate(), Err(Error::Invalid(_))));
+        let limit = Some(65_535);
+        let slow = ProcessOptions { background_io_limit: limit, ..ProcessOptions::default() };
+        assert!(matches!(slow.validate(), Err(Error::Invalid(_))));
     }
 }

@@ -1,8 +1,11 @@
 //! The process: what its ranges share.
 //!
-//! A process owns the environment, the block cache, the account of its memory and the pool of
-//! background threads, and may hold many ranges; an embedded database uses one.
+//! A process owns the environment, the block cache, the account of its memory, the pool of
+//! background threads and the limit of what they write, and may hold many ranges; an embedded
+//! database uses one.
 
+mod background_io;
+mod io_limit;
 mod memory;
 mod pool;
 
@@ -16,6 +19,8 @@ use crate::Result;
 use crate::cache::BlockCache;
 use crate::options::ProcessOptions;
 
+pub use background_io::{BackgroundIo, CallerWaits, TableIo};
+pub use io_limit::{IoClass, IoLimit};
 pub use memory::{Charge, Memory, MemoryPool, MemoryStats, PoolName, PoolStats};
 pub use pool::{JobPool, PoolJob};
 
@@ -29,6 +34,7 @@ pub struct Process {
     cache: Arc<BlockCache>,
     memory: Memory,
     pool: JobPool,
+    io_limit: Arc<IoLimit>,
     recovery_threads: usize,
 }
 
@@ -39,9 +45,10 @@ impl Process {
         let cache = Arc::new(BlockCache::new(options.cache_bytes));
         let pool = JobPool::start(&env, options)?;
         let memory = Memory::new(options.memory_bytes, &cache);
+        let io_limit = Arc::new(IoLimit::new(&env, options.background_io_limit));
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let recovery_threads = options.recovery_thread_count(env.parallelism());
-        Ok(Arc::new(Process { number, env, cache, memory, pool, recovery_threads }))
+        Ok(Arc::new(Process { number, env, cache, memory, pool, io_limit, recovery_threads }))
     }
 
     /// Different from those of all others that this program started; says nothing else.
@@ -72,6 +79,12 @@ impl Process {
     #[must_use]
     pub fn pool(&self) -> &JobPool {
         &self.pool
+    }
+
+    /// How many bytes a second background work may write.
+    #[must_use]
+    pub fn io_limit(&self) -> &Arc<IoLimit> {
+        &self.io_limit
     }
 
     /// With how many threads each open replays the log, at least 1.

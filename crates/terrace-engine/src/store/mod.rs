@@ -73,7 +73,7 @@ use crate::l0::L0;
 use crate::memtable::SpareMemory;
 use crate::merge::MergeOperator;
 use crate::options::Options;
-use crate::process::Process;
+use crate::process::{BackgroundIo, Process};
 use crate::swap::ArcSwap;
 use crate::version::{TableContext, Versions};
 use crate::wal::LogSink;
@@ -99,7 +99,7 @@ pub use report::l0_stats::{
 };
 pub use report::latencies::LatencyHistogram;
 pub use report::range_size::RangeSize;
-pub use report::stats::{LevelStats, StoreStats};
+pub use report::stats::{BackgroundIoStats, LevelStats, StoreStats};
 pub use transaction::{Conflict, ReadSet, WalkId};
 pub use write::commit::WriteOptions;
 pub use write::conditional::Update;
@@ -187,6 +187,8 @@ pub(crate) struct Inner {
     shape: LevelShape,
     /// Works on compaction plans.
     executor: Arc<dyn CompactionExecutor>,
+    /// The limit of what background work writes, and who does not obey it. Atomic.
+    io: Arc<BackgroundIo>,
 
     /// What runs in the background, or is queued. Flags and counts are atomic; what compactions
     /// work on is under a latch.

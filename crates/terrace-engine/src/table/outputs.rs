@@ -3,6 +3,7 @@ use terrace_env::{PlantedBug, is_planted};
 
 use super::{TableBuilder, TableMeta, TableOptions, TableStore, table_meta};
 use crate::Result;
+use crate::process::TableIo;
 use crate::range_tombstone::Fragments;
 
 /// A key at which the data of a table could be divided, and the bytes of data between it and the
@@ -52,6 +53,8 @@ pub struct OutputTables<'a> {
     store: &'a dyn TableStore,
     spec: OutputSpec<'a>,
     next_table: NextTable<'a>,
+    /// Whose limit the tables obey, if any.
+    io: Option<TableIo>,
     /// Where the part of the current table begins.
     part_start: Vec<u8>,
     builder: Option<(FileId, TableBuilder)>,
@@ -71,11 +74,18 @@ impl<'a> OutputTables<'a> {
             store,
             spec,
             next_table,
+            io: None,
             part_start: spec.slice.start().to_vec(),
             builder: None,
             last_key: Vec::new(),
             finished: Vec::new(),
         }
+    }
+
+    /// The same for background work, which obeys a limit.
+    #[must_use]
+    pub fn limited_by(self, io: Option<TableIo>) -> OutputTables<'a> {
+        OutputTables { io, ..self }
     }
 
     /// Adds the next entry in internal order.
@@ -99,6 +109,10 @@ impl<'a> OutputTables<'a> {
             let expected_bytes = self.spec.expected_bytes.min(shape.table_bytes);
             let writer =
                 self.store.create(id, self.spec.level, expected_bytes + expected_bytes / 8)?;
+            let writer = match &self.io {
+                Some(io) => io.limited(writer),
+                None => writer,
+            };
             let builder = TableBuilder::new(writer, uid, &shape.table, self.spec.now);
             self.builder = Some((id, builder));
         }

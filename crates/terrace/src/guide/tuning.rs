@@ -22,6 +22,7 @@
 //! | [`memory_bytes`](Options::memory_bytes) | the cache and 1.75 GiB | writers wait for flushes | the process must stay small |
 //! | [`memtable_bytes`](Options::memtable_bytes) | 64 MiB | the disk writes too much | starts after a crash take too long |
 //! | [`background_threads`](Options::background_threads) | one a core, at most 4 | compactions fall behind | writers need the cores |
+//! | [`background_io_limit`](Options::background_io_limit) | none | | compactions slow reads, or other programs, down |
 //!
 //! [`Plan`] computes sizes from what a database will hold; `terrace plan` shows them with reasons.
 //!
@@ -58,6 +59,12 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Beside other programs
+//! [`Options::background_io_limit`] bounds what flushes and compactions write a second. It makes
+//! compactions last longer, and no write: as soon as one would be slowed down for lack of a flush
+//! or a compaction, that one goes on as fast as the disk takes it. A limit below what the writes
+//! need over hours is therefore exceeded; the figures say how long each kind of work waited for it.
 //!
 //! # What to look at
 //! * [`Db::admin`]`().stats()` shows what the database did and holds: what writers waited for, how

@@ -75,6 +75,15 @@ pub struct Options {
     /// The number of threads that compact. The default is 0: one for each core, at most 4. More of
     /// them keep up with more writes, and take processor time from the writers.
     pub background_threads: usize,
+    /// How many bytes a second flushes and compactions may write into tables, at least 64 KiB; what
+    /// compactions read is about as much again. The default is none: as many as the disk takes.
+    /// With less, reads and other programs have more of the disk, and what is overwritten or
+    /// deleted takes space for longer. Work that holds writers up does not obey it, so that no
+    /// write is slower for it, nor does what a caller waits for, but [`Admin::compact`]; backups
+    /// have [a rate of their own](crate::BackupOptions).
+    ///
+    /// [`Admin::compact`]: crate::Admin::compact
+    pub background_io_limit: Option<u64>,
     /// The merge operators that this program knows beside the [built-in](crate::merge) ones. The
     /// default is none. A keyspace that merges with one of them can be read only by programs that
     /// bring it.
@@ -102,6 +111,7 @@ impl Default for Options {
             memtable_bytes: engine.memtable_bytes as u64,
             compression: engine.table.compression,
             background_threads: process.compaction_threads,
+            background_io_limit: process.background_io_limit,
             merge_operators: MergeOperators::new(),
             listeners: Listeners::new(),
             layout: Layout::default(),
@@ -167,6 +177,12 @@ impl Options {
         Options { background_threads, ..self }
     }
 
+    /// Sets how many bytes a second flushes and compactions may write.
+    #[must_use]
+    pub fn background_io_limit(self, bytes_per_second: u64) -> Options {
+        Options { background_io_limit: Some(bytes_per_second), ..self }
+    }
+
     /// Makes an operator known, by its name.
     #[must_use]
     pub fn merge_operator(mut self, operator: impl MergeOperator + 'static) -> Options {
@@ -203,8 +219,8 @@ impl Options {
     }
 
     /// As [`Options::open`], in the process of another database: the environment, the block cache,
-    /// the limit of memory and the background threads are that one's and serve both, whatever these
-    /// options say of them. Each is closed for itself, in any order.
+    /// the limits of memory and of background I/O and the background threads are that one's and
+    /// serve both, whatever these options say of them. Each is closed for itself, in any order.
     ///
     /// ```
     /// use terrace::Db;
@@ -324,6 +340,7 @@ impl Options {
             memory_bytes: limit.unwrap_or(cache_bytes.saturating_add(beside_the_cache)),
             recovery_threads: self.layout.recovery_threads,
             compaction_threads: self.background_threads,
+            background_io_limit: self.background_io_limit,
             ..defaults
         }
     }

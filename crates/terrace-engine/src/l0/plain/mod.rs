@@ -32,6 +32,7 @@ use super::{
 };
 use crate::Result;
 use crate::ids::FileIds;
+use crate::process::TableIo;
 use crate::table::{TableShape, TableStore};
 use crate::version::NewRow;
 
@@ -86,7 +87,14 @@ impl PlainL0 {
         options: PlainOptions,
     ) -> PlainL0 {
         let (env, shape) = (Arc::clone(env), options.shape.clone());
-        PlainL0 { writer: FlushWriter { env, store, ids, shape }, options }
+        PlainL0 { writer: FlushWriter { env, store, ids, shape, io: None }, options }
+    }
+
+    /// The same; what it writes obeys a limit.
+    #[must_use]
+    pub fn limited_by(mut self, io: TableIo) -> PlainL0 {
+        self.writer.io = Some(io);
+        self
     }
 }
 

@@ -62,6 +62,7 @@ use super::flush_writer::FlushWriter;
 use super::{Absorbed, FlushInput, L0, L0State, LiveRows, LiveTable};
 use crate::Result;
 use crate::ids::FileIds;
+use crate::process::TableIo;
 use crate::table::{TableShape, TableStore};
 use crate::version::NewRow;
 
@@ -116,8 +117,15 @@ impl TriangleL0 {
         options: TriangleOptions,
     ) -> TriangleL0 {
         let (env, shape) = (Arc::clone(env), options.shape.clone());
-        let writer = FlushWriter { env, store, ids, shape };
+        let writer = FlushWriter { env, store, ids, shape, io: None };
         TriangleL0 { container, writer, options, last: Latch::default() }
+    }
+
+    /// The same; tables that it writes obey a limit, pages do not.
+    #[must_use]
+    pub fn limited_by(mut self, io: TableIo) -> TriangleL0 {
+        self.writer.io = Some(io);
+        self
     }
 
     /// Whether a flush that begins with `first` goes on where the last one ended, above all of L0.

@@ -122,6 +122,7 @@ impl Inner {
         if is_planted(PlantedBug::CheckpointMissesTheLog) {
             return Ok((self.sequencer.finished().0, self.versions.current()));
         }
+        let _caller_waits = self.io.hurry_flushes();
         let turn = self.turns.flush.lock();
         let (seqno, frozen) = self.with_all_held(|all| {
             let frozen = self.freeze_held(all)?;
@@ -133,7 +134,7 @@ impl Inner {
 
     fn write_checkpoint(
         &self,
-        mut copies: Copies<'_>,
+        copies: Copies<'_>,
         seqno: SeqNo,
         version: &Version,
         progress: CheckpointProgress<'_>,

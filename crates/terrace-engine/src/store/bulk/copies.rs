@@ -3,14 +3,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use terrace_base::{Corruption, Epoch, LevelNo, LogPosition};
-use terrace_env::{Env, SharedEnv};
+use terrace_env::SharedEnv;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::cache::BlockCache;
 use crate::ids::FileIds;
+use crate::process::{IoClass, IoLimit};
 use crate::table::{ByteInterval, LocalTableStore, TableFile, TableReader, TableStore};
 use crate::version::{FeedStore, LocalManifests, LogEdit, TableMeta, VersionEdit};
 use crate::wal::LogStart;
@@ -38,15 +38,14 @@ pub(super) struct Copies<'a> {
     options: &'a CopyOptions,
     dir: &'a Path,
     pub target: LocalTableStore,
-    /// When the first byte was copied, and how many were since.
-    began: Option<Duration>,
-    copied: u64,
+    limit: IoLimit,
 }
 
 impl<'a> Copies<'a> {
     pub fn new(env: &'a SharedEnv, dir: &'a Path, options: &'a CopyOptions) -> Copies<'a> {
         let target = LocalTableStore::new(Arc::clone(env), dir.to_path_buf());
-        Copies { env, options, dir, target, began: None, copied: 0 }
+        let limit = IoLimit::new(env, options.bytes_per_second);
+        Copies { env, options, dir, target, limit }
     }
 
     /// How they get there.
@@ -74,7 +73,7 @@ impl<'a> Copies<'a> {
 
     /// Copies a table byte for byte, and makes sure that it is the one that the version names.
     pub fn copy(
-        &mut self,
+        &self,
         file: &dyn TableFile,
         meta: &TableMeta,
         progress: &mut dyn FnMut(u64) -> bool,
@@ -90,9 +89,9 @@ impl<'a> Copies<'a> {
             let piece = file.read(&[ByteInterval { offset, bytes }]).wait()?.pop();
             let piece = piece.unwrap_or_default();
             hash.update(&piece);
+            self.limit.pass(IoClass::Compaction, bytes as u64, &|| false);
             writer.append(&piece)?;
             offset += bytes as u64;
-            self.keep_to_rate(bytes as u64);
         }
         if hash.digest128() != meta.hash || file.bytes() != meta.bytes {
             let detail = "the bytes are not those that were written";
@@ -113,19 +112,5 @@ impl<'a> Copies<'a> {
         let feeds = LocalManifests { env: Arc::clone(self.env), dir: self.dir.to_path_buf() };
         drop(feeds.begin(FileIds::new(epoch, 0).next(), &snapshot)?);
         Ok(())
-    }
-
-    /// Waits until what was copied so far is no more than the rate allows.
-    fn keep_to_rate(&mut self, bytes: u64) {
-        let Some(rate) = self.options.bytes_per_second else { return };
-        let env: &dyn Env = self.env.as_ref();
-        let now = env.now();
-        let began = *self.began.get_or_insert(now);
-        self.copied += bytes;
-        let nanos = u128::from(self.copied) * 1_000_000_000 / u128::from(rate.max(1));
-        let due = began + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
-        if due > now {
-            env.sleep(due - now);
-        }
     }
 }

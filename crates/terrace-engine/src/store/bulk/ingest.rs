@@ -270,6 +270,7 @@ impl Inner {
         if !is_planted(PlantedBug::IngestInstallsBeforeSync) {
             self.context.opener.store.sync(LEVEL_MAX)?;
         }
+        let _caller_waits = self.io.hurry_flushes();
         let turn = self.turns.flush.lock();
         if self.memtables_overlap(&ingest.tables)? {
             let frozen = self.with_all_held(|all| self.freeze_held(all))?;

@@ -79,7 +79,7 @@ fn write(
     options: &CopyOptions,
     progress: CheckpointProgress<'_>,
 ) -> Result<u64> {
-    let mut copies = Copies::new(env, to, options);
+    let copies = Copies::new(env, to, options);
     let total: u64 = version.tables().map(|table| table.meta().bytes).sum();
     let mut done = 0;
     for table in version.tables() {

@@ -223,7 +223,7 @@ impl Inner {
         }
         self.count_memtables(&self.view.load_full());
         let gate = &self.gate;
-        let (ruled_on, before, after) = {
+        let (ruled_on, before, ruling, is_new_hurry) = {
             let precedent = gate.ruler.lock();
             let view = self.view.load_full();
             let rates = DrainRates {
@@ -233,11 +233,21 @@ impl Inner {
             let ruling = policy::rule(&self.debt(&view), &gate.limits, &rates);
             let word = pack(ruling) | precedent.bit();
             let before = unpack(gate.pressure.swap(word, Ordering::Relaxed));
-            (view, before.stop, ruling.stop)
+            (view, before.stop, ruling, self.hurry_background_io(&ruling))
         };
         // Not under the latch: memtables and open files may go with it.
         drop(ruled_on);
-        self.tell_stall(before, after);
+        if is_new_hurry {
+            self.io.limit().look_again();
+        }
+        self.tell_stall(before, ruling.stop);
+    }
+
+    /// Work for which writers wait, or pay, obeys no limit; whether that is new for some of it.
+    fn hurry_background_io(&self, ruling: &Ruling) -> bool {
+        let causes = [ruling.stop, ruling.pace.map(|(cause, _)| cause)];
+        let holds_up = |work| causes.iter().flatten().any(|cause| work_against(*cause) == work);
+        self.io.hurry(holds_up(Work::Flush), holds_up(Work::Compaction))
     }
 
     /// Tells that writers stop or go on, if that changed.

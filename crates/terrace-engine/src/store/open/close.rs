@@ -104,6 +104,7 @@ impl Inner {
     fn begin_close(&self) {
         self.health.is_closing.store(true, Ordering::SeqCst);
         self.jobs.cancel();
+        self.io.end();
         self.end_idle_watch();
         self.changed.notify();
         self.sequencer.wake();

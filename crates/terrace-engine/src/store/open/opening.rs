@@ -19,7 +19,7 @@ use crate::memtable::SpareMemory;
 use crate::merge::MergeOperator;
 use crate::options::{Durability, Options};
 use crate::placement::{Claims, spare_memory};
-use crate::process::{PoolName, Process};
+use crate::process::{BackgroundIo, PoolName, Process};
 use crate::store::current::Current;
 use crate::store::gate::Gate;
 use crate::store::health::Health;
@@ -87,6 +87,7 @@ pub(super) struct Opening<'a> {
     feeds: Arc<dyn FeedStore>,
     log: Arc<dyn LogStore>,
     executor: Arc<dyn CompactionExecutor>,
+    io: Arc<BackgroundIo>,
     merge_operator: Option<Arc<dyn MergeOperator>>,
 }
 
@@ -192,6 +193,7 @@ impl<'a> Opening<'a> {
             feeds: seams.feeds,
             log: seams.log,
             executor: seams.executor,
+            io: seams.io,
             merge_operator: None,
         })
     }
@@ -378,6 +380,7 @@ impl<'a> Opening<'a> {
             l0: self.l0,
             shape: shape.clone(),
             executor: self.executor,
+            io: self.io,
             jobs: Arc::new(Jobs::new(self.env.as_ref())),
             turns: Turns::new(&waits),
             changed: waits.signal(),

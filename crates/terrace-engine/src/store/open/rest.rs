@@ -72,6 +72,7 @@ impl Inner {
 
     /// Flushes all memtables that were replayed, where the records from `rest` on are in none.
     fn flush_replayed(&self, rest: LogPosition) -> Result<()> {
+        let _caller_waits = self.io.hurry_flushes();
         let turn = self.turns.flush.lock();
         let frozen = self.view.load().frozen();
         match self.flush_these(&turn, frozen, |except| self.oldest_position(except).min(rest)) {

@@ -11,7 +11,7 @@ use crate::l0::triangle::{Container, ContainerKind, CutSize, TriangleL0, Triangl
 use crate::l0::{L0, PlainL0, PlainOptions};
 use crate::options::{L0Kind, L0Options, Options};
 use crate::placement::{RoutedTables, RowDirectory};
-use crate::process::Process;
+use crate::process::{BackgroundIo, IoClass, Process, TableIo};
 use crate::table::{LocalTableStore, TableShape, TableStore};
 use crate::version::{FeedStore, LocalManifests, TableOpener};
 use crate::wal::{LocalLogStore, LogStore};
@@ -29,6 +29,8 @@ pub struct Seams {
     pub l0: MakeL0,
     /// Who does the work of compactions.
     pub executor: Arc<dyn CompactionExecutor>,
+    /// What of that obeys the limit of background work.
+    pub io: Arc<BackgroundIo>,
 }
 
 /// Makes the L0 of a range whose epoch gives out these file ids.
@@ -58,10 +60,13 @@ impl Seams {
         let container = Container::new(&env, &dir);
         let rows = RowDirectory::new(&env);
         let tables: Arc<dyn TableStore> = Arc::new(RoutedTables::new(tables, Arc::clone(&rows)));
-        let l0 = make_l0(&env, &tables, &container, options);
+        let io = Arc::new(BackgroundIo::new(process.io_limit()));
+        let flushes = TableIo::new(&io, IoClass::Flush);
+        let l0 = make_l0(&env, &tables, &container, flushes, options);
         let opener = Arc::new(TableOpener { store: tables, cache, container, rows });
         let executor = LocalExecutor::new(&env, Arc::clone(&opener))
-            .with_operators(options.merge_operators.clone());
+            .with_operators(options.merge_operators.clone())
+            .limited_by(TableIo::new(&io, IoClass::Compaction));
         Seams {
             feeds: Arc::new(LocalManifests { env: Arc::clone(&env), dir: dir.clone() }),
             log: Arc::new(LocalLogStore {
@@ -73,6 +78,7 @@ impl Seams {
             l0,
             executor: Arc::new(executor),
             opener,
+            io,
         }
     }
 }
@@ -82,6 +88,7 @@ fn make_l0(
     env: &SharedEnv,
     tables: &Arc<dyn TableStore>,
     container: &Arc<Container>,
+    io: TableIo,
     options: &Options,
 ) -> MakeL0 {
     let (env, container) = (Arc::clone(env), Arc::clone(container));
@@ -99,7 +106,7 @@ fn make_l0(
                 shape,
             };
             return Box::new(move |ids| {
-                Arc::new(PlainL0::new(&env, tables, Arc::clone(ids), options))
+                Arc::new(PlainL0::new(&env, tables, Arc::clone(ids), options).limited_by(io))
             });
         }
         L0Kind::Container => ContainerKind::Triangle,
@@ -108,7 +115,8 @@ fn make_l0(
     let start_percent = options.l0_start_percent;
     let options = TriangleOptions { kind, start_percent, cut_size: cut_size(options), shape };
     Box::new(move |ids| {
-        Arc::new(TriangleL0::new(&env, container, tables, Arc::clone(ids), options))
+        let l0 = TriangleL0::new(&env, container, tables, Arc::clone(ids), options);
+        Arc::new(l0.limited_by(io))
     })
 }
 

@@ -8,7 +8,8 @@ use terrace_env::PmemMedium;
 use crate::events::{Event, EventKind, Listener};
 use crate::explain::{LevelReads, MyCounts, ReadCounters};
 use crate::lookup_index::LookupIndexStats;
-use crate::process::MemoryStats;
+use crate::nanos;
+use crate::process::{BackgroundIo, IoClass, MemoryStats};
 use crate::store::gate::ledger::StallStats;
 use crate::store::lookups::KeyBounds;
 use crate::store::report::compaction_log::CompactionRecord;
@@ -158,6 +159,31 @@ pub struct LevelStats {
     pub missing_count: u64,
 }
 
+/// The limit of what background work may write, which ranges of a process share, and what this
+/// range has waited for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct BackgroundIoStats {
+    /// Bytes a second; `None` if there is no limit.
+    pub limit_bytes_per_second: Option<u64>,
+    /// Microseconds that flushes waited for it.
+    pub flush_wait_us: u64,
+    /// Microseconds that compactions waited for it, all threads together.
+    pub compaction_wait_us: u64,
+}
+
+impl BackgroundIoStats {
+    fn of(io: &BackgroundIo) -> BackgroundIoStats {
+        let waited_us = |class| nanos(io.waited(class)) / 1000;
+        BackgroundIoStats {
+            limit_bytes_per_second: io.limit().bytes_per_second(),
+            flush_wait_us: waited_us(IoClass::Flush),
+            compaction_wait_us: waited_us(IoClass::Compaction),
+        }
+    }
+}
+
 /// What a range has done since it was opened, and what it holds now.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -241,6 +267,8 @@ pub struct StoreStats {
     pub cache_miss_count: u64,
     /// Bytes in the block cache (all ranges of the process).
     pub cache_bytes: u64,
+    /// The limit of what flushes and compactions may write, and what they waited for it.
+    pub background_io: BackgroundIoStats,
     /// What writers were delayed by.
     pub stalls: StallStats,
     /// What memory is taken for (all ranges of the process).
@@ -330,6 +358,7 @@ impl Inner {
             cache_hit_count: cache.hits(),
             cache_miss_count: cache.misses(),
             cache_bytes: cache.used_bytes(),
+            background_io: BackgroundIoStats::of(&self.io),
             stalls: self.meters.ledger.stats(),
             memory: self.process.memory().stats(),
         }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::explain::text::bytes;
 use crate::store::report::l0_stats::ON_DATA_DISK;
-use crate::store::report::stats::{LevelStats, StoreStats};
+use crate::store::report::stats::{BackgroundIoStats, LevelStats, StoreStats};
 
 /// `part` of `whole` in percent, or a dash if there is no whole.
 fn percent(part: u64, whole: u64) -> String {
@@ -78,7 +78,24 @@ impl StoreStats {
             "  write amplification {:.2} (tables; the log adds 1)",
             self.write_amplification()
         )?;
+        self.show_background_io(f)?;
         write!(f, "{}", self.stalls)
+    }
+
+    fn show_background_io(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BackgroundIoStats { limit_bytes_per_second, flush_wait_us, compaction_wait_us } =
+            self.background_io;
+        if limit_bytes_per_second.is_none() && flush_wait_us + compaction_wait_us == 0 {
+            return Ok(());
+        }
+        let limit = limit_bytes_per_second
+            .map_or("none now".into(), |limit| format!("{} a second", bytes(limit)));
+        writeln!(
+            f,
+            "  background I/O limit {limit}; flushes waited {:.1} s, compactions {:.1} s",
+            flush_wait_us as f64 / 1e6,
+            compaction_wait_us as f64 / 1e6
+        )
     }
 
     fn show_state(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -42,6 +42,7 @@ impl Store {
         inner.log()?;
         let _work = inner.begin_work()?;
         inner.check_healthy()?;
+        let _caller_waits = inner.io.hurry_flushes();
         inner.freeze_all()?;
         inner.poison_if_sync_failed(inner.flush_frozen(Merging::Never))?;
         inner.note_problem(Work::Flush, None);

@@ -15,6 +15,7 @@ use crate::l0::{
     PlainL0, PlainOptions,
 };
 use crate::placement::RowDirectory;
+use crate::process::BackgroundIo;
 use crate::store::Seams;
 use crate::store::tests::*;
 use crate::table::{MemoryTableStore, TableShape, TableStore};
@@ -154,6 +155,7 @@ impl Elsewhere {
             }),
             opener,
             executor,
+            io: Arc::new(BackgroundIo::new(process.io_limit())),
         };
         Store::open_with(&process, Path::new(DIR), small(), seams)
     }

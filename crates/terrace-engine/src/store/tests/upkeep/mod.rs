@@ -6,6 +6,7 @@ mod dead;
 mod dranges;
 mod events;
 mod freeze;
+mod io_limit;
 mod merged_crash;
 mod merging;
 mod outputs;
