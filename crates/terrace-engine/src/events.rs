@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::options::Setting;
 use crate::store::{CompactionRecord, StallCause, Work};
 use crate::version::{NewRow, TreeEdit};
 
@@ -97,6 +98,11 @@ pub enum EventKind {
         error: String,
         /// How long it rests before it is tried again.
         retry_after: Duration,
+    },
+    /// An option was given anew by a caller of this range; it holds for all of its process.
+    OptionChanged {
+        /// The option, and its new value.
+        setting: Setting,
     },
     /// The range takes no more writes until it is opened again.
     Poisoned {

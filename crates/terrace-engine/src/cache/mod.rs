@@ -41,7 +41,7 @@ const ENTRY_OVERHEAD_BYTES: u64 = 80;
 /// A cache of decoded blocks, bounded by bytes. Any number of threads may use it at once.
 pub struct BlockCache {
     blocks: Cache<BlockKey, Arc<[u8]>, ByBytes, FixedHash>,
-    capacity_bytes: u64,
+    capacity_bytes: AtomicU64,
     counters: [Counters; SHARDS],
 }
 
@@ -58,6 +58,7 @@ impl BlockCache {
             .build()
             .expect("the two capacities that must be set are set");
         let blocks = Cache::with_options(options, ByBytes, FixedHash, DefaultLifecycle::default());
+        let capacity_bytes = AtomicU64::new(capacity_bytes);
         BlockCache { blocks, capacity_bytes, counters: Default::default() }
     }
 
@@ -83,7 +84,13 @@ impl BlockCache {
     /// How many bytes it may hold.
     #[must_use]
     pub fn capacity_bytes(&self) -> u64 {
-        self.capacity_bytes
+        self.capacity_bytes.load(Ordering::Relaxed)
+    }
+
+    /// From now on it holds at most about `capacity_bytes`: what is more goes at once.
+    pub fn set_capacity_bytes(&self, capacity_bytes: u64) {
+        self.blocks.set_capacity(capacity_bytes);
+        self.capacity_bytes.store(capacity_bytes, Ordering::Relaxed);
     }
 
     /// How many bytes it holds, bookkeeping included.
@@ -108,7 +115,7 @@ impl BlockCache {
 impl fmt::Debug for BlockCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BlockCache")
-            .field("capacity_bytes", &self.capacity_bytes)
+            .field("capacity_bytes", &self.capacity_bytes())
             .field("used_bytes", &self.used_bytes())
             .field("hits", &self.hits())
             .field("misses", &self.misses())
@@ -267,6 +274,26 @@ mod tests {
             hits
         };
         assert_eq!(run(), run());
+    }
+
+    #[test]
+    fn a_new_capacity_bounds_what_is_there_and_what_comes() {
+        let cache = BlockCache::new(1 << 20);
+        let fill = |from: u64| {
+            for number in from..from + 1000 {
+                cache.insert(TableUid(1), number * 4096, block(4000, 1));
+            }
+            cache.used_bytes()
+        };
+        assert!(fill(0) > 900 << 10);
+        cache.set_capacity_bytes(128 << 10);
+        assert!(cache.used_bytes() <= 128 << 10, "{}", cache.used_bytes());
+        assert!(fill(1000) <= 128 << 10);
+        cache.set_capacity_bytes(2 << 20);
+        let used = fill(2000);
+        assert!((1 << 20..=2 << 20).contains(&used), "{used}");
+        cache.set_capacity_bytes(0);
+        assert_eq!(fill(3000), 0);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! * [`FormatOptions`] are fixed when a range is created, and its manifest keeps them.
 //! * [`Options`] are those of one open range, and [`ProcessOptions`] those that all ranges of a
 //!   process share. Each open may choose them anew.
+//! * [`Setting`] is one of those of a process, given anew while it runs.
 //! * [`Research`] has the baselines that papers are compared with. They are there to be measured.
 //!
 //! Within each, what changes behaviour stands before what changes performance.
@@ -18,6 +19,7 @@ mod l0;
 mod process;
 mod range;
 mod research;
+mod setting;
 
 pub use durability::Durability;
 pub use format::FormatOptions;
@@ -26,6 +28,7 @@ pub use process::ProcessOptions;
 pub(crate) use range::DRANGES_MAX;
 pub use range::Options;
 pub use research::{Baseline, Research};
+pub use setting::Setting;
 
 use crate::{Error, Result};
 

@@ -145,7 +145,7 @@ impl Drop for Charge {
 /// The memory of a process.
 #[derive(Debug)]
 pub struct Memory {
-    limit_bytes: u64,
+    limit_bytes: AtomicU64,
     pools: [MemoryPool; PoolName::ALL.len()],
     cache: Arc<BlockCache>,
 }
@@ -154,6 +154,7 @@ impl Memory {
     /// Pools under one limit. The cache counts its bytes by itself.
     #[must_use]
     pub fn new(limit_bytes: u64, cache: &Arc<BlockCache>) -> Memory {
+        let limit_bytes = AtomicU64::new(limit_bytes);
         Memory { limit_bytes, pools: Default::default(), cache: Arc::clone(cache) }
     }
 
@@ -166,7 +167,12 @@ impl Memory {
     /// The limit, in bytes.
     #[must_use]
     pub fn limit_bytes(&self) -> u64 {
-        self.limit_bytes
+        self.limit_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Changes the limit. Each range rules on its writers anew at the next change of its debt.
+    pub fn set_limit_bytes(&self, limit_bytes: u64) {
+        self.limit_bytes.store(limit_bytes, Ordering::Relaxed);
     }
 
     /// What is left for memtables, in bytes.
@@ -174,7 +180,7 @@ impl Memory {
     pub fn memtable_bytes_max(&self) -> u64 {
         let others = PoolName::ALL.into_iter().filter(|name| *name != PoolName::Memtables);
         let taken: u64 = others.map(|name| self.pool(name).used_bytes()).sum();
-        self.limit_bytes.saturating_sub(taken.saturating_add(self.cache.capacity_bytes()))
+        self.limit_bytes().saturating_sub(taken.saturating_add(self.cache.capacity_bytes()))
     }
 
     /// What the pools hold.
@@ -194,7 +200,7 @@ impl Memory {
             })
             .collect();
         MemoryStats {
-            limit_bytes: self.limit_bytes,
+            limit_bytes: self.limit_bytes(),
             used_bytes: pools.values().map(|pool| pool.used_bytes).sum(),
             pools,
         }

@@ -13,11 +13,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use terrace_env::SharedEnv;
+use terrace_env::{Mutex, SharedEnv};
 
 use crate::Result;
 use crate::cache::BlockCache;
-use crate::options::ProcessOptions;
+use crate::options::{ProcessOptions, Setting};
 
 pub use background_io::{BackgroundIo, CallerWaits, TableIo};
 pub use io_limit::{IoClass, IoLimit};
@@ -30,6 +30,8 @@ static STARTED: AtomicU64 = AtomicU64::new(1);
 /// What the ranges of a process share. Dropping it waits for its background threads.
 pub struct Process {
     number: u64,
+    /// The options as they are now; who changes them has the lock.
+    options: Mutex<ProcessOptions>,
     env: SharedEnv,
     cache: Arc<BlockCache>,
     memory: Memory,
@@ -48,13 +50,46 @@ impl Process {
         let io_limit = Arc::new(IoLimit::new(&env, options.background_io_limit));
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let recovery_threads = options.recovery_thread_count(env.parallelism());
-        Ok(Arc::new(Process { number, env, cache, memory, pool, io_limit, recovery_threads }))
+        Ok(Arc::new(Process {
+            number,
+            options: env.waits().mutex(options.clone()),
+            env,
+            cache,
+            memory,
+            pool,
+            io_limit,
+            recovery_threads,
+        }))
     }
 
     /// Different from those of all others that this program started; says nothing else.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Gives one of the options anew, to all ranges of the process.
+    ///
+    /// Errors: those of [`ProcessOptions::validate`]; no more threads are to be had.
+    pub fn set(&self, setting: Setting) -> Result<()> {
+        let mut options = self.options.lock();
+        let mut changed = options.clone();
+        setting.put_into(&mut changed);
+        changed.validate()?;
+        match setting {
+            Setting::BackgroundIoLimit(limit) => self.io_limit.set_bytes_per_second(limit),
+            Setting::CacheBytes(bytes) => self.cache.set_capacity_bytes(bytes),
+            Setting::MemoryBytes(bytes) => self.memory.set_limit_bytes(bytes),
+            Setting::BackgroundThreads(count) => self.pool.set_compaction_threads(count)?,
+        }
+        *options = changed;
+        Ok(())
+    }
+
+    /// Those of the options that can change, as they are now.
+    #[must_use]
+    pub fn settings(&self) -> [Setting; 4] {
+        Setting::all_of(&self.options.lock())
     }
 
     /// The outside world.

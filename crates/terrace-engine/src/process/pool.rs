@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use terrace_env::{JobClass, JobHandle, Latch, Mutex, SharedEnv, Signal};
@@ -18,7 +19,7 @@ pub type PoolJob = Box<dyn FnOnce() + Send>;
 /// flush. Within a kind, jobs run in the order of their due times, then of their submission.
 pub struct JobPool {
     shared: Arc<Shared>,
-    compaction_threads: usize,
+    compaction_threads: AtomicUsize,
     threads: Latch<Vec<JobHandle>>,
 }
 
@@ -34,6 +35,10 @@ struct Queue {
     jobs: BTreeMap<(Lane, Duration, u64), PoolJob>,
     submitted: u64,
     is_closing: bool,
+    /// How many threads of the slow lane there should be: those with greater numbers end.
+    slow_wanted: usize,
+    /// Whether the thread of this number runs, or is about to.
+    slow_runs: Vec<bool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,24 +66,53 @@ impl JobPool {
             queue: env.waits().mutex(Queue::default()),
             changed: env.waits().signal(),
         });
-        let slow = match options.compaction_threads {
-            0 => env.parallelism().min(4),
-            count => count,
-        };
-        let pool = JobPool { shared, compaction_threads: slow, threads: Latch::new(Vec::new()) };
+        let threads = Latch::new(Vec::new());
+        let pool = JobPool { shared, compaction_threads: AtomicUsize::new(0), threads };
         pool.start_thread(Lane::Log, JobClass::Log, 0)?;
         for index in 0..options.flush_threads.max(1) {
             pool.start_thread(Lane::Flush, JobClass::Flush, index)?;
         }
-        for index in 0..slow {
-            pool.start_thread(Lane::Slow, JobClass::Compaction, index)?;
-        }
+        pool.set_compaction_threads(options.compaction_threads)?;
         Ok(pool)
+    }
+
+    /// Changes the number of threads that compact; 0 is for one for each core, at most 4. Those
+    /// that are too many end after the jobs that they have. One caller at a time. Errors: no more
+    /// threads are to be had; then there are as many as before.
+    pub fn set_compaction_threads(&self, count: usize) -> Result<()> {
+        let count = if count == 0 { self.shared.env.parallelism().min(4) } else { count };
+        let before = self.compaction_threads();
+        let missing = self.want_compaction_threads(count);
+        for (started, index) in missing.iter().enumerate() {
+            if let Err(error) = self.start_thread(Lane::Slow, JobClass::Compaction, *index) {
+                let mut queue = self.shared.queue.lock();
+                missing[started..].iter().for_each(|index| queue.slow_runs[*index] = false);
+                queue.slow_wanted = before;
+                drop(queue);
+                self.shared.changed.notify();
+                return Err(error);
+            }
+        }
+        self.compaction_threads.store(count, Ordering::Relaxed);
+        self.shared.changed.notify();
+        Ok(())
+    }
+
+    /// From now on there should be `count` threads that compact; the numbers of those that are to
+    /// be started for that.
+    fn want_compaction_threads(&self, count: usize) -> Vec<usize> {
+        let mut queue = self.shared.queue.lock();
+        queue.slow_wanted = count;
+        let runs_at_most = queue.slow_runs.len().max(count);
+        queue.slow_runs.resize(runs_at_most, false);
+        let missing: Vec<usize> = (0..count).filter(|index| !queue.slow_runs[*index]).collect();
+        missing.iter().for_each(|index| queue.slow_runs[*index] = true);
+        missing
     }
 
     fn start_thread(&self, lane: Lane, class: JobClass, index: usize) -> Result<()> {
         let shared = Arc::clone(&self.shared);
-        let run = Box::new(move || shared.run_jobs(lane));
+        let run = Box::new(move || shared.run_jobs(lane, index));
         let thread = self.shared.env.spawn(class, &index.to_string(), run)?;
         self.threads.lock().push(thread);
         Ok(())
@@ -87,7 +121,7 @@ impl JobPool {
     /// How many threads compact.
     #[must_use]
     pub fn compaction_threads(&self) -> usize {
-        self.compaction_threads
+        self.compaction_threads.load(Ordering::Relaxed)
     }
 
     /// Runs `job` on one of the threads as soon as one is free. After the pool began to close, the
@@ -113,13 +147,17 @@ impl JobPool {
 }
 
 impl Shared {
-    fn run_jobs(&self, lane: Lane) {
+    fn run_jobs(&self, lane: Lane, index: usize) {
         loop {
             let ticket = self.changed.ticket();
             let mut wait = None;
             let job = {
                 let mut queue = self.queue.lock();
                 if queue.is_closing {
+                    return;
+                }
+                if lane == Lane::Slow && index >= queue.slow_wanted {
+                    queue.slow_runs[index] = false;
                     return;
                 }
                 let first = queue.jobs.range((lane, Duration::ZERO, 0)..).next();
@@ -168,5 +206,56 @@ impl Drop for JobPool {
 impl fmt::Debug for JobPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JobPool")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: as many jobs run at once as there should be threads, whatever the number was before.
+    //! Method: more jobs than threads, which take virtual time.
+
+    use terrace_env::{SimEnv, SimOptions};
+
+    use super::*;
+
+    /// How many of many jobs run at once, when `count` threads are wanted.
+    fn width(env: &SharedEnv, pool: &JobPool, count: usize) -> usize {
+        pool.set_compaction_threads(count).expect("there are threads");
+        assert_eq!(pool.compaction_threads(), count);
+        let second = Duration::from_secs(1);
+        let began = env.now();
+        let (left, done) = (Arc::new(AtomicUsize::new(12)), Arc::new(env.waits().signal()));
+        for _ in 0..12 {
+            let (env, left, done) = (Arc::clone(env), Arc::clone(&left), Arc::clone(&done));
+            let job = move || {
+                env.sleep(second);
+                left.fetch_sub(1, Ordering::AcqRel);
+                done.notify();
+            };
+            pool.submit(JobClass::Compaction, Box::new(job));
+        }
+        loop {
+            let ticket = done.ticket();
+            if left.load(Ordering::Acquire) == 0 {
+                break;
+            }
+            done.wait(ticket);
+        }
+        12 / (env.now() - began).as_secs() as usize
+    }
+
+    #[test]
+    fn the_number_of_threads_changes_while_they_run() {
+        for seed in 0..20 {
+            println!("seed {seed}");
+            SimEnv::run(SimOptions::new(seed), |env| {
+                let env: SharedEnv = env;
+                let options = ProcessOptions { compaction_threads: 2, ..ProcessOptions::default() };
+                let pool = JobPool::start(&env, &options).expect("there are threads");
+                for count in [2, 4, 1, 3, 3, 1, 6] {
+                    assert_eq!(width(&env, &pool, count), count);
+                }
+            });
+        }
     }
 }

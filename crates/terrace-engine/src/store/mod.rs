@@ -68,11 +68,12 @@ use crate::Result;
 use crate::compaction::CompactionExecutor;
 use crate::compaction::levels::LevelShape;
 use crate::drange::DrangeMap;
+use crate::events::EventKind;
 use crate::ids::FileIds;
 use crate::l0::L0;
 use crate::memtable::SpareMemory;
 use crate::merge::MergeOperator;
-use crate::options::Options;
+use crate::options::{Options, Setting};
 use crate::process::{BackgroundIo, Process};
 use crate::swap::ArcSwap;
 use crate::version::{TableContext, Versions};
@@ -232,6 +233,24 @@ impl Store {
     #[must_use]
     pub fn process(&self) -> &Arc<Process> {
         &self.inner.process
+    }
+
+    /// Gives an option anew, to all ranges of the process, without an open.
+    ///
+    /// Errors: `Invalid`, as an open would say; `Closed`; `Io` (no more threads are to be had).
+    pub fn set(&self, setting: Setting) -> Result<()> {
+        let inner = &self.inner;
+        inner.check_open()?;
+        inner.process.set(setting)?;
+        inner.tell(EventKind::OptionChanged { setting });
+        if !inner.log.is_read_only() {
+            // What writers and compactions are judged by may have changed.
+            inner.update_ruling();
+            inner.changed.notify();
+            inner.schedule_flush();
+            inner.schedule_compaction();
+        }
+        Ok(())
     }
 
     /// What the last open found.

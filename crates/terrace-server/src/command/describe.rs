@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::client::unknown_subcommand;
 use super::context::Context;
-use super::fail::{CommandResult, fail, fail_with};
+use super::fail::{CommandResult, fail, fail_with, shown};
 use super::table::{COMMANDS, CommandSpec, find};
 use crate::REDIS_VERSION;
 use crate::glob::Glob;
@@ -191,9 +191,8 @@ pub(super) fn config(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandRes
     match request.get(1).to_ascii_lowercase().as_slice() {
         b"get" if request.len() >= 3 => config_get(ctx, request),
         b"get" => Err(fail("ERR wrong number of arguments for 'config|get' command")),
-        b"set" => Err(fail(
-            "ERR CONFIG SET is not available: options are given when the server is started",
-        )),
+        b"set" if request.len() >= 4 && request.len().is_multiple_of(2) => config_set(ctx, request),
+        b"set" => Err(fail("ERR wrong number of arguments for 'config|set' command")),
         b"resetstat" => {
             ctx.shared.counters.reset();
             ctx.replies.ok();
@@ -203,11 +202,43 @@ pub(super) fn config(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandRes
     }
 }
 
+/// Changes options of the database: all that are named, or none.
+fn config_set(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
+    // It may wait for threads to be started.
+    ctx.needs_waiting_thread()?;
+    let refused = |name: &[u8], error: &terrace::Error| {
+        let name = shown(name, 64);
+        fail_with(format!("ERR CONFIG SET failed for {name}, and changed nothing: {error}"))
+    };
+    let text = |argument| std::str::from_utf8(argument).unwrap_or("\u{fffd}");
+    let admin = ctx.shared.db.admin();
+    let mut settings = Vec::new();
+    for at in (2..request.len()).step_by(2) {
+        let (name, value) = (request.get(at), request.get(at + 1));
+        let setting = admin.setting(text(name), text(value));
+        settings.push((name, setting.map_err(|error| refused(name, &error))?));
+    }
+    let before = admin.settings();
+    for (name, setting) in settings {
+        if let Err(error) = admin.set(setting) {
+            for old in before {
+                // It held until a moment ago; if it cannot be had back, that is said too.
+                admin
+                    .set(old)
+                    .map_err(|second| fail_with(format!("ERR {error}; {old}: {second}")))?;
+            }
+            return Err(refused(name, &error));
+        }
+    }
+    ctx.replies.ok();
+    Ok(())
+}
+
 fn config_get(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
     let options = &ctx.shared.options;
     // Redis counts in whole seconds, and 0 is for ever.
     let timeout = options.idle_timeout.map_or(0, |timeout| timeout.as_secs().max(1));
-    let parameters = [
+    let mut parameters = vec![
         // What redis-benchmark asks for: there are no snapshots, and the log is always on.
         ("save", String::new()),
         ("appendonly", "yes".to_owned()),
@@ -220,6 +251,11 @@ fn config_get(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResult {
         ("proto-max-bulk-len", terrace::limits::VALUE_BYTES_MAX.to_string()),
         ("timeout", timeout.to_string()),
     ];
+    let settings = ctx.shared.db.admin().settings();
+    let names = settings.iter().map(|setting| setting.name().replace('_', "-"));
+    let names: Vec<String> = names.collect();
+    let values = settings.iter().map(|setting| setting.value().to_string());
+    parameters.extend(names.iter().map(String::as_str).zip(values));
     let mut globs = Vec::new();
     for pattern in request.from(2) {
         let glob = Glob::new(&pattern.to_ascii_lowercase());

@@ -128,7 +128,7 @@ pub(crate) static COMMANDS: &[CommandSpec] = &[
         .since("2.4.0"),
     CommandSpec::new("command", -1, "Describes the commands.", describe::command)
         .server().since("2.8.13"),
-    CommandSpec::new("config", -2, "Shows the server's parameters.", describe::config)
+    CommandSpec::new("config", -2, "Shows the server's parameters, and changes some.", describe::config)
         .server().since("2.0.0"),
     CommandSpec::new("dbsize", 1, "Counts the keys of the keyspace.", keys::dbsize)
         .reads("server", NONE).slow(),

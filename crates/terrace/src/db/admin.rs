@@ -1,5 +1,6 @@
 //! What serves operators: figures, explanations, checks, upkeep.
 
+use terrace_engine::options::Setting;
 use terrace_engine::process::{MemoryPool, PoolName};
 use terrace_engine::store::Store;
 
@@ -45,6 +46,57 @@ impl<'a> Admin<'a> {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         Metrics::of(self.store())
+    }
+
+    /// Gives an option anew while the database is open. It holds at once, for this database and for
+    /// all that share cache, memory and threads with it; the listeners of this one are told
+    /// ([`EventKind::OptionChanged`](crate::events::EventKind::OptionChanged)). The next open goes
+    /// by its own [`Options`](crate::Options) again. What a keyspace has of its own is changed by
+    /// opening it with other [`KeyspaceOptions`](crate::KeyspaceOptions); all else takes an open.
+    ///
+    /// ```
+    /// use terrace::{Db, Setting};
+    ///
+    /// # fn main() -> terrace::Result<()> {
+    /// # let directory = tempfile::tempdir().expect("a temporary directory");
+    /// # let db = Db::open(directory.path())?;
+    /// // By day quietly, by night as fast as the disk.
+    /// db.admin().set(Setting::BackgroundIoLimit(Some(20 << 20)))?;
+    /// db.admin().set(Setting::BackgroundIoLimit(None))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Errors: `Invalid`, as an open would say of the option; `Closed`; `Io`, if there are no more
+    /// threads to be had.
+    pub fn set(&self, setting: Setting) -> Result<()> {
+        Ok(self.store().set(setting)?)
+    }
+
+    /// The setting of this name, with a value in digits, as a program reads them from a file; 0 is
+    /// for no limit.
+    ///
+    /// ```
+    /// # fn main() -> terrace::Result<()> {
+    /// # let directory = tempfile::tempdir().expect("a temporary directory");
+    /// # let db = terrace::Db::open(directory.path())?;
+    /// let admin = db.admin();
+    /// admin.set(admin.setting("cache_bytes", "134217728")?)?;
+    /// let refused = admin.setting("memtable_bytes", "1048576").unwrap_err();
+    /// assert!(refused.to_string().starts_with("memtable_bytes takes an open"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Errors: `Invalid` (there is no such option; it takes an open; the value is no number).
+    pub fn setting(&self, name: &str, value: &str) -> Result<Setting> {
+        Ok(Setting::parse(name, value)?)
+    }
+
+    /// The options that can change while the database is open, as they are now.
+    #[must_use]
+    pub fn settings(&self) -> Vec<Setting> {
+        self.store().process().settings().to_vec()
     }
 
     /// What the open found: a clean close, or what a crash had left.

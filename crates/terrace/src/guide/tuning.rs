@@ -26,6 +26,9 @@
 //!
 //! [`Plan`] computes sizes from what a database will hold; `terrace plan` shows them with reasons.
 //!
+//! The cache, the limits and the number of threads can be changed while the database is open
+//! ([`Admin::set`](crate::Admin::set), `CONFIG SET` of the server); all else takes an open.
+//!
 //! # Compression
 //! Tables are not compressed unless the program asks for it. LZ4 costs little and halves much of
 //! what programs store; Zstandard makes it smaller still, and reads slower. A codec is a feature of

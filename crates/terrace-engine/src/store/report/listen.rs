@@ -45,6 +45,9 @@ impl Listener for ProgramLog<'_> {
                 let work = work.name();
                 crate::program_log::warn!(%dir, work, error, ?retry_after, "background work failed");
             }
+            EventKind::OptionChanged { setting } => {
+                crate::program_log::debug!(%dir, %setting, "an option was changed");
+            }
             EventKind::StallBegan { cause } => {
                 crate::program_log::debug!(%dir, cause = cause.name(), "writers stop");
             }

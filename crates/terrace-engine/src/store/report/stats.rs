@@ -267,6 +267,10 @@ pub struct StoreStats {
     pub cache_miss_count: u64,
     /// Bytes in the block cache (all ranges of the process).
     pub cache_bytes: u64,
+    /// Bytes that the block cache may hold.
+    pub cache_limit_bytes: u64,
+    /// Number of threads that compact (all ranges of the process).
+    pub background_thread_count: u64,
     /// The limit of what flushes and compactions may write, and what they waited for it.
     pub background_io: BackgroundIoStats,
     /// What writers were delayed by.
@@ -358,6 +362,8 @@ impl Inner {
             cache_hit_count: cache.hits(),
             cache_miss_count: cache.misses(),
             cache_bytes: cache.used_bytes(),
+            cache_limit_bytes: cache.capacity_bytes(),
+            background_thread_count: self.process.pool().compaction_threads() as u64,
             background_io: BackgroundIoStats::of(&self.io),
             stalls: self.meters.ledger.stats(),
             memory: self.process.memory().stats(),

@@ -137,18 +137,3 @@ fn a_caller_and_a_close_wait_for_no_limit() -> Result<()> {
         Ok(())
     })
 }
-
-#[test]
-fn a_limit_that_is_lifted_holds_nothing_up_any_more() -> Result<()> {
-    simulate(4, |env| {
-        let process = limited(env)?;
-        let store = Store::open(&process, Path::new(DIR), roomy())?;
-        fill(&store, 2000)?;
-        env.sleep(Duration::from_secs(1));
-        process.io_limit().set_bytes_per_second(None);
-        let began = env.now();
-        store.settle();
-        assert_eq!(env.now(), began);
-        store.close()
-    })
-}

@@ -13,4 +13,5 @@ mod outputs;
 mod parts;
 mod reclaim;
 mod rows;
+mod settings;
 mod triangle;
