@@ -141,7 +141,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use keyspace::{Keyspace, KeyspaceOptions, MergeOperators};
 pub use metrics::Metrics;
 pub use offline::{Adopted, CheckDepth, adopt, check, repair};
-pub use options::{Create, Layout, Options, ReadOptions, WriteOptions};
+pub use options::{Create, Layout, Options, ReadOptions, SharedResources, WriteOptions};
 pub use plan::{Needs, Plan, PlannedCost, PlannedLevel, Reason};
 pub use report::{CheckReport, Finding, KeyInterval, Loss, RepairReport, Stats};
 pub use terrace_base::{

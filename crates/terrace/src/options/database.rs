@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use terrace_engine::merge::MergeOperator;
 use terrace_engine::options::{L0Options, Options as EngineOptions, ProcessOptions, Research};
+use terrace_engine::process::Process;
 use terrace_engine::table::{Compression, TableOptions};
 use terrace_env::{DiskEnv, DiskProfile, RealEnv, SharedEnv};
 
 use crate::events::{Listener, Listeners};
 use crate::keyspace::OperatorTable;
-use crate::options::Layout;
+use crate::options::{Layout, SharedResources};
 use crate::{Db, Durability, MergeOperators, Result};
 
 /// What an open does about a directory that holds a database, or none.
@@ -91,6 +92,9 @@ pub struct Options {
     /// The listeners that are told what the database does in the background; the module
     /// [`events`](crate::events) says what they may do. The default is none.
     pub listeners: Listeners,
+    /// The cache, the limits and the threads of several databases, in the place of ones of its own.
+    /// The default is none.
+    pub shared: Option<SharedResources>,
     /// How the tree is laid out. The default serves ordinary disks.
     pub layout: Layout,
     /// The baselines of papers, to be measured. The default is none.
@@ -114,6 +118,7 @@ impl Default for Options {
             background_io_limit: process.background_io_limit,
             merge_operators: MergeOperators::new(),
             listeners: Listeners::new(),
+            shared: None,
             layout: Layout::default(),
             #[cfg(feature = "research")]
             research: engine.research,
@@ -215,7 +220,10 @@ impl Options {
     /// there and none may be made, or one and it should be new), `Locked` (another process has it
     /// open), `Corruption`, `Unsupported`, `NoSpace`, `Io`.
     pub fn open(&self, dir: impl AsRef<Path>) -> Result<Db> {
-        self.open_in(RealEnv::new(), dir)
+        match &self.shared {
+            Some(shared) => self.open_sharing(&shared.process, dir.as_ref()),
+            None => self.open_in(RealEnv::new(), dir),
+        }
     }
 
     /// As [`Options::open`], in the process of another database: the environment, the block cache,
@@ -235,26 +243,32 @@ impl Options {
     /// # }
     /// ```
     ///
+    /// [`Options::share`] does the same without one database that is the first.
+    ///
     /// Errors: as [`Options::open`].
     pub fn open_beside(&self, other: &Db, dir: impl AsRef<Path>) -> Result<Db> {
+        self.open_sharing(other.store().process(), dir.as_ref())
+    }
+
+    fn open_sharing(&self, process: &Arc<Process>, dir: &Path) -> Result<Db> {
         self.validate()?;
-        Db::open_in_process(other.store().process(), dir.as_ref(), self)
+        Db::open_in_process(process, dir, self)
     }
 
     /// As [`Options::open`], on an emulated disk that is slower than the machine's: for
     /// measurements. The media of L0 and of the log ([`Layout::l0`], [`Layout::log_path`]) are
-    /// none.
+    /// none. Nothing is shared.
     #[doc(hidden)]
     pub fn open_on_disk(&self, dir: impl AsRef<Path>, profile: DiskProfile) -> Result<Db> {
         self.open_in(DiskEnv::beside(RealEnv::new(), profile, self.media()), dir)
     }
 
     /// As [`Options::open`], in an environment of the caller's: a simulated one, or one with
-    /// faults.
+    /// faults. Nothing is shared.
     #[doc(hidden)]
     pub fn open_in(&self, env: SharedEnv, dir: impl AsRef<Path>) -> Result<Db> {
         self.validate()?;
-        let process = terrace_engine::process::Process::start(env, &self.process())?;
+        let process = Process::start(env, &self.process())?;
         Db::open_in_process(&process, dir.as_ref(), self)
     }
 

@@ -6,8 +6,10 @@
 mod call;
 mod database;
 mod layout;
+mod shared;
 
 pub(crate) use call::Life;
 pub use call::{ReadOptions, WriteOptions};
 pub use database::{Create, Options};
 pub use layout::Layout;
+pub use shared::SharedResources;
