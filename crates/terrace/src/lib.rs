@@ -163,8 +163,8 @@ pub use terrace_engine::process::{Charge as MemoryCharge, MemoryPool, MemoryStat
 pub use terrace_engine::repair::{Basis, LossKind};
 pub use terrace_engine::store::{
     BackgroundIoStats, CauseStats, CheckpointReport, CompactionRecord, ContainerStats, CutStats,
-    DrangeStats, DrangesReport, IngestReport, L0Report, L0RowStats, L0Slice, L0Stats,
-    LatencyHistogram, LevelStats, MemtableAreaStats, NextCut, RangeSize, RecoveryReport,
+    DrangeStats, DrangesReport, FailedWorkStats, IngestReport, L0Report, L0RowStats, L0Slice,
+    L0Stats, LatencyHistogram, LevelStats, MemtableAreaStats, NextCut, RangeSize, RecoveryReport,
     StallStats, StoreStats,
 };
 pub use terrace_engine::table::Compression;

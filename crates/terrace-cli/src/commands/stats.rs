@@ -23,6 +23,9 @@ const DELAYED_US: u64 = 100_000;
 const SPACE_AMPLIFICATION: f64 = 1.6;
 const SPACE_BYTES: u64 = 64 << 20;
 
+/// From which age of the oldest snapshot on, likewise.
+const SNAPSHOT_AGE_MS: u64 = 600_000;
+
 /// How often Ctrl-C is looked for between two looks at the figures.
 const SLICE: Duration = Duration::from_millis(50);
 
@@ -135,6 +138,7 @@ fn unusual(figures: &Figured) -> Vec<String> {
             causes.join("; ")
         ));
     }
+    found.extend(troubles(figures));
     let (used, limit) =
         (figures.number("/memory/used_bytes"), figures.number("/memory/limit_bytes"));
     if limit > 0 && used / MEMORY_PERCENT >= limit / 100 {
@@ -159,6 +163,43 @@ fn unusual(figures: &Figured) -> Vec<String> {
             "the container of L0 is on the disk of the data, where it is slower than tables in files"
                 .to_owned(),
         );
+    }
+    found
+}
+
+/// What was refused, what fails, and what is held for long.
+fn troubles(figures: &Figured) -> Vec<String> {
+    let mut found = Vec::new();
+    for (work, failed) in figures.fields("/failed_work") {
+        let count = failed["count"].as_u64().unwrap_or(0);
+        if count > 0 {
+            let state = match failed["is_failing"].as_bool() {
+                Some(true) => "fails, and is tried again",
+                _ => "works again",
+            };
+            let error = failed["last_error"].as_str().unwrap_or_default();
+            found.push(format!("{work} has failed {count} times and {state}; last: {error}"));
+        }
+    }
+    let refused = figures.fields("/refused_writes").filter_map(|(cause, count)| {
+        let count = count.as_u64().filter(|count| *count > 0)?;
+        let is_of_the_disk = ["no_space", "poisoned", "unknown", "io", "other"];
+        let is_unusual = is_of_the_disk.contains(&cause.as_str());
+        is_unusual.then(|| format!("{} {}", HumanCount(count), cause.replace('_', " ")))
+    });
+    let refused: Vec<String> = refused.collect();
+    if !refused.is_empty() {
+        found.push(format!("writes were refused: {}", refused.join(", ")));
+    }
+    let age_ms = figures.number("/snapshots/oldest_age_ms");
+    if age_ms >= SNAPSHOT_AGE_MS {
+        found.push(format!(
+            "the oldest of {} snapshots was taken {} min ago, before {} entries; what they overwrote \
+             takes space until it is dropped",
+            figures.number("/snapshots/snapshot_count"),
+            age_ms / 60_000,
+            figures.count("/snapshots/entries_since")
+        ));
     }
     found
 }
@@ -369,14 +410,27 @@ mod tests {
                 "log_room": { "delayed_us": 500_000, "count": 2, "longest_us": 1500 },
                 "sync": { "delayed_us": 0, "count": 0, "longest_us": 0 },
             } },
+            "failed_work": {
+                "flush": { "count": 4, "is_failing": true, "last_error": "no space left" },
+                "log": { "count": 0, "is_failing": false, "last_error": "" },
+            },
+            "refused_writes": { "no_space": 12, "conflict": 5 },
+            "snapshots": { "snapshot_count": 2, "oldest_age_ms": 7_200_000, "entries_since": 3_000 },
         });
         let text = shown(&Figured(json), true);
         let delayed = "7 writes were delayed, by 2.5 s in all: memory 5 times, 2.0 s (longest 900 us); \
                        log room 2 times, 500.0 ms (longest 1.5 ms)";
         assert!(text.starts_with("unusual\n"), "{text}");
-        for part in
-            [delayed, "terrace compact", "3 memtables wait", "of memory are in use", "1,234,567"]
-        {
+        for part in [
+            "flush has failed 4 times and fails, and is tried again; last: no space left",
+            "writes were refused: 12 no space\n",
+            "the oldest of 2 snapshots was taken 120 min ago, before 3,000 entries",
+            delayed,
+            "terrace compact",
+            "3 memtables wait",
+            "of memory are in use",
+            "1,234,567",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
         let calm = shown(&Figured(serde_json::json!({})), false);

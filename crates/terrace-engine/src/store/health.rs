@@ -29,7 +29,20 @@ pub enum Work {
 }
 
 impl Work {
-    const COUNT: usize = 3;
+    /// All of them.
+    pub(in crate::store) const ALL: [Work; 3] = [Work::Flush, Work::Compaction, Work::Log];
+
+    const COUNT: usize = Work::ALL.len();
+
+    /// Its name in statistics.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Work::Flush => "flush",
+            Work::Compaction => "compaction",
+            Work::Log => "log",
+        }
+    }
 
     /// Its name in messages.
     pub fn name(self) -> &'static str {

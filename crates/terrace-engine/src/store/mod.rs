@@ -101,6 +101,7 @@ pub use report::l0_stats::{
 pub use report::latencies::LatencyHistogram;
 pub use report::range_size::RangeSize;
 pub use report::stats::{BackgroundIoStats, LevelStats, StoreStats};
+pub use report::troubles::{FailedWorkStats, SnapshotStats};
 pub use transaction::{Conflict, ReadSet, WalkId};
 pub use write::commit::WriteOptions;
 pub use write::conditional::Update;

@@ -1,6 +1,7 @@
 //! Models of the order of publication, of read points, and of views that reads pin.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use loom::thread;
 use terrace_base::{LogPosition, SeqNo, WallTime};
@@ -271,7 +272,7 @@ fn register_while_listing(register: fn(&Arc<ReadPoints>, &Range) -> SeqNo) {
 }
 
 fn register_as_it_is(points: &Arc<ReadPoints>, range: &Range) -> SeqNo {
-    let point = points.register(&range.sequencer);
+    let point = points.register(&range.sequencer, Duration::ZERO);
     let seqno = point.seqno();
     // It lives on, as an iterator does.
     std::mem::forget(point);
@@ -287,7 +288,7 @@ fn a_job_knows_every_read_point_that_it_could_hurt() {
     must_fail("read points: a number read too early", Weakened::Nothing, 3, || {
         register_while_listing(|points, range| {
             let early = range.sequencer.visible();
-            let held = points.register(&range.sequencer);
+            let held = points.register(&range.sequencer, Duration::ZERO);
             std::mem::forget(held);
             early
         });

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use terrace_base::{SeqNo, WallTime};
 use terrace_env::{Latch, PlantedBug, is_planted, yield_point};
@@ -26,8 +27,24 @@ pub struct ReadPoints {
 #[derive(Debug, Default)]
 struct Registered {
     points: BTreeMap<(SeqNo, Option<WallTime>), usize>,
+    /// When the first of the snapshots at a number was taken. Iterators, which are many, have
+    /// none.
+    since: BTreeMap<SeqNo, Duration>,
     /// The latest moment by which a job was allowed to judge expiry.
     judged_until: Option<WallTime>,
+}
+
+/// What is registered now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Number of read points of snapshots.
+    pub snapshot_count: u64,
+    /// Number of read points of iterators.
+    pub iterator_count: u64,
+    /// The least number.
+    pub oldest_seqno: Option<SeqNo>,
+    /// When the oldest snapshot was taken.
+    pub oldest_since: Option<Duration>,
 }
 
 /// A registered read point; dropping it gives the point up.
@@ -40,21 +57,22 @@ pub struct ReadPoint {
 }
 
 impl ReadPoints {
-    /// Registers the newest visible number, for a snapshot: expiry goes on in it.
-    pub fn register(self: &Arc<Self>, sequencer: &Sequencer) -> ReadPoint {
-        self.register_number(|| sequencer.visible(), None)
+    /// Registers the newest visible number, for a snapshot that is taken `at` this time: expiry
+    /// goes on in it.
+    pub fn register(self: &Arc<Self>, sequencer: &Sequencer, at: Duration) -> ReadPoint {
+        self.register_number(|| sequencer.visible(), None, Some(at))
     }
 
     /// Registers the newest visible number for an iterator. It is `now` by the clock, as it was
     /// read before this call; [`ReadPoint::moment`] says what the iterator has to judge expiry by.
     pub fn register_iterator(self: &Arc<Self>, sequencer: &Sequencer, now: WallTime) -> ReadPoint {
-        self.register_number(|| sequencer.visible(), Some(now))
+        self.register_number(|| sequencer.visible(), Some(now), None)
     }
 
     /// As [`ReadPoints::register_iterator`], of a number that another live read point holds
     /// already.
     pub fn register_iterator_at(self: &Arc<Self>, held: &ReadPoint, now: WallTime) -> ReadPoint {
-        self.register_number(|| held.seqno, Some(now))
+        self.register_number(|| held.seqno, Some(now), None)
     }
 
     /// Registers once more what another iterator holds: its number and its moment.
@@ -68,6 +86,7 @@ impl ReadPoints {
         self: &Arc<Self>,
         number: impl Fn() -> SeqNo,
         now: Option<WallTime>,
+        taken_at: Option<Duration>,
     ) -> ReadPoint {
         let early = is_planted(PlantedBug::ReadPointBeforeLatch).then(&number);
         yield_point();
@@ -75,7 +94,27 @@ impl ReadPoints {
         let seqno = early.unwrap_or_else(number);
         let moment = now.map(|now| registered.judged_until.map_or(now, |judged| judged.max(now)));
         *registered.points.entry((seqno, moment)).or_default() += 1;
+        if let Some(at) = taken_at {
+            registered.since.entry(seqno).or_insert(at);
+        }
         ReadPoint { seqno, moment, points: Arc::clone(self) }
+    }
+
+    /// What is registered now.
+    #[must_use]
+    pub fn held(&self) -> Held {
+        let registered = self.registered.lock();
+        let mut held = Held {
+            oldest_seqno: registered.points.keys().next().map(|(seqno, _)| *seqno),
+            oldest_since: registered.since.values().min().copied(),
+            ..Held::default()
+        };
+        for ((_, moment), count) in &registered.points {
+            let of_kind =
+                if moment.is_none() { &mut held.snapshot_count } else { &mut held.iterator_count };
+            *of_kind += *count as u64;
+        }
+        held
     }
 
     /// How many iterators are registered.
@@ -116,11 +155,15 @@ impl ReadPoint {
 
 impl Drop for ReadPoint {
     fn drop(&mut self) {
-        let points = &mut self.points.registered.lock().points;
+        let registered = &mut *self.points.registered.lock();
+        let points = &mut registered.points;
         if let Some(count) = points.get_mut(&(self.seqno, self.moment)) {
             *count -= 1;
             if *count == 0 {
                 points.remove(&(self.seqno, self.moment));
+                if self.moment.is_none() {
+                    registered.since.remove(&self.seqno);
+                }
             }
         }
     }
@@ -153,6 +196,28 @@ mod tests {
             points.register_iterator(&sequencer, WallTime(90)).moment(),
             Some(WallTime(120))
         );
-        assert_eq!(points.register(&sequencer).moment(), None);
+        assert_eq!(points.register(&sequencer, Duration::ZERO).moment(), None);
+    }
+
+    #[test]
+    fn the_oldest_snapshot_is_known_for_as_long_as_it_is_held() {
+        let sequencer = Sequencer::new(&WaitFactory::real(), SeqNo(7), LogPosition(0));
+        let points = Arc::new(ReadPoints::default());
+        assert_eq!(points.held(), Held::default());
+        let seconds = Duration::from_secs;
+        let (first, second) =
+            (points.register(&sequencer, seconds(1)), points.register(&sequencer, seconds(2)));
+        let iterator = points.register_iterator(&sequencer, WallTime(50));
+        let held = points.held();
+        assert_eq!((held.snapshot_count, held.iterator_count), (2, 1));
+        assert_eq!((held.oldest_seqno, held.oldest_since), (Some(SeqNo(7)), Some(seconds(1))));
+        drop(first);
+        // At the same number: no older than the oldest that was ever there.
+        assert_eq!(points.held().oldest_since, Some(seconds(1)));
+        drop(second);
+        assert_eq!(points.held().oldest_since, None);
+        assert_eq!(points.held().oldest_seqno, Some(SeqNo(7)));
+        drop(iterator);
+        assert_eq!(points.held(), Held::default());
     }
 }

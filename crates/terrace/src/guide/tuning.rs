@@ -72,6 +72,9 @@
 //! # What to look at
 //! * [`Db::admin`]`().stats()` shows what the database did and holds: what writers waited for, how
 //!   often the cache had the block, write amplification.
+//! * What went wrong stands first in them: writes that were refused, by the cause; background work
+//!   that fails and is tried again, with its last error; and how old the oldest snapshot is, which
+//!   keeps what was overwritten since.
 //! * `explain_get` and `explain_scan` say where an answer came from, and what was stepped over.
 //! * `slow_operations` has the slowest operations of the last minutes, and what each waited for.
 //! * `metrics` has the same figures and the latencies of operations, as text for Prometheus.

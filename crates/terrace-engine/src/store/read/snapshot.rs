@@ -23,7 +23,8 @@ impl Store {
     /// Everything that is visible now, for as long as the snapshot lives.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        let point = self.inner.read_points.register(&self.inner.sequencer);
+        let Inner { env, read_points, sequencer, .. } = &*self.inner;
+        let point = read_points.register(sequencer, env.now());
         Snapshot { store: self.clone(), point: Arc::new(point) }
     }
 }

@@ -20,8 +20,8 @@ impl Inner {
     pub(in crate::store) fn tell_at(&self, at: Duration, kind: EventKind) {
         let event = Event { at, kind };
         let log = ProgramLog { dir: &self.dir };
-        let Meters { counters, compaction_log, .. } = &self.meters;
-        let own: [&dyn Listener; 4] = [counters, &self.gate, compaction_log, &log];
+        let Meters { counters, compaction_log, troubles, .. } = &self.meters;
+        let own: [&dyn Listener; 5] = [counters, &self.gate, compaction_log, troubles, &log];
         for listener in own {
             listener.on(&event);
         }

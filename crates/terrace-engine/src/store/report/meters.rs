@@ -4,6 +4,7 @@ use crate::store::open::opening::RecoveryReport;
 use crate::store::report::compaction_log::CompactionLog;
 use crate::store::report::latencies::Latencies;
 use crate::store::report::stats::Counters;
+use crate::store::report::troubles::Troubles;
 
 /// What a range knows of its own doings: reports are made of it, and no road decides by it.
 ///
@@ -15,6 +16,8 @@ pub(in crate::store) struct Meters {
     pub counters: Counters,
     /// What writers were delayed by.
     pub ledger: Ledger,
+    /// What went wrong. It has a latch.
+    pub troubles: Troubles,
     /// The last compactions, each by itself. It has a latch.
     pub compaction_log: CompactionLog,
     /// The slowest operations of the last minutes. It has a latch.
@@ -31,6 +34,7 @@ impl Meters {
         Meters {
             counters: Counters::default(),
             ledger: Ledger::default(),
+            troubles: Troubles::default(),
             compaction_log: CompactionLog::default(),
             slow: SlowLog::new(process),
             latencies: Latencies::default(),

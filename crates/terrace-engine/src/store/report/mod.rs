@@ -21,3 +21,4 @@ pub(super) mod range_size;
 pub(super) mod slow;
 pub(super) mod stats;
 pub(super) mod stats_text;
+pub(super) mod troubles;

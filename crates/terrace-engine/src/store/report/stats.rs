@@ -1,5 +1,6 @@
 //! What a range has done, and what it holds.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use terrace_base::{LEVEL_MAX, LevelNo};
@@ -15,6 +16,7 @@ use crate::store::lookups::KeyBounds;
 use crate::store::report::compaction_log::CompactionRecord;
 use crate::store::report::cut_stats::{CutCounters, CutStats};
 use crate::store::report::l0_stats::L0Stats;
+use crate::store::report::troubles::{FailedWorkStats, SnapshotStats};
 use crate::store::{Inner, Store};
 use crate::version::Version;
 
@@ -275,6 +277,13 @@ pub struct StoreStats {
     pub background_io: BackgroundIoStats,
     /// What writers were delayed by.
     pub stalls: StallStats,
+    /// Numbers of writes that were refused or failed, by the cause. Callers that asked not to wait
+    /// are not among them.
+    pub refused_writes: BTreeMap<&'static str, u64>,
+    /// What background work has failed, by its kind.
+    pub failed_work: BTreeMap<&'static str, FailedWorkStats>,
+    /// What is read at a moment of the past.
+    pub snapshots: SnapshotStats,
     /// What memory is taken for (all ranges of the process).
     pub memory: MemoryStats,
 }
@@ -366,6 +375,9 @@ impl Inner {
             background_thread_count: self.process.pool().compaction_threads() as u64,
             background_io: BackgroundIoStats::of(&self.io),
             stalls: self.meters.ledger.stats(),
+            refused_writes: self.meters.troubles.refused(),
+            failed_work: self.failed_work(),
+            snapshots: self.snapshot_stats(),
             memory: self.process.memory().stats(),
         }
     }

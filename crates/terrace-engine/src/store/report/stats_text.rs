@@ -13,6 +13,7 @@ fn percent(part: u64, whole: u64) -> String {
 
 impl fmt::Display for StoreStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.show_troubles(f)?;
         writeln!(f, "since the open")?;
         self.show_work(f)?;
         writeln!(f, "now")?;
@@ -25,6 +26,31 @@ impl fmt::Display for StoreStats {
 }
 
 impl StoreStats {
+    /// What somebody should look at, before everything else.
+    fn show_troubles(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (work, failed) in self.failed_work.iter().filter(|(_, failed)| failed.count > 0) {
+            let state = if failed.is_failing { "is failing" } else { "goes on" };
+            let (count, error) = (failed.count, &failed.last_error);
+            writeln!(f, "attention: {work} has failed {count} times and {state}; last: {error}")?;
+        }
+        let refused = self.refused_writes.iter().filter(|(_, count)| **count > 0);
+        let refused: Vec<_> = refused.map(|(cause, count)| format!("{count} {cause}")).collect();
+        if !refused.is_empty() {
+            writeln!(f, "refused writes: {}", refused.join(", "))?;
+        }
+        let held = &self.snapshots;
+        if held.snapshot_count > 0 {
+            writeln!(
+                f,
+                "snapshots: {}, the oldest {:.1} s old, {} entries ago",
+                held.snapshot_count,
+                held.oldest_age_ms as f64 / 1e3,
+                held.entries_since
+            )?;
+        }
+        Ok(())
+    }
+
     fn show_work(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let written = bytes(self.write_bytes);
         writeln!(f, "  written        {} entries, {written}", self.write_count)?;

@@ -42,6 +42,9 @@ impl Store {
     ) -> Result<SeqNo> {
         let watch = self.inner.watch_write();
         let written = self.inner.commit_transaction(reads, batch, options);
+        if let Err(error) = &written {
+            self.inner.meters.troubles.write_failed(error);
+        }
         if !matches!(written, Err(Error::WouldBlock | Error::NeedsIo)) {
             self.inner.write_ended(&watch, batch);
         }

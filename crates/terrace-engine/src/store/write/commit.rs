@@ -70,6 +70,9 @@ impl Store {
     pub fn write_numbered(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<SeqNo> {
         let watch = self.inner.watch_write();
         let written = self.write_watched(batch, options);
+        if let Err(error) = &written {
+            self.inner.meters.troubles.write_failed(error);
+        }
         if !matches!(written, Err(Error::WouldBlock)) {
             self.inner.write_ended(&watch, batch);
         }

@@ -60,6 +60,9 @@ impl Store {
     ) -> Result<Option<SeqNo>> {
         let watch = self.inner.watch_write();
         let updated = self.update_watched(keys, options, decide);
+        if let Err(error) = &updated {
+            self.inner.meters.troubles.write_failed(error);
+        }
         if !matches!(updated, Err(Error::WouldBlock | Error::NeedsIo)) {
             self.inner.update_ended(&watch, keys);
         }

@@ -10,3 +10,4 @@ mod memory;
 mod publication;
 mod stalls;
 mod sync;
+mod troubles;
