@@ -179,7 +179,7 @@ fn where_the_database_is_may_be_said_before_and_after_and_by_the_environment() {
     let complaint = by_environment(&[here, server], &["get", "a"]);
     assert!(fails(&complaint, 2).contains("are both set"), "{complaint:?}");
     // What works on a directory alone does not mind the other.
-    succeeds(&by_environment(&[here, server], &["check"]));
+    succeeds(&by_environment(&[here, server], &["adopt"]));
     let complaint = run(&[], &format!("--data {data} get --connect 127.0.0.1:1 a"));
     assert!(fails(&complaint, 2).contains("both said"), "{complaint:?}");
     let complaint = run(&[], "get a");
@@ -187,7 +187,7 @@ fn where_the_database_is_may_be_said_before_and_after_and_by_the_environment() {
     // No database is filled by accident, and nothing that is said goes unheard.
     let complaint = by_environment(&[here], &["bench", "load", "--records", "10"]);
     assert!(fails(&complaint, 2).contains("--data"), "{complaint:?}");
-    let complaint = run(&[], "check --connect 127.0.0.1:1");
+    let complaint = run(&[], "adopt --connect 127.0.0.1:1");
     assert!(fails(&complaint, 2).contains("no server has open"), "{complaint:?}");
     let complaint = run(&[], &format!("slow --data {data}"));
     assert!(fails(&complaint, 2).contains("no use for --data"), "{complaint:?}");
@@ -217,7 +217,7 @@ fn help_is_in_groups_and_papers_switches_are_in_the_long_one() {
     for switch in ["--dranges", "--memtable-merging", "--baseline", "--static-trees"] {
         assert!(!succeeds(&short).contains(switch) && succeeds(&long).contains(switch), "{switch}");
     }
-    assert!(!succeeds(&run(&[], "check -h")).contains("--connect"));
+    assert!(!succeeds(&run(&[], "repair -h")).contains("--connect"));
     assert!(succeeds(&run(&[], "scan -h")).contains("--keyspace"));
 }
 

@@ -17,12 +17,18 @@ use crate::shared::Shared;
 pub(crate) struct WaitingThreads {
     all: Arc<Semaphore>,
     scans: Arc<Semaphore>,
+    operations: Arc<Semaphore>,
 }
 
 impl WaitingThreads {
-    /// Room for `count` commands, one in eight of which may be a scan.
+    /// Room for `count` commands, one in eight of which may be a scan, and for one operation
+    /// besides.
     pub(crate) fn new(count: usize) -> WaitingThreads {
-        WaitingThreads { all: net::permits(count), scans: net::permits((count / 8).max(1)) }
+        WaitingThreads {
+            all: net::permits(count),
+            scans: net::permits((count / 8).max(1)),
+            operations: net::permits(1),
+        }
     }
 }
 
@@ -158,13 +164,17 @@ impl Connection {
         // Replies to earlier requests need not wait for this one.
         self.send(&mut session)?;
         let stopping = |_| io::Error::from(io::ErrorKind::Interrupted);
-        let scans = self.waiting_threads.scans.clone();
+        let WaitingThreads { all, scans, operations } = self.waiting_threads.clone();
         let scan_permit = match weight {
             Weight::Scan => Some(scans.acquire_owned().await.map_err(stopping)?),
-            Weight::Point => None,
+            Weight::Point | Weight::Operation => None,
         };
-        let all = self.waiting_threads.all.clone();
-        let permit = all.acquire_owned().await.map_err(stopping)?;
+        // If an operation has just begun, this one is told so, for which it need not wait.
+        let own = (weight == Weight::Operation).then(|| operations.try_acquire_owned().ok());
+        let permit = match own.flatten() {
+            Some(permit) => permit,
+            None => all.acquire_owned().await.map_err(stopping)?,
+        };
         let moved = net::on_waiting_thread(move || {
             // Given back by the thread, which runs on even if the connection is gone.
             let _permits = (permit, scan_permit);

@@ -59,6 +59,27 @@
 //! ```
 //! `FLUSHALL` empties all of them. In `CLIENT LIST` a keyspace without a number is `db=-1`.
 //!
+//! # Operators' commands
+//! A server that was started with a directory for them ([`ServerOptions::operator_dir`]) makes
+//! copies and backups of its database in there while it runs, compacts it and checks it:
+//! ```text
+//! CHECKPOINT name                          a copy of the database, in DIR/checkpoints/name
+//! BACKUP [CREATE [IN series] [FULL] [LINK] [RATE bytes] [KEEP count]]
+//!                                          a backup, in DIR/backups/series ("main" unless told)
+//! BACKUP LIST [IN series]                  number, seconds since 1970, bytes, last write of each
+//! BACKUP VERIFY number [IN series] [JSON]  reads everything in one, and says what is damaged
+//! BACKUP DELETE number [IN series]         what it shares with others stays theirs
+//! COMPACT [start end]                      of the keyspace that is selected, all or an interval
+//! CHECK [JSON]                             reads every table, and says what is damaged
+//! OPERATION STATUS                         what runs, how far it is, how the last one ended
+//! OPERATION CANCEL id                      ends a checkpoint or a backup early
+//! ```
+//! The reply comes when the work is done. One operation runs at a time, on a thread of its own, and
+//! a second one gets `BUSY`; the section `operation` of `INFO` shows the same as `OPERATION
+//! STATUS`. Names are 1 to 64 letters, digits, `.`, `-` and `_`, the first one a letter or a digit.
+//! If the client goes away, the work goes on to its end; a shutdown ends copies and backups early,
+//! and what was half made is no copy.
+//!
 //! # Errors of the store
 //! | code | meaning | what to do |
 //! |---|---|---|
@@ -69,6 +90,9 @@
 //! | `CORRUPTION` | stored bytes are damaged; other keys can be read | run `terrace check` |
 //! | `READONLY` | the database was opened for reading | open it for writing |
 //! | `SHUTDOWN` | the server is stopping | ask again later |
+//! | `BUSY` | another operation runs | see `OPERATION STATUS` |
+//! | `CANCELLED` | the operation was ended by `OPERATION CANCEL`; there is no copy | |
+//! | `NOBACKUPS` | there is no such series of backups | make one with `BACKUP` |
 //!
 //! If a reply in pieces fails after it has begun, the connection is cut: there is no way to put an
 //! error into the middle of an array.
@@ -81,6 +105,7 @@ mod cursors;
 mod glob;
 mod local;
 mod net;
+mod operations;
 mod options;
 mod password;
 pub mod protocol;

@@ -3,11 +3,11 @@ use std::sync::Arc;
 
 use terrace::Db;
 
-use crate::ServerOptions;
 use crate::command::Mode;
 use crate::protocol::Replies;
 use crate::session::{Outcome, Session};
 use crate::shared::Shared;
+use crate::{ServeError, ServerOptions};
 
 /// A server that listens nowhere: connections to it are [`LocalSession`]s, which have no sockets.
 ///
@@ -27,8 +27,8 @@ pub struct LocalSession {
 impl LocalServer {
     /// Serves `db`. Of the options those about listening, threads and time have no meaning here.
     ///
-    /// Errors: those of opening keyspaces.
-    pub fn new(db: &Db, options: ServerOptions) -> terrace::Result<LocalServer> {
+    /// Errors: those of opening keyspaces, and of making the directory for operators.
+    pub fn new(db: &Db, options: ServerOptions) -> Result<LocalServer, ServeError> {
         Ok(LocalServer { shared: Arc::new(Shared::new(db, options)?) })
     }
 

@@ -1,11 +1,12 @@
 //! The only contact of the server with the operating system: sockets, tasks, threads that may
-//! wait, time, signals. Nothing else in this crate names tokio or reads a clock.
+//! wait, time, signals, directories. Nothing else in this crate names tokio or reads a clock.
 
 #![allow(clippy::disallowed_methods, reason = "this is where the server meets the clock")]
 
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -39,6 +40,17 @@ pub(crate) fn now() -> Instant {
 /// The number of this process.
 pub(crate) fn process_id() -> u32 {
     std::process::id()
+}
+
+/// Makes a directory that only its owner may look into, with what leads to it.
+pub(crate) fn make_private_directory(dir: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
+
+/// Whether there is a directory; what cannot be looked at is none.
+pub(crate) fn is_directory(dir: &Path) -> bool {
+    dir.is_dir()
 }
 
 /// Runs `work` on threads made for it, and stops them after it (waiting for those that are busy

@@ -1,5 +1,6 @@
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::Password;
@@ -37,6 +38,9 @@ pub struct ServerOptions {
     /// How many commands may wait for the disk at a time (default 64); more stand in line. One in
     /// eight of these threads may run a long scan.
     pub blocking_threads_max: usize,
+    /// The directory under which operators' commands make checkpoints and backups; it is made, for
+    /// its owner alone, if it is missing. Without one (the default) there are no such commands.
+    pub operator_dir: Option<PathBuf>,
     /// How long a shutdown waits for running commands and for clients to take their replies
     /// (default 10 s).
     pub shutdown_grace: Duration,
@@ -55,6 +59,7 @@ impl Default for ServerOptions {
             idle_timeout: None,
             authentication_timeout: Duration::from_secs(60),
             blocking_threads_max: 64,
+            operator_dir: None,
             shutdown_grace: Duration::from_secs(10),
         }
     }

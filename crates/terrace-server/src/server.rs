@@ -2,6 +2,7 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -28,6 +29,8 @@ pub enum ServeError {
     Options(OptionsError),
     /// The address cannot be listened on.
     Listen(SocketAddr, io::Error),
+    /// The directory for operators' commands cannot be made.
+    OperatorDir(PathBuf, io::Error),
     /// The operating system gave no threads or signals.
     Runtime(io::Error),
     /// The keyspaces of the database cannot be opened.
@@ -48,6 +51,9 @@ impl fmt::Display for ServeError {
                 )
             }
             ServeError::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
+            ServeError::OperatorDir(dir, error) => {
+                write!(f, "the directory {} cannot be made: {error}", dir.display())
+            }
             ServeError::Runtime(error) => write!(f, "cannot start the server: {error}"),
             ServeError::Open(error) => write!(f, "the keyspaces cannot be opened: {error}"),
             ServeError::Close(error) => write!(f, "the database did not close cleanly: {error}"),
@@ -59,7 +65,9 @@ impl std::error::Error for ServeError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             ServeError::Options(error) => Some(error),
-            ServeError::Listen(_, error) | ServeError::Runtime(error) => Some(error),
+            ServeError::Listen(_, error)
+            | ServeError::OperatorDir(_, error)
+            | ServeError::Runtime(error) => Some(error),
             ServeError::Open(error) | ServeError::Close(error) => Some(error),
         }
     }
@@ -83,8 +91,8 @@ pub fn serve(
             options.clients_max = clients;
         }
     }
-    // One thread more than commands may use: for closing the database.
-    let threads = options.blocking_threads_max + 1;
+    // Two threads more than commands may use: for an operation, and for closing the database.
+    let threads = options.blocking_threads_max + 2;
     net::run(threads, LEFTOVER, async {
         let server = Server::bind(db, options).await?;
         // Before anybody is told: whoever knows the address may send a signal at once.
@@ -119,7 +127,7 @@ impl Server {
         let listen = |error| ServeError::Listen(options.listen, error);
         let listener = Listener::bind(options.listen).await.map_err(listen)?;
         let local_address = listener.local_address().map_err(listen)?;
-        let shared = Arc::new(Shared::new(&db, options).map_err(ServeError::Open)?);
+        let shared = Arc::new(Shared::new(&db, options)?);
         shared.local_port.store(local_address.port(), Ordering::Relaxed);
         Ok(Server { db, listener, local_address, shared })
     }

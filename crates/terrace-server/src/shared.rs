@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use terrace::{Db, Keyspace, ReadOptions, View};
 
-use crate::ServerOptions;
 use crate::budget::Budget;
 use crate::clients::Clients;
 use crate::cursors::Cursors;
 use crate::net::{self, Instant};
+use crate::operations::{Operations, OperatorDir};
+use crate::{ServeError, ServerOptions};
 
 /// How many keyspaces `SELECT` chooses from.
 const KEYSPACES: u16 = 16;
@@ -29,22 +30,29 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     pub(crate) started: Instant,
     pub(crate) local_port: AtomicU16,
+    pub(crate) operations: Operations,
+    pub(crate) operator_dir: Option<OperatorDir>,
     cursors: Mutex<Cursors>,
     cancelled: AtomicBool,
 }
 
 impl Shared {
-    /// Errors: those of opening keyspaces.
-    pub(crate) fn new(db: &Db, options: ServerOptions) -> terrace::Result<Shared> {
+    /// Errors: those of opening keyspaces, and of making `operator_dir`.
+    pub(crate) fn new(db: &Db, options: ServerOptions) -> Result<Shared, ServeError> {
+        let operator_dir = options.operator_dir.as_ref().map(|dir| {
+            OperatorDir::make(dir).map_err(|error| ServeError::OperatorDir(dir.clone(), error))
+        });
         let keyspaces = (0..KEYSPACES).map(|number| Served::numbered(db, number).map(Arc::new));
         Ok(Shared {
             db: db.clone(),
-            keyspaces: keyspaces.collect::<terrace::Result<_>>()?,
+            keyspaces: keyspaces.collect::<terrace::Result<_>>().map_err(ServeError::Open)?,
             clients: Arc::new(Clients::default()),
             budget: Budget::new(options.client_bytes_max, db.admin().client_memory()),
             counters: Counters::default(),
             started: net::now(),
             local_port: AtomicU16::new(options.listen.port()),
+            operations: Operations::default(),
+            operator_dir: operator_dir.transpose()?,
             cursors: Mutex::new(Cursors::new(net::wall_now().0 / 1000)),
             cancelled: AtomicBool::new(false),
             options,

@@ -140,6 +140,10 @@ impl PlaceArgs {
             if said.contains(&(id, true)) {
                 let option = id.replace('_', "-");
                 let instead = match id {
+                    "connect" if command == "ingest" => {
+                        ": tables are made in a directory that no server has open (--data DIR); \
+                         `terrace import --connect ADDR` writes the entries through the server"
+                    }
                     "connect" if takes.data => {
                         ": it works on a directory that no server has open; say --data DIR"
                     }
@@ -269,6 +273,8 @@ mod tests {
     fn what_has_no_use_is_refused() {
         let complaint = args(None, Some("a:1")).check("compact", Takes::IN_DIRECTORY).unwrap_err();
         assert!(complaint.to_string().contains("--data DIR"), "{complaint}");
+        let complaint = args(None, Some("a:1")).check("ingest", Takes::IN_DIRECTORY).unwrap_err();
+        assert!(complaint.to_string().contains("terrace import --connect"), "{complaint}");
         assert!(args(Some("d"), None).check("slow", Takes::SERVER).is_err());
         assert!(args(Some("d"), None).check("get", Takes::ALL).is_ok());
     }

@@ -1,6 +1,7 @@
 //! `terrace serve`.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use terrace_server::ServerOptions;
@@ -33,6 +34,10 @@ pub(crate) struct ServeArgs {
     /// Let other machines in without a password
     #[arg(long)]
     pub(crate) insecure: bool,
+    /// Take operators' commands from clients (CHECKPOINT, BACKUP, COMPACT, CHECK), and make the
+    /// copies and backups under this directory, which is made for the owner alone
+    #[arg(long, value_name = "DIR")]
+    pub(crate) operator_dir: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
 }

@@ -38,7 +38,7 @@ pub(crate) struct InputArgs {
 #[command(after_help = "\
 The keys of all files together come in ascending order, bytewise, each once, as export writes them.
 A line out of order or damaged ends it, with its number, and so does Ctrl-C: then nothing was ingested.
-No server may have the directory open.")]
+No server may have the directory open; `terrace import` writes entries through one.")]
 pub(crate) struct IngestArgs {
     /// What the files hold
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Jsonl)]
@@ -51,10 +51,10 @@ pub(crate) struct IngestArgs {
 #[command(after_help = "\
 The copy shares the bytes of its tables with the database (on another file system they are copied) and
 opens like any other; deleting one of the two leaves the other. After an error or Ctrl-C it holds no
-database. No server may have the directory open: programs that embed the database take checkpoints
-while it runs.")]
+database. A running server (--connect, if it was started with --operator-dir) makes it on its side: then
+--out is its name there.")]
 pub(crate) struct CheckpointArgs {
-    /// The directory of the copy, which does not exist or is empty
+    /// The directory of the copy, which does not exist or is empty; its name, if a server makes it
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
 }

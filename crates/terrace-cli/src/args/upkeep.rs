@@ -10,8 +10,9 @@ use crate::failure::{Failure, Outcome};
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Nobody may have the database open for writing. Nothing is written. Code 0: no damage, 1: damage,
-3: it could not be checked. After a crash the end of the log can be what the crash left, or damage
+Nobody may have the directory open for writing; of a running server (--connect, if it was started with
+--operator-dir) the tables are checked. Nothing is written. Code 0: no damage, 1: damage, 3: it could
+not be checked. After a crash the end of the log can be what the crash left, or damage
 to what was never promised to last: that is said, and is no damage.")]
 pub(crate) struct CheckArgs {
     /// Of tables only sizes, footers, indexes, filters and properties

@@ -1,9 +1,9 @@
 use serde::Serialize;
 use terrace::{Needs, Plan};
 
-use crate::args::{self, CompactArgs, PlanArgs};
+use crate::args::{self, CompactArgs, Place, PlanArgs};
 use crate::commands::Target;
-use crate::data::Access;
+use crate::data::{Access, Data as _};
 use crate::failure::{Failure, Outcome};
 use crate::terminal::Output;
 
@@ -34,6 +34,14 @@ pub(super) fn plan(args: &PlanArgs) -> Outcome {
 
 pub(super) fn compact(args: CompactArgs, target: &Target) -> Outcome {
     let range = args.range.range()?;
+    if let Place::Server(..) = target.place()? {
+        return target.operate(|server, watch| {
+            if let Some(name) = target.args.keyspace() {
+                server.use_keyspace(name, false)?;
+            }
+            server.compact(&range, watch)
+        });
+    }
     let (db, keyspace) = target.open_directory(Access::Write)?;
     db.admin().compact(&keyspace, range)?;
     Ok(db.close()?)

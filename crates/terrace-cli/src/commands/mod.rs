@@ -23,7 +23,7 @@ use std::path::Path;
 use terrace::{Db, Keyspace, Options};
 
 use crate::args::{Args, Command, DataCommand, Place, PlaceArgs, Surroundings};
-use crate::data::{Access, Data, LocalData, RemoteData, keyspace_of, open};
+use crate::data::{Access, Data, LocalData, RemoteData, Watch, keyspace_of, open};
 use crate::failure::{Failure, Outcome};
 use crate::signals::StopFlag;
 use crate::{files, terminal};
@@ -45,11 +45,11 @@ pub(crate) fn run(args: Args) -> Outcome {
         Command::Serve(args) => serve::serve(args, &target),
         Command::Plan(args) => maintain::plan(&args),
         Command::Slow(args) => explain::slow(args, &target),
-        Command::Checkpoint(args) => checkpoint::checkpoint(args, &target.directory()?),
+        Command::Checkpoint(args) => checkpoint::checkpoint(&args, &target),
         Command::Backup(args) => backup::backup(args, &target),
         Command::Restore(args) => backup::restore(&args),
         Command::Compact(args) => maintain::compact(args, &target),
-        Command::Check(args) => rescue::check(args, &target.directory()?),
+        Command::Check(args) => rescue::check(&args, &target),
         Command::Repair(args) => rescue::repair(args, &target.directory()?),
         Command::Adopt(_) => rescue::adopt(&target.directory()?),
         Command::Inspect(args) => inspect::inspect(&args),
@@ -93,7 +93,7 @@ struct Target {
 impl Target {
     /// Opens the database for data commands.
     fn open(&self, access: Access) -> Outcome<Box<dyn Data>> {
-        let mut data: Box<dyn Data> = match self.args.place(&self.around)? {
+        let mut data: Box<dyn Data> = match self.place()? {
             Place::Directory(dir, origin) => {
                 let opened = LocalData::open(&dir, access);
                 Box::new(opened.map_err(|failure| origin.explain(failure))?)
@@ -113,6 +113,26 @@ impl Target {
         let password = files::password(self.args.password_file())?;
         let connected = RemoteData::connect(&address, password.as_ref());
         connected.map_err(|failure| origin.explain(failure))
+    }
+
+    /// Where the database is.
+    fn place(&self) -> Outcome<Place> {
+        self.args.place(&self.around)
+    }
+
+    /// Whether a running server is meant.
+    fn is_server(&self) -> bool {
+        matches!(self.place(), Ok(Place::Server(..)))
+    }
+
+    /// Has the running server do an operation.
+    fn operate<T>(
+        &self,
+        work: impl FnOnce(&mut RemoteData, &Watch<'_>) -> Outcome<T>,
+    ) -> Outcome<T> {
+        let stop = StopFlag::on_signals()?;
+        let connect = || self.server();
+        work(&mut self.server()?, &Watch { connect: &connect, stop })
     }
 
     /// The directory, for what works on nothing else.

@@ -4,14 +4,39 @@ use std::path::Path;
 
 use terrace::{CheckDepth, Options};
 
-use super::cut_short;
 use super::maintain::{json, print};
-use crate::args::{self, CheckArgs, RepairArgs};
+use super::{Target, cut_short};
+use crate::args::{self, CheckArgs, Place, RepairArgs};
 use crate::failure::{Failure, Outcome};
 use crate::signals::StopFlag;
 use crate::terminal::{Output, Progress};
 
-pub(super) fn check(args: CheckArgs, data: &Path) -> Outcome {
+pub(super) fn check(args: &CheckArgs, target: &Target) -> Outcome {
+    match target.place()? {
+        Place::Server(..) => check_on_server(args, target),
+        Place::Directory(data, _) => check_directory(args, &data),
+    }
+}
+
+fn check_on_server(args: &CheckArgs, target: &Target) -> Outcome {
+    if args.quick {
+        return Err(Failure::Usage("--quick is for directories: a server reads everything".into()));
+    }
+    let mut request: Vec<&[u8]> = vec![b"CHECK"];
+    request.extend((args.output == args::Output::Json).then_some(&b"JSON"[..]));
+    let report = target.operate(|server, watch| server.operate(&request, watch))?;
+    print(report.text("report"))?;
+    if report.number("clean") == 1 {
+        return Ok(());
+    }
+    Err(Failure::Negative(format!(
+        "the server's database is damaged ({} findings); make a copy of its directory before \
+         anything else; then restore a backup, or salvage what is left with `terrace repair`",
+        report.number("findings")
+    )))
+}
+
+fn check_directory(args: &CheckArgs, data: &Path) -> Outcome {
     let depth = if args.quick { CheckDepth::Quick } else { CheckDepth::Full };
     let progress = Progress::of_share();
     let report = terrace::check(data, depth, |done, total| progress.set_share(done, total));

@@ -25,6 +25,7 @@ pub(super) fn serve(args: ServeArgs, target: &Target) -> Outcome {
         client_bytes_max,
         stall_timeout: Duration::from_secs(args.stall_timeout),
         idle_timeout: (args.idle_timeout > 0).then(|| Duration::from_secs(args.idle_timeout)),
+        operator_dir: args.operator_dir,
         ..defaults
     };
     // Before the directory is touched.

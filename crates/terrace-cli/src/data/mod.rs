@@ -6,7 +6,7 @@ mod remote;
 use terrace::OwnedRange;
 
 pub(crate) use local::{Access, LocalData, keyspace_of, open};
-pub(crate) use remote::{RemoteData, SlowEntry};
+pub(crate) use remote::{RemoteData, SlowEntry, Watch};
 
 use crate::failure::{Failure, Outcome};
 use crate::format::Record;

@@ -1,5 +1,7 @@
 //! A running server, reached through a socket: a small client that waits for each reply.
 
+mod operate;
+
 use std::io::{self, BufReader, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
@@ -8,6 +10,8 @@ use serde::Serialize;
 use terrace::OwnedRange;
 use terrace_server::Password;
 use terrace_server::protocol::{ReplyReader, Value, put_request};
+
+pub(crate) use operate::Watch;
 
 use super::{Data, Size, Visit, Walk, Wanted, no_keyspace};
 use crate::failure::{Failure, Outcome};

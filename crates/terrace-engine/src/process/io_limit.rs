@@ -140,6 +140,18 @@ impl IoLimit {
     /// Waits until `bytes` may be written, or `is_in_a_hurry`; how long that took. Who makes it be
     /// in a hurry calls [`IoLimit::look_again`].
     pub fn pass(&self, class: IoClass, bytes: u64, is_in_a_hurry: &dyn Fn() -> bool) -> Duration {
+        self.pass_looking(class, bytes, is_in_a_hurry, Duration::MAX)
+    }
+
+    /// As [`IoLimit::pass`]; also looks every so often, for whom nobody calls
+    /// [`IoLimit::look_again`].
+    pub fn pass_looking(
+        &self,
+        class: IoClass,
+        bytes: u64,
+        is_in_a_hurry: &dyn Fn() -> bool,
+        look_every: Duration,
+    ) -> Duration {
         if self.bytes_per_second().is_none() {
             return Duration::ZERO;
         }
@@ -164,7 +176,7 @@ impl IoLimit {
                 wait
             };
             let Some(wait) = wait else { break };
-            self.changed.wait_timeout(ticket, wait);
+            self.changed.wait_timeout(ticket, wait.min(look_every));
             now = self.env.now();
         }
         if class == IoClass::Flush && now > began {

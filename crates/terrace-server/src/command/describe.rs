@@ -93,12 +93,13 @@ pub(super) fn info(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResul
                 .iter()
                 .any(|word| word == section.as_bytes() || everything.contains(&word.as_slice()))
     };
-    let sections: [(&str, WriteSection); 6] = [
+    let sections: [(&str, WriteSection); 7] = [
         ("Server", info_server),
         ("Clients", info_clients),
         ("Memory", info_memory),
         ("Stats", info_stats),
         ("Replication", |_, out| out.push_str("role:master\r\nconnected_slaves:0\r\n")),
+        ("Operation", info_operation),
         ("Terrace", info_terrace),
     ];
     let mut text = String::new();
@@ -153,6 +154,13 @@ fn info_stats(ctx: &Context<'_>, out: &mut String) {
         ("connections_lost_to_panics", &counters.panics),
     ] {
         put_field(out, name, ":", counter.load(Ordering::Relaxed));
+    }
+}
+
+/// What an operator has the server do.
+fn info_operation(ctx: &Context<'_>, out: &mut String) {
+    for (name, value) in ctx.shared.operations.describe() {
+        put_field(out, &format!("operation_{name}"), ":", value);
     }
 }
 

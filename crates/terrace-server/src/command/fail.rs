@@ -9,6 +9,8 @@ pub(crate) enum Weight {
     Point,
     /// It may look at every key there is.
     Scan,
+    /// An operator's, which may take hours: it gets a thread of its own.
+    Operation,
 }
 
 /// Why a command has no reply of its own.

@@ -9,8 +9,7 @@
 //! # Where things are
 //! [`table`] lists the commands; `strings`, `keys`, `expire` and `ordered` work on the store,
 //! `connection`, `client` and `describe` on the server, `keyspace` on sets of keys; `explain` says
-//! why. [`running`] has the
-//! replies that are too long to hold.
+//! why; `operator` has what takes long. [`running`] has the replies that are too long to hold.
 
 mod client;
 mod connection;
@@ -22,6 +21,7 @@ mod fail;
 mod keys;
 mod keyspace;
 mod numbers;
+mod operator;
 mod ordered;
 mod running;
 mod strings;

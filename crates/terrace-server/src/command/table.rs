@@ -1,9 +1,12 @@
 //! The list of commands. What is not in it does not exist: there is no scripting, no module and
-//! no command that takes code or a file name.
+//! no command that takes code. Names of files are taken by those of `operator` alone, and lead
+//! nowhere but into the directory that the server was started with.
 
 use super::context::Context;
 use super::fail::CommandResult;
-use super::{client, connection, describe, expire, explain, keys, keyspace, ordered, strings};
+use super::{
+    client, connection, describe, expire, explain, keys, keyspace, operator, ordered, strings,
+};
 use crate::protocol::Request;
 
 /// One command.
@@ -76,6 +79,13 @@ impl CommandSpec {
         self
     }
 
+    /// Is for operators, and takes long.
+    const fn operates(mut self) -> CommandSpec {
+        self.flags = &["admin", "noscript"];
+        self.group = "operator";
+        self
+    }
+
     const fn since(mut self, version: &'static str) -> CommandSpec {
         self.since = version;
         self
@@ -124,10 +134,18 @@ pub(crate) static COMMANDS: &[CommandSpec] = &[
         .writes("string", ONE).since("2.0.0"),
     CommandSpec::new("auth", -2, "Authenticates the connection.", connection::auth)
         .before_authentication(),
+    CommandSpec::new("backup", -1, "Makes, lists, verifies and deletes backups.", operator::backup)
+        .operates(),
+    CommandSpec::new("check", -1, "Reads every table and says what is damaged.", operator::check)
+        .operates(),
+    CommandSpec::new("checkpoint", 2, "Makes a copy of the database at one moment.", operator::checkpoint)
+        .operates(),
     CommandSpec::new("client", -2, "Shows and sets properties of connections.", client::client)
         .since("2.4.0"),
     CommandSpec::new("command", -1, "Describes the commands.", describe::command)
         .server().since("2.8.13"),
+    CommandSpec::new("compact", -1, "Rewrites the keyspace, or an interval, compactly.", operator::compact)
+        .operates(),
     CommandSpec::new("config", -2, "Shows the server's parameters, and changes some.", describe::config)
         .server().since("2.0.0"),
     CommandSpec::new("dbsize", 1, "Counts the keys of the keyspace.", keys::dbsize)
@@ -177,6 +195,8 @@ pub(crate) static COMMANDS: &[CommandSpec] = &[
         .writes("string", PAIRS).since("1.0.1"),
     CommandSpec::new("msetnx", -3, "Sets several keys if none is there.", strings::msetnx)
         .writes("string", PAIRS).since("1.0.1"),
+    CommandSpec::new("operation", -2, "Shows or ends what an operator has the server do.", operator::operation)
+        .operates(),
     CommandSpec::new("persist", 2, "Takes the expiry off a key.", expire::persist)
         .writes("generic", ONE).since("2.2.0"),
     CommandSpec::new("pexpire", -3, "Sets after how many ms a key goes.", expire::pexpire)

@@ -1,8 +1,10 @@
 //! How the tables of one range come into the directory of another: by a second name, or by copying
 //! and comparing with the hash that the version knows.
 
+use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use terrace_base::{Corruption, Epoch, LevelNo, LogPosition};
 use terrace_env::SharedEnv;
@@ -18,6 +20,9 @@ use crate::{Error, Result};
 
 /// Bytes that are copied at once.
 const COPY_BYTES: u64 = 1 << 20;
+
+/// How long a copy waits for its rate between two looks at whether it is to go on.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// How a copy of a range comes by its bytes.
 #[derive(Clone, Debug, Default)]
@@ -89,7 +94,7 @@ impl<'a> Copies<'a> {
             let piece = file.read(&[ByteInterval { offset, bytes }]).wait()?.pop();
             let piece = piece.unwrap_or_default();
             hash.update(&piece);
-            self.limit.pass(IoClass::Compaction, bytes as u64, &|| false);
+            self.keep_to_rate(bytes as u64, &mut || progress(offset))?;
             writer.append(&piece)?;
             offset += bytes as u64;
         }
@@ -98,6 +103,20 @@ impl<'a> Copies<'a> {
             return Err(Corruption::new(file.name(), 0, detail).into());
         }
         writer.finish().map(|_| ())
+    }
+
+    /// Waits until so many bytes may be written.
+    ///
+    /// Errors: `Cancelled`, as soon as `go_on` says no.
+    fn keep_to_rate(&self, bytes: u64, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        let go_on = RefCell::new(go_on);
+        let is_cancelled = Cell::new(false);
+        let cancelled = || {
+            is_cancelled.set(is_cancelled.get() || !(go_on.borrow_mut())());
+            is_cancelled.get()
+        };
+        self.limit.pass_looking(IoClass::Compaction, bytes, &cancelled, LOOK_EVERY);
+        if is_cancelled.get() { Err(Error::Cancelled) } else { Ok(()) }
     }
 
     /// Makes a range of the directory: with an identity of its own, so that no log segment of the

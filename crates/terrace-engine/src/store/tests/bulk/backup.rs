@@ -157,6 +157,25 @@ fn a_rate_is_kept_to() -> Result<()> {
     })
 }
 
+#[test]
+fn a_copy_that_waits_for_its_rate_ends_when_it_is_told_to() -> Result<()> {
+    simulate(6, |env| {
+        let store = open(env, &small())?;
+        fill(&store, 0, 2000)?;
+        let hardly = CopyOptions { bytes_per_second: Some(1), ..CopyOptions::default() };
+        let began = env.now();
+        let mut looks = 0;
+        let cancelled = store.checkpoint_with(&backup_dir(0), &hardly, &mut |_, _| {
+            looks += 1;
+            looks < 10
+        });
+        assert!(matches!(cancelled, Err(Error::Cancelled)), "{cancelled:?}");
+        let seconds = (env.now() - began).as_secs();
+        assert!(seconds < 10, "it went on for {seconds} s");
+        store.close()
+    })
+}
+
 /// A byte of a table is not what it was.
 #[test]
 fn a_damaged_backup_is_not_restored_and_not_shared() -> Result<()> {
