@@ -5,7 +5,8 @@ use std::os::unix::ffi::OsStringExt as _;
 
 use terrace::{Compression, Durability};
 use terrace_cli::format::{
-    EntryReader, Format, KeyTemplate, Lines, ReadError, Record, parse_escaped, put_escaped,
+    EntryReader, Format, KeyTemplate, Lines, ReadError, Record, parse_escaped, parse_hex,
+    put_escaped, put_hex, quote_word, split_words,
 };
 use terrace_cli::{check_words, parse_size, parse_time};
 
@@ -15,7 +16,8 @@ use crate::notes::{note, note_result, note_size};
 /// Options and command lines. The first byte chooses which parser gets the rest.
 pub const OPTIONS: Target = Target {
     name: "options",
-    about: "command lines, sizes, times, durability classes, key templates, escapes",
+    about: "command lines, lines of the shell, sizes, times, durability classes, key templates, \
+            escapes, digits",
     run: options,
     seeds: option_seeds,
     words: &[
@@ -84,7 +86,7 @@ pub const IMPORT: Target = Target {
 fn options(data: &[u8]) {
     let &[choice, ref rest @ ..] = data else { return };
     let text = String::from_utf8_lossy(rest);
-    match choice % 7 {
+    match choice % 9 {
         0 => {
             let words = std::iter::once(&b"terrace"[..]).chain(rest.split(|&byte| byte == 0));
             let words = words.map(|word| OsString::from_vec(word.to_vec()));
@@ -129,7 +131,7 @@ fn options(data: &[u8]) {
                 note(if filled.is_ok() { "filled" } else { "not filled" });
             }
         }
-        _ => {
+        6 => {
             let parsed = parse_escaped(rest);
             note_result("escapes", &parsed);
             let bytes = parsed.as_deref().unwrap_or(rest);
@@ -138,7 +140,32 @@ fn options(data: &[u8]) {
             assert!(std::str::from_utf8(&escaped).is_ok(), "what is shown is text");
             assert_eq!(parse_escaped(&escaped).as_deref(), Ok(bytes), "escapes stand for bytes");
         }
+        7 => words(&text),
+        _ => {
+            let parsed = parse_hex(rest);
+            note_result("digits", &parsed);
+            let bytes = parsed.as_deref().unwrap_or(rest);
+            let mut digits = Vec::new();
+            put_hex(&mut digits, bytes);
+            assert_eq!(parse_hex(&digits).as_deref(), Ok(bytes), "digits stand for bytes");
+            if parsed.is_ok() {
+                assert!(digits.eq_ignore_ascii_case(rest), "bytes have one form in digits");
+            }
+        }
     }
+}
+
+/// Lines of the shell: what a line is split into is quoted again, and any text can be a word.
+fn words(line: &str) {
+    let split = split_words(line);
+    note_result("words", &split);
+    if let Ok(words) = &split {
+        note_size("words", words.len());
+        let quoted: Vec<String> = words.iter().map(|word| quote_word(word)).collect();
+        let again = split_words(&quoted.join(" "));
+        assert_eq!(again.as_ref(), Ok(words), "words are split as they were quoted");
+    }
+    assert_eq!(split_words(&quote_word(line)), Ok(vec![line.to_owned()]), "any text is a word");
 }
 
 fn reader(choice: u8, bytes: &[u8]) -> Option<EntryReader<&[u8]>> {
@@ -189,7 +216,7 @@ fn check_round_trip(record: &Record) {
 }
 
 fn option_seeds() -> Vec<Vec<u8>> {
-    let seeds: [(u8, &[u8]); 14] = [
+    let seeds: [(u8, &[u8]); 18] = [
         (0, b"scan\0--data\0d\0--from\0a\0--escaped\0--output\0json"),
         (0, b"put\0--connect\x00127.0.0.1:1\0--ttl\x005m\0key\0-value"),
         (0, b"serve\0--data\0d\0--durability\0interval:50\0--cache-bytes\x0064M\0--max-clients\x005"),
@@ -204,6 +231,10 @@ fn option_seeds() -> Vec<Vec<u8>> {
         (5, b"{Package}={Version}/{{x}}"),
         (6, b"a\\x00\\n\\\\b"),
         (6, b"\xff\xfe\xc3\xa9\xe2\x80\xae"),
+        (7, b"put 'a b' \"it's\" e'f 'g \\x00 \t#"),
+        (7, b"get 'a"),
+        (8, b"6b6579FF00"),
+        (8, b"6b657"),
     ];
     seeds.iter().map(|(choice, text)| [&[*choice], *text].concat()).collect()
 }
