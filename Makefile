@@ -12,7 +12,7 @@ run:
 test:
 	scripts/setup.sh test
 	TERRACE_FUZZ_PERCENT=$${TERRACE_FUZZ_PERCENT:-25} \
-		cargo test --workspace --locked --features terrace-cli/fail-points,terrace-cli/planted-bugs
+		cargo test --workspace --locked --features terrace-cli/fail-points,terrace-cli/planted-bugs,terrace/tokio
 	scripts/models.sh
 	TERRACE=$${CARGO_TARGET_DIR:-target}/debug/terrace scripts/test-clients.sh
 

@@ -26,4 +26,9 @@ for file in LICENSE-MIT LICENSE-APACHE README.md; do
         done
     done
 done
+# Whoever does not ask for it gets no runtime.
+if cargo tree --locked --offline --package terrace --edges normal | grep tokio; then
+    echo "terrace depends on tokio without its feature" >&2
+    exit 1
+fi
 timeout 1800 cargo test --locked --offline --package terrace --no-default-features --test codecs

@@ -66,7 +66,8 @@
 //!   what is called how for those who come from RocksDB, fjall, redb or sled.
 //! * Programs to begin with, in the folder `examples` of the package: `hello`, `counter`, `index`,
 //!   `transfer`, `pages`, `bulk_load`, `cache`, `queue`, `merge_operator`, `checkpoint`, `backup`,
-//!   `figures`, `metrics`; `cargo run --example hello` runs one.
+//!   `figures`, `metrics`, `web` (feature `tokio`, with axum); `cargo run --example hello` runs
+//!   one.
 //!
 //! # What else there is
 //! * [`Options`]: few, each with its unit and its effect. [`Durability`] says what an
@@ -85,6 +86,7 @@
 //! | `zstd` | tables compressed with Zstandard, whose C sources are built along |
 //! | `serde` | reports and figures implement `serde::Serialize` |
 //! | `tracing` | what is worth a look goes to the log of the program |
+//! | `tokio` | the same database for programs on tokio: `asynchronous` |
 //! | `research` | the baselines of papers, to be measured |
 //!
 //! # Platforms and versions
@@ -112,6 +114,8 @@ compile_error!(
      that system, and its sizes are 64-bit numbers"
 );
 
+#[cfg(feature = "tokio")]
+pub mod asynchronous;
 mod backup;
 mod db;
 mod error;

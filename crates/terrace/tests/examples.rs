@@ -56,6 +56,10 @@ fn examples_print_what_they_promise() {
     for entry in fs::read_dir(directory).unwrap() {
         let source = entry.unwrap().path();
         let name = source.file_stem().unwrap().to_str().unwrap().to_string();
+        if name == "web" {
+            // It serves until it is stopped, and has a test of its own.
+            continue;
+        }
         let promised = promised(&source);
         assert!(!promised.is_empty(), "{name} does not say what it prints");
         let output = Command::new(built(&name)).output().unwrap();

@@ -7,13 +7,15 @@
 //! | [`scans`] | order, ranges, iterators and cursors, snapshots, pages |
 //! | [`counting`] | changing what is there: updates, conditional writes, merges, expiry |
 //! | [`transactions`] | reads and writes that happen as if nobody else were there |
+//! | `asynchronous` (with the feature `tokio`) | tasks that do not wait, streams, writes that nobody waits for |
 //! | [`tuning`] | memory, disk, compression, bulk loads, what to look at first |
 //! | [`coming_from`] | RocksDB, fjall, redb, sled: what is called how here |
 //!
 //! Programs to begin with stand in the folder `examples` of the package: `hello`, `counter`,
 //! `index` (two keyspaces kept in step), `transfer` (transactions), `pages` (a listing that does
 //! not change while it is read), `bulk_load`, `cache` (with expiry), `queue`, `merge_operator`,
-//! `checkpoint`, `backup`, `figures`, `metrics` (for Prometheus).
+//! `checkpoint`, `backup`, `figures`, `metrics` (for Prometheus), `web` (a web
+//! service, with the feature `tokio`).
 //!
 //! # Limits
 //! | what | at most |
@@ -26,6 +28,8 @@
 //!
 //! The library runs on 64-bit Linux.
 
+#[cfg(feature = "tokio")]
+pub mod asynchronous;
 pub mod coming_from;
 pub mod counting;
 pub mod durability;

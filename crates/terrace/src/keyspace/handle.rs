@@ -3,6 +3,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use terrace_base::KeyRange as OwnedRange;
 use terrace_base::limits::KEY_BYTES_MAX;
 use terrace_engine::{Error as EngineError, WriteBatch as EngineBatch};
 
@@ -97,7 +98,7 @@ impl Keyspace {
 
     /// Deletes `key`; it need not exist.
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.delete_bytes(key.as_ref())
+        self.delete_with(key.as_ref(), &WriteOptions::new())
     }
 
     /// Deletes every key of an interval. Costs one entry, however many keys there are.
@@ -116,7 +117,15 @@ impl Keyspace {
     /// ```
     pub fn delete_range(&self, range: impl KeyRange) -> Result<()> {
         let stored = self.space().number.stored_range(&range);
-        self.write_one(&WriteOptions::new(), |batch| {
+        self.delete_stored_range(&stored, &WriteOptions::new())
+    }
+
+    pub(crate) fn delete_stored_range(
+        &self,
+        stored: &OwnedRange,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        self.write_one(options, |batch| {
             batch.delete_range(stored.start(), stored.end().expect("a keyspace has an end"))
         })
     }
@@ -159,10 +168,18 @@ impl Keyspace {
     /// operator refuses the operand. If the operator cannot fold the operand over what the key
     /// holds, the reads that follow answer `Merge` until the key is put or deleted.
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
-        let (key, operand) = (key.as_ref(), operand.as_ref());
+        self.merge_with(key.as_ref(), operand.as_ref(), &WriteOptions::new())
+    }
+
+    pub(crate) fn merge_with(
+        &self,
+        key: &[u8],
+        operand: &[u8],
+        options: &WriteOptions,
+    ) -> Result<()> {
         check_key(key)?;
         let key = self.space().number.stored(key);
-        self.write_one(&WriteOptions::new(), |batch| batch.merge(key.as_slice(), operand))
+        self.write_one(options, |batch| batch.merge(key.as_slice(), operand))
     }
 
     #[inline]
@@ -173,10 +190,10 @@ impl Keyspace {
         self.write_one(options, |batch| batch.put_with_expiry(key.as_slice(), value, expiry))
     }
 
-    fn delete_bytes(&self, key: &[u8]) -> Result<()> {
+    pub(crate) fn delete_with(&self, key: &[u8], options: &WriteOptions) -> Result<()> {
         check_key(key)?;
         let key = self.space().number.stored(key);
-        self.write_one(&WriteOptions::new(), |batch| batch.delete(key.as_slice()))
+        self.write_one(options, |batch| batch.delete(key.as_slice()))
     }
 
     /// Writes a batch of one entry in memory that the thread used for the last one.

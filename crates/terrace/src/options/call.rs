@@ -63,6 +63,11 @@ impl ReadOptions {
         ReadOptions { readahead_bytes: bytes as u32, ..self }
     }
 
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn may_wait(self) -> ReadOptions {
+        ReadOptions { no_wait: false, ..self }
+    }
+
     pub(crate) fn engine(self) -> GetOptions {
         GetOptions { wait: !self.no_wait, fill_cache: !self.no_cache_fill }
     }
@@ -153,6 +158,11 @@ impl WriteOptions {
     #[must_use]
     pub const fn no_wait(self) -> WriteOptions {
         WriteOptions { no_wait: true, ..self }
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn may_wait(self) -> WriteOptions {
+        WriteOptions { no_wait: false, ..self }
     }
 
     pub(crate) fn life(&self) -> Life {

@@ -13,6 +13,7 @@ mod value;
 use std::fmt;
 use std::sync::Arc;
 
+use terrace_base::KeyRange as OwnedRange;
 use terrace_engine::store::{IterOptions, Snapshot as EngineSnapshot, Store};
 
 pub use cursor::Cursor;
@@ -75,6 +76,11 @@ impl View {
 
     pub(crate) fn store(&self) -> &Store {
         &self.store
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(crate) fn options(&self) -> ReadOptions {
+        self.options
     }
 
     pub(crate) fn snapshot_of_engine(&self) -> Option<&EngineSnapshot> {
@@ -223,7 +229,11 @@ impl View {
     /// step.
     #[must_use]
     pub fn cursor(&self, range: impl KeyRange) -> Cursor {
-        let range = self.space.number.stored_range(&range);
+        self.cursor_over(self.space.number.stored_range(&range))
+    }
+
+    /// A cursor over an interval of stored keys.
+    pub(crate) fn cursor_over(&self, range: OwnedRange) -> Cursor {
         let options = IterOptions { range, mode: self.options.mode() };
         let opened = match &self.at {
             None => self.store.iter(options),
