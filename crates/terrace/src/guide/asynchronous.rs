@@ -71,11 +71,10 @@
 //! ```
 //!
 //! # What it costs
-//! A call that answers at once costs what the synchronous one costs, and a few nanoseconds for the
-//! future and the runtime's fairness. One that moves costs a hop to a thread and back, some
-//! microseconds: little beside a read from the disk or a sync, and the reason why a loop of many
-//! small synced writes belongs into one [`Batch`], or into one closure of
-//! [`AsyncDb::run`].
+//! A call that answers at once costs what the synchronous one costs, and some tens of nanoseconds
+//! for the future and the runtime's fairness. One that moves costs a hop to a thread and back, ten
+//! to thirty microseconds: little beside a sync of a disk, and the reason why a loop of many small
+//! synced writes belongs into one [`Batch`], or into one closure of [`AsyncDb::run`].
 //!
 //! The example `web` is a small web service on axum.
 //!
