@@ -64,6 +64,8 @@ pub enum EventKind {
     Cut(CutRecord),
     /// A compaction that merged tables ended, and what it wrote is in its level.
     CompactionEnded(CompactionRecord),
+    /// Value files went, or what lived of them was written anew.
+    ValuesKept(ValuesRecord),
     /// Tables went down a level as they were.
     Moved(MoveRecord),
     /// Data left L0 for a level below, by a compaction or a move.
@@ -135,6 +137,18 @@ pub struct MergeRecord {
     pub dropped_count: u64,
     /// Bytes of the merged memtable, which were not flushed.
     pub kept_bytes: u64,
+}
+
+/// What a look at the value log came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ValuesRecord {
+    /// Number of value files that went.
+    pub removed_count: u64,
+    /// Bytes of these files.
+    pub removed_bytes: u64,
+    /// Bytes of the file that has what lives of them; 0 if nothing did.
+    pub written_bytes: u64,
 }
 
 /// What was read for a cut out of L0.

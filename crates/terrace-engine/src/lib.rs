@@ -48,6 +48,7 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 pub mod version;
+pub mod vlog;
 pub mod wal;
 mod yielder;
 

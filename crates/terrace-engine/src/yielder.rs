@@ -17,7 +17,7 @@ pub(crate) struct Yielder<'a> {
 }
 
 /// Some hundred microseconds of merging.
-const BYTES_PER_YIELD: usize = 128 << 10;
+pub(crate) const BYTES_PER_YIELD: usize = 128 << 10;
 
 /// What an entry costs beside its bytes, in bytes.
 const ENTRY_BYTES: usize = 64;
@@ -33,7 +33,8 @@ impl<'a> Yielder<'a> {
         self.worked(entry.key.len() + entry.value.len());
     }
 
-    fn worked(&mut self, bytes: usize) {
+    /// This many bytes were worked on.
+    pub(crate) fn worked(&mut self, bytes: usize) {
         match self.left_bytes.checked_sub(bytes + ENTRY_BYTES) {
             Some(left_bytes) => self.left_bytes = left_bytes,
             None => {

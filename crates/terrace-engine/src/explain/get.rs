@@ -109,6 +109,11 @@ pub enum Source {
         /// How many tables it has.
         table_count: u64,
     },
+    /// A file of the value log, from which the value was read that a table points to.
+    ValueFile {
+        /// Its id.
+        id: String,
+    },
 }
 
 /// What a step came to.
@@ -145,6 +150,11 @@ pub enum StepAnswer {
         /// When it expires, in milliseconds since 1970.
         expiry_ms: Option<u64>,
         /// The length of its value.
+        value_bytes: u64,
+    },
+    /// It has the value that the entry before points to.
+    Value {
+        /// Its length in bytes.
         value_bytes: u64,
     },
     /// The answer needs the disk, and the caller did not want to wait.
@@ -259,6 +269,7 @@ impl fmt::Display for Source {
                 write!(f, "L{level} row {row}, table {id}")
             }
             Source::Table { level, row: None, id, .. } => write!(f, "L{level} table {id}"),
+            Source::ValueFile { id } => write!(f, "value file {id}"),
             Source::Level { level, table_count } => {
                 write!(f, "L{level}, {}", text::count(*table_count, "table", "tables"))
             }
@@ -282,6 +293,9 @@ impl fmt::Display for StepAnswer {
                 write!(f, "number {seqno}: value, {}", text::bytes(*value_bytes))
             }
             StepAnswer::Found { seqno, entry, .. } => write!(f, "number {seqno}: {entry}"),
+            StepAnswer::Value { value_bytes } => {
+                write!(f, "the value, {}", text::bytes(*value_bytes))
+            }
             StepAnswer::NeedsIo => f.write_str("needs the disk"),
         }
     }

@@ -261,9 +261,25 @@ impl Recorder {
         self.verdict = match (covering, entry.kind) {
             (Some(by), _) if by >= entry.seqno => Verdict::RangeDeleted { by: by.0, seqno },
             (_, EntryKind::Tombstone) => Verdict::Deleted { seqno },
-            (_, EntryKind::Value) => Verdict::Present { seqno, expiry_ms, value_bytes },
+            (_, EntryKind::Value | EntryKind::ValuePointer) => {
+                Verdict::Present { seqno, expiry_ms, value_bytes }
+            }
             (_, kind) => Verdict::Unreadable { seqno, entry: kind_word(kind) },
         };
+    }
+
+    /// The newest entry points to a value, which was read from a value file. (What a scan fetches
+    /// is no step of its own.)
+    pub(crate) fn fetched(&mut self, file: FileId, value_bytes: u64) {
+        if self.sources.is_empty() {
+            self.step(
+                Source::ValueFile { id: file.to_string() },
+                StepAnswer::Value { value_bytes },
+            );
+        }
+        if let Verdict::Present { value_bytes: pointer_bytes, .. } = &mut self.verdict {
+            *pointer_bytes = value_bytes;
+        }
     }
 
     /// The newest entry is a merge operand, and this is what the operands come to.

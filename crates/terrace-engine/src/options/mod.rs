@@ -20,6 +20,7 @@ mod process;
 mod range;
 mod research;
 mod setting;
+mod value_log;
 
 pub use durability::Durability;
 pub use format::FormatOptions;
@@ -29,6 +30,7 @@ pub(crate) use range::DRANGES_MAX;
 pub use range::Options;
 pub use research::{Baseline, Research};
 pub use setting::Setting;
+pub use value_log::ValueLogOptions;
 
 use crate::{Error, Result};
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::l0::require_text;
-use super::{Durability, FormatOptions, L0Kind, L0Options, Research, require};
+use super::{Durability, FormatOptions, L0Kind, L0Options, Research, ValueLogOptions, require};
 use crate::Result;
 use crate::events::Listeners;
 use crate::merge::MergeOperators;
@@ -42,6 +42,10 @@ pub struct Options {
     /// segments are files in the range's own directory. Segments stay where they are when this
     /// changes, and are read there.
     pub log_path: Option<PathBuf>,
+    /// The value log, for values that are large. The default is none: every value stands in the
+    /// tables. A range that has one keeps what is in it, whatever an open chooses; without the
+    /// option new values stand in the tables again.
+    pub value_log: Option<ValueLogOptions>,
     /// The part of the file system, in percent of what the range could use, that stays free for
     /// compaction, at most 50. The default is 5. With more, writes are refused earlier and
     /// compactions have more room.
@@ -146,6 +150,7 @@ impl Default for Options {
             listeners: Listeners::new(),
             l0: L0Options::PLAIN,
             log_path: None,
+            value_log: None,
             reserved_percent: 5,
             memtable_bytes: 64 << 20,
             frozen_memtables_max: 3,
@@ -237,6 +242,7 @@ impl Options {
             "write_delay_max must be at most 1 s",
         )?;
         self.validate_log()?;
+        self.value_log.as_ref().map_or(Ok(()), ValueLogOptions::validate)?;
         self.validate_tree()?;
         self.validate_dranges()?;
         self.research.validate(self)?;

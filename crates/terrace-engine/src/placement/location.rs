@@ -3,6 +3,7 @@
 //! ```text
 //!   location            form   medium
 //!   <FileId>.table      file   the range's own directory
+//!   <FileId>.values     file   the same: a value file, which the same store has
 //!   l0/<FileId>.table   file   the rows' medium: <medium>/terrace-<database>.tables/<FileId>.table
 //!   row@<page>          page   the container of L0; the page's number in eight digits, base 16
 //! ```

@@ -167,6 +167,10 @@ impl TableStore for RoutedTables {
         }
     }
 
+    fn create_values(&self, id: FileId, expected_bytes: u64) -> Result<Box<dyn TableWriter>> {
+        self.levels.create_values(id, expected_bytes)
+    }
+
     fn sync(&self, level: LevelNo) -> Result<()> {
         match self.rows_for(level) {
             Some(tables) => tables.sync(level),

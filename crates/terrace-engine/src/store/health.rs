@@ -26,11 +26,14 @@ pub enum Work {
     Compaction,
     /// Segments are prepared, and the log is kept short.
     Log,
+    /// Value files go, or are written anew without their garbage.
+    Values,
 }
 
 impl Work {
     /// All of them.
-    pub(in crate::store) const ALL: [Work; 3] = [Work::Flush, Work::Compaction, Work::Log];
+    pub(in crate::store) const ALL: [Work; 4] =
+        [Work::Flush, Work::Compaction, Work::Log, Work::Values];
 
     const COUNT: usize = Work::ALL.len();
 
@@ -41,6 +44,7 @@ impl Work {
             Work::Flush => "flush",
             Work::Compaction => "compaction",
             Work::Log => "log",
+            Work::Values => "values",
         }
     }
 
@@ -50,6 +54,7 @@ impl Work {
             Work::Flush => "flush",
             Work::Compaction => "compaction",
             Work::Log => "log work",
+            Work::Values => "value log work",
         }
     }
 }

@@ -12,6 +12,8 @@ pub(in crate::store) struct Turns {
     /// One freeze at a time: what is frozen together shows together to a flush, and the dranges
     /// stay as they are.
     pub freeze: Mutex<FreezeTurn>,
+    /// One change of which value files there are, but for those that flushes bring.
+    pub values: Mutex<ValuesTurn>,
     /// One sync of the log on behalf of writers at a time.
     pub sync: Mutex<SyncTurn>,
 }
@@ -22,6 +24,9 @@ pub(in crate::store) struct FlushTurn(());
 /// The turn of freezes.
 pub(in crate::store) struct FreezeTurn(());
 
+/// The turn of the value log.
+pub(in crate::store) struct ValuesTurn(());
+
 /// The turn of syncs.
 pub(in crate::store) struct SyncTurn(());
 
@@ -31,6 +36,7 @@ impl Turns {
         Turns {
             flush: waits.mutex(FlushTurn(())),
             freeze: waits.mutex(FreezeTurn(())),
+            values: waits.mutex(ValuesTurn(())),
             sync: waits.mutex(SyncTurn(())),
         }
     }

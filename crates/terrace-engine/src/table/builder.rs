@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::fmt;
 
 use terrace_base::limits::{STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -17,6 +16,7 @@ use super::format::{BLOCK_TARGET_BYTES_MAX, META_BYTES_MAX, range_tombstones};
 use super::store::TableWriter;
 use crate::placement::TableLocation;
 use crate::range_tombstone::RangeTombstone;
+use crate::vlog::ValuePointer;
 use crate::{Error, Result};
 
 /// Bytes are handed to the store in pieces of at least this size: few system calls, and the piece
@@ -89,7 +89,6 @@ pub struct TableBuilder {
     /// Start, end, number.
     range_tombstones: Vec<(Vec<u8>, Vec<u8>, SeqNo)>,
     range_tombstone_bytes: usize,
-    live_bytes: BTreeMap<u64, u64>,
     /// The neighbouring keys up to the last one that are deleted, and the most there were of such.
     tombstone_run: u64,
     tombstone_run_max: u64,
@@ -129,7 +128,6 @@ impl TableBuilder {
             last_seqno: SeqNo::ZERO,
             range_tombstones: Vec::new(),
             range_tombstone_bytes: 0,
-            live_bytes: BTreeMap::new(),
             tombstone_run: 0,
             tombstone_run_max: 0,
             expiring_count: 0,
@@ -199,12 +197,6 @@ impl TableBuilder {
         self.range_tombstones.push((start.to_vec(), end.to_vec(), seqno));
     }
 
-    /// Notes that value pointers of this table name `bytes` more bytes of a value-log segment.
-    pub fn add_live_bytes(&mut self, segment: u64, bytes: u64) {
-        let live_bytes = self.live_bytes.entry(segment).or_default();
-        *live_bytes = live_bytes.saturating_add(bytes);
-    }
-
     /// Whether nothing has been added. An empty table cannot be finished.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -240,7 +232,6 @@ impl TableBuilder {
         self.properties.block_count = self.index.count();
         self.properties.data_bytes = self.offset();
         self.finish_bounds();
-        self.properties.live_bytes = std::mem::take(&mut self.live_bytes).into_iter().collect();
 
         let filter_bytes = self.write_filter()?;
         let index = std::mem::take(&mut self.index);
@@ -401,7 +392,8 @@ pub(crate) fn expired_from(properties: &TableProperties, expiring_count: u64) ->
 }
 
 impl TableProperties {
-    /// Takes an entry into the counts.
+    /// Takes an entry into the counts. What should be a pointer and is none names nothing: it is
+    /// damage of its own key, told to who reads it.
     pub(crate) fn count(&mut self, entry: EntryRef<'_>) {
         self.count_seqno(entry.seqno);
         self.entry_count += 1;
@@ -410,7 +402,12 @@ impl TableProperties {
         match entry.kind {
             EntryKind::Tombstone => self.tombstone_count += 1,
             EntryKind::MergeOperand => self.merge_operand_count += 1,
-            EntryKind::Value | EntryKind::ValuePointer | EntryKind::RangeTombstone => {}
+            EntryKind::ValuePointer => {
+                if let Ok(pointer) = ValuePointer::decode(entry.value) {
+                    self.named.add(&pointer, entry.key.len());
+                }
+            }
+            EntryKind::Value | EntryKind::RangeTombstone => {}
         }
         if let Some(expiry) = entry.expiry {
             let (least, greatest): (Expiry, Expiry) = self.expiries.unwrap_or((expiry, expiry));

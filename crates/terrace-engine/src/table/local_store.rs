@@ -13,8 +13,10 @@ use crate::placement::TableLocation;
 use crate::{Error, Result};
 
 const EXTENSION: &str = ".table";
+const VALUES_EXTENSION: &str = ".values";
 
-/// The tables of one range in one local directory, each a file `<FileId>.table`.
+/// The tables of one range in one local directory, each a file `<FileId>.table`, and its value
+/// files, `<FileId>.values`.
 ///
 /// A location is the file's name. Other names in the directory are left alone. Reads complete in
 /// line: a ticket is ready when it is returned.
@@ -35,6 +37,19 @@ impl LocalTableStore {
     #[must_use]
     pub fn location_of(id: FileId) -> TableLocation {
         TableLocation::new(format!("{id}{EXTENSION}"))
+    }
+
+    /// The location of the value file with this id.
+    #[must_use]
+    pub fn location_of_values(id: FileId) -> TableLocation {
+        TableLocation::new(format!("{id}{VALUES_EXTENSION}"))
+    }
+
+    fn create_file(&self, name: String, expected_bytes: u64) -> Result<Box<dyn TableWriter>> {
+        let path = self.dir.join(&name);
+        let file = Some(self.env.fs().create(&path, expected_bytes)?);
+        let env = Arc::clone(&self.env);
+        Ok(Box::new(LocalTableWriter { env, path, name, file, is_finished: false }))
     }
 
     /// The file at a location. Errors: [`Error::Corruption`] for a location that this store never
@@ -59,7 +74,8 @@ fn cannot_link(kind: ErrorKind) -> bool {
 }
 
 fn parse_name(name: &str) -> Option<FileId> {
-    FileId::parse(name.strip_suffix(EXTENSION)?)
+    let stem = name.strip_suffix(EXTENSION).or_else(|| name.strip_suffix(VALUES_EXTENSION));
+    FileId::parse(stem?)
 }
 
 impl fmt::Debug for LocalTableStore {
@@ -81,11 +97,11 @@ impl TableStore for LocalTableStore {
             name = format!("{}{EXTENSION}", FileId { counter, ..id });
             let _ = self.env.fs().remove(&self.dir.join(&name));
         }
-        let path = self.dir.join(&name);
-        let file = self.env.fs().create(&path, expected_bytes)?;
-        let env = Arc::clone(&self.env);
-        let file = Some(file);
-        Ok(Box::new(LocalTableWriter { env, path, name, file, is_finished: false }))
+        self.create_file(name, expected_bytes)
+    }
+
+    fn create_values(&self, id: FileId, expected_bytes: u64) -> Result<Box<dyn TableWriter>> {
+        self.create_file(format!("{id}{VALUES_EXTENSION}"), expected_bytes)
     }
 
     fn sync(&self, _level: LevelNo) -> Result<()> {

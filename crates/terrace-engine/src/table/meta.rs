@@ -4,6 +4,7 @@ use terrace_base::{FileId, KeyRange, SeqNo, TableUid, WallTime};
 
 use super::BuiltTable;
 use crate::placement::{TableLocation, TableMedium};
+use crate::vlog::NamedSegments;
 
 /// What a version knows of a table without opening it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +42,8 @@ pub struct TableMeta {
     pub tombstone_run: u64,
     /// When the last of its entries expires, if all of them expire and it holds no range tombstone.
     pub expired_from: Option<WallTime>,
+    /// The values that it names in value files.
+    pub named: NamedSegments,
 }
 
 impl TableMeta {
@@ -76,6 +79,7 @@ impl TableMeta {
             raw_bytes: 1,
             tombstone_run: 0,
             expired_from: None,
+            named: NamedSegments::default(),
         }
     }
 }
@@ -110,5 +114,6 @@ pub(crate) fn table_meta(id: FileId, built: BuiltTable) -> TableMeta {
         raw_bytes: properties.raw_key_bytes + properties.raw_value_bytes,
         tombstone_run: built.tombstone_run,
         expired_from: built.expired_from,
+        named: built.properties.named,
     }
 }

@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_base::{Corruption, FileId, LevelNo};
+use terrace_base::{Corruption, FileId, LEVEL_MAX, LevelNo};
 
 use crate::Result;
 use crate::placement::TableLocation;
@@ -52,6 +52,12 @@ pub trait TableStore: Send + Sync + fmt::Debug {
         expected_bytes: u64,
     ) -> Result<Box<dyn TableWriter>>;
 
+    /// Begins a value file, as [`TableStore::create`] begins a table of the deepest level. The name
+    /// is made durable by [`TableStore::sync`] of that level.
+    fn create_values(&self, id: FileId, expected_bytes: u64) -> Result<Box<dyn TableWriter>> {
+        self.create(id, LEVEL_MAX, expected_bytes)
+    }
+
     /// Makes durable the names of the tables finished so far for `level`: called once a job, before
     /// the version edit that names them.
     fn sync(&self, level: LevelNo) -> Result<()>;
@@ -68,7 +74,7 @@ pub trait TableStore: Send + Sync + fmt::Debug {
     /// Deletes a table that no version names any more. One that is already gone is no error.
     fn delete(&self, location: &TableLocation) -> Result<()>;
 
-    /// Every table in the store, finished or not, in the order of their ids: what no version
+    /// Every table and value file in the store, finished or not, in the order of their ids: what no version
     /// names is garbage of an interrupted job.
     fn list(&self) -> Result<Vec<(FileId, TableLocation)>>;
 }

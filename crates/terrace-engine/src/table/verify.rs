@@ -91,11 +91,7 @@ impl Check<'_> {
     fn new(reader: &TableReader) -> Check<'_> {
         let stored = reader.properties();
         // What the entries do not say is taken as it stands.
-        let found = TableProperties {
-            created: stored.created,
-            live_bytes: stored.live_bytes.clone(),
-            ..TableProperties::default()
-        };
+        let found = TableProperties { created: stored.created, ..TableProperties::default() };
         let (key, last_key) = (Vec::new(), Vec::new());
         Check { reader, found, key, last_key, last_seqno: SeqNo::ZERO }
     }

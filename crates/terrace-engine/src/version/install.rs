@@ -156,4 +156,5 @@ fn mark_removed(old: &Version, next: &Version) {
     for table in old.tables().filter(|table| !live.contains(&table.meta().id)) {
         table.mark_removed();
     }
+    old.values().mark_removed(next.values());
 }

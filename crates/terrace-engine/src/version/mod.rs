@@ -41,10 +41,11 @@ mod run_cursor;
 mod table;
 #[cfg(test)]
 mod tests;
+mod value_files;
 #[allow(clippy::module_inception)]
 mod version;
 
-pub use edit::{LogEdit, NewRow, RangeEdit, Repaired, RowMeta, TreeEdit, VersionEdit};
+pub use edit::{LogEdit, NewRow, RangeEdit, Repaired, RowMeta, TreeEdit, ValuesEdit, VersionEdit};
 pub use feed::{FeedPosition, FeedStore, LoadedFeed, MemoryFeed, VersionFeed};
 pub use install::{Versions, VersionsParts};
 pub use manifest::{LocalManifests, Manifest, manifest_path};
@@ -52,6 +53,7 @@ pub use open_table::{OpenCursor, OpenStream, OpenTable, TableOpener};
 pub use run::Run;
 pub use run_cursor::RunCursor;
 pub use table::{ReclaimQueue, Table, TableContext};
+pub use value_files::ValueFiles;
 pub use version::{Version, fold};
 
 pub use crate::table::TableMeta;

@@ -13,6 +13,7 @@ use crate::range_tombstone::Fragments;
 use crate::table::{
     Filter, ReadMode, TableCursor, TableFile, TableReader, TableStore, TableStream,
 };
+use crate::vlog::ValueFileMeta;
 use crate::{Error, Result};
 
 /// Opens what versions and plans name, whatever its form.
@@ -34,6 +35,18 @@ impl TableOpener {
         self.store.open(&meta.location).map_err(|error| match error {
             Error::Io(error) if error.is_not_found() => {
                 let detail = format!("table {} is missing, but the manifest names it", meta.id);
+                Corruption::new(error.path, 0, detail).into()
+            }
+            error => error,
+        })
+    }
+
+    /// Opens a value file for its reader. Errors: as [`TableOpener::open_file`].
+    pub fn open_values(&self, meta: &ValueFileMeta) -> Result<Arc<dyn TableFile>> {
+        self.store.open(&meta.location).map_err(|error| match error {
+            Error::Io(error) if error.is_not_found() => {
+                let detail =
+                    format!("value file {} is missing, but the manifest names it", meta.id);
                 Corruption::new(error.path, 0, detail).into()
             }
             error => error,

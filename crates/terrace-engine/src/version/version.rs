@@ -8,10 +8,11 @@ use terrace_base::{
 
 use super::{
     LogEdit, RangeEdit, Repaired, RowMeta, Run, Table, TableContext, TableMeta, TreeEdit,
-    VersionEdit,
+    ValueFiles, ValuesEdit, VersionEdit,
 };
 use crate::l0::{CutInterval, CutMap, L0, L0State, LiveRows, LiveTable, Row};
 use crate::placement::{Media, TableMedium};
+use crate::vlog::Liveness;
 use crate::wal::{LogFacts, LogStart};
 
 /// What the tree of a range consists of on its disk: immutable, shared by all readers.
@@ -35,6 +36,7 @@ pub struct Version {
     repaired: Option<Repaired>,
     drange_boundaries: Vec<Vec<u8>>,
     media: Media,
+    values: ValueFiles,
 }
 
 /// Why an edit does not fit the version that it is applied to: a damaged or foreign manifest, or
@@ -86,6 +88,7 @@ impl Version {
             repaired: None,
             drange_boundaries: Vec::new(),
             media: Media::default(),
+            values: ValueFiles::default(),
         }
     }
 
@@ -169,12 +172,25 @@ impl Version {
         &self.media
     }
 
-    /// The version without its rows and tables.
+    /// The files with the values that tables name.
+    #[must_use]
+    #[inline]
+    pub fn values(&self) -> &ValueFiles {
+        &self.values
+    }
+
+    /// How much of the value files the tables name. Cost: O(tables × segments that each names).
+    #[must_use]
+    pub fn liveness(&self) -> Liveness {
+        Liveness::of(self.tables().map(|table| &table.meta().named))
+    }
+
+    /// The version without its rows, tables and value files.
     #[must_use]
     pub fn without_tables(&self) -> Version {
         let emptied = Version::of(self.l0.with(LiveRows::default()));
-        let Version { l0, levels, with_range_tombstones, .. } = emptied;
-        Version { l0, levels, with_range_tombstones, ..self.clone() }
+        let Version { l0, levels, with_range_tombstones, values, .. } = emptied;
+        Version { l0, levels, with_range_tombstones, values, ..self.clone() }
     }
 
     /// The run of a level, 1 or deeper.
@@ -240,6 +256,7 @@ impl Version {
         next.with_range_tombstones = next.list_range_tombstones();
         next.greatest_seqno = edit.tree.greatest_seqno.unwrap_or(next.greatest_seqno);
         next.apply_log(&edit.log);
+        next.values = next.values.apply(&edit.values, context)?;
         if let Some(media) = &edit.media {
             next.media.clone_from(media);
         }
@@ -417,8 +434,21 @@ impl Version {
         let is_whole = |table: &TableMeta| {
             table.least_seqno <= table.greatest_seqno && table.greatest_seqno <= greatest
         };
-        let table = tables.find(|table| !is_whole(table))?;
-        Some(format!("the numbers of {table:?} are out of order, or above {greatest}"))
+        if let Some(table) = tables.find(|table| !is_whole(table)) {
+            let detail = format!("the numbers of {table:?} are out of order, or above {greatest}");
+            return Some(detail);
+        }
+        self.dangling()
+    }
+
+    /// A table that names values of a segment that no value file holds.
+    fn dangling(&self) -> Option<Misfit> {
+        self.tables().find_map(|table| {
+            let meta = table.meta();
+            let is_lost = |segment: &FileId| self.values.of_segment(*segment).is_none();
+            let lost = meta.named.iter().map(|one| one.segment).find(is_lost)?;
+            Some(format!("table {} names values of segment {lost}, which no file holds", meta.id))
+        })
     }
 
     /// What the version knows of the log. A flush is installed only after the log was synced as far
@@ -462,6 +492,7 @@ impl Version {
                 start: Some(self.log_start),
                 closed: None,
             },
+            values: ValuesEdit { added: self.values.metas(), removed: Vec::new() },
             media: (self.media != Media::default()).then(|| self.media.clone()),
         }
     }

@@ -305,7 +305,8 @@ impl<'a> Opening<'a> {
 
     /// Bytes of the file system that stay free for compaction.
     fn reserved_bytes(&self, version: &Version) -> Result<u64> {
-        let used: u64 = version.tables().map(|table| table.meta().bytes).sum();
+        let of_values = version.values().iter().map(|file| file.meta().bytes);
+        let used: u64 = version.tables().map(|table| table.meta().bytes).chain(of_values).sum();
         let usable = self.env.fs().free_bytes(self.dir)?.saturating_add(used);
         Ok(usable / 100 * self.options.reserved_percent)
     }
@@ -322,12 +323,19 @@ impl<'a> Opening<'a> {
             // Says which file is missing.
             self.context.opener.open_file(table.meta())?;
         }
+        let values = version.values().iter().map(|file| file.meta());
+        for meta in values.filter(|meta| !there.contains(&meta.id)) {
+            self.context.opener.open_values(meta)?;
+        }
         Ok(())
     }
 
-    /// Deletes tables that no version names: outputs of jobs that a crash interrupted.
+    /// Deletes tables and value files that no version names: outputs of jobs that a crash
+    /// interrupted.
     fn remove_orphans(&self, version: &Version) -> Result<u64> {
-        let live: BTreeSet<_> = version.tables().map(|table| table.meta().id).collect();
+        let values = version.values().iter().map(|file| file.meta().id);
+        let tables = version.tables().map(|table| table.meta().id);
+        let live: BTreeSet<_> = tables.chain(values).collect();
         let mut count = 0;
         for (id, location) in self.context.opener.store.list()? {
             if !live.contains(&id) && id.epoch < self.ids.epoch() {
@@ -453,6 +461,7 @@ impl Inner {
             self.schedule_flush();
         }
         self.schedule_compaction();
+        self.schedule_value_work();
         self.schedule_log_work();
         self.schedule_indexing();
         if let Durability::Interval(period) = self.options.durability {

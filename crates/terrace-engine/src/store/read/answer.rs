@@ -1,8 +1,7 @@
 //! What the newest entry of a key means: the one place where that is decided.
 //!
 //! Gets, conditional writes and iterators find the newest entry in ways of their own, and then ask
-//! here. So does whoever goes on below a merge operand. A new kind of entry that has a value, such
-//! as a pointer into a value log, is one more arm of [`answer`].
+//! here. So does whoever goes on below a merge operand.
 
 use terrace_base::{EntryKind, EntryRef, SeqNo, WallTime};
 
@@ -15,6 +14,8 @@ use crate::store::read::pinned::Origin;
 pub(in crate::store) enum Answer {
     /// The value of the entry.
     Value,
+    /// The value that the entry points to.
+    Pointer,
     /// Nothing, for this reason.
     Hidden(Hidden),
     /// What this and older operands make of their base.
@@ -34,12 +35,13 @@ pub(in crate::store) fn answer(
     match newest.kind {
         EntryKind::Tombstone => Answer::Hidden(Hidden::Tombstone),
         _ if is_covered() => Answer::Hidden(Hidden::RangeTombstone),
-        EntryKind::Value => match newest.expiry {
+        EntryKind::Value | EntryKind::ValuePointer => match newest.expiry {
             Some(expiry) if expiry.is_expired(now()) => Answer::Hidden(Hidden::Expired),
+            _ if newest.kind == EntryKind::ValuePointer => Answer::Pointer,
             _ => Answer::Value,
         },
         EntryKind::MergeOperand => Answer::Operands,
-        kind @ (EntryKind::RangeTombstone | EntryKind::ValuePointer) => Answer::Refused(kind),
+        EntryKind::RangeTombstone => Answer::Refused(EntryKind::RangeTombstone),
     }
 }
 
@@ -105,7 +107,7 @@ mod tests {
             Answer::Hidden(Hidden::Tombstone),
             Answer::Refused(EntryKind::RangeTombstone),
             Answer::Operands,
-            Answer::Refused(EntryKind::ValuePointer),
+            Answer::Pointer,
         ];
         for (kind, meaning) in KINDS.into_iter().zip(meanings) {
             for covering in [None, Some(SeqNo(6))] {

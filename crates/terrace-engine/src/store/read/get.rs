@@ -14,6 +14,7 @@ use crate::store::read::answer::{Answer, Newest, unsupported};
 use crate::store::read::begin::At;
 use crate::store::read::key_search::KeySearch;
 use crate::store::read::pinned::Origin;
+use crate::store::read::values::Values;
 use crate::store::report::slow::GetPurpose;
 use crate::store::view::{DrangeView, View};
 use crate::store::{Inner, Store};
@@ -139,6 +140,11 @@ impl Inner {
             met(newest.entry.seqno);
             match newest.answer(&now) {
                 Answer::Value => Ok(read.take().map(|read| read(newest.origin, &newest.entry))),
+                Answer::Pointer => {
+                    let fetched = Values::of(&view.version, mode).fetch(&newest.entry)?;
+                    let origin = Origin::Fetched(&fetched.value);
+                    Ok(read.take().map(|read| read(origin, &fetched.entry(key))))
+                }
                 Answer::Hidden(why) => {
                     note(|notes| notes.hidden(why));
                     Ok(None)

@@ -20,6 +20,7 @@ use crate::range_tombstone::Fragments;
 use crate::store::read::answer::{Answer, answer, covers, unsupported};
 use crate::store::read::memtables_cursor::MemtablesCursor;
 use crate::store::read::operands::{Gathered, Merged};
+use crate::store::read::values::{Fetched, Values};
 use crate::store::read_points::ReadPoint;
 use crate::store::view::{DrangeView, View};
 use crate::store::{Inner, Store};
@@ -62,6 +63,8 @@ pub struct Iter {
     cursor: MergingCursor,
     /// What the operands of the cursor's key were folded into, if its newest entry is one.
     merged: Option<Box<Merged>>,
+    /// What the newest entry of the cursor's key points to, if it is a pointer.
+    fetched: Option<Fetched>,
     tombstones: Vec<Covering>,
     steps: u32,
     stands: Stands,
@@ -121,6 +124,7 @@ impl Iter {
             view,
             cursor,
             merged: None,
+            fetched: None,
             tombstones,
             steps: 0,
             stands: Stands::Nowhere,
@@ -200,9 +204,10 @@ impl Iter {
             return None;
         }
         let entry = self.cursor.entry()?;
-        match &self.merged {
-            None => Some(entry),
-            Some(merged) => Some(merged.entry(entry.key)),
+        match (&self.merged, &self.fetched) {
+            (None, None) => Some(entry),
+            (Some(merged), _) => Some(merged.entry(entry.key)),
+            (None, Some(fetched)) => Some(fetched.entry(entry.key)),
         }
     }
 
@@ -251,7 +256,7 @@ impl Iter {
     fn check_open(&mut self) -> Result<()> {
         let outcome = self.inner.check_open();
         if outcome.is_err() {
-            self.merged = None;
+            (self.merged, self.fetched) = (None, None);
             self.cursor = MergingCursor::new(Vec::new());
             self.tombstones = Vec::new();
             self.view = self.inner.view.load_full();
@@ -296,7 +301,7 @@ impl Iter {
     /// Steps over what is hidden until the cursor stands on a live key of the interval, or past
     /// its end.
     fn settle(&mut self, forward: bool) -> Result<()> {
-        self.merged = None;
+        (self.merged, self.fetched) = (None, None);
         while let Some(entry) = self.cursor.entry() {
             if self.is_past_end(entry.key, forward) {
                 return Ok(());
@@ -309,6 +314,12 @@ impl Iter {
                     self.watch.hidden += 1;
                     self.move_cursor(forward)?;
                     continue;
+                }
+                Answer::Pointer => {
+                    self.note_key(None);
+                    let values = Values::of(&self.view.version, self.mode);
+                    let fetched = values.fetch(&entry);
+                    self.fetched = Some(fetched.map_err(|error| self.refuse_damaged(error))?);
                 }
                 Answer::Operands => {
                     self.note_key(None);
@@ -345,6 +356,12 @@ impl Iter {
         error
     }
 
+    /// Stays on the cursor's key if its value is damaged: the values of others are not.
+    #[cold]
+    fn refuse_damaged(&mut self, error: Error) -> Error {
+        if matches!(error, Error::Corruption(_)) { self.refuse(error) } else { error }
+    }
+
     /// What the operands of the cursor's key come to. The cursor stays where it is, if what lies
     /// under them can be read.
     #[cold]
@@ -353,12 +370,13 @@ impl Iter {
         let covering = self.newest_covering(entry.key);
         let key = entry.key.to_vec();
         let mut gathered = Gathered::new(self.moment());
-        let mut taken = gathered.take(&entry, false);
+        let values = Values::of(&self.view.version, self.mode);
+        let mut taken = gathered.take(&entry, false, values);
         let mut seqno = entry.seqno;
         while let Ok(false) = taken {
             let Some(older) = self.cursor.older(seqno)? else { break };
             seqno = older.seqno;
-            taken = gathered.take(&older, covers(covering, seqno));
+            taken = gathered.take(&older, covers(covering, seqno), values);
         }
         let folded = taken.and_then(|_| self.inner.fold_gathered(&key, gathered));
         folded.map_err(|error| self.refuse(error))

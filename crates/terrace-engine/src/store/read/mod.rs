@@ -14,7 +14,7 @@
 //! 4. What the newest entry of a key means is decided in `answer.rs` and nowhere else.
 //!
 //! Begin at `begin.rs` and `get.rs`; `key_search.rs` goes down the tables. `operands.rs` goes on to
-//! the base of a merge; `iterator.rs` walks, both ways.
+//! the base of a merge, `values.rs` to what a pointer names; `iterator.rs` walks, both ways.
 
 pub(super) mod answer;
 pub(super) mod begin;
@@ -26,3 +26,4 @@ pub(super) mod multi_get;
 pub(super) mod operands;
 pub(super) mod pinned;
 pub(super) mod snapshot;
+pub(super) mod values;

@@ -13,6 +13,7 @@ use crate::store::Inner;
 use crate::store::read::answer::{Answer, answer, covers, unsupported};
 use crate::store::read::get::newest_in_tables;
 use crate::store::read::key_search::KeySearch;
+use crate::store::read::values::Values;
 use crate::store::view::View;
 use crate::{Error, Result};
 
@@ -51,11 +52,20 @@ impl Gathered {
     }
 
     /// Adds the next older entry of the key, which a range tombstone may cover; `true` if that was
-    /// the last one that counts. Errors: `Unsupported`.
-    pub fn take(&mut self, entry: &EntryRef<'_>, is_covered: bool) -> Result<bool> {
+    /// the last one that counts. Errors: `Unsupported`, and those of a value that is fetched.
+    pub fn take(
+        &mut self,
+        entry: &EntryRef<'_>,
+        is_covered: bool,
+        values: Values<'_>,
+    ) -> Result<bool> {
         match answer(entry, || is_covered, || self.now) {
             Answer::Operands => self.operands.push(entry.value.to_vec()),
             Answer::Value => self.base = Some((entry.value.to_vec(), entry.expiry)),
+            Answer::Pointer => {
+                let value = values.fetch(entry)?.value.bytes().to_vec();
+                self.base = Some((value, entry.expiry));
+            }
             Answer::Hidden(_) => return Ok(true),
             Answer::Refused(kind) => return Err(unsupported(kind)),
         }
@@ -105,6 +115,7 @@ impl Inner {
 
 /// Gathers from the newest entry at or below the search's read point down to the base.
 fn gather(view: &View, search: &mut KeySearch<'_>, gathered: &mut Gathered) -> Result<()> {
+    let values = Values::of(&view.version, search.mode);
     for set in view.drange_for(search.key).sets() {
         for memtable in &set {
             search.cover(memtable.newest_covering(search.key, search.read_point));
@@ -112,14 +123,14 @@ fn gather(view: &View, search: &mut KeySearch<'_>, gathered: &mut Gathered) -> R
         for entry in versions(&set, search.key, search.read_point) {
             let is_covered = covers(search.covering, entry.seqno)
                 && !is_planted(PlantedBug::MergeUnderRangeTombstone);
-            if gathered.take(&entry, is_covered)? || !go_below(search, entry.seqno) {
+            if gathered.take(&entry, is_covered, values)? || !go_below(search, entry.seqno) {
                 return Ok(());
             }
         }
     }
     loop {
         let found = newest_in_tables(&view.version, search, |newest| {
-            (newest.entry.seqno, gathered.take(&newest.entry, newest.is_covered()))
+            (newest.entry.seqno, gathered.take(&newest.entry, newest.is_covered(), values))
         })?;
         let Some((seqno, is_last)) = found else { return Ok(()) };
         if is_last? || !go_below(search, seqno) {

@@ -8,6 +8,7 @@ use terrace_base::{EntryRef, Expiry, SeqNo};
 
 use crate::Result;
 use crate::memtable::{Memtable, PinnedVersion};
+use crate::store::read::values::FetchedValue;
 use crate::store::{GetOptions, Item, Store};
 use crate::table::PinnedEntry;
 
@@ -18,6 +19,8 @@ pub enum Origin<'a> {
     Memtable(&'a Arc<Memtable>),
     /// In the block of a table.
     Table(&'a PinnedEntry),
+    /// In the value log: this is the value, in memory of its own.
+    Fetched(&'a FetchedValue),
     /// Nowhere: it was folded from merge operands.
     Folded,
 }
@@ -41,6 +44,7 @@ enum Pin {
     },
     Memtable(PinnedVersion),
     Table(PinnedEntry),
+    Fetched(FetchedValue),
     /// A value in memory of its own.
     Owned(Box<[u8]>),
 }
@@ -64,6 +68,7 @@ impl PinnedItem {
         let pin = Pin::inline(entry.value).unwrap_or_else(|| match source {
             Origin::Memtable(memtable) => Pin::Memtable(PinnedVersion::new(memtable, entry)),
             Origin::Table(pinned) => Pin::Table(pinned.clone()),
+            Origin::Fetched(value) => Pin::Fetched(value.clone()),
             Origin::Folded => Pin::Owned(entry.value.into()),
         });
         PinnedItem { pin, expiry: entry.expiry, seqno: entry.seqno }
@@ -105,6 +110,7 @@ impl Deref for PinnedItem {
         match &self.pin {
             Pin::Memtable(version) => version,
             Pin::Table(entry) => entry.value(),
+            Pin::Fetched(value) => value.bytes(),
             Pin::Owned(value) => value,
             Pin::Inline { len, bytes } => &bytes[..usize::from(*len)],
         }

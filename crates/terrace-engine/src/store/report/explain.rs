@@ -95,7 +95,7 @@ impl Inner {
                 Source::Table { level, .. } | Source::Level { level, .. } => {
                     deepest = Some(*level);
                 }
-                Source::Memtable { .. } | Source::Memtables { .. } => {}
+                Source::Memtable { .. } | Source::Memtables { .. } | Source::ValueFile { .. } => {}
             }
         }
         let l0 = (!view.version.l0().tables().is_empty()).then_some(0);

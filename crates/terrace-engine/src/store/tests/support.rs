@@ -11,6 +11,7 @@ use terrace_env::{
 use crate::l0::{PlainL0, PlainOptions};
 use crate::options::{
     Durability, FormatOptions, L0Kind, L0Medium, L0Options, Options, ProcessOptions, Research,
+    ValueLogOptions,
 };
 use crate::process::Process;
 use crate::store::{GetOptions, Store, WriteOptions};
@@ -100,6 +101,13 @@ pub fn draw_l0(options: Options, random: &mut SeededRng) -> Options {
         2 => in_pages(options, L0Kind::Container, l0_bytes),
         _ => in_pages(options, L0Kind::Matrix, l0_bytes),
     }
+}
+
+/// No value log, or one that takes some of the values, or all but the shortest.
+pub fn draw_value_log(random: &mut SeededRng) -> Option<ValueLogOptions> {
+    let large_bytes = [32, 64, 200][random.below(3) as usize];
+    let space_ratio_percent = [105, 130, 200][random.below(3) as usize];
+    random.one_in(2).then_some(ValueLogOptions { large_bytes, space_ratio_percent })
 }
 
 pub fn process(env: &SharedEnv) -> Result<Arc<Process>> {

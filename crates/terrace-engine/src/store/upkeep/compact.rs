@@ -205,6 +205,7 @@ impl Inner {
         began: Duration,
     ) {
         self.tell(EventKind::Installed(installed));
+        self.schedule_value_work();
         match merged {
             Some((read, outcome)) => {
                 if chosen.through.is_some() {

@@ -18,7 +18,8 @@ use crate::store::health::Work;
 use crate::store::memory::builder_memory_bytes;
 use crate::store::turns::FlushTurn;
 use crate::store::{Inner, Store};
-use crate::version::{LogEdit, NewRow, RangeEdit, TableMeta, TreeEdit, VersionEdit};
+use crate::version::{LogEdit, NewRow, RangeEdit, TableMeta, TreeEdit, ValuesEdit, VersionEdit};
+use crate::vlog::{Separator, ValueFileMeta};
 use crate::{Error, Result};
 
 /// Whether memtables of hot dranges may be merged in memory instead of being flushed.
@@ -29,6 +30,9 @@ pub(super) enum Merging {
     /// Everything goes into tables.
     Never,
 }
+
+/// How many values of a memtable are looked at to judge how many of its bytes are large values.
+const VALUES_PER_ESTIMATE: usize = 256;
 
 /// One flush merges at most this many memtables' worth of bytes.
 const MEMTABLES_PER_FLUSH: usize = 4;
@@ -157,7 +161,7 @@ impl Inner {
         // What is frozen or written from now on stands above it.
         let log_start = self.settle_log(batch, oldest_position(&ids))?;
         fail_point!(self.env, "flush::before_absorb");
-        let (row, row_bytes, sample) = self.absorb(batch, spacing)?;
+        let Absorption { row, row_bytes, values, sample } = self.absorb(batch, spacing)?;
         let medium_bytes = row.as_ref().map_or(0, |row| self.medium_bytes(row));
         fail_point!(self.env, "flush::before_install");
         let log = self.log()?;
@@ -179,6 +183,7 @@ impl Inner {
                 start: Some(log_start),
                 closed: None,
             },
+            values: ValuesEdit { added: values.into_iter().collect(), removed: Vec::new() },
             range: RangeEdit {
                 drange_boundaries: (boundaries != current.drange_boundaries()
                     && !boundaries.is_empty())
@@ -211,6 +216,7 @@ impl Inner {
         self.update_ruling();
         self.changed.notify();
         self.schedule_compaction();
+        self.schedule_value_work();
         Ok(sample)
     }
 
@@ -279,13 +285,9 @@ impl Inner {
         Ok(start)
     }
 
-    /// Writes the merged entries of these memtables as a row; the row, its bytes, and a sample of
-    /// the writes.
-    fn absorb(
-        &self,
-        batch: &[Arc<Frozen>],
-        spacing: u64,
-    ) -> Result<(Option<NewRow>, u64, WriteSample)> {
+    /// Writes the merged entries of these memtables as a row, and their large values as a value
+    /// file.
+    fn absorb(&self, batch: &[Arc<Frozen>], spacing: u64) -> Result<Absorption> {
         let (snapshots, now) = self.read_points.list(self.env.wall_time());
         let fragments: Vec<_> =
             batch.iter().map(|frozen| frozen.memtable.range_tombstones()).collect();
@@ -297,7 +299,10 @@ impl Inner {
         };
         let tombstones = rules.surviving_tombstones();
         let entries = batch.iter().map(|frozen| frozen.memtable.entry_count()).sum();
-        let expected_bytes = batch.iter().map(|frozen| frozen.memtable.used_bytes() as u64).sum();
+        let expected_bytes: u64 =
+            batch.iter().map(|frozen| frozen.memtable.used_bytes() as u64).sum();
+        let large_bytes = self.large_bytes_of(batch)?;
+        let expected_bytes = expected_bytes.saturating_sub(large_bytes);
         let jobs = self.process.memory().pool(PoolName::Jobs);
         let _memory =
             jobs.charge(builder_memory_bytes(expected_bytes, entries, &self.options.table));
@@ -310,17 +315,59 @@ impl Inner {
             let mut merged = merged_stream(batch);
             let mut sampled = SampledStream::new(&mut merged, sampled_before(batch), spacing);
             let mut retained = Retained::new(&mut sampled, &rules)?;
-            let absorbed = self.l0.absorb(FlushInput {
-                entries: &mut retained,
-                tombstones: &tombstones,
-                expected_bytes,
-            })?;
-            if let Absorbed::Row(row) = absorbed {
-                let bytes = row.as_ref().map_or(0, NewRow::bytes);
-                return Ok((row, bytes, sampled.finish()));
+            let mut separator = self.separator(large_bytes);
+            let mut separated = match &mut separator {
+                Some(separator) => Some(separator.separate(&mut retained)?),
+                None => None,
+            };
+            let entries: &mut dyn Stream = match &mut separated {
+                Some(separated) => separated,
+                None => &mut retained,
+            };
+            let input = FlushInput { entries, tombstones: &tombstones, expected_bytes };
+            if let Absorbed::Row(row) = self.l0.absorb(input)? {
+                let values = separator.map_or(Ok(None), Separator::finish)?;
+                let row_bytes = row.as_ref().map_or(0, NewRow::bytes);
+                return Ok(Absorption { row, row_bytes, values, sample: sampled.finish() });
             }
         }
     }
+
+    /// What takes the large values out of a flush, if the range has a value log; they have about
+    /// this many bytes.
+    fn separator(&self, expected_bytes: u64) -> Option<Separator> {
+        let bounds = self.options.value_log?;
+        let store = &self.context.opener.store;
+        Some(Separator::new(&self.env, store, &self.ids, bounds.large_bytes, expected_bytes))
+    }
+
+    /// About how many bytes the large values in these memtables have, judged by some of them.
+    fn large_bytes_of(&self, batch: &[Arc<Frozen>]) -> Result<u64> {
+        let Some(bounds) = self.options.value_log else { return Ok(0) };
+        let mut estimated = 0;
+        for frozen in batch {
+            let (mut large, mut all) = (0, 0);
+            let mut stream = frozen.memtable.stream();
+            for _ in 0..VALUES_PER_ESTIMATE {
+                let Some(entry) = stream.entry() else { break };
+                let bytes = entry.value.len() as u64;
+                all += bytes;
+                large += if entry.value.len() >= bounds.large_bytes { bytes } else { 0 };
+                stream.advance()?;
+            }
+            let share = |bytes: u64| u128::from(bytes) * u128::from(large) / u128::from(all.max(1));
+            estimated += share(frozen.memtable.value_bytes()) as u64;
+        }
+        Ok(estimated)
+    }
+}
+
+/// What a flush wrote.
+struct Absorption {
+    row: Option<NewRow>,
+    row_bytes: u64,
+    values: Option<ValueFileMeta>,
+    sample: WriteSample,
 }
 
 /// Every version in these memtables.

@@ -24,6 +24,7 @@ pub struct Jobs {
     /// Set while a flush is queued and has not begun.
     flush_queued: AtomicBool,
     log_queued: AtomicBool,
+    values_queued: AtomicBool,
     /// Who looks whether the range is idle.
     pub(super) idle: Latch<IdleWatch>,
     /// Set while memtables are to be flushed for what is dead in them, and that has not begun.
@@ -54,6 +55,7 @@ impl Jobs {
             ended: env.waits().signal(),
             flush_queued: AtomicBool::new(false),
             log_queued: AtomicBool::new(false),
+            values_queued: AtomicBool::new(false),
             idle: Latch::default(),
             clear_up_queued: AtomicBool::new(false),
             compactions_queued: AtomicUsize::new(0),
@@ -319,6 +321,29 @@ impl Inner {
         });
     }
 
+    /// Queues a look at the value log, if the range has one.
+    pub(in crate::store) fn schedule_value_work(&self) {
+        self.schedule_value_work_after(Duration::ZERO);
+    }
+
+    fn schedule_value_work_after(&self, delay: Duration) {
+        if self.versions.current().values().is_empty() {
+            return;
+        }
+        let Some(me) = self.me() else { return };
+        if self.jobs.values_queued.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let delay = delay.max(self.health.rest(Work::Values, || self.env.now()));
+        me.submit(JobClass::Compaction, delay, |inner| {
+            inner.jobs.values_queued.store(false, Ordering::Release);
+            let outcome = inner.keep_values();
+            if let Some(delay) = inner.retry_after(Work::Values, outcome) {
+                inner.schedule_value_work_after(delay);
+            }
+        });
+    }
+
     fn keep_log(&self) -> Result<()> {
         self.bound_log()?;
         let log = self.log()?;
@@ -362,6 +387,7 @@ impl Store {
     pub fn settle(&self) {
         self.inner.schedule_flush();
         self.inner.schedule_compaction();
+        self.inner.schedule_value_work();
         self.inner.jobs.wait_settled();
     }
 }

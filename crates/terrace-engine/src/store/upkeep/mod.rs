@@ -23,3 +23,4 @@ pub(super) mod idle;
 pub(super) mod jobs;
 pub(super) mod merge_memtables;
 pub(super) mod parts;
+pub(super) mod values;

@@ -21,12 +21,18 @@
 //! | 6 | no | least and greatest expiry in milliseconds; left out if nothing expires |
 //! | 7 | no | creation time in milliseconds: a number |
 //! | 8 | no | data blocks, bytes of data blocks: two numbers |
-//! | 9 | no | live bytes by value-log segment: a count, then (segment, bytes), segments ascending; left out if there are none |
+//! | 10 | yes | values named, by segment: for each (epoch, counter, values, bytes), segments ascending; left out if there are none |
+//!
+//! 9 was never written.
 
 use terrace_base::limits::STORED_KEY_BYTES_MAX;
-use terrace_base::{ByteReader, CodecError, Expiry, KeyRange, SeqNo, WallTime, put_varint};
+use terrace_base::{
+    ByteReader, CodecError, Epoch, Expiry, FileId, KeyRange, SeqNo, WallTime, put_varint,
+};
 
 use super::FormatError;
+use crate::vlog::format::FILE_BYTES_END;
+use crate::vlog::{NamedBytes, NamedSegments};
 
 const SMALLEST: u64 = 1;
 const LARGEST: u64 = 2;
@@ -36,7 +42,7 @@ const RAW_BYTES: u64 = 5;
 const EXPIRIES: u64 = 6;
 const CREATED: u64 = 7;
 const DATA: u64 = 8;
-const LIVE_BYTES: u64 = 9;
+const NAMED: u64 = 10;
 
 /// What is known about a table as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,8 +75,8 @@ pub struct TableProperties {
     pub largest_is_exclusive: bool,
     /// When the table was built.
     pub created: WallTime,
-    /// Bytes that value pointers of this table name, by value-log segment, segments ascending.
-    pub live_bytes: Vec<(u64, u64)>,
+    /// The values that pointers of this table name.
+    pub named: NamedSegments,
     /// How many data blocks.
     pub block_count: u64,
     /// Bytes of the data blocks in the file.
@@ -140,14 +146,8 @@ impl TableProperties {
         }
         field(CREATED, false, &numbers(&[self.created.0]));
         field(DATA, false, &numbers(&[self.block_count, self.data_bytes]));
-        if !self.live_bytes.is_empty() {
-            field(LIVE_BYTES, false, &|body| {
-                put_varint(body, self.live_bytes.len() as u64);
-                for (segment, bytes) in &self.live_bytes {
-                    put_varint(body, *segment);
-                    put_varint(body, *bytes);
-                }
-            });
+        if !self.named.is_empty() {
+            field(NAMED, true, &|body| put_named(body, &self.named));
         }
     }
 
@@ -237,7 +237,7 @@ impl TableProperties {
                 self.block_count = body.varint()?;
                 self.data_bytes = body.varint()?;
             }
-            LIVE_BYTES => self.live_bytes = take_live_bytes(body)?,
+            NAMED => self.named = take_named(body)?,
             _ => return Ok(false),
         }
         body.finish()?;
@@ -253,25 +253,40 @@ fn take_key(body: &mut ByteReader<'_>) -> Result<Vec<u8>, CodecError> {
     Ok(body.take(key.len())?.to_vec())
 }
 
-fn take_live_bytes(body: &mut ByteReader<'_>) -> Result<Vec<(u64, u64)>, CodecError> {
-    let count = body.varint_usize()?;
-    if count == 0 || count > body.rest().len() / 2 {
-        return Err(body.error("a count of segments that cannot be"));
+/// Appends what a table names, as the manifest stores it too.
+pub(crate) fn put_named(out: &mut Vec<u8>, named: &NamedSegments) {
+    for one in named.iter() {
+        put_varint(out, one.segment.epoch.0);
+        put_varint(out, one.segment.counter);
+        put_varint(out, one.count);
+        put_varint(out, one.bytes);
     }
-    let mut live_bytes: Vec<(u64, u64)> = Vec::with_capacity(count);
-    for _ in 0..count {
-        let (segment, bytes) = (body.varint()?, body.varint()?);
-        if live_bytes.last().is_some_and(|(before, _)| *before >= segment) {
-            return Err(body.error("segments out of order"));
+}
+
+/// The inverse of [`put_named`]: all of `body` is what one table names, which is something.
+pub(crate) fn take_named(body: &mut ByteReader<'_>) -> Result<NamedSegments, CodecError> {
+    let mut named = Vec::new();
+    while !body.is_empty() {
+        let segment = FileId { epoch: Epoch(body.varint()?), counter: body.varint()? };
+        let (count, bytes) = (body.varint()?, body.varint()?);
+        if bytes >= FILE_BYTES_END {
+            return Err(body.error("a table names more of a segment than there can be"));
         }
-        live_bytes.push((segment, bytes));
+        named.push(NamedBytes { segment, count, bytes });
     }
-    Ok(live_bytes)
+    match NamedSegments::new(named) {
+        Some(named) if !named.is_empty() => Ok(named),
+        _ => Err(body.error("what a table names of segments cannot be")),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn named(counter: u64, bytes: u64) -> NamedBytes {
+        NamedBytes { segment: FileId { epoch: Epoch(1), counter }, count: 2, bytes }
+    }
 
     fn properties() -> TableProperties {
         TableProperties {
@@ -289,7 +304,7 @@ mod tests {
             largest: b"zebra".to_vec(),
             largest_is_exclusive: true,
             created: WallTime(1_700_000_000_000),
-            live_bytes: vec![(3, 100), (9, 2)],
+            named: NamedSegments::new(vec![named(3, 100), named(9, 2)]).expect("they ascend"),
             block_count: 2,
             data_bytes: 4200,
         }

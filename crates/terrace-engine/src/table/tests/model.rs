@@ -7,6 +7,7 @@ use terrace_base::{EntryRef, KeyRange, LevelNo, SeqNo, TableUid};
 
 use super::*;
 use crate::iter::{Cursor, Stream};
+use crate::vlog::{ValueName, ValuePointer};
 
 #[test]
 fn random_tables_answer_as_the_model_does() {
@@ -148,22 +149,29 @@ fn range_tombstones_come_back_in_order_and_bound_the_table() {
 }
 
 #[test]
-fn live_bytes_by_segment_are_kept() {
+fn what_a_table_names_of_segments_is_counted() {
     let store = MemoryTableStore::new();
-    let id = FileId { epoch: Epoch(1), counter: 1 };
-    let writer = store.create(id, LevelNo(1), 0).unwrap();
+    let id = |counter| FileId { epoch: Epoch(1), counter };
+    let writer = store.create(id(1), LevelNo(1), 0).unwrap();
     let mut builder = TableBuilder::new(writer, UID, &TableOptions::default(), WallTime(5));
     let mut model = Model::default();
-    model.put(b"key", 1, b"pointer");
-    builder.add(model.all()[0].as_ref()).unwrap();
-    for (segment, bytes) in [(9, 10), (2, 5), (9, 1)] {
-        builder.add_live_bytes(segment, bytes);
+    for (at, (segment, bytes)) in [(9, 1000), (2, 50), (9, 100)].into_iter().enumerate() {
+        let name = ValueName { segment: id(segment), offset: 64 + at as u64 * 2000 };
+        let mut value = Vec::new();
+        ValuePointer { name, bytes }.encode(&mut value);
+        let (key, kind) = (format!("key {at}").into_bytes(), EntryKind::ValuePointer);
+        model.insert(Entry { key, seqno: SeqNo(1), kind, expiry: None, value });
     }
+    let (key, value) = (b"not a pointer".to_vec(), b"though it is said to be".to_vec());
+    let (seqno, kind, expiry) = (SeqNo(2), EntryKind::ValuePointer, None);
+    model.insert(Entry { key, seqno, kind, expiry, value });
+    model.all().iter().for_each(|entry| builder.add(entry.as_ref()).unwrap());
     let built = builder.finish().unwrap();
     let cache = Arc::new(BlockCache::new(0));
     let file = store.open(&built.location).unwrap();
     let reader = TableReader::open(file, cache, Some((UID, built.bytes))).unwrap();
-    assert_eq!(reader.properties().live_bytes, [(2, 5), (9, 11)]);
+    let named = reader.properties().named.iter().map(|one| (one.segment, one.count, one.bytes));
+    assert!(named.eq([(id(2), 1, 50 + 37), (id(9), 2, 1100 + 2 * 37)]));
     assert_eq!(reader.properties().created, WallTime(5));
     reader.verify(Some(built.hash)).unwrap();
 }

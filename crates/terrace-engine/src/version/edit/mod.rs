@@ -1,5 +1,5 @@
-//! A version edit, in parts: what it changes of the tree, and what it says of the log, of the range
-//! and of where data lies. Each part has its codec beside it.
+//! A version edit, in parts: what it changes of the tree and of the value log, and what it says of
+//! the log, of the range and of where data lies. Each part has its codec beside it.
 //!
 //! An edit is a list of fields `tag varint, length varint, bytes`, in any order. A tag is
 //! `2 * number + required`: a reader that does not know a required field refuses the file, and
@@ -13,6 +13,7 @@ mod media;
 mod range;
 mod table;
 mod tree;
+mod values;
 
 use terrace_base::{ByteReader, CodecError, put_field};
 
@@ -25,6 +26,7 @@ pub use self::range::{RangeEdit, Repaired};
 pub(super) use self::table::SIZE_END;
 pub use self::table::{put_table, read_table};
 pub use self::tree::{NewRow, RowMeta, TreeEdit};
+pub use self::values::ValuesEdit;
 
 /// A change of a [`Version`](super::Version): what one flush, one compaction or one open did.
 ///
@@ -39,6 +41,8 @@ pub struct VersionEdit {
     pub tree: TreeEdit,
     /// What changes of the log.
     pub log: LogEdit,
+    /// What changes of the value log.
+    pub values: ValuesEdit,
     /// Where data lies from now on, all of it; the manifest can say so in a snapshot only.
     pub media: Option<Media>,
 }
@@ -91,6 +95,10 @@ mod field {
 
     /// Required: the records in them are part of the range.
     pub const LOG_DIRECTORIES: u64 = 20;
+    /// Required: tables name values in the files.
+    pub const VALUES_REMOVED: u64 = 21;
+    /// Required: as above.
+    pub const VALUES_ADDED: u64 = 22;
 
     /// Whether a reader must know the field to read the range rightly.
     pub fn is_required(number: u64) -> bool {
@@ -123,6 +131,7 @@ pub fn encode_edit(edit: &VersionEdit) -> Vec<u8> {
     edit.range.put(&mut writer);
     edit.tree.put(&mut writer);
     edit.log.put(&mut writer);
+    edit.values.put(&mut writer);
     if let Some(media) = &edit.media {
         media.put(&mut writer);
     }
@@ -141,6 +150,7 @@ pub fn decode_edit(bytes: &[u8]) -> Result<VersionEdit, CodecError> {
             || edit.range.read(number, &mut value)?
             || edit.tree.read(number, &mut value)?
             || edit.log.read(number, &mut value)?
+            || edit.values.read(number, &mut value)?
             || Media::read(&mut edit.media, number, &mut value)?;
         match (is_known, required) {
             (true, _) => value.finish()?,

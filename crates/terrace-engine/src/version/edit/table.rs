@@ -5,7 +5,9 @@ use terrace_base::{
 
 use crate::placement::TableLocation;
 use crate::table::TableMeta;
+use crate::table::format::properties::{put_named, take_named};
 use crate::version::format::{below, put_file_id, put_range, read_file_id, read_range};
+use crate::vlog::NamedSegments;
 
 /// Sizes and counts of a table lie below: they can be added up.
 pub(in crate::version) const SIZE_END: u64 = 1 << 44;
@@ -31,6 +33,9 @@ mod field {
     /// What asks for a compaction: ignorable, as the counts; left out if there is nothing to say.
     pub const TOMBSTONE_RUN: u64 = 11;
     pub const EXPIRED_FROM: u64 = 12;
+    /// The values that it names; left out if there are none. Required: values that nobody seems to
+    /// name would be dropped.
+    pub const NAMED: u64 = 13;
 }
 
 /// Appends a table's fields, as edits and compaction plans store them.
@@ -69,6 +74,9 @@ pub fn put_table(out: &mut Vec<u8>, table: &TableMeta) {
     if let Some(moment) = table.expired_from {
         put(field::EXPIRED_FROM, false, &|v| put_varint(v, moment.0));
     }
+    if !table.named.is_empty() {
+        put(field::NAMED, true, &|v| put_named(v, &table.named));
+    }
 }
 
 /// The inverse of [`put_table`]: all of `reader` is one table.
@@ -91,6 +99,7 @@ pub fn read_table(reader: &mut ByteReader<'_>) -> Result<TableMeta, CodecError> 
         raw_bytes: 0,
         tombstone_run: 0,
         expired_from: None,
+        named: NamedSegments::default(),
     };
     let mut seen = 0u32;
     while !reader.is_empty() {
@@ -116,6 +125,7 @@ pub fn read_table(reader: &mut ByteReader<'_>) -> Result<TableMeta, CodecError> 
             }
             field::TOMBSTONE_RUN => table.tombstone_run = bounded_size(&mut value)?,
             field::EXPIRED_FROM => table.expired_from = Some(WallTime(value.varint()?)),
+            field::NAMED => table.named = take_named(&mut value)?,
             _ if required => return Err(reader.error("an unknown required field of a table")),
             _ => continue,
         }

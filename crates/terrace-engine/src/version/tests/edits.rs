@@ -45,7 +45,7 @@ fn boundaries_that_do_not_ascend_are_refused() {
 
 #[test]
 fn edits_round_trip() {
-    for edit in [full_edit(), VersionEdit::default()] {
+    for edit in [full_edit(), values_edit(), VersionEdit::default()] {
         assert_eq!(decode_edit(&encode_edit(&edit)), Ok(edit));
     }
     let start = Some(LogStart { segment: None, position: LogPosition(0) });
@@ -144,5 +144,39 @@ fn edits_that_come_to_a_contradiction_do_not_fit() {
         let (index, misfit) = folded(least, greatest, of_version).expect_err("it contradicts");
         assert_eq!(index, 1);
         assert!(misfit.contains("out of order, or above"), "{misfit}");
+    }
+}
+
+/// A value that nobody holds, a segment that two files hold, and a file that goes and was not there.
+#[test]
+fn edits_of_the_value_log_that_contradict_each_other_do_not_fit() {
+    let env: SharedEnv = RealEnv::new();
+    let context = crate::check::tables_of_dir(&env, Path::new("/db"));
+    let l0 = crate::check::l0_of(&env, &context);
+    let folded = |tables: Vec<TableMeta>, removed: Vec<FileId>, added: Vec<ValueFileMeta>| {
+        let tree = TreeEdit {
+            tables_added: tables.into_iter().map(|table| (LevelNo(1), table)).collect(),
+            greatest_seqno: Some(SeqNo::MAX),
+            ..TreeEdit::default()
+        };
+        let values = ValuesEdit { removed, added };
+        let edit = VersionEdit { is_snapshot: true, tree, values, ..VersionEdit::default() };
+        fold([&edit], l0.as_ref(), &context).map(|_| ()).map_err(|(_, misfit)| misfit)
+    };
+    let only = |segment| ValueFileMeta {
+        segments: vec![HeldSegment { id: id(segment), count: 1, bytes: 99 }],
+        ..value_file(segment)
+    };
+    assert_eq!(folded(vec![naming_table(1)], vec![], vec![value_file(30)]), Ok(()));
+    assert_eq!(folded(vec![naming_table(1)], vec![], vec![only(4), only(6)]), Ok(()));
+    let contradictions = [
+        (folded(vec![naming_table(1)], vec![], vec![]), "which no file holds"),
+        (folded(vec![naming_table(1)], vec![], vec![only(4)]), "which no file holds"),
+        (folded(vec![], vec![], vec![value_file(30), only(6)]), "lies in two value files"),
+        (folded(vec![], vec![id(30)], vec![]), "is not there"),
+    ];
+    for (outcome, says) in contradictions {
+        let misfit = outcome.expect_err(says);
+        assert!(misfit.contains(says), "{misfit}");
     }
 }

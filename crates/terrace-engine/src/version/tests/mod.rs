@@ -8,10 +8,11 @@ use terrace_base::{
     WallTime,
 };
 
-use super::{LogEdit, RangeEdit, Repaired, RowMeta, TableMeta, TreeEdit, VersionEdit};
+use super::{LogEdit, RangeEdit, Repaired, RowMeta, TableMeta, TreeEdit, ValuesEdit, VersionEdit};
 use crate::l0::CutInterval;
 use crate::placement::{ContainerPlace, Media};
 use crate::table::TableLocation;
+use crate::vlog::{HeldSegment, NamedBytes, NamedSegments, ValueFileMeta};
 use crate::wal::LogStart;
 
 fn id(counter: u64) -> FileId {
@@ -36,10 +37,42 @@ fn table(counter: u64) -> TableMeta {
         raw_bytes: 3000,
         tombstone_run: 2,
         expired_from: Some(WallTime(77)),
+        named: NamedSegments::default(),
     }
 }
 
-/// An edit with every field.
+/// A table that names values in two segments.
+fn naming_table(counter: u64) -> TableMeta {
+    let named = NamedSegments::new(vec![named(4), named(6)]).expect("they ascend");
+    TableMeta { named, ..table(counter) }
+}
+
+fn named(counter: u64) -> NamedBytes {
+    NamedBytes { segment: id(counter), count: 3, bytes: 3000 }
+}
+
+fn value_file(counter: u64) -> ValueFileMeta {
+    let held = |counter| HeldSegment { id: id(counter), count: 9, bytes: 9000 };
+    ValueFileMeta {
+        id: id(counter),
+        location: TableLocation::new("there"),
+        uid: TableUid(77),
+        bytes: 20_000,
+        hash: 1 << 99,
+        segments: vec![held(4), held(6)],
+    }
+}
+
+/// An edit of the value log, and of a table that names what is in it.
+fn values_edit() -> VersionEdit {
+    VersionEdit {
+        values: ValuesEdit { removed: vec![id(20), id(21)], added: vec![value_file(22)] },
+        tree: TreeEdit { tables_added: vec![(LevelNo(2), naming_table(3))], ..TreeEdit::default() },
+        ..VersionEdit::default()
+    }
+}
+
+/// An edit with every field of a range without a value log.
 fn full_edit() -> VersionEdit {
     VersionEdit {
         is_snapshot: true,
@@ -68,6 +101,7 @@ fn full_edit() -> VersionEdit {
             start: Some(LogStart { segment: Some(id(8)), position: LogPosition(77) }),
             closed: Some(LogPosition(88)),
         },
+        values: ValuesEdit::default(),
         media: Some(Media {
             container: Some(ContainerPlace {
                 path: "/pmem/rows".into(),

@@ -13,11 +13,14 @@ use std::time::Duration;
 use terrace_base::{KeyRange, WallTime, hash_bytes};
 use terrace_env::{CrashPolicy, DiskImage, JobClass, SeededRng, SharedEnv, SimEnv, SimOptions};
 
-use crate::options::{Durability, L0Kind, L0Options, Options, Research};
+use crate::options::{Durability, L0Kind, L0Options, Options, Research, ValueLogOptions};
 use crate::store::tests::workload::{Change, Model, batch_of, content};
 use crate::store::tests::{in_pages, open, open_by, put, small};
 use crate::store::{GetOptions, Item, Store, Update, WriteOptions};
 use crate::{Error, Result, WriteBatch};
+
+/// Every value but the shortest stands in the value log, and hardly any garbage is allowed.
+const ALL_VALUES: ValueLogOptions = ValueLogOptions { large_bytes: 32, space_ratio_percent: 105 };
 
 /// Each client of a workload writes the count of its batches under its own key, in every batch.
 fn counter_key(client: usize) -> Vec<u8> {
@@ -160,6 +163,22 @@ impl Workload {
                 sync_every: 4,
                 disturb_every: 7,
                 ..base("rows in a directory of their own")
+            },
+            Workload {
+                options: Options { value_log: Some(ALL_VALUES), ..base("").options },
+                sync_every: 3,
+                disturb_every: 6,
+                ..base("a value log, disturbed")
+            },
+            Workload {
+                options: Options {
+                    value_log: Some(ALL_VALUES),
+                    ..in_pages(base("").options, L0Kind::Container, 64 << 10)
+                },
+                value_bytes: 1500,
+                sync_every: 2,
+                disturb_every: 4,
+                ..base("a value log under a triangle")
             },
             Workload { sync_every: 3, ..in_memory("a log in memory", Durability::Buffered) },
             Workload {

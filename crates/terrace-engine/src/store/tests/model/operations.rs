@@ -8,7 +8,7 @@ use terrace_env::{SeededRng, SharedEnv};
 
 use crate::options::{Durability, Options};
 use crate::store::tests::workload::{Model, Shape};
-use crate::store::tests::{draw_l0, open, simulate, small};
+use crate::store::tests::{draw_l0, draw_value_log, open, simulate, small};
 use crate::store::{GetOptions, Iter, IterOptions, Snapshot, Store};
 use crate::table::Compression;
 use crate::{Error, Result};
@@ -38,6 +38,7 @@ pub fn options(random: &mut SeededRng) -> Options {
     } else {
         options.dranges = [1, 2, 4][random.below(3) as usize];
     }
+    options.value_log = draw_value_log(random);
     draw_l0(options, random)
 }
 

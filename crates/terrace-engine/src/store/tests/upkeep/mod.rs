@@ -15,3 +15,4 @@ mod reclaim;
 mod rows;
 mod settings;
 mod triangle;
+mod values;

@@ -1,0 +1,79 @@
+//! Values that stand in the value log: what a pointer that a search has found leads to.
+
+use std::sync::Arc;
+
+use terrace_base::{Corruption, EntryKind, EntryRef, Expiry, SeqNo};
+
+use crate::explain::note;
+use crate::table::ReadMode;
+use crate::version::{ValueFiles, Version};
+use crate::vlog::ValuePointer;
+use crate::{Error, Result};
+
+/// The value log, as a read of one view meets it.
+#[derive(Clone, Copy)]
+pub(in crate::store) struct Values<'a> {
+    files: &'a ValueFiles,
+    mode: ReadMode,
+}
+
+impl<'a> Values<'a> {
+    /// That of a version; `mode` says whether a read may wait for the disk.
+    pub fn of(version: &'a Version, mode: ReadMode) -> Values<'a> {
+        Values { files: version.values(), mode }
+    }
+
+    /// The value that an entry points to. Errors: `Corruption`, `NeedsIo`, and what reading gives.
+    #[inline(never)]
+    pub fn fetch(&self, entry: &EntryRef<'_>) -> Result<Fetched> {
+        debug_assert_eq!(entry.kind, EntryKind::ValuePointer);
+        let pointer = ValuePointer::decode(entry.value)
+            .map_err(|error| Corruption::new("(a table)", error.offset as u64, error.what))?;
+        let Some(file) = self.files.of_segment(pointer.name.segment) else {
+            return Err(dangling(&pointer));
+        };
+        let stored = file.read(entry.key, &pointer, self.mode)?;
+        note(|notes| notes.fetched(file.meta().id, pointer.bytes.into()));
+        let from = stored.len() - pointer.bytes as usize;
+        let value = FetchedValue { stored: Arc::new(stored), from };
+        Ok(Fetched { value, expiry: entry.expiry, seqno: entry.seqno })
+    }
+}
+
+fn dangling(pointer: &ValuePointer) -> Error {
+    let detail = format!("a table names a value of {:?}, and no file holds it", pointer.name);
+    Corruption::new("(the value log)", pointer.name.offset, detail).into()
+}
+
+/// A value that was read from a value file. Clones share it.
+#[derive(Clone, Debug)]
+pub struct FetchedValue {
+    /// The value with what stands before it in the file.
+    stored: Arc<Vec<u8>>,
+    from: usize,
+}
+
+impl FetchedValue {
+    /// The value.
+    #[inline]
+    pub(in crate::store) fn bytes(&self) -> &[u8] {
+        &self.stored[self.from..]
+    }
+}
+
+/// A value from the value log, with what its entry in the table says of it.
+#[derive(Clone, Debug)]
+pub(in crate::store) struct Fetched {
+    pub value: FetchedValue,
+    expiry: Option<Expiry>,
+    seqno: SeqNo,
+}
+
+impl Fetched {
+    /// The entry that would hold the value.
+    #[inline]
+    pub fn entry<'a>(&'a self, key: &'a [u8]) -> EntryRef<'a> {
+        let (seqno, expiry, value) = (self.seqno, self.expiry, self.value.bytes());
+        EntryRef { key, seqno, kind: EntryKind::Value, expiry, value }
+    }
+}

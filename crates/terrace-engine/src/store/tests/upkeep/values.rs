@@ -1,0 +1,224 @@
+//! The value log of a whole range: large values leave the tree, are found again from everywhere,
+//! and their garbage goes.
+
+use terrace_base::KeyRange;
+use terrace_env::Fault;
+use terrace_env::{FaultEffect, FaultErrno, FaultPlan, Operation};
+
+use crate::Error;
+use crate::options::{L0Kind, ValueLogOptions};
+use crate::store::tests::*;
+use crate::store::{GetOptions, IterOptions};
+
+fn separating() -> Options {
+    let value_log = ValueLogOptions { large_bytes: 100, space_ratio_percent: 130 };
+    Options { value_log: Some(value_log), ..small() }
+}
+
+/// A value of a key in a round: large for two keys of three.
+fn value(index: usize, round: usize) -> String {
+    let bytes = if index.is_multiple_of(3) { 20 } else { 400 };
+    format!("{index}.{round}.{}", "x".repeat(bytes))
+}
+
+fn key(index: usize) -> String {
+    format!("key {index:04}")
+}
+
+fn write_round(store: &Store, round: usize) -> Result<()> {
+    (0..150).try_for_each(|index| put(store, &key(index), &value(index, round)))
+}
+
+fn assert_round(store: &Store, round: usize) -> Result<()> {
+    for index in 0..150 {
+        assert_eq!(get(store, &key(index))?, Some(value(index, round)), "{index}");
+    }
+    let mut iter = store.iter(IterOptions::default())?;
+    iter.seek_to_first()?;
+    for index in 0..150 {
+        let entry = iter.entry().expect("no key is missing");
+        assert_eq!(entry.key, key(index).as_bytes());
+        assert_eq!(entry.value, value(index, round).as_bytes());
+        iter.next()?;
+    }
+    assert!(!iter.is_on_entry());
+    iter.seek_back(None)?;
+    for index in (0..150).rev() {
+        assert_eq!(iter.entry().map(|entry| entry.value), Some(value(index, round).as_bytes()));
+        iter.prev()?;
+    }
+    Ok(())
+}
+
+fn value_bytes(store: &Store) -> u64 {
+    let version = store.inner.versions.current();
+    version.values().iter().map(|file| file.meta().bytes).sum()
+}
+
+fn table_bytes(store: &Store) -> u64 {
+    store.inner.versions.current().tables().map(|table| table.meta().bytes).sum()
+}
+
+#[test]
+fn large_values_leave_the_tables_and_are_found_again() -> Result<()> {
+    for l0_kind in [L0Kind::Plain, L0Kind::Container] {
+        simulate(3, |env| {
+            let options = match l0_kind {
+                L0Kind::Plain => separating(),
+                kind => in_pages(separating(), kind, 256 << 10),
+            };
+            let store = open(env, &options)?;
+            write_round(&store, 0)?;
+            assert_round(&store, 0)?;
+            store.flush()?;
+            store.settle();
+            assert!(value_bytes(&store) > 100 * 400, "{}", value_bytes(&store));
+            assert!(table_bytes(&store) < 30 << 10, "{}", table_bytes(&store));
+            assert_round(&store, 0)?;
+            store.compact(&KeyRange::all())?;
+            assert_round(&store, 0)?;
+            store.close()?;
+            // What stands in the value log is found without the option, too.
+            let store = open(env, &Options { value_log: None, ..options.clone() })?;
+            assert_round(&store, 0)?;
+            write_round(&store, 1)?;
+            store.compact(&KeyRange::all())?;
+            store.settle();
+            assert_eq!(value_bytes(&store), 0, "nothing names a value any more");
+            assert_round(&store, 1)?;
+            store.close()
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn garbage_goes_and_a_snapshot_keeps_what_it_sees() -> Result<()> {
+    simulate(4, |env| {
+        let store = open(env, &separating())?;
+        write_round(&store, 0)?;
+        store.flush()?;
+        let snapshot = store.snapshot();
+        for round in 1..12 {
+            write_round(&store, round)?;
+            store.flush()?;
+        }
+        store.compact(&KeyRange::all())?;
+        store.settle();
+        let live_bytes = 100 * 450;
+        assert!(value_bytes(&store) < 3 * live_bytes, "{}", value_bytes(&store));
+        for index in 0..150 {
+            let item = snapshot.get(key(index).as_bytes(), &GetOptions::default())?;
+            let found = item.map(|item| String::from_utf8(item.value).expect("text"));
+            assert_eq!(found, Some(value(index, 0)));
+        }
+        drop(snapshot);
+        assert_round(&store, 11)?;
+        write_round(&store, 12)?;
+        store.compact(&KeyRange::all())?;
+        store.settle();
+        assert!(value_bytes(&store) < 2 * live_bytes, "{}", value_bytes(&store));
+        assert_round(&store, 12)?;
+        let named = store.inner.versions.current().values().iter().count();
+        assert_eq!(files_with(env, ".values").len(), named, "no file is left over");
+        store.close()?;
+        drop(store);
+        let store = open(env, &separating())?;
+        assert_round(&store, 12)?;
+        store.close()
+    })
+}
+
+/// Goal: what lives is copied as it was named, and files stay within the bound. Method: every other
+/// key is overwritten, so that each file is half garbage.
+#[test]
+fn half_dead_files_are_written_anew_under_the_same_names() -> Result<()> {
+    simulate(5, |env| {
+        let store = open(env, &separating())?;
+        write_round(&store, 0)?;
+        store.flush()?;
+        for round in 1..6 {
+            for index in (0..150).filter(|index| index % 2 == 1) {
+                put(&store, &key(index), &value(index, round))?;
+            }
+            store.compact(&KeyRange::all())?;
+            store.settle();
+        }
+        let version = store.inner.versions.current();
+        let is_rewritten = |file: &&Arc<crate::vlog::ValueFile>| {
+            file.meta().segments.iter().any(|one| one.id != file.meta().id)
+        };
+        assert!(
+            version.values().iter().any(|file| is_rewritten(&file)),
+            "nothing was written anew"
+        );
+        let liveness = version.liveness();
+        let live: u64 = version.values().iter().map(|file| liveness.live_bytes(file.meta())).sum();
+        let floor = small().memtable_bytes as u64 / 8;
+        let all: u64 = version.values().iter().map(|file| file.meta().entry_bytes()).sum();
+        assert!(all <= live * 13 / 10 + floor, "{all} bytes, of which {live} live");
+        for index in 0..150 {
+            let round = if index % 2 == 1 { 5 } else { 0 };
+            assert_eq!(get(&store, &key(index))?, Some(value(index, round)), "{index}");
+        }
+        store.close()
+    })
+}
+
+#[test]
+fn a_damaged_value_is_an_error_of_its_key_and_of_no_other() -> Result<()> {
+    let image = killed(6, |env| {
+        let store = open(env, &separating())?;
+        write_round(&store, 0)?;
+        store.flush()?;
+        store.settle();
+        store.close()?;
+        Ok(store)
+    });
+    let (path, _) = image
+        .files()
+        .into_iter()
+        .find(|(path, _)| path.extension().is_some_and(|extension| extension == "values"))
+        .expect("there is a value file");
+    let mut damaged = image;
+    let bytes = damaged.read(&path).expect("it is there");
+    let needle = value(50, 0);
+    let at = bytes.windows(needle.len()).position(|some| some == needle.as_bytes());
+    let at = at.expect("the value is in the file") + 100;
+    damaged.write(&path, at as u64, &[bytes[at] ^ 1]).expect("it is there");
+    after_crash(damaged, |env| {
+        let store = open(env, &separating())?;
+        let error = get(&store, &key(50)).expect_err("the value is damaged");
+        assert!(matches!(&error, Error::Corruption(damage) if damage.file == path), "{error}");
+        for index in (0..150).filter(|index| *index != 50) {
+            assert_eq!(get(&store, &key(index))?, Some(value(index, 0)));
+        }
+        let mut iter = store.iter(IterOptions::default())?;
+        iter.seek(key(49).as_bytes())?;
+        assert!(matches!(iter.next(), Err(Error::Corruption(_))));
+        iter.next()?;
+        assert_eq!(iter.entry().map(|entry| entry.key.to_vec()), Some(key(51).into_bytes()));
+        iter.prev().expect_err("it is damaged from this side, too");
+        iter.prev()?;
+        assert_eq!(iter.entry().map(|entry| entry.key.to_vec()), Some(key(49).into_bytes()));
+        Ok(())
+    })
+}
+
+#[test]
+fn a_flush_that_fails_leaves_no_value_file() -> Result<()> {
+    with_faults(7, |_, faults, env| {
+        let store = open(env, &separating())?;
+        write_round(&store, 0)?;
+        let fault = Fault::nth(Operation::Write, 1, FaultEffect::Error(FaultErrno::NoSpace));
+        faults.set_plan(FaultPlan::one(fault.on(".table")));
+        let _ = store.flush();
+        assert!(!faults.injected().is_empty());
+        store.flush()?;
+        store.settle();
+        assert_round(&store, 0)?;
+        let named = store.inner.versions.current().values().iter().count();
+        assert_eq!(files_with(env, ".values").len(), named);
+        store.close()
+    })
+}

@@ -1,0 +1,249 @@
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use terrace_base::{Corruption, FileId, TableUid};
+use terrace_env::SetOnce;
+use terrace_env::atomic::{AtomicBool, Ordering};
+
+use super::format::{
+    CHECKSUM_BYTES, DirectorySegment, FOOTER_BYTES, Footer, HEADER_BYTES, RECORDS_PER_FRAME,
+    check_frame, decode_directory, decode_entry, decode_header, entry_bytes, frame_bytes, place_in,
+};
+use super::{ValueFileMeta, ValueName, ValuePointer};
+use crate::cache::BlockCache;
+use crate::table::{ByteInterval, ReadMode, TableFile};
+use crate::version::TableContext;
+use crate::{Error, Result};
+
+/// A live value file: what versions know of it, and its reader once it has been opened.
+///
+/// Opened at the first use and then kept open. Dropping the last reference to a file that an
+/// installed edit removed hands it to the reclaim queue, as a table's is.
+pub struct ValueFile {
+    meta: ValueFileMeta,
+    context: Arc<TableContext>,
+    reader: SetOnce<Arc<Reader>>,
+    removed: AtomicBool,
+}
+
+impl ValueFile {
+    /// The file that `meta` describes; not opened yet.
+    #[must_use]
+    pub fn new(meta: ValueFileMeta, context: Arc<TableContext>) -> ValueFile {
+        ValueFile { meta, context, reader: SetOnce::new(), removed: AtomicBool::new(false) }
+    }
+
+    /// What the version knows of it.
+    #[must_use]
+    pub fn meta(&self) -> &ValueFileMeta {
+        &self.meta
+    }
+
+    /// Whether values of a segment lie in it.
+    #[must_use]
+    pub fn holds(&self, segment: FileId) -> bool {
+        self.meta.segments.binary_search_by_key(&segment, |one| one.id).is_ok()
+    }
+
+    /// The bytes of the value that `pointer` names, which was written under `key`: its whole entry,
+    /// checked, of which the value is the end.
+    ///
+    /// Cost: one read; in a rewritten file also a look into its places, which the block cache keeps.
+    /// Errors: `NeedsIo` if `mode` forbids to wait, and it would have to; `Corruption`, which names
+    /// the file and the place.
+    pub fn read(&self, key: &[u8], pointer: &ValuePointer, mode: ReadMode) -> Result<Vec<u8>> {
+        let reader = self.reader(mode)?;
+        let name = pointer.name;
+        let place = reader.place_of(name, &self.context.opener.cache, mode)?;
+        let bytes = entry_bytes(key.len(), pointer.bytes as usize) as usize;
+        let entry = reader.read(ByteInterval { offset: place, bytes }, mode)?;
+        match decode_entry(&entry, name) {
+            Ok(found) if found.key == key => Ok(entry),
+            Ok(_) => Err(reader.damage(place, "a value of another key").into()),
+            Err(error) => Err(reader.damage(place, error.what).into()),
+        }
+    }
+
+    /// Where the entry of a value stands. May wait for the disk.
+    pub(super) fn place_of(&self, name: ValueName) -> Result<u64> {
+        self.reader(ReadMode::BLOCK)?.place_of(name, &self.context.opener.cache, ReadMode::BLOCK)
+    }
+
+    /// Bytes of the file as they are. May wait for the disk.
+    pub(super) fn read_raw(&self, interval: ByteInterval) -> Result<Vec<u8>> {
+        self.reader(ReadMode::BLOCK)?.read(interval, ReadMode::BLOCK)
+    }
+
+    /// What the file is called in an error.
+    pub(super) fn name(&self) -> Result<PathBuf> {
+        Ok(self.reader(ReadMode::BLOCK)?.name())
+    }
+
+    fn reader(&self, mode: ReadMode) -> Result<&Arc<Reader>> {
+        match self.reader.get() {
+            Some(reader) => Ok(reader),
+            None if mode.waits => {
+                let opened =
+                    Reader::open(self.context.opener.open_values(&self.meta)?, &self.meta)?;
+                // Another thread may have been faster.
+                Ok(self.reader.get_or_set(Arc::new(opened)))
+            }
+            None => Err(Error::NeedsIo),
+        }
+    }
+
+    /// Marks the file as removed by an edit that is durable: it goes with the last reference.
+    pub(crate) fn mark_removed(&self) {
+        self.removed.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for ValueFile {
+    fn drop(&mut self) {
+        if self.removed.load(Ordering::Acquire) {
+            self.context.reclaim.add(self.meta.location.clone());
+        }
+    }
+}
+
+impl fmt::Debug for ValueFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "values {}", self.meta.id)
+    }
+}
+
+/// An open value file.
+struct Reader {
+    file: Arc<dyn TableFile>,
+    uid: TableUid,
+    entries_end: u64,
+    /// Of a rewritten file: where the frames of each segment begin.
+    moved: Option<Vec<Moved>>,
+}
+
+/// Where the places of one segment's values are.
+struct Moved {
+    segment: FileId,
+    /// Offset of the first frame.
+    frames: u64,
+    count: u64,
+    /// The first offset of each frame.
+    fences: Vec<u64>,
+}
+
+impl Reader {
+    fn open(file: Arc<dyn TableFile>, meta: &ValueFileMeta) -> Result<Reader> {
+        let damage = |offset: u64, what: &str| Corruption::new(file.name(), offset, what);
+        if file.bytes() != meta.bytes || meta.bytes < (HEADER_BYTES + FOOTER_BYTES) as u64 {
+            return Err(
+                damage(0, "the value file has another length than the manifest says").into()
+            );
+        }
+        let footer_at = meta.bytes - FOOTER_BYTES as u64;
+        let ends = [
+            ByteInterval { offset: 0, bytes: HEADER_BYTES },
+            ByteInterval { offset: footer_at, bytes: FOOTER_BYTES },
+        ];
+        let read = file.read(&ends).wait()?;
+        let header = decode_header(&read[0]);
+        let (uid, id) = match header {
+            Ok(header) => header,
+            Err(terrace_base::PreambleError::Unsupported) => {
+                return Err(Error::Unsupported(format!(
+                    "{} was written by a later version",
+                    file.name().display()
+                )));
+            }
+            Err(terrace_base::PreambleError::Codec(error)) => {
+                return Err(damage(error.offset as u64, error.what).into());
+            }
+        };
+        if (uid, id) != (meta.uid, meta.id) {
+            return Err(damage(0, "the value file is another one than the manifest names").into());
+        }
+        let footer = read[1].first_chunk().map(|bytes| Footer::decode(bytes, meta.bytes));
+        let footer = match footer {
+            Some(Ok(footer)) if footer.uid == uid => footer,
+            Some(Err(error)) => return Err(damage(footer_at, error.what).into()),
+            _ => return Err(damage(footer_at, "the footer of another value file").into()),
+        };
+        let bytes = (footer_at - footer.directory) as usize;
+        let directory = ByteInterval { offset: footer.directory, bytes };
+        let stored = file.read(&[directory]).wait()?.pop().unwrap_or_default();
+        let segments = decode_directory(&stored, uid, footer.directory, footer.is_rewritten)
+            .map_err(|error| damage(footer.directory, error.what))?;
+        let held = segments.iter().map(|one| (one.id, one.count, one.bytes));
+        if !held.eq(meta.segments.iter().map(|one| (one.id, one.count, one.bytes))) {
+            let what = "the value file holds other segments than the manifest says";
+            return Err(damage(footer.directory, what).into());
+        }
+        let moved = footer.is_rewritten.then(|| lay_out(footer.entries_end, segments));
+        let entries_end = footer.entries_end;
+        Ok(Reader { file, uid, entries_end, moved })
+    }
+
+    /// Where the entry of a value stands.
+    fn place_of(&self, name: ValueName, cache: &BlockCache, mode: ReadMode) -> Result<u64> {
+        let Some(moved) = &self.moved else { return Ok(name.offset) };
+        let index = moved.binary_search_by_key(&name.segment, |one| one.segment);
+        let Some(one) = index.ok().map(|index| &moved[index]) else {
+            let what = format!("no value of segment {} is in the file", name.segment);
+            return Err(self.damage(self.entries_end, &what).into());
+        };
+        let Some(frame) = one.fences.partition_point(|fence| *fence <= name.offset).checked_sub(1)
+        else {
+            return Err(self.damage(one.frames, "a value has no place in the file").into());
+        };
+        let offset = one.frames + (frame * frame_bytes(RECORDS_PER_FRAME)) as u64;
+        let records = match cache.get(self.uid, offset) {
+            Some(records) => records,
+            None => {
+                let left = one.count - (frame * RECORDS_PER_FRAME) as u64;
+                let records = left.min(RECORDS_PER_FRAME as u64) as usize;
+                let interval = ByteInterval { offset, bytes: frame_bytes(records) };
+                let stored = self.read(interval, mode)?;
+                let records = check_frame(&stored, self.uid, offset)
+                    .map_err(|error| self.damage(offset, error.what))?;
+                let records: Arc<[u8]> = records.into();
+                if mode.fills_cache {
+                    cache.insert(self.uid, offset, Arc::clone(&records));
+                }
+                records
+            }
+        };
+        let place = place_in(&records, name.offset);
+        place.ok_or_else(|| self.damage(offset, "a value has no place in the file").into())
+    }
+
+    fn read(&self, interval: ByteInterval, mode: ReadMode) -> Result<Vec<u8>> {
+        let end = interval.offset.checked_add(interval.bytes as u64);
+        if end.is_none_or(|end| end > self.file.bytes()) {
+            return Err(interval.too_short(&self.name()).into());
+        }
+        if mode.waits {
+            return Ok(self.file.read(&[interval]).wait()?.pop().unwrap_or_default());
+        }
+        self.file.try_read(interval)?.ok_or(Error::NeedsIo)
+    }
+
+    fn name(&self) -> PathBuf {
+        self.file.name()
+    }
+
+    fn damage(&self, offset: u64, what: &str) -> Corruption {
+        Corruption::new(self.name(), offset, what)
+    }
+}
+
+/// Where the frames of each segment begin, if those of the first one begin at `offset`.
+fn lay_out(mut offset: u64, segments: Vec<DirectorySegment>) -> Vec<Moved> {
+    let moved = segments.into_iter().map(|one| {
+        let frames = offset;
+        offset += one.places_bytes();
+        Moved { segment: one.id, frames, count: one.count, fences: one.fences }
+    });
+    moved.collect()
+}
+
+const _: () = assert!(CHECKSUM_BYTES < RECORDS_PER_FRAME);

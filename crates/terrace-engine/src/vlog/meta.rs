@@ -1,0 +1,40 @@
+use terrace_base::{FileId, TableUid};
+
+use crate::placement::TableLocation;
+
+/// The values of one segment that lie in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldSegment {
+    /// The segment.
+    pub id: FileId,
+    /// How many values.
+    pub count: u64,
+    /// Bytes of their entries.
+    pub bytes: u64,
+}
+
+/// What a version knows of a value file without opening it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueFileMeta {
+    /// The file's id.
+    pub id: FileId,
+    /// Where the table store put it.
+    pub location: TableLocation,
+    /// The file's own identity, stored inside it.
+    pub uid: TableUid,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// XXH3-128 of all its bytes.
+    pub hash: u128,
+    /// The segments whose values lie in it, ascending; the one of the file's own id, as long as it
+    /// was not rewritten.
+    pub segments: Vec<HeldSegment>,
+}
+
+impl ValueFileMeta {
+    /// Bytes of all entries, dead ones included.
+    #[must_use]
+    pub fn entry_bytes(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.bytes).sum()
+    }
+}

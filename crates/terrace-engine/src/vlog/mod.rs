@@ -1,0 +1,56 @@
+//! The value log: large values stand apart from the tree, so that a compaction moves pointers and
+//! not the values.
+//!
+//! # Why
+//! A level is rewritten many times while it fills, and with it every value in it. A large value
+//! that was written once, in a segment of its own, need not be: tables hold its key and a
+//! **pointer**, and the tree that is rewritten is as small as its keys.
+//!
+//! *Source:* Tebis (EuroSys 2022), section 2 (Kreon's value log; size classes as in Parallax).
+//! *Differs:* Kreon finds out what is garbage by looking each key up; here each table says which
+//! bytes of which segment it names, so that liveness is a sum over tables.
+//!
+//! ```text
+//!   memtables ──flush──► row or table           value file
+//!                        key ─► (segment, offset, length) ──► ┌──────────────────────────┐
+//!                        key ─► value in place                │ h │ key, value │ … │ tail │
+//!                                                             └──────────────────────────┘
+//! ```
+//!
+//! A value's **name** is the segment in which it was first written, and the offset there. It is
+//! the value's for ever: pointers are copied from table to table and never changed. A **segment**
+//! is a set of names; a **value file** holds the values of one segment where their names say, or,
+//! once it was rewritten, what lives of several, with a map from names to places.
+//!
+//! # Invariants
+//! 1. A value file is durable before an edit names it, and an edit that adds a table adds the files
+//!    of all segments that the table names, or they are there already.
+//! 2. A segment lies in one file of a version. A version keeps its files open to readers, whatever
+//!    happens to newer ones.
+//! 3. A file goes by an edit, when no table of the version before names one of its segments. What
+//!    tables name only shrinks but by a flush, whose segment is new.
+//! 4. A value's checksum covers its name and its key, so that no damage shows another key's value.
+//!
+//! Read `format.rs` for the bytes, `separate.rs` for the writing, `file.rs` for the reading,
+//! `judge.rs` for what becomes of garbage.
+
+mod file;
+pub mod format;
+mod judge;
+mod liveness;
+mod living;
+mod meta;
+mod name;
+mod rewrite;
+mod separate;
+mod writer;
+
+pub use file::ValueFile;
+pub use judge::{Judgement, judge};
+pub use liveness::{Liveness, NamedBytes, NamedSegments};
+pub use living::{Living, LivingValue};
+pub use meta::{HeldSegment, ValueFileMeta};
+pub use name::{ValueName, ValuePointer};
+pub use rewrite::rewrite;
+pub use separate::{SeparatedStream, Separator};
+pub use writer::ValueFileWriter;

@@ -1,0 +1,141 @@
+//! The writing side: a stream in which large values have been replaced by pointers.
+
+use std::sync::Arc;
+
+use terrace_base::{EntryKind, EntryRef, LEVEL_MAX, TableUid};
+use terrace_env::SharedEnv;
+
+use super::format::ValueEntry;
+use super::{ValueFileMeta, ValueFileWriter, ValuePointer};
+use crate::Result;
+use crate::ids::FileIds;
+use crate::iter::Stream;
+use crate::table::TableStore;
+use crate::yielder::BYTES_PER_YIELD;
+
+/// Takes the large values of one job out of its entries, into a new value file.
+pub struct Separator {
+    env: SharedEnv,
+    store: Arc<dyn TableStore>,
+    ids: Arc<FileIds>,
+    /// Values of this many bytes and more are large.
+    large_bytes: usize,
+    expected_bytes: u64,
+    /// The file, once there is a value for it.
+    writer: Option<ValueFileWriter>,
+    /// Bytes of values since others were last let in.
+    taken_bytes: usize,
+}
+
+impl Separator {
+    /// A separator that has met no value yet. `expected_bytes`: about how many bytes the large
+    /// values have, so that room for them is reserved.
+    #[must_use]
+    pub fn new(
+        env: &SharedEnv,
+        store: &Arc<dyn TableStore>,
+        ids: &Arc<FileIds>,
+        large_bytes: usize,
+        expected_bytes: u64,
+    ) -> Separator {
+        let (env, store, ids) = (Arc::clone(env), Arc::clone(store), Arc::clone(ids));
+        Separator { env, store, ids, large_bytes, expected_bytes, writer: None, taken_bytes: 0 }
+    }
+
+    /// The entries of `input`, with pointers in the place of large values.
+    pub fn separate<'a>(
+        &'a mut self,
+        input: &'a mut (dyn Stream + 'a),
+    ) -> Result<SeparatedStream<'a>> {
+        SeparatedStream::new(input, self)
+    }
+
+    /// Whether the entry's value is to be taken out.
+    #[must_use]
+    pub fn is_large(&self, entry: &EntryRef<'_>) -> bool {
+        entry.kind == EntryKind::Value && entry.value.len() >= self.large_bytes
+    }
+
+    fn take_out(&mut self, entry: &EntryRef<'_>) -> Result<ValuePointer> {
+        // Whoever takes the entries sees their pointers only.
+        self.taken_bytes += entry.value.len();
+        if self.taken_bytes >= BYTES_PER_YIELD {
+            self.taken_bytes = 0;
+            self.env.yield_now();
+        }
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            none => {
+                let uid = TableUid(self.env.random_u128());
+                let id = self.ids.next();
+                let store = self.store.as_ref();
+                none.insert(ValueFileWriter::create(store, id, uid, self.expected_bytes)?)
+            }
+        };
+        writer.add(&ValueEntry { key: entry.key, seqno: entry.seqno, value: entry.value })
+    }
+
+    /// The file that was written, if a value was large; its content is durable, and so is its name.
+    pub fn finish(self) -> Result<Option<ValueFileMeta>> {
+        let Some(writer) = self.writer else { return Ok(None) };
+        let meta = writer.finish()?;
+        self.store.sync(LEVEL_MAX)?;
+        Ok(Some(meta))
+    }
+}
+
+impl std::fmt::Debug for Separator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Separator")
+            .field("large_bytes", &self.large_bytes)
+            .field("writer", &self.writer)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The entries of `input`, with pointers in the place of large values.
+pub struct SeparatedStream<'a> {
+    input: &'a mut (dyn Stream + 'a),
+    separator: &'a mut Separator,
+    /// The pointer in the place of the present entry's value, if that is large.
+    pointer: Vec<u8>,
+}
+
+impl<'a> SeparatedStream<'a> {
+    /// Stands on the first entry of `input`, whose value is taken out already if it is large.
+    fn new(
+        input: &'a mut (dyn Stream + 'a),
+        separator: &'a mut Separator,
+    ) -> Result<SeparatedStream<'a>> {
+        let mut stream = SeparatedStream { input, separator, pointer: Vec::new() };
+        stream.take_out()?;
+        Ok(stream)
+    }
+
+    fn take_out(&mut self) -> Result<()> {
+        self.pointer.clear();
+        let Some(entry) = self.input.entry() else { return Ok(()) };
+        if self.separator.is_large(&entry) {
+            self.separator.take_out(&entry)?.encode(&mut self.pointer);
+        }
+        Ok(())
+    }
+}
+
+impl Stream for SeparatedStream<'_> {
+    #[inline]
+    fn entry(&self) -> Option<EntryRef<'_>> {
+        let entry = self.input.entry()?;
+        match self.pointer.is_empty() {
+            true => Some(entry),
+            false => {
+                Some(EntryRef { kind: EntryKind::ValuePointer, value: &self.pointer, ..entry })
+            }
+        }
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        self.input.advance()?;
+        self.take_out()
+    }
+}
