@@ -121,6 +121,8 @@ pub struct FlushRecord {
     pub memtable_bytes: u64,
     /// Bytes of the row that was written; 0 if nothing of the memtables was worth writing.
     pub row_bytes: u64,
+    /// Bytes of the file that the large values went to; 0 if none did.
+    pub value_bytes: u64,
     /// Bytes of the row that lie on L0's own medium, where it has one.
     pub medium_bytes: u64,
     /// How long it took, from its begin to the installed version.

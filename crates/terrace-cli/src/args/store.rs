@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
-use terrace::{Compression, Durability, L0Medium, L0Options, Options};
+use terrace::{Compression, Durability, L0Medium, L0Options, Options, ValueLogOptions};
 
 use crate::args::units::parse_size;
 use crate::failure::{Failure, Outcome};
@@ -47,6 +47,10 @@ pub(crate) struct StoreArgs {
     /// the database's directory
     #[arg(long, value_name = "DIR")]
     pub(crate) log_path: Option<PathBuf>,
+    /// Values of this many bytes and more, such as 1K, stand in files of their own, which
+    /// compactions do not write again. Otherwise all stand in the tables
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) large_values: Option<u64>,
 }
 
 /// What L0 is.
@@ -73,6 +77,10 @@ impl StoreArgs {
         options.background_io_limit = self.background_io_limit;
         options.layout.l0 = self.l0_options()?;
         options.layout.log_path.clone_from(&self.log_path);
+        options.layout.value_log = self.large_values.map(|bytes| ValueLogOptions {
+            large_bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
+            ..ValueLogOptions::default()
+        });
         options.validate().map_err(|error| Failure::Usage(error.to_string()))?;
         Ok(options)
     }

@@ -13,6 +13,7 @@ use crate::process::TableIo;
 use crate::range_tombstone::Fragments;
 use crate::table::{OutputSpec, OutputTables, TableMeta, TableOptions, TableShape};
 use crate::version::{OpenTable, TableOpener};
+use crate::vlog::{Separator, ValueFileMeta, ValueSource};
 use crate::yielder::Yielder;
 use crate::{Error, Result};
 
@@ -21,6 +22,8 @@ use crate::{Error, Result};
 pub struct CompactionOutcome {
     /// The tables that it wrote, sorted and disjoint, all durable.
     pub outputs: Vec<TableMeta>,
+    /// The value files that it wrote, durable too.
+    pub values: Vec<ValueFileMeta>,
     /// Entries that nobody could see any more.
     pub dropped_entries: u64,
     /// Bytes read.
@@ -34,6 +37,7 @@ impl CompactionOutcome {
     #[must_use]
     pub fn and(mut self, next: CompactionOutcome) -> CompactionOutcome {
         self.outputs.extend(next.outputs);
+        self.values.extend(next.values);
         self.dropped_entries += next.dropped_entries;
         self.read_bytes += next.read_bytes;
         self.written_bytes += next.written_bytes;
@@ -124,10 +128,12 @@ impl LocalExecutor {
         let operator = plan.merge_operator.as_deref().and_then(|name| self.operators.find(name));
         let rules =
             Retention::new(plan.snapshots.clone(), plan.droppable.clone(), plan.now, tombstones)
-                .with_operator(operator.cloned());
+                .with_operator(operator.cloned())
+                .with_values(self.values_of(plan));
         let surviving = rules.surviving_tombstones();
         let mut merged = MergingStream::new(streams);
         let mut retained = Retained::new(&mut merged, &rules)?;
+        let mut separator = self.separator(plan);
         let shape = TableShape {
             table_bytes: plan.table_bytes,
             table: TableOptions {
@@ -149,10 +155,18 @@ impl LocalExecutor {
             .limited_by(self.io.clone());
         let mut until_look = ENTRIES_PER_LOOK;
         let mut yielder = Yielder::new(self.env.as_ref());
-        while let Some(entry) = retained.entry() {
+        let mut separated = match &mut separator {
+            Some(separator) => Some(separator.separate(&mut retained)?),
+            None => None,
+        };
+        let entries: &mut dyn Stream = match &mut separated {
+            Some(separated) => separated,
+            None => &mut retained,
+        };
+        while let Some(entry) = entries.entry() {
             outputs.add(&entry)?;
             yielder.worked_on(&entry);
-            retained.advance()?;
+            entries.advance()?;
             until_look -= 1;
             if until_look == 0 {
                 until_look = ENTRIES_PER_LOOK;
@@ -162,11 +176,26 @@ impl LocalExecutor {
             }
         }
         let dropped_entries = retained.dropped();
+        let values = separator.map_or(Ok(None), Separator::finish)?;
         let outputs = outputs.finish()?;
         self.opener.store.sync(plan.output_level)?;
         let written_bytes = outputs.iter().map(|table| table.bytes).sum();
         let read_bytes = plan.input_bytes();
-        Ok(CompactionOutcome { outputs, dropped_entries, read_bytes, written_bytes })
+        let values = values.into_iter().collect();
+        Ok(CompactionOutcome { outputs, values, dropped_entries, read_bytes, written_bytes })
+    }
+
+    /// The values that the inputs point to, if one may have to be read.
+    fn values_of(&self, plan: &CompactionPlan) -> Option<Arc<ValueSource>> {
+        let files = Some(plan.value_files.clone()).filter(|files| !files.is_empty())?;
+        Some(Arc::new(ValueSource::new(Arc::clone(&self.opener), files)))
+    }
+
+    /// What takes large values out of the outputs, if anything does.
+    fn separator(&self, plan: &CompactionPlan) -> Option<Separator> {
+        let large_bytes = usize::try_from(plan.large_bytes?).unwrap_or(usize::MAX);
+        let (store, id) = (&self.opener.store, plan.value_file_id());
+        Some(Separator::new(&self.env, store, id, large_bytes, 0))
     }
 
     /// Hands out the file ids of the plan.
@@ -189,7 +218,7 @@ impl LocalExecutor {
 
     /// Deletes what an interrupted job may have written.
     fn discard(&self, plan: &CompactionPlan) -> Result<()> {
-        let counters = plan.first_output.counter..plan.first_output.counter + plan.output_count_max;
+        let counters = plan.first_output.counter..=plan.value_file_id().counter;
         for (id, location) in self.opener.store.list()? {
             if id.epoch == plan.first_output.epoch && counters.contains(&id.counter) {
                 self.opener.store.delete(&location)?;

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   under the stack, in its stripe                    what becomes of it
-//!   a value without expiry                            one value
+//!   a value without expiry, also in the value log      one value
 //!   a tombstone, an expired value, a range tombstone  one value, made of nothing
 //!   nothing, and nothing older can exist              one value, made of nothing
 //!   a value that will expire; another stripe; unknown its operands, joined as far as possible
@@ -15,8 +15,8 @@ use terrace_base::{Entry, EntryKind, SeqNo};
 use terrace_env::{PlantedBug, is_planted};
 
 use super::retention::{Retained, Verdict};
-use crate::Result;
 use crate::merge::{self, MergeOperator};
+use crate::{Error, Result};
 
 /// A stack that takes more memory than this is folded in parts: the part above others stays
 /// operands until the next compaction.
@@ -42,6 +42,7 @@ impl Retained<'_> {
     pub(super) fn fold(&mut self) -> Result<()> {
         let Some(operator) = self.rules.operator.clone() else { return Ok(()) };
         let (mut operands, base) = self.take_stack()?;
+        let fetched = self.fetch(&base)?;
         let newest = operands[0].seqno;
         if is_planted(PlantedBug::DropOperand) && operands.len() > 1 {
             operands.pop();
@@ -55,6 +56,7 @@ impl Retained<'_> {
             {
                 Some(Some(entry.value.as_slice()))
             }
+            Base::Entry(_) if fetched.is_some() => Some(fetched.as_deref()),
             Base::Unknown if is_planted(PlantedBug::FoldOverUnknown) => Some(None),
             Base::Entry(_) | Base::Unknown => None,
         };
@@ -82,6 +84,24 @@ impl Retained<'_> {
         }
         self.dropped += (before - self.folded.len()) as u64;
         Ok(())
+    }
+
+    /// The value that the base points to, if it does, can be had, and will not expire.
+    fn fetch(&self, base: &Base) -> Result<Option<Vec<u8>>> {
+        let Base::Entry(entry) = base else { return Ok(None) };
+        let is_pointer = entry.kind == EntryKind::ValuePointer && entry.expiry.is_none();
+        let Some(values) = self.rules.values.as_ref().filter(|_| is_pointer) else {
+            return Ok(None);
+        };
+        match values.fetch(&entry.key, &entry.value) {
+            Ok(value) => Ok(Some(value)),
+            // Readers are told; here nothing may be lost.
+            Err(Error::Corruption(error)) => {
+                crate::program_log::warn!(%error, "operands stay above a value that is damaged");
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// The operands of the stack, newest first, and what lies under it.

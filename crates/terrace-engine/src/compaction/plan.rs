@@ -8,8 +8,10 @@ use terrace_base::{
 use crate::table::Compression;
 use crate::version::TableMeta;
 use crate::version::format::{
-    put_file_id, put_range, put_table, read_file_id, read_operator, read_range, read_table,
+    put_file_id, put_range, put_table, put_value_file, read_file_id, read_operator, read_range,
+    read_table, read_value_file,
 };
+use crate::vlog::ValueFileMeta;
 
 /// One input of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +42,7 @@ pub struct CompactionPlan {
     pub droppable: Vec<KeyRange>,
     /// The first of the file ids that the outputs may take.
     pub first_output: FileId,
-    /// How many ids.
+    /// How many ids for tables.
     pub output_count_max: u64,
     /// An output ends at the first new key beyond this many bytes.
     pub table_bytes: u64,
@@ -53,6 +55,11 @@ pub struct CompactionPlan {
     /// The name of the operator that folds merge operands; without one, or where whoever does the
     /// work does not know it, they stay as they are.
     pub merge_operator: Option<String>,
+    /// Values of this many bytes and more are taken out of the tables, into a value file with the
+    /// id behind those of the outputs; none are if there is no number.
+    pub large_bytes: Option<u64>,
+    /// The value files that the inputs name, where a value may have to be read.
+    pub value_files: Vec<ValueFileMeta>,
 }
 
 /// The fields of a plan. Numbers are persistent across versions that compact for each other.
@@ -67,6 +74,8 @@ mod field {
     pub const OUTPUT_IDS: u64 = 8;
     pub const SHAPE: u64 = 9;
     pub const MERGE_OPERATOR: u64 = 10;
+    pub const LARGE_BYTES: u64 = 20;
+    pub const VALUE_FILE: u64 = 21;
 }
 
 impl CompactionPlan {
@@ -74,6 +83,19 @@ impl CompactionPlan {
     #[must_use]
     pub fn input_bytes(&self) -> u64 {
         self.inputs.iter().map(|input| input.table.bytes).sum()
+    }
+
+    /// How many file ids the job has: those of its tables, and one for a value file.
+    #[must_use]
+    pub fn id_count(&self) -> u64 {
+        self.output_count_max + 1
+    }
+
+    /// The id of the value file, if the job writes one.
+    #[must_use]
+    pub fn value_file_id(&self) -> FileId {
+        let first = self.first_output;
+        FileId { counter: first.counter + self.output_count_max, ..first }
     }
 
     /// The form in which a plan travels: tagged fields, all required.
@@ -115,6 +137,12 @@ impl CompactionPlan {
         if let Some(name) = &self.merge_operator {
             put(field::MERGE_OPERATOR, &|v| v.extend_from_slice(name.as_bytes()));
         }
+        if let Some(bytes) = self.large_bytes {
+            put(field::LARGE_BYTES, &|v| put_varint(v, bytes));
+        }
+        for file in &self.value_files {
+            put(field::VALUE_FILE, &|v| put_value_file(v, file));
+        }
         debug_assert_eq!(CompactionPlan::decode(&out).as_ref(), Ok(self));
         out
     }
@@ -137,6 +165,8 @@ impl CompactionPlan {
             filter_bits_per_key: 0,
             compression: Compression::None,
             merge_operator: None,
+            large_bytes: None,
+            value_files: Vec::new(),
         };
         let mut seen = 0u32;
         while !reader.is_empty() {
@@ -168,6 +198,8 @@ impl CompactionPlan {
                         .ok_or_else(|| value.error("an unknown compression"))?;
                 }
                 field::MERGE_OPERATOR => plan.merge_operator = Some(read_operator(&mut value)?),
+                field::LARGE_BYTES => plan.large_bytes = Some(value.varint()?),
+                field::VALUE_FILE => plan.value_files.push(read_value_file(&mut value)?),
                 _ if required => return Err(reader.error("an unknown required field of a plan")),
                 _ => continue,
             }

@@ -22,6 +22,7 @@ use crate::Result;
 use crate::iter::Stream;
 use crate::merge::MergeOperator;
 use crate::range_tombstone::{Fragments, RangeTombstone};
+use crate::vlog::ValueSource;
 
 /// The rules of one job; pure data.
 #[derive(Clone, Debug)]
@@ -36,6 +37,8 @@ pub struct Retention {
     tombstones: Fragments,
     /// Folds operands; without it they stay as they are.
     pub(super) operator: Option<Arc<dyn MergeOperator>>,
+    /// Has the values that entries point to; without it operands stay above them.
+    pub(super) values: Option<Arc<ValueSource>>,
     /// Whether every entry stays, seen or not.
     keeps_all: bool,
 }
@@ -52,13 +55,20 @@ impl Retention {
         snapshots.sort_unstable();
         snapshots.dedup();
         droppable.sort_by(|a, b| a.start().cmp(b.start()));
-        Retention { snapshots, droppable, now, tombstones, operator: None, keeps_all: false }
+        let (operator, values) = (None, None);
+        Retention { snapshots, droppable, now, tombstones, operator, values, keeps_all: false }
     }
 
     /// The same, and operands are folded by `operator` where no read can tell.
     #[must_use]
     pub fn with_operator(self, operator: Option<Arc<dyn MergeOperator>>) -> Retention {
         Retention { operator, ..self }
+    }
+
+    /// The same, and the values that entries point to can be had from `values`.
+    #[must_use]
+    pub fn with_values(self, values: Option<Arc<ValueSource>>) -> Retention {
+        Retention { values, ..self }
     }
 
     /// The same, but every entry stays as it is, also those that no reader can see: a baseline.

@@ -81,7 +81,7 @@ impl CompactionPlan {
         let mut start = self.slice.start().to_vec();
         for key in keys {
             let slice = KeyRange::new(start, Some(key.clone()));
-            let first_output = next_block(self.output_count_max);
+            let first_output = next_block(self.id_count());
             parts.push(self.part(slice, first_output));
             start = key.clone();
             if is_planted(PlantedBug::LoseKeyBetweenParts) {
@@ -100,6 +100,7 @@ impl CompactionPlan {
         CompactionPlan {
             snapshots: self.snapshots.clone(),
             merge_operator: self.merge_operator.clone(),
+            value_files: self.value_files.clone(),
             inputs: inputs.cloned().collect(),
             droppable: droppable.filter(|range| !range.is_empty()).collect(),
             slice,

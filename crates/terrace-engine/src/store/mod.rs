@@ -102,6 +102,7 @@ pub use report::latencies::LatencyHistogram;
 pub use report::range_size::RangeSize;
 pub use report::stats::{BackgroundIoStats, LevelStats, StoreStats};
 pub use report::troubles::{FailedWorkStats, SnapshotStats};
+pub use report::value_stats::ValueLogStats;
 pub use transaction::{Conflict, ReadSet, WalkId};
 pub use write::commit::WriteOptions;
 pub use write::conditional::Update;

@@ -31,7 +31,9 @@ use terrace_base::{
 
 use super::edit::VersionEdit;
 pub(crate) use super::edit::read_operator;
-pub use super::edit::{decode_edit, encode_edit, put_table, read_table};
+pub use super::edit::{
+    decode_edit, encode_edit, put_table, put_value_file, read_table, read_value_file,
+};
 use crate::wal::format::POSITION_END;
 
 /// Bytes of a manifest's header, and of `CURRENT`.

@@ -40,10 +40,16 @@ impl ValueFile {
         &self.meta
     }
 
+    /// Whether a file is the one that `meta` describes, as far as its ends and its directory tell.
+    #[must_use]
+    pub fn is_of(file: Arc<dyn TableFile>, meta: &ValueFileMeta) -> bool {
+        Reader::open(file, meta).is_ok()
+    }
+
     /// Whether values of a segment lie in it.
     #[must_use]
     pub fn holds(&self, segment: FileId) -> bool {
-        self.meta.segments.binary_search_by_key(&segment, |one| one.id).is_ok()
+        self.meta.holds(segment)
     }
 
     /// The bytes of the value that `pointer` names, which was written under `key`: its whole entry,
@@ -53,16 +59,7 @@ impl ValueFile {
     /// Errors: `NeedsIo` if `mode` forbids to wait, and it would have to; `Corruption`, which names
     /// the file and the place.
     pub fn read(&self, key: &[u8], pointer: &ValuePointer, mode: ReadMode) -> Result<Vec<u8>> {
-        let reader = self.reader(mode)?;
-        let name = pointer.name;
-        let place = reader.place_of(name, &self.context.opener.cache, mode)?;
-        let bytes = entry_bytes(key.len(), pointer.bytes as usize) as usize;
-        let entry = reader.read(ByteInterval { offset: place, bytes }, mode)?;
-        match decode_entry(&entry, name) {
-            Ok(found) if found.key == key => Ok(entry),
-            Ok(_) => Err(reader.damage(place, "a value of another key").into()),
-            Err(error) => Err(reader.damage(place, error.what).into()),
-        }
+        self.reader(mode)?.entry(key, pointer, &self.context.opener.cache, mode)
     }
 
     /// Where the entry of a value stands. May wait for the disk.
@@ -114,7 +111,7 @@ impl fmt::Debug for ValueFile {
 }
 
 /// An open value file.
-struct Reader {
+pub(super) struct Reader {
     file: Arc<dyn TableFile>,
     uid: TableUid,
     entries_end: u64,
@@ -133,7 +130,7 @@ struct Moved {
 }
 
 impl Reader {
-    fn open(file: Arc<dyn TableFile>, meta: &ValueFileMeta) -> Result<Reader> {
+    pub(super) fn open(file: Arc<dyn TableFile>, meta: &ValueFileMeta) -> Result<Reader> {
         let damage = |offset: u64, what: &str| Corruption::new(file.name(), offset, what);
         if file.bytes() != meta.bytes || meta.bytes < (HEADER_BYTES + FOOTER_BYTES) as u64 {
             return Err(
@@ -181,6 +178,25 @@ impl Reader {
         let moved = footer.is_rewritten.then(|| lay_out(footer.entries_end, segments));
         let entries_end = footer.entries_end;
         Ok(Reader { file, uid, entries_end, moved })
+    }
+
+    /// The whole entry of the value that `pointer` names, checked; see [`ValueFile::read`].
+    pub(super) fn entry(
+        &self,
+        key: &[u8],
+        pointer: &ValuePointer,
+        cache: &BlockCache,
+        mode: ReadMode,
+    ) -> Result<Vec<u8>> {
+        let name = pointer.name;
+        let place = self.place_of(name, cache, mode)?;
+        let bytes = entry_bytes(key.len(), pointer.bytes as usize) as usize;
+        let entry = self.read(ByteInterval { offset: place, bytes }, mode)?;
+        match decode_entry(&entry, name) {
+            Ok(found) if found.key == key => Ok(entry),
+            Ok(_) => Err(self.damage(place, "a value of another key").into()),
+            Err(error) => Err(self.damage(place, error.what).into()),
+        }
     }
 
     /// Where the entry of a value stands.
@@ -247,3 +263,9 @@ fn lay_out(mut offset: u64, segments: Vec<DirectorySegment>) -> Vec<Moved> {
 }
 
 const _: () = assert!(CHECKSUM_BYTES < RECORDS_PER_FRAME);
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.name())
+    }
+}

@@ -32,6 +32,12 @@ pub struct ValueFileMeta {
 }
 
 impl ValueFileMeta {
+    /// Whether values of a segment lie in it.
+    #[must_use]
+    pub fn holds(&self, segment: FileId) -> bool {
+        self.segments.binary_search_by_key(&segment, |one| one.id).is_ok()
+    }
+
     /// Bytes of all entries, dead ones included.
     #[must_use]
     pub fn entry_bytes(&self) -> u64 {

@@ -43,6 +43,7 @@ mod meta;
 mod name;
 mod rewrite;
 mod separate;
+mod source;
 mod writer;
 
 pub use file::ValueFile;
@@ -53,4 +54,5 @@ pub use meta::{HeldSegment, ValueFileMeta};
 pub use name::{ValueName, ValuePointer};
 pub use rewrite::rewrite;
 pub use separate::{SeparatedStream, Separator};
+pub use source::ValueSource;
 pub use writer::ValueFileWriter;

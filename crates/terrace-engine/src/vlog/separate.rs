@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use terrace_base::{EntryKind, EntryRef, LEVEL_MAX, TableUid};
+use terrace_base::{EntryKind, EntryRef, FileId, LEVEL_MAX, TableUid};
 use terrace_env::SharedEnv;
 
 use super::format::ValueEntry;
 use super::{ValueFileMeta, ValueFileWriter, ValuePointer};
 use crate::Result;
-use crate::ids::FileIds;
 use crate::iter::Stream;
 use crate::table::TableStore;
 use crate::yielder::BYTES_PER_YIELD;
@@ -17,7 +16,7 @@ use crate::yielder::BYTES_PER_YIELD;
 pub struct Separator {
     env: SharedEnv,
     store: Arc<dyn TableStore>,
-    ids: Arc<FileIds>,
+    id: FileId,
     /// Values of this many bytes and more are large.
     large_bytes: usize,
     expected_bytes: u64,
@@ -28,18 +27,19 @@ pub struct Separator {
 }
 
 impl Separator {
-    /// A separator that has met no value yet. `expected_bytes`: about how many bytes the large
-    /// values have, so that room for them is reserved.
+    /// A separator that has met no value yet. The file gets this id, which was never used before.
+    /// `expected_bytes`: about how many bytes the large values have, so that room for them is
+    /// reserved; 0 if that is unknown.
     #[must_use]
     pub fn new(
         env: &SharedEnv,
         store: &Arc<dyn TableStore>,
-        ids: &Arc<FileIds>,
+        id: FileId,
         large_bytes: usize,
         expected_bytes: u64,
     ) -> Separator {
-        let (env, store, ids) = (Arc::clone(env), Arc::clone(store), Arc::clone(ids));
-        Separator { env, store, ids, large_bytes, expected_bytes, writer: None, taken_bytes: 0 }
+        let (env, store) = (Arc::clone(env), Arc::clone(store));
+        Separator { env, store, id, large_bytes, expected_bytes, writer: None, taken_bytes: 0 }
     }
 
     /// The entries of `input`, with pointers in the place of large values.
@@ -67,9 +67,8 @@ impl Separator {
             Some(writer) => writer,
             none => {
                 let uid = TableUid(self.env.random_u128());
-                let id = self.ids.next();
                 let store = self.store.as_ref();
-                none.insert(ValueFileWriter::create(store, id, uid, self.expected_bytes)?)
+                none.insert(ValueFileWriter::create(store, self.id, uid, self.expected_bytes)?)
             }
         };
         writer.add(&ValueEntry { key: entry.key, seqno: entry.seqno, value: entry.value })

@@ -310,6 +310,7 @@ impl Options {
             listeners: self.listeners.clone(),
             l0: layout.l0.clone(),
             log_path: layout.log_path.clone(),
+            value_log: layout.value_log,
             memtable_bytes: usize::try_from(self.memtable_bytes).unwrap_or(usize::MAX),
             frozen_memtables_max: defaults.frozen_memtables_max + layout.memtables_kept,
             memtables_kept: layout.memtables_kept,

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use terrace_engine::options::{L0Options, Options as EngineOptions, ProcessOptions};
+use terrace_engine::options::{
+    L0Options, Options as EngineOptions, ProcessOptions, ValueLogOptions,
+};
 
 /// How the tree is laid out: where its parts lie, and how large they are. The defaults serve
 /// ordinary disks; [`Plan`](crate::Plan) computes others from what a database will hold.
@@ -30,6 +32,11 @@ pub struct Layout {
     /// none: it lies in the database's directory. A database may be opened with another one than
     /// before: what of the log lies elsewhere is read there, and stays until it is in tables.
     pub log_path: Option<PathBuf>,
+    /// The value log: large values stand in files of their own, and tables point to them, so that a
+    /// compaction does not write them again. The default is none. It helps where values have a
+    /// kilobyte and more and are written often; reads take a step more, scans one for each value.
+    /// What is in it is found whatever an open chooses. *Source:* Tebis (EuroSys 2022), section 2.
+    pub value_log: Option<ValueLogOptions>,
     /// Bits of a filter for each key of a table, at most 48; 0 is for no filters. The default
     /// is 10. With fewer, more tables are searched for keys that they do not hold; more take more
     /// memory.
@@ -71,6 +78,7 @@ impl Default for Layout {
         Layout {
             l0: engine.l0,
             log_path: None,
+            value_log: None,
             filter_bits_per_key: engine.table.filter_bits_per_key,
             level_bytes_base: 0,
             dranges: engine.dranges,
@@ -100,6 +108,12 @@ impl Layout {
     #[must_use]
     pub fn log_path(self, log_path: impl Into<PathBuf>) -> Layout {
         Layout { log_path: Some(log_path.into()), ..self }
+    }
+
+    /// Sets which values stand in the value log.
+    #[must_use]
+    pub fn value_log(self, value_log: ValueLogOptions) -> Layout {
+        Layout { value_log: Some(value_log), ..self }
     }
 
     /// Sets the bits of a filter for each key.

@@ -31,6 +31,8 @@ fn plan() -> CompactionPlan {
         block_bytes: 4096,
         filter_bits_per_key: 10,
         compression: Compression::Lz4,
+        large_bytes: None,
+        value_files: Vec::new(),
         merge_operator: Some("add-i64".to_string()),
     }
 }

@@ -4,7 +4,7 @@
 //! ```text
 //!   hold every drange ─► freeze all ─► give the holds back ─► flush those ─► pin the version
 //!                                                                                 │
-//!   target: LOCK ─► links to its tables (copies, where links do not reach) ◄──────┘
+//!   target: LOCK ─► links to its files (copies, where links do not reach) ◄───────┘
 //!               ─► sync ─► manifest ─► CURRENT, renamed into place
 //! ```
 //! A flush takes less than it seems: what was written is in memory, and has to go into tables some
@@ -16,7 +16,7 @@
 //!    number, and no batch stands in them by half. The caller has the turn of flushes from before
 //!    the freeze until the version is pinned: nothing younger gets into that version. Compactions
 //!    may; they change where entries lie, never what is there.
-//! 2. *Apart.* The pinned version keeps its tables' files until they are linked. From then on the
+//! 2. *Apart.* The pinned version keeps its files until they are linked. From then on the
 //!    two directories have names of their own for bytes that nobody changes; each deletes its own.
 //! 3. *Whole or nothing.* `CURRENT` comes last, after everything it leads to is durable: a
 //!    directory that was left half-way has none, and no open takes it for a range. After an error
@@ -38,6 +38,7 @@ use crate::l0::{CutMap, LiveTable};
 use crate::new_dir;
 use crate::range_tombstone::Fragments;
 use crate::store::bulk::copies::{Copies, CopyOptions};
+use crate::store::bulk::stored::Stored;
 use crate::store::{Inner, Store};
 use crate::table::{LocalTableStore, OutputSpec, OutputTables, TableShape, TableStore};
 use crate::version::{RowMeta, TableMeta, Version, VersionEdit};
@@ -53,13 +54,13 @@ pub type CheckpointProgress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 pub struct CheckpointReport {
     /// The moment: it holds everything that was written up to this number, and nothing after it.
     pub seqno: SeqNo,
-    /// Tables that share their bytes with the source, or with an earlier copy.
+    /// Tables and value files that share their bytes with the source, or with an earlier copy.
     pub linked_count: u64,
-    /// Tables that were copied: links do not reach there, or it was not to share their bytes.
+    /// Those that were copied: links do not reach there, or it was not to share their bytes.
     pub copied_count: u64,
     /// Bytes that were copied.
     pub copied_bytes: u64,
-    /// Bytes of all tables.
+    /// Bytes of all of them.
     pub table_bytes: u64,
 }
 
@@ -142,35 +143,37 @@ impl Inner {
         let mut report = CheckpointReport { seqno, ..CheckpointReport::default() };
         let mut snapshot = snapshot_of(version);
         let levels = version.runs().flat_map(|(_, run)| run.tables());
-        let live = version.l0().live().iter().map(|live| (&live.table, Some(live)));
-        let tables: Vec<_> = live.chain(levels.map(|table| (table, None))).collect();
-        let total_bytes = tables.iter().map(|(table, _)| table.meta().bytes).sum();
-        for (table, live) in tables {
+        let levels = levels.map(|table| (Stored::Table(table.meta()), None));
+        let live = version.l0().live().iter();
+        let live = live.map(|live| (Stored::Table(live.table.meta()), Some(live)));
+        let values = Stored::values_of(version).map(|file| (file, None));
+        let all: Vec<_> = live.chain(levels).chain(values).collect();
+        let total_bytes = all.iter().map(|(stored, _)| stored.bytes()).sum();
+        for (stored, live) in all {
             if !progress(report.table_bytes, total_bytes) {
                 return Err(Error::Cancelled);
             }
             // A close waits for this.
             self.check_open()?;
-            let meta = table.meta();
-            if let Some(live) = live.filter(|_| meta.is_in_pages()) {
+            if let Some(live) = live.filter(|live| live.table.meta().is_in_pages()) {
                 let written = self.write_row(&copies.target, live)?;
-                replace_table(&mut snapshot, meta.id, written);
+                replace_table(&mut snapshot, live.table.meta().id, written);
                 report.copied_count += 1;
-                report.copied_bytes += meta.bytes;
-                report.table_bytes += meta.bytes;
+                report.copied_bytes += stored.bytes();
+                report.table_bytes += stored.bytes();
                 continue;
             }
-            if copies.share_with_earlier(meta) || self.share_with_source(&copies, meta)? {
+            if copies.share_with_earlier(stored) || self.share_with_source(&copies, stored)? {
                 report.linked_count += 1;
             } else {
-                let file = self.context.opener.open_file(meta)?;
-                copies.copy(&*file, meta, &mut |done| {
+                let file = stored.open(&self.context.opener)?;
+                copies.copy(&*file, stored, &mut |done| {
                     progress(report.table_bytes + done, total_bytes)
                 })?;
                 report.copied_count += 1;
-                report.copied_bytes += meta.bytes;
+                report.copied_bytes += stored.bytes();
             }
-            report.table_bytes += meta.bytes;
+            report.table_bytes += stored.bytes();
         }
         if is_planted(PlantedBug::CheckpointForgetsAFile) {
             snapshot.tree.rows_added.pop();
@@ -184,12 +187,12 @@ impl Inner {
         Ok(report)
     }
 
-    /// Gives the table a second name, if it may have one and links reach.
-    fn share_with_source(&self, copies: &Copies<'_>, meta: &TableMeta) -> Result<bool> {
+    /// Gives the file a second name, if it may have one and links reach.
+    fn share_with_source(&self, copies: &Copies<'_>, stored: Stored<'_>) -> Result<bool> {
         if !copies.options().shares_source {
             return Ok(false);
         }
-        self.context.opener.store.link(&meta.location, &copies.path_of(meta))
+        self.context.opener.store.link(stored.location(), &copies.path_of(stored))
     }
 
     /// Writes what is live of a row in pages as a table; none if that is nothing.
@@ -230,6 +233,9 @@ fn snapshot_of(version: &Version) -> VersionEdit {
     for meta in rows.chain(tree.tables_added.iter_mut().map(|(_, meta)| meta)) {
         meta.location = LocalTableStore::location_of(meta.id);
         meta.shared = false;
+    }
+    for meta in &mut snapshot.values.added {
+        meta.location = LocalTableStore::location_of_values(meta.id);
     }
     snapshot
 }

@@ -1,4 +1,4 @@
-//! How the tables of one range come into the directory of another: by a second name, or by copying
+//! How the files of one range come into the directory of another: by a second name, or by copying
 //! and comparing with the hash that the version knows.
 
 use std::cell::{Cell, RefCell};
@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use terrace_base::{Corruption, Epoch, LevelNo, LogPosition};
+use terrace_base::{Corruption, Epoch, LogPosition};
 use terrace_env::SharedEnv;
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::cache::BlockCache;
 use crate::ids::FileIds;
 use crate::process::{IoClass, IoLimit};
-use crate::table::{ByteInterval, LocalTableStore, TableFile, TableReader, TableStore};
-use crate::version::{FeedStore, LocalManifests, LogEdit, TableMeta, VersionEdit};
+use crate::store::bulk::stored::Stored;
+use crate::table::{ByteInterval, LocalTableStore, TableFile, TableStore};
+use crate::version::{FeedStore, LocalManifests, LogEdit, VersionEdit};
 use crate::wal::LogStart;
 use crate::{Error, Result};
 
@@ -37,7 +37,7 @@ pub struct CopyOptions {
     pub bytes_per_second: Option<u64>,
 }
 
-/// Tables on their way into a new directory.
+/// Files on their way into a new directory.
 pub(super) struct Copies<'a> {
     env: &'a SharedEnv,
     options: &'a CopyOptions,
@@ -58,39 +58,38 @@ impl<'a> Copies<'a> {
         self.options
     }
 
-    /// Where a table goes.
-    pub fn path_of(&self, meta: &TableMeta) -> PathBuf {
-        self.dir.join(format!("{}.table", meta.id))
+    /// Where a file goes.
+    pub fn path_of(&self, stored: Stored<'_>) -> PathBuf {
+        let location = stored.location_in_copy();
+        self.dir.join(String::from_utf8_lossy(location.bytes()).as_ref())
     }
 
-    /// Gives the table of an earlier copy a second name, if that one has the same table.
-    pub fn share_with_earlier(&self, meta: &TableMeta) -> bool {
+    /// Gives the file of an earlier copy a second name, if that one has the same.
+    pub fn share_with_earlier(&self, stored: Stored<'_>) -> bool {
         let Some(earlier) = &self.options.earlier else { return false };
         let store = LocalTableStore::new(Arc::clone(self.env), earlier.clone());
-        let location = LocalTableStore::location_of(meta.id);
+        let location = stored.location_in_copy();
         let Ok(file) = store.open(&location) else { return false };
-        // Ids are counted anew by whoever opened a copy: only the uid tells tables apart. Its
-        // frame, index and filter are read and verified by that; blocks were when it was copied.
-        let no_cache = Arc::new(BlockCache::new(0));
-        let is_same = TableReader::open(file, no_cache, Some((meta.uid, meta.bytes))).is_ok();
-        is_same && store.link(&location, &self.path_of(meta)).unwrap_or(false)
+        // Ids are counted anew by whoever opened a copy: only the uid tells files apart. What the
+        // file holds was verified when it was copied.
+        stored.is(file) && store.link(&location, &self.path_of(stored)).unwrap_or(false)
     }
 
-    /// Copies a table byte for byte, and makes sure that it is the one that the version names.
+    /// Copies a file byte for byte, and makes sure that it is the one that the version names.
     pub fn copy(
         &self,
         file: &dyn TableFile,
-        meta: &TableMeta,
+        stored: Stored<'_>,
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<()> {
-        let mut writer = self.target.create(meta.id, LevelNo(0), meta.bytes)?;
+        let mut writer = stored.create(&self.target)?;
         let mut hash = Xxh3::new();
         let mut offset = 0;
-        while offset < meta.bytes {
+        while offset < stored.bytes() {
             if !progress(offset) {
                 return Err(Error::Cancelled);
             }
-            let bytes = (meta.bytes - offset).min(COPY_BYTES) as usize;
+            let bytes = (stored.bytes() - offset).min(COPY_BYTES) as usize;
             let piece = file.read(&[ByteInterval { offset, bytes }]).wait()?.pop();
             let piece = piece.unwrap_or_default();
             hash.update(&piece);
@@ -98,7 +97,7 @@ impl<'a> Copies<'a> {
             writer.append(&piece)?;
             offset += bytes as u64;
         }
-        if hash.digest128() != meta.hash || file.bytes() != meta.bytes {
+        if hash.digest128() != stored.hash() || file.bytes() != stored.bytes() {
             let detail = "the bytes are not those that were written";
             return Err(Corruption::new(file.name(), 0, detail).into());
         }

@@ -13,3 +13,4 @@ pub(super) mod checkpoint;
 pub(super) mod copies;
 pub(super) mod ingest;
 pub(super) mod restore;
+mod stored;

@@ -10,15 +10,17 @@ use crate::check::{l0_of, tables_of_dir};
 use crate::new_dir;
 use crate::store::bulk::checkpoint::{CheckpointProgress, of_target};
 use crate::store::bulk::copies::{Copies, CopyOptions};
+use crate::store::bulk::stored::Stored;
 use crate::table::TableStore;
 use crate::version::{FeedStore, LocalManifests, TableContext, Version};
 use crate::{Error, Result};
 
 /// Makes the range in `to`, which does not exist or is empty, out of the copy in `from`: a
-/// checkpoint or a backup. Every table is copied and compared with its hash. On return it is
+/// checkpoint or a backup. Every table and value file is copied
+/// and compared with its hash. On return it is
 /// durable. It is a range of its own, and `from` stays as it is.
 ///
-/// Returns the number of bytes of its tables. `progress`: as for a checkpoint.
+/// Returns the number of bytes of its files. `progress`: as for a checkpoint.
 ///
 /// Errors: `Invalid` (`from` is no such copy; `to` is not empty), `Locked`, `Corruption`,
 /// `Cancelled`, `NoSpace`, `Io`. After an error `to` holds no range.
@@ -80,13 +82,14 @@ fn write(
     progress: CheckpointProgress<'_>,
 ) -> Result<u64> {
     let copies = Copies::new(env, to, options);
-    let total: u64 = version.tables().map(|table| table.meta().bytes).sum();
+    let tables = version.tables().map(|table| Stored::Table(table.meta()));
+    let all: Vec<Stored<'_>> = tables.chain(Stored::values_of(version)).collect();
+    let total: u64 = all.iter().map(|stored| stored.bytes()).sum();
     let mut done = 0;
-    for table in version.tables() {
-        let meta = table.meta();
-        let file = context.opener.open_file(meta)?;
-        copies.copy(&*file, meta, &mut |bytes| progress(done + bytes, total))?;
-        done += meta.bytes;
+    for stored in all {
+        let file = stored.open(&context.opener)?;
+        copies.copy(&*file, stored, &mut |bytes| progress(done + bytes, total))?;
+        done += stored.bytes();
     }
     copies.target.sync(LevelNo(0))?;
     if !progress(total, total) {

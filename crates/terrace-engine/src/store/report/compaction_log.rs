@@ -35,8 +35,10 @@ pub struct CompactionRecord {
     pub taken_in_bytes: u64,
     /// Bytes that lay in the level that it wrote to.
     pub met_bytes: u64,
-    /// Bytes written.
+    /// Bytes written to tables.
     pub written_bytes: u64,
+    /// Bytes of files that large values went to.
+    pub value_bytes: u64,
     /// Number of entries that it dropped.
     pub dropped_entry_count: u64,
     /// For a cut: why it read no more and no fewer bytes.
@@ -72,6 +74,7 @@ impl CompactionLog {
             taken_in_bytes: input_bytes - met_bytes,
             met_bytes,
             written_bytes: outcome.written_bytes,
+            value_bytes: outcome.values.iter().map(|file| file.bytes).sum(),
             dropped_entry_count: outcome.dropped_entries,
             cut_end: done.cut_end,
             micros: nanos(took) / 1000,

@@ -22,3 +22,4 @@ pub(super) mod slow;
 pub(super) mod stats;
 pub(super) mod stats_text;
 pub(super) mod troubles;
+pub(super) mod value_stats;

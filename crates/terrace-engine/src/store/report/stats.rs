@@ -17,6 +17,7 @@ use crate::store::report::compaction_log::CompactionRecord;
 use crate::store::report::cut_stats::{CutCounters, CutStats};
 use crate::store::report::l0_stats::L0Stats;
 use crate::store::report::troubles::{FailedWorkStats, SnapshotStats};
+use crate::store::report::value_stats::{ValueCounters, ValueLogStats};
 use crate::store::{Inner, Store};
 use crate::version::Version;
 
@@ -42,6 +43,7 @@ pub struct Counters {
     merged_memtables: AtomicU64,
     merged_away: AtomicU64,
     unflushed_bytes: AtomicU64,
+    values: ValueCounters,
     l0_medium_bytes: AtomicU64,
 }
 
@@ -96,6 +98,7 @@ impl Counters {
         add(&self.compaction_read_bytes, done.read_bytes);
         add(&self.compaction_write_bytes, done.written_bytes);
         add(&self.dropped_entries, done.dropped_entry_count);
+        self.values.written(done.value_bytes);
     }
 }
 
@@ -104,6 +107,7 @@ impl Listener for Counters {
         match &event.kind {
             EventKind::FlushEnded(flush) => {
                 self.put_into(LevelNo(0), flush.row_bytes);
+                self.values.written(flush.value_bytes);
                 add(&self.l0_medium_bytes, flush.medium_bytes);
             }
             // It counts as a flush: of data that passed no memtable.
@@ -115,6 +119,7 @@ impl Listener for Counters {
             }
             EventKind::Cut(cut) => self.cuts.add(cut.l0_bytes, cut.below_bytes),
             EventKind::CompactionEnded(done) => self.compacted(done),
+            EventKind::ValuesKept(record) => self.values.kept(record),
             EventKind::Moved(done) => {
                 add(&self.moves, 1);
                 add(&self.levels[usize::from(done.to)].moved_in, done.bytes);
@@ -253,6 +258,8 @@ pub struct StoreStats {
     pub unflushed_bytes: u64,
     /// What the lookup index holds, if there is one.
     pub lookup_index: Option<LookupIndexStats>,
+    /// What the value log holds, and what was done for it.
+    pub value_log: ValueLogStats,
     /// Rows of L0.
     pub l0_row_count: u64,
     /// Key intervals in which some of them are consumed by cuts.
@@ -304,10 +311,11 @@ impl StoreStats {
         self.flush_bytes + self.compaction_write_bytes - self.l0_medium_bytes
     }
 
-    /// Bytes written to files since the open: log, flushes, compactions.
+    /// Bytes written to files since the open: log, flushes, compactions, value files.
     #[must_use]
     pub fn written_bytes(&self) -> u64 {
-        self.log_write_bytes + self.flush_bytes + self.compaction_write_bytes
+        let of_values = self.value_log.written_bytes + self.value_log.rewritten_bytes;
+        self.log_write_bytes + self.flush_bytes + self.compaction_write_bytes + of_values
     }
 }
 
@@ -363,6 +371,7 @@ impl Inner {
             merged_away_count: read(&counters.merged_away),
             unflushed_bytes: read(&counters.unflushed_bytes),
             lookup_index: self.lookups.as_ref().map(KeyBounds::stats),
+            value_log: counters.values.stats(&view.version),
             l0_row_count: view.version.l0().rows().len() as u64,
             l0_consumed_count: view.version.l0().consumed().intervals().len() as u64,
             l0: self.l0_stats(&view.version),

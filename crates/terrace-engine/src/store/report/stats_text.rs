@@ -5,6 +5,7 @@ use std::fmt;
 use crate::explain::text::bytes;
 use crate::store::report::l0_stats::ON_DATA_DISK;
 use crate::store::report::stats::{BackgroundIoStats, LevelStats, StoreStats};
+use crate::store::report::value_stats::ValueLogStats;
 
 /// `part` of `whole` in percent, or a dash if there is no whole.
 fn percent(part: u64, whole: u64) -> String {
@@ -99,6 +100,9 @@ impl StoreStats {
             bytes(self.compaction_write_bytes),
             self.dropped_entry_count
         )?;
+        if self.value_log != ValueLogStats::default() {
+            writeln!(f, "  value log      {}", self.value_log)?;
+        }
         writeln!(
             f,
             "  write amplification {:.2} (tables; the log adds 1)",

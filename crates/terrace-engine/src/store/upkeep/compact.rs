@@ -18,6 +18,7 @@ use crate::store::memory::compaction_memory_bytes;
 use crate::store::{Inner, Store};
 use crate::table::ReadMode;
 use crate::version::{RowMeta, TableMeta, TreeEdit, Version, VersionEdit};
+use crate::vlog::ValueFileMeta;
 
 /// What an entry takes in a block beside its key and value, at most.
 const ENTRY_BYTES_MAX: u64 = 40;
@@ -149,14 +150,16 @@ impl Inner {
 
     pub(in crate::store) fn compact(&self, chosen: &Compaction, version: &Version) -> Result<()> {
         let began = self.env.now();
-        let (outputs, merged) = if chosen.is_move() {
-            (chosen.inputs.iter().map(|input| input.table.meta().clone()).collect(), None)
+        let (outputs, values, merged) = if chosen.is_move() {
+            let moved = chosen.inputs.iter().map(|input| input.table.meta().clone());
+            (moved.collect(), Vec::new(), None)
         } else {
             let (read, outcome) = self.merge_tables(chosen, version)?;
-            (outcome.outputs.clone(), Some((read, outcome)))
+            (outcome.outputs.clone(), outcome.values.clone(), Some((read, outcome)))
         };
         fail_point!(self.env, "compaction::before_install");
-        let edit = edit_of(chosen, outputs);
+        let mut edit = edit_of(chosen, outputs);
+        edit.values.added = values;
         let installed = InstallRecord::of(&edit.tree, None);
         self.versions.install(edit, None, |version| {
             self.change_view(true, |view| (view.dranges.clone(), Arc::clone(version)));
@@ -274,6 +277,13 @@ impl Inner {
             output_count_max += inputs.iter().map(|input| input.table.entry_count).sum::<u64>();
         }
         let table = &self.options.table;
+        let names = |file: &ValueFileMeta| {
+            let named = inputs.iter().flat_map(|input| input.table.named.iter());
+            version.merge_operator().is_some()
+                && named.into_iter().any(|one| file.holds(one.segment))
+        };
+        let value_files = version.values().iter().map(|file| file.meta());
+        let value_files = value_files.filter(|file| names(file)).cloned().collect();
         Ok(CompactionPlan {
             epoch: version.epoch(),
             now,
@@ -286,13 +296,15 @@ impl Inner {
                 LevelNo(0) => Vec::new(),
                 level => pick::droppable(version, &chosen.slice, level),
             },
-            first_output: self.ids.next_block(output_count_max),
+            first_output: self.ids.next_block(output_count_max + 1),
             output_count_max,
             table_bytes: self.options.table_bytes,
             block_bytes: table.block_bytes as u64,
             filter_bits_per_key: u64::from(table.filter_bits_per_key),
             compression: table.compression,
             merge_operator: version.merge_operator().map(str::to_string),
+            large_bytes: self.options.value_log.map(|bounds| bounds.large_bytes as u64),
+            value_files,
         })
     }
 

@@ -162,6 +162,7 @@ impl Inner {
         let log_start = self.settle_log(batch, oldest_position(&ids))?;
         fail_point!(self.env, "flush::before_absorb");
         let Absorption { row, row_bytes, values, sample } = self.absorb(batch, spacing)?;
+        let value_bytes = values.as_ref().map_or(0, |file| file.bytes);
         let medium_bytes = row.as_ref().map_or(0, |row| self.medium_bytes(row));
         fail_point!(self.env, "flush::before_install");
         let log = self.log()?;
@@ -208,7 +209,7 @@ impl Inner {
         fail_point!(self.env, "flush::after_install");
         let now = self.env.now();
         let took = now.saturating_sub(began);
-        let record = FlushRecord { memtable_bytes, row_bytes, medium_bytes, took };
+        let record = FlushRecord { memtable_bytes, row_bytes, value_bytes, medium_bytes, took };
         self.tell_at(now, EventKind::Installed(installed));
         self.tell_at(now, EventKind::FlushEnded(record));
         log.release(log_start.position)?;
@@ -338,7 +339,8 @@ impl Inner {
     fn separator(&self, expected_bytes: u64) -> Option<Separator> {
         let bounds = self.options.value_log?;
         let store = &self.context.opener.store;
-        Some(Separator::new(&self.env, store, &self.ids, bounds.large_bytes, expected_bytes))
+        let (id, large_bytes) = (self.ids.next(), bounds.large_bytes);
+        Some(Separator::new(&self.env, store, id, large_bytes, expected_bytes))
     }
 
     /// About how many bytes the large values in these memtables have, judged by some of them.

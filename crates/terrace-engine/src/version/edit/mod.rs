@@ -26,7 +26,7 @@ pub use self::range::{RangeEdit, Repaired};
 pub(super) use self::table::SIZE_END;
 pub use self::table::{put_table, read_table};
 pub use self::tree::{NewRow, RowMeta, TreeEdit};
-pub use self::values::ValuesEdit;
+pub use self::values::{ValuesEdit, put_value_file, read_value_file};
 
 /// A change of a [`Version`](super::Version): what one flush, one compaction or one open did.
 ///

@@ -40,7 +40,8 @@ impl ValuesEdit {
     }
 }
 
-fn put_value_file(out: &mut Vec<u8>, file: &ValueFileMeta) {
+/// Appends what is known of a value file, as edits and compaction plans store it.
+pub fn put_value_file(out: &mut Vec<u8>, file: &ValueFileMeta) {
     put_file_id(out, file.id);
     put_bytes(out, file.location.bytes());
     out.extend_from_slice(&file.uid.0.to_le_bytes());
@@ -53,8 +54,8 @@ fn put_value_file(out: &mut Vec<u8>, file: &ValueFileMeta) {
     }
 }
 
-/// Segments that ascend.
-fn read_value_file(reader: &mut ByteReader<'_>) -> Result<ValueFileMeta, CodecError> {
+/// The inverse of [`put_value_file`]: all of `reader` is one value file. Its segments ascend.
+pub fn read_value_file(reader: &mut ByteReader<'_>) -> Result<ValueFileMeta, CodecError> {
     let mut file = ValueFileMeta {
         id: read_file_id(reader)?,
         location: TableLocation::new(reader.bytes()?),

@@ -1,0 +1,91 @@
+//! What the value log holds, and what was done for it.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::events::ValuesRecord;
+use crate::explain::text::{bytes, count};
+use crate::version::Version;
+
+/// What has been done for the value log since the open.
+#[derive(Debug, Default)]
+pub(super) struct ValueCounters {
+    written_bytes: AtomicU64,
+    rewritten_bytes: AtomicU64,
+    removed_count: AtomicU64,
+    removed_bytes: AtomicU64,
+}
+
+impl ValueCounters {
+    /// A job wrote new values into a file of this many bytes.
+    pub fn written(&self, bytes: u64) {
+        self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Files went, or were written anew.
+    pub fn kept(&self, record: &ValuesRecord) {
+        self.rewritten_bytes.fetch_add(record.written_bytes, Ordering::Relaxed);
+        self.removed_count.fetch_add(record.removed_count, Ordering::Relaxed);
+        self.removed_bytes.fetch_add(record.removed_bytes, Ordering::Relaxed);
+    }
+
+    /// These, and what a version holds.
+    pub fn stats(&self, version: &Version) -> ValueLogStats {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let liveness = version.liveness();
+        let files = || version.values().iter().map(|file| file.meta());
+        ValueLogStats {
+            file_count: files().count() as u64,
+            segment_count: files().map(|file| file.segments.len() as u64).sum(),
+            bytes: files().map(|file| file.bytes).sum(),
+            live_bytes: files().map(|file| liveness.live_bytes(file)).sum(),
+            written_bytes: read(&self.written_bytes),
+            rewritten_bytes: read(&self.rewritten_bytes),
+            removed_count: read(&self.removed_count),
+            removed_bytes: read(&self.removed_bytes),
+        }
+    }
+}
+
+/// What the value log holds, and what was done for it since the open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct ValueLogStats {
+    /// Value files.
+    pub file_count: u64,
+    /// Segments in them.
+    pub segment_count: u64,
+    /// Bytes of these files.
+    pub bytes: u64,
+    /// Bytes of values among them that tables name. Of a table of which a part is consumed, all
+    /// counts.
+    pub live_bytes: u64,
+    /// Bytes of files that flushes and compactions wrote new values into.
+    pub written_bytes: u64,
+    /// Bytes of files that have what lived of others.
+    pub rewritten_bytes: u64,
+    /// Number of files that went.
+    pub removed_count: u64,
+    /// Bytes of these.
+    pub removed_bytes: u64,
+}
+
+impl ValueLogStats {
+    /// Bytes of files for each byte that lives in them; 1 if there are none.
+    #[must_use]
+    pub fn space_amplification(&self) -> f64 {
+        if self.bytes == 0 { 1.0 } else { self.bytes as f64 / self.live_bytes.max(1) as f64 }
+    }
+}
+
+impl fmt::Display for ValueLogStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let files = count(self.file_count, "file", "files");
+        let (all, live) = (bytes(self.bytes), bytes(self.live_bytes));
+        write!(f, "{files} of {all}, {live} live ({:.2} times)", self.space_amplification())?;
+        let (written, rewritten) = (bytes(self.written_bytes), bytes(self.rewritten_bytes));
+        let removed = bytes(self.removed_bytes);
+        write!(f, "; {written} written, {rewritten} written anew, {removed} given back")
+    }
+}
