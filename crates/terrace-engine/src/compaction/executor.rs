@@ -195,7 +195,7 @@ impl LocalExecutor {
     fn separator(&self, plan: &CompactionPlan) -> Option<Separator> {
         let large_bytes = usize::try_from(plan.large_bytes?).unwrap_or(usize::MAX);
         let (store, id) = (&self.opener.store, plan.value_file_id());
-        Some(Separator::new(&self.env, store, id, large_bytes, 0))
+        Some(Separator::new(&self.env, store, id, large_bytes, 0).limited_by(self.io.clone()))
     }
 
     /// Hands out the file ids of the plan.

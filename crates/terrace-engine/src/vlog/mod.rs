@@ -52,7 +52,7 @@ pub use liveness::{Liveness, NamedBytes, NamedSegments};
 pub use living::{Living, LivingValue};
 pub use meta::{HeldSegment, ValueFileMeta};
 pub use name::{ValueName, ValuePointer};
-pub use rewrite::rewrite;
+pub use rewrite::Rewrite;
 pub use separate::{SeparatedStream, Separator};
 pub use source::ValueSource;
 pub use writer::ValueFileWriter;

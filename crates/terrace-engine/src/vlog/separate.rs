@@ -9,6 +9,7 @@ use super::format::ValueEntry;
 use super::{ValueFileMeta, ValueFileWriter, ValuePointer};
 use crate::Result;
 use crate::iter::Stream;
+use crate::process::TableIo;
 use crate::table::TableStore;
 use crate::yielder::BYTES_PER_YIELD;
 
@@ -20,6 +21,8 @@ pub struct Separator {
     /// Values of this many bytes and more are large.
     large_bytes: usize,
     expected_bytes: u64,
+    /// Who writes, if that is limited.
+    io: Option<TableIo>,
     /// The file, once there is a value for it.
     writer: Option<ValueFileWriter>,
     /// Bytes of values since others were last let in.
@@ -39,7 +42,22 @@ impl Separator {
         expected_bytes: u64,
     ) -> Separator {
         let (env, store) = (Arc::clone(env), Arc::clone(store));
-        Separator { env, store, id, large_bytes, expected_bytes, writer: None, taken_bytes: 0 }
+        Separator {
+            env,
+            store,
+            id,
+            large_bytes,
+            expected_bytes,
+            io: None,
+            writer: None,
+            taken_bytes: 0,
+        }
+    }
+
+    /// The same; what it writes obeys a limit, if there is one.
+    #[must_use]
+    pub fn limited_by(self, io: Option<TableIo>) -> Separator {
+        Separator { io, ..self }
     }
 
     /// The entries of `input`, with pointers in the place of large values.
@@ -68,7 +86,13 @@ impl Separator {
             none => {
                 let uid = TableUid(self.env.random_u128());
                 let store = self.store.as_ref();
-                none.insert(ValueFileWriter::create(store, self.id, uid, self.expected_bytes)?)
+                none.insert(ValueFileWriter::create(
+                    store,
+                    self.id,
+                    uid,
+                    self.expected_bytes,
+                    self.io.as_ref(),
+                )?)
             }
         };
         writer.add(&ValueEntry { key: entry.key, seqno: entry.seqno, value: entry.value })

@@ -6,6 +6,7 @@ use super::format::{
     ValueEntry, encode_directory, encode_frame, encode_header, put_entry,
 };
 use super::{HeldSegment, ValueFileMeta, ValueName, ValuePointer};
+use crate::process::TableIo;
 use crate::table::{TableStore, TableWriter};
 use crate::{Error, Result};
 
@@ -37,15 +38,17 @@ struct Written {
 
 impl ValueFileWriter {
     /// Begins the file of a new segment, which has the file's id. `uid` is random and was never
-    /// used before; `expected_bytes` are reserved if the store can.
+    /// used before; `expected_bytes` are reserved if the store can; `io`: who writes, if that is
+    /// limited.
     pub fn create(
         store: &dyn TableStore,
         id: FileId,
         uid: TableUid,
         expected_bytes: u64,
+        io: Option<&TableIo>,
     ) -> Result<ValueFileWriter> {
         let own = Written { id, count: 0, bytes: 0, places: Vec::new() };
-        ValueFileWriter::begin(store, id, uid, expected_bytes, vec![own], false)
+        ValueFileWriter::begin(store, id, uid, expected_bytes, vec![own], false, io)
     }
 
     /// Begins a file for what lives of these segments, which ascend. The file holds them all, also
@@ -56,10 +59,11 @@ impl ValueFileWriter {
         uid: TableUid,
         expected_bytes: u64,
         segments: &[FileId],
+        io: Option<&TableIo>,
     ) -> Result<ValueFileWriter> {
         let moved = |id: &FileId| Written { id: *id, count: 0, bytes: 0, places: Vec::new() };
         let segments = segments.iter().map(moved).collect();
-        ValueFileWriter::begin(store, id, uid, expected_bytes, segments, true)
+        ValueFileWriter::begin(store, id, uid, expected_bytes, segments, true, io)
     }
 
     fn begin(
@@ -69,8 +73,12 @@ impl ValueFileWriter {
         expected_bytes: u64,
         segments: Vec<Written>,
         is_rewrite: bool,
+        io: Option<&TableIo>,
     ) -> Result<ValueFileWriter> {
-        let writer = store.create_values(id, expected_bytes)?;
+        let mut writer = store.create_values(id, expected_bytes)?;
+        if let Some(io) = io {
+            writer = io.limited(writer);
+        }
         let out = encode_header(uid, id).to_vec();
         let hash = Xxh3::new();
         Ok(ValueFileWriter { writer, id, uid, out, written_bytes: 0, hash, segments, is_rewrite })

@@ -12,7 +12,7 @@ use crate::fail_point::fail_point;
 use crate::iter::{MergingStream, Stream};
 use crate::l0::{Absorbed, FlushInput};
 use crate::placement::TableMedium;
-use crate::process::PoolName;
+use crate::process::{IoClass, PoolName, TableIo};
 use crate::range_tombstone::Fragments;
 use crate::store::health::Work;
 use crate::store::memory::builder_memory_bytes;
@@ -340,7 +340,9 @@ impl Inner {
         let bounds = self.options.value_log?;
         let store = &self.context.opener.store;
         let (id, large_bytes) = (self.ids.next(), bounds.large_bytes);
-        Some(Separator::new(&self.env, store, id, large_bytes, expected_bytes))
+        let io = Some(TableIo::new(&self.io, IoClass::Flush));
+        let separator = Separator::new(&self.env, store, id, large_bytes, expected_bytes);
+        Some(separator.limited_by(io))
     }
 
     /// About how many bytes the large values in these memtables have, judged by some of them.

@@ -9,12 +9,13 @@ use crate::Result;
 use crate::events::{EventKind, ValuesRecord};
 use crate::fail_point::fail_point;
 use crate::iter::Stream;
+use crate::process::{IoClass, TableIo};
 use crate::store::Inner;
 use crate::store::turns::ValuesTurn;
 use crate::table::ReadMode;
 use crate::version::{Table, ValuesEdit, Version, VersionEdit};
 use crate::vlog::format::entry_bytes;
-use crate::vlog::{Judgement, Living, LivingValue, ValueFile, ValuePointer, judge, rewrite};
+use crate::vlog::{Judgement, Living, LivingValue, Rewrite, ValueFile, ValuePointer, judge};
 
 impl Inner {
     /// Does what is due for the value log, until nothing is.
@@ -69,7 +70,9 @@ impl Inner {
         let is_cancelled = || self.jobs.is_cancelled();
         let store = self.context.opener.store.as_ref();
         let id = self.ids.next();
-        let added = rewrite(&self.env, store, id, walks, &segments, bytes, &is_cancelled)?;
+        let io = TableIo::new(&self.io, IoClass::Compaction);
+        let rewrite = Rewrite { env: &self.env, store, io, is_cancelled: &is_cancelled };
+        let added = rewrite.run(id, walks, &segments, bytes)?;
         fail_point!(self.env, "values::before_install");
         self.install_values(turn, version, ValuesEdit { removed, added: vec![added] })
     }
