@@ -8,14 +8,14 @@ use crate::Result;
 use crate::iter::Cursor;
 use crate::memtable::Memtable;
 use crate::store::Store;
-use crate::table::ReadMode;
+use crate::table::{ReadMode, TableMeta};
 
 /// About how much there is in an interval of keys; see [`Store::range_size`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct RangeSize {
-    /// Bytes of tables, as they lie on the disk.
+    /// Bytes of tables, as they lie on the disk, and of the values that they name in value files.
     pub table_bytes: u64,
     /// Bytes of keys and values that are in memory and not in tables yet.
     pub memory_bytes: u64,
@@ -48,22 +48,22 @@ impl Store {
         for live in view.version.l0().live().iter().filter(|live| live.overlaps(range)) {
             live.table.reader(ReadMode::BLOCK)?;
             let meta = live.table.meta();
-            size.add_table(live.bytes_within(range), meta.bytes, meta.entry_count);
+            size.add_table(live.bytes_within(range), meta);
         }
         let tables = view.version.runs().flat_map(|(_, run)| run.tables());
         for table in tables.filter(|table| table.span().overlaps(range)) {
             table.reader(ReadMode::BLOCK)?;
             let meta = table.meta();
-            size.add_table(table.bytes_within(range), meta.bytes, meta.entry_count);
+            size.add_table(table.bytes_within(range), meta);
         }
         Ok(size)
     }
 }
 
 impl RangeSize {
-    fn add_table(&mut self, bytes: u64, of_bytes: u64, entry_count: u64) {
-        self.table_bytes += bytes;
-        self.entry_count += share(entry_count, bytes, of_bytes);
+    fn add_table(&mut self, bytes: u64, meta: &TableMeta) {
+        self.table_bytes += bytes + share(meta.named.bytes(), bytes, meta.bytes);
+        self.entry_count += share(meta.entry_count, bytes, meta.bytes);
     }
 
     fn add_memtable(&mut self, memtable: &Arc<Memtable>, range: &KeyRange) -> Result<()> {

@@ -77,6 +77,9 @@ fn large_values_leave_the_tables_and_are_found_again() -> Result<()> {
             assert_round(&store, 0)?;
             store.compact(&KeyRange::all())?;
             assert_round(&store, 0)?;
+            let half = KeyRange::new(key(75), None);
+            let half_bytes = store.range_size(&half)?.table_bytes;
+            assert!((15_000..35_000).contains(&half_bytes), "{half_bytes}");
             store.close()?;
             // What stands in the value log is found without the option, too.
             let store = open(env, &Options { value_log: None, ..options.clone() })?;
