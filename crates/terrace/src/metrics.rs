@@ -122,6 +122,17 @@ const FIGURES: &[Figure] = &[
         stats.merged_memtable_count
     }),
     gauge("kept_memtable_bytes", "Bytes of merged memtables.", |stats| stats.merged_memtable_bytes),
+    counter("value_file_bytes_written", "Bytes of value files that took new values.", |stats| {
+        stats.value_log.written_bytes
+    }),
+    counter("value_file_bytes_rewritten", "Bytes of value files that were written anew.", |stats| {
+        stats.value_log.rewritten_bytes
+    }),
+    gauge("value_files", "Value files.", |stats| stats.value_log.file_count),
+    gauge("value_file_bytes", "Bytes of value files.", |stats| stats.value_log.bytes),
+    gauge("value_live_bytes", "Bytes of values in them that tables name.", |stats| {
+        stats.value_log.live_bytes
+    }),
     gauge("rows", "Rows of L0.", |stats| stats.l0_row_count),
     gauge("consumed_intervals", "Key intervals in which rows of L0 are cut.", |stats| {
         stats.l0_consumed_count
