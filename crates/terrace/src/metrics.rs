@@ -125,9 +125,11 @@ const FIGURES: &[Figure] = &[
     counter("value_file_bytes_written", "Bytes of value files that took new values.", |stats| {
         stats.value_log.written_bytes
     }),
-    counter("value_file_bytes_rewritten", "Bytes of value files that were written anew.", |stats| {
-        stats.value_log.rewritten_bytes
-    }),
+    counter(
+        "value_file_bytes_rewritten",
+        "Bytes of value files that were written anew.",
+        |stats| stats.value_log.rewritten_bytes,
+    ),
     gauge("value_files", "Value files.", |stats| stats.value_log.file_count),
     gauge("value_file_bytes", "Bytes of value files.", |stats| stats.value_log.bytes),
     gauge("value_live_bytes", "Bytes of values in them that tables name.", |stats| {

@@ -218,7 +218,7 @@ impl LocalExecutor {
 
     /// Deletes what an interrupted job may have written.
     fn discard(&self, plan: &CompactionPlan) -> Result<()> {
-        let counters = plan.first_output.counter..=plan.value_file_id().counter;
+        let counters = plan.first_output.counter..plan.first_output.counter + plan.id_count();
         for (id, location) in self.opener.store.list()? {
             if id.epoch == plan.first_output.epoch && counters.contains(&id.counter) {
                 self.opener.store.delete(&location)?;

@@ -85,10 +85,11 @@ impl CompactionPlan {
         self.inputs.iter().map(|input| input.table.bytes).sum()
     }
 
-    /// How many file ids the job has: those of its tables, and one for a value file.
+    /// How many file ids the job has: those of its tables, and one for a value file if it may write
+    /// one.
     #[must_use]
     pub fn id_count(&self) -> u64 {
-        self.output_count_max + 1
+        self.output_count_max + u64::from(self.large_bytes.is_some())
     }
 
     /// The id of the value file, if the job writes one.

@@ -277,6 +277,7 @@ impl Inner {
             output_count_max += inputs.iter().map(|input| input.table.entry_count).sum::<u64>();
         }
         let table = &self.options.table;
+        let large_bytes = self.options.value_log.map(|bounds| bounds.large_bytes as u64);
         let names = |file: &ValueFileMeta| {
             let named = inputs.iter().flat_map(|input| input.table.named.iter());
             version.merge_operator().is_some()
@@ -296,14 +297,14 @@ impl Inner {
                 LevelNo(0) => Vec::new(),
                 level => pick::droppable(version, &chosen.slice, level),
             },
-            first_output: self.ids.next_block(output_count_max + 1),
+            first_output: self.ids.next_block(output_count_max + u64::from(large_bytes.is_some())),
             output_count_max,
             table_bytes: self.options.table_bytes,
             block_bytes: table.block_bytes as u64,
             filter_bits_per_key: u64::from(table.filter_bits_per_key),
             compression: table.compression,
             merge_operator: version.merge_operator().map(str::to_string),
-            large_bytes: self.options.value_log.map(|bounds| bounds.large_bytes as u64),
+            large_bytes,
             value_files,
         })
     }
