@@ -21,8 +21,9 @@ use terrace_engine::version::format::{
 };
 use terrace_engine::version::{
     FeedStore, LocalManifests, LogEdit, RangeEdit, ReclaimQueue, RowMeta, TableContext, TableMeta,
-    TableOpener, TreeEdit, Version, VersionEdit, manifest_path,
+    TableOpener, TreeEdit, ValuesEdit, Version, VersionEdit, manifest_path,
 };
+use terrace_engine::vlog::{HeldSegment, NamedBytes, NamedSegments, ValueFileMeta};
 use terrace_engine::wal::LogStart;
 use terrace_env::{DiskImage, SharedEnv, SimOptions};
 
@@ -214,7 +215,24 @@ pub(super) fn sample_table(counter: u64) -> TableMeta {
         raw_bytes: 3000,
         tombstone_run: counter % 2 * 2,
         expired_from: counter.is_multiple_of(5).then_some(WallTime(counter)),
+        named: NamedSegments::default(),
     }
+}
+
+/// A table that names values of segment 50, and the file that holds them.
+pub(super) fn sample_values(counter: u64) -> (TableMeta, ValueFileMeta) {
+    let named = NamedBytes { segment: id(50), count: 2, bytes: 2400 };
+    let named = NamedSegments::new(vec![named]).expect("it is one");
+    let held = |counter, bytes| HeldSegment { id: id(counter), count: bytes / 1000, bytes };
+    let file = ValueFileMeta {
+        id: id(60),
+        location: TableLocation::new(format!("{}.values", id(60))),
+        uid: TableUid(60),
+        bytes: 9000,
+        hash: 1 << 90,
+        segments: vec![held(50, 4000), held(51, 3000), held(52, 0)],
+    };
+    (TableMeta { named, ..sample_table(counter) }, file)
 }
 
 /// The edits of a short life: creation, flushes, a cut, compactions, a close.
@@ -244,7 +262,7 @@ fn sample_edits() -> Vec<VersionEdit> {
                 ..nothing()
             },
             log: LogEdit { start: Some(start), ..LogEdit::default() },
-            media: None,
+            ..VersionEdit::default()
         },
         VersionEdit {
             tree: TreeEdit {
@@ -274,6 +292,11 @@ fn sample_edits() -> Vec<VersionEdit> {
             tables_added: vec![(LevelNo(2), sample_table(8))],
             ..nothing()
         }),
+        VersionEdit {
+            tree: TreeEdit { tables_added: vec![(LevelNo(3), sample_values(10).0)], ..nothing() },
+            values: ValuesEdit { removed: vec![], added: vec![sample_values(10).1] },
+            ..VersionEdit::default()
+        },
         LogEdit { closed: Some(LogPosition(1 << 21)), ..LogEdit::default() }.into(),
     ]
 }

@@ -5,7 +5,7 @@ use terrace_engine::compaction::{CompactionPlan, PlanInput};
 use terrace_engine::table::Compression;
 
 use super::Target;
-use super::manifest::sample_table;
+use super::manifest::{sample_table, sample_values};
 use crate::notes::{note_result, note_size};
 
 /// Plans.
@@ -49,17 +49,23 @@ fn plan_seeds() -> Vec<Vec<u8>> {
         filter_bits_per_key: 10,
         compression: Compression::None,
         merge_operator: None,
+        large_bytes: None,
+        value_files: vec![],
     };
+    let (naming, values) = sample_values(13);
     let full = CompactionPlan {
         snapshots: vec![SeqNo(5), SeqNo(1 << 40), SeqNo::MAX],
         slice: KeyRange::new("b", Some(b"x".to_vec())),
         inputs: vec![
             PlanInput { level: LevelNo(0), table: sample_table(11) },
             PlanInput { level: LevelNo(1), table: sample_table(12) },
+            PlanInput { level: LevelNo(2), table: naming },
         ],
         droppable: vec![KeyRange::new("c", Some(b"d".to_vec())), KeyRange::new("e", None)],
         compression: Compression::Zstd,
         merge_operator: Some("add-i64".to_string()),
+        large_bytes: Some(1000),
+        value_files: vec![values],
         ..empty.clone()
     };
     vec![empty.encode(), full.encode()]

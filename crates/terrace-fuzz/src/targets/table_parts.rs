@@ -11,6 +11,7 @@ use terrace_engine::table::format::index::{Index, IndexBuilder};
 use terrace_engine::table::format::range_tombstones as range_tombstones_format;
 
 use super::Target;
+use super::manifest::sample_values;
 use crate::notes::{note, note_result, note_size};
 
 /// Data blocks.
@@ -368,7 +369,7 @@ fn footer_seeds() -> Vec<Vec<u8>> {
         largest: vec![0xff; 20],
         largest_is_exclusive: true,
         created: WallTime(5),
-        live_bytes: vec![(1, 2), (3, 4)],
+        named: sample_values(1).0.named,
         block_count: 2,
         data_bytes: 40,
     }
