@@ -74,8 +74,8 @@ pub trait TableStore: Send + Sync + fmt::Debug {
     /// Deletes a table that no version names any more. One that is already gone is no error.
     fn delete(&self, location: &TableLocation) -> Result<()>;
 
-    /// Every table and value file in the store, finished or not, in the order of their ids: what no version
-    /// names is garbage of an interrupted job.
+    /// Every table and value file in the store, finished or not, in the order of their ids: what no
+    /// version names is garbage of an interrupted job.
     fn list(&self) -> Result<Vec<(FileId, TableLocation)>>;
 }
 

@@ -55,7 +55,8 @@ impl ValueFile {
     /// The bytes of the value that `pointer` names, which was written under `key`: its whole entry,
     /// checked, of which the value is the end.
     ///
-    /// Cost: one read; in a rewritten file also a look into its places, which the block cache keeps.
+    /// Cost: one read; in a rewritten file also a look into its places, which the block cache
+    /// keeps.
     /// Errors: `NeedsIo` if `mode` forbids to wait, and it would have to; `Corruption`, which names
     /// the file and the place.
     pub fn read(&self, key: &[u8], pointer: &ValuePointer, mode: ReadMode) -> Result<Vec<u8>> {

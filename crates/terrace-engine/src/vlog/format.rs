@@ -22,7 +22,7 @@
 //!     record          offset of the name 8, place in this file 8; offsets ascend in a segment
 //!
 //! directory
-//!   varint            count of segments, ascending; for each (of a rewritten file it may hold none):
+//!   varint            count of segments, ascending; for each:
 //!     varint ×2       epoch, counter
 //!     varint ×2       count of entries, bytes of entries
 //!     varint ×n       in a rewritten file: the first offset of each frame
@@ -39,8 +39,8 @@
 //! ```
 //!
 //! The checksum of an entry does not depend on where it stands, so that a rewrite copies it as it
-//! is (but for the last word of its header, which is not covered: a wrong one makes a wrong name,
-//! and that does not pass). One of another key's value, or of another version, does not pass either.
+//! is, but for the last word of its header: that is not covered, and a wrong one makes a wrong
+//! name, which does not pass. A rewritten file may hold a segment of which no value is left.
 
 use terrace_base::limits::{SEQNO_END, STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use terrace_base::{

@@ -1,5 +1,5 @@
-//! The value log's upkeep: files that nobody names go, and those with much garbage are written anew.
-//! `vlog/judge.rs` says which.
+//! The value log's upkeep: files that nobody names go, and those with much garbage are written
+//! anew. `vlog/judge.rs` says which.
 
 use std::sync::Arc;
 

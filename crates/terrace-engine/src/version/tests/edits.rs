@@ -147,7 +147,8 @@ fn edits_that_come_to_a_contradiction_do_not_fit() {
     }
 }
 
-/// A value that nobody holds, a segment that two files hold, and a file that goes and was not there.
+/// A value that nobody holds, a segment that two files hold, and a file that goes and was not
+/// there.
 #[test]
 fn edits_of_the_value_log_that_contradict_each_other_do_not_fit() {
     let env: SharedEnv = RealEnv::new();
