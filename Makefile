@@ -1,6 +1,6 @@
 # The two commands of the README, and what they are made of.
 
-.PHONY: run test soak compare compare-all nova triangle tidy lint package
+.PHONY: run test soak compare compare-all nova triangle tidy lint package surface
 
 # Build, start the server, put this machine's own package index into it.
 run:
@@ -48,6 +48,10 @@ triangle:
 tidy:
 	cargo xtask tidy
 
+# List the library's public surface anew, after a change of it that is meant.
+surface:
+	cargo xtask surface write
+
 # The library as a stranger gets it: packed, and built from its packages alone.
 package:
 	scripts/packages.sh
@@ -62,3 +66,4 @@ lint:
 	cargo clippy --package terrace --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 	cargo xtask tidy
+	cargo xtask surface

@@ -1,5 +1,6 @@
 //! Checks of the source tree that a machine judges well (`cargo xtask tidy`), and the page that a
-//! soak leaves (`cargo xtask soak-page`).
+//! soak leaves (`cargo xtask soak-page`), and the listing of the library's public surface
+//! (`cargo xtask surface`).
 //!
 //! Sizes, names and words stay a matter of taste; what is checked here is what everything else
 //! rests on: which way crates depend, where the outside world is touched, where `unsafe` may
@@ -9,6 +10,7 @@
 
 mod rules;
 mod soak_page;
+mod surface;
 mod tidy;
 
 use std::path::Path;
@@ -20,10 +22,25 @@ fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     match words[..] {
         ["tidy"] => tidy(&root),
+        ["surface"] => surface(&root, false),
+        ["surface", "write"] => surface(&root, true),
         ["soak-page", minutes, seed] => soak_page(&root, minutes, seed),
         _ => {
-            eprintln!("usage: cargo xtask tidy\n       cargo xtask soak-page MINUTES SEED");
+            eprintln!(
+                "usage: cargo xtask tidy\n       cargo xtask surface [write]\n       cargo xtask \
+                 soak-page MINUTES SEED"
+            );
             ExitCode::from(2)
+        }
+    }
+}
+
+fn surface(root: &Path, writes: bool) -> ExitCode {
+    match surface::check(root, writes) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
         }
     }
 }
