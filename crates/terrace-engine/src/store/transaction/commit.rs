@@ -13,7 +13,7 @@ use crate::drange::{DrangeMap, DuplicateChoice};
 use crate::store::gate::ledger::{Cause, WriteTimer};
 use crate::store::write::commit::Commit;
 use crate::store::write::conditional::hold_all;
-use crate::store::write::routing::Placement;
+use crate::store::write::routing::{PerDrange, Placement};
 use crate::store::{Inner, Store, WriteOptions};
 use crate::table::ReadMode;
 use crate::{Error, Result};
@@ -197,9 +197,9 @@ impl Inner {
 }
 
 /// Indexes of the dranges that a transaction read from, or writes to, all duplicates.
-fn touched(map: &DrangeMap, basis: &Basis<'_>, batch: &WriteBatch) -> Vec<usize> {
+fn touched(map: &DrangeMap, basis: &Basis<'_>, batch: &WriteBatch) -> PerDrange<usize> {
     let division = map.division();
-    let mut indexes = Vec::new();
+    let mut indexes = PerDrange::new();
     if division.interval_count() == 1 {
         indexes.extend(division.dranges_of(0));
         return indexes;

@@ -196,6 +196,9 @@ impl ReadSet {
 
     /// What was walked over.
     pub(super) fn ranges(&self) -> Vec<KeyRange> {
+        if self.walks.is_empty() && self.intervals.len() == 0 {
+            return Vec::new();
+        }
         let walked = self.walks.values().flat_map(Walk::seen).filter(|range| !range.is_empty());
         self.intervals.iter().chain(walked).collect()
     }

@@ -13,7 +13,7 @@ use crate::store::read::get::Item;
 use crate::store::read::key_search::KeySearch;
 use crate::store::read::pinned::Origin;
 use crate::store::write::commit::{Commit, unknown};
-use crate::store::write::routing::Placement;
+use crate::store::write::routing::{PerDrange, Placement};
 use crate::store::{Inner, Store, WriteOptions};
 use crate::table::ReadMode;
 use crate::{Error, Result};
@@ -138,9 +138,9 @@ impl Store {
 /// index.
 pub(in crate::store) fn hold_all<'a>(
     map: &'a DrangeMap,
-    mut indexes: Vec<usize>,
+    mut indexes: PerDrange<usize>,
     timer: &mut WriteTimer<'_>,
-) -> Vec<(usize, ExclusiveHold<'a, Active>)> {
+) -> PerDrange<(usize, ExclusiveHold<'a, Active>)> {
     indexes.sort_unstable();
     indexes.dedup();
     let mut hold = |index: usize| {
@@ -165,7 +165,7 @@ impl Inner {
     ) -> Result<Commit> {
         Placement::check(batch, map)?;
         let placement = Placement::of(batch, map, turn);
-        let mut targets: Vec<&Memtable> = Vec::with_capacity(holds.len());
+        let mut targets: PerDrange<&Memtable> = PerDrange::new();
         for index in &placement.dranges {
             let held = holds.iter().find(|(held, _)| held == index);
             let Some((_, hold)) = held else {
