@@ -46,7 +46,7 @@ fn no_crash_of_a_named_workload_breaks_a_promise() {
 #[test]
 fn no_crash_of_a_random_workload_breaks_a_promise() {
     let mut tally = Tally::default();
-    for seed in 0..130 {
+    for seed in 0..145 {
         let how = Thoroughness { moments_in: 6, ..HOW };
         if let Err(failed) = enumerate(&random(seed), how, &mut tally) {
             panic!("seed {seed}: {failed}");
