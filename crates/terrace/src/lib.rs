@@ -169,7 +169,7 @@ pub use terrace_engine::store::{
     BackgroundIoStats, CauseStats, CheckpointReport, CompactionRecord, ContainerStats, CutStats,
     DrangeStats, DrangesReport, FailedWorkStats, IngestReport, L0Report, L0RowStats, L0Slice,
     L0Stats, LatencyHistogram, LevelStats, MemtableAreaStats, NextCut, RangeSize, RecoveryReport,
-    StallStats, StoreStats,
+    StallStats, StoreStats, UsageStats,
 };
 pub use terrace_engine::table::Compression;
 pub use terrace_engine::version::Repaired;

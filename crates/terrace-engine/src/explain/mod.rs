@@ -19,8 +19,9 @@
 //! # The slowest operations
 //! To time every operation would cost two looks at the clock, 5 to 10 % of a get from memory. So:
 //!
-//! 1. One operation in [`SAMPLE_EVERY`] of each thread is timed, and if it is a get, recorded
-//!    step by step.
+//! 1. Of each thread one operation in about [`SAMPLE_EVERY`] is timed, and if it is a get, recorded
+//!    step by step. The distance between two is drawn: were it fixed, of gets and puts that take
+//!    turns one kind would always be timed and the other never.
 //! 2. Whatever had to wait (for a file, the gate, a hold, room, publication, a sync) notes how
 //!    long (`waits.rs`): it reads the clock anyway, or pays far more than a look at it.
 //!

@@ -100,6 +100,7 @@ pub use report::l0_stats::{
 };
 pub use report::latencies::LatencyHistogram;
 pub use report::range_size::RangeSize;
+pub use report::samples::UsageStats;
 pub use report::stats::{BackgroundIoStats, LevelStats, StoreStats};
 pub use report::troubles::{FailedWorkStats, SnapshotStats};
 pub use report::value_stats::ValueLogStats;

@@ -10,7 +10,7 @@ use terrace_engine::{Error as EngineError, WriteBatch as EngineBatch};
 use crate::db::Shared;
 use crate::keyspace::{Owner, Space};
 use crate::view::{KeyRange, View};
-use crate::{Error, Result, Snapshot, WriteOptions};
+use crate::{Error, Result, Snapshot, UsageStats, WriteOptions};
 
 /// A keyspace of an open database: a separate set of keys, which it writes; as a [`View`], which it
 /// dereferences to, it reads them as they are now. A cheap handle, which threads may share and
@@ -58,6 +58,17 @@ impl Keyspace {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.space().name
+    }
+
+    /// About how much was read and written in it since the open. How much it holds says
+    /// [`View::approximate_size`].
+    ///
+    /// The figures are estimates from one operation in about [`SAMPLE_EVERY`](crate::SAMPLE_EVERY),
+    /// so that the others cost nothing more: good for telling busy keyspaces from quiet ones, and
+    /// no counts. [`UsageStats`] says how far off they may be.
+    #[must_use]
+    pub fn usage(&self) -> UsageStats {
+        self.shared.store.usage(self.space().number.0.to_be_bytes())
     }
 
     /// The keyspace as it was at the moment of a snapshot.

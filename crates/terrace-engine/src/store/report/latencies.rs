@@ -1,4 +1,4 @@
-//! How long operations took: of those that are timed from their beginning, one in
+//! How long operations took: of those that are timed from their beginning, one in about
 //! [`SAMPLE_EVERY`](crate::explain::SAMPLE_EVERY), so that the others pay nothing.
 //!
 //! ```text

@@ -3,6 +3,7 @@ use crate::store::gate::ledger::Ledger;
 use crate::store::open::opening::RecoveryReport;
 use crate::store::report::compaction_log::CompactionLog;
 use crate::store::report::latencies::Latencies;
+use crate::store::report::samples::Samples;
 use crate::store::report::stats::Counters;
 use crate::store::report::troubles::Troubles;
 
@@ -16,6 +17,8 @@ pub(in crate::store) struct Meters {
     pub counters: Counters,
     /// What writers were delayed by.
     pub ledger: Ledger,
+    /// Who reads and writes how much. It has a latch.
+    pub samples: Samples,
     /// What went wrong. It has a latch.
     pub troubles: Troubles,
     /// The last compactions, each by itself. It has a latch.
@@ -34,6 +37,7 @@ impl Meters {
         Meters {
             counters: Counters::default(),
             ledger: Ledger::default(),
+            samples: Samples::default(),
             troubles: Troubles::default(),
             compaction_log: CompactionLog::default(),
             slow: SlowLog::new(process),

@@ -13,7 +13,7 @@ use crate::store::{Inner, Store};
 use crate::{Result, WriteBatch};
 
 /// An iterator weighs as much as this number of gets when it is drawn which operations are timed.
-const SCAN_WEIGHT: u32 = 16;
+pub(super) const SCAN_WEIGHT: u32 = 16;
 
 impl Store {
     /// The slowest gets, scans and writes of the last minutes, the slowest first: at most some
@@ -141,6 +141,7 @@ impl Inner {
     fn keep(&self, mut ended: Ended<'_>, now: Duration, explain: Option<Explain<'_>>) {
         if ended.is_sampled {
             self.meters.latencies.add(ended.kind, ended.took);
+            self.meters.samples.read(ended.kind, ended.key, ended.entry_count);
         }
         if self.meters.slow.is_wanted(ended.kind, ended.took, now) {
             ended.explanation = explain.and_then(|explain| explain());
@@ -159,6 +160,9 @@ impl Inner {
     #[inline]
     pub(in crate::store) fn write_ended(&self, watch: &WriteWatch, batch: &WriteBatch) {
         if watch.0.is_some() || waits::has_waited() {
+            if watch.0.is_some() {
+                self.meters.samples.wrote(batch);
+            }
             let key = batch.entries(SeqNo::ZERO).next().map_or(&b""[..], |entry| entry.key);
             self.keep_write(watch, key, batch.len());
         }
@@ -168,6 +172,9 @@ impl Inner {
     #[inline]
     pub(in crate::store) fn update_ended(&self, watch: &WriteWatch, keys: &[&[u8]]) {
         if watch.0.is_some() || waits::has_waited() {
+            if watch.0.is_some() {
+                self.meters.samples.updated(keys);
+            }
             self.keep_write(watch, keys.first().copied().unwrap_or_default(), keys.len());
         }
     }
