@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use terrace_base::KeyRange;
-use terrace_engine::options::{L0Options, Options, ProcessOptions};
+use terrace_engine::options::{L0Options, Options, ProcessOptions, ValueLogOptions};
 use terrace_engine::process::Process;
 use terrace_engine::store::{Store, WriteOptions};
 use terrace_engine::table::{Compression, TableOptions};
@@ -55,11 +55,16 @@ pub struct Specimen {
 }
 
 /// Options under which a few hundred writes reach several levels; which compression, how large
-/// blocks are and how many dranges there are is up to `random`.
+/// blocks are, how many dranges there are and whether large values stand apart is up to `random`.
 #[must_use]
 pub fn small_options(random: &mut SeededRng) -> Options {
     let compressions = [Compression::None, Compression::Lz4, Compression::Zstd];
     let boundaries: [&[&[u8]]; 2] = [&[], &[b"k04", b"k09"]];
+    let value_log = |large_bytes, space_ratio_percent| {
+        Some(ValueLogOptions { large_bytes, space_ratio_percent })
+    };
+    // The second one writes files anew as soon as there is garbage.
+    let value_logs = [None, value_log(150, 130), value_log(40, 105)];
     Options {
         memtable_bytes: 16 << 10,
         frozen_memtables_max: 2,
@@ -78,6 +83,7 @@ pub fn small_options(random: &mut SeededRng) -> Options {
         level_ratio: 3,
         cut_bytes: 12 << 10,
         drange_boundaries: boundaries[random.index(2)].iter().map(|key| key.to_vec()).collect(),
+        value_log: value_logs[random.index(3)],
         ..Options::default()
     }
 }

@@ -61,6 +61,12 @@ pub struct CheckReport {
     pub table_bytes: u64,
     /// Entries in them.
     pub entry_count: u64,
+    /// Value files, which hold the large values.
+    pub value_file_count: u64,
+    /// Bytes of these files.
+    pub value_file_bytes: u64,
+    /// Values in them that tables point to; each was read.
+    pub pointer_count: u64,
     /// Edits of the manifest; none are counted for an open database.
     pub edit_count: u64,
     /// Segments of the log, likewise.
@@ -202,6 +208,9 @@ impl CheckReport {
             table_count: report.table_count,
             table_bytes: report.table_bytes,
             entry_count: report.entry_count,
+            value_file_count: report.value_file_count,
+            value_file_bytes: report.value_file_bytes,
+            pointer_count: report.pointer_count,
             edit_count: report.edit_count,
             segment_count: report.segment_count,
             record_count: report.record_count,
@@ -226,6 +235,13 @@ impl fmt::Display for CheckReport {
             self.segment_count,
             self.record_count
         )?;
+        if self.value_file_count > 0 {
+            writeln!(
+                f,
+                "checked {} value files, {} bytes, and {} values that tables point to",
+                self.value_file_count, self.value_file_bytes, self.pointer_count
+            )?;
+        }
         match self.was_closed {
             Some(true) => writeln!(f, "the database was closed cleanly")?,
             Some(false) => writeln!(
@@ -272,6 +288,10 @@ pub struct RepairReport {
     pub record_count: u64,
     /// Entries in them.
     pub log_entry_count: u64,
+    /// Values that lay in value files, and are in tables now.
+    pub value_count: u64,
+    /// Values that tables pointed to, and that could not be read.
+    pub lost_value_count: u64,
     /// Whether nothing was lost.
     pub is_complete: bool,
     /// Keys whose newest values may be missing; where an older value was left, that shows.
@@ -322,6 +342,8 @@ impl RepairReport {
             lost_table_count: report.lost_table_count,
             record_count: report.record_count,
             log_entry_count: report.log_entry_count,
+            value_count: report.value_count,
+            lost_value_count: report.lost_value_count,
             is_complete: report.is_complete(),
             lost,
             may_reappear,
@@ -343,6 +365,13 @@ impl fmt::Display for RepairReport {
             self.record_count,
             self.log_entry_count
         )?;
+        if self.value_count + self.lost_value_count > 0 {
+            writeln!(
+                f,
+                "brought {} values from value files into tables; {} could not be read",
+                self.value_count, self.lost_value_count
+            )?;
+        }
         for note in &self.notes {
             writeln!(f, "note: {note}")?;
         }

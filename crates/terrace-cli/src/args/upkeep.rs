@@ -60,7 +60,7 @@ pub(crate) struct InspectArgs {
     /// Only what stands once in a file and what is damaged, and how many other parts there are
     #[arg(long, conflicts_with = "entries")]
     pub(crate) summary: bool,
-    /// With every entry of a log or a table
+    /// With every entry of a log or a table, and the values of a value file
     #[arg(long)]
     pub(crate) entries: bool,
     /// How to print it
@@ -97,6 +97,8 @@ pub(crate) enum InspectKind {
     Log,
     /// CURRENT: which manifest counts
     Current,
+    /// A value file: large values that tables point to
+    Values,
 }
 
 #[derive(Debug, ClapArgs)]

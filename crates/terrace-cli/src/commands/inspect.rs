@@ -12,8 +12,9 @@ use crate::files;
 use crate::terminal::Output;
 
 /// The parts that a summary counts instead of showing them.
-const COUNTED: [&str; 8] = [
+const COUNTED: [&str; 9] = [
     "block",
+    "value",
     "batch",
     "edit",
     "  row added",
@@ -63,14 +64,15 @@ fn file_kind(kind: InspectKind) -> FileKind {
         InspectKind::Table => FileKind::Table,
         InspectKind::Log => FileKind::Log,
         InspectKind::Current => FileKind::Current,
+        InspectKind::Values => FileKind::Values,
     }
 }
 
 fn seen(path: &Path) -> Outcome<FileKind> {
     FileKind::of(path)?.ok_or_else(|| {
         Failure::Usage(format!(
-            "{} says nothing by which it is known: it is no CURRENT, manifest, log segment or table; \
-             if it is one, and damaged, say --kind. (What is in a container of L0, `terrace stats l0` \
+            "{} says nothing by which it is known: it is no CURRENT, manifest, log segment, table or \
+             value file; if it is one, and damaged, say --kind. (What is in a container of L0, `terrace stats l0` \
              shows.)",
             path.display()
         ))

@@ -7,7 +7,7 @@ use terrace_base::{FileId, PreambleError};
 use super::log::LogState;
 use super::{Check, Severity};
 use crate::placement::Role;
-use crate::survey::{Gap, ManifestSurvey};
+use crate::survey::{Gap, Listing, ManifestSurvey};
 use crate::version::format::decode_current;
 use crate::version::{Version, fold, manifest_path};
 use crate::wal::format::ClosingBody;
@@ -63,7 +63,8 @@ impl Check<'_> {
                 let bytes = read_file(self.env.as_ref(), &manifest_path(self.dir, *id))?;
                 knows_of_log |= ManifestSurvey::read(&bytes).knows_of_log();
             }
-            let has_data = !self.listing.segments.is_empty() || !self.listing.tables.is_empty();
+            let Listing { segments, tables, values, .. } = &self.listing;
+            let has_data = [segments, tables, values].into_iter().any(|files| !files.is_empty());
             if !has_data && !knows_of_log {
                 self.find(Severity::Harmless, &path, 0, "a creation was interrupted");
             } else {
@@ -186,8 +187,7 @@ impl Check<'_> {
 
     /// An open raises the epoch in the manifest before it makes any other file.
     fn judge_epochs(&mut self, id: FileId) {
-        let files = self.listing.segments.iter().chain(&self.listing.tables);
-        let newest = files.map(|(file, _)| file.epoch).max().unwrap_or_default();
+        let newest = self.listing.newest_epoch_of_data();
         if newest > id.epoch {
             let path = self.path("CURRENT");
             let text = format!(

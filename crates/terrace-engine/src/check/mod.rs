@@ -11,6 +11,7 @@
 //!      │     closes │  │ closed, start, flushed
 //!      │            │  ▼
 //!   names ───────► log: chain of segments           each record, and what the durable marks say
+//!                                     value files     each value, and what tables point to
 //! ```
 //!
 //! # Judgement
@@ -28,6 +29,7 @@ mod log;
 mod manifest;
 mod report;
 mod tables;
+mod values;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,6 +43,7 @@ use crate::{Error, Result};
 pub use report::{CheckReport, Finding, Severity};
 pub use tables::check_table;
 pub(crate) use tables::{context as tables_of_dir, l0 as l0_of};
+pub(crate) use values::{check_pointers, check_value_files};
 
 /// How much is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -134,8 +137,14 @@ impl Check<'_> {
         let log = self.log(version.as_ref())?;
         self.compare_closing(&manifest, &log);
         match &version {
-            Some(version) => self.tables_of(version)?,
-            None => self.tables_alone()?,
+            Some(version) => {
+                self.tables_of(version)?;
+                self.values_of(version)?;
+            }
+            None => {
+                self.tables_alone()?;
+                self.values_alone()?;
+            }
         }
         self.report.was_closed = log.was_closed;
         Ok(())

@@ -81,6 +81,12 @@ pub struct CheckReport {
     pub table_bytes: u64,
     /// Entries in them.
     pub entry_count: u64,
+    /// Value files.
+    pub value_file_count: u64,
+    /// Bytes of these files.
+    pub value_file_bytes: u64,
+    /// Pointers of tables that were followed to their values.
+    pub pointer_count: u64,
     /// Edits of the manifest.
     pub edit_count: u64,
     /// Segments of the log.
@@ -118,10 +124,14 @@ impl fmt::Display for CheckReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "checked {} tables, {} bytes, {} entries; {} edits; {} segments, {} records",
+            "checked {} tables, {} bytes, {} entries; {} value files, {} bytes, {} pointers; {} \
+             edits; {} segments, {} records",
             self.table_count,
             self.table_bytes,
             self.entry_count,
+            self.value_file_count,
+            self.value_file_bytes,
+            self.pointer_count,
             self.edit_count,
             self.segment_count,
             self.record_count

@@ -145,6 +145,7 @@ fn differs(meta: &TableMeta, properties: &TableProperties) -> Option<String> {
         ("least number", meta.least_seqno == least),
         ("greatest number", meta.greatest_seqno == greatest),
         ("bounds", meta.bounds == properties.bounds()),
+        ("named values", meta.named == properties.named),
     ];
     let (what, _) = same.into_iter().find(|(_, is_same)| !is_same)?;
     Some(format!("the manifest describes another table than this one: not the same {what}"))

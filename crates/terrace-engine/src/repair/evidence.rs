@@ -9,6 +9,7 @@ use terrace_base::{
 };
 use terrace_env::SharedEnv;
 
+use super::values::SalvagedValues;
 use crate::check::tables_of_dir;
 use crate::l0::triangle::row::RowReader;
 use crate::l0::{CutMap, Live};
@@ -18,6 +19,7 @@ use crate::table::format::footer::{FOOTER_BYTES, Footer};
 use crate::table::{LocalTableStore, TableLocation};
 use crate::version::format::decode_current;
 use crate::version::{TableContext, TableMeta, Version, VersionEdit, fold, manifest_path};
+use crate::vlog::ValueFileMeta;
 use crate::wal::format::{ClosingBody, RecordKind, SEGMENT_HEADER_BYTES};
 use crate::{Error, Result, read_ends, read_file};
 
@@ -31,13 +33,17 @@ pub(super) struct Evidence {
     pub range: (RangeId, KeyRange),
     /// What readable edits say of tables, by id.
     pub metas: BTreeMap<FileId, TableMeta>,
+    /// What readable edits say of value files, by id.
+    value_metas: BTreeMap<FileId, ValueFileMeta>,
+    /// The values in value files.
+    pub values: Arc<SalvagedValues>,
     /// The tables of rows that readable edits added.
     rows: BTreeMap<RowId, Vec<FileId>>,
     /// What of those rows is consumed, as far as readable edits say.
     consumed: CutMap,
     /// Where the container of L0 is, as far as readable edits say.
     pub container: Option<ContainerPlace>,
-    /// Tables that a readable edit removed and none added again.
+    /// Tables and value files that a readable edit removed and none added again.
     pub removed: BTreeSet<FileId>,
     /// The segment that the log begins in, as far as readable edits say.
     pub log_segment: Option<FileId>,
@@ -69,6 +75,8 @@ impl Evidence {
             database: None,
             range: (RangeId(1), KeyRange::all()),
             metas: BTreeMap::new(),
+            value_metas: BTreeMap::new(),
+            values: Arc::default(),
             rows: BTreeMap::new(),
             consumed: CutMap::default(),
             container: None,
@@ -94,8 +102,10 @@ impl Evidence {
             evidence.take_hints(survey);
         }
         evidence.settle_database();
-        let newest_file = listing.segments.iter().chain(&listing.tables);
-        let newest_epoch = newest_file.map(|(id, _)| id.epoch).max().unwrap_or_default();
+        let store = evidence.context.opener.store.as_ref();
+        let values = SalvagedValues::find(dir.into(), listing, &evidence.value_metas, store)?;
+        evidence.values = Arc::new(values);
+        let newest_epoch = listing.newest_epoch_of_data();
         // The one that CURRENT names first, then from the newest.
         let mut order: Vec<_> = surveys.iter().rev().collect();
         order.sort_by_key(|(id, _)| Some(*id) != named);
@@ -224,11 +234,15 @@ impl Evidence {
     ) -> Result<bool> {
         let is_there =
             |meta: &TableMeta| meta.is_in_pages() || self.location(meta, listing).is_some();
-        let is_missing = version.tables().any(|table| !is_there(table.meta()));
-        let named: BTreeSet<_> = version.tables().map(|table| table.meta().id).collect();
+        let value_files = || version.values().iter().map(|file| file.meta().id);
+        let is_missing = version.tables().any(|table| !is_there(table.meta()))
+            || value_files().any(|id| !listing.has_values(id));
+        let of_tables = version.tables().map(|table| table.meta().id);
+        let named: BTreeSet<_> = of_tables.chain(value_files()).collect();
         // What the manifest itself removed waits to be deleted and proves nothing.
         let is_other = |id: &FileId| !named.contains(id) && !self.removed.contains(id);
-        let has_others = listing.tables.iter().any(|(id, _)| is_other(id));
+        let mut data = listing.tables.iter().chain(&listing.values);
+        let has_others = data.any(|(id, _)| is_other(id));
         let is_log_gone = match version.log_start().segment {
             Some(start) => {
                 let is_there = self.segments.iter().any(|(id, _)| *id == start);
@@ -283,6 +297,7 @@ impl Evidence {
             self.database = Some(database);
             // What strangers say means nothing here, though ids may be the same.
             self.metas.clear();
+            self.value_metas.clear();
             self.removed.clear();
             self.rows.clear();
             self.consumed = CutMap::default();
@@ -331,6 +346,11 @@ impl Evidence {
             for table in added {
                 self.removed.remove(&table.id);
                 self.metas.insert(table.id, table.clone());
+            }
+            self.removed.extend(&edit.values.removed);
+            for file in &edit.values.added {
+                self.removed.remove(&file.id);
+                self.value_metas.insert(file.id, file.clone());
             }
             self.flushed.extend(edit.log.memtables_flushed.iter().copied());
             let flushed = edit.log.memtables_flushed.iter().map(|(_, end)| *end).max();

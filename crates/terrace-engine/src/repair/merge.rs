@@ -10,6 +10,7 @@ use super::evidence::Evidence;
 use super::log::SalvagedLog;
 use super::report::{Loss, LossKind};
 use super::salvage::{Losses, SalvageStream, losses_of, tombstones_of};
+use super::values::InlineStream;
 use crate::compaction::{Retained, Retention};
 use crate::iter::{MergingStream, Stream};
 use crate::l0::Live;
@@ -78,7 +79,8 @@ impl Repair<'_> {
         );
         let mut streams: Vec<Box<dyn Stream + Send>> = Vec::new();
         for run in into_runs(sources) {
-            streams.push(Box::new(RunStream::new(run, Arc::clone(&losses))?));
+            let run = Box::new(RunStream::new(run, Arc::clone(&losses))?);
+            streams.push(Box::new(InlineStream::new(run, &evidence.values, &losses)?));
         }
         let mut merged = Distinct::new(MergingStream::new(streams));
         let mut retained = Retained::new(&mut merged, &rules)?;

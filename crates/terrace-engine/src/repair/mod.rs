@@ -24,6 +24,8 @@
 //!                                            log           ┘
 //! ```
 //!
+//! Values in value files come into the tables that pointed to them (`values.rs`).
+//!
 //! `CURRENT` is written last: a directory that was left half-way has none and is refused by every
 //! open. The new range has an identity of its own and carries a stamp
 //! ([`Repaired`]).
@@ -42,6 +44,7 @@ mod merge;
 mod report;
 mod salvage;
 mod target;
+mod values;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -133,6 +136,8 @@ impl Repair<'_> {
             Some(version) => self.by_manifest(version, &evidence)?,
             None => self.by_number(&evidence)?,
         };
+        let followed = evidence.values.counts();
+        (self.report.value_count, self.report.lost_value_count) = (followed.found, followed.lost);
         let (id, keys) = evidence.range.clone();
         snapshot.is_snapshot = true;
         snapshot.range.database = Some(self.target.database());
@@ -207,9 +212,9 @@ impl Repair<'_> {
             let outcome = self.salvage_table(meta, evidence)?;
             self.advance(meta.bytes)?;
             match outcome {
-                Salvaged::Whole(meta) => {
+                Salvaged::Whole(metas) => {
                     self.report.whole_table_count += 1;
-                    salvaged.push(*meta);
+                    salvaged.extend(metas);
                 }
                 Salvaged::Partly(metas) => {
                     self.report.rewritten_table_count += 1;

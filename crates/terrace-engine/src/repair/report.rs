@@ -69,6 +69,10 @@ pub struct RepairReport {
     pub record_count: u64,
     /// Entries in these records.
     pub log_entry_count: u64,
+    /// Values that lay in value files, and are in tables now.
+    pub value_count: u64,
+    /// Values that tables pointed to, and that could not be read.
+    pub lost_value_count: u64,
     /// What was lost.
     pub losses: Vec<Loss>,
     /// What else there is to say.
@@ -123,12 +127,15 @@ impl fmt::Display for RepairReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "salvaged {}: {} whole tables, {} written anew, {} lost; {} log records",
+            "salvaged {}: {} whole tables, {} written anew, {} lost; {} log records; {} values of \
+             value files, {} lost",
             self.basis,
             self.whole_table_count,
             self.rewritten_table_count,
             self.lost_table_count,
-            self.record_count
+            self.record_count,
+            self.value_count,
+            self.lost_value_count
         )?;
         for loss in &self.losses {
             let (file, offset, why) = (loss.file.display(), loss.offset, &loss.why);

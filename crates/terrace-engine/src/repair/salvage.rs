@@ -9,6 +9,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::evidence::Evidence;
 use super::report::{Loss, LossKind};
+use super::values::{InlineStream, SalvagedValues};
 use super::{Repair, Target};
 use crate::iter::Stream;
 use crate::l0::triangle::row::RowReader;
@@ -23,8 +24,8 @@ const COPY_BYTES: u64 = 1 << 20;
 
 /// What became of a table.
 pub(super) enum Salvaged {
-    /// It was whole.
-    Whole(Box<TableMeta>),
+    /// It was whole, and these hold what it held.
+    Whole(Vec<TableMeta>),
     /// These are written from what was left.
     Partly(Vec<TableMeta>),
     /// Nothing was left.
@@ -51,8 +52,9 @@ impl Repair<'_> {
             return Ok(Salvaged::Lost);
         };
         let file = evidence.context.opener.store.open(&location)?;
-        if let Some(copied) = copy_whole(self.target, file.as_ref(), meta)? {
-            return Ok(Salvaged::Whole(Box::new(copied)));
+        let names_values = meta.named.iter().next().is_some();
+        if !names_values && let Some(copied) = copy_whole(self.target, file.as_ref(), meta)? {
+            return Ok(Salvaged::Whole(vec![copied]));
         }
         let survey = TableSurvey::open(file, Some(meta.uid))?;
         for (part, gap) in survey.damage.iter().filter(|(part, _)| *part != TablePart::Data) {
@@ -63,8 +65,10 @@ impl Repair<'_> {
         let losses: Losses = Arc::default();
         let span = meta.span();
         let tombstones = tombstones_of(&survey, Some(meta), &span, &losses);
-        let mut stream = SalvageStream::new(Arc::new(survey), Some(meta), Arc::clone(&losses))?;
-        let shape = TableShape { table_bytes: u64::MAX, ..self.target.shape.clone() };
+        let was_whole = survey.damage.is_empty();
+        let stream = SalvageStream::new(Arc::new(survey), Some(meta), Arc::clone(&losses))?;
+        let mut stream = InlineStream::new(Box::new(stream), &evidence.values, &losses)?;
+        let shape = self.shape_for(meta);
         let mut outputs = self.target.outputs(&shape, &span, &tombstones);
         while let Some(entry) = stream.entry() {
             if span.contains(entry.key) {
@@ -73,8 +77,24 @@ impl Repair<'_> {
             stream.advance()?;
         }
         let tables = outputs.finish()?;
-        self.report.losses.append(&mut losses.lock());
-        Ok(if tables.is_empty() { Salvaged::Lost } else { Salvaged::Partly(tables) })
+        let mut losses = losses.lock();
+        let was_whole = was_whole && losses.is_empty();
+        self.report.losses.append(&mut losses);
+        Ok(match tables.is_empty() {
+            _ if was_whole => Salvaged::Whole(tables),
+            true => Salvaged::Lost,
+            false => Salvaged::Partly(tables),
+        })
+    }
+
+    /// How the tables are cut that hold what a table held: not at all, unless the values come in
+    /// that it pointed to.
+    fn shape_for(&self, meta: &TableMeta) -> TableShape {
+        let shape = self.target.shape.clone();
+        match meta.named.iter().next() {
+            None => TableShape { table_bytes: u64::MAX, ..shape },
+            Some(_) => shape,
+        }
     }
 }
 
@@ -95,13 +115,15 @@ impl Repair<'_> {
         let clipped: Vec<Fragments> =
             parts.iter().map(|part| row.range_tombstones().clip(part)).collect();
         let tombstones = Fragments::merge(&clipped);
-        let shape = TableShape { table_bytes: u64::MAX, ..self.target.shape.clone() };
+        let shape = self.shape_for(meta);
+        let losses: Losses = Arc::default();
         let all = KeyRange::all();
         let mut outputs = self.target.outputs(&shape, &all, &tombstones);
         for part in &parts {
             // What lies behind damage in this part is lost: where it goes on is not known.
             let mut from = part.start().to_vec();
-            let copied = copy_entries(&row, part, &mut outputs, &mut from);
+            let copied =
+                copy_entries(&row, part, &evidence.values, &losses, &mut outputs, &mut from);
             if let Err(Error::Corruption(damage)) = &copied {
                 let rest = KeyRange::new(from, part.end().map(<[u8]>::to_vec));
                 let why = &damage.detail;
@@ -112,6 +134,7 @@ impl Repair<'_> {
             }
         }
         let tables = outputs.finish()?;
+        self.report.losses.append(&mut losses.lock());
         Ok(if tables.is_empty() { Salvaged::Lost } else { Salvaged::Partly(tables) })
     }
 }
@@ -121,10 +144,12 @@ impl Repair<'_> {
 fn copy_entries(
     row: &Arc<RowReader>,
     part: &KeyRange,
+    values: &Arc<SalvagedValues>,
+    losses: &Losses,
     outputs: &mut OutputTables<'_>,
     from: &mut Vec<u8>,
 ) -> Result<()> {
-    let mut stream = row.stream(part)?;
+    let mut stream = InlineStream::new(Box::new(row.stream(part)?), values, losses)?;
     while let Some(entry) = stream.entry() {
         from.clear();
         from.extend_from_slice(entry.key);

@@ -9,10 +9,11 @@
 //!   manifest   header │ edit │ edit │ ▒▒▒ gap ▒▒▒ │ edit │ ▒ tail
 //!   segment    header │ record │ record │ ▒ gap ▒ │ record │ … unused … │ header
 //!   table      block │ block │ ▒ gap ▒ │ block │ filter │ index │ … │ footer
+//!   values     header │ value │ value │ ▒ gap ▒ │ value │ … │ places │ directory │ footer
 //! ```
 //!
 //! What is behind a gap is found because every unit starts at a multiple of eight bytes, or where
-//! the index says, and carries a checksum of its own place.
+//! the index says, and carries a checksum of its own place; a value carries one of its own name.
 //!
 //! # Invariants
 //! 1. Nothing that fails its checksum surfaces as content.
@@ -20,18 +21,21 @@
 //! 3. A survey judges no more than its own file: whether a gap is damage or a tail that a crash
 //!    tore is decided by what knows the other files ([`check`](crate::check)).
 //!
-//! Start with [`ManifestSurvey`], then [`SegmentSurvey`], then [`TableSurvey`].
+//! Start with [`ManifestSurvey`], then [`SegmentSurvey`], [`TableSurvey`] and
+//! [`ValueSurvey`].
 
 mod frames;
 mod log;
 mod manifest;
 mod names;
 mod table;
+mod values;
 
 pub use log::{Piece, Pieces, SegmentSurvey, chain};
 pub use manifest::{ManifestSurvey, SurveyedEdit};
 pub use names::{Listing, Name};
 pub use table::{BlockContent, SurveyedBlock, TablePart, TableSurvey};
+pub use values::{SurveyedValue, ValueSurvey};
 
 /// A stretch of a file that is not what was written there.
 #[derive(Clone, Debug, PartialEq, Eq)]

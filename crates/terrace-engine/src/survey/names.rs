@@ -22,6 +22,8 @@ pub enum Name {
     Segment(FileId),
     /// A table.
     Table(FileId),
+    /// A value file.
+    Values(FileId),
     /// The container of L0's rows.
     Container,
     /// Somebody else's.
@@ -47,6 +49,7 @@ impl Name {
             "manifest" => Name::Manifest(id),
             "log" => Name::Segment(id),
             "table" => Name::Table(id),
+            "values" => Name::Values(id),
             _ => Name::Foreign,
         }
     }
@@ -65,6 +68,8 @@ pub struct Listing {
     pub segments: Vec<(FileId, u64)>,
     /// Tables.
     pub tables: Vec<(FileId, u64)>,
+    /// Value files.
+    pub values: Vec<(FileId, u64)>,
     /// How many names are somebody else's.
     pub foreign_count: u64,
     /// The log segments that are not in the directory itself, and in which one each of them is.
@@ -86,10 +91,12 @@ impl Listing {
                 Name::Manifest(id) => listing.manifests.push((id, entry.bytes)),
                 Name::Segment(id) => listing.segments.push((id, entry.bytes)),
                 Name::Table(id) => listing.tables.push((id, entry.bytes)),
+                Name::Values(id) => listing.values.push((id, entry.bytes)),
                 Name::Foreign => listing.foreign_count += 1,
             }
         }
-        for files in [&mut listing.manifests, &mut listing.segments, &mut listing.tables] {
+        let Listing { manifests, segments, tables, values, .. } = &mut listing;
+        for files in [manifests, segments, tables, values] {
             files.sort_unstable();
         }
         Ok(listing)
@@ -121,11 +128,19 @@ impl Listing {
         self.elsewhere.get(&id).map_or(dir, PathBuf::as_path).join(format!("{id}.log"))
     }
 
+    /// The newest epoch of any file that an open makes after its manifest: what stands beside a
+    /// manifest of an older epoch shows that there was a newer one.
+    #[must_use]
+    pub fn newest_epoch_of_data(&self) -> Epoch {
+        let files = self.segments.iter().chain(&self.tables).chain(&self.values);
+        files.map(|(id, _)| id.epoch).max().unwrap_or_default()
+    }
+
     /// The newest epoch of any file.
     #[must_use]
     pub fn newest_epoch(&self) -> Epoch {
-        let files = self.manifests.iter().chain(&self.segments).chain(&self.tables);
-        files.map(|(id, _)| id.epoch).max().unwrap_or_default()
+        let of_manifests = self.manifests.iter().map(|(id, _)| id.epoch).max();
+        self.newest_epoch_of_data().max(of_manifests.unwrap_or_default())
     }
 
     /// Whether nothing in the directory belongs to a range.
@@ -135,6 +150,7 @@ impl Listing {
             && self.manifests.is_empty()
             && self.segments.is_empty()
             && self.tables.is_empty()
+            && self.values.is_empty()
     }
 
     /// The size of a table's file, if it is there.
@@ -144,10 +160,16 @@ impl Listing {
         Some(self.tables[found].1)
     }
 
-    /// Bytes of manifests, segments and tables.
+    /// Whether a value file is there.
+    #[must_use]
+    pub fn has_values(&self, id: FileId) -> bool {
+        self.values.binary_search_by_key(&id, |(id, _)| *id).is_ok()
+    }
+
+    /// Bytes of manifests, segments, tables and value files.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        let files = [&self.manifests, &self.segments, &self.tables];
+        let files = [&self.manifests, &self.segments, &self.tables, &self.values];
         files.into_iter().flatten().map(|(_, bytes)| bytes).sum()
     }
 }
@@ -162,6 +184,7 @@ mod tests {
         let id = FileId { epoch: Epoch(3), counter: 41 };
         assert_eq!(Name::parse("000003-00000041.table"), Name::Table(id));
         assert_eq!(Name::parse("000003-00000041.CURRENT"), Name::Switch(id));
+        assert_eq!(Name::parse("000003-00000041.values"), Name::Values(id));
         for foreign in ["3-41.table", "000003-00000041.table.bak", "a.log", "", ".log", "current"] {
             assert_eq!(Name::parse(foreign), Name::Foreign, "{foreign}");
         }

@@ -7,10 +7,10 @@ use terrace_env::SetOnce;
 use terrace_env::atomic::{AtomicBool, Ordering};
 
 use super::format::{
-    CHECKSUM_BYTES, DirectorySegment, FOOTER_BYTES, Footer, HEADER_BYTES, RECORDS_PER_FRAME,
-    check_frame, decode_directory, decode_entry, decode_header, entry_bytes, frame_bytes, place_in,
+    CHECKSUM_BYTES, DirectorySegment, Footer, RECORDS_PER_FRAME, check_frame, decode_entry,
+    entry_bytes, frame_bytes, place_in,
 };
-use super::{ValueFileMeta, ValueName, ValuePointer};
+use super::{Frame, ValueFileMeta, ValueName, ValuePointer};
 use crate::cache::BlockCache;
 use crate::table::{ByteInterval, ReadMode, TableFile};
 use crate::version::TableContext;
@@ -43,7 +43,13 @@ impl ValueFile {
     /// Whether a file is the one that `meta` describes, as far as its ends and its directory tell.
     #[must_use]
     pub fn is_of(file: Arc<dyn TableFile>, meta: &ValueFileMeta) -> bool {
-        Reader::open(file, meta).is_ok()
+        ValueFile::judge(&file, meta).is_ok()
+    }
+
+    /// As [`ValueFile::is_of`]; says in what it is another one. Errors: `Corruption`, and what
+    /// reading gives.
+    pub fn judge(file: &Arc<dyn TableFile>, meta: &ValueFileMeta) -> Result<()> {
+        Reader::open(Arc::clone(file), meta).map(|_| ())
     }
 
     /// Whether values of a segment lie in it.
@@ -133,52 +139,32 @@ struct Moved {
 impl Reader {
     pub(super) fn open(file: Arc<dyn TableFile>, meta: &ValueFileMeta) -> Result<Reader> {
         let damage = |offset: u64, what: &str| Corruption::new(file.name(), offset, what);
-        if file.bytes() != meta.bytes || meta.bytes < (HEADER_BYTES + FOOTER_BYTES) as u64 {
+        if file.bytes() != meta.bytes {
             return Err(
                 damage(0, "the value file has another length than the manifest says").into()
             );
         }
-        let footer_at = meta.bytes - FOOTER_BYTES as u64;
-        let ends = [
-            ByteInterval { offset: 0, bytes: HEADER_BYTES },
-            ByteInterval { offset: footer_at, bytes: FOOTER_BYTES },
-        ];
-        let read = file.read(&ends).wait()?;
-        let header = decode_header(&read[0]);
-        let (uid, id) = match header {
-            Ok(header) => header,
-            Err(terrace_base::PreambleError::Unsupported) => {
-                return Err(Error::Unsupported(format!(
-                    "{} was written by a later version",
-                    file.name().display()
-                )));
-            }
-            Err(terrace_base::PreambleError::Codec(error)) => {
-                return Err(damage(error.offset as u64, error.what).into());
-            }
-        };
+        let Frame { uid, id, footer, segments } = Frame::read(file.as_ref())?;
         if (uid, id) != (meta.uid, meta.id) {
             return Err(damage(0, "the value file is another one than the manifest names").into());
         }
-        let footer = read[1].first_chunk().map(|bytes| Footer::decode(bytes, meta.bytes));
-        let footer = match footer {
-            Some(Ok(footer)) if footer.uid == uid => footer,
-            Some(Err(error)) => return Err(damage(footer_at, error.what).into()),
-            _ => return Err(damage(footer_at, "the footer of another value file").into()),
-        };
-        let bytes = (footer_at - footer.directory) as usize;
-        let directory = ByteInterval { offset: footer.directory, bytes };
-        let stored = file.read(&[directory]).wait()?.pop().unwrap_or_default();
-        let segments = decode_directory(&stored, uid, footer.directory, footer.is_rewritten)
-            .map_err(|error| damage(footer.directory, error.what))?;
         let held = segments.iter().map(|one| (one.id, one.count, one.bytes));
         if !held.eq(meta.segments.iter().map(|one| (one.id, one.count, one.bytes))) {
             let what = "the value file holds other segments than the manifest says";
             return Err(damage(footer.directory, what).into());
         }
+        Ok(Reader::within(file, uid, &footer, segments))
+    }
+
+    /// The reader of a file whose frame was read and is to be believed.
+    fn within(
+        file: Arc<dyn TableFile>,
+        uid: TableUid,
+        footer: &Footer,
+        segments: Vec<DirectorySegment>,
+    ) -> Reader {
         let moved = footer.is_rewritten.then(|| lay_out(footer.entries_end, segments));
-        let entries_end = footer.entries_end;
-        Ok(Reader { file, uid, entries_end, moved })
+        Reader { file, uid, entries_end: footer.entries_end, moved }
     }
 
     /// The whole entry of the value that `pointer` names, checked; see [`ValueFile::read`].

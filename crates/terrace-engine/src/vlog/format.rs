@@ -233,13 +233,23 @@ pub fn check_frame(bytes: &[u8], uid: TableUid, offset: u64) -> Result<&[u8], Co
 #[must_use]
 pub fn place_in(records: &[u8], name_offset: u64) -> Option<u64> {
     let (records, _) = records.as_chunks::<RECORD_BYTES>();
-    let word = |record: &[u8; RECORD_BYTES], at: usize| {
+    let found = records.binary_search_by_key(&name_offset, |record| record_in(record).0).ok()?;
+    Some(record_in(&records[found]).1)
+}
+
+/// A record of the checked ones of a frame: the offset of a name, and the place.
+#[must_use]
+pub fn record_at(records: &[u8], index: usize) -> Option<(u64, u64)> {
+    records.as_chunks::<RECORD_BYTES>().0.get(index).map(record_in)
+}
+
+fn record_in(record: &[u8; RECORD_BYTES]) -> (u64, u64) {
+    let word = |at: usize| {
         let mut word = [0; 8];
         word.copy_from_slice(&record[at..at + 8]);
         u64::from_le_bytes(word)
     };
-    let found = records.binary_search_by_key(&name_offset, |record| word(record, 0)).ok()?;
-    Some(word(&records[found], 8))
+    (word(0), word(8))
 }
 
 fn seal(out: &mut Vec<u8>, uid: TableUid, offset: u64) {

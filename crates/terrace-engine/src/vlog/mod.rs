@@ -36,6 +36,7 @@
 
 mod file;
 pub mod format;
+mod frame;
 mod judge;
 mod liveness;
 mod living;
@@ -47,6 +48,7 @@ mod source;
 mod writer;
 
 pub use file::ValueFile;
+pub use frame::Frame;
 pub use judge::{Judgement, judge};
 pub use liveness::{Liveness, NamedBytes, NamedSegments};
 pub use living::{Living, LivingValue};

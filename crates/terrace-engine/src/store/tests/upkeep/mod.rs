@@ -7,6 +7,7 @@ mod dranges;
 mod events;
 mod freeze;
 mod io_limit;
+mod lost_values;
 mod merged_crash;
 mod merging;
 mod outputs;

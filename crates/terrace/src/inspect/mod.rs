@@ -4,6 +4,8 @@
 //! A file becomes [`Line`]s, front to back, each with the offset of what it shows. What is damaged
 //! becomes a line too, and what is readable behind it follows.
 
+mod values;
+
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -35,6 +37,8 @@ pub enum FileKind {
     Log,
     /// A table.
     Table,
+    /// A value file.
+    Values,
 }
 
 impl fmt::Display for FileKind {
@@ -44,6 +48,7 @@ impl fmt::Display for FileKind {
             FileKind::Manifest => "manifest",
             FileKind::Log => "log segment",
             FileKind::Table => "table",
+            FileKind::Values => "value file",
         })
     }
 }
@@ -77,6 +82,7 @@ impl FileKind {
             Name::Manifest(_) => Some(FileKind::Manifest),
             Name::Segment(_) => Some(FileKind::Log),
             Name::Table(_) => Some(FileKind::Table),
+            Name::Values(_) => Some(FileKind::Values),
             Name::Lock | Name::Container | Name::Foreign => None,
         })
     }
@@ -86,11 +92,12 @@ impl FileKind {
 const SIGN_BYTES: usize = 128;
 
 /// What files say of themselves, and whether they say it at their end; drawn beside their codecs.
-const SIGNS: [(&[u8; 8], bool, FileKind); 4] = [
+const SIGNS: [(&[u8; 8], bool, FileKind); 5] = [
     (b"terrcurr", false, FileKind::Current),
     (b"terrmani", false, FileKind::Manifest),
     (b"terrlog\0", false, FileKind::Log),
     (b"terr.tbl", true, FileKind::Table),
+    (b"terrvals", false, FileKind::Values),
 ];
 
 /// A part of a file.
@@ -240,6 +247,7 @@ pub fn inspect(
         FileKind::Manifest => manifest(&bytes, &mut view),
         FileKind::Log => log(path, &bytes, &mut view),
         FileKind::Table => table(path, bytes, &mut view)?,
+        FileKind::Values => values::values(path, bytes, &mut view)?,
     }
     Ok(view.has_damage)
 }

@@ -1,0 +1,266 @@
+//! The value files, and the pointers of tables into them.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use terrace_base::{EntryKind, EntryRef, FileId, KeyRange};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::tables::unless_damaged;
+use super::{Check, CheckDepth, CheckReport, Finding, Severity};
+use crate::iter::Stream;
+use crate::survey::ValueSurvey;
+use crate::table::{ByteInterval, LocalTableStore, ReadMode, TableFile};
+use crate::version::{Table, TableContext, Version};
+use crate::vlog::{Frame, ValueFile, ValueFileMeta, ValuePointer};
+use crate::{Error, Result};
+
+/// Bytes that are hashed at once.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// Checks the value files of a version: that each is there and the one that the manifest describes,
+/// and, in a full check, every byte of it. `progress` is told the bytes of each. What cannot be
+/// used is in the set that is returned.
+///
+/// Errors: those that are no damage.
+pub(crate) fn check_value_files(
+    context: &TableContext,
+    version: &Version,
+    depth: CheckDepth,
+    report: &mut CheckReport,
+    progress: &mut dyn FnMut(u64),
+) -> Result<BTreeSet<FileId>> {
+    let mut unusable = BTreeSet::new();
+    for file in version.values().iter() {
+        let meta = file.meta();
+        report.value_file_count += 1;
+        report.value_file_bytes += meta.bytes;
+        if !check_value_file(context, meta, depth, report)? {
+            unusable.insert(meta.id);
+        }
+        progress(meta.bytes);
+    }
+    Ok(unusable)
+}
+
+/// Checks one value file; whether it opens, so that values can be read from it.
+fn check_value_file(
+    context: &TableContext,
+    meta: &ValueFileMeta,
+    depth: CheckDepth,
+    report: &mut CheckReport,
+) -> Result<bool> {
+    let Some(file) = unless_damaged(context.opener.open_values(meta), None, report)? else {
+        return Ok(false);
+    };
+    let is_usable = unless_damaged(ValueFile::judge(&file, meta), None, report)?.is_some();
+    if depth == CheckDepth::Quick || hash_of(file.as_ref())? == Some(meta.hash) {
+        return Ok(is_usable);
+    }
+    // What is at the ends of the file was found already.
+    let known: BTreeSet<u64> = report.findings.iter().map(|finding| finding.offset).collect();
+    let (name, survey) = (file.name(), ValueSurvey::read(&file, meta.id, Some(meta))?);
+    for gap in survey.damage.iter().filter(|gap| is_usable || !known.contains(&gap.offset)) {
+        report.findings.push(Finding::at(Severity::Damage, &name, gap.offset, gap.what.clone()));
+    }
+    if is_usable && survey.damage.is_empty() {
+        let text = "the hash of the value file is not the one that the manifest has";
+        report.findings.push(Finding::at(Severity::Damage, &name, 0, text));
+    }
+    Ok(is_usable)
+}
+
+/// The hash of all bytes of a file; `None` if it is cut while it is read.
+fn hash_of(file: &dyn TableFile) -> Result<Option<u128>> {
+    let mut hash = Xxh3::new();
+    let (mut offset, end) = (0, file.bytes());
+    while offset < end {
+        let interval = ByteInterval { offset, bytes: (end - offset).min(PIECE_BYTES) as usize };
+        match file.read(&[interval]).wait() {
+            Ok(pieces) => pieces.iter().for_each(|piece| hash.update(piece)),
+            Err(Error::Corruption(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        offset += interval.bytes as u64;
+    }
+    Ok(Some(hash.digest128()))
+}
+
+/// Follows every pointer that counts to its value: each leads to a value of the same key. Those
+/// into files that are `unusable` are one finding for each table and file. `dir`: where the range
+/// is; `go_on` is asked before each table whether the check is still wanted.
+///
+/// Cost: every value that is named is read. Errors: those that are no damage.
+pub(crate) fn check_pointers(
+    dir: &Path,
+    version: &Version,
+    unusable: &BTreeSet<FileId>,
+    report: &mut CheckReport,
+    go_on: &mut dyn FnMut() -> Result<()>,
+) -> Result<()> {
+    let mut walk = PointerWalk { dir, version, unusable, report };
+    let names_any = |table: &Table| table.meta().named.iter().next().is_some();
+    // What of a row is consumed counts no more, and what it names may be gone already.
+    for live in version.l0().live().iter().filter(|live| names_any(&live.table)) {
+        go_on()?;
+        walk.table(&live.table, live.parts())?;
+    }
+    for table in version.runs().flat_map(|(_, run)| run.tables()).filter(|table| names_any(table)) {
+        go_on()?;
+        walk.table(table, std::slice::from_ref(&table.meta().clip))?;
+    }
+    Ok(())
+}
+
+struct PointerWalk<'a> {
+    dir: &'a Path,
+    version: &'a Version,
+    unusable: &'a BTreeSet<FileId>,
+    report: &'a mut CheckReport,
+}
+
+impl PointerWalk<'_> {
+    fn table(&mut self, table: &Arc<Table>, parts: &[KeyRange]) -> Result<()> {
+        let mut lost = Lost::default();
+        for part in parts {
+            match self.part(table, part, &mut lost) {
+                // The table itself is damaged, which the check of tables says.
+                Err(Error::Corruption(_)) | Ok(()) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        for (id, keys, count) in lost.files {
+            let text = format!(
+                "{count} values that table {} names lie in this file, which cannot be read",
+                table.meta().id
+            );
+            let finding = Finding::at(Severity::Damage, &path_of(self.dir, id), 0, text);
+            self.report.findings.push(finding.with_keys(Some(keys)));
+        }
+        Ok(())
+    }
+
+    /// Follows the pointers in a part of a table.
+    fn part(&mut self, table: &Arc<Table>, part: &KeyRange, lost: &mut Lost) -> Result<()> {
+        let mut stream = table.reader(ReadMode::BLOCK)?.stream(part)?;
+        while let Some(entry) = stream.entry() {
+            if entry.kind == EntryKind::ValuePointer {
+                self.pointer(table, &entry, lost)?;
+            }
+            stream.advance()?;
+        }
+        Ok(())
+    }
+
+    fn pointer(&mut self, table: &Table, entry: &EntryRef<'_>, lost: &mut Lost) -> Result<()> {
+        self.report.pointer_count += 1;
+        let keys = KeyRange::new(entry.key, Some([entry.key, &[0]].concat()));
+        let path = self.dir.join(format!("{}.table", table.meta().id));
+        let here = |text: String| {
+            Finding::at(Severity::Damage, &path, 0, text).with_keys(Some(keys.clone()))
+        };
+        let pointer = match ValuePointer::decode(entry.value) {
+            Ok(pointer) => pointer,
+            Err(error) => {
+                let text = format!("what should be a pointer to a value is none: {}", error.what);
+                self.report.findings.push(here(text));
+                return Ok(());
+            }
+        };
+        let Some(file) = self.version.values().of_segment(pointer.name.segment) else {
+            let text = format!("it names value {:?}, and no file holds it", pointer.name);
+            self.report.findings.push(here(text));
+            return Ok(());
+        };
+        if self.unusable.contains(&file.meta().id) {
+            lost.add(file.meta().id, keys);
+            return Ok(());
+        }
+        match file.read(entry.key, &pointer, ReadMode { fills_cache: false, ..ReadMode::BLOCK }) {
+            Ok(_) => Ok(()),
+            Err(Error::Corruption(damage)) => {
+                let text = format!(
+                    "value {:?}, which table {} names: {}",
+                    pointer.name,
+                    table.meta().id,
+                    damage.detail
+                );
+                let finding = Finding::at(Severity::Damage, &damage.file, damage.offset, text);
+                self.report.findings.push(finding.with_keys(Some(keys)));
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn path_of(dir: &Path, id: FileId) -> PathBuf {
+    dir.join(format!("{id}.values"))
+}
+
+/// What a table names in files that cannot be read: the file, between which keys, and how many.
+#[derive(Default)]
+struct Lost {
+    files: Vec<(FileId, KeyRange, u64)>,
+}
+
+impl Lost {
+    fn add(&mut self, file: FileId, keys: KeyRange) {
+        match self.files.iter_mut().find(|(id, ..)| *id == file) {
+            Some((_, known, count)) => (*known, *count) = (known.hull(&keys), *count + 1),
+            None => self.files.push((file, keys, 1)),
+        }
+    }
+}
+
+impl Check<'_> {
+    /// The value files of a version, those that it does not name, and what its tables point to.
+    pub(super) fn values_of(&mut self, version: &Version) -> Result<()> {
+        let (context, depth) = (Arc::clone(&self.context), self.depth);
+        let mut read_bytes = Vec::new();
+        let report = &mut self.report;
+        let unusable = check_value_files(&context, version, depth, report, &mut |bytes| {
+            read_bytes.push(bytes);
+        })?;
+        read_bytes.into_iter().for_each(|bytes| self.advance(bytes));
+        let liveness = version.liveness();
+        for file in version.values().iter().filter(|file| !liveness.names_any(file.meta())) {
+            let text = "no table names a value of it: the next upkeep deletes it";
+            let path = path_of(self.dir, file.meta().id);
+            self.find(Severity::Harmless, &path, 0, text);
+        }
+        for (id, bytes) in self.listing.values.clone() {
+            if version.values().get(id).is_none() {
+                let path = path_of(self.dir, id);
+                let text = "belongs to nothing: left by an interrupted job";
+                self.find(Severity::Harmless, &path, 0, text);
+                self.advance(bytes);
+            }
+        }
+        if depth == CheckDepth::Full {
+            check_pointers(self.dir, version, &unusable, &mut self.report, &mut || Ok(()))?;
+        }
+        Ok(())
+    }
+
+    /// Without a manifest: each value file by itself.
+    pub(super) fn values_alone(&mut self) -> Result<()> {
+        for (id, bytes) in self.listing.values.clone() {
+            let location = LocalTableStore::location_of_values(id);
+            let file = self.context.opener.store.open(&location)?;
+            self.report.value_file_count += 1;
+            self.report.value_file_bytes += bytes;
+            if self.depth == CheckDepth::Full {
+                let survey = ValueSurvey::read(&file, id, None)?;
+                for gap in &survey.damage {
+                    self.damage(survey.name(), gap.offset, gap.what.clone());
+                }
+            } else {
+                unless_damaged(Frame::read(file.as_ref()), None, &mut self.report)?;
+            }
+            self.advance(bytes);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,194 @@
+//! Damage to the value log: a check finds it and names the keys, a repair loses no other ones.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use terrace_base::KeyRange;
+use terrace_env::DiskImage;
+
+use crate::check::{CheckDepth, CheckReport, Severity, check_dir};
+use crate::options::ValueLogOptions;
+use crate::repair::{RepairReport, repair};
+use crate::store::tests::*;
+use crate::survey::ValueSurvey;
+use crate::table::{LocalTableStore, TableFile, TableLocation, TableStore};
+use crate::vlog::Frame;
+
+const KEYS: usize = 120;
+
+fn separating() -> Options {
+    let value_log = ValueLogOptions { large_bytes: 100, space_ratio_percent: 105 };
+    Options { value_log: Some(value_log), ..small() }
+}
+
+fn key(index: usize) -> String {
+    format!("key {index:04}")
+}
+
+fn value(index: usize, round: usize) -> String {
+    let bytes = if index.is_multiple_of(3) { 20 } else { 300 };
+    format!("{index}.{round}.{}", "v".repeat(bytes))
+}
+
+/// The round in which a key was written last.
+fn round_of(index: usize) -> usize {
+    if index.is_multiple_of(2) { 4 } else { 0 }
+}
+
+/// A range whose values lie in files as they were written and in files that were rewritten.
+fn closed_range(seed: u64) -> DiskImage {
+    killed(seed, |env| {
+        let store = open(env, &separating())?;
+        (0..KEYS).try_for_each(|index| put(&store, &key(index), &value(index, 0)))?;
+        store.flush()?;
+        for round in 1..=4 {
+            for index in (0..KEYS).filter(|index| index.is_multiple_of(2)) {
+                put(&store, &key(index), &value(index, round))?;
+            }
+            store.compact(&KeyRange::all())?;
+            store.settle();
+        }
+        // The second half once more, so that some of it is in rows of L0.
+        for index in (KEYS / 2..KEYS).filter(|index| index.is_multiple_of(2)) {
+            put(&store, &key(index), &value(index, 4))?;
+        }
+        store.flush()?;
+        store.settle();
+        store.close()?;
+        Ok(store)
+    })
+}
+
+/// The value files, and whether they were rewritten.
+fn value_files(env: &SharedEnv) -> Vec<(PathBuf, bool)> {
+    let names = files_with(env, ".values").into_iter().map(|(name, _)| name);
+    let of = |name: String| {
+        let frame = Frame::read(file_named(env, &name).as_ref()).expect("it is whole");
+        (Path::new(DIR).join(name), frame.footer.is_rewritten)
+    };
+    names.map(of).collect()
+}
+
+fn check(env: &SharedEnv) -> Result<CheckReport> {
+    check_dir(env, Path::new(DIR), CheckDepth::Full, &mut |_, _| ())
+}
+
+/// Repairs the range, and reads the new one: it has each key whose value is not lost, and no other
+/// value. The keys that are lost.
+fn repaired(env: &SharedEnv) -> Result<(RepairReport, BTreeSet<usize>)> {
+    let out = Path::new("/out");
+    let report = repair(env, Path::new(DIR), out, &separating(), &mut |_, _| true)?;
+    let store = Store::open(&process(env)?, out, separating())?;
+    let mut lost = BTreeSet::new();
+    for index in 0..KEYS {
+        match get(&store, &key(index))? {
+            Some(found) if found == value(index, round_of(index)) => {}
+            other => {
+                assert!(report.covers(key(index).as_bytes()), "{index}: {other:?} is not told");
+                lost.insert(index);
+            }
+        }
+    }
+    store.compact(&KeyRange::all())?;
+    store.close()?;
+    Ok((report, lost))
+}
+
+#[test]
+fn a_whole_value_log_is_found_whole_and_repaired_completely() -> Result<()> {
+    after_crash(closed_range(21), |env| {
+        let files = value_files(env);
+        assert!(files.iter().any(|(_, is_rewritten)| *is_rewritten), "{files:?}");
+        assert!(files.iter().any(|(_, is_rewritten)| !*is_rewritten), "{files:?}");
+        let report = check(env)?;
+        assert_eq!(report.findings, [], "{report}");
+        assert_eq!(report.value_file_count, files.len() as u64);
+        assert!(report.pointer_count >= KEYS as u64 / 2, "{report}");
+        let (report, lost) = repaired(env)?;
+        assert!(report.is_complete() && lost.is_empty(), "{report} {lost:?}");
+        assert!(report.value_count > 0 && report.lost_value_count == 0, "{report}");
+        Ok(())
+    })
+}
+
+#[test]
+fn without_a_manifest_every_value_is_found_again() -> Result<()> {
+    after_crash(closed_range(22), |env| {
+        env.fs().remove(&Path::new(DIR).join("CURRENT"))?;
+        for (name, _) in files_with(env, ".manifest") {
+            env.fs().remove(&Path::new(DIR).join(name))?;
+        }
+        assert!(!check(env)?.is_clean());
+        let (report, lost) = repaired(env)?;
+        assert!(lost.is_empty(), "{report} {lost:?}");
+        assert_eq!(report.lost_value_count, 0, "{report}");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_lost_value_file_loses_the_keys_that_named_it() -> Result<()> {
+    for is_rewritten in [false, true] {
+        after_crash(closed_range(23), |env| -> Result<()> {
+            let all = value_files(env);
+            let lost_file = all.iter().find(|(_, rewritten)| *rewritten == is_rewritten);
+            let (path, _) = lost_file.expect("there is one of each");
+            let held: BTreeSet<usize> = keys_in(env, path);
+            env.fs().remove(path)?;
+            let report = check(env)?;
+            let named = report.damage().filter(|finding| finding.file == *path);
+            let named: Vec<_> = named.collect();
+            assert!(named.iter().any(|finding| finding.keys.is_some()), "{report}");
+            let (report, lost) = repaired(env)?;
+            assert!(!lost.is_empty() && lost.is_subset(&held), "{report} {lost:?} {held:?}");
+            assert!(report.lost_value_count >= lost.len() as u64);
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+fn file_named(env: &SharedEnv, name: &str) -> Arc<dyn TableFile> {
+    let tables = LocalTableStore::new(Arc::clone(env), DIR.into());
+    tables.open(&TableLocation::new(name)).expect("it is there")
+}
+
+fn keys_in(env: &SharedEnv, path: &Path) -> BTreeSet<usize> {
+    let file = file_named(env, &path.file_name().unwrap_or_default().to_string_lossy());
+    let id = Frame::read(file.as_ref()).expect("it is whole").id;
+    let survey = ValueSurvey::read(&file, id, None).expect("it can be read");
+    let index_of = |value| {
+        let key = survey.entry(value).expect("it is whole").key.to_vec();
+        String::from_utf8_lossy(&key[4..]).parse().expect("a number")
+    };
+    survey.values.iter().map(index_of).collect()
+}
+
+/// One byte after the other of a value file is turned; what is a value's is lost alone, and what is
+/// none is missed by nobody.
+#[test]
+fn a_byte_that_is_wrong_is_found_and_costs_one_value_at_most() -> Result<()> {
+    let image = closed_range(24);
+    let mut files = Vec::new();
+    after_crash(image.clone(), |env| {
+        files = value_files(env);
+    });
+    for (path, _) in files {
+        let bytes = image.read(&path).expect("it is there");
+        let places = (0..bytes.len()).step_by(bytes.len() / 40 + 1);
+        for at in places.chain(bytes.len().saturating_sub(70)..bytes.len()) {
+            let mut damaged = image.clone();
+            damaged.write(&path, at as u64, &[bytes[at] ^ 0x40]).expect("it is there");
+            after_crash(damaged, |env| -> Result<()> {
+                let report = check(env)?;
+                let found = report.findings.iter().find(|finding| finding.file == path);
+                let severity = found.map(|finding| finding.severity);
+                assert_eq!(severity, Some(Severity::Damage), "byte {at} of {path:?}: {report}");
+                let (report, lost) = repaired(env)?;
+                assert!(lost.len() <= 1, "byte {at} of {path:?}: {report} {lost:?}");
+                Ok(())
+            })?;
+        }
+    }
+    Ok(())
+}
