@@ -3,6 +3,7 @@
 use terrace_base::{ByteReader, Checksum, TableUid};
 use terrace_engine::table::format::footer::FOOTER_BYTES;
 use terrace_engine::version::format as version;
+use terrace_engine::vlog::format as vlog;
 use terrace_engine::wal::format as wal;
 
 fn u128_at(bytes: &[u8], at: usize) -> Option<u128> {
@@ -102,6 +103,19 @@ pub fn table(bytes: &mut [u8]) {
     let covered = &bytes[footer_at..footer_at + FOOTER_BYTES - 4];
     let checksum = Checksum::at(uid.0, footer_at as u64).bytes(covered).finish();
     bytes[footer_at + FOOTER_BYTES - 4..].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// Sets the checksums of a value file's ends: of header, directory and footer, whatever they say.
+pub fn values(bytes: &mut [u8]) -> Option<()> {
+    let identity = header(bytes, vlog::HEADER_BYTES)?;
+    let footer_at = bytes.len().checked_sub(vlog::FOOTER_BYTES)?;
+    let file_bytes = bytes.len() as u64;
+    bytes[footer_at..footer_at + 16].copy_from_slice(&identity.to_le_bytes());
+    bytes[footer_at + 16..footer_at + 24].copy_from_slice(&file_bytes.to_le_bytes());
+    let directory = u64_at(bytes, footer_at + 32)?;
+    let directory_bytes = (footer_at as u64).checked_sub(directory)?;
+    frame(bytes, TableUid(identity), directory, directory_bytes);
+    frame(bytes, TableUid(identity), footer_at as u64, vlog::FOOTER_BYTES as u64)
 }
 
 /// Sets the checksum of a frame, if it lies in the file.

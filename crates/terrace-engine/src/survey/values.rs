@@ -123,19 +123,25 @@ impl ValueSurvey {
     }
 }
 
+/// How often the bytes of a file may be looked at to find the values behind damage. Only bytes that
+/// were made to cost time need more than a few.
+const LOOKS_MAX: usize = 16;
+
 /// The values in `bytes`, which are those of a file up to the end of its entries. Behind damage the
 /// next entry is found by trying: its checksum covers its name.
 fn find_values(bytes: &[u8], segments: &[FileId], damage: &mut Vec<Gap>) -> Vec<SurveyedValue> {
     let mut values = Vec::new();
+    let mut left = bytes.len().saturating_mul(LOOKS_MAX);
     let mut at = HEADER_BYTES.min(bytes.len());
     while at < bytes.len() {
-        match value_at(bytes, at, segments) {
+        match value_at(bytes, at, segments, &mut left) {
             Ok(value) => {
                 at += value.entry_bytes;
                 values.push(value);
             }
             Err(what) => {
-                let next = (at + 1..bytes.len()).find(|at| value_at(bytes, *at, segments).is_ok());
+                let mut behind = at + 1..bytes.len();
+                let next = behind.find(|at| value_at(bytes, *at, segments, &mut left).is_ok());
                 let end = next.unwrap_or(bytes.len());
                 damage.push(Gap { offset: at as u64, end: end as u64, what: what.to_string() });
                 at = end;
@@ -145,11 +151,12 @@ fn find_values(bytes: &[u8], segments: &[FileId], damage: &mut Vec<Gap>) -> Vec<
     values
 }
 
-/// The value whose entry begins at `at`, if one does.
+/// The value whose entry begins at `at`, if one does. `left`: how many bytes may be looked at.
 fn value_at(
     bytes: &[u8],
     at: usize,
     segments: &[FileId],
+    left: &mut usize,
 ) -> std::result::Result<SurveyedValue, &'static str> {
     let rest = &bytes[at..];
     let Some(header) = rest.get(..ENTRY_HEADER_BYTES) else {
@@ -161,6 +168,7 @@ fn value_at(
     let name = ValueName { segment, offset: header.offset };
     let entry_bytes = header.entry_bytes() as usize;
     let stored = rest.get(..entry_bytes).ok_or("a value is cut")?;
+    *left = left.checked_sub(entry_bytes).ok_or("too much that looks like a value is none")?;
     decode_entry(stored, name).map_err(|error| error.what)?;
     Ok(SurveyedValue { name, offset: at as u64, entry_bytes })
 }

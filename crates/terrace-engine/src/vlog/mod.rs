@@ -37,6 +37,8 @@
 mod file;
 pub mod format;
 mod frame;
+#[cfg(test)]
+mod golden;
 mod judge;
 mod liveness;
 mod living;

@@ -11,6 +11,7 @@ mod session;
 mod simulation;
 mod table_file;
 mod table_parts;
+mod value_file;
 
 /// One decoder, or several that belong together.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +69,7 @@ pub const TARGETS: &[Target] = &[
     table_parts::FOOTER,
     table_parts::RANGE_TOMBSTONES,
     table_file::TABLE,
+    value_file::VALUES,
     row::ROW,
     log::SEGMENT_HEADER,
     log::LOG_RECORD,

@@ -2,6 +2,8 @@
 //! decoders: each flipped bit must be noticed by the decoder of what it stands in, or stand in
 //! bytes that are known to be dead.
 
+mod values;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -120,6 +122,8 @@ pub fn formats(seed: u64) -> Result<Vec<Format>> {
         manifest("manifest, small edits", seed, 1),
         manifest("manifest, large edits", seed, 60),
         current(),
+        values::value_file("value file", seed, false)?,
+        values::value_file("value file, rewritten", seed, true)?,
     ])
 }
 
