@@ -31,8 +31,8 @@
 //! only.
 //!
 //! # Counts
-//! What all reads come to is counted by thread ([`ReadCounters`]), since a counter that all threads
-//! add to would cost as much as the rest of a get.
+//! What all reads come to is counted by thread ([`ReadCounters`], [`Place`]), since a counter that
+//! all threads add to would cost a tenth of a get.
 //!
 //! # Invariants
 //! 1. What is recorded changes no answer, and the verdict is noted where the answer is decided.
@@ -42,6 +42,7 @@
 
 mod cursor;
 mod get;
+mod places;
 mod read_counters;
 mod recorder;
 mod scan;
@@ -51,6 +52,7 @@ pub(crate) mod waits;
 mod watch;
 
 pub use get::{BlockRead, GetExplanation, PagesSearch, Source, Step, StepAnswer, Verdict};
+pub use places::Place;
 pub use read_counters::{Asked, LevelReads, MyCounts, ReadCounters};
 pub use scan::{HiddenCounts, LevelBlocks, ScanEnd, ScanExplanation, SourceTally};
 pub use slow::{OperationKind, SLOW_WINDOW, SlowOperation, SlowWait};

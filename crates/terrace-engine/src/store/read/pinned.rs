@@ -133,6 +133,21 @@ impl Store {
     /// The value of `key` now, by reference; `None` if there is none. Cost: as
     /// [`Store::get`], without the allocation and the copy.
     pub fn get_pinned(&self, key: &[u8], options: &GetOptions) -> Result<Option<PinnedItem>> {
-        self.get_from(key, options, PinnedItem::new)
+        self.get_pinned_with(key, options, |_| ())
+    }
+
+    /// As [`Store::get_pinned`]; what is found is `met` before that, where it lies. Cheaper than to
+    /// look at the answer, which would be copied once more for it.
+    #[inline]
+    pub fn get_pinned_with(
+        &self,
+        key: &[u8],
+        options: &GetOptions,
+        met: impl FnOnce(&EntryRef<'_>),
+    ) -> Result<Option<PinnedItem>> {
+        self.get_from(key, options, |origin, entry| {
+            met(entry);
+            PinnedItem::new(origin, entry)
+        })
     }
 }

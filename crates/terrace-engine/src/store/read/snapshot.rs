@@ -52,10 +52,19 @@ impl Snapshot {
         self.inner().get_at(key, at, mode, GetPurpose::Answer, |_, entry| read(entry))
     }
 
-    /// The value that `key` had, by reference; see [`Store::get_pinned`].
-    pub fn get_pinned(&self, key: &[u8], options: &GetOptions) -> Result<Option<PinnedItem>> {
+    /// The value that `key` had, by reference; see [`Store::get_pinned_with`].
+    #[inline]
+    pub fn get_pinned_with(
+        &self,
+        key: &[u8],
+        options: &GetOptions,
+        met: impl FnOnce(&EntryRef<'_>),
+    ) -> Result<Option<PinnedItem>> {
         let (at, mode) = (At::Number(self.seqno()), options.mode());
-        self.inner().get_at(key, at, mode, GetPurpose::Answer, PinnedItem::new)
+        self.inner().get_at(key, at, mode, GetPurpose::Answer, |origin, entry| {
+            met(entry);
+            PinnedItem::new(origin, entry)
+        })
     }
 
     /// The values that `keys` had; see [`Store::multi_get`].
