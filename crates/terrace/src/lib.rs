@@ -142,7 +142,7 @@ struct Readme;
 pub use backup::{Backup, BackupOptions, BackupReport, Backups};
 pub use db::{Admin, Db};
 pub use error::{Error, ErrorKind, Result};
-pub use keyspace::{Keyspace, KeyspaceOptions, MergeOperators};
+pub use keyspace::{Keyspace, KeyspaceOptions, KeyspaceStats, MergeOperators};
 pub use metrics::Metrics;
 pub use offline::{Adopted, CheckDepth, adopt, check, repair};
 pub use options::{Create, Layout, Options, ReadOptions, SharedResources, WriteOptions};

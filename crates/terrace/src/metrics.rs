@@ -1,11 +1,19 @@
 //! The figures of a database for monitoring, in the text that Prometheus collects.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
 use terrace_engine::explain::{OperationKind, SAMPLE_EVERY};
 use terrace_engine::store::{LatencyHistogram, Store};
 
-use crate::Stats;
+use crate::keyspace::FIGURES as KEYSPACE_FIGURES;
+use crate::{KeyspaceStats, Stats};
+
+/// How many keyspaces have lines of their own. Collectors keep a series for each line.
+const KEYSPACES_MAX: usize = 100;
+
+/// The label of all others together, and of a keyspace that happens to have this name.
+const OTHERS: &str = "(others)";
 
 /// The figures of a database at one moment; made by [`Admin::metrics`](crate::Admin::metrics).
 /// `Display` writes them in the text format of Prometheus, version 0.0.4.
@@ -21,19 +29,27 @@ use crate::Stats;
 /// # }
 /// ```
 ///
+/// What a keyspace was asked is labelled with its name. The first 100 keyspaces that were opened
+/// since the database was have lines of their own: which ones does not change while they are there,
+/// so their counts only grow. All others together are labelled `(others)`.
+///
 /// What a server does with it is its own affair: this crate listens nowhere.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     stats: Stats,
     latencies: [(OperationKind, LatencyHistogram); 3],
+    /// By label.
+    keyspaces: Vec<(String, KeyspaceStats)>,
 }
 
 impl Metrics {
-    pub(crate) fn of(store: &Store) -> Metrics {
+    /// `keyspaces`: the first ones stay the first.
+    pub(crate) fn of(store: &Store, keyspaces: Vec<(String, KeyspaceStats)>) -> Metrics {
         let kinds = [OperationKind::Get, OperationKind::Scan, OperationKind::Write];
         Metrics {
             stats: Stats::new(store.stats()),
             latencies: kinds.map(|kind| (kind, store.latencies(kind))),
+            keyspaces: labelled(keyspaces, KEYSPACES_MAX),
         }
     }
 
@@ -219,6 +235,18 @@ impl Metrics {
         Ok(())
     }
 
+    fn write_keyspaces(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for figure in KEYSPACE_FIGURES {
+            let name = format!("keyspace_{}_total", figure.metric);
+            describe(f, &name, figure.help, "counter")?;
+            for (keyspace, stats) in &self.keyspaces {
+                let (keyspace, value) = (escaped(keyspace), (figure.value)(stats));
+                writeln!(f, "terrace_{name}{{keyspace=\"{keyspace}\"}} {value}")?;
+            }
+        }
+        Ok(())
+    }
+
     fn write_latencies(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut help = String::new();
         write!(help, "Seconds that operations took; one in about {SAMPLE_EVERY} is timed.")?;
@@ -239,6 +267,32 @@ impl Metrics {
     }
 }
 
+/// Keyspaces by their labels: the first `named_max` by name, all others in one.
+fn labelled(
+    keyspaces: Vec<(String, KeyspaceStats)>,
+    named_max: usize,
+) -> Vec<(String, KeyspaceStats)> {
+    let mut others = None::<KeyspaceStats>;
+    let mut labelled = Vec::new();
+    for (name, stats) in keyspaces {
+        if labelled.len() < named_max && name != OTHERS {
+            labelled.push((name, stats));
+        } else {
+            others.get_or_insert_default().add(&stats);
+        }
+    }
+    labelled.extend(others.map(|others| (OTHERS.to_string(), others)));
+    labelled
+}
+
+/// The value of a label as it stands between quotes.
+fn escaped(value: &str) -> Cow<'_, str> {
+    if !value.contains(['\\', '"', '\n']) {
+        return value.into();
+    }
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").into()
+}
+
 fn describe(f: &mut fmt::Formatter<'_>, name: &str, help: &str, kind: &str) -> fmt::Result {
     writeln!(f, "# HELP terrace_{name} {help}\n# TYPE terrace_{name} {kind}")
 }
@@ -255,6 +309,7 @@ impl fmt::Display for Metrics {
         self.write_delays(f)?;
         self.write_troubles(f)?;
         self.write_background_io(f)?;
+        self.write_keyspaces(f)?;
         self.write_latencies(f)
     }
 }
@@ -299,6 +354,44 @@ mod tests {
         assert!(text.contains("terrace_written_entries_total 20000\n"), "{text}");
         assert!(text.contains("terrace_level_tables{level=\"0\"} 1\n"), "{text}");
         assert!(text.contains("le=\"+Inf\"}"), "{text}");
+    }
+
+    /// Which keyspaces are named, how many, and what becomes of odd names.
+    #[test]
+    fn keyspaces_are_labelled_and_only_so_many() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let db = Db::open(dir.path()).expect("new");
+        let put = |name: &str, count: usize| {
+            let keyspace = db.keyspace(name).expect("it is made");
+            (0..count).for_each(|number| keyspace.put(number.to_be_bytes(), "").expect("written"));
+        };
+        put("a \"\\\" b", 2);
+        put(OTHERS, 5);
+        put("old", 3);
+        db.rename_keyspace("old", "new").expect("it is renamed");
+        put("gone", 4);
+        assert!(db.drop_keyspace("gone").expect("it is dropped"));
+        let line = |label: &str, count: u64| {
+            let line = format!("terrace_keyspace_puts_total{{keyspace=\"{label}\"}} {count}\n");
+            let text = db.admin().metrics().to_string();
+            assert!(text.contains(&line), "{line}in\n{text}");
+        };
+        line("a \\\"\\\\\\\" b", 2);
+        line("(others)", 5);
+        line("new", 3);
+        line("default", 0);
+        let text = db.admin().metrics().to_string();
+        assert!(!text.contains("\"old\"") && !text.contains("\"gone\""), "{text}");
+        for number in 1..=KEYSPACES_MAX {
+            put(&number.to_string(), 1);
+        }
+        // Three and the default are named already, and 100 in all.
+        line("96", 1);
+        line("97", 1);
+        line("(others)", 5 + 3);
+        let text = db.admin().metrics().to_string();
+        let lines = text.lines().filter(|line| line.starts_with("terrace_keyspace_puts_total{"));
+        assert_eq!(lines.count(), KEYSPACES_MAX + 1);
     }
 
     /// Every number of the figures themselves is among the metrics: whoever adds one there adds it

@@ -93,14 +93,18 @@ impl Source {
         Batch { rows, more: Some(self) }
     }
 
-    /// All rows, if there are few and none of them has to be waited for.
+    /// All rows, if there are few and none of them has to be waited for. Otherwise it is as if it
+    /// had not been tried.
     fn read_at_once(mut self) -> Option<VecDeque<Row>> {
         let mut rows = VecDeque::new();
         while let Some(row) = self.next() {
-            if rows.len() == AT_ONCE_MAX {
-                return None;
+            match at_once(row) {
+                Some(row) if rows.len() < AT_ONCE_MAX => rows.push_back(row),
+                _ => {
+                    self.iter.discard_tally();
+                    return None;
+                }
             }
-            rows.push_back(at_once(row)?);
         }
         Some(rows)
     }

@@ -1,13 +1,15 @@
 //! What serves operators: figures, explanations, checks, upkeep.
 
+use std::collections::BTreeMap;
+
 use terrace_engine::options::Setting;
 use terrace_engine::process::{MemoryPool, PoolName};
 use terrace_engine::store::Store;
 
 use crate::view::{KeyRange, View};
 use crate::{
-    CheckReport, CompactionRecord, Db, DrangesReport, GetExplanation, Keyspace, L0Report, Metrics,
-    RecoveryReport, Result, ScanExplanation, SlowOperation, Stats, explain,
+    CheckReport, CompactionRecord, Db, DrangesReport, GetExplanation, Keyspace, KeyspaceStats,
+    L0Report, Metrics, RecoveryReport, Result, ScanExplanation, SlowOperation, Stats, explain,
 };
 
 /// What an operator asks of an open database; made by [`Db::admin`].
@@ -42,10 +44,29 @@ impl<'a> Admin<'a> {
         Stats::new(self.store().stats())
     }
 
-    /// The same and latencies, for monitoring.
+    /// What each keyspace was asked since the open, by name: of those that were opened since then
+    /// ([`Db::keyspace`]), as the others were asked nothing. A renamed one is under its new name.
+    ///
+    /// ```
+    /// # fn main() -> terrace::Result<()> {
+    /// # let directory = tempfile::tempdir().expect("a temporary directory");
+    /// # let db = terrace::Db::open(directory.path())?;
+    /// db.keyspace("users")?.put("1", "Ada")?;
+    /// for (name, stats) in db.admin().keyspaces() {
+    ///     println!("{name}: {} keys read, {} put", stats.get_count(), stats.put_count);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn keyspaces(&self) -> BTreeMap<String, KeyspaceStats> {
+        self.db.catalog().stats().into_iter().collect()
+    }
+
+    /// The figures of the database, latencies, and what its keyspaces were asked, for monitoring.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
-        Metrics::of(self.store())
+        Metrics::of(self.store(), self.db.catalog().stats())
     }
 
     /// Gives an option anew while the database is open. It holds at once, for this database and for

@@ -190,8 +190,10 @@ impl Db {
     /// As [`Db::write`], in another class of durability, or without waiting. What the options say
     /// of expiry is for single writes: a batch says it for each entry.
     pub fn write_with(&self, batch: &Batch, options: &WriteOptions) -> Result<SeqNo> {
-        let batch = batch.checked(self.default.shared.owner())?;
-        Ok(self.store().write_numbered(batch, &options.engine())?)
+        let entries = batch.checked(self.default.shared.owner())?;
+        let number = self.store().write_numbered(entries, &options.engine())?;
+        batch.count();
+        Ok(number)
     }
 
     /// All keyspaces as they are now, for as long as the snapshot lives; see [`Keyspace::at`].

@@ -41,9 +41,9 @@
 //!   back by compaction. [`Keyspace::clear`] empties one that stays.
 //! * The names `1` to `1023` are there always. They are the databases of a Terrace server: what
 //!   `SELECT 3` writes there is the keyspace `3` here.
-//! * [`Keyspace::usage`] says about how much one is read and written since the open: an estimate
-//!   from one operation in about a thousand, which is 10 % off for 100,000 operations and often
-//!   sees nothing of a few hundred. It tells a busy keyspace from a quiet one; it counts nothing.
+//! * [`Keyspace::stats`] says what one was asked since the open: keys read, put and deleted, bytes,
+//!   iterators, conflicts, all of them counted. [`Admin::keyspaces`] has those of all, and
+//!   [`Admin::metrics`] shows them to a collector, labelled with the name.
 //!
 //! # One keyspace, or prefixes?
 //! Keys that are scanned together belong in one keyspace, with a prefix if they are of several
@@ -57,6 +57,8 @@
 //! [`Db::keyspace`]: crate::Db::keyspace
 //! [`Db::drop_keyspace`]: crate::Db::drop_keyspace
 //! [`Keyspace::clear`]: crate::Keyspace::clear
-//! [`Keyspace::usage`]: crate::Keyspace::usage
+//! [`Keyspace::stats`]: crate::Keyspace::stats
+//! [`Admin::keyspaces`]: crate::Admin::keyspaces
+//! [`Admin::metrics`]: crate::Admin::metrics
 //! [`View::prefix`]: crate::View::prefix
 //! [`Options::open_beside`]: crate::Options::open_beside

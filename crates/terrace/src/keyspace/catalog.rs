@@ -29,12 +29,13 @@ use terrace_engine::merge::MergeOperators as EngineOperators;
 use terrace_engine::options::Durability;
 use terrace_engine::store::{IterOptions, Store, WriteOptions};
 use terrace_engine::{Error as EngineError, WriteBatch as EngineBatch};
-use terrace_env::{Mutex, PlantedBug, is_planted};
+use terrace_env::{Latch, Mutex, PlantedBug, is_planted};
 
 use super::entry::{self, Entry, EntryKey};
 use super::operators::{self, MergeOperators, Operator, OperatorTable};
 use super::options::KeyspaceOptions;
 use super::space::{Owner, Space};
+use super::statistics::KeyspaceStats;
 use super::stored::{KeyspaceNo, PREFIX_BYTES, split};
 use crate::{Error, Result};
 
@@ -59,14 +60,22 @@ pub struct Catalog {
     owner: Arc<Owner>,
     /// One change at a time; across writes.
     state: Mutex<State>,
+    /// What handles share; changed under `state`.
+    spaces: Latch<Spaces>,
+}
+
+#[derive(Debug, Default)]
+struct Spaces {
+    /// By name; each is made when the first handle is.
+    by_name: BTreeMap<String, Arc<Space>>,
+    /// How many were made, those among them that were dropped since.
+    made: u64,
 }
 
 #[derive(Debug, Default)]
 struct State {
     /// The entries on the disk, by name.
     entries: BTreeMap<String, Entry>,
-    /// What handles share, by name; made when the first handle is.
-    spaces: BTreeMap<String, Arc<Space>>,
     /// Numbers of keyspaces that earlier openings dropped.
     used: BTreeSet<u16>,
     /// Numbers of keyspaces that this opening dropped.
@@ -107,6 +116,7 @@ impl Catalog {
             table,
             owner: Owner::new(),
             state: store.process().env().waits().mutex(state),
+            spaces: Latch::default(),
         };
         catalog.tell_operators(&catalog.state.lock());
         Ok(catalog)
@@ -135,10 +145,12 @@ impl Catalog {
         if is_made || wanted != found {
             self.keep(&mut state, name, wanted.clone(), is_made)?;
         }
-        let owner = &self.owner;
-        let spaces = &mut state.spaces;
-        let space =
-            spaces.entry(name.to_string()).or_insert_with(|| Space::new(name, &wanted, owner));
+        let mut spaces = self.spaces.lock();
+        let Spaces { by_name, made } = &mut *spaces;
+        let space = by_name.entry(name.to_string()).or_insert_with(|| {
+            *made += 1;
+            Space::new(name, &wanted, &self.owner, *made)
+        });
         space.set_ttl(wanted.ttl);
         Ok(Arc::clone(space))
     }
@@ -197,7 +209,7 @@ impl Catalog {
         self.write(&batch)?;
         state.entries.remove(name);
         state.dropped.insert(number.0);
-        if let Some(space) = state.spaces.remove(name) {
+        if let Some(space) = self.spaces.lock().by_name.remove(name) {
             space.set_dropped();
         }
         // What this opening still folds of it, for snapshots, is folded as before: the table of
@@ -223,10 +235,22 @@ impl Catalog {
         self.write(&batch)?;
         state.entries.remove(from);
         state.entries.insert(to.to_string(), entry);
-        if let Some(space) = state.spaces.remove(from) {
-            state.spaces.insert(to.to_string(), space);
+        let mut spaces = self.spaces.lock();
+        if let Some(space) = spaces.by_name.remove(from) {
+            spaces.by_name.insert(to.to_string(), space);
         }
         Ok(())
+    }
+
+    /// What the keyspaces were asked of which handles were made, by the names that they have now,
+    /// in the order in which the first handles were made. Waits for nothing.
+    pub fn stats(&self) -> Vec<(String, KeyspaceStats)> {
+        let mut spaces: Vec<_> = {
+            let spaces = self.spaces.lock();
+            spaces.by_name.iter().map(|(name, space)| (name.clone(), Arc::clone(space))).collect()
+        };
+        spaces.sort_unstable_by_key(|(_, space)| space.ordinal);
+        spaces.into_iter().map(|(name, space)| (name, space.counters.stats())).collect()
     }
 
     /// The names of all keyspaces: the default, those with an entry, and those under whose number

@@ -19,6 +19,7 @@ pub(crate) mod handle;
 mod operators;
 mod options;
 mod space;
+mod statistics;
 mod stored;
 
 pub(crate) use catalog::{Catalog, DEFAULT};
@@ -27,4 +28,6 @@ pub use operators::MergeOperators;
 pub(crate) use operators::{OperatorTable, shown as shown_operator};
 pub use options::KeyspaceOptions;
 pub(crate) use space::{Owner, Space};
-pub(crate) use stored::{KeyspaceNo, PREFIX_BYTES, split};
+pub use statistics::KeyspaceStats;
+pub(crate) use statistics::{FIGURES, ScanTally, WriteTally, Written};
+pub(crate) use stored::{PREFIX_BYTES, split};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use terrace_env::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::entry::Entry;
+use super::statistics::Counters;
 use super::stored::KeyspaceNo;
 
 /// Which opening of which database something belongs to: compared by its address.
@@ -24,17 +25,23 @@ pub struct Space {
     pub number: KeyspaceNo,
     pub name: Arc<str>,
     pub owner: Arc<Owner>,
+    /// What it was asked.
+    pub counters: Counters,
+    /// Which one of the opening it is, by its first handle.
+    pub ordinal: u64,
     /// Milliseconds that what is put stays, unless the write says otherwise; 0 for ever.
     ttl_ms: AtomicU64,
     is_dropped: AtomicBool,
 }
 
 impl Space {
-    pub fn new(name: &str, entry: &Entry, owner: &Arc<Owner>) -> Arc<Space> {
+    pub fn new(name: &str, entry: &Entry, owner: &Arc<Owner>, ordinal: u64) -> Arc<Space> {
         let space = Space {
             number: entry.number,
             name: name.into(),
             owner: Arc::clone(owner),
+            counters: Counters::default(),
+            ordinal,
             ttl_ms: AtomicU64::new(0),
             is_dropped: AtomicBool::new(false),
         };

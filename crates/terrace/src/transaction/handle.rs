@@ -3,15 +3,18 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use terrace_base::{Expiry, SeqNo};
+use smallvec::SmallVec;
+use terrace_base::{EntryRef, Expiry, SeqNo};
+use terrace_engine::Error as EngineError;
 use terrace_engine::store::{PinnedItem, ReadSet};
 
 use super::iter::TransactionIter;
 use super::own::{Own, OwnWrites, Under};
 use crate::db::Shared;
 use crate::keyspace::handle::check_owner;
+use crate::keyspace::{Space, split};
 use crate::view::{Prefix, Value};
-use crate::{Batch, Db, KeyRange, Keyspace, Result, Snapshot, WriteOptions};
+use crate::{Batch, Db, Error, KeyRange, Keyspace, Result, Snapshot, WriteOptions};
 
 /// Reads at one moment, and writes that are done only if nothing of what was read has changed by
 /// then: as if nobody else had been there. Made by [`Db::begin`]; [`Db::transaction`] also repeats
@@ -59,6 +62,8 @@ use crate::{Batch, Db, KeyRange, Keyspace, Result, Snapshot, WriteOptions};
 pub struct Transaction {
     pub(super) shared: Arc<Shared>,
     pub(super) reads: RefCell<ReadSet>,
+    /// The keyspaces that it read, each once.
+    read_spaces: RefCell<SmallVec<[Arc<Space>; 2]>>,
     writes: Batch,
     pub(super) own: OwnWrites,
 }
@@ -77,6 +82,7 @@ impl Db {
         Transaction {
             shared: Arc::clone(&self.shared),
             reads: RefCell::new(ReadSet::new(&self.store().snapshot())),
+            read_spaces: RefCell::default(),
             writes: Batch::new(),
             own: OwnWrites::default(),
         }
@@ -94,13 +100,32 @@ impl Transaction {
     /// The value of `key`; `None` if there is none. Errors: those of a [`View`](crate::View)'s
     /// reads; `Invalid` if the transaction has read more than it may remember (64 MiB of keys).
     pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        check_owner(keyspace.space(), self.shared.owner())?;
-        let stored = keyspace.space().number.stored(key.as_ref());
+        let (space, key) = (keyspace.space(), key.as_ref());
+        check_owner(space, self.shared.owner())?;
+        self.note_space(space);
+        let stored = space.number.stored(key);
         let stored = stored.as_slice();
-        match self.own.get(stored) {
-            Some(own) => self.own_value(stored, own, || self.read(stored)),
+        let mut found_bytes = None;
+        let mut met = |bytes: usize| found_bytes = Some(key.len().wrapping_add(bytes));
+        let found = match self.own.get(stored) {
+            Some(own) => {
+                let value = self.own_value(stored, own, || self.read(stored, |_| ()));
+                value.inspect(|value| value.iter().for_each(|value| met(value.len())))
+            }
             None if self.own.is_deleted(stored) => Ok(None),
-            None => Ok(self.read(stored)?.map(Value)),
+            None => self.read(stored, met).map(|item| item.map(Value)),
+        };
+        if found.is_ok() {
+            space.counters.got(found_bytes);
+        }
+        found
+    }
+
+    /// Something of this keyspace is read, and may be what a commit fails of.
+    fn note_space(&self, space: &Arc<Space>) {
+        let mut spaces = self.read_spaces.borrow_mut();
+        if !spaces.iter().any(|known| Arc::ptr_eq(known, space)) {
+            spaces.push(Arc::clone(space));
         }
     }
 
@@ -109,11 +134,12 @@ impl Transaction {
         Ok(self.get(keyspace, key)?.is_some())
     }
 
-    /// What the snapshot shows of a stored key, noted.
-    fn read(&self, stored: &[u8]) -> Result<Option<PinnedItem>> {
+    /// What the snapshot shows of a stored key, noted. The length of the value is `met`.
+    fn read(&self, stored: &[u8], met: impl FnOnce(usize)) -> Result<Option<PinnedItem>> {
         let mut reads = self.reads.borrow_mut();
         reads.note_key(stored)?;
-        Ok(reads.snapshot().get_pinned(stored, &Default::default())?)
+        let met = |entry: &EntryRef<'_>| met(entry.value.len());
+        Ok(reads.snapshot().get_pinned_with(stored, &Default::default(), met)?)
     }
 
     /// What own writes to a stored key come to, over what `read` finds under them.
@@ -168,8 +194,10 @@ impl Transaction {
     ///
     /// What was walked over is noted, as far as it was shown. An error is the last item.
     pub fn range(&self, keyspace: &Keyspace, range: impl KeyRange) -> TransactionIter<'_> {
-        let opened = check_owner(keyspace.space(), self.shared.owner());
-        TransactionIter::new(self, keyspace.space().number.stored_range(&range), opened)
+        let space = keyspace.space();
+        let opened = check_owner(space, self.shared.owner());
+        self.note_space(space);
+        TransactionIter::new(self, space, space.number.stored_range(&range), opened)
     }
 
     /// The keys that begin with `prefix`, and their values, own writes among them.
@@ -265,8 +293,21 @@ impl Transaction {
     pub fn check(&self) -> Result<()> {
         let (reads, nothing) = (self.reads.borrow(), terrace_engine::WriteBatch::new());
         let options = WriteOptions::new();
-        self.shared.store.write_if_unchanged(&reads, &nothing, &options.engine())?;
-        Ok(())
+        let checked = self.shared.store.write_if_unchanged(&reads, &nothing, &options.engine());
+        checked.map(drop).map_err(|error| self.refused(error))
+    }
+
+    /// Why it cannot be committed; counted, if it is for a conflict.
+    #[cold]
+    fn refused(&self, error: EngineError) -> Error {
+        if let EngineError::Conflict(conflict) = &error {
+            let (number, _) = split(&conflict.key);
+            let spaces = self.read_spaces.borrow();
+            if let Some(space) = spaces.iter().find(|space| space.number.0 == number) {
+                space.counters.conflicted();
+            }
+        }
+        error.into()
     }
 
     /// Writes all that was written, if nothing of what was read has changed; the number of the last
@@ -287,7 +328,10 @@ impl Transaction {
         if batch.is_empty() {
             return Ok(reads.seqno());
         }
-        Ok(self.shared.store.write_if_unchanged(&reads, batch, &options.engine())?)
+        let committed = self.shared.store.write_if_unchanged(&reads, batch, &options.engine());
+        let number = committed.map_err(|error| self.refused(error))?;
+        self.writes.count_commit();
+        Ok(number)
     }
 
     /// Undoes all of it, as dropping it does.

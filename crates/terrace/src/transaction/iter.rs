@@ -4,12 +4,13 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::iter::FusedIterator;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use terrace_base::KeyRange as OwnedRange;
 use terrace_engine::store::{Iter as EngineIter, IterOptions, PinnedItem, WalkId};
 
 use super::handle::Transaction;
-use crate::keyspace::PREFIX_BYTES;
+use crate::keyspace::{PREFIX_BYTES, ScanTally, Space};
 use crate::view::{Key, Value};
 use crate::{Error, Result};
 
@@ -24,6 +25,7 @@ pub struct TransactionIter<'t> {
     back: End,
     failed: Option<Error>,
     is_done: bool,
+    tally: ScanTally,
 }
 
 /// A walk from one end.
@@ -36,14 +38,20 @@ struct End {
 }
 
 impl<'t> TransactionIter<'t> {
-    pub(super) fn new(tx: &'t Transaction, range: OwnedRange, opened: Result<()>) -> Self {
+    pub(super) fn new(
+        tx: &'t Transaction,
+        space: &Arc<Space>,
+        range: OwnedRange,
+        opened: Result<()>,
+    ) -> Self {
         let begun = opened.and_then(|()| Ok(tx.reads.borrow_mut().begin_walk(range.clone())?));
         let (walk, failed) = match begun {
             Ok(walk) => (Some(walk), None),
             Err(error) => (None, Some(error)),
         };
         let (front, back) = (End::default(), End::default());
-        TransactionIter { tx, range, walk, front, back, failed, is_done: false }
+        let tally = ScanTally::new(space);
+        TransactionIter { tx, range, walk, front, back, failed, is_done: false, tally }
     }
 
     /// The keys without their values.
@@ -86,6 +94,9 @@ impl<'t> TransactionIter<'t> {
         if let Some(walk) = self.walk {
             self.tx.reads.borrow_mut().walk_to(walk, forward, last.as_deref())?;
         }
+        if let Some((key, value)) = &row {
+            self.tally.shown(key.len() + value.len());
+        }
         Ok(row)
     }
 
@@ -118,6 +129,7 @@ impl<'t> TransactionIter<'t> {
             iter.seek_back(None)?;
         }
         end.iter = Some(iter);
+        self.tally.placed();
         Ok(())
     }
 

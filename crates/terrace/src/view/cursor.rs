@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use terrace_engine::Error as EngineError;
 use terrace_engine::store::Iter as EngineIter;
 
-use crate::keyspace::{KeyspaceNo, PREFIX_BYTES};
+use crate::keyspace::{PREFIX_BYTES, ScanTally};
 use crate::view::value::EntryRef;
 use crate::{Error, Result};
 
@@ -42,7 +42,7 @@ use crate::{Error, Result};
 pub struct Cursor {
     source: Source,
     place: Place,
-    keyspace: KeyspaceNo,
+    tally: ScanTally,
 }
 
 /// What a cursor walks on.
@@ -71,21 +71,20 @@ enum Place {
 }
 
 impl Cursor {
-    pub(crate) fn new(opened: terrace_engine::Result<EngineIter>, keyspace: KeyspaceNo) -> Cursor {
+    pub(crate) fn new(opened: terrace_engine::Result<EngineIter>, tally: ScanTally) -> Cursor {
         let source = match opened {
             Ok(iter) => Source::Open(Box::new(iter)),
             Err(error) => Source::Failed(Some(error.into())),
         };
-        Cursor { source, place: Place::Start, keyspace }
+        Cursor { source, place: Place::Start, tally }
     }
 
     /// Another cursor over the same entries, as they were at the same moment.
     pub(crate) fn twin(&self) -> Cursor {
+        let tally = self.tally.twin();
         match &self.source {
-            Source::Open(iter) => Cursor::new(iter.twin(), self.keyspace),
-            Source::Failed(_) => {
-                Cursor { source: Source::Failed(None), place: Place::Lost, keyspace: self.keyspace }
-            }
+            Source::Open(iter) => Cursor::new(iter.twin(), tally),
+            Source::Failed(_) => Cursor { source: Source::Failed(None), place: Place::Lost, tally },
         }
     }
 
@@ -94,14 +93,14 @@ impl Cursor {
     #[inline]
     pub fn next(&mut self) -> Result<Option<EntryRef<'_>>> {
         self.step(true)?;
-        Ok(self.row())
+        Ok(self.shown_row())
     }
 
     /// The key to the left of the cursor, with its value; steps over it. Nothing at the start.
     #[inline]
     pub fn prev(&mut self) -> Result<Option<EntryRef<'_>>> {
         self.step(false)?;
-        Ok(self.row())
+        Ok(self.shown_row())
     }
 
     /// Stands right before the first key at or above `key`; the interval's ends stay what they are.
@@ -164,6 +163,24 @@ impl Cursor {
         Some(EntryRef::of(&entry.key[PREFIX_BYTES..], &entry))
     }
 
+    /// The same, given out.
+    #[inline]
+    pub(crate) fn shown_row(&mut self) -> Option<EntryRef<'_>> {
+        let (Source::Open(iter), Place::Before | Place::Behind) = (&self.source, self.place) else {
+            return None;
+        };
+        let entry = iter.entry()?;
+        let key = &entry.key[PREFIX_BYTES..];
+        self.tally.shown(key.len().wrapping_add(entry.value.len()));
+        Some(EntryRef::of(key, &entry))
+    }
+
+    /// What the cursor comes to in the figures of its keyspace.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn tally(&mut self) -> &mut ScanTally {
+        &mut self.tally
+    }
+
     /// Steps over a key; after it, [`Cursor::row`] is that key.
     #[inline]
     pub(crate) fn step(&mut self, forward: bool) -> Result<()> {
@@ -173,12 +190,24 @@ impl Cursor {
             (Place::Before | Place::AtRefused, false) => iter.prev(),
             // The key that the cursor stands beside is stepped over again, the other way.
             (Place::Before, true) | (Place::Behind, false) => Ok(()),
-            (Place::Start, true) => iter.seek_to_first(),
-            (Place::End, false) => iter.seek_back(None),
-            (Place::Start, false) | (Place::End, true) => return Ok(()),
-            (Place::Lost, _) => return Err(lost()),
+            (Place::Start | Place::End | Place::Lost, _) => return self.step_from_end(forward),
         };
         self.settle(moved, forward)
+    }
+
+    /// The first step from an end of the interval.
+    #[inline(never)]
+    fn step_from_end(&mut self, forward: bool) -> Result<()> {
+        let Source::Open(iter) = &mut self.source else { return Err(self.failure()) };
+        let moved = match (self.place, forward) {
+            (Place::Start, true) => iter.seek_to_first(),
+            (Place::End, false) => iter.seek_back(None),
+            (Place::Start | Place::End, _) => return Ok(()),
+            _ => return Err(lost()),
+        };
+        self.settle(moved, forward)?;
+        self.tally.placed();
+        Ok(())
     }
 
     /// Notes where the cursor stands after a move of the iterator.
@@ -198,8 +227,9 @@ impl Cursor {
 
     fn seek_stored(&mut self, key: &[u8]) -> Result<()> {
         let Source::Open(iter) = &mut self.source else { return Err(self.failure()) };
-        let moved = iter.seek(self.keyspace.stored(key).as_slice());
+        let moved = iter.seek(self.tally.space().number.stored(key).as_slice());
         self.settle(moved, true)?;
+        self.tally.placed();
         if self.place == Place::Behind {
             self.place = Place::Before;
         }

@@ -77,14 +77,24 @@ impl Iter {
             self.only = Some(forward);
             return Some(Err(error));
         }
-        let row = cursor.row();
-        let reached = other.as_ref().and_then(Cursor::row);
-        let (Some(row), false) = (row, has_met(row, reached, forward)) else {
+        let has_met = match other.as_ref().and_then(Cursor::row) {
+            None => false,
+            reached => has_met(cursor.row(), reached, forward),
+        };
+        let row = if has_met { None } else { cursor.shown_row() };
+        let Some(row) = row else {
             self.is_done = true;
             (self.front, self.back) = (None, None);
             return None;
         };
         Some(Ok(take(row)))
+    }
+
+    /// Counts nothing of it so far: its rows are thrown away, and will be read again.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn discard_tally(&mut self) {
+        let cursors = [&mut self.fresh, &mut self.front, &mut self.back];
+        cursors.into_iter().flatten().for_each(|cursor| cursor.tally().discard());
     }
 }
 

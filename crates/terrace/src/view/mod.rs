@@ -13,7 +13,7 @@ mod value;
 use std::fmt;
 use std::sync::Arc;
 
-use terrace_base::KeyRange as OwnedRange;
+use terrace_base::{EntryRef as EngineEntry, KeyRange as OwnedRange};
 use terrace_engine::store::{IterOptions, Snapshot as EngineSnapshot, Store};
 
 pub use cursor::Cursor;
@@ -22,7 +22,7 @@ pub use range::{KeyRange, Prefix, RangeEnd};
 pub use snapshot::Snapshot;
 pub use value::{EntryRef, Key, Value};
 
-use crate::keyspace::Space;
+use crate::keyspace::{ScanTally, Space};
 use crate::{RangeSize, ReadOptions, Result};
 
 /// A keyspace to read: as it is now, or as it was at a snapshot. A cheap handle, which threads may
@@ -110,12 +110,18 @@ impl View {
     }
 
     fn get_bytes(&self, key: &[u8]) -> Result<Option<Value>> {
-        let key = self.space.number.stored(key);
-        let (key, options) = (key.as_slice(), self.options.engine());
+        let stored = self.space.number.stored(key);
+        let (stored, options) = (stored.as_slice(), self.options.engine());
+        let mut found_bytes = None;
+        let met =
+            |entry: &EngineEntry<'_>| found_bytes = Some(key.len().wrapping_add(entry.value.len()));
         let found = match &self.at {
-            None => self.store.get_pinned(key, &options),
-            Some(snapshot) => snapshot.get_pinned(key, &options),
+            None => self.store.get_pinned_with(stored, &options, met),
+            Some(snapshot) => snapshot.get_pinned_with(stored, &options, met),
         };
+        if found.is_ok() {
+            self.space.counters.got(found_bytes);
+        }
         Ok(found?.map(Value))
     }
 
@@ -134,14 +140,19 @@ impl View {
     /// # }
     /// ```
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
-        let keys: Vec<_> = keys.iter().map(|key| self.space.number.stored(key.as_ref())).collect();
-        let keys: Vec<_> = keys.iter().map(|key| key.as_slice()).collect();
+        let stored: Vec<_> =
+            keys.iter().map(|key| self.space.number.stored(key.as_ref())).collect();
+        let stored: Vec<_> = stored.iter().map(|key| key.as_slice()).collect();
         let options = self.options.engine();
         let found = match &self.at {
-            None => self.store.multi_get(&keys, &options),
-            Some(snapshot) => snapshot.multi_get(&keys, &options),
-        };
-        Ok(found?.into_iter().map(|item| item.map(Value)).collect())
+            None => self.store.multi_get(&stored, &options),
+            Some(snapshot) => snapshot.multi_get(&stored, &options),
+        }?;
+        let each = keys.iter().zip(&found);
+        let found_bytes =
+            each.filter_map(|(key, item)| Some(key.as_ref().len() + item.as_ref()?.len()));
+        self.space.counters.got_many(keys.len(), found_bytes);
+        Ok(found.into_iter().map(|item| item.map(Value)).collect())
     }
 
     /// What `read` makes of the entry of `key` where it lies: nothing is copied, and nothing is
@@ -164,11 +175,22 @@ impl View {
         let key = key.as_ref();
         let stored = self.space.number.stored(key);
         let (stored, options) = (stored.as_slice(), self.options.engine());
-        let read = |entry: &terrace_base::EntryRef<'_>| read(EntryRef::of(key, entry));
-        Ok(match &self.at {
+        let mut found_bytes = None;
+        let read = |entry: &EngineEntry<'_>| {
+            found_bytes = Some(key.len().wrapping_add(entry.value.len()));
+            read(EntryRef::of(key, entry))
+        };
+        let found = match &self.at {
             None => self.store.get_with(stored, &options, read),
             Some(snapshot) => snapshot.get_with(stored, &options, read),
-        }?)
+        };
+        match found {
+            Ok(found) => {
+                self.space.counters.got(found_bytes);
+                Ok(found)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Whether there is `key`.
@@ -239,7 +261,7 @@ impl View {
             None => self.store.iter(options),
             Some(snapshot) => snapshot.iter(options),
         };
-        Cursor::new(opened, self.space.number)
+        Cursor::new(opened, ScanTally::new(&self.space))
     }
 }
 

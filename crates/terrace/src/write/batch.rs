@@ -3,11 +3,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use terrace_base::Expiry;
+use terrace_base::{EntryKind, Expiry, SeqNo};
 use terrace_engine::{Error as EngineError, WriteBatch as EngineBatch};
 
 use crate::keyspace::handle::{check_key, check_owner, check_there};
-use crate::keyspace::{Keyspace, Owner, Space};
+use crate::keyspace::{Keyspace, Owner, PREFIX_BYTES, Space, WriteTally, Written, split};
 use crate::options::Life;
 use crate::view::KeyRange;
 use crate::{Error, Result};
@@ -43,9 +43,16 @@ use crate::{Error, Result};
 pub struct Batch {
     inner: EngineBatch,
     /// The keyspaces of its entries.
-    spaces: SmallVec<[Arc<Space>; 1]>,
+    parts: SmallVec<[Part; 1]>,
     /// Why the first of its entries that cannot be written cannot be.
     refused: Option<String>,
+}
+
+/// What a batch writes into one keyspace.
+#[derive(Clone)]
+struct Part {
+    space: Arc<Space>,
+    tally: WriteTally,
 }
 
 impl Batch {
@@ -96,19 +103,22 @@ impl Batch {
         life: Life,
     ) -> &mut Batch {
         let expiry = life.expiry(keyspace.space().ttl(), || keyspace.shared.now());
-        self.add(keyspace, key, |batch, key| batch.put_with_expiry(key, value, expiry))
+        let what = (Written::Put, key.len() + value.len());
+        self.add(keyspace, key, what, |batch, key| batch.put_with_expiry(key, value, expiry))
     }
 
     /// Deletes `key`; it need not exist.
     pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> &mut Batch {
-        self.add(keyspace, key.as_ref(), |batch, key| batch.delete(key))
+        let key = key.as_ref();
+        self.add(keyspace, key, (Written::Delete, key.len()), |batch, key| batch.delete(key))
     }
 
     /// Deletes every key of an interval. Costs one entry, however many keys there are.
     pub fn delete_range(&mut self, keyspace: &Keyspace, range: impl KeyRange) -> &mut Batch {
         let stored = keyspace.space().number.stored_range(&range);
         let end = stored.end().expect("a keyspace has an end");
-        self.add(keyspace, b"", |batch, _| batch.delete_range(stored.start(), end))
+        let what = (Written::RangeDelete, 0);
+        self.add(keyspace, b"", what, |batch, _| batch.delete_range(stored.start(), end))
     }
 
     /// Merges `operand` into `key`; see [`Keyspace::merge`].
@@ -118,30 +128,41 @@ impl Batch {
         key: impl AsRef<[u8]>,
         operand: impl AsRef<[u8]>,
     ) -> &mut Batch {
-        self.add(keyspace, key.as_ref(), |batch, key| batch.merge(key, operand.as_ref()))
+        let (key, operand) = (key.as_ref(), operand.as_ref());
+        let what = (Written::Merge, key.len() + operand.len());
+        self.add(keyspace, key, what, |batch, key| batch.merge(key, operand))
     }
 
-    /// Adds an entry by its stored key, or notes why it cannot be written.
+    /// Adds an entry by its stored key, or notes why it cannot be written. `what` it does counts
+    /// for its keyspace once it is written, with the bytes of its key and value.
     fn add(
         &mut self,
         keyspace: &Keyspace,
         key: &[u8],
+        what: (Written, usize),
         add: impl FnOnce(&mut EngineBatch, &[u8]) -> terrace_engine::Result<()>,
     ) -> &mut Batch {
         let space = keyspace.space();
-        if !self.spaces.last().is_some_and(|last| Arc::ptr_eq(last, space))
-            && !self.spaces.iter().any(|known| Arc::ptr_eq(known, space))
-        {
-            self.spaces.push(Arc::clone(space));
-        }
+        let part = self.part_of(space);
         let added = check_key(key).and_then(|()| {
             let key = space.number.stored(key);
             Ok(add(&mut self.inner, key.as_slice())?)
         });
-        if let Err(error) = added {
-            self.refused.get_or_insert_with(|| error.to_string());
+        match added {
+            Ok(()) => self.parts[part].tally.add(what.0, what.1),
+            Err(error) => drop(self.refused.get_or_insert_with(|| error.to_string())),
         }
         self
+    }
+
+    /// Which part is of this keyspace.
+    #[inline]
+    fn part_of(&mut self, space: &Arc<Space>) -> usize {
+        let known = self.parts.iter().rposition(|part| Arc::ptr_eq(&part.space, space));
+        known.unwrap_or_else(|| {
+            self.parts.push(Part { space: Arc::clone(space), tally: WriteTally::default() });
+            self.parts.len() - 1
+        })
     }
 
     /// How many entries it holds.
@@ -159,7 +180,7 @@ impl Batch {
     /// Removes all entries, and keeps the memory for the next ones.
     pub fn clear(&mut self) {
         self.inner.clear();
-        self.spaces.clear();
+        self.parts.clear();
         self.refused = None;
     }
 
@@ -173,7 +194,7 @@ impl Batch {
         if let Some(refused) = &self.refused {
             return Err(EngineError::invalid(refused.clone()).into());
         }
-        for space in &self.spaces {
+        for Part { space, .. } in &self.parts {
             check_owner(space, owner)?;
             check_there(space)?;
         }
@@ -195,12 +216,38 @@ impl Batch {
     pub(crate) fn truncate(&mut self, len: usize, is_refused: bool) {
         self.inner.truncate(len);
         self.refused.take_if(|_| !is_refused);
+        self.parts.iter_mut().for_each(|part| part.tally = WriteTally::default());
+        for entry in self.inner.entries(SeqNo::ZERO) {
+            let (number, _) = split(entry.key);
+            let bytes = entry.key.len() - PREFIX_BYTES + entry.value.len();
+            let (kind, bytes) = match entry.kind {
+                EntryKind::Value | EntryKind::ValuePointer => (Written::Put, bytes),
+                EntryKind::Tombstone => (Written::Delete, bytes),
+                EntryKind::MergeOperand => (Written::Merge, bytes),
+                EntryKind::RangeTombstone => (Written::RangeDelete, 0),
+            };
+            if let Some(part) = self.parts.iter_mut().find(|part| part.space.number.0 == number) {
+                part.tally.add(kind, bytes);
+            }
+        }
     }
 
-    /// The engine's batch, and an empty one in its place.
+    /// The engine's batch, and one without entries in its place, which still knows what they come
+    /// to; see [`Batch::count`].
     pub(crate) fn take(&mut self) -> EngineBatch {
-        self.spaces.clear();
         std::mem::take(&mut self.inner)
+    }
+
+    /// All entries were written: they count for their keyspaces.
+    pub(crate) fn count(&self) {
+        self.parts.iter().for_each(|part| part.space.counters.wrote(&part.tally));
+    }
+
+    /// The same, by a transaction.
+    pub(crate) fn count_commit(&self) {
+        self.count();
+        let written = self.parts.iter().filter(|part| !part.tally.is_empty());
+        written.for_each(|part| part.space.counters.committed());
     }
 }
 

@@ -185,10 +185,14 @@ impl Keyspace {
             Ok(if batch.is_empty() { Update::Keep } else { Update::Write(batch.take()) })
         });
         let updated = updated.map_err(Error::from)?;
-        match failure {
-            Some(error) => Err(error),
-            None => Ok(updated),
+        if let Some(error) = failure {
+            return Err(error);
         }
+        self.space().counters.decided(updated.is_some());
+        if updated.is_some() {
+            batch.count();
+        }
+        Ok(updated)
     }
 }
 

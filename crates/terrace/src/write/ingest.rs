@@ -3,7 +3,7 @@ use std::sync::Arc;
 use terrace_engine::store::Ingest as EngineIngest;
 
 use crate::keyspace::handle::{check_key, check_there};
-use crate::keyspace::{Keyspace, Space};
+use crate::keyspace::{Keyspace, Space, WriteTally, Written};
 use crate::{Expiry, IngestReport, Result};
 
 /// Sorted entries on their way into a keyspace; see [`Keyspace::ingest`]. Dropping it before
@@ -12,6 +12,7 @@ use crate::{Expiry, IngestReport, Result};
 pub struct Ingest {
     inner: EngineIngest,
     space: Arc<Space>,
+    tally: WriteTally,
 }
 
 impl Keyspace {
@@ -37,7 +38,8 @@ impl Keyspace {
     /// Errors: `NotFound` (the keyspace was dropped), `ReadOnly`, `Closed`, `Poisoned`.
     pub fn ingest(&self) -> Result<Ingest> {
         check_there(self.space())?;
-        Ok(Ingest { inner: self.shared.store.begin_ingest()?, space: Arc::clone(self.space()) })
+        let (space, tally) = (Arc::clone(self.space()), WriteTally::default());
+        Ok(Ingest { inner: self.shared.store.begin_ingest()?, space, tally })
     }
 }
 
@@ -56,9 +58,12 @@ impl Ingest {
         value: impl AsRef<[u8]>,
         expiry: Option<Expiry>,
     ) -> Result<()> {
-        check_key(key.as_ref())?;
-        let key = self.space.number.stored(key.as_ref());
-        Ok(self.inner.add(key.as_slice(), value.as_ref(), expiry)?)
+        let (key, value) = (key.as_ref(), value.as_ref());
+        check_key(key)?;
+        let stored = self.space.number.stored(key);
+        self.inner.add(stored.as_slice(), value, expiry)?;
+        self.tally.add(Written::Ingested, key.len() + value.len());
+        Ok(())
     }
 
     /// How many entries were added.
@@ -80,6 +85,8 @@ impl Ingest {
     /// `Poisoned` (nothing was ingested); `Unknown` (find out after the next open).
     pub fn finish(self) -> Result<IngestReport> {
         check_there(&self.space)?;
-        Ok(self.inner.finish()?)
+        let report = self.inner.finish()?;
+        self.space.counters.wrote(&self.tally);
+        Ok(report)
     }
 }
