@@ -315,6 +315,33 @@ fn sizes_of_keyspaces_and_intervals_are_estimated() {
     });
 }
 
+/// A server counts what all its clients do; of a directory nobody has asked anything yet.
+#[test]
+fn keyspaces_say_what_they_were_asked() {
+    both_ways(|db| {
+        succeeds(&run(db, "put DB key value --keyspace users"));
+        succeeds(&run(db, "get DB key --keyspace users"));
+        fails(&run(db, "get DB other --keyspace users"), 1);
+        let is_server = db[0] == "--connect";
+        let shown = run(db, "keyspaces DB --stats");
+        let text = succeeds(&shown);
+        let users = text.split("users").nth(1).unwrap();
+        assert_eq!(users.contains("nothing was asked"), !is_server, "{text}");
+        let mut lines = users.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let is_missed = lines.any(|words| words == ["get", "missed", "count", "1"]);
+        assert_eq!(is_missed, is_server, "{text}");
+        let json = run(db, "keyspaces DB --stats --output json");
+        let users = succeeds(&json).lines().last().unwrap();
+        let users: serde_json::Value = serde_json::from_str(users).unwrap();
+        let (stats, count) = (&users["stats"], u64::from(is_server));
+        assert_eq!(stats["put_count"].as_u64().unwrap_or(0), count, "{users}");
+        assert_eq!(stats["get_found_count"].as_u64().unwrap_or(0), count, "{users}");
+        assert_eq!(stats["write_bytes"].as_u64().unwrap_or(0), 8 * count, "{users}");
+        let plain = run(db, "keyspaces DB --output json");
+        assert!(!succeeds(&plain).contains("stats"), "{plain:?}");
+    });
+}
+
 #[test]
 fn stats_say_what_is_here_and_a_server_what_it_does() {
     both_ways(|db| {

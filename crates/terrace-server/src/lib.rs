@@ -53,6 +53,7 @@
 //! ```text
 //! KEYSPACE LIST           the names of all keyspaces
 //! KEYSPACE SIZES          for each of them: name, about how many bytes, about how many entries
+//! KEYSPACE STATS [name]   what each, or one, was asked since the start: names of figures, numbers
 //! KEYSPACE USE name       goes on in this one, as by SELECT; NOKEYSPACE if there is none
 //! KEYSPACE MAKE name      makes one, durably; 1 if it was made, 0 if it was there
 //! KEYSPACE DROP name      drops one with all its keys; 1 if it was there, 0 if not

@@ -11,6 +11,10 @@ those with the numbers 1 to 1023, which are listed once they hold something; SEL
 pub(crate) struct KeyspacesArgs {
     #[command(subcommand)]
     pub(crate) act: Option<KeyspacesAct>,
+    /// Also what each was asked since the server was started (--connect), or the directory opened:
+    /// keys read, put and deleted, bytes, iterators, conflicts
+    #[arg(long)]
+    pub(crate) stats: bool,
     /// How to print the list
     #[arg(long, value_enum, value_name = "KIND", default_value_t = Output::Text)]
     pub(crate) output: Output,

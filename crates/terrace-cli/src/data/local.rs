@@ -1,10 +1,11 @@
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use terrace::{
     Batch, Create, Db, Error, Expiry, Keyspace, Options, OwnedRange, Value, WallTime, WriteOptions,
 };
 
-use super::{Data, Size, Visit, Walk, Wanted, no_keyspace};
+use super::{Data, Figures, Size, Visit, Walk, Wanted, no_keyspace};
 use crate::failure::{Failure, Outcome};
 use crate::files;
 use crate::format::Record;
@@ -97,6 +98,12 @@ impl Data for LocalData {
                 Ok((name, size_of(&keyspace, &OwnedRange::all())?))
             })
             .collect()
+    }
+
+    fn keyspace_stats(&mut self) -> Outcome<BTreeMap<String, Figures>> {
+        let all = self.db.admin().keyspaces().into_iter();
+        let shown = |(figure, value): (&str, u64)| (figure.to_owned(), value);
+        Ok(all.map(|(name, stats)| (name, stats.figures().map(shown).collect())).collect())
     }
 
     fn drop_keyspace(&mut self, name: &str) -> Outcome<bool> {

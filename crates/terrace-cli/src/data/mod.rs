@@ -3,6 +3,8 @@
 mod local;
 mod remote;
 
+use std::collections::BTreeMap;
+
 use terrace::OwnedRange;
 
 pub(crate) use local::{Access, LocalData, keyspace_of, open};
@@ -38,6 +40,9 @@ pub(crate) struct Size {
     pub(crate) entries: u64,
 }
 
+/// Figures by name, in their order.
+pub(crate) type Figures = Vec<(String, u64)>;
+
 /// Is shown each entry of a walk; an error ends it.
 pub(crate) type Visit<'a> = &'a mut dyn FnMut(&Record) -> Outcome;
 
@@ -50,6 +55,10 @@ pub(crate) trait Data {
 
     /// All keyspaces by name, each with about what it holds.
     fn keyspaces(&mut self) -> Outcome<Vec<(String, Size)>>;
+
+    /// What keyspaces were asked since the server was started, or the directory opened: their
+    /// figures by name. Of those that are left out nobody asked anything.
+    fn keyspace_stats(&mut self) -> Outcome<BTreeMap<String, Figures>>;
 
     /// Drops a keyspace; whether there was one.
     fn drop_keyspace(&mut self, name: &str) -> Outcome<bool>;

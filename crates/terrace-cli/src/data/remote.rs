@@ -2,6 +2,7 @@
 
 mod operate;
 
+use std::collections::BTreeMap;
 use std::io::{self, BufReader, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use terrace_server::protocol::{ReplyReader, Value, put_request};
 
 pub(crate) use operate::Watch;
 
-use super::{Data, Size, Visit, Walk, Wanted, no_keyspace};
+use super::{Data, Figures, Size, Visit, Walk, Wanted, no_keyspace};
 use crate::failure::{Failure, Outcome};
 use crate::format::{Record, put_escaped};
 use crate::signals::StopFlag;
@@ -338,6 +339,19 @@ fn size(bytes: &Value, entries: &Value) -> Option<Size> {
     Some(Size { bytes: u64::try_from(*bytes).ok()?, entries: u64::try_from(*entries).ok()? })
 }
 
+/// The name of a keyspace and its figures.
+fn stats_of_one(part: &[Value]) -> Option<(String, Figures)> {
+    let [Value::Bulk(name), Value::Array(figures)] = part else { return None };
+    let figure = |pair: &[Value]| match pair {
+        [Value::Bulk(name), Value::Integer(value)] => {
+            Some((String::from_utf8_lossy(name).into_owned(), u64::try_from(*value).ok()?))
+        }
+        _ => None,
+    };
+    let figures: Option<Figures> = figures.chunks(2).map(figure).collect();
+    Some((String::from_utf8_lossy(name).into_owned(), figures?))
+}
+
 /// An expiry as clients say it: 0 is before everything that they may say.
 fn wire_ms(expiry_ms: u64) -> String {
     expiry_ms.max(1).to_string()
@@ -369,6 +383,15 @@ impl Data for RemoteData {
         };
         let all: Option<Vec<_>> = parts.chunks(3).map(one).collect();
         all.ok_or_else(|| self.unexpected(&reply))
+    }
+
+    fn keyspace_stats(&mut self) -> Outcome<BTreeMap<String, Figures>> {
+        let reply = self.call(&[b"KEYSPACE", b"STATS"])?;
+        let stats = match &reply {
+            Value::Array(parts) => parts.chunks(2).map(stats_of_one).collect(),
+            _ => None,
+        };
+        stats.ok_or_else(|| self.unexpected(&reply))
     }
 
     fn drop_keyspace(&mut self, name: &str) -> Outcome<bool> {

@@ -3,6 +3,8 @@
 //! ```text
 //! KEYSPACE LIST           the names of all keyspaces
 //! KEYSPACE SIZES          for each of them: name, about how many bytes, about how many entries
+//! KEYSPACE STATS          for each of them: name, and what it was asked since the start, by figure
+//! KEYSPACE STATS name     the figures of one; NOKEYSPACE if there is none
 //! KEYSPACE USE name       goes on in this one, as by SELECT; NOKEYSPACE if there is none
 //! KEYSPACE MAKE name      makes one, durably; 1 if it was made, 0 if it was there
 //! KEYSPACE DROP name      drops one with all its keys; 1 if it was there, 0 if not
@@ -11,7 +13,7 @@
 
 use std::sync::Arc;
 
-use terrace::RangeSize;
+use terrace::{Keyspace, KeyspaceStats, RangeSize};
 
 use super::client::unknown_subcommand;
 use super::context::Context;
@@ -25,6 +27,8 @@ const HELP: &[&str] = &[
     "    Return the names of all keyspaces.",
     "SIZES",
     "    Return name, approximate bytes and approximate entries of each keyspace.",
+    "STATS [<name>]",
+    "    Return what each keyspace, or one, was asked since the start, by the names of the figures.",
     "USE <name>",
     "    Choose the keyspace that the connection goes on in.",
     "MAKE <name>",
@@ -40,6 +44,8 @@ pub(super) fn keyspace(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandR
     match (subcommand.as_slice(), request.len()) {
         (b"list", 2) => list(ctx),
         (b"sizes", 2) => sizes(ctx),
+        (b"stats", 2) => stats(ctx),
+        (b"stats", 3) => stats_of(ctx, name(request)?),
         (b"use", 3) => choose(ctx, name(request)?),
         (b"make", 3) => make(ctx, name(request)?),
         (b"drop", 3) => drop_one(ctx, name(request)?),
@@ -48,7 +54,7 @@ pub(super) fn keyspace(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandR
             HELP.iter().for_each(|line| ctx.replies.simple(line));
             Ok(())
         }
-        (b"list" | b"sizes" | b"use" | b"make" | b"drop" | b"help", _) => {
+        (b"list" | b"sizes" | b"stats" | b"use" | b"make" | b"drop" | b"help", _) => {
             let name = String::from_utf8_lossy(&subcommand);
             let text = format!("ERR wrong number of arguments for 'keyspace|{name}' command");
             Err(fail_with(text))
@@ -92,8 +98,35 @@ pub(super) fn put_size(replies: &mut Replies, size: &RangeSize) {
     replies.integer(integer(size.entry_count));
 }
 
-fn choose(ctx: &mut Context<'_>, name: &str) -> CommandResult {
+fn stats(ctx: &mut Context<'_>) -> CommandResult {
     ctx.needs_waiting_thread()?;
+    let db = &ctx.shared.db;
+    let (names, stats) = (db.keyspaces()?, db.admin().keyspaces());
+    ctx.replies.map(names.len());
+    for name in &names {
+        ctx.replies.bulk(name.as_bytes());
+        put_stats(ctx.replies, &stats.get(name).copied().unwrap_or_default());
+    }
+    Ok(())
+}
+
+fn stats_of(ctx: &mut Context<'_>, name: &str) -> CommandResult {
+    ctx.needs_waiting_thread()?;
+    let stats = existing(ctx, name)?.stats();
+    put_stats(ctx.replies, &stats);
+    Ok(())
+}
+
+fn put_stats(replies: &mut Replies, stats: &KeyspaceStats) {
+    replies.map(stats.figures().count());
+    for (figure, value) in stats.figures() {
+        replies.bulk(figure.as_bytes());
+        replies.integer(i64::try_from(value).unwrap_or(i64::MAX));
+    }
+}
+
+/// The keyspace of this name, which is not made.
+fn existing(ctx: &Context<'_>, name: &str) -> Result<Keyspace, Fail> {
     let db = &ctx.shared.db;
     if !db.contains_keyspace(name)? {
         let name = shown(name.as_bytes(), 255);
@@ -101,7 +134,12 @@ fn choose(ctx: &mut Context<'_>, name: &str) -> CommandResult {
             "NOKEYSPACE there is no keyspace {name}; KEYSPACE MAKE makes one"
         )));
     }
-    let keyspace = db.keyspace(name)?;
+    Ok(db.keyspace(name)?)
+}
+
+fn choose(ctx: &mut Context<'_>, name: &str) -> CommandResult {
+    ctx.needs_waiting_thread()?;
+    let keyspace = existing(ctx, name)?;
     let mut numbered = ctx.shared.keyspaces.iter();
     ctx.client.served = match numbered.find(|served| served.keyspace.name() == keyspace.name()) {
         Some(served) => Arc::clone(served),
