@@ -2,8 +2,9 @@
 //!
 //! The repaired range has no value files. Its tables hold what theirs pointed to, so that nothing
 //! in it rests on names that were given elsewhere; where values are to be separated, its
-//! compactions do that anew. A value is believed by its own checksum, which covers its name, its number and its
-//! key: what the ends of a file say of it is not needed, if it lies where its name says.
+//! compactions do that anew. A value is believed by its own checksum, which covers its name, its
+//! number and its key: what the ends of a file say of it is not needed, if it lies where its name
+//! says.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
