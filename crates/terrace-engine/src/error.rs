@@ -50,6 +50,9 @@ pub enum Error {
     Cancelled,
     /// The directory, or something in it, was written by a version that this one cannot read.
     Unsupported(String),
+    /// What a secondary follows is not what it had opened any more, or changes faster than it can
+    /// be read: open it again.
+    Outdated(String),
     /// Blocks of a table are compressed in a way that this program was built without.
     NoCodec(String),
 }
@@ -97,7 +100,9 @@ impl fmt::Display for Error {
             Error::ReadOnly => f.write_str("the database was opened for reading only"),
             Error::Closed => f.write_str("the database is closed"),
             Error::Cancelled => f.write_str("stopped before it was done"),
-            Error::Unsupported(text) | Error::NoCodec(text) => f.write_str(text),
+            Error::Unsupported(text) | Error::NoCodec(text) | Error::Outdated(text) => {
+                f.write_str(text)
+            }
         }
     }
 }

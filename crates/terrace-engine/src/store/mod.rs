@@ -9,6 +9,7 @@
 //! | road | what happens on it |
 //! |---|---|
 //! | `open/` | opening, recovery, closing |
+//! | `follow/` | reading a range that another process writes |
 //! | `write/` | writes and conditional writes |
 //! | `transaction/` | what was read, and writes that rest on it |
 //! | `read/` | gets, snapshots, iterators |
@@ -35,6 +36,7 @@
 
 mod bulk;
 mod current;
+mod follow;
 mod gate;
 mod health;
 mod log_state;
@@ -83,6 +85,7 @@ pub use bulk::checkpoint::{CheckpointProgress, CheckpointReport};
 pub use bulk::copies::CopyOptions;
 pub use bulk::ingest::{Ingest, IngestReport};
 pub use bulk::restore::{restore, seqno_of_copy};
+pub use follow::Follower;
 pub use gate::ledger::{Cause as StallCause, CauseStats, StallStats};
 pub use health::Work;
 pub use open::adopt::{Adopted, adopt};

@@ -16,6 +16,19 @@ pub trait FeedStore: Send + Sync + fmt::Debug {
     /// Errors: `Corruption` and `Unsupported` if it cannot be read as it was written.
     fn load(&self) -> Result<Option<LoadedFeed>>;
 
+    /// What the feed holds behind `mark`; all of it if there is no mark, or if another feed counts
+    /// by now. None if there is no range. Somebody else may append to the feed meanwhile: what is
+    /// not complete yet is no part of the answer.
+    ///
+    /// Errors: as [`FeedStore::load`].
+    fn news(&self, mark: Option<FeedMark>) -> Result<Option<FeedNews>> {
+        let Some(LoadedFeed { edits, end, .. }) = self.load()? else { return Ok(None) };
+        let new = FeedMark { end, identity: 0 };
+        let is_known = mark == Some(new);
+        let edits = if is_known { Vec::new() } else { edits };
+        Ok(Some(FeedNews { begins_anew: !is_known, edits, mark: new }))
+    }
+
     /// An epoch above `epoch` that nothing was ever named after.
     fn next_epoch(&self, epoch: Epoch) -> Result<Epoch>;
 
@@ -43,6 +56,27 @@ impl LoadedFeed {
             Corruption::new(path, 0, format!("edit {index} does not fit: {misfit}")).into()
         })
     }
+}
+
+/// The place in a feed up to which somebody has read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FeedMark {
+    /// Where that is.
+    pub end: FeedPosition,
+    /// Which feed of that id it is, if ids do not say.
+    pub identity: u128,
+}
+
+/// What a feed holds that its reader does not know yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeedNews {
+    /// Whether the edits begin with a snapshot and replace all that was read before; otherwise they
+    /// go on from there.
+    pub begins_anew: bool,
+    /// The edits, in their order.
+    pub edits: Vec<VersionEdit>,
+    /// Where they end.
+    pub mark: FeedMark,
 }
 
 /// A place in a feed.

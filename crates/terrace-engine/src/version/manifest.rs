@@ -3,16 +3,18 @@
 use std::path::{Path, PathBuf};
 
 use terrace_base::{Corruption, Epoch, FileId, PreambleError};
-use terrace_env::{Env, PlantedBug, SharedEnv, WriteFile, is_planted};
+use terrace_env::{Env, PlantedBug, ReadFile, SharedEnv, WriteFile, is_planted};
 
 use super::format::{
     HEADER_BYTES, NUMBER_END, RECORD_ALIGNMENT, RECORD_HEADER_BYTES, decode_edit,
     decode_manifest_header, decode_record, encode_manifest_header, encode_record,
 };
-use super::{FeedPosition, FeedStore, LoadedFeed, VersionEdit, VersionFeed, current};
+use super::{
+    FeedMark, FeedNews, FeedPosition, FeedStore, LoadedFeed, VersionEdit, VersionFeed, current,
+};
 use crate::fail_point::fail_point;
 use crate::survey::ManifestSurvey;
-use crate::{Error, Result, read_file};
+use crate::{Error, Result, read_file, read_up_to};
 
 /// A manifest beyond this size is replaced by a new one that begins with a snapshot.
 const MANIFEST_BYTES_MAX: u64 = 4 << 20;
@@ -57,7 +59,7 @@ impl FeedStore for LocalManifests {
         let file = match env.fs().open(&path) {
             Ok(file) => file,
             Err(error) if error.is_not_found() => {
-                return Err(Corruption::new(path, 0, "the current manifest is missing").into());
+                return Err(is_missing(path));
             }
             Err(error) => return Err(error.into()),
         };
@@ -65,6 +67,26 @@ impl FeedStore for LocalManifests {
         let filled = file.read_at(0, &mut bytes)?;
         bytes.truncate(filled);
         decode(&path, id, &bytes).map(Some)
+    }
+
+    fn news(&self, mark: Option<FeedMark>) -> Result<Option<FeedNews>> {
+        let env = self.env.as_ref();
+        let mut missing = None;
+        loop {
+            let Some(id) = current::read(env, &self.dir)? else { return Ok(None) };
+            let path = manifest_path(&self.dir, id);
+            let file = match env.fs().open(&path) {
+                Ok(file) => file,
+                // Another one counts by now, and this one was removed.
+                Err(error) if error.is_not_found() && missing != Some(id) => {
+                    missing = Some(id);
+                    continue;
+                }
+                Err(error) if error.is_not_found() => return Err(is_missing(path)),
+                Err(error) => return Err(error.into()),
+            };
+            return read_news(file.as_ref(), &path, id, mark).map(Some);
+        }
     }
 
     /// Looks at the names of all files, so that not even one that a crash left is taken again.
@@ -140,56 +162,109 @@ fn is_read_back(record: &[u8], identity: u128, offset: u64, edit: &VersionEdit) 
     })
 }
 
-/// Takes a manifest's bytes apart.
-fn decode(path: &Path, id: FileId, bytes: &[u8]) -> Result<LoadedFeed> {
-    let identity = match decode_manifest_header(bytes) {
-        Ok((identity, named)) if named == id => identity,
+fn is_missing(path: PathBuf) -> Error {
+    Corruption::new(path, 0, "the current manifest is missing").into()
+}
+
+/// What a manifest holds behind `mark`, or all of it if the mark is not in it.
+fn read_news(
+    file: &dyn ReadFile,
+    path: &Path,
+    id: FileId,
+    mark: Option<FeedMark>,
+) -> Result<FeedNews> {
+    let identity = identity_in(path, id, &read_up_to(file, 0, HEADER_BYTES)?)?;
+    let is_in_it = |mark: &FeedMark| {
+        mark.end.id == id && mark.identity == identity && mark.end.bytes <= file.bytes()
+    };
+    let mark = mark.filter(is_in_it);
+    let from = mark.map_or(HEADER_BYTES as u64, |mark| mark.end.bytes);
+    let bytes = read_up_to(file, from, file.bytes().saturating_sub(from) as usize)?;
+    let begins_anew = mark.is_none();
+    let Decoded { edits, end, .. } = decode_edits(path, identity, &bytes, from, begins_anew)?;
+    let end = FeedPosition { id, bytes: end };
+    Ok(FeedNews { begins_anew, edits, mark: FeedMark { end, identity } })
+}
+
+/// The identity of the manifest with this id, which begins with these bytes.
+fn identity_in(path: &Path, id: FileId, bytes: &[u8]) -> Result<u128> {
+    match decode_manifest_header(bytes) {
+        Ok((identity, named)) if named == id => Ok(identity),
         Ok((_, other)) => {
             let detail = format!("the file says that it is manifest {other}");
-            return Err(Corruption::new(path, 32, detail).into());
+            Err(Corruption::new(path, 32, detail).into())
         }
-        Err(PreambleError::Codec(e)) => return Err(Corruption::from_codec(path, 0, &e).into()),
-        Err(PreambleError::Unsupported) => {
-            return Err(Error::Unsupported(format!(
-                "{} was written by a later version of Terrace; open it with that version",
-                path.display()
-            )));
-        }
-    };
-    let mut edits = Vec::new();
-    let mut offset = HEADER_BYTES;
+        Err(PreambleError::Codec(e)) => Err(Corruption::from_codec(path, 0, &e).into()),
+        Err(PreambleError::Unsupported) => Err(Error::Unsupported(format!(
+            "{} was written by a later version of Terrace; open it with that version",
+            path.display()
+        ))),
+    }
+}
+
+/// Takes a manifest's bytes apart.
+fn decode(path: &Path, id: FileId, bytes: &[u8]) -> Result<LoadedFeed> {
+    let identity = identity_in(path, id, bytes)?;
+    let records = bytes.get(HEADER_BYTES..).unwrap_or_default();
+    let decoded = decode_edits(path, identity, records, HEADER_BYTES as u64, true)?;
+    let Decoded { edits, end, is_torn } = decoded;
+    Ok(LoadedFeed { edits, end: FeedPosition { id, bytes: end }, is_torn })
+}
+
+/// The edits in a part of a manifest.
+struct Decoded {
+    edits: Vec<VersionEdit>,
+    /// Where in the manifest the last one ends.
+    end: u64,
+    is_torn: bool,
+}
+
+/// Takes the records of a manifest apart that stand from `start` on; `is_whole` if they are all of
+/// them.
+fn decode_edits(
+    path: &Path,
+    identity: u128,
+    bytes: &[u8],
+    start: u64,
+    is_whole: bool,
+) -> Result<Decoded> {
+    let mut edits: Vec<VersionEdit> = Vec::new();
+    let mut index = 0;
     let mut is_torn = false;
-    while offset < bytes.len() {
-        let (edit, taken) = match decode_record(&bytes[offset..], identity, offset as u64) {
+    while index < bytes.len() {
+        let offset = start + index as u64;
+        let (edit, taken) = match decode_record(&bytes[index..], identity, offset) {
             Ok(record) => record,
             Err(error) => {
-                if edits.is_empty() || a_record_follows(bytes, identity, offset) {
-                    return Err(Corruption::from_codec(path, offset as u64, &error).into());
+                let is_first = is_whole && edits.is_empty();
+                if is_first || a_record_follows(bytes, identity, start, index) {
+                    return Err(Corruption::from_codec(path, offset, &error).into());
                 }
                 is_torn = true;
                 break;
             }
         };
-        let inside = (offset + RECORD_HEADER_BYTES) as u64;
+        let inside = offset + RECORD_HEADER_BYTES as u64;
         let edit = decode_edit(edit).map_err(|e| Corruption::from_codec(path, inside, &e))?;
-        if edit.is_snapshot != edits.is_empty() {
+        if edit.is_snapshot != (is_whole && edits.is_empty()) {
             let detail = "a snapshot stands first in a manifest, and nowhere else";
-            return Err(Corruption::new(path, offset as u64, detail).into());
+            return Err(Corruption::new(path, offset, detail).into());
         }
         edits.push(edit);
-        offset += taken;
+        index += taken;
     }
-    if edits.is_empty() {
-        return Err(Corruption::new(path, offset as u64, "the manifest holds no version").into());
+    let end = start + index as u64;
+    if is_whole && edits.is_empty() {
+        return Err(Corruption::new(path, end, "the manifest holds no version").into());
     }
-    Ok(LoadedFeed { edits, end: FeedPosition { id, bytes: offset as u64 }, is_torn })
+    Ok(Decoded { edits, end, is_torn })
 }
 
 /// Whether a valid record stands behind a damaged one: each record was synced before the next was
 /// written, so the damage is no torn tail.
-fn a_record_follows(bytes: &[u8], identity: u128, damaged: usize) -> bool {
+fn a_record_follows(bytes: &[u8], identity: u128, start: u64, damaged: usize) -> bool {
     let later = (damaged + RECORD_ALIGNMENT..bytes.len()).step_by(RECORD_ALIGNMENT);
-    later.into_iter().any(|at| decode_record(&bytes[at..], identity, at as u64).is_ok())
+    later.into_iter().any(|at| decode_record(&bytes[at..], identity, start + at as u64).is_ok())
 }
 
 /// A directory without `CURRENT` may hold what an interrupted creation left, and nothing else.

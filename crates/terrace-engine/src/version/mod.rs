@@ -46,7 +46,7 @@ mod value_files;
 mod version;
 
 pub use edit::{LogEdit, NewRow, RangeEdit, Repaired, RowMeta, TreeEdit, ValuesEdit, VersionEdit};
-pub use feed::{FeedPosition, FeedStore, LoadedFeed, MemoryFeed, VersionFeed};
+pub use feed::{FeedMark, FeedNews, FeedPosition, FeedStore, LoadedFeed, MemoryFeed, VersionFeed};
 pub use install::{Versions, VersionsParts};
 pub use manifest::{LocalManifests, Manifest, manifest_path};
 pub use open_table::{OpenCursor, OpenStream, OpenTable, TableOpener};

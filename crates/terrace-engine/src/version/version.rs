@@ -412,7 +412,8 @@ impl Version {
 
     /// What contradicts itself in a version: rows descend, the tables of a level are disjoint and
     /// ascend, and no number is greater than the greatest. Cost: O(tables).
-    pub(super) fn contradiction(&self) -> Option<Misfit> {
+    #[must_use]
+    pub fn contradiction(&self) -> Option<Misfit> {
         let rows = self.l0.rows();
         if rows.windows(2).any(|pair| pair[0].meta.id <= pair[1].meta.id) {
             return Some(format!("rows are out of order: {rows:?}"));

@@ -69,6 +69,12 @@ impl ValueFile {
         self.reader(mode)?.entry(key, pointer, &self.context.opener.cache, mode)
     }
 
+    /// Opens it now, unless that is done: whoever keeps it can read it from here on, whatever
+    /// becomes of its name. May wait for the disk.
+    pub(crate) fn open(&self) -> Result<()> {
+        self.reader(ReadMode::BLOCK).map(|_| ())
+    }
+
     /// Where the entry of a value stands. May wait for the disk.
     pub(super) fn place_of(&self, name: ValueName) -> Result<u64> {
         self.reader(ReadMode::BLOCK)?.place_of(name, &self.context.opener.cache, ReadMode::BLOCK)

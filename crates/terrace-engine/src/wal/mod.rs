@@ -41,8 +41,9 @@
 //! checksum tells from a record as it does with torn pages.
 //!
 //! Read [`mod@format`] for the bytes, then [`LocalLog`] for the writing, then `replay.rs` for the
-//! reading.
+//! reading, and `follow.rs` for the reading of a log that somebody writes.
 
+mod follow;
 pub mod format;
 mod local_log;
 mod memory_log;
@@ -54,6 +55,7 @@ mod sink;
 #[cfg(all(test, not(terrace_loom)))]
 mod tests;
 
+pub use follow::{LogMark, ReadOn};
 pub use local_log::{LocalLog, LocalLogStore};
 pub use memory_log::{MemoryLog, MemoryRecord};
 pub use replay::{LogFacts, LogStart, ReadRecord, Replayed, SegmentFile, SegmentSpan, TornTail};

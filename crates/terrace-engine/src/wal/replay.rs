@@ -169,11 +169,11 @@ pub struct TornTail {
 }
 
 /// A segment file with a valid header.
-struct Found {
-    header: SegmentHeader,
-    directory: usize,
-    path: PathBuf,
-    file: Arc<dyn ReadFile>,
+pub(super) struct Found {
+    pub header: SegmentHeader,
+    pub directory: usize,
+    pub path: PathBuf,
+    pub file: Arc<dyn ReadFile>,
 }
 
 impl Found {
@@ -295,7 +295,7 @@ const WINDOW_BYTES: usize = if cfg!(test) { 1 << 10 } else { 1 << 20 };
 /// The memory that windows are read into: used again as soon as nobody keeps what was read into it
 /// before. So a replay holds one of them, and those that its visitor keeps.
 #[derive(Default)]
-struct Buffers {
+pub(super) struct Buffers {
     used: Vec<Arc<Vec<u8>>>,
 }
 
@@ -313,17 +313,24 @@ impl Buffers {
 }
 
 /// A part of a segment.
-struct Window<'a> {
+pub(super) struct Window<'a> {
     file: &'a dyn ReadFile,
     buffers: &'a mut Buffers,
     /// Where in the file it begins.
     start: u64,
-    bytes: Arc<Vec<u8>>,
+    pub bytes: Arc<Vec<u8>>,
+    /// How much is read at once, unless a record is longer.
+    bytes_min: usize,
 }
 
 impl<'a> Window<'a> {
     fn new(file: &'a dyn ReadFile, buffers: &'a mut Buffers) -> Window<'a> {
-        Window { file, buffers, start: 0, bytes: Arc::default() }
+        Window::of(file, buffers, WINDOW_BYTES)
+    }
+
+    /// Reads at least `bytes_min` bytes at once.
+    pub fn of(file: &'a dyn ReadFile, buffers: &'a mut Buffers, bytes_min: usize) -> Window<'a> {
+        Window { file, buffers, start: 0, bytes: Arc::default(), bytes_min }
     }
 
     /// Where in the file it ends.
@@ -332,22 +339,32 @@ impl<'a> Window<'a> {
     }
 
     /// What it holds from `offset` of the file on.
-    fn from(&self, offset: u64) -> &[u8] {
+    pub fn from(&self, offset: u64) -> &[u8] {
         let index = offset.checked_sub(self.start).and_then(|index| usize::try_from(index).ok());
         index.and_then(|index| self.bytes.get(index..)).unwrap_or_default()
     }
 
     /// Moves on to `offset`; whether the file has as much as a record's header there.
     fn move_to(&mut self, offset: u64) -> Result<bool> {
-        self.bytes = self.buffers.read(self.file, offset, WINDOW_BYTES)?;
+        self.bytes = self.buffers.read(self.file, offset, self.bytes_min)?;
         self.start = offset;
         Ok(self.bytes.len() >= RECORD_HEADER_BYTES)
     }
 
+    /// Moves on if need be, so that `bytes` bytes from `offset` on lie inside, or as far as the
+    /// file goes.
+    pub fn cover(&mut self, offset: u64, bytes: usize) -> Result<()> {
+        if self.from(offset).len() < bytes {
+            self.bytes = self.buffers.read(self.file, offset, self.bytes_min.max(bytes))?;
+            self.start = offset;
+        }
+        Ok(())
+    }
+
     /// Moves on if need be, so that what stands at `offset` lies inside as far as the length that
     /// it gives says, or as the file goes; where in the window that is.
-    fn reach(&mut self, offset: u64) -> Result<usize> {
-        let mut bytes = WINDOW_BYTES;
+    pub fn reach(&mut self, offset: u64) -> Result<usize> {
+        let mut bytes = self.bytes_min;
         loop {
             let index = (offset - self.start) as usize;
             let rest = self.bytes.get(index..).unwrap_or_default();
@@ -440,7 +457,7 @@ fn find_segments(env: &dyn Env, directories: &[PathBuf], database: u128) -> Resu
 }
 
 /// What the headers of a segment file say.
-enum HeaderRead {
+pub(super) enum HeaderRead {
     Begun(SegmentHeader),
     /// Both are of another use of the file.
     Idle,
@@ -452,7 +469,12 @@ enum HeaderRead {
 ///
 /// A file that is used again gets a greater id. So a header of ours that names a greater one than
 /// the file's name is in the wrong place, and what should be here is missing.
-fn read_header(file: &dyn ReadFile, path: &Path, id: FileId, database: u128) -> Result<HeaderRead> {
+pub(super) fn read_header(
+    file: &dyn ReadFile,
+    path: &Path,
+    id: FileId,
+    database: u128,
+) -> Result<HeaderRead> {
     let mut first_damage = None;
     let mut identities = Vec::new();
     for offset in [0, SegmentHeader::second_offset(file.bytes())] {
@@ -488,7 +510,7 @@ fn read_header(file: &dyn ReadFile, path: &Path, id: FileId, database: u128) -> 
 }
 
 /// The chain from `start` on.
-fn chain_of(begun: &[Found], start: LogStart) -> Vec<&Found> {
+pub(super) fn chain_of(begun: &[Found], start: LogStart) -> Vec<&Found> {
     let mut chain: Vec<&Found> = Vec::new();
     let Some(first) = start.segment else { return chain };
     let mut current = begun.iter().find(|segment| segment.header.file_id == first);
@@ -566,7 +588,7 @@ fn read_segment(
 }
 
 /// The record at the beginning of `rest`, which stands at `offset`.
-fn decode_record(
+pub(super) fn decode_record(
     rest: &[u8],
     identity: u128,
     offset: u64,

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use terrace_base::{LogPosition, SeqNo};
 use terrace_env::PmemMedium;
 
+use super::follow::{LogMark, ReadOn};
 use super::format::{RecordHeader, RecordKind};
 use super::replay::{LogFacts, LogStart, ReadRecord, Replayed};
-use crate::Result;
 use crate::ids::FileIds;
+use crate::{Error, Result};
 
 /// The log sink seam, as an open sees it: where a range's records lie.
 ///
@@ -22,6 +23,23 @@ pub trait LogStore: Send + Sync + fmt::Debug {
     /// log is known to have been durable, by its own records or by `facts`; what is damaged above
     /// is a torn tail, and reading ends there.
     fn replay(&self, facts: LogFacts, visit: &mut Visit<'_>) -> Result<Replayed>;
+
+    /// Reads the log of a range that somebody else has open: hands the records behind `mark`, or
+    /// from where `facts` say, to `visit`, in the append order, as far as they are complete. All
+    /// that was acknowledged before the call is among them, if the outcome is whole. Writes
+    /// nothing. A record may be handed over again by the next call after an error.
+    ///
+    /// Errors: `Unsupported` if this log cannot be read by others; `Corruption`, which may come of
+    /// what the writer did meanwhile: then the manifest has gone on.
+    fn read_on(
+        &self,
+        _facts: &LogFacts,
+        _mark: Option<LogMark>,
+        _visit: &mut Visit<'_>,
+    ) -> Result<ReadOn> {
+        let text = "a secondary cannot follow a log of this kind; read the database in its process";
+        Err(Error::Unsupported(text.to_string()))
+    }
 
     /// Decides where the log goes on after what a replay found, and makes that place. Returns what
     /// the manifest has to name durably before [`LogStore::begin`]: the directories beside the

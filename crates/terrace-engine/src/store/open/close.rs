@@ -13,24 +13,31 @@ use crate::{Error, Result};
 
 /// Closes the range when the last handle goes.
 pub struct Closer {
-    inner: Arc<Inner>,
+    /// None if nothing has to be closed.
+    inner: Option<Arc<Inner>>,
 }
 
 impl Closer {
     pub fn new(inner: &Arc<Inner>) -> Closer {
-        Closer { inner: Arc::clone(inner) }
+        Closer { inner: Some(Arc::clone(inner)) }
+    }
+
+    /// Of a range that holds no lock and does no work: iterators may outlive the last handle.
+    pub fn of_nothing() -> Closer {
+        Closer { inner: None }
     }
 }
 
 impl Drop for Closer {
     fn drop(&mut self) {
+        let Some(inner) = &self.inner else { return };
         if std::thread::panicking() {
             // Waiting could hang a thread that must end; what was acknowledged is safe anyway.
-            self.inner.begin_close();
+            inner.begin_close();
             return;
         }
-        if let Err(error) = self.inner.close() {
-            crate::program_log::error!(dir = %self.inner.dir.display(), %error, "closing failed");
+        if let Err(error) = inner.close() {
+            crate::program_log::error!(dir = %inner.dir.display(), %error, "closing failed");
         }
     }
 }

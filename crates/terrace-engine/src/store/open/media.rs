@@ -15,13 +15,13 @@ const MEMORY_PAGE_BYTES: u64 = 4 << 10;
 /// Bytes of a page in a file, where each write costs a call's worth.
 const FILE_PAGE_BYTES: u64 = 64 << 10;
 
-impl Opening<'_> {
+impl Opening {
     /// Locks what the manifest names on media, before anything there is read: the database may be a
     /// copy of the one that it belongs to. What is in the range's own directory is named so from
     /// now on.
     pub(super) fn claim_named(&self, version: Version) -> Result<(Version, Claims)> {
         let is_read_only = self.options.read_only;
-        let mut claims = Claims::new(&self.env, self.dir, version.database(), is_read_only)?;
+        let mut claims = Claims::new(&self.env, &self.dir, version.database(), is_read_only)?;
         for medium in &named_media(&version) {
             if !claims.is_own(medium)? {
                 claims.enter(medium)?;
@@ -80,11 +80,11 @@ impl Opening<'_> {
     pub(super) fn open_media(&self, version: &Version) -> Result<()> {
         let (opener, media, database) = (&self.context.opener, version.media(), version.database());
         if version.has_rows_in_pages() {
-            opener.container.open_named(media.container.as_ref(), self.dir, database)?;
+            opener.container.open_named(media.container.as_ref(), &self.dir, database)?;
             opener.container.open_rows(version.l0().live())?;
         }
         if version.has_tables_in_row_directory() {
-            opener.rows.open_named(media.row_directory.as_ref(), self.dir, database)?;
+            opener.rows.open_named(media.row_directory.as_ref(), &self.dir, database)?;
         }
         Ok(())
     }

@@ -68,27 +68,44 @@ pub struct RecoveryReport {
 }
 
 /// What keeps other ranges out.
+#[derive(Default)]
 pub(in crate::store) struct Held {
-    /// Of the range's own directory.
-    pub _lock: DirLock,
+    /// Of the range's own directory; none if it belongs to a writer that is followed.
+    _lock: Option<DirLock>,
     /// Of what the range has on media.
-    pub claims: Claims,
+    _claims: Option<Claims>,
 }
 
 /// What an open rests on, before the range is put together.
-pub(super) struct Opening<'a> {
-    process: &'a Arc<Process>,
-    pub(super) env: SharedEnv,
-    pub(super) dir: &'a Path,
-    pub(super) options: Options,
-    ids: Arc<FileIds>,
-    pub(super) context: Arc<TableContext>,
-    l0: Arc<dyn L0>,
-    feeds: Arc<dyn FeedStore>,
-    log: Arc<dyn LogStore>,
+#[derive(Clone)]
+pub(in crate::store) struct Opening {
+    pub process: Arc<Process>,
+    pub env: SharedEnv,
+    pub dir: PathBuf,
+    pub options: Options,
+    pub ids: Arc<FileIds>,
+    pub context: Arc<TableContext>,
+    pub l0: Arc<dyn L0>,
+    pub feeds: Arc<dyn FeedStore>,
+    pub log: Arc<dyn LogStore>,
     executor: Arc<dyn CompactionExecutor>,
     io: Arc<BackgroundIo>,
     merge_operator: Option<Arc<dyn MergeOperator>>,
+}
+
+/// What differs from one range that is put together to the next.
+pub(in crate::store) struct Pieces {
+    pub versions: Versions,
+    /// None if nothing is ever written.
+    pub log: Option<Arc<dyn LogSink>>,
+    /// Where the log ends.
+    pub end: LogPosition,
+    pub sequencer: Sequencer,
+    pub dranges: DrangeMap,
+    pub view: View,
+    pub spares: Arc<SpareMemory>,
+    pub recovery: RecoveryReport,
+    pub held: Held,
 }
 
 impl Store {
@@ -139,8 +156,7 @@ impl Store {
         if let Some(loaded) = &loaded {
             cross_check(dir, loaded, &version, &recovered.replayed)?;
         }
-        let held = Held { _lock: lock, claims };
-        opening.finish(loaded.is_none(), &version, range, recovered, held)
+        opening.finish(loaded.is_none(), &version, range, recovered, (lock, claims))
     }
 }
 
@@ -165,15 +181,26 @@ fn lock(env: &SharedEnv, dir: &Path, options: &Options) -> Result<DirLock> {
     })
 }
 
-impl<'a> Opening<'a> {
+impl Opening {
     fn prepare(
-        process: &'a Arc<Process>,
-        dir: &'a Path,
+        process: &Arc<Process>,
+        dir: &Path,
         options: Options,
         seams: Seams,
         loaded: Option<&LoadedFeed>,
-    ) -> Result<Opening<'a>> {
+    ) -> Result<Opening> {
         let edits = loaded.map(|loaded| loaded.edits.as_slice()).unwrap_or_default();
+        Opening::after_edits(process, dir, options, seams, edits)
+    }
+
+    /// What the open of a range rests on whose feed holds these edits.
+    pub(in crate::store) fn after_edits(
+        process: &Arc<Process>,
+        dir: &Path,
+        options: Options,
+        seams: Seams,
+        edits: &[VersionEdit],
+    ) -> Result<Opening> {
         let before = edits.iter().filter_map(|edit| edit.range.epoch).max().unwrap_or_default();
         let ids = Arc::new(FileIds::new(seams.feeds.next_epoch(before)?, 0));
         let context = Arc::new(TableContext {
@@ -183,9 +210,9 @@ impl<'a> Opening<'a> {
         });
         let l0 = (seams.l0)(&ids);
         Ok(Opening {
-            process,
+            process: Arc::clone(process),
             env: Arc::clone(process.env()),
-            dir,
+            dir: dir.to_path_buf(),
             options,
             ids,
             context,
@@ -208,7 +235,7 @@ impl<'a> Opening<'a> {
             };
             return self.after(&Version::empty(self.l0.as_ref()), &range.into());
         };
-        loaded.fold(self.dir, self.l0.as_ref(), &self.context)
+        loaded.fold(&self.dir, self.l0.as_ref(), &self.context)
     }
 
     /// The version after what this open changes.
@@ -221,7 +248,7 @@ impl<'a> Opening<'a> {
 
     /// Chooses the merge operator that the version or the options name; the version keeps the name.
     /// It gets into the manifest with the snapshot of this open, before any operand can be written.
-    fn choose_operator(&mut self, version: &Version) -> Result<RangeEdit> {
+    pub(in crate::store) fn choose_operator(&mut self, version: &Version) -> Result<RangeEdit> {
         let wanted = self.options.format.merge_operator.as_deref();
         self.merge_operator =
             self.options.merge_operators.choose(wanted, version.merge_operator())?;
@@ -236,7 +263,7 @@ impl<'a> Opening<'a> {
         version: &Version,
         range: RangeEdit,
         recovered: Recovered,
-        mut held: Held,
+        (lock, mut claims): (DirLock, Claims),
     ) -> Result<Store> {
         let mut report = RecoveryReport {
             is_new,
@@ -253,11 +280,12 @@ impl<'a> Opening<'a> {
             let version =
                 self.after(version, &VersionEdit { range, log, ..VersionEdit::default() })?;
             let versions = self.versions(version, None);
+            let held = Held { _lock: Some(lock), _claims: Some(claims) };
             return Ok(self.assemble(versions, None, recovered, report, held, spares));
         }
         self.require_media()?;
-        self.claim(version, &mut held.claims)?;
-        let mut media = self.choose_media(version, &held.claims)?;
+        self.claim(version, &mut claims)?;
+        let mut media = self.choose_media(version, &claims)?;
         let log_directories = self.log.settle(version.database(), &recovered.replayed)?;
         let as_text = |path: &PathBuf| path.to_string_lossy().into_owned();
         media.log_directories = log_directories.iter().map(as_text).collect();
@@ -270,7 +298,7 @@ impl<'a> Opening<'a> {
         fail_point!(self.env, "open::after_manifest");
         self.make_media(&version)?;
         let container = &self.context.opener.container;
-        report.container_is_on_data_disk = is_on_data_disk(self.env.as_ref(), self.dir, container);
+        report.container_is_on_data_disk = is_on_data_disk(self.env.as_ref(), &self.dir, container);
         report.orphan_count = self.remove_orphans(&version)?;
         let reserved_bytes = self.reserved_bytes(&version)?;
         let log =
@@ -286,6 +314,7 @@ impl<'a> Opening<'a> {
         }
         let rest = recovered.rest.map(|rest| (rest, recovered.covers.clone()));
         let log_store = Arc::clone(&self.log);
+        let held = Held { _lock: Some(lock), _claims: Some(claims) };
         let store = self.assemble(versions, Some(log), recovered, report, held, spares);
         if let Some((rest, covers)) = rest {
             store.inner.replay_rest(log_store.as_ref(), rest, covers)?;
@@ -294,7 +323,11 @@ impl<'a> Opening<'a> {
         Ok(store)
     }
 
-    fn versions(&self, version: Version, feed: Option<Box<dyn VersionFeed>>) -> Versions {
+    pub(in crate::store) fn versions(
+        &self,
+        version: Version,
+        feed: Option<Box<dyn VersionFeed>>,
+    ) -> Versions {
         let parts = VersionsParts {
             feeds: Arc::clone(&self.feeds),
             ids: Arc::clone(&self.ids),
@@ -307,7 +340,7 @@ impl<'a> Opening<'a> {
     fn reserved_bytes(&self, version: &Version) -> Result<u64> {
         let of_values = version.values().iter().map(|file| file.meta().bytes);
         let used: u64 = version.tables().map(|table| table.meta().bytes).chain(of_values).sum();
-        let usable = self.env.fs().free_bytes(self.dir)?.saturating_add(used);
+        let usable = self.env.fs().free_bytes(&self.dir)?.saturating_add(used);
         Ok(usable / 100 * self.options.reserved_percent)
     }
 
@@ -359,16 +392,34 @@ impl<'a> Opening<'a> {
         let end = log.as_ref().map_or(recovered.replayed.end, |log| log.end());
         let sequencer = Sequencer::new(&self.env.waits(), recovered.greatest_seqno, end);
         let spares = Arc::new(spares);
-        let (map, dranges) = self.dranges(recovered, versions.current().as_ref(), &spares, end);
-        let view = View::new(Arc::clone(map.boundaries()), dranges, versions.current());
+        let (dranges, views) = self.dranges(recovered, versions.current().as_ref(), &spares, end);
+        let view = View::new(Arc::clone(dranges.boundaries()), views, versions.current());
+        let inner = self.put_together(Pieces {
+            versions,
+            log,
+            end,
+            sequencer,
+            dranges,
+            view,
+            spares,
+            recovery,
+            held,
+        });
+        let closer = Arc::new(Closer::new(&inner));
+        Store { inner, _closer: closer }
+    }
+
+    /// Makes the range out of its pieces.
+    pub(in crate::store) fn put_together(self, pieces: Pieces) -> Arc<Inner> {
+        let Pieces { versions, log, end, sequencer, dranges, view, spares, recovery, held } =
+            pieces;
         let waits = self.env.waits();
         let shape = LevelShape::of(&self.options);
         let gate = Gate::new(&self.options, &shape);
         let lookups =
-            log.as_ref().and_then(|_| KeyBounds::new(&self.options, self.process, &sequencer));
-        let inner = Arc::new_cyclic(|me| Inner {
-            process: Arc::clone(self.process),
-            dir: self.dir.to_path_buf(),
+            log.as_ref().and_then(|_| KeyBounds::new(&self.options, &self.process, &sequencer));
+        Arc::new_cyclic(|me| Inner {
+            dir: self.dir,
             me: me.clone(),
             merge_operator: self.merge_operator,
             view: Current::new(view),
@@ -376,7 +427,7 @@ impl<'a> Opening<'a> {
             read_points: Arc::new(ReadPoints::default()),
             lookups,
             gate,
-            dranges: ArcSwap::from_pointee(map),
+            dranges: ArcSwap::from_pointee(dranges),
             balance: Balance::default(),
             spares,
             memory: RangeMemory::new(self.process.memory()),
@@ -396,10 +447,9 @@ impl<'a> Opening<'a> {
             meters: Meters::new(self.process.number(), recovery),
             held: waits.mutex(Some(held)),
             options: self.options,
+            process: self.process,
             env: self.env,
-        });
-        let closer = Arc::new(Closer::new(&inner));
-        Store { inner, _closer: closer }
+        })
     }
 
     /// The dranges and what readers see of them.

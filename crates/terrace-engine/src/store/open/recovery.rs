@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use terrace_base::limits::is_beyond_bounds;
-use terrace_base::{Corruption, KeyRange, LogPosition, MemtableId, SeqNo};
+use terrace_base::{Corruption, EntryRef, KeyRange, LogPosition, MemtableId, SeqNo};
 use terrace_env::{PlantedBug, is_planted};
 
 use crate::Result;
@@ -190,36 +190,22 @@ impl<'a> Refill<'a> {
     }
 
     pub(super) fn record(&mut self, record: ReadRecord<'_>) -> Result<()> {
-        let ReadRecord { position, file, offset, header, .. } = record;
+        let position = record.position;
         if position < self.from {
             return Ok(());
         }
-        // The checksum was right, so what does not decode was written wrongly.
-        let damaged = |error| Corruption::from_codec(file, offset, &error);
-        let batch = BatchBody::decode(header, record.body()).map_err(damaged)?;
-        let mut entry_count = 0u16;
         let mut space_bytes = 0;
-        for entry in batch.entries() {
-            let (memtable, entry) = entry.map_err(damaged)?;
-            if is_beyond_bounds(&entry) {
-                let detail = "an entry beyond the bounds that hold for all writes";
-                return Err(Corruption::new(file, offset, detail).into());
-            }
-            entry_count = entry_count.wrapping_add(1);
+        let Refill { version, covers, out, .. } = self;
+        for_each_entry(&record, |memtable, entry| {
             if !is_planted(PlantedBug::ReuseNumbers) {
-                self.out.greatest_seqno = self.out.greatest_seqno.max(entry.seqno);
+                out.greatest_seqno = out.greatest_seqno.max(entry.seqno);
             }
-            if self.version.flushed().contains_key(&memtable) {
-                continue;
+            if !version.flushed().contains_key(&memtable) {
+                covers.insert(memtable);
+                out.entry_count += 1;
+                space_bytes += Memtable::space_for(entry.key.len(), entry.value.len());
             }
-            self.covers.insert(memtable);
-            self.out.entry_count += 1;
-            space_bytes += Memtable::space_for(entry.key.len(), entry.value.len());
-        }
-        if entry_count != header.entry_count {
-            let detail = format!("{entry_count} entries instead of {}", header.entry_count);
-            return Err(Corruption::new(file, offset, detail).into());
-        }
+        })?;
         if space_bytes == 0 || self.out.rest.is_some() {
             return Ok(());
         }
@@ -286,6 +272,33 @@ impl<'a> Refill<'a> {
         self.workers.insert(chunk);
         self.workers.finish();
     }
+}
+
+/// Hands over the entries of a record, each with the memtable that it went to. Errors:
+/// `Corruption`; then some of them may have been handed over.
+pub(in crate::store) fn for_each_entry(
+    record: &ReadRecord<'_>,
+    mut visit: impl FnMut(MemtableId, EntryRef<'_>),
+) -> Result<()> {
+    let ReadRecord { file, offset, header, .. } = *record;
+    // The checksum was right, so what does not decode was written wrongly.
+    let damaged = |error| Corruption::from_codec(file, offset, &error);
+    let batch = BatchBody::decode(header, record.body()).map_err(damaged)?;
+    let mut entry_count = 0u16;
+    for entry in batch.entries() {
+        let (memtable, entry) = entry.map_err(damaged)?;
+        if is_beyond_bounds(&entry) {
+            let detail = "an entry beyond the bounds that hold for all writes";
+            return Err(Corruption::new(file, offset, detail).into());
+        }
+        entry_count = entry_count.wrapping_add(1);
+        visit(memtable, entry);
+    }
+    if entry_count != header.entry_count {
+        let detail = format!("{entry_count} entries instead of {}", header.entry_count);
+        return Err(Corruption::new(file, offset, detail).into());
+    }
+    Ok(())
 }
 
 /// Compares the manifest to what the log says of it after a clean close: damage to its last record

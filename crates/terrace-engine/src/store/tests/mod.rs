@@ -1,6 +1,7 @@
 //! Tests of whole ranges on the simulated environment.
 
 mod bulk;
+mod follow;
 mod model;
 mod open;
 mod read;

@@ -6,6 +6,7 @@ use terrace_env::SharedEnv;
 use super::sink::LocalLog;
 use crate::Result;
 use crate::ids::FileIds;
+use crate::wal::follow::{LogMark, ReadOn, read_on};
 use crate::wal::place::settle;
 use crate::wal::replay::{LogFacts, Replayed, replay};
 use crate::wal::sink::{LogSink, LogStore, Visit};
@@ -27,6 +28,15 @@ pub struct LocalLogStore {
 impl LogStore for LocalLogStore {
     fn replay(&self, facts: LogFacts, visit: &mut Visit<'_>) -> Result<Replayed> {
         replay(&self.env, &self.dir, facts, visit)
+    }
+
+    fn read_on(
+        &self,
+        facts: &LogFacts,
+        mark: Option<LogMark>,
+        visit: &mut Visit<'_>,
+    ) -> Result<ReadOn> {
+        read_on(self.env.as_ref(), &self.dir, facts, mark, visit)
     }
 
     fn settle(&self, database: u128, replayed: &Replayed) -> Result<Vec<PathBuf>> {
