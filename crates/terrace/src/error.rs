@@ -67,6 +67,8 @@ pub enum ErrorKind {
     Cancelled,
     /// Written by a later version, or by a feature that this one lacks.
     Unsupported,
+    /// What a secondary follows was replaced by something else: open it again.
+    Outdated,
 }
 
 impl Error {
@@ -143,6 +145,7 @@ fn kind_of(error: &EngineError) -> ErrorKind {
         EngineError::Closed => ErrorKind::Closed,
         EngineError::Cancelled => ErrorKind::Cancelled,
         EngineError::Unsupported(_) | EngineError::NoCodec(_) => ErrorKind::Unsupported,
+        EngineError::Outdated(_) => ErrorKind::Outdated,
         _ => ErrorKind::Io,
     }
 }

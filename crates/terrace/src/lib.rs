@@ -1,7 +1,8 @@
 //! Terrace, an ordered key-value store: the library that programs embed.
 //!
 //! Keys and values are bytes; keys are ordered bytewise. A database is a directory, which one
-//! process opens for writing or any number for reading.
+//! process opens for writing or any number for reading; a [`Secondary`] reads beside the one that
+//! writes.
 //!
 //! ```
 //! use terrace::Db;
@@ -130,6 +131,7 @@ mod offline;
 mod options;
 mod plan;
 mod report;
+mod secondary;
 mod transaction;
 mod view;
 mod write;
@@ -148,6 +150,7 @@ pub use offline::{Adopted, CheckDepth, adopt, check, repair};
 pub use options::{Create, Layout, Options, ReadOptions, SharedResources, WriteOptions};
 pub use plan::{Needs, Plan, PlannedCost, PlannedLevel, Reason};
 pub use report::{CheckReport, Finding, KeyInterval, Loss, RepairReport, Stats};
+pub use secondary::Secondary;
 pub use terrace_base::{
     Expiry, FileId, KeyRange as OwnedRange, LevelNo, LogPosition, SeqNo, WallTime, limits,
 };

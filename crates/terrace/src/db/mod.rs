@@ -72,6 +72,11 @@ impl Db {
     ) -> Result<Db> {
         let operators = OperatorTable::default();
         let store = Store::open(process, dir, options.engine(&operators))?;
+        Db::over(store, options, operators)
+    }
+
+    /// The database whose tree is open, by an open that told it to fold by `operators`.
+    pub(crate) fn over(store: Store, options: &Options, operators: OperatorTable) -> Result<Db> {
         let catalog = Catalog::load(&store, &options.merge_operators, operators)?;
         let space = catalog.open(DEFAULT, &KeyspaceOptions::new())?;
         let shared = Arc::new(Shared { store, catalog });

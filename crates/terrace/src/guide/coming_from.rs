@@ -18,6 +18,7 @@
 //! | bulk load | `SstFileWriter`, `ingest_external_file` | sorted ingest | – | – | [`Keyspace::ingest`](crate::Keyspace::ingest) |
 //! | copy | `Checkpoint` | – | – | `export` | [`Db::checkpoint`](crate::Db::checkpoint) |
 //! | backups | `BackupEngine` | – | – | – | [`Backups`](crate::Backups) |
+//! | read beside the writer | `open_cf_as_secondary`, `try_catch_up_with_primary` | – | – | – | [`Options::open_secondary`](crate::Options::open_secondary), [`Secondary::catch_up`](crate::Secondary::catch_up) |
 //! | wait for the disk | `WriteOptions::set_sync`, `flush_wal` | `persist` | at each commit | `flush` | [`WriteOptions::sync`](crate::WriteOptions::sync), [`Db::sync`](crate::Db::sync) |
 //!
 //! # From RocksDB

@@ -24,7 +24,7 @@
 //! | a value | 64 MiB ([`limits::VALUE_BYTES_MAX`](crate::limits::VALUE_BYTES_MAX)) |
 //! | a batch | 128 MiB ([`limits::BATCH_BYTES_MAX`](crate::limits::BATCH_BYTES_MAX)) |
 //! | keyspaces | some 64,000 |
-//! | processes | one that writes, or any number that read |
+//! | processes | one that writes and any number of [secondaries](crate::Secondary), or any number that read |
 //!
 //! The library runs on 64-bit Linux.
 

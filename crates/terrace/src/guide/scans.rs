@@ -81,6 +81,26 @@
 //! # }
 //! ```
 //!
+//! # From another process
+//! Reports and exports need not run in the process that writes. A [`Secondary`] opens the database
+//! beside it, without its lock, and shows one moment until it is told to
+//! [catch up](crate::Secondary::catch_up): then everything that had been acknowledged before.
+//!
+//! ```
+//! # use terrace::{Db, Options};
+//! # fn main() -> terrace::Result<()> {
+//! # let directory = tempfile::tempdir().expect("a temporary directory");
+//! # let writer = Db::open(directory.path())?;
+//! let mut secondary = Options::new().open_secondary(directory.path())?;
+//! # writer.put("order:1", "1 bicycle")?;
+//! if secondary.catch_up()? {
+//!     println!("{} orders so far", secondary.prefix("order:").count());
+//! }
+//! # assert_eq!(secondary.prefix("order:").count(), 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # What a scan costs
 //! Deleted and overwritten keys are stepped over until compactions drop them; `explain_scan` of
 //! [`Db::admin`] counts them. A queue that is taken from at its front has many of them there: begin
@@ -98,3 +118,4 @@
 //! [`View::cursor`]: crate::View::cursor
 //! [`Keyspace::at`]: crate::Keyspace::at
 //! [`Db::admin`]: crate::Db::admin
+//! [`Secondary`]: crate::Secondary

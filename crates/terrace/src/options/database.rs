@@ -12,7 +12,7 @@ use terrace_env::{DiskEnv, DiskProfile, RealEnv, SharedEnv};
 use crate::events::{Listener, Listeners};
 use crate::keyspace::OperatorTable;
 use crate::options::{Layout, SharedResources};
-use crate::{Db, Durability, MergeOperators, Result};
+use crate::{Db, Durability, MergeOperators, Result, Secondary};
 
 /// What an open does about a directory that holds a database, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -248,6 +248,32 @@ impl Options {
     /// Errors: as [`Options::open`].
     pub fn open_beside(&self, other: &Db, dir: impl AsRef<Path>) -> Result<Db> {
         self.open_sharing(other.store().process(), dir.as_ref())
+    }
+
+    /// Opens the database in `dir` to read it beside the process that writes it, as it is now; see
+    /// [`Secondary`]. Of these options those of writing, and what makes a database, mean nothing.
+    ///
+    /// Cost: that of reading the log, and of opening all tables.
+    ///
+    /// Errors: `Invalid` (no database there), `Unsupported` (it lies where it cannot be followed;
+    /// of a later version), `Corruption`, `Io`.
+    pub fn open_secondary(&self, dir: impl AsRef<Path>) -> Result<Secondary> {
+        match &self.shared {
+            Some(shared) => self.open_secondary_sharing(&shared.process, dir.as_ref()),
+            None => self.open_secondary_in(RealEnv::new(), dir),
+        }
+    }
+
+    /// As [`Options::open_secondary`], in an environment of the caller's. Nothing is shared.
+    #[doc(hidden)]
+    pub fn open_secondary_in(&self, env: SharedEnv, dir: impl AsRef<Path>) -> Result<Secondary> {
+        let process = Process::start(env, &self.process())?;
+        self.open_secondary_sharing(&process, dir.as_ref())
+    }
+
+    fn open_secondary_sharing(&self, process: &Arc<Process>, dir: &Path) -> Result<Secondary> {
+        self.validate()?;
+        Secondary::open_in_process(process, dir, self)
     }
 
     fn open_sharing(&self, process: &Arc<Process>, dir: &Path) -> Result<Db> {
