@@ -2,7 +2,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use terrace::{
-    Batch, Create, Db, Error, Expiry, Keyspace, Options, OwnedRange, Value, WallTime, WriteOptions,
+    Batch, Create, Db, Error, ErrorKind, Expiry, Keyspace, Options, OwnedRange, Value, WallTime,
+    WriteOptions,
 };
 
 use super::{Data, Figures, Size, Visit, Walk, Wanted, no_keyspace};
@@ -10,6 +11,7 @@ use crate::failure::{Failure, Outcome};
 use crate::files;
 use crate::format::Record;
 use crate::signals::StopFlag;
+use crate::terminal;
 
 /// What a directory is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +34,31 @@ pub(crate) fn open(dir: &Path, access: Access, options: Options) -> Outcome<Db> 
     }
     let create = if access == Access::Create { Create::IfMissing } else { Create::Never };
     let options = options.create(create);
-    let options = if access == Access::Read { options.read_only() } else { options };
-    Ok(options.open(dir)?)
+    if access != Access::Read {
+        return Ok(options.open(dir)?);
+    }
+    match options.clone().read_only().open(dir) {
+        Err(error) if error.kind() == ErrorKind::Locked => beside_the_writer(dir, &options, error),
+        opened => Ok(opened?),
+    }
+}
+
+/// Opens a database that another process has open, as it is now; `locked` if that cannot be.
+fn beside_the_writer(dir: &Path, options: &Options, locked: Error) -> Outcome<Db> {
+    match options.open_secondary(dir) {
+        Ok(secondary) => {
+            terminal::note(&format!(
+                "{} is open in another process; this shows what that one has written so far",
+                dir.display()
+            ));
+            Ok(secondary.as_db().clone())
+        }
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            let locked = Failure::from(locked);
+            Err(Failure::Failed(format!("{locked}; and it cannot be read beside that: {error}")))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The keyspace of this name in an open database; it is made if it is missing and may be made.
