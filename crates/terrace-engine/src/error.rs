@@ -3,6 +3,7 @@ use std::fmt;
 use terrace_base::Corruption;
 use terrace_env::{EnvError, Operation};
 
+use crate::compaction::filter::FilterFailure;
 use crate::merge::{MergeError, OperandError};
 use crate::store::Conflict;
 
@@ -21,6 +22,9 @@ pub enum Error {
     /// The merge operator refuses the operands of a key, or there is none to fold them. They are
     /// kept; reads of other keys go on.
     Merge(Box<MergeError>),
+    /// The compaction filter could not answer, and the compaction that asked it ended. Nothing is
+    /// lost.
+    Filter(Box<FilterFailure>),
     /// What a transaction had read was written by another one before it could commit. Nothing of it
     /// was written; it may begin anew.
     Conflict(Box<Conflict>),
@@ -76,6 +80,7 @@ impl fmt::Display for Error {
             Error::Invalid(text) => f.write_str(text),
             Error::Operand(error) => error.fmt(f),
             Error::Merge(error) => error.fmt(f),
+            Error::Filter(failure) => failure.fmt(f),
             Error::Conflict(conflict) => conflict.fmt(f),
             Error::Corruption(corruption) => corruption.fmt(f),
             Error::NoSpace(error) => write!(

@@ -121,6 +121,10 @@ planted_bugs! {
     /// The number of a keyspace that was dropped is given out again by the same opening, as if it
     /// had never been used.
     ReuseKeyspaceNumber,
+    /// A compaction filter is asked about what a snapshot sees, if an older one does not.
+    FilterAboveTheOldestReader,
+    /// An iterator goes on in a view in which a filter has changed what it sees.
+    IteratorSeesTheFilter,
     /// A read point is read before the latch is taken under which it is registered.
     ReadPointBeforeLatch,
     /// A read keeps a view that was replaced before its read point was taken.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use terrace_base::{FileId, KeyRange, LevelNo, TableUid};
 use terrace_env::SharedEnv;
 
+use super::filter::{FilterOption, Filtered};
 use super::{CompactionPlan, Retained, Retention};
 use crate::iter::{ChainedStream, MergingStream, Stream};
 use crate::merge::MergeOperators;
@@ -26,6 +27,8 @@ pub struct CompactionOutcome {
     pub values: Vec<ValueFileMeta>,
     /// Entries that nobody could see any more.
     pub dropped_entries: u64,
+    /// What the filter did.
+    pub filtered: Filtered,
     /// Bytes read.
     pub read_bytes: u64,
     /// Bytes written.
@@ -39,6 +42,7 @@ impl CompactionOutcome {
         self.outputs.extend(next.outputs);
         self.values.extend(next.values);
         self.dropped_entries += next.dropped_entries;
+        self.filtered = self.filtered.and(next.filtered);
         self.read_bytes += next.read_bytes;
         self.written_bytes += next.written_bytes;
         self
@@ -70,6 +74,7 @@ pub struct LocalExecutor {
     env: SharedEnv,
     opener: Arc<TableOpener>,
     operators: MergeOperators,
+    filter: FilterOption,
     io: Option<TableIo>,
 }
 
@@ -80,14 +85,20 @@ impl LocalExecutor {
     /// Reads what `opener` opens, and writes tables into its store.
     #[must_use]
     pub fn new(env: &SharedEnv, opener: Arc<TableOpener>) -> LocalExecutor {
-        let operators = MergeOperators::default();
-        LocalExecutor { env: Arc::clone(env), opener, operators, io: None }
+        let (operators, filter) = (MergeOperators::default(), FilterOption::default());
+        LocalExecutor { env: Arc::clone(env), opener, operators, filter, io: None }
     }
 
     /// The same, with the merge operators that plans may name.
     #[must_use]
     pub fn with_operators(self, operators: MergeOperators) -> LocalExecutor {
         LocalExecutor { operators, ..self }
+    }
+
+    /// The same, with the filter that plans may call for.
+    #[must_use]
+    pub fn with_filter(self, filter: FilterOption) -> LocalExecutor {
+        LocalExecutor { filter, ..self }
     }
 
     /// The same; what it writes obeys a limit.
@@ -129,7 +140,8 @@ impl LocalExecutor {
         let rules =
             Retention::new(plan.snapshots.clone(), plan.droppable.clone(), plan.now, tombstones)
                 .with_operator(operator.cloned())
-                .with_values(self.values_of(plan));
+                .with_values(self.values_of(plan))
+                .with_filter(self.filter.called(plan.filter.as_ref()));
         let surviving = rules.surviving_tombstones();
         let mut merged = MergingStream::new(streams);
         let mut retained = Retained::new(&mut merged, &rules)?;
@@ -175,14 +187,21 @@ impl LocalExecutor {
                 }
             }
         }
-        let dropped_entries = retained.dropped();
+        let (dropped_entries, filtered) = (retained.dropped(), retained.filtered());
         let values = separator.map_or(Ok(None), Separator::finish)?;
         let outputs = outputs.finish()?;
         self.opener.store.sync(plan.output_level)?;
         let written_bytes = outputs.iter().map(|table| table.bytes).sum();
         let read_bytes = plan.input_bytes();
         let values = values.into_iter().collect();
-        Ok(CompactionOutcome { outputs, values, dropped_entries, read_bytes, written_bytes })
+        Ok(CompactionOutcome {
+            outputs,
+            values,
+            dropped_entries,
+            filtered,
+            read_bytes,
+            written_bytes,
+        })
     }
 
     /// The values that the inputs point to, if one may have to be read.

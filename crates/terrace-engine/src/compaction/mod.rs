@@ -26,12 +26,14 @@
 //!    read points and one `now`; one edit installs all of them, or none.
 //! 6. Merge operands are folded within one stripe of read points only, and only over what is known
 //!    to lie under them; see [`merge`](crate::merge).
+//! 7. What a filter did is installed only while no snapshot sees it; see [`filter`].
 //!
 //! Read [`pick`] for what is chosen, [`Retention`] for what survives.
 
 mod covered;
 mod decision;
 mod executor;
+pub mod filter;
 mod fold;
 pub mod levels;
 pub mod pick;

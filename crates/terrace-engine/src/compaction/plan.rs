@@ -5,6 +5,7 @@ use terrace_base::{
     put_varint,
 };
 
+use super::filter::PlanFilter;
 use crate::table::Compression;
 use crate::version::TableMeta;
 use crate::version::format::{
@@ -55,6 +56,8 @@ pub struct CompactionPlan {
     /// The name of the operator that folds merge operands; without one, or where whoever does the
     /// work does not know it, they stay as they are.
     pub merge_operator: Option<String>,
+    /// The filter that is asked what becomes of values; without one they stay.
+    pub filter: Option<PlanFilter>,
     /// Values of this many bytes and more are taken out of the tables, into a value file with the
     /// id behind those of the outputs; none are if there is no number.
     pub large_bytes: Option<u64>,
@@ -76,6 +79,7 @@ mod field {
     pub const MERGE_OPERATOR: u64 = 10;
     pub const LARGE_BYTES: u64 = 20;
     pub const VALUE_FILE: u64 = 21;
+    pub const FILTER: u64 = 22;
 }
 
 impl CompactionPlan {
@@ -144,6 +148,12 @@ impl CompactionPlan {
         for file in &self.value_files {
             put(field::VALUE_FILE, &|v| put_value_file(v, file));
         }
+        if let Some(filter) = &self.filter {
+            put(field::FILTER, &|v| {
+                put_varint(v, filter.above.0);
+                v.extend_from_slice(filter.name.as_bytes());
+            });
+        }
         debug_assert_eq!(CompactionPlan::decode(&out).as_ref(), Ok(self));
         out
     }
@@ -166,6 +176,7 @@ impl CompactionPlan {
             filter_bits_per_key: 0,
             compression: Compression::None,
             merge_operator: None,
+            filter: None,
             large_bytes: None,
             value_files: Vec::new(),
         };
@@ -201,6 +212,10 @@ impl CompactionPlan {
                 field::MERGE_OPERATOR => plan.merge_operator = Some(read_operator(&mut value)?),
                 field::LARGE_BYTES => plan.large_bytes = Some(value.varint()?),
                 field::VALUE_FILE => plan.value_files.push(read_value_file(&mut value)?),
+                field::FILTER => {
+                    let above = SeqNo(value.varint()?);
+                    plan.filter = Some(PlanFilter { name: read_operator(&mut value)?, above });
+                }
                 _ if required => return Err(reader.error("an unknown required field of a plan")),
                 _ => continue,
             }

@@ -19,6 +19,7 @@ use terrace_base::{Corruption, Entry, EntryKind, EntryRef, KeyRange, SeqNo, Wall
 use terrace_env::{PlantedBug, is_planted};
 
 use crate::Result;
+use crate::compaction::filter::{ActiveFilter, Filtered};
 use crate::iter::Stream;
 use crate::merge::MergeOperator;
 use crate::range_tombstone::{Fragments, RangeTombstone};
@@ -39,6 +40,8 @@ pub struct Retention {
     pub(super) operator: Option<Arc<dyn MergeOperator>>,
     /// Has the values that entries point to; without it operands stay above them.
     pub(super) values: Option<Arc<ValueSource>>,
+    /// Is asked what becomes of values; without it they stay.
+    pub(super) filter: Option<ActiveFilter>,
     /// Whether every entry stays, seen or not.
     keeps_all: bool,
 }
@@ -55,8 +58,16 @@ impl Retention {
         snapshots.sort_unstable();
         snapshots.dedup();
         droppable.sort_by(|a, b| a.start().cmp(b.start()));
-        let (operator, values) = (None, None);
-        Retention { snapshots, droppable, now, tombstones, operator, values, keeps_all: false }
+        Retention {
+            snapshots,
+            droppable,
+            now,
+            tombstones,
+            operator: None,
+            values: None,
+            filter: None,
+            keeps_all: false,
+        }
     }
 
     /// The same, and operands are folded by `operator` where no read can tell.
@@ -69,6 +80,12 @@ impl Retention {
     #[must_use]
     pub fn with_values(self, values: Option<Arc<ValueSource>>) -> Retention {
         Retention { values, ..self }
+    }
+
+    /// The same, and a filter is asked about values.
+    #[must_use]
+    pub(super) fn with_filter(self, filter: Option<ActiveFilter>) -> Retention {
+        Retention { filter, ..self }
     }
 
     /// The same, but every entry stays as it is, also those that no reader can see: a baseline.
@@ -170,12 +187,16 @@ pub struct Retained<'a> {
     pub(super) key: Vec<u8>,
     /// The number of the last entry seen, if there was one.
     last: Option<SeqNo>,
+    /// Whether that entry was the first of its key.
+    is_newest: bool,
     /// The stripe of the last entry of that key that hides older ones of its stripe.
     pub(super) hidden_stripe: Option<usize>,
     /// How many entries were dropped.
     pub(super) dropped: u64,
-    /// What became of a stack of operands: shown before the entry that the input stands on, which
-    /// is not judged yet while there is any.
+    /// What the filter did.
+    pub(super) filtered: Filtered,
+    /// What became of a stack of operands, or what the filter made of an entry: shown before the
+    /// entry that the input stands on, which is not judged yet while there is any.
     pub(super) folded: VecDeque<Entry>,
 }
 
@@ -198,8 +219,10 @@ impl<'a> Retained<'a> {
             rules,
             key: Vec::new(),
             last: None,
+            is_newest: false,
             hidden_stripe: None,
             dropped: 0,
+            filtered: Filtered::default(),
             folded: VecDeque::new(),
         };
         retained.skip_dropped()?;
@@ -212,19 +235,33 @@ impl<'a> Retained<'a> {
         self.dropped
     }
 
+    /// What the filter did so far.
+    #[must_use]
+    pub fn filtered(&self) -> Filtered {
+        self.filtered
+    }
+
     fn skip_dropped(&mut self) -> Result<()> {
         while let Some(verdict) = self.judge()? {
-            if verdict == Verdict::Stays {
-                let kind = self.input.entry().map(|entry| entry.kind);
-                if kind == Some(EntryKind::MergeOperand) {
-                    self.fold()?;
-                }
+            if verdict != Verdict::Stays {
+                self.dropped += 1;
+                self.input.advance()?;
+            } else if self.show_staying()? {
                 return Ok(());
             }
-            self.dropped += 1;
-            self.input.advance()?;
         }
         Ok(())
+    }
+
+    /// Shows what becomes of the entry that the input stands on, which was judged to stay, with
+    /// the operands under it; `false` if nothing does.
+    fn show_staying(&mut self) -> Result<bool> {
+        let is_asked = self.is_newest && self.rules.filter.is_some();
+        if self.input.entry().map(|entry| entry.kind) == Some(EntryKind::MergeOperand) {
+            self.fold()?;
+            return if is_asked { self.filter_folded() } else { Ok(true) };
+        }
+        if is_asked { self.filter_here() } else { Ok(true) }
     }
 
     /// Judges the entry that the input stands on, once; `None` at the end.
@@ -233,6 +270,7 @@ impl<'a> Retained<'a> {
     pub(super) fn judge(&mut self) -> Result<Option<Verdict>> {
         let Some(entry) = self.input.entry() else { return Ok(None) };
         let order = self.last.map(|last| (self.key.as_slice().cmp(entry.key), last));
+        self.is_newest = !matches!(order, Some((Ordering::Equal, _)));
         match order {
             Some((Ordering::Equal, last)) if entry.seqno < last => {}
             // The same entry from two sources, which hold it alike.

@@ -101,6 +101,7 @@ impl CompactionPlan {
             snapshots: self.snapshots.clone(),
             merge_operator: self.merge_operator.clone(),
             value_files: self.value_files.clone(),
+            filter: self.filter.clone(),
             inputs: inputs.cloned().collect(),
             droppable: droppable.filter(|range| !range.is_empty()).collect(),
             slice,

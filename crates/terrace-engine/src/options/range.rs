@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::l0::require_text;
 use super::{Durability, FormatOptions, L0Kind, L0Options, Research, ValueLogOptions, require};
 use crate::Result;
+use crate::compaction::filter::FilterOption;
 use crate::events::Listeners;
 use crate::merge::MergeOperators;
 use crate::table::{Compression, TableOptions, check_built_in};
@@ -32,6 +33,9 @@ pub struct Options {
     pub read_only: bool,
     /// The merge operators that this program knows beside the built-in ones. The default is none.
     pub merge_operators: MergeOperators,
+    /// The filter that compactions ask about values. The default is none. It may change with each
+    /// open: nothing in the range depends on it.
+    pub compaction_filter: FilterOption,
     /// The listeners that are told what background work does (default: none).
     pub listeners: Listeners,
     /// What L0 is. The default is plain tables.
@@ -147,6 +151,7 @@ impl Default for Options {
             error_if_exists: false,
             read_only: false,
             merge_operators: MergeOperators::default(),
+            compaction_filter: FilterOption::default(),
             listeners: Listeners::new(),
             l0: L0Options::PLAIN,
             log_path: None,
@@ -246,6 +251,7 @@ impl Options {
         self.validate_tree()?;
         self.validate_dranges()?;
         self.research.validate(self)?;
+        self.compaction_filter.validate()?;
         self.merge_operators.validate()?;
         self.merge_operators.choose(self.format.merge_operator.as_deref(), None).map(|_| ())
     }

@@ -248,7 +248,7 @@ fn nothing_is_visible_before_its_sync_in_class_sync() {
 /// everything that had been published when it looked, so the job may drop what that hides.
 fn register_while_listing(register: fn(&Arc<ReadPoints>, &Range) -> SeqNo) {
     let range = Range::new(1);
-    let points = Arc::new(ReadPoints::default());
+    let points = Arc::new(ReadPoints::new(&WaitFactory::real()));
     let reader = {
         let (range, points) = (Arc::clone(&range), Arc::clone(&points));
         thread::spawn(move || register(&points, &range))
@@ -301,7 +301,7 @@ fn a_job_knows_every_read_point_that_it_could_hurt() {
 fn an_iterator_judges_expiry_by_no_earlier_moment_than_a_job() {
     explore("read points: a moment beside a job", 3, || {
         let range = Range::new(1);
-        let points = Arc::new(ReadPoints::default());
+        let points = Arc::new(ReadPoints::new(&WaitFactory::real()));
         let job = {
             let points = Arc::clone(&points);
             thread::spawn(move || points.list(WallTime(9)).1)
@@ -309,6 +309,45 @@ fn an_iterator_judges_expiry_by_no_earlier_moment_than_a_job() {
         let point = points.register_iterator(&range.sequencer, WallTime(5));
         let judged_by = job.join().unwrap();
         assert!(point.moment() >= Some(judged_by), "{point:?} beside a job at {judged_by:?}");
+    });
+}
+
+/// A snapshot is taken and reads twice while a job puts into effect what a filter did to the entry
+/// with number 1: it sees the same both times, whether it came first, in between or last.
+fn read_twice_beside_a_filtering(install: fn(&Arc<ReadPoints>, &AtomicU64)) {
+    let range = Range::new(1);
+    range.write();
+    let points = Arc::new(ReadPoints::new(&WaitFactory::real()));
+    let shown = Arc::new(AtomicU64::new(0));
+    let job = {
+        let (points, shown) = (Arc::clone(&points), Arc::clone(&shown));
+        thread::spawn(move || install(&points, &shown))
+    };
+    let point = points.register(&range.sequencer, Duration::ZERO);
+    let first = shown.load(Ordering::Acquire);
+    let second = shown.load(Ordering::Acquire);
+    assert_eq!(first, second, "a snapshot at {:?} saw a filter work", point.seqno());
+    drop(point);
+    job.join().unwrap();
+}
+
+#[test]
+fn no_snapshot_sees_a_filter_work() {
+    explore("read points: a snapshot beside a filtering", 3, || {
+        read_twice_beside_a_filtering(|points, shown| {
+            if let Some(pause) = points.pause_snapshots(SeqNo(1)) {
+                shown.store(1, Ordering::Release);
+                drop(pause);
+            }
+        });
+    });
+    // Looked at once, as the list of a job is: a snapshot may come between.
+    must_fail("read points: a filtering without a pause", Weakened::Nothing, 3, || {
+        read_twice_beside_a_filtering(|points, shown| {
+            if points.newest_snapshot().is_none_or(|newest| newest < SeqNo(1)) {
+                shown.store(1, Ordering::Release);
+            }
+        });
     });
 }
 

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use terrace_base::{SeqNo, WallTime};
-use terrace_env::{Latch, PlantedBug, is_planted, yield_point};
+use terrace_env::{Latch, PlantedBug, Signal, WaitFactory, is_planted, yield_point};
 
 use super::sequencer::Sequencer;
 
@@ -19,9 +19,17 @@ use super::sequencer::Sequencer;
 /// later reading may list the points before an iterator with an earlier one is registered, and drop
 /// what has expired between the two. So that is settled under the latch, too: no iterator gets a
 /// moment before one by which a job was allowed to judge. This also holds if the clock is set back.
-#[derive(Debug, Default)]
+///
+/// # What filters did
+/// A job that dropped or changed visible entries by a filter asks for a pause of the snapshots
+/// ([`ReadPoints::pause_snapshots`]) before it installs what it wrote. It gets one only if no
+/// snapshot is held that sees one of these entries, and until it ends the pause none is taken.
+/// Iterators go on: they keep the view that they have (`read/iterator.rs`).
+#[derive(Debug)]
 pub struct ReadPoints {
     registered: Latch<Registered>,
+    /// Notified when a pause ends.
+    pause_ended: Signal,
 }
 
 #[derive(Debug, Default)]
@@ -32,6 +40,8 @@ struct Registered {
     since: BTreeMap<SeqNo, Duration>,
     /// The latest moment by which a job was allowed to judge expiry.
     judged_until: Option<WallTime>,
+    /// How many pauses of the snapshots there are.
+    pauses: usize,
 }
 
 /// What is registered now.
@@ -56,23 +66,82 @@ pub struct ReadPoint {
     points: Arc<ReadPoints>,
 }
 
+/// A time in which no snapshot is taken; dropping it ends it.
+#[derive(Debug)]
+pub struct SnapshotPause {
+    points: Arc<ReadPoints>,
+}
+
 impl ReadPoints {
+    /// Without any.
+    #[must_use]
+    pub fn new(waits: &WaitFactory) -> ReadPoints {
+        ReadPoints { registered: Latch::default(), pause_ended: waits.signal() }
+    }
+
     /// Registers the newest visible number, for a snapshot that is taken `at` this time: expiry
-    /// goes on in it.
+    /// goes on in it. Blocks while snapshots pause: for as long as it takes to install an edit.
     pub fn register(self: &Arc<Self>, sequencer: &Sequencer, at: Duration) -> ReadPoint {
-        self.register_number(|| sequencer.visible(), None, Some(at))
+        loop {
+            if let Some(point) = self.register_unless_paused(sequencer, at) {
+                return point;
+            }
+            // Order: the ticket before one more look, so that the end of the pause is not missed.
+            let ticket = self.pause_ended.ticket();
+            if let Some(point) = self.register_unless_paused(sequencer, at) {
+                return point;
+            }
+            self.pause_ended.wait(ticket);
+        }
+    }
+
+    fn register_unless_paused(
+        self: &Arc<Self>,
+        sequencer: &Sequencer,
+        at: Duration,
+    ) -> Option<ReadPoint> {
+        let early = is_planted(PlantedBug::ReadPointBeforeLatch).then(|| sequencer.visible());
+        yield_point();
+        let mut registered = self.registered.lock();
+        if registered.pauses > 0 {
+            return None;
+        }
+        let seqno = early.unwrap_or_else(|| sequencer.visible());
+        *registered.points.entry((seqno, None)).or_default() += 1;
+        registered.since.entry(seqno).or_insert(at);
+        Some(ReadPoint { seqno, moment: None, points: Arc::clone(self) })
+    }
+
+    /// The newest number that a snapshot is held at.
+    #[must_use]
+    pub fn newest_snapshot(&self) -> Option<SeqNo> {
+        self.registered.lock().newest_snapshot()
+    }
+
+    /// No snapshot is taken from now until what this returns is dropped. `None` if one is held that
+    /// sees an entry with the number `least`, or some above it.
+    ///
+    /// Whoever has a pause must not take a snapshot, nor wait for somebody who does.
+    #[must_use]
+    pub fn pause_snapshots(self: &Arc<Self>, least: SeqNo) -> Option<SnapshotPause> {
+        let mut registered = self.registered.lock();
+        if registered.newest_snapshot().is_some_and(|newest| newest >= least) {
+            return None;
+        }
+        registered.pauses += 1;
+        Some(SnapshotPause { points: Arc::clone(self) })
     }
 
     /// Registers the newest visible number for an iterator. It is `now` by the clock, as it was
     /// read before this call; [`ReadPoint::moment`] says what the iterator has to judge expiry by.
     pub fn register_iterator(self: &Arc<Self>, sequencer: &Sequencer, now: WallTime) -> ReadPoint {
-        self.register_number(|| sequencer.visible(), Some(now), None)
+        self.register_number(|| sequencer.visible(), now)
     }
 
     /// As [`ReadPoints::register_iterator`], of a number that another live read point holds
     /// already.
     pub fn register_iterator_at(self: &Arc<Self>, held: &ReadPoint, now: WallTime) -> ReadPoint {
-        self.register_number(|| held.seqno, Some(now), None)
+        self.register_number(|| held.seqno, now)
     }
 
     /// Registers once more what another iterator holds: its number and its moment.
@@ -82,21 +151,13 @@ impl ReadPoints {
         ReadPoint { seqno: held.seqno, moment: held.moment, points: Arc::clone(self) }
     }
 
-    fn register_number(
-        self: &Arc<Self>,
-        number: impl Fn() -> SeqNo,
-        now: Option<WallTime>,
-        taken_at: Option<Duration>,
-    ) -> ReadPoint {
+    fn register_number(self: &Arc<Self>, number: impl Fn() -> SeqNo, now: WallTime) -> ReadPoint {
         let early = is_planted(PlantedBug::ReadPointBeforeLatch).then(&number);
         yield_point();
         let mut registered = self.registered.lock();
         let seqno = early.unwrap_or_else(number);
-        let moment = now.map(|now| registered.judged_until.map_or(now, |judged| judged.max(now)));
+        let moment = Some(registered.judged_until.map_or(now, |judged| judged.max(now)));
         *registered.points.entry((seqno, moment)).or_default() += 1;
-        if let Some(at) = taken_at {
-            registered.since.entry(seqno).or_insert(at);
-        }
         ReadPoint { seqno, moment, points: Arc::clone(self) }
     }
 
@@ -139,6 +200,23 @@ impl ReadPoints {
     }
 }
 
+impl Registered {
+    fn newest_snapshot(&self) -> Option<SeqNo> {
+        let newest = self.since.last_key_value();
+        if is_planted(PlantedBug::FilterAboveTheOldestReader) {
+            return self.since.first_key_value().map(|(seqno, _)| *seqno);
+        }
+        newest.map(|(seqno, _)| *seqno)
+    }
+}
+
+impl Drop for SnapshotPause {
+    fn drop(&mut self) {
+        self.points.registered.lock().pauses -= 1;
+        self.points.pause_ended.notify();
+    }
+}
+
 impl ReadPoint {
     /// The number.
     #[must_use]
@@ -172,7 +250,6 @@ impl Drop for ReadPoint {
 #[cfg(test)]
 mod tests {
     use terrace_base::LogPosition;
-    use terrace_env::WaitFactory;
 
     use super::*;
 
@@ -181,7 +258,7 @@ mod tests {
     #[test]
     fn no_iterator_judges_expiry_by_a_moment_before_that_of_a_job() {
         let sequencer = Sequencer::new(&WaitFactory::real(), SeqNo(7), LogPosition(0));
-        let points = Arc::new(ReadPoints::default());
+        let points = Arc::new(ReadPoints::new(&WaitFactory::real()));
         assert_eq!(points.list(WallTime(100)), (Vec::new(), WallTime(100)));
         let late = points.register_iterator(&sequencer, WallTime(50));
         assert_eq!((late.seqno(), late.moment()), (SeqNo(7), Some(WallTime(100))));
@@ -200,9 +277,32 @@ mod tests {
     }
 
     #[test]
+    fn snapshots_pause_only_if_none_sees_what_a_filter_did() {
+        let sequencer = Sequencer::new(&WaitFactory::real(), SeqNo(7), LogPosition(0));
+        let points = Arc::new(ReadPoints::new(&WaitFactory::real()));
+        let taken = || points.register_unless_paused(&sequencer, Duration::ZERO);
+        assert_eq!(points.newest_snapshot(), None);
+        let iterator = points.register_iterator(&sequencer, WallTime(5));
+        let pause = points.pause_snapshots(SeqNo(3)).expect("an iterator is in nobody's way");
+        assert!(taken().is_none());
+        let another = points.pause_snapshots(SeqNo(7)).expect("pauses may overlap");
+        drop(pause);
+        assert!(taken().is_none());
+        drop(another);
+        let snapshot = taken().expect("the last pause has ended");
+        assert_eq!(points.newest_snapshot(), Some(SeqNo(7)));
+        assert!(points.pause_snapshots(SeqNo(7)).is_none());
+        assert!(points.pause_snapshots(SeqNo(3)).is_none());
+        let above = points.pause_snapshots(SeqNo(8)).expect("it sees nothing of that");
+        drop((above, snapshot));
+        assert!(points.pause_snapshots(SeqNo(1)).is_some());
+        drop(iterator);
+    }
+
+    #[test]
     fn the_oldest_snapshot_is_known_for_as_long_as_it_is_held() {
         let sequencer = Sequencer::new(&WaitFactory::real(), SeqNo(7), LogPosition(0));
-        let points = Arc::new(ReadPoints::default());
+        let points = Arc::new(ReadPoints::new(&WaitFactory::real()));
         assert_eq!(points.held(), Held::default());
         let seconds = Duration::from_secs;
         let (first, second) =

@@ -7,6 +7,7 @@ use terrace_env::{PlantedBug, is_planted};
 
 use super::Inner;
 use super::current::Numbered;
+use super::read_points::SnapshotPause;
 use crate::drange::{Boundaries, DrangeMap, Frozen};
 use crate::memtable::Memtable;
 use crate::version::Version;
@@ -27,6 +28,9 @@ pub struct View {
     /// How many changes before it let go of something: a later view with a greater count no longer
     /// names all that this one keeps alive.
     pub removals: u64,
+    /// How many changes before it put into effect what a filter did: a read that began with an
+    /// earlier view sees something else in this one.
+    pub filterings: u64,
     /// The number of views before it.
     pub number: u64,
 }
@@ -165,6 +169,7 @@ impl View {
             merged_bytes: 0,
             version,
             removals: 0,
+            filterings: 0,
             number: 0,
         };
         let touch = |pair: &[DrangeView]| pair[0].keys.end() == Some(pair[1].keys.start());
@@ -282,12 +287,34 @@ impl Inner {
 
     /// As [`Inner::change_view`], for a change of the dranges too.
     pub(super) fn replace_view(&self, removes: bool, change: impl FnOnce(&View) -> View) {
+        self.replace_view_after_pause(removes, None, change);
+    }
+
+    /// Publishes a view with the outcome of a compaction. With a pause of the snapshots that is
+    /// what a filter did: the pause ends when readers see it.
+    pub(super) fn show_compaction(&self, version: &Arc<Version>, pause: Option<SnapshotPause>) {
+        self.replace_view_after_pause(true, pause, |view| {
+            let dranges = view.dranges.clone();
+            View::new(Arc::clone(&view.boundaries), dranges, Arc::clone(version))
+        });
+    }
+
+    fn replace_view_after_pause(
+        &self,
+        removes: bool,
+        pause: Option<SnapshotPause>,
+        change: impl FnOnce(&View) -> View,
+    ) {
+        let is_filtering = pause.is_some();
         let next = |old: &View, number| {
             let removals = old.removals + u64::from(removes);
-            View { removals, number, ..change(old) }
+            let filterings = old.filterings + u64::from(is_filtering);
+            View { removals, filterings, number, ..change(old) }
         };
         let old =
             self.view.replace(next, |next| self.removals.store(next.removals, Ordering::Release));
+        // Before anything else: listeners may be told below, and may take a snapshot.
+        drop(pause);
         // Not under the latch: memtables and open files may go with it.
         drop(old);
         if removes {

@@ -1,6 +1,7 @@
 //! Compaction plans, which one machine makes and another carries out.
 
 use terrace_base::{Epoch, FileId, KeyRange, LevelNo, SeqNo, WallTime};
+use terrace_engine::compaction::filter::PlanFilter;
 use terrace_engine::compaction::{CompactionPlan, PlanInput};
 use terrace_engine::table::Compression;
 
@@ -51,6 +52,7 @@ fn plan_seeds() -> Vec<Vec<u8>> {
         merge_operator: None,
         large_bytes: None,
         value_files: vec![],
+        filter: None,
     };
     let (naming, values) = sample_values(13);
     let full = CompactionPlan {
@@ -66,6 +68,7 @@ fn plan_seeds() -> Vec<Vec<u8>> {
         merge_operator: Some("add-i64".to_string()),
         large_bytes: Some(1000),
         value_files: vec![values],
+        filter: Some(PlanFilter { name: "expired".to_string(), above: SeqNo(9) }),
         ..empty.clone()
     };
     vec![empty.encode(), full.encode()]

@@ -14,7 +14,7 @@ use self::l0::{FromL0, cut_bounds, from_l0, of_cut, with_newer_rows};
 use self::levels::{from_level, of_tables};
 use super::levels::LevelTargets;
 use crate::l0::{Cut, CutEnd};
-use crate::version::Version;
+use crate::version::{TableMeta, Version};
 
 pub use self::dead::{Served, next_expiry};
 pub use self::l0::next_cut;
@@ -108,6 +108,36 @@ pub fn forced(
     }
     Some(Compaction { rewrites: true, ..of_tables(version, level, tables) })
 }
+
+/// Neighbouring tables of a level within `range` that are all meant, to be written anew in their
+/// place; none if no table is meant. At most [`IN_PLACE_MAX`] at a time.
+#[must_use]
+pub fn in_place(
+    version: &Version,
+    range: &KeyRange,
+    is_meant: impl Fn(&TableMeta) -> bool,
+) -> Option<Compaction> {
+    version.runs().find_map(|(level, run)| {
+        let tables = run.overlapping(range).iter();
+        let meant = tables.skip_while(|table| !is_meant(table.meta()));
+        let meant = meant.take_while(|table| is_meant(table.meta())).take(IN_PLACE_MAX);
+        let inputs: Vec<Input> = meant.map(|table| Input::of_level(level, table)).collect();
+        let spans = inputs.iter().map(|input| input.table.span().clone());
+        let slice = spans.reduce(|slice, span| slice.hull(&span))?;
+        Some(Compaction {
+            slice,
+            through: None,
+            rows: Vec::new(),
+            inputs,
+            output_level: level,
+            rewrites: true,
+            cut_end: None,
+        })
+    })
+}
+
+/// Number of tables that are written anew in their place by one compaction.
+const IN_PLACE_MAX: usize = 8;
 
 /// The parts of `slice` in which no level below `level` holds anything: tombstones that arrive in
 /// `level` have nothing left to hide there.

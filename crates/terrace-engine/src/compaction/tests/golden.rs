@@ -33,6 +33,7 @@ fn plan() -> CompactionPlan {
         compression: Compression::Lz4,
         large_bytes: None,
         value_files: Vec::new(),
+        filter: None,
         merge_operator: Some("add-i64".to_string()),
     }
 }

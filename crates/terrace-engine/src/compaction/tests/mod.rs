@@ -1,3 +1,4 @@
-//! Tests of the bytes of plans.
+//! Tests of the bytes of plans, and of filters.
 
+mod filter;
 mod golden;

@@ -424,7 +424,7 @@ impl Opening {
             merge_operator: self.merge_operator,
             view: Current::new(view),
             removals: AtomicU64::new(0),
-            read_points: Arc::new(ReadPoints::default()),
+            read_points: Arc::new(ReadPoints::new(&waits)),
             lookups,
             gate,
             dranges: ArcSwap::from_pointee(dranges),

@@ -66,6 +66,7 @@ impl Seams {
         let opener = Arc::new(TableOpener { store: tables, cache, container, rows });
         let executor = LocalExecutor::new(&env, Arc::clone(&opener))
             .with_operators(options.merge_operators.clone())
+            .with_filter(options.compaction_filter.clone())
             .limited_by(TableIo::new(&io, IoClass::Compaction));
         Seams {
             feeds: Arc::new(LocalManifests { env: Arc::clone(&env), dir: dir.clone() }),

@@ -3,7 +3,8 @@
 //! An iterator registers its number for as long as it lives, but pins a view only briefly: when a
 //! newer view has let go of something that the pinned one keeps alive, the iterator goes on in the
 //! newer one, at its own number, from its own key. A close counts as such a change: the iterator
-//! then lets go of all it holds.
+//! then lets go of all it holds. Only what a filter did is not shown to an iterator that began
+//! before: it then stays in the view that it has.
 
 use std::fmt;
 use std::sync::Arc;
@@ -103,12 +104,21 @@ impl Iter {
     }
 
     fn new(inner: &Arc<Inner>, point: ReadPoint, options: IterOptions) -> Result<Iter> {
+        let view = inner.view.load_full();
+        Iter::in_view(inner, point, view, options)
+    }
+
+    fn in_view(
+        inner: &Arc<Inner>,
+        point: ReadPoint,
+        view: Arc<View>,
+        options: IterOptions,
+    ) -> Result<Iter> {
         inner.check_open()?;
         let moment = point.moment().expect("the read point of an iterator has a moment");
         let mut watch = inner.watch_scan();
         waits::begin();
         let mode = options.mode;
-        let view = inner.view.load_full();
         let range_index = !inner.options.research.scan_all_memtables;
         let (cursor, tombstones) =
             sources(&view, &options.range, point.seqno(), mode, range_index)?;
@@ -137,7 +147,9 @@ impl Iter {
     pub fn twin(&self) -> Result<Iter> {
         let point = self.inner.read_points.register_twin(&self.point);
         let options = IterOptions { range: self.range.clone(), mode: self.mode };
-        Iter::new(&self.inner, point, options)
+        let current = self.inner.view.load_full();
+        let view = if self.may_show(&current) { current } else { Arc::clone(&self.view) };
+        Iter::in_view(&self.inner, point, view, options)
     }
 
     /// The number that the iterator reads at.
@@ -249,7 +261,8 @@ impl Iter {
     #[cold]
     fn step_held_up(&mut self, forward: bool) -> Result<bool> {
         self.check_open()?;
-        if self.steps < STEPS_PER_VIEW { Ok(true) } else { self.step_into_view(forward) }
+        let stays = self.steps < STEPS_PER_VIEW || !self.may_show(&self.inner.view.load());
+        if stays { Ok(true) } else { self.step_into_view(forward) }
     }
 
     /// Errors: `Closed`; the iterator holds nothing of the range's files then.
@@ -283,6 +296,11 @@ impl Iter {
         self.view.removals != self.inner.removals.load(Ordering::Acquire)
     }
 
+    /// Whether the iterator would show the same in `view` as in its own.
+    fn may_show(&self, view: &View) -> bool {
+        view.filterings == self.view.filterings || is_planted(PlantedBug::IteratorSeesTheFilter)
+    }
+
     /// Goes on in the current view if the pinned one keeps alive what is wanted gone.
     fn renew_view(&mut self) -> Result<()> {
         if !self.holds_up() {
@@ -290,6 +308,9 @@ impl Iter {
         }
         self.check_open()?;
         let view = self.inner.view.load_full();
+        if !self.may_show(&view) {
+            return Ok(());
+        }
         let range_index = !self.inner.options.research.scan_all_memtables;
         (self.cursor, self.tombstones) =
             sources(&view, &self.range, self.point.seqno(), self.mode, range_index)?;

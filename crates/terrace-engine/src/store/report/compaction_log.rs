@@ -14,7 +14,7 @@ use crate::l0::CutEnd;
 use crate::nanos;
 use crate::store::Store;
 
-/// Number of records that are kept: at 64 bytes each, a quarter of a mebibyte.
+/// Number of records that are kept: at some 100 bytes each, less than half a mebibyte.
 const RECORDS_MAX: usize = 4096;
 
 /// A compaction that merged tables and was installed.
@@ -41,6 +41,12 @@ pub struct CompactionRecord {
     pub value_bytes: u64,
     /// Number of entries that it dropped.
     pub dropped_entry_count: u64,
+    /// Number of values that the compaction filter dropped.
+    pub filtered_dropped_count: u64,
+    /// Number of values that the compaction filter changed.
+    pub filtered_changed_count: u64,
+    /// Whether it was done again without the filter, since a snapshot was in its way.
+    pub filter_was_set_aside: bool,
     /// For a cut: why it read no more and no fewer bytes.
     pub cut_end: Option<CutEnd>,
     /// How long it took, from the plan to the installed version.
@@ -76,6 +82,9 @@ impl CompactionLog {
             written_bytes: outcome.written_bytes,
             value_bytes: outcome.values.iter().map(|file| file.bytes).sum(),
             dropped_entry_count: outcome.dropped_entries,
+            filtered_dropped_count: outcome.filtered.dropped,
+            filtered_changed_count: outcome.filtered.changed,
+            filter_was_set_aside: outcome.filtered.set_aside > 0,
             cut_end: done.cut_end,
             micros: nanos(took) / 1000,
         }

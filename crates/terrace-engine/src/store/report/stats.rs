@@ -39,6 +39,9 @@ pub struct Counters {
     compaction_read_bytes: AtomicU64,
     compaction_write_bytes: AtomicU64,
     dropped_entries: AtomicU64,
+    filtered_dropped: AtomicU64,
+    filtered_changed: AtomicU64,
+    filters_set_aside: AtomicU64,
     log_syncs: AtomicU64,
     merged_memtables: AtomicU64,
     merged_away: AtomicU64,
@@ -98,6 +101,9 @@ impl Counters {
         add(&self.compaction_read_bytes, done.read_bytes);
         add(&self.compaction_write_bytes, done.written_bytes);
         add(&self.dropped_entries, done.dropped_entry_count);
+        add(&self.filtered_dropped, done.filtered_dropped_count);
+        add(&self.filtered_changed, done.filtered_changed_count);
+        add(&self.filters_set_aside, u64::from(done.filter_was_set_aside));
         self.values.written(done.value_bytes);
     }
 }
@@ -242,6 +248,12 @@ pub struct StoreStats {
     pub compaction_write_bytes: u64,
     /// Entries that compactions dropped.
     pub dropped_entry_count: u64,
+    /// Values that the compaction filter dropped.
+    pub filtered_dropped_count: u64,
+    /// Values that the compaction filter changed.
+    pub filtered_changed_count: u64,
+    /// Compactions that were done again without the filter, since a snapshot was in its way.
+    pub filter_set_aside_count: u64,
     /// Bytes of memtables, active and frozen.
     pub memtable_bytes: u64,
     /// Memtables that wait to be flushed.
@@ -363,6 +375,9 @@ impl Inner {
             compaction_read_bytes: read(&counters.compaction_read_bytes),
             compaction_write_bytes: read(&counters.compaction_write_bytes),
             dropped_entry_count: read(&counters.dropped_entries),
+            filtered_dropped_count: read(&counters.filtered_dropped),
+            filtered_changed_count: read(&counters.filtered_changed),
+            filter_set_aside_count: read(&counters.filters_set_aside),
             memtable_bytes: memtables.iter().map(|memtable| memtable.used_bytes() as u64).sum(),
             frozen_memtable_count: (frozen.len() - merged_memtable_count) as u64,
             merged_memtable_count: merged_memtable_count as u64,

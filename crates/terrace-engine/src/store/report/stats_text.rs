@@ -100,6 +100,7 @@ impl StoreStats {
             bytes(self.compaction_write_bytes),
             self.dropped_entry_count
         )?;
+        self.show_filter(f)?;
         if self.value_log != ValueLogStats::default() {
             writeln!(f, "  value log      {}", self.value_log)?;
         }
@@ -110,6 +111,19 @@ impl StoreStats {
         )?;
         self.show_background_io(f)?;
         write!(f, "{}", self.stalls)
+    }
+
+    fn show_filter(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (dropped, changed) = (self.filtered_dropped_count, self.filtered_changed_count);
+        if dropped + changed + self.filter_set_aside_count == 0 {
+            return Ok(());
+        }
+        writeln!(
+            f,
+            "  filter         {dropped} values dropped, {changed} changed, set aside {} times for \
+             snapshots",
+            self.filter_set_aside_count
+        )
     }
 
     fn show_background_io(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,6 +7,7 @@ use terrace_base::{KeyRange, LEVEL_MAX, LevelNo};
 use terrace_env::{PlantedBug, is_planted};
 
 use crate::Result;
+use crate::compaction::filter::PlanFilter;
 use crate::compaction::pick::{self, Compaction, Input, Served, Taken};
 use crate::compaction::{CompactionOutcome, CompactionPlan, PlanInput, is_covered};
 use crate::events::{CutRecord, EventKind, InstallRecord, MoveRecord};
@@ -26,7 +27,8 @@ const ENTRY_BYTES_MAX: u64 = 40;
 impl Store {
     /// Flushes, and then takes everything in `range` down to the deepest level that holds
     /// anything, whether or not that is due: afterwards no dead version of these keys takes space
-    /// unless a snapshot needs it.
+    /// unless a snapshot needs it. The compaction filter, if there is one, is asked about all that
+    /// was written before the call, but for what a snapshot sees.
     pub fn compact(&self, range: &KeyRange) -> Result<()> {
         self.inner.log()?;
         let _work = self.inner.begin_work()?;
@@ -36,16 +38,22 @@ impl Store {
 }
 
 /// A compaction that has what it needs for itself, for as long as it lives.
-struct Running<'a> {
+pub(super) struct Running<'a> {
     inner: &'a Inner,
-    chosen: Compaction,
+    pub(super) chosen: Compaction,
     /// The version that it was chosen by.
-    version: Arc<Version>,
+    pub(super) version: Arc<Version>,
+}
+
+/// What a merge of tables read, and what came of it.
+pub(super) struct Merged {
+    read: ReadBytes,
+    pub(super) outcome: CompactionOutcome,
 }
 
 impl<'a> Running<'a> {
     /// Takes what `choose` picks, given what is taken already.
-    fn begin(
+    pub(super) fn begin(
         inner: &'a Inner,
         choose: impl FnOnce(&Version, &Taken) -> Option<Compaction>,
     ) -> Option<Running<'a>> {
@@ -68,7 +76,7 @@ impl Inner {
     /// Does the compaction that is most due, if any.
     pub(super) fn compact_once(&self) -> Result<()> {
         if let Some(job) = self.begin_due() {
-            self.compact(&job.chosen, &job.version)?;
+            self.compact(&job.chosen, &job.version, false)?;
         }
         self.reclaim()
     }
@@ -112,8 +120,13 @@ impl Inner {
 
     /// Takes everything in `range` down to the deepest level that holds anything.
     fn force_down(&self, range: &KeyRange) -> Result<()> {
+        let filters = self.options.compaction_filter.0.is_some();
+        let before = filters.then(|| self.ids.next());
         for level in 0..LEVEL_MAX.0 {
             self.force(LevelNo(level), range)?;
+        }
+        if let Some(before) = before {
+            self.filter_older_than(before, range)?;
         }
         self.reclaim()
     }
@@ -134,7 +147,7 @@ impl Inner {
             });
             match job {
                 Some(job) => {
-                    let outcome = self.compact(&job.chosen, &job.version);
+                    let outcome = self.compact(&job.chosen, &job.version, true);
                     drop(job);
                     // What is due may have waited for these tables.
                     self.schedule_compaction();
@@ -148,36 +161,41 @@ impl Inner {
         }
     }
 
-    pub(in crate::store) fn compact(&self, chosen: &Compaction, version: &Version) -> Result<()> {
+    /// Does a compaction. `is_wanted`: somebody waits for it.
+    pub(in crate::store) fn compact(
+        &self,
+        chosen: &Compaction,
+        version: &Version,
+        is_wanted: bool,
+    ) -> Result<()> {
         let began = self.env.now();
-        let (outputs, values, merged) = if chosen.is_move() {
+        let (outputs, values, merged, pause) = if chosen.is_move() {
             let moved = chosen.inputs.iter().map(|input| input.table.meta().clone());
-            (moved.collect(), Vec::new(), None)
+            (moved.collect(), Vec::new(), None, None)
         } else {
-            let (read, outcome) = self.merge_tables(chosen, version)?;
-            (outcome.outputs.clone(), outcome.values.clone(), Some((read, outcome)))
+            let (merged, pause) = self.merge_filtered(chosen, version, is_wanted)?;
+            let CompactionOutcome { outputs, values, .. } = merged.outcome.clone();
+            (outputs, values, Some(merged), pause)
         };
         fail_point!(self.env, "compaction::before_install");
         let mut edit = edit_of(chosen, outputs);
         edit.values.added = values;
         let installed = InstallRecord::of(&edit.tree, None);
-        self.versions.install(edit, None, |version| {
-            self.change_view(true, |view| (view.dranges.clone(), Arc::clone(version)));
-        })?;
+        self.versions.install(edit, None, |version| self.show_compaction(version, pause))?;
         fail_point!(self.env, "compaction::after_install");
         self.tell_compaction(chosen, merged.as_ref(), installed, began);
         self.changed.notify();
         Ok(())
     }
 
-    /// Merges the inputs into tables, by several threads if that pays; what was read, and what came
-    /// of it.
-    fn merge_tables(
+    /// Merges the inputs into tables, by several threads if that pays.
+    pub(super) fn merge_tables(
         &self,
         chosen: &Compaction,
         version: &Version,
-    ) -> Result<(ReadBytes, CompactionOutcome)> {
-        let plan = self.plan(chosen, version)?;
+        filter: Option<PlanFilter>,
+    ) -> Result<Merged> {
+        let plan = self.plan(chosen, version, filter)?;
         // An input that several parts read is counted once, and as far as it is read.
         let read = read_bytes_of(chosen, &plan);
         let read_bytes = read.from_l0 + read.from_levels;
@@ -196,21 +214,22 @@ impl Inner {
         }
         let jobs = self.process.memory().pool(PoolName::Jobs);
         let _memory = jobs.charge(parts.iter().map(compaction_memory_bytes).sum());
-        Ok((read, CompactionOutcome { read_bytes, ..self.run_parts(parts)? }))
+        let outcome = CompactionOutcome { read_bytes, ..self.run_parts(parts)? };
+        Ok(Merged { read, outcome })
     }
 
     /// Tells what a compaction that began at `began` and was installed came to.
     fn tell_compaction(
         &self,
         chosen: &Compaction,
-        merged: Option<&(ReadBytes, CompactionOutcome)>,
+        merged: Option<&Merged>,
         installed: InstallRecord,
         began: Duration,
     ) {
         self.tell(EventKind::Installed(installed));
         self.schedule_value_work();
         match merged {
-            Some((read, outcome)) => {
+            Some(Merged { read, outcome }) => {
                 if chosen.through.is_some() {
                     let cut = CutRecord { l0_bytes: read.from_l0, below_bytes: read.from_levels };
                     self.tell(EventKind::Cut(cut));
@@ -236,7 +255,12 @@ impl Inner {
 
     /// Everything that a job needs to know. Errors: an input that holds range tombstones cannot be
     /// opened.
-    fn plan(&self, chosen: &Compaction, version: &Version) -> Result<CompactionPlan> {
+    fn plan(
+        &self,
+        chosen: &Compaction,
+        version: &Version,
+        filter: Option<PlanFilter>,
+    ) -> Result<CompactionPlan> {
         let (mut snapshots, now) = self.read_points.list(self.env.wall_time());
         if is_planted(PlantedBug::IgnoreSnapshot) {
             snapshots.pop();
@@ -272,16 +296,16 @@ impl Inner {
         };
         let input_bytes: u64 = inputs.iter().map(|input| coded_bytes(&input.table)).sum();
         let mut output_count_max = 3 * input_bytes / self.options.table_bytes + 16;
-        if version.merge_operator().is_some() {
-            // A folded value may be larger than what it was made of, and end a table.
+        let may_make_values = version.merge_operator().is_some() || filter.is_some();
+        if may_make_values {
+            // Such a value may be larger than what it was made of, and end a table.
             output_count_max += inputs.iter().map(|input| input.table.entry_count).sum::<u64>();
         }
         let table = &self.options.table;
         let large_bytes = self.options.value_log.map(|bounds| bounds.large_bytes as u64);
         let names = |file: &ValueFileMeta| {
             let named = inputs.iter().flat_map(|input| input.table.named.iter());
-            version.merge_operator().is_some()
-                && named.into_iter().any(|one| file.holds(one.segment))
+            may_make_values && named.into_iter().any(|one| file.holds(one.segment))
         };
         let value_files = version.values().iter().map(|file| file.meta());
         let value_files = value_files.filter(|file| names(file)).cloned().collect();
@@ -304,6 +328,7 @@ impl Inner {
             filter_bits_per_key: u64::from(table.filter_bits_per_key),
             compression: table.compression,
             merge_operator: version.merge_operator().map(str::to_string),
+            filter,
             large_bytes,
             value_files,
         })

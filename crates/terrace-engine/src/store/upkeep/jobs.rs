@@ -9,6 +9,7 @@ use terrace_env::{Env, Job, JobClass, Latch, Signal};
 use crate::compaction::pick::{self, Served, Taken};
 use crate::events::EventKind;
 use crate::store::health::Work;
+use crate::store::upkeep::filtering::FilterRests;
 use crate::store::upkeep::flush::Merging;
 use crate::store::upkeep::idle::IdleWatch;
 use crate::store::{Inner, Store};
@@ -38,6 +39,8 @@ pub struct Jobs {
     pub cancel: AtomicBool,
     /// What compactions work on.
     pub taken: Latch<Taken>,
+    /// How long compactions go without the filter, after readers were in its way.
+    pub(super) filter_rests: Latch<FilterRests>,
 }
 
 /// No timer is set for longer.
@@ -62,6 +65,7 @@ impl Jobs {
             expiry_awaited_ms: AtomicU64::new(u64::MAX),
             cancel: AtomicBool::new(false),
             taken: Latch::default(),
+            filter_rests: Latch::default(),
         }
     }
 

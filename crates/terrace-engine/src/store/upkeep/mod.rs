@@ -17,6 +17,7 @@
 pub(super) mod all_held;
 pub(super) mod balance;
 pub(super) mod compact;
+pub(super) mod filtering;
 pub(super) mod flush;
 pub(super) mod freeze;
 pub(super) mod idle;

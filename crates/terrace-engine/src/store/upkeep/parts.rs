@@ -174,12 +174,13 @@ impl Inner {
         }
     }
 
-    /// Deletes what the parts that succeeded have written, which no edit has named.
-    fn discard(&self, whole: &CompactionOutcome) {
-        for table in &whole.outputs {
-            if let Err(error) = self.context.opener.store.delete(&table.location) {
-                let table = table.id;
-                crate::program_log::warn!(%table, %error, "an output of a failed compaction stays until the next open");
+    /// Deletes what was written, which no edit has named.
+    pub(super) fn discard(&self, whole: &CompactionOutcome) {
+        let tables = whole.outputs.iter().map(|table| (table.id, &table.location));
+        let values = whole.values.iter().map(|file| (file.id, &file.location));
+        for (file, location) in tables.chain(values) {
+            if let Err(error) = self.context.opener.store.delete(location) {
+                crate::program_log::warn!(%file, %error, "an output of a compaction that was not installed stays until the next open");
             }
         }
     }

@@ -2,5 +2,6 @@
 
 mod crash;
 mod faults;
+mod filters;
 pub(in crate::store::tests) mod operations;
 mod replay;

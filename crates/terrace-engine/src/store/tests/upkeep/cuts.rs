@@ -321,7 +321,7 @@ fn rows_that_are_partly_consumed_are_merged_by_what_is_live() -> Result<()> {
             cut_end: None,
         };
         assert!(chosen.inputs.iter().any(|input| input.parts.is_some()));
-        store.inner.compact(&chosen, &version)?;
+        store.inner.compact(&chosen, &version, true)?;
         assert_eq!(rows(&store), [all[0].meta.id], "one row in the place of three");
         assert_eq!(contents(&store, 200)?, expected);
         cut(&store, 100)?;

@@ -5,6 +5,7 @@ mod cuts;
 mod dead;
 mod dranges;
 mod events;
+pub(in crate::store::tests) mod filters;
 mod freeze;
 mod io_limit;
 mod lost_values;
