@@ -43,6 +43,8 @@ pub enum ErrorKind {
     Conflict,
     /// The merge operator refuses the operands of a key: put or delete it. Other keys can be read.
     Merge,
+    /// A compaction filter failed: mend it, or open the database without it. Nothing is lost.
+    Filter,
     /// Stored bytes are damaged; the text names file and offset. Other keys can be read.
     Corruption,
     /// The disk is full. Nothing was written; try again when there is space.
@@ -95,13 +97,14 @@ impl Error {
         matches!(self.kind(), Conflict | NoSpace | NeedsIo | WouldBlock | Locked)
     }
 
-    /// The key that it is about, if it is about one: of `Conflict`, of `Merge`, and of an operand
-    /// that is refused.
+    /// The key that it is about, if it is about one: of `Conflict`, of `Merge`, of `Filter`, and of
+    /// an operand that is refused.
     #[must_use]
     pub fn key(&self) -> Option<&[u8]> {
         let stored = match &*self.0 {
             Cause::Engine(EngineError::Merge(error)) => &error.key,
             Cause::Engine(EngineError::Operand(error)) => &error.key,
+            Cause::Engine(EngineError::Filter(failure)) => &failure.key,
             Cause::Engine(EngineError::Conflict(conflict)) => &conflict.key,
             _ => return None,
         };
@@ -134,6 +137,7 @@ fn kind_of(error: &EngineError) -> ErrorKind {
         EngineError::Invalid(_) | EngineError::Operand(_) => ErrorKind::Invalid,
         EngineError::Conflict(_) => ErrorKind::Conflict,
         EngineError::Merge(_) => ErrorKind::Merge,
+        EngineError::Filter(_) => ErrorKind::Filter,
         EngineError::Corruption(_) => ErrorKind::Corruption,
         EngineError::NoSpace(_) => ErrorKind::NoSpace,
         EngineError::Poisoned(_) => ErrorKind::Poisoned,
@@ -198,6 +202,7 @@ impl fmt::Display for Error {
                 let operator = keyspace::shown_operator(&error.operator);
                 OperandError { operator, ..(**error).clone() }.show(asked(&error.key), f)
             }
+            Cause::Engine(EngineError::Filter(failure)) => failure.show(asked(&failure.key), f),
             Cause::Engine(EngineError::Conflict(conflict)) => {
                 conflict.show(asked(&conflict.key), f)
             }

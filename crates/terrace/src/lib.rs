@@ -76,6 +76,7 @@
 //! * [`Db::admin`]: why an operation answered as it did, where time and space go, and
 //!   [`Metrics`] for monitoring.
 //! * [`events`]: what the background work did, told as it happens.
+//! * [`filter`]: what compactions drop or change as they come by it.
 //! * [`check`], [`repair`] and [`inspect`]: databases that nobody has open, damaged ones too.
 //!   [`adopt`]: one that was moved and has its log or L0 on another medium.
 //! * [`Error`] and [`ErrorKind`]: grouped by what the caller must do.
@@ -122,6 +123,7 @@ mod db;
 mod error;
 pub mod events;
 mod explain;
+pub mod filter;
 pub mod guide;
 pub mod inspect;
 mod keyspace;
@@ -144,7 +146,8 @@ struct Readme;
 pub use backup::{Backup, BackupOptions, BackupReport, Backups};
 pub use db::{Admin, Db};
 pub use error::{Error, ErrorKind, Result};
-pub use keyspace::{Keyspace, KeyspaceOptions, KeyspaceStats, MergeOperators};
+pub use filter::CompactionFilter;
+pub use keyspace::{CompactionFilters, Keyspace, KeyspaceOptions, KeyspaceStats, MergeOperators};
 pub use metrics::Metrics;
 pub use offline::{Adopted, CheckDepth, adopt, check, repair};
 pub use options::{Create, Layout, Options, ReadOptions, SharedResources, WriteOptions};

@@ -113,6 +113,15 @@ const FIGURES: &[Figure] = &[
     counter("dropped_entries", "Entries that compactions dropped.", |stats| {
         stats.dropped_entry_count
     }),
+    counter("filtered_dropped", "Values that compaction filters dropped.", |stats| {
+        stats.filtered_dropped_count
+    }),
+    counter("filtered_changed", "Values that compaction filters changed.", |stats| {
+        stats.filtered_changed_count
+    }),
+    counter("filters_set_aside", "Compactions done again without filter for snapshots.", |stats| {
+        stats.filter_set_aside_count
+    }),
     counter("merged_memtables", "Memtables that were merged in memory.", |stats| {
         stats.memtable_merge_count
     }),

@@ -9,7 +9,7 @@ use terrace_base::SeqNo;
 use terrace_engine::process::Process;
 use terrace_engine::store::Follower;
 
-use crate::keyspace::OperatorTable;
+use crate::keyspace::{FilterTable, OperatorTable};
 use crate::{Db, Error, Options, Result, View};
 
 /// A database that another process has open for writing, as it was at the last catch-up: its
@@ -73,7 +73,9 @@ impl Secondary {
     ) -> Result<Secondary> {
         let operators = OperatorTable::default();
         let follower = Follower::open(process, dir, options.engine(&operators))?;
-        let db = Db::over(follower.store().clone(), options, operators.clone())?;
+        // Nothing is compacted here.
+        let filters = FilterTable::default();
+        let db = Db::over(follower.store().clone(), options, operators.clone(), filters)?;
         Ok(Secondary { follower, options: options.clone(), operators, db, is_behind: false })
     }
 
@@ -94,7 +96,8 @@ impl Secondary {
             return Ok(false);
         }
         let store = self.follower.store().clone();
-        self.db = Db::over(store, &self.options, self.operators.clone())?;
+        let (operators, filters) = (self.operators.clone(), FilterTable::default());
+        self.db = Db::over(store, &self.options, operators, filters)?;
         self.is_behind = false;
         Ok(true)
     }

@@ -264,6 +264,18 @@ fn put_memory(text: &mut String, figures: &Figured) {
     }
 }
 
+fn put_filter(text: &mut String, figures: &Figured) {
+    let filtered =
+        ["/filtered_dropped_count", "/filtered_changed_count", "/filter_set_aside_count"];
+    if filtered.iter().any(|figure| figures.number(figure) > 0) {
+        let [dropped, changed, set_aside] = filtered.map(|figure| figures.count(figure));
+        let line = format!(
+            "{dropped} values dropped, {changed} changed, set aside {set_aside} times for snapshots"
+        );
+        line_of(text, "filter", &line);
+    }
+}
+
 fn put_work(text: &mut String, figures: &Figured) {
     let (count, size) = (|name: &str| figures.count(name), |name: &str| figures.bytes(name));
     let written = format!("{} entries, {}", count("/write_count"), size("/write_bytes"));
@@ -308,6 +320,7 @@ fn put_work(text: &mut String, figures: &Figured) {
             count("/dropped_entry_count")
         ),
     );
+    put_filter(text, figures);
     let limit = figures.number("/background_io/limit_bytes_per_second");
     let waits = |of: &str| time(figures.number(&format!("/background_io/{of}_wait_us")));
     if limit > 0 {

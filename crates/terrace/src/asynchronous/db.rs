@@ -147,7 +147,8 @@ impl AsyncDb {
         self.run(move |db| db.transaction(body)).await
     }
 
-    /// All keyspaces as they are now, for as long as the snapshot lives.
+    /// All keyspaces as they are now, for as long as the snapshot lives. This may wait as
+    /// [`Db::snapshot`] does, and then the thread does: only where there are compaction filters.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.db.snapshot()

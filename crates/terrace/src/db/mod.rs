@@ -15,7 +15,7 @@ use terrace_engine::store::Store;
 pub use admin::Admin;
 pub(crate) use shared::Shared;
 
-use crate::keyspace::{Catalog, DEFAULT, Keyspace, KeyspaceOptions, OperatorTable};
+use crate::keyspace::{Catalog, DEFAULT, FilterTable, Keyspace, KeyspaceOptions, OperatorTable};
 use crate::{Batch, CheckpointReport, Options, Result, Snapshot, WriteOptions};
 
 /// An open database: a cheap handle, which threads may share and clone. It is its own default
@@ -71,13 +71,22 @@ impl Db {
         options: &Options,
     ) -> Result<Db> {
         let operators = OperatorTable::default();
-        let store = Store::open(process, dir, options.engine(&operators))?;
-        Db::over(store, options, operators)
+        let filters = FilterTable::new(&options.compaction_filters);
+        let mut engine = options.engine(&operators);
+        engine.compaction_filter = filters.for_engine();
+        let store = Store::open(process, dir, engine)?;
+        Db::over(store, options, operators, filters)
     }
 
-    /// The database whose tree is open, by an open that told it to fold by `operators`.
-    pub(crate) fn over(store: Store, options: &Options, operators: OperatorTable) -> Result<Db> {
-        let catalog = Catalog::load(&store, &options.merge_operators, operators)?;
+    /// The database whose tree is open, by an open that told it to fold by `operators` and to
+    /// filter by `filters`.
+    pub(crate) fn over(
+        store: Store,
+        options: &Options,
+        operators: OperatorTable,
+        filters: FilterTable,
+    ) -> Result<Db> {
+        let catalog = Catalog::load(&store, &options.merge_operators, operators, filters)?;
         let space = catalog.open(DEFAULT, &KeyspaceOptions::new())?;
         let shared = Arc::new(Shared { store, catalog });
         Ok(Db { default: Keyspace::new(&shared, space) })
@@ -201,7 +210,9 @@ impl Db {
         Ok(number)
     }
 
-    /// All keyspaces as they are now, for as long as the snapshot lives; see [`Keyspace::at`].
+    /// All keyspaces as they are now, for as long as the snapshot lives; see [`Keyspace::at`]. If a
+    /// [compaction filter](crate::filter) has just done something, the call waits until that is in
+    /// effect, for a sync of a few bytes; otherwise it waits for nothing.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot(self.store().snapshot())

@@ -15,6 +15,7 @@
 //! | merge | merge operator of a column family | – | – | merge operator | [`Keyspace::merge`](crate::Keyspace::merge) |
 //! | delete a range | `delete_range` | – | `retain_in` | – | [`Keyspace::delete_range`](crate::Keyspace::delete_range) |
 //! | expiry | a database with TTL | – | – | – | [`WriteOptions::ttl`](crate::WriteOptions::ttl), [`KeyspaceOptions::ttl`](crate::KeyspaceOptions::ttl) |
+//! | compaction filter | `set_compaction_filter` | `Factory` of filters | – | – | [`Options::compaction_filter`](crate::Options::compaction_filter) |
 //! | bulk load | `SstFileWriter`, `ingest_external_file` | sorted ingest | – | – | [`Keyspace::ingest`](crate::Keyspace::ingest) |
 //! | copy | `Checkpoint` | – | – | `export` | [`Db::checkpoint`](crate::Db::checkpoint) |
 //! | backups | `BackupEngine` | – | – | – | [`Backups`](crate::Backups) |
@@ -32,6 +33,8 @@
 //!   [`Db::sync`](crate::Db::sync).
 //! * Each read of a [`Transaction`](crate::Transaction) counts, as those by `get_for_update` do,
 //!   and so does what its iterators walk over. Any database has transactions, beside plain writes.
+//! * A [compaction filter](super::filters) is never asked about what a snapshot sees, as RocksDB's
+//!   was before it gave repeatable snapshots up. It is not told the level.
 //! * The order of keys is bytewise; there are no comparators.
 //! * The counter that takes eight bytes is [`merge::ADD_I64_LE`](crate::merge::ADD_I64_LE).
 //!

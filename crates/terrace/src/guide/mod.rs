@@ -6,6 +6,7 @@
 //! | [`keyspaces`] | several sets of keys in one database, and writes over them |
 //! | [`scans`] | order, ranges, iterators and cursors, snapshots, pages |
 //! | [`counting`] | changing what is there: updates, conditional writes, merges, expiry |
+//! | [`filters`] | what compactions drop or change on their way |
 //! | [`transactions`] | reads and writes that happen as if nobody else were there |
 //! | `asynchronous` (with the feature `tokio`) | tasks that do not wait, streams, writes that nobody waits for |
 //! | [`tuning`] | memory, disk, compression, bulk loads, what to look at first |
@@ -33,6 +34,7 @@ pub mod asynchronous;
 pub mod coming_from;
 pub mod counting;
 pub mod durability;
+pub mod filters;
 pub mod keyspaces;
 pub mod scans;
 pub mod transactions;

@@ -32,6 +32,7 @@ use terrace_engine::{Error as EngineError, WriteBatch as EngineBatch};
 use terrace_env::{Latch, Mutex, PlantedBug, is_planted};
 
 use super::entry::{self, Entry, EntryKey};
+use super::filters::FilterTable;
 use super::operators::{self, MergeOperators, Operator, OperatorTable};
 use super::options::KeyspaceOptions;
 use super::space::{Owner, Space};
@@ -57,6 +58,7 @@ pub struct Catalog {
     store: Store,
     known: EngineOperators,
     table: OperatorTable,
+    filters: FilterTable,
     owner: Arc<Owner>,
     /// One change at a time; across writes.
     state: Mutex<State>,
@@ -83,10 +85,16 @@ struct State {
 }
 
 impl Catalog {
-    /// Reads the catalog, and tells `table` how keyspaces merge.
+    /// Reads the catalog, and tells `table` how keyspaces merge, and `filters` which numbers they
+    /// have.
     ///
     /// Errors: `Unsupported` for an entry of a later version; those of reading.
-    pub fn load(store: &Store, own: &MergeOperators, table: OperatorTable) -> Result<Catalog> {
+    pub fn load(
+        store: &Store,
+        own: &MergeOperators,
+        table: OperatorTable,
+        filters: FilterTable,
+    ) -> Result<Catalog> {
         let mut state = State::default();
         let range = CATALOG.stored_range(&(..));
         let mut iter = store.iter(IterOptions { range, ..IterOptions::default() })?;
@@ -114,11 +122,15 @@ impl Catalog {
             store: store.clone(),
             known: operators::known(own),
             table,
+            filters,
             owner: Owner::new(),
             state: store.process().env().waits().mutex(state),
             spaces: Latch::default(),
         };
-        catalog.tell_operators(&catalog.state.lock());
+        let state = catalog.state.lock();
+        catalog.tell_operators(&state);
+        catalog.tell_filters(&state);
+        drop(state);
         Ok(catalog)
     }
 
@@ -191,6 +203,7 @@ impl Catalog {
         state.used.remove(&entry.number.0);
         state.entries.insert(name.to_string(), entry);
         self.tell_operators(state);
+        self.tell_filters(state);
         Ok(())
     }
 
@@ -212,6 +225,7 @@ impl Catalog {
         if let Some(space) = self.spaces.lock().by_name.remove(name) {
             space.set_dropped();
         }
+        self.tell_filters(&state);
         // What this opening still folds of it, for snapshots, is folded as before: the table of
         // operators keeps the number until the next open.
         Ok(true)
@@ -239,6 +253,7 @@ impl Catalog {
         if let Some(space) = spaces.by_name.remove(from) {
             spaces.by_name.insert(to.to_string(), space);
         }
+        self.tell_filters(&state);
         Ok(())
     }
 
@@ -350,6 +365,15 @@ impl Catalog {
         self.table.add(state.entries.values().filter_map(of));
     }
 
+    fn tell_filters(&self, state: &State) {
+        let is_given = |number| state.entries.values().any(|entry| entry.number.0 == number);
+        self.filters.renew(|name| {
+            let own = || number_of(name).filter(|own| !is_given(*own) && !state.is_used(*own));
+            let entry = state.entries.get(name).map(|entry| entry.number);
+            entry.or_else(|| fixed_number(name).or_else(own).map(KeyspaceNo))
+        });
+    }
+
     fn write(&self, batch: &EngineBatch) -> Result<()> {
         let options = WriteOptions { durability: Some(Durability::Sync), wait: true };
         self.store.write(batch, &options).map_err(|error| match error {
@@ -399,7 +423,7 @@ fn name_of(number: u16) -> String {
 }
 
 /// The one name of a keyspace that has two. Errors: `Invalid` for what is no name.
-fn canonical(name: &str) -> Result<&str> {
+pub(super) fn canonical(name: &str) -> Result<&str> {
     if name == "0" {
         return Ok(DEFAULT);
     }

@@ -3,7 +3,8 @@
 //! ```text
 //!   name ──catalog.rs──► number ──stored.rs──► 2 bytes in front of each key in the tree
 //!                        │
-//!                        └──operators.rs──► the merge operator
+//!                        ├──operators.rs──► the merge operator
+//!                        └──filters.rs────► the compaction filter
 //! ```
 //! # Invariants
 //! 1. A name leads to one number, and a number belongs to one name at a time; the catalog is the
@@ -15,6 +16,7 @@
 
 mod catalog;
 mod entry;
+mod filters;
 pub(crate) mod handle;
 mod operators;
 mod options;
@@ -23,6 +25,8 @@ mod statistics;
 mod stored;
 
 pub(crate) use catalog::{Catalog, DEFAULT};
+pub use filters::CompactionFilters;
+pub(crate) use filters::FilterTable;
 pub use handle::Keyspace;
 pub use operators::MergeOperators;
 pub(crate) use operators::{OperatorTable, shown as shown_operator};

@@ -10,7 +10,8 @@ use terrace_engine::table::{Compression, TableOptions};
 use terrace_env::{DiskEnv, DiskProfile, RealEnv, SharedEnv};
 
 use crate::events::{Listener, Listeners};
-use crate::keyspace::OperatorTable;
+use crate::filter::CompactionFilter;
+use crate::keyspace::{CompactionFilters, FilterTable, OperatorTable};
 use crate::options::{Layout, SharedResources};
 use crate::{Db, Durability, MergeOperators, Result, Secondary};
 
@@ -89,6 +90,9 @@ pub struct Options {
     /// default is none. A keyspace that merges with one of them can be read only by programs that
     /// bring it.
     pub merge_operators: MergeOperators,
+    /// The [filters](crate::filter) that compactions ask, each with the name of its keyspace. The
+    /// default is none. Nothing of them is kept with the database.
+    pub compaction_filters: CompactionFilters,
     /// The listeners that are told what the database does in the background; the module
     /// [`events`](crate::events) says what they may do. The default is none.
     pub listeners: Listeners,
@@ -117,6 +121,7 @@ impl Default for Options {
             background_threads: process.compaction_threads,
             background_io_limit: process.background_io_limit,
             merge_operators: MergeOperators::new(),
+            compaction_filters: CompactionFilters::new(),
             listeners: Listeners::new(),
             shared: None,
             layout: Layout::default(),
@@ -192,6 +197,18 @@ impl Options {
     #[must_use]
     pub fn merge_operator(mut self, operator: impl MergeOperator + 'static) -> Options {
         self.merge_operators.push(Arc::new(operator));
+        self
+    }
+
+    /// Has compactions ask a filter about the values of the keyspace with this name; the default
+    /// one is called `default`. A keyspace has at most one.
+    #[must_use]
+    pub fn compaction_filter(
+        mut self,
+        keyspace: impl Into<String>,
+        filter: impl CompactionFilter + 'static,
+    ) -> Options {
+        self.compaction_filters.push((keyspace.into(), Arc::new(filter)));
         self
     }
 
@@ -301,6 +318,7 @@ impl Options {
     /// Says what is wrong with the options, if anything. Errors: `Invalid`.
     pub fn validate(&self) -> Result<()> {
         self.engine(&OperatorTable::default()).validate()?;
+        FilterTable::validate(&self.compaction_filters)?;
         Ok(self.process().validate()?)
     }
 
