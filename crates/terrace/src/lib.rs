@@ -35,7 +35,8 @@
 //!   its own default keyspace.
 //! * [`Keyspace`]: put, delete, delete a range, conditional writes
 //!   ([`Keyspace::compare_and_swap`], [`Keyspace::update`]), merges without a read
-//!   ([`Keyspace::merge`]), sorted data ([`Keyspace::ingest`]).
+//!   ([`Keyspace::merge`]), sorted data ([`Keyspace::ingest`]), what it was asked
+//!   ([`Keyspace::stats`]).
 //! * [`View`]: [get](View::get), several keys at once ([`View::get_many`]), iterators of the
 //!   language ([`View::range`], [`View::prefix`]), and a [`Cursor`] that copies nothing.
 //!

@@ -104,6 +104,30 @@ fn everything_answers_as_it_does_without_a_runtime() {
     assert!(Db::open(dir.path()).unwrap().get("z").unwrap().unwrap() == "3");
 }
 
+/// What is tried on the task's thread, and then done by one that may wait, counts once.
+#[test]
+fn a_call_that_has_to_wait_is_counted_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = on_disk(&dir, 300, "value").asynchronous();
+    on(async {
+        assert_eq!(keys(db.iter()).await.unwrap().len(), 300);
+        assert_eq!(keys(db.range("key00290"..)).await.unwrap().len(), 10);
+        assert!(db.first().await.unwrap().is_some());
+        assert!(db.get("key00007").await.unwrap().is_some());
+        assert!(db.get("nothing").await.unwrap().is_none());
+        assert!(db.get_many(&["key00008", "nothing"]).await.unwrap()[0].is_some());
+        db.delete("key00007").await.unwrap();
+        assert!(db.compare_and_swap("key00200", None, None).await.unwrap() != Cas::Swapped);
+    });
+    let stats = db.blocking().stats();
+    assert_eq!((stats.scan_count, stats.seek_count, stats.scanned_count), (3, 3, 311));
+    assert_eq!((stats.get_found_count, stats.get_missed_count), (1, 1));
+    assert_eq!((stats.multi_get_count, stats.multi_get_missed_count), (1, 1));
+    assert_eq!(stats.read_bytes, (311 + 1 + 1) * (8 + 5));
+    assert_eq!((stats.conditional_write_count, stats.conditional_refused_count), (1, 1));
+    assert_eq!((stats.delete_count, stats.write_bytes), (1, 8));
+}
+
 #[test]
 fn what_is_in_memory_answers_without_another_thread() {
     let dir = tempfile::tempdir().unwrap();

@@ -83,7 +83,7 @@ use crate::wal::LogSink;
 
 pub use bulk::checkpoint::{CheckpointProgress, CheckpointReport};
 pub use bulk::copies::CopyOptions;
-pub use bulk::ingest::{Ingest, IngestReport};
+pub use bulk::ingest::{Ingest, IngestReport, RunNo};
 pub use bulk::restore::{restore, seqno_of_copy};
 pub use follow::Follower;
 pub use gate::ledger::{Cause as StallCause, CauseStats, StallStats};

@@ -1,8 +1,8 @@
 //! Several sets of keys in one database, and writes over them.
 //!
 //! A [`Keyspace`] is a set of keys of its own, with a name, inside one [`Db`]. All of them share
-//! one log, one order of writes, one cache and one directory. So a batch, a snapshot and a
-//! checkpoint span them, and an empty keyspace costs next to nothing.
+//! one log, one order of writes, one cache and one directory. So a batch, a snapshot, a
+//! transaction, an ingest and a checkpoint span them, and an empty keyspace costs next to nothing.
 //!
 //! ```
 //! use std::time::Duration;
@@ -36,6 +36,8 @@
 //! * The database itself is the keyspace `default`: `db.put(…)` writes there.
 //! * A handle is cheap: clone it, share it between threads, keep it in a struct. [`Db::keyspace`]
 //!   waits for the disk when it makes one, so ask once and not for each write.
+//! * Sorted data go into several keyspaces at once by [`Ingest::add_to`]: rows and the index of
+//!   them, each in its own order, and no crash leaves one without the other.
 //! * A name is 1 to 255 bytes of UTF-8 without control characters.
 //! * [`Db::drop_keyspace`] takes away everything under a name in one atomic write; the space comes
 //!   back by compaction. [`Keyspace::clear`] empties one that stays.
@@ -57,6 +59,7 @@
 //! [`Db::keyspace`]: crate::Db::keyspace
 //! [`Db::drop_keyspace`]: crate::Db::drop_keyspace
 //! [`Keyspace::clear`]: crate::Keyspace::clear
+//! [`Ingest::add_to`]: crate::Ingest::add_to
 //! [`Keyspace::stats`]: crate::Keyspace::stats
 //! [`Admin::keyspaces`]: crate::Admin::keyspaces
 //! [`Admin::metrics`]: crate::Admin::metrics

@@ -13,8 +13,9 @@
 //!
 //! # Dropping
 //! One atomic, synced write deletes the keyspace's whole interval, its entry, and notes that its
-//! number was used. Handles that are left refuse to write from then on. A write that had passed
-//! this check before may still land in the interval, and an older snapshot still sees what was
+//! number was used. Handles that are left refuse to write, from right before it on. A write that
+//! had passed this check before may still land in the interval (an ingest may not: it asks again
+//! while nobody writes), and an older snapshot still sees what was
 //! there. Neither of them outlives this opening of the database, so a number is given out again
 //! only by a later one, and whoever gets it begins with deleting the interval in the same write
 //! that makes its entry.
@@ -219,12 +220,15 @@ impl Catalog {
         delete_whole(&mut batch, number)?;
         batch.delete(CATALOG.stored(&entry::named_key(name)).as_slice())?;
         batch.put(CATALOG.stored(&entry::used_key(number)).as_slice(), &entry::used_value())?;
-        self.write(&batch)?;
+        // Order: handles refuse before the write, so that an ingest, which asks while nothing is
+        // written, either is refused or comes before it.
+        let space = self.spaces.lock().by_name.get(name).cloned();
+        let refuse = |refuses| space.iter().for_each(|space| space.set_dropped(refuses));
+        refuse(true);
+        self.write(&batch).inspect_err(|_| refuse(false))?;
         state.entries.remove(name);
         state.dropped.insert(number.0);
-        if let Some(space) = self.spaces.lock().by_name.remove(name) {
-            space.set_dropped();
-        }
+        self.spaces.lock().by_name.remove(name);
         self.tell_filters(&state);
         // What this opening still folds of it, for snapshots, is folded as before: the table of
         // operators keeps the number until the next open.

@@ -67,7 +67,8 @@ impl Space {
         self.is_dropped.load(Ordering::Acquire)
     }
 
-    pub fn set_dropped(&self) {
-        self.is_dropped.store(true, Ordering::Release);
+    /// It is being dropped, from before the write that does it; or it is not, as that failed.
+    pub fn set_dropped(&self, is_dropped: bool) {
+        self.is_dropped.store(is_dropped, Ordering::Release);
     }
 }

@@ -6,7 +6,8 @@
 //!
 //! # How
 //! ```text
-//!   build tables outside the tree, entries without a number        (writers go on)
+//!   build tables outside the tree, entries without a number        (writers go on);
+//!     several runs of sorted data may be built in turns
 //!   make their names durable
 //!   take the turn of flushes
 //!   freeze and flush what overlaps them                            (writers go on)
@@ -75,16 +76,39 @@ use crate::table::{TableBuilder, table_meta};
 use crate::version::{NewRow, Table, TableMeta, TreeEdit, Version};
 use crate::{Error, Result};
 
+/// How many tables are under way at a time, each of another run. Where there are more runs, the
+/// table that nothing was added to for longest ends early.
+const BUILDERS_MAX: usize = 64;
+
 /// Sorted entries on their way into the range; see [`Store::begin_ingest`]. Dropping it before
 /// [`Ingest::finish`] leaves the range as it was.
 pub struct Ingest {
     store: Store,
-    builder: Option<(FileId, TableBuilder)>,
-    last_key: Vec<u8>,
+    runs: Vec<Run>,
+    /// The tables that are written, of all runs.
     tables: Vec<TableMeta>,
     /// Whether the tables may be in the tree, so that they are not deleted with this.
     is_given_away: bool,
     entry_count: u64,
+}
+
+/// Entries in ascending order. No other run of the ingest has keys between them.
+#[derive(Default)]
+struct Run {
+    builder: Option<(FileId, TableBuilder)>,
+    /// Of the last entry, if there was one.
+    last_key: Option<Vec<u8>>,
+    /// How many entries the ingest had after the last one of this run.
+    touched: u64,
+}
+
+/// One of the sorted runs that an ingest is put together of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunNo(usize);
+
+impl RunNo {
+    /// The run that every ingest has.
+    pub const FIRST: RunNo = RunNo(0);
 }
 
 /// What an ingest came to.
@@ -108,7 +132,7 @@ impl Store {
     /// finished, as newer than anything written before that.
     ///
     /// Writers go on meanwhile, and wait for the last step of [`Ingest::finish`]. Memory: that of
-    /// one table's filter and index.
+    /// one table's filter and index for each run, and for 64 at most.
     ///
     /// Errors: `ReadOnly`, `Closed`, `Poisoned`.
     pub fn begin_ingest(&self) -> Result<Ingest> {
@@ -116,8 +140,7 @@ impl Store {
         self.inner.check_healthy()?;
         Ok(Ingest {
             store: self.clone(),
-            builder: None,
-            last_key: Vec::new(),
+            runs: vec![Run::default()],
             tables: Vec::new(),
             is_given_away: false,
             entry_count: 0,
@@ -126,36 +149,56 @@ impl Store {
 }
 
 impl Ingest {
-    /// Adds an entry, whose key comes after all before it. Errors: `Invalid` if it does not, or if
-    /// key or value are too long (nothing was added, and the ingest may go on); those of writing
-    /// tables, after which it is of no use.
+    /// As [`Ingest::add_to`], in the first run.
     pub fn add(&mut self, key: &[u8], value: &[u8], expiry: Option<Expiry>) -> Result<()> {
-        if self.entry_count > 0 && key <= self.last_key.as_slice() {
-            let text = match key == self.last_key.as_slice() {
+        self.add_to(RunNo::FIRST, key, value, expiry)
+    }
+
+    /// Another run, which may be added to in turns with those that there are.
+    pub fn begin_run(&mut self) -> RunNo {
+        self.runs.push(Run::default());
+        RunNo(self.runs.len() - 1)
+    }
+
+    /// Adds an entry, whose key comes after all before it in its run. Errors: `Invalid` if it does
+    /// not, or if key or value are too long (nothing was added, and the ingest may go on); those of
+    /// writing tables, after which it is of no use.
+    pub fn add_to(
+        &mut self,
+        run: RunNo,
+        key: &[u8],
+        value: &[u8],
+        expiry: Option<Expiry>,
+    ) -> Result<()> {
+        if let Some(last) = self.runs[run.0].last_key.as_deref().filter(|last| key <= *last) {
+            let text = match key == last {
                 true => "the key is there twice; ingested keys come in ascending order, each once",
                 false => "the key comes before the one ahead of it; sort the data by key bytewise",
             };
             return Err(Error::invalid(text));
         }
         check_bounds(key, value)?;
-        let inner = &self.store.inner;
-        let is_full = |(_, builder): &(FileId, TableBuilder)| {
-            builder.estimated_bytes() >= inner.options.table_bytes
-        };
-        if self.builder.as_ref().is_some_and(is_full) {
-            self.end_table()?;
+        let table_bytes = self.store.inner.options.table_bytes;
+        let is_full =
+            |(_, builder): &(FileId, TableBuilder)| builder.estimated_bytes() >= table_bytes;
+        if self.runs[run.0].builder.as_ref().is_some_and(is_full) {
+            self.end_table(run)?;
         }
         let seqno = SeqNo::ZERO;
         let entry = EntryRef { key, seqno, kind: EntryKind::Value, expiry, value };
-        self.builder()?.add(entry)?;
-        self.last_key.clear();
-        self.last_key.extend_from_slice(key);
+        self.builder(run)?.add(entry)?;
         self.entry_count += 1;
+        let run = &mut self.runs[run.0];
+        run.touched = self.entry_count;
+        let last_key = run.last_key.get_or_insert_default();
+        last_key.clear();
+        last_key.extend_from_slice(key);
         Ok(())
     }
 
-    fn builder(&mut self) -> Result<&mut TableBuilder> {
-        if self.builder.is_none() {
+    fn builder(&mut self, run: RunNo) -> Result<&mut TableBuilder> {
+        if self.runs[run.0].builder.is_none() {
+            self.make_room_for_a_builder()?;
             let inner = &self.store.inner;
             let _work = inner.begin_work()?;
             inner.check_healthy()?;
@@ -164,13 +207,26 @@ impl Ingest {
             // Its level is chosen last, as deep as can be.
             let writer = inner.context.opener.store.create(id, LEVEL_MAX, 0)?;
             let options = &inner.options.table;
-            self.builder = Some((id, TableBuilder::new(writer, uid, options, env.wall_time())));
+            let builder = TableBuilder::new(writer, uid, options, env.wall_time());
+            self.runs[run.0].builder = Some((id, builder));
         }
-        Ok(&mut self.builder.as_mut().expect("made above").1)
+        Ok(&mut self.runs[run.0].builder.as_mut().expect("made above").1)
     }
 
-    fn end_table(&mut self) -> Result<()> {
-        if let Some((id, builder)) = self.builder.take() {
+    /// Ends the table that nothing was added to for longest, if there are as many as there may be.
+    fn make_room_for_a_builder(&mut self) -> Result<()> {
+        let building = || (0..self.runs.len()).filter(|run| self.runs[*run].builder.is_some());
+        if self.runs.len() <= BUILDERS_MAX || building().count() < BUILDERS_MAX {
+            return Ok(());
+        }
+        match building().min_by_key(|run| self.runs[*run].touched) {
+            Some(oldest) => self.end_table(RunNo(oldest)),
+            None => Ok(()),
+        }
+    }
+
+    fn end_table(&mut self, run: RunNo) -> Result<()> {
+        if let Some((id, builder)) = self.runs[run.0].builder.take() {
             let _work = self.store.inner.begin_work()?;
             let built = self.store.inner.poison_if_sync_failed(builder.finish())?;
             self.tables.push(table_meta(id, built));
@@ -193,25 +249,40 @@ impl Ingest {
     /// Makes everything that was added part of the range, all of it or nothing. On return it is
     /// visible and durable, and so is every write that was acknowledged before.
     ///
-    /// Errors: `NoSpace`, `Io`, `Closed`, `Poisoned` (nothing was ingested); `Unknown` (it may show
-    /// after the next open).
-    pub fn finish(mut self) -> Result<IngestReport> {
+    /// Errors: `Invalid` (runs have keys between each other's), `NoSpace`, `Io`, `Closed`,
+    /// `Poisoned` (nothing was ingested); `Unknown` (it may show after the next open).
+    pub fn finish(self) -> Result<IngestReport> {
+        Ok(self.finish_unless(&|| false)?.expect("nobody refuses it"))
+    }
+
+    /// As [`Ingest::finish`], unless `is_refused` says so: nothing was ingested then, and `None` is
+    /// the answer. It is asked once no write is under way, and none begins before all of it is
+    /// there: whoever decides by a word that a writer sets before it writes is in order with that
+    /// writer. It must not call the store.
+    pub fn finish_unless(mut self, is_refused: &dyn Fn() -> bool) -> Result<Option<IngestReport>> {
         let inner = Arc::clone(&self.store.inner);
         let _work = inner.begin_work()?;
-        self.end_table()?;
+        (0..self.runs.len()).try_for_each(|run| self.end_table(RunNo(run)))?;
         if self.tables.is_empty() {
             inner.check_healthy()?;
+            if is_refused() {
+                return Ok(None);
+            }
             let seqno = inner.sequencer.visible();
             let level = LevelNo(0);
-            return Ok(IngestReport {
+            return Ok(Some(IngestReport {
                 seqno,
                 entry_count: 0,
                 table_count: 0,
                 table_bytes: 0,
                 level,
-            });
+            }));
         }
-        let outcome = inner.poison_if_sync_failed(inner.ingest(&mut self));
+        self.tables.sort_unstable_by(|one, other| one.bounds.start().cmp(other.bounds.start()));
+        if self.tables.windows(2).any(|pair| pair[0].bounds.overlaps(&pair[1].bounds)) {
+            return Err(Error::invalid("two runs of the ingest have keys between each other's"));
+        }
+        let outcome = inner.poison_if_sync_failed(inner.ingest(&mut self, is_refused));
         inner.changed.notify();
         inner.schedule_compaction();
         outcome
@@ -265,8 +336,12 @@ impl Drop for IngestPlace<'_> {
 }
 
 impl Inner {
-    /// Installs the tables, whose content is durable.
-    fn ingest(&self, ingest: &mut Ingest) -> Result<IngestReport> {
+    /// Installs the tables, whose content is durable; nothing if it is refused.
+    fn ingest(
+        &self,
+        ingest: &mut Ingest,
+        is_refused: &dyn Fn() -> bool,
+    ) -> Result<Option<IngestReport>> {
         if !is_planted(PlantedBug::IngestInstallsBeforeSync) {
             self.context.opener.store.sync(LEVEL_MAX)?;
         }
@@ -276,7 +351,10 @@ impl Inner {
             let frozen = self.with_all_held(|all| self.freeze_held(all))?;
             self.flush_these(&turn, frozen, |except| self.oldest_position(except))?;
         }
-        let ingested = self.with_all_held(|all| self.ingest_held(&turn, all, ingest));
+        let ingested = self.with_all_held(|all| match is_refused() {
+            true => Ok(None),
+            false => self.ingest_held(&turn, all, ingest).map(Some),
+        });
         self.schedule_indexing();
         ingested
     }

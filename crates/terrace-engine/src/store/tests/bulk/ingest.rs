@@ -11,7 +11,7 @@ use terrace_env::{
 use crate::Error;
 use crate::store::tests::workload::{Change, Model, Shape, content, draw_options, walk};
 use crate::store::tests::*;
-use crate::store::{GetOptions, IngestReport, IterOptions, Update};
+use crate::store::{GetOptions, IngestReport, IterOptions, RunNo, Update};
 
 type Entries = BTreeMap<Vec<u8>, (Vec<u8>, Option<WallTime>)>;
 
@@ -19,6 +19,32 @@ fn ingest(store: &Store, entries: &Entries) -> Result<IngestReport> {
     let mut ingest = store.begin_ingest()?;
     for (key, (value, expiry)) in entries {
         ingest.add(key, value, expiry.map(Expiry::at))?;
+    }
+    ingest.finish()
+}
+
+/// The same entries in several runs, which take turns.
+fn ingest_in_runs(
+    store: &Store,
+    entries: &Entries,
+    random: &mut SeededRng,
+) -> Result<IngestReport> {
+    let mut ingest = store.begin_ingest()?;
+    let mut runs = vec![(RunNo::FIRST, Vec::new())];
+    for (key, (value, expiry)) in entries {
+        if random.one_in(5) {
+            runs.push((ingest.begin_run(), Vec::new()));
+        }
+        runs.last_mut().expect("one at least").1.push((key, value, expiry.map(Expiry::at)));
+    }
+    runs.iter_mut().for_each(|(_, entries)| entries.reverse());
+    while !runs.is_empty() {
+        let index = random.below(runs.len() as u64) as usize;
+        let (run, left) = &mut runs[index];
+        match left.pop() {
+            Some((key, value, expiry)) => ingest.add_to(*run, key, value, expiry)?,
+            None => drop(runs.remove(index)),
+        }
     }
     ingest.finish()
 }
@@ -48,7 +74,10 @@ fn run_against_model(seed: u64) -> Result<()> {
                             entries.insert(key, (value, expiry));
                         }
                     }
-                    let report = ingest(&store, &entries)?;
+                    let report = match random.one_in(2) {
+                        true => ingest(&store, &entries)?,
+                        false => ingest_in_runs(&store, &entries, &mut random)?,
+                    };
                     assert_eq!(report.entry_count, entries.len() as u64);
                     levels[usize::from(report.level.0)] += 1;
                     for (key, (value, expiry)) in entries {
@@ -155,6 +184,37 @@ fn what_is_not_sorted_or_too_long_is_refused_and_the_rest_goes_on() {
         let nothing = store.begin_ingest().unwrap().finish().unwrap();
         assert_eq!((nothing.entry_count, nothing.table_count), (0, 0));
         assert_eq!(content(&store).unwrap(), []);
+    });
+}
+
+#[test]
+fn runs_between_each_other_and_what_is_refused_at_the_end_leave_nothing() {
+    simulate(3, |env| {
+        let store = open(env, &small()).unwrap();
+        let begun = || {
+            let mut ingest = store.begin_ingest().unwrap();
+            let other = ingest.begin_run();
+            ingest.add(b"a", b"1", None).unwrap();
+            ingest.add_to(other, b"b", b"2", None).unwrap();
+            ingest
+        };
+        let mut ingest = begun();
+        ingest.add(b"c", b"3", None).unwrap();
+        let refused = ingest.finish().unwrap_err();
+        assert!(matches!(refused, Error::Invalid(_)), "{refused}");
+        let asked = std::cell::Cell::new(0);
+        let refuse = || {
+            asked.set(asked.get() + 1);
+            true
+        };
+        assert!(begun().finish_unless(&refuse).unwrap().is_none());
+        assert!(store.begin_ingest().unwrap().finish_unless(&refuse).unwrap().is_none());
+        assert_eq!(asked.take(), 2);
+        let names = env.fs().list(Path::new(DIR)).unwrap().into_iter();
+        assert_eq!(names.filter(|entry| entry.name.ends_with(".table")).count(), 0);
+        assert_eq!(content(&store).unwrap(), []);
+        begun().finish().unwrap();
+        assert_eq!(get(&store, "b").unwrap(), Some("2".into()));
     });
 }
 
