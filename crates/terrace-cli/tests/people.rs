@@ -233,6 +233,39 @@ fn a_keyspace_made_through_a_server_is_in_its_directory() {
 }
 
 #[test]
+fn commands_that_only_look_read_beside_a_running_server() {
+    let dir = TempDir::new().unwrap();
+    let server = Server::start(dir.path(), &mut terrace());
+    let (there, here) = (["--connect", &*server.address], ["--data", dir.path().to_str().unwrap()]);
+    succeeds(&run(&there, "put DB a 1"));
+    succeeds(&run(&there, "put DB b 2 --keyspace users"));
+    for (line, shown) in [
+        ("get DB a", "1"),
+        ("get DB b --keyspace users", "2"),
+        ("scan DB --output json", "\"a\""),
+        ("count DB", "1"),
+        ("keyspaces DB", "users"),
+        ("stats DB", "memtable"),
+        ("explain get DB a", "memtable"),
+        ("export DB", "a"),
+    ] {
+        let output = run(&here, line);
+        assert!(succeeds(&output).contains(shown), "{line}: {output:?}");
+        let said = text(&output.stderr).matches("is open in another process").count();
+        assert_eq!(said, 1, "{line}: {output:?}");
+    }
+    // What was written since is there, and writing is refused as ever.
+    succeeds(&run(&there, "put DB a 3"));
+    assert_eq!(succeeds(&run(&here, "get DB a")), "3");
+    for line in ["put DB a 4", "delete DB a", "keyspaces DB drop users --yes"] {
+        assert!(fails(&run(&here, line), 3).contains("is in use"), "{line}");
+    }
+    assert_eq!(server.stop(), 0);
+    let alone = run(&here, "get DB a");
+    assert_eq!((succeeds(&alone), text(&alone.stderr)), ("3", ""));
+}
+
+#[test]
 fn inspect_sees_what_it_is_given() {
     let dir = TempDir::new().unwrap();
     let data = dir.path().join("db");
