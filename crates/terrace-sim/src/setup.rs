@@ -67,6 +67,8 @@ pub struct Setup {
     pub mapped_logs: bool,
     /// Whether what was stored to persistent memory survives a power cut before it is flushed.
     pub pmem_keeps_stores: bool,
+    /// Whether a keyspace of the library has a compaction filter, and a client of its own.
+    pub filtered: bool,
     /// Another thread gets its turn once in this many calls.
     pub switch_one_in: u32,
     /// And also where a thread takes a latch, in builds with debug assertions.
@@ -123,6 +125,7 @@ impl Setup {
             },
             mapped_logs: true,
             pmem_keeps_stores: false,
+            filtered: false,
             switch_one_in: 4,
             at_latches: false,
             read_miss_one_in: 4,
@@ -322,6 +325,7 @@ impl Setup {
             ("replayers", self.process.recovery_threads.to_string()),
             ("mapped", self.mapped_logs.to_string()),
             ("keeps-stores", self.pmem_keeps_stores.to_string()),
+            ("filtered", self.filtered.to_string()),
             ("switch", self.switch_one_in.to_string()),
             ("at-latches", self.at_latches.to_string()),
             ("miss", self.read_miss_one_in.to_string()),
@@ -392,6 +396,7 @@ impl Setup {
             "replayers" => self.process.recovery_threads = number(text)?,
             "mapped" => self.mapped_logs = number(text)?,
             "keeps-stores" => self.pmem_keeps_stores = number(text)?,
+            "filtered" => self.filtered = number(text)?,
             "switch" => self.switch_one_in = number(text)?,
             "at-latches" => self.at_latches = number(text)?,
             "miss" => self.read_miss_one_in = number(text)?,

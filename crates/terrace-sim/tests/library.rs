@@ -1,7 +1,8 @@
 //! Goal: the library keeps its promises on top of the engine's: keyspaces that are dropped and made
 //! again, batches over them whole at every crash, transactions serializable with what they walked
-//! over, backups under load of one moment. Method: the clients of the other suites go through `Db`,
-//! at once and one alone, and the machine stops at every change of the disk.
+//! over, backups under load of one moment, a compaction filter that nobody sees work. Method: the
+//! clients of the other suites go through `Db`, at once and one alone, and the machine stops at
+//! every change of the disk.
 
 use terrace_sim::library;
 use terrace_sim::suite::Suite;

@@ -62,14 +62,16 @@ fn planted_bugs_are_found() {
     assert!(missed.is_empty(), "seed {seed}: not found: {}", missed.join(", "));
 }
 
-/// Those of transactions and backups are the engine's, and other suites find them too; but whoever
-/// programs with the library must not depend on that.
+/// Those of transactions, backups and filters are the engine's, and other suites find some of them
+/// too; but whoever programs with the library must not depend on that.
 #[test]
-fn bugs_of_keyspaces_transactions_and_backups_are_found_through_the_library() {
+fn bugs_of_keyspaces_transactions_backups_and_filters_are_found_through_the_library() {
     for bug in [
         PlantedBug::ReuseKeyspaceNumber,
         PlantedBug::CommitForgetsIntervals,
         PlantedBug::CheckpointMissesTheLog,
+        PlantedBug::FilterAboveTheOldestReader,
+        PlantedBug::IteratorSeesTheFilter,
     ] {
         let mut tally = Tally::default();
         let mut failures = (0..1000).filter_map(|seed| {

@@ -4,10 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use terrace::Db;
-use terrace_env::{JobClass, SharedEnv};
+use terrace_env::{JobClass, Latch, SharedEnv};
 
 use super::client::Client;
 use super::errors::failed;
+use super::filtered::Watch;
 use super::open::{open, whole};
 use super::spaces::{Spaces, Who};
 use crate::oracle::{Recorder, What};
@@ -28,7 +29,7 @@ pub fn live(case: &Case, env: &SharedEnv, recorder: &Recorder) {
             client.into_db()
         }
         clients => {
-            let threads: Vec<_> = clients
+            let mut threads: Vec<_> = clients
                 .iter()
                 .enumerate()
                 .map(|(number, operations)| {
@@ -39,10 +40,25 @@ pub fn live(case: &Case, env: &SharedEnv, recorder: &Recorder) {
                     env.spawn(JobClass::Client, &number.to_string(), job)
                 })
                 .collect();
+            let watch = watch_of(case, env, recorder, &db);
+            if let Some(place) = watch.clone() {
+                let beside = clients.iter().map(Vec::len).max().unwrap_or(0);
+                let job = Box::new(move || {
+                    let watch = place.lock().take();
+                    let worked = watch.map(|mut watch| {
+                        watch.work(beside);
+                        watch
+                    });
+                    *place.lock() = worked;
+                });
+                threads.push(env.spawn(JobClass::Client, "watch", job));
+            }
             for thread in threads.into_iter().flatten() {
                 // A panic ends the simulation, and is reported by it.
                 let _ = thread.join();
             }
+            let worked = watch.and_then(|place| place.lock().take());
+            worked.into_iter().for_each(|mut watch| watch.finish());
             Some(db)
         }
     };
@@ -54,6 +70,20 @@ pub fn live(case: &Case, env: &SharedEnv, recorder: &Recorder) {
     last.end(id, whole(env, &db).unwrap_or_else(|error| failed(&error)));
     let id = last.begin(What::Begun);
     last.end(id, db.close().map_or_else(|error| failed(&error), |()| What::Durable));
+}
+
+/// The client of the filtered keyspace, if there is one, where its thread takes it from and puts it
+/// back.
+fn watch_of(
+    case: &Case,
+    env: &SharedEnv,
+    recorder: &Recorder,
+    db: &Db,
+) -> Option<Arc<Latch<Option<Watch>>>> {
+    let who = (case.clients.len(), case.seed);
+    let watch = case.setup.filtered.then(|| Watch::new(env, &case.setup, recorder, who, db))?;
+    // A keyspace that exists always is had without a write; what fails all the same fails others.
+    Some(Arc::new(Latch::new(Some(watch.ok()?))))
 }
 
 fn begin(case: &Case, env: &SharedEnv, recorder: &Recorder) -> Option<(Db, Arc<Spaces>)> {

@@ -13,12 +13,15 @@
 //! to it is written down under a key of the model that says which keyspace that was (`spaces.rs`).
 //! Whoever changes which keyspaces there are is told no number for it; they take turns, so the
 //! numbers that nobody else has are theirs.
+//!
+//! One keyspace may have a compaction filter; it has a client of its own (`filtered.rs`).
 
 mod add;
 mod backup;
 mod cases;
 mod client;
 mod errors;
+mod filtered;
 mod life;
 mod open;
 mod place;

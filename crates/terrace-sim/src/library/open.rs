@@ -6,6 +6,7 @@ use std::sync::Arc;
 use terrace::{Db, EntryRef, KeyspaceOptions, Layout, Options, Result, Value, merge};
 use terrace_env::SharedEnv;
 
+use super::filtered::{ByFirstByte, SPACE};
 use crate::oracle::{Content, Found, What};
 use crate::setup::Setup;
 
@@ -21,7 +22,10 @@ pub fn options(setup: &Setup) -> Options {
         .lookup_index_bytes(own.lookup_index_bytes)
         .recovery_threads(setup.process.recovery_threads);
     layout.log_path.clone_from(&own.log_path);
-    Options::new()
+    let options = Options::new();
+    let options =
+        if setup.filtered { options.compaction_filter(SPACE, ByFirstByte) } else { options };
+    options
         .durability(own.durability)
         .memtable_bytes(own.memtable_bytes as u64)
         .cache_bytes(setup.process.cache_bytes)
@@ -50,12 +54,12 @@ pub fn found_at(entry: &EntryRef<'_>) -> Found {
     Found::of(entry.seqno().0, entry.expiry().map(|expiry| expiry.time()), entry.value)
 }
 
-/// Everything that a database holds now, while nobody writes.
+/// Everything that a database holds now, while nobody writes, but for what is filtered.
 pub fn whole(env: &SharedEnv, db: &Db) -> Result<What> {
     let seqno = db.snapshot().seqno().0;
     let from = env.wall_time();
     let mut content = Content::new();
-    for name in db.keyspaces()? {
+    for name in db.keyspaces()?.into_iter().filter(|name| name != SPACE) {
         let mut rows = Vec::new();
         for row in db.keyspace(&name)?.iter() {
             let (key, value) = row?;

@@ -110,7 +110,7 @@ pub fn forced(
 }
 
 /// Neighbouring tables of a level within `range` that are all meant, to be written anew in their
-/// place; none if no table is meant. At most [`IN_PLACE_MAX`] at a time.
+/// place; none if no table is meant. At most eight at a time.
 #[must_use]
 pub fn in_place(
     version: &Version,
