@@ -38,7 +38,8 @@ use crate::{Db, Error, Options, Result, View};
 /// ```
 ///
 /// **What it shows.** After an open or a [`Secondary::catch_up`]: every write that was acknowledged
-/// before that call, whatever its durability, and no write without those before it. In between
+/// before that call, whatever its durability, and no write without those before it. A write that is
+/// under way may be visible before the writer's own call returns. In between
 /// nothing changes, so several reads see one moment. Views, iterators and snapshots that were made
 /// before a catch-up go on showing theirs, and keep what that needs: memory, and files that have no
 /// name any more. Expiry goes on.
