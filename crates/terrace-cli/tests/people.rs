@@ -156,6 +156,38 @@ fn sorted_files_and_compactions_go_into_keyspaces() {
 }
 
 #[test]
+fn an_ingest_goes_into_several_keyspaces_or_into_none() {
+    let dir = TempDir::new().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let users = file("users.tsv", "1\tada\n2\tgrace\n");
+    let names = file("names.tsv", "ada\t1\ngrace\t2\n");
+    let unsorted = file("unsorted.tsv", "grace\t2\nada\t1\n");
+    let data = dir.path().join("db");
+    let db = ["--data", data.to_str().unwrap()];
+    let ingest = |names: &str| {
+        run(&db, &format!("ingest DB --format tsv --into users={users} --into names={names}"))
+    };
+    let complaint = ingest(&unsorted);
+    assert!(fails(&complaint, 3).contains("unsorted.tsv:2: the key comes before"), "{complaint:?}");
+    assert_eq!(succeeds(&run(&db, "count DB --keyspace users")), "0\n");
+    succeeds(&ingest(&names));
+    assert_eq!(succeeds(&run(&db, "get DB 2 --keyspace users")), "grace");
+    assert_eq!(succeeds(&run(&db, "get DB grace --keyspace names")), "2");
+    assert_eq!(succeeds(&run(&db, "count DB")), "0\n");
+    // Beside files for the keyspace that is chosen.
+    succeeds(&run(&db, &format!("ingest DB --format tsv {users} --into other={names}")));
+    assert_eq!(succeeds(&run(&db, "count DB")), "2\n");
+    assert_eq!(succeeds(&run(&db, "count DB --keyspace other")), "2\n");
+    for wrong in ["", "--into users", "--into =file", "--into users="] {
+        fails(&run(&db, &format!("ingest DB {wrong}")), 2);
+    }
+}
+
+#[test]
 fn where_the_database_is_may_be_said_before_and_after_and_by_the_environment() {
     let dir = TempDir::new().unwrap();
     let data = dir.path().join("db");

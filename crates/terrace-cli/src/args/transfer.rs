@@ -36,15 +36,43 @@ pub(crate) struct InputArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-The keys of all files together come in ascending order, bytewise, each once, as export writes them.
-A line out of order or damaged ends it, with its number, and so does Ctrl-C: then nothing was ingested.
+The keys of all files of a keyspace come in ascending order, bytewise, each once, as export writes them.
+A line out of order or damaged ends it, with its number, and so does Ctrl-C: then nothing was ingested, into
+no keyspace.
 No server may have the directory open; `terrace import` writes entries through one.")]
 pub(crate) struct IngestArgs {
     /// What the files hold
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Jsonl)]
     pub(crate) format: Format,
-    #[command(flatten)]
-    pub(crate) input: InputArgs,
+    /// A file for another keyspace, which is made if it is missing; may be given more than once.
+    /// All keyspaces get theirs in one step
+    #[arg(long, value_name = "KEYSPACE=FILE", value_parser = InOther::parse)]
+    pub(crate) into: Vec<InOther>,
+    /// Which field is the key, or how to make one of several; as for import
+    #[arg(long, value_name = "TEMPLATE", value_parser = KeyTemplate::parse)]
+    pub(crate) key_field: Option<KeyTemplate>,
+    /// The files; - for standard input. Names that end in .gz or .lz4 are decompressed
+    #[arg(value_name = "FILE", required_unless_present = "into")]
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// A file whose entries go into a keyspace of this name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct InOther {
+    pub(crate) keyspace: String,
+    pub(crate) file: PathBuf,
+}
+
+impl InOther {
+    /// The name ends at the first `=`.
+    fn parse(text: &str) -> Result<InOther, String> {
+        match text.split_once('=') {
+            Some((keyspace, file)) if !keyspace.is_empty() && !file.is_empty() => {
+                Ok(InOther { keyspace: keyspace.to_owned(), file: file.into() })
+            }
+            _ => Err("say for which keyspace and which file, as in users=users.jsonl".to_owned()),
+        }
+    }
 }
 
 #[derive(Debug, ClapArgs)]

@@ -2,11 +2,11 @@
 
 use std::io::BufRead;
 
-use terrace::{Expiry, Ingest, WallTime};
+use terrace::{Expiry, Ingest, Keyspace, WallTime};
 
 use crate::args::IngestArgs;
 use crate::commands::Target;
-use crate::data::Access;
+use crate::data::{Access, keyspace_of};
 use crate::failure::{Failure, Outcome};
 use crate::files::{ImportFile, ReadPosition};
 use crate::format::{EntryReader, Lines, ReadError, Record};
@@ -14,16 +14,22 @@ use crate::signals::StopFlag;
 use crate::terminal::{self, Progress, rate};
 
 pub(super) fn ingest(args: IngestArgs, target: &Target) -> Outcome {
-    let (files, total) = ImportFile::all(&args.input.files)?;
+    let paths = args.files.iter().chain(args.into.iter().map(|other| &other.file));
+    let (files, total) = ImportFile::all(&paths.cloned().collect::<Vec<_>>())?;
     let stop = StopFlag::on_signals()?;
     let (db, keyspace) = target.open_directory(Access::Create)?;
+    let mut keyspaces = vec![keyspace.clone(); args.files.len()];
+    for other in &args.into {
+        keyspaces.push(keyspace_of(&db, &other.keyspace, true)?);
+    }
     let mut reading = Reading {
         ingest: keyspace.ingest()?,
         stop,
         progress: Progress::of_bytes(total),
         position: ReadPosition::default(),
     };
-    let read = files.iter().try_for_each(|file| reading.file(&args, file));
+    let mut each = files.iter().zip(&keyspaces);
+    let read = each.try_for_each(|(file, keyspace)| reading.file(&args, file, keyspace));
     let Reading { ingest, progress, .. } = reading;
     let outcome = read.and_then(|()| Ok(ingest.finish()?));
     let took = progress.finish().as_secs_f64();
@@ -52,12 +58,12 @@ struct Reading {
 }
 
 impl Reading {
-    fn file(&mut self, args: &IngestArgs, file: &ImportFile) -> Outcome {
+    fn file(&mut self, args: &IngestArgs, file: &ImportFile, keyspace: &Keyspace) -> Outcome {
         let lines = Lines::new(file.open(&self.position)?);
-        let template = args.input.key_field.clone();
+        let template = args.key_field.clone();
         let mut reader = EntryReader::new(lines, args.format, template).map_err(Failure::Usage)?;
         while let Some(record) = self.next(&mut reader, file)? {
-            self.add(&record, reader.lines_read(), file)?;
+            self.add(&record, reader.lines_read(), file, keyspace)?;
             if self.ingest.len().is_multiple_of(LOOK_EVERY) {
                 self.progress.set(self.position.bytes(), self.ingest.len(), "entries");
                 self.heed_stop()?;
@@ -92,16 +98,21 @@ impl Reading {
         })
     }
 
-    fn add(&mut self, record: &Record, line: u64, file: &ImportFile) -> Outcome {
+    fn add(
+        &mut self,
+        record: &Record,
+        line: u64,
+        file: &ImportFile,
+        keyspace: &Keyspace,
+    ) -> Outcome {
         let expiry = record.expiry_ms.map(|ms| Expiry::at(WallTime(ms)));
-        self.ingest.add_until(&record.key, &record.value, expiry).map_err(|error| {
-            match error.kind() {
-                terrace::ErrorKind::Invalid => {
-                    let name = file.name();
-                    Failure::Failed(format!("{name}:{line}: {error}; nothing was ingested"))
-                }
-                _ => error.into(),
+        let added = self.ingest.add_to_until(keyspace, &record.key, &record.value, expiry);
+        added.map_err(|error| match error.kind() {
+            terrace::ErrorKind::Invalid => {
+                let name = file.name();
+                Failure::Failed(format!("{name}:{line}: {error}; nothing was ingested"))
             }
+            _ => error.into(),
         })
     }
 }
