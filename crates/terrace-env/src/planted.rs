@@ -129,6 +129,22 @@ planted_bugs! {
     ReadPointBeforeLatch,
     /// A read keeps a view that was replaced before its read point was taken.
     KeepOldView,
+    /// What rows of L0 name of the value log does not count as alive.
+    JudgeLiveValuesDead,
+    /// A rewritten value file says of each value that it lies a byte further on.
+    PlaceOffByOne,
+    /// A rewritten value file is installed before its name is durable.
+    InstallValuesBeforeSync,
+    /// A rewrite does not copy the values that the last table of the levels names.
+    RewriteForgetsATable,
+    /// A value file goes with the edit that removes it, though older views still read it.
+    DropValuesUnderReaders,
+    /// A large value loses its expiry when it is taken out of its table.
+    SeparationLosesExpiry,
+    /// Merge operands are folded over the pointer to a value, as if it were the value.
+    FoldOverPointer,
+    /// A checkpoint lacks the value files.
+    CheckpointForgetsValues,
     /// The lookup index is asked for a key before it is asked for its floor.
     FloorAfterBucket,
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use terrace_engine::options::{
-    Durability, FormatOptions, L0Kind, L0Options, Options, ProcessOptions,
+    Durability, FormatOptions, L0Kind, L0Options, Options, ProcessOptions, ValueLogOptions,
 };
 use terrace_engine::process::Process;
 use terrace_engine::store::Store;
@@ -179,6 +179,7 @@ impl Setup {
         setup.draw_l0(&mut apart);
         setup.options.log_path = apart.one_in(3).then(|| DIR.into());
         setup.process.background_io_limit = [None, None, None, Some(64 << 10)][apart.index(4)];
+        setup.options.value_log = draw_value_log(&mut apart);
         setup
     }
 
@@ -285,6 +286,7 @@ impl Setup {
     /// Each setting by name.
     fn settings(&self) -> Vec<(&'static str, String)> {
         let options = &self.options;
+        let values = options.value_log;
         let boundaries: Vec<String> = options
             .drange_boundaries
             .iter()
@@ -317,6 +319,8 @@ impl Setup {
             ("merging", options.memtable_merging.to_string()),
             ("index", options.lookup_index_bytes.to_string()),
             ("kept", options.memtables_kept.to_string()),
+            ("values", values.map_or(0, |values| values.large_bytes).to_string()),
+            ("values-ratio", values.map_or(130, |values| values.space_ratio_percent).to_string()),
             ("scan-all", options.research.scan_all_memtables.to_string()),
             ("cache", self.process.cache_bytes.to_string()),
             ("flushers", self.process.flush_threads.to_string()),
@@ -385,6 +389,19 @@ impl Setup {
             "merging" => options.memtable_merging = number(text)?,
             "index" => options.lookup_index_bytes = number(text)?,
             "kept" => options.memtables_kept = number(text)?,
+            "values" => {
+                let large_bytes = number(text)?;
+                let known = options.value_log.unwrap_or_default();
+                let values = ValueLogOptions { large_bytes, ..known };
+                options.value_log = (large_bytes > 0).then_some(values);
+            }
+            "values-ratio" => {
+                let space_ratio_percent = number(text)?;
+                // Without a bound for values there are none, whatever their ratio.
+                options.value_log = options
+                    .value_log
+                    .map(|values| ValueLogOptions { space_ratio_percent, ..values });
+            }
             "scan-all" => options.research.scan_all_memtables = number(text)?,
             "cache" => self.process.cache_bytes = number(text)?,
             "flushers" => self.process.flush_threads = number(text)?,
@@ -427,6 +444,14 @@ fn boundaries(text: &str) -> Result<Vec<Vec<u8>>, ParseError> {
             Ok(digits.chunks(2).map(|pair| pair[0] * 16 + pair[1]).collect())
         })
         .collect()
+}
+
+/// Half of the time a value log, for values of a few bytes on; if so, half of the time one that
+/// writes files anew as soon as there is garbage in them.
+fn draw_value_log(random: &mut SeededRng) -> Option<ValueLogOptions> {
+    let large_bytes = [32, 32, 100, 1000][random.index(4)];
+    let space_ratio_percent = [105, 130][random.index(2)];
+    random.one_in(2).then_some(ValueLogOptions { large_bytes, space_ratio_percent })
 }
 
 /// What differs from [`Setup::small`], as words `name=value`.

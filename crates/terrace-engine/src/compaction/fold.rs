@@ -56,6 +56,9 @@ impl Retained<'_> {
             {
                 Some(Some(entry.value.as_slice()))
             }
+            Base::Entry(entry) if fetched.is_some() && is_planted(PlantedBug::FoldOverPointer) => {
+                Some(Some(entry.value.as_slice()))
+            }
             Base::Entry(_) if fetched.is_some() => Some(fetched.as_deref()),
             Base::Unknown if is_planted(PlantedBug::FoldOverUnknown) => Some(None),
             Base::Entry(_) | Base::Unknown => None,

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use terrace_base::FileId;
+use terrace_env::{PlantedBug, is_planted};
 
 use super::version::Misfit;
 use super::{TableContext, ValuesEdit};
@@ -84,6 +85,9 @@ impl ValueFiles {
     pub(super) fn mark_removed(&self, next: &ValueFiles) {
         for file in self.iter().filter(|file| next.get(file.meta().id).is_none()) {
             file.mark_removed();
+            if is_planted(PlantedBug::DropValuesUnderReaders) {
+                file.delete_early();
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use terrace_base::{
     Epoch, FileId, KeyRange, LEVEL_MAX, LevelNo, LogPosition, MemtableId, RangeId, RowId, SeqNo,
 };
+use terrace_env::{PlantedBug, is_planted};
 
 use super::{
     LogEdit, RangeEdit, Repaired, RowMeta, Run, Table, TableContext, TableMeta, TreeEdit,
@@ -182,7 +183,12 @@ impl Version {
     /// How much of the value files the tables name. Cost: O(tables × segments that each names).
     #[must_use]
     pub fn liveness(&self) -> Liveness {
-        Liveness::of(self.tables().map(|table| &table.meta().named))
+        let counts = |table: &&Arc<Table>| {
+            let forgets = is_planted(PlantedBug::JudgeLiveValuesDead);
+            !forgets
+                || self.runs().any(|(_, run)| run.tables().iter().any(|t| Arc::ptr_eq(t, table)))
+        };
+        Liveness::of(self.tables().filter(counts).map(|table| &table.meta().named))
     }
 
     /// The version without its rows, tables and value files.

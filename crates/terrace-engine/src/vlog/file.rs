@@ -109,6 +109,13 @@ impl ValueFile {
     }
 }
 
+impl ValueFile {
+    /// Hands the file to the reclaim queue while views may still read it: a planted bug.
+    pub(crate) fn delete_early(&self) {
+        self.context.reclaim.add(self.meta.location.clone());
+    }
+}
+
 impl Drop for ValueFile {
     fn drop(&mut self) {
         if self.removed.load(Ordering::Acquire) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use terrace_base::{EntryKind, EntryRef, FileId, LEVEL_MAX, TableUid};
-use terrace_env::SharedEnv;
+use terrace_env::{PlantedBug, SharedEnv, is_planted};
 
 use super::format::ValueEntry;
 use super::{ValueFileMeta, ValueFileWriter, ValuePointer};
@@ -152,7 +152,10 @@ impl Stream for SeparatedStream<'_> {
         match self.pointer.is_empty() {
             true => Some(entry),
             false => {
-                Some(EntryRef { kind: EntryKind::ValuePointer, value: &self.pointer, ..entry })
+                let is_lost = is_planted(PlantedBug::SeparationLosesExpiry);
+                let expiry = entry.expiry.filter(|_| !is_lost);
+                let (kind, value) = (EntryKind::ValuePointer, self.pointer.as_slice());
+                Some(EntryRef { kind, value, expiry, ..entry })
             }
         }
     }

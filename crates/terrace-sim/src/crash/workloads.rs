@@ -138,6 +138,21 @@ pub fn named() -> Vec<Named> {
             .setup("dranges=6b3030303035,6b3030303135 switch=2")
             .clients(2, 16)
             .weights(|w| w.ingest = 2),
+        new("values that are garbage soon")
+            .setup("values=32 values-ratio=105")
+            .clients(1, 60)
+            .shape(|s| (s.key_count, s.sync_in) = (8, 6))
+            .weights(|w| (w.flush, w.compact, w.iterator) = (3, 3, 2)),
+        new("values named by rows that are cut in slices")
+            .setup("values=32 values-ratio=105 cut=1 table=4096 memtable=16384 rows-per-cut=1")
+            .clients(1, 90)
+            .shape(|s| (s.value_form, s.merges_in, s.deletes_in) = (ValueForm::Block, 0, 9))
+            .weights(|w| w.flush = 3),
+        new("values of two clients, opened again")
+            .setup("values=32 values-ratio=105 dranges=6b3030303035,6b3030303135")
+            .clients(2, 24)
+            .shape(|s| (s.ttl_in, s.range_deletes_in, s.sync_in) = (4, 8, 4))
+            .weights(|w| (w.flush, w.compact, w.restart) = (2, 1, 1)),
         new("checkpoints")
             .setup("dranges=6b3030303035,6b3030303135")
             .clients(2, 14)

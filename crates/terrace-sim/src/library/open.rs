@@ -22,6 +22,7 @@ pub fn options(setup: &Setup) -> Options {
         .lookup_index_bytes(own.lookup_index_bytes)
         .recovery_threads(setup.process.recovery_threads);
     layout.log_path.clone_from(&own.log_path);
+    layout.value_log = own.value_log;
     let options = Options::new();
     let options =
         if setup.filtered { options.compaction_filter(SPACE, ByFirstByte) } else { options };

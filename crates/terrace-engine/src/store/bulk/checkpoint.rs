@@ -146,7 +146,9 @@ impl Inner {
         let levels = levels.map(|table| (Stored::Table(table.meta()), None));
         let live = version.l0().live().iter();
         let live = live.map(|live| (Stored::Table(live.table.meta()), Some(live)));
-        let values = Stored::values_of(version).map(|file| (file, None));
+        let forgets_values = is_planted(PlantedBug::CheckpointForgetsValues);
+        let values = Stored::values_of(version).filter(|_| !forgets_values);
+        let values = values.map(|file| (file, None));
         let all: Vec<_> = live.chain(levels).chain(values).collect();
         let total_bytes = all.iter().map(|(stored, _)| stored.bytes()).sum();
         for (stored, live) in all {
