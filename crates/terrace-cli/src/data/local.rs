@@ -166,9 +166,9 @@ impl Data for LocalData {
     }
 
     fn count(&mut self, range: &OwnedRange, stop: &StopFlag) -> Outcome<u64> {
-        let mut cursor = self.keyspace.cursor(range);
         let mut count = 0;
-        while cursor.next()?.is_some() {
+        for key in self.keyspace.range(range).keys() {
+            key?;
             count += 1;
             stop.heed()?;
         }

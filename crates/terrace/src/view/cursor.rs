@@ -88,6 +88,14 @@ impl Cursor {
         }
     }
 
+    /// From the next step on, large values that stand apart from the tables are not read, and show
+    /// as empty ones.
+    pub(crate) fn show_keys_only(&mut self) {
+        if let Source::Open(iter) = &mut self.source {
+            iter.show_keys_only();
+        }
+    }
+
     /// The key to the right of the cursor, with its value; steps over it. Nothing at the end.
     #[expect(clippy::should_implement_trait, reason = "a row is borrowed from the cursor")]
     #[inline]

@@ -48,9 +48,12 @@ impl Iter {
         Iter { fresh: Some(cursor), front: None, back: None, only: None, is_done: false }
     }
 
-    /// The keys without their values, which are not copied.
+    /// The keys without their values, which are not copied; large ones that stand apart from the
+    /// tables are not even read.
     #[must_use]
-    pub fn keys(self) -> Keys {
+    pub fn keys(mut self) -> Keys {
+        let ends = [&mut self.fresh, &mut self.front, &mut self.back];
+        ends.into_iter().flatten().for_each(Cursor::show_keys_only);
         Keys(self)
     }
 

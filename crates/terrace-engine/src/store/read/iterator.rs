@@ -66,6 +66,7 @@ pub struct Iter {
     merged: Option<Box<Merged>>,
     /// What the newest entry of the cursor's key points to, if it is a pointer.
     fetched: Option<Fetched>,
+    shows_keys_only: bool,
     tombstones: Vec<Covering>,
     steps: u32,
     stands: Stands,
@@ -135,6 +136,7 @@ impl Iter {
             cursor,
             merged: None,
             fetched: None,
+            shows_keys_only: false,
             tombstones,
             steps: 0,
             stands: Stands::Nowhere,
@@ -149,7 +151,15 @@ impl Iter {
         let options = IterOptions { range: self.range.clone(), mode: self.mode };
         let current = self.inner.view.load_full();
         let view = if self.may_show(&current) { current } else { Arc::clone(&self.view) };
-        Iter::in_view(&self.inner, point, view, options)
+        let mut twin = Iter::in_view(&self.inner, point, view, options)?;
+        twin.shows_keys_only = self.shows_keys_only;
+        Ok(twin)
+    }
+
+    /// From the next move on, values that lie in the value log are not read, and show as empty
+    /// ones: for whoever wants nothing but keys.
+    pub fn show_keys_only(&mut self) {
+        self.shows_keys_only = true;
     }
 
     /// The number that the iterator reads at.
@@ -339,7 +349,10 @@ impl Iter {
                 Answer::Pointer => {
                     self.note_key(None);
                     let values = Values::of(&self.view.version, self.mode);
-                    let fetched = values.fetch(&entry);
+                    let fetched = match self.shows_keys_only {
+                        true => Ok(Fetched::without_value(&entry)),
+                        false => values.fetch(&entry),
+                    };
                     self.fetched = Some(fetched.map_err(|error| self.refuse_damaged(error))?);
                 }
                 Answer::Operands => {

@@ -70,6 +70,12 @@ pub(in crate::store) struct Fetched {
 }
 
 impl Fetched {
+    /// The entry's value left out.
+    pub fn without_value(entry: &EntryRef<'_>) -> Fetched {
+        let value = FetchedValue { stored: Arc::default(), from: 0 };
+        Fetched { value, expiry: entry.expiry, seqno: entry.seqno }
+    }
+
     /// The entry that would hold the value.
     #[inline]
     pub fn entry<'a>(&'a self, key: &'a [u8]) -> EntryRef<'a> {

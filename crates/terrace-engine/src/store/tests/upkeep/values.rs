@@ -204,6 +204,15 @@ fn a_damaged_value_is_an_error_of_its_key_and_of_no_other() -> Result<()> {
         iter.prev().expect_err("it is damaged from this side, too");
         iter.prev()?;
         assert_eq!(iter.entry().map(|entry| entry.key.to_vec()), Some(key(49).into_bytes()));
+        // Whoever wants keys only reads no values, and meets no damage in them.
+        iter.show_keys_only();
+        iter.seek_to_first()?;
+        for index in 0..150 {
+            let entry = iter.entry().expect("every key is there");
+            let is_large = value(index, 0).len() >= 100;
+            assert_eq!((entry.key, entry.value.is_empty()), (key(index).as_bytes(), is_large));
+            iter.next()?;
+        }
         Ok(())
     })
 }
