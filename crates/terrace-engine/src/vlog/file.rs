@@ -7,14 +7,18 @@ use terrace_env::SetOnce;
 use terrace_env::atomic::{AtomicBool, Ordering};
 
 use super::format::{
-    CHECKSUM_BYTES, DirectorySegment, Footer, RECORDS_PER_FRAME, check_frame, decode_entry,
-    entry_bytes, frame_bytes, place_in,
+    CHECKSUM_BYTES, DirectorySegment, ENTRY_HEADER_BYTES, Footer, RECORDS_PER_FRAME, check_frame,
+    decode_entry, entry_bytes, frame_bytes, place_in,
 };
-use super::{Frame, ValueFileMeta, ValueName, ValuePointer};
+use super::{FetchedValue, Frame, ValueFileMeta, ValueName, ValuePointer};
 use crate::cache::BlockCache;
 use crate::table::{ByteInterval, ReadMode, TableFile};
 use crate::version::TableContext;
 use crate::{Error, Result};
+
+/// Entries above this many bytes are not cached: to read them anew costs little beside their bytes,
+/// and one of them would take the place of many others.
+const CACHED_BYTES_MAX: usize = 64 << 10;
 
 /// A live value file: what versions know of it, and its reader once it has been opened.
 ///
@@ -58,15 +62,14 @@ impl ValueFile {
         self.meta.holds(segment)
     }
 
-    /// The bytes of the value that `pointer` names, which was written under `key`: its whole entry,
-    /// checked, of which the value is the end.
+    /// The value that `pointer` names, which was written under `key`.
     ///
-    /// Cost: one read; in a rewritten file also a look into its places, which the block cache
-    /// keeps.
+    /// Cost: one read, unless the block cache has the value; in a rewritten file also a look into
+    /// its places, which the block cache keeps.
     /// Errors: `NeedsIo` if `mode` forbids to wait, and it would have to; `Corruption`, which names
     /// the file and the place.
-    pub fn read(&self, key: &[u8], pointer: &ValuePointer, mode: ReadMode) -> Result<Vec<u8>> {
-        self.reader(mode)?.entry(key, pointer, &self.context.opener.cache, mode)
+    pub fn read(&self, key: &[u8], pointer: &ValuePointer, mode: ReadMode) -> Result<FetchedValue> {
+        self.reader(mode)?.value(key, pointer, &self.context.opener.cache, mode)
     }
 
     /// Opens it now, unless that is done: whoever keeps it can read it from here on, whatever
@@ -180,7 +183,34 @@ impl Reader {
         Reader { file, uid, entries_end: footer.entries_end, moved }
     }
 
-    /// The whole entry of the value that `pointer` names, checked; see [`ValueFile::read`].
+    /// The value that `pointer` names; see [`ValueFile::read`]. What the cache has was checked when
+    /// it was read.
+    fn value(
+        &self,
+        key: &[u8],
+        pointer: &ValuePointer,
+        cache: &BlockCache,
+        mode: ReadMode,
+    ) -> Result<FetchedValue> {
+        let value_bytes = pointer.bytes as usize;
+        let entry_bytes = entry_bytes(key.len(), value_bytes) as usize;
+        if !mode.fills_cache || entry_bytes > CACHED_BYTES_MAX || cache.capacity_bytes() == 0 {
+            let entry = self.entry(key, pointer, cache, mode)?;
+            return Ok(FetchedValue::read(entry, value_bytes));
+        }
+        let place = self.place_of(pointer.name, cache, mode)?;
+        if let Some(entry) = cache.get(self.uid, place)
+            && entry.len() == entry_bytes
+            && key_of(&entry, value_bytes) == key
+        {
+            return Ok(FetchedValue::cached(entry, value_bytes));
+        }
+        let entry: Arc<[u8]> = self.entry_at(place, key, pointer, mode)?.into();
+        cache.insert(self.uid, place, Arc::clone(&entry));
+        Ok(FetchedValue::cached(entry, value_bytes))
+    }
+
+    /// The whole entry of the value that `pointer` names, checked, of which the value is the end.
     pub(super) fn entry(
         &self,
         key: &[u8],
@@ -188,8 +218,18 @@ impl Reader {
         cache: &BlockCache,
         mode: ReadMode,
     ) -> Result<Vec<u8>> {
+        let place = self.place_of(pointer.name, cache, mode)?;
+        self.entry_at(place, key, pointer, mode)
+    }
+
+    fn entry_at(
+        &self,
+        place: u64,
+        key: &[u8],
+        pointer: &ValuePointer,
+        mode: ReadMode,
+    ) -> Result<Vec<u8>> {
         let name = pointer.name;
-        let place = self.place_of(name, cache, mode)?;
         let bytes = entry_bytes(key.len(), pointer.bytes as usize) as usize;
         let entry = self.read(ByteInterval { offset: place, bytes }, mode)?;
         match decode_entry(&entry, name) {
@@ -250,6 +290,12 @@ impl Reader {
     fn damage(&self, offset: u64, what: &str) -> Corruption {
         Corruption::new(self.name(), offset, what)
     }
+}
+
+/// The key in a whole entry.
+#[inline]
+fn key_of(entry: &[u8], value_bytes: usize) -> &[u8] {
+    &entry[ENTRY_HEADER_BYTES..entry.len() - value_bytes]
 }
 
 /// Where the frames of each segment begin, if those of the first one begin at `offset`.

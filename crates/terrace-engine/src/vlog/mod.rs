@@ -34,6 +34,7 @@
 //! Read `format.rs` for the bytes, `separate.rs` for the writing, `file.rs` for the reading,
 //! `judge.rs` for what becomes of garbage.
 
+mod fetched;
 mod file;
 pub mod format;
 mod frame;
@@ -49,6 +50,7 @@ mod separate;
 mod source;
 mod writer;
 
+pub use fetched::FetchedValue;
 pub use file::ValueFile;
 pub use frame::Frame;
 pub use judge::{Judgement, judge};

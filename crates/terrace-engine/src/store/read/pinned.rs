@@ -8,9 +8,9 @@ use terrace_base::{EntryRef, Expiry, SeqNo};
 
 use crate::Result;
 use crate::memtable::{Memtable, PinnedVersion};
-use crate::store::read::values::FetchedValue;
 use crate::store::{GetOptions, Item, Store};
 use crate::table::PinnedEntry;
+use crate::vlog::FetchedValue;
 
 /// Where an entry was found.
 #[derive(Clone, Copy, Debug)]

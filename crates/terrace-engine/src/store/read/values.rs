@@ -1,13 +1,11 @@
 //! Values that stand in the value log: what a pointer that a search has found leads to.
 
-use std::sync::Arc;
-
 use terrace_base::{Corruption, EntryKind, EntryRef, Expiry, SeqNo};
 
 use crate::explain::note;
 use crate::table::ReadMode;
 use crate::version::{ValueFiles, Version};
-use crate::vlog::ValuePointer;
+use crate::vlog::{FetchedValue, ValuePointer};
 use crate::{Error, Result};
 
 /// The value log, as a read of one view meets it.
@@ -32,10 +30,8 @@ impl<'a> Values<'a> {
         let Some(file) = self.files.of_segment(pointer.name.segment) else {
             return Err(dangling(&pointer));
         };
-        let stored = file.read(entry.key, &pointer, self.mode)?;
+        let value = file.read(entry.key, &pointer, self.mode)?;
         note(|notes| notes.fetched(file.meta().id, pointer.bytes.into()));
-        let from = stored.len() - pointer.bytes as usize;
-        let value = FetchedValue { stored: Arc::new(stored), from };
         Ok(Fetched { value, expiry: entry.expiry, seqno: entry.seqno })
     }
 }
@@ -43,22 +39,6 @@ impl<'a> Values<'a> {
 fn dangling(pointer: &ValuePointer) -> Error {
     let detail = format!("a table names a value of {:?}, and no file holds it", pointer.name);
     Corruption::new("(the value log)", pointer.name.offset, detail).into()
-}
-
-/// A value that was read from a value file. Clones share it.
-#[derive(Clone, Debug)]
-pub struct FetchedValue {
-    /// The value with what stands before it in the file.
-    stored: Arc<Vec<u8>>,
-    from: usize,
-}
-
-impl FetchedValue {
-    /// The value.
-    #[inline]
-    pub(in crate::store) fn bytes(&self) -> &[u8] {
-        &self.stored[self.from..]
-    }
 }
 
 /// A value from the value log, with what its entry in the table says of it.
@@ -72,7 +52,7 @@ pub(in crate::store) struct Fetched {
 impl Fetched {
     /// The entry's value left out.
     pub fn without_value(entry: &EntryRef<'_>) -> Fetched {
-        let value = FetchedValue { stored: Arc::default(), from: 0 };
+        let value = FetchedValue::none();
         Fetched { value, expiry: entry.expiry, seqno: entry.seqno }
     }
 

@@ -234,3 +234,31 @@ fn a_flush_that_fails_leaves_no_value_file() -> Result<()> {
         store.close()
     })
 }
+
+/// Goal: a large value that was read is in the cache, unless whoever read it wanted none. Method:
+/// a get of a large value asks the cache once more than one of a small value.
+#[test]
+fn a_value_that_was_read_is_cached_if_that_is_wanted() -> Result<()> {
+    simulate(8, |env| {
+        let store = open(env, &separating())?;
+        write_round(&store, 0)?;
+        store.flush()?;
+        store.settle();
+        let hits_of = |index: usize, fill_cache: bool| {
+            let before = store.inner.context.opener.cache.hits();
+            let options = GetOptions { fill_cache, ..GetOptions::default() };
+            let found = store.get(key(index).as_bytes(), &options)?;
+            let found = found.as_ref().map(|item| item.value.as_slice());
+            assert_eq!(found, Some(value(index, 0).as_bytes()));
+            Ok::<_, Error>(store.inner.context.opener.cache.hits() - before)
+        };
+        // The first reads bring blocks and values in.
+        for index in [3, 4] {
+            hits_of(index, true)?;
+        }
+        let (small, large) = (hits_of(3, true)?, hits_of(4, true)?);
+        assert_eq!(large, small + 1);
+        assert_eq!(hits_of(4, false)?, small, "the value is read anew");
+        store.close()
+    })
+}
