@@ -492,26 +492,25 @@ impl Client {
     }
 
     fn ingest(&mut self, db: &Db, puts: &[Change]) -> Result<()> {
-        let Some(first) = puts.first() else { return Ok(()) };
-        let (name, wall) = (split(key_of(first)).0, self.env.wall_time());
-        let space = self.spaces.make(db, name, self.who())?;
-        let mut puts = bulk::sorted(puts);
-        puts.retain(|put| split(key_of(put)).0 == name);
-        let changes = vec![modelled(space.id, &Change::Ingest { puts: puts.clone() })];
+        let puts = bulk::sorted(puts);
+        let spaces = self.spaces_of(db, &puts)?;
+        let Some(first) = spaces.first() else { return Ok(()) };
+        let wall = self.env.wall_time();
+        let changes = vec![Change::Ingest { puts: in_model(&spaces, &puts) }];
         // Its acknowledgement promises durability, whatever the class.
         let how = How { sync: true, wait: true };
         let id = self.begin(What::Write(self.begun(changes, wall, how)));
         let ingest = || {
-            let mut ingest = space.handle.ingest()?;
-            for put in &puts {
+            let mut ingest = first.handle.ingest()?;
+            for (space, put) in spaces.iter().zip(&puts) {
                 let Change::Put { key, value, ttl_ms } = put else { continue };
                 let expiry = ttl_ms.map(|ttl| Expiry::at(WallTime(wall.0.saturating_add(ttl))));
-                ingest.add_until(split(key).1, value.content(), expiry)?;
+                ingest.add_to_until(&space.handle, split(key).1, value.content(), expiry)?;
             }
             ingest.finish().map(|report| report.seqno.0)
         };
         let written = ingest();
-        self.finish(id, std::slice::from_ref(&space), &written, |_| ());
+        self.finish(id, &spaces, &written, |_| ());
         Ok(())
     }
 
