@@ -11,7 +11,8 @@
 //! 2. An event is told after what it says: what a flush or a compaction made is in the version by
 //!    then.
 //! 3. The thread that did the work tells it, with no latch held, but often with a turn or the holds
-//!    of dranges. So a listener returns soon, and calls nothing of the range that waits.
+//!    of dranges. So a listener returns soon, and calls nothing of the range that waits; taking a
+//!    snapshot does.
 //! 4. Two threads may tell events at the same time, and the later one first: [`Event::at`] orders
 //!    them.
 //! 5. A user's listener that panics is told nothing more. The panic is caught and logged, since the

@@ -115,6 +115,7 @@ mod session;
 mod shared;
 
 pub use local::{LocalServer, LocalSession};
+pub use net::raise_file_limit;
 pub use options::{DEFAULT_PORT, OptionsError, ServerOptions};
 pub use password::Password;
 pub use server::{ServeError, Server, serve};

@@ -95,7 +95,7 @@ impl StopSignals {
 }
 
 /// Lets the process open as many files as it is allowed to. Returns how many those are.
-pub(crate) fn raise_file_limit() -> Option<u64> {
+pub fn raise_file_limit() -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };

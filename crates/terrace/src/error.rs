@@ -69,7 +69,8 @@ pub enum ErrorKind {
     Cancelled,
     /// Written by a later version, or by a feature that this one lacks.
     Unsupported,
-    /// What a secondary follows was replaced by something else: open it again.
+    /// What a secondary follows was replaced by something else, or its writer was faster all the
+    /// time: open it again.
     Outdated,
 }
 

@@ -52,7 +52,8 @@
 //! * Not about what a snapshot sees, or a transaction that has begun: for them nothing changes as
 //!   long as they live, and an iterator goes on as it began. While some are always held, little is
 //!   filtered; [`StoreStats::filter_set_aside_count`](crate::StoreStats::filter_set_aside_count)
-//!   says how often a compaction was done again without the filter because of that. To take a
+//!   says how often a compaction was done again without the filter because of that, or because the
+//!   filter failed. To take a
 //!   snapshot waits for the moment in which an outcome of a filter is put into effect, which is a
 //!   sync of a few bytes.
 //!
@@ -71,9 +72,12 @@
 //! name at the time. A program that opens the database without it filters nothing, and loses
 //! nothing either.
 //!
-//! A panic of a filter is caught. The compaction ends with an error that names the filter and the
-//! key, nothing is lost, and what is around that key is not compacted until the database is opened
-//! with a filter that is mended, or with none.
+//! A compaction that is under way when its keyspace is renamed still asks the filter of the old
+//! name.
+//!
+//! A panic of a filter is caught, and nothing is lost. A compaction in the background is done again
+//! without the filter, as the next ones are for a while; listeners are told of an error that names
+//! filter and key. A compaction that was asked for ends with that error.
 
 use std::fmt;
 

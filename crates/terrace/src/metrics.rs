@@ -119,9 +119,11 @@ const FIGURES: &[Figure] = &[
     counter("filtered_changed", "Values that compaction filters changed.", |stats| {
         stats.filtered_changed_count
     }),
-    counter("filters_set_aside", "Compactions done again without filter for snapshots.", |stats| {
-        stats.filter_set_aside_count
-    }),
+    counter(
+        "filters_set_aside",
+        "Compactions done again without filter, for snapshots or since it failed.",
+        |stats| stats.filter_set_aside_count,
+    ),
     counter("merged_memtables", "Memtables that were merged in memory.", |stats| {
         stats.memtable_merge_count
     }),

@@ -128,7 +128,7 @@ impl Secondary {
 
     /// This moment as a database that is only read, for what takes one: figures and explanations
     /// ([`Db::admin`]), keyspaces. A clone of it goes on showing this moment. Writes answer
-    /// `ReadOnly`.
+    /// `ReadOnly`; a close of it closes this moment, until a catch-up finds something new.
     #[must_use]
     pub fn as_db(&self) -> &Db {
         &self.db

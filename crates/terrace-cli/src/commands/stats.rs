@@ -269,9 +269,8 @@ fn put_filter(text: &mut String, figures: &Figured) {
         ["/filtered_dropped_count", "/filtered_changed_count", "/filter_set_aside_count"];
     if filtered.iter().any(|figure| figures.number(figure) > 0) {
         let [dropped, changed, set_aside] = filtered.map(|figure| figures.count(figure));
-        let line = format!(
-            "{dropped} values dropped, {changed} changed, set aside {set_aside} times for snapshots"
-        );
+        let line =
+            format!("{dropped} values dropped, {changed} changed, set aside {set_aside} times");
         line_of(text, "filter", &line);
     }
 }

@@ -45,6 +45,8 @@ pub(crate) fn open(dir: &Path, access: Access, options: Options) -> Outcome<Db> 
 
 /// Opens a database that another process has open, as it is now; `locked` if that cannot be.
 fn beside_the_writer(dir: &Path, options: &Options, locked: Error) -> Outcome<Db> {
+    // A secondary opens every table of the database.
+    terrace_server::raise_file_limit();
     match options.open_secondary(dir) {
         Ok(secondary) => {
             terminal::note(&format!(
@@ -53,11 +55,10 @@ fn beside_the_writer(dir: &Path, options: &Options, locked: Error) -> Outcome<Db
             ));
             Ok(secondary.as_db().clone())
         }
-        Err(error) if error.kind() == ErrorKind::Unsupported => {
+        Err(error) => {
             let locked = Failure::from(locked);
             Err(Failure::Failed(format!("{locked}; and it cannot be read beside that: {error}")))
         }
-        Err(error) => Err(error.into()),
     }
 }
 

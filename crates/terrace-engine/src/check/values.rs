@@ -19,6 +19,9 @@ use crate::{Error, Result};
 /// Bytes that are hashed at once.
 const PIECE_BYTES: u64 = 1 << 20;
 
+/// How many damaged values of a table are told of one by one; what is beyond is summed up.
+const TOLD_MAX: usize = 100;
+
 /// Checks the value files of a version: that each is there and the one that the manifest describes,
 /// and, in a full check, every byte of it. `progress` is told the bytes of each. What cannot be
 /// used is in the set that is returned.
@@ -88,7 +91,8 @@ fn hash_of(file: &dyn TableFile) -> Result<Option<u128>> {
 }
 
 /// Follows every pointer that counts to its value: each leads to a value of the same key. Those
-/// into files that are `unusable` are one finding for each table and file. `dir`: where the range
+/// into files that are `unusable`, and those of a table beyond a hundred damaged ones, are one
+/// finding for each table and file. `dir`: where the range
 /// is; `go_on` is asked before each table whether the check is still wanted.
 ///
 /// Cost: every value that is named is read. Errors: those that are no damage.
@@ -99,7 +103,7 @@ pub(crate) fn check_pointers(
     report: &mut CheckReport,
     go_on: &mut dyn FnMut() -> Result<()>,
 ) -> Result<()> {
-    let mut walk = PointerWalk { dir, version, unusable, report };
+    let mut walk = PointerWalk { dir, version, unusable, report, told: 0 };
     let names_any = |table: &Table| table.meta().named.iter().next().is_some();
     // What of a row is consumed counts no more, and what it names may be gone already.
     for live in version.l0().live().iter().filter(|live| names_any(&live.table)) {
@@ -118,11 +122,14 @@ struct PointerWalk<'a> {
     version: &'a Version,
     unusable: &'a BTreeSet<FileId>,
     report: &'a mut CheckReport,
+    /// How many values of the present table are told of one by one.
+    told: usize,
 }
 
 impl PointerWalk<'_> {
     fn table(&mut self, table: &Arc<Table>, parts: &[KeyRange]) -> Result<()> {
         let mut lost = Lost::default();
+        self.told = 0;
         for part in parts {
             match self.part(table, part, &mut lost) {
                 // The table itself is damaged, which the check of tables says.
@@ -132,7 +139,7 @@ impl PointerWalk<'_> {
         }
         for (id, keys, count) in lost.files {
             let text = format!(
-                "{count} values that table {} names lie in this file, which cannot be read",
+                "{count} values that table {} names in this file cannot be read",
                 table.meta().id
             );
             let finding = Finding::at(Severity::Damage, &path_of(self.dir, id), 0, text);
@@ -179,7 +186,12 @@ impl PointerWalk<'_> {
         }
         match file.read(entry.key, &pointer, ReadMode { fills_cache: false, ..ReadMode::BLOCK }) {
             Ok(_) => Ok(()),
+            Err(Error::Corruption(_)) if self.told >= TOLD_MAX => {
+                lost.add(file.meta().id, keys);
+                Ok(())
+            }
             Err(Error::Corruption(damage)) => {
+                self.told += 1;
                 let text = format!(
                     "value {:?}, which table {} names: {}",
                     pointer.name,
@@ -199,7 +211,8 @@ fn path_of(dir: &Path, id: FileId) -> PathBuf {
     dir.join(format!("{id}.values"))
 }
 
-/// What a table names in files that cannot be read: the file, between which keys, and how many.
+/// What a table names in files and cannot be read, and is not told one by one: the file, between
+/// which keys, and how many.
 #[derive(Default)]
 struct Lost {
     files: Vec<(FileId, KeyRange, u64)>,

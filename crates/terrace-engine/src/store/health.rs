@@ -165,8 +165,7 @@ impl Inner {
             let mut problems = self.health.problems.lock();
             let noted = &mut problems[work as usize];
             let before = noted.as_ref().map_or(0, |problem| problem.damage_count);
-            // A filter that failed fails again, too.
-            let is_damage = matches!(error, Some(Error::Corruption(_) | Error::Filter(_)));
+            let is_damage = matches!(error, Some(Error::Corruption(_)));
             let damage_count = if is_damage { before + 1 } else { 0 };
             let retry_after =
                 if is_damage { retry_damage_after(damage_count) } else { RETRY_AFTER };

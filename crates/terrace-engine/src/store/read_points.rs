@@ -42,6 +42,8 @@ struct Registered {
     judged_until: Option<WallTime>,
     /// How many pauses of the snapshots there are.
     pauses: usize,
+    /// How many threads wait for the end of all of them.
+    waiting: usize,
 }
 
 /// What is registered now.
@@ -91,7 +93,9 @@ impl ReadPoints {
             if let Some(point) = self.register_unless_paused(sequencer, at) {
                 return point;
             }
+            self.registered.lock().waiting += 1;
             self.pause_ended.wait(ticket);
+            self.registered.lock().waiting -= 1;
         }
     }
 
@@ -119,13 +123,15 @@ impl ReadPoints {
     }
 
     /// No snapshot is taken from now until what this returns is dropped. `None` if one is held that
-    /// sees an entry with the number `least`, or some above it.
+    /// sees an entry with the number `least`, or some above it; also if somebody waits for the end
+    /// of another pause, so that pauses that overlap keep nobody waiting for ever.
     ///
     /// Whoever has a pause must not take a snapshot, nor wait for somebody who does.
     #[must_use]
     pub fn pause_snapshots(self: &Arc<Self>, least: SeqNo) -> Option<SnapshotPause> {
         let mut registered = self.registered.lock();
-        if registered.newest_snapshot().is_some_and(|newest| newest >= least) {
+        let is_awaited = registered.pauses > 0 && registered.waiting > 0;
+        if is_awaited || registered.newest_snapshot().is_some_and(|newest| newest >= least) {
             return None;
         }
         registered.pauses += 1;

@@ -313,7 +313,7 @@ impl Inner {
         };
         let old =
             self.view.replace(next, |next| self.removals.store(next.removals, Ordering::Release));
-        // Before anything else: listeners may be told below, and may take a snapshot.
+        // Before anything else: whoever waits to take a snapshot need not wait for what follows.
         drop(pause);
         // Not under the latch: memtables and open files may go with it.
         drop(old);

@@ -89,10 +89,12 @@ impl ValueSurvey {
         let Some(Frame { uid, footer, segments, .. }) = &self.frame else { return };
         let by_name: BTreeMap<ValueName, u64> =
             self.values.iter().map(|value| (value.name, value.offset)).collect();
+        let mut counts: BTreeMap<FileId, u64> = BTreeMap::new();
+        by_name.keys().for_each(|name| *counts.entry(name.segment).or_default() += 1);
         let mut at = footer.entries_end;
         let mut damage = Vec::new();
         for segment in segments {
-            let found = by_name.keys().filter(|name| name.segment == segment.id).count() as u64;
+            let found = counts.get(&segment.id).copied().unwrap_or_default();
             if found > segment.count {
                 let what = format!(
                     "segment {} has {found} values here, not {}",
@@ -125,7 +127,7 @@ impl ValueSurvey {
 
 /// How often the bytes of a file may be looked at to find the values behind damage. Only bytes that
 /// were made to cost time need more than a few.
-const LOOKS_MAX: usize = 16;
+const LOOKS_MAX: usize = 64;
 
 /// The values in `bytes`, which are those of a file up to the end of its entries. Behind damage the
 /// next entry is found by trying: its checksum covers its name.
@@ -168,8 +170,11 @@ fn value_at(
     let name = ValueName { segment, offset: header.offset };
     let entry_bytes = header.entry_bytes() as usize;
     let stored = rest.get(..entry_bytes).ok_or("a value is cut")?;
-    *left = left.checked_sub(entry_bytes).ok_or("too much that looks like a value is none")?;
-    decode_entry(stored, name).map_err(|error| error.what)?;
+    let after = left.checked_sub(entry_bytes).ok_or("too much that looks like a value is none")?;
+    decode_entry(stored, name).map_err(|error| {
+        *left = after;
+        error.what
+    })?;
     Ok(SurveyedValue { name, offset: at as u64, entry_bytes })
 }
 

@@ -494,6 +494,17 @@ impl Client {
     fn ingest(&mut self, db: &Db, puts: &[Change]) -> Result<()> {
         let puts = bulk::sorted(puts);
         let spaces = self.spaces_of(db, &puts)?;
+        // A rename by another client may have led two names to one keyspace, whose keys would not
+        // ascend then: it takes those of the first name.
+        let mut names: BTreeMap<SpaceId, String> = BTreeMap::new();
+        let (spaces, puts): (Vec<Space>, Vec<Change>) = spaces
+            .into_iter()
+            .zip(puts)
+            .filter(|(space, put)| {
+                let name = split(key_of(put)).0;
+                names.entry(space.id).or_insert_with(|| name.to_string()) == name
+            })
+            .unzip();
         let Some(first) = spaces.first() else { return Ok(()) };
         let wall = self.env.wall_time();
         let changes = vec![Change::Ingest { puts: in_model(&spaces, &puts) }];

@@ -211,8 +211,8 @@ impl<'a> Admin<'a> {
 
     /// Flushes, and rewrites everything in an interval down to the deepest level in use: no deleted
     /// or overwritten version takes space afterwards unless a snapshot needs it, and the
-    /// [compaction filter](crate::filter) of the keyspace was asked about all of it. Takes as long
-    /// as reading and writing all of it.
+    /// [compaction filter](crate::filter) of the keyspace was asked about all of it, but for what
+    /// snapshots and transactions saw meanwhile. Takes as long as reading and writing all of it.
     pub fn compact(&self, keyspace: &Keyspace, range: impl KeyRange) -> Result<()> {
         Ok(self.store().compact(&keyspace.space().number.stored_range(&range))?)
     }

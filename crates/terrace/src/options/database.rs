@@ -270,10 +270,12 @@ impl Options {
     /// Opens the database in `dir` to read it beside the process that writes it, as it is now; see
     /// [`Secondary`]. Of these options those of writing, and what makes a database, mean nothing.
     ///
-    /// Cost: that of reading the log, and of opening all tables.
+    /// Cost: that of reading the log, and of opening all tables: the process needs a file
+    /// descriptor for each (`ulimit -n`), and for a moment two after a new manifest has begun.
     ///
     /// Errors: `Invalid` (no database there), `Unsupported` (it lies where it cannot be followed;
-    /// of a later version), `Corruption`, `Io`.
+    /// of a later version), `Outdated` (it was replaced meanwhile, or its writer was faster all the
+    /// time), `Corruption`, `Io`.
     pub fn open_secondary(&self, dir: impl AsRef<Path>) -> Result<Secondary> {
         match &self.shared {
             Some(shared) => self.open_secondary_sharing(&shared.process, dir.as_ref()),

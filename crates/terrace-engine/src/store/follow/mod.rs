@@ -30,8 +30,9 @@
 //! # Moments
 //! Each catch-up that finds something makes a new [`Store`], which only reads, and never changes:
 //! snapshots, iterators and handles of the one before go on showing that one's moment, for the
-//! writer knows nothing of them and keeps no old version for their sake. Memtables and open tables
-//! are shared by the moments: the memtables grow, but each moment has its own newest number.
+//! writer knows nothing of them and keeps no old version for their sake. Memtables, and
+//! open tables as long as the manifest goes on, are shared by the moments: the memtables grow, but
+//! each moment has its own newest number.
 //!
 //! # What does not work
 //! A container of L0, whose pages the writer uses again in place, and a log or tables on a medium
@@ -295,7 +296,9 @@ fn read(opening: &Opening, version: &Version, tail: &mut Tail) -> Result<bool> {
     version.values().iter().try_for_each(|file| file.open())?;
     tail.let_go_of(version);
     let (facts, mark) = (version.log_facts(), tail.mark);
-    let outcome = opening.log.read_on(&facts, mark, &mut |record| tail.add(version, &record))?;
+    let outcome = opening.log.read_on(&facts, mark, &mut |record| tail.add(version, &record));
+    // What was added lies behind the mark, and would be added again.
+    let outcome = outcome.inspect_err(|_| tail.clear())?;
     let is_whole = match outcome {
         ReadOn::To { mark, is_whole } => {
             tail.mark = mark;

@@ -252,7 +252,8 @@ pub struct StoreStats {
     pub filtered_dropped_count: u64,
     /// Values that the compaction filter changed.
     pub filtered_changed_count: u64,
-    /// Compactions that were done again without the filter, since a snapshot was in its way.
+    /// Compactions that were done again without the filter, since a snapshot was in its way or the
+    /// filter failed.
     pub filter_set_aside_count: u64,
     /// Bytes of memtables, active and frozen.
     pub memtable_bytes: u64,

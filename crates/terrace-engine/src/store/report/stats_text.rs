@@ -120,8 +120,7 @@ impl StoreStats {
         }
         writeln!(
             f,
-            "  filter         {dropped} values dropped, {changed} changed, set aside {} times for \
-             snapshots",
+            "  filter         {dropped} values dropped, {changed} changed, set aside {} times",
             self.filter_set_aside_count
         )
     }

@@ -14,7 +14,8 @@
 //! The pause is granted under the latch that snapshots are registered under, and none is registered
 //! until the view has changed. So each snapshot is either below everything that the filter touched,
 //! or taken after it took effect. If a snapshot is in the way and stays, the job is done once more
-//! without the filter.
+//! without the filter. So is one whose filter failed; but whoever waits for exactly that compaction
+//! is told of the failure.
 //!
 //! Iterators need no pause: one that began before keeps its view (`read/iterator.rs`). Gets have
 //! one view each.
@@ -26,7 +27,9 @@ use terrace_base::{FileId, KeyRange};
 use super::compact::{Merged, Running};
 use crate::compaction::filter::{Filtered, PlanFilter};
 use crate::compaction::pick::{self, Compaction};
+use crate::events::EventKind;
 use crate::store::Inner;
+use crate::store::Work;
 use crate::store::read_points::SnapshotPause;
 use crate::version::{TableMeta, Version};
 use crate::{Error, Result};
@@ -41,8 +44,8 @@ const PAUSE_LOOK_EVERY: Duration = Duration::from_millis(2);
 /// The most compactions that go without the filter at a time.
 const RESTS_MAX: u32 = 64;
 
-/// How long compactions go without the filter, after snapshots were in its way: each time that
-/// costs a job's work, so where snapshots are always held it must not be tried each time.
+/// How long compactions go without the filter, after it failed or snapshots were in its way: each
+/// time that costs a job's work, so where snapshots are always held it must not be tried each time.
 #[derive(Debug, Default)]
 pub struct FilterRests {
     /// Number of compactions that still go without.
@@ -59,7 +62,7 @@ impl FilterRests {
         may
     }
 
-    /// A snapshot was in the way.
+    /// A snapshot was in the way, or the filter failed.
     fn failed(&mut self) {
         self.last = (2 * self.last).clamp(1, RESTS_MAX);
         self.left = self.last;
@@ -82,7 +85,15 @@ impl Inner {
         is_wanted: bool,
     ) -> Result<(Merged, Option<SnapshotPause>)> {
         let filter = self.filter_of_job(chosen, is_wanted);
-        let merged = self.merge_tables(chosen, version, filter)?;
+        let merged = match self.merge_tables(chosen, version, filter) {
+            // The tree must not wait for a filter that fails: in the end writers would.
+            Err(failure @ Error::Filter(_)) if !is_wanted => {
+                let (error, retry_after) = (failure.to_string(), Duration::ZERO);
+                self.tell(EventKind::WorkFailed { work: Work::Compaction, error, retry_after });
+                return self.merge_unfiltered(chosen, version);
+            }
+            merged => merged?,
+        };
         let Some(least) = merged.outcome.filtered.least else { return Ok((merged, None)) };
         for _ in 0..PAUSE_LOOKS {
             if let Some(pause) = self.read_points.pause_snapshots(least) {
@@ -95,8 +106,17 @@ impl Inner {
             }
             self.env.sleep(PAUSE_LOOK_EVERY);
         }
-        self.jobs.filter_rests.lock().failed();
         self.discard(&merged.outcome);
+        self.merge_unfiltered(chosen, version)
+    }
+
+    /// Merges the inputs of a compaction without the filter, which rests for a while.
+    fn merge_unfiltered(
+        &self,
+        chosen: &Compaction,
+        version: &Version,
+    ) -> Result<(Merged, Option<SnapshotPause>)> {
+        self.jobs.filter_rests.lock().failed();
         let mut merged = self.merge_tables(chosen, version, None)?;
         merged.outcome.filtered = Filtered { set_aside: 1, ..Filtered::default() };
         Ok((merged, None))

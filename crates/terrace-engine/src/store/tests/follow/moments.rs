@@ -1,5 +1,8 @@
 //! What a follower shows, step by step.
 
+use terrace_env::{Fault, FaultEffect, FaultErrno, FaultPlan, Operation};
+
+use crate::Error;
 use crate::options::ValueLogOptions;
 use crate::store::tests::workload::content;
 use crate::store::tests::*;
@@ -63,6 +66,37 @@ fn operands_count_once() -> Result<()> {
         }
         Ok(())
     })
+}
+
+/// A catch-up that fails has added records already; the next one does not count them twice, though
+/// its memtables are smaller than the writer's.
+#[test]
+fn operands_count_once_after_a_catch_up_that_failed() -> Result<()> {
+    let mut failures = 0;
+    for nth in 1..=12 {
+        failures += with_faults(nth, |_, faults, env| {
+            let store = open(env, &Options { memtable_bytes: 256 << 10, ..small() })?;
+            let mut follower = follow(env)?;
+            let mut expected = String::new();
+            for round in 0..400 {
+                let operand = format!("{round}{},", "-".repeat(100));
+                merge(&store, "k", &operand)?;
+                expected += &operand;
+            }
+            let io = FaultEffect::Error(FaultErrno::Io);
+            faults.set_plan(FaultPlan::one(Fault::from_nth(Operation::Open, nth, io).on(".log")));
+            let has_failed = follower.catch_up().is_err();
+            faults.set_plan(FaultPlan::default());
+            merge(&store, "k", "end")?;
+            expected += "end";
+            follower.catch_up()?;
+            assert_eq!(seen(&follower, "k")?, Some(expected), "open {nth}");
+            store.close()?;
+            Ok::<_, Error>(usize::from(has_failed))
+        })?;
+    }
+    assert!(failures > 0, "no open of a segment failed");
+    Ok(())
 }
 
 /// A recovery flushes the front of a memtable of the open before: what of it the follower has read
