@@ -10,7 +10,7 @@ use super::format::{
     CHECKSUM_BYTES, DirectorySegment, ENTRY_HEADER_BYTES, Footer, RECORDS_PER_FRAME, check_frame,
     decode_entry, entry_bytes, frame_bytes, place_in,
 };
-use super::{FetchedValue, Frame, ValueFileMeta, ValueName, ValuePointer};
+use super::{FetchedValue, Frame, ValueFileMeta, ValueName, ValuePointer, ValueWindows};
 use crate::cache::BlockCache;
 use crate::table::{ByteInterval, ReadMode, TableFile};
 use crate::version::TableContext;
@@ -76,6 +76,24 @@ impl ValueFile {
     /// becomes of its name. May wait for the disk.
     pub(crate) fn open(&self) -> Result<()> {
         self.reader(ReadMode::BLOCK).map(|_| ())
+    }
+
+    /// As [`ValueFile::read`], for a walk that goes on from value to value, with what it has read
+    /// of value files so far. The cache is not asked, and keeps nothing.
+    ///
+    /// Cost: one read for several values that lie one behind the other.
+    pub fn read_on(
+        &self,
+        key: &[u8],
+        pointer: &ValuePointer,
+        mode: ReadMode,
+        windows: &mut ValueWindows,
+    ) -> Result<FetchedValue> {
+        if !mode.waits {
+            return self.read(key, pointer, mode);
+        }
+        let cache = &self.context.opener.cache;
+        self.reader(mode)?.value_in_walk(key, pointer, cache, mode, windows)
     }
 
     /// Where the entry of a value stands. May wait for the disk.
@@ -210,6 +228,43 @@ impl Reader {
         Ok(FetchedValue::cached(entry, value_bytes))
     }
 
+    /// The same for a walk; see [`ValueFile::read_on`].
+    fn value_in_walk(
+        &self,
+        key: &[u8],
+        pointer: &ValuePointer,
+        cache: &BlockCache,
+        mode: ReadMode,
+        windows: &mut ValueWindows,
+    ) -> Result<FetchedValue> {
+        let value_bytes = pointer.bytes as usize;
+        let bytes = entry_bytes(key.len(), value_bytes) as usize;
+        let place = self.place_of(pointer.name, cache, mode)?;
+        if place.checked_add(bytes as u64).is_none_or(|end| end > self.entries_end) {
+            return Err(self.damage(place, "a value that ends behind all values").into());
+        }
+        let (window, from) = match windows.find(self.uid, place, bytes) {
+            Some(found) => found,
+            None => {
+                let left = self.entries_end - place;
+                let wanted = windows.bytes_to_read(self.uid, place, bytes) as u64;
+                let interval = ByteInterval { offset: place, bytes: wanted.min(left) as usize };
+                let window = match self.read(interval, mode) {
+                    // What cannot be read may be the rest of it.
+                    Err(Error::Io(_)) if interval.bytes > bytes => {
+                        self.read(ByteInterval { bytes, ..interval }, mode)?
+                    }
+                    read => read?,
+                };
+                let window = Arc::new(window);
+                windows.keep(self.uid, place, Arc::clone(&window));
+                (window, 0)
+            }
+        };
+        self.check_entry(place, &window[from..from + bytes], key, pointer.name)?;
+        Ok(FetchedValue::within(window, from + bytes, value_bytes))
+    }
+
     /// The whole entry of the value that `pointer` names, checked, of which the value is the end.
     pub(super) fn entry(
         &self,
@@ -232,8 +287,14 @@ impl Reader {
         let name = pointer.name;
         let bytes = entry_bytes(key.len(), pointer.bytes as usize) as usize;
         let entry = self.read(ByteInterval { offset: place, bytes }, mode)?;
-        match decode_entry(&entry, name) {
-            Ok(found) if found.key == key => Ok(entry),
+        self.check_entry(place, &entry, key, name)?;
+        Ok(entry)
+    }
+
+    /// Errors: what stands at `place` is not the value of this name and key.
+    fn check_entry(&self, place: u64, entry: &[u8], key: &[u8], name: ValueName) -> Result<()> {
+        match decode_entry(entry, name) {
+            Ok(found) if found.key == key => Ok(()),
             Ok(_) => Err(self.damage(place, "a value of another key").into()),
             Err(error) => Err(self.damage(place, error.what).into()),
         }

@@ -48,6 +48,7 @@ mod name;
 mod rewrite;
 mod separate;
 mod source;
+mod windows;
 mod writer;
 
 pub use fetched::FetchedValue;
@@ -61,4 +62,5 @@ pub use name::{ValueName, ValuePointer};
 pub use rewrite::Rewrite;
 pub use separate::{SeparatedStream, Separator};
 pub use source::ValueSource;
+pub use windows::ValueWindows;
 pub use writer::ValueFileWriter;

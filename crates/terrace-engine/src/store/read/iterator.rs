@@ -27,6 +27,7 @@ use crate::store::view::{DrangeView, View};
 use crate::store::{Inner, Store};
 use crate::table::ReadMode;
 use crate::version::RunCursor;
+use crate::vlog::ValueWindows;
 use crate::{Error, Result};
 
 /// What an iterator shows.
@@ -67,6 +68,8 @@ pub struct Iter {
     /// What the newest entry of the cursor's key points to, if it is a pointer.
     fetched: Option<Fetched>,
     shows_keys_only: bool,
+    /// What was read ahead of value files.
+    windows: ValueWindows,
     tombstones: Vec<Covering>,
     steps: u32,
     stands: Stands,
@@ -137,6 +140,7 @@ impl Iter {
             merged: None,
             fetched: None,
             shows_keys_only: false,
+            windows: ValueWindows::default(),
             tombstones,
             steps: 0,
             stands: Stands::Nowhere,
@@ -351,7 +355,7 @@ impl Iter {
                     let values = Values::of(&self.view.version, self.mode);
                     let fetched = match self.shows_keys_only {
                         true => Ok(Fetched::without_value(&entry)),
-                        false => values.fetch(&entry),
+                        false => values.fetch_on(&entry, &mut self.windows),
                     };
                     self.fetched = Some(fetched.map_err(|error| self.refuse_damaged(error))?);
                 }

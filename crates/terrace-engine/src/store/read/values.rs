@@ -5,7 +5,7 @@ use terrace_base::{Corruption, EntryKind, EntryRef, Expiry, SeqNo};
 use crate::explain::note;
 use crate::table::ReadMode;
 use crate::version::{ValueFiles, Version};
-use crate::vlog::{FetchedValue, ValuePointer};
+use crate::vlog::{FetchedValue, ValueFile, ValuePointer, ValueWindows};
 use crate::{Error, Result};
 
 /// The value log, as a read of one view meets it.
@@ -24,13 +24,27 @@ impl<'a> Values<'a> {
     /// The value that an entry points to. Errors: `Corruption`, `NeedsIo`, and what reading gives.
     #[inline(never)]
     pub fn fetch(&self, entry: &EntryRef<'_>) -> Result<Fetched> {
+        self.fetch_by(entry, |file, pointer| file.read(entry.key, pointer, self.mode))
+    }
+
+    /// The same for a walk that has these windows.
+    #[inline(never)]
+    pub fn fetch_on(&self, entry: &EntryRef<'_>, windows: &mut ValueWindows) -> Result<Fetched> {
+        self.fetch_by(entry, |file, pointer| file.read_on(entry.key, pointer, self.mode, windows))
+    }
+
+    fn fetch_by(
+        &self,
+        entry: &EntryRef<'_>,
+        read: impl FnOnce(&ValueFile, &ValuePointer) -> Result<FetchedValue>,
+    ) -> Result<Fetched> {
         debug_assert_eq!(entry.kind, EntryKind::ValuePointer);
         let pointer = ValuePointer::decode(entry.value)
             .map_err(|error| Corruption::new("(a table)", error.offset as u64, error.what))?;
         let Some(file) = self.files.of_segment(pointer.name.segment) else {
             return Err(dangling(&pointer));
         };
-        let value = file.read(entry.key, &pointer, self.mode)?;
+        let value = read(file, &pointer)?;
         note(|notes| notes.fetched(file.meta().id, pointer.bytes.into()));
         Ok(Fetched { value, expiry: entry.expiry, seqno: entry.seqno })
     }

@@ -1,0 +1,125 @@
+//! What a walk has read ahead of value files.
+//!
+//! Values lie in a file in the order of their keys, so that a walk comes to most of them one behind
+//! the other: in each file by itself, for the values of one interval are in as many files as there
+//! were flushes of it. So a walk keeps a window of each file that it has met lately, and reads more
+//! at once the longer it goes on there.
+
+use std::sync::Arc;
+
+use terrace_base::TableUid;
+
+/// What is read at least: a page, which costs no more than a part of it.
+const READ_BYTES_MIN: usize = 4 << 10;
+
+/// What is read at most.
+const READ_BYTES_MAX: usize = 64 << 10;
+
+/// Of how many files a walk keeps windows.
+const WINDOWS_MAX: usize = 16;
+
+/// The windows of a walk. Memory: up to a mebibyte, and less for a short walk.
+#[derive(Debug, Default)]
+pub struct ValueWindows {
+    /// The one that was used last is the last one.
+    windows: Vec<Window>,
+}
+
+/// A stretch of a value file.
+#[derive(Debug)]
+struct Window {
+    uid: TableUid,
+    offset: u64,
+    bytes: Arc<Vec<u8>>,
+}
+
+impl Window {
+    fn end(&self) -> u64 {
+        self.offset + self.bytes.len() as u64
+    }
+}
+
+impl ValueWindows {
+    /// The window that holds `bytes` bytes at `offset` of a file, and where in it they begin.
+    pub(super) fn find(
+        &mut self,
+        uid: TableUid,
+        offset: u64,
+        bytes: usize,
+    ) -> Option<(Arc<Vec<u8>>, usize)> {
+        let index = self.windows.iter().position(|window| window.uid == uid)?;
+        let window = &self.windows[index];
+        if offset < window.offset || offset + bytes as u64 > window.end() {
+            return None;
+        }
+        let found = (Arc::clone(&window.bytes), (offset - window.offset) as usize);
+        self.windows[index..].rotate_left(1);
+        Some(found)
+    }
+
+    /// How many bytes to read at `offset` of a file, where `bytes` are wanted: more than that if
+    /// the walk goes on from the window that it has of this file.
+    pub(super) fn bytes_to_read(&self, uid: TableUid, offset: u64, bytes: usize) -> usize {
+        let window = self.windows.iter().find(|window| window.uid == uid);
+        let goes_on = |window: &&Window| {
+            (window.offset..=window.end() + READ_BYTES_MIN as u64).contains(&offset)
+        };
+        let next = match window.filter(goes_on) {
+            Some(window) => (2 * window.bytes.len()).min(READ_BYTES_MAX),
+            None => READ_BYTES_MIN,
+        };
+        next.max(bytes)
+    }
+
+    /// Keeps what was read, in the place of the window of that file.
+    pub(super) fn keep(&mut self, uid: TableUid, offset: u64, bytes: Arc<Vec<u8>>) {
+        let known = self.windows.iter().position(|window| window.uid == uid);
+        if let Some(index) = known.or((self.windows.len() >= WINDOWS_MAX).then_some(0)) {
+            self.windows.remove(index);
+        }
+        self.windows.push(Window { uid, offset, bytes });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(count: usize) -> Arc<Vec<u8>> {
+        Arc::new(vec![7; count])
+    }
+
+    #[test]
+    fn a_walk_reads_more_the_longer_it_goes_on_in_a_file() {
+        let mut windows = ValueWindows::default();
+        let (uid, mut offset, mut read) = (TableUid(1), 64, Vec::new());
+        for _ in 0..6 {
+            let count = windows.bytes_to_read(uid, offset, 1000);
+            windows.keep(uid, offset, bytes(count));
+            read.push(count >> 10);
+            offset += count as u64;
+        }
+        assert_eq!(read, [4, 8, 16, 32, 64, 64]);
+        assert_eq!(windows.bytes_to_read(uid, offset + (1 << 20), 1000), 4 << 10, "a jump");
+        assert_eq!(windows.bytes_to_read(uid, 64, 1000), 4 << 10, "a jump back");
+        assert_eq!(windows.bytes_to_read(uid, offset, 1 << 20), 1 << 20, "one large value");
+    }
+
+    #[test]
+    fn each_file_has_a_window_and_those_of_old_go() {
+        let mut windows = ValueWindows::default();
+        for number in 0..WINDOWS_MAX as u128 {
+            windows.keep(TableUid(number), 100, bytes(50));
+        }
+        let mut is_in = |number: u128, offset, count| {
+            windows.find(TableUid(number), offset, count).map(|(_, from)| from)
+        };
+        assert_eq!(is_in(0, 100, 50), Some(0));
+        assert_eq!(is_in(0, 120, 30), Some(20));
+        assert_eq!((is_in(0, 120, 31), is_in(0, 99, 2), is_in(99, 100, 1)), (None, None, None));
+        windows.keep(TableUid(99), 100, bytes(50));
+        assert!(windows.find(TableUid(1), 100, 1).is_none(), "it was used longest ago");
+        assert!(windows.find(TableUid(0), 100, 1).is_some());
+        assert_eq!(windows.windows.len(), WINDOWS_MAX);
+    }
+}
