@@ -121,12 +121,12 @@ impl Inner {
     /// Takes everything in `range` down to the deepest level that holds anything.
     fn force_down(&self, range: &KeyRange) -> Result<()> {
         let filters = self.options.compaction_filter.0.is_some();
-        let before = filters.then(|| self.ids.next());
+        let mark = filters.then(|| self.filter_mark());
         for level in 0..LEVEL_MAX.0 {
             self.force(LevelNo(level), range)?;
         }
-        if let Some(before) = before {
-            self.filter_older_than(before, range)?;
+        if let Some(mark) = mark {
+            self.filter_since(mark, range)?;
         }
         self.reclaim()
     }

@@ -44,6 +44,9 @@ const PAUSE_LOOK_EVERY: Duration = Duration::from_millis(2);
 /// The most compactions that go without the filter at a time.
 const RESTS_MAX: u32 = 64;
 
+/// How often a compaction of everything begins anew, because others went without the filter.
+const ROUNDS_MAX: u32 = 3;
+
 /// How long compactions go without the filter, after it failed or snapshots were in its way: each
 /// time that costs a job's work, so where snapshots are always held it must not be tried each time.
 #[derive(Debug, Default)]
@@ -52,6 +55,16 @@ pub struct FilterRests {
     left: u32,
     /// Number of those that went without after the last failure; 0 if none failed since a success.
     last: u32,
+    /// Number of compactions that have ended without the filter, though there is one.
+    unfiltered_count: u64,
+}
+
+/// From when on tables are new to whoever wants a filter to be asked about all that was there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FilterMark {
+    /// Tables below are older.
+    before: FileId,
+    unfiltered_count: u64,
 }
 
 impl FilterRests {
@@ -70,7 +83,7 @@ impl FilterRests {
 
     /// What the filter did is in effect.
     fn succeeded(&mut self) {
-        *self = FilterRests::default();
+        (self.left, self.last) = (0, 0);
     }
 }
 
@@ -84,7 +97,12 @@ impl Inner {
         version: &Version,
         is_wanted: bool,
     ) -> Result<(Merged, Option<SnapshotPause>)> {
-        let filter = self.filter_of_job(chosen, is_wanted);
+        let filter = self.filter_of_job(chosen);
+        if filter.is_some() && !is_wanted && !self.jobs.filter_rests.lock().may_filter() {
+            let merged = self.merge_tables(chosen, version, None)?;
+            self.jobs.filter_rests.lock().unfiltered_count += 1;
+            return Ok((merged, None));
+        }
         let merged = match self.merge_tables(chosen, version, filter) {
             // The tree must not wait for a filter that fails: in the end writers would.
             Err(failure @ Error::Filter(_)) if !is_wanted => {
@@ -118,12 +136,34 @@ impl Inner {
     ) -> Result<(Merged, Option<SnapshotPause>)> {
         self.jobs.filter_rests.lock().failed();
         let mut merged = self.merge_tables(chosen, version, None)?;
+        self.jobs.filter_rests.lock().unfiltered_count += 1;
         merged.outcome.filtered = Filtered { set_aside: 1, ..Filtered::default() };
         Ok((merged, None))
     }
 
+    /// A moment, for [`Inner::filter_since`].
+    pub(super) fn filter_mark(&self) -> FilterMark {
+        let unfiltered_count = self.jobs.filter_rests.lock().unfiltered_count;
+        FilterMark { before: self.ids.next(), unfiltered_count }
+    }
+
+    /// Sees to it that the filter is asked about what is in tables of levels within `range` and has
+    /// been there since before `mark`: it has been asked about tables that were written since,
+    /// unless a compaction in the background went without it. Then all is done again, a few times.
+    pub(super) fn filter_since(&self, mut mark: FilterMark, range: &KeyRange) -> Result<()> {
+        for _ in 0..ROUNDS_MAX {
+            self.filter_older_than(mark.before, range)?;
+            let next = self.filter_mark();
+            if next.unfiltered_count == mark.unfiltered_count {
+                break;
+            }
+            mark = next;
+        }
+        Ok(())
+    }
+
     /// How the plan of a compaction calls for the filter, if it does.
-    fn filter_of_job(&self, chosen: &Compaction, is_wanted: bool) -> Option<PlanFilter> {
+    fn filter_of_job(&self, chosen: &Compaction) -> Option<PlanFilter> {
         let filter = self.options.compaction_filter.0.as_ref()?;
         // A tombstone in L0 would not be smaller by much, and live on.
         if chosen.output_level.0 == 0 {
@@ -134,13 +174,12 @@ impl Inner {
         if !chosen.inputs.iter().any(|input| is_shown(input.table.meta())) {
             return None;
         }
-        let may_filter = is_wanted || self.jobs.filter_rests.lock().may_filter();
-        may_filter.then(|| PlanFilter { name: filter.name().to_string(), above })
+        Some(PlanFilter { name: filter.name().to_string(), above })
     }
 
     /// Writes those tables of levels within `range` anew that are older than `before`: what a
     /// filter has not been asked about since. Waits for jobs in its way.
-    pub(super) fn filter_older_than(&self, before: FileId, range: &KeyRange) -> Result<()> {
+    fn filter_older_than(&self, before: FileId, range: &KeyRange) -> Result<()> {
         loop {
             self.check_healthy()?;
             let ticket = self.changed.ticket();
