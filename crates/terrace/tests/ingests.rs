@@ -6,39 +6,20 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 #![allow(clippy::disallowed_types, reason = "what the test gathers is no part of the simulation")]
 
+mod common;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use terrace::{Db, Durability, ErrorKind, Options};
+use common::{Content, Rows, content, open, rows};
+use terrace::{Db, ErrorKind};
 use terrace_env::{
     CrashPolicy, DiskImage, IoPoint, JobClass, SeededRng, SharedEnv, SimEnv, SimOptions,
 };
 
 /// In another order than they are made in, which is that of their numbers.
 const NAMES: [&str; 4] = ["d", "default", "b", "a"];
-
-type Rows = BTreeMap<String, String>;
-type Content = BTreeMap<String, Rows>;
-
-fn options() -> Options {
-    Db::options().durability(Durability::Sync).memtable_bytes(16 << 10).cache_bytes(64 << 10)
-}
-
-fn open(env: &SharedEnv) -> Db {
-    options().open_in(Arc::clone(env), "/db").unwrap()
-}
-
-fn rows(view: &terrace::View) -> Rows {
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    let rows = view.iter().map(|row| row.unwrap());
-    rows.map(|(key, value)| (text(key.into_vec()), text(value.into_vec()))).collect()
-}
-
-fn content(db: &Db) -> Content {
-    let names = db.keyspaces().unwrap().into_iter();
-    names.map(|name| (name.clone(), rows(&db.keyspace(&name).unwrap()))).collect()
-}
 
 /// An entry that is ingested: which keyspace, key, value.
 type Entry = (&'static str, String, String);

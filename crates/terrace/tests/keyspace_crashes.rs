@@ -7,42 +7,23 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 #![allow(clippy::disallowed_types, reason = "what the test gathers is no part of the simulation")]
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use terrace::{Batch, Db, Durability, Keyspace, Options, Snapshot};
+use common::{Content, Rows, content, open, rows};
+use terrace::{Batch, Db, Keyspace, Snapshot};
 use terrace_env::{CrashPolicy, DiskImage, SeededRng, SharedEnv, SimEnv, SimOptions};
 
 const NAMES: [&str; 4] = ["default", "a", "b", "c"];
 const KEYS: [&str; 3] = ["k1", "k2", "k3"];
 
-/// What a database holds: the keys of each keyspace that there is.
-type Content = BTreeMap<String, BTreeMap<String, String>>;
-
-fn options() -> Options {
-    Db::options().durability(Durability::Sync).memtable_bytes(16 << 10).cache_bytes(64 << 10)
-}
-
-fn open(env: &SharedEnv) -> Db {
-    options().open_in(Arc::clone(env), "/db").unwrap()
-}
-
-fn rows(view: &terrace::View) -> BTreeMap<String, String> {
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    let rows = view.iter().map(|row| row.unwrap());
-    rows.map(|(key, value)| (text(key.into_vec()), text(value.into_vec()))).collect()
-}
-
-fn content(db: &Db) -> Content {
-    let names = db.keyspaces().unwrap().into_iter();
-    names.map(|name| (name.clone(), rows(&db.keyspace(&name).unwrap()))).collect()
-}
-
 /// A keyspace in the model: its rows, and which one of its name it is.
 #[derive(Clone, Debug, Default)]
 struct Modelled {
     made: u64,
-    rows: BTreeMap<String, String>,
+    rows: Rows,
 }
 
 type Model = BTreeMap<String, Modelled>;
@@ -68,7 +49,7 @@ impl Run<'_> {
         let made = &mut self.made;
         self.model.entry(name.to_string()).or_insert_with(|| {
             *made += 1;
-            Modelled { made: *made, rows: BTreeMap::new() }
+            Modelled { made: *made, rows: Rows::new() }
         });
         self.db.keyspace(name).unwrap()
     }
