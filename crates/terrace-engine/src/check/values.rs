@@ -92,8 +92,8 @@ fn hash_of(file: &dyn TableFile) -> Result<Option<u128>> {
 
 /// Follows every pointer that counts to its value: each leads to a value of the same key. Those
 /// into files that are `unusable`, and those of a table beyond a hundred damaged ones, are one
-/// finding for each table and file. `dir`: where the range
-/// is; `go_on` is asked before each table whether the check is still wanted.
+/// finding for each table and file. `dir`: where the range is; `go_on` is asked before each table
+/// whether the check is still wanted.
 ///
 /// Cost: every value that is named is read. Errors: those that are no damage.
 pub(crate) fn check_pointers(
@@ -104,7 +104,7 @@ pub(crate) fn check_pointers(
     go_on: &mut dyn FnMut() -> Result<()>,
 ) -> Result<()> {
     let mut walk = PointerWalk { dir, version, unusable, report, told: 0 };
-    let names_any = |table: &Table| table.meta().named.iter().next().is_some();
+    let names_any = |table: &Table| !table.meta().named.is_empty();
     // What of a row is consumed counts no more, and what it names may be gone already.
     for live in version.l0().live().iter().filter(|live| names_any(&live.table)) {
         go_on()?;
@@ -162,10 +162,10 @@ impl PointerWalk<'_> {
 
     fn pointer(&mut self, table: &Table, entry: &EntryRef<'_>, lost: &mut Lost) -> Result<()> {
         self.report.pointer_count += 1;
-        let keys = KeyRange::new(entry.key, Some([entry.key, &[0]].concat()));
-        let path = self.dir.join(format!("{}.table", table.meta().id));
+        let keys = || KeyRange::new(entry.key, Some([entry.key, &[0]].concat()));
         let here = |text: String| {
-            Finding::at(Severity::Damage, &path, 0, text).with_keys(Some(keys.clone()))
+            let path = self.dir.join(format!("{}.table", table.meta().id));
+            Finding::at(Severity::Damage, &path, 0, text).with_keys(Some(keys()))
         };
         let pointer = match ValuePointer::decode(entry.value) {
             Ok(pointer) => pointer,
@@ -181,13 +181,13 @@ impl PointerWalk<'_> {
             return Ok(());
         };
         if self.unusable.contains(&file.meta().id) {
-            lost.add(file.meta().id, keys);
+            lost.add(file.meta().id, keys());
             return Ok(());
         }
         match file.read(entry.key, &pointer, ReadMode { fills_cache: false, ..ReadMode::BLOCK }) {
             Ok(_) => Ok(()),
             Err(Error::Corruption(_)) if self.told >= TOLD_MAX => {
-                lost.add(file.meta().id, keys);
+                lost.add(file.meta().id, keys());
                 Ok(())
             }
             Err(Error::Corruption(damage)) => {
@@ -199,7 +199,7 @@ impl PointerWalk<'_> {
                     damage.detail
                 );
                 let finding = Finding::at(Severity::Damage, &damage.file, damage.offset, text);
-                self.report.findings.push(finding.with_keys(Some(keys)));
+                self.report.findings.push(finding.with_keys(Some(keys())));
                 Ok(())
             }
             Err(error) => Err(error),

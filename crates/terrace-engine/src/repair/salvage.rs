@@ -52,8 +52,9 @@ impl Repair<'_> {
             return Ok(Salvaged::Lost);
         };
         let file = evidence.context.opener.store.open(&location)?;
-        let names_values = meta.named.iter().next().is_some();
-        if !names_values && let Some(copied) = copy_whole(self.target, file.as_ref(), meta)? {
+        if meta.named.is_empty()
+            && let Some(copied) = copy_whole(self.target, file.as_ref(), meta)?
+        {
             return Ok(Salvaged::Whole(vec![copied]));
         }
         let survey = TableSurvey::open(file, Some(meta.uid))?;
@@ -91,9 +92,9 @@ impl Repair<'_> {
     /// that it pointed to.
     fn shape_for(&self, meta: &TableMeta) -> TableShape {
         let shape = self.target.shape.clone();
-        match meta.named.iter().next() {
-            None => TableShape { table_bytes: u64::MAX, ..shape },
-            Some(_) => shape,
+        match meta.named.is_empty() {
+            true => TableShape { table_bytes: u64::MAX, ..shape },
+            false => shape,
         }
     }
 }

@@ -7,7 +7,7 @@ use terrace_env::SetOnce;
 use terrace_env::atomic::{AtomicBool, Ordering};
 
 use super::format::{
-    CHECKSUM_BYTES, DirectorySegment, ENTRY_HEADER_BYTES, Footer, RECORDS_PER_FRAME, check_frame,
+    CHECKSUM_BYTES, DirectorySegment, ENTRY_HEADER_BYTES, RECORDS_PER_FRAME, check_frame,
     decode_entry, entry_bytes, frame_bytes, place_in,
 };
 use super::{FetchedValue, Frame, ValueFileMeta, ValueName, ValuePointer, ValueWindows};
@@ -187,18 +187,9 @@ impl Reader {
             let what = "the value file holds other segments than the manifest says";
             return Err(damage(footer.directory, what).into());
         }
-        Ok(Reader::within(file, uid, &footer, segments))
-    }
-
-    /// The reader of a file whose frame was read and is to be believed.
-    fn within(
-        file: Arc<dyn TableFile>,
-        uid: TableUid,
-        footer: &Footer,
-        segments: Vec<DirectorySegment>,
-    ) -> Reader {
-        let moved = footer.is_rewritten.then(|| lay_out(footer.entries_end, segments));
-        Reader { file, uid, entries_end: footer.entries_end, moved }
+        let entries_end = footer.entries_end;
+        let moved = footer.is_rewritten.then(|| lay_out(entries_end, segments));
+        Ok(Reader { file, uid, entries_end, moved })
     }
 
     /// The value that `pointer` names; see [`ValueFile::read`]. What the cache has was checked when

@@ -28,9 +28,8 @@ use super::compact::{Merged, Running};
 use crate::compaction::filter::{Filtered, PlanFilter};
 use crate::compaction::pick::{self, Compaction};
 use crate::events::EventKind;
-use crate::store::Inner;
-use crate::store::Work;
 use crate::store::read_points::SnapshotPause;
+use crate::store::{Inner, Work};
 use crate::version::{TableMeta, Version};
 use crate::{Error, Result};
 
