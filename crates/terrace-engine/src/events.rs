@@ -152,6 +152,8 @@ pub struct ValuesRecord {
     pub removed_bytes: u64,
     /// Bytes of the file that has what lives of them; 0 if nothing did.
     pub written_bytes: u64,
+    /// How long it took.
+    pub took: Duration,
 }
 
 /// What was read for a cut out of L0.

@@ -61,7 +61,7 @@ pub fn small_options(random: &mut SeededRng) -> Options {
     let compressions = [Compression::None, Compression::Lz4, Compression::Zstd];
     let boundaries: [&[&[u8]]; 2] = [&[], &[b"k04", b"k09"]];
     let value_log = |large_bytes, space_ratio_percent| {
-        Some(ValueLogOptions { large_bytes, space_ratio_percent })
+        Some(ValueLogOptions { large_bytes, space_ratio_percent, ..ValueLogOptions::default() })
     };
     // The second one writes files anew as soon as there is garbage.
     let value_logs = [None, value_log(150, 130), value_log(40, 105)];

@@ -451,7 +451,8 @@ fn boundaries(text: &str) -> Result<Vec<Vec<u8>>, ParseError> {
 fn draw_value_log(random: &mut SeededRng) -> Option<ValueLogOptions> {
     let large_bytes = [32, 32, 100, 1000][random.index(4)];
     let space_ratio_percent = [105, 130][random.index(2)];
-    random.one_in(2).then_some(ValueLogOptions { large_bytes, space_ratio_percent })
+    let values = ValueLogOptions { large_bytes, space_ratio_percent, ..ValueLogOptions::default() };
+    random.one_in(2).then_some(values)
 }
 
 /// What differs from [`Setup::small`], as words `name=value`.

@@ -162,6 +162,11 @@ const FIGURES: &[Figure] = &[
     gauge("value_live_bytes", "Bytes of values in them that tables name.", |stats| {
         stats.value_log.live_bytes
     }),
+    gauge(
+        "value_hidden_bytes",
+        "Bytes of values that tables name and newer entries may hide, at most.",
+        |stats| stats.value_log.hidden_bytes_max,
+    ),
     gauge("rows", "Rows of L0.", |stats| stats.l0_row_count),
     gauge("consumed_intervals", "Key intervals in which rows of L0 are cut.", |stats| {
         stats.l0_consumed_count

@@ -25,6 +25,7 @@ use terrace_base::{LEVEL_MAX, LevelNo};
 
 use crate::options::Options;
 use crate::version::Version;
+use crate::vlog::SpaceBound;
 
 /// See the head of this file.
 const DIRECT_RATIO: u64 = 4;
@@ -38,6 +39,8 @@ pub struct LevelShape {
     pub level_ratio: u64,
     /// About how many bytes a cut out of L0 takes at most, those that it meets below included.
     pub cut_bytes: u64,
+    /// How much of what tables name in value files may be dead.
+    pub values: SpaceBound,
 }
 
 impl LevelShape {
@@ -46,7 +49,7 @@ impl LevelShape {
     pub fn of(options: &Options) -> LevelShape {
         let Options { level_bytes_base, level_ratio, .. } = *options;
         let cut_bytes = if options.cut_bytes == 0 { u64::MAX } else { options.cut_bytes };
-        LevelShape { level_bytes_base, level_ratio, cut_bytes }
+        LevelShape { level_bytes_base, level_ratio, cut_bytes, values: SpaceBound::of(options) }
     }
 }
 
@@ -144,7 +147,12 @@ pub fn debt_bytes(version: &Version, shape: &LevelShape) -> u64 {
 mod tests {
     use super::*;
 
-    const SHAPE: LevelShape = LevelShape { level_bytes_base: 100, level_ratio: 10, cut_bytes: 100 };
+    const SHAPE: LevelShape = LevelShape {
+        level_bytes_base: 100,
+        level_ratio: 10,
+        cut_bytes: 100,
+        values: SpaceBound::NONE,
+    };
 
     fn base(bytes: [u64; 6]) -> u8 {
         LevelTargets::new(bytes, &SHAPE).base().0

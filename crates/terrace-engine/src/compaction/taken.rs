@@ -55,6 +55,17 @@ impl Taken {
         !self.rows.iter().any(|other| other.is_in_the_way_of(rows))
     }
 
+    /// Whether a job has a table of a level among its inputs.
+    pub(super) fn has_table(&self, id: FileId) -> bool {
+        self.tables.contains(&id)
+    }
+
+    /// About how many bytes of a table jobs take out of L0.
+    pub(super) fn bytes_of(&self, live: &LiveTable) -> u64 {
+        let of_row = |rows: &&TakenRows| (rows.oldest..=rows.newest).contains(&live.row);
+        self.rows.iter().filter(of_row).map(|rows| live.bytes_within(&rows.keys)).sum()
+    }
+
     /// Whether all that counts of a table is taken out of L0 by jobs that run.
     pub(super) fn has_all_of(&self, live: &LiveTable) -> bool {
         let is_taken = |part: &KeyRange| {

@@ -12,15 +12,21 @@ pub struct ValueLogOptions {
     /// compactions; with a higher one, fewer reads take a second step, and scans fewer still. The
     /// default is 1,000.
     pub large_bytes: usize,
-    /// What value files may take, in percent of what lives in them, from 105 to 1000: above that,
-    /// the files with the most garbage are written anew. A few megabytes of garbage are left alone.
-    /// With less, more is copied; the default is 130.
+    /// What value files may take, in percent of what lives in them, from 105 to 1000. Near that,
+    /// the files with the most garbage are written anew, and tables are compacted that hide what
+    /// was overwritten; above it, writers are slowed down. Values that only a snapshot sees count
+    /// as living. What is dead may always take the bytes of eight memtables, so the bound holds
+    /// from some 2 GB of values on. With less, more is copied; the default is 130.
     pub space_ratio_percent: u64,
+    /// Whether value files with garbage are written anew. Without it they are only written and,
+    /// once nothing of one is left, deleted; there is no bound on the space that they take. The
+    /// default is yes.
+    pub rewrites: bool,
 }
 
 impl Default for ValueLogOptions {
     fn default() -> ValueLogOptions {
-        ValueLogOptions { large_bytes: 1000, space_ratio_percent: 130 }
+        ValueLogOptions { large_bytes: 1000, space_ratio_percent: 130, rewrites: true }
     }
 }
 

@@ -31,6 +31,7 @@ mod current;
 mod edit;
 mod feed;
 pub mod format;
+mod hiding;
 mod install;
 mod manifest;
 #[cfg(all(test, terrace_loom))]
@@ -47,6 +48,7 @@ mod version;
 
 pub use edit::{LogEdit, NewRow, RangeEdit, Repaired, RowMeta, TreeEdit, ValuesEdit, VersionEdit};
 pub use feed::{FeedMark, FeedNews, FeedPosition, FeedStore, LoadedFeed, MemoryFeed, VersionFeed};
+pub use hiding::{Hiding, HidingLevel};
 pub use install::{Versions, VersionsParts};
 pub use manifest::{LocalManifests, Manifest, manifest_path};
 pub use open_table::{OpenCursor, OpenStream, OpenTable, TableOpener};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use terrace_base::{
     Epoch, FileId, KeyRange, LEVEL_MAX, LevelNo, LogPosition, MemtableId, RangeId, RowId, SeqNo,
 };
-use terrace_env::{PlantedBug, is_planted};
+use terrace_env::{PlantedBug, SetOnce, is_planted};
 
 use super::{
     LogEdit, RangeEdit, Repaired, RowMeta, Run, Table, TableContext, TableMeta, TreeEdit,
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::l0::{CutInterval, CutMap, L0, L0State, LiveRows, LiveTable, Row};
 use crate::placement::{Media, TableMedium};
-use crate::vlog::Liveness;
+use crate::vlog::{Liveness, ValueSpace};
 use crate::wal::{LogFacts, LogStart};
 
 /// What the tree of a range consists of on its disk: immutable, shared by all readers.
@@ -38,6 +38,8 @@ pub struct Version {
     drange_boundaries: Vec<Vec<u8>>,
     media: Media,
     values: ValueFiles,
+    /// What the value files hold, once it was asked.
+    space: SetOnce<ValueSpace>,
 }
 
 /// Why an edit does not fit the version that it is applied to: a damaged or foreign manifest, or
@@ -90,6 +92,7 @@ impl Version {
             drange_boundaries: Vec::new(),
             media: Media::default(),
             values: ValueFiles::default(),
+            space: SetOnce::new(),
         }
     }
 
@@ -191,12 +194,17 @@ impl Version {
         Liveness::of(self.tables().filter(counts).map(|table| &table.meta().named))
     }
 
+    /// Where it is kept what the value files hold.
+    pub(super) fn known_space(&self) -> &SetOnce<ValueSpace> {
+        &self.space
+    }
+
     /// The version without its rows, tables and value files.
     #[must_use]
     pub fn without_tables(&self) -> Version {
         let emptied = Version::of(self.l0.with(LiveRows::default()));
-        let Version { l0, levels, with_range_tombstones, values, .. } = emptied;
-        Version { l0, levels, with_range_tombstones, values, ..self.clone() }
+        let Version { l0, levels, with_range_tombstones, values, space, .. } = emptied;
+        Version { l0, levels, with_range_tombstones, values, space, ..self.clone() }
     }
 
     /// The run of a level, 1 or deeper.
@@ -254,6 +262,7 @@ impl Version {
             true => Version::of(self.l0.with(LiveRows::default())),
             false => self.clone(),
         };
+        next.space = SetOnce::new();
         next.apply_range(&edit.range)?;
         // A table that only changes its level keeps its open reader.
         let mut moved = BTreeMap::new();

@@ -1,19 +1,14 @@
 //! What becomes of value files: which are dead, and which one is worth rewriting. Pure.
 //!
 //! A file of which nothing is named goes at once. Of the others one is rewritten when all files
-//! together take more than the allowed share of what is named in them: that with the most garbage
-//! for each byte that has to be copied, and with it, to keep files few, those that have become
-//! small.
+//! together have more garbage than `space.rs` allows: that with the most garbage for each byte that
+//! has to be copied, and with it, to keep files few, those that have become small.
 
 use std::cmp::Reverse;
 
 use terrace_base::FileId;
 
-use super::{Liveness, ValueFileMeta};
-
-/// Garbage of less than this part of a file's usual size is left alone: a rewrite would be more
-/// trouble than it is worth.
-const FILE_SHARE_MIN: u64 = 8;
+use super::{Liveness, SpaceBound, ValueFileMeta, ValueSpace};
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +26,7 @@ pub enum Judgement {
 struct Weighed {
     id: FileId,
     entry_bytes: u64,
+    overhead_bytes: u64,
     live_bytes: u64,
 }
 
@@ -45,18 +41,18 @@ impl Weighed {
     }
 }
 
-/// What is to be done next with `files`. They may take `ratio_percent` of what lives in them, and
-/// some garbage more if that is little; a rewrite makes a file of about `file_bytes`.
+/// What is to be done next with `files`, of which newer entries may hide as much as
+/// `hidden_bytes_max`. A rewrite makes a file of about the usual size.
 #[must_use]
 pub fn judge<'a>(
     files: impl IntoIterator<Item = &'a ValueFileMeta>,
     liveness: &Liveness,
-    ratio_percent: u64,
-    file_bytes: u64,
+    hidden_bytes_max: u64,
+    bound: &SpaceBound,
 ) -> Judgement {
     let weigh = |file: &ValueFileMeta| {
-        let (entry_bytes, live_bytes) = (file.entry_bytes(), liveness.live_bytes(file));
-        Weighed { id: file.id, entry_bytes, live_bytes }
+        let (entry_bytes, overhead_bytes) = (file.entry_bytes(), file.overhead_bytes());
+        Weighed { id: file.id, entry_bytes, overhead_bytes, live_bytes: liveness.live_bytes(file) }
     };
     let (named, dead): (Vec<_>, Vec<_>) =
         files.into_iter().partition(|file| liveness.names_any(file));
@@ -65,10 +61,13 @@ pub fn judge<'a>(
         return Judgement::Drop(dead);
     }
     let all: Vec<Weighed> = named.into_iter().map(weigh).collect();
-    let live_bytes: u64 = all.iter().map(|file| file.live_bytes).sum();
-    let garbage_bytes: u64 = all.iter().map(Weighed::garbage_bytes).sum();
-    let allowed = live_bytes / 100 * ratio_percent.saturating_sub(100);
-    if garbage_bytes <= allowed.max(file_bytes / FILE_SHARE_MIN) {
+    let space = ValueSpace {
+        entry_bytes: all.iter().map(|file| file.entry_bytes).sum(),
+        overhead_bytes: all.iter().map(|file| file.overhead_bytes).sum(),
+        named_bytes: all.iter().map(|file| file.live_bytes).sum(),
+        hidden_bytes_max,
+    };
+    if bound.garbage_bytes_max(&space).is_none_or(|max| space.garbage_bytes() <= max) {
         return Judgement::Rest;
     }
     let mut by_garbage = all;
@@ -76,7 +75,7 @@ pub fn judge<'a>(
     let mut chosen = Vec::new();
     let mut copied = 0;
     for file in by_garbage.iter().filter(|file| file.garbage_bytes() > 0) {
-        if !chosen.is_empty() && copied + file.live_bytes > file_bytes {
+        if !chosen.is_empty() && copied + file.live_bytes > bound.file_bytes {
             break;
         }
         // What is mostly alive is not worth the copy, unless it is all there is.
@@ -106,6 +105,11 @@ mod tests {
 
     /// Judges files of one segment each, given as MiB of entries and MiB that live.
     fn judged(files: &[(u64, u64)]) -> Judgement {
+        judged_with(files, 0)
+    }
+
+    /// The same when this many MiB may be hidden.
+    fn judged_with(files: &[(u64, u64)], hidden: u64) -> Judgement {
         let of = |(index, (total, _)): (usize, &(u64, u64))| ValueFileMeta {
             id: id(index as u64),
             location: TableLocation::new("x"),
@@ -122,7 +126,8 @@ mod tests {
         let metas: Vec<_> = files.iter().enumerate().map(of).collect();
         let named = files.iter().enumerate().map(named).filter(|one| one.bytes > 0).collect();
         let named = NamedSegments::new(named).expect("they ascend");
-        judge(&metas, &Liveness::of([&named]), 130, 64 * MIB)
+        let bound = SpaceBound { ratio_percent: Some(130), file_bytes: 64 * MIB };
+        judge(&metas, &Liveness::of([&named]), hidden * MIB, &bound)
     }
 
     #[test]
@@ -133,6 +138,13 @@ mod tests {
         assert_eq!(judged(&[(64, 50), (64, 50)]), Rest, "28 MiB over 100");
         assert_eq!(judged(&[(64, 50), (64, 47)]), Rewrite(vec![id(0), id(1)][1..].to_vec()));
         assert_eq!(judged(&[(8, 1)]), Rest, "as little as that is no trouble");
+    }
+
+    #[test]
+    fn what_is_hidden_takes_of_what_may_be_garbage() {
+        let files: Vec<_> = std::iter::repeat_n((64, 52), 64).collect();
+        assert_eq!(judged(&files), Judgement::Rest, "768 MiB of 998");
+        assert_eq!(judged_with(&files, 200), Judgement::Rewrite(vec![id(0)]), "and 200 hidden");
     }
 
     #[test]

@@ -43,4 +43,10 @@ impl ValueFileMeta {
     pub fn entry_bytes(&self) -> u64 {
         self.segments.iter().map(|segment| segment.bytes).sum()
     }
+
+    /// Bytes of all that is no entry.
+    #[must_use]
+    pub fn overhead_bytes(&self) -> u64 {
+        self.bytes.saturating_sub(self.entry_bytes())
+    }
 }

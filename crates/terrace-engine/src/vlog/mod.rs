@@ -32,7 +32,7 @@
 //! 4. A value's checksum covers its name and its key, so that no damage shows another key's value.
 //!
 //! Read `format.rs` for the bytes, `separate.rs` for the writing, `file.rs` for the reading,
-//! `judge.rs` for what becomes of garbage.
+//! `space.rs` for how much may be dead, `judge.rs` for what becomes of garbage.
 
 mod fetched;
 mod file;
@@ -48,6 +48,7 @@ mod name;
 mod rewrite;
 mod separate;
 mod source;
+mod space;
 mod windows;
 mod writer;
 
@@ -62,5 +63,6 @@ pub use name::{ValueName, ValuePointer};
 pub use rewrite::Rewrite;
 pub use separate::{SeparatedStream, Separator};
 pub use source::ValueSource;
+pub use space::{SpaceBound, ValueSpace};
 pub use windows::ValueWindows;
 pub use writer::ValueFileWriter;

@@ -19,7 +19,8 @@ pub(super) enum FromL0 {
     HeldUp(Vec<Compaction>),
 }
 
-/// A cut that meets more than this number of times its own bytes waits until L0 holds more.
+/// A cut that meets more than this number of times its own bytes waits until L0 holds more, unless
+/// too much of the value log may be hidden.
 const MET_RATIO_MAX: u64 = 4;
 
 /// What L0 needs most: rows that can go down as they are; a cut; or, where a cut has to wait or
@@ -41,8 +42,11 @@ pub(super) fn from_l0(
     };
     let l0_bytes: u64 = version.l0().live().iter().map(LiveTable::bytes).sum();
     let mut due = priced(version, base, cuts.iter().filter(|cut| cut.pressure >= 1.0));
+    let hides_too_much = shape.values.hides_too_much(&version.value_space());
     let is_small = |own_bytes: u64, met_bytes: u64| {
-        l0_bytes < shape.level_bytes_base && met_bytes > own_bytes.saturating_mul(MET_RATIO_MAX)
+        !hides_too_much
+            && l0_bytes < shape.level_bytes_base
+            && met_bytes > own_bytes.saturating_mul(MET_RATIO_MAX)
     };
     let is_next = |(_, chosen, own_bytes, met_bytes): &(_, Compaction, u64, u64)| {
         taken.is_free(chosen) && !is_small(*own_bytes, *met_bytes)

@@ -8,7 +8,8 @@ use crate::compaction::decision::{Compaction, Input};
 use crate::compaction::taken::Taken;
 use crate::version::{Table, Version};
 
-/// The table of a level that meets the fewest bytes below for its own size, and is free.
+/// The table of a level that meets the fewest bytes below for its own size, and is free. It weighs
+/// the values that it names, too: what hides much of the value log goes first.
 pub(super) fn from_level(version: &Version, level: LevelNo, taken: &Taken) -> Option<Compaction> {
     let below = version.run(LevelNo(level.0 + 1));
     let mut candidates: Vec<_> = version
@@ -17,7 +18,8 @@ pub(super) fn from_level(version: &Version, level: LevelNo, taken: &Taken) -> Op
         .iter()
         .map(|table| {
             let met: u64 = below.overlapping(table.span()).iter().map(|t| t.meta().bytes).sum();
-            (met as f64 / table.meta().bytes.max(1) as f64, table)
+            let own = table.meta().bytes.saturating_add(table.meta().named.bytes());
+            (met as f64 / own.max(1) as f64, table)
         })
         .collect();
     candidates.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.meta().id.cmp(&b.1.meta().id)));

@@ -1,15 +1,17 @@
 //! Which compaction is due. Pure: looks at a version, does nothing.
 //!
 //! `l0.rs` says what L0 needs, `levels.rs` what a level gives to the next one, `dead.rs` what is
-//! worth a compaction though nothing is too large.
+//! worth a compaction though nothing is too large, `hidden.rs` what is for the sake of value files.
 
 mod dead;
+mod hidden;
 mod l0;
 mod levels;
 
 use terrace_base::{KeyRange, LEVEL_MAX, LevelNo};
 
 use self::dead::of_dead;
+use self::hidden::of_hidden;
 use self::l0::{FromL0, cut_bounds, from_l0, of_cut, with_newer_rows};
 use self::levels::{from_level, of_tables};
 use super::levels::LevelTargets;
@@ -29,12 +31,22 @@ fn urgency(pressure: f64) -> f64 {
     if pressure < 1.0 { pressure } else { 1.0 + pressure.log2() / 4.0 }
 }
 
+/// What may need a compaction. The first of those that are as pressing goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Wants {
+    L0,
+    Level(LevelNo),
+    /// The value log: too much of it may be hidden.
+    Values,
+}
+
 /// The compaction that is most due; none if the tree has its wanted shape, or if what is due
 /// gets in the way of a job that runs.
 ///
 /// L0 is due by its own measure, a level when it is larger than it should be. Of a level's tables
 /// the one goes first that meets the fewest bytes below for its own size, so that each byte moved
-/// rewrites as little as possible. What a cut out of L0 waits for is not begun anew by others.
+/// rewrites as little as possible. The value log is as pressing as a level that is over its size as
+/// far as that is over its bound. What a cut out of L0 waits for is not begun anew by others.
 #[must_use]
 pub fn pick(
     version: &Version,
@@ -43,16 +55,17 @@ pub fn pick(
     served: Served,
 ) -> Option<Compaction> {
     let targets = LevelTargets::of(version, shape);
-    let mut due: Vec<(f64, LevelNo)> = vec![(version.l0().policy().urgency(), LevelNo(0))];
+    let mut due: Vec<(f64, Wants)> = vec![(version.l0().policy().urgency(), Wants::L0)];
     for (level, run) in version.runs().filter(|(level, _)| *level < LEVEL_MAX) {
-        due.push((urgency(targets.pressure(level, run.bytes())), level));
+        due.push((urgency(targets.pressure(level, run.bytes())), Wants::Level(level)));
     }
+    due.push((urgency(shape.values.hidden_pressure(&version.value_space())), Wants::Values));
     due.retain(|(pressure, _)| *pressure >= 1.0);
     due.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     let mut held_up = None;
-    for (_, level) in due {
-        let chosen = match level {
-            LevelNo(0) => match from_l0(version, shape, &targets, taken) {
+    for (_, wants) in due {
+        let chosen = match wants {
+            Wants::L0 => match from_l0(version, shape, &targets, taken) {
                 FromL0::Due(chosen) => Some(chosen),
                 FromL0::HeldUp(waiting) => {
                     let held_up = held_up.get_or_insert_with(|| taken.clone());
@@ -61,7 +74,8 @@ pub fn pick(
                 }
                 FromL0::Nothing => None,
             },
-            level => from_level(version, level, held_up.as_ref().unwrap_or(taken)),
+            Wants::Level(level) => from_level(version, level, held_up.as_ref().unwrap_or(taken)),
+            Wants::Values => of_hidden(version, shape, &targets, held_up.as_ref().unwrap_or(taken)),
         };
         if chosen.is_some() {
             return chosen;

@@ -40,6 +40,8 @@ pub enum Cause {
     L0,
     /// The gate: levels are larger than they should be.
     Levels,
+    /// The gate: too much of the value log may be dead.
+    Values,
     /// The gate: the log is longer than it should be.
     LogBytes,
     /// The gate: the process has no more memory for memtables.
@@ -60,10 +62,11 @@ pub enum Cause {
 
 impl Cause {
     /// All of them, those of the gate first.
-    pub const ALL: [Cause; 11] = [
+    pub const ALL: [Cause; 12] = [
         Cause::Memtables,
         Cause::L0,
         Cause::Levels,
+        Cause::Values,
         Cause::LogBytes,
         Cause::Memory,
         Cause::LogRoom,
@@ -77,9 +80,12 @@ impl Cause {
     /// What a slow operation is said to have waited for; nothing if that shows only in its time.
     fn seen_as(self) -> Option<WaitCause> {
         Some(match self {
-            Cause::Memtables | Cause::L0 | Cause::Levels | Cause::LogBytes | Cause::Memory => {
-                WaitCause::Gate
-            }
+            Cause::Memtables
+            | Cause::L0
+            | Cause::Levels
+            | Cause::Values
+            | Cause::LogBytes
+            | Cause::Memory => WaitCause::Gate,
             Cause::LogRoom | Cause::MemtableRoom => WaitCause::Room,
             Cause::Hold => WaitCause::Hold,
             Cause::Publication => WaitCause::Publication,
@@ -95,6 +101,7 @@ impl Cause {
             Cause::Memtables => "memtables",
             Cause::L0 => "l0",
             Cause::Levels => "levels",
+            Cause::Values => "values",
             Cause::LogBytes => "log_bytes",
             Cause::Memory => "memory",
             Cause::LogRoom => "log_room",

@@ -53,6 +53,8 @@ use precedence::Precedent;
 const FLUSH_NANOS_PER_KIB: u64 = 9_766;
 /// Assumed speed of cuts out of L0 until one is measured: 50 MiB/s.
 const L0_NANOS_PER_KIB: u64 = 19_531;
+/// Assumed speed at which the value log gives space back until one is measured: 50 MiB/s.
+const VALUES_NANOS_PER_KIB: u64 = 19_531;
 
 /// See the module's description.
 #[derive(Debug)]
@@ -69,6 +71,8 @@ pub struct Gate {
     flushes: Drain,
     /// How fast rows leave L0.
     cuts: Drain,
+    /// How fast the value log gives space back.
+    values: Drain,
 }
 
 impl Gate {
@@ -82,6 +86,7 @@ impl Gate {
             delay_max: options.write_delay_max,
             flushes: Drain::new(FLUSH_NANOS_PER_KIB),
             cuts: Drain::new(L0_NANOS_PER_KIB),
+            values: Drain::new(VALUES_NANOS_PER_KIB),
         }
     }
 
@@ -104,7 +109,7 @@ impl Gate {
 }
 
 impl Listener for Gate {
-    /// Measures how fast memtables are flushed and rows leave L0.
+    /// Measures how fast memtables are flushed, rows leave L0, and value files give space back.
     fn on(&self, event: &Event) {
         match &event.kind {
             EventKind::FlushEnded(flush) => {
@@ -112,6 +117,10 @@ impl Listener for Gate {
             }
             EventKind::L0Drained { bytes, took } => {
                 Gate::note(&self.cuts, event.at, *took, *bytes);
+            }
+            EventKind::ValuesKept(kept) => {
+                let bytes = kept.removed_bytes.saturating_sub(kept.written_bytes);
+                Gate::note(&self.values, event.at, kept.took, bytes);
             }
             _ => {}
         }
@@ -221,7 +230,11 @@ impl Inner {
             // Nobody writes to a range that is only read.
             return;
         }
-        self.count_memtables(&self.view.load_full());
+        let view = self.view.load_full();
+        self.count_memtables(&view);
+        // Worked out here, once for a version, and not under the latch.
+        let _ = view.version.value_space();
+        drop(view);
         let gate = &self.gate;
         let (ruled_on, before, ruling, is_new_hurry) = {
             let precedent = gate.ruler.lock();
@@ -229,6 +242,7 @@ impl Inner {
             let rates = DrainRates {
                 flush_nanos_per_kib: gate.flushes.nanos_per_kib(),
                 l0_nanos_per_kib: gate.cuts.nanos_per_kib(),
+                values_nanos_per_kib: gate.values.nanos_per_kib(),
             };
             let ruling = policy::rule(&self.debt(&view), &gate.limits, &rates);
             let word = pack(ruling) | precedent.bit();
@@ -247,7 +261,8 @@ impl Inner {
     fn hurry_background_io(&self, ruling: &Ruling) -> bool {
         let causes = [ruling.stop, ruling.pace.map(|(cause, _)| cause)];
         let holds_up = |work| causes.iter().flatten().any(|cause| work_against(*cause) == work);
-        self.io.hurry(holds_up(Work::Flush), holds_up(Work::Compaction))
+        let compacts = holds_up(Work::Compaction) || holds_up(Work::Values);
+        self.io.hurry(holds_up(Work::Flush), compacts)
     }
 
     /// Tells that writers stop or go on, if that changed.
@@ -271,11 +286,14 @@ impl Inner {
             target => run.bytes().saturating_sub(target),
         });
         let memory = self.process.memory();
+        let values = view.version.value_space();
         Debt {
             l0: view.version.l0().policy().fill(),
             frozen_bytes: view.frozen_bytes.saturating_sub(self.kept_bytes()) as u64,
             frozen_count: view.waiting_count_max() as u64,
             level_bytes: level_bytes.sum(),
+            value_dead_bytes: values.dead_bytes_max(),
+            value_dead_bytes_allowed: self.shape.values.dead_bytes_allowed(&values),
             log_bytes: self.log().map_or(0, |log| log.held_bytes()),
             memory_bytes: memory.pool(PoolName::Memtables).used_bytes(),
             memory_bytes_max: memory
@@ -289,6 +307,7 @@ impl Inner {
 fn work_against(cause: Cause) -> Work {
     match cause {
         Cause::L0 | Cause::Levels => Work::Compaction,
+        Cause::Values => Work::Values,
         _ => Work::Flush,
     }
 }

@@ -44,6 +44,10 @@ pub struct Debt {
     pub level_bytes: u64,
     /// Bytes that the log takes.
     pub log_bytes: u64,
+    /// Bytes of the value log that may be dead, and how many are allowed to be.
+    pub value_dead_bytes: u64,
+    /// See [`Debt::value_dead_bytes`]; nothing is asked without a bound.
+    pub value_dead_bytes_allowed: Option<u64>,
     /// Bytes of memtables of the whole process.
     pub memory_bytes: u64,
     /// Bytes that memtables of the whole process may take.
@@ -119,6 +123,8 @@ pub struct DrainRates {
     pub flush_nanos_per_kib: u64,
     /// Out of L0.
     pub l0_nanos_per_kib: u64,
+    /// Out of the value log, by giving space back.
+    pub values_nanos_per_kib: u64,
 }
 
 /// What is asked of writers.
@@ -139,6 +145,7 @@ pub fn rule(debt: &Debt, limits: &Limits, rates: &DrainRates) -> Ruling {
         (Cause::Memtables, limits.frozen_bytes.share(debt.frozen_bytes), rates.flush_nanos_per_kib),
         (Cause::L0, l0.share(debt.l0.used), rates.l0_nanos_per_kib),
         (Cause::Levels, limits.level_bytes.share(debt.level_bytes), rates.l0_nanos_per_kib),
+        (Cause::Values, value_share(debt), rates.values_nanos_per_kib),
         (Cause::LogBytes, limits.log_bytes.share(debt.log_bytes), rates.flush_nanos_per_kib),
         (Cause::Memory, memory.share(debt.memory_bytes), rates.flush_nanos_per_kib),
     ];
@@ -156,6 +163,14 @@ pub fn rule(debt: &Debt, limits: &Limits, rates: &DrainRates) -> Ruling {
     Ruling { stop: stop.map(|(cause, _, _)| *cause), pace: dearest.filter(|(_, price)| *price > 0) }
 }
 
+/// Where the dead part of the value log stands. It does not stop: what holds space may be a
+/// snapshot, and a writer that waits ends none.
+fn value_share(debt: &Debt) -> f64 {
+    let Some(allowed) = debt.value_dead_bytes_allowed else { return 0.0 };
+    let band = Band { slow: allowed / 16 * 15, stop: allowed / 16 * 17 };
+    band.share(debt.value_dead_bytes)
+}
+
 /// The price of a KiB at `share` of a debt that drains at `drain` for a KiB.
 fn price(share: f64, drain: u64) -> u64 {
     let share = share.min(SHARE_MAX);
@@ -169,7 +184,11 @@ mod tests {
 
     use super::*;
 
-    const RATES: DrainRates = DrainRates { flush_nanos_per_kib: 8_000, l0_nanos_per_kib: 20_000 };
+    const RATES: DrainRates = DrainRates {
+        flush_nanos_per_kib: 8_000,
+        l0_nanos_per_kib: 20_000,
+        values_nanos_per_kib: 20_000,
+    };
 
     fn limits() -> Limits {
         let options = Options::default();
@@ -181,7 +200,11 @@ mod tests {
     }
 
     fn calm() -> Debt {
-        Debt { memory_bytes_max: 1 << 30, ..Debt::default() }
+        Debt {
+            memory_bytes_max: 1 << 30,
+            value_dead_bytes_allowed: Some(1 << 30),
+            ..Debt::default()
+        }
     }
 
     #[test]
@@ -221,6 +244,12 @@ mod tests {
         assert_eq!(stopped(Debt { level_bytes: u64::MAX, ..calm() }), None);
         assert_eq!(paced(Debt { log_bytes: 1 << 30, ..calm() }), Some(Cause::LogBytes));
         assert_eq!(stopped(Debt { log_bytes: u64::MAX, ..calm() }), None);
+        let dead = |bytes| Debt { value_dead_bytes: bytes, ..calm() };
+        assert_eq!(paced(dead(15 << 26)), None);
+        assert_eq!(paced(dead(1 << 30)), Some(Cause::Values));
+        assert_eq!(stopped(dead(u64::MAX)), None);
+        let without_bound = Debt { value_dead_bytes_allowed: None, ..dead(u64::MAX) };
+        assert_eq!(paced(without_bound), None);
         let full = Debt { memory_bytes: 1 << 30, ..calm() };
         assert_eq!(stopped(full), None, "nothing of this range is there to be flushed");
         assert_eq!(stopped(Debt { frozen_count: 1, ..full }), Some(Cause::Memory));
@@ -241,16 +270,19 @@ mod tests {
                 frozen_count: below(14),
                 level_bytes: below(6 << 30),
                 log_bytes: below(2 << 30),
+                value_dead_bytes: below(2 << 30),
+                value_dead_bytes_allowed: (below(2) > 0).then_some(1 << 30),
                 memory_bytes: below(2 << 30),
                 memory_bytes_max: 1 << 30,
             };
             let mut more = less;
-            match below(6) {
+            match below(7) {
                 0 => more.l0.used += below(5),
                 1 => more.frozen_bytes += below(64 << 20),
                 2 => more.frozen_count += below(3),
                 3 => more.level_bytes += below(1 << 30),
                 4 => more.log_bytes += below(1 << 30),
+                5 => more.value_dead_bytes += below(1 << 30),
                 _ => more.memory_bytes += below(1 << 30),
             }
             let asked = |debt| rule(debt, &limits(), &RATES);

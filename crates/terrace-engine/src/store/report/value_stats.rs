@@ -39,6 +39,7 @@ impl ValueCounters {
             segment_count: files().map(|file| file.segments.len() as u64).sum(),
             bytes: files().map(|file| file.bytes).sum(),
             live_bytes: files().map(|file| liveness.live_bytes(file)).sum(),
+            hidden_bytes_max: version.value_space().hidden_bytes_max,
             written_bytes: read(&self.written_bytes),
             rewritten_bytes: read(&self.rewritten_bytes),
             removed_count: read(&self.removed_count),
@@ -61,6 +62,9 @@ pub struct ValueLogStats {
     /// Bytes of values among them that tables name. Of a table of which a part is consumed, all
     /// counts.
     pub live_bytes: u64,
+    /// Bytes of these that newer entries may hide, at most: as far as nobody knows before a
+    /// compaction.
+    pub hidden_bytes_max: u64,
     /// Bytes of files that flushes and compactions wrote new values into.
     pub written_bytes: u64,
     /// Bytes of files that have what lived of others.
@@ -84,6 +88,7 @@ impl fmt::Display for ValueLogStats {
         let files = count(self.file_count, "file", "files");
         let (all, live) = (bytes(self.bytes), bytes(self.live_bytes));
         write!(f, "{files} of {all}, {live} live ({:.2} times)", self.space_amplification())?;
+        write!(f, ", at most {} of it hidden", bytes(self.hidden_bytes_max))?;
         let (written, rewritten) = (bytes(self.written_bytes), bytes(self.rewritten_bytes));
         let removed = bytes(self.removed_bytes);
         write!(f, "; {written} written, {rewritten} written anew, {removed} given back")

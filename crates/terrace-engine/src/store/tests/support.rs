@@ -107,7 +107,11 @@ pub fn draw_l0(options: Options, random: &mut SeededRng) -> Options {
 pub fn draw_value_log(random: &mut SeededRng) -> Option<ValueLogOptions> {
     let large_bytes = [32, 64, 200][random.below(3) as usize];
     let space_ratio_percent = [105, 130, 200][random.below(3) as usize];
-    random.one_in(2).then_some(ValueLogOptions { large_bytes, space_ratio_percent })
+    random.one_in(2).then_some(ValueLogOptions {
+        large_bytes,
+        space_ratio_percent,
+        ..ValueLogOptions::default()
+    })
 }
 
 pub fn process(env: &SharedEnv) -> Result<Arc<Process>> {

@@ -342,8 +342,11 @@ impl Inner {
         me.submit(JobClass::Compaction, delay, |inner| {
             inner.jobs.values_queued.store(false, Ordering::Release);
             let outcome = inner.keep_values();
-            if let Some(delay) = inner.retry_after(Work::Values, outcome) {
-                inner.schedule_value_work_after(delay);
+            let goes_on = matches!(outcome, Ok(true));
+            match inner.retry_after(Work::Values, outcome.map(drop)) {
+                Some(delay) => inner.schedule_value_work_after(delay),
+                None if goes_on => inner.schedule_value_work(),
+                None => {}
             }
         });
     }

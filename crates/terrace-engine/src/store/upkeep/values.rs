@@ -2,6 +2,7 @@
 //! anew. `vlog/judge.rs` says which.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use terrace_base::{EntryKind, FileId};
 use terrace_env::{PlantedBug, is_planted};
@@ -19,30 +20,32 @@ use crate::vlog::format::entry_bytes;
 use crate::vlog::{Judgement, Living, LivingValue, Rewrite, ValueFile, ValuePointer, judge};
 
 impl Inner {
-    /// Does what is due for the value log, until nothing is.
-    pub(super) fn keep_values(&self) -> Result<()> {
+    /// Does one thing that is due for the value log; `false` if nothing was. Whoever calls it again
+    /// lets others have the thread first: compactions wait for none but a rewrite of one file.
+    pub(super) fn keep_values(&self) -> Result<bool> {
         let turn = self.turns.values.lock();
-        while self.keep_some_values(&turn)? {}
-        self.reclaim()
+        let was_due = self.keep_some_values(&turn)?;
+        drop(turn);
+        self.reclaim()?;
+        Ok(was_due)
     }
 
-    /// Does one thing that is due; `false` if nothing was.
     fn keep_some_values(&self, turn: &ValuesTurn) -> Result<bool> {
         if self.jobs.is_cancelled() {
             return Ok(false);
         }
+        let began = self.env.now();
         let version = self.versions.current();
-        let bounds = self.options.value_log.unwrap_or_default();
         let files = version.values().iter().map(|file| file.meta());
         let liveness = version.liveness();
-        let (ratio, file_bytes) = (bounds.space_ratio_percent, self.options.memtable_bytes as u64);
-        match judge(files, &liveness, ratio, file_bytes) {
+        let hidden_bytes_max = version.value_space().hidden_bytes_max;
+        match judge(files, &liveness, hidden_bytes_max, &self.shape.values) {
             Judgement::Rest => return Ok(false),
             Judgement::Drop(removed) => {
                 let edit = ValuesEdit { removed, added: Vec::new() };
-                self.install_values(turn, &version, edit)?;
+                self.install_values(turn, &version, edit, began)?;
             }
-            Judgement::Rewrite(removed) => self.rewrite_values(turn, &version, removed)?,
+            Judgement::Rewrite(removed) => self.rewrite_values(turn, &version, removed, began)?,
         }
         Ok(true)
     }
@@ -53,6 +56,7 @@ impl Inner {
         turn: &ValuesTurn,
         version: &Version,
         removed: Vec<FileId>,
+        began: Duration,
     ) -> Result<()> {
         let files: Vec<&Arc<ValueFile>> =
             removed.iter().filter_map(|id| version.values().get(*id)).collect();
@@ -75,22 +79,24 @@ impl Inner {
         let rewrite = Rewrite { env: &self.env, store, io, is_cancelled: &is_cancelled };
         let added = rewrite.run(id, walks, &segments, bytes)?;
         fail_point!(self.env, "values::before_install");
-        self.install_values(turn, version, ValuesEdit { removed, added: vec![added] })
+        self.install_values(turn, version, ValuesEdit { removed, added: vec![added] }, began)
     }
 
-    /// Installs a change of the value files. Tables that came meanwhile name no value of them that
-    /// those before did not.
+    /// Installs a change of the value files that was begun at `began`. Tables that came meanwhile
+    /// name no value of them that those before did not.
     fn install_values(
         &self,
         _turn: &ValuesTurn,
         version: &Version,
         values: ValuesEdit,
+        began: Duration,
     ) -> Result<()> {
         let bytes_of = |id: &FileId| version.values().get(*id).map_or(0, |file| file.meta().bytes);
         let record = ValuesRecord {
             removed_count: values.removed.len() as u64,
             removed_bytes: values.removed.iter().map(bytes_of).sum(),
             written_bytes: values.added.iter().map(|file| file.bytes).sum(),
+            took: self.env.now().saturating_sub(began),
         };
         let edit = VersionEdit { values, ..VersionEdit::default() };
         self.versions.install(edit, None, |version| {

@@ -258,7 +258,11 @@ fn a_moment_stays_as_it_was_for_its_snapshots_and_iterators() -> Result<()> {
 #[test]
 fn large_values_are_read_from_their_files() -> Result<()> {
     simulate(4, |env| {
-        let value_log = ValueLogOptions { large_bytes: 100, space_ratio_percent: 130 };
+        let value_log = ValueLogOptions {
+            large_bytes: 100,
+            space_ratio_percent: 130,
+            ..ValueLogOptions::default()
+        };
         let store = open(env, &Options { value_log: Some(value_log), ..small() })?;
         let mut follower = follow(env)?;
         for round in 0..6 {

@@ -20,7 +20,8 @@ use crate::store::{GetOptions, Item, Store, Update, WriteOptions};
 use crate::{Error, Result, WriteBatch};
 
 /// Every value but the shortest stands in the value log, and hardly any garbage is allowed.
-const ALL_VALUES: ValueLogOptions = ValueLogOptions { large_bytes: 32, space_ratio_percent: 105 };
+const ALL_VALUES: ValueLogOptions =
+    ValueLogOptions { large_bytes: 32, space_ratio_percent: 105, rewrites: true };
 
 /// Each client of a workload writes the count of its batches under its own key, in every batch.
 fn counter_key(client: usize) -> Vec<u8> {

@@ -331,7 +331,11 @@ fn a_filter_that_panics_fails_the_job_and_nothing_else() -> Result<()> {
 #[test]
 fn large_values_are_shown_whole() -> Result<()> {
     simulate(7, |env| {
-        let value_log = ValueLogOptions { large_bytes: 32, space_ratio_percent: 130 };
+        let value_log = ValueLogOptions {
+            large_bytes: 32,
+            space_ratio_percent: 130,
+            ..ValueLogOptions::default()
+        };
         let (options, _) = filtering(Options { value_log: Some(value_log), ..lazy() });
         let store = open(env, &options)?;
         put(&store, "a", &"x".repeat(5000))?;

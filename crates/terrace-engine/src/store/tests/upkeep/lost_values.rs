@@ -17,7 +17,11 @@ use crate::vlog::Frame;
 const KEYS: usize = 120;
 
 fn separating() -> Options {
-    let value_log = ValueLogOptions { large_bytes: 100, space_ratio_percent: 105 };
+    let value_log = ValueLogOptions {
+        large_bytes: 100,
+        space_ratio_percent: 105,
+        ..ValueLogOptions::default()
+    };
     Options { value_log: Some(value_log), ..small() }
 }
 

@@ -17,4 +17,5 @@ mod reclaim;
 mod rows;
 mod settings;
 mod triangle;
+mod value_space;
 mod values;

@@ -7,6 +7,7 @@ use crate::compaction::levels::LevelShape;
 use crate::compaction::pick::{self, Compaction, Taken};
 use crate::store::tests::*;
 use crate::version::{RowMeta, TreeEdit};
+use crate::vlog::SpaceBound;
 
 /// Nothing is due by itself but what a test asks for.
 fn options(rows_per_cut: usize) -> Options {
@@ -20,8 +21,17 @@ fn row(store: &Store, keys: impl IntoIterator<Item = u32>, text: &str) -> Result
     store.flush()
 }
 
+fn shape() -> LevelShape {
+    LevelShape {
+        level_bytes_base: 1 << 20,
+        level_ratio: 10,
+        cut_bytes: 1 << 20,
+        values: SpaceBound::NONE,
+    }
+}
+
 fn due(store: &Store, rows_per_cut: usize) -> Result<Option<Compaction>> {
-    let shape = LevelShape { level_bytes_base: 1 << 20, level_ratio: 10, cut_bytes: 1 << 20 };
+    let shape = shape();
     let version = due_with_rows(store, rows_per_cut)?;
     Ok(pick::pick(&version, &shape, &Taken::default(), store.inner.served()))
 }
@@ -129,8 +139,7 @@ fn a_cut_goes_no_deeper_than_what_lies_in_its_slice() -> Result<()> {
         let context = &store.inner.context;
         let version = version.apply(&edit.into(), context).expect("it fits");
         let into = |first: u32| {
-            let shape =
-                LevelShape { level_bytes_base: 1 << 20, level_ratio: 10, cut_bytes: 1 << 20 };
+            let shape = shape();
             let key = format!("{first:04}").into_bytes();
             let range = KeyRange::new(key.clone(), Some([key, vec![0]].concat()));
             pick::forced(&version, &shape, LevelNo(0), &range).map(|cut| cut.output_level)

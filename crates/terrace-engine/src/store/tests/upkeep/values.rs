@@ -11,7 +11,11 @@ use crate::store::tests::*;
 use crate::store::{GetOptions, IterOptions};
 
 fn separating() -> Options {
-    let value_log = ValueLogOptions { large_bytes: 100, space_ratio_percent: 130 };
+    let value_log = ValueLogOptions {
+        large_bytes: 100,
+        space_ratio_percent: 130,
+        ..ValueLogOptions::default()
+    };
     Options { value_log: Some(value_log), ..small() }
 }
 
