@@ -21,6 +21,7 @@ pub struct WriteBatch {
     memtable_bytes: usize,
     has_range_tombstones: bool,
     has_operands: bool,
+    longest_value: usize,
 }
 
 /// The most that an entry takes beside its key and value: kind, expiry and two lengths.
@@ -118,6 +119,7 @@ impl WriteBatch {
         put_entry(&mut self.body, kind, false, expiry, key, value);
         self.entry_count += 1;
         self.payload_bytes += bytes;
+        self.longest_value = self.longest_value.max(value.len());
         self.memtable_bytes += Memtable::space_for(key.len(), value.len());
         Ok(())
     }
@@ -134,6 +136,12 @@ impl WriteBatch {
         self.entry_count == 0
     }
 
+    /// Bytes of its longest value; an operand and the end of a deleted interval count as such.
+    #[must_use]
+    pub fn longest_value(&self) -> usize {
+        self.longest_value
+    }
+
     /// Bytes of keys and values.
     #[must_use]
     pub fn payload_bytes(&self) -> usize {
@@ -145,6 +153,7 @@ impl WriteBatch {
         self.body.clear();
         self.entry_count = 0;
         self.payload_bytes = 0;
+        self.longest_value = 0;
         self.memtable_bytes = 0;
         self.has_range_tombstones = false;
         self.has_operands = false;

@@ -145,6 +145,12 @@ planted_bugs! {
     FoldOverPointer,
     /// A checkpoint lacks the value files.
     CheckpointForgetsValues,
+    /// The file of a log segment that is a value file is used again for another segment.
+    ReuseRetiredSegment,
+    /// A flush names values of the log that are not synced.
+    NameUnsyncedValues,
+    /// A segment that the log keeps is judged as if no more of its values could be named.
+    JudgeKeptSegment,
     /// The lookup index is asked for a key before it is asked for its floor.
     FloorAfterBucket,
 }

@@ -211,7 +211,7 @@ impl LocalExecutor {
     }
 
     /// What takes large values out of the outputs, if anything does.
-    fn separator(&self, plan: &CompactionPlan) -> Option<Separator> {
+    fn separator(&self, plan: &CompactionPlan) -> Option<Separator<'static>> {
         let large_bytes = usize::try_from(plan.large_bytes?).unwrap_or(usize::MAX);
         let (store, id) = (&self.opener.store, plan.value_file_id());
         Some(Separator::new(&self.env, store, id, large_bytes, 0).limited_by(self.io.clone()))

@@ -12,7 +12,7 @@ use crate::version::format::{
     put_file_id, put_range, put_table, put_value_file, read_file_id, read_operator, read_range,
     read_table, read_value_file,
 };
-use crate::vlog::ValueFileMeta;
+use crate::vlog::{ValueFileMeta, ValueHome};
 
 /// One input of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +80,8 @@ mod field {
     pub const LARGE_BYTES: u64 = 20;
     pub const VALUE_FILE: u64 = 21;
     pub const FILTER: u64 = 22;
+    /// A value file that is a segment of the log.
+    pub const VALUE_SEGMENT: u64 = 23;
 }
 
 impl CompactionPlan {
@@ -146,7 +148,11 @@ impl CompactionPlan {
             put(field::LARGE_BYTES, &|v| put_varint(v, bytes));
         }
         for file in &self.value_files {
-            put(field::VALUE_FILE, &|v| put_value_file(v, file));
+            let number = match file.home {
+                ValueHome::File => field::VALUE_FILE,
+                ValueHome::Log => field::VALUE_SEGMENT,
+            };
+            put(number, &|v| put_value_file(v, file));
         }
         if let Some(filter) = &self.filter {
             put(field::FILTER, &|v| {
@@ -211,7 +217,12 @@ impl CompactionPlan {
                 }
                 field::MERGE_OPERATOR => plan.merge_operator = Some(read_operator(&mut value)?),
                 field::LARGE_BYTES => plan.large_bytes = Some(value.varint()?),
-                field::VALUE_FILE => plan.value_files.push(read_value_file(&mut value)?),
+                field::VALUE_FILE => {
+                    plan.value_files.push(read_value_file(&mut value, ValueHome::File)?);
+                }
+                field::VALUE_SEGMENT => {
+                    plan.value_files.push(read_value_file(&mut value, ValueHome::Log)?);
+                }
                 field::FILTER => {
                     let above = SeqNo(value.varint()?);
                     plan.filter = Some(PlanFilter { name: read_operator(&mut value)?, above });

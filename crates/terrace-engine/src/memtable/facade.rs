@@ -10,6 +10,7 @@ use super::charge::{self, Budget, Reservation};
 use super::cursor::{MemtableCursor, MemtableStream};
 use super::entry::{Stored, entry_bytes};
 use super::insert::Inserted;
+use super::logged::{LoggedValue, LoggedValues};
 use super::spare::SpareMemory;
 use super::tree::{Tree, Writer};
 use crate::range_tombstone::{Fragments, RangeTombstoneSet};
@@ -34,6 +35,7 @@ pub struct Memtable {
     budget: Budget,
     counts: Counts,
     range_tombstones: RangeTombstoneSet,
+    logged: LoggedValues,
 }
 
 /// What [`Memtable::get`] found.
@@ -94,6 +96,7 @@ impl Memtable {
             budget,
             counts: Counts::default(),
             range_tombstones: RangeTombstoneSet::new(),
+            logged: LoggedValues::default(),
         }
     }
 
@@ -298,6 +301,17 @@ impl Memtable {
             tally.count(entry);
             tally.spent_bytes += Memtable::space_for(entry.key.len(), entry.value.len());
         }
+    }
+
+    /// Notes where the log has values that are inserted here.
+    pub fn note_logged(&self, values: impl IntoIterator<Item = LoggedValue>) {
+        self.logged.add(values);
+    }
+
+    /// Where the log has large values of the memtable, in no order, as far as that was noted.
+    #[must_use]
+    pub fn logged(&self) -> Vec<LoggedValue> {
+        self.logged.list()
     }
 
     /// At most `parts - 1` keys, ascending, that divide the keys into parts of about equal number.

@@ -39,6 +39,7 @@ mod cursor;
 mod entry;
 mod facade;
 mod insert;
+mod logged;
 mod node;
 mod pin;
 mod spare;
@@ -47,6 +48,7 @@ mod tree;
 pub use charge::Reservation;
 pub use cursor::{MemtableCursor, MemtableStream};
 pub use facade::{Found, Memtable};
+pub use logged::LoggedValue;
 pub use pin::PinnedVersion;
 pub use spare::SpareMemory;
 

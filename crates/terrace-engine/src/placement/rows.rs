@@ -167,6 +167,10 @@ impl TableStore for RoutedTables {
         }
     }
 
+    fn adopt_values(&self, id: FileId, file: &Path) -> Result<Option<TableLocation>> {
+        self.levels.adopt_values(id, file)
+    }
+
     fn create_values(&self, id: FileId, expected_bytes: u64) -> Result<Box<dyn TableWriter>> {
         self.levels.create_values(id, expected_bytes)
     }

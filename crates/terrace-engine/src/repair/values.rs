@@ -19,7 +19,7 @@ use crate::iter::Stream;
 use crate::survey::{Listing, ValueSurvey};
 use crate::table::{ByteInterval, LocalTableStore, TableFile, TableStore};
 use crate::vlog::format::{decode_entry, entry_bytes};
-use crate::vlog::{Frame, ValueFileMeta, ValueName, ValuePointer};
+use crate::vlog::{Frame, ValueFileMeta, ValueHome, ValueName, ValuePointer};
 use crate::{Error, Result};
 
 /// The values of a damaged range, wherever they lie.
@@ -70,7 +70,8 @@ impl SalvagedValues {
             };
             let meta = metas.get(id).cloned();
             segments.extend(meta.iter().flat_map(|meta| &meta.segments).map(|one| one.id));
-            files.push(ValuesFound { id: *id, meta, file, segments, moved: Latch::default() });
+            let moved = Latch::default();
+            files.push(ValuesFound { id: *id, meta, file, segments, moved });
         }
         Ok(SalvagedValues { dir, files, counts: Latch::default() })
     }
@@ -95,14 +96,9 @@ impl SalvagedValues {
         let mut none = NoValue { file: path, offset: name.offset, why };
         for file in &self.files {
             let Some(place) = file.place_of(name)? else { continue };
-            let bytes = entry_bytes(entry.key.len(), pointer.bytes as usize) as usize;
-            let why = match file.read(ByteInterval { offset: place, bytes })? {
-                None => format!("value {name:?} is cut"),
-                Some(stored) => match decode_entry(&stored, name) {
-                    Ok(found) if found.key == entry.key => return Ok(Ok(found.value.to_vec())),
-                    Ok(_) => format!("value {name:?} is one of another key"),
-                    Err(error) => format!("value {name:?}: {}", error.what),
-                },
+            let why = match file.value(entry.key, &pointer, place)? {
+                Ok(value) => return Ok(Ok(value)),
+                Err(why) => format!("value {name:?}: {why}"),
             };
             none = NoValue { file: file.file.name(), offset: place, why };
         }
@@ -138,6 +134,36 @@ impl ValuesFound {
             }
         };
         Ok(moved.get(&name).copied())
+    }
+
+    /// The value that lies at `place`, if it is the one that is pointed to; else why not.
+    fn value(
+        &self,
+        key: &[u8],
+        pointer: &ValuePointer,
+        place: u64,
+    ) -> Result<std::result::Result<Vec<u8>, &'static str>> {
+        // In a segment of the log a value lies behind its key alone; what was moved has all that
+        // belongs to it again.
+        let is_in_log = pointer.checksum.is_some() && pointer.name.segment == self.id;
+        let home = if is_in_log { ValueHome::Log } else { ValueHome::File };
+        let bytes = match home {
+            ValueHome::File => entry_bytes(key.len(), pointer.bytes as usize) as usize,
+            ValueHome::Log => key.len() + pointer.bytes as usize,
+        };
+        let Some(mut stored) = self.read(ByteInterval { offset: place, bytes })? else {
+            return Ok(Err("it is cut"));
+        };
+        let found_key = match home {
+            ValueHome::File => decode_entry(&stored, pointer.name).map(|found| found.key == key),
+            ValueHome::Log if pointer.fits(&stored) => Ok(stored.starts_with(key)),
+            ValueHome::Log => return Ok(Err("wrong checksum of a value")),
+        };
+        Ok(match found_key {
+            Ok(true) => Ok(stored.split_off(bytes - pointer.bytes as usize)),
+            Ok(false) => Err("it is one of another key"),
+            Err(error) => Err(error.what),
+        })
     }
 
     /// Bytes of the file; `None` if it is shorter.

@@ -104,6 +104,17 @@ impl TableStore for LocalTableStore {
         self.create_file(format!("{id}{VALUES_EXTENSION}"), expected_bytes)
     }
 
+    fn adopt_values(&self, id: FileId, file: &Path) -> Result<Option<TableLocation>> {
+        let location = LocalTableStore::location_of_values(id);
+        match self.env.fs().link(file, &self.path(&location)?) {
+            Ok(()) => Ok(Some(location)),
+            // Ids are given once: a flush that failed has left the name.
+            Err(error) if error.source.kind() == ErrorKind::AlreadyExists => Ok(Some(location)),
+            Err(error) if cannot_link(error.source.kind()) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn sync(&self, _level: LevelNo) -> Result<()> {
         if is_planted(PlantedBug::SkipDirectorySync) {
             return Ok(());

@@ -58,6 +58,13 @@ pub trait TableStore: Send + Sync + fmt::Debug {
         self.create(id, LEVEL_MAX, expected_bytes)
     }
 
+    /// Takes a file of the log as the value file with this id, by a second name for it, or finds
+    /// that it was taken before. Where it lies; the name is made durable by [`TableStore::sync`] of
+    /// the deepest level. `None` if the store cannot: then values have to be copied.
+    fn adopt_values(&self, _id: FileId, _file: &Path) -> Result<Option<TableLocation>> {
+        Ok(None)
+    }
+
     /// Makes durable the names of the tables finished so far for `level`: called once a job, before
     /// the version edit that names them.
     fn sync(&self, level: LevelNo) -> Result<()>;

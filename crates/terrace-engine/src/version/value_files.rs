@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use terrace_base::FileId;
@@ -6,7 +6,7 @@ use terrace_env::{PlantedBug, is_planted};
 
 use super::version::Misfit;
 use super::{TableContext, ValuesEdit};
-use crate::vlog::{ValueFile, ValueFileMeta};
+use crate::vlog::{ValueFile, ValueFileMeta, ValueHome};
 
 /// The value files of a version, and which of them holds which segment.
 #[derive(Clone, Debug, Default)]
@@ -43,6 +43,12 @@ impl ValueFiles {
     #[must_use]
     pub fn of_segment(&self, segment: FileId) -> Option<&Arc<ValueFile>> {
         self.files.by_segment.get(&segment)
+    }
+
+    /// The segments of the log among them.
+    pub(super) fn retired_segments(&self) -> BTreeSet<FileId> {
+        let metas = self.iter().map(|file| file.meta());
+        metas.filter(|meta| meta.home == ValueHome::Log).map(|meta| meta.id).collect()
     }
 
     /// What they are, as an edit adds them.

@@ -474,7 +474,8 @@ impl Version {
         let flushed = self.flushed.values().copied().max().unwrap_or_default();
         let durable = self.log_start.position.max(flushed).max(self.closed.unwrap_or_default());
         let directories = self.media.log_directories.iter().map(PathBuf::from).collect();
-        LogFacts { database: self.database, start: self.log_start, durable, directories }
+        let retired = self.values.retired_segments();
+        LogFacts { database: self.database, start: self.log_start, durable, directories, retired }
     }
 
     /// The edit that makes this version out of nothing: the first one of a manifest.

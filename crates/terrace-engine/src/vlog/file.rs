@@ -2,18 +2,19 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use terrace_base::{Corruption, FileId, TableUid};
+use terrace_base::{Corruption, FileId, PreambleError, TableUid};
 use terrace_env::SetOnce;
 use terrace_env::atomic::{AtomicBool, Ordering};
 
 use super::format::{
     CHECKSUM_BYTES, DirectorySegment, ENTRY_HEADER_BYTES, RECORDS_PER_FRAME, check_frame,
-    decode_entry, entry_bytes, frame_bytes, place_in,
+    decode_entry, frame_bytes, place_in,
 };
-use super::{FetchedValue, Frame, ValueFileMeta, ValueName, ValuePointer, ValueWindows};
+use super::{FetchedValue, Frame, ValueFileMeta, ValueHome, ValueName, ValuePointer, ValueWindows};
 use crate::cache::BlockCache;
 use crate::table::{ByteInterval, ReadMode, TableFile};
 use crate::version::TableContext;
+use crate::wal::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::{Error, Result};
 
 /// Entries above this many bytes are not cached: to read them anew costs little beside their bytes,
@@ -53,6 +54,9 @@ impl ValueFile {
     /// As [`ValueFile::is_of`]; says in what it is another one. Errors: `Corruption`, and what
     /// reading gives.
     pub fn judge(file: &Arc<dyn TableFile>, meta: &ValueFileMeta) -> Result<()> {
+        if meta.home == ValueHome::Log {
+            return judge_segment(file, meta);
+        }
         Reader::open(Arc::clone(file), meta).map(|_| ())
     }
 
@@ -155,6 +159,7 @@ impl fmt::Debug for ValueFile {
 pub(super) struct Reader {
     file: Arc<dyn TableFile>,
     uid: TableUid,
+    home: ValueHome,
     entries_end: u64,
     /// Of a rewritten file: where the frames of each segment begin.
     moved: Option<Vec<Moved>>,
@@ -173,6 +178,11 @@ struct Moved {
 impl Reader {
     pub(super) fn open(file: Arc<dyn TableFile>, meta: &ValueFileMeta) -> Result<Reader> {
         let damage = |offset: u64, what: &str| Corruption::new(file.name(), offset, what);
+        if meta.home == ValueHome::Log {
+            // What its headers say is needed for no value: each pointer has a checksum.
+            let (uid, home, entries_end) = (meta.uid, meta.home, meta.bytes);
+            return Ok(Reader { file, uid, home, entries_end, moved: None });
+        }
         if file.bytes() != meta.bytes {
             return Err(
                 damage(0, "the value file has another length than the manifest says").into()
@@ -189,7 +199,22 @@ impl Reader {
         }
         let entries_end = footer.entries_end;
         let moved = footer.is_rewritten.then(|| lay_out(entries_end, segments));
-        Ok(Reader { file, uid, entries_end, moved })
+        Ok(Reader { file, uid, home: meta.home, entries_end, moved })
+    }
+
+    /// Bytes in front of the key where a value lies.
+    #[inline]
+    fn front_bytes(&self) -> usize {
+        match self.home {
+            ValueHome::File => ENTRY_HEADER_BYTES,
+            ValueHome::Log => 0,
+        }
+    }
+
+    /// Bytes that a value takes with what stands before it.
+    #[inline]
+    fn bytes_of(&self, key: &[u8], pointer: &ValuePointer) -> usize {
+        self.front_bytes() + key.len() + pointer.bytes as usize
     }
 
     /// The value that `pointer` names; see [`ValueFile::read`]. What the cache has was checked when
@@ -202,7 +227,7 @@ impl Reader {
         mode: ReadMode,
     ) -> Result<FetchedValue> {
         let value_bytes = pointer.bytes as usize;
-        let entry_bytes = entry_bytes(key.len(), value_bytes) as usize;
+        let entry_bytes = self.bytes_of(key, pointer);
         if !mode.fills_cache || entry_bytes > CACHED_BYTES_MAX || cache.capacity_bytes() == 0 {
             let entry = self.entry(key, pointer, cache, mode)?;
             return Ok(FetchedValue::read(entry, value_bytes));
@@ -210,7 +235,7 @@ impl Reader {
         let place = self.place_of(pointer.name, cache, mode)?;
         if let Some(entry) = cache.get(self.uid, place)
             && entry.len() == entry_bytes
-            && key_of(&entry, value_bytes) == key
+            && entry[self.front_bytes()..entry_bytes - value_bytes] == *key
         {
             return Ok(FetchedValue::cached(entry, value_bytes));
         }
@@ -229,7 +254,7 @@ impl Reader {
         windows: &mut ValueWindows,
     ) -> Result<FetchedValue> {
         let value_bytes = pointer.bytes as usize;
-        let bytes = entry_bytes(key.len(), value_bytes) as usize;
+        let bytes = self.bytes_of(key, pointer);
         let place = self.place_of(pointer.name, cache, mode)?;
         if place.checked_add(bytes as u64).is_none_or(|end| end > self.entries_end) {
             return Err(self.damage(place, "a value that ends behind all values").into());
@@ -242,7 +267,7 @@ impl Reader {
                 let interval = ByteInterval { offset: place, bytes: wanted.min(left) as usize };
                 let window = match self.read(interval, mode) {
                     // What cannot be read may be the rest of it.
-                    Err(Error::Io(_)) if interval.bytes > bytes => {
+                    Err(Error::Io(_) | Error::Corruption(_)) if interval.bytes > bytes => {
                         self.read(ByteInterval { bytes, ..interval }, mode)?
                     }
                     read => read?,
@@ -252,7 +277,7 @@ impl Reader {
                 (window, 0)
             }
         };
-        self.check_entry(place, &window[from..from + bytes], key, pointer.name)?;
+        self.check_entry(place, &window[from..from + bytes], key, pointer)?;
         Ok(FetchedValue::within(window, from + bytes, value_bytes))
     }
 
@@ -275,16 +300,28 @@ impl Reader {
         pointer: &ValuePointer,
         mode: ReadMode,
     ) -> Result<Vec<u8>> {
-        let name = pointer.name;
-        let bytes = entry_bytes(key.len(), pointer.bytes as usize) as usize;
+        let bytes = self.bytes_of(key, pointer);
         let entry = self.read(ByteInterval { offset: place, bytes }, mode)?;
-        self.check_entry(place, &entry, key, name)?;
+        self.check_entry(place, &entry, key, pointer)?;
         Ok(entry)
     }
 
     /// Errors: what stands at `place` is not the value of this name and key.
-    fn check_entry(&self, place: u64, entry: &[u8], key: &[u8], name: ValueName) -> Result<()> {
-        match decode_entry(entry, name) {
+    fn check_entry(
+        &self,
+        place: u64,
+        entry: &[u8],
+        key: &[u8],
+        pointer: &ValuePointer,
+    ) -> Result<()> {
+        if self.home == ValueHome::Log {
+            return match pointer.fits(entry) {
+                true if entry.starts_with(key) => Ok(()),
+                true => Err(self.damage(place, "a value of another key").into()),
+                false => Err(self.damage(place, "wrong checksum of a value").into()),
+            };
+        }
+        match decode_entry(entry, pointer.name) {
             Ok(found) if found.key == key => Ok(()),
             Ok(_) => Err(self.damage(place, "a value of another key").into()),
             Err(error) => Err(self.damage(place, error.what).into()),
@@ -344,10 +381,38 @@ impl Reader {
     }
 }
 
-/// The key in a whole entry.
-#[inline]
-fn key_of(entry: &[u8], value_bytes: usize) -> &[u8] {
-    &entry[ENTRY_HEADER_BYTES..entry.len() - value_bytes]
+/// Whether a file is a segment of the log by the looks of it: its first header says so.
+///
+/// Errors: what reading gives, but for damage.
+pub fn is_log_segment(file: &dyn TableFile) -> Result<bool> {
+    Ok(segment_header(file)?.is_some_and(|header| header.is_ok()))
+}
+
+/// The first header of a file that may be a log segment, or what is wrong with it; `None` if it is
+/// cut.
+fn segment_header(
+    file: &dyn TableFile,
+) -> Result<Option<std::result::Result<SegmentHeader, PreambleError>>> {
+    let bytes = SEGMENT_HEADER_BYTES as usize;
+    match file.read(&[ByteInterval { offset: 0, bytes }]).wait() {
+        Ok(stored) => Ok(stored.first().map(|stored| SegmentHeader::decode(stored, 0))),
+        Err(Error::Corruption(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether a file is the log segment that `meta` describes, as far as its length and its header
+/// tell. Errors: `Corruption`, and what reading gives.
+fn judge_segment(file: &Arc<dyn TableFile>, meta: &ValueFileMeta) -> Result<()> {
+    let damage = |what: &str| Err(Corruption::new(file.name(), 0, what).into());
+    if file.bytes() < meta.bytes {
+        return damage("the log segment is shorter than the manifest says");
+    }
+    match segment_header(file.as_ref())? {
+        Some(Ok(header)) if (header.file_id, header.identity) == (meta.id, meta.uid.0) => Ok(()),
+        Some(Ok(_)) => damage("this is another log segment than the manifest names"),
+        Some(Err(_)) | None => damage("the header of the log segment is damaged"),
+    }
 }
 
 /// Where the frames of each segment begin, if those of the first one begin at `offset`.

@@ -166,7 +166,7 @@ impl EntryHeader {
     }
 }
 
-fn checksum_at(name: ValueName) -> Checksum {
+pub(super) fn checksum_at(name: ValueName) -> Checksum {
     let ValueName { segment, offset } = name;
     let identity = u128::from(segment.epoch.0) << 64 | u128::from(segment.counter);
     Checksum::at(identity, offset)

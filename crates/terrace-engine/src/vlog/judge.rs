@@ -117,6 +117,7 @@ mod tests {
             bytes: total * MIB,
             hash: 0,
             segments: vec![HeldSegment { id: id(index as u64), count: 1, bytes: total * MIB }],
+            home: Default::default(),
         };
         let named = |(index, (_, live)): (usize, &(u64, u64))| NamedBytes {
             segment: id(index as u64),

@@ -120,7 +120,7 @@ mod tests {
         let mut named = NamedSegments::default();
         for (segment, bytes) in values {
             let name = ValueName { segment: id(*segment), offset: 64 };
-            named.add(&ValuePointer { name, bytes: *bytes }, 8);
+            named.add(&ValuePointer { name, bytes: *bytes, checksum: None }, 8);
         }
         named
     }
@@ -144,6 +144,7 @@ mod tests {
                 .iter()
                 .map(|(counter, bytes)| HeldSegment { id: id(*counter), count: 1, bytes: *bytes })
                 .collect(),
+            home: Default::default(),
         };
         assert_eq!(liveness.live_bytes(&file(&[(1, 1000), (3, 1000)])), 100 + 330);
         assert_eq!(liveness.live_bytes(&file(&[(3, 200)])), 200, "named twice");

@@ -2,27 +2,41 @@
 
 use std::sync::Arc;
 
-use terrace_base::Corruption;
+use terrace_base::{Corruption, SeqNo};
 
-use super::format::{ValueEntry, decode_entry};
-use super::{ValueFile, ValueName};
+use super::format::{ENTRY_HEADER_BYTES, ValueEntry, decode_entry};
+use super::{ValueFile, ValueHome, ValueName, ValuePointer};
 use crate::Result;
 use crate::table::ByteInterval;
 
 /// Values that lie near each other are read together, up to this many bytes.
 const WINDOW_BYTES: u64 = 256 << 10;
 
-/// A value that tables name, and the bytes of its entry.
+/// A value that tables name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LivingValue {
-    /// Its name.
-    pub name: ValueName,
+    /// What tables have in its place.
+    pub pointer: ValuePointer,
+    /// The number of the entry that has it.
+    pub seqno: SeqNo,
     /// Bytes of its entry in a value file.
     pub entry_bytes: u64,
 }
 
+impl LivingValue {
+    /// Bytes that it takes where it lies.
+    fn bytes_in(&self, home: ValueHome) -> u64 {
+        match home {
+            ValueHome::File => self.entry_bytes,
+            // Only its key stands before it.
+            ValueHome::Log => self.entry_bytes - ENTRY_HEADER_BYTES as u64,
+        }
+    }
+}
+
 /// A walk over the living values of one file, in the order in which they lie there, which is that
-/// of their keys. Each is checked before it is shown.
+/// of their keys. Each is checked before it is shown. What lives of a log segment is read at once
+/// and kept, twice for a moment.
 #[derive(Debug)]
 pub struct Living {
     file: Arc<ValueFile>,
@@ -30,7 +44,7 @@ pub struct Living {
     left: std::vec::IntoIter<(u64, LivingValue)>,
     window: Vec<u8>,
     window_at: u64,
-    current: Option<(ValueName, std::ops::Range<usize>)>,
+    current: Option<(LivingValue, std::ops::Range<usize>)>,
 }
 
 impl Living {
@@ -39,47 +53,91 @@ impl Living {
     pub fn new(file: Arc<ValueFile>, values: &[LivingValue]) -> Result<Living> {
         let mut placed = Vec::with_capacity(values.len());
         for value in values {
-            placed.push((file.place_of(value.name)?, *value));
+            placed.push((file.place_of(value.pointer.name)?, *value));
         }
         placed.sort_unstable();
         let (window, left) = (Vec::new(), placed.into_iter());
         let mut living = Living { file, left, window, window_at: 0, current: None };
         living.advance()?;
+        if living.file.meta().home == ValueHome::Log {
+            living.gather()?;
+        }
         Ok(living)
+    }
+
+    /// Reads all of the values and puts them into the order of their keys: in a log segment they
+    /// lie in that of their writing.
+    fn gather(&mut self) -> Result<()> {
+        let mut found: Vec<(Vec<u8>, LivingValue)> = Vec::with_capacity(self.left.len() + 1);
+        while let Some((value, range)) = self.current.take() {
+            found.push((self.window[range].to_vec(), value));
+            self.advance()?;
+        }
+        let key_of = |(stored, value): &(Vec<u8>, LivingValue)| {
+            let key_bytes = stored.len() - value.pointer.bytes as usize;
+            (stored[..key_bytes].to_vec(), std::cmp::Reverse(value.seqno))
+        };
+        found.sort_by_cached_key(key_of);
+        (self.window, self.window_at) = (Vec::new(), 0);
+        let mut left = Vec::with_capacity(found.len());
+        for (stored, value) in found {
+            left.push((self.window.len() as u64, value));
+            self.window.extend_from_slice(&stored);
+        }
+        self.left = left.into_iter();
+        self.advance()
     }
 
     /// The value that the walk stands on; `None` at the end.
     #[must_use]
     pub fn current(&self) -> Option<(ValueName, ValueEntry<'_>)> {
-        let (name, range) = self.current.as_ref()?;
-        let entry = decode_entry(&self.window[range.clone()], *name);
-        Some((*name, entry.expect("it was checked when the walk came to it")))
+        let (value, range) = self.current.as_ref()?;
+        let entry = self.check(value, range.clone());
+        Some((value.pointer.name, entry.expect("it was checked when the walk came to it")))
+    }
+
+    /// The entry of a value that lies at `range` of the window; else what is wrong with it.
+    fn check(
+        &self,
+        value: &LivingValue,
+        range: std::ops::Range<usize>,
+    ) -> std::result::Result<ValueEntry<'_>, &'static str> {
+        let stored = &self.window[range];
+        match self.file.meta().home {
+            ValueHome::File => decode_entry(stored, value.pointer.name).map_err(|error| error.what),
+            ValueHome::Log if !value.pointer.fits(stored) => Err("wrong checksum of a value"),
+            ValueHome::Log => {
+                let (key, bytes) = stored.split_at(stored.len() - value.pointer.bytes as usize);
+                Ok(ValueEntry { key, seqno: value.seqno, value: bytes })
+            }
+        }
     }
 
     /// Goes to the next value. Errors: `Corruption`, and what reading gives.
     pub fn advance(&mut self) -> Result<()> {
         self.current = None;
         let Some((place, value)) = self.left.next() else { return Ok(()) };
-        let end = place + value.entry_bytes;
+        let bytes = value.bytes_in(self.file.meta().home);
+        let end = place + bytes;
         if place < self.window_at || end > self.window_at + self.window.len() as u64 {
             self.read_window(place, end)?;
         }
         let from = (place - self.window_at) as usize;
-        let range = from..from + value.entry_bytes as usize;
-        if let Err(error) = decode_entry(&self.window[range.clone()], value.name) {
-            return Err(Corruption::new(self.file.name()?, place, error.what).into());
+        let range = from..from + bytes as usize;
+        if let Err(what) = self.check(&value, range.clone()) {
+            return Err(Corruption::new(self.file.name()?, place, what).into());
         }
-        self.current = Some((value.name, range));
+        self.current = Some((value, range));
         Ok(())
     }
 
     /// Reads from `place` on: through `end`, and what of the next values lies near.
     fn read_window(&mut self, place: u64, end: u64) -> Result<()> {
-        let near = |(at, value): &&(u64, LivingValue)| {
-            at.saturating_add(value.entry_bytes) <= place + WINDOW_BYTES
-        };
+        let home = self.file.meta().home;
+        let end_of = |(at, value): &(u64, LivingValue)| at.saturating_add(value.bytes_in(home));
+        let near = |placed: &&(u64, LivingValue)| end_of(placed) <= place + WINDOW_BYTES;
         let last = self.left.as_slice().iter().take_while(near).last();
-        let end = last.map_or(end, |(at, value)| end.max(at + value.entry_bytes));
+        let end = last.map_or(end, |placed| end.max(end_of(placed)));
         let interval = ByteInterval { offset: place, bytes: (end - place) as usize };
         self.window = self.file.read_raw(interval)?;
         self.window_at = place;

@@ -7,10 +7,20 @@ use crate::placement::TableLocation;
 pub struct HeldSegment {
     /// The segment.
     pub id: FileId,
-    /// How many values.
+    /// How many values; 0 of a log segment, in which nobody has counted them.
     pub count: u64,
-    /// Bytes of their entries.
+    /// Bytes of their entries; of a log segment, of all its records.
     pub bytes: u64,
+}
+
+/// What a value file is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ValueHome {
+    /// Entries of values, in the order of their keys: see [`format`](super::format).
+    #[default]
+    File,
+    /// A segment of the log that stays where it is. Its values lie in their records.
+    Log,
 }
 
 /// What a version knows of a value file without opening it.
@@ -22,13 +32,15 @@ pub struct ValueFileMeta {
     pub location: TableLocation,
     /// The file's own identity, stored inside it.
     pub uid: TableUid,
-    /// Its size in bytes.
+    /// Its size in bytes. A log segment may be longer: its unused end was to be given back.
     pub bytes: u64,
-    /// XXH3-128 of all its bytes.
+    /// XXH3-128 of all its bytes; 0 of a log segment, of which nobody has read them all.
     pub hash: u128,
     /// The segments whose values lie in it, ascending; the one of the file's own id, as long as it
     /// was not rewritten.
     pub segments: Vec<HeldSegment>,
+    /// What it is made of.
+    pub home: ValueHome,
 }
 
 impl ValueFileMeta {

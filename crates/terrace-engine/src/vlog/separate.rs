@@ -6,15 +6,16 @@ use terrace_base::{EntryKind, EntryRef, FileId, LEVEL_MAX, TableUid};
 use terrace_env::{PlantedBug, SharedEnv, is_planted};
 
 use super::format::ValueEntry;
-use super::{ValueFileMeta, ValueFileWriter, ValuePointer};
+use super::{LeavesInLog, ValueFileMeta, ValueFileWriter, ValuePointer};
 use crate::Result;
 use crate::iter::Stream;
 use crate::process::TableIo;
 use crate::table::TableStore;
 use crate::yielder::BYTES_PER_YIELD;
 
-/// Takes the large values of one job out of its entries, into a new value file.
-pub struct Separator {
+/// Takes the large values of one job out of its entries: a flush may leave them in the log, the
+/// others go into a new value file.
+pub struct Separator<'l> {
     env: SharedEnv,
     store: Arc<dyn TableStore>,
     id: FileId,
@@ -27,9 +28,11 @@ pub struct Separator {
     writer: Option<ValueFileWriter>,
     /// Bytes of values since others were last let in.
     taken_bytes: usize,
+    /// What may stay in the log.
+    leaves: Option<LeavesInLog<'l>>,
 }
 
-impl Separator {
+impl<'l> Separator<'l> {
     /// A separator that has met no value yet. The file gets this id, which was never used before.
     /// `expected_bytes`: about how many bytes the large values have, so that room for them is
     /// reserved; 0 if that is unknown.
@@ -40,7 +43,7 @@ impl Separator {
         id: FileId,
         large_bytes: usize,
         expected_bytes: u64,
-    ) -> Separator {
+    ) -> Separator<'l> {
         let (env, store) = (Arc::clone(env), Arc::clone(store));
         Separator {
             env,
@@ -51,20 +54,27 @@ impl Separator {
             io: None,
             writer: None,
             taken_bytes: 0,
+            leaves: None,
         }
     }
 
     /// The same; what it writes obeys a limit, if there is one.
     #[must_use]
-    pub fn limited_by(self, io: Option<TableIo>) -> Separator {
+    pub fn limited_by(self, io: Option<TableIo>) -> Separator<'l> {
         Separator { io, ..self }
+    }
+
+    /// The same; what the log has may stay there.
+    #[must_use]
+    pub fn leaving_in(self, leaves: LeavesInLog<'l>) -> Separator<'l> {
+        Separator { leaves: Some(leaves), ..self }
     }
 
     /// The entries of `input`, with pointers in the place of large values.
     pub fn separate<'a>(
         &'a mut self,
         input: &'a mut (dyn Stream + 'a),
-    ) -> Result<SeparatedStream<'a>> {
+    ) -> Result<SeparatedStream<'a, 'l>> {
         SeparatedStream::new(input, self)
     }
 
@@ -80,6 +90,11 @@ impl Separator {
         if self.taken_bytes >= BYTES_PER_YIELD {
             self.taken_bytes = 0;
             self.env.yield_now();
+        }
+        if let Some(LeavesInLog { log, homes }) = &mut self.leaves
+            && let Some(pointer) = homes.pointer(entry, *log, self.store.as_ref())?
+        {
+            return Ok(pointer);
         }
         let writer = match &mut self.writer {
             Some(writer) => writer,
@@ -98,16 +113,19 @@ impl Separator {
         writer.add(&ValueEntry { key: entry.key, seqno: entry.seqno, value: entry.value })
     }
 
-    /// The file that was written, if a value was large; its content is durable, and so is its name.
+    /// The file that was written, if a value had to be; its content is durable, and so are its name
+    /// and those of what was left in the log.
     pub fn finish(self) -> Result<Option<ValueFileMeta>> {
-        let Some(writer) = self.writer else { return Ok(None) };
-        let meta = writer.finish()?;
-        self.store.sync(LEVEL_MAX)?;
-        Ok(Some(meta))
+        let has_retired = self.leaves.is_some_and(|one| one.homes.retired().next().is_some());
+        let meta = self.writer.map(ValueFileWriter::finish).transpose()?;
+        if has_retired || meta.is_some() {
+            self.store.sync(LEVEL_MAX)?;
+        }
+        Ok(meta)
     }
 }
 
-impl std::fmt::Debug for Separator {
+impl std::fmt::Debug for Separator<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Separator")
             .field("large_bytes", &self.large_bytes)
@@ -117,19 +135,19 @@ impl std::fmt::Debug for Separator {
 }
 
 /// The entries of `input`, with pointers in the place of large values.
-pub struct SeparatedStream<'a> {
+pub struct SeparatedStream<'a, 'l> {
     input: &'a mut (dyn Stream + 'a),
-    separator: &'a mut Separator,
+    separator: &'a mut Separator<'l>,
     /// The pointer in the place of the present entry's value, if that is large.
     pointer: Vec<u8>,
 }
 
-impl<'a> SeparatedStream<'a> {
+impl<'a, 'l> SeparatedStream<'a, 'l> {
     /// Stands on the first entry of `input`, whose value is taken out already if it is large.
     fn new(
         input: &'a mut (dyn Stream + 'a),
-        separator: &'a mut Separator,
-    ) -> Result<SeparatedStream<'a>> {
+        separator: &'a mut Separator<'l>,
+    ) -> Result<SeparatedStream<'a, 'l>> {
         let mut stream = SeparatedStream { input, separator, pointer: Vec::new() };
         stream.take_out()?;
         Ok(stream)
@@ -145,7 +163,7 @@ impl<'a> SeparatedStream<'a> {
     }
 }
 
-impl Stream for SeparatedStream<'_> {
+impl Stream for SeparatedStream<'_, '_> {
     #[inline]
     fn entry(&self) -> Option<EntryRef<'_>> {
         let entry = self.input.entry()?;

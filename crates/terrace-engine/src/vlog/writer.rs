@@ -6,7 +6,7 @@ use super::format::{
     DirectorySegment, ENTRY_HEADER_BYTES, FILE_BYTES_END, FOOTER_BYTES, Footer, RECORDS_PER_FRAME,
     ValueEntry, encode_directory, encode_frame, encode_header, put_entry,
 };
-use super::{HeldSegment, ValueFileMeta, ValueName, ValuePointer};
+use super::{HeldSegment, ValueFileMeta, ValueHome, ValueName, ValuePointer};
 use crate::process::TableIo;
 use crate::table::{TableStore, TableWriter};
 use crate::{Error, Result};
@@ -94,7 +94,7 @@ impl ValueFileWriter {
         assert!(!self.is_rewrite, "a rewrite takes values that have names");
         let name = ValueName { segment: self.id, offset: self.offset() };
         self.put(name, 0, entry)?;
-        Ok(ValuePointer { name, bytes: entry.value.len() as u32 })
+        Ok(ValuePointer { name, bytes: entry.value.len() as u32, checksum: None })
     }
 
     /// Adds a value that has a name. Errors: as [`ValueFileWriter::add`].
@@ -180,6 +180,7 @@ impl ValueFileWriter {
             bytes: self.written_bytes,
             hash: self.hash.digest128(),
             segments: segments.iter().map(held).collect(),
+            home: ValueHome::File,
         })
     }
 }

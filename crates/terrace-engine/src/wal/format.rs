@@ -361,6 +361,12 @@ impl<'a> EntryReader<'a> {
         EntryReader { reader: ByteReader::new(body), next: first_seqno }
     }
 
+    /// Where the next entry begins in the body.
+    #[must_use]
+    pub fn offset(&self) -> usize {
+        self.reader.offset()
+    }
+
     #[inline]
     fn read(&mut self) -> Result<EntryRef<'a>, CodecError> {
         let reader = &mut self.reader;

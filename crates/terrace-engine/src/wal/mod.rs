@@ -59,4 +59,4 @@ pub use follow::{LogMark, ReadOn};
 pub use local_log::{LocalLog, LocalLogStore};
 pub use memory_log::{MemoryLog, MemoryRecord};
 pub use replay::{LogFacts, LogStart, ReadRecord, Replayed, SegmentFile, SegmentSpan, TornTail};
-pub use sink::{LogPlace, LogSink, LogStore, LogTarget, Record, Visit};
+pub use sink::{FinishedSegment, LogPlace, LogSink, LogStore, LogTarget, Record, Visit};

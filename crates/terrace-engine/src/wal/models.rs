@@ -76,6 +76,7 @@ impl Range {
             seqno_count: 1,
             entry_count: 0,
             durable: self.log.durable(),
+            large_bytes: 0,
             body: &[],
         };
         place.target.append(&place, &record).unwrap();

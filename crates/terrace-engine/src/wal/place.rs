@@ -83,6 +83,11 @@ impl SegmentFiles {
         SegmentFiles { segment_bytes: files.whole(segment_bytes), ..files }
     }
 
+    /// Whether new segments are mapped as persistent memory.
+    pub fn is_memory(&self) -> bool {
+        self.is_memory
+    }
+
     /// The size of a file for `bytes` bytes.
     pub fn whole(&self, bytes: u64) -> u64 {
         if self.is_memory { bytes.next_multiple_of(PMEM_PAGE_BYTES) } else { bytes }
@@ -111,7 +116,8 @@ impl SegmentFiles {
 
     /// What is kept of a segment that was released.
     pub fn recyclable(&self, path: PathBuf, file: Arc<dyn LogFile>) -> Recyclable {
-        Recyclable { path, bytes: file.bytes(), mapped: self.is_memory.then_some(file) }
+        let bytes = file.bytes();
+        Recyclable { path, bytes, mapped: self.is_memory.then_some(file), ended: None }
     }
 
     /// Uses a file again, under another name; `None` if somebody still has it mapped: whoever wrote

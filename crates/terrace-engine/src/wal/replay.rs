@@ -44,6 +44,8 @@ pub struct LogFacts {
     pub durable: LogPosition,
     /// The directories beside the range's own in which segments may lie.
     pub directories: Vec<PathBuf>,
+    /// Segments that are value files too: their files are never used again.
+    pub retired: BTreeSet<FileId>,
 }
 
 /// A record that a replay read.
@@ -96,6 +98,8 @@ pub struct Replayed {
     pub closing: Option<ClosingBody>,
     /// Where the log lies: the range's directory, and those that the manifest names.
     pub directories: Vec<PathBuf>,
+    /// Segments that are value files too, as the manifest says.
+    pub retired: BTreeSet<FileId>,
 }
 
 impl Replayed {
@@ -401,6 +405,7 @@ pub(super) fn replay(
         durable: facts.durable,
         settled: facts.durable,
         directories,
+        retired: facts.retired,
         ..Replayed::default()
     };
     match start.segment {

@@ -2,7 +2,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use terrace_base::{LogPosition, SeqNo};
+use terrace_base::{FileId, LogPosition, SeqNo};
 use terrace_env::PmemMedium;
 
 use super::follow::{LogMark, ReadOn};
@@ -89,7 +89,7 @@ pub trait LogSink: Send + Sync + fmt::Debug {
     fn durable(&self) -> LogPosition;
 
     /// Has the next record begin a new segment, if that is worth it, so that [`LogSink::begin_at`]
-    /// is cheap there; returns the end. No record is under way: the caller holds every drange.
+    /// is cheap there, and what is left may be [retired](LogSink::retire); returns the end. No record is under way: the caller holds every drange.
     fn rotate(&self) -> Result<LogPosition> {
         Ok(self.end())
     }
@@ -107,6 +107,27 @@ pub trait LogSink: Send + Sync + fmt::Debug {
 
     /// Records below `from` are needed no more: a durable version edit says so.
     fn release(&self, from: LogPosition) -> Result<()>;
+
+    /// Whether segments of this log may ever be [retired](LogSink::retire).
+    fn may_retire(&self) -> bool {
+        false
+    }
+
+    /// The segments that are written no more and hold records at or above `from`, oldest first, as
+    /// far as this open began them as files on a disk. A log that has no files has none.
+    fn finished(&self, _from: LogPosition) -> Vec<FinishedSegment> {
+        Vec::new()
+    }
+
+    /// Takes care that the file of a [finished](LogSink::finished) segment is never written again:
+    /// it is to be a value file too. The log deletes it under its own name, as any other, when it
+    /// needs it no more, and gives its unused end back then.
+    fn retire(&self, _segment: FileId) {}
+
+    /// Whether records of a segment are still kept, so that memtables may have values in it.
+    fn keeps(&self, _segment: FileId) -> bool {
+        false
+    }
 
     /// Bytes from the oldest kept record to the end.
     fn live_bytes(&self) -> u64;
@@ -166,6 +187,33 @@ pub struct LogPlace {
     pub target: Arc<dyn LogTarget>,
 }
 
+/// A segment of the log to which nothing is added any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FinishedSegment {
+    /// Its id.
+    pub id: FileId,
+    /// Where its file is.
+    pub path: PathBuf,
+    /// Drawn for this use of the file.
+    pub identity: u128,
+    /// The position of its first record.
+    pub base: LogPosition,
+    /// Where its records end.
+    pub end: LogPosition,
+    /// Bytes of the large values in it, with their keys, whether or not they are still wanted.
+    pub large_bytes: u64,
+}
+
+impl FinishedSegment {
+    /// Where the byte at a position of the log lies in the file, if it lies there.
+    #[must_use]
+    #[inline]
+    pub fn offset_of(&self, position: LogPosition) -> Option<u64> {
+        let is_here = self.base <= position && position < self.end;
+        is_here.then(|| position.0 - self.base.0 + super::format::SEGMENT_HEADER_BYTES)
+    }
+}
+
 /// The part of a sink that takes records: a segment, or a connection.
 pub trait LogTarget: Send + Sync + fmt::Debug {
     /// Writes a record to its place. On return it survives a killed process (buffered), and is
@@ -186,6 +234,8 @@ pub struct Record<'a> {
     pub entry_count: u32,
     /// The log is known to be durable below this position.
     pub durable: LogPosition,
+    /// Bytes of the large values in it, with their keys: those that may stay in the log.
+    pub large_bytes: u64,
     /// The body, in pieces.
     pub body: &'a [&'a [u8]],
 }

@@ -38,6 +38,7 @@ fn append(log: &dyn LogSink, seqno: u64, body: &[u8]) -> LogPosition {
         seqno_count: 1,
         entry_count: 1,
         durable: log.durable(),
+        large_bytes: 0,
         body: &[body],
     };
     let place = log.take(record.bytes()).expect("there is room");

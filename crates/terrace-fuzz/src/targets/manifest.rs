@@ -23,7 +23,7 @@ use terrace_engine::version::{
     FeedStore, LocalManifests, LogEdit, RangeEdit, ReclaimQueue, RowMeta, TableContext, TableMeta,
     TableOpener, TreeEdit, ValuesEdit, Version, VersionEdit, manifest_path,
 };
-use terrace_engine::vlog::{HeldSegment, NamedBytes, NamedSegments, ValueFileMeta};
+use terrace_engine::vlog::{HeldSegment, NamedBytes, NamedSegments, ValueFileMeta, ValueHome};
 use terrace_engine::wal::LogStart;
 use terrace_env::{DiskImage, SharedEnv, SimOptions};
 
@@ -231,6 +231,7 @@ pub(super) fn sample_values(counter: u64) -> (TableMeta, ValueFileMeta) {
         bytes: 9000,
         hash: 1 << 90,
         segments: vec![held(50, 4000), held(51, 3000), held(52, 0)],
+        home: ValueHome::File,
     };
     (TableMeta { named, ..sample_table(counter) }, file)
 }

@@ -378,9 +378,11 @@ fn with_table(line: Line, table: &TableMeta) -> Line {
 fn log(path: &Path, bytes: &[u8], view: &mut View<'_>) {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let by_name = match Name::parse(&name) {
-        Name::Segment(id) => Some(id),
+        Name::Segment(id) | Name::Values(id) => Some(id),
         _ => None,
     };
+    // A segment that is a value file has the name of one, and ends behind its last record.
+    let is_retired = matches!(Name::parse(&name), Name::Values(_));
     let nothing = FileId { epoch: terrace_base::Epoch(0), counter: 0 };
     let survey = SegmentSurvey::of_file(by_name.unwrap_or(nothing), bytes);
     let second = SegmentHeader::second_offset(bytes.len() as u64);
@@ -399,7 +401,10 @@ fn log(path: &Path, bytes: &[u8], view: &mut View<'_>) {
     };
     show_header(0, 0, view);
     if let Some(header) = survey.own_header() {
-        let offsets = survey.record_offsets();
+        let offsets = match is_retired {
+            true => SEGMENT_HEADER_BYTES..bytes.len() as u64,
+            false => survey.record_offsets(),
+        };
         for piece in Pieces::new(bytes, header.identity, offsets.clone()) {
             if view.is_over {
                 return;
@@ -418,7 +423,9 @@ fn log(path: &Path, bytes: &[u8], view: &mut View<'_>) {
             }
         }
     }
-    show_header(second, 1, view);
+    if !is_retired {
+        show_header(second, 1, view);
+    }
 }
 
 fn log_record(

@@ -10,7 +10,7 @@ use crate::table::{
     LocalTableStore, TableFile, TableLocation, TableReader, TableStore, TableWriter,
 };
 use crate::version::{TableMeta, TableOpener, Version};
-use crate::vlog::{ValueFile, ValueFileMeta};
+use crate::vlog::{ValueFile, ValueFileMeta, ValueHome};
 
 /// What a version names as a file.
 #[derive(Clone, Copy)]
@@ -37,6 +37,12 @@ impl<'a> Stored<'a> {
             Stored::Table(meta) => meta.hash,
             Stored::Values(meta) => meta.hash,
         }
+    }
+
+    /// Whether the version knows the hash of its bytes. Of a log segment it does not: each pointer
+    /// has a checksum.
+    pub fn has_hash(self) -> bool {
+        !matches!(self, Stored::Values(ValueFileMeta { home: ValueHome::Log, .. }))
     }
 
     /// Where it lies in the source.

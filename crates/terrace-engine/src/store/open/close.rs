@@ -143,6 +143,7 @@ impl Inner {
             seqno_count: 0,
             entry_count: 0,
             durable: log.durable(),
+            large_bytes: 0,
             body: &[&body],
         };
         fail_point!(self.env, "close::before_mark");

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::events::ValuesRecord;
 use crate::explain::text::{bytes, count};
 use crate::version::Version;
+use crate::vlog::ValueHome;
 
 /// What has been done for the value log since the open.
 #[derive(Debug, Default)]
@@ -36,6 +37,7 @@ impl ValueCounters {
         let files = || version.values().iter().map(|file| file.meta());
         ValueLogStats {
             file_count: files().count() as u64,
+            in_log_count: files().filter(|file| file.home == ValueHome::Log).count() as u64,
             segment_count: files().map(|file| file.segments.len() as u64).sum(),
             bytes: files().map(|file| file.bytes).sum(),
             live_bytes: files().map(|file| liveness.live_bytes(file)).sum(),
@@ -55,6 +57,8 @@ impl ValueCounters {
 pub struct ValueLogStats {
     /// Value files.
     pub file_count: u64,
+    /// Those of them that are segments of the log, where their values were written once.
+    pub in_log_count: u64,
     /// Segments in them.
     pub segment_count: u64,
     /// Bytes of these files.
@@ -87,7 +91,11 @@ impl fmt::Display for ValueLogStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let files = count(self.file_count, "file", "files");
         let (all, live) = (bytes(self.bytes), bytes(self.live_bytes));
-        write!(f, "{files} of {all}, {live} live ({:.2} times)", self.space_amplification())?;
+        write!(f, "{files} of {all}")?;
+        if self.in_log_count > 0 {
+            write!(f, " ({} as the log wrote them)", self.in_log_count)?;
+        }
+        write!(f, ", {live} live ({:.2} times)", self.space_amplification())?;
         write!(f, ", at most {} of it hidden", bytes(self.hidden_bytes_max))?;
         let (written, rewritten) = (bytes(self.written_bytes), bytes(self.rewritten_bytes));
         let removed = bytes(self.removed_bytes);

@@ -19,7 +19,7 @@ use crate::store::memory::builder_memory_bytes;
 use crate::store::turns::FlushTurn;
 use crate::store::{Inner, Store};
 use crate::version::{LogEdit, NewRow, RangeEdit, TableMeta, TreeEdit, ValuesEdit, VersionEdit};
-use crate::vlog::{Separator, ValueFileMeta};
+use crate::vlog::{LeavesInLog, LogHomes, Separator, ValueFileMeta};
 use crate::{Error, Result};
 
 /// Whether memtables of hot dranges may be merged in memory instead of being flushed.
@@ -159,9 +159,14 @@ impl Inner {
         self.tell_at(began, EventKind::FlushBegan { memtable_count, memtable_bytes });
         let ids: Vec<MemtableId> = batch.iter().map(|frozen| frozen.memtable.id()).collect();
         // What is frozen or written from now on stands above it.
-        let log_start = self.settle_log(batch, oldest_position(&ids))?;
+        let mut homes = self.log_homes(batch)?;
+        let log_start = self.settle_log(batch, oldest_position(&ids), !homes.is_empty())?;
         fail_point!(self.env, "flush::before_absorb");
-        let Absorption { row, row_bytes, values, sample } = self.absorb(batch, spacing)?;
+        let absorbed = self.absorb(batch, spacing, &mut homes);
+        if absorbed.is_err() {
+            self.give_up(&homes);
+        }
+        let Absorption { row, row_bytes, values, sample } = absorbed?;
         let value_bytes = values.as_ref().map_or(0, |file| file.bytes);
         let medium_bytes = row.as_ref().map_or(0, |row| self.medium_bytes(row));
         fail_point!(self.env, "flush::before_install");
@@ -184,7 +189,10 @@ impl Inner {
                 start: Some(log_start),
                 closed: None,
             },
-            values: ValuesEdit { added: values.into_iter().collect(), removed: Vec::new() },
+            values: ValuesEdit {
+                added: values.into_iter().chain(homes.retired().cloned()).collect(),
+                removed: Vec::new(),
+            },
             range: RangeEdit {
                 drange_boundaries: (boundaries != current.drange_boundaries()
                     && !boundaries.is_empty())
@@ -257,8 +265,14 @@ impl Inner {
     /// starts, if the others need nothing below `oldest`.
     ///
     /// If nothing below the end of these memtables is needed any more, all of it is in tables as
-    /// soon as they are, and the log may as well lose it. Else it is synced through them.
-    fn settle_log(&self, batch: &[Arc<Frozen>], oldest: LogPosition) -> Result<LogPosition> {
+    /// soon as they are, and the log may as well lose it. Else it is synced through them; and also
+    /// if `values_stay` in it.
+    fn settle_log(
+        &self,
+        batch: &[Arc<Frozen>],
+        oldest: LogPosition,
+        values_stay: bool,
+    ) -> Result<LogPosition> {
         let end = batch.iter().map(|frozen| frozen.end).max().unwrap_or_default();
         let greatest = greatest_of(batch);
         let is_finished = || {
@@ -269,7 +283,8 @@ impl Inner {
         if self.is_poisoned() {
             return Err(Error::Poisoned(self.poison_reason()));
         }
-        let is_all = oldest >= end && !self.syncs_before_publication();
+        let values_stay = values_stay && !is_planted(PlantedBug::NameUnsyncedValues);
+        let is_all = oldest >= end && !self.syncs_before_publication() && !values_stay;
         let start = if is_planted(PlantedBug::InstallBeforeLogSync)
             || is_all && self.begin_log_at(oldest)?
         {
@@ -286,9 +301,35 @@ impl Inner {
         Ok(start)
     }
 
-    /// Writes the merged entries of these memtables as a row, and their large values as a value
-    /// file.
-    fn absorb(&self, batch: &[Arc<Frozen>], spacing: u64) -> Result<Absorption> {
+    /// Where the log has the large values of these memtables, as far as they may stay there.
+    fn log_homes(&self, batch: &[Arc<Frozen>]) -> Result<LogHomes> {
+        let logged: Vec<_> = batch.iter().flat_map(|frozen| frozen.memtable.logged()).collect();
+        let begin = batch.iter().map(|frozen| frozen.begin).min();
+        let finished = match begin.filter(|_| !logged.is_empty()) {
+            Some(begin) => self.log()?.finished(begin),
+            None => Vec::new(),
+        };
+        let version = self.versions.current();
+        Ok(LogHomes::new(logged, finished, |id| version.values().get(id).is_some()))
+    }
+
+    /// Takes the second names of log segments back that a flush which failed has given.
+    fn give_up(&self, homes: &LogHomes) {
+        for file in homes.retired() {
+            if let Err(error) = self.context.opener.store.delete(&file.location) {
+                crate::program_log::debug!(%error, "a value file is left to the next open");
+            }
+        }
+    }
+
+    /// Writes the merged entries of these memtables as a row, and those of their large values that
+    /// cannot stay in the log as a value file.
+    fn absorb(
+        &self,
+        batch: &[Arc<Frozen>],
+        spacing: u64,
+        homes: &mut LogHomes,
+    ) -> Result<Absorption> {
         let (snapshots, now) = self.read_points.list(self.env.wall_time());
         let fragments: Vec<_> =
             batch.iter().map(|frozen| frozen.memtable.range_tombstones()).collect();
@@ -316,7 +357,7 @@ impl Inner {
             let mut merged = merged_stream(batch);
             let mut sampled = SampledStream::new(&mut merged, sampled_before(batch), spacing);
             let mut retained = Retained::new(&mut sampled, &rules)?;
-            let mut separator = self.separator(large_bytes);
+            let mut separator = self.separator(large_bytes, homes)?;
             let mut separated = match &mut separator {
                 Some(separator) => Some(separator.separate(&mut retained)?),
                 None => None,
@@ -327,7 +368,7 @@ impl Inner {
             };
             let input = FlushInput { entries, tombstones: &tombstones, expected_bytes };
             if let Absorbed::Row(row) = self.l0.absorb(input)? {
-                let values = separator.map_or(Ok(None), Separator::finish)?;
+                let values = separator.map(Separator::finish).transpose()?.flatten();
                 let row_bytes = row.as_ref().map_or(0, NewRow::bytes);
                 return Ok(Absorption { row, row_bytes, values, sample: sampled.finish() });
             }
@@ -336,13 +377,23 @@ impl Inner {
 
     /// What takes the large values out of a flush, if the range has a value log; they have about
     /// this many bytes.
-    fn separator(&self, expected_bytes: u64) -> Option<Separator> {
-        let bounds = self.options.value_log?;
+    fn separator<'l>(
+        &'l self,
+        expected_bytes: u64,
+        homes: &'l mut LogHomes,
+    ) -> Result<Option<Separator<'l>>> {
+        let Some(bounds) = self.options.value_log else { return Ok(None) };
         let store = &self.context.opener.store;
         let (id, large_bytes) = (self.ids.next(), bounds.large_bytes);
         let io = Some(TableIo::new(&self.io, IoClass::Flush));
-        let separator = Separator::new(&self.env, store, id, large_bytes, expected_bytes);
-        Some(separator.limited_by(io))
+        if homes.is_empty() {
+            let separator = Separator::new(&self.env, store, id, large_bytes, expected_bytes);
+            return Ok(Some(separator.limited_by(io)));
+        }
+        // How many of them have to be copied is not known.
+        let separator = Separator::new(&self.env, store, id, large_bytes, 0).limited_by(io);
+        let log = self.log()?;
+        Ok(Some(separator.leaving_in(LeavesInLog { log, homes })))
     }
 
     /// About how many bytes the large values in these memtables have, judged by some of them.

@@ -100,6 +100,8 @@ impl Inner {
             drop(reservation);
             retained.advance()?;
         }
+        // Where the log has what was dropped is told too, and does no harm.
+        sources.iter().for_each(|source| memtable.note_logged(source.memtable.logged()));
         let dropped = retained.dropped();
         let begin = sources.iter().map(|source| source.begin).min().unwrap_or_default();
         let end = sources.iter().map(|source| source.end).max().unwrap_or_default();

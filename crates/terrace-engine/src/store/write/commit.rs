@@ -20,6 +20,7 @@ use crate::store::gate::ledger::{Cause, WriteTimer};
 use crate::store::sequencer::{Grant, NotTaken};
 use crate::store::turns::SyncTurn;
 use crate::store::upkeep::freeze::Lacks;
+use crate::store::write::large::LargeValues;
 use crate::store::write::routing::{PerDrange, Placement, for_each};
 use crate::store::{Inner, Store};
 use crate::wal::Record;
@@ -215,6 +216,10 @@ impl Inner {
             )));
         }
         let log = self.log()?;
+        let large = match self.options.value_log {
+            Some(bounds) if log.may_retire() => LargeValues::of(placement, bounds.large_bytes),
+            _ => LargeValues::default(),
+        };
         let taken = match self.sequencer.take(placement.seqno_count, record_bytes, log) {
             Ok(taken) => taken,
             Err(NotTaken::LogFull) => {
@@ -229,10 +234,12 @@ impl Inner {
             seqno_count: placement.seqno_count,
             entry_count: placement.entry_count,
             durable: log.durable(),
+            large_bytes: large.bytes,
             body: &[&tags, &placement.body],
         };
         fail_point!(self.env, "wal::before_append");
         let appended = taken.place.target.append(&taken.place, &record);
+        let entries_at = taken.place.position.0 + (RECORD_HEADER_BYTES + tags.len()) as u64;
         TAGS.set(tags);
         if let Err(error) = appended {
             self.poison(&format!("writing to the log failed: {error}"));
@@ -244,6 +251,9 @@ impl Inner {
         fail_point!(self.env, "wal::after_append");
         for (place, (memtable, reservation)) in targets.iter().zip(&mut reservations).enumerate() {
             memtable.insert_all(reservation, placement.entries_at(place, taken.first_seqno));
+        }
+        if large.bytes > 0 {
+            large.note(targets, taken.first_seqno, LogPosition(entries_at));
         }
         self.index_keys(&noted);
         self.sequencer.finish(&taken, !self.syncs_before_publication());

@@ -18,5 +18,6 @@
 
 pub(super) mod commit;
 pub(super) mod conditional;
+mod large;
 mod operands;
 pub(super) mod routing;

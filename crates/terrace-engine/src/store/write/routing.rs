@@ -46,6 +46,8 @@ pub struct Placement<'a> {
     pub seqno_count: u32,
     /// How many entries there are.
     pub entry_count: u32,
+    /// Bytes of the longest value of the batch.
+    pub longest_value: usize,
     /// For each touched drange the bytes that its memtable needs.
     pub memtable_bytes: PerDrange<usize>,
 }
@@ -70,6 +72,7 @@ impl<'a> Placement<'a> {
                 places: Vec::new(),
                 seqno_count: batch.len() as u32,
                 entry_count: batch.len() as u32,
+                longest_value: batch.longest_value(),
                 memtable_bytes: smallvec![batch.memtable_bytes()],
             };
         }
@@ -170,6 +173,7 @@ fn divide(
         memtable_bytes: dranges.iter().map(|index| needs[*index]).collect(),
         seqno_count: batch.len() as u32,
         entry_count: at.len() as u32,
+        longest_value: batch.longest_value(),
         dranges,
         body: Cow::Owned(body),
     }

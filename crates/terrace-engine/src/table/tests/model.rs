@@ -158,7 +158,7 @@ fn what_a_table_names_of_segments_is_counted() {
     for (at, (segment, bytes)) in [(9, 1000), (2, 50), (9, 100)].into_iter().enumerate() {
         let name = ValueName { segment: id(segment), offset: 64 + at as u64 * 2000 };
         let mut value = Vec::new();
-        ValuePointer { name, bytes }.encode(&mut value);
+        ValuePointer { name, bytes, checksum: None }.encode(&mut value);
         let (key, kind) = (format!("key {at}").into_bytes(), EntryKind::ValuePointer);
         model.insert(Entry { key, seqno: SeqNo(1), kind, expiry: None, value });
     }

@@ -99,6 +99,8 @@ mod field {
     pub const VALUES_REMOVED: u64 = 21;
     /// Required: as above.
     pub const VALUES_ADDED: u64 = 22;
+    /// Required: as above. Segments of the log that are value files where they lie.
+    pub const SEGMENT_RETIRED: u64 = 23;
 
     /// Whether a reader must know the field to read the range rightly.
     pub fn is_required(number: u64) -> bool {

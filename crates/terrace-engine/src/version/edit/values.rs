@@ -4,7 +4,7 @@ use super::table::bounded_size;
 use super::{FieldWriter, field};
 use crate::placement::TableLocation;
 use crate::version::format::{put_file_id, read_file_id};
-use crate::vlog::{HeldSegment, ValueFileMeta};
+use crate::vlog::{HeldSegment, ValueFileMeta, ValueHome};
 
 /// What an edit changes of the value log. Files are removed before others are added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,7 +21,11 @@ impl ValuesEdit {
             out.put(field::VALUES_REMOVED, |v| put_file_id(v, *id));
         }
         for file in &self.added {
-            out.put(field::VALUES_ADDED, |v| put_value_file(v, file));
+            let number = match file.home {
+                ValueHome::File => field::VALUES_ADDED,
+                ValueHome::Log => field::SEGMENT_RETIRED,
+            };
+            out.put(number, |v| put_value_file(v, file));
         }
     }
 
@@ -33,14 +37,16 @@ impl ValuesEdit {
     ) -> Result<bool, CodecError> {
         match number {
             field::VALUES_REMOVED => self.removed.push(read_file_id(value)?),
-            field::VALUES_ADDED => self.added.push(read_value_file(value)?),
+            field::VALUES_ADDED => self.added.push(read_value_file(value, ValueHome::File)?),
+            field::SEGMENT_RETIRED => self.added.push(read_value_file(value, ValueHome::Log)?),
             _ => return Ok(false),
         }
         Ok(true)
     }
 }
 
-/// Appends what is known of a value file, as edits and compaction plans store it.
+/// Appends what is known of a value file, as edits and compaction plans store it; which home it
+/// has, the number of their field says.
 pub fn put_value_file(out: &mut Vec<u8>, file: &ValueFileMeta) {
     put_file_id(out, file.id);
     put_bytes(out, file.location.bytes());
@@ -55,7 +61,10 @@ pub fn put_value_file(out: &mut Vec<u8>, file: &ValueFileMeta) {
 }
 
 /// The inverse of [`put_value_file`]: all of `reader` is one value file. Its segments ascend.
-pub fn read_value_file(reader: &mut ByteReader<'_>) -> Result<ValueFileMeta, CodecError> {
+pub fn read_value_file(
+    reader: &mut ByteReader<'_>,
+    home: ValueHome,
+) -> Result<ValueFileMeta, CodecError> {
     let mut file = ValueFileMeta {
         id: read_file_id(reader)?,
         location: TableLocation::new(reader.bytes()?),
@@ -63,6 +72,7 @@ pub fn read_value_file(reader: &mut ByteReader<'_>) -> Result<ValueFileMeta, Cod
         hash: reader.u128()?,
         bytes: bounded_size(reader)?,
         segments: Vec::new(),
+        home,
     };
     while !reader.is_empty() {
         let id = read_file_id(reader)?;
@@ -73,7 +83,9 @@ pub fn read_value_file(reader: &mut ByteReader<'_>) -> Result<ValueFileMeta, Cod
         }
         file.segments.push(HeldSegment { id, count, bytes });
     }
-    if file.segments.is_empty() || file.entry_bytes() > file.bytes {
+    let is_own = || matches!(file.segments.as_slice(), [one] if one.id == file.id);
+    let is_wrong = home == ValueHome::Log && !is_own();
+    if file.segments.is_empty() || file.entry_bytes() > file.bytes || is_wrong {
         return Err(reader.error("a value file that cannot be"));
     }
     Ok(file)

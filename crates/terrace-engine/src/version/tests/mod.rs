@@ -12,7 +12,7 @@ use super::{LogEdit, RangeEdit, Repaired, RowMeta, TableMeta, TreeEdit, ValuesEd
 use crate::l0::CutInterval;
 use crate::placement::{ContainerPlace, Media};
 use crate::table::TableLocation;
-use crate::vlog::{HeldSegment, NamedBytes, NamedSegments, ValueFileMeta};
+use crate::vlog::{HeldSegment, NamedBytes, NamedSegments, ValueFileMeta, ValueHome};
 use crate::wal::LogStart;
 
 fn id(counter: u64) -> FileId {
@@ -60,6 +60,7 @@ fn value_file(counter: u64) -> ValueFileMeta {
         bytes: 20_000,
         hash: 1 << 99,
         segments: vec![held(4), held(6)],
+        home: ValueHome::File,
     }
 }
 

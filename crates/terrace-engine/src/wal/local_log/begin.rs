@@ -14,7 +14,7 @@ use super::store::LocalLogStore;
 use super::tail::Tail;
 use crate::ids::FileIds;
 use crate::wal::place::SegmentFiles;
-use crate::wal::replay::{Replayed, SegmentSpan};
+use crate::wal::replay::{Replayed, SegmentFile, SegmentSpan};
 use crate::{Error, Result};
 
 impl LocalLog {
@@ -36,6 +36,7 @@ impl LocalLog {
         let sizing = Sizing::new(files.segment_bytes, end, env.now());
         let log = LocalLog {
             database,
+            retired: Latch::new(replayed.retired.clone()),
             reserved_bytes: files.reserved_bytes(reserved_bytes),
             ids: Arc::clone(ids),
             tail: Latch::new(Tail::empty()),
@@ -56,9 +57,10 @@ impl LocalLog {
     fn begin(&self, replayed: &Replayed, found: &[SegmentSpan]) -> Result<()> {
         let mut preparation = self.prepare_turn.lock();
         let emptied = replayed.segments[found.len()..].iter().map(|segment| segment.file);
-        let recyclable =
-            |file| Recyclable { path: replayed.path(file), bytes: file.bytes, mapped: None };
-        let unused = replayed.stale.iter().copied().chain(emptied).map(recyclable).collect();
+        let recyclable = |file: SegmentFile| Recyclable::at(replayed.path(file), file.bytes);
+        let unused = replayed.stale.iter().copied().chain(emptied).map(recyclable);
+        let (retired, unused) = unused.partition(|file| self.is_retired(&file.path));
+        let retired: Vec<Recyclable> = retired;
         let (from, carried) =
             self.carry_if_there_is_space(replayed, found, unused, &mut preparation)?;
         let is_left = |index: usize| index == 0 || found[index].base < from;
@@ -72,6 +74,7 @@ impl LocalLog {
             }
         }
         let unused = std::mem::take(&mut preparation.recyclable).into_iter();
+        let unused = unused.chain(retired);
         for file in unused.chain(replaced.iter().map(|span| recyclable(span.file))) {
             self.recycle(file, &mut preparation)?;
         }

@@ -4,6 +4,7 @@
 //! * `tail`: where the next record goes
 //! * [`sizing`](mod@sizing): how large segments are, and how many wait to be used (pure)
 //! * `room`: files are made for segments, used again, and given back
+//! * `retire`: a segment that tables name values of becomes a value file where it lies
 //! * `begin`: an open goes on after what a replay found
 //! * `carry`: what may never have reached the disk is written again before that
 //! * `sink`: the log as writers see it
@@ -17,6 +18,7 @@
 
 mod begin;
 mod carry;
+mod retire;
 mod room;
 mod segment;
 mod sink;

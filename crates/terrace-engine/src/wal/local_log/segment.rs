@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use terrace_base::{FileId, LogPosition};
-use terrace_env::atomic::{AtomicBool, Ordering};
+use terrace_env::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_env::{LogFile, PlantedBug, is_planted};
 
 use crate::Result;
@@ -27,17 +27,34 @@ pub(super) struct Segment {
     is_called: AtomicBool,
     /// Whether it was taken out of this process's memory.
     is_let_go: AtomicBool,
+    /// Bytes of the large values in its records.
+    large_bytes: AtomicU64,
 }
 
 impl Segment {
     /// A segment of which nothing is written yet.
     pub fn new(header: SegmentHeader, file: Arc<dyn LogFile>, path: PathBuf) -> Segment {
         let (is_begun, is_begun_durably, is_called, is_let_go) = Default::default();
-        Segment { header, file, path, is_begun, is_begun_durably, is_called, is_let_go }
+        let large_bytes = AtomicU64::new(0);
+        Segment {
+            header,
+            file,
+            path,
+            is_begun,
+            is_begun_durably,
+            is_called,
+            is_let_go,
+            large_bytes,
+        }
     }
 
     pub fn position(&self, offset: u64) -> LogPosition {
         LogPosition(self.header.base.0 + (offset - SEGMENT_HEADER_BYTES))
+    }
+
+    /// Bytes of the large values in its records so far.
+    pub fn large_bytes(&self) -> u64 {
+        self.large_bytes.load(Ordering::Relaxed)
     }
 
     /// Where records end at the latest.
@@ -138,6 +155,9 @@ impl LogTarget for Segment {
     fn append(&self, place: &LogPlace, record: &Record<'_>) -> Result<()> {
         if place.offset == SEGMENT_HEADER_BYTES {
             self.begin()?;
+        }
+        if record.large_bytes > 0 {
+            self.large_bytes.fetch_add(record.large_bytes, Ordering::Relaxed);
         }
         let header = record.header();
         let mut offset = place.offset;

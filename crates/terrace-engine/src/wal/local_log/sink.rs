@@ -1,9 +1,10 @@
 //! The log as writers see it.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use terrace_base::LogPosition;
+use terrace_base::{FileId, LogPosition};
 use terrace_env::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_env::{Latch, Mutex, PlantedBug, PmemMedium, is_planted};
 
@@ -15,7 +16,7 @@ use crate::ids::FileIds;
 use crate::wal::format::SEGMENT_HEADER_BYTES;
 use crate::wal::place::SegmentFiles;
 use crate::wal::replay::{LogStart, SegmentSpan};
-use crate::wal::sink::{LogPlace, LogSink, LogTarget};
+use crate::wal::sink::{FinishedSegment, LogPlace, LogSink, LogTarget};
 
 /// The log is rotated at a freeze if it holds so large a share of a segment that a sync would have
 /// to write: less is synced sooner than a segment is prepared.
@@ -39,6 +40,8 @@ pub struct LocalLog {
     pub(super) directories: Vec<PathBuf>,
     /// The database that the log belongs to.
     pub(super) database: u128,
+    /// Segments that are value files too: their files are never used again.
+    pub(super) retired: Latch<BTreeSet<FileId>>,
     /// Bytes of the file system that stay free: with less, no segment is added.
     pub(super) reserved_bytes: u64,
     pub(super) ids: Arc<FileIds>,
@@ -122,12 +125,12 @@ impl LocalLog {
         while tail.replayed.front().is_some_and(|oldest| is_own || oldest.end < from) {
             let SegmentSpan { file, .. } = tail.replayed.pop_front().expect("just looked at");
             let path = segment_path(&self.directories[file.directory], file.id);
-            released.push(Recyclable { path, bytes: file.bytes, mapped: None });
+            released.push(Recyclable::at(path, file.bytes));
         }
         while tail.segments.len() > 1 && tail.segments[1].may_begin_at(from) {
             let segment = tail.segments.pop_front().expect("more than one");
-            let file = Arc::clone(&segment.file);
-            released.push(self.files.recyclable(segment.path.clone(), file));
+            let end = tail.segments.front().map(|next| next.header.base);
+            released.push(self.released(&segment, end.unwrap_or_default()));
         }
         released
     }
@@ -188,7 +191,10 @@ impl LogSink for LocalLog {
         let (segment, end) = {
             let mut tail = self.tail.lock();
             let unsynced_bytes = tail.unsynced_bytes(self.durable());
-            let is_worth_it = unsynced_bytes >= self.rotation_bytes_min(&tail);
+            // Values may stay in a segment that is finished, and have to be copied out of others.
+            let large_bytes = tail.segments.back().map_or(0, |last| last.large_bytes());
+            let bytes_min = self.rotation_bytes_min(&tail);
+            let is_worth_it = unsynced_bytes.max(large_bytes) >= bytes_min;
             let segment = if is_worth_it { self.go_on(&mut tail, 0) } else { None };
             (segment, tail.end())
         };
@@ -231,6 +237,24 @@ impl LogSink for LocalLog {
             }
         }
         LogStart { segment: holding, position: from }
+    }
+
+    fn may_retire(&self) -> bool {
+        !self.files.is_memory()
+    }
+
+    fn finished(&self, from: LogPosition) -> Vec<FinishedSegment> {
+        self.finished_segments(from)
+    }
+
+    fn retire(&self, segment: FileId) {
+        self.retired.lock().insert(segment);
+    }
+
+    fn keeps(&self, segment: FileId) -> bool {
+        let tail = self.tail.lock();
+        tail.replayed.iter().any(|span| span.file.id == segment)
+            || tail.segments.iter().any(|one| one.header.file_id == segment)
     }
 
     fn medium(&self) -> Option<PmemMedium> {

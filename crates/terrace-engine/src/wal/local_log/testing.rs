@@ -52,6 +52,7 @@ impl LocalLog {
             files: SegmentFiles::new(&store, 0),
             directories: Vec::new(),
             database: 0,
+            retired: Latch::default(),
             reserved_bytes: 0,
             ids,
             tail: Latch::new(tail),

@@ -8,6 +8,7 @@ mod events;
 pub(in crate::store::tests) mod filters;
 mod freeze;
 mod io_limit;
+mod log_homes;
 mod lost_values;
 mod merged_crash;
 mod merging;

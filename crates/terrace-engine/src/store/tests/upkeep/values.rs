@@ -1,6 +1,8 @@
 //! The value log of a whole range: large values leave the tree, are found again from everywhere,
 //! and their garbage goes.
 
+use std::path::PathBuf;
+
 use terrace_base::KeyRange;
 use terrace_env::Fault;
 use terrace_env::{FaultEffect, FaultErrno, FaultPlan, Operation};
@@ -182,16 +184,16 @@ fn a_damaged_value_is_an_error_of_its_key_and_of_no_other() -> Result<()> {
         store.close()?;
         Ok(store)
     });
-    let (path, _) = image
-        .files()
-        .into_iter()
-        .find(|(path, _)| path.extension().is_some_and(|extension| extension == "values"))
-        .expect("there is a value file");
-    let mut damaged = image;
-    let bytes = damaged.read(&path).expect("it is there");
     let needle = value(50, 0);
-    let at = bytes.windows(needle.len()).position(|some| some == needle.as_bytes());
-    let at = at.expect("the value is in the file") + 100;
+    let find = |(path, _): (PathBuf, _)| {
+        let is_values = path.extension().is_some_and(|extension| extension == "values");
+        let bytes = image.read(&path).ok().filter(|_| is_values)?;
+        let at = bytes.windows(needle.len()).position(|some| some == needle.as_bytes())? + 100;
+        Some((path, at, bytes))
+    };
+    let found = image.files().into_iter().find_map(find);
+    let (path, at, bytes) = found.expect("the value is in a value file");
+    let mut damaged = image;
     damaged.write(&path, at as u64, &[bytes[at] ^ 1]).expect("it is there");
     after_crash(damaged, |env| {
         let store = open(env, &separating())?;

@@ -1,0 +1,209 @@
+//! A flush leaves large values where the log has them.
+//!
+//! ```text
+//!   log      ┌ 7.log ─────────────┐ ┌ 8.log ────────────┐ ┌ 9.log ──
+//!            │ r │ r k══value │ r │ │ r k══value │ r │   │ │ r │ …      is written to
+//!            └─────────▲──────────┘ └───────▲───────────┘ └─────────
+//!   values     7.values│ (same file)        │
+//!   row        key ─► (7, offset, bytes, checksum)        copied: what 8 and 9 have
+//! ```
+//! A segment that is mostly large values gets a second name as a value file, and the row pointers
+//! into it. Of the others, and of the one that is still written to, values are copied. The log
+//! must be synced through the values before the edit that names them.
+//!
+//! *Source:* Tebis (EuroSys 2022), section 2: Kreon's log is the place of all values. *Differs:*
+//! there every value stays, and whether it lives is found out by look-ups; here a segment is judged
+//! first, and what is mostly something else is copied out, so that the log of small values goes.
+
+use std::collections::BTreeMap;
+use terrace_base::{EntryRef, FileId, SeqNo, TableUid};
+
+use super::{HeldSegment, ValueFileMeta, ValueHome, ValueName, ValuePointer};
+use crate::Result;
+use crate::memtable::LoggedValue;
+use crate::table::TableStore;
+use crate::wal::format::SEGMENT_HEADER_BYTES;
+use crate::wal::{FinishedSegment, LogSink};
+
+/// A segment stays if its large values have at least this share of its records' bytes, in percent.
+/// What else is in it, and what of them is overwritten already, takes space until the segment is
+/// rewritten; what is copied takes the disk's time now.
+const LARGE_PERCENT_MIN: u64 = 50;
+
+/// Where the log has the large values of some memtables, and which of its segments are to stay.
+#[derive(Debug)]
+pub struct LogHomes {
+    /// Ascending by number.
+    logged: Vec<LoggedValue>,
+    /// Those that may stay, oldest first.
+    segments: Vec<FinishedSegment>,
+    /// Those of them of which that is known.
+    known: BTreeMap<FileId, Home>,
+}
+
+/// What a segment is to a flush.
+#[derive(Debug)]
+enum Home {
+    /// A value file since an earlier one.
+    Before,
+    /// A value file since now.
+    Now(ValueFileMeta),
+    /// The store cannot take it.
+    Refused,
+}
+
+impl LogHomes {
+    /// Those of memtables whose values are `logged`, in a log with these `finished` segments, of
+    /// which some may be value files already.
+    #[must_use]
+    pub fn new(
+        mut logged: Vec<LoggedValue>,
+        finished: Vec<FinishedSegment>,
+        is_value_file: impl Fn(FileId) -> bool,
+    ) -> LogHomes {
+        logged.sort_unstable();
+        let stays = |segment: &FinishedSegment| {
+            let bytes = segment.end.0 - segment.base.0;
+            segment.large_bytes * 100 >= bytes * LARGE_PERCENT_MIN && bytes > 0
+        };
+        let segments: Vec<_> = finished.into_iter().filter(stays).collect();
+        let before = segments.iter().filter(|segment| is_value_file(segment.id));
+        let known = before.map(|segment| (segment.id, Home::Before)).collect();
+        LogHomes { logged, segments, known }
+    }
+
+    /// Whether no value can stay.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.logged.is_empty() || self.segments.is_empty()
+    }
+
+    /// The pointer to an entry's value in the log, whose segment is a value file from then on.
+    /// `None` if the value has to be copied.
+    ///
+    /// Errors: what giving a file a second name gives.
+    pub fn pointer(
+        &mut self,
+        entry: &EntryRef<'_>,
+        log: &dyn LogSink,
+        store: &dyn TableStore,
+    ) -> Result<Option<ValuePointer>> {
+        let Some((segment, offset)) = self.find(entry.seqno) else { return Ok(None) };
+        let name = ValueName { segment: segment.id, offset };
+        if !self.known.contains_key(&segment.id) {
+            let home = retire(segment, log, store)?.map_or(Home::Refused, Home::Now);
+            self.known.insert(name.segment, home);
+        }
+        if matches!(self.known.get(&name.segment), Some(Home::Refused)) {
+            return Ok(None);
+        }
+        Ok(Some(ValuePointer::into_log(name, entry.key, entry.value)))
+    }
+
+    /// The segment that may stay and has the value with this number, and where.
+    fn find(&self, seqno: SeqNo) -> Option<(&FinishedSegment, u64)> {
+        let index = self.logged.binary_search_by_key(&seqno, |one| one.seqno).ok()?;
+        let at = self.logged[index].at;
+        let next = self.segments.partition_point(|segment| segment.end <= at);
+        let segment = self.segments.get(next)?;
+        segment.offset_of(at).map(|offset| (segment, offset))
+    }
+
+    /// The value files that came about.
+    pub fn retired(&self) -> impl Iterator<Item = &ValueFileMeta> {
+        self.known.values().filter_map(|home| match home {
+            Home::Now(meta) => Some(meta),
+            Home::Before | Home::Refused => None,
+        })
+    }
+}
+
+/// Makes a segment a value file, unless the store cannot have it. Its name is not durable yet.
+fn retire(
+    segment: &FinishedSegment,
+    log: &dyn LogSink,
+    store: &dyn TableStore,
+) -> Result<Option<ValueFileMeta>> {
+    // Order: the log must not use the file again from the moment at which it has another name.
+    log.retire(segment.id);
+    let Some(location) = store.adopt_values(segment.id, &segment.path)? else { return Ok(None) };
+    let bytes = segment.end.0 - segment.base.0;
+    let own = HeldSegment { id: segment.id, count: 0, bytes };
+    Ok(Some(ValueFileMeta {
+        id: segment.id,
+        location,
+        uid: TableUid(segment.identity),
+        bytes: bytes + SEGMENT_HEADER_BYTES,
+        hash: 0,
+        segments: vec![own],
+        home: ValueHome::Log,
+    }))
+}
+
+/// What a separator of a flush needs to leave values in the log.
+#[derive(Debug)]
+pub struct LeavesInLog<'a> {
+    /// The log.
+    pub log: &'a dyn LogSink,
+    /// Which values may stay.
+    pub homes: &'a mut LogHomes,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use terrace_base::{EntryKind, Epoch, LogPosition};
+
+    use super::*;
+    use crate::table::MemoryTableStore;
+    use crate::wal::MemoryLog;
+
+    fn segment(counter: u64, base: u64, end: u64, large_bytes: u64) -> FinishedSegment {
+        FinishedSegment {
+            id: FileId { epoch: Epoch(1), counter },
+            path: PathBuf::from(format!("{counter}.log")),
+            identity: 7,
+            base: LogPosition(base),
+            end: LogPosition(end),
+            large_bytes,
+        }
+    }
+
+    #[test]
+    fn a_value_stays_where_most_of_a_finished_segment_is_large_values() {
+        let finished = vec![
+            segment(1, 0, 1000, 900),
+            segment(2, 1000, 2000, 400),
+            segment(3, 2000, 3000, 500),
+        ];
+        let at = |seqno, at| LoggedValue { seqno: SeqNo(seqno), at: LogPosition(at) };
+        let logged = vec![at(9, 2100), at(1, 40), at(3, 999), at(4, 1000), at(10, 3000)];
+        let homes = LogHomes::new(logged, finished, |_| false);
+        let found = |seqno| homes.find(SeqNo(seqno)).map(|(one, at)| (one.id.counter, at));
+        assert_eq!(found(1), Some((1, 40 + SEGMENT_HEADER_BYTES)));
+        assert_eq!(found(3), Some((1, 999 + SEGMENT_HEADER_BYTES)));
+        assert_eq!(found(4), None, "most of the segment is something else");
+        assert_eq!(found(9), Some((3, 100 + SEGMENT_HEADER_BYTES)));
+        assert_eq!(found(10), None, "its segment is still written to");
+        assert_eq!(found(2), None, "nobody said where it is");
+    }
+
+    #[test]
+    fn without_a_segment_that_may_stay_there_is_nothing_to_do() {
+        let logged = vec![LoggedValue { seqno: SeqNo(1), at: LogPosition(8) }];
+        assert!(LogHomes::new(logged.clone(), Vec::new(), |_| false).is_empty());
+        assert!(
+            LogHomes::new(logged.clone(), vec![segment(1, 0, 1000, 499)], |_| false).is_empty()
+        );
+        assert!(LogHomes::new(Vec::new(), vec![segment(1, 0, 1000, 1000)], |_| false).is_empty());
+        let mut homes = LogHomes::new(logged, vec![segment(1, 0, 1000, 1000)], |_| false);
+        assert!(!homes.is_empty());
+        let (key, value) = (b"k".as_slice(), b"v".as_slice());
+        let kind = EntryKind::Value;
+        let entry = EntryRef { key, seqno: SeqNo(1), kind, expiry: None, value };
+        let (log, store) = (MemoryLog::default(), MemoryTableStore::new());
+        let refused = homes.pointer(&entry, &log, &store).expect("nothing fails");
+        assert_eq!(refused, None, "the store takes no files of others");
+    }
+}
