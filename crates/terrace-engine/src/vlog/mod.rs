@@ -11,7 +11,7 @@
 //! bytes of which segment it names, so that liveness is a sum over tables.
 //!
 //! ```text
-//!   memtables ──flush──► row or table           value file
+//!   memtables ──flush──► row or table           value file: a segment of the log, or written
 //!                        key ─► (segment, offset, length) ──► ┌──────────────────────────┐
 //!                        key ─► value in place                │ h │ key, value │ … │ tail │
 //!                                                             └──────────────────────────┘
@@ -20,7 +20,8 @@
 //! A value's **name** is the segment in which it was first written, and the offset there. It is
 //! the value's for ever: pointers are copied from table to table and never changed. A **segment**
 //! is a set of names; a **value file** holds the values of one segment where their names say, or,
-//! once it was rewritten, what lives of several, with a map from names to places.
+//! once it was rewritten, what lives of several, with a map from names to places. Most values are
+//! written once: the segment of the log in which they were acknowledged becomes a value file.
 //!
 //! # Invariants
 //! 1. A value file is durable before an edit names it, and an edit that adds a table adds the files
@@ -30,9 +31,12 @@
 //! 3. A file goes by an edit, when no table of the version before names one of its segments. What
 //!    tables name only shrinks but by a flush, whose segment is new.
 //! 4. A value's checksum covers its name and its key, so that no damage shows another key's value.
+//! 5. A segment of the log is never used for other records once it may be named, and is neither
+//!    dropped nor rewritten as long as the log keeps it: more of its values may be named.
 //!
-//! Read `format.rs` for the bytes, `separate.rs` for the writing, `file.rs` for the reading,
-//! `space.rs` for how much may be dead, `judge.rs` for what becomes of garbage.
+//! Read `format.rs` for the bytes, `separate.rs` for the writing, `log_homes.rs` for what stays in
+//! the log, `file.rs` for the reading, `space.rs` for how much may be dead, `judge.rs` for what
+//! becomes of garbage.
 
 mod fetched;
 mod file;

@@ -137,6 +137,19 @@ mod tests {
     }
 
     #[test]
+    fn both_forms_are_written_as_ever() {
+        let plain = pointer(1, 300, 64, 5);
+        let mut stored = Vec::new();
+        plain.encode(&mut stored);
+        assert_eq!(stored, [1, 1, 0xac, 2, 64, 5]);
+        stored.clear();
+        ValuePointer { checksum: Some(0x0403_0201), ..plain }.encode(&mut stored);
+        assert_eq!(stored, [2, 1, 0xac, 2, 64, 5, 1, 2, 3, 4]);
+        let made = ValuePointer::into_log(plain.name, b"key", b"value").checksum;
+        assert_eq!(made, Some(3_352_815_529), "the checksum is what it was");
+    }
+
+    #[test]
     fn a_pointer_into_the_log_fits_its_key_and_value_and_no_other() {
         let name = pointer(3, 7, 4096, 0).name;
         let made = ValuePointer::into_log(name, b"key", b"a value");

@@ -45,7 +45,7 @@ fn boundaries_that_do_not_ascend_are_refused() {
 
 #[test]
 fn edits_round_trip() {
-    for edit in [full_edit(), values_edit(), VersionEdit::default()] {
+    for edit in [full_edit(), values_edit(), retired_edit(), VersionEdit::default()] {
         assert_eq!(decode_edit(&encode_edit(&edit)), Ok(edit));
     }
     let start = Some(LogStart { segment: None, position: LogPosition(0) });

@@ -77,6 +77,16 @@ fn a_manifest_with_a_value_log_is_read_and_written_as_ever() {
     assert_eq!(loaded(&encode_current(id(17)), &manifest), edits);
 }
 
+/// Builds without decision 55 refuse it: the field is required.
+#[test]
+fn a_manifest_with_a_retired_segment_is_read_and_written_as_ever() {
+    let edits = [edits(), vec![values_edit(), retired_edit()]].concat();
+    let mut written = encode_manifest_header(IDENTITY, id(17)).to_vec();
+    written.extend(records(&edits));
+    let manifest = specimens::assert_as_ever("version/testdata/v2-retired.manifest", &written);
+    assert_eq!(loaded(&encode_current(id(17)), &manifest), edits);
+}
+
 /// Nothing writes this version any more; the fields stood in another order.
 #[test]
 fn a_manifest_of_version_1_is_read_as_ever() {

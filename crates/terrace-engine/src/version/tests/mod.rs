@@ -73,6 +73,17 @@ fn values_edit() -> VersionEdit {
     }
 }
 
+/// An edit that makes a segment of the log a value file.
+fn retired_edit() -> VersionEdit {
+    let own = HeldSegment { id: id(6), count: 0, bytes: 9000 };
+    let (segments, home) = (vec![own], ValueHome::Log);
+    let retired = ValueFileMeta { hash: 0, segments, home, ..value_file(6) };
+    VersionEdit {
+        values: ValuesEdit { removed: vec![id(22)], added: vec![retired, value_file(23)] },
+        ..VersionEdit::default()
+    }
+}
+
 /// An edit with every field of a range without a value log.
 fn full_edit() -> VersionEdit {
     VersionEdit {
