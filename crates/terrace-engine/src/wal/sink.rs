@@ -89,7 +89,8 @@ pub trait LogSink: Send + Sync + fmt::Debug {
     fn durable(&self) -> LogPosition;
 
     /// Has the next record begin a new segment, if that is worth it, so that [`LogSink::begin_at`]
-    /// is cheap there, and what is left may be [retired](LogSink::retire); returns the end. No record is under way: the caller holds every drange.
+    /// is cheap there, and what is left may be [retired](LogSink::retire); returns the end. No
+    /// record is under way: the caller holds every drange.
     fn rotate(&self) -> Result<LogPosition> {
         Ok(self.end())
     }

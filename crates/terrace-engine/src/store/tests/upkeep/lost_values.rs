@@ -198,7 +198,7 @@ fn keys_in(env: &SharedEnv, path: &Path) -> BTreeSet<usize> {
 fn covered_of(kind: Kind, bytes: &[u8]) -> Vec<Range<u64>> {
     let end = bytes.len() as u64;
     if kind != Kind::Segment {
-        return vec![0..end];
+        return std::iter::once(0..end).collect();
     }
     let id = FileId { epoch: terrace_base::Epoch(1), counter: 1 };
     let survey = SegmentSurvey::of_file(id, bytes);
@@ -210,7 +210,8 @@ fn covered_of(kind: Kind, bytes: &[u8]) -> Vec<Range<u64>> {
         }
         Piece::Gap(_) => None,
     };
-    records.filter_map(of).chain([0..SEGMENT_HEADER_BYTES]).collect()
+    let header = std::iter::once(0..SEGMENT_HEADER_BYTES);
+    records.filter_map(of).chain(header).collect()
 }
 
 /// One byte after the other of a value file is turned; what is a value's is lost alone, and what is
