@@ -94,7 +94,7 @@ fn check_segment(
         Err(Error::Corruption(_)) => Vec::new(),
         Err(error) => return Err(error),
     };
-    let records = SEGMENT_HEADER_BYTES..SEGMENT_HEADER_BYTES + meta.entry_bytes();
+    let records = SEGMENT_HEADER_BYTES..meta.bytes;
     let damage = Pieces::new(&bytes, meta.uid.0, records).filter_map(|piece| match piece {
         Piece::Gap(gap) => Some((gap.offset, gap.what)),
         Piece::Record { .. } => None,

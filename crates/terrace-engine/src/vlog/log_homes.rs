@@ -30,6 +30,10 @@ use crate::wal::{FinishedSegment, LogSink};
 /// rewritten; what is copied takes the disk's time now.
 const LARGE_PERCENT_MIN: u64 = 50;
 
+/// Of what stands beside the large values this part of the records' bytes is left alone; what is
+/// beyond counts as dead, for a rewrite gives it back.
+const OVERHEAD_SHARE: u64 = 8;
+
 /// Where the log has the large values of some memtables, and which of its segments are to stay.
 #[derive(Debug)]
 pub struct LogHomes {
@@ -128,7 +132,8 @@ fn retire(
     log.retire(segment.id);
     let Some(location) = store.adopt_values(segment.id, &segment.path)? else { return Ok(None) };
     let bytes = segment.end.0 - segment.base.0;
-    let own = HeldSegment { id: segment.id, count: 0, bytes };
+    let dead_or_large = segment.large_bytes.max(bytes - bytes / OVERHEAD_SHARE).min(bytes);
+    let own = HeldSegment { id: segment.id, count: 0, bytes: dead_or_large };
     Ok(Some(ValueFileMeta {
         id: segment.id,
         location,

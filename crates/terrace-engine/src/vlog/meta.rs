@@ -9,7 +9,7 @@ pub struct HeldSegment {
     pub id: FileId,
     /// How many values; 0 of a log segment, in which nobody has counted them.
     pub count: u64,
-    /// Bytes of their entries; of a log segment, of all its records.
+    /// Bytes of their entries; of a log segment, of what a rewrite copies or gives back.
     pub bytes: u64,
 }
 

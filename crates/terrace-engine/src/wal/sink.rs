@@ -201,7 +201,7 @@ pub struct FinishedSegment {
     pub base: LogPosition,
     /// Where its records end.
     pub end: LogPosition,
-    /// Bytes of the large values in it, with their keys, whether or not they are still wanted.
+    /// What the large values in it would take in a value file, whether or not they are wanted.
     pub large_bytes: u64,
 }
 
@@ -235,7 +235,7 @@ pub struct Record<'a> {
     pub entry_count: u32,
     /// The log is known to be durable below this position.
     pub durable: LogPosition,
-    /// Bytes of the large values in it, with their keys: those that may stay in the log.
+    /// What the large values in it, which may stay in the log, would take in a value file.
     pub large_bytes: u64,
     /// The body, in pieces.
     pub body: &'a [&'a [u8]],

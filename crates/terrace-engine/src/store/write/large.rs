@@ -6,12 +6,13 @@ use terrace_base::{EntryKind, LogPosition, SeqNo};
 
 use crate::memtable::{LoggedValue, Memtable};
 use crate::store::write::routing::Placement;
+use crate::vlog::format::entry_bytes;
 use crate::wal::format::EntryReader;
 
 /// Those of one batch. As a rule there is none, or one; neither needs an allocation.
 #[derive(Debug, Default)]
 pub(super) struct LargeValues {
-    /// Bytes of them all, with their keys.
+    /// What they all would take in a value file, in bytes.
     pub bytes: u64,
     found: SmallVec<[Large; 1]>,
 }
@@ -40,7 +41,7 @@ impl LargeValues {
             let entry = entry.expect("the entries were encoded by a batch");
             if entry.kind == EntryKind::Value && entry.value.len() >= large_bytes {
                 let bytes = entry.key.len() + entry.value.len();
-                large.bytes += bytes as u64;
+                large.bytes += entry_bytes(entry.key.len(), entry.value.len());
                 large.found.push(Large {
                     place: placement.places.get(index).copied().unwrap_or_default(),
                     seqno: entry.seqno.0 as u32,

@@ -27,7 +27,7 @@ pub(super) struct Segment {
     is_called: AtomicBool,
     /// Whether it was taken out of this process's memory.
     is_let_go: AtomicBool,
-    /// Bytes of the large values in its records.
+    /// What the large values in its records would take in a value file.
     large_bytes: AtomicU64,
 }
 
@@ -52,7 +52,7 @@ impl Segment {
         LogPosition(self.header.base.0 + (offset - SEGMENT_HEADER_BYTES))
     }
 
-    /// Bytes of the large values in its records so far.
+    /// What the large values in its records so far would take in a value file.
     pub fn large_bytes(&self) -> u64 {
         self.large_bytes.load(Ordering::Relaxed)
     }

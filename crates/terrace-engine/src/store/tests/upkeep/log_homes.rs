@@ -13,7 +13,7 @@ use crate::vlog::ValueHome;
 const KEYS: usize = 150;
 
 fn separating() -> Options {
-    let value_log = ValueLogOptions { large_bytes: 100, space_ratio_percent: 130 };
+    let value_log = ValueLogOptions { large_bytes: 100, ..ValueLogOptions::default() };
     Options { value_log: Some(value_log), ..small() }
 }
 

@@ -133,7 +133,7 @@ fn overwritten(kind: L0Kind, draw: Draw, seed: u64) -> Result<Figures> {
 fn uniform_overwrites_take_no_more_than_the_bound() -> Result<()> {
     let figures = overwritten(L0Kind::Plain, Draw::Uniform, 9)?;
     assert!(figures.peak_percent <= 138 && figures.mean_percent <= 130, "{figures:?}");
-    assert!(figures.table_percent <= 40 && figures.rewritten_percent <= 200, "{figures:?}");
+    assert!(figures.table_percent <= 45 && figures.rewritten_percent <= 210, "{figures:?}");
     Ok(())
 }
 
@@ -141,7 +141,7 @@ fn uniform_overwrites_take_no_more_than_the_bound() -> Result<()> {
 fn zipfian_overwrites_take_no_more_than_the_bound() -> Result<()> {
     let figures = overwritten(L0Kind::Plain, Draw::Zipfian, 10)?;
     assert!(figures.peak_percent <= 138 && figures.mean_percent <= 130, "{figures:?}");
-    assert!(figures.table_percent <= 40 && figures.rewritten_percent <= 200, "{figures:?}");
+    assert!(figures.table_percent <= 45 && figures.rewritten_percent <= 210, "{figures:?}");
     Ok(())
 }
 
@@ -149,7 +149,7 @@ fn zipfian_overwrites_take_no_more_than_the_bound() -> Result<()> {
 fn overwrites_in_a_container_take_no_more_than_the_bound() -> Result<()> {
     let figures = overwritten(L0Kind::Container, Draw::Zipfian, 11)?;
     assert!(figures.peak_percent <= 138 && figures.mean_percent <= 130, "{figures:?}");
-    assert!(figures.table_percent <= 100 && figures.rewritten_percent <= 200, "{figures:?}");
+    assert!(figures.table_percent <= 100 && figures.rewritten_percent <= 210, "{figures:?}");
     Ok(())
 }
 
