@@ -1,6 +1,6 @@
 # The two commands of the README, and what they are made of.
 
-.PHONY: run test soak compare compare-all nova triangle tidy lint package surface
+.PHONY: run test soak compare compare-all nova triangle values tidy lint package surface
 
 # Build, start the server, put this machine's own package index into it.
 run:
@@ -43,6 +43,11 @@ SCALE ?= 0.25
 triangle:
 	scripts/compare.sh experiment --rounds $(ROUNDS) --scale $(SCALE) $(or $(NAMES),triangle)
 	scripts/compare.sh experiment --rounds $(ROUNDS) --scale $(SCALE) --disk-profile ssd-2017 $(or $(NAMES),triangle)
+
+# The value log beside Terrace without it and RocksDB with blob files and without: make values
+# [ROUNDS=3] [NAMES="values-reads …"]. The results go to docs/results/value-log.
+values:
+	scripts/compare.sh experiment --rounds $(ROUNDS) $(or $(NAMES),values)
 
 # What a machine judges well about the source tree.
 tidy:

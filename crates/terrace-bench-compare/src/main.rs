@@ -219,6 +219,9 @@ pub(crate) struct ExperimentSessionArgs {
     /// Run on an emulated disk
     #[arg(long)]
     disk_profile: Option<DiskProfile>,
+    /// Do so many steps only, and wait to be killed
+    #[arg(long, hide = true)]
+    until: Option<usize>,
 }
 
 fn main() -> ExitCode {

@@ -119,6 +119,18 @@ pub fn bars(path: &Path, chart: &Bars<'_>) -> Result<(), PlotError> {
     root.present().map_err(failed)
 }
 
+/// Draws lines over two axes, which are named from left to right and from below.
+///
+/// Errors: the file cannot be written.
+pub fn lines(
+    path: &Path,
+    title: &str,
+    axes: [&str; 2],
+    series: &[Series],
+) -> Result<(), PlotError> {
+    draw(path, title, axes[0], axes[1], series)
+}
+
 fn draw(
     path: &Path,
     title: &str,
@@ -194,6 +206,10 @@ mod tests {
         let curve = [(0.0, 1.0), (0.9, 10.0), (0.99, 300.0)];
         latency(&path, "a", &[("terrace".into(), &curve)]).unwrap();
         assert!(std::fs::read_to_string(&path).unwrap().contains("nines"));
+        let series = Series { name: "values".into(), points: vec![(0.0, 1.0), (1.0, 1.3)] };
+        lines(&path, "space", ["share", "bytes"], &[series]).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(["values", "space", "share", "bytes"].iter().all(|part| text.contains(part)));
         assert!(throughput(&dir.path().join("no/such"), "x", &[]).is_err());
     }
 }

@@ -171,6 +171,13 @@ impl ValueMix {
         pairs.filter(|(_, share)| *share > 0).map(|(bytes, _)| bytes).min().unwrap_or(0)
     }
 
+    /// The mean bytes of a pair.
+    #[must_use]
+    pub fn pair_bytes_mean(self) -> f64 {
+        let pairs = PAIR_BYTES.into_iter().zip(self.shares());
+        pairs.map(|(bytes, share)| bytes as f64 * share as f64 / 100.0).sum()
+    }
+
     fn draw(self, random: &mut Random) -> usize {
         let [small, medium, _] = self.shares();
         let drawn = random.below(100);
@@ -289,13 +296,19 @@ mod tests {
             let values = Values::mixed(1, mix, 16);
             let mut random = Random::new(1, 0);
             let mut counts = [0_u64; 3];
+            let mut sum = 0;
             for _ in 0..10_000 {
                 let bytes = values.next(&mut random).len() + 16;
+                sum += bytes;
                 counts[PAIR_BYTES.iter().position(|&known| known == bytes).unwrap()] += 1;
             }
+            let mean = sum as f64 / 10_000.0;
+            assert!((mean / mix.pair_bytes_mean() - 1.0).abs() < 0.05, "{name}: {mean}");
             for (count, share) in counts.into_iter().zip(mix.shares()) {
                 assert!(count.abs_diff(share * 100) < 200, "{name}: {counts:?}");
             }
         }
+        let means = [ValueMix::Sd, ValueMix::Md, ValueMix::Ld].map(ValueMix::pair_bytes_mean);
+        assert_eq!(means.map(f64::round), [249.0, 285.0, 645.0]);
     }
 }

@@ -12,7 +12,7 @@ mod terrace;
 
 use std::path::Path;
 
-use ::terrace::CompactionRecord;
+use ::terrace::{CompactionRecord, ValueLogOptions};
 use serde_json::Value;
 use terrace_bench::{Store, StoreError};
 
@@ -23,8 +23,12 @@ use crate::cells::Setup;
 pub enum Engine {
     /// Terrace, through its library.
     Terrace,
+    /// Terrace with a value log.
+    TerraceValues,
     /// RocksDB, tuned.
     Rocksdb,
+    /// RocksDB, tuned, with blob files.
+    RocksdbBlobs,
     /// RocksDB as it comes, but for its memory and compression.
     RocksdbDefault,
     /// fjall.
@@ -39,11 +43,13 @@ pub enum Engine {
 
 impl Engine {
     /// All of them.
-    pub const ALL: [Engine; 7] = [
+    pub const ALL: [Engine; 9] = [
         Engine::Terrace,
         Engine::Rocksdb,
         Engine::Fjall,
         Engine::RocksdbDefault,
+        Engine::TerraceValues,
+        Engine::RocksdbBlobs,
         Engine::Lmdb,
         Engine::Redb,
         Engine::Slatedb,
@@ -53,7 +59,9 @@ impl Engine {
     pub fn name(self) -> &'static str {
         match self {
             Engine::Terrace => "terrace",
+            Engine::TerraceValues => "terrace-values",
             Engine::Rocksdb => "rocksdb",
+            Engine::RocksdbBlobs => "rocksdb-blobs",
             Engine::RocksdbDefault => "rocksdb-default",
             Engine::Fjall => "fjall",
             Engine::Lmdb => "lmdb",
@@ -66,7 +74,9 @@ impl Engine {
     pub fn options(self) -> &'static str {
         match self {
             Engine::Terrace => terrace::OPTIONS,
+            Engine::TerraceValues => terrace::VALUE_LOG,
             Engine::Rocksdb => rocksdb::TUNED,
+            Engine::RocksdbBlobs => rocksdb::BLOBS,
             Engine::RocksdbDefault => rocksdb::DEFAULT,
             Engine::Fjall => fjall::OPTIONS,
             Engine::Lmdb => lmdb::OPTIONS,
@@ -93,8 +103,12 @@ impl Engine {
             Engine::Fjall if setup.transactions => {
                 Box::new(fjall_transactions::FjallTransactions::open(dir, setup)?)
             }
-            Engine::Terrace => Box::new(terrace::open(dir, setup)?),
+            Engine::Terrace => Box::new(terrace::open(dir, setup, None)?),
+            Engine::TerraceValues => {
+                Box::new(terrace::open(dir, setup, Some(ValueLogOptions::default()))?)
+            }
             Engine::Rocksdb => Box::new(rocksdb::RocksDb::open(dir, setup, true)?),
+            Engine::RocksdbBlobs => Box::new(rocksdb::RocksDb::open_with_blobs(dir, setup, None)?),
             Engine::RocksdbDefault => Box::new(rocksdb::RocksDb::open(dir, setup, false)?),
             Engine::Fjall => Box::new(fjall::Fjall::open(dir, setup)?),
             Engine::Lmdb => Box::new(lmdb::Lmdb::open(dir, setup)?),
@@ -106,6 +120,11 @@ impl Engine {
 
 /// Memtables that share a store's memory of memtables, the active one among them.
 pub const MEMTABLES: u64 = 4;
+
+/// A moment of a store that stays as it is until this is dropped.
+pub trait Held {}
+
+impl<T> Held for T {}
 
 /// A store that can also come to rest.
 pub trait Peer: Store {
@@ -125,6 +144,14 @@ pub trait Peer: Store {
     /// The last compactions; none if it does not tell.
     fn compactions(&self) -> Vec<CompactionRecord> {
         Vec::new()
+    }
+
+    /// Pins what it holds at this moment, as for a reader that takes long, until the answer is
+    /// dropped.
+    ///
+    /// Errors: that it has no snapshots here.
+    fn hold(&self) -> Result<Box<dyn Held + '_>, StoreError> {
+        Err("it has no snapshots here".into())
     }
 
     /// What else it says of itself, for the record.

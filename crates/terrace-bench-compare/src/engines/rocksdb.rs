@@ -5,17 +5,24 @@ use rocksdb::{
     BlockBasedOptions, Cache, DB, DBCompressionType, DataBlockIndexType, FlushOptions, Options,
     ReadOptions, WaitForCompactOptions, WriteOptions,
 };
+use serde_json::Value;
 use terrace_bench::{Counters, Store, StoreError};
 
-use super::{MEMTABLES, Peer};
+use super::{Held, MEMTABLES, Peer};
 use crate::cells::Setup;
 
 pub(super) const TUNED: &str = "10-bit full filters, dynamic level sizes, jobs = cores, 4 write \
      buffers, hyper clock cache with index and filter blocks in it and those of L0 pinned, hash \
      index in data blocks, pinned gets, no compression, no blob files";
+pub const BLOBS: &str = "tuned, and blob files for values of 512 bytes and more, in the same cache; their garbage \
+     collection moves what lives in the older half of the files as compactions meet it, and compacts \
+     what points there once 30 % of that half is dead";
 pub const AT_PROPORTIONS: &str = "as it comes, but for the cache, compression, the sizes of the write \
      buffer, of tables (as large) and of the first level (four of them), and levels of fixed sizes";
 pub(super) const DEFAULT: &str = "as it comes, but for the cell's cache and write buffer memory";
+
+/// The shortest value that goes to a blob file: between the sizes that the experiments have.
+const BLOB_BYTES_MIN: u64 = 512;
 
 pub struct RocksDb {
     db: DB,
@@ -40,6 +47,23 @@ impl RocksDb {
         options.set_max_bytes_for_level_base(setup.memtable_bytes);
         options.set_target_file_size_base(setup.memtable_bytes / MEMTABLES);
         RocksDb::open_with(dir, setup, false, options)
+    }
+
+    /// Tuned, with blob files; flushes and compactions write at most this number of bytes in a
+    /// second.
+    pub fn open_with_blobs(
+        dir: &Path,
+        setup: &Setup,
+        write_bytes_per_s: Option<u64>,
+    ) -> Result<RocksDb, StoreError> {
+        let mut options = limited(write_bytes_per_s)?;
+        options.set_enable_blob_files(true);
+        options.set_min_blob_size(BLOB_BYTES_MIN);
+        options.set_blob_compression_type(DBCompressionType::None);
+        options.set_enable_blob_gc(true);
+        options.set_blob_gc_age_cutoff(0.5);
+        options.set_blob_gc_force_threshold(0.3);
+        RocksDb::open_with(dir, setup, true, options)
     }
 
     /// Tuned; flushes and compactions write at most this number of bytes in a second.
@@ -87,7 +111,9 @@ pub(super) fn set_up(
         options.set_target_file_size_base(buffer_bytes);
         options.set_memtable_prefix_bloom_ratio(0.02);
         options.set_memtable_whole_key_filtering(true);
-        tables.set_block_cache(&Cache::new_hyper_clock_cache(cache_bytes, 0));
+        let cache = Cache::new_hyper_clock_cache(cache_bytes, 0);
+        tables.set_block_cache(&cache);
+        options.set_blob_cache(&cache);
         tables.set_bloom_filter(10.0, false);
         tables.set_cache_index_and_filter_blocks(true);
         tables.set_pin_l0_filter_and_index_blocks_in_cache(true);
@@ -157,5 +183,17 @@ impl Peer for RocksDb {
     fn table_bytes(&self) -> Option<u64> {
         let ticker = |ticker| self.options.get_ticker_count(ticker);
         Some(ticker(Ticker::FlushWriteBytes) + ticker(Ticker::CompactWriteBytes))
+    }
+
+    fn hold(&self) -> Result<Box<dyn Held + '_>, StoreError> {
+        Ok(Box::new(self.db.snapshot()))
+    }
+
+    fn facts(&self) -> Vec<(&'static str, Value)> {
+        let property = |name: &str| self.db.property_int_value(name).ok().flatten();
+        vec![
+            ("value_file_count", property("rocksdb.num-blob-files").into()),
+            ("value_file_bytes", property("rocksdb.total-blob-file-size").into()),
+        ]
     }
 }

@@ -1,16 +1,25 @@
 use std::path::Path;
 
 use serde_json::Value;
-use terrace::{CompactionRecord, Db, Durability, Stats};
+use terrace::{CompactionRecord, Db, Durability, Layout, Stats, ValueLogOptions};
 use terrace_bench::{StaticTrees, StoreError, TerraceStore};
 
-use super::{MEMTABLES, Peer};
+use super::{Held, MEMTABLES, Peer};
 use crate::cells::Setup;
 
 pub(super) const OPTIONS: &str = "defaults, with the cache and memtable memory of the cell";
 
-pub(super) fn open(dir: &Path, setup: &Setup) -> Result<TerraceStore, StoreError> {
+pub(super) const VALUE_LOG: &str = "the same, with a value log and its options by default";
+
+pub(super) fn open(
+    dir: &Path,
+    setup: &Setup,
+    value_log: Option<ValueLogOptions>,
+) -> Result<TerraceStore, StoreError> {
+    let mut layout = Layout::new();
+    layout.value_log = value_log;
     let options = Db::options()
+        .layout(layout)
         .durability(if setup.sync { Durability::Sync } else { Durability::Buffered })
         .cache_bytes(setup.cache_bytes)
         .memtable_bytes(setup.memtable_bytes / MEMTABLES);
@@ -34,9 +43,18 @@ impl Peer for TerraceStore {
         self.db().admin().compactions()
     }
 
+    fn hold(&self) -> Result<Box<dyn Held + '_>, StoreError> {
+        Ok(Box::new(self.db().snapshot()))
+    }
+
     fn facts(&self) -> Vec<(&'static str, Value)> {
         let dranges = self.db().admin().dranges();
+        let values = self.db().admin().stats().value_log;
         vec![
+            ("value_file_count", values.file_count.into()),
+            ("value_file_bytes", values.bytes.into()),
+            ("value_live_bytes", values.live_bytes.into()),
+            ("value_rewritten_bytes", values.rewritten_bytes.into()),
             ("dranges", dranges.dranges.len().into()),
             ("imbalance", dranges.imbalance.into()),
             ("minor_reorganisations", dranges.minor_reorganisations.into()),

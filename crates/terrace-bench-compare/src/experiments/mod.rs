@@ -1,22 +1,33 @@
 //! Experiments of papers: what each subject does, run side by side, and what it comes to.
 //!
 //! ```text
-//! a table ([`nova`], [`triangle`]) ── for each round, sequence, and subject (the order turns):
-//!    pure data             └── session, a process of its own over an empty directory
-//!                                └── load, and the steps ──► a report for each that is measured
-//!                    └── medians and ratios ──► NAME.json, NAME.svg, a row of the README
+//! a table ([`nova`], [`triangle`], [`values`]): pure data
+//!    └── for each round, sequence, and subject (the order turns):
+//!          └── session, a process of its own over an empty directory
+//!                └── load, and the steps ──► a report for each that is measured
+//!    └── medians and ratios ──► NAME.json, NAME.svg, a row of the README
 //! ```
 //! An experiment is data: [`Experiment`] says everything that is done. [`runner`], [`session`] and
-//! [`render`] know no paper. Bytes of memory are not written down but follow from the data: a
-//! paper's proportions hold at any scale.
+//! [`render`] know no paper. What a session looks at beside a workload are [`work`] and [`space`];
+//! [`restart`] is how it goes on after a kill. Bytes of memory are not written down but follow from
+//! the data: a paper's proportions hold at any scale.
 
 pub mod nova;
 pub mod render;
+pub mod restart;
 pub mod runner;
 pub mod session;
+pub mod space;
 pub mod triangle;
+pub mod values;
+pub mod work;
 
+use serde_json::Value;
 use terrace_bench::distribution::Distribution;
+use terrace_bench::records::ValueMix;
+
+/// A part of a report: names, which carry their units, and values.
+pub type Fields = Vec<(String, Value)>;
 
 /// What is compared, over which data, doing what.
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +99,8 @@ pub struct Subject {
 pub enum Kind {
     /// RocksDB, tuned as elsewhere.
     Rocksdb,
+    /// RocksDB, tuned, with blob files.
+    RocksdbBlobs,
     /// RocksDB as it comes, but that its buffer and its first level are such a part of the data as
     /// in the paper.
     RocksdbAtProportions,
@@ -127,6 +140,8 @@ pub struct Tree {
     pub level_of_data: f64,
     /// Whether tables have filters.
     pub filters: bool,
+    /// Whether large values are in a value log, with its options by default.
+    pub value_log: bool,
 }
 
 /// What L0 is.
@@ -188,6 +203,7 @@ impl Tree {
             log_on_medium: false,
             level_of_data: 0.0,
             filters: true,
+            value_log: false,
         }
     }
 }
@@ -212,8 +228,18 @@ pub struct Step {
     /// Bytes of a value, if not as many as elsewhere: then there are as many records as make the
     /// same data.
     pub value_bytes: Option<usize>,
+    /// Pairs of several sizes instead, again as many as make the same data.
+    pub value_mix: Option<ValueMix>,
+    /// Whether the process is killed first, and the store is opened anew.
+    pub after_kill: bool,
     /// Whether the store is left to come to rest first.
     pub settled: bool,
+    /// Whether it is left to come to rest afterwards, so that all that the step caused counts.
+    pub drained: bool,
+    /// Whether the space that its files take is sampled.
+    pub space: bool,
+    /// Whether a reader holds a snapshot for a tenth of the step; the space is sampled then.
+    pub reader: bool,
     /// Whether it is looked at, or only done.
     pub measured: bool,
 }
@@ -230,6 +256,25 @@ pub enum Figure {
     DiskBytes,
     /// Tenths of a second in which less than a tenth of the median was done: less is better.
     StalledSlots,
+    /// Bytes that the process gave to the system for files, by `/proc/self/io`, for each byte that
+    /// was put, until the store was at rest: less is better.
+    ProcessBytes,
+    /// Bytes that the store says it wrote to files, log included, for each byte that was put, until
+    /// it was at rest: less is better.
+    StoreBytes,
+    /// Processor time of the process for an operation, in microseconds: less is better.
+    Cpu,
+    /// The same, until the store was at rest: less is better.
+    CpuToRest,
+    /// The most bytes that all files took at any look, for each byte that lives: less is better.
+    SpaceMost,
+    /// The median of all looks: less is better.
+    SpaceMedian,
+    /// The most at any look at which no reader held a snapshot: less is better.
+    SpaceMostApart,
+    /// From the beginning of an open after a kill to the first read, in milliseconds: less is
+    /// better.
+    Restart,
     /// How many compactions there were, of any level: less is better.
     CompactionCount,
     /// Bytes that one of them read, the median of all: less is better.
@@ -256,6 +301,14 @@ impl Figure {
             Figure::TableBytes => session::TABLE_AMPLIFICATION,
             Figure::DiskBytes => session::DISK_AMPLIFICATION,
             Figure::StalledSlots => session::STALLED_SLOTS,
+            Figure::ProcessBytes => work::PROCESS_AMPLIFICATION,
+            Figure::StoreBytes => work::STORE_AMPLIFICATION,
+            Figure::Cpu => "cpu_us_per_op",
+            Figure::CpuToRest => work::CPU_TO_REST,
+            Figure::SpaceMost => space::MOST,
+            Figure::SpaceMedian => space::MEDIAN,
+            Figure::SpaceMostApart => space::MOST_APART,
+            Figure::Restart => restart::MILLIS,
             Figure::CompactionCount => "compaction_count",
             Figure::CompactionBytes => "compaction_bytes_median",
             Figure::CutBytes => "cut_bytes_median",
@@ -274,6 +327,14 @@ impl Figure {
             Figure::TableBytes => "bytes of tables written per byte put",
             Figure::DiskBytes => "bytes of tables written to the disk per byte put",
             Figure::StalledSlots => "tenths of a second under a tenth of the median",
+            Figure::ProcessBytes => "bytes given to the system per byte put, until at rest",
+            Figure::StoreBytes => "bytes written by its own account per byte put, until at rest",
+            Figure::Cpu => "us of CPU per operation",
+            Figure::CpuToRest => "us of CPU per operation, until at rest",
+            Figure::SpaceMost => "bytes of all files per living byte, most",
+            Figure::SpaceMedian => "bytes of all files per living byte, median",
+            Figure::SpaceMostApart => "bytes of all files per living byte, most without a reader",
+            Figure::Restart => "ms from open to the first read",
             Figure::CompactionCount => "compactions",
             Figure::CompactionBytes => "bytes read by a compaction, median",
             Figure::CutBytes => "bytes read by a compaction out of L0, median",
@@ -303,6 +364,8 @@ pub enum Chart {
     Bars(Figure),
     /// Throughput over time, a line for each subject and a chart for each step.
     OverTime,
+    /// Space over the run, a line for each subject and a chart for each step.
+    SpaceOverTime,
 }
 
 impl Experiment {
@@ -316,12 +379,19 @@ impl Experiment {
         scaled(self.data.records, scale)
     }
 
-    /// Number of records that a step is about, given the bytes of a value.
+    /// Number of records that a step is about, given the bytes of its pairs.
     pub fn records_of(&self, step: &Step, scale: f64) -> u64 {
-        match step.value_bytes {
-            None => self.records(scale),
-            Some(bytes) => self.data_bytes(scale) / (self.data.key_bytes + bytes) as u64,
+        if step.value_mix.is_none() && step.value_bytes.is_none() {
+            return self.records(scale);
         }
+        (self.data_bytes(scale) as f64 / self.pair_bytes_of(step)) as u64
+    }
+
+    /// The bytes of a key and its value in a step, the mean of them where sizes are mixed.
+    pub fn pair_bytes_of(&self, step: &Step) -> f64 {
+        let value_bytes = step.value_bytes.unwrap_or(self.data.value_bytes);
+        let fixed = (self.data.key_bytes + value_bytes) as f64;
+        step.value_mix.map_or(fixed, ValueMix::pair_bytes_mean)
     }
 
     /// The bytes that all memtables of a subject take together.
@@ -347,7 +417,7 @@ pub fn scaled(count: u64, scale: f64) -> u64 {
 
 /// The tables of all papers.
 pub fn all() -> impl Iterator<Item = &'static Experiment> {
-    nova::EXPERIMENTS.iter().chain(triangle::EXPERIMENTS)
+    nova::EXPERIMENTS.iter().chain(triangle::EXPERIMENTS).chain(values::EXPERIMENTS)
 }
 
 /// The experiments that a name stands for: the one called so, or all whose names go on behind it.
@@ -379,6 +449,8 @@ mod tests {
             let subjects: BTreeSet<_> = experiment.subjects.iter().map(|one| one.name).collect();
             assert_eq!(subjects.len(), experiment.subjects.len(), "{}", experiment.name);
             assert!(!experiment.figures.is_empty());
+            let kills = |steps: &&[Step]| steps.iter().position(|step| step.after_kill);
+            assert!(experiment.sequences.iter().filter_map(kills).all(|at| at > 0));
             let steps: BTreeSet<_> = experiment.steps().map(|step| step.name).collect();
             assert_eq!(steps.len(), experiment.steps().count(), "{}", experiment.name);
             assert!(experiment.sequences.iter().all(|steps| steps.iter().any(|s| s.measured)));
@@ -399,6 +471,7 @@ mod tests {
         assert_eq!(named("nova-fig01-stalls").len(), 1);
         assert_eq!(named("nova").len(), nova::EXPERIMENTS.len());
         assert_eq!(named("triangle").len(), triangle::EXPERIMENTS.len());
+        assert_eq!(named("values").len(), values::EXPERIMENTS.len());
         assert!(named("nova-fig").is_empty() && named("").is_empty());
     }
 

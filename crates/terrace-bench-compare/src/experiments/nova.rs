@@ -53,7 +53,12 @@ const LOAD: Step = Step {
     scan_count: None,
     rate: None,
     value_bytes: None,
+    value_mix: None,
+    after_kill: false,
     settled: false,
+    drained: false,
+    space: false,
+    reader: false,
     measured: false,
 };
 

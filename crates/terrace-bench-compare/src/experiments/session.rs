@@ -8,16 +8,19 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use terrace::{
     CompactionRecord, CutEnd, DiskProfile, L0Medium, L0Options, Layout, Options, Research,
+    ValueLogOptions,
 };
 use terrace_bench::clock::Moment;
 use terrace_bench::records::Records;
 use terrace_bench::{BenchOptions, Observer, Phase, StaticTrees, StoreError, TerraceStore};
 
-use super::{Experiment, Form, Kind, Step, Subject, Tree, scaled};
+use super::work::{self, Work};
+use super::{Experiment, Fields, Form, Kind, Step, Subject, Tree, restart, scaled, space};
 use crate::ExperimentSessionArgs;
 use crate::cells::Setup;
 use crate::engines::raw_file::RawFile;
 use crate::engines::{MEMTABLES, Peer, rocksdb};
+use crate::footprint;
 
 /// The field of a report with the bytes of tables for each byte that was put.
 pub const TABLE_AMPLIFICATION: &str = "table_amplification";
@@ -38,21 +41,39 @@ fn stalled(slots: &[u64]) -> usize {
     whole.iter().filter(|done| **done * 10 < median).count()
 }
 
+/// What is looked at of a compaction.
+#[derive(Clone, Copy, Debug)]
+struct Compaction {
+    number: u64,
+    from: u8,
+    to: u8,
+    read_bytes: u64,
+    cut_end: Option<CutEnd>,
+    micros: u64,
+}
+
+impl From<&CompactionRecord> for Compaction {
+    fn from(record: &CompactionRecord) -> Compaction {
+        let CompactionRecord { number, from, to, read_bytes, cut_end, micros, .. } = *record;
+        Compaction { number, from, to, read_bytes, cut_end, micros }
+    }
+}
+
 /// What the compactions of the step came to, of them those out of L0, and of these those that say
 /// that they are within their bounds: how many, and of the bytes that they read and their
 /// milliseconds the least, the median and the most. Nothing of these if there was none. And how
 /// many cuts ended where for which reason.
-fn compactions_of(all: &[CompactionRecord], before: Option<u64>) -> Vec<(String, Value)> {
-    let is_of_step = |one: &&CompactionRecord| before.is_none_or(|last| one.number > last);
-    let of_step: Vec<&CompactionRecord> = all.iter().filter(is_of_step).collect();
-    let is_cut = |one: &&&CompactionRecord| one.from == 0 && one.to > 0;
-    let cuts: Vec<&CompactionRecord> = of_step.iter().filter(is_cut).copied().collect();
+fn compactions_of(all: &[Compaction], before: Option<u64>) -> Fields {
+    let is_of_step = |one: &&Compaction| before.is_none_or(|last| one.number > last);
+    let of_step: Vec<&Compaction> = all.iter().filter(is_of_step).collect();
+    let is_cut = |one: &&&Compaction| one.from == 0 && one.to > 0;
+    let cuts: Vec<&Compaction> = of_step.iter().filter(is_cut).copied().collect();
     let mut fields = Vec::new();
     let mut by_end: BTreeMap<String, u64> = BTreeMap::new();
     for word in cuts.iter().filter_map(|one| one.cut_end).map(|end| json!(end)) {
         *by_end.entry(format!("cuts_{}", word.as_str().unwrap_or_default())).or_default() += 1;
     }
-    let in_bounds = |one: &&&CompactionRecord| one.cut_end == Some(CutEnd::InBounds);
+    let in_bounds = |one: &&&Compaction| one.cut_end == Some(CutEnd::InBounds);
     let bounded = cuts.iter().filter(in_bounds).copied().collect();
     let counts = [("compaction_count", of_step.len()), ("cut_count", cuts.len())];
     fields.extend(counts.map(|(name, count)| (name.to_owned(), json!(count))));
@@ -67,23 +88,25 @@ fn compactions_of(all: &[CompactionRecord], before: Option<u64>) -> Vec<(String,
 }
 
 /// The least, the median and the most, if there is anything.
-fn spread(name: &str, mut all: Vec<f64>) -> Vec<(String, Value)> {
+fn spread(name: &str, mut all: Vec<f64>) -> Fields {
     all.sort_unstable_by(f64::total_cmp);
     let (Some(least), Some(most)) = (all.first(), all.last()) else { return Vec::new() };
     let numbers = [("least", *least), ("median", all[all.len() / 2]), ("most", *most)];
     numbers.into_iter().map(|(which, number)| (format!("{name}_{which}"), json!(number))).collect()
 }
 
-/// Ends a workload after its time; loading what it needs does not count.
+/// Ends a workload after its time, and says where it is; loading what it needs does not count.
 struct Deadline {
     after: Option<Duration>,
     began: OnceLock<Moment>,
+    course: space::Course,
 }
 
 impl Observer for Deadline {
-    fn progress(&self, phase: Phase, _done: u64, _total: u64) {
+    fn progress(&self, phase: Phase, done: u64, total: u64) {
         if phase == Phase::Workload {
             self.began.get_or_init(Moment::now);
+            self.course.set(done, total);
         }
     }
 
@@ -94,45 +117,108 @@ impl Observer for Deadline {
 }
 
 /// Runs the session and prints a line of JSON for each measured step: the report of
-/// `terrace bench`, with the bytes of tables.
+/// `terrace bench`, with the bytes of tables and what else the step was looked at for.
+///
+/// Errors: there is no such experiment; the store failed; what was put before a kill is gone.
 pub fn run(args: &ExperimentSessionArgs) -> Result<(), StoreError> {
     let experiment = super::find(&args.experiment).ok_or("there is no such experiment")?;
     let subject = experiment.subjects.get(args.subject).ok_or("there is no such subject")?;
     let steps = experiment.sequences.get(args.sequence).ok_or("there is no such sequence")?;
     std::fs::create_dir_all(&args.data)?;
-    let store = open(experiment, subject, args)?;
-    for step in *steps {
-        if step.settled {
-            store.settle()?;
+    let open = || open(experiment, subject, args);
+    if let Some(until) = args.until {
+        let store = open()?;
+        let mut before = steps.iter().take(until);
+        before.try_for_each(|step| run_step(&*store, experiment, step, args).map(|_| ()))?;
+        return restart::wait_for_kill();
+    }
+    let killed_at = steps.iter().position(|step| step.after_kill);
+    let (store, mut restarted) = match killed_at {
+        Some(at) => {
+            restart::run_and_kill(at)?;
+            restart::open_again(&args.data, &first_key(experiment, args), open)?
         }
-        let deadline =
-            Deadline { after: step.seconds_max.map(Duration::from_secs), began: OnceLock::new() };
-        let before = store.table_bytes();
-        let disk_before = store.disk_bytes();
-        let last_before = store.compactions().last().map(|last| last.number);
-        let options = options_of(experiment, step, args);
-        let report = terrace_bench::run(&*store, &options, &deadline)?;
-        if !step.measured {
-            continue;
+        None => (open()?, Vec::new()),
+    };
+    for step in &steps[killed_at.unwrap_or(0)..] {
+        let mut fields = run_step(&*store, experiment, step, args)?;
+        fields.append(&mut restarted);
+        if step.measured {
+            let fields: BTreeMap<String, Value> = fields.into_iter().collect();
+            println!("{}", json!(fields));
         }
-        let mut fields: BTreeMap<String, Value> = serde_json::from_value(json!(report))?;
-        let tables = store.table_bytes().zip(before).map(|(after, before)| after - before);
-        let put = fields.get("user_bytes").and_then(Value::as_f64).filter(|bytes| *bytes > 0.0);
-        let each = tables.zip(put).map(|(tables, put)| tables as f64 / put);
-        let disk = store.disk_bytes().zip(disk_before).map(|(after, before)| after - before);
-        let each_to_disk = disk.zip(put).map(|(disk, put)| disk as f64 / put);
-        fields.insert("table_bytes".into(), json!(tables));
-        fields.insert(TABLE_AMPLIFICATION.into(), json!(each));
-        fields.insert("disk_table_bytes".into(), json!(disk));
-        fields.insert(DISK_AMPLIFICATION.into(), json!(each_to_disk));
-        let medium = tables.zip(disk).map(|(tables, disk)| tables - disk);
-        fields.insert("l0_medium_bytes".into(), json!(medium));
-        fields.insert(STALLED_SLOTS.into(), json!(stalled(report.throughput_per_100ms())));
-        fields.extend(compactions_of(&store.compactions(), last_before));
-        fields.extend(store.facts().into_iter().map(|(name, fact)| (name.to_owned(), fact)));
-        println!("{}", json!(fields));
     }
     Ok(())
+}
+
+/// The key that a load puts first.
+fn first_key(experiment: &Experiment, args: &ExperimentSessionArgs) -> Vec<u8> {
+    let records = Records::new(experiment.records(args.scale), experiment.data.key_bytes);
+    let mut key = Vec::new();
+    records.write_key(records.slot(0), &mut key);
+    key
+}
+
+/// What the step comes to, field by field.
+fn run_step(
+    store: &dyn Peer,
+    experiment: &Experiment,
+    step: &Step,
+    args: &ExperimentSessionArgs,
+) -> Result<Fields, StoreError> {
+    if step.settled {
+        store.settle()?;
+    }
+    let deadline = Deadline {
+        after: step.seconds_max.map(Duration::from_secs),
+        began: OnceLock::new(),
+        course: space::Course::default(),
+    };
+    let before = store.table_bytes();
+    let disk_before = store.disk_bytes();
+    let last_before = store.compactions().last().map(|last| last.number);
+    let work_before = Work::so_far(store);
+    let options = options_of(experiment, step, args);
+    let work = || terrace_bench::run(store, &options, &deadline);
+    let (report, samples) = if step.space {
+        let reader = step.reader.then_some(store);
+        space::watch(&args.data, reader, &deadline.course, work)?
+    } else {
+        (work(), Vec::new())
+    };
+    let report = report?;
+    let reported: BTreeMap<String, Value> = serde_json::from_value(json!(report))?;
+    let put = reported.get("user_bytes").and_then(Value::as_f64).filter(|bytes| *bytes > 0.0);
+    let mut fields: Fields = reported.into_iter().collect();
+    let tables = store.table_bytes().zip(before).map(|(after, before)| after - before);
+    let disk = store.disk_bytes().zip(disk_before).map(|(after, before)| after - before);
+    let each = |bytes: Option<u64>| bytes.zip(put).map(|(bytes, put)| bytes as f64 / put);
+    let medium = tables.zip(disk).map(|(tables, disk)| tables - disk);
+    let of_tables = [
+        ("table_bytes", json!(tables)),
+        (TABLE_AMPLIFICATION, json!(each(tables))),
+        ("disk_table_bytes", json!(disk)),
+        (DISK_AMPLIFICATION, json!(each(disk))),
+        ("l0_medium_bytes", json!(medium)),
+        (STALLED_SLOTS, json!(stalled(report.throughput_per_100ms()))),
+    ];
+    fields.extend(of_tables.map(|(name, value)| (name.to_owned(), value)));
+    let compactions: Vec<_> = store.compactions().iter().map(Compaction::from).collect();
+    fields.extend(compactions_of(&compactions, last_before));
+    if step.drained {
+        store.settle()?;
+        fields.push(("bytes_at_rest".into(), footprint::bytes_below(&args.data)?.into()));
+    }
+    let pair_bytes = experiment.pair_bytes_of(step);
+    let put_bytes = work::put_bytes(&report, pair_bytes);
+    let done = Work::so_far(store).fields_since(&work_before, report.operations, put_bytes);
+    fields.extend(done);
+    if step.space {
+        let live_bytes = experiment.records_of(step, args.scale) as f64 * pair_bytes;
+        fields.extend(space::fields(&samples, live_bytes));
+    }
+    fields.extend(store.facts().into_iter().map(|(name, fact)| (name.to_owned(), fact)));
+    Ok(fields)
 }
 
 fn options_of(experiment: &Experiment, step: &Step, args: &ExperimentSessionArgs) -> BenchOptions {
@@ -146,6 +232,7 @@ fn options_of(experiment: &Experiment, step: &Step, args: &ExperimentSessionArgs
         },
         key_bytes: experiment.data.key_bytes,
         value_bytes: step.value_bytes.unwrap_or(experiment.data.value_bytes),
+        value_mix: step.value_mix,
         distribution: Some(step.distribution),
         scan_count: step.scan_count,
         rate: step.rate.map(|rate| args.rate.unwrap_or(rate)),
@@ -170,6 +257,10 @@ fn open(
         Kind::Rocksdb => {
             let rate = disk.and_then(|disk| disk.write_bytes_per_s);
             Ok(Box::new(rocksdb::RocksDb::open_limited(&args.data, &setup, rate)?))
+        }
+        Kind::RocksdbBlobs => {
+            let rate = disk.and_then(|disk| disk.write_bytes_per_s);
+            Ok(Box::new(rocksdb::RocksDb::open_with_blobs(&args.data, &setup, rate)?))
         }
         Kind::RocksdbAtProportions => {
             let rate = disk.and_then(|disk| disk.write_bytes_per_s);
@@ -223,6 +314,7 @@ pub fn terrace_options(
     if !tree.filters {
         layout.filter_bits_per_key = 0;
     }
+    layout.value_log = tree.value_log.then(ValueLogOptions::default);
     layout.memtable_merging = tree.memtable_merging;
     // A slot takes 8 bytes, a record of a memtable a hundred times as much.
     layout.lookup_index_bytes = if tree.lookup_index { setup.memtable_bytes / 16 } else { 0 };
@@ -265,13 +357,11 @@ mod tests {
 
     #[test]
     fn compactions_and_cuts_are_those_of_the_step() {
-        let record = |number, from, read_bytes| CompactionRecord {
+        let record = |number, from, read_bytes| Compaction {
             number,
             from,
             to: 1,
             read_bytes,
-            met_bytes: 0,
-            written_bytes: read_bytes,
             cut_end: Some(if read_bytes < 20 { CutEnd::EndOfTurn } else { CutEnd::InBounds }),
             micros: 1500,
         };

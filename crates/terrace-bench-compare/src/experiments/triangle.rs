@@ -105,7 +105,12 @@ const FILL: Step = Step {
     scan_count: None,
     rate: None,
     value_bytes: None,
+    value_mix: None,
+    after_kill: false,
     settled: false,
+    drained: false,
+    space: false,
+    reader: false,
     measured: true,
 };
 
