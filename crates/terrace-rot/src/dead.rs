@@ -4,6 +4,7 @@
 //! |---|---|
 //! | log segment, up to seven bytes behind a record | records are padded to a multiple of eight |
 //! | log segment, from its last record to its second header | nothing was ever written there in this use of the file |
+//! | a log segment that is a value file, behind its last record | its unused end is given back when the log lets it go |
 //! | a log segment below the chain, or prepared and never begun | the next open deletes or reuses it |
 //! | a manifest that `CURRENT` does not name, a switch of `CURRENT` that did not happen | the next open deletes it |
 //! | a table that no version names | left by an interrupted job; the next open deletes it |
@@ -25,6 +26,7 @@ use terrace_engine::l0::triangle::HEADER_BYTES;
 use terrace_engine::options::Options;
 use terrace_engine::store::{Seams, Store};
 use terrace_engine::survey::{Piece, Pieces, SegmentSurvey};
+use terrace_engine::wal::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use terrace_env::{DiskImage, SharedEnv, SimEnv, SimOptions};
 
 use crate::specimen::{DIR, Specimen, files_of, process};
@@ -52,6 +54,10 @@ impl DeadBytes {
             }
             if path.extension().is_some_and(|ending| ending == "rows") {
                 dead.ranges.insert(path, of_container(specimen));
+            } else if path.extension().is_some_and(|ending| ending == "values")
+                && let Ok(bytes) = disk.read(&path)
+            {
+                dead.ranges.insert(path, of_value_file(&bytes));
             } else if let Some(id) = segment_id(&path)
                 && let Ok(bytes) = disk.read(&path)
             {
@@ -117,13 +123,31 @@ fn of_container(specimen: &Specimen) -> Vec<(Range<u64>, &'static str)> {
     dead.expect("the range is whole")
 }
 
+/// The dead bytes of a value file: none, unless it is a segment of the log.
+fn of_value_file(bytes: &[u8]) -> Vec<(Range<u64>, &'static str)> {
+    let Ok(header) = SegmentHeader::decode(bytes, 0) else { return Vec::new() };
+    let end = bytes.len() as u64;
+    let mut dead = of_records(bytes, header.identity, SEGMENT_HEADER_BYTES..end);
+    dead.push((end..u64::MAX, "what is behind a log segment that is a value file"));
+    dead
+}
+
 /// The dead bytes of a segment in use.
 #[must_use]
 pub fn of_segment(id: FileId, bytes: &[u8]) -> Vec<(Range<u64>, &'static str)> {
     let survey = SegmentSurvey::of_file(id, bytes);
     let Some(header) = survey.header() else { return Vec::new() };
+    of_records(bytes, header.identity, survey.record_offsets())
+}
+
+fn of_records(
+    bytes: &[u8],
+    identity: u128,
+    offsets: Range<u64>,
+) -> Vec<(Range<u64>, &'static str)> {
     let mut dead = Vec::new();
-    for piece in Pieces::new(bytes, header.identity, survey.record_offsets()) {
+    let end = offsets.end;
+    for piece in Pieces::new(bytes, identity, offsets) {
         match piece {
             Piece::Record { offset, header, .. } => {
                 let end = offset + u64::from(header.bytes);
@@ -132,7 +156,7 @@ pub fn of_segment(id: FileId, bytes: &[u8]) -> Vec<(Range<u64>, &'static str)> {
                     dead.push((end..padded, "padding of a log record"));
                 }
             }
-            Piece::Gap(gap) if gap.end == survey.record_offsets().end => {
+            Piece::Gap(gap) if gap.end == end => {
                 dead.push((gap.offset..gap.end, "the unused end of a log segment"));
             }
             Piece::Gap(_) => {}

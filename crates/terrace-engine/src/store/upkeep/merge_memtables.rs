@@ -16,7 +16,7 @@ use crate::drange::merging::{Bounds, Candidate, choose};
 use crate::drange::{Frozen, SampledStream, WriteSample};
 use crate::events::{EventKind, MergeRecord};
 use crate::iter::Stream;
-use crate::memtable::Memtable;
+use crate::memtable::{LoggedValue, Memtable};
 use crate::process::PoolName;
 use crate::range_tombstone::Fragments;
 use crate::store::Inner;
@@ -93,15 +93,20 @@ impl Inner {
         let mut retained = Retained::new(&mut sampled, &rules)?;
         let bytes: usize = sources.iter().map(|source| source.memtable.used_bytes()).sum();
         let memtable = Memtable::new(self.ids.next_memtable(), bytes + SLACK_BYTES);
+        let mut logged: Vec<LoggedValue> =
+            sources.iter().flat_map(|source| source.memtable.logged()).collect();
+        logged.sort_unstable();
+        let mut kept = Vec::new();
         while let Some(entry) = retained.entry() {
+            let found = logged.binary_search_by_key(&entry.seqno, |one| one.seqno);
+            kept.extend(found.ok().map(|index| logged[index]));
             let needed = Memtable::space_for(entry.key.len(), entry.value.len());
             let Some(mut reservation) = memtable.reserve(needed) else { return Ok(None) };
             memtable.insert(&mut reservation, entry);
             drop(reservation);
             retained.advance()?;
         }
-        // Where the log has what was dropped is told too, and does no harm.
-        sources.iter().for_each(|source| memtable.note_logged(source.memtable.logged()));
+        memtable.note_logged(kept);
         let dropped = retained.dropped();
         let begin = sources.iter().map(|source| source.begin).min().unwrap_or_default();
         let end = sources.iter().map(|source| source.end).max().unwrap_or_default();
