@@ -18,17 +18,19 @@
 use std::collections::BTreeMap;
 use terrace_base::{EntryRef, FileId, SeqNo, TableUid};
 
+use super::format::entry_bytes;
 use super::{HeldSegment, ValueFileMeta, ValueHome, ValueName, ValuePointer};
 use crate::Result;
+use crate::iter::Stream;
 use crate::memtable::LoggedValue;
 use crate::table::TableStore;
 use crate::wal::format::SEGMENT_HEADER_BYTES;
 use crate::wal::{FinishedSegment, LogSink};
 
-/// A segment stays if its large values have at least this share of its records' bytes, in percent.
-/// What else is in it, and what of them is overwritten already, takes space until the segment is
-/// rewritten; what is copied takes the disk's time now.
-const LARGE_PERCENT_MIN: u64 = 50;
+/// A segment stays if the large values in it that still live have at least this share of its
+/// records' bytes, in percent. What else is in it takes space until the segment is rewritten, which
+/// copies what lives; what is copied out takes the disk's time now, and the log uses the file again.
+const LIVE_PERCENT_MIN: u64 = 70;
 
 /// Of what stands beside the large values this part of the records' bytes is left alone; what is
 /// beyond counts as dead, for a rewrite gives it back.
@@ -66,14 +68,43 @@ impl LogHomes {
         is_value_file: impl Fn(FileId) -> bool,
     ) -> LogHomes {
         logged.sort_unstable();
-        let stays = |segment: &FinishedSegment| {
-            let bytes = segment.end.0 - segment.base.0;
-            segment.large_bytes * 100 >= bytes * LARGE_PERCENT_MIN && bytes > 0
-        };
+        let stays = |segment: &FinishedSegment| is_mostly(segment.large_bytes, segment);
         let segments: Vec<_> = finished.into_iter().filter(stays).collect();
         let before = segments.iter().filter(|segment| is_value_file(segment.id));
         let known = before.map(|segment| (segment.id, Home::Before)).collect();
         LogHomes { logged, segments, known }
+    }
+
+    /// Looks which segments are worth to stay by what of them lives: `entries` are those of the
+    /// memtables, of which the first one of each key is the newest. Older ones that a snapshot sees
+    /// are not counted.
+    ///
+    /// Cost: a walk over the entries, unless no value can stay anyway. Errors: those of the stream.
+    pub fn weigh(&mut self, entries: &mut dyn Stream) -> Result<()> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        let mut live_bytes: BTreeMap<FileId, u64> = BTreeMap::new();
+        let mut key: Vec<u8> = Vec::new();
+        let mut is_first = true;
+        while let Some(entry) = entries.entry() {
+            if is_first || entry.key != key {
+                is_first = false;
+                key.clear();
+                key.extend_from_slice(entry.key);
+                if let Some((segment, _)) = self.find(entry.seqno) {
+                    let bytes = entry_bytes(entry.key.len(), entry.value.len());
+                    *live_bytes.entry(segment.id).or_default() += bytes;
+                }
+            }
+            entries.advance()?;
+        }
+        let known = &self.known;
+        self.segments.retain(|segment| {
+            let live_bytes = live_bytes.get(&segment.id).copied().unwrap_or_default();
+            known.contains_key(&segment.id) || is_mostly(live_bytes, segment)
+        });
+        Ok(())
     }
 
     /// Whether no value can stay.
@@ -122,6 +153,12 @@ impl LogHomes {
     }
 }
 
+/// Whether so many bytes are most of a segment's records.
+fn is_mostly(bytes: u64, segment: &FinishedSegment) -> bool {
+    let all = segment.end.0 - segment.base.0;
+    all > 0 && bytes * 100 >= all * LIVE_PERCENT_MIN
+}
+
 /// Makes a segment a value file, unless the store cannot have it. Its name is not durable yet.
 fn retire(
     segment: &FinishedSegment,
@@ -157,10 +194,12 @@ pub struct LeavesInLog<'a> {
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
+    use std::sync::Arc;
 
-    use terrace_base::{EntryKind, Epoch, LogPosition};
+    use terrace_base::{EntryKind, Epoch, LogPosition, MemtableId};
 
     use super::*;
+    use crate::memtable::Memtable;
     use crate::table::MemoryTableStore;
     use crate::wal::MemoryLog;
 
@@ -179,8 +218,8 @@ mod tests {
     fn a_value_stays_where_most_of_a_finished_segment_is_large_values() {
         let finished = vec![
             segment(1, 0, 1000, 900),
-            segment(2, 1000, 2000, 400),
-            segment(3, 2000, 3000, 500),
+            segment(2, 1000, 2000, 690),
+            segment(3, 2000, 3000, 700),
         ];
         let at = |seqno, at| LoggedValue { seqno: SeqNo(seqno), at: LogPosition(at) };
         let logged = vec![at(9, 2100), at(1, 40), at(3, 999), at(4, 1000), at(10, 3000)];
@@ -195,11 +234,37 @@ mod tests {
     }
 
     #[test]
+    fn what_is_mostly_overwritten_does_not_stay() {
+        let finished = vec![segment(1, 0, 1000, 900), segment(2, 1000, 2000, 900)];
+        let at = |seqno: u64| LoggedValue { seqno: SeqNo(seqno), at: LogPosition(seqno * 200) };
+        let logged: Vec<_> = (0..10).map(at).collect();
+        let id = MemtableId { epoch: Epoch(1), counter: 1 };
+        let memtable = Arc::new(Memtable::new(id, 1 << 16));
+        let put = |key: &str, seqno| {
+            let (key, value) = (key.as_bytes(), [7; 150].as_slice());
+            let (kind, seqno) = (EntryKind::Value, SeqNo(seqno));
+            let space = Memtable::space_for(key.len(), value.len());
+            let mut reservation = memtable.reserve(space).expect("there is room");
+            memtable.insert(&mut reservation, EntryRef { key, seqno, kind, expiry: None, value });
+        };
+        // All of the second segment lives, and two values of the first.
+        ["a", "a", "b", "a", "b"].iter().zip(0..).for_each(|(key, seqno)| put(key, seqno));
+        ["c", "d", "e", "f", "g"].iter().zip(5..).for_each(|(key, seqno)| put(key, seqno));
+        for (known, stay) in [(None, vec![2]), (Some(1), vec![1, 2])] {
+            let is_known = |id: FileId| Some(id.counter) == known;
+            let mut homes = LogHomes::new(logged.clone(), finished.clone(), is_known);
+            homes.weigh(&mut memtable.stream()).expect("memory does not fail");
+            let left: Vec<_> = homes.segments.iter().map(|one| one.id.counter).collect();
+            assert_eq!(left, stay, "{known:?}");
+        }
+    }
+
+    #[test]
     fn without_a_segment_that_may_stay_there_is_nothing_to_do() {
         let logged = vec![LoggedValue { seqno: SeqNo(1), at: LogPosition(8) }];
         assert!(LogHomes::new(logged.clone(), Vec::new(), |_| false).is_empty());
         assert!(
-            LogHomes::new(logged.clone(), vec![segment(1, 0, 1000, 499)], |_| false).is_empty()
+            LogHomes::new(logged.clone(), vec![segment(1, 0, 1000, 699)], |_| false).is_empty()
         );
         assert!(LogHomes::new(Vec::new(), vec![segment(1, 0, 1000, 1000)], |_| false).is_empty());
         let mut homes = LogHomes::new(logged, vec![segment(1, 0, 1000, 1000)], |_| false);

@@ -310,7 +310,10 @@ impl Inner {
             None => Vec::new(),
         };
         let version = self.versions.current();
-        Ok(LogHomes::new(logged, finished, |id| version.values().get(id).is_some()))
+        let is_value_file = |id| version.values().get(id).is_some();
+        let mut homes = LogHomes::new(logged, finished, is_value_file);
+        homes.weigh(&mut merged_stream(batch))?;
+        Ok(homes)
     }
 
     /// Takes the second names of log segments back that a flush which failed has given.
