@@ -29,7 +29,8 @@ use crate::wal::{FinishedSegment, LogSink};
 
 /// A segment stays if the large values in it that still live have at least this share of its
 /// records' bytes, in percent. What else is in it takes space until the segment is rewritten, which
-/// copies what lives; what is copied out takes the disk's time now, and the log uses the file again.
+/// copies what lives; what is copied out takes the disk's time now, and the log uses the file
+/// again.
 const LIVE_PERCENT_MIN: u64 = 70;
 
 /// Of what stands beside the large values this part of the records' bytes is left alone; what is
