@@ -52,6 +52,7 @@ impl Peer for TerraceStore {
         let values = self.db().admin().stats().value_log;
         vec![
             ("value_file_count", values.file_count.into()),
+            ("value_files_of_log_count", values.in_log_count.into()),
             ("value_file_bytes", values.bytes.into()),
             ("value_live_bytes", values.live_bytes.into()),
             ("value_rewritten_bytes", values.rewritten_bytes.into()),
