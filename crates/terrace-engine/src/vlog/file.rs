@@ -83,7 +83,8 @@ impl ValueFile {
     }
 
     /// As [`ValueFile::read`], for a walk that goes on from value to value, with what it has read
-    /// of value files so far. The cache is not asked, and keeps nothing.
+    /// of value files so far. The cache is not asked, and keeps nothing, but where the walk jumps
+    /// about in a log segment.
     ///
     /// Cost: one read for several values that lie one behind the other.
     pub fn read_on(
@@ -261,6 +262,12 @@ impl Reader {
         }
         let (window, from) = match windows.find(self.uid, place, bytes) {
             Some(found) => found,
+            // Neighbours in a log segment were written one after the other, and most often have keys
+            // that are far apart: what lies behind the value is not read unless the walk goes there.
+            None if self.home == ValueHome::Log && !windows.goes_on(self.uid, place) => {
+                windows.pass(self.uid, place + bytes as u64);
+                return self.value(key, pointer, cache, mode);
+            }
             None => {
                 let left = self.entries_end - place;
                 let wanted = windows.bytes_to_read(self.uid, place, bytes) as u64;

@@ -60,15 +60,27 @@ impl ValueWindows {
     /// How many bytes to read at `offset` of a file, where `bytes` are wanted: more than that if
     /// the walk goes on from the window that it has of this file.
     pub(super) fn bytes_to_read(&self, uid: TableUid, offset: u64, bytes: usize) -> usize {
-        let window = self.windows.iter().find(|window| window.uid == uid);
-        let goes_on = |window: &&Window| {
-            (window.offset..=window.end() + READ_BYTES_MIN as u64).contains(&offset)
-        };
-        let next = match window.filter(goes_on) {
-            Some(window) => (2 * window.bytes.len()).min(READ_BYTES_MAX),
+        let next = match self.continued(uid, offset) {
+            Some(window) => (2 * window.bytes.len()).clamp(READ_BYTES_MIN, READ_BYTES_MAX),
             None => READ_BYTES_MIN,
         };
         next.max(bytes)
+    }
+
+    /// Whether a walk that comes to `offset` of a file goes on from where it was there last.
+    pub(super) fn goes_on(&self, uid: TableUid, offset: u64) -> bool {
+        self.continued(uid, offset).is_some()
+    }
+
+    fn continued(&self, uid: TableUid, offset: u64) -> Option<&Window> {
+        let window = self.windows.iter().find(|window| window.uid == uid)?;
+        let reach = window.offset..=window.end() + READ_BYTES_MIN as u64;
+        reach.contains(&offset).then_some(window)
+    }
+
+    /// The walk has read up to `end` of a file, and keeps nothing of it.
+    pub(super) fn pass(&mut self, uid: TableUid, end: u64) {
+        self.keep(uid, end, Arc::default());
     }
 
     /// Keeps what was read, in the place of the window of that file.
@@ -103,6 +115,18 @@ mod tests {
         assert_eq!(windows.bytes_to_read(uid, offset + (1 << 20), 1000), 4 << 10, "a jump");
         assert_eq!(windows.bytes_to_read(uid, 64, 1000), 4 << 10, "a jump back");
         assert_eq!(windows.bytes_to_read(uid, offset, 1 << 20), 1 << 20, "one large value");
+    }
+
+    #[test]
+    fn a_walk_that_passes_by_goes_on_only_if_it_comes_to_what_lies_behind() {
+        let mut windows = ValueWindows::default();
+        let uid = TableUid(1);
+        assert!(!windows.goes_on(uid, 64));
+        windows.pass(uid, 1064);
+        assert!(windows.find(uid, 1064, 1).is_none(), "nothing is kept");
+        assert!(windows.goes_on(uid, 1070) && windows.goes_on(uid, 1064 + (4 << 10)));
+        assert!(!windows.goes_on(uid, 1063) && !windows.goes_on(uid, 1065 + (4 << 10)));
+        assert_eq!(windows.bytes_to_read(uid, 1070, 1000), 4 << 10);
     }
 
     #[test]
