@@ -262,8 +262,8 @@ impl Reader {
         }
         let (window, from) = match windows.find(self.uid, place, bytes) {
             Some(found) => found,
-            // Neighbours in a log segment were written one after the other, and most often have keys
-            // that are far apart: what lies behind the value is not read unless the walk goes there.
+            // Neighbours in a log segment were written one after the other, and most often have
+            // keys that are far apart: what lies behind the value is read if the walk goes there.
             None if self.home == ValueHome::Log && !windows.goes_on(self.uid, place) => {
                 windows.pass(self.uid, place + bytes as u64);
                 return self.value(key, pointer, cache, mode);
