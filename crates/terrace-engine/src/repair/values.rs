@@ -18,7 +18,6 @@ use super::salvage::Losses;
 use crate::iter::Stream;
 use crate::survey::{Listing, ValueSurvey};
 use crate::table::{ByteInterval, LocalTableStore, TableFile, TableStore};
-use crate::vlog::format::{decode_entry, entry_bytes};
 use crate::vlog::{Frame, ValueFileMeta, ValueHome, ValueName, ValuePointer};
 use crate::{Error, Result};
 
@@ -70,8 +69,7 @@ impl SalvagedValues {
             };
             let meta = metas.get(id).cloned();
             segments.extend(meta.iter().flat_map(|meta| &meta.segments).map(|one| one.id));
-            let moved = Latch::default();
-            files.push(ValuesFound { id: *id, meta, file, segments, moved });
+            files.push(ValuesFound { id: *id, meta, file, segments, moved: Latch::default() });
         }
         Ok(SalvagedValues { dir, files, counts: Latch::default() })
     }
@@ -147,22 +145,14 @@ impl ValuesFound {
         // belongs to it again.
         let is_in_log = pointer.checksum.is_some() && pointer.name.segment == self.id;
         let home = if is_in_log { ValueHome::Log } else { ValueHome::File };
-        let bytes = match home {
-            ValueHome::File => entry_bytes(key.len(), pointer.bytes as usize) as usize,
-            ValueHome::Log => key.len() + pointer.bytes as usize,
-        };
-        let Some(mut stored) = self.read(ByteInterval { offset: place, bytes })? else {
+        let bytes = home.stored_bytes(key.len(), pointer.bytes as usize);
+        let Some(stored) = self.read(ByteInterval { offset: place, bytes })? else {
             return Ok(Err("it is cut"));
         };
-        let found_key = match home {
-            ValueHome::File => decode_entry(&stored, pointer.name).map(|found| found.key == key),
-            ValueHome::Log if pointer.fits(&stored) => Ok(stored.starts_with(key)),
-            ValueHome::Log => return Ok(Err("wrong checksum of a value")),
-        };
-        Ok(match found_key {
-            Ok(true) => Ok(stored.split_off(bytes - pointer.bytes as usize)),
-            Ok(false) => Err("it is one of another key"),
-            Err(error) => Err(error.what),
+        Ok(match home.decode(&stored, pointer) {
+            Ok(found) if found.key == key => Ok(found.value.to_vec()),
+            Ok(_) => Err("it is one of another key"),
+            Err(what) => Err(what),
         })
     }
 

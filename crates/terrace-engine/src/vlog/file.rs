@@ -7,8 +7,7 @@ use terrace_env::SetOnce;
 use terrace_env::atomic::{AtomicBool, Ordering};
 
 use super::format::{
-    CHECKSUM_BYTES, DirectorySegment, ENTRY_HEADER_BYTES, RECORDS_PER_FRAME, check_frame,
-    decode_entry, frame_bytes, place_in,
+    CHECKSUM_BYTES, DirectorySegment, RECORDS_PER_FRAME, check_frame, frame_bytes, place_in,
 };
 use super::{FetchedValue, Frame, ValueFileMeta, ValueHome, ValueName, ValuePointer, ValueWindows};
 use crate::cache::BlockCache;
@@ -203,19 +202,10 @@ impl Reader {
         Ok(Reader { file, uid, home: meta.home, entries_end, moved })
     }
 
-    /// Bytes in front of the key where a value lies.
-    #[inline]
-    fn front_bytes(&self) -> usize {
-        match self.home {
-            ValueHome::File => ENTRY_HEADER_BYTES,
-            ValueHome::Log => 0,
-        }
-    }
-
     /// Bytes that a value takes with what stands before it.
     #[inline]
     fn bytes_of(&self, key: &[u8], pointer: &ValuePointer) -> usize {
-        self.front_bytes() + key.len() + pointer.bytes as usize
+        self.home.stored_bytes(key.len(), pointer.bytes as usize)
     }
 
     /// The value that `pointer` names; see [`ValueFile::read`]. What the cache has was checked when
@@ -236,7 +226,7 @@ impl Reader {
         let place = self.place_of(pointer.name, cache, mode)?;
         if let Some(entry) = cache.get(self.uid, place)
             && entry.len() == entry_bytes
-            && entry[self.front_bytes()..entry_bytes - value_bytes] == *key
+            && entry[self.home.front_bytes()..entry_bytes - value_bytes] == *key
         {
             return Ok(FetchedValue::cached(entry, value_bytes));
         }
@@ -321,17 +311,10 @@ impl Reader {
         key: &[u8],
         pointer: &ValuePointer,
     ) -> Result<()> {
-        if self.home == ValueHome::Log {
-            return match pointer.fits(entry) {
-                true if entry.starts_with(key) => Ok(()),
-                true => Err(self.damage(place, "a value of another key").into()),
-                false => Err(self.damage(place, "wrong checksum of a value").into()),
-            };
-        }
-        match decode_entry(entry, pointer.name) {
+        match self.home.decode(entry, pointer) {
             Ok(found) if found.key == key => Ok(()),
             Ok(_) => Err(self.damage(place, "a value of another key").into()),
-            Err(error) => Err(self.damage(place, error.what).into()),
+            Err(what) => Err(self.damage(place, what).into()),
         }
     }
 

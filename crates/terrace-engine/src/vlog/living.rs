@@ -1,10 +1,11 @@
 //! What lives of a value file, front to back: the input of a rewrite.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use terrace_base::{Corruption, SeqNo};
 
-use super::format::{ENTRY_HEADER_BYTES, ValueEntry, decode_entry};
+use super::format::{ENTRY_HEADER_BYTES, ValueEntry};
 use super::{ValueFile, ValueHome, ValueName, ValuePointer};
 use crate::Result;
 use crate::table::ByteInterval;
@@ -26,11 +27,7 @@ pub struct LivingValue {
 impl LivingValue {
     /// Bytes that it takes where it lies.
     fn bytes_in(&self, home: ValueHome) -> u64 {
-        match home {
-            ValueHome::File => self.entry_bytes,
-            // Only its key stands before it.
-            ValueHome::Log => self.entry_bytes - ENTRY_HEADER_BYTES as u64,
-        }
+        self.entry_bytes - ENTRY_HEADER_BYTES as u64 + home.front_bytes() as u64
     }
 }
 
@@ -44,7 +41,17 @@ pub struct Living {
     left: std::vec::IntoIter<(u64, LivingValue)>,
     window: Vec<u8>,
     window_at: u64,
-    current: Option<(LivingValue, std::ops::Range<usize>)>,
+    current: Option<Standing>,
+}
+
+/// The value that a walk stands on, which was checked when the walk came to it.
+#[derive(Clone, Debug)]
+struct Standing {
+    value: LivingValue,
+    seqno: SeqNo,
+    /// Where the window has its key, and behind that its bytes.
+    key: Range<usize>,
+    bytes: Range<usize>,
 }
 
 impl Living {
@@ -69,8 +76,8 @@ impl Living {
     /// lie in that of their writing.
     fn gather(&mut self) -> Result<()> {
         let mut found: Vec<(Vec<u8>, LivingValue)> = Vec::with_capacity(self.left.len() + 1);
-        while let Some((value, range)) = self.current.take() {
-            found.push((self.window[range].to_vec(), value));
+        while let Some(Standing { value, key, bytes, .. }) = self.current.take() {
+            found.push((self.window[key.start..bytes.end].to_vec(), value));
             self.advance()?;
         }
         let key_of = |(stored, value): &(Vec<u8>, LivingValue)| {
@@ -91,43 +98,30 @@ impl Living {
     /// The value that the walk stands on; `None` at the end.
     #[must_use]
     pub fn current(&self) -> Option<(ValueName, ValueEntry<'_>)> {
-        let (value, range) = self.current.as_ref()?;
-        let entry = self.check(value, range.clone());
-        Some((value.pointer.name, entry.expect("it was checked when the walk came to it")))
-    }
-
-    /// The entry of a value that lies at `range` of the window; else what is wrong with it.
-    fn check(
-        &self,
-        value: &LivingValue,
-        range: std::ops::Range<usize>,
-    ) -> std::result::Result<ValueEntry<'_>, &'static str> {
-        let stored = &self.window[range];
-        match self.file.meta().home {
-            ValueHome::File => decode_entry(stored, value.pointer.name).map_err(|error| error.what),
-            ValueHome::Log if !value.pointer.fits(stored) => Err("wrong checksum of a value"),
-            ValueHome::Log => {
-                let (key, bytes) = stored.split_at(stored.len() - value.pointer.bytes as usize);
-                Ok(ValueEntry { key, seqno: value.seqno, value: bytes })
-            }
-        }
+        let Standing { value, seqno, key, bytes } = self.current.as_ref()?;
+        let (key, stored) = (&self.window[key.clone()], &self.window[bytes.clone()]);
+        Some((value.pointer.name, ValueEntry { key, seqno: *seqno, value: stored }))
     }
 
     /// Goes to the next value. Errors: `Corruption`, and what reading gives.
     pub fn advance(&mut self) -> Result<()> {
         self.current = None;
         let Some((place, value)) = self.left.next() else { return Ok(()) };
-        let bytes = value.bytes_in(self.file.meta().home);
-        let end = place + bytes;
+        let home = self.file.meta().home;
+        let end = place + value.bytes_in(home);
         if place < self.window_at || end > self.window_at + self.window.len() as u64 {
             self.read_window(place, end)?;
         }
         let from = (place - self.window_at) as usize;
-        let range = from..from + bytes as usize;
-        if let Err(what) = self.check(&value, range.clone()) {
-            return Err(Corruption::new(self.file.name()?, place, what).into());
-        }
-        self.current = Some((value, range));
+        let to = (end - self.window_at) as usize;
+        let seqno = match home.decode(&self.window[from..to], &value.pointer) {
+            Ok(entry) if home == ValueHome::File => entry.seqno,
+            Ok(_) => value.seqno,
+            Err(what) => return Err(Corruption::new(self.file.name()?, place, what).into()),
+        };
+        let value_at = to - value.pointer.bytes as usize;
+        let (key, bytes) = (from + home.front_bytes()..value_at, value_at..to);
+        self.current = Some(Standing { value, seqno, key, bytes });
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 use terrace_base::{FileId, TableUid};
 
+use super::ValueHome;
 use crate::placement::TableLocation;
 
 /// The values of one segment that lie in a file.
@@ -11,16 +12,6 @@ pub struct HeldSegment {
     pub count: u64,
     /// Bytes of their entries; of a log segment, of what a rewrite copies or gives back.
     pub bytes: u64,
-}
-
-/// What a value file is made of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ValueHome {
-    /// Entries of values, in the order of their keys: see [`format`](super::format).
-    #[default]
-    File,
-    /// A segment of the log that stays where it is. Its values lie in their records.
-    Log,
 }
 
 /// What a version knows of a value file without opening it.
