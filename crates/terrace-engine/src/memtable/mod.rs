@@ -48,7 +48,7 @@ mod tree;
 pub use charge::Reservation;
 pub use cursor::{MemtableCursor, MemtableStream};
 pub use facade::{Found, Memtable};
-pub use logged::LoggedValue;
+pub use logged::{LoggedByNumber, LoggedValue};
 pub use pin::PinnedVersion;
 pub use spare::SpareMemory;
 

@@ -16,13 +16,14 @@
 //! first, and what is mostly something else is copied out, so that the log of small values goes.
 
 use std::collections::BTreeMap;
+
 use terrace_base::{EntryRef, FileId, SeqNo, TableUid};
 
 use super::format::entry_bytes;
 use super::{HeldSegment, ValueFileMeta, ValueHome, ValueName, ValuePointer};
 use crate::Result;
 use crate::iter::Stream;
-use crate::memtable::LoggedValue;
+use crate::memtable::LoggedByNumber;
 use crate::table::TableStore;
 use crate::wal::format::SEGMENT_HEADER_BYTES;
 use crate::wal::{FinishedSegment, LogSink};
@@ -40,8 +41,7 @@ const OVERHEAD_SHARE: u64 = 8;
 /// Where the log has the large values of some memtables, and which of its segments are to stay.
 #[derive(Debug)]
 pub struct LogHomes {
-    /// Ascending by number.
-    logged: Vec<LoggedValue>,
+    logged: LoggedByNumber,
     /// Those that may stay, oldest first.
     segments: Vec<FinishedSegment>,
     /// Those of them of which that is known.
@@ -64,11 +64,10 @@ impl LogHomes {
     /// which some may be value files already.
     #[must_use]
     pub fn new(
-        mut logged: Vec<LoggedValue>,
+        logged: LoggedByNumber,
         finished: Vec<FinishedSegment>,
         is_value_file: impl Fn(FileId) -> bool,
     ) -> LogHomes {
-        logged.sort_unstable();
         let stays = |segment: &FinishedSegment| is_mostly(segment.large_bytes, segment);
         let segments: Vec<_> = finished.into_iter().filter(stays).collect();
         let before = segments.iter().filter(|segment| is_value_file(segment.id));
@@ -80,17 +79,13 @@ impl LogHomes {
     /// memtables, of which the first one of each key is the newest. Older ones that a snapshot sees
     /// are not counted.
     ///
-    /// Cost: a walk over the entries, unless no value can stay anyway. Errors: those of the stream.
+    /// Cost: a walk over the entries. Errors: those of the stream.
     pub fn weigh(&mut self, entries: &mut dyn Stream) -> Result<()> {
-        if self.is_empty() {
-            return Ok(());
-        }
         let mut live_bytes: BTreeMap<FileId, u64> = BTreeMap::new();
-        let mut key: Vec<u8> = Vec::new();
-        let mut is_first = true;
+        let mut before: Option<Vec<u8>> = None;
         while let Some(entry) = entries.entry() {
-            if is_first || entry.key != key {
-                is_first = false;
+            if before.as_deref() != Some(entry.key) {
+                let key = before.get_or_insert_default();
                 key.clear();
                 key.extend_from_slice(entry.key);
                 if let Some((segment, _)) = self.find(entry.seqno) {
@@ -138,8 +133,7 @@ impl LogHomes {
 
     /// The segment that may stay and has the value with this number, and where.
     fn find(&self, seqno: SeqNo) -> Option<(&FinishedSegment, u64)> {
-        let index = self.logged.binary_search_by_key(&seqno, |one| one.seqno).ok()?;
-        let at = self.logged[index].at;
+        let at = self.logged.get(seqno)?.at;
         let next = self.segments.partition_point(|segment| segment.end <= at);
         let segment = self.segments.get(next)?;
         segment.offset_of(at).map(|offset| (segment, offset))
@@ -200,7 +194,7 @@ mod tests {
     use terrace_base::{EntryKind, Epoch, LogPosition, MemtableId};
 
     use super::*;
-    use crate::memtable::Memtable;
+    use crate::memtable::{LoggedValue, Memtable};
     use crate::table::MemoryTableStore;
     use crate::wal::MemoryLog;
 
@@ -224,7 +218,7 @@ mod tests {
         ];
         let at = |seqno, at| LoggedValue { seqno: SeqNo(seqno), at: LogPosition(at) };
         let logged = vec![at(9, 2100), at(1, 40), at(3, 999), at(4, 1000), at(10, 3000)];
-        let homes = LogHomes::new(logged, finished, |_| false);
+        let homes = LogHomes::new(logged.into_iter().collect(), finished, |_| false);
         let found = |seqno| homes.find(SeqNo(seqno)).map(|(one, at)| (one.id.counter, at));
         assert_eq!(found(1), Some((1, 40 + SEGMENT_HEADER_BYTES)));
         assert_eq!(found(3), Some((1, 999 + SEGMENT_HEADER_BYTES)));
@@ -253,7 +247,8 @@ mod tests {
         ["c", "d", "e", "f", "g"].iter().zip(5..).for_each(|(key, seqno)| put(key, seqno));
         for (known, stay) in [(None, vec![2]), (Some(1), vec![1, 2])] {
             let is_known = |id: FileId| Some(id.counter) == known;
-            let mut homes = LogHomes::new(logged.clone(), finished.clone(), is_known);
+            let mut homes =
+                LogHomes::new(logged.iter().copied().collect(), finished.clone(), is_known);
             homes.weigh(&mut memtable.stream()).expect("memory does not fail");
             let left: Vec<_> = homes.segments.iter().map(|one| one.id.counter).collect();
             assert_eq!(left, stay, "{known:?}");
@@ -263,12 +258,19 @@ mod tests {
     #[test]
     fn without_a_segment_that_may_stay_there_is_nothing_to_do() {
         let logged = vec![LoggedValue { seqno: SeqNo(1), at: LogPosition(8) }];
-        assert!(LogHomes::new(logged.clone(), Vec::new(), |_| false).is_empty());
+        assert!(LogHomes::new(logged.iter().copied().collect(), Vec::new(), |_| false).is_empty());
         assert!(
-            LogHomes::new(logged.clone(), vec![segment(1, 0, 1000, 699)], |_| false).is_empty()
+            LogHomes::new(logged.iter().copied().collect(), vec![segment(1, 0, 1000, 699)], |_| {
+                false
+            })
+            .is_empty()
         );
-        assert!(LogHomes::new(Vec::new(), vec![segment(1, 0, 1000, 1000)], |_| false).is_empty());
-        let mut homes = LogHomes::new(logged, vec![segment(1, 0, 1000, 1000)], |_| false);
+        assert!(
+            LogHomes::new(LoggedByNumber::default(), vec![segment(1, 0, 1000, 1000)], |_| false)
+                .is_empty()
+        );
+        let mut homes =
+            LogHomes::new(logged.into_iter().collect(), vec![segment(1, 0, 1000, 1000)], |_| false);
         assert!(!homes.is_empty());
         let (key, value) = (b"k".as_slice(), b"v".as_slice());
         let kind = EntryKind::Value;

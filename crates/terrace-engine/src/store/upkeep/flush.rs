@@ -11,6 +11,7 @@ use crate::events::{EventKind, FlushRecord, InstallRecord};
 use crate::fail_point::fail_point;
 use crate::iter::{MergingStream, Stream};
 use crate::l0::{Absorbed, FlushInput};
+use crate::memtable::LoggedByNumber;
 use crate::placement::TableMedium;
 use crate::process::{IoClass, PoolName, TableIo};
 use crate::range_tombstone::Fragments;
@@ -303,7 +304,7 @@ impl Inner {
 
     /// Where the log has the large values of these memtables, as far as they may stay there.
     fn log_homes(&self, batch: &[Arc<Frozen>]) -> Result<LogHomes> {
-        let logged: Vec<_> = batch.iter().flat_map(|frozen| frozen.memtable.logged()).collect();
+        let logged = LoggedByNumber::of(batch.iter().map(|frozen| &*frozen.memtable));
         let begin = batch.iter().map(|frozen| frozen.begin).min();
         let finished = match begin.filter(|_| !logged.is_empty()) {
             Some(begin) => self.log()?.finished(begin),
@@ -312,7 +313,9 @@ impl Inner {
         let version = self.versions.current();
         let is_value_file = |id| version.values().get(id).is_some();
         let mut homes = LogHomes::new(logged, finished, is_value_file);
-        homes.weigh(&mut merged_stream(batch))?;
+        if !homes.is_empty() {
+            homes.weigh(&mut merged_stream(batch))?;
+        }
         Ok(homes)
     }
 
@@ -389,14 +392,11 @@ impl Inner {
         let store = &self.context.opener.store;
         let (id, large_bytes) = (self.ids.next(), bounds.large_bytes);
         let io = Some(TableIo::new(&self.io, IoClass::Flush));
-        if homes.is_empty() {
-            let separator = Separator::new(&self.env, store, id, large_bytes, expected_bytes);
-            return Ok(Some(separator.limited_by(io)));
-        }
-        // How many of them have to be copied is not known.
-        let separator = Separator::new(&self.env, store, id, large_bytes, 0).limited_by(io);
-        let log = self.log()?;
-        Ok(Some(separator.leaving_in(LeavesInLog { log, homes })))
+        // How many have to be copied of those that may stay in the log is not known.
+        let expected_bytes = if homes.is_empty() { expected_bytes } else { 0 };
+        let separator = Separator::new(&self.env, store, id, large_bytes, expected_bytes);
+        let leaves = LeavesInLog { log: self.log()?, homes };
+        Ok(Some(separator.limited_by(io).leaving_in(leaves)))
     }
 
     /// About how many bytes the large values in these memtables have, judged by some of them.

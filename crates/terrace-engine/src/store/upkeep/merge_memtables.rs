@@ -16,7 +16,7 @@ use crate::drange::merging::{Bounds, Candidate, choose};
 use crate::drange::{Frozen, SampledStream, WriteSample};
 use crate::events::{EventKind, MergeRecord};
 use crate::iter::Stream;
-use crate::memtable::{LoggedValue, Memtable};
+use crate::memtable::{LoggedByNumber, Memtable};
 use crate::process::PoolName;
 use crate::range_tombstone::Fragments;
 use crate::store::Inner;
@@ -93,13 +93,10 @@ impl Inner {
         let mut retained = Retained::new(&mut sampled, &rules)?;
         let bytes: usize = sources.iter().map(|source| source.memtable.used_bytes()).sum();
         let memtable = Memtable::new(self.ids.next_memtable(), bytes + SLACK_BYTES);
-        let mut logged: Vec<LoggedValue> =
-            sources.iter().flat_map(|source| source.memtable.logged()).collect();
-        logged.sort_unstable();
+        let logged = LoggedByNumber::of(sources.iter().map(|source| &*source.memtable));
         let mut kept = Vec::new();
         while let Some(entry) = retained.entry() {
-            let found = logged.binary_search_by_key(&entry.seqno, |one| one.seqno);
-            kept.extend(found.ok().map(|index| logged[index]));
+            kept.extend(logged.get(entry.seqno));
             let needed = Memtable::space_for(entry.key.len(), entry.value.len());
             let Some(mut reservation) = memtable.reserve(needed) else { return Ok(None) };
             memtable.insert(&mut reservation, entry);
