@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use terrace_base::LevelNo;
 
 use super::l0::{cut_bounds, of_cut};
-use super::levels::one_table;
+use super::levels::cheapest;
 use crate::compaction::decision::Compaction;
 use crate::compaction::levels::{LevelShape, LevelTargets};
 use crate::compaction::taken::Taken;
@@ -64,21 +64,9 @@ fn from_level(
     level: LevelNo,
     taken: &Taken,
 ) -> Option<Compaction> {
-    let below = version.run(LevelNo(level.0 + 1));
-    let mut candidates: Vec<_> = version
-        .run(level)
-        .tables()
-        .iter()
-        .map(|table| {
-            let met: u64 = below.overlapping(table.span()).iter().map(|t| t.meta().bytes).sum();
-            let price = (table.meta().bytes + met) as f64;
-            (price / hiding.by_table(table, level) as f64, table)
-        })
-        .filter(|(price, _)| price.is_finite())
-        .collect();
-    candidates.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.meta().id.cmp(&b.1.meta().id)));
-    let mut chosen = candidates.into_iter().map(|(_, table)| one_table(version, level, table));
-    chosen.find(|chosen| taken.is_free(chosen))
+    cheapest(version, level, taken, |table, met_bytes| {
+        (table.meta().bytes + met_bytes) as f64 / hiding.by_table(table, level) as f64
+    })
 }
 
 /// About how much of what is hidden the jobs that run will have found out.

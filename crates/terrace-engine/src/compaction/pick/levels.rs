@@ -11,16 +11,30 @@ use crate::version::{Table, Version};
 /// The table of a level that meets the fewest bytes below for its own size, and is free. It weighs
 /// the values that it names, too: what hides much of the value log goes first.
 pub(super) fn from_level(version: &Version, level: LevelNo, taken: &Taken) -> Option<Compaction> {
+    cheapest(version, level, taken, |table, met_bytes| {
+        let own = table.meta().bytes.saturating_add(table.meta().named.bytes());
+        met_bytes as f64 / own.max(1) as f64
+    })
+}
+
+/// The table of a level that has the lowest price of those that have one, and is free. `price`: of
+/// a table, and the bytes that it meets in the level below.
+pub(super) fn cheapest(
+    version: &Version,
+    level: LevelNo,
+    taken: &Taken,
+    price: impl Fn(&Arc<Table>, u64) -> f64,
+) -> Option<Compaction> {
     let below = version.run(LevelNo(level.0 + 1));
     let mut candidates: Vec<_> = version
         .run(level)
         .tables()
         .iter()
         .map(|table| {
-            let met: u64 = below.overlapping(table.span()).iter().map(|t| t.meta().bytes).sum();
-            let own = table.meta().bytes.saturating_add(table.meta().named.bytes());
-            (met as f64 / own.max(1) as f64, table)
+            let met = below.overlapping(table.span()).iter().map(|t| t.meta().bytes).sum();
+            (price(table, met), table)
         })
+        .filter(|(price, _)| price.is_finite())
         .collect();
     candidates.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.meta().id.cmp(&b.1.meta().id)));
     candidates
