@@ -244,6 +244,27 @@ pub struct Step {
     pub measured: bool,
 }
 
+impl Step {
+    /// Loads the records, for those that come after it: not looked at, and nothing is waited for.
+    pub const LOAD: Step = Step {
+        name: "load",
+        workload: "load",
+        distribution: Distribution::Uniform,
+        operations: 0,
+        seconds_max: None,
+        scan_count: None,
+        rate: None,
+        value_bytes: None,
+        value_mix: None,
+        after_kill: false,
+        settled: false,
+        drained: false,
+        space: false,
+        reader: false,
+        measured: false,
+    };
+}
+
 /// A number that a step comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {

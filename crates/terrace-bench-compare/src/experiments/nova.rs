@@ -44,23 +44,7 @@ const STATIC_TREES: Subject =
 
 const ROCKSDB: Subject = Subject { name: "rocksdb", memtables: 128, kind: Kind::Rocksdb };
 
-const LOAD: Step = Step {
-    name: "load",
-    workload: "load",
-    distribution: Uniform,
-    operations: 0,
-    seconds_max: None,
-    scan_count: None,
-    rate: None,
-    value_bytes: None,
-    value_mix: None,
-    after_kill: false,
-    settled: false,
-    drained: false,
-    space: false,
-    reader: false,
-    measured: false,
-};
+const LOAD: Step = Step::LOAD;
 
 /// A measured workload over a tree at rest that ends after some seconds at the latest.
 const fn step(

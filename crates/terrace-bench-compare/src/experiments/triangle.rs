@@ -99,19 +99,9 @@ const OURS: &[Subject] = &[TRIANGLE, MATRIX, PLAIN_ON_MEDIUM, PLAIN_ON_DISK, PME
 const FILL: Step = Step {
     name: "fillrandom",
     workload: "fillrandom",
-    distribution: Uniform,
     operations: RECORDS,
-    seconds_max: None,
-    scan_count: None,
-    rate: None,
-    value_bytes: None,
-    value_mix: None,
-    after_kill: false,
-    settled: false,
-    drained: false,
-    space: false,
-    reader: false,
     measured: true,
+    ..Step::LOAD
 };
 
 const LOAD: Step = Step { name: "load", workload: "load", ..FILL };

@@ -54,23 +54,7 @@ const TIMES_OVERWRITTEN: u64 = 20;
 /// (1 - e^-x) / x is 0.7 at this share x.
 const PUTS_PERCENT: u64 = 76;
 
-const LOAD: Step = Step {
-    name: "load",
-    workload: "load",
-    distribution: Uniform,
-    operations: 0,
-    seconds_max: None,
-    scan_count: None,
-    rate: None,
-    value_bytes: None,
-    value_mix: None,
-    after_kill: false,
-    settled: false,
-    drained: true,
-    space: false,
-    reader: false,
-    measured: true,
-};
+const LOAD: Step = Step { drained: true, measured: true, ..Step::LOAD };
 
 /// Loads what others read or change.
 const PREPARE: Step = Step { measured: false, drained: false, ..LOAD };
