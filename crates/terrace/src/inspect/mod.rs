@@ -377,12 +377,12 @@ fn with_table(line: Line, table: &TableMeta) -> Line {
 
 fn log(path: &Path, bytes: &[u8], view: &mut View<'_>) {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let by_name = match Name::parse(&name) {
-        Name::Segment(id) | Name::Values(id) => Some(id),
-        _ => None,
-    };
     // A segment that is a value file has the name of one, and ends behind its last record.
-    let is_retired = matches!(Name::parse(&name), Name::Values(_));
+    let (by_name, is_retired) = match Name::parse(&name) {
+        Name::Segment(id) => (Some(id), false),
+        Name::Values(id) => (Some(id), true),
+        _ => (None, false),
+    };
     let nothing = FileId { epoch: terrace_base::Epoch(0), counter: 0 };
     let survey = SegmentSurvey::of_file(by_name.unwrap_or(nothing), bytes);
     let second = SegmentHeader::second_offset(bytes.len() as u64);

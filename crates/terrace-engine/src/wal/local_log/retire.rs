@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_base::LogPosition;
+use terrace_base::{FileId, LogPosition};
 use terrace_env::{PlantedBug, is_planted};
 
 use super::room::Recyclable;
@@ -41,7 +41,7 @@ impl LocalLog {
     pub(super) fn released(&self, segment: &Arc<Segment>, end: LogPosition) -> Recyclable {
         let file = Arc::clone(&segment.file);
         let released = self.files.recyclable(segment.path.clone(), Arc::clone(&file));
-        if file.medium().is_some() || !self.is_retired(&segment.path) {
+        if !self.is_retired(&segment.path) {
             return released;
         }
         let end = end.0.saturating_sub(segment.header.base.0) + SEGMENT_HEADER_BYTES;
@@ -50,8 +50,7 @@ impl LocalLog {
 
     /// Whether a file of the log is a value file too.
     pub(super) fn is_retired(&self, path: &Path) -> bool {
-        let id = path.file_name().and_then(|name| segment_id(&name.to_string_lossy()));
-        id.is_some_and(|id| self.retired.lock().contains(&id))
+        id_of(path).is_some_and(|id| self.retired.lock().contains(&id))
             && !is_planted(PlantedBug::ReuseRetiredSegment)
     }
 
@@ -64,10 +63,14 @@ impl LocalLog {
             file.cut(*end)?;
         }
         self.files.env.fs().remove(path)?;
-        let id = path.file_name().and_then(|name| segment_id(&name.to_string_lossy()));
-        if let Some(id) = id {
+        if let Some(id) = id_of(path) {
             self.retired.lock().remove(&id);
         }
         Ok(())
     }
+}
+
+/// The id of the segment at a path.
+fn id_of(path: &Path) -> Option<FileId> {
+    segment_id(&path.file_name()?.to_string_lossy())
 }

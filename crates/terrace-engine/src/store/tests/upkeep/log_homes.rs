@@ -7,7 +7,7 @@ use terrace_env::{Fault, FaultEffect, FaultErrno, FaultPlan, Operation};
 
 use crate::options::ValueLogOptions;
 use crate::store::tests::*;
-use crate::store::{GetOptions, ValueLogStats};
+use crate::store::{GetOptions, Snapshot, ValueLogStats};
 use crate::vlog::ValueHome;
 
 const KEYS: usize = 150;
@@ -34,6 +34,21 @@ fn assert_round(store: &Store, round: usize) -> Result<()> {
         assert_eq!(get(store, &key(index))?, Some(value(index, round)), "{index}");
     }
     Ok(())
+}
+
+/// What a snapshot sees is this round.
+fn assert_snapshot(snapshot: &Snapshot, round: usize) -> Result<()> {
+    for index in 0..KEYS {
+        let item = snapshot.get(key(index).as_bytes(), &GetOptions::default())?;
+        let found = item.map(|item| String::from_utf8(item.value).expect("text"));
+        assert_eq!(found, Some(value(index, round)), "{index}");
+    }
+    Ok(())
+}
+
+/// The directory has the value files of the version and no other.
+fn assert_no_file_is_left(env: &SharedEnv, store: &Store) {
+    assert_eq!(files_with(env, ".values").len() as u64, values(store).file_count);
 }
 
 fn values(store: &Store) -> ValueLogStats {
@@ -65,11 +80,7 @@ fn values_stay_in_the_log_and_their_files_are_not_used_again() -> Result<()> {
         store.settle();
         let log_files = files_with(env, ".log").len();
         assert!(log_files <= 6, "the log gives its names of them back: {log_files}");
-        for index in 0..KEYS {
-            let item = snapshot.get(key(index).as_bytes(), &GetOptions::default())?;
-            let found = item.map(|item| String::from_utf8(item.value).expect("text"));
-            assert_eq!(found, Some(value(index, 0)));
-        }
+        assert_snapshot(&snapshot, 0)?;
         drop(snapshot);
         assert_round(&store, 7)?;
         // What only the snapshot saw goes when it is met by what came after.
@@ -79,7 +90,7 @@ fn values_stay_in_the_log_and_their_files_are_not_used_again() -> Result<()> {
         assert_round(&store, 8)?;
         let live = values(&store);
         assert!(live.bytes < 2 * of_round, "{live}");
-        assert_eq!(files_with(env, ".values").len() as u64, live.file_count);
+        assert_no_file_is_left(env, &store);
         store.close()
     })
 }
@@ -90,6 +101,7 @@ fn values_stay_in_the_log_and_their_files_are_not_used_again() -> Result<()> {
 #[test]
 fn an_open_never_uses_a_retired_segment_again() -> Result<()> {
     for seed in 0..12 {
+        println!("seed {seed}");
         let image = killed(seed, |env| {
             let store = open(env, &separating())?;
             for round in 0..=seed as usize / 3 {
@@ -108,11 +120,7 @@ fn an_open_never_uses_a_retired_segment_again() -> Result<()> {
                 write_round(&store, round)?;
             }
             store.flush()?;
-            for index in 0..KEYS {
-                let item = snapshot.get(key(index).as_bytes(), &GetOptions::default())?;
-                let found = item.map(|item| String::from_utf8(item.value).expect("text"));
-                assert_eq!(found, Some(value(index, seed as usize / 3)), "seed {seed}");
-            }
+            assert_snapshot(&snapshot, seed as usize / 3)?;
             drop(snapshot);
             store.close()?;
             let store = open(env, &separating())?;
@@ -120,7 +128,7 @@ fn an_open_never_uses_a_retired_segment_again() -> Result<()> {
             store.compact(&KeyRange::all())?;
             store.settle();
             assert_round(&store, 13)?;
-            assert_eq!(files_with(env, ".values").len() as u64, values(&store).file_count);
+            assert_no_file_is_left(env, &store);
             store.close()
         })?;
     }
@@ -186,7 +194,7 @@ fn a_name_that_cannot_be_given_fails_the_flush_and_nothing_else() -> Result<()> 
         store.flush()?;
         store.settle();
         assert_round(&store, 0)?;
-        assert_eq!(files_with(env, ".values").len() as u64, values(&store).file_count);
+        assert_no_file_is_left(env, &store);
         store.close()
     })
 }
