@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::Stdio;
 
 use common::{Random, Server, fails, run, run_with_input, succeeds, terrace, text};
@@ -130,6 +132,15 @@ fn a_server_without_a_directory_for_operators_says_how_to_give_it_one() {
     assert!(fails(&nowhere, 2).contains("--in DIR"), "{nowhere:?}");
 }
 
+/// What the server says of the operation that runs.
+fn operation_status(address: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"OPERATION STATUS\r\nQUIT\r\n").unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    reply
+}
+
 #[test]
 fn ctrl_c_ends_a_backup_on_the_server() {
     let dir = TempDir::new().unwrap();
@@ -144,9 +155,12 @@ fn ctrl_c_ends_a_backup_on_the_server() {
     succeeds(&run_with_input(&connect, "import DB --format tsv -", lines.as_bytes()));
     let mut command = terrace();
     command.args(["backup", "create", "--rate", "1"]).args(connect);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // The signal is caught before the server is asked.
-    while run(&connect, "check DB").status.success() {}
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // The command catches the signal before it asks the server. Whoever looks how far the server
+    // is does not keep the backup from beginning, as another operation would.
+    while !operation_status(&server.address).contains("backup") {
+        assert_eq!(child.try_wait().unwrap(), None, "the backup ended before it was interrupted");
+    }
     let id = i32::try_from(child.id()).unwrap();
     kill_process(Pid::from_raw(id).unwrap(), Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
