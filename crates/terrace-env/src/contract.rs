@@ -33,6 +33,7 @@ contract! {
     a_log_in_persistent_memory_is_written_at_offsets,
     a_log_is_recycled_under_a_new_name,
     a_log_is_cut_behind_what_was_written,
+    a_file_is_cut_by_any_of_its_names,
     a_read_that_must_not_wait_reads_the_same,
     the_lock_of_a_directory_excludes,
     a_directory_has_one_real_name,
@@ -323,6 +324,22 @@ fn a_log_is_cut_behind_what_was_written(env: &SharedEnv, dir: &Path) {
     expected[9_000..9_010].copy_from_slice(b"after that");
     expected[9_990..].copy_from_slice(b"the last!!");
     assert!(read_file(env, &path) == expected, "only what was written is there, up to the cut");
+}
+
+fn a_file_is_cut_by_any_of_its_names(env: &SharedEnv, dir: &Path) {
+    let (path, other) = (dir.join("cut by name.log"), dir.join("other"));
+    let log = env.fs().create_log(&path, 100_000).unwrap();
+    log.write_at(0, b"stays").unwrap();
+    log.write_at(9_000, b"goes").unwrap();
+    log.sync().unwrap();
+    drop(log);
+    env.fs().link(&path, &other).unwrap();
+    env.fs().cut(&path, 5).unwrap();
+    assert_eq!(read_file(env, &other), b"stays");
+    env.fs().cut(&other, 100).unwrap();
+    assert_eq!(read_file(env, &path), b"stays", "a cut makes no file longer");
+    let missing = env.fs().cut(&dir.join("missing"), 1);
+    assert!(missing.is_err_and(|error| error.is_not_found()));
 }
 
 fn a_read_that_must_not_wait_reads_the_same(env: &SharedEnv, dir: &Path) {

@@ -304,8 +304,15 @@ impl Memtable {
     }
 
     /// Notes where the log has values that are inserted here.
-    pub fn note_logged(&self, values: impl IntoIterator<Item = LoggedValue>) {
-        self.logged.add(values);
+    ///
+    /// # Panics
+    /// If less than [`LoggedValue::BYTES`] for each is left of the reservation.
+    pub fn note_logged(
+        &self,
+        reservation: &mut Reservation<'_>,
+        values: impl IntoIterator<Item = LoggedValue>,
+    ) {
+        self.logged.add(values.into_iter().inspect(|_| reservation.spend(LoggedValue::BYTES)));
     }
 
     /// Where the log has large values of the memtable, in no order, as far as that was noted.

@@ -12,19 +12,38 @@ pub struct LoggedValue {
     pub at: LogPosition,
 }
 
+impl LoggedValue {
+    /// What noting one takes of a memtable's arena, in bytes.
+    pub const BYTES: usize = size_of::<LoggedValue>();
+}
+
 /// Where the log has the large values of a memtable, in no order: a flush may leave them there.
 ///
-/// It is beside the arena, and takes sixteen bytes for each of these values.
+/// It lies beside the arena, and is charged to it all the same. It grows by pieces of one size, so
+/// that no writer waits while a long list moves.
 #[derive(Debug, Default)]
-pub(super) struct LoggedValues(Latch<Vec<LoggedValue>>);
+pub(super) struct LoggedValues(Latch<Vec<Vec<LoggedValue>>>);
+
+/// Places in a piece of the list: 4 KiB.
+const PIECE_LEN: usize = 256;
 
 impl LoggedValues {
     pub(super) fn add(&self, values: impl IntoIterator<Item = LoggedValue>) {
-        self.0.lock().extend(values);
+        let mut pieces = self.0.lock();
+        for value in values {
+            match pieces.last_mut().filter(|piece| piece.len() < PIECE_LEN) {
+                Some(piece) => piece.push(value),
+                None => {
+                    let mut piece = Vec::with_capacity(PIECE_LEN);
+                    piece.push(value);
+                    pieces.push(piece);
+                }
+            }
+        }
     }
 
     pub(super) fn list(&self) -> Vec<LoggedValue> {
-        self.0.lock().clone()
+        self.0.lock().concat()
     }
 }
 

@@ -16,7 +16,7 @@ use terrace_env::{SetOnce, SharedEnv};
 
 use super::{OnMedium, Role, TableLocation, entries_of};
 use crate::Result;
-use crate::table::{LocalTableStore, TableFile, TableStore, TableWriter};
+use crate::table::{Adopted, LocalTableStore, TableFile, TableStore, TableWriter};
 
 /// The directory for the tables of L0's rows, if the range has one.
 pub struct RowDirectory {
@@ -167,7 +167,7 @@ impl TableStore for RoutedTables {
         }
     }
 
-    fn adopt_values(&self, id: FileId, file: &Path) -> Result<Option<TableLocation>> {
+    fn adopt_values(&self, id: FileId, file: &Path) -> Result<Option<Adopted>> {
         self.levels.adopt_values(id, file)
     }
 

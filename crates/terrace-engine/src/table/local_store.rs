@@ -7,7 +7,7 @@ use terrace_base::{Corruption, FileId, LevelNo};
 use terrace_env::{PlantedBug, ReadFile, SharedEnv, WriteFile, is_planted};
 
 use super::buffers::Buffers;
-use super::store::{ByteInterval, ReadTicket, TableFile, TableStore, TableWriter};
+use super::store::{Adopted, ByteInterval, ReadTicket, TableFile, TableStore, TableWriter};
 use crate::explain::waits;
 use crate::placement::TableLocation;
 use crate::{Error, Result};
@@ -104,12 +104,14 @@ impl TableStore for LocalTableStore {
         self.create_file(format!("{id}{VALUES_EXTENSION}"), expected_bytes)
     }
 
-    fn adopt_values(&self, id: FileId, file: &Path) -> Result<Option<TableLocation>> {
+    fn adopt_values(&self, id: FileId, file: &Path) -> Result<Option<Adopted>> {
         let location = LocalTableStore::location_of_values(id);
         match self.env.fs().link(file, &self.path(&location)?) {
-            Ok(()) => Ok(Some(location)),
+            Ok(()) => Ok(Some(Adopted { location, is_new: true })),
             // Ids are given once: a flush that failed has left the name.
-            Err(error) if error.source.kind() == ErrorKind::AlreadyExists => Ok(Some(location)),
+            Err(error) if error.source.kind() == ErrorKind::AlreadyExists => {
+                Ok(Some(Adopted { location, is_new: false }))
+            }
             Err(error) if cannot_link(error.source.kind()) => Ok(None),
             Err(error) => Err(error.into()),
         }

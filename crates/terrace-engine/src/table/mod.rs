@@ -59,7 +59,7 @@ pub use meta::TableMeta;
 pub(crate) use meta::table_meta;
 pub use outputs::{OutputSpec, OutputTables, Sample, TableShape};
 pub use reader::{PinnedEntry, ReadMode, TableReader};
-pub use store::{ByteInterval, ReadTicket, TableFile, TableStore, TableWriter};
+pub use store::{Adopted, ByteInterval, ReadTicket, TableFile, TableStore, TableWriter};
 pub use stream::TableStream;
 pub use verify::VerifyReport;
 

@@ -59,9 +59,9 @@ pub trait TableStore: Send + Sync + fmt::Debug {
     }
 
     /// Takes a file of the log as the value file with this id, by a second name for it, or finds
-    /// that it was taken before. Where it lies; the name is made durable by [`TableStore::sync`] of
-    /// the deepest level. `None` if the store cannot: then values have to be copied.
-    fn adopt_values(&self, _id: FileId, _file: &Path) -> Result<Option<TableLocation>> {
+    /// that it was taken before; the name is made durable by [`TableStore::sync`] of the deepest
+    /// level. `None` if the store cannot: then values have to be copied.
+    fn adopt_values(&self, _id: FileId, _file: &Path) -> Result<Option<Adopted>> {
         Ok(None)
     }
 
@@ -84,6 +84,15 @@ pub trait TableStore: Send + Sync + fmt::Debug {
     /// Every table and value file in the store, finished or not, in the order of their ids: what no
     /// version names is garbage of an interrupted job.
     fn list(&self) -> Result<Vec<(FileId, TableLocation)>>;
+}
+
+/// A file that a store [took](TableStore::adopt_values).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Adopted {
+    /// Where it lies.
+    pub location: TableLocation,
+    /// Whether its name is new. An edit whose outcome is unknown may name one that is not.
+    pub is_new: bool,
 }
 
 /// A table being written. Dropping it before [`TableWriter::finish`] abandons the table.

@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use terrace_base::FileId;
@@ -45,10 +45,11 @@ impl ValueFiles {
         self.files.by_segment.get(&segment)
     }
 
-    /// The segments of the log among them.
-    pub(super) fn retired_segments(&self) -> BTreeSet<FileId> {
+    /// The segments of the log among them, and the bytes of each.
+    pub(super) fn retired_segments(&self) -> BTreeMap<FileId, u64> {
         let metas = self.iter().map(|file| file.meta());
-        metas.filter(|meta| meta.home == ValueHome::Log).map(|meta| meta.id).collect()
+        let retired = metas.filter(|meta| meta.home == ValueHome::Log);
+        retired.map(|meta| (meta.id, meta.bytes)).collect()
     }
 
     /// What they are, as an edit adds them.

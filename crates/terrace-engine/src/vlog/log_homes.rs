@@ -17,22 +17,16 @@
 
 use std::collections::BTreeMap;
 
-use terrace_base::{EntryRef, FileId, SeqNo, TableUid};
+use terrace_base::{EntryRef, FileId, LogPosition, SeqNo, TableUid};
 
 use super::format::entry_bytes;
 use super::{HeldSegment, ValueFileMeta, ValueHome, ValueName, ValuePointer};
 use crate::Result;
 use crate::iter::Stream;
 use crate::memtable::LoggedByNumber;
+use crate::placement::TableLocation;
 use crate::table::TableStore;
-use crate::wal::format::SEGMENT_HEADER_BYTES;
 use crate::wal::{FinishedSegment, LogSink};
-
-/// A segment stays if the large values in it that still live have at least this share of its
-/// records' bytes, in percent. What else is in it takes space until the segment is rewritten, which
-/// copies what lives; what is copied out takes the disk's time now, and the log uses the file
-/// again.
-const LIVE_PERCENT_MIN: u64 = 70;
 
 /// Of what stands beside the large values this part of the records' bytes is left alone; what is
 /// beyond counts as dead, for a rewrite gives it back.
@@ -44,6 +38,8 @@ pub struct LogHomes {
     logged: LoggedByNumber,
     /// Those that may stay, oldest first.
     segments: Vec<FinishedSegment>,
+    /// What lives in them, in bytes of a value file, once that was weighed.
+    live_bytes: u64,
     /// Those of them of which that is known.
     known: BTreeMap<FileId, Home>,
 }
@@ -53,8 +49,8 @@ pub struct LogHomes {
 enum Home {
     /// A value file since an earlier one.
     Before,
-    /// A value file since now.
-    Now(ValueFileMeta),
+    /// A value file since now; `is_new`: its name was not there before.
+    Now { meta: ValueFileMeta, is_new: bool },
     /// The store cannot take it.
     Refused,
 }
@@ -68,11 +64,11 @@ impl LogHomes {
         finished: Vec<FinishedSegment>,
         is_value_file: impl Fn(FileId) -> bool,
     ) -> LogHomes {
-        let stays = |segment: &FinishedSegment| is_mostly(segment.large_bytes, segment);
+        let stays = |segment: &FinishedSegment| segment.may_stay(segment.large_bytes);
         let segments: Vec<_> = finished.into_iter().filter(stays).collect();
         let before = segments.iter().filter(|segment| is_value_file(segment.id));
         let known = before.map(|segment| (segment.id, Home::Before)).collect();
-        LogHomes { logged, segments, known }
+        LogHomes { logged, segments, live_bytes: 0, known }
     }
 
     /// Looks which segments are worth to stay by what of them lives: `entries` are those of the
@@ -95,12 +91,29 @@ impl LogHomes {
             }
             entries.advance()?;
         }
-        let known = &self.known;
+        let (known, stay_bytes) = (&self.known, &mut self.live_bytes);
         self.segments.retain(|segment| {
             let live_bytes = live_bytes.get(&segment.id).copied().unwrap_or_default();
-            known.contains_key(&segment.id) || is_mostly(live_bytes, segment)
+            let stays = known.contains_key(&segment.id) || segment.may_stay(live_bytes);
+            *stay_bytes += if stays { live_bytes } else { 0 };
+            stays
         });
         Ok(())
+    }
+
+    /// How many bytes of a value file are spared by what stays, as far as that was
+    /// [weighed](LogHomes::weigh).
+    #[must_use]
+    pub fn spared_bytes(&self) -> u64 {
+        self.live_bytes
+    }
+
+    /// Through where the log has to be durable before an edit names values in it: the end of the
+    /// last segment that may stay. Its records are those of other memtables, too, and what is a
+    /// value file must not change any more, for copies are made of it.
+    #[must_use]
+    pub fn end(&self) -> Option<LogPosition> {
+        if self.is_empty() { None } else { self.segments.last().map(|segment| segment.end) }
     }
 
     /// Whether no value can stay.
@@ -122,7 +135,7 @@ impl LogHomes {
         let Some((segment, offset)) = self.find(entry.seqno) else { return Ok(None) };
         let name = ValueName { segment: segment.id, offset };
         if !self.known.contains_key(&segment.id) {
-            let home = retire(segment, log, store)?.map_or(Home::Refused, Home::Now);
+            let home = retire(segment, log, store)?;
             self.known.insert(name.segment, home);
         }
         if matches!(self.known.get(&name.segment), Some(Home::Refused)) {
@@ -142,39 +155,42 @@ impl LogHomes {
     /// The value files that came about.
     pub fn retired(&self) -> impl Iterator<Item = &ValueFileMeta> {
         self.known.values().filter_map(|home| match home {
-            Home::Now(meta) => Some(meta),
+            Home::Now { meta, .. } => Some(meta),
             Home::Before | Home::Refused => None,
+        })
+    }
+
+    /// The names that came about, which nothing but this flush may want: one that was found may be
+    /// named by an edit whose outcome is unknown.
+    pub fn new_names(&self) -> impl Iterator<Item = &TableLocation> {
+        self.known.values().filter_map(|home| match home {
+            Home::Now { meta, is_new: true } => Some(&meta.location),
+            _ => None,
         })
     }
 }
 
-/// Whether so many bytes are most of a segment's records.
-fn is_mostly(bytes: u64, segment: &FinishedSegment) -> bool {
-    let all = segment.end.0 - segment.base.0;
-    all > 0 && bytes * 100 >= all * LIVE_PERCENT_MIN
-}
-
 /// Makes a segment a value file, unless the store cannot have it. Its name is not durable yet.
-fn retire(
-    segment: &FinishedSegment,
-    log: &dyn LogSink,
-    store: &dyn TableStore,
-) -> Result<Option<ValueFileMeta>> {
+fn retire(segment: &FinishedSegment, log: &dyn LogSink, store: &dyn TableStore) -> Result<Home> {
     // Order: the log must not use the file again from the moment at which it has another name.
-    log.retire(segment.id);
-    let Some(location) = store.adopt_values(segment.id, &segment.path)? else { return Ok(None) };
-    let bytes = segment.end.0 - segment.base.0;
+    log.retire(segment);
+    let Some(adopted) = store.adopt_values(segment.id, &segment.path)? else {
+        log.refuse(segment.id);
+        return Ok(Home::Refused);
+    };
+    let bytes = segment.record_bytes();
     let dead_or_large = segment.large_bytes.max(bytes - bytes / OVERHEAD_SHARE).min(bytes);
     let own = HeldSegment { id: segment.id, count: 0, bytes: dead_or_large };
-    Ok(Some(ValueFileMeta {
+    let meta = ValueFileMeta {
         id: segment.id,
-        location,
+        location: adopted.location,
         uid: TableUid(segment.identity),
-        bytes: bytes + SEGMENT_HEADER_BYTES,
+        bytes: segment.file_bytes(),
         hash: 0,
         segments: vec![own],
         home: ValueHome::Log,
-    }))
+    };
+    Ok(Home::Now { meta, is_new: adopted.is_new })
 }
 
 /// What a separator of a flush needs to leave values in the log.
@@ -191,12 +207,14 @@ mod tests {
     use std::path::PathBuf;
     use std::sync::Arc;
 
-    use terrace_base::{EntryKind, Epoch, LogPosition, MemtableId};
+    use terrace_base::{EntryKind, Epoch, MemtableId};
+    use terrace_env::{SharedEnv, SimEnv, SimOptions};
 
     use super::*;
     use crate::memtable::{LoggedValue, Memtable};
-    use crate::table::MemoryTableStore;
+    use crate::table::{LocalTableStore, MemoryTableStore};
     use crate::wal::MemoryLog;
+    use crate::wal::format::SEGMENT_HEADER_BYTES;
 
     fn segment(counter: u64, base: u64, end: u64, large_bytes: u64) -> FinishedSegment {
         FinishedSegment {
@@ -253,6 +271,43 @@ mod tests {
             let left: Vec<_> = homes.segments.iter().map(|one| one.id.counter).collect();
             assert_eq!(left, stay, "{known:?}");
         }
+    }
+
+    /// An attempt before, whose edit may have reached the disk, has left a name: that one is no new
+    /// one, and nobody takes it back.
+    #[test]
+    fn a_name_that_was_found_is_not_taken_back() {
+        SimEnv::run(SimOptions::new(1), |env| {
+            let env: SharedEnv = env;
+            let dir = PathBuf::from("/db");
+            env.fs().create_dir_all(&dir).expect("nothing fails");
+            let store = LocalTableStore::new(Arc::clone(&env), dir.clone());
+            let of_file = |counter, base| {
+                let path = dir.join(format!("{counter}.log"));
+                env.fs().create_log(&path, 2000).expect("nothing fails");
+                FinishedSegment { path, ..segment(counter, base, base + 1000, 1000) }
+            };
+            let finished = vec![of_file(1, 0), of_file(2, 1000)];
+            let found = store.adopt_values(finished[0].id, &finished[0].path);
+            assert!(found.expect("nothing fails").is_some_and(|found| found.is_new));
+            let logged = [(1, 8), (2, 1008)];
+            let logged =
+                logged.map(|(seqno, at)| LoggedValue { seqno: SeqNo(seqno), at: LogPosition(at) });
+            let mut homes = LogHomes::new(logged.into_iter().collect(), finished, |_| false);
+            assert_eq!(homes.end(), Some(LogPosition(2000)));
+            for seqno in [1, 2] {
+                let (key, value) = (b"k".as_slice(), b"v".as_slice());
+                let (kind, seqno) = (EntryKind::Value, SeqNo(seqno));
+                let entry = EntryRef { key, seqno, kind, expiry: None, value };
+                let pointer = homes.pointer(&entry, &MemoryLog::default(), &store);
+                assert!(pointer.expect("nothing fails").is_some());
+            }
+            let retired: Vec<_> = homes.retired().map(|meta| meta.id.counter).collect();
+            assert_eq!(retired, [1, 2]);
+            let new: Vec<_> = homes.new_names().cloned().collect();
+            let second = FileId { epoch: Epoch(1), counter: 2 };
+            assert_eq!(new, [LocalTableStore::location_of_values(second)]);
+        });
     }
 
     #[test]

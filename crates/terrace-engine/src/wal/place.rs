@@ -117,7 +117,7 @@ impl SegmentFiles {
     /// What is kept of a segment that was released.
     pub fn recyclable(&self, path: PathBuf, file: Arc<dyn LogFile>) -> Recyclable {
         let bytes = file.bytes();
-        Recyclable { path, bytes, mapped: self.is_memory.then_some(file), ended: None }
+        Recyclable { path, bytes, mapped: self.is_memory.then_some(file) }
     }
 
     /// Uses a file again, under another name; `None` if somebody still has it mapped: whoever wrote

@@ -5,7 +5,7 @@
 //! the segment that names the current one as its predecessor, and if several do, the youngest: an
 //! older one was cut off together with a torn tail.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,8 +44,9 @@ pub struct LogFacts {
     pub durable: LogPosition,
     /// The directories beside the range's own in which segments may lie.
     pub directories: Vec<PathBuf>,
-    /// Segments that are value files too: their files are never used again.
-    pub retired: BTreeSet<FileId>,
+    /// Segments that are value files too, and the bytes of each that stay: their files are never
+    /// used again.
+    pub retired: BTreeMap<FileId, u64>,
 }
 
 /// A record that a replay read.
@@ -98,8 +99,8 @@ pub struct Replayed {
     pub closing: Option<ClosingBody>,
     /// Where the log lies: the range's directory, and those that the manifest names.
     pub directories: Vec<PathBuf>,
-    /// Segments that are value files too, as the manifest says.
-    pub retired: BTreeSet<FileId>,
+    /// Segments that are value files too, and the bytes of each that stay, as the manifest says.
+    pub retired: BTreeMap<FileId, u64>,
 }
 
 impl Replayed {

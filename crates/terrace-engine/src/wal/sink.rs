@@ -123,9 +123,14 @@ pub trait LogSink: Send + Sync + fmt::Debug {
     /// Takes care that the file of a [finished](LogSink::finished) segment is never written again:
     /// it is to be a value file too. The log deletes it under its own name, as any other, when it
     /// needs it no more, and gives its unused end back then.
-    fn retire(&self, _segment: FileId) {}
+    fn retire(&self, _segment: &FinishedSegment) {}
 
-    /// Whether records of a segment are still kept, so that memtables may have values in it.
+    /// The file of a segment that was to be [retired](LogSink::retire) cannot have a second name,
+    /// and so none can: it is used again as ever, and no other is offered.
+    fn refuse(&self, _segment: FileId) {}
+
+    /// Whether the log still has a segment, so that memtables may have values in it, or its name
+    /// for a [retired](LogSink::retire) one may come back after a crash.
     fn keeps(&self, _segment: FileId) -> bool {
         false
     }
@@ -205,7 +210,35 @@ pub struct FinishedSegment {
     pub large_bytes: u64,
 }
 
+/// What stays as a value file has at least this share of large values in its records, in percent.
+/// What else is in it takes space until the segment is rewritten, which copies what lives; what is
+/// copied out takes the disk's time now, and the log uses the file again.
+const LARGE_PERCENT_MIN: u64 = 70;
+
+/// Whether so many bytes of large values are most of these bytes of records.
+pub(super) fn is_mostly(large_bytes: u64, all: u64) -> bool {
+    all > 0 && large_bytes * 100 >= all * LARGE_PERCENT_MIN
+}
+
 impl FinishedSegment {
+    /// Bytes of its records.
+    #[must_use]
+    pub fn record_bytes(&self) -> u64 {
+        self.end.0 - self.base.0
+    }
+
+    /// Bytes of its file through the last record.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.record_bytes() + super::format::SEGMENT_HEADER_BYTES
+    }
+
+    /// Whether it is worth to stay as a value file, if so many bytes of its large values live.
+    #[must_use]
+    pub fn may_stay(&self, large_bytes: u64) -> bool {
+        is_mostly(large_bytes, self.record_bytes())
+    }
+
     /// Where the byte at a position of the log lies in the file, if it lies there.
     #[must_use]
     #[inline]

@@ -3,6 +3,7 @@
 //! every state in which a recorder says that a crash can leave the segment, replayed.
 
 mod golden;
+mod retire;
 mod reuse;
 
 use std::path::Path;

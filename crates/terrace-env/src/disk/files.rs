@@ -115,6 +115,10 @@ impl FileSystem for DiskFileSystem {
         self.device.inner.fs().lose_unsynced(path);
     }
 
+    fn cut(&self, path: &Path, bytes: u64) -> EnvResult<()> {
+        self.device.inner.fs().cut(path, bytes)
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> EnvResult<()> {
         self.on_names().rename(from, to)
     }

@@ -120,6 +120,11 @@ impl FileSystem for FaultFileSystem {
         self.inner().lose_unsynced(path);
     }
 
+    fn cut(&self, path: &Path, bytes: u64) -> EnvResult<()> {
+        self.judge.call(Operation::Write, path)?;
+        self.inner().cut(path, bytes)
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> EnvResult<()> {
         self.judge.call(Operation::Rename, from)?;
         self.inner().rename(from, to)

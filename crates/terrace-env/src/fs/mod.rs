@@ -73,6 +73,11 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// the kernel's pages only. The handle that wrote them is gone, so there is no other way.
     fn sync_file(&self, path: &Path) -> EnvResult<()>;
 
+    /// Cuts an existing file off behind its first `bytes`, and gives the rest back; one that is not
+    /// longer stays as it is. Nobody writes there any more. After a crash it has the old size or
+    /// the new one.
+    fn cut(&self, path: &Path, bytes: u64) -> EnvResult<()>;
+
     /// For simulated disks: a sync of this file has failed, and the kernel takes its pages for
     /// clean. They show what was written until the power fails, and no later sync writes them, but
     /// one after they were written again.

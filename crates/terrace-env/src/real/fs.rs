@@ -89,6 +89,10 @@ impl FileSystem for RealFileSystem {
         sync().map_err(failed(Operation::Sync, path))
     }
 
+    fn cut(&self, path: &Path, bytes: u64) -> EnvResult<()> {
+        cut(path, bytes).map_err(failed(Operation::Write, path))
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> EnvResult<()> {
         fs::rename(from, to).map_err(failed(Operation::Rename, from))
     }
@@ -135,6 +139,11 @@ fn sync_dir(dir: &Path) -> io::Result<()> {
         return Err(Errno::NOTDIR.into());
     }
     Ok(retry_on_intr(|| fsync(&file))?)
+}
+
+fn cut(path: &Path, bytes: u64) -> io::Result<()> {
+    let file = fs::OpenOptions::new().write(true).open(path)?;
+    if file.metadata()?.len() > bytes { file.set_len(bytes) } else { Ok(()) }
 }
 
 fn real_dir(dir: &Path) -> io::Result<PathBuf> {

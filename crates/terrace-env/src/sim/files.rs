@@ -178,6 +178,14 @@ impl FileSystem for SimFileSystem {
         self.disk.lose_unsynced(path);
     }
 
+    fn cut(&self, path: &Path, bytes: u64) -> EnvResult<()> {
+        let io = Io { count: bytes, ..Io::new(Operation::Write, path) };
+        self.disk.mutate(io, |disk| {
+            let (inode, present) = disk.open(path)?;
+            if present > bytes { disk.cut_inode(inode, bytes) } else { Ok(()) }
+        })
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> EnvResult<()> {
         let io = Io::new(Operation::Rename, from);
         self.disk.mutate(io, |disk| disk.rename(from, to, true)).map(|_| ())

@@ -160,8 +160,10 @@ impl Inner {
         self.tell_at(began, EventKind::FlushBegan { memtable_count, memtable_bytes });
         let ids: Vec<MemtableId> = batch.iter().map(|frozen| frozen.memtable.id()).collect();
         // What is frozen or written from now on stands above it.
-        let mut homes = self.log_homes(batch)?;
-        let log_start = self.settle_log(batch, oldest_position(&ids), !homes.is_empty())?;
+        let oldest = oldest_position(&ids);
+        let finished = self.wait_until_finished(batch)?;
+        let mut homes = self.log_homes(batch, finished)?;
+        let log_start = self.settle_log(batch, oldest, homes.end())?;
         fail_point!(self.env, "flush::before_absorb");
         let absorbed = self.absorb(batch, spacing, &mut homes);
         if absorbed.is_err() {
@@ -261,21 +263,9 @@ impl Inner {
         batch
     }
 
-    /// Waits until every entry of these memtables is published, and sees to it that tables never
-    /// hold what the log may still lose; returns where a replay that does not need these memtables
-    /// starts, if the others need nothing below `oldest`.
-    ///
-    /// If nothing below the end of these memtables is needed any more, all of it is in tables as
-    /// soon as they are, and the log may as well lose it. Else it is synced through them; and also
-    /// if `values_stay` in it.
-    fn settle_log(
-        &self,
-        batch: &[Arc<Frozen>],
-        oldest: LogPosition,
-        values_stay: bool,
-    ) -> Result<LogPosition> {
-        let end = batch.iter().map(|frozen| frozen.end).max().unwrap_or_default();
-        let greatest = greatest_of(batch);
+    /// Waits until every entry of these memtables is written; up to where every record is.
+    fn wait_until_finished(&self, batch: &[Arc<Frozen>]) -> Result<LogPosition> {
+        let (greatest, end) = (greatest_of(batch), end_of(batch));
         let is_finished = || {
             let finished = self.sequencer.finished();
             finished.0 >= greatest && finished.1 >= end
@@ -284,8 +274,26 @@ impl Inner {
         if self.is_poisoned() {
             return Err(Error::Poisoned(self.poison_reason()));
         }
-        let values_stay = values_stay && !is_planted(PlantedBug::NameUnsyncedValues);
-        let is_all = oldest >= end && !self.syncs_before_publication() && !values_stay;
+        Ok(self.sequencer.finished().1)
+    }
+
+    /// Waits until every entry of these memtables, which are finished, is published, and sees to it
+    /// that tables never hold what the log may still lose; returns where a replay that does not
+    /// need these memtables starts, if the others need nothing below `oldest`.
+    ///
+    /// If nothing below the end of these memtables is needed any more, all of it is in tables as
+    /// soon as they are, and the log may as well lose it. Else it is synced through them; and also
+    /// if values stay in it, all of which end below `stay_end`.
+    fn settle_log(
+        &self,
+        batch: &[Arc<Frozen>],
+        oldest: LogPosition,
+        stay_end: Option<LogPosition>,
+    ) -> Result<LogPosition> {
+        let (greatest, end) = (greatest_of(batch), end_of(batch));
+        let stay_end = stay_end.filter(|_| !is_planted(PlantedBug::NameUnsyncedValues));
+        let is_all = oldest >= end && !self.syncs_before_publication() && stay_end.is_none();
+        let end = stay_end.map_or(end, |stay_end| stay_end.max(end));
         let start = if is_planted(PlantedBug::InstallBeforeLogSync)
             || is_all && self.begin_log_at(oldest)?
         {
@@ -302,14 +310,16 @@ impl Inner {
         Ok(start)
     }
 
-    /// Where the log has the large values of these memtables, as far as they may stay there.
-    fn log_homes(&self, batch: &[Arc<Frozen>]) -> Result<LogHomes> {
+    /// Where the log, in which every record below `settled` is written, has the large values of
+    /// these memtables, as far as they may stay there.
+    fn log_homes(&self, batch: &[Arc<Frozen>], settled: LogPosition) -> Result<LogHomes> {
         let logged = LoggedByNumber::of(batch.iter().map(|frozen| &*frozen.memtable));
         let begin = batch.iter().map(|frozen| frozen.begin).min();
-        let finished = match begin.filter(|_| !logged.is_empty()) {
+        let mut finished = match begin.filter(|_| !logged.is_empty()) {
             Some(begin) => self.log()?.finished(begin),
             None => Vec::new(),
         };
+        finished.retain(|segment| segment.end <= settled);
         let version = self.versions.current();
         let is_value_file = |id| version.values().get(id).is_some();
         let mut homes = LogHomes::new(logged, finished, is_value_file);
@@ -321,8 +331,8 @@ impl Inner {
 
     /// Takes the second names of log segments back that a flush which failed has given.
     fn give_up(&self, homes: &LogHomes) {
-        for file in homes.retired() {
-            if let Err(error) = self.context.opener.store.delete(&file.location) {
+        for name in homes.new_names() {
+            if let Err(error) = self.context.opener.store.delete(name) {
                 crate::program_log::debug!(%error, "a value file is left to the next open");
             }
         }
@@ -392,8 +402,7 @@ impl Inner {
         let store = &self.context.opener.store;
         let (id, large_bytes) = (self.ids.next(), bounds.large_bytes);
         let io = Some(TableIo::new(&self.io, IoClass::Flush));
-        // How many have to be copied of those that may stay in the log is not known.
-        let expected_bytes = if homes.is_empty() { expected_bytes } else { 0 };
+        let expected_bytes = expected_bytes.saturating_sub(homes.spared_bytes());
         let separator = Separator::new(&self.env, store, id, large_bytes, expected_bytes);
         let leaves = LeavesInLog { log: self.log()?, homes };
         Ok(Some(separator.limited_by(io).leaving_in(leaves)))
@@ -433,6 +442,11 @@ pub(super) fn merged_stream(batch: &[Arc<Frozen>]) -> MergingStream<'static> {
     let stream =
         |frozen: &Arc<Frozen>| Box::new(frozen.memtable.stream()) as Box<dyn Stream + Send>;
     MergingStream::new(batch.iter().map(stream).collect())
+}
+
+/// Where the log of these memtables ends.
+fn end_of(batch: &[Arc<Frozen>]) -> LogPosition {
+    batch.iter().map(|frozen| frozen.end).max().unwrap_or_default()
 }
 
 /// The greatest number in these memtables.

@@ -16,7 +16,7 @@ use crate::drange::merging::{Bounds, Candidate, choose};
 use crate::drange::{Frozen, SampledStream, WriteSample};
 use crate::events::{EventKind, MergeRecord};
 use crate::iter::Stream;
-use crate::memtable::{LoggedByNumber, Memtable};
+use crate::memtable::{LoggedByNumber, LoggedValue, Memtable};
 use crate::process::PoolName;
 use crate::range_tombstone::Fragments;
 use crate::store::Inner;
@@ -94,16 +94,16 @@ impl Inner {
         let bytes: usize = sources.iter().map(|source| source.memtable.used_bytes()).sum();
         let memtable = Memtable::new(self.ids.next_memtable(), bytes + SLACK_BYTES);
         let logged = LoggedByNumber::of(sources.iter().map(|source| &*source.memtable));
-        let mut kept = Vec::new();
         while let Some(entry) = retained.entry() {
-            kept.extend(logged.get(entry.seqno));
-            let needed = Memtable::space_for(entry.key.len(), entry.value.len());
+            let kept = logged.get(entry.seqno);
+            let listed = if kept.is_some() { LoggedValue::BYTES } else { 0 };
+            let needed = Memtable::space_for(entry.key.len(), entry.value.len()) + listed;
             let Some(mut reservation) = memtable.reserve(needed) else { return Ok(None) };
             memtable.insert(&mut reservation, entry);
+            memtable.note_logged(&mut reservation, kept);
             drop(reservation);
             retained.advance()?;
         }
-        memtable.note_logged(kept);
         let dropped = retained.dropped();
         let begin = sources.iter().map(|source| source.begin).min().unwrap_or_default();
         let end = sources.iter().map(|source| source.end).max().unwrap_or_default();

@@ -192,12 +192,17 @@ impl Inner {
         placement: &Placement<'_>,
         targets: &[&Memtable],
     ) -> Result<Commit> {
+        let log = self.log()?;
+        let large = match self.options.value_log {
+            Some(bounds) if log.may_retire() => LargeValues::of(placement, bounds.large_bytes),
+            _ => LargeValues::default(),
+        };
+        let needed = |place: usize| placement.memtable_bytes[place] + large.noted_bytes(place);
         let mut reservations: PerDrange<Reservation<'_>> = PerDrange::new();
         for (place, memtable) in targets.iter().enumerate() {
-            let bytes = placement.memtable_bytes[place];
-            let Some(reservation) = memtable.reserve(bytes) else {
-                let needs = placement.dranges.iter().zip(&placement.memtable_bytes);
-                let lacks = needs.map(|(drange, bytes)| (*drange, *bytes)).collect();
+            let Some(reservation) = memtable.reserve(needed(place)) else {
+                let dranges = placement.dranges.iter().enumerate();
+                let lacks = dranges.map(|(place, drange)| (*drange, needed(place))).collect();
                 return Ok(Commit::NeedsRoom(Room::Memtables(lacks)));
             };
             reservations.push(reservation);
@@ -215,11 +220,6 @@ impl Inner {
                  write it in several"
             )));
         }
-        let log = self.log()?;
-        let large = match self.options.value_log {
-            Some(bounds) if log.may_retire() => LargeValues::of(placement, bounds.large_bytes),
-            _ => LargeValues::default(),
-        };
         let taken = match self.sequencer.take(placement.seqno_count, record_bytes, log) {
             Ok(taken) => taken,
             Err(NotTaken::LogFull) => {
@@ -253,7 +253,8 @@ impl Inner {
             memtable.insert_all(reservation, placement.entries_at(place, taken.first_seqno));
         }
         if large.bytes > 0 {
-            large.note(targets, taken.first_seqno, LogPosition(entries_at));
+            let entries_at = LogPosition(entries_at);
+            large.note(targets, &mut reservations, taken.first_seqno, entries_at);
         }
         self.index_keys(&noted);
         self.sequencer.finish(&taken, !self.syncs_before_publication());

@@ -4,7 +4,7 @@
 use smallvec::SmallVec;
 use terrace_base::{EntryKind, LogPosition, SeqNo};
 
-use crate::memtable::{LoggedValue, Memtable};
+use crate::memtable::{LoggedValue, Memtable, Reservation};
 use crate::store::write::routing::Placement;
 use crate::vlog::format::entry_bytes;
 use crate::wal::format::EntryReader;
@@ -53,20 +53,35 @@ impl LargeValues {
         large
     }
 
+    /// What [`LargeValues::note`] takes of the memtable at a place among the batch's, in bytes.
+    pub fn noted_bytes(&self, place: usize) -> usize {
+        self.of_place(place).count() * LoggedValue::BYTES
+    }
+
     /// Tells the memtables where the log has the values that they hold. `first`: the batch's first
     /// number; `entries_at`: where its entries begin in the log.
-    pub fn note(&self, targets: &[&Memtable], first: SeqNo, entries_at: LogPosition) {
-        for (place, memtable) in targets.iter().enumerate() {
-            let own = self.found.iter().filter(|one| usize::from(one.place) == place);
-            let mut logged = own
+    pub fn note(
+        &self,
+        targets: &[&Memtable],
+        reservations: &mut [Reservation<'_>],
+        first: SeqNo,
+        entries_at: LogPosition,
+    ) {
+        for (place, (memtable, reservation)) in targets.iter().zip(reservations).enumerate() {
+            let mut logged = self
+                .of_place(place)
                 .map(|one| LoggedValue {
                     seqno: SeqNo(first.0 + u64::from(one.seqno)),
                     at: LogPosition(entries_at.0 + u64::from(one.key_at)),
                 })
                 .peekable();
             if logged.peek().is_some() {
-                memtable.note_logged(logged);
+                memtable.note_logged(reservation, logged);
             }
         }
+    }
+
+    fn of_place(&self, place: usize) -> impl Iterator<Item = &Large> {
+        self.found.iter().filter(move |one| usize::from(one.place) == place)
     }
 }

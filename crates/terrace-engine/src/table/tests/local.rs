@@ -148,6 +148,10 @@ impl FileSystem for StepEnv {
         unreachable!("a table is synced by its writer")
     }
 
+    fn cut(&self, _: &Path, _: u64) -> EnvResult<()> {
+        unreachable!("tables are not cut")
+    }
+
     fn rename(&self, _: &Path, _: &Path) -> EnvResult<()> {
         unreachable!("tables are not renamed")
     }

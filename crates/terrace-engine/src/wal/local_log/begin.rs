@@ -7,6 +7,7 @@ use terrace_env::atomic::{AtomicBool, AtomicU64};
 use terrace_env::{Env, Latch};
 
 use super::carry::{Carried, carried_from, is_loose};
+use super::retire::Retired;
 use super::room::{Preparation, Recyclable};
 use super::sink::LocalLog;
 use super::sizing::Sizing;
@@ -36,7 +37,7 @@ impl LocalLog {
         let sizing = Sizing::new(files.segment_bytes, end, env.now());
         let log = LocalLog {
             database,
-            retired: Latch::new(replayed.retired.clone()),
+            retired: Retired::of(replayed.retired.clone()),
             reserved_bytes: files.reserved_bytes(reserved_bytes),
             ids: Arc::clone(ids),
             tail: Latch::new(Tail::empty()),
@@ -74,11 +75,9 @@ impl LocalLog {
             }
         }
         let unused = std::mem::take(&mut preparation.recyclable).into_iter();
-        let unused = unused.chain(retired);
-        for file in unused.chain(replaced.iter().map(|span| recyclable(span.file))) {
-            self.recycle(file, &mut preparation)?;
-        }
-        Ok(())
+        let replaced = replaced.iter().map(|span| recyclable(span.file));
+        self.let_go_of(unused.chain(retired).chain(replaced), &mut preparation)?;
+        self.forget_unnamed(replayed)
     }
 
     /// Writes again what may never have reached the disk, and begins a segment; from which position

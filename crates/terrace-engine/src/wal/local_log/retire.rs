@@ -4,23 +4,73 @@
 //! `vlog/log_homes.rs`). The log goes on as if nothing had happened: it replays the segment as long
 //! as memtables need it, and deletes it under its own name then. All that it must not do is to use
 //! the file again.
+//!
+//! # The rule
+//! The log knows a segment as retired until its own name for the file is gone *durably*. Whoever
+//! wants to delete the value file waits for that. Else a name of the log that came back after a
+//! crash would be a file that nobody needs, and the log would write to it; a checkpoint may share
+//! its bytes.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use terrace_base::{FileId, LogPosition};
-use terrace_env::{PlantedBug, is_planted};
+use terrace_env::atomic::{AtomicBool, Ordering};
+use terrace_env::{Latch, PlantedBug, is_planted};
 
-use super::room::Recyclable;
+use super::room::{Preparation, Recyclable};
 use super::segment::{Segment, segment_id};
 use super::sink::LocalLog;
 use crate::Result;
-use crate::wal::format::SEGMENT_HEADER_BYTES;
+use crate::wal::replay::Replayed;
 use crate::wal::sink::FinishedSegment;
+
+/// The segments that are value files too.
+#[derive(Debug, Default)]
+pub(super) struct Retired {
+    /// Those that the log may still have under its own name, with the bytes that stay of each.
+    segments: Latch<BTreeMap<FileId, u64>>,
+    /// Whether value files cannot have the files of this log.
+    is_refused: AtomicBool,
+}
+
+impl Retired {
+    /// Those that a manifest names.
+    pub fn of(segments: BTreeMap<FileId, u64>) -> Retired {
+        Retired { segments: Latch::new(segments), ..Retired::default() }
+    }
+
+    pub fn add(&self, segment: &FinishedSegment) {
+        self.segments.lock().insert(segment.id, segment.file_bytes());
+    }
+
+    /// The store did not take this one, and will take no other.
+    pub fn refuse(&self, segment: FileId) {
+        self.segments.lock().remove(&segment);
+        self.is_refused.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_refused(&self) -> bool {
+        self.is_refused.load(Ordering::Relaxed)
+    }
+
+    pub fn contains(&self, segment: FileId) -> bool {
+        self.segments.lock().contains_key(&segment)
+    }
+
+    /// How many bytes stay of the segment at a path, if it is one of them.
+    fn bytes_of(&self, path: &Path) -> Option<u64> {
+        self.segments.lock().get(&id_of(path)?).copied()
+    }
+}
 
 impl LocalLog {
     /// See [`LogSink::finished`](crate::wal::LogSink::finished).
     pub(super) fn finished_segments(&self, from: LogPosition) -> Vec<FinishedSegment> {
+        if self.retired.is_refused() {
+            return Vec::new();
+        }
         let tail = self.tail.lock();
         let ends = tail.segments.iter().skip(1).map(|next| next.header.base);
         let finished = tail.segments.iter().zip(ends);
@@ -36,35 +86,61 @@ impl LocalLog {
         wanted.map(of).collect()
     }
 
-    /// What is kept of a segment whose records end at `end` and that was released. Only who may be
-    /// retired is held open until it is known whether it was.
-    pub(super) fn released(&self, segment: &Arc<Segment>, end: LogPosition) -> Recyclable {
-        let file = Arc::clone(&segment.file);
-        let released = self.files.recyclable(segment.path.clone(), Arc::clone(&file));
-        if !self.is_retired(&segment.path) {
-            return released;
+    /// Keeps files that the log needs no more for later segments, or deletes them. Those that are
+    /// value files go by their names of the log only.
+    pub(super) fn let_go_of(
+        &self,
+        files: impl IntoIterator<Item = Recyclable>,
+        preparation: &mut Preparation,
+    ) -> Result<()> {
+        let (retired, unused): (Vec<_>, Vec<_>) =
+            files.into_iter().partition(|file| self.is_retired(&file.path));
+        // A file that cannot be removed holds up no other; the next open finds it.
+        let mut outcome = Ok(());
+        for file in unused {
+            outcome = outcome.and(self.recycle(file, preparation));
         }
-        let end = end.0.saturating_sub(segment.header.base.0) + SEGMENT_HEADER_BYTES;
-        Recyclable { ended: Some((file, end)), ..released }
+        outcome.and(self.unname(&retired))
     }
 
     /// Whether a file of the log is a value file too.
     pub(super) fn is_retired(&self, path: &Path) -> bool {
-        id_of(path).is_some_and(|id| self.retired.lock().contains(&id))
-            && !is_planted(PlantedBug::ReuseRetiredSegment)
+        self.retired.bytes_of(path).is_some() && !is_planted(PlantedBug::ReuseRetiredSegment)
     }
 
-    /// Deletes a file that is a value file under its name of the log. What is unused behind its
-    /// records is given back, if this log wrote it.
-    pub(super) fn let_retired_go(&self, file: &Recyclable) -> Result<()> {
-        let path = &file.path;
-        if let Some((file, end)) = &file.ended {
-            // Nobody reads the log here any more: no header has to say where it ends.
-            file.cut(*end)?;
+    /// Deletes the names that the log has for files that are value files too, and gives back what
+    /// is unused behind their records: nobody reads the log there any more, so no header has to say
+    /// where it ends.
+    fn unname(&self, files: &[Recyclable]) -> Result<()> {
+        let fs = self.files.env.fs();
+        let mut outcome = Ok(());
+        let mut gone = Vec::new();
+        for Recyclable { path, .. } in files {
+            let cut = self.retired.bytes_of(path).map_or(Ok(()), |bytes| fs.cut(path, bytes));
+            match cut.and_then(|()| fs.remove(path)) {
+                Ok(()) => gone.push(path),
+                Err(error) => outcome = outcome.and(Err(error.into())),
+            }
         }
-        self.files.env.fs().remove(path)?;
-        if let Some(id) = id_of(path) {
-            self.retired.lock().remove(&id);
+        if let Some(dir) = gone.first().and_then(|path| path.parent()) {
+            // Files are retired in the range's directory only.
+            fs.sync_dir(dir)?;
+            let mut segments = self.retired.segments.lock();
+            for id in gone.into_iter().filter_map(|path| id_of(path)) {
+                segments.remove(&id);
+            }
+        }
+        outcome
+    }
+
+    /// Forgets those of which an open found no name of the log, but for what is still replayed:
+    /// whoever removed them may not have made that durable.
+    pub(super) fn forget_unnamed(&self, replayed: &Replayed) -> Result<()> {
+        let is_there = |id: &FileId| replayed.path_of(*id).is_some();
+        let has_unnamed = !self.retired.segments.lock().keys().all(is_there);
+        if has_unnamed {
+            self.files.env.fs().sync_dir(&self.directories[0])?;
+            self.retired.segments.lock().retain(|id, _| is_there(id));
         }
         Ok(())
     }

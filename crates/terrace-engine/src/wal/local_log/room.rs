@@ -23,14 +23,12 @@ pub(in crate::wal) struct Recyclable {
     /// Its mapping, if it was a segment in memory: a new one would take the kernel longer than all
     /// that is written to it.
     pub mapped: Option<Arc<dyn LogFile>>,
-    /// Of a segment that this log wrote: its file, and where its records end in it.
-    pub ended: Option<(Arc<dyn LogFile>, u64)>,
 }
 
 impl Recyclable {
     /// A file that nobody has open.
     pub fn at(path: PathBuf, bytes: u64) -> Recyclable {
-        Recyclable { path, bytes, mapped: None, ended: None }
+        Recyclable { path, bytes, mapped: None }
     }
 }
 
@@ -69,12 +67,8 @@ impl LocalLog {
         segment
     }
 
-    /// Keeps a file that the log needs no more for a later segment, or deletes it. One that is a
-    /// value file goes by this name only.
+    /// Keeps a file that nobody needs for a later segment, or deletes it.
     pub(super) fn recycle(&self, file: Recyclable, preparation: &mut Preparation) -> Result<()> {
-        if self.is_retired(&file.path) {
-            return self.let_retired_go(&file);
-        }
         let wanted = preparation.sizing.wanted();
         let sizes = wanted.segment_bytes..=wanted.segment_bytes.saturating_mul(OVERSIZE_MAX);
         let waiting = self.tail.lock().spares.len() + preparation.recyclable.len();

@@ -1,6 +1,5 @@
 //! The log as writers see it.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,6 +7,7 @@ use terrace_base::{FileId, LogPosition};
 use terrace_env::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_env::{Latch, Mutex, PlantedBug, PmemMedium, is_planted};
 
+use super::retire::Retired;
 use super::room::{Preparation, Recyclable};
 use super::segment::{Segment, WHOLE_BYTES, padded, segment_path};
 use super::tail::Tail;
@@ -40,8 +40,8 @@ pub struct LocalLog {
     pub(super) directories: Vec<PathBuf>,
     /// The database that the log belongs to.
     pub(super) database: u128,
-    /// Segments that are value files too: their files are never used again.
-    pub(super) retired: Latch<BTreeSet<FileId>>,
+    /// Segments that are value files too.
+    pub(super) retired: Retired,
     /// Bytes of the file system that stay free: with less, no segment is added.
     pub(super) reserved_bytes: u64,
     pub(super) ids: Arc<FileIds>,
@@ -129,8 +129,8 @@ impl LocalLog {
         }
         while tail.segments.len() > 1 && tail.segments[1].may_begin_at(from) {
             let segment = tail.segments.pop_front().expect("more than one");
-            let end = tail.segments.front().map(|next| next.header.base);
-            released.push(self.released(&segment, end.unwrap_or_default()));
+            let file = Arc::clone(&segment.file);
+            released.push(self.files.recyclable(segment.path.clone(), file));
         }
         released
     }
@@ -190,11 +190,9 @@ impl LogSink for LocalLog {
     fn rotate(&self) -> Result<LogPosition> {
         let (segment, end) = {
             let mut tail = self.tail.lock();
-            let unsynced_bytes = tail.unsynced_bytes(self.durable());
-            // Values may stay in a segment that is finished, and have to be copied out of others.
-            let large_bytes = tail.segments.back().map_or(0, |last| last.large_bytes());
             let bytes_min = self.rotation_bytes_min(&tail);
-            let is_worth_it = unsynced_bytes.max(large_bytes) >= bytes_min;
+            let is_worth_it = tail.unsynced_bytes(self.durable()) >= bytes_min
+                || self.may_retire() && tail.may_stay(bytes_min);
             let segment = if is_worth_it { self.go_on(&mut tail, 0) } else { None };
             (segment, tail.end())
         };
@@ -217,12 +215,7 @@ impl LogSink for LocalLog {
         // What stood below is durable in tables.
         self.durable.fetch_max(from.0, Ordering::AcqRel);
         let mut preparation = self.prepare_turn.lock();
-        // A file that cannot be removed holds up no other; the next open finds it.
-        let mut outcome = Ok(());
-        for file in self.take_released(from) {
-            outcome = outcome.and(self.recycle(file, &mut preparation));
-        }
-        outcome
+        self.let_go_of(self.take_released(from), &mut preparation)
     }
 
     fn start_at(&self, from: LogPosition) -> LogStart {
@@ -240,18 +233,25 @@ impl LogSink for LocalLog {
     }
 
     fn may_retire(&self) -> bool {
-        !self.files.is_memory()
+        !self.files.is_memory() && !self.retired.is_refused()
     }
 
     fn finished(&self, from: LogPosition) -> Vec<FinishedSegment> {
         self.finished_segments(from)
     }
 
-    fn retire(&self, segment: FileId) {
-        self.retired.lock().insert(segment);
+    fn retire(&self, segment: &FinishedSegment) {
+        self.retired.add(segment);
+    }
+
+    fn refuse(&self, segment: FileId) {
+        self.retired.refuse(segment);
     }
 
     fn keeps(&self, segment: FileId) -> bool {
+        if self.retired.contains(segment) {
+            return true;
+        }
         let tail = self.tail.lock();
         tail.replayed.iter().any(|span| span.file.id == segment)
             || tail.segments.iter().any(|one| one.header.file_id == segment)

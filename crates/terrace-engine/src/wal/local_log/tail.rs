@@ -10,6 +10,7 @@ use super::segment::{Segment, segment_bytes_for};
 use super::sizing::Wanted;
 use crate::wal::format::SEGMENT_HEADER_BYTES;
 use crate::wal::replay::SegmentSpan;
+use crate::wal::sink::is_mostly;
 
 #[derive(Debug)]
 pub(super) struct Tail {
@@ -91,6 +92,14 @@ impl Tail {
             SEGMENT_HEADER_BYTES => 0,
             _ => self.end().0.saturating_sub(durable.0),
         }
+    }
+
+    /// Whether the last segment would be worth to stay as a value file if it ended here: values have
+    /// to be copied out of one that is still written to.
+    pub fn may_stay(&self, bytes_min: u64) -> bool {
+        let Some(last) = self.segments.back() else { return false };
+        let (large_bytes, all) = (last.large_bytes(), self.offset - SEGMENT_HEADER_BYTES);
+        large_bytes >= bytes_min && is_mostly(large_bytes, all)
     }
 
     /// Whether it is time to prepare another segment.

@@ -8,6 +8,7 @@ use terrace_base::{Epoch, LogPosition};
 use terrace_env::atomic::{AtomicBool, AtomicU64};
 use terrace_env::{Latch, LogFile, SharedEnv};
 
+use super::retire::Retired;
 use super::room::Preparation;
 use super::segment::Segment;
 use super::sink::LocalLog;
@@ -52,7 +53,7 @@ impl LocalLog {
             files: SegmentFiles::new(&store, 0),
             directories: Vec::new(),
             database: 0,
-            retired: Latch::default(),
+            retired: Retired::default(),
             reserved_bytes: 0,
             ids,
             tail: Latch::new(tail),
