@@ -10,11 +10,13 @@ use xxhash_rust::xxh3::Xxh3;
 use super::tables::unless_damaged;
 use super::{Check, CheckDepth, CheckReport, Finding, Severity};
 use crate::iter::Stream;
-use crate::survey::{Piece, Pieces, ValueSurvey};
+use crate::survey::{Gap, Piece, Pieces, ValueSurvey};
 use crate::table::{ByteInterval, LocalTableStore, ReadMode, TableFile};
 use crate::version::{Table, TableContext, Version};
-use crate::vlog::{Frame, ValueFile, ValueFileMeta, ValueHome, ValuePointer, is_log_segment};
-use crate::wal::format::SEGMENT_HEADER_BYTES;
+use crate::vlog::{
+    Frame, SegmentVerifier, ValueFile, ValueFileMeta, ValueHome, ValuePointer, log_segment_header,
+};
+use crate::wal::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::{Error, Result};
 
 /// Bytes that are hashed at once.
@@ -88,37 +90,60 @@ fn check_segment(
     meta: &ValueFileMeta,
     report: &mut CheckReport,
 ) -> Result<()> {
-    let whole = ByteInterval { offset: 0, bytes: meta.bytes as usize };
-    let bytes = match file.read(&[whole]).wait() {
+    let mut verifier = SegmentVerifier::new(meta);
+    let mut is_whole = true;
+    let is_read = read_through(file, meta.bytes, &mut |piece| {
+        is_whole = is_whole && verifier.add(piece).is_ok();
+    })?;
+    if is_read && is_whole && verifier.finish().is_ok() {
+        return Ok(());
+    }
+    // What is damaged is read as a whole, to find all that is.
+    let found = gaps_of(file, meta.uid.0, meta.bytes)?;
+    report.findings.extend(found.into_iter().map(|gap| damage_at(file, gap)));
+    Ok(())
+}
+
+/// What in the first `bytes` bytes of a log segment is no record.
+fn gaps_of(file: &dyn TableFile, identity: u128, bytes: u64) -> Result<Vec<Gap>> {
+    let whole = ByteInterval { offset: 0, bytes: bytes as usize };
+    let stored = match file.read(&[whole]).wait() {
         Ok(mut read) => read.pop().unwrap_or_default(),
         Err(Error::Corruption(_)) => Vec::new(),
         Err(error) => return Err(error),
     };
-    let records = SEGMENT_HEADER_BYTES..meta.bytes;
-    let damage = Pieces::new(&bytes, meta.uid.0, records).filter_map(|piece| match piece {
-        Piece::Gap(gap) => Some((gap.offset, gap.what)),
+    let pieces = Pieces::new(&stored, identity, SEGMENT_HEADER_BYTES..bytes);
+    let gap = |piece| match piece {
+        Piece::Gap(gap) => Some(gap),
         Piece::Record { .. } => None,
-    });
-    let name = file.name();
-    let finding = |(offset, what)| Finding::at(Severity::Damage, &name, offset, what);
-    report.findings.extend(damage.map(finding));
-    Ok(())
+    };
+    Ok(pieces.filter_map(gap).collect())
+}
+
+fn damage_at(file: &dyn TableFile, gap: Gap) -> Finding {
+    Finding::at(Severity::Damage, &file.name(), gap.offset, gap.what)
 }
 
 /// The hash of all bytes of a file; `None` if it is cut while it is read.
 fn hash_of(file: &dyn TableFile) -> Result<Option<u128>> {
     let mut hash = Xxh3::new();
-    let (mut offset, end) = (0, file.bytes());
-    while offset < end {
-        let interval = ByteInterval { offset, bytes: (end - offset).min(PIECE_BYTES) as usize };
+    let is_read = read_through(file, file.bytes(), &mut |piece| hash.update(piece))?;
+    Ok(is_read.then(|| hash.digest128()))
+}
+
+/// Shows the first `bytes` bytes of a file, front to back; whether it has as many.
+fn read_through(file: &dyn TableFile, bytes: u64, visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
+    let mut offset = 0;
+    while offset < bytes {
+        let interval = ByteInterval { offset, bytes: (bytes - offset).min(PIECE_BYTES) as usize };
         match file.read(&[interval]).wait() {
-            Ok(pieces) => pieces.iter().for_each(|piece| hash.update(piece)),
-            Err(Error::Corruption(_)) => return Ok(None),
+            Ok(pieces) => pieces.iter().for_each(|piece| visit(piece)),
+            Err(Error::Corruption(_)) => return Ok(false),
             Err(error) => return Err(error),
         }
         offset += interval.bytes as u64;
     }
-    Ok(Some(hash.digest128()))
+    Ok(true)
 }
 
 /// Follows every pointer that counts to its value: each leads to a value of the same key. Those
@@ -295,8 +320,8 @@ impl Check<'_> {
             let file = self.context.opener.store.open(&location)?;
             self.report.value_file_count += 1;
             self.report.value_file_bytes += bytes;
-            if is_log_segment(file.as_ref())? {
-                // Nothing says which of its values are wanted.
+            if let Some(header) = log_segment_header(file.as_ref())? {
+                self.segment_alone(file.as_ref(), &header)?;
             } else if self.depth == CheckDepth::Full {
                 let survey = ValueSurvey::read(&file, id, None)?;
                 for gap in &survey.damage {
@@ -306,6 +331,18 @@ impl Check<'_> {
                 unless_damaged(Frame::read(file.as_ref()), None, &mut self.report)?;
             }
             self.advance(bytes);
+        }
+        Ok(())
+    }
+
+    /// A log segment that is a value file. Nothing says where its records end, or which of its
+    /// values are wanted: what lies between two records is damage.
+    fn segment_alone(&mut self, file: &dyn TableFile, header: &SegmentHeader) -> Result<()> {
+        if self.depth == CheckDepth::Full {
+            let bytes = file.bytes();
+            let found = gaps_of(file, header.identity, bytes)?;
+            let within = found.into_iter().filter(|gap| gap.end < bytes);
+            self.report.findings.extend(within.map(|gap| damage_at(file, gap)));
         }
         Ok(())
     }

@@ -8,9 +8,9 @@ use crate::Result;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueLogOptions {
     /// Values of this many bytes and more are *large*, at least 32: a flush leaves them where the
-    /// log has them, or writes them to a value file, and tables hold a pointer of some ten bytes.
-    /// With a lower bound, less is rewritten by compactions; with a higher one, fewer reads take a
-    /// second step, and scans fewer still. The default is 1,000.
+    /// log has them, or writes them to a value file, and tables hold a pointer of ten to fourteen
+    /// bytes. With a lower bound, less is rewritten by compactions; with a higher one, fewer reads
+    /// take a second step, and scans fewer still. The default is 1,000.
     pub large_bytes: usize,
     /// What value files may take, in percent of what lives in them, from 105 to 1000. Near that,
     /// the files with the most garbage are written anew, and tables are compacted that hide what

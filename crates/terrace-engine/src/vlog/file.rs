@@ -2,18 +2,18 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use terrace_base::{Corruption, FileId, PreambleError, TableUid};
+use terrace_base::{Corruption, FileId, TableUid};
 use terrace_env::SetOnce;
 use terrace_env::atomic::{AtomicBool, Ordering};
 
 use super::format::{
     CHECKSUM_BYTES, DirectorySegment, RECORDS_PER_FRAME, check_frame, frame_bytes, place_in,
 };
+use super::log_segment::judge_segment;
 use super::{FetchedValue, Frame, ValueFileMeta, ValueHome, ValueName, ValuePointer, ValueWindows};
 use crate::cache::BlockCache;
 use crate::table::{ByteInterval, ReadMode, TableFile};
 use crate::version::TableContext;
-use crate::wal::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::{Error, Result};
 
 /// Entries above this many bytes are not cached: to read them anew costs little beside their bytes,
@@ -368,40 +368,6 @@ impl Reader {
 
     fn damage(&self, offset: u64, what: &str) -> Corruption {
         Corruption::new(self.name(), offset, what)
-    }
-}
-
-/// Whether a file is a segment of the log by the looks of it: its first header says so.
-///
-/// Errors: what reading gives, but for damage.
-pub fn is_log_segment(file: &dyn TableFile) -> Result<bool> {
-    Ok(segment_header(file)?.is_some_and(|header| header.is_ok()))
-}
-
-/// The first header of a file that may be a log segment, or what is wrong with it; `None` if it is
-/// cut.
-fn segment_header(
-    file: &dyn TableFile,
-) -> Result<Option<std::result::Result<SegmentHeader, PreambleError>>> {
-    let bytes = SEGMENT_HEADER_BYTES as usize;
-    match file.read(&[ByteInterval { offset: 0, bytes }]).wait() {
-        Ok(stored) => Ok(stored.first().map(|stored| SegmentHeader::decode(stored, 0))),
-        Err(Error::Corruption(_)) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// Whether a file is the log segment that `meta` describes, as far as its length and its header
-/// tell. Errors: `Corruption`, and what reading gives.
-fn judge_segment(file: &Arc<dyn TableFile>, meta: &ValueFileMeta) -> Result<()> {
-    let damage = |what: &str| Err(Corruption::new(file.name(), 0, what).into());
-    if file.bytes() < meta.bytes {
-        return damage("the log segment is shorter than the manifest says");
-    }
-    match segment_header(file.as_ref())? {
-        Some(Ok(header)) if (header.file_id, header.identity) == (meta.id, meta.uid.0) => Ok(()),
-        Some(Ok(_)) => damage("this is another log segment than the manifest names"),
-        Some(Err(_)) | None => damage("the header of the log segment is damaged"),
     }
 }
 

@@ -29,7 +29,7 @@
 //! 2. A segment lies in one file of a version. A version keeps its files open to readers, whatever
 //!    happens to newer ones.
 //! 3. A file goes by an edit, when no table of the version before names one of its segments. What
-//!    tables name only shrinks but by a flush, whose segment is new.
+//!    tables name only shrinks but by a flush, whose file is new, or a segment that the log keeps.
 //! 4. A value's checksum covers its name and its key, so that no damage shows another key's value.
 //! 5. A segment of the log is never used for other records once it may be named, and is neither
 //!    dropped nor rewritten as long as the log keeps it: more of its values may be named.
@@ -49,6 +49,7 @@ mod judge;
 mod liveness;
 mod living;
 mod log_homes;
+mod log_segment;
 mod meta;
 mod name;
 mod rewrite;
@@ -59,13 +60,14 @@ mod windows;
 mod writer;
 
 pub use fetched::FetchedValue;
-pub use file::{ValueFile, is_log_segment};
+pub use file::ValueFile;
 pub use frame::Frame;
 pub use home::ValueHome;
 pub use judge::{Judgement, judge};
 pub use liveness::{Liveness, NamedBytes, NamedSegments};
 pub use living::{Living, LivingValue};
 pub use log_homes::{LeavesInLog, LogHomes};
+pub use log_segment::{SegmentDamage, SegmentVerifier, log_segment_header};
 pub use meta::{HeldSegment, ValueFileMeta};
 pub use name::{ValueName, ValuePointer};
 pub use rewrite::Rewrite;

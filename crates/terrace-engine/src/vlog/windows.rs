@@ -1,8 +1,9 @@
 //! What a walk has read ahead of value files.
 //!
-//! Values lie in a file in the order of their keys, so that a walk comes to most of them one behind
-//! the other: in each file by itself, for the values of one interval are in as many files as there
-//! were flushes of it. So a walk keeps a window of each file that it has met lately, and reads more
+//! Values lie in most files in the order of their keys, so that a walk comes to most of them one
+//! behind the other: in each file by itself, for the values of one interval are in as many files as
+//! there were flushes of it. (In a segment of the log they lie in the order of their writing.) So a
+//! walk keeps a window of each file that it has met lately, and reads more
 //! at once the longer it goes on there.
 
 use std::sync::Arc;

@@ -162,6 +162,12 @@ impl SegmentHeader {
         reader.take(PREAMBLE_BYTES).and_then(|_| reader.u128()).unwrap_or_default()
     }
 
+    /// Whether these bytes begin as a segment does.
+    #[must_use]
+    pub fn has_magic(bytes: &[u8]) -> bool {
+        bytes.starts_with(&MAGIC)
+    }
+
     /// Reads the header at `offset`. One of a later version is intact, and is told apart from
     /// damage.
     pub fn decode(bytes: &[u8], offset: u64) -> Result<SegmentHeader, PreambleError> {
@@ -281,6 +287,14 @@ impl RecordHeader {
         let header =
             RecordHeader { bytes: length, first_seqno, durable, seqno_count, entry_count, kind };
         Ok((header, &bytes[RECORD_HEADER_BYTES..length as usize]))
+    }
+
+    /// Bytes that the record at the front of `stored` would take in the log, by its length, which
+    /// is not checked. `stored` has a header's bytes at least.
+    #[must_use]
+    pub fn padded_length_in(stored: &[u8]) -> u64 {
+        let word = stored[4..8].first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
+        u64::from(word).next_multiple_of(RECORD_ALIGNMENT as u64)
     }
 
     /// Bytes that the record takes in the log: its length, padded.

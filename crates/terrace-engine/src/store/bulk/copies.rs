@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use terrace_base::{Corruption, Epoch, LogPosition};
 use terrace_env::SharedEnv;
-use xxhash_rust::xxh3::Xxh3;
 
 use crate::ids::FileIds;
 use crate::process::{IoClass, IoLimit};
 use crate::store::bulk::stored::Stored;
 use crate::table::{ByteInterval, LocalTableStore, TableFile, TableStore};
 use crate::version::{FeedStore, LocalManifests, LogEdit, VersionEdit};
+use crate::vlog::SegmentDamage;
 use crate::wal::LogStart;
 use crate::{Error, Result};
 
@@ -82,8 +82,12 @@ impl<'a> Copies<'a> {
         stored: Stored<'_>,
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<()> {
+        let damage = |found: SegmentDamage| Corruption::new(file.name(), found.offset, found.what);
+        if !stored.may_have(file.bytes()) {
+            return Err(Corruption::new(file.name(), 0, "the file has another length").into());
+        }
         let mut writer = stored.create(&self.target)?;
-        let mut hash = Xxh3::new();
+        let mut verifier = stored.verifier();
         let mut offset = 0;
         while offset < stored.bytes() {
             if !progress(offset) {
@@ -92,16 +96,12 @@ impl<'a> Copies<'a> {
             let bytes = (stored.bytes() - offset).min(COPY_BYTES) as usize;
             let piece = file.read(&[ByteInterval { offset, bytes }]).wait()?.pop();
             let piece = piece.unwrap_or_default();
-            hash.update(&piece);
+            verifier.add(&piece).map_err(damage)?;
             self.keep_to_rate(bytes as u64, &mut || progress(offset))?;
             writer.append(&piece)?;
             offset += bytes as u64;
         }
-        let is_wrong = |hash: u128| hash != stored.hash() || file.bytes() != stored.bytes();
-        if stored.has_hash() && is_wrong(hash.digest128()) {
-            let detail = "the bytes are not those that were written";
-            return Err(Corruption::new(file.name(), 0, detail).into());
-        }
+        verifier.finish().map_err(damage)?;
         writer.finish().map(|_| ())
     }
 

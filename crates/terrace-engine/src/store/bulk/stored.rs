@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use terrace_base::LevelNo;
+use xxhash_rust::xxh3::Xxh3;
 
 use crate::Result;
 use crate::cache::BlockCache;
@@ -10,13 +11,42 @@ use crate::table::{
     LocalTableStore, TableFile, TableLocation, TableReader, TableStore, TableWriter,
 };
 use crate::version::{TableMeta, TableOpener, Version};
-use crate::vlog::{ValueFile, ValueFileMeta, ValueHome};
+use crate::vlog::{SegmentDamage, SegmentVerifier, ValueFile, ValueFileMeta, ValueHome};
 
 /// What a version names as a file.
 #[derive(Clone, Copy)]
 pub(super) enum Stored<'a> {
     Table(&'a TableMeta),
     Values(&'a ValueFileMeta),
+}
+
+/// Compares the bytes of a file, as they come, with what the version knows of them.
+pub(super) enum Verifier {
+    /// By one hash of all.
+    Hash { wanted: u128, hash: Box<Xxh3> },
+    /// By the checksum of each record: the version has no hash of a log segment.
+    Records(SegmentVerifier),
+}
+
+impl Verifier {
+    /// Takes the next bytes. Errors: what is wrong, if that is known already.
+    pub fn add(&mut self, bytes: &[u8]) -> std::result::Result<(), SegmentDamage> {
+        match self {
+            Verifier::Hash { hash, .. } => hash.update(bytes),
+            Verifier::Records(verifier) => verifier.add(bytes)?,
+        }
+        Ok(())
+    }
+
+    /// Errors: what is wrong.
+    pub fn finish(self) -> std::result::Result<(), SegmentDamage> {
+        let what = "the bytes are not those that were written";
+        match self {
+            Verifier::Hash { wanted, hash } if hash.digest128() == wanted => Ok(()),
+            Verifier::Hash { .. } => Err(SegmentDamage { offset: 0, what }),
+            Verifier::Records(verifier) => verifier.finish(),
+        }
+    }
 }
 
 impl<'a> Stored<'a> {
@@ -32,17 +62,25 @@ impl<'a> Stored<'a> {
         }
     }
 
-    pub fn hash(self) -> u128 {
+    /// What tells whether its bytes are those that were written.
+    pub fn verifier(self) -> Verifier {
         match self {
-            Stored::Table(meta) => meta.hash,
-            Stored::Values(meta) => meta.hash,
+            Stored::Values(meta) if meta.home == ValueHome::Log => {
+                Verifier::Records(SegmentVerifier::new(meta))
+            }
+            Stored::Table(TableMeta { hash, .. }) | Stored::Values(ValueFileMeta { hash, .. }) => {
+                Verifier::Hash { wanted: *hash, hash: Box::new(Xxh3::new()) }
+            }
         }
     }
 
-    /// Whether the version knows the hash of its bytes. Of a log segment it does not: each pointer
-    /// has a checksum.
-    pub fn has_hash(self) -> bool {
-        !matches!(self, Stored::Values(ValueFileMeta { home: ValueHome::Log, .. }))
+    /// Whether a file of `bytes` bytes may be it. A log segment may have something unused behind
+    /// its records.
+    pub fn may_have(self, bytes: u64) -> bool {
+        match self {
+            Stored::Values(meta) if meta.home == ValueHome::Log => bytes >= meta.bytes,
+            _ => bytes == self.bytes(),
+        }
     }
 
     /// Where it lies in the source.

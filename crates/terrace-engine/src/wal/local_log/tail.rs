@@ -94,8 +94,8 @@ impl Tail {
         }
     }
 
-    /// Whether the last segment would be worth to stay as a value file if it ended here: values have
-    /// to be copied out of one that is still written to.
+    /// Whether the last segment would be worth to stay as a value file if it ended here: values
+    /// have to be copied out of one that is still written to.
     pub fn may_stay(&self, bytes_min: u64) -> bool {
         let Some(last) = self.segments.back() else { return false };
         let (large_bytes, all) = (last.large_bytes(), self.offset - SEGMENT_HEADER_BYTES);
