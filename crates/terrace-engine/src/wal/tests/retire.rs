@@ -31,9 +31,14 @@ struct Opened {
 }
 
 impl Opened {
-    /// Opens the log that begins at `start`, of which the manifest says that `retired` are value
-    /// files.
-    fn new(env: &SharedEnv, epoch: u64, start: LogStart, retired: &[FinishedSegment]) -> Opened {
+    /// Opens the log that begins at `start`, of which the manifest says that `retired` is a value
+    /// file.
+    fn new(
+        env: &SharedEnv,
+        epoch: u64,
+        start: LogStart,
+        retired: Option<&FinishedSegment>,
+    ) -> Opened {
         let store = LocalLogStore {
             env: Arc::clone(env),
             dir: PathBuf::from(DIR),
@@ -50,13 +55,13 @@ impl Opened {
 
     fn first(env: &SharedEnv) -> Opened {
         env.fs().create_dir_all(Path::new(DIR)).expect("nothing fails");
-        Opened::new(env, 1, LogStart { segment: None, position: LogPosition(0) }, &[])
+        Opened::new(env, 1, LogStart { segment: None, position: LogPosition(0) }, None)
     }
 
     /// Opens the log again, as far as it is not released.
-    fn again(self, retired: &[FinishedSegment]) -> Opened {
+    fn again(self, retired: &FinishedSegment) -> Opened {
         let start = self.log.start_at(self.log.end());
-        Opened::new(&self.env, self.epoch + 1, start, retired)
+        Opened::new(&self.env, self.epoch + 1, start, Some(retired))
     }
 
     fn write(&self, count: usize, large_bytes: u64) {
@@ -180,7 +185,7 @@ fn the_file_of_a_value_file_is_not_used_again() {
         assert_eq!(opened.bytes_of(&values_of(&segment)), Some(segment.file_bytes()));
         opened.write(40, 0);
         assert_eq!(opened.content(&segment), content);
-        let opened = opened.again(&[segment.clone()]);
+        let opened = opened.again(&segment);
         assert!(!opened.log.keeps(segment.id), "no name of it was found");
         opened.write(40, 0);
         assert_eq!(opened.content(&segment), content);
@@ -201,7 +206,7 @@ fn a_name_that_cannot_be_removed_is_kept_until_the_next_open_removes_it() {
         assert!(opened.log.keeps(segment.id), "its name is there");
         opened.write(40, 0);
         assert_eq!(opened.content(&segment), content);
-        let opened = opened.again(&[segment.clone()]);
+        let opened = opened.again(&segment);
         assert_eq!(opened.bytes_of(&segment.path), None);
         assert!(!opened.log.keeps(segment.id));
         opened.write(40, 0);
@@ -218,7 +223,7 @@ fn a_segment_that_is_replayed_stays_a_value_file() {
         let segment = opened.retire_first();
         let content = opened.content(&segment);
         let start = opened.log.start_at(LogPosition(0));
-        let opened = Opened::new(env, 2, start, &[segment.clone()]);
+        let opened = Opened::new(env, 2, start, Some(&segment));
         assert!(opened.log.keeps(segment.id));
         opened.log.release(opened.log.end())?;
         assert!(!opened.log.keeps(segment.id));
@@ -262,7 +267,7 @@ fn no_name_comes_back_that_the_log_said_to_be_gone() {
             let released = opened.log.release(opened.log.end());
             assert_eq!(opened.log.keeps(segment.id), released.is_err());
             faults.set_plan(FaultPlan::default());
-            let opened = opened.again(&[segment.clone()]);
+            let opened = opened.again(&segment);
             assert!(!opened.log.keeps(segment.id));
             env.fs().remove(&values_of(&segment)).expect("nothing fails");
             (segment, sim.disk().crash(CrashPolicy::Sectors, seed))
