@@ -1,8 +1,10 @@
 //! Turns: what one thread at a time does for a range. Whoever does it shows that it has the turn,
 //! by value: a function that needs a turn takes it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
+use terrace_base::FileId;
 use terrace_env::{Mutex, WaitFactory};
 
 /// The turns of a range. Order: flush before freeze; a sync comes after both.
@@ -25,7 +27,11 @@ pub(in crate::store) struct FlushTurn(());
 pub(in crate::store) struct FreezeTurn(());
 
 /// The turn of the value log.
-pub(in crate::store) struct ValuesTurn(());
+pub(in crate::store) struct ValuesTurn {
+    /// Files that were to be rewritten and hold damage: they stay as they are until the range is
+    /// opened again, so that one damaged value does not keep the garbage of all others.
+    pub damaged: BTreeSet<FileId>,
+}
 
 /// The turn of syncs.
 pub(in crate::store) struct SyncTurn(());
@@ -36,7 +42,7 @@ impl Turns {
         Turns {
             flush: waits.mutex(FlushTurn(())),
             freeze: waits.mutex(FreezeTurn(())),
-            values: waits.mutex(ValuesTurn(())),
+            values: waits.mutex(ValuesTurn { damaged: BTreeSet::new() }),
             sync: waits.mutex(SyncTurn(())),
         }
     }

@@ -110,8 +110,8 @@ impl ValueFile {
         self.reader(ReadMode::BLOCK)?.read(interval, ReadMode::BLOCK)
     }
 
-    /// What the file is called in an error.
-    pub(super) fn name(&self) -> Result<PathBuf> {
+    /// What the file is called in an error. Errors: it cannot be opened.
+    pub fn name(&self) -> Result<PathBuf> {
         Ok(self.reader(ReadMode::BLOCK)?.name())
     }
 

@@ -3,12 +3,27 @@
 //! A file of which nothing is named goes at once. Of the others one is rewritten when all files
 //! together have more garbage than `space.rs` allows: that with the most garbage for each byte that
 //! has to be copied, and with it, to keep files few, those that have become small.
+//!
+//! Where files are many for what is named, as slow writers and small memtables leave them, those of
+//! which least lives become one, though they have no garbage. A value is copied so about once: what
+//! becomes one is a fourth of the usual size on average, and grows by that factor at the least.
 
 use std::cmp::Reverse;
 
 use terrace_base::FileId;
 
 use super::{Liveness, SpaceBound, ValueFileMeta, ValueSpace};
+
+/// More files than this number for each that would do for what is named are too many.
+const FILES_PER_SIZE: u64 = 4;
+/// And this number of files is never too many.
+const FILES_MIN: u64 = 16;
+
+/// A rewrite reads no more files than this, for it has a piece of each in memory.
+const REWRITTEN_MAX: usize = 256;
+
+/// What is mostly alive is not worth the copy, unless it is all there is: garbage in a thousandth.
+const GARBAGE_PERMILLE_MIN: u64 = 200;
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,30 +82,50 @@ pub fn judge<'a>(
         named_bytes: all.iter().map(|file| file.live_bytes).sum(),
         hidden_bytes_max,
     };
-    if bound.garbage_bytes_max(&space).is_none_or(|max| space.garbage_bytes() <= max) {
-        return Judgement::Rest;
+    let Some(garbage_max) = bound.garbage_bytes_max(&space) else { return Judgement::Rest };
+    if space.garbage_bytes() > garbage_max {
+        return Judgement::Rewrite(with_most_garbage(all, bound.file_bytes));
     }
-    let mut by_garbage = all;
-    by_garbage.sort_by_key(|file| (Reverse(file.garbage_permille()), file.id));
-    let mut chosen = Vec::new();
-    let mut copied = 0;
-    for file in by_garbage.iter().filter(|file| file.garbage_bytes() > 0) {
-        if !chosen.is_empty() && copied + file.live_bytes > bound.file_bytes {
-            break;
-        }
-        // What is mostly alive is not worth the copy, unless it is all there is.
-        if !chosen.is_empty() && file.garbage_permille() < 200 {
-            break;
-        }
-        copied += file.live_bytes;
-        chosen.push(file.id);
+    let sizes = space.named_bytes / bound.file_bytes.max(1);
+    if all.len() as u64 > FILES_MIN.saturating_add(sizes.saturating_mul(FILES_PER_SIZE)) {
+        return Judgement::Rewrite(smallest(all, bound.file_bytes));
     }
+    Judgement::Rest
+}
+
+/// The files with the most garbage for their size.
+fn with_most_garbage(mut files: Vec<Weighed>, file_bytes: u64) -> Vec<FileId> {
+    files.retain(|file| file.garbage_bytes() > 0);
+    files.sort_by_key(|file| (Reverse(file.garbage_permille()), file.id));
+    let is_worth_it = |file: &&Weighed| file.garbage_permille() >= GARBAGE_PERMILLE_MIN;
+    let count = files.iter().take_while(is_worth_it).count().max(1);
+    files.truncate(count);
+    as_one(&files, file_bytes)
+}
+
+/// The files of which least lives. Two at the least become one if more than two would do.
+fn smallest(mut files: Vec<Weighed>, file_bytes: u64) -> Vec<FileId> {
+    files.sort_by_key(|file| (file.live_bytes, file.id));
+    as_one(&files, file_bytes)
+}
+
+/// As many of the first of these files as become one of the usual size; the first one at any rate.
+fn as_one(files: &[Weighed], file_bytes: u64) -> Vec<FileId> {
+    let mut copied_bytes = 0;
+    let fits = |(index, file): &(usize, &Weighed)| {
+        copied_bytes += file.live_bytes;
+        *index == 0 || copied_bytes <= file_bytes
+    };
+    let fitting = files.iter().take(REWRITTEN_MAX).enumerate().take_while(fits);
+    let mut chosen: Vec<FileId> = fitting.map(|(_, file)| file.id).collect();
     chosen.sort_unstable();
-    Judgement::Rewrite(chosen)
+    chosen
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use terrace_base::{Epoch, TableUid};
 
     use super::super::{HeldSegment, NamedBytes, NamedSegments};
@@ -153,5 +188,47 @@ mod tests {
         let files = [(64, 60), (64, 10), (64, 30), (64, 20), (64, 64)];
         assert_eq!(judged(&files), Judgement::Rewrite(vec![id(1), id(2), id(3)]));
         assert_eq!(judged(&[(64, 40), (64, 40)]), Judgement::Rewrite(vec![id(0)]));
+    }
+
+    #[test]
+    fn many_small_files_become_one() {
+        let first = |count: u64| Judgement::Rewrite((0..count).map(id).collect());
+        let mut files = vec![(9, 9); 36];
+        assert_eq!(judged(&files), Judgement::Rest, "16, and 4 for each of 5 that would do");
+        files.push((9, 9));
+        assert_eq!(judged(&files), first(7), "63 MiB of 64");
+        files.push((60, 60));
+        assert_eq!(judged(&files), Judgement::Rest, "6 would do");
+        // Of a large file with little in it the little counts.
+        let mut files = vec![(12, 12); 64];
+        files[20] = (20, 1);
+        assert_eq!(judged(&files), Judgement::Rewrite([0, 1, 2, 3, 4, 20].map(id).to_vec()));
+        assert_eq!(judged(&vec![(16, 16); 400]), Judgement::Rest, "416 are few enough");
+        let tiny =
+            |index| Weighed { id: id(index), entry_bytes: 1, overhead_bytes: 0, live_bytes: 1 };
+        let tiny: Vec<Weighed> = (0..1000).map(tiny).collect();
+        assert_eq!(as_one(&tiny, 64 * MIB).len(), REWRITTEN_MAX);
+    }
+
+    /// Whatever is there, a rewrite of small files leaves fewer, and in the end there are few. No
+    /// value is copied often.
+    #[test]
+    fn files_become_few_and_their_values_are_copied_about_once() {
+        for (count, mib) in [(17, 1), (300, 1), (1000, 1), (1000, 5), (400, 15), (100, 64)] {
+            let mut files = vec![(mib, mib); count];
+            let mut copied = 0;
+            while let Judgement::Rewrite(chosen) = judged(&files) {
+                assert!(2 <= chosen.len() && chosen.len() <= REWRITTEN_MAX, "{count} of {mib}");
+                let chosen: BTreeSet<u64> = chosen.iter().map(|id| id.counter).collect();
+                let sum = chosen.iter().map(|index| files[*index as usize].1).sum();
+                let is_left = |(index, _): &(usize, _)| !chosen.contains(&(*index as u64));
+                let left = files.into_iter().enumerate().filter(is_left);
+                files = left.map(|(_, file)| file).chain([(sum, sum)]).collect();
+                copied += sum;
+            }
+            let all = count as u64 * mib;
+            assert!(files.len() as u64 <= 16 + 4 * (all / 64), "{count} of {mib}");
+            assert!(copied <= 2 * all, "{count} of {mib}: {copied} of {all} MiB");
+        }
     }
 }

@@ -93,6 +93,13 @@ impl Liveness {
         self.named.contains_key(&segment)
     }
 
+    /// How many values of a file tables name; one that two tables name counts twice.
+    #[must_use]
+    pub fn named_count(&self, file: &ValueFileMeta) -> u64 {
+        let count = |one: &super::HeldSegment| self.named.get(&one.id).map_or(0, |named| named.0);
+        file.segments.iter().map(count).sum()
+    }
+
     /// Bytes of a file that tables name. Two tables may name a value both, so it is cut off at what
     /// the file has of each segment.
     #[must_use]
@@ -148,6 +155,7 @@ mod tests {
         };
         assert_eq!(liveness.live_bytes(&file(&[(1, 1000), (3, 1000)])), 100 + 330);
         assert_eq!(liveness.live_bytes(&file(&[(3, 200)])), 200, "named twice");
+        assert_eq!(liveness.named_count(&file(&[(1, 1000), (3, 1000), (4, 9)])), 4);
         assert_eq!(liveness.live_bytes(&file(&[(2, 1000)])), 0);
         assert_eq!(NamedSegments::new(tables[0].0.clone()).as_ref(), Some(&tables[0]));
         assert_eq!(NamedSegments::new(tables[0].0.iter().rev().copied().collect()), None);

@@ -6,12 +6,15 @@ use std::sync::Arc;
 use terrace_base::{Corruption, SeqNo};
 
 use super::format::{ENTRY_HEADER_BYTES, ValueEntry};
-use super::{ValueFile, ValueHome, ValueName, ValuePointer};
-use crate::Result;
+use super::{ValueFile, ValueFileMeta, ValueHome, ValueName, ValuePointer};
 use crate::table::ByteInterval;
+use crate::{Error, Result};
 
 /// Values that lie near each other are read together, up to this many bytes.
 const WINDOW_BYTES: u64 = 256 << 10;
+
+/// How many values are read between two looks whether the work is cancelled.
+const VALUES_PER_LOOK: usize = 64;
 
 /// A value that tables name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,7 +36,7 @@ impl LivingValue {
 
 /// A walk over the living values of one file, in the order in which they lie there, which is that
 /// of their keys. Each is checked before it is shown. What lives of a log segment is read at once
-/// and kept, twice for a moment.
+/// and kept.
 #[derive(Debug)]
 pub struct Living {
     file: Arc<ValueFile>,
@@ -56,8 +59,12 @@ struct Standing {
 
 impl Living {
     /// Stands on the first of `values`, all of which the file holds. Errors: `Corruption` if it
-    /// does not, and what reading gives.
-    pub fn new(file: Arc<ValueFile>, values: &[LivingValue]) -> Result<Living> {
+    /// does not; `Closed` if the work is cancelled; what reading gives.
+    pub fn new(
+        file: Arc<ValueFile>,
+        values: &[LivingValue],
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<Living> {
         let mut placed = Vec::with_capacity(values.len());
         for value in values {
             placed.push((file.place_of(value.pointer.name)?, *value));
@@ -67,31 +74,44 @@ impl Living {
         let mut living = Living { file, left, window, window_at: 0, current: None };
         living.advance()?;
         if living.file.meta().home == ValueHome::Log {
-            living.gather()?;
+            living.gather(is_cancelled)?;
         }
         Ok(living)
     }
 
-    /// Reads all of the values and puts them into the order of their keys: in a log segment they
-    /// lie in that of their writing.
-    fn gather(&mut self) -> Result<()> {
-        let mut found: Vec<(Vec<u8>, LivingValue)> = Vec::with_capacity(self.left.len() + 1);
+    /// About how many bytes the walk over `count` values of a file takes, which have `bytes`.
+    #[must_use]
+    pub fn memory_bytes(file: &ValueFileMeta, count: u64, bytes: u64) -> u64 {
+        let list = count.saturating_mul(size_of::<(u64, LivingValue)>() as u64);
+        list + match file.home {
+            ValueHome::File => bytes.min(WINDOW_BYTES),
+            ValueHome::Log => bytes + WINDOW_BYTES,
+        }
+    }
+
+    /// Reads all of the values, and shows them in the order of their keys from here on: in a log
+    /// segment they lie in that of their writing.
+    fn gather(&mut self, is_cancelled: &dyn Fn() -> bool) -> Result<()> {
+        let standing = self.current.iter().map(|one| one.value);
+        let all = standing.chain(self.left.as_slice().iter().map(|(_, value)| *value));
+        let bytes: u64 = all.map(|value| value.bytes_in(ValueHome::Log)).sum();
+        let mut stored: Vec<u8> = Vec::with_capacity(bytes as usize);
+        let mut found: Vec<(u64, LivingValue)> = Vec::with_capacity(self.left.len() + 1);
         while let Some(Standing { value, key, bytes, .. }) = self.current.take() {
-            found.push((self.window[key.start..bytes.end].to_vec(), value));
+            found.push((stored.len() as u64, value));
+            stored.extend_from_slice(&self.window[key.start..bytes.end]);
+            if found.len().is_multiple_of(VALUES_PER_LOOK) && is_cancelled() {
+                return Err(Error::Closed);
+            }
             self.advance()?;
         }
-        let key_of = |(stored, value): &(Vec<u8>, LivingValue)| {
-            let key_bytes = stored.len() - value.pointer.bytes as usize;
-            (stored[..key_bytes].to_vec(), std::cmp::Reverse(value.seqno))
+        let order_of = |(at, value): &(u64, LivingValue)| {
+            let key_bytes = value.bytes_in(ValueHome::Log) - u64::from(value.pointer.bytes);
+            let key = &stored[*at as usize..(at + key_bytes) as usize];
+            (key, std::cmp::Reverse(value.seqno))
         };
-        found.sort_by_cached_key(key_of);
-        (self.window, self.window_at) = (Vec::new(), 0);
-        let mut left = Vec::with_capacity(found.len());
-        for (stored, value) in found {
-            left.push((self.window.len() as u64, value));
-            self.window.extend_from_slice(&stored);
-        }
-        self.left = left.into_iter();
+        found.sort_unstable_by(|a, b| order_of(a).cmp(&order_of(b)));
+        (self.window, self.window_at, self.left) = (stored, 0, found.into_iter());
         self.advance()
     }
 

@@ -18,5 +18,6 @@ mod reclaim;
 mod rows;
 mod settings;
 mod triangle;
+mod value_files;
 mod value_space;
 mod values;

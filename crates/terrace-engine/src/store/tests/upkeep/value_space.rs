@@ -16,6 +16,8 @@ const KEYS: u64 = 1500;
 /// Bytes of a value's entry in its file.
 const ENTRY_BYTES: u64 = 32 + 8 + VALUE_BYTES as u64;
 const LIVE_BYTES: u64 = KEYS * ENTRY_BYTES;
+/// Four for each memtable of what lives.
+const FILES_MAX: u64 = 4 * LIVE_BYTES / (32 << 10);
 
 fn options() -> Options {
     Options {
@@ -67,6 +69,7 @@ struct Figures {
     table_percent: u64,
     rewritten_percent: u64,
     files_max: u64,
+    segments_max: u64,
 }
 
 fn value(key: u64, round: u64) -> String {
@@ -97,6 +100,8 @@ fn overwrite(env: &SharedEnv, options: &Options, draw: Draw, times: u64) -> Resu
             let percent = files.iter().map(|(_, bytes)| bytes).sum::<u64>() * 100 / LIVE_BYTES;
             figures.peak_percent = figures.peak_percent.max(percent);
             figures.files_max = figures.files_max.max(files.len() as u64);
+            let segments = store.stats().value_log.segment_count;
+            figures.segments_max = figures.segments_max.max(segments);
             (sum, samples) = (sum + percent, samples + 1);
         }
     }
@@ -134,6 +139,7 @@ fn uniform_overwrites_take_no_more_than_the_bound() -> Result<()> {
     let figures = overwritten(L0Kind::Plain, Draw::Uniform, 9)?;
     assert!(figures.peak_percent <= 138 && figures.mean_percent <= 130, "{figures:?}");
     assert!(figures.table_percent <= 45 && figures.rewritten_percent <= 210, "{figures:?}");
+    assert!(figures.files_max <= FILES_MAX, "{figures:?}");
     Ok(())
 }
 
@@ -142,6 +148,7 @@ fn zipfian_overwrites_take_no_more_than_the_bound() -> Result<()> {
     let figures = overwritten(L0Kind::Plain, Draw::Zipfian, 10)?;
     assert!(figures.peak_percent <= 138 && figures.mean_percent <= 130, "{figures:?}");
     assert!(figures.table_percent <= 45 && figures.rewritten_percent <= 210, "{figures:?}");
+    assert!(figures.files_max <= FILES_MAX, "{figures:?}");
     Ok(())
 }
 
@@ -150,6 +157,7 @@ fn overwrites_in_a_container_take_no_more_than_the_bound() -> Result<()> {
     let figures = overwritten(L0Kind::Container, Draw::Zipfian, 11)?;
     assert!(figures.peak_percent <= 138 && figures.mean_percent <= 130, "{figures:?}");
     assert!(figures.table_percent <= 100 && figures.rewritten_percent <= 210, "{figures:?}");
+    assert!(figures.files_max <= FILES_MAX, "{figures:?}");
     Ok(())
 }
 

@@ -1,0 +1,208 @@
+//! Goal: value files stay few, and whatever becomes of them changes no value. Method: files are
+//! made small, or damaged, and counted.
+
+use std::cell::Cell;
+use std::path::Path;
+use std::time::Duration;
+
+use terrace_base::KeyRange;
+use terrace_env::DiskImage;
+
+use crate::Error;
+use crate::options::ValueLogOptions;
+use crate::process::PoolName;
+use crate::store::tests::*;
+use crate::store::upkeep::values::living_of;
+use crate::vlog::{Living, ValueHome};
+
+fn options() -> Options {
+    let value_log = ValueLogOptions { large_bytes: 100, ..ValueLogOptions::default() };
+    Options {
+        memtable_bytes: 16 << 10,
+        level_bytes_base: 1 << 20,
+        value_log: Some(value_log),
+        ..lazy()
+    }
+}
+
+fn key(index: u64) -> String {
+    format!("{index:04}")
+}
+
+fn value(index: u64, round: u64) -> String {
+    format!("{index:04}/{round:04}/").repeat(32)
+}
+
+#[test]
+fn the_files_of_small_flushes_become_one() -> Result<()> {
+    simulate(23, |env| {
+        let store = open(env, &options())?;
+        let mut most = 0;
+        for index in 0..120 {
+            put(&store, &key(index), &value(index, 0))?;
+            store.flush()?;
+            store.settle();
+            most = most.max(store.stats().value_log.file_count);
+        }
+        let stats = store.stats().value_log;
+        let files_max = 16 + 4 * (stats.live_bytes / (16 << 10));
+        assert!(most <= files_max, "{stats}, once {most}");
+        assert!(stats.rewritten_bytes <= 2 * stats.live_bytes, "{stats}");
+        assert_eq!(stats.segment_count, 120, "a value keeps its name");
+        for index in 0..120 {
+            assert_eq!(get(&store, &key(index))?, Some(value(index, 0)));
+        }
+        assert_eq!(files_with(env, ".values").len() as u64, stats.file_count, "none is left over");
+        assert!(store.check(&mut |_, _| ())?.is_clean());
+        store.close()?;
+        let store = open(env, &options())?;
+        assert_eq!(get(&store, &key(7))?, Some(value(7, 0)));
+        store.close()
+    })
+}
+
+/// Where the log's segments stay and are small, they become one, too; but never one of which more
+/// values may be named.
+#[test]
+fn small_segments_of_the_log_become_one() -> Result<()> {
+    simulate(24, |env| {
+        let options =
+            Options { memtable_bytes: 512 << 10, log_segment_bytes: 4 << 10, ..options() };
+        let options = Options { log_bytes_max: 4 << 20, ..options };
+        let store = open(env, &options)?;
+        let round = |from: u64| -> Result<()> {
+            (from..from + 400).try_for_each(|index| put(&store, &key(index), &value(index, 1)))?;
+            store.flush()
+        };
+        round(0)?;
+        store.settle();
+        round(400)?;
+        let most = store.stats().value_log;
+        assert!(most.in_log_count > 16, "{most}");
+        round(800)?;
+        store.settle();
+        let stats = store.stats().value_log;
+        assert!(stats.file_count <= 16 + 1 && stats.rewritten_bytes > 0, "{stats}");
+        for index in 0..1200 {
+            assert_eq!(get(&store, &key(index))?, Some(value(index, 1)));
+        }
+        assert!(store.check(&mut |_, _| ())?.is_clean());
+        store.close()
+    })
+}
+
+/// Damages a value wherever it lies in a value file.
+fn damage(disk: &mut DiskImage, value: &str) {
+    let is_values = |path: &Path| path.extension().is_some_and(|one| one == "values");
+    let files: Vec<_> = disk.files().into_iter().map(|(path, _)| path).collect();
+    let mut found = 0;
+    for path in files.into_iter().filter(|path| is_values(path)) {
+        let bytes = disk.read(&path).expect("it is there");
+        let places = bytes.windows(value.len()).enumerate();
+        for (at, _) in places.filter(|(_, some)| *some == value.as_bytes()) {
+            found += 1;
+            disk.write(&path, at as u64, b"?").expect("it is there");
+        }
+    }
+    assert!(found > 0, "the value lies in a file");
+}
+
+/// One damaged value keeps neither small files apart nor garbage elsewhere.
+#[test]
+fn a_damaged_value_stays_an_error_of_its_key_and_holds_nobody_up() -> Result<()> {
+    const KEYS: u64 = 240;
+    let mut image = killed(22, |env| {
+        let store = open(env, &options())?;
+        for index in 0..KEYS {
+            put(&store, &key(index), &value(index, 0))?;
+            if index % 12 == 0 {
+                store.flush()?;
+            }
+        }
+        store.close()?;
+        Ok(store)
+    });
+    damage(&mut image, &value(40, 0));
+    after_crash(image, |env| {
+        let store = open(env, &options())?;
+        let is_hot = |index: &u64| *index != 40 && !index.is_multiple_of(6);
+        for round in 1..5 {
+            for index in (0..KEYS).filter(is_hot) {
+                put(&store, &key(index), &value(index, round))?;
+            }
+            store.compact(&KeyRange::all())?;
+            env.sleep(Duration::from_secs(60));
+            store.settle();
+        }
+        for index in 0..KEYS {
+            match get(&store, &key(index)) {
+                Err(Error::Corruption(_)) => assert_eq!(index, 40),
+                found => {
+                    let round = if is_hot(&index) { 4 } else { 0 };
+                    assert_eq!(found?, Some(value(index, round)), "{index}");
+                }
+            }
+        }
+        let space = store.inner.versions.current().value_space();
+        let allowed = store.inner.shape.values.garbage_bytes_max(&space).expect("it has a bound");
+        let spared = 2 * (16 << 10);
+        assert!(space.garbage_bytes() <= allowed + spared, "{space:?}, allowed {allowed}");
+        Ok(())
+    })
+}
+
+/// Goal: what a rewrite gathers is counted, and it ends when nobody wants it any more. Method:
+/// values of segments of the log, which lie there in another order than that of their keys.
+#[test]
+fn a_rewrite_counts_what_it_gathers_and_can_be_cancelled() -> Result<()> {
+    simulate(25, |env| {
+        let options = Options { memtable_bytes: 4 << 20, log_segment_bytes: 1 << 20, ..options() };
+        let options = Options { log_bytes_max: 16 << 20, ..options };
+        let store = open(env, &options)?;
+        let keys = || (0..6000).map(|index| index * 7919 % 6000);
+        keys().try_for_each(|index| put(&store, &key(index), &value(index, 0)))?;
+        store.flush()?;
+        let version = store.inner.versions.current();
+        let of_log = version.values().iter().filter(|file| file.meta().home == ValueHome::Log);
+        let file = of_log.max_by_key(|file| file.meta().bytes).expect("one stays");
+        let looks = Cell::new(0);
+        let after = |count: u32| {
+            looks.set(0);
+            let looks = &looks;
+            move || {
+                looks.set(looks.get() + 1);
+                looks.get() > count
+            }
+        };
+        let is_closed = |error: Option<Error>| matches!(error, Some(Error::Closed));
+        assert!(is_closed(living_of(&version, &[file], &after(2)).err()));
+        let values = living_of(&version, &[file], &|| false)?;
+        let walk = |stop: &dyn Fn() -> bool| Living::new(Arc::clone(file), &values, stop);
+        assert!(is_closed(walk(&after(3)).err()));
+        assert_eq!(looks.get(), 4, "of {} values", values.len());
+        let mut living = walk(&|| false)?;
+        let mut before = Vec::new();
+        let mut count = 0;
+        while let Some((_, entry)) = living.current() {
+            assert!(before.as_slice() < entry.key, "in the order of their keys");
+            (before, count) = (entry.key.to_vec(), count + 1);
+            living.advance()?;
+        }
+        assert_eq!(count, values.len());
+
+        let jobs = store.inner.process.memory().pool(PoolName::Jobs);
+        let before = jobs.peak_bytes();
+        let half = || keys().filter(|index| index % 2 == 0);
+        half().try_for_each(|index| put(&store, &key(index), &value(index, 1)))?;
+        store.compact(&KeyRange::all())?;
+        store.settle();
+        assert!(store.stats().value_log.rewritten_bytes > 500 << 10, "{}", store.stats().value_log);
+        assert!(jobs.peak_bytes() > before + (500 << 10), "{before}, then {}", jobs.peak_bytes());
+        let used = jobs.used_bytes();
+        assert!(used < 100 << 10, "{used} bytes are left");
+        for index in half() {
+            assert_eq!(get(&store, &key(index))?, Some(value(index, 1)));
+        }
+        store.close()
+    })
+}
