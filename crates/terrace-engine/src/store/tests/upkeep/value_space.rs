@@ -2,6 +2,7 @@
 //! known. Method: until twenty times the data were written, the files are measured at every
 //! thousandth of it; bytes are counted, not time. All sizes are a two-thousandth of the defaults.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use terrace_base::KeyRange;
@@ -69,12 +70,20 @@ struct Figures {
     table_percent: u64,
     rewritten_percent: u64,
     files_max: u64,
+    /// The most segments that tables named.
     segments_max: u64,
 }
 
 fn value(key: u64, round: u64) -> String {
     let head = format!("{key}.{round}.");
     format!("{head}{}", "x".repeat(VALUE_BYTES - head.len()))
+}
+
+/// How many segments tables name.
+fn named_segments(store: &Store) -> u64 {
+    let version = store.inner.versions.current();
+    let named = version.tables().flat_map(|table| table.meta().named.iter());
+    named.map(|one| one.segment).collect::<BTreeSet<_>>().len() as u64
 }
 
 /// Writes every key, and then `times` the data once more, by chance.
@@ -100,8 +109,7 @@ fn overwrite(env: &SharedEnv, options: &Options, draw: Draw, times: u64) -> Resu
             let percent = files.iter().map(|(_, bytes)| bytes).sum::<u64>() * 100 / LIVE_BYTES;
             figures.peak_percent = figures.peak_percent.max(percent);
             figures.files_max = figures.files_max.max(files.len() as u64);
-            let segments = store.stats().value_log.segment_count;
-            figures.segments_max = figures.segments_max.max(segments);
+            figures.segments_max = figures.segments_max.max(named_segments(&store));
             (sum, samples) = (sum + percent, samples + 1);
         }
     }
