@@ -312,7 +312,7 @@ fn a_log_is_cut_behind_what_was_written(env: &SharedEnv, dir: &Path) {
     log.lay_out().unwrap();
     log.write_by_call(4_000, b"by a call").unwrap();
     log.write_at(9_990, b"the last").unwrap();
-    log.let_go();
+    log.let_go(log.bytes());
     log.write_at(9_000, b"after that").unwrap();
     log.sync().unwrap();
     assert!(log.cut(10_000).unwrap());

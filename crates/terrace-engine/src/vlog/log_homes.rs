@@ -40,8 +40,10 @@ pub struct LogHomes {
     segments: Vec<FinishedSegment>,
     /// What lives in them, in bytes of a value file, once that was weighed.
     live_bytes: u64,
-    /// Those of them of which that is known.
+    /// Those of them that are value files.
     known: BTreeMap<FileId, Home>,
+    /// Whether the store could not take one: it takes none.
+    is_refused: bool,
 }
 
 /// What a segment is to a flush.
@@ -51,8 +53,6 @@ enum Home {
     Before,
     /// A value file since now; `is_new`: its name was not there before.
     Now { meta: ValueFileMeta, is_new: bool },
-    /// The store cannot take it.
-    Refused,
 }
 
 impl LogHomes {
@@ -68,7 +68,7 @@ impl LogHomes {
         let segments: Vec<_> = finished.into_iter().filter(stays).collect();
         let before = segments.iter().filter(|segment| is_value_file(segment.id));
         let known = before.map(|segment| (segment.id, Home::Before)).collect();
-        LogHomes { logged, segments, live_bytes: 0, known }
+        LogHomes { logged, segments, live_bytes: 0, known, is_refused: false }
     }
 
     /// Looks which segments are worth to stay by what of them lives: `entries` are those of the
@@ -132,21 +132,24 @@ impl LogHomes {
         log: &dyn LogSink,
         store: &dyn TableStore,
     ) -> Result<Option<ValuePointer>> {
+        if self.is_refused {
+            return Ok(None);
+        }
         let Some((segment, offset)) = self.find(entry.seqno) else { return Ok(None) };
         let name = ValueName { segment: segment.id, offset };
         if !self.known.contains_key(&segment.id) {
-            let home = retire(segment, log, store)?;
+            let Some(home) = retire(segment, log, store)? else {
+                self.is_refused = true;
+                return Ok(None);
+            };
             self.known.insert(name.segment, home);
-        }
-        if matches!(self.known.get(&name.segment), Some(Home::Refused)) {
-            return Ok(None);
         }
         Ok(Some(ValuePointer::into_log(name, entry.key, entry.value)))
     }
 
     /// The segment that may stay and has the value with this number, and where.
     fn find(&self, seqno: SeqNo) -> Option<(&FinishedSegment, u64)> {
-        let at = self.logged.get(seqno)?.at;
+        let at = self.logged.get(seqno)?;
         let next = self.segments.partition_point(|segment| segment.end <= at);
         let segment = self.segments.get(next)?;
         segment.offset_of(at).map(|offset| (segment, offset))
@@ -156,7 +159,7 @@ impl LogHomes {
     pub fn retired(&self) -> impl Iterator<Item = &ValueFileMeta> {
         self.known.values().filter_map(|home| match home {
             Home::Now { meta, .. } => Some(meta),
-            Home::Before | Home::Refused => None,
+            Home::Before => None,
         })
     }
 
@@ -171,12 +174,16 @@ impl LogHomes {
 }
 
 /// Makes a segment a value file, unless the store cannot have it. Its name is not durable yet.
-fn retire(segment: &FinishedSegment, log: &dyn LogSink, store: &dyn TableStore) -> Result<Home> {
+fn retire(
+    segment: &FinishedSegment,
+    log: &dyn LogSink,
+    store: &dyn TableStore,
+) -> Result<Option<Home>> {
     // Order: the log must not use the file again from the moment at which it has another name.
     log.retire(segment);
     let Some(adopted) = store.adopt_values(segment.id, &segment.path)? else {
         log.refuse(segment.id);
-        return Ok(Home::Refused);
+        return Ok(None);
     };
     let bytes = segment.record_bytes();
     let dead_or_large = segment.large_bytes.max(bytes - bytes / OVERHEAD_SHARE).min(bytes);
@@ -190,7 +197,7 @@ fn retire(segment: &FinishedSegment, log: &dyn LogSink, store: &dyn TableStore) 
         segments: vec![own],
         home: ValueHome::Log,
     };
-    Ok(Home::Now { meta, is_new: adopted.is_new })
+    Ok(Some(Home::Now { meta, is_new: adopted.is_new }))
 }
 
 /// What a separator of a flush needs to leave values in the log.
@@ -231,8 +238,8 @@ mod tests {
     fn a_value_stays_where_most_of_a_finished_segment_is_large_values() {
         let finished = vec![
             segment(1, 0, 1000, 900),
-            segment(2, 1000, 2000, 690),
-            segment(3, 2000, 3000, 700),
+            segment(2, 1000, 2000, 849),
+            segment(3, 2000, 3000, 850),
         ];
         let at = |seqno, at| LoggedValue { seqno: SeqNo(seqno), at: LogPosition(at) };
         let logged = vec![at(9, 2100), at(1, 40), at(3, 999), at(4, 1000), at(10, 3000)];
@@ -315,7 +322,7 @@ mod tests {
         let logged = vec![LoggedValue { seqno: SeqNo(1), at: LogPosition(8) }];
         assert!(LogHomes::new(logged.iter().copied().collect(), Vec::new(), |_| false).is_empty());
         assert!(
-            LogHomes::new(logged.iter().copied().collect(), vec![segment(1, 0, 1000, 699)], |_| {
+            LogHomes::new(logged.iter().copied().collect(), vec![segment(1, 0, 1000, 849)], |_| {
                 false
             })
             .is_empty()

@@ -212,8 +212,9 @@ pub struct FinishedSegment {
 
 /// What stays as a value file has at least this share of large values in its records, in percent.
 /// What else is in it takes space until the segment is rewritten, which copies what lives; what is
-/// copied out takes the disk's time now, and the log uses the file again.
-const LARGE_PERCENT_MIN: u64 = 70;
+/// copied out takes the disk's time now, and the log uses the file again. With less, what else is
+/// in it comes near what the bound on space allows to be dead in all, and writers pay for that.
+const LARGE_PERCENT_MIN: u64 = 85;
 
 /// Whether so many bytes of large values are most of these bytes of records.
 pub(super) fn is_mostly(large_bytes: u64, all: u64) -> bool {

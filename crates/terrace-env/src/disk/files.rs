@@ -231,8 +231,12 @@ impl LogFile for DiskLogFile {
         self.inner.warm(bytes);
     }
 
-    fn let_go(&self) {
-        self.inner.let_go();
+    fn let_go(&self, bytes: u64) {
+        self.inner.let_go(bytes);
+    }
+
+    fn begin_write_back(&self, bytes: u64) {
+        self.inner.begin_write_back(bytes);
     }
 
     fn lay_out(&self) -> EnvResult<()> {

@@ -255,6 +255,10 @@ impl LogFile for FaultLogFile {
         self.context.sync(|| self.inner.sync_range(offset, bytes))
     }
 
+    fn begin_write_back(&self, bytes: u64) {
+        self.inner.begin_write_back(bytes);
+    }
+
     fn lay_out(&self) -> EnvResult<()> {
         self.context.sync(|| self.inner.lay_out())
     }

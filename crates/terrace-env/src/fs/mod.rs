@@ -198,9 +198,16 @@ pub trait LogFile: Send + Sync + fmt::Debug {
     /// the device twice then.
     fn warm(&self, _bytes: u64) {}
 
-    /// Takes what was written out of this process's memory; the kernel keeps it, and a later write
-    /// brings its page back. For a file that hardly anybody writes to any more.
-    fn let_go(&self) {}
+    /// Takes the first `bytes` out of this process's memory, as far as they are whole pages; the
+    /// kernel keeps them, and a later write brings its page back. For what hardly anybody writes to
+    /// any more, and for what is about to be written to the disk: the kernel would take a page that
+    /// was written through a mapping out of it then, each by itself.
+    fn let_go(&self, _bytes: u64) {}
+
+    /// Begins to write what was written to the first `bytes` to the disk, and does not wait for it:
+    /// a later sync finds less to do. For a job, and for a file that nobody writes to there any
+    /// more; nothing is durable by it, and no failure is told.
+    fn begin_write_back(&self, _bytes: u64) {}
 
     /// Writes zeros over the whole of a new file, durably, so that no later sync has to record
     /// which of its blocks are in use: half of what a small sync costs. For a job, ahead of the

@@ -1,9 +1,10 @@
 use std::fs::{File, OpenOptions};
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{FallocateFlags, fallocate, ftruncate};
+use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, ftruncate};
 use rustix::io::retry_on_intr;
 
 use super::files::{OneSync, file_system_of, magic, reserve, write_all_at};
@@ -125,14 +126,18 @@ impl LogFile for MappedLogFile {
         self.mapping.warm(bytes);
     }
 
-    fn let_go(&self) {
-        self.mapping.let_go();
+    fn let_go(&self, bytes: u64) {
+        self.mapping.let_go(bytes);
     }
 
     fn lay_out(&self) -> EnvResult<()> {
         write_zeros(&self.file, self.bytes())
             .map_err(|errno| failed(Operation::Write, &self.path)(errno.into()))?;
         self.sync()
+    }
+
+    fn begin_write_back(&self, bytes: u64) {
+        begin_write_back(&self.file, bytes);
     }
 
     fn cut(&self, bytes: u64) -> EnvResult<bool> {
@@ -147,6 +152,13 @@ impl LogFile for MappedLogFile {
     fn is_mapped(&self) -> bool {
         true
     }
+}
+
+/// Begins to write the first `bytes` of a file back. The advice is that nobody wants them in
+/// memory: Linux begins to write what is not on the disk, does not wait for it, and lets go only of
+/// what is on the disk already.
+fn begin_write_back(file: &File, bytes: u64) {
+    let _ = fadvise(file, 0, NonZeroU64::new(bytes), Advice::DontNeed);
 }
 
 /// Cuts a file off behind its first `bytes`.
@@ -178,6 +190,10 @@ impl LogFile for WrittenLogFile {
 
     fn sync_range(&self, _offset: u64, _bytes: u64) -> EnvResult<()> {
         self.sync()
+    }
+
+    fn begin_write_back(&self, bytes: u64) {
+        begin_write_back(&self.file, bytes);
     }
 
     fn cut(&self, bytes: u64) -> EnvResult<bool> {

@@ -60,13 +60,14 @@ impl Mapping {
         self.end.fetch_min(bytes, Ordering::Relaxed);
     }
 
-    /// Takes the pages out of this process's memory: they are the file's, which keeps what they
-    /// hold.
-    pub fn let_go(&self) {
+    /// Takes the whole pages of the first `bytes` out of this process's memory: they are the
+    /// file's, which keeps what they hold.
+    pub fn let_go(&self, bytes: u64) {
+        let bytes = self.bytes().min(bytes) as usize / PAGE_BYTES * PAGE_BYTES;
         // Safety: the mapping is shared and of a file, so its pages are only unmapped: what was
         // stored is in the kernel's pages, and the next access maps the same ones again. No
         // reference into them exists (invariant 2).
-        let _ = unsafe { self.pages.unchecked_advise(UncheckedAdvice::DontNeed) };
+        let _ = unsafe { self.pages.unchecked_advise_range(UncheckedAdvice::DontNeed, 0, bytes) };
     }
 
     /// Copies `bytes` to `offset`. Panics if they do not fit.

@@ -189,9 +189,10 @@ impl Inner {
         Ok(report)
     }
 
-    /// Gives the file a second name, if it may have one and links reach.
+    /// Gives the file a second name, if it may have one and links reach. One that is still to be
+    /// cut may not: a copy does not change.
     fn share_with_source(&self, copies: &Copies<'_>, stored: Stored<'_>) -> Result<bool> {
-        if !copies.options().shares_source {
+        if !copies.options().shares_source || stored.is_to_be_cut(&self.context.opener)? {
             return Ok(false);
         }
         self.context.opener.store.link(stored.location(), &copies.path_of(stored))

@@ -1,5 +1,5 @@
 //! How the files of one range come into the directory of another: by a second name, or by copying
-//! and comparing with the hash that the version knows.
+//! and comparing with what the version knows of their bytes.
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ impl<'a> Copies<'a> {
         let location = stored.location_in_copy();
         let Ok(file) = store.open(&location) else { return false };
         // Ids are counted anew by whoever opened a copy: only the uid tells files apart. What the
-        // file holds was verified when it was copied.
+        // file holds was verified when it was copied, unless it was shared there, too.
         stored.is(file) && store.link(&location, &self.path_of(stored)).unwrap_or(false)
     }
 

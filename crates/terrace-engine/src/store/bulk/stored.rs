@@ -62,6 +62,16 @@ impl<'a> Stored<'a> {
         }
     }
 
+    /// Whether the log has not given back yet what is unused behind its records.
+    pub fn is_to_be_cut(self, opener: &TableOpener) -> Result<bool> {
+        match self {
+            Stored::Values(meta) if meta.home == ValueHome::Log => {
+                Ok(self.open(opener)?.bytes() > meta.bytes)
+            }
+            _ => Ok(false),
+        }
+    }
+
     /// What tells whether its bytes are those that were written.
     pub fn verifier(self) -> Verifier {
         match self {

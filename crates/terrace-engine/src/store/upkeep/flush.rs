@@ -282,8 +282,8 @@ impl Inner {
     /// need these memtables starts, if the others need nothing below `oldest`.
     ///
     /// If nothing below the end of these memtables is needed any more, all of it is in tables as
-    /// soon as they are, and the log may as well lose it. Else it is synced through them; and also
-    /// if values stay in it, all of which end below `stay_end`.
+    /// soon as they are, and the log may as well lose it, but for values that stay in it, all of
+    /// which end below `stay_end`. Else it is synced through them.
     fn settle_log(
         &self,
         batch: &[Arc<Frozen>],
@@ -292,14 +292,21 @@ impl Inner {
     ) -> Result<LogPosition> {
         let (greatest, end) = (greatest_of(batch), end_of(batch));
         let stay_end = stay_end.filter(|_| !is_planted(PlantedBug::NameUnsyncedValues));
-        let is_all = oldest >= end && !self.syncs_before_publication() && stay_end.is_none();
-        let end = stay_end.map_or(end, |stay_end| stay_end.max(end));
+        if let Some(stay_end) = stay_end {
+            self.sync_values_in_log(stay_end)?;
+        }
+        let is_all = oldest >= end && !self.syncs_before_publication();
         let start = if is_planted(PlantedBug::InstallBeforeLogSync)
             || is_all && self.begin_log_at(oldest)?
         {
             oldest
         } else {
             self.sync_log(greatest, end)?;
+            if stay_end.is_some() {
+                // What stays is released by this flush then, and given its last length: a copy that
+                // shares the file is made behind it.
+                self.begin_log_at(oldest)?;
+            }
             // A write that failed, and poisoned the range meanwhile, leaves a gap that nobody has
             // synced before the next memtable: the manifest must not say that the log was durable.
             oldest.min(self.log()?.durable())

@@ -95,7 +95,8 @@ impl Inner {
         let memtable = Memtable::new(self.ids.next_memtable(), bytes + SLACK_BYTES);
         let logged = LoggedByNumber::of(sources.iter().map(|source| &*source.memtable));
         while let Some(entry) = retained.entry() {
-            let kept = logged.get(entry.seqno);
+            let seqno = entry.seqno;
+            let kept = logged.get(seqno).map(|at| LoggedValue { seqno, at });
             let listed = if kept.is_some() { LoggedValue::BYTES } else { 0 };
             let needed = Memtable::space_for(entry.key.len(), entry.value.len()) + listed;
             let Some(mut reservation) = memtable.reserve(needed) else { return Ok(None) };

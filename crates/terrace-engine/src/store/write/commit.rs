@@ -351,27 +351,45 @@ impl Inner {
 
     /// Makes everything that is finished, and the log through `end`, durable, and then visible if
     /// the range syncs first.
-    fn sync_finished(&self, _turn: &SyncTurn, end: LogPosition) -> Result<()> {
+    fn sync_finished(&self, turn: &SyncTurn, end: LogPosition) -> Result<()> {
+        // A sync may cover more than the number that is read here and published: so who finds the
+        // log durable has still to see to it that its own number is published.
+        let (finished, through) = self.sequencer.finished();
+        self.sync_log_below(turn, through.max(end))?;
+        if self.syncs_before_publication() {
+            self.sequencer.publish(finished);
+        }
+        Ok(())
+    }
+
+    /// Makes the log durable below `end`, where everything is finished, and not what is above: the
+    /// segment that is written to would be written to the disk with what is prepared in it.
+    ///
+    /// Errors: `Poisoned`.
+    pub(in crate::store) fn sync_values_in_log(&self, end: LogPosition) -> Result<()> {
+        let turn = self.turns.sync.lock();
+        let synced = self.sync_log_below(&turn, end);
+        drop(turn);
+        // The turn is free again: one of those that wait for it takes it.
+        self.sequencer.wake();
+        synced
+    }
+
+    fn sync_log_below(&self, _turn: &SyncTurn, end: LogPosition) -> Result<()> {
         let log = self.log()?;
         if self.is_poisoned() {
             return Err(Error::Poisoned(self.poison_reason()));
         }
-        // A sync may cover more than the number that is read here and published: so who finds the
-        // log durable has still to see to it that its own number is published.
-        let (finished, through) = self.sequencer.finished();
-        let through = through.max(end);
-        if log.durable() < through {
-            fail_point!(self.env, "wal::before_sync");
-            if let Err(error) = log.sync(through) {
-                self.poison(&format!("syncing the log failed: {error}"));
-                return Err(Error::Poisoned(self.poison_reason()));
-            }
-            fail_point!(self.env, "wal::after_sync");
-            self.meters.counters.log_synced();
+        if log.durable() >= end {
+            return Ok(());
         }
-        if self.syncs_before_publication() {
-            self.sequencer.publish(finished);
+        fail_point!(self.env, "wal::before_sync");
+        if let Err(error) = log.sync(end) {
+            self.poison(&format!("syncing the log failed: {error}"));
+            return Err(Error::Poisoned(self.poison_reason()));
         }
+        fail_point!(self.env, "wal::after_sync");
+        self.meters.counters.log_synced();
         Ok(())
     }
 

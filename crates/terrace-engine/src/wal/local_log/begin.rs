@@ -45,7 +45,7 @@ impl LocalLog {
             was_synced: AtomicBool::new(false),
             synced_bytes: AtomicU64::new(u64::MAX),
             sync_turn: env.waits().mutex(()),
-            prepare_turn: env.waits().mutex(Preparation { recyclable: Vec::new(), sizing }),
+            prepare_turn: env.waits().mutex(Preparation::new(sizing)),
             files,
             directories: replayed.directories.clone(),
         };

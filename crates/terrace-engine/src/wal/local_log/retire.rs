@@ -33,6 +33,8 @@ pub(super) struct Retired {
     segments: Latch<BTreeMap<FileId, u64>>,
     /// Whether value files cannot have the files of this log.
     is_refused: AtomicBool,
+    /// Whether the last flush that could leave values in the log did.
+    is_usual: AtomicBool,
 }
 
 impl Retired {
@@ -42,6 +44,7 @@ impl Retired {
     }
 
     pub fn add(&self, segment: &FinishedSegment) {
+        self.is_usual.store(true, Ordering::Relaxed);
         self.segments.lock().insert(segment.id, segment.file_bytes());
     }
 
@@ -49,6 +52,11 @@ impl Retired {
     pub fn refuse(&self, segment: FileId) {
         self.segments.lock().remove(&segment);
         self.is_refused.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a segment that is mostly large values is likely to stay.
+    pub fn is_usual(&self) -> bool {
+        self.is_usual.load(Ordering::Relaxed)
     }
 
     pub fn is_refused(&self) -> bool {
@@ -71,6 +79,7 @@ impl LocalLog {
         if self.retired.is_refused() {
             return Vec::new();
         }
+        self.retired.is_usual.store(false, Ordering::Relaxed);
         let tail = self.tail.lock();
         let ends = tail.segments.iter().skip(1).map(|next| next.header.base);
         let finished = tail.segments.iter().zip(ends);
@@ -100,7 +109,7 @@ impl LocalLog {
         for file in unused {
             outcome = outcome.and(self.recycle(file, preparation));
         }
-        outcome.and(self.unname(&retired))
+        outcome.and(self.unname(retired, preparation))
     }
 
     /// Whether a file of the log is a value file too.
@@ -110,23 +119,31 @@ impl LocalLog {
 
     /// Deletes the names that the log has for files that are value files too, and gives back what
     /// is unused behind their records: nobody reads the log there any more, so no header has to say
-    /// where it ends.
-    fn unname(&self, files: &[Recyclable]) -> Result<()> {
+    /// where it ends. A file that cannot be cut keeps its length, and what cannot be removed is
+    /// tried again.
+    fn unname(&self, files: Vec<Recyclable>, preparation: &mut Preparation) -> Result<()> {
         let fs = self.files.env.fs();
         let mut outcome = Ok(());
         let mut gone = Vec::new();
-        for Recyclable { path, .. } in files {
-            let cut = self.retired.bytes_of(path).map_or(Ok(()), |bytes| fs.cut(path, bytes));
-            match cut.and_then(|()| fs.remove(path)) {
-                Ok(()) => gone.push(path),
-                Err(error) => outcome = outcome.and(Err(error.into())),
+        for file in files.into_iter().chain(std::mem::take(&mut preparation.named)) {
+            let bytes = self.retired.bytes_of(&file.path);
+            if let Err(error) = bytes.map_or(Ok(()), |bytes| fs.cut(&file.path, bytes)) {
+                crate::program_log::warn!(%error, "the unused end of a value file cannot be given back");
+            }
+            match fs.remove(&file.path) {
+                Ok(()) => gone.push(file.path),
+                Err(error) if error.is_not_found() => gone.push(file.path),
+                Err(error) => {
+                    outcome = outcome.and(Err(error.into()));
+                    preparation.named.push(file);
+                }
             }
         }
         if let Some(dir) = gone.first().and_then(|path| path.parent()) {
             // Files are retired in the range's directory only.
             fs.sync_dir(dir)?;
             let mut segments = self.retired.segments.lock();
-            for id in gone.into_iter().filter_map(|path| id_of(path)) {
+            for id in gone.iter().filter_map(|path| id_of(path)) {
                 segments.remove(&id);
             }
         }

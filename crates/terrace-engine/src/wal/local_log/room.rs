@@ -37,7 +37,15 @@ impl Recyclable {
 pub(super) struct Preparation {
     /// Files that wait to be used again.
     pub recyclable: Vec<Recyclable>,
+    /// Files that are value files too, and could not be removed under their names of the log.
+    pub named: Vec<Recyclable>,
     pub sizing: Sizing,
+}
+
+impl Preparation {
+    pub fn new(sizing: Sizing) -> Preparation {
+        Preparation { recyclable: Vec::new(), named: Vec::new(), sizing }
+    }
 }
 
 /// Number of times that a file to be used again may be larger than what is wanted.
@@ -212,16 +220,17 @@ impl LocalLog {
                 spare.is_warm = true;
                 Arc::clone(&spare.file)
             });
-            let full_count = tail.segments.len().saturating_sub(1);
-            let left: Vec<_> = tail.segments.iter().take(full_count).map(Arc::clone).collect();
-            (next, warm_bytes, left)
+            let ends = tail.segments.iter().skip(1).map(|next| next.header.base);
+            let left = tail.segments.iter().map(Arc::clone).zip(ends);
+            (next, warm_bytes, left.collect::<Vec<_>>())
         };
         // What was brought in and is synced before it is written goes to the device twice.
         let was_synced = self.was_synced.swap(false, Ordering::Relaxed);
         if let Some(file) = next.filter(|_| warm_bytes > 0 && !was_synced) {
             file.warm(SEGMENT_HEADER_BYTES + warm_bytes);
         }
-        left.iter().for_each(|segment| segment.let_go());
+        let is_staying = self.retired.is_usual();
+        left.iter().for_each(|(segment, end)| segment.let_go(*end, is_staying));
     }
 
     /// Gives back what waits to be used, and the unused rest of the last segment if it is much; the
@@ -237,7 +246,7 @@ impl LocalLog {
         self.give_back_files()?;
         self.end_segment_early()?;
         let segments: Vec<_> = self.tail.lock().segments.iter().map(Arc::clone).collect();
-        segments.iter().for_each(|segment| segment.file.let_go());
+        segments.iter().for_each(|segment| segment.file.let_go(u64::MAX));
         Ok(())
     }
 
@@ -254,6 +263,8 @@ impl LocalLog {
         }
         // Whoever writes next must not have to wait for a segment.
         self.make_room_in(0, |tail| !tail.spares.is_empty())?;
+        // Order: who releases segments has this turn, and so the last one is not cut meanwhile.
+        let _turn = self.prepare_turn.lock();
         let (last, offset) = {
             let mut tail = self.tail.lock();
             if !is_worth_it(&tail) {

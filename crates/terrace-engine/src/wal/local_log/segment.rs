@@ -9,7 +9,7 @@ use terrace_env::{LogFile, PlantedBug, is_planted};
 
 use crate::Result;
 use crate::wal::format::{RECORD_ALIGNMENT, SEGMENT_HEADER_BYTES, SegmentHeader};
-use crate::wal::sink::{LogPlace, LogTarget, Record};
+use crate::wal::sink::{LogPlace, LogTarget, Record, is_mostly};
 
 /// One segment that this log writes.
 #[derive(Debug)]
@@ -52,6 +52,12 @@ impl Segment {
         LogPosition(self.header.base.0 + (offset - SEGMENT_HEADER_BYTES))
     }
 
+    /// Up to where in the file it may hold records below `position`, which is above its base.
+    pub fn offset_below(&self, position: LogPosition) -> u64 {
+        let bytes = position.0 - self.header.base.0;
+        self.records_end().min(SEGMENT_HEADER_BYTES + bytes)
+    }
+
     /// What the large values in its records so far would take in a value file.
     pub fn large_bytes(&self) -> u64 {
         self.large_bytes.load(Ordering::Relaxed)
@@ -86,8 +92,10 @@ impl Segment {
     /// Makes both headers, which are written, durable.
     pub fn sync_headers(&self) -> Result<()> {
         if !self.is_begun_durably() {
-            for offset in [0, self.records_end()] {
-                self.file.sync_range(offset, SEGMENT_HEADER_BYTES)?;
+            self.file.sync_range(0, SEGMENT_HEADER_BYTES)?;
+            // One that was cut early has its second header before, and durably.
+            if self.file.bytes() >= self.header.segment_bytes {
+                self.file.sync_range(self.records_end(), SEGMENT_HEADER_BYTES)?;
             }
             self.note_begun_durably();
         }
@@ -114,10 +122,16 @@ impl Segment {
         }
     }
 
-    /// Writers have gone on to another segment.
-    pub fn let_go(&self) {
-        if !self.is_let_go.swap(true, Ordering::Relaxed) {
-            self.file.let_go();
+    /// Writers have gone on to another segment; the records of this one end at `end`. What is
+    /// likely to stay as a value file begins to be written to the disk, so that the flush that
+    /// names it need not wait for all of it.
+    pub fn let_go(&self, end: LogPosition, is_staying: bool) {
+        if self.is_let_go.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        self.file.let_go(u64::MAX);
+        if is_staying && is_mostly(self.large_bytes(), end.0 - self.header.base.0) {
+            self.file.begin_write_back(self.offset_below(end));
         }
     }
 

@@ -96,7 +96,7 @@ impl LocalLog {
     }
 
     /// Notes how much this sync has to do, so that what follows is written in the way that costs
-    /// less.
+    /// less; and if it is much, takes it out of this process's memory.
     fn judge_sync(&self, through: LogPosition, segments: &[Arc<Segment>]) {
         // A release may have made more durable since this sync looked.
         let bytes = through.0.saturating_sub(self.durable().0);
@@ -104,6 +104,9 @@ impl LocalLog {
         self.was_synced.store(true, Ordering::Relaxed);
         let is_called = self.writes_by_calls();
         segments.iter().for_each(|segment| segment.write_by_calls(is_called));
+        if !is_called {
+            segments.iter().for_each(|segment| segment.file.let_go(segment.offset_below(through)));
+        }
     }
 
     /// Whether records are written by calls: the last sync found [little](SYNCED_BYTES_LITTLE).

@@ -61,7 +61,7 @@ impl LocalLog {
             was_synced: AtomicBool::new(false),
             synced_bytes: AtomicU64::new(u64::MAX),
             sync_turn: waits.mutex(()),
-            prepare_turn: waits.mutex(Preparation { recyclable: Vec::new(), sizing }),
+            prepare_turn: waits.mutex(Preparation::new(sizing)),
         }
     }
 }

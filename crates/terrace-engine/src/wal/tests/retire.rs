@@ -143,8 +143,8 @@ fn what_is_finished_says_where_its_records_are_and_how_many_large_values_it_has(
         assert_eq!((one.base.0, one.record_bytes()), (0, count * 8224));
         assert_eq!(one.offset_of(LogPosition(8224)), Some(SEGMENT_HEADER_BYTES + 8224));
         assert_eq!(one.offset_of(one.end), None);
-        assert!(one.may_stay(one.record_bytes() * 7 / 10 + 1));
-        assert!(!one.may_stay(one.record_bytes() * 7 / 10 - 1));
+        assert!(one.may_stay(one.record_bytes() * 85 / 100 + 1));
+        assert!(!one.may_stay(one.record_bytes() * 85 / 100 - 1));
         assert_eq!(opened.log.finished(one.end), [], "nothing above that is finished");
         Ok(())
     });
@@ -211,6 +211,40 @@ fn a_name_that_cannot_be_removed_is_kept_until_the_next_open_removes_it() {
         assert!(!opened.log.keeps(segment.id));
         opened.write(40, 0);
         assert_eq!(opened.content(&segment), content);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_name_that_could_not_be_removed_goes_with_the_next_release() {
+    simulate(7, |faults, env| {
+        let opened = Opened::first(env);
+        opened.write(9, 8000);
+        let segment = opened.retire_first();
+        let fault = Fault::nth(Operation::Remove, 1, FaultEffect::Error(FaultErrno::Io));
+        faults.set_plan(FaultPlan::one(fault.on(".log")));
+        assert!(opened.log.release(opened.log.end()).is_err());
+        opened.log.release(opened.log.end())?;
+        assert_eq!(opened.bytes_of(&segment.path), None);
+        assert!(!opened.log.keeps(segment.id));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_file_that_cannot_be_cut_goes_by_its_name_all_the_same() {
+    simulate(8, |faults, env| {
+        let opened = Opened::first(env);
+        opened.write(9, 8000);
+        let segment = opened.retire_first();
+        let bytes = opened.bytes_of(&segment.path);
+        assert!(bytes > Some(segment.file_bytes()), "some of it is unused");
+        let fault = Fault::nth(Operation::Write, 1, FaultEffect::Error(FaultErrno::NoSpace));
+        faults.set_plan(FaultPlan::one(fault.on(".log")));
+        opened.log.release(opened.log.end())?;
+        assert!(!faults.injected().is_empty());
+        assert_eq!(opened.bytes_of(&segment.path), None);
+        assert_eq!(opened.bytes_of(&values_of(&segment)), bytes);
         Ok(())
     });
 }
