@@ -5,8 +5,9 @@
 //! has to be copied, and with it, to keep files few, those that have become small.
 //!
 //! Where files are many for what is named, as slow writers and small memtables leave them, those of
-//! which least lives become one, though they have no garbage. A value is copied so about once: what
-//! becomes one is a fourth of the usual size on average, and grows by that factor at the least.
+//! which least lives become one, though they have no garbage. Where what becomes one is about a
+//! fourth of the usual size, a value is copied so about once; one of many tiny files more often,
+//! for what they became is taken again as long as it is small.
 
 use std::cmp::Reverse;
 

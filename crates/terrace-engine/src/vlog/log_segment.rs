@@ -42,10 +42,15 @@ pub(super) fn judge_segment(file: &Arc<dyn TableFile>, meta: &ValueFileMeta) -> 
         return damage("the log segment is shorter than the manifest says");
     }
     match log_segment_header(file.as_ref())? {
-        Some(header) if (header.file_id, header.identity) == (meta.id, meta.uid.0) => Ok(()),
+        Some(header) if is_of(&header, meta) => Ok(()),
         Some(_) => damage("this is another log segment than the manifest names"),
         None => damage("the header of the log segment is damaged"),
     }
+}
+
+/// Whether a header is that of the segment which `meta` describes.
+fn is_of(header: &SegmentHeader, meta: &ValueFileMeta) -> bool {
+    (header.file_id, header.identity) == (meta.id, meta.uid.0)
 }
 
 /// Checks the bytes of a log segment as they come, front to back.
@@ -103,7 +108,7 @@ impl SegmentVerifier {
             let bytes = SEGMENT_HEADER_BYTES as usize;
             let Some(stored) = held.get(..bytes) else { return Ok(None) };
             return match SegmentHeader::decode(stored, 0) {
-                Ok(header) if (header.file_id, header.identity) == self.names() => Ok(Some(bytes)),
+                Ok(header) if is_of(&header, &self.meta) => Ok(Some(bytes)),
                 _ => damage("the header of the log segment is not the one that was written"),
             };
         }
@@ -119,10 +124,6 @@ impl SegmentVerifier {
             Ok(_) => Ok(Some(length as usize)),
             Err(error) => damage(error.what),
         }
-    }
-
-    fn names(&self) -> (terrace_base::FileId, u128) {
-        (self.meta.id, self.meta.uid.0)
     }
 }
 

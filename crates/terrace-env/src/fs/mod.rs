@@ -204,8 +204,9 @@ pub trait LogFile: Send + Sync + fmt::Debug {
     /// was written through a mapping out of it then, each by itself.
     fn let_go(&self, _bytes: u64) {}
 
-    /// Begins to write what was written to the first `bytes` to the disk, and does not wait for it:
-    /// a later sync finds less to do. For a job, and for a file that nobody writes to there any
+    /// Begins to write what was written to the first `bytes` to the disk, and does not wait until
+    /// it is there (a device that has too much to do may hold up the call): a later sync finds less
+    /// to do. For a job, and for a file that nobody writes to there any
     /// more; nothing is durable by it, and no failure is told.
     fn begin_write_back(&self, _bytes: u64) {}
 

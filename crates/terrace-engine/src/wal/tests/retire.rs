@@ -104,6 +104,12 @@ impl Opened {
         bytes
     }
 
+    /// Writes much, and none of it over what the segment held.
+    fn assert_not_written_to(&self, segment: &FinishedSegment, content: &[u8]) {
+        self.write(40, 0);
+        assert_eq!(self.content(segment), content);
+    }
+
     fn bytes_of(&self, path: &Path) -> Option<u64> {
         let entries = self.env.fs().list(Path::new(DIR)).expect("nothing fails");
         entries.iter().find(|entry| path.ends_with(&entry.name)).map(|entry| entry.bytes)
@@ -116,6 +122,25 @@ fn values_of(segment: &FinishedSegment) -> PathBuf {
 
 fn simulate(seed: u64, test: impl FnOnce(&Arc<FaultEnv>, &SharedEnv) -> Result<()> + Send) {
     on_disk(DiskImage::new(), seed, |_, faults, env| test(faults, env)).expect("nothing fails");
+}
+
+/// Runs `test` on a log whose first segment has become a value file.
+fn with_retired(
+    seed: u64,
+    test: impl FnOnce(&Arc<FaultEnv>, Opened, FinishedSegment) -> Result<()> + Send,
+) {
+    simulate(seed, |faults, env| {
+        let opened = Opened::first(env);
+        opened.write(9, 8000);
+        let segment = opened.retire_first();
+        test(faults, opened, segment)
+    });
+}
+
+/// The next call of `operation` on a file under its name of the log fails.
+fn fail_once(faults: &FaultEnv, operation: Operation) {
+    let fault = Fault::nth(operation, 1, FaultEffect::Error(FaultErrno::Io));
+    faults.set_plan(FaultPlan::one(fault.on(".log")));
 }
 
 fn on_disk<T: Send>(
@@ -173,56 +198,41 @@ fn a_rotation_is_for_what_must_be_synced_or_may_stay() {
 
 #[test]
 fn the_file_of_a_value_file_is_not_used_again() {
-    simulate(3, |_, env| {
-        let opened = Opened::first(env);
-        opened.write(9, 8000);
-        let segment = opened.retire_first();
+    with_retired(3, |_, opened, segment| {
         let content = opened.content(&segment);
         assert!(opened.log.keeps(segment.id));
         opened.log.release(opened.log.end())?;
         assert!(!opened.log.keeps(segment.id));
         assert_eq!(opened.bytes_of(&segment.path), None, "the log gives its name back");
         assert_eq!(opened.bytes_of(&values_of(&segment)), Some(segment.file_bytes()));
-        opened.write(40, 0);
-        assert_eq!(opened.content(&segment), content);
+        opened.assert_not_written_to(&segment, &content);
         let opened = opened.again(&segment);
         assert!(!opened.log.keeps(segment.id), "no name of it was found");
-        opened.write(40, 0);
-        assert_eq!(opened.content(&segment), content);
+        opened.assert_not_written_to(&segment, &content);
         Ok(())
     });
 }
 
 #[test]
 fn a_name_that_cannot_be_removed_is_kept_until_the_next_open_removes_it() {
-    simulate(4, |faults, env| {
-        let opened = Opened::first(env);
-        opened.write(9, 8000);
-        let segment = opened.retire_first();
+    with_retired(4, |faults, opened, segment| {
         let content = opened.content(&segment);
-        let fault = Fault::nth(Operation::Remove, 1, FaultEffect::Error(FaultErrno::Io));
-        faults.set_plan(FaultPlan::one(fault.on(".log")));
+        fail_once(faults, Operation::Remove);
         assert!(opened.log.release(opened.log.end()).is_err());
         assert!(opened.log.keeps(segment.id), "its name is there");
-        opened.write(40, 0);
-        assert_eq!(opened.content(&segment), content);
+        opened.assert_not_written_to(&segment, &content);
         let opened = opened.again(&segment);
         assert_eq!(opened.bytes_of(&segment.path), None);
         assert!(!opened.log.keeps(segment.id));
-        opened.write(40, 0);
-        assert_eq!(opened.content(&segment), content);
+        opened.assert_not_written_to(&segment, &content);
         Ok(())
     });
 }
 
 #[test]
 fn a_name_that_could_not_be_removed_goes_with_the_next_release() {
-    simulate(7, |faults, env| {
-        let opened = Opened::first(env);
-        opened.write(9, 8000);
-        let segment = opened.retire_first();
-        let fault = Fault::nth(Operation::Remove, 1, FaultEffect::Error(FaultErrno::Io));
-        faults.set_plan(FaultPlan::one(fault.on(".log")));
+    with_retired(7, |faults, opened, segment| {
+        fail_once(faults, Operation::Remove);
         assert!(opened.log.release(opened.log.end()).is_err());
         opened.log.release(opened.log.end())?;
         assert_eq!(opened.bytes_of(&segment.path), None);
@@ -233,14 +243,10 @@ fn a_name_that_could_not_be_removed_goes_with_the_next_release() {
 
 #[test]
 fn a_file_that_cannot_be_cut_goes_by_its_name_all_the_same() {
-    simulate(8, |faults, env| {
-        let opened = Opened::first(env);
-        opened.write(9, 8000);
-        let segment = opened.retire_first();
+    with_retired(8, |faults, opened, segment| {
         let bytes = opened.bytes_of(&segment.path);
         assert!(bytes > Some(segment.file_bytes()), "some of it is unused");
-        let fault = Fault::nth(Operation::Write, 1, FaultEffect::Error(FaultErrno::NoSpace));
-        faults.set_plan(FaultPlan::one(fault.on(".log")));
+        fail_once(faults, Operation::Write);
         opened.log.release(opened.log.end())?;
         assert!(!faults.injected().is_empty());
         assert_eq!(opened.bytes_of(&segment.path), None);
@@ -251,19 +257,15 @@ fn a_file_that_cannot_be_cut_goes_by_its_name_all_the_same() {
 
 #[test]
 fn a_segment_that_is_replayed_stays_a_value_file() {
-    simulate(5, |_, env| {
-        let opened = Opened::first(env);
-        opened.write(9, 8000);
-        let segment = opened.retire_first();
+    with_retired(5, |_, opened, segment| {
         let content = opened.content(&segment);
         let start = opened.log.start_at(LogPosition(0));
-        let opened = Opened::new(env, 2, start, Some(&segment));
+        let opened = Opened::new(&opened.env, 2, start, Some(&segment));
         assert!(opened.log.keeps(segment.id));
         opened.log.release(opened.log.end())?;
         assert!(!opened.log.keeps(segment.id));
         assert_eq!(opened.bytes_of(&values_of(&segment)), Some(segment.file_bytes()));
-        opened.write(40, 0);
-        assert_eq!(opened.content(&segment), content);
+        opened.assert_not_written_to(&segment, &content);
         Ok(())
     });
 }
