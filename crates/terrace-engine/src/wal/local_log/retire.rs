@@ -119,13 +119,14 @@ impl LocalLog {
 
     /// Deletes the names that the log has for files that are value files too, and gives back what
     /// is unused behind their records: nobody reads the log there any more, so no header has to say
-    /// where it ends. A file that cannot be cut keeps its length, and what cannot be removed is
-    /// tried again.
+    /// where it ends. A file that cannot be cut keeps its length. What cannot be removed is no
+    /// trouble but for its space, which nobody gives back: it is told of once, and tried again.
     fn unname(&self, files: Vec<Recyclable>, preparation: &mut Preparation) -> Result<()> {
         let fs = self.files.env.fs();
-        let mut outcome = Ok(());
         let mut gone = Vec::new();
-        for file in files.into_iter().chain(std::mem::take(&mut preparation.named)) {
+        let tried_before = std::mem::take(&mut preparation.named);
+        let first_tries = files.len();
+        for (index, file) in files.into_iter().chain(tried_before).enumerate() {
             let bytes = self.retired.bytes_of(&file.path);
             if let Err(error) = bytes.map_or(Ok(()), |bytes| fs.cut(&file.path, bytes)) {
                 crate::program_log::warn!(%error, "the unused end of a value file cannot be given back");
@@ -134,7 +135,9 @@ impl LocalLog {
                 Ok(()) => gone.push(file.path),
                 Err(error) if error.is_not_found() => gone.push(file.path),
                 Err(error) => {
-                    outcome = outcome.and(Err(error.into()));
+                    if index < first_tries {
+                        crate::program_log::warn!(%error, "a segment of the log cannot be removed; its values stay until it can be");
+                    }
                     preparation.named.push(file);
                 }
             }
@@ -147,7 +150,7 @@ impl LocalLog {
                 segments.remove(&id);
             }
         }
-        outcome
+        Ok(())
     }
 
     /// Forgets those of which an open found no name of the log, but for what is still replayed:

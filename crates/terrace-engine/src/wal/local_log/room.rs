@@ -211,7 +211,7 @@ impl LocalLog {
 
     /// Brings the next segment into memory, and takes those out that nobody writes to any more.
     pub(super) fn warm_next(&self) {
-        let _turn = self.prepare_turn.lock();
+        let turn = self.prepare_turn.lock();
         let (next, warm_bytes, left) = {
             let mut tail = self.tail.lock();
             let warm_bytes = tail.warm_bytes;
@@ -229,6 +229,9 @@ impl LocalLog {
         if let Some(file) = next.filter(|_| warm_bytes > 0 && !was_synced) {
             file.warm(SEGMENT_HEADER_BYTES + warm_bytes);
         }
+        // To write pages back may wait for the disk, and a writer without a segment for this turn.
+        // A file that is used again meanwhile is begun to be written a little early.
+        drop(turn);
         let is_staying = self.retired.is_usual();
         left.iter().for_each(|(segment, end)| segment.let_go(*end, is_staying));
     }

@@ -206,6 +206,8 @@ impl LogSink for LocalLog {
     }
 
     fn begin_at(&self, from: LogPosition) -> Result<bool> {
+        // Order: a segment is ended early under this turn, which moves its second header.
+        let _turn = self.prepare_turn.lock();
         let begun = {
             let tail = self.tail.lock();
             tail.segments.iter().find(|segment| segment.header.base == from).map(Arc::clone)

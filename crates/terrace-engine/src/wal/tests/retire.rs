@@ -218,7 +218,8 @@ fn a_name_that_cannot_be_removed_is_kept_until_the_next_open_removes_it() {
     with_retired(4, |faults, opened, segment| {
         let content = opened.content(&segment);
         fail_once(faults, Operation::Remove);
-        assert!(opened.log.release(opened.log.end()).is_err());
+        opened.log.release(opened.log.end())?;
+        assert!(!faults.injected().is_empty());
         assert!(opened.log.keeps(segment.id), "its name is there");
         opened.assert_not_written_to(&segment, &content);
         let opened = opened.again(&segment);
@@ -233,10 +234,28 @@ fn a_name_that_cannot_be_removed_is_kept_until_the_next_open_removes_it() {
 fn a_name_that_could_not_be_removed_goes_with_the_next_release() {
     with_retired(7, |faults, opened, segment| {
         fail_once(faults, Operation::Remove);
-        assert!(opened.log.release(opened.log.end()).is_err());
+        opened.log.release(opened.log.end())?;
+        assert!(opened.log.keeps(segment.id), "its name is there");
         opened.log.release(opened.log.end())?;
         assert_eq!(opened.bytes_of(&segment.path), None);
         assert!(!opened.log.keeps(segment.id));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_name_that_can_never_be_removed_fails_no_release_and_no_open() {
+    with_retired(9, |faults, opened, segment| {
+        let content = opened.content(&segment);
+        let fault = Fault::from_nth(Operation::Remove, 1, FaultEffect::Error(FaultErrno::Io));
+        let name = segment.path.file_name().expect("it has a name").to_string_lossy();
+        faults.set_plan(FaultPlan::one(fault.on(name.as_ref())));
+        opened.log.release(opened.log.end())?;
+        opened.write(9, 8000);
+        opened.log.release(opened.log.end())?;
+        let opened = opened.again(&segment);
+        assert!(opened.log.keeps(segment.id), "its name is there");
+        opened.assert_not_written_to(&segment, &content);
         Ok(())
     });
 }
