@@ -4,10 +4,10 @@
 //! together have more garbage than `space.rs` allows: that with the most garbage for each byte that
 //! has to be copied, and with it, to keep files few, those that have become small.
 //!
-//! Where files are many for what is named, as slow writers and small memtables leave them, those of
-//! which least lives become one, though they have no garbage. Where what becomes one is about a
-//! fourth of the usual size, a value is copied so about once; one of many tiny files more often,
-//! for what they became is taken again as long as it is small.
+//! Where files are many for what is named, as slow writers and small memtables leave them, files
+//! with about as much in them become one, though they have no garbage. What they became is merged
+//! again only with others of its size, so that a value is copied once for each size class that its
+//! file grows through, and there are few: each is four times the one before.
 
 use std::cmp::Reverse;
 
@@ -22,6 +22,10 @@ const FILES_MIN: u64 = 16;
 
 /// A rewrite reads no more files than this, for it has a piece of each in memory.
 const REWRITTEN_MAX: usize = 256;
+
+/// Of small files there are this many size classes, each a fourth of the one before: the smallest
+/// is below a kilobyte where the usual size is 64 MiB.
+const CLASSES: usize = 8;
 
 /// What is mostly alive is not worth the copy, unless it is all there is: garbage in a thousandth.
 const GARBAGE_PERMILLE_MIN: u64 = 200;
@@ -89,7 +93,7 @@ pub fn judge<'a>(
     }
     let sizes = space.named_bytes / bound.file_bytes.max(1);
     if all.len() as u64 > FILES_MIN.saturating_add(sizes.saturating_mul(FILES_PER_SIZE)) {
-        return Judgement::Rewrite(smallest(all, bound.file_bytes));
+        return Judgement::Rewrite(small_and_alike(all, bound.file_bytes));
     }
     Judgement::Rest
 }
@@ -104,10 +108,26 @@ fn with_most_garbage(mut files: Vec<Weighed>, file_bytes: u64) -> Vec<FileId> {
     as_one(&files, file_bytes)
 }
 
-/// The files of which least lives. Two at the least become one if more than two would do.
-fn smallest(mut files: Vec<Weighed>, file_bytes: u64) -> Vec<FileId> {
+/// The files in the class of small ones that has the most, and what is smaller still.
+///
+/// They are two at the least where there are too many files: fewer than four for each that would do
+/// have a fourth of the usual size, and four more; of the others there are more than classes.
+fn small_and_alike(mut files: Vec<Weighed>, file_bytes: u64) -> Vec<FileId> {
+    let class_of = |file: &Weighed| small_class(file.live_bytes, file_bytes);
+    let mut counts = [0; CLASSES];
+    files.iter().filter_map(class_of).for_each(|class| counts[class] += 1);
+    let fullest = (0..CLASSES).rev().max_by_key(|class| counts[*class]);
+    files.retain(|file| class_of(file) >= fullest);
     files.sort_by_key(|file| (file.live_bytes, file.id));
     as_one(&files, file_bytes)
+}
+
+/// How small what lives of a file is beside the usual size: 0 below a fourth of it, 1 below a
+/// sixteenth, and so on; `None` if it is not small.
+fn small_class(live_bytes: u64, file_bytes: u64) -> Option<usize> {
+    let times = file_bytes / live_bytes.max(1);
+    let fourths = times.checked_ilog2()? as usize / 2;
+    fourths.checked_sub(1).map(|class| class.min(CLASSES - 1))
 }
 
 /// As many of the first of these files as become one of the usual size; the first one at any rate.
@@ -209,6 +229,33 @@ mod tests {
             |index| Weighed { id: id(index), entry_bytes: 1, overhead_bytes: 0, live_bytes: 1 };
         let tiny: Vec<Weighed> = (0..1000).map(tiny).collect();
         assert_eq!(as_one(&tiny, 64 * MIB).len(), REWRITTEN_MAX);
+    }
+
+    /// One after the other, files come that are small beside the usual size: each value is copied
+    /// once for each time that its file becomes about as many times larger as there are too many.
+    #[test]
+    fn values_of_files_that_come_one_by_one_are_copied_a_few_times() {
+        for (usual, copies_max) in [(64, 2), (1 << 10, 3), (1 << 14, 5)] {
+            let bound = SpaceBound { ratio_percent: Some(130), file_bytes: usual };
+            let mut files: Vec<Weighed> = Vec::new();
+            let (mut copied, all) = (0, 4 * usual);
+            for index in 0..all {
+                let new =
+                    Weighed { id: id(index), entry_bytes: 1, overhead_bytes: 0, live_bytes: 1 };
+                files.push(new);
+                while files.len() as u64 > FILES_MIN + FILES_PER_SIZE * (index / usual) {
+                    let chosen = small_and_alike(files.clone(), bound.file_bytes);
+                    assert!(chosen.len() >= 2, "{usual}: {files:?}");
+                    let (merged, left): (Vec<_>, Vec<_>) =
+                        files.into_iter().partition(|file| chosen.contains(&file.id));
+                    let live_bytes = merged.iter().map(|file| file.live_bytes).sum();
+                    copied += live_bytes;
+                    files = left;
+                    files.push(Weighed { live_bytes, entry_bytes: live_bytes, ..merged[0] });
+                }
+            }
+            assert!(copied <= copies_max * all, "{usual}: {copied} of {all}");
+        }
     }
 
     /// Whatever is there, a rewrite of small files leaves fewer, and in the end there are few. No
