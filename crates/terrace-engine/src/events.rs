@@ -60,6 +60,8 @@ pub enum EventKind {
         level: u8,
         /// Bytes of the tables.
         bytes: u64,
+        /// Bytes of the value files that their large values became.
+        value_bytes: u64,
     },
     /// A compaction took a cut out of L0. [`EventKind::CompactionEnded`] follows.
     Cut(CutRecord),

@@ -7,7 +7,7 @@
 //! # How
 //! ```text
 //!   build tables outside the tree, entries without a number        (writers go on);
-//!     several runs of sorted data may be built in turns
+//!     several runs of sorted data may be built in turns; large values go into value files
 //!   make their names durable
 //!   take the turn of flushes
 //!   freeze and flush what overlaps them                            (writers go on)
@@ -49,8 +49,8 @@
 //!    before all of this or after it.
 //!
 //! # All or nothing
-//! One edit names all the tables. It is durable before it is current, and what it names is durable
-//! before it: a crash leaves all of them or orphans, which the next open deletes. The log is synced
+//! One edit names all the tables, and the files of their values. It is durable before it is
+//! current, and what it names is durable before it: a crash leaves all of them or orphans, which the next open deletes. The log is synced
 //! first, so no crash leaves the ingested entries and loses an earlier write. If appending the edit
 //! fails, it may have reached the disk all the same (unless there was no room for it): a new
 //! manifest without it is begun at once, so that the refused tables cannot come back and their
@@ -65,6 +65,7 @@ use terrace_base::{
 };
 use terrace_env::{PlantedBug, is_planted};
 
+use super::ingested_values::IngestedValues;
 use crate::compaction::pick::{Compaction, Input, Taken};
 use crate::events::{EventKind, InstallRecord};
 use crate::iter::Cursor;
@@ -73,7 +74,7 @@ use crate::store::turns::FlushTurn;
 use crate::store::upkeep::all_held::AllHeld;
 use crate::store::{Inner, Store};
 use crate::table::{TableBuilder, table_meta};
-use crate::version::{NewRow, Table, TableMeta, TreeEdit, Version};
+use crate::version::{NewRow, Table, TableMeta, TreeEdit, ValuesEdit, Version, VersionEdit};
 use crate::{Error, Result};
 
 /// How many tables are under way at a time, each of another run. Where there are more runs, the
@@ -87,7 +88,8 @@ pub struct Ingest {
     runs: Vec<Run>,
     /// The tables that are written, of all runs.
     tables: Vec<TableMeta>,
-    /// Whether the tables may be in the tree, so that they are not deleted with this.
+    values: IngestedValues,
+    /// Whether the files may be in the tree, so that they are not deleted with this.
     is_given_away: bool,
     entry_count: u64,
 }
@@ -123,6 +125,8 @@ pub struct IngestReport {
     pub table_count: u64,
     /// The bytes of these.
     pub table_bytes: u64,
+    /// The bytes of the value files that their large values became.
+    pub value_bytes: u64,
     /// Where they went: the deepest level above which nothing overlapped them.
     pub level: LevelNo,
 }
@@ -132,7 +136,8 @@ impl Store {
     /// finished, as newer than anything written before that.
     ///
     /// Writers go on meanwhile, and wait for the last step of [`Ingest::finish`]. Memory: that of
-    /// one table's filter and index for each run, and for 64 at most.
+    /// one table's filter and index for each run, and for 64 at most. Where there is a value log,
+    /// large values go into value files at once.
     ///
     /// Errors: `ReadOnly`, `Closed`, `Poisoned`.
     pub fn begin_ingest(&self) -> Result<Ingest> {
@@ -142,6 +147,7 @@ impl Store {
             store: self.clone(),
             runs: vec![Run::default()],
             tables: Vec::new(),
+            values: IngestedValues::default(),
             is_given_away: false,
             entry_count: 0,
         })
@@ -186,7 +192,9 @@ impl Ingest {
         }
         let seqno = SeqNo::ZERO;
         let entry = EntryRef { key, seqno, kind: EntryKind::Value, expiry, value };
-        self.builder(run)?.add(entry)?;
+        self.begin_builder(run)?;
+        let entry = self.values.separate(entry, &self.store.inner)?;
+        self.runs[run.0].builder.as_mut().expect("it was begun").1.add(entry)?;
         self.entry_count += 1;
         let run = &mut self.runs[run.0];
         run.touched = self.entry_count;
@@ -196,7 +204,8 @@ impl Ingest {
         Ok(())
     }
 
-    fn builder(&mut self, run: RunNo) -> Result<&mut TableBuilder> {
+    /// Begins a table of the run, unless one is under way.
+    fn begin_builder(&mut self, run: RunNo) -> Result<()> {
         if self.runs[run.0].builder.is_none() {
             self.make_room_for_a_builder()?;
             let inner = &self.store.inner;
@@ -210,7 +219,7 @@ impl Ingest {
             let builder = TableBuilder::new(writer, uid, options, env.wall_time());
             self.runs[run.0].builder = Some((id, builder));
         }
-        Ok(&mut self.runs[run.0].builder.as_mut().expect("made above").1)
+        Ok(())
     }
 
     /// Ends the table that nothing was added to for longest, if there are as many as there may be.
@@ -263,6 +272,7 @@ impl Ingest {
         let inner = Arc::clone(&self.store.inner);
         let _work = inner.begin_work()?;
         (0..self.runs.len()).try_for_each(|run| self.end_table(RunNo(run)))?;
+        self.values.end_file(&inner)?;
         if self.tables.is_empty() {
             inner.check_healthy()?;
             if is_refused() {
@@ -275,6 +285,7 @@ impl Ingest {
                 entry_count: 0,
                 table_count: 0,
                 table_bytes: 0,
+                value_bytes: 0,
                 level,
             }));
         }
@@ -297,9 +308,10 @@ impl Drop for Ingest {
         }
         // Once the range is closed they are left to the next open.
         let Ok(_work) = self.store.inner.begin_work() else { return };
-        for table in &self.tables {
-            if let Err(error) = self.store.inner.context.opener.store.delete(&table.location) {
-                crate::program_log::debug!(%error, "an abandoned table is left to the next open");
+        let tables = self.tables.iter().map(|table| &table.location);
+        for location in tables.chain(self.values.files().iter().map(|file| &file.location)) {
+            if let Err(error) = self.store.inner.context.opener.store.delete(location) {
+                crate::program_log::debug!(%error, "an abandoned file is left to the next open");
             }
         }
     }
@@ -384,6 +396,7 @@ impl Inner {
             entry_count: ingest.entry_count,
             table_count: tables.len() as u64,
             table_bytes: tables.iter().map(|table| table.bytes).sum(),
+            value_bytes: ingest.values.files().iter().map(|file| file.bytes).sum(),
             level,
         };
         let greatest = match is_planted(PlantedBug::IngestLowersGreatestNumber) {
@@ -405,7 +418,9 @@ impl Inner {
             self.sequencer.skip_one(all);
         }
         let record = InstallRecord::of(&edit, row.as_ref());
-        let installed = self.versions.install(edit.into(), row, |version| {
+        let values = ValuesEdit { added: ingest.values.files().to_vec(), removed: Vec::new() };
+        let edit = VersionEdit { values, ..edit.into() };
+        let installed = self.versions.install(edit, row, |version| {
             self.change_view(false, |view| (view.dranges.clone(), Arc::clone(version)));
         });
         if let Err(error) = installed {
@@ -419,7 +434,8 @@ impl Inner {
         }
         drop(place);
         self.tell(EventKind::Installed(record));
-        self.tell(EventKind::Ingested { level: level.0, bytes: report.table_bytes });
+        let IngestReport { table_bytes: bytes, value_bytes, .. } = report;
+        self.tell(EventKind::Ingested { level: level.0, bytes, value_bytes });
         Ok(report)
     }
 

@@ -12,5 +12,6 @@
 pub(super) mod checkpoint;
 pub(super) mod copies;
 pub(super) mod ingest;
+mod ingested_values;
 pub(super) mod restore;
 mod stored;

@@ -117,7 +117,10 @@ impl Listener for Counters {
                 add(&self.l0_medium_bytes, flush.medium_bytes);
             }
             // It counts as a flush: of data that passed no memtable.
-            EventKind::Ingested { level, bytes } => self.put_into(LevelNo(*level), *bytes),
+            EventKind::Ingested { level, bytes, value_bytes } => {
+                self.put_into(LevelNo(*level), *bytes);
+                self.values.written(*value_bytes);
+            }
             EventKind::MemtablesMerged(merge) => {
                 add(&self.merged_memtables, merge.memtable_count);
                 add(&self.merged_away, merge.dropped_count);

@@ -9,6 +9,7 @@ use terrace_env::{
 };
 
 use crate::Error;
+use crate::options::ValueLogOptions;
 use crate::store::tests::workload::{Change, Model, Shape, content, draw_options, walk};
 use crate::store::tests::*;
 use crate::store::{GetOptions, IngestReport, IterOptions, RunNo, Update};
@@ -52,6 +53,18 @@ fn ingest_in_runs(
 fn numbered(keys: std::ops::Range<usize>, value: &str) -> Entries {
     let entry = |index| (format!("key {index:03}").into_bytes(), (value.repeat(20).into(), None));
     keys.map(entry).collect()
+}
+
+/// With a value log that takes the values of [`numbered`].
+fn separating() -> Options {
+    let value_log = ValueLogOptions { large_bytes: 40, ..ValueLogOptions::default() };
+    Options { value_log: Some(value_log), ..small() }
+}
+
+/// How many files of a kind are in the range's directory.
+fn count_of_files(env: &SharedEnv, ending: &str) -> usize {
+    let names = env.fs().list(Path::new(DIR)).unwrap().into_iter();
+    names.filter(|entry| entry.name.ends_with(ending)).count()
 }
 
 /// SeededRng writes, ingests, snapshots and restarts; every reader sees its own moment.
@@ -161,13 +174,68 @@ fn data_goes_to_the_deepest_level_where_nothing_overlaps() {
 }
 
 #[test]
+fn large_values_go_into_value_files_at_once_and_all_others_into_the_tables() {
+    simulate(5, |env| {
+        let options = separating();
+        let store = open(env, &options).unwrap();
+        let mut mixed = numbered(0..3000, "large");
+        for (value, _) in mixed.values_mut().step_by(3) {
+            value.truncate(39);
+        }
+        let report = ingest(&store, &mixed).unwrap();
+        assert_eq!(report.level, LevelNo(6));
+        let version = store.inner.versions.current();
+        let metas: Vec<_> = version.values().iter().map(|file| file.meta().clone()).collect();
+        let usual = options.memtable_bytes as u64;
+        assert!(metas.len() > 1, "2000 values of 100 bytes and memtables of {usual}");
+        assert!(metas.iter().all(|meta| meta.entry_bytes() < usual + 200), "{metas:?}");
+        assert_eq!(metas.iter().map(|meta| meta.bytes).sum::<u64>(), report.value_bytes);
+        let liveness = version.liveness();
+        assert_eq!(metas.iter().map(|meta| liveness.named_count(meta)).sum::<u64>(), 2000);
+        assert_eq!(store.stats().value_log.written_bytes, report.value_bytes);
+        let wanted: Vec<_> =
+            mixed.iter().map(|(key, (value, _))| (key.clone(), value.clone())).collect();
+        let found = content(&store).unwrap();
+        assert!(
+            found.iter().map(|entry| (&entry.0, &entry.1)).eq(wanted.iter().map(|w| (&w.0, &w.1)))
+        );
+        // What is ingested over it hides it, and a compaction frees its space.
+        ingest(&store, &numbered(0..3000, "newer")).unwrap();
+        store.compact(&KeyRange::all()).unwrap();
+        store.settle();
+        assert_eq!(get(&store, "key 007").unwrap(), Some("newer".repeat(20)));
+        let left = store.inner.versions.current();
+        let old: Vec<_> = metas.iter().filter(|m| left.values().get(m.id).is_some()).collect();
+        assert!(old.is_empty(), "{old:?}");
+    });
+}
+
+#[test]
+fn an_abandoned_ingest_leaves_no_value_file() {
+    simulate(6, |env| {
+        let store = open(env, &separating()).unwrap();
+        for (key, (value, _)) in numbered(0..2000, "large") {
+            let mut ingest = store.begin_ingest().unwrap();
+            ingest.add(&key, &value, None).unwrap();
+            if key.ends_with(b"99") {
+                break;
+            }
+        }
+        let mut ingest = store.begin_ingest().unwrap();
+        for (key, (value, _)) in numbered(0..2000, "large") {
+            ingest.add(&key, &value, None).unwrap();
+        }
+        assert!(count_of_files(env, ".values") > 1);
+        drop(ingest);
+        assert_eq!(count_of_files(env, ".values"), 0);
+        assert_eq!(content(&store).unwrap(), []);
+    });
+}
+
+#[test]
 fn what_is_not_sorted_or_too_long_is_refused_and_the_rest_goes_on() {
     simulate(2, |env| {
         let store = open(env, &small()).unwrap();
-        let tables = || {
-            let names = env.fs().list(Path::new(DIR)).unwrap().into_iter();
-            names.filter(|entry| entry.name.ends_with(".table")).count()
-        };
         let mut ingest = store.begin_ingest().unwrap();
         ingest.add(b"b", b"1", None).unwrap();
         for (key, what) in [(&b"b"[..], "twice"), (b"a", "before the one ahead"), (b"", "before")] {
@@ -180,7 +248,7 @@ fn what_is_not_sorted_or_too_long_is_refused_and_the_rest_goes_on() {
         ingest.add(b"c", b"3", None).unwrap();
         assert_eq!(get(&store, "c").unwrap(), None, "not before it is finished");
         drop(ingest);
-        assert_eq!(tables(), 0, "nothing stays of it");
+        assert_eq!(count_of_files(env, ".table"), 0, "nothing stays of it");
         let nothing = store.begin_ingest().unwrap().finish().unwrap();
         assert_eq!((nothing.entry_count, nothing.table_count), (0, 0));
         assert_eq!(content(&store).unwrap(), []);
@@ -210,8 +278,7 @@ fn runs_between_each_other_and_what_is_refused_at_the_end_leave_nothing() {
         assert!(begun().finish_unless(&refuse).unwrap().is_none());
         assert!(store.begin_ingest().unwrap().finish_unless(&refuse).unwrap().is_none());
         assert_eq!(asked.take(), 2);
-        let names = env.fs().list(Path::new(DIR)).unwrap().into_iter();
-        assert_eq!(names.filter(|entry| entry.name.ends_with(".table")).count(), 0);
+        assert_eq!(count_of_files(env, ".table"), 0);
         assert_eq!(content(&store).unwrap(), []);
         begun().finish().unwrap();
         assert_eq!(get(&store, "b").unwrap(), Some("2".into()));
@@ -298,6 +365,15 @@ fn ingests_beside_writers_and_readers_are_one_write_in_their_order() {
 
 #[test]
 fn a_crash_leaves_all_of_an_ingest_or_nothing() {
+    crash_ingests(&small());
+}
+
+#[test]
+fn a_crash_leaves_all_of_an_ingest_with_its_values_or_nothing() {
+    crash_ingests(&separating());
+}
+
+fn crash_ingests(options: &Options) {
     let moments: Arc<Mutex<Vec<(DiskImage, bool)>>> = Arc::default();
     let (kept, phase) = (Arc::clone(&moments), Arc::new(Mutex::new((false, false))));
     let watched = Arc::clone(&phase);
@@ -314,7 +390,7 @@ fn a_crash_leaves_all_of_an_ingest_or_nothing() {
     };
     let (old, new) = SimEnv::run(sim, |env| {
         let env: SharedEnv = env;
-        let store = open(&env, &small()).unwrap();
+        let store = open(&env, options).unwrap();
         for index in 0..40 {
             put(&store, &format!("key {index:03}"), &"old ".repeat(20)).unwrap();
         }
@@ -334,7 +410,7 @@ fn a_crash_leaves_all_of_an_ingest_or_nothing() {
             let sim = SimOptions { disk, ..SimOptions::new(index as u64 + 100) };
             SimEnv::run(sim, |env| {
                 let env: SharedEnv = env;
-                let store = open(&env, &small()).unwrap();
+                let store = open(&env, options).unwrap();
                 let found = content(&store).unwrap();
                 let report = store.check(&mut |_, _| ()).unwrap();
                 assert!(report.is_clean(), "{report}");
@@ -356,10 +432,19 @@ fn a_crash_leaves_all_of_an_ingest_or_nothing() {
 /// Every call that an ingest makes fails once, in every way.
 #[test]
 fn a_failed_ingest_changes_nothing_or_says_what_it_does_not_know() {
+    fail_ingests(&small());
+}
+
+#[test]
+fn a_failed_ingest_with_values_changes_nothing_or_says_what_it_does_not_know() {
+    fail_ingests(&separating());
+}
+
+fn fail_ingests(options: &Options) {
     let mut outcomes = BTreeMap::new();
     for call in 1.. {
         let is_over = with_faults(3, |sim, faults, env| {
-            let store = open(env, &small()).unwrap();
+            let store = open(env, options).unwrap();
             put(&store, "key 000", "old").unwrap();
             store.settle();
             let error = FaultEffect::Error(FaultErrno::NoSpace);
@@ -399,7 +484,7 @@ fn a_failed_ingest_changes_nothing_or_says_what_it_does_not_know() {
                 let judge = move || {
                     SimEnv::run(sim, |env| {
                         let env: SharedEnv = env;
-                        let store = open(&env, &small()).unwrap();
+                        let store = open(&env, options).unwrap();
                         let shown = get(&store, "key 059").unwrap().is_some();
                         assert!(!is_ok || shown, "call {call}: acknowledged and lost");
                         assert!(!refused || !shown, "call {call}: refused and there");
