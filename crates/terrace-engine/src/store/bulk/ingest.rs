@@ -50,12 +50,12 @@
 //!
 //! # All or nothing
 //! One edit names all the tables, and the files of their values. It is durable before it is
-//! current, and what it names is durable before it: a crash leaves all of them or orphans, which the next open deletes. The log is synced
-//! first, so no crash leaves the ingested entries and loses an earlier write. If appending the edit
-//! fails, it may have reached the disk all the same (unless there was no room for it): a new
-//! manifest without it is begun at once, so that the refused tables cannot come back and their
-//! number is free again; if that fails too, the outcome is unknown, and the range takes no more
-//! writes.
+//! current, and what it names is durable before it: a crash leaves all of them or orphans, which
+//! the next open deletes. The log is synced first, so no crash leaves the ingested entries and
+//! loses an earlier write. If appending the edit fails, it may have reached the disk all the same
+//! (unless there was no room for it): a new manifest without it is begun at once, so that the
+//! refused tables cannot come back and their number is free again; if that fails too, the outcome
+//! is unknown, and the range takes no more writes.
 
 use std::sync::Arc;
 
