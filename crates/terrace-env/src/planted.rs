@@ -141,6 +141,10 @@ planted_bugs! {
     DropValuesUnderReaders,
     /// A large value loses its expiry when it is taken out of its table.
     SeparationLosesExpiry,
+    /// A medium value loses its expiry when it comes in place.
+    InPlaceLosesExpiry,
+    /// A medium value that comes in place is taken from the entry before it.
+    InPlaceTakesNeighbour,
     /// Merge operands are folded over the pointer to a value, as if it were the value.
     FoldOverPointer,
     /// A checkpoint lacks the value files.

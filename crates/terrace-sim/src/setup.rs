@@ -320,6 +320,8 @@ impl Setup {
             ("index", options.lookup_index_bytes.to_string()),
             ("kept", options.memtables_kept.to_string()),
             ("values", values.map_or(0, |values| values.large_bytes).to_string()),
+            ("values-all", values.is_some_and(|values| values.large_bytes == 0).to_string()),
+            ("values-medium", values.map_or(0, medium_bytes).to_string()),
             ("values-ratio", values.map_or(130, |values| values.space_ratio_percent).to_string()),
             ("scan-all", options.research.scan_all_memtables.to_string()),
             ("cache", self.process.cache_bytes.to_string()),
@@ -395,6 +397,21 @@ impl Setup {
                 let values = ValueLogOptions { large_bytes, ..known };
                 options.value_log = (large_bytes > 0).then_some(values);
             }
+            "values-all" => {
+                let is_every = number::<bool>(text)?;
+                let known = options.value_log.unwrap_or_default();
+                if is_every {
+                    options.value_log = Some(ValueLogOptions { large_bytes: 0, ..known });
+                }
+            }
+            "values-medium" => {
+                let medium_bytes = match number(text)? {
+                    0 => usize::MAX,
+                    bytes => bytes,
+                };
+                options.value_log =
+                    options.value_log.map(|values| ValueLogOptions { medium_bytes, ..values });
+            }
             "values-ratio" => {
                 let space_ratio_percent = number(text)?;
                 // Without a bound for values there are none, whatever their ratio.
@@ -452,7 +469,21 @@ fn draw_value_log(random: &mut SeededRng) -> Option<ValueLogOptions> {
     let large_bytes = [32, 32, 100, 1000][random.index(4)];
     let space_ratio_percent = [105, 130][random.index(2)];
     let values = ValueLogOptions { large_bytes, space_ratio_percent, ..ValueLogOptions::default() };
-    random.one_in(2).then_some(values)
+    let values = random.one_in(2).then_some(values)?;
+    // Drawn apart, so that seeds keep what else they draw.
+    let mut apart = SeededRng::new(random.clone().next_u64());
+    Some(match apart.index(6) {
+        0..=2 => values,
+        3 => ValueLogOptions { large_bytes: 0, ..values },
+        _ => {
+            ValueLogOptions { medium_bytes: 32, large_bytes: [100, 1000][apart.index(2)], ..values }
+        }
+    })
+}
+
+/// From how many bytes on values are medium; 0 if none are.
+fn medium_bytes(values: ValueLogOptions) -> usize {
+    if values.medium_bytes < values.large_bytes { values.medium_bytes } else { 0 }
 }
 
 /// What differs from [`Setup::small`], as words `name=value`.

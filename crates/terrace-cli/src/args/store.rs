@@ -47,10 +47,30 @@ pub(crate) struct StoreArgs {
     /// the database's directory
     #[arg(long, value_name = "DIR")]
     pub(crate) log_path: Option<PathBuf>,
-    /// Values of this many bytes and more, such as 1K, stand in files of their own, which
-    /// compactions do not write again. Otherwise all stand in the tables
-    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
-    pub(crate) large_values: Option<u64>,
+    /// Values of this many bytes and more, such as 1K, stand in the value log, which compactions do
+    /// not write again; "all" is every value, a baseline. Otherwise all stand in the tables
+    #[arg(long, value_name = "BYTES", value_parser = parse_large_values)]
+    pub(crate) large_values: Option<LargeValues>,
+    /// Values of this many bytes and more that are not large, such as 100, stand in files of their
+    /// own until they come into the last level, and in its tables then
+    #[arg(long, value_name = "BYTES", value_parser = parse_size, requires = "large_values")]
+    pub(crate) medium_values: Option<u64>,
+}
+
+/// Which values are large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LargeValues {
+    /// Those of this many bytes and more.
+    From(u64),
+    /// Every value.
+    All,
+}
+
+fn parse_large_values(text: &str) -> Result<LargeValues, String> {
+    match text {
+        "all" => Ok(LargeValues::All),
+        bytes => parse_size(bytes).map(LargeValues::From),
+    }
 }
 
 /// What L0 is.
@@ -77,12 +97,32 @@ impl StoreArgs {
         options.background_io_limit = self.background_io_limit;
         options.layout.l0 = self.l0_options()?;
         options.layout.log_path.clone_from(&self.log_path);
-        options.layout.value_log = self.large_values.map(|bytes| ValueLogOptions {
-            large_bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
-            ..ValueLogOptions::default()
-        });
+        options.layout.value_log = self.value_log()?;
         options.validate().map_err(|error| Failure::Usage(error.to_string()))?;
         Ok(options)
+    }
+
+    fn value_log(&self) -> Outcome<Option<ValueLogOptions>> {
+        let length = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let mut values = match self.large_values {
+            None => return Ok(None),
+            Some(LargeValues::All) => ValueLogOptions::every_value(),
+            Some(LargeValues::From(0)) => {
+                return Err(Failure::Usage("--large-values: for every value say all".to_owned()));
+            }
+            Some(LargeValues::From(bytes)) => {
+                ValueLogOptions { large_bytes: length(bytes), ..ValueLogOptions::default() }
+            }
+        };
+        if let Some(bytes) = self.medium_values {
+            values.medium_bytes = length(bytes);
+            if values.medium_bytes > values.large_bytes {
+                return Err(Failure::Usage(
+                    "--medium-values must be at most --large-values".to_owned(),
+                ));
+            }
+        }
+        Ok(Some(values))
     }
 
     fn l0_options(&self) -> Outcome<L0Options> {

@@ -14,7 +14,7 @@ use crate::process::TableIo;
 use crate::range_tombstone::Fragments;
 use crate::table::{OutputSpec, OutputTables, TableMeta, TableOptions, TableShape};
 use crate::version::{OpenTable, TableOpener};
-use crate::vlog::{Separator, ValueFileMeta, ValueSource};
+use crate::vlog::{InPlace, Separator, ValueFileMeta, ValueSource};
 use crate::yielder::Yielder;
 use crate::{Error, Result};
 
@@ -29,7 +29,9 @@ pub struct CompactionOutcome {
     pub dropped_entries: u64,
     /// What the filter did.
     pub filtered: Filtered,
-    /// Bytes read.
+    /// Bytes of the values that came in place.
+    pub in_place_bytes: u64,
+    /// Bytes read of tables.
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
@@ -43,6 +45,7 @@ impl CompactionOutcome {
         self.values.extend(next.values);
         self.dropped_entries += next.dropped_entries;
         self.filtered = self.filtered.and(next.filtered);
+        self.in_place_bytes += next.in_place_bytes;
         self.read_bytes += next.read_bytes;
         self.written_bytes += next.written_bytes;
         self
@@ -146,6 +149,7 @@ impl LocalExecutor {
         let mut merged = MergingStream::new(streams);
         let mut retained = Retained::new(&mut merged, &rules)?;
         let mut separator = self.separator(plan);
+        let mut in_place = self.in_place(plan);
         let shape = TableShape {
             table_bytes: plan.table_bytes,
             table: TableOptions {
@@ -159,7 +163,7 @@ impl LocalExecutor {
             shape: &shape,
             slice: &plan.slice,
             tombstones: &surviving,
-            expected_bytes: plan.input_bytes(),
+            expected_bytes: plan.input_bytes() + plan.in_place_bytes(),
             now: self.env.wall_time(),
         };
         let next_table = Box::new(self.ids_of(plan));
@@ -167,13 +171,21 @@ impl LocalExecutor {
             .limited_by(self.io.clone());
         let mut until_look = ENTRIES_PER_LOOK;
         let mut yielder = Yielder::new(self.env.as_ref());
-        let mut separated = match &mut separator {
-            Some(separator) => Some(separator.separate(&mut retained)?),
+        let mut brought = match &mut in_place {
+            Some(in_place) => Some(in_place.bring(&mut retained, &is_cancelled)?),
             None => None,
         };
-        let entries: &mut dyn Stream = match &mut separated {
-            Some(separated) => separated,
+        let entries: &mut dyn Stream = match &mut brought {
+            Some(brought) => brought,
             None => &mut retained,
+        };
+        let mut separated;
+        let entries: &mut dyn Stream = match &mut separator {
+            Some(separator) => {
+                separated = separator.separate(entries)?;
+                &mut separated
+            }
+            None => entries,
         };
         while let Some(entry) = entries.entry() {
             outputs.add(&entry)?;
@@ -188,17 +200,18 @@ impl LocalExecutor {
             }
         }
         let (dropped_entries, filtered) = (retained.dropped(), retained.filtered());
-        let values = separator.map_or(Ok(None), Separator::finish)?;
+        let in_place_bytes = in_place.map_or(0, |in_place| in_place.bytes());
+        let values = separator.map_or(Ok(Vec::new()), Separator::finish)?;
         let outputs = outputs.finish()?;
         self.opener.store.sync(plan.output_level)?;
         let written_bytes = outputs.iter().map(|table| table.bytes).sum();
         let read_bytes = plan.input_bytes();
-        let values = values.into_iter().collect();
         Ok(CompactionOutcome {
             outputs,
             values,
             dropped_entries,
             filtered,
+            in_place_bytes,
             read_bytes,
             written_bytes,
         })
@@ -208,6 +221,12 @@ impl LocalExecutor {
     fn values_of(&self, plan: &CompactionPlan) -> Option<Arc<ValueSource>> {
         let files = Some(plan.value_files.clone()).filter(|files| !files.is_empty())?;
         Some(Arc::new(ValueSource::new(Arc::clone(&self.opener), files)))
+    }
+
+    /// What brings values in place, if any may come.
+    fn in_place(&self, plan: &CompactionPlan) -> Option<InPlace> {
+        let pointers_from = plan.pointers_from.filter(|_| !plan.value_files.is_empty())?;
+        Some(InPlace::new(&self.opener, pointers_from, &plan.value_files))
     }
 
     /// What takes large values out of the outputs, if anything does.

@@ -26,10 +26,13 @@
 //!    read points and one `now`; one edit installs all of them, or none.
 //! 6. Merge operands are folded within one stripe of read points only, and only over what is known
 //!    to lie under them; see [`merge`](crate::merge).
-//! 7. What a filter did is installed only while no snapshot sees it; see [`filter`].
+//! 7. A value is brought in place after it was found to survive, as the entry that it is: with its
+//!    number, its expiry and no other value; see [`classes`](self::pointers_from) for where.
+//! 8. What a filter did is installed only while no snapshot sees it; see [`filter`].
 //!
 //! Read [`pick`] for what is chosen, [`Retention`] for what survives.
 
+mod classes;
 mod covered;
 mod decision;
 mod executor;
@@ -44,6 +47,7 @@ mod taken;
 #[cfg(test)]
 mod tests;
 
+pub use classes::{pointers_from, short_value_bytes, short_value_bytes_max};
 pub use covered::is_covered;
 pub use executor::{CompactionExecutor, CompactionOutcome, IsCancelled, LocalExecutor};
 pub use plan::{CompactionPlan, PlanInput};

@@ -5,6 +5,7 @@ use terrace_base::{
     put_varint,
 };
 
+use super::classes::short_value_bytes;
 use super::filter::PlanFilter;
 use crate::table::Compression;
 use crate::version::TableMeta;
@@ -61,6 +62,9 @@ pub struct CompactionPlan {
     /// Values of this many bytes and more are taken out of the tables, into a value file with the
     /// id behind those of the outputs; none are if there is no number.
     pub large_bytes: Option<u64>,
+    /// Values that the inputs point to come in place, into the tables, if they have fewer bytes
+    /// than this; none do if there is no number.
+    pub pointers_from: Option<u64>,
     /// The value files that the inputs name, where a value may have to be read.
     pub value_files: Vec<ValueFileMeta>,
 }
@@ -82,6 +86,7 @@ mod field {
     pub const FILTER: u64 = 22;
     /// A value file that is a segment of the log.
     pub const VALUE_SEGMENT: u64 = 23;
+    pub const POINTERS_FROM: u64 = 24;
 }
 
 impl CompactionPlan {
@@ -89,6 +94,13 @@ impl CompactionPlan {
     #[must_use]
     pub fn input_bytes(&self) -> u64 {
         self.inputs.iter().map(|input| input.table.bytes).sum()
+    }
+
+    /// About how many bytes of values come in place.
+    #[must_use]
+    pub fn in_place_bytes(&self) -> u64 {
+        let Some(pointers_from) = self.pointers_from else { return 0 };
+        self.inputs.iter().map(|input| short_value_bytes(&input.table, pointers_from)).sum()
     }
 
     /// How many file ids the job has: those of its tables, and one for a value file if it may write
@@ -147,6 +159,9 @@ impl CompactionPlan {
         if let Some(bytes) = self.large_bytes {
             put(field::LARGE_BYTES, &|v| put_varint(v, bytes));
         }
+        if let Some(bytes) = self.pointers_from {
+            put(field::POINTERS_FROM, &|v| put_varint(v, bytes));
+        }
         for file in &self.value_files {
             let number = match file.home {
                 ValueHome::File => field::VALUE_FILE,
@@ -184,6 +199,7 @@ impl CompactionPlan {
             merge_operator: None,
             filter: None,
             large_bytes: None,
+            pointers_from: None,
             value_files: Vec::new(),
         };
         let mut seen = 0u32;
@@ -217,6 +233,7 @@ impl CompactionPlan {
                 }
                 field::MERGE_OPERATOR => plan.merge_operator = Some(read_operator(&mut value)?),
                 field::LARGE_BYTES => plan.large_bytes = Some(value.varint()?),
+                field::POINTERS_FROM => plan.pointers_from = Some(value.varint()?),
                 field::VALUE_FILE => {
                     plan.value_files.push(read_value_file(&mut value, ValueHome::File)?);
                 }

@@ -10,6 +10,7 @@ use crate::compaction::CompactionPlan;
 use crate::memtable::Memtable;
 use crate::process::{Charge, Memory, PoolName};
 use crate::table::TableOptions;
+use crate::vlog::InPlace;
 
 /// What a range takes that is counted by looking at it.
 #[derive(Debug)]
@@ -111,5 +112,9 @@ pub fn compaction_memory_bytes(plan: &CompactionPlan) -> u64 {
     let output_bytes = bytes.min(plan.table_bytes);
     let share = output_bytes as f64 / bytes.max(1) as f64;
     let output_entries = (entries as f64 * share) as u64;
-    inputs.sum::<u64>() + builder_memory_bytes(output_bytes, output_entries, &table)
+    let windows = match plan.pointers_from {
+        Some(_) => InPlace::memory_bytes(plan.value_files.len(), plan.in_place_bytes()),
+        None => 0,
+    };
+    windows + inputs.sum::<u64>() + builder_memory_bytes(output_bytes, output_entries, &table)
 }

@@ -236,7 +236,7 @@ impl Reader {
     }
 
     /// The same for a walk; see [`ValueFile::read_on`].
-    fn value_in_walk(
+    pub(super) fn value_in_walk(
         &self,
         key: &[u8],
         pointer: &ValuePointer,

@@ -28,6 +28,25 @@ use crate::placement::TableLocation;
 use crate::table::TableStore;
 use crate::wal::{FinishedSegment, LogSink};
 
+/// Which segments of the log stay where they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stay {
+    /// Those that are mostly large values that live.
+    MostlyLarge,
+    /// All that have a large value that lives: a baseline.
+    All,
+}
+
+impl Stay {
+    /// Whether a segment of which so many bytes of large values may be wanted is worth to stay.
+    fn keeps(self, segment: &FinishedSegment, large_bytes: u64) -> bool {
+        match self {
+            Stay::MostlyLarge => segment.may_stay(large_bytes),
+            Stay::All => large_bytes > 0,
+        }
+    }
+}
+
 /// Of what stands beside the large values this part of the records' bytes is left alone; what is
 /// beyond counts as dead, for a rewrite gives it back.
 const OVERHEAD_SHARE: u64 = 8;
@@ -44,6 +63,7 @@ pub struct LogHomes {
     known: BTreeMap<FileId, Home>,
     /// Whether the store could not take one: it takes none.
     is_refused: bool,
+    stay: Stay,
 }
 
 /// What a segment is to a flush.
@@ -57,18 +77,19 @@ enum Home {
 
 impl LogHomes {
     /// Those of memtables whose values are `logged`, in a log with these `finished` segments, of
-    /// which some may be value files already.
+    /// which some may be value files already, and of which these `stay`.
     #[must_use]
     pub fn new(
         logged: LoggedByNumber,
         finished: Vec<FinishedSegment>,
+        stay: Stay,
         is_value_file: impl Fn(FileId) -> bool,
     ) -> LogHomes {
-        let stays = |segment: &FinishedSegment| segment.may_stay(segment.large_bytes);
-        let segments: Vec<_> = finished.into_iter().filter(stays).collect();
+        let may_stay = |segment: &FinishedSegment| stay.keeps(segment, segment.large_bytes);
+        let segments: Vec<_> = finished.into_iter().filter(may_stay).collect();
         let before = segments.iter().filter(|segment| is_value_file(segment.id));
         let known = before.map(|segment| (segment.id, Home::Before)).collect();
-        LogHomes { logged, segments, live_bytes: 0, known, is_refused: false }
+        LogHomes { logged, segments, live_bytes: 0, known, is_refused: false, stay }
     }
 
     /// Looks which segments are worth to stay by what of them lives: `entries` are those of the
@@ -91,10 +112,10 @@ impl LogHomes {
             }
             entries.advance()?;
         }
-        let (known, stay_bytes) = (&self.known, &mut self.live_bytes);
+        let (known, stay_bytes, stay) = (&self.known, &mut self.live_bytes, self.stay);
         self.segments.retain(|segment| {
             let live_bytes = live_bytes.get(&segment.id).copied().unwrap_or_default();
-            let stays = known.contains_key(&segment.id) || segment.may_stay(live_bytes);
+            let stays = known.contains_key(&segment.id) || stay.keeps(segment, live_bytes);
             *stay_bytes += if stays { live_bytes } else { 0 };
             stays
         });
@@ -186,7 +207,9 @@ fn retire(
         return Ok(None);
     };
     let bytes = segment.record_bytes();
-    let dead_or_large = segment.large_bytes.max(bytes - bytes / OVERHEAD_SHARE).min(bytes);
+    // Many small values in one record take more in a value file than here. They count as they will
+    // be named, or garbage among them would not be seen.
+    let dead_or_large = segment.large_bytes.max(bytes - bytes / OVERHEAD_SHARE);
     let own = HeldSegment { id: segment.id, count: 0, bytes: dead_or_large };
     let meta = ValueFileMeta {
         id: segment.id,
@@ -243,7 +266,8 @@ mod tests {
         ];
         let at = |seqno, at| LoggedValue { seqno: SeqNo(seqno), at: LogPosition(at) };
         let logged = vec![at(9, 2100), at(1, 40), at(3, 999), at(4, 1000), at(10, 3000)];
-        let homes = LogHomes::new(logged.into_iter().collect(), finished, |_| false);
+        let homes =
+            LogHomes::new(logged.into_iter().collect(), finished, Stay::MostlyLarge, |_| false);
         let found = |seqno| homes.find(SeqNo(seqno)).map(|(one, at)| (one.id.counter, at));
         assert_eq!(found(1), Some((1, 40 + SEGMENT_HEADER_BYTES)));
         assert_eq!(found(3), Some((1, 999 + SEGMENT_HEADER_BYTES)));
@@ -272,8 +296,12 @@ mod tests {
         ["c", "d", "e", "f", "g"].iter().zip(5..).for_each(|(key, seqno)| put(key, seqno));
         for (known, stay) in [(None, vec![2]), (Some(1), vec![1, 2])] {
             let is_known = |id: FileId| Some(id.counter) == known;
-            let mut homes =
-                LogHomes::new(logged.iter().copied().collect(), finished.clone(), is_known);
+            let mut homes = LogHomes::new(
+                logged.iter().copied().collect(),
+                finished.clone(),
+                Stay::MostlyLarge,
+                is_known,
+            );
             homes.weigh(&mut memtable.stream()).expect("memory does not fail");
             let left: Vec<_> = homes.segments.iter().map(|one| one.id.counter).collect();
             assert_eq!(left, stay, "{known:?}");
@@ -300,7 +328,8 @@ mod tests {
             let logged = [(1, 8), (2, 1008)];
             let logged =
                 logged.map(|(seqno, at)| LoggedValue { seqno: SeqNo(seqno), at: LogPosition(at) });
-            let mut homes = LogHomes::new(logged.into_iter().collect(), finished, |_| false);
+            let mut homes =
+                LogHomes::new(logged.into_iter().collect(), finished, Stay::MostlyLarge, |_| false);
             assert_eq!(homes.end(), Some(LogPosition(2000)));
             for seqno in [1, 2] {
                 let (key, value) = (b"k".as_slice(), b"v".as_slice());
@@ -320,19 +349,36 @@ mod tests {
     #[test]
     fn without_a_segment_that_may_stay_there_is_nothing_to_do() {
         let logged = vec![LoggedValue { seqno: SeqNo(1), at: LogPosition(8) }];
-        assert!(LogHomes::new(logged.iter().copied().collect(), Vec::new(), |_| false).is_empty());
         assert!(
-            LogHomes::new(logged.iter().copied().collect(), vec![segment(1, 0, 1000, 849)], |_| {
+            LogHomes::new(logged.iter().copied().collect(), Vec::new(), Stay::MostlyLarge, |_| {
                 false
             })
             .is_empty()
         );
         assert!(
-            LogHomes::new(LoggedByNumber::default(), vec![segment(1, 0, 1000, 1000)], |_| false)
-                .is_empty()
+            LogHomes::new(
+                logged.iter().copied().collect(),
+                vec![segment(1, 0, 1000, 849)],
+                Stay::MostlyLarge,
+                |_| { false }
+            )
+            .is_empty()
         );
-        let mut homes =
-            LogHomes::new(logged.into_iter().collect(), vec![segment(1, 0, 1000, 1000)], |_| false);
+        assert!(
+            LogHomes::new(
+                LoggedByNumber::default(),
+                vec![segment(1, 0, 1000, 1000)],
+                Stay::MostlyLarge,
+                |_| false
+            )
+            .is_empty()
+        );
+        let mut homes = LogHomes::new(
+            logged.into_iter().collect(),
+            vec![segment(1, 0, 1000, 1000)],
+            Stay::MostlyLarge,
+            |_| false,
+        );
         assert!(!homes.is_empty());
         let (key, value) = (b"k".as_slice(), b"v".as_slice());
         let kind = EntryKind::Value;

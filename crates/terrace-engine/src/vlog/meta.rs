@@ -10,7 +10,8 @@ pub struct HeldSegment {
     pub id: FileId,
     /// How many values; 0 of a log segment, in which nobody has counted them.
     pub count: u64,
-    /// Bytes of their entries; of a log segment, of what a rewrite copies or gives back.
+    /// Bytes of their entries; of a log segment, of what a rewrite copies or gives back, where a
+    /// value counts as its entry would: that may be more than the segment has.
     pub bytes: u64,
 }
 

@@ -23,6 +23,9 @@
 //! once it was rewritten, what lives of several, with a map from names to places. Most values are
 //! written once: the segment of the log in which they were acknowledged becomes a value file.
 //!
+//! Of three classes of values the *large* stand here at every level, the *medium* above the last
+//! level only: a compaction into that brings them in place, into its tables.
+//!
 //! # Invariants
 //! 1. A value file is durable before an edit names it, and an edit that adds a table adds the files
 //!    of all segments that the table names, or they are there already.
@@ -34,9 +37,9 @@
 //! 5. A segment of the log is never used for other records once it may be named, and is neither
 //!    dropped nor rewritten as long as the log keeps it: more of its values may be named.
 //!
-//! Read `format.rs` for the bytes, `separate.rs` for the writing, `log_homes.rs` for what stays in
-//! the log, `file.rs` for the reading, `space.rs` for how much may be dead, `judge.rs` for what
-//! becomes of garbage.
+//! Read `format.rs` for the bytes, `separate.rs` for the writing, `in_place.rs` for the way back,
+//! `log_homes.rs` for what stays in the log, `file.rs` for the reading, `space.rs` for how much may
+//! be dead, `judge.rs` for what becomes of garbage.
 
 mod fetched;
 mod file;
@@ -45,6 +48,7 @@ mod frame;
 #[cfg(test)]
 mod golden;
 mod home;
+mod in_place;
 mod judge;
 mod liveness;
 mod living;
@@ -63,10 +67,11 @@ pub use fetched::FetchedValue;
 pub use file::ValueFile;
 pub use frame::Frame;
 pub use home::ValueHome;
+pub use in_place::{InPlace, InPlaceStream};
 pub use judge::{Judgement, judge};
 pub use liveness::{Liveness, NamedBytes, NamedSegments};
 pub use living::{Living, LivingValue};
-pub use log_homes::{LeavesInLog, LogHomes};
+pub use log_homes::{LeavesInLog, LogHomes, Stay};
 pub use log_segment::{SegmentDamage, SegmentVerifier, log_segment_header};
 pub use meta::{HeldSegment, ValueFileMeta};
 pub use name::{ValueName, ValuePointer};

@@ -1,4 +1,5 @@
-//! The writing side: a stream in which large values have been replaced by pointers.
+//! The writing side: a stream in which large values have been replaced by pointers, and above the
+//! last level medium ones.
 
 use std::sync::Arc;
 
@@ -13,29 +14,47 @@ use crate::process::TableIo;
 use crate::table::TableStore;
 use crate::yielder::BYTES_PER_YIELD;
 
-/// Takes the large values of one job out of its entries: a flush may leave them in the log, the
-/// others go into a new value file.
+/// Takes the large values of one job out of its entries, and if it is told to the medium ones: a
+/// flush may leave large ones in the log, the others go into new value files.
+///
+/// Medium values have a file of their own. They come in place long before large ones are garbage,
+/// and that file goes then; in a common one the large values would have to be copied.
 pub struct Separator<'l> {
     env: SharedEnv,
     store: Arc<dyn TableStore>,
-    id: FileId,
-    /// Values of this many bytes and more are large.
-    large_bytes: usize,
-    expected_bytes: u64,
     /// Who writes, if that is limited.
     io: Option<TableIo>,
-    /// The file, once there is a value for it.
-    writer: Option<ValueFileWriter>,
+    large: Class,
+    medium: Option<Class>,
     /// Bytes of values since others were last let in.
     taken_bytes: usize,
     /// What may stay in the log.
     leaves: Option<LeavesInLog<'l>>,
 }
 
+/// The values of one class, and the file that they go into.
+#[derive(Debug)]
+struct Class {
+    /// Values of this many bytes and more are of this class, or of a larger one.
+    from_bytes: usize,
+    id: FileId,
+    expected_bytes: u64,
+    /// The file, once there is a value for it.
+    writer: Option<ValueFileWriter>,
+}
+
+impl Class {
+    /// The class of values of `from_bytes` and more, for which the file gets this id, which was
+    /// never used before. See [`Separator::new`] for `expected_bytes`.
+    fn new(from_bytes: usize, id: FileId, expected_bytes: u64) -> Class {
+        Class { from_bytes, id, expected_bytes, writer: None }
+    }
+}
+
 impl<'l> Separator<'l> {
-    /// A separator that has met no value yet. The file gets this id, which was never used before.
-    /// `expected_bytes`: about how many bytes the large values have, so that room for them is
-    /// reserved; 0 if that is unknown.
+    /// A separator of large values that has met none yet. The file gets this id, which was never
+    /// used before. `expected_bytes`: about how many bytes the large values have, so that room for
+    /// them is reserved; 0 if that is unknown.
     #[must_use]
     pub fn new(
         env: &SharedEnv,
@@ -44,18 +63,27 @@ impl<'l> Separator<'l> {
         large_bytes: usize,
         expected_bytes: u64,
     ) -> Separator<'l> {
-        let (env, store) = (Arc::clone(env), Arc::clone(store));
         Separator {
-            env,
-            store,
-            id,
-            large_bytes,
-            expected_bytes,
+            env: Arc::clone(env),
+            store: Arc::clone(store),
             io: None,
-            writer: None,
+            large: Class::new(large_bytes, id, expected_bytes),
+            medium: None,
             taken_bytes: 0,
             leaves: None,
         }
+    }
+
+    /// The same; it takes out medium values too, of `medium_bytes` and more, into a file with this
+    /// id. See [`Separator::new`] for the others.
+    #[must_use]
+    pub fn with_medium(
+        self,
+        id: FileId,
+        medium_bytes: usize,
+        expected_bytes: u64,
+    ) -> Separator<'l> {
+        Separator { medium: Some(Class::new(medium_bytes, id, expected_bytes)), ..self }
     }
 
     /// The same; what it writes obeys a limit, if there is one.
@@ -64,13 +92,13 @@ impl<'l> Separator<'l> {
         Separator { io, ..self }
     }
 
-    /// The same; what the log has may stay there.
+    /// The same; what the log has of the large values may stay there.
     #[must_use]
     pub fn leaving_in(self, leaves: LeavesInLog<'l>) -> Separator<'l> {
         Separator { leaves: Some(leaves), ..self }
     }
 
-    /// The entries of `input`, with pointers in the place of large values.
+    /// The entries of `input`, with pointers in the place of values that are taken out.
     pub fn separate<'a>(
         &'a mut self,
         input: &'a mut (dyn Stream + 'a),
@@ -79,9 +107,9 @@ impl<'l> Separator<'l> {
     }
 
     /// Whether the entry's value is to be taken out.
-    #[must_use]
-    pub fn is_large(&self, entry: &EntryRef<'_>) -> bool {
-        entry.kind == EntryKind::Value && entry.value.len() >= self.large_bytes
+    fn is_taken(&self, entry: &EntryRef<'_>) -> bool {
+        let from_bytes = self.medium.as_ref().unwrap_or(&self.large).from_bytes;
+        entry.kind == EntryKind::Value && entry.value.len() >= from_bytes
     }
 
     fn take_out(&mut self, entry: &EntryRef<'_>) -> Result<ValuePointer> {
@@ -91,59 +119,57 @@ impl<'l> Separator<'l> {
             self.taken_bytes = 0;
             self.env.yield_now();
         }
-        if let Some(LeavesInLog { log, homes }) = &mut self.leaves
+        let is_large = entry.value.len() >= self.large.from_bytes;
+        if let Some(LeavesInLog { log, homes }) = self.leaves.as_mut().filter(|_| is_large)
             && let Some(pointer) = homes.pointer(entry, *log, self.store.as_ref())?
         {
             return Ok(pointer);
         }
-        let writer = match &mut self.writer {
+        let class = self.medium.as_mut().filter(|_| !is_large).unwrap_or(&mut self.large);
+        let writer = match &mut class.writer {
             Some(writer) => writer,
             none => {
                 let uid = TableUid(self.env.random_u128());
-                let store = self.store.as_ref();
-                none.insert(ValueFileWriter::create(
-                    store,
-                    self.id,
-                    uid,
-                    self.expected_bytes,
-                    self.io.as_ref(),
-                )?)
+                let (store, bytes) = (self.store.as_ref(), class.expected_bytes);
+                none.insert(ValueFileWriter::create(store, class.id, uid, bytes, self.io.as_ref())?)
             }
         };
         writer.add(&ValueEntry { key: entry.key, seqno: entry.seqno, value: entry.value })
     }
 
-    /// The file that was written, if a value had to be; its content is durable, and so are its name
-    /// and those of what was left in the log.
-    pub fn finish(self) -> Result<Option<ValueFileMeta>> {
+    /// The files that were written, as far as values had to be: one of each class at the most.
+    /// Their content is durable, and so are their names and those of what was left in the log.
+    pub fn finish(self) -> Result<Vec<ValueFileMeta>> {
         let has_retired = self.leaves.is_some_and(|one| one.homes.retired().next().is_some());
-        let meta = self.writer.map(ValueFileWriter::finish).transpose()?;
-        if has_retired || meta.is_some() {
+        let classes = [Some(self.large), self.medium].into_iter().flatten();
+        let writers = classes.filter_map(|class| class.writer);
+        let written: Vec<_> = writers.map(ValueFileWriter::finish).collect::<Result<_>>()?;
+        if has_retired || !written.is_empty() {
             self.store.sync(LEVEL_MAX)?;
         }
-        Ok(meta)
+        Ok(written)
     }
 }
 
 impl std::fmt::Debug for Separator<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Separator")
-            .field("large_bytes", &self.large_bytes)
-            .field("writer", &self.writer)
+            .field("large", &self.large)
+            .field("medium", &self.medium)
             .finish_non_exhaustive()
     }
 }
 
-/// The entries of `input`, with pointers in the place of large values.
+/// The entries of `input`, with pointers in the place of values that are taken out.
 pub struct SeparatedStream<'a, 'l> {
     input: &'a mut (dyn Stream + 'a),
     separator: &'a mut Separator<'l>,
-    /// The pointer in the place of the present entry's value, if that is large.
+    /// The pointer in the place of the present entry's value, if that is taken out.
     pointer: Vec<u8>,
 }
 
 impl<'a, 'l> SeparatedStream<'a, 'l> {
-    /// Stands on the first entry of `input`, whose value is taken out already if it is large.
+    /// Stands on the first entry of `input`, whose value is taken out already if it has to be.
     fn new(
         input: &'a mut (dyn Stream + 'a),
         separator: &'a mut Separator<'l>,
@@ -156,7 +182,7 @@ impl<'a, 'l> SeparatedStream<'a, 'l> {
     fn take_out(&mut self) -> Result<()> {
         self.pointer.clear();
         let Some(entry) = self.input.entry() else { return Ok(()) };
-        if self.separator.is_large(&entry) {
+        if self.separator.is_taken(&entry) {
             self.separator.take_out(&entry)?.encode(&mut self.pointer);
         }
         Ok(())

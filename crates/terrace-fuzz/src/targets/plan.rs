@@ -51,6 +51,7 @@ fn plan_seeds() -> Vec<Vec<u8>> {
         compression: Compression::None,
         merge_operator: None,
         large_bytes: None,
+        pointers_from: None,
         value_files: vec![],
         filter: None,
     };
@@ -67,6 +68,7 @@ fn plan_seeds() -> Vec<Vec<u8>> {
         compression: Compression::Zstd,
         merge_operator: Some("add-i64".to_string()),
         large_bytes: Some(1000),
+        pointers_from: Some(500),
         value_files: vec![values],
         filter: Some(PlanFilter { name: "expired".to_string(), above: SeqNo(9) }),
         ..empty.clone()

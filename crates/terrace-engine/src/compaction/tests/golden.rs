@@ -1,11 +1,13 @@
 //! A specimen of a compaction plan: a worker of another version must understand it.
 
-use terrace_base::{Epoch, FileId, KeyRange, LevelNo, SeqNo, WallTime};
+use terrace_base::{Epoch, FileId, KeyRange, LevelNo, SeqNo, TableUid, WallTime};
 
 use crate::compaction::{CompactionPlan, PlanInput};
+use crate::placement::TableLocation;
 use crate::table::Compression;
 use crate::tests::specimens;
 use crate::version::TableMeta;
+use crate::vlog::{HeldSegment, ValueFileMeta, ValueHome};
 
 fn plan() -> CompactionPlan {
     let table = TableMeta {
@@ -32,10 +34,39 @@ fn plan() -> CompactionPlan {
         filter_bits_per_key: 10,
         compression: Compression::Lz4,
         large_bytes: None,
+        pointers_from: None,
         value_files: Vec::new(),
         filter: None,
         merge_operator: Some("add-i64".to_string()),
     }
+}
+
+/// What plans say since values may stand apart: a golden of its own, so that the first one stays.
+fn plan_with_values() -> CompactionPlan {
+    let id = |counter| FileId { epoch: Epoch(3), counter };
+    let file = |counter, home| ValueFileMeta {
+        id: id(counter),
+        location: TableLocation::new("x.values"),
+        uid: TableUid(77),
+        bytes: 5000,
+        hash: 99,
+        segments: vec![HeldSegment { id: id(counter), count: 3, bytes: 4000 }],
+        home,
+    };
+    CompactionPlan {
+        output_level: LevelNo(6),
+        large_bytes: Some(1000),
+        pointers_from: Some(1000),
+        value_files: vec![file(8, ValueHome::File), file(9, ValueHome::Log)],
+        ..plan()
+    }
+}
+
+#[test]
+fn a_plan_that_brings_values_in_place_is_read_and_written_as_ever() {
+    let encoded = plan_with_values().encode();
+    let bytes = specimens::assert_as_ever("compaction/testdata/values.plan", &encoded);
+    assert_eq!(CompactionPlan::decode(&bytes), Ok(plan_with_values()));
 }
 
 #[test]

@@ -39,6 +39,8 @@ pub struct CompactionRecord {
     pub written_bytes: u64,
     /// Bytes of files that large values went to.
     pub value_bytes: u64,
+    /// Bytes of values that it read in value files, and wrote to tables.
+    pub in_place_bytes: u64,
     /// Number of entries that it dropped.
     pub dropped_entry_count: u64,
     /// Number of values that the compaction filter dropped.
@@ -81,6 +83,7 @@ impl CompactionLog {
             met_bytes,
             written_bytes: outcome.written_bytes,
             value_bytes: outcome.values.iter().map(|file| file.bytes).sum(),
+            in_place_bytes: outcome.in_place_bytes,
             dropped_entry_count: outcome.dropped_entries,
             filtered_dropped_count: outcome.filtered.dropped,
             filtered_changed_count: outcome.filtered.changed,

@@ -105,6 +105,7 @@ impl Counters {
         add(&self.filtered_changed, done.filtered_changed_count);
         add(&self.filters_set_aside, u64::from(done.filter_was_set_aside));
         self.values.written(done.value_bytes);
+        self.values.brought(done.in_place_bytes);
     }
 }
 

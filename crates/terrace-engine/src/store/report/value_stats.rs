@@ -13,6 +13,7 @@ use crate::vlog::ValueHome;
 pub(super) struct ValueCounters {
     written_bytes: AtomicU64,
     rewritten_bytes: AtomicU64,
+    in_place_bytes: AtomicU64,
     removed_count: AtomicU64,
     removed_bytes: AtomicU64,
 }
@@ -21,6 +22,11 @@ impl ValueCounters {
     /// A job wrote new values into a file of this many bytes.
     pub fn written(&self, bytes: u64) {
         self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A compaction brought values of so many bytes in place.
+    pub fn brought(&self, bytes: u64) {
+        self.in_place_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Files went, or were written anew.
@@ -44,6 +50,7 @@ impl ValueCounters {
             hidden_bytes_max: version.value_space().hidden_bytes_max,
             written_bytes: read(&self.written_bytes),
             rewritten_bytes: read(&self.rewritten_bytes),
+            in_place_bytes: read(&self.in_place_bytes),
             removed_count: read(&self.removed_count),
             removed_bytes: read(&self.removed_bytes),
         }
@@ -73,6 +80,8 @@ pub struct ValueLogStats {
     pub written_bytes: u64,
     /// Bytes of files that have what lived of others.
     pub rewritten_bytes: u64,
+    /// Bytes of medium values that compactions into the last level brought into its tables.
+    pub in_place_bytes: u64,
     /// Number of files that went.
     pub removed_count: u64,
     /// Bytes of these.
@@ -99,6 +108,10 @@ impl fmt::Display for ValueLogStats {
         write!(f, ", at most {} of it hidden", bytes(self.hidden_bytes_max))?;
         let (written, rewritten) = (bytes(self.written_bytes), bytes(self.rewritten_bytes));
         let removed = bytes(self.removed_bytes);
-        write!(f, "; {written} written, {rewritten} written anew, {removed} given back")
+        write!(f, "; {written} written, {rewritten} written anew, {removed} given back")?;
+        if self.in_place_bytes > 0 {
+            write!(f, ", {} of medium values in tables again", bytes(self.in_place_bytes))?;
+        }
+        Ok(())
     }
 }

@@ -103,14 +103,22 @@ pub fn draw_l0(options: Options, random: &mut SeededRng) -> Options {
     }
 }
 
-/// No value log, or one that takes some of the values, or all but the shortest.
+/// No value log, or one that takes some of the values, all but the shortest, or all of them; with
+/// medium values or without.
 pub fn draw_value_log(random: &mut SeededRng) -> Option<ValueLogOptions> {
     let large_bytes = [32, 64, 200][random.below(3) as usize];
     let space_ratio_percent = [105, 130, 200][random.below(3) as usize];
-    random.one_in(2).then_some(ValueLogOptions {
+    let values = random.one_in(2).then_some(ValueLogOptions {
         large_bytes,
         space_ratio_percent,
         ..ValueLogOptions::default()
+    });
+    // Drawn apart, so that seeds keep what else they draw.
+    let mut apart = SeededRng::new(random.clone().next_u64());
+    values.map(|values| match apart.below(5) {
+        0 | 1 => values,
+        2 => ValueLogOptions { large_bytes: 0, ..values },
+        _ => ValueLogOptions { medium_bytes: 32, large_bytes: values.large_bytes * 4, ..values },
     })
 }
 

@@ -1,15 +1,19 @@
 //! Compactions: picking what is due, running it, installing the outcome.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use terrace_base::{KeyRange, LEVEL_MAX, LevelNo};
+use terrace_base::{FileId, KeyRange, LEVEL_MAX, LevelNo};
 use terrace_env::{PlantedBug, is_planted};
 
 use crate::Result;
 use crate::compaction::filter::PlanFilter;
 use crate::compaction::pick::{self, Compaction, Input, Served, Taken};
-use crate::compaction::{CompactionOutcome, CompactionPlan, PlanInput, is_covered};
+use crate::compaction::{
+    CompactionOutcome, CompactionPlan, PlanInput, is_covered, pointers_from, short_value_bytes,
+    short_value_bytes_max,
+};
 use crate::events::{CutRecord, EventKind, InstallRecord, MoveRecord};
 use crate::fail_point::fail_point;
 use crate::l0::CutInterval;
@@ -199,13 +203,15 @@ impl Inner {
         // An input that several parts read is counted once, and as far as it is read.
         let read = read_bytes_of(chosen, &plan);
         let read_bytes = read.from_l0 + read.from_levels;
+        // What comes in place is read and written, too.
+        let worked_bytes = read_bytes + read.in_place;
         let is_undivided =
             self.options.research.l0_cut_all || !version.l0().policy().divides_cuts();
         let parts = match is_undivided && chosen.through.is_some() {
             true => vec![plan],
-            false => self.parts_of(plan, &chosen.inputs, read_bytes)?,
+            false => self.parts_of(plan, &chosen.inputs, worked_bytes)?,
         };
-        let part_bytes = read_bytes / parts.len() as u64;
+        let part_bytes = worked_bytes / parts.len() as u64;
         let parts: Vec<CompactionPlan> =
             parts.into_iter().map(|part| part.with_even_tables(part_bytes)).collect();
         if parts.len() < self.process.pool().compaction_threads() {
@@ -295,6 +301,11 @@ impl Inner {
             table.bytes.max(table.raw_bytes + entries * ENTRY_BYTES_MAX)
         };
         let input_bytes: u64 = inputs.iter().map(|input| coded_bytes(&input.table)).sum();
+        let pointers_from = pointers_from(chosen.output_level, self.options.value_log.as_ref());
+        let short_bytes_max = |from| {
+            inputs.iter().map(move |input| short_value_bytes_max(&input.table, from)).sum::<u64>()
+        };
+        let input_bytes = input_bytes + pointers_from.map_or(0, short_bytes_max);
         let mut output_count_max = 3 * input_bytes / self.options.table_bytes + 16;
         let may_make_values = version.merge_operator().is_some() || filter.is_some();
         if may_make_values {
@@ -303,12 +314,10 @@ impl Inner {
         }
         let table = &self.options.table;
         let large_bytes = self.options.value_log.map(|bounds| bounds.large_bytes as u64);
-        let names = |file: &ValueFileMeta| {
-            let named = inputs.iter().flat_map(|input| input.table.named.iter());
-            may_make_values && named.into_iter().any(|one| file.holds(one.segment))
+        let value_files = match may_make_values || pointers_from.is_some() {
+            true => named_by(version, &inputs),
+            false => Vec::new(),
         };
-        let value_files = version.values().iter().map(|file| file.meta());
-        let value_files = value_files.filter(|file| names(file)).cloned().collect();
         Ok(CompactionPlan {
             epoch: version.epoch(),
             now,
@@ -330,6 +339,7 @@ impl Inner {
             merge_operator: version.merge_operator().map(str::to_string),
             filter,
             large_bytes,
+            pointers_from,
             value_files,
         })
     }
@@ -384,6 +394,8 @@ fn edit_of(chosen: &Compaction, outputs: Vec<TableMeta>) -> VersionEdit {
 struct ReadBytes {
     from_l0: u64,
     from_levels: u64,
+    /// Of values that come in place.
+    in_place: u64,
 }
 
 /// About how many bytes of the inputs of `plan` are read.
@@ -395,9 +407,21 @@ fn read_bytes_of(chosen: &Compaction, plan: &CompactionPlan) -> ReadBytes {
     let mut read = ReadBytes::default();
     for input in chosen.inputs.iter().filter(is_read) {
         let bytes = input.bytes_within(&chosen.slice);
+        let meta = input.table.meta();
+        let short_bytes = plan.pointers_from.map_or(0, |from| short_value_bytes(meta, from));
+        let part = u128::from(short_bytes) * u128::from(bytes) / u128::from(meta.bytes.max(1));
+        read.in_place += part as u64;
         *(if input.level.0 == 0 { &mut read.from_l0 } else { &mut read.from_levels }) += bytes;
     }
     read
+}
+
+/// The value files of a version that inputs name values in, by their ids.
+fn named_by(version: &Version, inputs: &[PlanInput]) -> Vec<ValueFileMeta> {
+    let named = inputs.iter().flat_map(|input| input.table.named.iter());
+    let files = named.filter_map(|one| version.values().of_segment(one.segment));
+    let files: BTreeMap<FileId, _> = files.map(|file| (file.meta().id, file)).collect();
+    files.into_values().map(|file| file.meta().clone()).collect()
 }
 
 /// The range tombstones of all inputs.

@@ -20,7 +20,7 @@ use crate::store::memory::builder_memory_bytes;
 use crate::store::turns::FlushTurn;
 use crate::store::{Inner, Store};
 use crate::version::{LogEdit, NewRow, RangeEdit, TableMeta, TreeEdit, ValuesEdit, VersionEdit};
-use crate::vlog::{LeavesInLog, LogHomes, Separator, ValueFileMeta};
+use crate::vlog::{LeavesInLog, LogHomes, Separator, Stay, ValueFileMeta};
 use crate::{Error, Result};
 
 /// Whether memtables of hot dranges may be merged in memory instead of being flushed.
@@ -170,7 +170,7 @@ impl Inner {
             self.give_up(&homes);
         }
         let Absorption { row, row_bytes, values, sample } = absorbed?;
-        let value_bytes = values.as_ref().map_or(0, |file| file.bytes);
+        let value_bytes = values.iter().map(|file| file.bytes).sum();
         let medium_bytes = row.as_ref().map_or(0, |row| self.medium_bytes(row));
         fail_point!(self.env, "flush::before_install");
         let log = self.log()?;
@@ -329,7 +329,9 @@ impl Inner {
         finished.retain(|segment| segment.end <= settled);
         let version = self.versions.current();
         let is_value_file = |id| version.values().get(id).is_some();
-        let mut homes = LogHomes::new(logged, finished, is_value_file);
+        let has_every = self.options.value_log.is_some_and(|values| values.is_every_value());
+        let stay = if has_every { Stay::All } else { Stay::MostlyLarge };
+        let mut homes = LogHomes::new(logged, finished, stay, is_value_file);
         if !homes.is_empty() {
             homes.weigh(&mut merged_stream(batch))?;
         }
@@ -366,8 +368,8 @@ impl Inner {
         let entries = batch.iter().map(|frozen| frozen.memtable.entry_count()).sum();
         let expected_bytes: u64 =
             batch.iter().map(|frozen| frozen.memtable.used_bytes() as u64).sum();
-        let large_bytes = self.large_bytes_of(batch)?;
-        let expected_bytes = expected_bytes.saturating_sub(large_bytes);
+        let apart = self.bytes_apart(batch)?;
+        let expected_bytes = expected_bytes.saturating_sub(apart.large + apart.medium);
         let jobs = self.process.memory().pool(PoolName::Jobs);
         let _memory =
             jobs.charge(builder_memory_bytes(expected_bytes, entries, &self.options.table));
@@ -380,7 +382,7 @@ impl Inner {
             let mut merged = merged_stream(batch);
             let mut sampled = SampledStream::new(&mut merged, sampled_before(batch), spacing);
             let mut retained = Retained::new(&mut sampled, &rules)?;
-            let mut separator = self.separator(large_bytes, homes)?;
+            let mut separator = self.separator(apart, homes)?;
             let mut separated = match &mut separator {
                 Some(separator) => Some(separator.separate(&mut retained)?),
                 None => None,
@@ -391,46 +393,57 @@ impl Inner {
             };
             let input = FlushInput { entries, tombstones: &tombstones, expected_bytes };
             if let Absorbed::Row(row) = self.l0.absorb(input)? {
-                let values = separator.map(Separator::finish).transpose()?.flatten();
+                let values = separator.map_or(Ok(Vec::new()), Separator::finish)?;
                 let row_bytes = row.as_ref().map_or(0, NewRow::bytes);
                 return Ok(Absorption { row, row_bytes, values, sample: sampled.finish() });
             }
         }
     }
 
-    /// What takes the large values out of a flush, if the range has a value log; they have about
-    /// this many bytes.
+    /// What takes the large and medium values out of a flush, if the range has a value log.
     fn separator<'l>(
         &'l self,
-        expected_bytes: u64,
+        expected: BytesApart,
         homes: &'l mut LogHomes,
     ) -> Result<Option<Separator<'l>>> {
         let Some(bounds) = self.options.value_log else { return Ok(None) };
         let store = &self.context.opener.store;
         let (id, large_bytes) = (self.ids.next(), bounds.large_bytes);
         let io = Some(TableIo::new(&self.io, IoClass::Flush));
-        let expected_bytes = expected_bytes.saturating_sub(homes.spared_bytes());
-        let separator = Separator::new(&self.env, store, id, large_bytes, expected_bytes);
+        let expected_bytes = expected.large.saturating_sub(homes.spared_bytes());
+        let mut separator = Separator::new(&self.env, store, id, large_bytes, expected_bytes);
+        if bounds.has_medium() {
+            let id = self.ids.next();
+            separator = separator.with_medium(id, bounds.medium_bytes, expected.medium);
+        }
         let leaves = LeavesInLog { log: self.log()?, homes };
         Ok(Some(separator.limited_by(io).leaving_in(leaves)))
     }
 
-    /// About how many bytes the large values in these memtables have, judged by some of them.
-    fn large_bytes_of(&self, batch: &[Arc<Frozen>]) -> Result<u64> {
-        let Some(bounds) = self.options.value_log else { return Ok(0) };
-        let mut estimated = 0;
+    /// About how many bytes the values of these memtables have that leave the tables, judged by
+    /// some of them.
+    fn bytes_apart(&self, batch: &[Arc<Frozen>]) -> Result<BytesApart> {
+        let mut estimated = BytesApart::default();
+        let Some(bounds) = self.options.value_log else { return Ok(estimated) };
+        let medium_bytes = bounds.medium_bytes.min(bounds.large_bytes);
         for frozen in batch {
-            let (mut large, mut all) = (0, 0);
+            let (mut large, mut medium, mut all) = (0, 0, 0);
             let mut stream = frozen.memtable.stream();
             for _ in 0..VALUES_PER_ESTIMATE {
                 let Some(entry) = stream.entry() else { break };
                 let bytes = entry.value.len() as u64;
                 all += bytes;
-                large += if entry.value.len() >= bounds.large_bytes { bytes } else { 0 };
+                match entry.value.len() {
+                    long if long >= bounds.large_bytes => large += bytes,
+                    long if long >= medium_bytes => medium += bytes,
+                    _ => {}
+                }
                 stream.advance()?;
             }
-            let share = |bytes: u64| u128::from(bytes) * u128::from(large) / u128::from(all.max(1));
-            estimated += share(frozen.memtable.value_bytes()) as u64;
+            let whole = u128::from(frozen.memtable.value_bytes());
+            let share = |part: u64| (whole * u128::from(part) / u128::from(all.max(1))) as u64;
+            estimated.large += share(large);
+            estimated.medium += share(medium);
         }
         Ok(estimated)
     }
@@ -440,8 +453,15 @@ impl Inner {
 struct Absorption {
     row: Option<NewRow>,
     row_bytes: u64,
-    values: Option<ValueFileMeta>,
+    values: Vec<ValueFileMeta>,
     sample: WriteSample,
+}
+
+/// Bytes of the values of some memtables that do not stand in tables.
+#[derive(Clone, Copy, Debug, Default)]
+struct BytesApart {
+    large: u64,
+    medium: u64,
 }
 
 /// Every version in these memtables.

@@ -85,7 +85,9 @@ pub fn read_value_file(
     }
     let is_own = || matches!(file.segments.as_slice(), [one] if one.id == file.id);
     let is_wrong = home == ValueHome::Log && !is_own();
-    if file.segments.is_empty() || file.entry_bytes() > file.bytes || is_wrong {
+    // The values of a segment of the log count as what they would take in a file of values.
+    let is_too_much = home == ValueHome::File && file.entry_bytes() > file.bytes;
+    if file.segments.is_empty() || is_too_much || is_wrong {
         return Err(reader.error("a value file that cannot be"));
     }
     Ok(file)

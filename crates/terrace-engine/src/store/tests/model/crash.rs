@@ -20,8 +20,12 @@ use crate::store::{GetOptions, Item, Store, Update, WriteOptions};
 use crate::{Error, Result, WriteBatch};
 
 /// Every value but the shortest stands in the value log, and hardly any garbage is allowed.
-const ALL_VALUES: ValueLogOptions =
-    ValueLogOptions { large_bytes: 32, space_ratio_percent: 105, rewrites: true };
+const ALL_VALUES: ValueLogOptions = ValueLogOptions {
+    large_bytes: 32,
+    medium_bytes: usize::MAX,
+    space_ratio_percent: 105,
+    rewrites: true,
+};
 
 /// Each client of a workload writes the count of its batches under its own key, in every batch.
 fn counter_key(client: usize) -> Vec<u8> {
@@ -180,6 +184,28 @@ impl Workload {
                 sync_every: 2,
                 disturb_every: 4,
                 ..base("a value log under a triangle")
+            },
+            Workload {
+                options: Options {
+                    value_log: Some(ValueLogOptions {
+                        large_bytes: 1000,
+                        medium_bytes: 32,
+                        ..ALL_VALUES
+                    }),
+                    ..base("").options
+                },
+                sync_every: 3,
+                disturb_every: 6,
+                ..base("medium values, disturbed")
+            },
+            Workload {
+                options: Options {
+                    value_log: Some(ValueLogOptions::every_value()),
+                    ..base("").options
+                },
+                sync_every: 3,
+                disturb_every: 6,
+                ..base("a value log of every value, disturbed")
             },
             Workload { sync_every: 3, ..in_memory("a log in memory", Durability::Buffered) },
             Workload {

@@ -10,6 +10,7 @@ mod freeze;
 mod io_limit;
 mod log_homes;
 mod lost_values;
+mod medium_values;
 mod merged_crash;
 mod merging;
 mod outputs;
