@@ -95,6 +95,12 @@ pub fn table(bytes: &mut [u8]) {
         frame(bytes, uid, offset, length);
         parts.push((offset, length));
     }
+    // All names as if they were one frame: they are, where a table names little.
+    let (tombstones_at, tombstones_bytes) = parts[2];
+    let names_bytes = u64_at(bytes, footer_at + 100).unwrap_or(0);
+    if names_bytes > 0 {
+        frame(bytes, uid, tombstones_at.saturating_add(tombstones_bytes), names_bytes);
+    }
     if let Some(frames) = index_frames(bytes, parts[1]) {
         for (offset, length) in frames {
             frame(bytes, uid, offset, length);

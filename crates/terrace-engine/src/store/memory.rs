@@ -84,6 +84,9 @@ const BUILDER_BYTES: u64 = 2 * (128 << 10);
 /// What is kept of each key while its filter is not built: a hash, in a vector that doubles.
 const BUILDER_KEY_BYTES: u64 = 16;
 
+/// What is kept of each pointer to a value: an offset, in a vector that doubles.
+const BUILDER_POINTER_BYTES: u64 = 16;
+
 /// What an index takes for a block, about.
 const INDEX_BLOCK_BYTES: u64 = 48;
 
@@ -92,6 +95,11 @@ pub fn builder_memory_bytes(table_bytes: u64, entries: u64, table: &TableOptions
     let index = table_bytes / (table.block_bytes.max(64) as u64) * INDEX_BLOCK_BYTES;
     let filter = entries * u64::from(table.filter_bits_per_key) / 8;
     BUILDER_BYTES + entries * BUILDER_KEY_BYTES + filter + index
+}
+
+/// What a builder keeps of this number of pointers until the end of their table, about.
+pub fn lists_memory_bytes(pointers: u64) -> u64 {
+    pointers * BUILDER_POINTER_BYTES
 }
 
 /// What a compaction here takes, about: its streams and the filters and indexes of its inputs, and
@@ -116,5 +124,13 @@ pub fn compaction_memory_bytes(plan: &CompactionPlan) -> u64 {
         Some(_) => InPlace::memory_bytes(plan.value_files.len(), plan.in_place_bytes()),
         None => 0,
     };
-    windows + inputs.sum::<u64>() + builder_memory_bytes(output_bytes, output_entries, &table)
+    let named = plan.inputs.iter().flat_map(|input| input.table.named.iter());
+    let pointers: u64 = match plan.large_bytes {
+        Some(_) => output_entries,
+        None => output_entries.min(named.map(|one| one.count).sum()),
+    };
+    windows
+        + inputs.sum::<u64>()
+        + builder_memory_bytes(output_bytes, output_entries, &table)
+        + lists_memory_bytes(pointers)
 }

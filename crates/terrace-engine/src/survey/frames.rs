@@ -12,6 +12,7 @@ use crate::table::format::filter::Filter;
 use crate::table::format::footer::Handle;
 use crate::table::format::frame::{self, Compression, TRAILER_BYTES};
 use crate::table::format::index::Index;
+use crate::table::format::names::are_lists;
 use crate::table::format::properties::TableProperties;
 use crate::table::format::{BLOCK_BYTES_MAX, FormatError, range_tombstones};
 use crate::table::{decode_frame, decompress_frame};
@@ -74,7 +75,8 @@ impl Scan {
         } else if self.filter.is_none() && Filter::decode(payload).is_ok() {
             &mut self.filter
         } else {
-            return false;
+            // Entries say what a list of names does.
+            return is_past_data && are_lists(payload);
         };
         *slot = Some(handle);
         true

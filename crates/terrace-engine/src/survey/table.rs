@@ -11,6 +11,7 @@ use crate::table::format::filter::Filter;
 use crate::table::format::footer::{FOOTER_BYTES, Footer, Handle};
 use crate::table::format::frame;
 use crate::table::format::index::Index;
+use crate::table::format::names::decode_lists;
 use crate::table::format::properties::TableProperties;
 use crate::table::format::{BLOCK_BYTES_MAX, FormatError, META_BYTES_MAX, range_tombstones};
 use crate::table::{ByteInterval, TableFile, decode_frame, decompress_frame};
@@ -30,6 +31,8 @@ pub enum TablePart {
     Index,
     /// The range tombstones.
     RangeTombstones,
+    /// A list of the values that the table points to.
+    Names,
     /// The properties.
     Properties,
     /// The footer.
@@ -43,6 +46,7 @@ impl fmt::Display for TablePart {
             TablePart::Filter => "the filter",
             TablePart::Index => "the index",
             TablePart::RangeTombstones => "the range tombstones",
+            TablePart::Names => "a list of names of values",
             TablePart::Properties => "the properties",
             TablePart::Footer => "the footer",
         })
@@ -275,6 +279,7 @@ impl TableSurvey {
             let decode = |payload: &[u8]| Ok(Filter::decode(payload)?);
             self.filter = self.part(TablePart::Filter, footer.filter, decode)?;
         }
+        self.read_names(footer.names)?;
         let data_bytes = footer.data_bytes;
         let decode = |payload: &[u8]| Ok(Index::decode(payload, data_bytes)?);
         match self.part(TablePart::Index, footer.index, decode)? {
@@ -283,6 +288,26 @@ impl TableSurvey {
                 let scan = self.scan(data_bytes)?;
                 self.take_blocks(scan);
             }
+        }
+        Ok(())
+    }
+
+    /// Reads the lists of names. They are wanted by nobody who has the entries.
+    fn read_names(&mut self, all: Handle) -> Result<()> {
+        let Some(properties) = &self.properties else { return Ok(()) };
+        let mut counts: Vec<u64> = properties.named.iter().map(|one| one.count).collect();
+        let mut offset = all.offset;
+        for frame in properties.lists.clone() {
+            let handle = Handle { offset, bytes: u64::from(frame.bytes) };
+            offset += handle.bytes;
+            let segments = counts.len().min(frame.segments as usize);
+            let counts = counts.drain(..segments);
+            let decode = |payload: &[u8]| Ok(decode_lists(payload, counts)?);
+            self.part(TablePart::Names, handle, decode)?;
+        }
+        if offset != all.offset + all.bytes {
+            let what = "the lists of names do not fill their place";
+            self.note(TablePart::Names, all.offset, all.offset + all.bytes, what);
         }
         Ok(())
     }

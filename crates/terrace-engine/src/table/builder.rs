@@ -11,6 +11,7 @@ use super::format::filter::{self, Filter, filter_hash};
 use super::format::footer::{FOOTER_BYTES, Footer};
 use super::format::frame::{self, Compression, TRAILER_BYTES};
 use super::format::index::{IndexBuilder, shortest_separator};
+use super::format::names::{ListFrame, NameLists, encode_lists};
 use super::format::properties::TableProperties;
 use super::format::{BLOCK_TARGET_BYTES_MAX, META_BYTES_MAX, range_tombstones};
 use super::store::TableWriter;
@@ -67,7 +68,8 @@ pub struct BuiltTable {
 /// Writes one table, front to back.
 ///
 /// Entries come in internal order; range tombstones may come at any time. Memory: a few blocks, the
-/// index, eight bytes a distinct key, the range tombstones. No allocation for each entry.
+/// index, eight bytes a distinct key and as much a pointer to a value, the range tombstones. No
+/// allocation for each entry.
 pub struct TableBuilder {
     writer: Box<dyn TableWriter>,
     uid: TableUid,
@@ -89,6 +91,8 @@ pub struct TableBuilder {
     /// Start, end, number.
     range_tombstones: Vec<(Vec<u8>, Vec<u8>, SeqNo)>,
     range_tombstone_bytes: usize,
+    /// The values that are pointed to.
+    names: NameLists,
     /// The neighbouring keys up to the last one that are deleted, and the most there were of such.
     tombstone_run: u64,
     tombstone_run_max: u64,
@@ -128,6 +132,7 @@ impl TableBuilder {
             last_seqno: SeqNo::ZERO,
             range_tombstones: Vec::new(),
             range_tombstone_bytes: 0,
+            names: NameLists::default(),
             tombstone_run: 0,
             tombstone_run_max: 0,
             expiring_count: 0,
@@ -179,7 +184,9 @@ impl TableBuilder {
         }
         self.last_seqno = entry.seqno;
         self.expiring_count += u64::from(entry.expiry.is_some());
-        self.properties.count(entry);
+        if let Some(pointer) = self.properties.count(entry) {
+            self.names.add(pointer.name);
+        }
         Ok(())
     }
 
@@ -210,7 +217,8 @@ impl TableBuilder {
             0 => 0,
             bits => filter::encoded_bytes(self.key_hashes.len(), bits),
         };
-        let meta_bytes = self.index.estimated_bytes() + filter_bytes + self.range_tombstone_bytes;
+        let beside_bytes = self.range_tombstone_bytes + self.names.estimated_bytes();
+        let meta_bytes = self.index.estimated_bytes() + filter_bytes + beside_bytes;
         let pending_bytes = self.out.len() + self.block.estimated_bytes();
         self.written_bytes + (pending_bytes + meta_bytes + FOOTER_BYTES) as u64
     }
@@ -218,8 +226,8 @@ impl TableBuilder {
     /// Writes the rest and makes the content durable (the name is made durable by
     /// [`TableStore::sync`](super::TableStore::sync)).
     ///
-    /// Errors: the writer's; [`Error::Invalid`] if the index, the filter or the range tombstones
-    /// outgrow what a reader takes (256 MiB each).
+    /// Errors: the writer's; [`Error::Invalid`] if the index, the filter, the range tombstones or a
+    /// list of names outgrow what a reader takes (256 MiB each).
     ///
     /// # Panics
     /// If the table is empty.
@@ -238,6 +246,7 @@ impl TableBuilder {
         let index_bytes = self.write_meta(|out| index.encode(out))?;
         let range_tombstones = std::mem::take(&mut self.range_tombstones);
         let range_tombstone_bytes = self.write_range_tombstones(range_tombstones)?;
+        let names_bytes = self.write_names()?;
         let properties = std::mem::take(&mut self.properties);
         let properties_bytes = self.write_meta(|out| {
             let start = out.len();
@@ -245,7 +254,8 @@ impl TableBuilder {
             let read = TableProperties::decode(&out[start..]);
             assert_eq!(read.as_ref(), Ok(&properties), "what a reader finds");
         })?;
-        let frame_bytes = [filter_bytes, index_bytes, range_tombstone_bytes, properties_bytes];
+        let frame_bytes =
+            [filter_bytes, index_bytes, range_tombstone_bytes, names_bytes, properties_bytes];
         let footer = Footer::lay_out(self.uid, properties.data_bytes, frame_bytes);
         assert_eq!(footer.offset(), self.offset(), "the frames lie back to back");
         footer.encode(&mut self.out);
@@ -361,6 +371,18 @@ impl TableBuilder {
         })
     }
 
+    /// Writes the lists of names, and says in the properties where they are.
+    fn write_names(&mut self) -> Result<u64> {
+        let before = self.offset();
+        let lists = std::mem::take(&mut self.names).into_sorted();
+        for (segments, payload) in encode_lists(&lists) {
+            let frame_bytes = self.write_meta(|out| out.extend_from_slice(&payload))?;
+            // At most `META_BYTES_MAX` and a trailer.
+            self.properties.lists.push(ListFrame { segments, bytes: frame_bytes as u32 });
+        }
+        Ok(self.offset() - before)
+    }
+
     /// Takes the last key and the range tombstones into the bounds.
     fn finish_bounds(&mut self) {
         let properties = &mut self.properties;
@@ -392,9 +414,10 @@ pub(crate) fn expired_from(properties: &TableProperties, expiring_count: u64) ->
 }
 
 impl TableProperties {
-    /// Takes an entry into the counts. What should be a pointer and is none names nothing: it is
-    /// damage of its own key, told to who reads it.
-    pub(crate) fn count(&mut self, entry: EntryRef<'_>) {
+    /// Takes an entry into the counts; the pointer that it is, if it is one. What should be a
+    /// pointer and is none names nothing: it is damage of its own key, told to who reads it.
+    pub(crate) fn count(&mut self, entry: EntryRef<'_>) -> Option<ValuePointer> {
+        let mut found = None;
         self.count_seqno(entry.seqno);
         self.entry_count += 1;
         self.raw_key_bytes += entry.key.len() as u64;
@@ -405,6 +428,7 @@ impl TableProperties {
             EntryKind::ValuePointer => {
                 if let Ok(pointer) = ValuePointer::decode(entry.value) {
                     self.named.add(&pointer, entry.key.len());
+                    found = Some(pointer);
                 }
             }
             EntryKind::Value | EntryKind::RangeTombstone => {}
@@ -413,6 +437,7 @@ impl TableProperties {
             let (least, greatest): (Expiry, Expiry) = self.expiries.unwrap_or((expiry, expiry));
             self.expiries = Some((least.min(expiry), greatest.max(expiry)));
         }
+        found
     }
 
     /// Takes the number of an entry or range tombstone in, before it is counted.

@@ -13,7 +13,8 @@
 //! * [`mod@format`]: the bytes, with their pictures. Pure.
 //! * [`TableBuilder`] writes a table; [`TableReader`] opens one. From a reader come gets, a
 //!   [`TableCursor`] for reads at one read point, a [`TableStream`] of every version for
-//!   compactions, and [`TableReader::verify`], which checks everything there is to check.
+//!   compactions, [`TableReader::named_values`], which a rewrite of value files asks in place of
+//!   the entries, and [`TableReader::verify`], which checks everything there is to check.
 //! * [`OutputTables`] writes a row of disjoint tables, as flushes and compactions need it; a
 //!   [`TableMeta`] is what a version keeps of each.
 //!
@@ -39,6 +40,7 @@ pub mod format;
 mod local_store;
 mod memory_store;
 mod meta;
+mod names;
 mod outputs;
 mod reader;
 mod store;
@@ -57,6 +59,7 @@ pub use local_store::LocalTableStore;
 pub use memory_store::{MemoryTableFile, MemoryTableStore};
 pub use meta::TableMeta;
 pub(crate) use meta::table_meta;
+pub use names::NamesBySegment;
 pub use outputs::{OutputSpec, OutputTables, Sample, TableShape};
 pub use reader::{PinnedEntry, ReadMode, TableReader};
 pub use store::{Adopted, ByteInterval, ReadTicket, TableFile, TableStore, TableWriter};

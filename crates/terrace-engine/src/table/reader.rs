@@ -222,6 +222,12 @@ impl TableReader {
             let what = "the counts do not fit the table";
             return Err(part.damaged(&CodecError { offset: 0, what }).into());
         }
+        let lists: u64 = properties.lists.iter().map(|frame| u64::from(frame.bytes)).sum();
+        if lists != footer.names.bytes {
+            let part = Part { handle: footer.properties, ..part };
+            let what = "the lists of names do not fill their place";
+            return Err(part.damaged(&CodecError { offset: 0, what }).into());
+        }
         let part = Part { handle: footer.filter, ..part };
         let (filter, filter_damage) = match &parts.filter {
             None => (None, None),

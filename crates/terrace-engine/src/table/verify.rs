@@ -1,12 +1,13 @@
 use std::sync::Arc;
 
-use terrace_base::{CodecError, Corruption, EntryRef, SeqNo, compare_internal};
+use terrace_base::{CodecError, Corruption, EntryRef, FileId, SeqNo, compare_internal};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::format::block::BlockView;
 use super::format::filter::filter_hash;
+use super::format::names::NameLists;
 use super::format::properties::TableProperties;
-use super::reader::{TableReader, entry_ref, read_one};
+use super::reader::{TableReader, entry_ref, interval_of, read_one};
 use super::store::ByteInterval;
 use super::stream::{OpenBlock, Pieces, READ_AHEAD_BYTES};
 use crate::Result;
@@ -27,10 +28,11 @@ pub struct VerifyReport {
 impl TableReader {
     /// Checks everything: reads the whole file again and verifies every checksum, the order of the
     /// entries, the separators of the index, that the filter denies no key, that the properties
-    /// are those of the entries, and, if given, the hash of the whole file.
+    /// and the lists of names are those of the entries, and, if given, the hash of the whole file.
     ///
     /// Cost: reads and decodes the whole table, past the cache; memory for two intervals of
-    /// 256 KiB beside a second copy of the index and the filter. Errors: [`Error::Corruption`]
+    /// 256 KiB beside a second copy of the index and the filter, and eight to sixteen bytes a
+    /// pointer. Errors: [`Error::Corruption`]
     /// (the first damage found), [`Error::Unsupported`], the store's.
     ///
     /// [`Error::Corruption`]: crate::Error::Corruption
@@ -57,6 +59,7 @@ impl TableReader {
         check
             .properties()
             .map_err(|error| fresh.damaged(fresh.footer.properties.offset, &error))?;
+        check.lists()?;
         let entry_count = check.found.entry_count;
         let mut offset = fresh.footer.data_bytes;
         let bytes = fresh.file_bytes();
@@ -82,6 +85,7 @@ impl TableReader {
 struct Check<'a> {
     reader: &'a TableReader,
     found: TableProperties,
+    names: NameLists,
     key: Vec<u8>,
     last_key: Vec<u8>,
     last_seqno: SeqNo,
@@ -91,9 +95,10 @@ impl Check<'_> {
     fn new(reader: &TableReader) -> Check<'_> {
         let stored = reader.properties();
         // What the entries do not say is taken as it stands.
-        let found = TableProperties { created: stored.created, ..TableProperties::default() };
-        let (key, last_key) = (Vec::new(), Vec::new());
-        Check { reader, found, key, last_key, last_seqno: SeqNo::ZERO }
+        let (created, lists) = (stored.created, stored.lists.clone());
+        let found = TableProperties { created, lists, ..TableProperties::default() };
+        let (key, last_key, names) = (Vec::new(), Vec::new(), NameLists::default());
+        Check { reader, found, names, key, last_key, last_seqno: SeqNo::ZERO }
     }
 
     fn block(&mut self, block_index: usize, bytes: &[u8]) -> std::result::Result<(), CodecError> {
@@ -154,7 +159,9 @@ impl Check<'_> {
             self.last_key.extend_from_slice(entry.key);
         }
         self.last_seqno = entry.seqno;
-        self.found.count(entry);
+        if let Some(pointer) = self.found.count(entry) {
+            self.names.add(pointer.name);
+        }
         Ok(())
     }
 
@@ -178,4 +185,57 @@ impl Check<'_> {
             Err(CodecError { offset: 0, what })
         }
     }
+
+    /// Compares the values that entries point to with the lists of them, if there are lists.
+    /// Segments and counts are those of the properties, which were compared before.
+    fn lists(&mut self) -> Result<()> {
+        if !self.reader.has_lists() {
+            return Ok(());
+        }
+        let mut found = std::mem::take(&mut self.names).into_sorted().into_iter();
+        for place in self.reader.list_places() {
+            let frame = read_one(&*self.reader.file, interval_of(place.handle))?;
+            let lists = self.reader.lists_in(&place, &frame)?;
+            for (listed, (segment, pointed)) in lists.iter().zip(found.by_ref()) {
+                if *listed != pointed {
+                    let detail = differing(segment, listed, &pointed);
+                    let name = self.reader.name();
+                    return Err(Corruption::new(name, place.handle.offset, detail).into());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// In what the list of a segment differs from what entries point to.
+fn differing(segment: FileId, listed: &[u64], pointed: &[u64]) -> String {
+    let (lacks, extra) = (beyond(pointed, listed), beyond(listed, pointed));
+    format!(
+        "the list of the values of segment {segment} lacks {} that entries point to{} and has {} \
+         that none points to{}: garbage collection goes by it; `terrace repair` goes by the entries \
+         and loses nothing",
+        lacks.len(),
+        first_of(&lacks),
+        extra.len(),
+        first_of(&extra),
+    )
+}
+
+/// What of `all`, which ascend, is not in `others`, which ascend too.
+fn beyond(all: &[u64], others: &[u64]) -> Vec<u64> {
+    let mut others = others.iter().copied().peekable();
+    let mut left = Vec::new();
+    for offset in all {
+        while others.next_if(|other| other < offset).is_some() {}
+        if others.next_if_eq(offset).is_none() {
+            left.push(*offset);
+        }
+    }
+    left
+}
+
+/// The first of some offsets, to be told.
+fn first_of(offsets: &[u64]) -> String {
+    offsets.first().map_or_else(String::new, |first| format!(" (the first at offset {first})"))
 }

@@ -1,7 +1,8 @@
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use terrace_base::{Corruption, EntryRef, KeyRange, SeqNo};
+use terrace_base::{Corruption, EntryRef, FileId, KeyRange, SeqNo};
 
 use super::TableMeta;
 use crate::cache::BlockCache;
@@ -11,7 +12,7 @@ use crate::l0::triangle::row::{RowCursor, RowReader, RowStream};
 use crate::placement::RowDirectory;
 use crate::range_tombstone::Fragments;
 use crate::table::{
-    Filter, ReadMode, TableCursor, TableFile, TableReader, TableStore, TableStream,
+    Filter, NamesBySegment, ReadMode, TableCursor, TableFile, TableReader, TableStore, TableStream,
 };
 use crate::vlog::ValueFileMeta;
 use crate::{Error, Result};
@@ -110,6 +111,15 @@ impl OpenTable {
                 reader.stream(Some(range)).map(|stream| OpenStream::Blocks(Box::new(stream)))
             }
             OpenTable::Row(row) => row.stream(range).map(OpenStream::Row),
+        }
+    }
+
+    /// The values of these segments that it points to, as [`TableReader::named_values`] gives them;
+    /// `None` if only its entries tell.
+    pub fn named_values(&self, segments: &BTreeSet<FileId>) -> Result<Option<NamesBySegment>> {
+        match self {
+            OpenTable::Blocks(reader) => reader.named_values(segments),
+            OpenTable::Row(_) => Ok(None),
         }
     }
 

@@ -67,6 +67,7 @@ pub const TARGETS: &[Target] = &[
     table_parts::FILTER,
     table_parts::INDEX,
     table_parts::FOOTER,
+    table_parts::NAMES,
     table_parts::RANGE_TOMBSTONES,
     table_file::TABLE,
     value_file::VALUES,

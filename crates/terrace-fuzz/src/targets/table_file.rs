@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use terrace_base::{
-    ByteReader, Epoch, FileId, LevelNo, SeqNo, TableUid, WallTime, put_bytes, put_varint,
+    ByteReader, EntryKind, EntryRef, Epoch, FileId, LevelNo, SeqNo, TableUid, WallTime, put_bytes,
+    put_varint,
 };
 use terrace_engine::cache::BlockCache;
 use terrace_engine::iter::{Cursor, Stream};
@@ -18,6 +19,7 @@ use terrace_engine::table::{
     ByteInterval, Compression, MemoryTableStore, ReadMode, ReadTicket, TableBuilder, TableFile,
     TableOptions, TableProperties, TableReader, TableStore, filter_hash,
 };
+use terrace_engine::vlog::{ValueName, ValuePointer};
 
 use super::Target;
 use super::table_parts::{build_block, sample_entries};
@@ -96,6 +98,10 @@ fn table(data: &[u8]) {
     let seen = walk(&reader, steps_max);
     walk_back(&reader, steps_max);
     search(&reader, file_bytes);
+    let segments = reader.properties().named.iter().map(|one| one.segment).collect();
+    let named = reader.named_values(&segments);
+    note_result("named values", &named.as_ref().map_err(ToString::to_string));
+    assert!(named.is_ok() || verified.is_err(), "lists of a verified table are whole");
     if verified.is_ok()
         && let Some(seen) = seen
     {
@@ -237,12 +243,13 @@ fn assemble(parts: &[u8]) -> Vec<u8> {
     let properties = counted(properties, range_tombstones, index.count(), data_bytes);
     let mut index_payload = Vec::new();
     index.encode(&mut index_payload);
-    let payloads = [filter, &index_payload, range_tombstones, &properties];
-    let mut frame_bytes = [0; 4];
+    // A table of parts has no names; one that is sealed again may have.
+    let payloads = [filter, &index_payload, range_tombstones, &[], &properties];
+    let mut frame_bytes = [0; 5];
     for (payload, bytes) in payloads.into_iter().zip(&mut frame_bytes) {
-        let may_be_missing =
-            std::ptr::eq(payload, filter) || std::ptr::eq(payload, range_tombstones);
-        if !payload.is_empty() || !may_be_missing {
+        // Properties and an index are always there.
+        let is_wanted = std::ptr::eq(payload, properties.as_slice());
+        if !payload.is_empty() || is_wanted {
             let offset = file.len();
             file.extend_from_slice(payload);
             frame::seal(&mut file, offset, Compression::None, uid, offset as u64);
@@ -256,6 +263,7 @@ fn assemble(parts: &[u8]) -> Vec<u8> {
 /// These properties, with the counts that an open compares set right.
 fn counted(stored: &[u8], range_tombstones: &[u8], blocks: u64, data_bytes: u64) -> Vec<u8> {
     let Ok(mut properties) = TableProperties::decode(stored) else { return stored.to_vec() };
+    properties.lists.clear();
     properties.block_count = blocks;
     properties.data_bytes = data_bytes;
     if let Ok(decoded) = range_tombstones::decode(range_tombstones) {
@@ -268,12 +276,27 @@ fn counted(stored: &[u8], range_tombstones: &[u8], blocks: u64, data_bytes: u64)
 
 /// A table as the builder writes it.
 fn built(options: &TableOptions) -> Vec<u8> {
+    built_of(options, &[])
+}
+
+/// The same with pointers to these values behind its other entries.
+fn built_of(options: &TableOptions, pointers: &[(u64, u64)]) -> Vec<u8> {
     let store = MemoryTableStore::new();
     let id = FileId { epoch: Epoch(1), counter: 1 };
     let writer = store.create(id, LevelNo(1), 0).expect("memory takes a table");
     let mut builder = TableBuilder::new(writer, TableUid(77), options, WallTime(5));
     for entry in sample_entries() {
         builder.add(entry.as_ref()).expect("memory takes an entry");
+    }
+    for (number, (counter, offset)) in pointers.iter().enumerate() {
+        let segment = FileId { epoch: Epoch(1), counter: *counter };
+        let name = ValueName { segment, offset: *offset };
+        let mut value = Vec::new();
+        ValuePointer { name, bytes: 1000, checksum: None }.encode(&mut value);
+        let (seqno, kind) = (SeqNo(12), EntryKind::ValuePointer);
+        let key = [&[0xff; 21][..], &[number as u8]].concat();
+        let entry = EntryRef { key: &key, seqno, kind, expiry: None, value: &value };
+        builder.add(entry).expect("memory takes an entry");
     }
     for (start, end, seqno) in [(&b"user:1"[..], &b"user:2"[..], 20), (b"z", b"zz", 30)] {
         builder.add_range_tombstone(RangeTombstone { start, end, seqno: SeqNo(seqno) });
@@ -321,6 +344,7 @@ fn table_seeds() -> Vec<Vec<u8>> {
     let blocks = built(&TableOptions { block_bytes: 64, filter_bits_per_key: 0, ..options });
     let zstd = built(&TableOptions { compression: Compression::Zstd, ..options });
     let lz4 = built(&TableOptions { compression: Compression::Lz4, block_bytes: 256, ..options });
+    let naming = built_of(&options, &[(7, 1096), (3, 64), (7, 64), (9, 1 << 30)]);
     let one_block = build_block(&sample_entries()[..2]);
     let mut no_parts = vec![2, 0, 0, 0, 3, 0, 1, b'z'];
     put_bytes(&mut no_parts, &[&[0], &one_block[..]].concat());
@@ -328,6 +352,8 @@ fn table_seeds() -> Vec<Vec<u8>> {
         [&[0], &whole[..]].concat(),
         [&[1], &whole[..]].concat(),
         [&[1], &blocks[..]].concat(),
+        [&[0], &naming[..]].concat(),
+        [&[1], &naming[..]].concat(),
         [&[2], &taken_apart(&whole)[..]].concat(),
         [&[2], &taken_apart(&blocks)[..]].concat(),
         [&[2], &taken_apart(&zstd)[..]].concat(),

@@ -1,6 +1,8 @@
 //! The parts of a table, each by itself: what lies inside their frames.
 
-use terrace_base::{ByteReader, Entry, EntryKind, Expiry, KeyRange, SeqNo, TableUid, WallTime};
+use terrace_base::{
+    ByteReader, Entry, EntryKind, Epoch, Expiry, FileId, KeyRange, SeqNo, TableUid, WallTime,
+};
 use terrace_engine::range_tombstone::{Fragments, RangeTombstone};
 use terrace_engine::table::TableProperties;
 use terrace_engine::table::format::block::BlockView;
@@ -8,6 +10,7 @@ use terrace_engine::table::format::block_builder::BlockBuilder;
 use terrace_engine::table::format::filter::{Filter, filter_hash};
 use terrace_engine::table::format::footer::{FOOTER_BYTES, Footer};
 use terrace_engine::table::format::index::{Index, IndexBuilder};
+use terrace_engine::table::format::names::{ListFrame, are_lists, decode_lists, encode_lists};
 use terrace_engine::table::format::range_tombstones as range_tombstones_format;
 
 use super::Target;
@@ -63,6 +66,18 @@ pub const FOOTER: Target = Target {
     seeds: footer_seeds,
     words: &[b"terr.tbl"],
     executions: 2_500_000,
+    bytes_max: 1024,
+    ..Target::DEFAULT
+};
+
+/// Frames of lists of names. The first byte says how many lists there are, and each of as many
+/// bytes behind it how many names are in one.
+pub const NAMES: Target = Target {
+    name: "names",
+    about: "lists of the values that a table points to",
+    run: names,
+    seeds: names_seeds,
+    executions: 900_000,
     bytes_max: 1024,
     ..Target::DEFAULT
 };
@@ -235,9 +250,9 @@ fn footer(data: &[u8]) {
     let decoded = Footer::decode(&bytes, file_bytes);
     note_result("footer", &decoded);
     if let Ok(footer) = decoded {
-        let parts = [footer.filter, footer.index, footer.range_tombstones, footer.properties];
+        let (filter, index, tombstones) = (footer.filter, footer.index, footer.range_tombstones);
         let mut end = footer.data_bytes;
-        for part in parts {
+        for part in [filter, index, tombstones, footer.names, footer.properties] {
             assert_eq!(part.offset, end, "parts lie back to back");
             end = part.offset.checked_add(part.bytes).expect("parts lie in the file");
         }
@@ -254,6 +269,39 @@ fn seal_footer(bytes: &mut [u8; FOOTER_BYTES], file_bytes: u64) {
     let offset = file_bytes.wrapping_sub(FOOTER_BYTES as u64);
     let checksum = terrace_base::Checksum::at(uid, offset).bytes(&bytes[..FOOTER_BYTES - 4]);
     bytes[FOOTER_BYTES - 4..].copy_from_slice(&checksum.finish().to_le_bytes());
+}
+
+fn names(data: &[u8]) {
+    let Some((&lists, rest)) = data.split_first() else { return };
+    let (counts, payload) = rest.split_at(usize::from(lists).min(rest.len()));
+    // The greatest stands for more than there can be.
+    let count = |byte: &u8| if *byte == 0xff { u64::MAX } else { u64::from(*byte) };
+    let decoded = decode_lists(payload, counts.iter().map(count));
+    note_result("names", &decoded);
+    let Ok(decoded) = decoded else { return };
+    assert!(decoded.iter().all(|list| list.is_sorted()), "the offsets of a list ascend");
+    assert!(are_lists(payload) || decoded.iter().all(Vec::is_empty), "it has the form of lists");
+    let ids = (1..).map(|counter| FileId { epoch: Epoch(1), counter });
+    let named: Vec<_> = ids.zip(decoded).collect();
+    if let [(_, again)] = &encode_lists(&named)[..] {
+        assert_eq!(again, payload, "a list has one coding");
+    }
+}
+
+fn names_seeds() -> Vec<Vec<u8>> {
+    let seed = |lists: &[&[u64]]| {
+        let ids = (1..).map(|counter| FileId { epoch: Epoch(1), counter });
+        let named: Vec<_> = ids.zip(lists.iter().map(|list| list.to_vec())).collect();
+        let counts = lists.iter().map(|list| list.len() as u8);
+        let (_, payload) = encode_lists(&named).remove(0);
+        [lists.len() as u8].into_iter().chain(counts).chain(payload).collect()
+    };
+    vec![
+        seed(&[&[64]]),
+        seed(&[&[64, 1100, 2136], &[128, 128], &[1 << 40]]),
+        vec![1, 0xff, 0, 1],
+        vec![1, 2, 0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1, 1],
+    ]
 }
 
 fn range_tombstones(data: &[u8]) {
@@ -350,9 +398,11 @@ fn index_seeds() -> Vec<Vec<u8>> {
 }
 
 fn footer_seeds() -> Vec<Vec<u8>> {
-    let footer = Footer::lay_out(TableUid(99), 40, [70, 30, 0, 50]);
+    let footer = Footer::lay_out(TableUid(99), 40, [70, 30, 0, 0, 50]);
     let mut file = vec![0; 190];
     footer.encode(&mut file);
+    let mut with_names = vec![0; 190];
+    Footer::lay_out(TableUid(99), 40, [70, 20, 0, 30, 30]).encode(&mut with_names);
     let mut properties = vec![3];
     TableProperties {
         entry_count: 8,
@@ -370,11 +420,18 @@ fn footer_seeds() -> Vec<Vec<u8>> {
         largest_is_exclusive: true,
         created: WallTime(5),
         named: sample_values(1).0.named,
+        lists: vec![ListFrame { segments: 1, bytes: 30 }],
         block_count: 2,
         data_bytes: 40,
     }
     .encode(&mut properties);
-    vec![[&[0], &file[..]].concat(), [&[1], &file[190..]].concat(), properties]
+    vec![
+        [&[0], &file[..]].concat(),
+        [&[1], &file[190..]].concat(),
+        [&[0], &with_names[..]].concat(),
+        [&[1], &with_names[190..]].concat(),
+        properties,
+    ]
 }
 
 fn range_tombstone_seeds() -> Vec<Vec<u8>> {

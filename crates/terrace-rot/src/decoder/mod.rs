@@ -26,6 +26,7 @@ use terrace_engine::version::format::{
     encode_manifest_header, encode_record,
 };
 use terrace_engine::version::{LogEdit, TreeEdit, VersionEdit};
+use terrace_engine::vlog::{ValueName, ValuePointer};
 use terrace_engine::wal::format::{
     ClosingBody, RECORD_HEADER_BYTES, RecordHeader, RecordKind, SEGMENT_HEADER_BYTES,
     SegmentHeader, put_entry, put_memtables,
@@ -115,6 +116,7 @@ pub fn formats(seed: u64) -> Result<Vec<Format>> {
         table_part("table index", seed, |footer| footer.index)?,
         table_part("table filter", seed, |footer| footer.filter)?,
         table_part("table range tombstones", seed, |footer| footer.range_tombstones)?,
+        table_part(NAMES, seed, |footer| footer.names)?,
         table_part("table properties", seed, |footer| footer.properties)?,
         table_footer(seed)?,
         segment("log segment, small records", seed, 90),
@@ -139,8 +141,13 @@ struct TableShape {
     key_bytes: usize,
     value_bytes: usize,
     range_tombstones: usize,
+    /// Whether all values are pointers into one segment.
+    are_pointers: bool,
     options: TableOptions,
 }
+
+/// The specimen of which each entry points to a value.
+const NAMES: &str = "table names";
 
 fn table(seed: u64, shape: &TableShape) -> Result<(Vec<u8>, Footer)> {
     let store = MemoryTableStore::new();
@@ -155,7 +162,17 @@ fn table(seed: u64, shape: &TableShape) -> Result<(Vec<u8>, Footer)> {
             let letter = if random.one_in(2) { b'v' } else { random.next_u64() as u8 };
             value.push(letter);
         }
-        let kind = if random.one_in(9) { EntryKind::Tombstone } else { EntryKind::Value };
+        let kind = match random.one_in(9) {
+            true => EntryKind::Tombstone,
+            false if shape.are_pointers => EntryKind::ValuePointer,
+            false => EntryKind::Value,
+        };
+        if kind == EntryKind::ValuePointer {
+            let offset = 64 + random.next_u64() % (1 << 26);
+            let name = ValueName { segment: ID, offset };
+            value.clear();
+            ValuePointer { name, bytes: 1000, checksum: None }.encode(&mut value);
+        }
         let value: &[u8] = if kind == EntryKind::Tombstone { &[] } else { &value };
         let seqno = SeqNo(number as u64 + 1);
         builder.add(EntryRef { key: key.as_bytes(), seqno, kind, expiry: None, value })?;
@@ -197,8 +214,14 @@ fn table_blocks(
     value_bytes: usize,
 ) -> Result<Format> {
     let options = TableOptions { block_bytes, filter_bits_per_key: 10, compression };
-    let shape =
-        |entries| TableShape { entries, key_bytes: 12, value_bytes, range_tombstones: 0, options };
+    let shape = |entries| TableShape {
+        entries,
+        key_bytes: 12,
+        value_bytes,
+        range_tombstones: 0,
+        are_pointers: false,
+        options,
+    };
     let entries = largest(|count| Ok(table(seed, &shape(count))?.1.data_bytes as usize))?;
     let (whole, footer) = table(seed, &shape(entries))?;
     let index = &whole[footer.index.offset as usize..][..footer.index.bytes as usize];
@@ -234,6 +257,7 @@ fn table_part(name: &'static str, seed: u64, part: fn(&Footer) -> Handle) -> Res
             key_bytes: 40,
             value_bytes: 60,
             range_tombstones: 0,
+            are_pointers: false,
             options: plain(64),
         },
         "table filter" => TableShape {
@@ -241,6 +265,7 @@ fn table_part(name: &'static str, seed: u64, part: fn(&Footer) -> Handle) -> Res
             key_bytes: 8,
             value_bytes: 0,
             range_tombstones: 0,
+            are_pointers: false,
             options: plain(32 << 10),
         },
         "table range tombstones" => TableShape {
@@ -248,6 +273,16 @@ fn table_part(name: &'static str, seed: u64, part: fn(&Footer) -> Handle) -> Res
             key_bytes: 8,
             value_bytes: 0,
             range_tombstones: count,
+            are_pointers: false,
+            options: plain(4096),
+        },
+        // Each names a value of the same segment, and all of them have one frame.
+        NAMES => TableShape {
+            entries: count,
+            key_bytes: 8,
+            value_bytes: 0,
+            range_tombstones: 0,
+            are_pointers: true,
             options: plain(4096),
         },
         // The smallest and the largest key stand in the properties.
@@ -256,6 +291,7 @@ fn table_part(name: &'static str, seed: u64, part: fn(&Footer) -> Handle) -> Res
             key_bytes: count.min(60_000),
             value_bytes: 0,
             range_tombstones: 0,
+            are_pointers: false,
             options: plain(4096),
         },
     };
@@ -271,8 +307,14 @@ fn table_part(name: &'static str, seed: u64, part: fn(&Footer) -> Handle) -> Res
 fn table_footer(seed: u64) -> Result<Format> {
     let options =
         TableOptions { block_bytes: 512, filter_bits_per_key: 10, compression: Compression::None };
-    let shape =
-        TableShape { entries: 50, key_bytes: 9, value_bytes: 30, range_tombstones: 3, options };
+    let shape = TableShape {
+        entries: 50,
+        key_bytes: 9,
+        value_bytes: 30,
+        range_tombstones: 3,
+        are_pointers: true,
+        options,
+    };
     let (whole, _) = table(seed, &shape)?;
     let file_bytes = whole.len() as u64;
     let bytes = whole[whole.len() - FOOTER_BYTES..].to_vec();

@@ -532,6 +532,14 @@ fn table_parts(survey: &TableSurvey, view: &mut View<'_>) {
         let offset = at(footer.map(|footer| footer.filter.offset));
         view.show(Line::new(offset, "filter").with("bytes", filter.memory_bytes() as u64));
     }
+    if let Some(properties) = survey.properties.as_ref().filter(|one| !one.lists.is_empty()) {
+        view.show(
+            Line::new(at(footer.map(|footer| footer.names.offset)), "names")
+                .with("segments", properties.named.iter().count() as u64)
+                .with("values", properties.named.iter().map(|one| one.count).sum::<u64>())
+                .with("frames", properties.lists.len() as u64),
+        );
+    }
     if let Some(properties) = &survey.properties {
         view.show(
             Line::new(at(footer.map(|footer| footer.properties.offset)), "properties")
@@ -556,6 +564,7 @@ fn table_parts(survey: &TableSurvey, view: &mut View<'_>) {
                 .with("filter_bytes", footer.filter.bytes)
                 .with("index_bytes", footer.index.bytes)
                 .with("range_tombstones_bytes", footer.range_tombstones.bytes)
+                .with("names_bytes", footer.names.bytes)
                 .with("properties_bytes", footer.properties.bytes),
         );
     }

@@ -16,7 +16,7 @@ use crate::placement::TableMedium;
 use crate::process::{IoClass, PoolName, TableIo};
 use crate::range_tombstone::Fragments;
 use crate::store::health::Work;
-use crate::store::memory::builder_memory_bytes;
+use crate::store::memory::{builder_memory_bytes, lists_memory_bytes};
 use crate::store::turns::FlushTurn;
 use crate::store::{Inner, Store};
 use crate::version::{LogEdit, NewRow, RangeEdit, TableMeta, TreeEdit, ValuesEdit, VersionEdit};
@@ -371,8 +371,9 @@ impl Inner {
         let apart = self.bytes_apart(batch)?;
         let expected_bytes = expected_bytes.saturating_sub(apart.large + apart.medium);
         let jobs = self.process.memory().pool(PoolName::Jobs);
-        let _memory =
-            jobs.charge(builder_memory_bytes(expected_bytes, entries, &self.options.table));
+        let pointers = if large_bytes > 0 { entries } else { 0 };
+        let builder_bytes = builder_memory_bytes(expected_bytes, entries, &self.options.table);
+        let _memory = jobs.charge(builder_bytes + lists_memory_bytes(pointers));
         if self.options.l0.has_container() {
             // An edit whose append failed may have reached the disk, and names a row in pages that
             // are free again: nobody may read it any more when they are written to.

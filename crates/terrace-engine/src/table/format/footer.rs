@@ -8,18 +8,22 @@
 //!  56  u64 ×2 range tombstones (0 bytes: there are none)
 //!  72  u64 ×2 properties
 //!  88  u32    compatible features: a reader may ignore a bit that it does not know
-//!  92  u32    incompatible features: a reader must refuse a bit that it does not know
+//!  92  u32    incompatible features: a reader must refuse a bit that it does not know;
+//!             bit 0: there are names
 //!  96  u16    format version of the writer
 //!  98  u16    least version of a reader that understands the file
-//! 100  u8 ×12 zero
+//! 100  u64    bytes of all names between range tombstones and properties; 0 if there are none
+//! 108  u8 ×4  zero
 //! 112  u8 ×8  magic
 //! 120  u32    zero
 //! 124  u32    checksum over the uid, the footer's offset in the file, and bytes 0 to 124
 //! ```
 //!
 //! This picture holds for every version of the format, so that an old reader can always tell
-//! *damaged* from *too new*. The four handles, in the order above, lie back to back and end where
-//! the footer begins; the data blocks fill the file from its start to the first of them.
+//! *damaged* from *too new*. The four handles, in the order above, lie back to back, but for the
+//! names, and end where the footer begins; the data blocks fill the file from its start to the
+//! first of them. A table that names no values has no bit for it, and is what it was before there
+//! were names, byte for byte.
 
 use terrace_base::{ByteReader, Checksum, TableUid};
 
@@ -41,8 +45,10 @@ pub const READER_VERSION_MIN: u16 = 1;
 const MAGIC: [u8; 8] = *b"terr.tbl";
 const COVERED_BYTES: usize = FOOTER_BYTES - 4;
 
-/// No incompatible feature exists yet.
-const KNOWN_INCOMPATIBLE_FEATURES: u32 = 0;
+/// There are names: a reader that does not know of them finds parts that do not lie back to back.
+const HAS_NAMES: u32 = 1;
+
+const KNOWN_INCOMPATIBLE_FEATURES: u32 = HAS_NAMES;
 
 /// Where a frame lies in the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,22 +80,24 @@ pub struct Footer {
     pub index: Handle,
     /// The range tombstones, if any.
     pub range_tombstones: Handle,
+    /// The frames of names, if any.
+    pub names: Handle,
     /// The properties.
     pub properties: Handle,
 }
 
 impl Footer {
-    /// Lays the parts of a table behind its data: the sizes of the four frames, trailers
-    /// included, in the order of the file.
+    /// Lays the parts of a table behind its data: their sizes, trailers included, in the order of
+    /// the file: filter, index, range tombstones, all names, properties.
     #[must_use]
-    pub fn lay_out(uid: TableUid, data_bytes: u64, frame_bytes: [u64; 4]) -> Footer {
+    pub fn lay_out(uid: TableUid, data_bytes: u64, frame_bytes: [u64; 5]) -> Footer {
         let mut offset = data_bytes;
-        let [filter, index, range_tombstones, properties] = frame_bytes.map(|bytes| {
+        let [filter, index, range_tombstones, names, properties] = frame_bytes.map(|bytes| {
             let handle = Handle { offset, bytes };
             offset += bytes;
             handle
         });
-        Footer { uid, data_bytes, filter, index, range_tombstones, properties }
+        Footer { uid, data_bytes, filter, index, range_tombstones, names, properties }
     }
 
     /// Where the footer itself lies.
@@ -100,7 +108,8 @@ impl Footer {
 
     /// Appends the 128 bytes.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        self.encode_with(out, 0, 0, FORMAT_VERSION, READER_VERSION_MIN);
+        let incompatible = if self.names.is_none() { 0 } else { HAS_NAMES };
+        self.encode_with(out, 0, incompatible, FORMAT_VERSION, READER_VERSION_MIN);
     }
 
     fn encode_with(
@@ -122,7 +131,8 @@ impl Footer {
         out.extend_from_slice(&incompatible.to_le_bytes());
         out.extend_from_slice(&version.to_le_bytes());
         out.extend_from_slice(&reader_version_min.to_le_bytes());
-        out.extend_from_slice(&[0; 12]);
+        out.extend_from_slice(&self.names.bytes.to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&[0; 4]);
         assert_eq!(out.len() - start, COVERED_BYTES, "the picture above");
@@ -173,14 +183,21 @@ impl Footer {
         if version == 0 || reader_version_min == 0 || reader_version_min > version {
             return error(96, "a format version that cannot be");
         }
-        if bytes[100..112] != [0; 12] || bytes[120..124] != [0; 4] {
-            return error(100, "reserved bytes are not zero");
+        let names_bytes = reader.u64()?;
+        if bytes[108..112] != [0; 4] || bytes[120..124] != [0; 4] {
+            return error(108, "reserved bytes are not zero");
+        }
+        if (incompatible & HAS_NAMES != 0) != (names_bytes != 0) {
+            return error(100, "names are there that are not announced, or the other way round");
         }
         if stored_file_bytes != file_bytes {
             return error(16, "the file does not have the size that it was written with");
         }
-        let mut end = handles[0].offset;
-        for handle in handles {
+        let [filter, index, range_tombstones, properties] = handles;
+        let names_offset = properties.offset.saturating_sub(names_bytes);
+        let names = Handle { offset: names_offset, bytes: names_bytes };
+        let mut end = filter.offset;
+        for handle in [filter, index, range_tombstones, names, properties] {
             if handle.offset != end {
                 return error(24, "the parts of the table do not lie back to back");
             }
@@ -192,12 +209,11 @@ impl Footer {
         if end != footer_offset {
             return error(24, "the parts of the table do not end at the footer");
         }
-        let [filter, index, range_tombstones, properties] = handles;
         if index.is_none() || properties.is_none() {
             return error(24, "a table without index or properties");
         }
         let data_bytes = filter.offset;
-        Ok(Footer { uid, data_bytes, filter, index, range_tombstones, properties })
+        Ok(Footer { uid, data_bytes, filter, index, range_tombstones, names, properties })
     }
 }
 
@@ -206,7 +222,11 @@ mod tests {
     use super::*;
 
     fn footer() -> Footer {
-        Footer::lay_out(TableUid(0x1234_5678), 1000, [65, 40, 0, 90])
+        Footer::lay_out(TableUid(0x1234_5678), 1000, [65, 40, 0, 0, 90])
+    }
+
+    fn with_names() -> Footer {
+        Footer::lay_out(TableUid(0x1234_5678), 1000, [65, 40, 0, 30, 60])
     }
 
     fn encoded(write: impl FnOnce(&Footer, &mut Vec<u8>)) -> [u8; FOOTER_BYTES] {
@@ -222,6 +242,19 @@ mod tests {
         let bytes = encoded(|footer, out| footer.encode(out));
         assert_eq!(Footer::decode(&bytes, FILE_BYTES), Ok(footer()));
         assert_eq!(footer().offset(), FILE_BYTES - 128);
+        assert_eq!((&bytes[88..96], &bytes[100..112]), (&[0; 8][..], &[0; 12][..]), "as ever");
+    }
+
+    #[test]
+    fn names_are_announced_and_lie_before_the_properties() {
+        let bytes = encoded(|_, out| with_names().encode(out));
+        assert_eq!(Footer::decode(&bytes, FILE_BYTES), Ok(with_names()));
+        assert_eq!(with_names().names, Handle { offset: 1105, bytes: 30 });
+        assert_eq!(bytes[92..96], [1, 0, 0, 0]);
+        let silent = encoded(|_, out| with_names().encode_with(out, 0, 0, 1, 1));
+        assert!(matches!(Footer::decode(&silent, FILE_BYTES), Err(FormatError::Damaged(_))));
+        let empty = encoded(|footer, out| footer.encode_with(out, 0, HAS_NAMES, 1, 1));
+        assert!(matches!(Footer::decode(&empty, FILE_BYTES), Err(FormatError::Damaged(_))));
     }
 
     #[test]
@@ -252,20 +285,22 @@ mod tests {
 
     #[test]
     fn forged_handles_are_refused() {
-        for break_one in 0..7 {
-            let mut footer = footer();
+        for break_one in 0..9 {
+            let mut footer = with_names();
             let mut file_bytes = FILE_BYTES;
             match break_one {
                 0 => footer.filter.offset = 999,
                 1 => footer.index.bytes = u64::MAX,
                 2 => footer.range_tombstones.offset = 0,
-                3 => footer.properties = Handle { offset: 1105, bytes: 0 },
+                3 => footer.properties = Handle { offset: 1135, bytes: 0 },
                 4 => footer.index = Handle { offset: 1065, bytes: 0 },
-                5 => footer.properties.bytes = 89,
+                5 => footer.properties.bytes = 59,
+                6 => footer.names.bytes = 29,
+                7 => footer.names.bytes = u64::MAX,
                 _ => file_bytes -= 1,
             }
             let mut out = Vec::new();
-            footer.encode_with(&mut out, 0, 0, 1, 1);
+            footer.encode_with(&mut out, 0, HAS_NAMES, 1, 1);
             // The forger also knows the checksum.
             out[16..24].copy_from_slice(&file_bytes.to_le_bytes());
             let checksum = Checksum::at(footer.uid.0, FILE_BYTES - 128).bytes(&out[..124]).finish();

@@ -2,22 +2,24 @@
 //!
 //! ```text
 //!  0                                                                                  file bytes
-//!  ┌────────┬───┬────────┬────────┬───────┬──────────────────┬────────────┬────────────────┐
-//!  │ data 0 │ … │ data n │ filter │ index │ range tombstones │ properties │ footer, 128 B  │
-//!  └────────┴───┴────────┴────────┴───────┴──────────────────┴────────────┴────────────────┘
-//!   └──────── each is a frame: payload, compression u8, checksum u32 ────┘
+//!  ┌────────┬───┬────────┬────────┬───────┬────────────┬─────────┬───┬────────────┬───────────┐
+//!  │ data 0 │ … │ data n │ filter │ index │ range      │ names 0 │ … │ properties │ footer,   │
+//!  │        │   │        │        │       │ tombstones │         │   │            │ 128 bytes │
+//!  └────────┴───┴────────┴────────┴───────┴────────────┴─────────┴───┴────────────┴───────────┘
+//!   └──────── each is a frame: payload, compression u8, checksum u32 ────────────┘
 //! ```
 //!
 //! The parts lie back to back: no byte of the file lies outside a frame or the footer, and each
-//! of those is covered by its own checksum ([`frame`], [`footer`]). Filter and range tombstones
-//! are left out where there are none. All integers are little-endian unless their picture says
-//! otherwise; a varint is LEB128 in its shortest form.
+//! of those is covered by its own checksum ([`frame`], [`footer`]). Filter, range tombstones and
+//! names are left out where there are none. All integers are little-endian unless their picture
+//! says otherwise; a varint is LEB128 in its shortest form.
 //!
 //! * [`frame`]: what surrounds every block: compression and checksum.
 //! * [`block`], [`block_builder`]: entries, searchable without decoding them.
 //! * [`index`]: one separator a data block.
 //! * [`filter`]: which keys are surely absent.
 //! * [`range_tombstones`]: deleted intervals.
+//! * [`names`]: which values the table points to, by segment of the value log.
 //! * [`properties`]: what is known about the table as a whole.
 //! * [`footer`]: where everything is, and which versions may read it.
 //!
@@ -38,6 +40,7 @@ pub mod filter;
 pub mod footer;
 pub mod frame;
 pub mod index;
+pub mod names;
 pub mod properties;
 pub mod range_tombstones;
 
@@ -49,8 +52,8 @@ pub const BLOCK_TARGET_BYTES_MAX: usize = 1024 * 1024;
 /// more on the word of a length field.
 pub const BLOCK_BYTES_MAX: usize = VALUE_BYTES_MAX + STORED_KEY_BYTES_MAX + 1024;
 
-/// The largest filter, index, range tombstone or properties block, in bytes. They are never
-/// compressed, so that they also cannot be larger than the file that holds them.
+/// The largest filter, index, range tombstone, list of names or properties block, in bytes. They
+/// are never compressed, so that they also cannot be larger than the file that holds them.
 pub const META_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// Why the bytes of a table were not taken.

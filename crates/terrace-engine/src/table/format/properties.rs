@@ -22,6 +22,7 @@
 //! | 7 | no | creation time in milliseconds: a number |
 //! | 8 | no | data blocks, bytes of data blocks: two numbers |
 //! | 10 | yes | values named, by segment: for each (epoch, counter, values, bytes), segments ascending; left out if there are none |
+//! | 11 | no | frames of [`names`](super::names): for each (segments in it, bytes), in the order of field 10, whose segments are all there; left out if there are none |
 //!
 //! 9 was never written.
 
@@ -30,7 +31,9 @@ use terrace_base::{
     ByteReader, CodecError, Epoch, Expiry, FileId, KeyRange, SeqNo, WallTime, put_varint,
 };
 
-use super::FormatError;
+use super::frame::TRAILER_BYTES;
+use super::names::{FRAME_BYTES_MIN, ListFrame};
+use super::{FormatError, META_BYTES_MAX};
 use crate::vlog::format::FILE_BYTES_END;
 use crate::vlog::{NamedBytes, NamedSegments};
 
@@ -43,6 +46,7 @@ const EXPIRIES: u64 = 6;
 const CREATED: u64 = 7;
 const DATA: u64 = 8;
 const NAMED: u64 = 10;
+const LISTS: u64 = 11;
 
 /// What is known about a table as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,6 +81,9 @@ pub struct TableProperties {
     pub created: WallTime,
     /// The values that pointers of this table name.
     pub named: NamedSegments,
+    /// The frames that hold the lists of these values; none if the table has no lists, as those
+    /// that were built before there were lists.
+    pub lists: Vec<ListFrame>,
     /// How many data blocks.
     pub block_count: u64,
     /// Bytes of the data blocks in the file.
@@ -149,6 +156,10 @@ impl TableProperties {
         if !self.named.is_empty() {
             field(NAMED, true, &|body| put_named(body, &self.named));
         }
+        if !self.lists.is_empty() {
+            let both = self.lists.iter().flat_map(|frame| [frame.segments, frame.bytes]);
+            field(LISTS, false, &numbers(&both.map(u64::from).collect::<Vec<u64>>()));
+        }
     }
 
     /// Decodes a block. Allocates in proportion to its bytes.
@@ -188,6 +199,10 @@ impl TableProperties {
             if seen & 1 << tag == 0 {
                 return Err(reader.error("a required field is missing").into());
             }
+        }
+        let listed: u64 = properties.lists.iter().map(|frame| u64::from(frame.segments)).sum();
+        if listed > 0 && listed != properties.named.iter().count() as u64 {
+            return Err(reader.error("lists of other segments than those that are named").into());
         }
         if properties.least_seqno > properties.greatest_seqno
             || properties.smallest > properties.largest
@@ -238,6 +253,7 @@ impl TableProperties {
                 self.data_bytes = body.varint()?;
             }
             NAMED => self.named = take_named(body)?,
+            LISTS => self.lists = take_lists(body)?,
             _ => return Ok(false),
         }
         body.finish()?;
@@ -251,6 +267,23 @@ fn take_key(body: &mut ByteReader<'_>) -> Result<Vec<u8>, CodecError> {
         return Err(body.error("a key beyond the longest one"));
     }
     Ok(body.take(key.len())?.to_vec())
+}
+
+/// Frames of lists of names: some, each of a size that can be.
+fn take_lists(body: &mut ByteReader<'_>) -> Result<Vec<ListFrame>, CodecError> {
+    let mut lists = Vec::new();
+    while !body.is_empty() {
+        let (segments, bytes) = (body.varint_usize()?, body.varint_usize()?);
+        let is_sized = (FRAME_BYTES_MIN..=META_BYTES_MAX + TRAILER_BYTES).contains(&bytes);
+        if segments == 0 || segments > bytes || !is_sized {
+            return Err(body.error("a frame of lists that cannot be"));
+        }
+        lists.push(ListFrame { segments: segments as u32, bytes: bytes as u32 });
+    }
+    match lists.is_empty() {
+        true => Err(body.error("no frame of lists")),
+        false => Ok(lists),
+    }
 }
 
 /// Appends what a table names, as the manifest stores it too.
@@ -288,6 +321,10 @@ mod tests {
         NamedBytes { segment: FileId { epoch: Epoch(1), counter }, count: 2, bytes }
     }
 
+    fn frame(segments: u32, bytes: u32) -> ListFrame {
+        ListFrame { segments, bytes }
+    }
+
     fn properties() -> TableProperties {
         TableProperties {
             entry_count: 12,
@@ -305,6 +342,7 @@ mod tests {
             largest_is_exclusive: true,
             created: WallTime(1_700_000_000_000),
             named: NamedSegments::new(vec![named(3, 100), named(9, 2)]).expect("they ascend"),
+            lists: vec![frame(1, 7), frame(1, 300)],
             block_count: 2,
             data_bytes: 4200,
         }
@@ -320,6 +358,27 @@ mod tests {
     fn properties_round_trip() {
         for properties in [properties(), TableProperties::default()] {
             assert_eq!(TableProperties::decode(&encoded(&properties)), Ok(properties));
+        }
+    }
+
+    #[test]
+    fn lists_are_those_of_the_segments_that_are_named() {
+        let of = |lists| TableProperties { lists, ..properties() };
+        let none_named = TableProperties { named: NamedSegments::default(), ..properties() };
+        let wrong = [
+            of(vec![frame(1, 7)]),
+            of(vec![frame(3, 30)]),
+            of(vec![frame(2, 7), frame(1, 7)]),
+            of(vec![frame(1, 7), frame(1, 6)]),
+            of(vec![frame(0, 7), frame(2, 7)]),
+            none_named,
+        ];
+        for wrong in wrong {
+            let outcome = TableProperties::decode(&encoded(&wrong));
+            assert!(matches!(outcome, Err(FormatError::Damaged(_))), "{:?}", wrong.lists);
+        }
+        for right in [vec![frame(2, 9)], Vec::new()] {
+            assert_eq!(TableProperties::decode(&encoded(&of(right.clone()))), Ok(of(right)));
         }
     }
 

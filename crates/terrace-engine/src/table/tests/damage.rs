@@ -1,12 +1,15 @@
 //! Damaged tables: what is damaged is noticed, and nothing wrong is ever answered.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use terrace_base::{Checksum, SeqNo, TableUid, compare_internal};
 
+use super::golden::naming_model;
 use super::*;
 use crate::Error;
 use crate::iter::{Cursor, Stream};
+use crate::survey::{TablePart, TableSurvey};
 use crate::table::format::footer::{FOOTER_BYTES, Footer, Handle};
 
 /// A table of a few blocks with something of everything.
@@ -173,8 +176,10 @@ fn handles(bytes: &[u8]) -> Vec<Handle> {
     let mut handles: Vec<Handle> =
         (0..reader.index.block_count()).map(|block| reader.index.handle(block)).collect();
     let footer = &reader.footer;
-    let parts = [footer.filter, footer.index, footer.range_tombstones, footer.properties];
-    handles.extend(parts.into_iter().filter(|handle| !handle.is_none()));
+    handles.extend([footer.filter, footer.index].into_iter().filter(|handle| !handle.is_none()));
+    handles.extend(Some(footer.range_tombstones).filter(|handle| !handle.is_none()));
+    handles.extend(reader.list_places().map(|place| place.handle));
+    handles.push(footer.properties);
     handles
 }
 
@@ -483,4 +488,68 @@ fn forged_footers_never_panic() {
     }
     let footer: &[u8; FOOTER_BYTES] = specimen[footer_at..].try_into().unwrap();
     assert!(Footer::decode(footer, specimen.len() as u64).is_ok());
+}
+
+/// Goal: no damage to lists gives a wrong list, or keeps entries from being read. Method: every bit
+/// of them is flipped.
+#[test]
+fn a_damaged_list_is_noticed_and_keeps_no_entry_back() {
+    let model = naming_model();
+    let (_, bytes) = build(&model, UID, &options(300, Compression::None));
+    let footer = open(bytes.clone(), 0).unwrap().footer.clone();
+    let asked: BTreeSet<FileId> =
+        open(bytes.clone(), 0).unwrap().properties().named.iter().map(|one| one.segment).collect();
+    let mut flipped = bytes.clone();
+    for bit in place(footer.names).start * 8..place(footer.names).end * 8 {
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        let reader = open(flipped.clone(), 0).unwrap();
+        let error = reader.named_values(&asked).unwrap_err();
+        assert!(error.is_corruption(), "bit {bit}: {error:?}");
+        assert!(holds_the_entries(&model, &reader) && answers_are_right(&model, &reader));
+        assert!(reader.verify(None).unwrap_err().is_corruption(), "bit {bit}");
+        let survey = TableSurvey::open(Arc::clone(&reader.file), Some(UID)).unwrap();
+        let parts: Vec<TablePart> = survey.damage.iter().map(|(part, _)| *part).collect();
+        assert_eq!(parts, [TablePart::Names], "bit {bit}");
+        flipped[bit / 8] ^= 1 << (bit % 8);
+    }
+}
+
+#[test]
+fn lists_that_are_not_those_of_the_entries_are_told_with_what_to_do() {
+    let (_, bytes) = build(&naming_model(), UID, &options(300, Compression::None));
+    let names = open(bytes.clone(), 0).unwrap().footer.names;
+    // The first list begins behind the form: its first offset becomes another one.
+    let mut forged = bytes.clone();
+    forged[place(names).start + 1] ^= 1;
+    seal_again(&mut forged, names);
+    let reader = open(forged, 0).unwrap();
+    let asked = reader.properties().named.iter().map(|one| one.segment).collect();
+    assert!(reader.named_values(&asked).is_ok(), "nobody can tell but by the entries");
+    match reader.verify(None) {
+        Err(Error::Corruption(found)) => {
+            assert_eq!(found.file.to_str(), Some("specimen.table"));
+            assert_eq!(found.offset, names.offset);
+            for word in ["lacks", "and has", "the first at offset", "terrace repair"] {
+                assert!(found.detail.contains(word), "{}", found.detail);
+            }
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Without footer and index, blocks and what stands behind lists are found all the same.
+#[test]
+fn a_survey_without_a_footer_goes_on_behind_lists() {
+    let model = naming_model();
+    let (_, mut bytes) = build(&model, UID, &options(300, Compression::None));
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    let file: Arc<dyn TableFile> = Arc::new(MemoryTableFile::new("specimen.table", bytes));
+    let survey = TableSurvey::open(file, Some(UID)).unwrap();
+    assert!(survey.footer.is_none());
+    let properties = survey.properties.as_ref().expect("they stand behind the lists");
+    assert_eq!(properties.entry_count, model.entries.len() as u64);
+    let content = |block| survey.block(block).unwrap().unwrap().entries().unwrap();
+    let entries: Vec<Entry> = survey.blocks.iter().flat_map(content).collect();
+    assert!(entries.iter().eq(model.entries.values()));
 }

@@ -1,9 +1,12 @@
 //! Specimens of the released format: what was written must stay readable for ever. Those with
 //! compression are never written anew.
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::iter::Stream;
 use crate::tests::specimens;
+use crate::vlog::{ValueName, ValuePointer};
 
 /// What the specimens hold.
 fn model() -> Model {
@@ -74,4 +77,65 @@ fn specimens_of_format_1_are_read_and_written_as_ever() {
         }
         assert_eq!(Deleted::all_of(reader.range_tombstones()), model().range_tombstones, "{name}");
     }
+}
+
+/// Names values of three segments, one of them written in another order than that of the keys.
+pub(super) fn naming_model() -> Model {
+    let mut model = Model::default();
+    for number in 0..40u64 {
+        let (counter, offset) = match number % 5 {
+            0 => (12, 64 + number * 1100),
+            1 | 3 => (7, 50_000 - number * 1024),
+            2 => (300, (1 << 30) + number),
+            _ => {
+                model.put(format!("key{number:03}").as_bytes(), 500 + number, b"in place");
+                continue;
+            }
+        };
+        let segment = FileId { epoch: Epoch(2), counter };
+        let checksum = (counter == 7).then_some(number as u32);
+        let name = ValueName { segment, offset };
+        let mut value = Vec::new();
+        ValuePointer { name, bytes: 1000, checksum }.encode(&mut value);
+        let (key, kind) = (format!("key{number:03}").into_bytes(), EntryKind::ValuePointer);
+        model.insert(Entry { key, seqno: SeqNo(500 + number), kind, expiry: None, value });
+    }
+    model
+}
+
+/// The names in a model of these segments, by segment.
+pub(super) fn names_of(model: &Model, segments: &BTreeSet<FileId>) -> NamesBySegment {
+    let mut names = NamesBySegment::new();
+    for entry in model.entries.values().filter(|entry| entry.kind == EntryKind::ValuePointer) {
+        let name = ValuePointer::decode(&entry.value).unwrap().name;
+        if segments.contains(&name.segment) {
+            names.entry(name.segment).or_default().push(name.offset);
+        }
+    }
+    names.values_mut().for_each(|offsets| offsets.sort_unstable());
+    names
+}
+
+#[test]
+fn a_specimen_with_names_is_read_and_written_as_ever() {
+    let model = naming_model();
+    let (built, bytes) = build(&model, UID, &options(400, Compression::None));
+    let specimen = specimens::assert_as_ever("table/testdata/v1-names.table", &bytes);
+    let reader = open(specimen, 0).unwrap();
+    reader.verify(None).unwrap();
+    assert_eq!(reader.properties(), &built.properties);
+    assert_eq!(reader.properties().lists.len(), 1, "short lists share a frame");
+    let id = |counter| FileId { epoch: Epoch(2), counter };
+    for asked in [vec![7], vec![12, 300], vec![7, 12, 300, 301], vec![1], vec![]] {
+        let asked = asked.into_iter().map(id).collect();
+        assert_eq!(reader.named_values(&asked).unwrap(), Some(names_of(&model, &asked)));
+    }
+}
+
+#[test]
+fn tables_from_before_there_were_lists_have_none() {
+    let reader = open(specimens::read("table/testdata/v1-plain.table"), 0).unwrap();
+    assert!(!reader.has_lists());
+    let asked = BTreeSet::from([FileId { epoch: Epoch(2), counter: 7 }]);
+    assert_eq!(reader.named_values(&asked).unwrap(), None);
 }

@@ -217,7 +217,7 @@ impl RowBuilder {
         self.elements.push(Element { bytes, offset: offset as u32, hint });
         self.last_seqno = entry.seqno;
         self.expiring_count += u64::from(entry.expiry.is_some());
-        self.properties.count(entry);
+        let _pointer = self.properties.count(entry);
         Ok(())
     }
 

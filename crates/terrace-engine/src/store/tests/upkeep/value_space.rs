@@ -146,7 +146,7 @@ fn overwritten(kind: L0Kind, draw: Draw, seed: u64) -> Result<Figures> {
 fn uniform_overwrites_take_no_more_than_the_bound() -> Result<()> {
     let figures = overwritten(L0Kind::Plain, Draw::Uniform, 9)?;
     assert!(figures.peak_percent <= 138 && figures.mean_percent <= 130, "{figures:?}");
-    assert!(figures.table_percent <= 45 && figures.rewritten_percent <= 210, "{figures:?}");
+    assert!(figures.table_percent <= 48 && figures.rewritten_percent <= 210, "{figures:?}");
     assert!(figures.files_max <= FILES_MAX, "{figures:?}");
     Ok(())
 }
@@ -155,7 +155,7 @@ fn uniform_overwrites_take_no_more_than_the_bound() -> Result<()> {
 fn zipfian_overwrites_take_no_more_than_the_bound() -> Result<()> {
     let figures = overwritten(L0Kind::Plain, Draw::Zipfian, 10)?;
     assert!(figures.peak_percent <= 138 && figures.mean_percent <= 130, "{figures:?}");
-    assert!(figures.table_percent <= 45 && figures.rewritten_percent <= 210, "{figures:?}");
+    assert!(figures.table_percent <= 48 && figures.rewritten_percent <= 210, "{figures:?}");
     assert!(figures.files_max <= FILES_MAX, "{figures:?}");
     Ok(())
 }
