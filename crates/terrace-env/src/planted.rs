@@ -137,6 +137,8 @@ planted_bugs! {
     InstallValuesBeforeSync,
     /// A rewrite does not copy the values that the last table of the levels names.
     RewriteForgetsATable,
+    /// Of each list of values that a table points to, a rewrite does not see the last one.
+    ListLacksAName,
     /// A value file goes with the edit that removes it, though older views still read it.
     DropValuesUnderReaders,
     /// A large value loses its expiry when it is taken out of its table.

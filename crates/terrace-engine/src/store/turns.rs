@@ -31,6 +31,19 @@ pub(in crate::store) struct ValuesTurn {
     /// Files that were to be rewritten and hold damage: they stay as they are until the range is
     /// opened again, so that one damaged value does not keep the garbage of all others.
     pub damaged: BTreeSet<FileId>,
+    /// Tables that cannot say which values they name.
+    pub damaged_tables: DamagedTables,
+}
+
+/// Tables that were to say which values they name, and could not. Ids of tables are never used
+/// twice, so nothing here becomes wrong.
+#[derive(Debug, Default)]
+pub(in crate::store) struct DamagedTables {
+    /// Neither lists nor entries say it: files that they name values of stay as they are, as long
+    /// as they count.
+    pub unreadable: BTreeSet<FileId>,
+    /// The lists do not say it, which was told.
+    pub lists_told: BTreeSet<FileId>,
 }
 
 /// The turn of syncs.
@@ -42,7 +55,10 @@ impl Turns {
         Turns {
             flush: waits.mutex(FlushTurn(())),
             freeze: waits.mutex(FreezeTurn(())),
-            values: waits.mutex(ValuesTurn { damaged: BTreeSet::new() }),
+            values: waits.mutex(ValuesTurn {
+                damaged: BTreeSet::new(),
+                damaged_tables: DamagedTables::default(),
+            }),
             sync: waits.mutex(SyncTurn(())),
         }
     }

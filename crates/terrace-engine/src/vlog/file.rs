@@ -105,6 +105,11 @@ impl ValueFile {
         self.reader(ReadMode::BLOCK)?.place_of(name, &self.context.opener.cache, ReadMode::BLOCK)
     }
 
+    /// Where its values end. May wait for the disk.
+    pub(super) fn entries_end(&self) -> Result<u64> {
+        Ok(self.reader(ReadMode::BLOCK)?.entries_end)
+    }
+
     /// Bytes of the file as they are. May wait for the disk.
     pub(super) fn read_raw(&self, interval: ByteInterval) -> Result<Vec<u8>> {
         self.reader(ReadMode::BLOCK)?.read(interval, ReadMode::BLOCK)

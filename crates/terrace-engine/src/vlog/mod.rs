@@ -7,8 +7,9 @@
 //! **pointer**, and the tree that is rewritten is as small as its keys.
 //!
 //! *Source:* Tebis (EuroSys 2022), section 2 (Kreon's value log; size classes as in Parallax).
-//! *Differs:* Kreon finds out what is garbage by looking each key up; here each table says which
-//! bytes of which segment it names, so that liveness is a sum over tables.
+//! *Differs:* Kreon finds out what is garbage by looking each key up; here each table says how many
+//! bytes of which segment it names, so that liveness is a sum over tables, and which values these
+//! are, so that a rewrite reads neither keys nor entries.
 //!
 //! ```text
 //!   memtables ──flush──► row or table           value file: a segment of the log, or written
@@ -34,7 +35,9 @@
 //! 3. A file goes by an edit, when no table of the version before names one of its segments. What
 //!    tables name only shrinks but by a flush, whose file is new, or a segment that the log keeps.
 //! 4. A value's checksum covers its name and its key, so that no damage shows another key's value.
-//! 5. A segment of the log is never used for other records once it may be named, and is neither
+//! 5. The lists of a table (`table/format/names.rs`) have every value that an entry of it points
+//!    to. A rewrite goes by them, and copies no value that none of them has.
+//! 6. A segment of the log is never used for other records once it may be named, and is neither
 //!    dropped nor rewritten as long as the log keeps it: more of its values may be named.
 //!
 //! Read `format.rs` for the bytes, `separate.rs` for the writing, `in_place.rs` for the way back,
@@ -54,6 +57,7 @@ mod liveness;
 mod living;
 mod log_homes;
 mod log_segment;
+mod log_values;
 mod meta;
 mod name;
 mod rewrite;
@@ -70,7 +74,7 @@ pub use home::ValueHome;
 pub use in_place::{InPlace, InPlaceStream};
 pub use judge::{Judgement, judge};
 pub use liveness::{Liveness, NamedBytes, NamedSegments};
-pub use living::{Living, LivingValue};
+pub use living::Living;
 pub use log_homes::{LeavesInLog, LogHomes, Stay};
 pub use log_segment::{SegmentDamage, SegmentVerifier, log_segment_header};
 pub use meta::{HeldSegment, ValueFileMeta};

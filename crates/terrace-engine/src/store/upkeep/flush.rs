@@ -369,9 +369,10 @@ impl Inner {
         let expected_bytes: u64 =
             batch.iter().map(|frozen| frozen.memtable.used_bytes() as u64).sum();
         let apart = self.bytes_apart(batch)?;
-        let expected_bytes = expected_bytes.saturating_sub(apart.large + apart.medium);
+        let apart_bytes = apart.large + apart.medium;
+        let expected_bytes = expected_bytes.saturating_sub(apart_bytes);
         let jobs = self.process.memory().pool(PoolName::Jobs);
-        let pointers = if large_bytes > 0 { entries } else { 0 };
+        let pointers = if apart_bytes > 0 { entries } else { 0 };
         let builder_bytes = builder_memory_bytes(expected_bytes, entries, &self.options.table);
         let _memory = jobs.charge(builder_bytes + lists_memory_bytes(pointers));
         if self.options.l0.has_container() {

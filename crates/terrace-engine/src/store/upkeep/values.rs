@@ -1,11 +1,11 @@
 //! The value log's upkeep: files that nobody names go, and those with much garbage are written
 //! anew. `vlog/judge.rs` says which.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use terrace_base::{Corruption, EntryKind, FileId};
+use terrace_base::{Corruption, EntryKind, FileId, KeyRange};
 use terrace_env::{PlantedBug, is_planted};
 
 use crate::events::{EventKind, ValuesRecord};
@@ -13,13 +13,10 @@ use crate::fail_point::fail_point;
 use crate::iter::Stream;
 use crate::process::{IoClass, PoolName, TableIo};
 use crate::store::Inner;
-use crate::store::turns::ValuesTurn;
-use crate::table::ReadMode;
+use crate::store::turns::{DamagedTables, ValuesTurn};
+use crate::table::{NamesBySegment, ReadMode};
 use crate::version::{Table, ValuesEdit, Version, VersionEdit};
-use crate::vlog::format::entry_bytes;
-use crate::vlog::{
-    Judgement, Liveness, Living, LivingValue, Rewrite, ValueFile, ValuePointer, judge,
-};
+use crate::vlog::{Judgement, Liveness, Living, Rewrite, ValueFile, ValuePointer, judge};
 use crate::{Error, Result};
 
 impl Inner {
@@ -40,10 +37,12 @@ impl Inner {
         let began = self.env.now();
         let (version, settled) = self.settled_values()?;
         let liveness = version.liveness();
+        let barred = segments_named_by_damaged(&mut turn.damaged_tables, &version);
         let files = version.values().iter().map(|file| file.meta());
         let files = files.filter(|file| {
-            let is_damaged = turn.damaged.contains(&file.id);
-            settled.contains(&file.id) && !(is_damaged && liveness.names_any(file))
+            let is_barred = file.segments.iter().any(|one| barred.contains(&one.id));
+            let stays = is_barred || turn.damaged.contains(&file.id);
+            settled.contains(&file.id) && !(stays && liveness.names_any(file))
         });
         let hidden_bytes_max = version.value_space().hidden_bytes_max;
         match judge(files, &liveness, hidden_bytes_max, &self.shape.values) {
@@ -79,7 +78,7 @@ impl Inner {
     /// Writes what lives of these files as one, and lets it take their place.
     fn rewrite_values(
         &self,
-        turn: &ValuesTurn,
+        turn: &mut ValuesTurn,
         version: &Version,
         removed: &[FileId],
         began: Duration,
@@ -90,19 +89,13 @@ impl Inner {
         let jobs = self.process.memory().pool(PoolName::Jobs);
         let _memory = jobs.charge(rewrite_memory_bytes(&files, &liveness));
         let is_cancelled = || self.jobs.is_cancelled();
-        let values = living_of(version, &files, &is_cancelled)?;
-        let bytes = values.iter().map(|value| value.entry_bytes).sum();
-        let mut own: BTreeMap<FileId, Vec<LivingValue>> = BTreeMap::new();
-        for value in values {
-            if let Some(file) = version.values().of_segment(value.pointer.name.segment) {
-                own.entry(file.meta().id).or_default().push(value);
-            }
-        }
+        let names = living_of(version, &files, &mut turn.damaged_tables, &is_cancelled)?;
+        let bytes = files.iter().map(|file| liveness.live_bytes(file.meta())).sum();
         let mut walks = Vec::with_capacity(files.len());
         for file in &files {
-            let own = own.remove(&file.meta().id).unwrap_or_default();
-            walks.push(Living::new(Arc::clone(file), &own, &is_cancelled)?);
+            walks.push(Living::new(Arc::clone(file), &names, &is_cancelled)?);
         }
+        drop(names);
         let held = files.iter().flat_map(|file| file.meta().segments.iter().map(|one| one.id));
         let mut segments: Vec<FileId> = held.filter(|one| liveness.names(*one)).collect();
         segments.sort_unstable();
@@ -142,13 +135,13 @@ impl Inner {
     }
 }
 
-/// About how many bytes a rewrite of these files takes: the list of what lives of all of them, and
-/// the walks over it.
+/// About how many bytes a rewrite of these files takes: the names of what lives of all of them,
+/// which are put in order, and the walks over it.
 fn rewrite_memory_bytes(files: &[&Arc<ValueFile>], liveness: &Liveness) -> u64 {
     let of_file = |file: &&Arc<ValueFile>| {
         let meta = file.meta();
         let (count, bytes) = (liveness.named_count(meta), liveness.live_bytes(meta));
-        count * size_of::<LivingValue>() as u64 + Living::memory_bytes(meta, count, bytes)
+        2 * count * size_of::<u64>() as u64 + Living::memory_bytes(meta, count, bytes)
     };
     files.iter().map(of_file).sum()
 }
@@ -161,41 +154,82 @@ fn is_in(version: &Version, id: FileId, damage: &Corruption) -> bool {
     })
 }
 
+/// The tables of a version that count somewhere, each with where it counts, if not as a whole.
+fn counting_tables(
+    version: &Version,
+) -> impl DoubleEndedIterator<Item = (&Arc<Table>, Option<&[KeyRange]>)> {
+    // What of a row is consumed counts no more, and may be gone already.
+    let of_rows = version.l0().live().iter().map(|live| {
+        let is_whole = live.parts.is_none() && is_unclipped(&live.table);
+        (&live.table, (!is_whole).then(|| live.parts()))
+    });
+    let of_levels: Vec<&Arc<Table>> = version.runs().flat_map(|(_, run)| run.tables()).collect();
+    of_rows.chain(of_levels.into_iter().map(|table| {
+        let clip = std::slice::from_ref(&table.meta().clip);
+        (table, (!is_unclipped(table)).then_some(clip))
+    }))
+}
+
+/// Whether all keys of a table lie within its clip interval.
+fn is_unclipped(table: &Table) -> bool {
+    *table.span() == table.meta().bounds
+}
+
+/// Which segments are named by tables of which nobody can say what they name: a rewrite that goes
+/// without them might take what lives for dead. Tables that count no more are forgotten.
+fn segments_named_by_damaged(damaged: &mut DamagedTables, version: &Version) -> BTreeSet<FileId> {
+    if damaged.unreadable.is_empty() {
+        return BTreeSet::new();
+    }
+    let is_damaged = |table: &&Arc<Table>| damaged.unreadable.contains(&table.meta().id);
+    let tables: Vec<_> =
+        counting_tables(version).map(|(table, _)| table).filter(is_damaged).collect();
+    damaged.unreadable = tables.iter().map(|table| table.meta().id).collect();
+    tables.iter().flat_map(|table| table.meta().named.iter().map(|one| one.segment)).collect()
+}
+
 /// How many entries go by between two looks whether the work is cancelled.
 const ENTRIES_PER_LOOK: u32 = 1024;
 
-/// The values that tables of a version name in these files, each once, ascending by name. Errors:
-/// `Closed` if the work is cancelled, and what reading gives.
+/// The values that tables of a version name in these files, by segment, ascending, each once.
+///
+/// A table that counts as a whole is asked for its lists of them; of others, and of those without
+/// lists, the entries that count are gone through.
+///
+/// Errors: `Corruption` of a table that says neither by its entries nor by its lists what it names,
+/// which is noted in `damaged`; `Closed` if the work is cancelled; what reading gives.
 pub(in crate::store) fn living_of(
     version: &Version,
     files: &[&Arc<ValueFile>],
+    damaged: &mut DamagedTables,
     is_cancelled: &dyn Fn() -> bool,
-) -> Result<Vec<LivingValue>> {
+) -> Result<NamesBySegment> {
     let held = files.iter().flat_map(|file| file.meta().segments.iter().map(|one| one.id));
-    let mut search =
-        Search { asked: held.collect(), is_cancelled, until_look: 0, living: Vec::new() };
-    let names = |table: &Table, asked: &BTreeSet<FileId>| {
-        table.meta().named.iter().any(|one| asked.contains(&one.segment))
-    };
-    // What of a row is consumed counts no more, and may be gone already.
-    for live in version.l0().live() {
-        if names(&live.table, &search.asked) {
-            for part in live.parts() {
-                search.read(&mut live.table.reader(ReadMode::BLOCK)?.stream(part)?)?;
+    let names = NamesBySegment::new();
+    let mut search = Search { asked: held.collect(), is_cancelled, until_look: 0, names };
+    let mut tables: Vec<_> = counting_tables(version).collect();
+    if is_planted(PlantedBug::RewriteForgetsATable) && version.runs().next().is_some() {
+        tables.pop();
+    }
+    for (table, parts) in tables {
+        if table.meta().named.iter().any(|one| search.asked.contains(&one.segment)) {
+            let outcome = search.ask(table, parts, damaged);
+            if let Err(Error::Corruption(_)) = &outcome {
+                damaged.unreadable.insert(table.meta().id);
+            }
+            outcome?;
+            if (search.is_cancelled)() {
+                return Err(Error::Closed);
             }
         }
     }
-    let of_levels: Vec<_> = version.runs().flat_map(|(_, run)| run.tables()).collect();
-    let forgotten = usize::from(is_planted(PlantedBug::RewriteForgetsATable));
-    for table in &of_levels[..of_levels.len().saturating_sub(forgotten)] {
-        if names(table, &search.asked) {
-            search.read(&mut table.reader(ReadMode::BLOCK)?.stream(&table.meta().clip)?)?;
-        }
+    let mut names = search.names;
+    for offsets in names.values_mut() {
+        // Each table's are in order already.
+        offsets.sort();
+        offsets.dedup();
     }
-    let mut living = search.living;
-    living.sort_unstable();
-    living.dedup_by_key(|value| value.pointer.name);
-    Ok(living)
+    Ok(names)
 }
 
 /// A search for the values of some segments.
@@ -203,19 +237,71 @@ struct Search<'a> {
     asked: BTreeSet<FileId>,
     is_cancelled: &'a dyn Fn() -> bool,
     until_look: u32,
-    living: Vec<LivingValue>,
+    names: NamesBySegment,
 }
 
 impl Search<'_> {
-    fn read(&mut self, stream: &mut dyn Stream) -> Result<()> {
+    /// Takes what a table names, as far as it counts: in these parts, or everywhere.
+    fn ask(
+        &mut self,
+        table: &Table,
+        parts: Option<&[KeyRange]>,
+        damaged: &mut DamagedTables,
+    ) -> Result<()> {
+        let Some(parts) = parts else {
+            if self.take_lists(table, damaged)? {
+                return Ok(());
+            }
+            return self.read(table, std::slice::from_ref(table.span()));
+        };
+        match self.read(table, parts) {
+            // The lists say at most too much: of what counts no more, a little is copied.
+            Err(Error::Corruption(damage)) => match self.take_lists(table, damaged)? {
+                true => Ok(()),
+                false => Err(damage.into()),
+            },
+            outcome => outcome,
+        }
+    }
+
+    /// Takes what the lists of a table have; `false` if it has none that can be read.
+    fn take_lists(&mut self, table: &Table, damaged: &mut DamagedTables) -> Result<bool> {
+        let listed = match table.reader(ReadMode::BLOCK)?.named_values(&self.asked) {
+            Err(Error::Corruption(damage)) => {
+                if damaged.lists_told.insert(table.meta().id) {
+                    crate::program_log::warn!(%damage, "a rewrite goes by the entries of a table");
+                }
+                return Ok(false);
+            }
+            listed => listed?,
+        };
+        let Some(listed) = listed else { return Ok(false) };
+        for (segment, mut offsets) in listed {
+            if is_planted(PlantedBug::ListLacksAName) {
+                offsets.pop();
+            }
+            self.names.entry(segment).or_default().append(&mut offsets);
+        }
+        Ok(true)
+    }
+
+    /// Takes what the entries of a table name within these parts.
+    fn read(&mut self, table: &Table, parts: &[KeyRange]) -> Result<()> {
+        for part in parts {
+            self.read_stream(&mut table.reader(ReadMode::BLOCK)?.stream(part)?)?;
+        }
+        Ok(())
+    }
+
+    fn read_stream(&mut self, stream: &mut dyn Stream) -> Result<()> {
         while let Some(entry) = stream.entry() {
             // What should be a pointer and is none is damage of its key, and names nothing.
             let is_pointer = entry.kind == EntryKind::ValuePointer;
             let pointer = is_pointer.then(|| ValuePointer::decode(entry.value).ok()).flatten();
-            let is_asked = |one: &ValuePointer| self.asked.contains(&one.name.segment);
-            if let Some(pointer) = pointer.filter(is_asked) {
-                let entry_bytes = entry_bytes(entry.key.len(), pointer.bytes as usize);
-                self.living.push(LivingValue { pointer, seqno: entry.seqno, entry_bytes });
+            if let Some(ValuePointer { name, .. }) = pointer
+                && self.asked.contains(&name.segment)
+            {
+                self.names.entry(name.segment).or_default().push(name.offset);
             }
             stream.advance()?;
             match self.until_look.checked_sub(1) {

@@ -5,15 +5,19 @@ use std::cell::Cell;
 use std::path::Path;
 use std::time::Duration;
 
-use terrace_base::KeyRange;
+use terrace_base::{EntryKind, KeyRange};
 use terrace_env::DiskImage;
 
 use crate::Error;
+use crate::iter::Stream;
 use crate::options::ValueLogOptions;
 use crate::process::PoolName;
 use crate::store::tests::*;
+use crate::store::turns::DamagedTables;
 use crate::store::upkeep::values::living_of;
-use crate::vlog::{Living, ValueHome};
+use crate::table::format::footer::Footer;
+use crate::table::{NamesBySegment, ReadMode};
+use crate::vlog::{Living, ValueHome, ValuePointer};
 
 fn options() -> Options {
     let value_log = ValueLogOptions { large_bytes: 100, ..ValueLogOptions::default() };
@@ -175,11 +179,15 @@ fn a_rewrite_counts_what_it_gathers_and_can_be_cancelled() -> Result<()> {
             }
         };
         let is_closed = |error: Option<Error>| matches!(error, Some(Error::Closed));
-        assert!(is_closed(living_of(&version, &[file], &after(2)).err()));
-        let values = living_of(&version, &[file], &|| false)?;
-        let walk = |stop: &dyn Fn() -> bool| Living::new(Arc::clone(file), &values, stop);
+        let living = |stop: &dyn Fn() -> bool| {
+            living_of(&version, &[file], &mut DamagedTables::default(), stop)
+        };
+        assert!(is_closed(living(&after(0)).err()));
+        let names = living(&|| false)?;
+        let named: usize = names.values().map(Vec::len).sum();
+        let walk = |stop: &dyn Fn() -> bool| Living::new(Arc::clone(file), &names, stop);
         assert!(is_closed(walk(&after(3)).err()));
-        assert_eq!(looks.get(), 4, "of {} values", values.len());
+        assert_eq!(looks.get(), 4, "of {named} values");
         let mut living = walk(&|| false)?;
         let mut before = Vec::new();
         let mut count = 0;
@@ -188,7 +196,7 @@ fn a_rewrite_counts_what_it_gathers_and_can_be_cancelled() -> Result<()> {
             (before, count) = (entry.key.to_vec(), count + 1);
             living.advance()?;
         }
-        assert_eq!(count, values.len());
+        assert_eq!(count, named);
 
         let jobs = store.inner.process.memory().pool(PoolName::Jobs);
         let before = jobs.peak_bytes();
@@ -205,4 +213,77 @@ fn a_rewrite_counts_what_it_gathers_and_can_be_cancelled() -> Result<()> {
         }
         store.close()
     })
+}
+
+/// What tables of a version name in all of its value files, by their lists and by their entries.
+fn named_both_ways(store: &Store) -> Result<(NamesBySegment, NamesBySegment)> {
+    let version = store.inner.versions.current();
+    let files: Vec<_> = version.values().iter().collect();
+    let mut damaged = DamagedTables::default();
+    let listed = living_of(&version, &files, &mut damaged, &|| false)?;
+    let mut pointed = NamesBySegment::new();
+    for table in version.tables() {
+        let mut stream = table.reader(ReadMode::BLOCK)?.stream(table.span())?;
+        while let Some(entry) = stream.entry() {
+            if entry.kind == EntryKind::ValuePointer {
+                let name = ValuePointer::decode(entry.value).expect("a whole pointer").name;
+                pointed.entry(name.segment).or_default().push(name.offset);
+            }
+            stream.advance()?;
+        }
+    }
+    for offsets in pointed.values_mut() {
+        offsets.sort_unstable();
+        offsets.dedup();
+    }
+    Ok((listed, pointed))
+}
+
+/// Goal: what a table cannot say of itself keeps only those files that it names. Method: parts of a
+/// table are damaged, one after the other, and much is overwritten.
+#[test]
+fn a_damaged_table_is_told_once_and_keeps_no_garbage_elsewhere() -> Result<()> {
+    let image = killed(26, |env| {
+        let store = open(env, &options())?;
+        for index in 0..240 {
+            put(&store, &key(index), &value(index, 0))?;
+        }
+        store.compact(&KeyRange::all())?;
+        store.settle();
+        let (listed, pointed) = named_both_ways(&store)?;
+        assert!(!listed.is_empty() && listed == pointed, "{listed:?} {pointed:?}");
+        store.close()?;
+        Ok(store)
+    });
+    for part in ["entries", "lists", "both"] {
+        let mut image = image.clone();
+        let tables = image.files().into_iter().map(|(path, _)| path);
+        let path = tables.filter(|path| path.extension().is_some_and(|one| one == "table")).max();
+        let path = path.expect("there is a table");
+        let bytes = image.read(&path).expect("it is there");
+        let footer = Footer::decode(bytes.last_chunk().expect("it has one"), bytes.len() as u64);
+        let footer = footer.expect("it is whole");
+        assert!(!footer.names.is_none());
+        for (what, at) in [("entries", 40), ("lists", footer.names.offset + 1)] {
+            if part == what || part == "both" {
+                let byte = bytes[at as usize] ^ 1;
+                image.write(&path, at, &[byte]).expect("it is there");
+            }
+        }
+        after_crash(image, |env| {
+            let store = open(env, &options())?;
+            let version = store.inner.versions.current();
+            let files: Vec<_> = version.values().iter().collect();
+            let mut damaged = DamagedTables::default();
+            let outcome = living_of(&version, &files, &mut damaged, &|| false);
+            match part {
+                "both" => assert!(matches!(outcome, Err(Error::Corruption(_)))),
+                _ => assert_eq!(outcome?.values().map(Vec::len).sum::<usize>(), 240, "{part}"),
+            }
+            assert_eq!(damaged.unreadable.len(), usize::from(part == "both"), "{part}");
+            assert_eq!(damaged.lists_told.len(), usize::from(part != "entries"), "{part}");
+            store.close()
+        })?;
+    }
+    Ok(())
 }
