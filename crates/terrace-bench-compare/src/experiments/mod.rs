@@ -142,6 +142,8 @@ pub struct Tree {
     pub filters: bool,
     /// Whether large values are in a value log, with its options by default.
     pub value_log: bool,
+    /// Whether there are medium values too, from 100 bytes on.
+    pub medium_values: bool,
 }
 
 /// What L0 is.
@@ -204,6 +206,7 @@ impl Tree {
             level_of_data: 0.0,
             filters: true,
             value_log: false,
+            medium_values: false,
         }
     }
 }

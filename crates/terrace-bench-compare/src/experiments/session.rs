@@ -22,6 +22,9 @@ use crate::engines::raw_file::RawFile;
 use crate::engines::{MEMTABLES, Peer, rocksdb};
 use crate::footprint;
 
+/// Values of this many bytes and more stand apart above the last level, where there is such a class.
+const MEDIUM_BYTES: usize = 100;
+
 /// The field of a report with the bytes of tables for each byte that was put.
 pub const TABLE_AMPLIFICATION: &str = "table_amplification";
 
@@ -314,7 +317,9 @@ pub fn terrace_options(
     if !tree.filters {
         layout.filter_bits_per_key = 0;
     }
-    layout.value_log = tree.value_log.then(ValueLogOptions::default);
+    let medium_bytes = if tree.medium_values { MEDIUM_BYTES } else { usize::MAX };
+    layout.value_log =
+        tree.value_log.then(|| ValueLogOptions { medium_bytes, ..ValueLogOptions::default() });
     layout.memtable_merging = tree.memtable_merging;
     // A slot takes 8 bytes, a record of a memtable a hundred times as much.
     layout.lookup_index_bytes = if tree.lookup_index { setup.memtable_bytes / 16 } else { 0 };

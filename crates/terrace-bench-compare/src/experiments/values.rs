@@ -24,6 +24,12 @@ const ON: Subject = Subject {
     memtables: MEMTABLES,
     kind: Kind::Terrace(Tree { value_log: true, ..Tree::of_dranges(0) }),
 };
+/// With a class of values that stand apart above the last level only.
+const MEDIUM: Subject = Subject {
+    name: "value log, medium from 100",
+    memtables: MEMTABLES,
+    kind: Kind::Terrace(Tree { value_log: true, medium_values: true, ..Tree::of_dranges(0) }),
+};
 const OFF: Subject =
     Subject { name: "without", memtables: MEMTABLES, kind: Kind::Terrace(Tree::of_dranges(0)) };
 const ROCKSDB: Subject =
@@ -140,6 +146,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         data: MIXED,
+        subjects: &[ON, MEDIUM, OFF, ROCKSDB, BLOBS],
         sequences: &[
             &[mix_of("S", ValueMix::S)],
             &[mix_of("SD", ValueMix::Sd)],
