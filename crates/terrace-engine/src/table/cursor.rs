@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use terrace_base::{CodecError, EntryRef, SeqNo};
 
-use super::format::block::{BlockEntry, BlockLayout, BlockView};
+use super::format::block::{BlockEntry, BlockLayout, BlockView, KeyBuffer};
 use super::reader::{ReadMode, TableReader, entry_ref};
 use crate::explain::note;
 use crate::iter::Cursor;
@@ -14,8 +14,8 @@ const WALK_VERSIONS_MAX: usize = 8;
 
 /// A [`Cursor`] over one table; see [`TableReader::cursor`].
 ///
-/// Cost of a step: some three hundred instructions while it stays in its block, a cache lookup when
-/// it leaves it; over many versions of one key a search, not a walk. No allocation: keys are
+/// Cost of a step: some hundred instructions while it stays in its block, a cache lookup when it
+/// leaves it; over many versions of one key a search, not a walk. No allocation: keys are
 /// assembled in a buffer of the cursor, values lie in the pinned block. One thread at a time.
 pub struct TableCursor {
     reader: Arc<TableReader>,
@@ -24,9 +24,11 @@ pub struct TableCursor {
     /// Where the cursor stands, if it does.
     place: Option<BlockPlace>,
     /// The key there.
-    key: Vec<u8>,
-    /// Where [`Cursor::older`] found its last answer.
-    older: Option<BlockPlace>,
+    key: KeyBuffer,
+    /// Where [`Cursor::older`] found its last answer. Apart, since few cursors are asked.
+    older: Option<Box<BlockPlace>>,
+    /// Of an ingested table: the number of every entry.
+    number: Option<SeqNo>,
     /// Up to where the store was asked to have bytes ready.
     ahead: u64,
 }
@@ -153,8 +155,8 @@ impl BlockPlace {
         }
     }
 
-    fn key_into(&self, key: &mut Vec<u8>) {
-        self.view().key_into(self.entry_index, &self.entry, key);
+    fn key_to(&self, key: &mut KeyBuffer) {
+        self.view().key_to(self.entry_index, &self.entry, key);
     }
 
     fn position(&self) -> (usize, usize) {
@@ -174,11 +176,12 @@ impl BlockPlace {
 impl TableCursor {
     pub(super) fn new(reader: Arc<TableReader>, read_point: SeqNo, mode: ReadMode) -> TableCursor {
         TableCursor {
+            number: reader.number,
             reader,
             read_point,
             mode,
             place: None,
-            key: Vec::new(),
+            key: KeyBuffer::default(),
             older: None,
             ahead: 0,
         }
@@ -197,8 +200,9 @@ impl TableCursor {
         let mut versions = 0;
         while place.entry.seqno > self.read_point {
             if versions >= WALK_VERSIONS_MAX {
-                place.key_into(&mut self.key);
-                let sought = BlockPlace::seek(&self.reader, self.mode, &self.key, self.read_point)?;
+                place.key_to(&mut self.key);
+                let sought =
+                    BlockPlace::seek(&self.reader, self.mode, self.key.key(), self.read_point)?;
                 let Some(sought) = sought else { return Ok(()) };
                 if sought.position() <= place.position() {
                     return Err(place.out_of_order(&self.reader));
@@ -247,8 +251,9 @@ impl TableCursor {
         let mut versions = 0;
         while place.entry.same_key {
             if versions == WALK_VERSIONS_MAX {
-                place.key_into(&mut self.key);
-                let sought = BlockPlace::seek(&self.reader, self.mode, &self.key, self.read_point)?;
+                place.key_to(&mut self.key);
+                let sought =
+                    BlockPlace::seek(&self.reader, self.mode, self.key.key(), self.read_point)?;
                 match sought.filter(|sought| sought.position() <= place.position()) {
                     Some(sought) => place = sought,
                     None => return Err(place.out_of_order(&self.reader)),
@@ -275,8 +280,8 @@ impl TableCursor {
         let mut versions = 0;
         while place.entry.same_key {
             if versions == WALK_VERSIONS_MAX {
-                place.key_into(&mut self.key);
-                let sought = BlockPlace::seek(&self.reader, self.mode, &self.key, SeqNo::MAX)?;
+                place.key_to(&mut self.key);
+                let sought = BlockPlace::seek(&self.reader, self.mode, self.key.key(), SeqNo::MAX)?;
                 match sought.filter(|sought| sought.position() < place.position()) {
                     Some(sought) => place = sought,
                     None => return Err(place.out_of_order(&self.reader)),
@@ -293,41 +298,95 @@ impl TableCursor {
 
     #[inline]
     fn stand(&mut self, place: BlockPlace) {
-        place.key_into(&mut self.key);
+        place.key_to(&mut self.key);
         self.place = Some(place);
     }
 
-    /// The usual step: to the neighbour in the same block, if that is the only version of its key
-    /// that matters. `false` if it is not so simple; then nothing has moved.
+    /// The usual step forward: to the next entry of the same block, or to the first of the next
+    /// one, if that is the only version of its key that matters. `false` if it is not so simple;
+    /// then nothing has moved.
     #[inline]
-    fn step_in_block(&mut self, direction: Direction) -> Result<bool> {
+    fn step_over_one(&mut self) -> Result<bool> {
         let Some(place) = &mut self.place else { return Ok(false) };
-        let to = match direction {
-            Direction::Forward => place.entry_index + 1,
-            // A version of the same key that lies before this one is too new to be stood on.
-            Direction::Back => place.entry_index.wrapping_sub(1),
-        };
+        let to = place.entry_index + 1;
         if to >= place.layout.count() {
-            return Ok(false);
+            return self.step_over_end();
         }
-        let decoded = match direction {
-            Direction::Forward => place.view().entry_after(&place.entry, to),
-            Direction::Back => place.view().entry(to),
-        };
+        let decoded = place.layout.view(&place.block).walk_after(&place.entry, to);
         match decoded {
             Ok(entry) if !entry.same_key && entry.seqno <= self.read_point => {
                 place.entry = entry;
                 place.entry_index = to;
-                place.view().next_key_into(to, &entry, &mut self.key);
+                place.layout.view(&place.block).next_key_to(to, &place.entry, &mut self.key);
+                if self.older.is_some() {
+                    self.older = None;
+                }
+                Ok(true)
+            }
+            Ok(_) => Ok(false),
+            Err(error) => Err(self.lose(&error)),
+        }
+    }
+
+    /// The usual step over the end of a block, as [`TableCursor::step_over_one`].
+    #[inline(never)]
+    fn step_over_end(&mut self) -> Result<bool> {
+        let Some(place) = &mut self.place else { return Ok(false) };
+        let next = place.block_index + 1;
+        if self.mode.ahead_bytes > 0 || next >= self.reader.index.block_count() {
+            return Ok(false);
+        }
+        let block = match self.reader.block(next, self.mode) {
+            Ok(block) => block,
+            Err(error) => {
+                self.lift();
+                return Err(error);
+            }
+        };
+        let parsed = BlockView::parse(&block).and_then(|view| Ok((view.layout(), view.entry(0)?)));
+        let (layout, entry) = match parsed {
+            Ok(parsed) => parsed,
+            Err(error) => {
+                self.lift();
+                return Err(self.reader.damaged_block(next, &error));
+            }
+        };
+        if entry.same_key || entry.seqno > self.read_point {
+            return Ok(false);
+        }
+        *place = BlockPlace { block_index: next, block, layout, entry_index: 0, entry };
+        place.key_to(&mut self.key);
+        self.older = None;
+        Ok(true)
+    }
+
+    /// The usual step back: to the entry before in the same block, as
+    /// [`TableCursor::step_over_one`].
+    #[inline]
+    fn step_back_in_block(&mut self) -> Result<bool> {
+        let Some(place) = &mut self.place else { return Ok(false) };
+        // A version of the same key that lies before this one is too new to be stood on.
+        let Some(to) = place.entry_index.checked_sub(1) else { return Ok(false) };
+        match place.view().entry(to) {
+            Ok(entry) if !entry.same_key && entry.seqno <= self.read_point => {
+                place.entry = entry;
+                place.entry_index = to;
+                place.layout.view(&place.block).next_key_to(to, &place.entry, &mut self.key);
                 self.older = None;
                 Ok(true)
             }
             Ok(_) => Ok(false),
-            Err(error) => {
-                let error = self.reader.damaged_block(place.block_index, &error);
-                self.place = None;
-                Err(error)
-            }
+            Err(error) => Err(self.lose(&error)),
+        }
+    }
+
+    /// The error for an entry of the cursor's block that does not decode; the cursor stands nowhere
+    /// then.
+    #[cold]
+    fn lose(&mut self, error: &CodecError) -> Error {
+        match self.lift() {
+            Some(place) => self.reader.damaged_block(place.block_index, error),
+            None => self.reader.damaged_block(0, error),
         }
     }
 
@@ -338,7 +397,8 @@ impl TableCursor {
         loop {
             if versions == WALK_VERSIONS_MAX {
                 // The last place within the key: what follows it is the next key.
-                let sought = BlockPlace::seek(&self.reader, self.mode, &self.key, SeqNo::ZERO)?;
+                let sought =
+                    BlockPlace::seek(&self.reader, self.mode, self.key.key(), SeqNo::ZERO)?;
                 let Some(sought) = sought else { return Ok(()) };
                 if sought.position() < place.position() {
                     return Err(place.out_of_order(&self.reader));
@@ -366,12 +426,6 @@ impl TableCursor {
         }
         self.settle_forward(place)
     }
-}
-
-#[derive(Clone, Copy)]
-enum Direction {
-    Forward,
-    Back,
 }
 
 impl Cursor for TableCursor {
@@ -409,7 +463,7 @@ impl Cursor for TableCursor {
 
     #[inline]
     fn next(&mut self) -> Result<bool> {
-        if !self.step_in_block(Direction::Forward)? {
+        if !self.step_over_one()? {
             self.next_key()?;
         }
         Ok(self.place.is_some())
@@ -417,7 +471,7 @@ impl Cursor for TableCursor {
 
     #[inline]
     fn prev(&mut self) -> Result<bool> {
-        if !self.step_in_block(Direction::Back)? {
+        if !self.step_back_in_block()? {
             let place = self.lift().expect("the cursor stands on a key");
             if let Some(place) = self.leave_key_back(place)? {
                 self.settle_back(place)?;
@@ -429,13 +483,13 @@ impl Cursor for TableCursor {
     #[inline]
     fn entry(&self) -> Option<EntryRef<'_>> {
         let place = self.place.as_ref()?;
-        let found = entry_ref(&self.key, &place.entry, &place.block);
-        Some(EntryRef { seqno: self.reader.number.unwrap_or(found.seqno), ..found })
+        let found = entry_ref(self.key.key(), &place.entry, &place.block);
+        Some(EntryRef { seqno: self.number.unwrap_or(found.seqno), ..found })
     }
 
     fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>> {
         let Some(place) = &self.place else { return Ok(None) };
-        if let Some(number) = self.reader.number {
+        if let Some(number) = self.number {
             // An ingested table has one version of a key.
             let is_older = number < seqno;
             return Ok(if is_older { self.entry() } else { None });
@@ -444,7 +498,7 @@ impl Cursor for TableCursor {
         // A chain of operands is asked for step by step: most often the answer comes right after
         // the last one.
         let last = self.older.take().filter(|older| older.entry.seqno >= seqno);
-        let mut found = last.unwrap_or_else(|| place.clone());
+        let mut found = last.unwrap_or_else(|| Box::new(place.clone()));
         let mut versions = 0;
         let is_ahead = found.entry.seqno >= seqno;
         while is_ahead && found.entry.seqno >= seqno && versions < WALK_VERSIONS_MAX {
@@ -454,18 +508,18 @@ impl Cursor for TableCursor {
             versions += 1;
         }
         if !is_ahead || found.entry.seqno >= seqno {
-            match BlockPlace::seek(&self.reader, self.mode, &self.key, SeqNo(below))? {
-                Some(sought) => found = sought,
+            match BlockPlace::seek(&self.reader, self.mode, self.key.key(), SeqNo(below))? {
+                Some(sought) => *found = sought,
                 None => return Ok(None),
             }
-            let mut key = Vec::new();
-            found.key_into(&mut key);
-            if key != self.key {
+            let mut key = KeyBuffer::default();
+            found.key_to(&mut key);
+            if key.key() != self.key.key() {
                 return Ok(None);
             }
         }
         let found = self.older.insert(found);
-        Ok(Some(entry_ref(&self.key, &found.entry, &found.block)))
+        Ok(Some(entry_ref(self.key.key(), &found.entry, &found.block)))
     }
 }
 

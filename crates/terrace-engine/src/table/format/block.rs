@@ -41,6 +41,10 @@ use terrace_base::{ByteReader, CodecError, EntryKind, Expiry, SeqNo, hint_of};
 
 use super::BLOCK_BYTES_MAX;
 
+mod walk;
+
+pub use walk::KeyBuffer;
+
 pub(super) const HEADER_BYTES: usize = 16;
 const PREFIX_BYTES_MASK: u32 = (1 << 24) - 1;
 pub(super) const WIDE_HINTS: u32 = 1 << 24;
