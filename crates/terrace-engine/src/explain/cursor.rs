@@ -1,42 +1,38 @@
 use terrace_base::{EntryRef, SeqNo};
 
-use super::recorder::{is_recording, note};
+use super::recorder::note;
 use crate::Result;
 use crate::iter::Cursor;
 
-/// The sources of a scan, each of which says when it works, if the scan is being explained; else
-/// the sources as they are.
-pub(crate) fn observed(sources: Vec<Box<dyn Cursor + Send>>) -> Vec<Box<dyn Cursor + Send>> {
-    if !is_recording() {
-        return sources;
-    }
+/// A source of a scan that is being explained: it says when it works. `at` is its place among the
+/// sources of its view, in the order of [`Recorder::begin_sources`](super::Recorder).
+pub(crate) fn observed(inner: impl Cursor + Send + 'static, at: usize) -> Box<dyn Cursor + Send> {
     let mut first = 0;
     note(|recorder| first = recorder.first_source());
-    let wrap = |(at, inner)| Box::new(ObservedCursor { inner, source: first + at });
-    sources.into_iter().enumerate().map(|each| wrap(each) as Box<dyn Cursor + Send>).collect()
+    Box::new(ObservedCursor { inner, source: first + at })
 }
 
 /// A cursor that says when it works.
-struct ObservedCursor {
-    inner: Box<dyn Cursor + Send>,
+struct ObservedCursor<C> {
+    inner: C,
     source: usize,
 }
 
-impl ObservedCursor {
+impl<C: Cursor> ObservedCursor<C> {
     fn move_by(
         &mut self,
         is_step: bool,
-        step: impl FnOnce(&mut (dyn Cursor + Send)) -> Result<bool>,
+        step: impl FnOnce(&mut C) -> Result<bool>,
     ) -> Result<bool> {
         note(|recorder| recorder.enter(self.source));
-        let moved = step(&mut *self.inner);
+        let moved = step(&mut self.inner);
         let stands = matches!(moved, Ok(true));
         note(|recorder| recorder.leave(is_step, stands));
         moved
     }
 }
 
-impl Cursor for ObservedCursor {
+impl<C: Cursor> Cursor for ObservedCursor<C> {
     fn seek(&mut self, key: &[u8]) -> Result<bool> {
         self.move_by(false, |cursor| cursor.seek(key))
     }

@@ -1,5 +1,6 @@
 use std::cmp::Ordering;
 
+use smallvec::SmallVec;
 use terrace_base::{EntryRef, SeqNo};
 use terrace_env::{PlantedBug, is_planted};
 
@@ -27,24 +28,29 @@ use crate::Result;
 /// the key, before all that may share it, and arrives when it comes to the front: what stands in
 /// front, and what shares its key, has arrived. So a scan of few keys looks at the entries of few
 /// sources.
-pub struct MergingCursor {
-    sources: Vec<MergedCursor>,
+///
+/// Where one source is left there is nothing to merge: a step is that source's own. While the
+/// source in front stays before the second one, a step is its own and one comparison. `C` is the
+/// kind of the sources: where all are of one type, or of an enumeration of the common ones, their
+/// steps are compiled into those of the merge.
+pub struct MergingCursor<C = Box<dyn Cursor + Send>> {
+    sources: Vec<MergedCursor<C>>,
     direction: Direction,
     /// The sources that stand on a key, as drawn above.
-    order: Vec<usize>,
+    order: SmallVec<[usize; 8]>,
     /// How many of them share the current key.
     sharing: usize,
 }
 
-struct MergedCursor {
-    cursor: Box<dyn Cursor + Send>,
+struct MergedCursor<C> {
+    cursor: C,
     /// Of the entry that the cursor stands on, or is near to.
     head: Head,
     /// Whether the cursor has yet to arrive there.
     is_near: bool,
 }
 
-impl MergedCursor {
+impl<C: Cursor> MergedCursor<C> {
     /// The key that the cursor stands on.
     fn key(&self) -> Option<&[u8]> {
         self.cursor.entry().map(|entry| entry.key)
@@ -59,14 +65,25 @@ impl MergedCursor {
     }
 }
 
-impl MergingCursor {
+impl<C: Cursor> MergingCursor<C> {
     /// Merges `sources`, all made for one read point.
     #[must_use]
-    pub fn new(sources: Vec<Box<dyn Cursor + Send>>) -> MergingCursor {
-        let source = |cursor| MergedCursor { cursor, head: Head::default(), is_near: false };
-        let sources: Vec<_> = sources.into_iter().map(source).collect();
-        let (direction, order) = (Direction::Forward, Vec::with_capacity(sources.len()));
-        MergingCursor { sources, direction, order, sharing: 0 }
+    pub fn new(sources: impl IntoIterator<Item = C>) -> MergingCursor<C> {
+        let mut merging = MergingCursor {
+            sources: Vec::new(),
+            direction: Direction::Forward,
+            order: SmallVec::new(),
+            sharing: 0,
+        };
+        sources.into_iter().for_each(|source| merging.add(source));
+        merging
+    }
+
+    /// Takes one more source, made for the same read point. The cursor stands nowhere then.
+    pub fn add(&mut self, cursor: C) {
+        self.order.clear();
+        self.sharing = 0;
+        self.sources.push(MergedCursor { cursor, head: Head::default(), is_near: false });
     }
 
     /// Index of the source that has the newest entry of the current key.
@@ -121,8 +138,33 @@ impl MergingCursor {
         };
     }
 
-    /// Moves the sources that share the current key off it, in the direction in which all stand.
+    #[cold]
+    fn turn_forward(&mut self) -> Result<bool> {
+        let Some(key) = self.current_key() else { return Ok(false) };
+        self.seek(&key)?;
+        self.step()
+    }
+
+    #[cold]
+    fn turn_back(&mut self) -> Result<bool> {
+        let Some(key) = self.current_key() else { return Ok(false) };
+        self.seek_back(Some(&key))
+    }
+
+    /// A step where the source with this index is the only one that stands on a key: it has
+    /// arrived, and shares the key with nobody. Nobody asks for its head before all sources are
+    /// placed anew.
     #[inline]
+    fn step_alone(&mut self, index: usize) -> Result<bool> {
+        let stands = self.move_on(index)?;
+        if !stands {
+            self.order.clear();
+            self.sharing = 0;
+        }
+        Ok(stands)
+    }
+
+    /// Moves the sources that share the current key off it, in the direction in which all stand.
     fn step(&mut self) -> Result<bool> {
         // The last one first: what stands behind it is in order then.
         for place in (0..self.sharing).rev() {
@@ -189,14 +231,14 @@ impl MergingCursor {
     fn place_all(
         &mut self,
         direction: Direction,
-        mut place: impl FnMut(&mut (dyn Cursor + Send)) -> Result<Approach>,
+        mut place: impl FnMut(&mut C) -> Result<Approach>,
     ) -> Result<bool> {
         self.direction = direction;
         self.sharing = 0;
         let mut order = std::mem::take(&mut self.order);
         order.clear();
         for (index, source) in self.sources.iter_mut().enumerate() {
-            let approach = place(source.cursor.as_mut())?;
+            let approach = place(&mut source.cursor)?;
             source.is_near = matches!(approach, Approach::Near(_));
             match approach {
                 Approach::Nowhere => continue,
@@ -215,7 +257,7 @@ impl MergingCursor {
     }
 }
 
-impl Cursor for MergingCursor {
+impl<C: Cursor> Cursor for MergingCursor<C> {
     fn seek(&mut self, key: &[u8]) -> Result<bool> {
         self.place_all(Direction::Forward, |source| source.approach(key))
     }
@@ -227,8 +269,10 @@ impl Cursor for MergingCursor {
     #[inline]
     fn next(&mut self) -> Result<bool> {
         if self.direction == Direction::Backward {
-            let Some(key) = self.current_key() else { return Ok(false) };
-            self.seek(&key)?;
+            return self.turn_forward();
+        }
+        if let [only] = *self.order {
+            return self.step_alone(only);
         }
         self.step()
     }
@@ -236,8 +280,10 @@ impl Cursor for MergingCursor {
     #[inline]
     fn prev(&mut self) -> Result<bool> {
         if self.direction == Direction::Forward {
-            let Some(key) = self.current_key() else { return Ok(false) };
-            return self.seek_back(Some(&key));
+            return self.turn_back();
+        }
+        if let [only] = *self.order {
+            return self.step_alone(only);
         }
         self.step()
     }
@@ -263,7 +309,7 @@ impl Cursor for MergingCursor {
     }
 }
 
-impl std::fmt::Debug for MergingCursor {
+impl<C> std::fmt::Debug for MergingCursor<C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "MergingCursor of {} sources", self.sources.len())
     }
@@ -324,7 +370,7 @@ mod tests {
         let letters = |entries: &&[(u8, u64)]| {
             Box::new(Letters { entries: entries.to_vec(), at: None }) as Box<dyn Cursor + Send>
         };
-        MergingCursor::new(sources.iter().map(letters).collect())
+        MergingCursor::new(sources.iter().map(letters))
     }
 
     fn shown(cursor: &MergingCursor) -> String {
@@ -487,7 +533,7 @@ mod tests {
             Box::new(Vague { letters, off_by: 0, approached: None, arrivals })
                 as Box<dyn Cursor + Send>
         };
-        let mut cursor = MergingCursor::new((b'e'..).zip(&arrivals).map(source).collect());
+        let mut cursor = MergingCursor::new((b'e'..).zip(&arrivals).map(source));
         cursor.seek(b"a")?;
         cursor.next()?;
         let counts: Vec<usize> = arrivals.iter().map(|count| count.load(Relaxed)).collect();

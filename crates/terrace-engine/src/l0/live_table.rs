@@ -4,9 +4,9 @@ use terrace_base::{KeyRange, RowId, SeqNo};
 use terrace_env::SetOnce;
 
 use crate::Result;
-use crate::iter::{Cursor, PartsCursor};
+use crate::iter::PartsCursor;
 use crate::table::{Filter, ReadMode};
-use crate::version::Table;
+use crate::version::{KeysCursor, Table};
 
 /// A table of a row that counts at some of its keys or at all of them.
 #[derive(Clone, Debug)]
@@ -115,11 +115,9 @@ impl LiveTable {
     }
 
     /// A cursor over the keys at which it counts.
-    pub fn cursor(&self, read_point: SeqNo, mode: ReadMode) -> Result<Box<dyn Cursor + Send>> {
+    pub fn cursor(&self, read_point: SeqNo, mode: ReadMode) -> Result<KeysCursor> {
+        let Some(parts) = &self.parts else { return self.table.keys_cursor(read_point, mode) };
         let cursor = self.table.cursor(read_point, mode)?;
-        Ok(match &self.parts {
-            None => cursor,
-            Some(parts) => Box::new(PartsCursor::new(cursor, Arc::clone(parts))),
-        })
+        Ok(KeysCursor::Other(Box::new(PartsCursor::new(cursor, Arc::clone(parts)))))
     }
 }

@@ -42,10 +42,10 @@ use std::sync::Arc;
 use terrace_base::{KeyRange, RowId, SeqNo};
 
 use crate::Result;
-use crate::iter::{Cursor, Stream};
+use crate::iter::Stream;
 use crate::range_tombstone::Fragments;
 use crate::table::ReadMode;
-use crate::version::{NewRow, RowMeta, Table, TableContext};
+use crate::version::{KeysCursor, NewRow, RowMeta, Table, TableContext};
 
 pub use cut_map::{CutInterval, CutMap, Live};
 pub use live_rows::LiveRows;
@@ -151,7 +151,7 @@ pub trait L0State: Send + Sync + fmt::Debug {
         range: &KeyRange,
         read_point: SeqNo,
         mode: ReadMode,
-    ) -> Result<Vec<Box<dyn Cursor + Send>>> {
+    ) -> Result<Vec<KeysCursor>> {
         let touched = self.live().iter().filter(|live| live.overlaps(range));
         touched.map(|live| live.cursor(read_point, mode)).collect()
     }

@@ -54,7 +54,7 @@ pub use manifest::{LocalManifests, Manifest, manifest_path};
 pub use open_table::{OpenCursor, OpenStream, OpenTable, TableOpener};
 pub use run::Run;
 pub use run_cursor::RunCursor;
-pub use table::{ReclaimQueue, Table, TableContext};
+pub use table::{KeysCursor, ReclaimQueue, Table, TableContext};
 pub use value_files::ValueFiles;
 pub use version::{Version, fold};
 

@@ -1,5 +1,6 @@
 use terrace_base::{EntryRef, SeqNo};
 
+use super::KeysCursor;
 use super::Run;
 use crate::Result;
 use crate::iter::Cursor;
@@ -11,7 +12,7 @@ pub struct RunCursor {
     read_point: SeqNo,
     mode: ReadMode,
     /// The table that the cursor stands in.
-    table: Option<(usize, Box<dyn Cursor + Send>)>,
+    table: Option<(usize, KeysCursor)>,
 }
 
 impl RunCursor {
@@ -28,11 +29,12 @@ impl RunCursor {
         }
         self.table = None;
         let Some(table) = self.run.tables().get(index) else { return Ok(false) };
-        self.table = Some((index, table.cursor(self.read_point, self.mode)?));
+        self.table = Some((index, table.keys_cursor(self.read_point, self.mode)?));
         Ok(true)
     }
 
     /// Goes on to the first key of a later table, as long as the current one does not stand on one.
+    #[cold]
     fn skip_forward(&mut self, mut stands: bool) -> Result<bool> {
         while !stands && let Some((index, _)) = self.table {
             stands = self.enter(index + 1)? && self.in_table(|cursor| cursor.seek(b""))?;
@@ -53,12 +55,9 @@ impl RunCursor {
 
     /// Moves the cursor of the current table by `act`.
     #[inline]
-    fn in_table(
-        &mut self,
-        act: impl FnOnce(&mut (dyn Cursor + Send)) -> Result<bool>,
-    ) -> Result<bool> {
+    fn in_table(&mut self, act: impl FnOnce(&mut KeysCursor) -> Result<bool>) -> Result<bool> {
         match &mut self.table {
-            Some((_, cursor)) => act(cursor.as_mut()),
+            Some((_, cursor)) => act(cursor),
             None => Ok(false),
         }
     }

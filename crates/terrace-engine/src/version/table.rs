@@ -1,15 +1,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use terrace_base::{KeyRange, SeqNo};
+use terrace_base::{EntryRef, KeyRange, SeqNo};
 use terrace_env::atomic::{AtomicBool, Ordering};
 use terrace_env::{Latch, SetOnce};
 
 use super::{OpenTable, TableMeta, TableOpener};
 use crate::explain::note;
-use crate::iter::{ClippedCursor, Cursor};
+use crate::iter::{Approach, ClippedCursor, Cursor};
 use crate::process::{Charge, MemoryPool};
-use crate::table::{ReadMode, TableLocation};
+use crate::table::{ReadMode, TableCursor, TableLocation};
 use crate::{Error, Result};
 
 /// What the tables of a range share.
@@ -112,6 +112,17 @@ impl Table {
         Ok(reader)
     }
 
+    /// As [`Table::cursor`], of a kind whose steps need no call through a pointer where the table
+    /// is a file of blocks that speaks for all of its keys, as nearly all are.
+    pub fn keys_cursor(&self, read_point: SeqNo, mode: ReadMode) -> Result<KeysCursor> {
+        match self.reader(mode)? {
+            OpenTable::Blocks(reader) if self.meta.clip == KeyRange::all() => {
+                Ok(KeysCursor::Blocks(reader.cursor(read_point, mode)))
+            }
+            _ => self.cursor(read_point, mode).map(KeysCursor::Other),
+        }
+    }
+
     /// A cursor over the keys that the table speaks for.
     pub fn cursor(&self, read_point: SeqNo, mode: ReadMode) -> Result<Box<dyn Cursor + Send>> {
         let cursor = self.reader(mode)?.cursor(read_point, mode);
@@ -169,5 +180,81 @@ impl Drop for Table {
 impl fmt::Debug for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:?}", self.meta.id, self.span)
+    }
+}
+
+/// A cursor over a table, or over those of its keys that count.
+pub enum KeysCursor {
+    /// Over a file of blocks that speaks for all of its keys.
+    Blocks(TableCursor),
+    /// Over one of another form, or of which a part is hidden.
+    Other(Box<dyn Cursor + Send>),
+}
+
+impl Cursor for KeysCursor {
+    fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        match self {
+            KeysCursor::Blocks(cursor) => cursor.seek(key),
+            KeysCursor::Other(cursor) => cursor.seek(key),
+        }
+    }
+
+    fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<bool> {
+        match self {
+            KeysCursor::Blocks(cursor) => cursor.seek_back(bound),
+            KeysCursor::Other(cursor) => cursor.seek_back(bound),
+        }
+    }
+
+    fn approach(&mut self, key: &[u8]) -> Result<Approach> {
+        match self {
+            KeysCursor::Blocks(cursor) => cursor.approach(key),
+            KeysCursor::Other(cursor) => cursor.approach(key),
+        }
+    }
+
+    fn approach_back(&mut self, bound: Option<&[u8]>) -> Result<Approach> {
+        match self {
+            KeysCursor::Blocks(cursor) => cursor.approach_back(bound),
+            KeysCursor::Other(cursor) => cursor.approach_back(bound),
+        }
+    }
+
+    fn arrive(&mut self) -> Result<bool> {
+        match self {
+            KeysCursor::Blocks(cursor) => cursor.arrive(),
+            KeysCursor::Other(cursor) => cursor.arrive(),
+        }
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<bool> {
+        match self {
+            KeysCursor::Blocks(cursor) => cursor.next(),
+            KeysCursor::Other(cursor) => cursor.next(),
+        }
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<bool> {
+        match self {
+            KeysCursor::Blocks(cursor) => cursor.prev(),
+            KeysCursor::Other(cursor) => cursor.prev(),
+        }
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<EntryRef<'_>> {
+        match self {
+            KeysCursor::Blocks(cursor) => cursor.entry(),
+            KeysCursor::Other(cursor) => cursor.entry(),
+        }
+    }
+
+    fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>> {
+        match self {
+            KeysCursor::Blocks(cursor) => cursor.older(seqno),
+            KeysCursor::Other(cursor) => cursor.older(seqno),
+        }
     }
 }

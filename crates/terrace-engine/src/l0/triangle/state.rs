@@ -10,11 +10,11 @@ use super::cuts::{CutTurn, Rows, Slice};
 use super::row::SeekTrail;
 use super::{ContainerKind, TriangleOptions};
 use crate::Result;
-use crate::iter::{ClippedCursor, Cursor, PartsCursor};
+use crate::iter::{ClippedCursor, PartsCursor};
 use crate::l0::content::Content;
 use crate::l0::{Cut, CutBounds, Cuts, Fill, L0Policy, L0State, LiveRows, LiveTable, Row};
 use crate::table::ReadMode;
-use crate::version::{OpenTable, Table};
+use crate::version::{KeysCursor, OpenTable, Table};
 
 /// The rows of a container, as one version has them.
 pub struct TriangleState {
@@ -202,22 +202,22 @@ impl L0State for TriangleState {
         range: &KeyRange,
         read_point: SeqNo,
         mode: ReadMode,
-    ) -> Result<Vec<Box<dyn Cursor + Send>>> {
+    ) -> Result<Vec<KeysCursor>> {
         // They seek one after the other, the newest row's first: each tells the next where to look.
         let trail = Arc::new(SeekTrail::default());
         let touched = self.live().iter().filter(|live| live.overlaps(range));
-        let cursors = touched.map(|live| -> Result<Box<dyn Cursor + Send>> {
+        let cursors = touched.map(|live| -> Result<KeysCursor> {
             let Some(OpenTable::Row(row)) = live.table.open_table() else {
                 return live.cursor(read_point, mode);
             };
             let cursor = row.cursor(read_point, Some(Arc::clone(&trail)));
             let clip = &live.table.meta().clip;
-            Ok(match (&live.parts, *clip == KeyRange::all()) {
+            Ok(KeysCursor::Other(match (&live.parts, *clip == KeyRange::all()) {
                 (None, true) => Box::new(cursor),
                 (None, false) => Box::new(ClippedCursor::new(cursor, clip.clone())),
                 // Where it counts lies within the clip interval.
                 (Some(parts), _) => Box::new(PartsCursor::new(cursor, Arc::clone(parts))),
-            })
+            }))
         });
         cursors.collect()
     }

@@ -10,23 +10,19 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use smallvec::SmallVec;
-use terrace_base::{EntryRef, KeyRange, SeqNo, WallTime};
+use terrace_base::{EntryKind, EntryRef, KeyRange, SeqNo, WallTime};
 use terrace_env::{PlantedBug, is_planted};
 
-use crate::explain::{Hidden, Recorder, ScanWatch, note, observed, waits};
+use crate::explain::{Hidden, ScanWatch, is_recording, note, waits};
 use crate::iter::{Cursor, MergingCursor, lesser_bound};
-use crate::memtable::Memtable;
-use crate::range_tombstone::Fragments;
 use crate::store::read::answer::{Answer, answer, covers, unsupported};
-use crate::store::read::memtables_cursor::MemtablesCursor;
 use crate::store::read::operands::{Gathered, Merged};
+use crate::store::read::sources::{Covering, Source, sources};
 use crate::store::read::values::{Fetched, Values};
 use crate::store::read_points::ReadPoint;
-use crate::store::view::{DrangeView, View};
+use crate::store::view::View;
 use crate::store::{Inner, Store};
 use crate::table::ReadMode;
-use crate::version::RunCursor;
 use crate::vlog::ValueWindows;
 use crate::{Error, Result};
 
@@ -62,7 +58,7 @@ pub struct Iter {
     range: KeyRange,
     mode: ReadMode,
     view: Arc<View>,
-    cursor: MergingCursor,
+    cursor: MergingCursor<Source>,
     /// What the operands of the cursor's key were folded into, if its newest entry is one.
     merged: Option<Box<Merged>>,
     /// What the newest entry of the cursor's key points to, if it is a pointer.
@@ -205,14 +201,20 @@ impl Iter {
     /// Errors: `Merge` and `Unsupported` are of one key, and the next step goes on from it;
     /// `Invalid` if the iterator stands nowhere.
     #[expect(clippy::should_implement_trait, reason = "the word for it in every ordered store")]
+    #[inline]
     pub fn next(&mut self) -> Result<()> {
-        self.watched(|iter| iter.step(true))
+        if self.is_usual() { self.step_usually(true) } else { self.watched(|iter| iter.step(true)) }
     }
 
     /// Goes to the previous live key; before the first one the iterator stands nowhere. Errors: as
     /// [`Iter::next`].
+    #[inline]
     pub fn prev(&mut self) -> Result<()> {
-        self.watched(|iter| iter.step(false))
+        if self.is_usual() {
+            self.step_usually(false)
+        } else {
+            self.watched(|iter| iter.step(false))
+        }
     }
 
     /// Whether the iterator stands on an entry.
@@ -247,9 +249,52 @@ impl Iter {
             self.watch.busy += self.inner.env.now().saturating_sub(began);
         }
         if waits::has_waited() {
-            self.watch.waits.add(&waits::take());
+            self.take_waits();
         }
         outcome
+    }
+
+    /// Whether a step begins on a key and has only to move: nobody times it, and the view holds
+    /// nothing up.
+    #[inline]
+    fn is_usual(&self) -> bool {
+        self.stands == Stands::OnKey && !self.watch.is_sampled && !self.holds_up()
+    }
+
+    /// A step that [is usual](Iter::is_usual): most often it ends on a plain value, and then nobody
+    /// has to ask anything.
+    #[inline]
+    fn step_usually(&mut self, forward: bool) -> Result<()> {
+        waits::begin();
+        self.stands = Stands::Nowhere;
+        self.steps = self.steps.saturating_add(1);
+        let moved = self.move_cursor(forward);
+        if waits::has_waited() {
+            self.take_waits();
+        }
+        if moved? && self.is_on_plain_value(forward) {
+            self.stands = Stands::OnKey;
+            self.watch.shown += 1;
+            return Ok(());
+        }
+        self.watched(|iter| iter.settle(forward))
+    }
+
+    /// Whether the cursor stands on a value of the interval that nothing hides, which needs no
+    /// [answer](Iter::answer): no range tombstone counts, it does not expire, and it lies here.
+    #[inline]
+    fn is_on_plain_value(&self, forward: bool) -> bool {
+        let (is_bare, is_noted) = (self.merged.is_none() && self.fetched.is_none(), is_recording());
+        self.cursor.entry().is_some_and(|entry| {
+            let is_plain = entry.kind == EntryKind::Value && entry.expiry.is_none();
+            let has_rest = !self.tombstones.is_empty() || !is_bare || is_noted;
+            is_plain && !has_rest && !self.is_past_end(entry.key, forward)
+        })
+    }
+
+    #[cold]
+    fn take_waits(&mut self) {
+        self.watch.waits.add(&waits::take());
     }
 
     fn step(&mut self, forward: bool) -> Result<()> {
@@ -261,7 +306,7 @@ impl Iter {
         if self.holds_up() && !self.step_held_up(forward)? {
             return self.settle(forward);
         }
-        self.steps += 1;
+        self.steps = self.steps.saturating_add(1);
         self.move_cursor(forward)?;
         self.settle(forward)
     }
@@ -284,7 +329,7 @@ impl Iter {
         let outcome = self.inner.check_open();
         if outcome.is_err() {
             (self.merged, self.fetched) = (None, None);
-            self.cursor = MergingCursor::new(Vec::new());
+            self.cursor = MergingCursor::new([]);
             self.tombstones = Vec::new();
             self.view = self.inner.view.load_full();
         }
@@ -450,95 +495,6 @@ impl Iter {
             })
         };
         answer(entry, is_covered, || self.moment())
-    }
-}
-
-/// Range tombstones of one source.
-struct Covering {
-    fragments: Arc<Fragments>,
-    /// Where they count, if not everywhere: the source is a row that is consumed elsewhere.
-    parts: Option<Arc<[KeyRange]>>,
-}
-
-impl Covering {
-    #[inline]
-    fn counts_at(&self, key: &[u8]) -> bool {
-        self.parts.as_ref().is_none_or(|parts| parts.iter().any(|part| part.contains(key)))
-    }
-}
-
-/// Everything in a view that may hold keys of `range`: a merged cursor, and the range tombstones.
-/// Without `range_index` all memtables may.
-fn sources(
-    view: &Arc<View>,
-    range: &KeyRange,
-    read_point: SeqNo,
-    mode: ReadMode,
-    range_index: bool,
-) -> Result<(MergingCursor, Vec<Covering>)> {
-    let mut cursors: Vec<Box<dyn Cursor + Send>> = Vec::new();
-    let mut tombstones = Vec::new();
-    let first = view.boundaries.index_of(range.start());
-    let overlapping = view.dranges[first..].iter().filter(|drange| drange.keys.overlaps(range));
-    let dranges: SmallVec<[&DrangeView; 8]> = overlapping.collect();
-    for memtable in dranges.iter().flat_map(|drange| drange.memtables()) {
-        if memtable.has_range_tombstones() {
-            tombstones.push(Covering { fragments: memtable.range_tombstones(), parts: None });
-        }
-    }
-    note(|notes| note_sources(notes, view, &dranges, range, range_index));
-    let open = |memtable: &Arc<Memtable>| Box::new(memtable.cursor(read_point)) as _;
-    match dranges.as_slice() {
-        _ if !range_index => cursors.extend(view.memtables().iter().map(open)),
-        [only] => cursors.extend(only.memtables().map(open)),
-        _ => cursors.push(Box::new(MemtablesCursor::new(Arc::clone(view), read_point))),
-    }
-    cursors.extend(view.version.l0().cursors(range, read_point, mode)?);
-    for (_, run) in view.version.runs().filter(|(_, run)| !run.is_empty()) {
-        cursors.push(Box::new(RunCursor::new(run.clone(), read_point, mode)));
-    }
-    for live in view.version.tables_with_range_tombstones() {
-        if live.overlaps(range) {
-            let clip = &live.table.meta().clip;
-            let fragments = Arc::clone(live.table.reader(mode)?.range_tombstones());
-            let whole = *clip == KeyRange::all();
-            let fragments = if whole { fragments } else { Arc::new(fragments.clip(clip)) };
-            tombstones.push(Covering { fragments, parts: live.parts.clone() });
-        }
-    }
-    tombstones.retain(|some| !some.fragments.is_empty());
-    Ok((MergingCursor::new(observed(cursors)), tombstones))
-}
-
-/// Notes the sources of a scan, in the order in which [`sources`] makes cursors of them.
-fn note_sources(
-    notes: &mut Recorder,
-    view: &View,
-    dranges: &[&DrangeView],
-    range: &KeyRange,
-    range_index: bool,
-) {
-    notes.begin_sources();
-    match dranges {
-        _ if !range_index => {
-            for memtable in view.memtables() {
-                let is_active = view.dranges.iter().any(|one| one.is_active(&memtable));
-                notes.memtable_source(&memtable, is_active);
-            }
-        }
-        [only] => {
-            for memtable in only.memtables() {
-                notes.memtable_source(memtable, only.is_active(memtable));
-            }
-        }
-        _ => notes.memtables_source(dranges.iter().map(|own| own.active().count()).sum()),
-    }
-    for live in view.version.l0().live().iter().filter(|live| live.overlaps(range)) {
-        let meta = live.table.meta();
-        notes.table_source(0, Some(live.row.0), meta.id, meta.entry_count);
-    }
-    for (level, run) in view.version.runs().filter(|(_, run)| !run.is_empty()) {
-        notes.level_source(level.0, run.tables().len());
     }
 }
 

@@ -4,10 +4,11 @@ use terrace_base::{EntryRef, SeqNo};
 
 use crate::Result;
 use crate::iter::{ClippedCursor, Cursor, MergingCursor};
+use crate::memtable::{Memtable, MemtableCursor};
 use crate::store::view::View;
 
 /// The memtables of one drange, of which some hold keys of others too.
-type DrangeCursor = ClippedCursor<MergingCursor>;
+type DrangeCursor = ClippedCursor<MergingCursor<MemtableCursor>>;
 
 /// The keys in all memtables of a view, one drange after the other: of the dranges only the one
 /// that the cursor stands in is open, so a short scan touches the memtables of one.
@@ -28,11 +29,8 @@ impl MemtablesCursor {
     fn enter(&mut self, index: usize) -> Option<&mut DrangeCursor> {
         if self.drange.as_ref().is_none_or(|(current, _)| *current != index) {
             self.drange = self.view.dranges.get(index).map(|drange| {
-                let cursor = |memtable: &Arc<_>| {
-                    Box::new(crate::memtable::Memtable::cursor(memtable, self.read_point))
-                        as Box<dyn Cursor + Send>
-                };
-                let merged = MergingCursor::new(drange.memtables().map(cursor).collect());
+                let cursor = |memtable: &Arc<Memtable>| memtable.cursor(self.read_point);
+                let merged = MergingCursor::new(drange.memtables().map(cursor));
                 // Some memtables hold keys of other dranges, too.
                 (index, ClippedCursor::new(merged, drange.keys.clone()))
             });

@@ -14,7 +14,8 @@
 //! 4. What the newest entry of a key means is decided in `answer.rs` and nowhere else.
 //!
 //! Begin at `begin.rs` and `get.rs`; `key_search.rs` goes down the tables. `operands.rs` goes on to
-//! the base of a merge, `values.rs` to what a pointer names; `iterator.rs` walks, both ways.
+//! the base of a merge, `values.rs` to what a pointer names; `iterator.rs` walks, both ways,
+//! over what `sources.rs` finds in a view.
 
 pub(super) mod answer;
 pub(super) mod begin;
@@ -26,4 +27,5 @@ pub(super) mod multi_get;
 pub(super) mod operands;
 pub(super) mod pinned;
 pub(super) mod snapshot;
+pub(super) mod sources;
 pub(super) mod values;

@@ -122,7 +122,7 @@ impl Look<'_> {
         let rows = version.l0().live().iter().filter(|live| live.overlaps(range));
         for live in rows.filter(|live| self.is_newer(&live.table)) {
             let mut cursor = live.cursor(SeqNo::MAX, self.mode)?;
-            if let Some(change) = self.entry_in(cursor.as_mut(), range)? {
+            if let Some(change) = self.entry_in(&mut cursor, range)? {
                 return Ok(Some(change));
             }
         }

@@ -1,0 +1,201 @@
+//! What a scan merges: everything in a view that may hold keys of an interval.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use terrace_base::{EntryRef, KeyRange, SeqNo};
+
+use crate::Result;
+use crate::explain::{Recorder, is_recording, note, observed};
+use crate::iter::{Approach, Cursor, MergingCursor};
+use crate::memtable::{Memtable, MemtableCursor};
+use crate::range_tombstone::Fragments;
+use crate::store::read::memtables_cursor::MemtablesCursor;
+use crate::store::view::{DrangeView, View};
+use crate::table::ReadMode;
+use crate::version::{KeysCursor, RunCursor};
+
+/// A source of a scan. The common ones are named, so that the compiler sees through a step: a call
+/// through a pointer costs little itself, but neither side of it is compiled with a view to the
+/// other, and whatever they hand over goes through memory.
+pub(in crate::store) enum Source {
+    /// A memtable.
+    Memtable(MemtableCursor),
+    /// The memtables of several dranges, one after the other.
+    Memtables(Box<MemtablesCursor>),
+    /// A level.
+    Run(RunCursor),
+    /// A row of L0.
+    Row(KeysCursor),
+    /// One of the others, while the scan is being explained.
+    Other(Box<dyn Cursor + Send>),
+}
+
+/// Calls the same function of whichever source it is.
+macro_rules! of_each {
+    ($source:expr, $cursor:ident => $call:expr) => {
+        match $source {
+            Source::Memtable($cursor) => $call,
+            Source::Memtables($cursor) => $call,
+            Source::Run($cursor) => $call,
+            Source::Row($cursor) => $call,
+            Source::Other($cursor) => $call,
+        }
+    };
+}
+
+impl Cursor for Source {
+    fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        of_each!(self, cursor => cursor.seek(key))
+    }
+
+    fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<bool> {
+        of_each!(self, cursor => cursor.seek_back(bound))
+    }
+
+    fn approach(&mut self, key: &[u8]) -> Result<Approach> {
+        of_each!(self, cursor => cursor.approach(key))
+    }
+
+    fn approach_back(&mut self, bound: Option<&[u8]>) -> Result<Approach> {
+        of_each!(self, cursor => cursor.approach_back(bound))
+    }
+
+    fn arrive(&mut self) -> Result<bool> {
+        of_each!(self, cursor => cursor.arrive())
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<bool> {
+        of_each!(self, cursor => cursor.next())
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<bool> {
+        of_each!(self, cursor => cursor.prev())
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<EntryRef<'_>> {
+        of_each!(self, cursor => cursor.entry())
+    }
+
+    fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>> {
+        of_each!(self, cursor => cursor.older(seqno))
+    }
+}
+
+/// Range tombstones of one source.
+pub(in crate::store) struct Covering {
+    pub fragments: Arc<Fragments>,
+    /// Where they count, if not everywhere: the source is a row that is consumed elsewhere.
+    parts: Option<Arc<[KeyRange]>>,
+}
+
+impl Covering {
+    /// Whether they count at `key`.
+    #[inline]
+    pub fn counts_at(&self, key: &[u8]) -> bool {
+        self.parts.as_ref().is_none_or(|parts| parts.iter().any(|part| part.contains(key)))
+    }
+}
+
+/// Everything in a view that may hold keys of `range`: a merged cursor, and the range tombstones.
+/// Without `range_index` all memtables may.
+pub(in crate::store) fn sources(
+    view: &Arc<View>,
+    range: &KeyRange,
+    read_point: SeqNo,
+    mode: ReadMode,
+    range_index: bool,
+) -> Result<(MergingCursor<Source>, Vec<Covering>)> {
+    let mut cursors = Gathering { cursor: MergingCursor::new([]), count: 0 };
+    let mut tombstones = Vec::new();
+    let first = view.boundaries.index_of(range.start());
+    let overlapping = view.dranges[first..].iter().filter(|drange| drange.keys.overlaps(range));
+    let dranges: SmallVec<[&DrangeView; 8]> = overlapping.collect();
+    for memtable in dranges.iter().flat_map(|drange| drange.memtables()) {
+        if memtable.has_range_tombstones() {
+            tombstones.push(Covering { fragments: memtable.range_tombstones(), parts: None });
+        }
+    }
+    note(|notes| note_sources(notes, view, &dranges, range, range_index));
+    let open = |memtable: &Arc<Memtable>| {
+        cursors.add(Source::Memtable(memtable.cursor(read_point)));
+    };
+    match dranges.as_slice() {
+        _ if !range_index => view.memtables().iter().for_each(open),
+        [only] => only.memtables().for_each(open),
+        _ => {
+            let memtables = MemtablesCursor::new(Arc::clone(view), read_point);
+            cursors.add(Source::Memtables(Box::new(memtables)));
+        }
+    }
+    for cursor in view.version.l0().cursors(range, read_point, mode)? {
+        cursors.add(Source::Row(cursor));
+    }
+    for (_, run) in view.version.runs().filter(|(_, run)| !run.is_empty()) {
+        cursors.add(Source::Run(RunCursor::new(run.clone(), read_point, mode)));
+    }
+    for live in view.version.tables_with_range_tombstones() {
+        if live.overlaps(range) {
+            let clip = &live.table.meta().clip;
+            let fragments = Arc::clone(live.table.reader(mode)?.range_tombstones());
+            let whole = *clip == KeyRange::all();
+            let fragments = if whole { fragments } else { Arc::new(fragments.clip(clip)) };
+            tombstones.push(Covering { fragments, parts: live.parts.clone() });
+        }
+    }
+    tombstones.retain(|some| !some.fragments.is_empty());
+    Ok((cursors.cursor, tombstones))
+}
+
+/// What the sources of a scan are gathered in.
+struct Gathering {
+    cursor: MergingCursor<Source>,
+    count: usize,
+}
+
+impl Gathering {
+    /// Adds a source, which says when it works if the scan is being explained.
+    fn add(&mut self, source: Source) {
+        let source = match is_recording() {
+            true => Source::Other(observed(source, self.count)),
+            false => source,
+        };
+        self.cursor.add(source);
+        self.count += 1;
+    }
+}
+
+/// Notes the sources of a scan, in the order in which [`sources`] makes cursors of them.
+fn note_sources(
+    notes: &mut Recorder,
+    view: &View,
+    dranges: &[&DrangeView],
+    range: &KeyRange,
+    range_index: bool,
+) {
+    notes.begin_sources();
+    match dranges {
+        _ if !range_index => {
+            for memtable in view.memtables() {
+                let is_active = view.dranges.iter().any(|one| one.is_active(&memtable));
+                notes.memtable_source(&memtable, is_active);
+            }
+        }
+        [only] => {
+            for memtable in only.memtables() {
+                notes.memtable_source(memtable, only.is_active(memtable));
+            }
+        }
+        _ => notes.memtables_source(dranges.iter().map(|own| own.active().count()).sum()),
+    }
+    for live in view.version.l0().live().iter().filter(|live| live.overlaps(range)) {
+        let meta = live.table.meta();
+        notes.table_source(0, Some(live.row.0), meta.id, meta.entry_count);
+    }
+    for (level, run) in view.version.runs().filter(|(_, run)| !run.is_empty()) {
+        notes.level_source(level.0, run.tables().len());
+    }
+}
