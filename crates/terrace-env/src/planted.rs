@@ -59,6 +59,8 @@ planted_bugs! {
     ResurrectExpired,
     /// The block cache takes one table's block for another's.
     StaleBlock,
+    /// A block that the cache has evicted stays in its table's slot, and is read there.
+    SlotKeepsEvicted,
     /// A range tombstone is lost behind the boundary of two output tables.
     LoseRangeTombstoneAtBoundary,
     /// The log is given up through all that is written, above what the memtables need.

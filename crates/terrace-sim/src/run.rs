@@ -233,6 +233,7 @@ fn live(case: &Case, env: &SharedEnv, recorder: &Recorder) -> Option<StoreStats>
         }
     };
     let stats = store.as_ref().map(Store::stats);
+    let watched = store.clone()?;
     let mut last = Client::new(env, &case.setup, recorder.clone(), MAIN, store.take()?);
     last.act(&Operation::Settle);
     last.act(&Operation::Check);
@@ -242,6 +243,9 @@ fn live(case: &Case, env: &SharedEnv, recorder: &Recorder) -> Option<StoreStats>
         limit: u32::MAX,
         at: None,
     });
+    let strays = watched.stray_block_count();
+    assert_eq!(strays, 0, "evicted blocks are kept beside the block cache");
+    drop(watched);
     last.close();
     stats
 }

@@ -162,7 +162,7 @@ impl Setup {
         options.level_bytes_base = options.table_bytes * [1, 3, 30][random.index(3)];
         options.level_ratio = [2, 4][random.index(2)];
         options.cut_bytes = [0, 1, options.table_bytes, 4 * options.table_bytes][random.index(4)];
-        setup.process.cache_bytes = [0, 8 << 10, 256 << 10][random.index(3)];
+        setup.process.cache_bytes = [0, 8 << 10, 32 << 10, 256 << 10][random.index(4)];
         setup.process.flush_threads = [1, 1, 2][random.index(3)];
         setup.process.compaction_threads = [1, 2, 3][random.index(3)];
         setup.mapped_logs = !random.one_in(3);

@@ -11,6 +11,23 @@
 //! what is read again and again. So scans insert what they read as gets do, and cannot flush the
 //! cache; compactions read past the cache altogether.
 //!
+//! # Slots
+//! A look-up here costs four cache misses of its own, more than the block that it finds. So an open
+//! table has a slot for each of its blocks (`slots.rs`), in which a look-up that found the block
+//! leaves a reference to it, and later reads begin there.
+//!
+//! ```text
+//!   index ──► slot ──────────────────────────► block     most reads
+//!              ▲  └─ empty, or of an older turn:          a few times while a block is cached
+//!              │     key ──► shard ──► entry ──► block
+//!              └───── left there ◄───────┘ │
+//!              └───── cleared ◄────── evicted             by the slot that the entry names
+//! ```
+//! The policy must know what is read. So the cache counts *turns*: one ends when blocks of an
+//! eighth of its capacity have been inserted. A slot of an older turn sends its reader to the
+//! cache once, where the block is marked as read. While nothing is inserted, no turn ends, nothing
+//! is evicted, and nobody has to look anything up.
+//!
 //! # Invariants
 //! 1. A key is (table uid, offset of the block). Uids are never reused, so an entry is never wrong
 //!    and nothing is ever invalidated; blocks of deleted tables age out.
@@ -18,16 +35,30 @@
 //!    not depend on the run or on the machine.
 //! 3. No lock of the cache is held across a call of the environment, and no thread waits for
 //!    another to load a block: two that miss at once both read it.
+//! 4. A slot holds no block that the cache does not hold, but for the moments in which one thread
+//!    is about to clear it. Who puts a block into a slot looks afterwards whether the cache still
+//!    has it, and who evicts one clears its slot afterwards: whichever comes second sees the other
+//!    (`models.rs`).
+
+mod slots;
+
+#[cfg(all(test, terrace_loom))]
+mod models;
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use quick_cache::sync::{Cache, DefaultLifecycle};
-use quick_cache::{OptionsBuilder, Weighter};
+use quick_cache::sync::Cache;
+use quick_cache::{Lifecycle, OptionsBuilder, Weighter};
+use smallvec::SmallVec;
 use terrace_base::TableUid;
-use terrace_env::{PlantedBug, is_planted};
+use terrace_env::{PlantedBug, is_planted, yield_point};
+
+use slots::SlotOf;
+
+pub use slots::BlockSlots;
 
 /// More shards than a machine of today has threads at work on one; each has its own lock.
 const SHARDS: usize = 16;
@@ -36,13 +67,22 @@ const SHARDS: usize = 16;
 const TYPICAL_BLOCK_BYTES: u64 = 4096;
 
 /// What an entry costs beside the bytes of its block, roughly.
-const ENTRY_OVERHEAD_BYTES: u64 = 80;
+const ENTRY_OVERHEAD_BYTES: u64 = 96;
+
+/// How many turns there are while blocks of the whole capacity are inserted: so often, at the most,
+/// a block that is read all the time is looked up until it would be evicted.
+const TURNS: u64 = 8;
 
 /// A cache of decoded blocks, bounded by bytes. Any number of threads may use it at once.
 pub struct BlockCache {
-    blocks: Cache<BlockKey, Arc<[u8]>, ByBytes, FixedHash>,
+    blocks: Cache<BlockKey, Cached, ByBytes, FixedHash, Evicting>,
     capacity_bytes: AtomicU64,
+    inserted_bytes: AtomicU64,
+    turn: AtomicU32,
     counters: [Counters; SHARDS],
+    /// Taken before each call of `blocks`, of whose locks a model does not know.
+    #[cfg(terrace_loom)]
+    steps: terrace_env::Latch<()>,
 }
 
 impl BlockCache {
@@ -57,9 +97,23 @@ impl BlockCache {
             .weight_capacity(capacity_bytes)
             .build()
             .expect("the two capacities that must be set are set");
-        let blocks = Cache::with_options(options, ByBytes, FixedHash, DefaultLifecycle::default());
-        let capacity_bytes = AtomicU64::new(capacity_bytes);
-        BlockCache { blocks, capacity_bytes, counters: Default::default() }
+        BlockCache {
+            blocks: Cache::with_options(options, ByBytes, FixedHash, Evicting),
+            capacity_bytes: AtomicU64::new(capacity_bytes),
+            inserted_bytes: AtomicU64::new(0),
+            turn: AtomicU32::new(0),
+            counters: Default::default(),
+            #[cfg(terrace_loom)]
+            steps: terrace_env::Latch::new(()),
+        }
+    }
+
+    /// Another thread may come now.
+    #[inline]
+    fn step(&self) {
+        #[cfg(terrace_loom)]
+        drop(self.steps.lock());
+        yield_point();
     }
 
     /// The block at `offset` of a table, if it is cached; counted as a hit or a miss.
@@ -68,17 +122,121 @@ impl BlockCache {
     #[must_use]
     #[inline]
     pub fn get(&self, uid: TableUid, offset: u64) -> Option<Arc<[u8]>> {
-        let key = BlockKey::new(uid, offset);
-        let counters = &self.counters[(key.hashed() >> 32) as usize % SHARDS];
-        let block = self.blocks.get(&key);
-        let counter = if block.is_some() { &counters.hits } else { &counters.misses };
-        counter.fetch_add(1, Ordering::Relaxed);
-        block
+        self.look_up(&BlockKey::new(uid, offset)).map(|cached| cached.block)
+    }
+
+    /// The block with this index of an open table, which begins at the offset that `place` tells,
+    /// if it is cached; counted as a hit or a miss.
+    ///
+    /// Cost: one cache line and one reference count; in the first reads of a block, and once in a
+    /// turn, a lookup.
+    #[must_use]
+    #[inline]
+    pub fn get_at(
+        &self,
+        slots: &Arc<BlockSlots>,
+        index: usize,
+        place: impl FnOnce() -> (TableUid, u64),
+    ) -> Option<Arc<[u8]>> {
+        if let Some(block) = slots.get(index, self.turn.load(Ordering::Relaxed)) {
+            self.counters[index % SHARDS].hits.fetch_add(1, Ordering::Relaxed);
+            return Some(block);
+        }
+        let (uid, offset) = place();
+        self.look_up_at(slots, index, BlockKey::new(uid, offset))
     }
 
     /// Keeps a block, at the cost of others. The block is what the table holds at `offset`.
     pub fn insert(&self, uid: TableUid, offset: u64, block: Arc<[u8]>) {
-        self.blocks.insert(BlockKey::new(uid, offset), block);
+        self.keep(BlockKey::new(uid, offset), Cached { block, slot: None });
+    }
+
+    /// As [`BlockCache::insert`], for the block with this index of an open table.
+    pub fn insert_at(
+        &self,
+        slots: &Arc<BlockSlots>,
+        index: usize,
+        (uid, offset): (TableUid, u64),
+        block: Arc<[u8]>,
+    ) {
+        let slot = SlotOf::new(slots, index);
+        self.keep(BlockKey::new(uid, offset), Cached { block, slot });
+    }
+
+    #[inline]
+    fn look_up(&self, key: &BlockKey) -> Option<Cached> {
+        let counters = &self.counters[(key.hashed() >> 32) as usize % SHARDS];
+        self.step();
+        let cached = self.blocks.get(key);
+        let counter = if cached.is_some() { &counters.hits } else { &counters.misses };
+        counter.fetch_add(1, Ordering::Relaxed);
+        cached
+    }
+
+    /// Looks a block up that its slot did not have, and leaves it there.
+    #[inline(never)]
+    fn look_up_at(
+        &self,
+        slots: &Arc<BlockSlots>,
+        index: usize,
+        key: BlockKey,
+    ) -> Option<Arc<[u8]>> {
+        let Cached { block, slot } = self.look_up(&key)?;
+        match slot {
+            Some(slot) if slot.is(slots, index) => self.leave(key, slots, index, &block),
+            // The table was opened anew since.
+            Some(slot) if slot.is_gone() => {
+                let slot = SlotOf::new(slots, index);
+                self.blocks.insert(key, Cached { block: Arc::clone(&block), slot });
+            }
+            // Another reader of the same file: an entry names one slot.
+            _ => {}
+        }
+        Some(block)
+    }
+
+    /// Leaves a block that was found in the cache in its slot.
+    fn leave(&self, key: BlockKey, slots: &Arc<BlockSlots>, index: usize, block: &Arc<[u8]>) {
+        let turn = self.turn.load(Ordering::Relaxed);
+        if slots.put(index, block, turn) || is_planted(PlantedBug::SlotKeepsEvicted) {
+            return;
+        }
+        // Order: the slot first. Whoever evicts the block from now on finds it there.
+        if !self.holds(key, block) {
+            slots.clear(index, block);
+        }
+    }
+
+    /// Whether the cache has this very block; not counted, and not marked as read.
+    fn holds(&self, key: BlockKey, block: &Arc<[u8]>) -> bool {
+        self.step();
+        self.blocks.peek(&key).is_some_and(|cached| Arc::ptr_eq(&cached.block, block))
+    }
+
+    fn keep(&self, key: BlockKey, cached: Cached) {
+        let bytes = cached.weight();
+        let turn_bytes = (self.capacity_bytes() / TURNS).max(1);
+        let before = self.inserted_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if before / turn_bytes != before.wrapping_add(bytes) / turn_bytes {
+            self.turn.fetch_add(1, Ordering::Relaxed);
+        }
+        self.step();
+        self.blocks.insert(key, cached);
+    }
+
+    /// How many of these slots hold a block that the cache does not: none, unless another thread is
+    /// at work. `offset`: where the block with an index begins.
+    #[must_use]
+    pub fn stray_count(
+        &self,
+        slots: &BlockSlots,
+        uid: TableUid,
+        offset: impl Fn(usize) -> u64,
+    ) -> usize {
+        let is_stray = |(index, block): &(usize, Arc<[u8]>)| {
+            !self.holds(BlockKey::new(uid, offset(*index)), block)
+        };
+        slots.kept().filter(is_stray).count()
     }
 
     /// How many bytes it may hold.
@@ -89,6 +247,7 @@ impl BlockCache {
 
     /// From now on it holds at most about `capacity_bytes`: what is more goes at once.
     pub fn set_capacity_bytes(&self, capacity_bytes: u64) {
+        self.step();
         self.blocks.set_capacity(capacity_bytes);
         self.capacity_bytes.store(capacity_bytes, Ordering::Relaxed);
     }
@@ -196,12 +355,53 @@ impl Hasher for MixedHash {
     }
 }
 
+/// What the cache holds: a block, and its slot in an open table.
+#[derive(Clone)]
+struct Cached {
+    block: Arc<[u8]>,
+    slot: Option<SlotOf>,
+}
+
+impl Cached {
+    fn weight(&self) -> u64 {
+        self.block.len() as u64 + ENTRY_OVERHEAD_BYTES
+    }
+}
+
 #[derive(Clone, Copy)]
 struct ByBytes;
 
-impl Weighter<BlockKey, Arc<[u8]>> for ByBytes {
-    fn weight(&self, _: &BlockKey, block: &Arc<[u8]>) -> u64 {
-        block.len() as u64 + ENTRY_OVERHEAD_BYTES
+impl Weighter<BlockKey, Cached> for ByBytes {
+    fn weight(&self, _: &BlockKey, cached: &Cached) -> u64 {
+        cached.weight()
+    }
+}
+
+/// What becomes of evicted blocks.
+#[derive(Clone, Copy)]
+struct Evicting;
+
+/// The blocks that one call has evicted.
+#[derive(Default)]
+struct Evicted(SmallVec<[Cached; 2]>);
+
+impl Lifecycle<BlockKey, Cached> for Evicting {
+    type RequestState = Evicted;
+
+    fn on_evict(&self, evicted: &mut Evicted, _: BlockKey, cached: Cached) {
+        evicted.0.push(cached);
+    }
+}
+
+impl Drop for Evicted {
+    /// Runs after the shard's lock was released.
+    fn drop(&mut self) {
+        if is_planted(PlantedBug::SlotKeepsEvicted) {
+            return;
+        }
+        for Cached { block, slot } in &self.0 {
+            slot.iter().for_each(|slot| slot.clear(block));
+        }
     }
 }
 
@@ -294,6 +494,64 @@ mod tests {
         assert!((1 << 20..=2 << 20).contains(&used), "{used}");
         cache.set_capacity_bytes(0);
         assert_eq!(fill(3000), 0);
+    }
+
+    fn slots(count: usize) -> Arc<BlockSlots> {
+        Arc::new(BlockSlots::new(count))
+    }
+
+    /// A read of the block at index `number` of table 1: whether it was cached.
+    fn read(cache: &BlockCache, slots: &Arc<BlockSlots>, number: usize) -> bool {
+        let place = (TableUid(1), number as u64 * 4096);
+        let cached = cache.get_at(slots, number, || place);
+        if cached.is_none() {
+            cache.insert_at(slots, number, place, block(4096, number as u8));
+        }
+        assert!(cached.as_ref().is_none_or(|block| block[9] == number as u8), "another block");
+        assert_eq!(cache.stray_count(slots, TableUid(1), |number| number as u64 * 4096), 0);
+        cached.is_some()
+    }
+
+    #[test]
+    fn a_block_that_was_read_twice_is_found_without_a_look_up() {
+        let (cache, slots) = (BlockCache::new(1 << 20), slots(1));
+        let place = (TableUid(1), 4096);
+        assert!(cache.get_at(&slots, 0, || place).is_none());
+        cache.insert_at(&slots, 0, place, block(100, 7));
+        assert!(cache.get_at(&slots, 0, || place).is_some());
+        let found = cache.get_at(&slots, 0, || panic!("it lies in its slot"));
+        assert_eq!(found.unwrap()[99], 7);
+        assert_eq!((cache.hits(), cache.misses()), (2, 1));
+        cache.set_capacity_bytes(0);
+        assert!(cache.get_at(&slots, 0, || place).is_none(), "evicted");
+    }
+
+    #[test]
+    fn a_table_that_is_opened_anew_takes_over_its_cached_blocks() {
+        let cache = BlockCache::new(1 << 20);
+        let first = slots(1);
+        assert!(!read(&cache, &first, 0) && read(&cache, &first, 0));
+        // A second reader of the same file leaves the first one its slot.
+        let second = slots(1);
+        assert!(read(&cache, &second, 0) && read(&cache, &second, 0));
+        assert_eq!((first.kept().count(), second.kept().count()), (1, 0));
+        drop(first);
+        assert!(read(&cache, &second, 0) && read(&cache, &second, 0));
+        assert_eq!(second.kept().count(), 1);
+        cache.set_capacity_bytes(0);
+        assert_eq!(second.kept().count(), 0);
+    }
+
+    #[test]
+    fn blocks_that_are_read_in_their_slots_are_not_evicted_before_others() {
+        let (cache, slots) = (BlockCache::new(1 << 20), slots(4000));
+        // Turns end while others come and go: nothing but slots tells that the hot ones are read.
+        let mut hits = 0;
+        for round in 0..3600 {
+            hits += u32::from(read(&cache, &slots, round % 100));
+            read(&cache, &slots, 100 + round);
+        }
+        assert!(hits > 3400, "{hits} of 3,600 reads of hot blocks");
     }
 
     #[test]

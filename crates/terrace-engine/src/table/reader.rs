@@ -18,7 +18,7 @@ use super::format::properties::TableProperties;
 use super::format::{BLOCK_BYTES_MAX, FormatError, META_BYTES_MAX, range_tombstones};
 use super::store::{ByteInterval, TableFile};
 use super::stream::TableStream;
-use crate::cache::BlockCache;
+use crate::cache::{BlockCache, BlockSlots};
 use crate::explain::{BlockRead, note};
 use crate::l0::triangle::Page;
 use crate::l0::triangle::row::format::RowEntry;
@@ -50,6 +50,8 @@ impl ReadMode {
 pub struct TableReader {
     pub(super) file: Arc<dyn TableFile>,
     cache: Arc<BlockCache>,
+    /// Where the cached ones of its blocks are; none if the cache keeps none.
+    slots: Arc<BlockSlots>,
     pub(super) footer: Footer,
     pub(super) index: Index,
     pub(super) filter: Option<Arc<Filter>>,
@@ -239,9 +241,11 @@ impl TableReader {
                 }
             },
         };
+        let slot_count = if cache.capacity_bytes() == 0 { 0 } else { index.block_count() };
         Ok(Arc::new(TableReader {
             file,
             cache,
+            slots: Arc::new(BlockSlots::new(slot_count)),
             footer,
             index,
             filter,
@@ -293,11 +297,19 @@ impl TableReader {
         self.file.bytes()
     }
 
+    /// How many blocks its slots hold that the cache does not: none, unless another thread is at
+    /// work.
+    #[must_use]
+    pub fn stray_block_count(&self) -> usize {
+        self.cache.stray_count(&self.slots, self.footer.uid, |block| self.index.offset(block))
+    }
+
     /// Bytes of memory that the open table holds, its cached blocks not counted.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         size_of::<TableReader>()
             + self.index.memory_bytes()
+            + self.slots.memory_bytes()
             + self.filter.as_ref().map_or(0, |filter| filter.memory_bytes())
             + self.range_tombstones.memory_bytes()
     }
@@ -425,8 +437,8 @@ impl TableReader {
     /// A data block, from the cache or from the file.
     #[inline]
     pub(super) fn block(&self, block_index: usize, mode: ReadMode) -> Result<Arc<[u8]>> {
-        let offset = self.index.offset(block_index);
-        match self.cache.get(self.footer.uid, offset) {
+        let place = || (self.footer.uid, self.index.offset(block_index));
+        match self.cache.get_at(&self.slots, block_index, place) {
             Some(block) => {
                 note(|notes| notes.block(self.describe(block_index, block.len(), true)));
                 Ok(block)
@@ -455,7 +467,8 @@ impl TableReader {
         let block = self.decode_block(handle, &frame)?;
         note(|notes| notes.block(self.describe(block_index, block.len(), false)));
         if mode.fills_cache {
-            self.cache.insert(self.footer.uid, handle.offset, Arc::clone(&block));
+            let place = (self.footer.uid, handle.offset);
+            self.cache.insert_at(&self.slots, block_index, place, Arc::clone(&block));
         }
         Ok(block)
     }

@@ -38,6 +38,17 @@ impl<T> Latch<T> {
         LatchGuard { guard }
     }
 
+    /// Takes the latch if nobody holds it.
+    #[inline]
+    pub fn try_lock(&self) -> Option<LatchGuard<'_, T>> {
+        if cfg!(debug_assertions) && is_none_held() {
+            before_latch();
+        }
+        let guard = self.inner.try_lock()?;
+        held::add_one();
+        Some(LatchGuard { guard })
+    }
+
     /// The value, without locking: the caller is its only user.
     pub fn get_mut(&mut self) -> &mut T {
         self.inner.get_mut()
@@ -143,7 +154,12 @@ mod tests {
         *latch.lock() += 1;
         assert_eq!(*latch.lock(), 2);
         assert_none_held();
-        assert_eq!(latch.into_inner(), 2);
+        let guard = latch.try_lock();
+        assert!(latch.try_lock().is_none(), "it is held");
+        drop(guard);
+        *latch.try_lock().unwrap() += 1;
+        assert_none_held();
+        assert_eq!(latch.into_inner(), 3);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What a range has done, and what it holds.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use terrace_base::{LEVEL_MAX, LevelNo};
@@ -19,7 +20,7 @@ use crate::store::report::l0_stats::L0Stats;
 use crate::store::report::troubles::{FailedWorkStats, SnapshotStats};
 use crate::store::report::value_stats::{ValueCounters, ValueLogStats};
 use crate::store::{Inner, Store};
-use crate::version::Version;
+use crate::version::{OpenTable, Table, Version};
 
 const LEVELS: usize = LEVEL_MAX.0 as usize + 1;
 
@@ -337,6 +338,18 @@ impl StoreStats {
 }
 
 impl Store {
+    /// How many evicted blocks are kept beside the block cache: none, if nobody is at work. For
+    /// tests.
+    #[must_use]
+    pub fn stray_block_count(&self) -> usize {
+        let view = self.inner.view.load_full();
+        let strays = |table: &Arc<Table>| match table.open_table() {
+            Some(OpenTable::Blocks(reader)) => reader.stray_block_count(),
+            _ => 0,
+        };
+        view.version.tables().map(strays).sum()
+    }
+
     /// What the range has done since it was opened, and what it holds now. Cheap enough to be
     /// asked every second.
     #[must_use]
