@@ -87,12 +87,14 @@ impl<'a> KeySearch<'a> {
     #[inline]
     fn in_live_table(&mut self, one: &LiveTable) -> Result<Option<PinnedEntry>> {
         // What is explained is told table by table.
-        if !is_recording()
-            && one.filter_view().is_some_and(|filter_view| self.is_denied(filter_view))
-        {
+        if is_recording() {
+            return self.in_table(&one.table);
+        }
+        let Some(filter_view) = one.filter_view() else { return self.in_table(&one.table) };
+        if self.is_denied(filter_view) {
             return Ok(None);
         }
-        self.in_table(&one.table)
+        self.in_table_asked(&one.table, true)
     }
 
     /// Whether a table has no entry for the key that counts. It is counted if its filter says so,
@@ -120,6 +122,13 @@ impl<'a> KeySearch<'a> {
     /// Searches one table: notes its range tombstones, asks its filter, then looks for the key.
     #[inline]
     pub fn in_table(&mut self, table: &Table) -> Result<Option<PinnedEntry>> {
+        self.in_table_asked(table, false)
+    }
+
+    /// As [`KeySearch::in_table`]; `is_admitted`: its filter was asked already, and may have the
+    /// key.
+    #[inline]
+    fn in_table_asked(&mut self, table: &Table, is_admitted: bool) -> Result<Option<PinnedEntry>> {
         let meta = table.meta();
         if let Some(why) = self.excludes(table) {
             note(|notes| notes.excluded(self.level.0, meta.id, meta.entry_count, why));
@@ -134,7 +143,7 @@ impl<'a> KeySearch<'a> {
             self.cover(covering);
         }
         let filter = reader.filter();
-        if let Some(filter) = filter {
+        if let Some(filter) = filter.filter(|_| !is_admitted) {
             let hash = *self.hash.get_or_insert_with(|| filter_hash(self.key));
             if !filter.may_contain(hash) {
                 note(|notes| notes.filtered_out());
