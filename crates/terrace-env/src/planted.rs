@@ -25,6 +25,9 @@ macro_rules! planted_bugs {
             /// Every bug.
             pub const ALL: &[PlantedBug] = &[$(PlantedBug::$bug),*];
         }
+
+        // A simulation has a bit for each.
+        const _: () = assert!(PlantedBug::ALL.len() <= u128::BITS as usize);
     };
 }
 

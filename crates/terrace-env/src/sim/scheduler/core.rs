@@ -37,7 +37,7 @@ pub(in crate::sim) struct Limits {
     pub linger_max: Duration,
     /// A bit for each planted bug.
     #[cfg(feature = "planted-bugs")]
-    pub planted: u64,
+    pub planted: u128,
 }
 
 /// All that decides which thread runs next. It knows no operating-system thread: it is told what

@@ -67,7 +67,7 @@ pub(crate) struct Scheduler {
     switch_at_latches: bool,
     /// A bit for each planted bug.
     #[cfg(feature = "planted-bugs")]
-    planted: u64,
+    planted: u128,
     core: Mutex<Core>,
     /// `Core::tearing_down`, to be read without the lock.
     tearing_down: AtomicBool,
