@@ -128,7 +128,8 @@ impl LocalLog {
         let first_tries = files.len();
         for (index, file) in files.into_iter().chain(tried_before).enumerate() {
             let bytes = self.retired.bytes_of(&file.path);
-            if let Err(error) = bytes.map_or(Ok(()), |bytes| fs.cut(&file.path, bytes)) {
+            let cut = bytes.map_or(Ok(()), |bytes| fs.cut(&file.path, bytes));
+            if let Some(error) = cut.err().filter(|_| index < first_tries) {
                 crate::program_log::warn!(%error, "the unused end of a value file cannot be given back");
             }
             match fs.remove(&file.path) {

@@ -206,7 +206,8 @@ impl LogSink for LocalLog {
     }
 
     fn begin_at(&self, from: LogPosition) -> Result<bool> {
-        // Order: a segment is ended early under this turn, which moves its second header.
+        // Order: a segment is ended early under this turn, which moves its second header. Whoever
+        // needs a segment waits for two syncs of a page, and only where no spare is left.
         let _turn = self.prepare_turn.lock();
         let begun = {
             let tail = self.tail.lock();
