@@ -295,13 +295,16 @@ impl TableSurvey {
     /// Reads the lists of names. They are wanted by nobody who has the entries.
     fn read_names(&mut self, all: Handle) -> Result<()> {
         let Some(properties) = &self.properties else { return Ok(()) };
-        let mut counts: Vec<u64> = properties.named.iter().map(|one| one.count).collect();
+        let counts: Vec<u64> = properties.named.iter().map(|one| one.count).collect();
+        let mut counts = counts.into_iter();
         let mut offset = all.offset;
         for frame in properties.lists.clone() {
             let handle = Handle { offset, bytes: u64::from(frame.bytes) };
             offset += handle.bytes;
-            let segments = counts.len().min(frame.segments as usize);
-            let counts = counts.drain(..segments);
+            if offset > all.offset + all.bytes {
+                break;
+            }
+            let counts = counts.by_ref().take(frame.segments as usize);
             let decode = |payload: &[u8]| Ok(decode_lists(payload, counts)?);
             self.part(TablePart::Names, handle, decode)?;
         }
