@@ -22,7 +22,8 @@ use crate::engines::raw_file::RawFile;
 use crate::engines::{MEMTABLES, Peer, rocksdb};
 use crate::footprint;
 
-/// Values of this many bytes and more stand apart above the last level, where there is such a class.
+/// Values of this many bytes and more stand apart above the last level, where there is such a
+/// class.
 const MEDIUM_BYTES: usize = 100;
 
 /// The field of a report with the bytes of tables for each byte that was put.
