@@ -251,7 +251,7 @@ impl Reader {
     ) -> Result<FetchedValue> {
         let value_bytes = pointer.bytes as usize;
         let bytes = self.bytes_of(key, pointer);
-        let place = self.place_of(pointer.name, cache, mode)?;
+        let place = self.place_in_walk(pointer.name, cache, mode, windows)?;
         if place.checked_add(bytes as u64).is_none_or(|end| end > self.entries_end) {
             return Err(self.damage(place, "a value that ends behind all values").into());
         }
@@ -325,7 +325,35 @@ impl Reader {
 
     /// Where the entry of a value stands.
     fn place_of(&self, name: ValueName, cache: &BlockCache, mode: ReadMode) -> Result<u64> {
-        let Some(moved) = &self.moved else { return Ok(name.offset) };
+        let Some(frame) = self.frame_of(name)? else { return Ok(name.offset) };
+        let records = self.records_of(frame, cache, mode)?;
+        self.place_in(&records, frame.offset, name)
+    }
+
+    /// The same for a walk, whose next value most often has its place in the same frame.
+    fn place_in_walk(
+        &self,
+        name: ValueName,
+        cache: &BlockCache,
+        mode: ReadMode,
+        windows: &mut ValueWindows,
+    ) -> Result<u64> {
+        let Some(frame) = self.frame_of(name)? else { return Ok(name.offset) };
+        let records = match windows.frame(self.uid, frame.offset) {
+            Some(records) => records,
+            None => {
+                let records = self.records_of(frame, cache, mode)?;
+                windows.keep_frame(self.uid, frame.offset, Arc::clone(&records));
+                records
+            }
+        };
+        self.place_in(&records, frame.offset, name)
+    }
+
+    /// Where the frame lies that has the place of a value; none if values lie where their names
+    /// say.
+    fn frame_of(&self, name: ValueName) -> Result<Option<ByteInterval>> {
+        let Some(moved) = &self.moved else { return Ok(None) };
         let index = moved.binary_search_by_key(&name.segment, |one| one.segment);
         let Some(one) = index.ok().map(|index| &moved[index]) else {
             let what = format!("no value of segment {} is in the file", name.segment);
@@ -336,24 +364,35 @@ impl Reader {
             return Err(self.damage(one.frames, "a value has no place in the file").into());
         };
         let offset = one.frames + (frame * frame_bytes(RECORDS_PER_FRAME)) as u64;
-        let records = match cache.get(self.uid, offset) {
-            Some(records) => records,
-            None => {
-                let left = one.count - (frame * RECORDS_PER_FRAME) as u64;
-                let records = left.min(RECORDS_PER_FRAME as u64) as usize;
-                let interval = ByteInterval { offset, bytes: frame_bytes(records) };
-                let stored = self.read(interval, mode)?;
-                let records = check_frame(&stored, self.uid, offset)
-                    .map_err(|error| self.damage(offset, error.what))?;
-                let records: Arc<[u8]> = records.into();
-                if mode.fills_cache {
-                    cache.insert(self.uid, offset, Arc::clone(&records));
-                }
-                records
-            }
-        };
-        let place = place_in(&records, name.offset);
-        place.ok_or_else(|| self.damage(offset, "a value has no place in the file").into())
+        let left = one.count - (frame * RECORDS_PER_FRAME) as u64;
+        let records = left.min(RECORDS_PER_FRAME as u64) as usize;
+        Ok(Some(ByteInterval { offset, bytes: frame_bytes(records) }))
+    }
+
+    /// The places in a frame.
+    fn records_of(
+        &self,
+        frame: ByteInterval,
+        cache: &BlockCache,
+        mode: ReadMode,
+    ) -> Result<Arc<[u8]>> {
+        let offset = frame.offset;
+        if let Some(records) = cache.get(self.uid, offset) {
+            return Ok(records);
+        }
+        let stored = self.read(frame, mode)?;
+        let records = check_frame(&stored, self.uid, offset)
+            .map_err(|error| self.damage(offset, error.what))?;
+        let records: Arc<[u8]> = records.into();
+        if mode.fills_cache {
+            cache.insert(self.uid, offset, Arc::clone(&records));
+        }
+        Ok(records)
+    }
+
+    fn place_in(&self, records: &[u8], frame: u64, name: ValueName) -> Result<u64> {
+        let place = place_in(records, name.offset);
+        place.ok_or_else(|| self.damage(frame, "a value has no place in the file").into())
     }
 
     fn read(&self, interval: ByteInterval, mode: ReadMode) -> Result<Vec<u8>> {

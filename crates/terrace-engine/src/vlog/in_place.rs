@@ -54,6 +54,8 @@ struct Walked {
     meta: ValueFileMeta,
     /// Open from the first value on, until the job has met many others.
     open: Option<(Reader, ValueWindows)>,
+    /// Whether it cannot be opened or read: its values stay where they are.
+    is_given_up: bool,
     /// How many values had been brought when it was last asked for one.
     used: u64,
 }
@@ -67,7 +69,12 @@ impl InPlace {
             .enumerate()
             .flat_map(|(index, file)| file.segments.iter().map(move |segment| (segment.id, index)));
         let by_segment = held.collect();
-        let files = files.iter().map(|meta| Walked { meta: meta.clone(), open: None, used: 0 });
+        let files = files.iter().map(|meta| Walked {
+            meta: meta.clone(),
+            open: None,
+            is_given_up: false,
+            used: 0,
+        });
         InPlace {
             opener: Arc::clone(opener),
             pointers_from,
@@ -108,15 +115,44 @@ impl InPlace {
         self.bytes
     }
 
-    /// The value of `key` that `pointer` leads to; none if no file of the job holds it. Errors:
-    /// `Corruption`, and what reading gives.
+    /// The value of `key` that `pointer` leads to; none if it stays where it is: no file of the job
+    /// holds it, it is damaged, or its file cannot be read. Errors: `Closed`, and others that say
+    /// nothing of the file.
+    ///
+    /// Whoever reads such a value is told. A job that failed because of it would be begun again and
+    /// again.
+    fn fetch_unless_lost(
+        &mut self,
+        key: &[u8],
+        pointer: &ValuePointer,
+    ) -> Result<Option<FetchedValue>> {
+        match self.fetch(key, pointer) {
+            Err(Error::Corruption(error)) => {
+                crate::program_log::warn!(%error, "a damaged value is not brought in place");
+                Ok(None)
+            }
+            Err(Error::Io(error)) => {
+                crate::program_log::warn!(%error, "the values of a file are not brought in place");
+                if let Some(index) = self.by_segment.get(&pointer.name.segment) {
+                    self.files[*index].is_given_up = true;
+                }
+                Ok(None)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// The same. Errors: `Corruption`, and what reading gives.
     fn fetch(&mut self, key: &[u8], pointer: &ValuePointer) -> Result<Option<FetchedValue>> {
         let Some(index) = self.by_segment.get(&pointer.name.segment).copied() else {
             return Ok(None);
         };
+        if self.files[index].is_given_up {
+            return Ok(None);
+        }
         self.count += 1;
         if self.files[index].open.is_none() {
-            self.open(index)?;
+            self.open(index).inspect_err(|_| self.files[index].is_given_up = true)?;
         }
         let file = &mut self.files[index];
         file.used = self.count;
@@ -156,9 +192,6 @@ pub struct InPlaceStream<'a> {
 
 impl InPlaceStream<'_> {
     /// Brings the value of the entry that the input stands on, if that is a pointer to a short one.
-    ///
-    /// A value that is damaged stays where it is: whoever reads it is told, and a job that failed
-    /// because of it would be begun again and again.
     fn bring(&mut self) -> Result<()> {
         let before = self.value.take();
         let Some(entry) = self.input.entry() else { return Ok(()) };
@@ -181,13 +214,7 @@ impl InPlaceStream<'_> {
             self.value = before;
             return Ok(());
         }
-        match self.in_place.fetch(entry.key, &pointer) {
-            Ok(value) => self.value = value,
-            Err(Error::Corruption(error)) => {
-                crate::program_log::warn!(%error, "a damaged value is not brought in place");
-            }
-            Err(error) => return Err(error),
-        }
+        self.value = self.in_place.fetch_unless_lost(entry.key, &pointer)?;
         Ok(())
     }
 }
@@ -202,8 +229,7 @@ impl Stream for InPlaceStream<'_> {
         Some(EntryRef { kind: EntryKind::Value, value: value.bytes(), expiry, ..entry })
     }
 
-    /// Goes to the next entry. Errors: those of the input; `Closed` if the job is cancelled; what
-    /// reading a value file gives, but for damage.
+    /// Goes to the next entry. Errors: those of the input; `Closed` if the job is cancelled.
     fn advance(&mut self) -> Result<()> {
         self.input.advance()?;
         self.bring()

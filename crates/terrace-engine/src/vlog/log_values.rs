@@ -6,8 +6,9 @@
 //!            stepped over    ▲ wanted        stepped over  ▲ wanted             not read
 //! ```
 //! A record that holds no wanted value is stepped over by its length, which is not checked then:
-//! damage to what is dead keeps nobody up. If the length is wrong, what follows is no record, and
-//! nothing is believed that is not in a record whose checksum fits its place.
+//! most damage to what is dead keeps nobody up. Damage does where a wanted value is in the same
+//! record, or behind a wrong length: what follows that is no record, and nothing is believed that
+//! is not in a record whose checksum fits its place. The segment stays as it is then.
 
 use std::cmp::Reverse;
 use std::ops::Range;

@@ -24,6 +24,8 @@ const WINDOWS_MAX: usize = 16;
 pub struct ValueWindows {
     /// The one that was used last is the last one.
     windows: Vec<Window>,
+    /// The frame of places that was asked last: its file, its offset there, and what it says.
+    frame: Option<(TableUid, u64, Arc<[u8]>)>,
 }
 
 /// A stretch of a value file.
@@ -56,6 +58,17 @@ impl ValueWindows {
         let found = (Arc::clone(&window.bytes), (offset - window.offset) as usize);
         self.windows[index..].rotate_left(1);
         Some(found)
+    }
+
+    /// The frame of places at `offset` of a file, if it was asked last.
+    pub(super) fn frame(&self, uid: TableUid, offset: u64) -> Option<Arc<[u8]>> {
+        let (of, at, records) = self.frame.as_ref()?;
+        ((*of, *at) == (uid, offset)).then(|| Arc::clone(records))
+    }
+
+    /// Keeps a frame of places, in the place of the one before.
+    pub(super) fn keep_frame(&mut self, uid: TableUid, offset: u64, records: Arc<[u8]>) {
+        self.frame = Some((uid, offset, records));
     }
 
     /// How many bytes to read at `offset` of a file, where `bytes` are wanted: more than that if

@@ -254,14 +254,9 @@ impl Search<'_> {
             }
             return self.read(table, std::slice::from_ref(table.span()));
         };
-        match self.read(table, parts) {
-            // The lists say at most too much: of what counts no more, a little is copied.
-            Err(Error::Corruption(damage)) => match self.take_lists(table, damaged)? {
-                true => Ok(()),
-                false => Err(damage.into()),
-            },
-            outcome => outcome,
-        }
+        // The lists would name what counts no more, too, and a file that was rewritten may not have
+        // that: it would pass for damaged.
+        self.read(table, parts)
     }
 
     /// Takes what the lists of a table have; `false` if it has none that can be read.
