@@ -22,7 +22,7 @@ use crate::{Error, Result};
 impl Inner {
     /// Does one thing that is due for the value log; `false` if nothing was. Whoever calls it again
     /// lets others have the thread first: compactions wait for none but a rewrite of one file.
-    pub(super) fn keep_values(&self) -> Result<bool> {
+    pub(in crate::store) fn keep_values(&self) -> Result<bool> {
         let mut turn = self.turns.values.lock();
         let was_due = self.keep_some_values(&mut turn)?;
         drop(turn);
