@@ -36,13 +36,21 @@ fn require_empty(env: &dyn Env, dir: &Path) -> Result<()> {
     }
 }
 
-/// Deletes what was written into a claimed directory, `CURRENT` first. What cannot be deleted is
-/// left: without `CURRENT` it is no range.
+/// Deletes what was written into a claimed directory, `CURRENT` first and durably. What cannot be
+/// deleted is left: without `CURRENT` it is no range.
 pub(crate) fn discard(env: &dyn Env, dir: &Path) {
     let Ok(listed) = env.fs().list(dir) else { return };
-    let current = listed.iter().filter(|entry| entry.name == "CURRENT");
+    if listed.iter().any(|entry| entry.name == "CURRENT") {
+        let removed = env.fs().remove(&dir.join("CURRENT"));
+        // Order: a power cut that takes the other names and leaves this one would leave a damaged
+        // range.
+        if let Err(error) = removed.and_then(|()| env.fs().sync_dir(dir)) {
+            crate::program_log::warn!(%error, "a directory that was given up is left");
+            return;
+        }
+    }
     let others = listed.iter().filter(|entry| entry.name != "CURRENT" && entry.name != "LOCK");
-    for entry in current.chain(others).filter(|entry| !entry.is_dir) {
+    for entry in others.filter(|entry| !entry.is_dir) {
         if let Err(error) = env.fs().remove(&dir.join(&entry.name)) {
             crate::program_log::warn!(%error, "a file of a directory that was given up is left");
         }
