@@ -12,6 +12,7 @@ mod approach;
 mod clipped;
 mod head;
 mod merging;
+mod of_each;
 mod parts;
 mod streams;
 
@@ -22,6 +23,7 @@ use crate::Result;
 pub use approach::{Approach, Direction};
 pub use clipped::ClippedCursor;
 pub use merging::MergingCursor;
+pub(crate) use of_each::cursor_of_each;
 pub use parts::PartsCursor;
 pub use streams::{ChainedStream, MergingStream, VecStream};
 

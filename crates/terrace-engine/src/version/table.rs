@@ -1,13 +1,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use terrace_base::{EntryRef, KeyRange, SeqNo};
+use terrace_base::{KeyRange, SeqNo};
 use terrace_env::atomic::{AtomicBool, Ordering};
 use terrace_env::{Latch, SetOnce};
 
 use super::{OpenTable, TableMeta, TableOpener};
 use crate::explain::note;
-use crate::iter::{Approach, ClippedCursor, Cursor};
+use crate::iter::{ClippedCursor, Cursor, cursor_of_each};
 use crate::process::{Charge, MemoryPool};
 use crate::table::{ReadMode, TableCursor, TableLocation};
 use crate::{Error, Result};
@@ -191,70 +191,4 @@ pub enum KeysCursor {
     Other(Box<dyn Cursor + Send>),
 }
 
-impl Cursor for KeysCursor {
-    fn seek(&mut self, key: &[u8]) -> Result<bool> {
-        match self {
-            KeysCursor::Blocks(cursor) => cursor.seek(key),
-            KeysCursor::Other(cursor) => cursor.seek(key),
-        }
-    }
-
-    fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<bool> {
-        match self {
-            KeysCursor::Blocks(cursor) => cursor.seek_back(bound),
-            KeysCursor::Other(cursor) => cursor.seek_back(bound),
-        }
-    }
-
-    fn approach(&mut self, key: &[u8]) -> Result<Approach> {
-        match self {
-            KeysCursor::Blocks(cursor) => cursor.approach(key),
-            KeysCursor::Other(cursor) => cursor.approach(key),
-        }
-    }
-
-    fn approach_back(&mut self, bound: Option<&[u8]>) -> Result<Approach> {
-        match self {
-            KeysCursor::Blocks(cursor) => cursor.approach_back(bound),
-            KeysCursor::Other(cursor) => cursor.approach_back(bound),
-        }
-    }
-
-    fn arrive(&mut self) -> Result<bool> {
-        match self {
-            KeysCursor::Blocks(cursor) => cursor.arrive(),
-            KeysCursor::Other(cursor) => cursor.arrive(),
-        }
-    }
-
-    #[inline]
-    fn next(&mut self) -> Result<bool> {
-        match self {
-            KeysCursor::Blocks(cursor) => cursor.next(),
-            KeysCursor::Other(cursor) => cursor.next(),
-        }
-    }
-
-    #[inline]
-    fn prev(&mut self) -> Result<bool> {
-        match self {
-            KeysCursor::Blocks(cursor) => cursor.prev(),
-            KeysCursor::Other(cursor) => cursor.prev(),
-        }
-    }
-
-    #[inline]
-    fn entry(&self) -> Option<EntryRef<'_>> {
-        match self {
-            KeysCursor::Blocks(cursor) => cursor.entry(),
-            KeysCursor::Other(cursor) => cursor.entry(),
-        }
-    }
-
-    fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>> {
-        match self {
-            KeysCursor::Blocks(cursor) => cursor.older(seqno),
-            KeysCursor::Other(cursor) => cursor.older(seqno),
-        }
-    }
-}
+cursor_of_each!(KeysCursor: Blocks, Other);

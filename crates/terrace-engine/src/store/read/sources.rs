@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use terrace_base::{EntryRef, KeyRange, SeqNo};
+use terrace_base::{KeyRange, SeqNo};
 
 use crate::Result;
 use crate::explain::{Recorder, is_recording, note, observed};
-use crate::iter::{Approach, Cursor, MergingCursor};
+use crate::iter::{Cursor, MergingCursor, cursor_of_each};
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::range_tombstone::Fragments;
 use crate::store::read::memtables_cursor::MemtablesCursor;
@@ -31,59 +31,7 @@ pub(in crate::store) enum Source {
     Other(Box<dyn Cursor + Send>),
 }
 
-/// Calls the same function of whichever source it is.
-macro_rules! of_each {
-    ($source:expr, $cursor:ident => $call:expr) => {
-        match $source {
-            Source::Memtable($cursor) => $call,
-            Source::Memtables($cursor) => $call,
-            Source::Run($cursor) => $call,
-            Source::Row($cursor) => $call,
-            Source::Other($cursor) => $call,
-        }
-    };
-}
-
-impl Cursor for Source {
-    fn seek(&mut self, key: &[u8]) -> Result<bool> {
-        of_each!(self, cursor => cursor.seek(key))
-    }
-
-    fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<bool> {
-        of_each!(self, cursor => cursor.seek_back(bound))
-    }
-
-    fn approach(&mut self, key: &[u8]) -> Result<Approach> {
-        of_each!(self, cursor => cursor.approach(key))
-    }
-
-    fn approach_back(&mut self, bound: Option<&[u8]>) -> Result<Approach> {
-        of_each!(self, cursor => cursor.approach_back(bound))
-    }
-
-    fn arrive(&mut self) -> Result<bool> {
-        of_each!(self, cursor => cursor.arrive())
-    }
-
-    #[inline]
-    fn next(&mut self) -> Result<bool> {
-        of_each!(self, cursor => cursor.next())
-    }
-
-    #[inline]
-    fn prev(&mut self) -> Result<bool> {
-        of_each!(self, cursor => cursor.prev())
-    }
-
-    #[inline]
-    fn entry(&self) -> Option<EntryRef<'_>> {
-        of_each!(self, cursor => cursor.entry())
-    }
-
-    fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>> {
-        of_each!(self, cursor => cursor.older(seqno))
-    }
-}
+cursor_of_each!(Source: Memtable, Memtables, Run, Row, Other);
 
 /// Range tombstones of one source.
 pub(in crate::store) struct Covering {
