@@ -41,7 +41,6 @@ pub struct InPlace {
     files: Vec<Walked>,
     /// Which of them holds a segment.
     by_segment: BTreeMap<FileId, usize>,
-    windowed_count: usize,
     /// Number of values so far.
     count: u64,
     /// Bytes of these.
@@ -80,7 +79,6 @@ impl InPlace {
             pointers_from,
             files: files.collect(),
             by_segment,
-            windowed_count: 0,
             count: 0,
             bytes: 0,
         }
@@ -165,17 +163,15 @@ impl InPlace {
 
     /// Opens a file; closes the one that was asked longest ago, if too many are open.
     fn open(&mut self, index: usize) -> Result<()> {
-        if self.windowed_count == WINDOWED_MAX {
-            let open = self.files.iter_mut().filter(|file| file.open.is_some());
-            if let Some(oldest) = open.min_by_key(|file| file.used) {
-                oldest.open = None;
-                self.windowed_count -= 1;
-            }
+        let open = || self.files.iter().enumerate().filter(|(_, file)| file.open.is_some());
+        if open().count() >= WINDOWED_MAX
+            && let Some((oldest, _)) = open().min_by_key(|(_, file)| file.used)
+        {
+            self.files[oldest].open = None;
         }
         let meta = &self.files[index].meta;
         let reader = Reader::open(self.opener.open_values(meta)?, meta)?;
         self.files[index].open = Some((reader, ValueWindows::default()));
-        self.windowed_count += 1;
         Ok(())
     }
 }
