@@ -196,8 +196,8 @@ const ENTRIES_PER_LOOK: u32 = 1024;
 /// A table that counts as a whole is asked for its lists of them; of others, and of those without
 /// lists, the entries that count are gone through.
 ///
-/// Errors: `Corruption` of a table that says neither by its entries nor by its lists what it names,
-/// which is noted in `damaged`; `Closed` if the work is cancelled; what reading gives.
+/// Errors: `Corruption` of a table that cannot say what it names, which is noted in `damaged`;
+/// `Closed` if the work is cancelled; what reading gives.
 pub(in crate::store) fn living_of(
     version: &Version,
     files: &[&Arc<ValueFile>],
@@ -248,14 +248,12 @@ impl Search<'_> {
         parts: Option<&[KeyRange]>,
         damaged: &mut DamagedTables,
     ) -> Result<()> {
-        let Some(parts) = parts else {
-            if self.take_lists(table, damaged)? {
-                return Ok(());
-            }
-            return self.read(table, std::slice::from_ref(table.span()));
-        };
-        // The lists would name what counts no more, too, and a file that was rewritten may not have
-        // that: it would pass for damaged.
+        // Of what counts in parts the lists would name the rest, too, and a file that was rewritten
+        // may not have that: it would pass for damaged.
+        if parts.is_none() && self.take_lists(table, damaged)? {
+            return Ok(());
+        }
+        let parts = parts.unwrap_or(std::slice::from_ref(table.span()));
         self.read(table, parts)
     }
 
