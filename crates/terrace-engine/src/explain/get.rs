@@ -102,6 +102,13 @@ pub enum Source {
         /// How many entries it holds.
         entry_count: u64,
     },
+    /// A row of L0 that has several tables, which a scan reads as one.
+    Row {
+        /// Its number.
+        row: u64,
+        /// How many of its tables the scan may come to.
+        table_count: u64,
+    },
     /// A level as a whole.
     Level {
         /// Its number.
@@ -270,6 +277,9 @@ impl fmt::Display for Source {
             }
             Source::Table { level, row: None, id, .. } => write!(f, "L{level} table {id}"),
             Source::ValueFile { id } => write!(f, "value file {id}"),
+            Source::Row { row, table_count } => {
+                write!(f, "L0 row {row}, {}", text::count(*table_count, "table", "tables"))
+            }
             Source::Level { level, table_count } => {
                 write!(f, "L{level}, {}", text::count(*table_count, "table", "tables"))
             }

@@ -328,6 +328,12 @@ impl Recorder {
         self.sources.push(SourceTally::new(table_source(level, row, id, entry_count)));
     }
 
+    /// A row of several tables is the next source of a scan.
+    pub(crate) fn row_source(&mut self, row: u64, table_count: usize) {
+        let table_count = table_count as u64;
+        self.sources.push(SourceTally::new(Source::Row { row, table_count }));
+    }
+
     /// A level is the next source of a scan.
     pub(crate) fn level_source(&mut self, level: u8, table_count: usize) {
         let table_count = table_count as u64;

@@ -162,8 +162,10 @@ impl SourceTally {
 pub(super) fn by_level(sources: &[SourceTally]) -> Vec<LevelBlocks> {
     let mut levels: Vec<LevelBlocks> = Vec::new();
     for tally in sources {
-        let (Source::Table { level, .. } | Source::Level { level, .. }) = tally.source else {
-            continue;
+        let level = match tally.source {
+            Source::Table { level, .. } | Source::Level { level, .. } => level,
+            Source::Row { .. } => 0,
+            _ => continue,
         };
         let index = levels.iter().position(|blocks| blocks.level == level).unwrap_or_else(|| {
             levels.push(LevelBlocks { level, cached_blocks: 0, file_blocks: 0, file_bytes: 0 });

@@ -1,7 +1,9 @@
 use std::sync::Arc;
 
-use super::{CutMap, Live, LiveTable, Row};
-use crate::version::Table;
+use terrace_base::KeyRange;
+
+use super::{CutMap, Live, LiveTable, Row, RowTables};
+use crate::version::{SpanHints, Table};
 
 /// The rows of a version and what of them counts: what every state of L0 consists of.
 #[derive(Clone, Debug, Default)]
@@ -9,6 +11,8 @@ pub struct LiveRows {
     rows: Vec<Arc<Row>>,
     tables: Vec<Arc<Table>>,
     live: Arc<[LiveTable]>,
+    /// Of the live tables, if a row has several.
+    hints: Option<Arc<SpanHints>>,
     consumed: CutMap,
 }
 
@@ -42,7 +46,10 @@ impl LiveRows {
             }
         }
         let tables = rows.iter().flat_map(|row| row.tables.iter().cloned()).collect();
-        LiveRows { rows, tables, live: live.into(), consumed }
+        let is_divided = live.windows(2).any(|pair| pair[0].row == pair[1].row);
+        let spans = live.iter().map(|one| one.table.span());
+        let hints = is_divided.then(|| Arc::new(SpanHints::of(spans)));
+        LiveRows { rows, tables, live: live.into(), hints, consumed }
     }
 
     /// The rows, newest first.
@@ -80,6 +87,21 @@ impl LiveRows {
         // Newest first: behind the first row that is consumed here all are.
         let through = self.consumed.through(key);
         &self.live[..self.live.partition_point(|one| one.row > through)]
+    }
+
+    /// Those of [`live_at`](LiveRows::live_at) that may have `key`: of a row with several tables
+    /// most often one, told by the first bytes of where tables begin and end.
+    #[inline]
+    pub fn near(&self, key: &[u8]) -> impl Iterator<Item = &LiveTable> {
+        let live = self.live_at(key);
+        let hinted = self.hints.iter().flat_map(move |hints| hints.may_hold(key));
+        let all = 0..if self.hints.is_none() { live.len() } else { 0 };
+        hinted.chain(all).map_while(move |index| live.get(index))
+    }
+
+    /// The rows that count at a key of `range`, the newest first.
+    pub fn rows_within<'a>(&'a self, range: &'a KeyRange) -> impl Iterator<Item = RowTables> + 'a {
+        RowTables::of(&self.live, range)
     }
 
     /// A row of which nothing is left that counts, if there is one.

@@ -34,6 +34,7 @@ mod live_rows;
 mod live_table;
 mod plain;
 mod row_search;
+mod row_tables;
 pub mod triangle;
 
 use std::fmt;
@@ -45,7 +46,7 @@ use crate::Result;
 use crate::iter::Stream;
 use crate::range_tombstone::Fragments;
 use crate::table::ReadMode;
-use crate::version::{KeysCursor, NewRow, RowMeta, Table, TableContext};
+use crate::version::{NewRow, RowMeta, Table, TableContext};
 
 pub use cut_map::{CutInterval, CutMap, Live};
 pub use live_rows::LiveRows;
@@ -53,6 +54,7 @@ pub(crate) use live_table::FilterView;
 pub use live_table::LiveTable;
 pub use plain::{PlainL0, PlainOptions};
 pub use row_search::RowSearch;
+pub use row_tables::{L0Cursor, RowTables};
 pub use triangle::row::SearchTrail;
 
 /// The L0 seam: the medium that rows are written to, and how a set of rows is read.
@@ -144,16 +146,18 @@ pub trait L0State: Send + Sync + fmt::Debug {
         self.content().live()
     }
 
-    /// A cursor for each of the [`live`](L0State::live) tables that counts at a key of `range`, in
-    /// their order.
+    /// A cursor for each row that counts at a key of `range`, the newest row's first.
+    ///
+    /// Cost: O(live tables); of a row one table at most is opened, and others when they are
+    /// reached.
     fn cursors(
         &self,
         range: &KeyRange,
         read_point: SeqNo,
         mode: ReadMode,
-    ) -> Result<Vec<KeysCursor>> {
-        let touched = self.live().iter().filter(|live| live.overlaps(range));
-        touched.map(|live| live.cursor(read_point, mode)).collect()
+    ) -> Result<Vec<L0Cursor>> {
+        let rows = self.content().rows_within(range);
+        rows.map(|row| row.cursor(read_point, mode)).collect()
     }
 
     /// What is to be done about these rows.

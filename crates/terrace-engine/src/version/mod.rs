@@ -39,6 +39,7 @@ mod models;
 mod open_table;
 mod run;
 mod run_cursor;
+mod span_hints;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -53,7 +54,8 @@ pub use install::{Versions, VersionsParts};
 pub use manifest::{LocalManifests, Manifest, manifest_path};
 pub use open_table::{OpenCursor, OpenStream, OpenTable, TableOpener};
 pub use run::Run;
-pub use run_cursor::RunCursor;
+pub use run_cursor::{RunCursor, RunTables};
+pub(crate) use span_hints::SpanHints;
 pub use table::{KeysCursor, ReclaimQueue, Table, TableContext};
 pub use value_files::ValueFiles;
 pub use version::{Version, fold};

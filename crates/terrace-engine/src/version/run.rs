@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use terrace_base::{FileId, KeyRange};
 
-use super::Table;
+use super::{SpanHints, Table};
 
 /// Tables that are sorted and disjoint, read as one. May be empty.
 ///
@@ -10,6 +10,7 @@ use super::Table;
 #[derive(Clone, Debug, Default)]
 pub struct Run {
     tables: Arc<[Arc<Table>]>,
+    hints: Arc<SpanHints>,
 }
 
 impl Run {
@@ -19,7 +20,10 @@ impl Run {
         tables.sort_by(|a, b| a.span().start().cmp(b.span().start()));
         let disjoint =
             tables.windows(2).all(|pair| pair[0].span().is_before(pair[1].span().start()));
-        disjoint.then(|| Run { tables: tables.into() })
+        disjoint.then(|| {
+            let hints = Arc::new(SpanHints::of(tables.iter().map(|table| table.span())));
+            Run { tables: tables.into(), hints }
+        })
     }
 
     /// The tables in the order of their keys.
@@ -42,6 +46,7 @@ impl Run {
 
     /// The table whose span holds `key`.
     #[must_use]
+    #[inline]
     pub fn table_for(&self, key: &[u8]) -> Option<&Arc<Table>> {
         let table = self.tables.get(self.first_not_before(key))?;
         (table.span().start() <= key).then_some(table)
@@ -49,8 +54,11 @@ impl Run {
 
     /// Index of the first table that does not end at or before `key`.
     #[must_use]
+    #[inline]
     pub fn first_not_before(&self, key: &[u8]) -> usize {
-        self.tables.partition_point(|table| table.span().is_before(key))
+        let (first, end) = self.hints.undecided(key);
+        let alike = &self.tables[first..end];
+        first + alike.partition_point(|table| table.span().is_before(key))
     }
 
     /// The tables that share a key with `range`, in order.

@@ -4,11 +4,71 @@ use super::KeysCursor;
 use super::Run;
 use crate::Result;
 use crate::iter::Cursor;
+use crate::l0::RowTables;
 use crate::table::ReadMode;
+
+/// Sorted and disjoint tables that a [`RunCursor`] goes through.
+#[derive(Clone, Debug)]
+pub enum RunTables {
+    /// Those of a level.
+    Level(Run),
+    /// Those of a row of L0, as far as they count.
+    Row(RowTables),
+}
+
+impl RunTables {
+    fn len(&self) -> usize {
+        match self {
+            RunTables::Level(run) => run.tables().len(),
+            RunTables::Row(row) => row.tables().len(),
+        }
+    }
+
+    /// Index of the first table that does not end at or before `key`.
+    fn first_not_before(&self, key: &[u8]) -> usize {
+        match self {
+            RunTables::Level(run) => run.first_not_before(key),
+            RunTables::Row(row) => {
+                row.tables().partition_point(|one| one.table.span().is_before(key))
+            }
+        }
+    }
+
+    /// How many tables begin below `bound`.
+    fn count_below(&self, bound: Option<&[u8]>) -> usize {
+        let below = |start: &[u8]| bound.is_none_or(|bound| start < bound);
+        match self {
+            RunTables::Level(run) => {
+                run.tables().partition_point(|table| below(table.span().start()))
+            }
+            RunTables::Row(row) => {
+                row.tables().partition_point(|one| below(one.table.span().start()))
+            }
+        }
+    }
+
+    /// A cursor over the table at `index`, if there is one.
+    fn cursor(
+        &self,
+        index: usize,
+        read_point: SeqNo,
+        mode: ReadMode,
+    ) -> Result<Option<KeysCursor>> {
+        let cursor = match self {
+            RunTables::Level(run) => {
+                run.tables().get(index).map(|table| table.keys_cursor(read_point, mode))
+            }
+            RunTables::Row(row) => {
+                row.tables().get(index).map(|live| live.cursor(read_point, mode))
+            }
+        };
+        cursor.transpose()
+    }
+}
 
 /// The keys of a run: its tables one after the other, each opened when it is reached.
 pub struct RunCursor {
-    run: Run,
+    tables: RunTables,
     read_point: SeqNo,
     mode: ReadMode,
     /// The table that the cursor stands in.
@@ -16,10 +76,10 @@ pub struct RunCursor {
 }
 
 impl RunCursor {
-    /// A cursor over `run`.
+    /// A cursor over these tables.
     #[must_use]
-    pub fn new(run: Run, read_point: SeqNo, mode: ReadMode) -> RunCursor {
-        RunCursor { run, read_point, mode, table: None }
+    pub fn new(tables: RunTables, read_point: SeqNo, mode: ReadMode) -> RunCursor {
+        RunCursor { tables, read_point, mode, table: None }
     }
 
     /// Enters the table at `index`; `false` if there is none.
@@ -28,9 +88,9 @@ impl RunCursor {
             return Ok(true);
         }
         self.table = None;
-        let Some(table) = self.run.tables().get(index) else { return Ok(false) };
-        self.table = Some((index, table.keys_cursor(self.read_point, self.mode)?));
-        Ok(true)
+        let cursor = self.tables.cursor(index, self.read_point, self.mode)?;
+        self.table = cursor.map(|cursor| (index, cursor));
+        Ok(self.table.is_some())
     }
 
     /// Goes on to the first key of a later table, as long as the current one does not stand on one.
@@ -65,16 +125,13 @@ impl RunCursor {
 
 impl Cursor for RunCursor {
     fn seek(&mut self, key: &[u8]) -> Result<bool> {
-        let index = self.run.first_not_before(key);
+        let index = self.tables.first_not_before(key);
         let stands = self.enter(index)? && self.in_table(|cursor| cursor.seek(key))?;
         self.skip_forward(stands)
     }
 
     fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<bool> {
-        let tables = self.run.tables();
-        let below = |start: &[u8]| bound.is_none_or(|bound| start < bound);
-        let count = tables.partition_point(|table| below(table.span().start()));
-        let Some(index) = count.checked_sub(1) else {
+        let Some(index) = self.tables.count_below(bound).checked_sub(1) else {
             self.table = None;
             return Ok(false);
         };
@@ -109,6 +166,6 @@ impl Cursor for RunCursor {
 
 impl std::fmt::Debug for RunCursor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "RunCursor over {} tables", self.run.tables().len())
+        write!(f, "RunCursor over {} tables", self.tables.len())
     }
 }

@@ -12,7 +12,9 @@ use super::{ContainerKind, TriangleOptions};
 use crate::Result;
 use crate::iter::{ClippedCursor, PartsCursor};
 use crate::l0::content::Content;
-use crate::l0::{Cut, CutBounds, Cuts, Fill, L0Policy, L0State, LiveRows, LiveTable, Row};
+use crate::l0::{
+    Cut, CutBounds, Cuts, Fill, L0Cursor, L0Policy, L0State, LiveRows, LiveTable, Row,
+};
 use crate::table::ReadMode;
 use crate::version::{KeysCursor, OpenTable, Table};
 
@@ -202,22 +204,22 @@ impl L0State for TriangleState {
         range: &KeyRange,
         read_point: SeqNo,
         mode: ReadMode,
-    ) -> Result<Vec<KeysCursor>> {
+    ) -> Result<Vec<L0Cursor>> {
         // They seek one after the other, the newest row's first: each tells the next where to look.
         let trail = Arc::new(SeekTrail::default());
-        let touched = self.live().iter().filter(|live| live.overlaps(range));
-        let cursors = touched.map(|live| -> Result<KeysCursor> {
+        let cursors = self.content.rows_within(range).map(|tables| -> Result<L0Cursor> {
+            let [live] = tables.tables() else { return tables.cursor(read_point, mode) };
             let Some(OpenTable::Row(row)) = live.table.open_table() else {
-                return live.cursor(read_point, mode);
+                return tables.cursor(read_point, mode);
             };
             let cursor = row.cursor(read_point, Some(Arc::clone(&trail)));
             let clip = &live.table.meta().clip;
-            Ok(KeysCursor::Other(match (&live.parts, *clip == KeyRange::all()) {
+            Ok(L0Cursor::Table(KeysCursor::Other(match (&live.parts, *clip == KeyRange::all()) {
                 (None, true) => Box::new(cursor),
                 (None, false) => Box::new(ClippedCursor::new(cursor, clip.clone())),
                 // Where it counts lies within the clip interval.
                 (Some(parts), _) => Box::new(PartsCursor::new(cursor, Arc::clone(parts))),
-            }))
+            })))
         });
         cursors.collect()
     }

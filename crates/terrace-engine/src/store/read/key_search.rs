@@ -75,8 +75,22 @@ impl<'a> KeySearch<'a> {
     /// there. Range tombstones met on the way are noted.
     #[inline]
     pub fn in_rows(&mut self, rows: &LiveRows) -> Result<Option<PinnedEntry>> {
-        for one in rows.live_at(self.key) {
+        if is_recording() {
+            return self.in_each_row(rows);
+        }
+        for one in rows.near(self.key) {
             if let Some(entry) = self.in_live_table(one)? {
+                return Ok(Some(entry));
+            }
+        }
+        Ok(None)
+    }
+
+    /// As [`KeySearch::in_rows`]; what is explained is told table by table.
+    #[cold]
+    fn in_each_row(&mut self, rows: &LiveRows) -> Result<Option<PinnedEntry>> {
+        for one in rows.live_at(self.key) {
+            if let Some(entry) = self.in_table(&one.table)? {
                 return Ok(Some(entry));
             }
         }
@@ -86,10 +100,6 @@ impl<'a> KeySearch<'a> {
     /// Searches a table of L0, as [`KeySearch::in_table`] does.
     #[inline]
     fn in_live_table(&mut self, one: &LiveTable) -> Result<Option<PinnedEntry>> {
-        // What is explained is told table by table.
-        if is_recording() {
-            return self.in_table(&one.table);
-        }
         let Some(filter_view) = one.filter_view() else { return self.in_table(&one.table) };
         if self.is_denied(filter_view) {
             return Ok(None);

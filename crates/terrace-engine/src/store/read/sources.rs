@@ -8,12 +8,13 @@ use terrace_base::{KeyRange, SeqNo};
 use crate::Result;
 use crate::explain::{Recorder, is_recording, note, observed};
 use crate::iter::{Cursor, MergingCursor, cursor_of_each};
+use crate::l0::L0Cursor;
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::range_tombstone::Fragments;
 use crate::store::read::memtables_cursor::MemtablesCursor;
 use crate::store::view::{DrangeView, View};
 use crate::table::ReadMode;
-use crate::version::{KeysCursor, RunCursor};
+use crate::version::{KeysCursor, RunCursor, RunTables};
 
 /// A source of a scan. The common ones are named, so that the compiler sees through a step: a call
 /// through a pointer costs little itself, but neither side of it is compiled with a view to the
@@ -23,9 +24,9 @@ pub(in crate::store) enum Source {
     Memtable(MemtableCursor),
     /// The memtables of several dranges, one after the other.
     Memtables(Box<MemtablesCursor>),
-    /// A level.
+    /// A level, or a row of L0 that has several tables.
     Run(RunCursor),
-    /// A row of L0.
+    /// A row of L0 that has one table.
     Row(KeysCursor),
     /// One of the others, while the scan is being explained.
     Other(Box<dyn Cursor + Send>),
@@ -80,10 +81,14 @@ pub(in crate::store) fn sources(
         }
     }
     for cursor in view.version.l0().cursors(range, read_point, mode)? {
-        cursors.add(Source::Row(cursor));
+        cursors.add(match cursor {
+            L0Cursor::Table(cursor) => Source::Row(cursor),
+            L0Cursor::Tables(cursor) => Source::Run(cursor),
+        });
     }
     for (_, run) in view.version.runs().filter(|(_, run)| !run.is_empty()) {
-        cursors.add(Source::Run(RunCursor::new(run.clone(), read_point, mode)));
+        let tables = RunTables::Level(run.clone());
+        cursors.add(Source::Run(RunCursor::new(tables, read_point, mode)));
     }
     for live in view.version.tables_with_range_tombstones() {
         if live.overlaps(range) {
@@ -139,9 +144,14 @@ fn note_sources(
         }
         _ => notes.memtables_source(dranges.iter().map(|own| own.active().count()).sum()),
     }
-    for live in view.version.l0().live().iter().filter(|live| live.overlaps(range)) {
-        let meta = live.table.meta();
-        notes.table_source(0, Some(live.row.0), meta.id, meta.entry_count);
+    for row in view.version.l0().content().rows_within(range) {
+        match row.tables() {
+            [only] => {
+                let meta = only.table.meta();
+                notes.table_source(0, Some(only.row.0), meta.id, meta.entry_count);
+            }
+            tables => notes.row_source(tables[0].row.0, tables.len()),
+        }
     }
     for (level, run) in view.version.runs().filter(|(_, run)| !run.is_empty()) {
         notes.level_source(level.0, run.tables().len());

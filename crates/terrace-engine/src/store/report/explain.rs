@@ -95,6 +95,7 @@ impl Inner {
                 Source::Table { level, .. } | Source::Level { level, .. } => {
                     deepest = Some(*level);
                 }
+                Source::Row { .. } => deepest = Some(0),
                 Source::Memtable { .. } | Source::Memtables { .. } | Source::ValueFile { .. } => {}
             }
         }
