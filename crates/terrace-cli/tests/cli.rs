@@ -294,10 +294,15 @@ fn reads_are_explained() {
         let json = run(db, "explain get DB b --output json");
         let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
         assert_eq!((&json["key"], &json["verdict"]["kind"]), (&"b".into(), &"deleted".into()));
+        assert_eq!(
+            (&json["totals"]["memtables"], &json["totals"]["file_blocks"]),
+            (&1.into(), &0.into())
+        );
         let scan = run(db, "explain scan DB --from a --reverse --limit 5");
         let scan = succeeds(&scan);
         assert!(scan.starts_with("SCAN from 'a' on, backwards, at number 3;"), "{scan}");
         assert!(scan.contains("stepped over 1 tombstone"), "{scan}");
+        assert!(scan.contains("asked 1 source (1 memtable); read no block\n"), "{scan}");
         let json = run(db, "explain scan DB --prefix a --output json");
         let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
         assert_eq!((&json["key_count"], &json["ended_by"]), (&1.into(), &"interval".into()));

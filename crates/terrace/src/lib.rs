@@ -160,9 +160,9 @@ pub use terrace_base::{
 };
 pub use terrace_engine::check::Severity;
 pub use terrace_engine::explain::{
-    BlockRead, GetExplanation, HiddenCounts, LevelBlocks, OperationKind, PagesSearch, SAMPLE_EVERY,
-    ScanEnd, ScanExplanation, SlowOperation, SlowWait, Source, SourceTally, Step, StepAnswer,
-    Verdict, WaitCause,
+    BlockRead, GetExplanation, HiddenCounts, LevelBlocks, OperationKind, PagesSearch, ReadTotals,
+    SAMPLE_EVERY, ScanEnd, ScanExplanation, SlowOperation, SlowWait, Source, SourceTally, Step,
+    StepAnswer, Verdict, WaitCause,
 };
 pub use terrace_engine::l0::CutEnd;
 pub use terrace_engine::lookup_index::LookupIndexStats;
@@ -175,8 +175,8 @@ pub use terrace_engine::repair::{Basis, LossKind};
 pub use terrace_engine::store::{
     BackgroundIoStats, CauseStats, CheckpointReport, CompactionRecord, ContainerStats, CutStats,
     DrangeStats, DrangesReport, FailedWorkStats, IngestReport, L0Report, L0RowStats, L0Slice,
-    L0Stats, LatencyHistogram, LevelStats, MemtableAreaStats, NextCut, RangeSize, RecoveryReport,
-    StallStats, StoreStats, UsageStats,
+    L0Stats, LatencyHistogram, LevelStats, MemtableAreaStats, NextCut, RangeSize, ReadStats,
+    RecoveryReport, StallStats, StoreStats, UsageStats,
 };
 pub use terrace_engine::table::Compression;
 pub use terrace_engine::version::Repaired;

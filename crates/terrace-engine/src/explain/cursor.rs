@@ -54,6 +54,10 @@ impl<C: Cursor> Cursor for ObservedCursor<C> {
     }
 
     fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>> {
-        self.inner.older(seqno)
+        note(|recorder| recorder.enter(self.source));
+        let older = self.inner.older(seqno);
+        // It stands on the key that it stood on before.
+        note(|recorder| recorder.leave(false, false));
+        older
     }
 }

@@ -9,6 +9,7 @@
 //!   ├─ L1 table 000001-00000007           value of 256 bytes, ...   212.0 us
 //!   │    block 17 from its file: 1.9 KiB there, 4.0 KiB decoded
 //!   ├─ not asked: L2, L6
+//!   ├─ asked 4 sources (2 memtables, 1 in L0, 1 level), 2 filters; read 1 block from files
 //!   └─ hidden: range tombstone 1100 covers number 912
 //! ```
 
@@ -16,6 +17,7 @@ use std::fmt;
 use std::ops::Range;
 
 use super::text::{self, Key};
+use super::totals::ReadTotals;
 
 /// Everything that one get met, in order, and why it answered as it did. `Display` shows it to
 /// people as a tree, `Serialize` to programs; there, keys are escaped as `\xHH \t \n \r \\ \' \"`.
@@ -44,6 +46,8 @@ pub struct GetExplanation {
     pub steps: Vec<Step>,
     /// The levels with tables that the read did not come to, because it had found its answer.
     pub unasked_levels: Vec<u8>,
+    /// What the steps come to.
+    pub totals: ReadTotals,
     /// What came of it.
     pub verdict: Verdict,
     /// How long all of it took, in microseconds.
@@ -410,6 +414,7 @@ impl fmt::Display for GetExplanation {
             let levels: Vec<_> = self.unasked_levels.iter().map(|l| format!("L{l}")).collect();
             writeln!(f, "├─ not asked: {}", levels.join(", "))?;
         }
+        writeln!(f, "├─ {}", self.totals)?;
         write!(f, "└─ {}", self.verdict)
     }
 }

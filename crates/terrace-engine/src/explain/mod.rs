@@ -30,6 +30,12 @@
 //! seen with a chance of one in [`SAMPLE_EVERY`]. A scan that was not sampled counts its waits
 //! only.
 //!
+//! # Totals
+//! What a read touched is summed up beside its steps ([`ReadTotals`]): sources, filters, blocks.
+//! The totals of sampled gets, which are recorded anyway, are kept in sum, so that figures can say
+//! what a get costs on average. Of sampled scans only the sources are counted: a cursor that says
+//! when it works would make them slower than the others.
+//!
 //! # Counts
 //! What all reads come to is counted by thread ([`ReadCounters`], [`Place`]), since a counter that
 //! all threads add to would cost a tenth of a get.
@@ -48,6 +54,7 @@ mod recorder;
 mod scan;
 mod slow;
 pub(crate) mod text;
+mod totals;
 pub(crate) mod waits;
 mod watch;
 
@@ -56,6 +63,7 @@ pub use places::Place;
 pub use read_counters::{Asked, LevelReads, MyCounts, ReadCounters};
 pub use scan::{HiddenCounts, LevelBlocks, ScanEnd, ScanExplanation, SourceTally};
 pub use slow::{OperationKind, SLOW_WINDOW, SlowOperation, SlowWait};
+pub use totals::ReadTotals;
 pub use waits::WaitCause;
 pub use watch::SAMPLE_EVERY;
 

@@ -8,6 +8,7 @@ use terrace_env::SharedEnv;
 
 use super::get::{BlockRead, PagesSearch, Source, Step, StepAnswer, Verdict};
 use super::scan::{Hidden, HiddenCounts, ScanEnd, ScanExplanation, SourceTally, by_level};
+use super::totals::ReadTotals;
 use crate::memtable::{Found, Memtable};
 
 thread_local! {
@@ -57,6 +58,7 @@ impl Recording {
             left: 0,
             hidden: HiddenCounts::default(),
             versions: 0,
+            totals: ReadTotals::default(),
         };
         RECORDER.set(Some(recorder));
         IS_RECORDING.set(true);
@@ -99,6 +101,8 @@ pub(crate) struct Recorder {
     pub(crate) hidden: HiddenCounts,
     /// The versions that tables stepped over.
     pub(crate) versions: u64,
+    /// The filters, blocks and values of the read.
+    totals: ReadTotals,
 }
 
 /// Microseconds, to a tenth.
@@ -222,11 +226,13 @@ impl Recorder {
 
     /// The filter denies the key.
     pub(crate) fn filtered_out(&mut self) {
+        self.totals.filters += 1;
         self.answer(StepAnswer::FilteredOut);
     }
 
     /// The table was searched.
     pub(crate) fn searched(&mut self, has_filter: bool, entry: Option<EntryRef<'_>>) {
+        self.totals.filters += u64::from(has_filter);
         let missing = StepAnswer::Missing { is_false_positive: has_filter, saw_newer: false };
         self.answer(entry.as_ref().map_or(missing, found));
     }
@@ -247,6 +253,8 @@ impl Recorder {
 
     /// A block was looked at.
     pub(crate) fn block(&mut self, block: BlockRead) {
+        let totals = &mut self.totals;
+        *if block.was_cached { &mut totals.cached_blocks } else { &mut totals.file_blocks } += 1;
         match self.current {
             Some(source) => self.sources[source].block(&block),
             None => self.steps.last_mut().into_iter().for_each(|step| step.blocks.push(block)),
@@ -271,6 +279,7 @@ impl Recorder {
     /// The newest entry points to a value, which was read from a value file. (What a scan fetches
     /// is no step of its own.)
     pub(crate) fn fetched(&mut self, file: FileId, value_bytes: u64) {
+        self.totals.values += 1;
         if self.sources.is_empty() {
             self.step(
                 Source::ValueFile { id: file.to_string() },
@@ -370,6 +379,14 @@ impl Recorder {
         hidden.into_iter().for_each(|why| self.hidden.add(why));
     }
 
+    /// What the read has touched so far.
+    pub(crate) fn totals(&self) -> ReadTotals {
+        let mut totals = self.totals;
+        self.steps.iter().for_each(|step| totals.add_step(step));
+        self.sources.iter().for_each(|tally| totals.add_source(&tally.source));
+        totals
+    }
+
     /// The explanation of a scan, of which `rest` has what the notes do not.
     pub(crate) fn into_scan(self, rest: ScanExplanation) -> ScanExplanation {
         // Of the sources that were moved off a key, one had its newest entry. The scan was not
@@ -382,6 +399,7 @@ impl Recorder {
             shadowed: self.left.saturating_sub(moved_off),
             versions: self.versions,
             levels: by_level(&self.sources),
+            totals: self.totals(),
             us: self.us(),
             sources: self.sources,
             ..rest

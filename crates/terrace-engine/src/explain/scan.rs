@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::get::{BlockRead, Source};
 use super::text::{self, Key};
+use super::totals::ReadTotals;
 
 /// Why a scan steps over the newest entry of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +81,8 @@ pub struct ScanExplanation {
     pub sources: Vec<SourceTally>,
     /// The blocks that were read, by level.
     pub levels: Vec<LevelBlocks>,
+    /// What all of it comes to.
+    pub totals: ReadTotals,
     /// Why it ended.
     pub ended_by: ScanEnd,
     /// How long all of it took, in microseconds.
@@ -228,6 +231,7 @@ impl fmt::Display for ScanExplanation {
                 text::count(self.range_tombstone_count, "range tombstone", "range tombstones");
             writeln!(f, "├─ asked about {asked}")?;
         }
+        writeln!(f, "├─ {}", self.totals)?;
         let why = match self.ended_by {
             ScanEnd::Limit => "the limit",
             ScanEnd::Interval => "the end of the interval",

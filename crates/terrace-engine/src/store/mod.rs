@@ -103,6 +103,7 @@ pub use report::l0_stats::{
 };
 pub use report::latencies::LatencyHistogram;
 pub use report::range_size::RangeSize;
+pub use report::read_stats::ReadStats;
 pub use report::samples::UsageStats;
 pub use report::stats::{BackgroundIoStats, LevelStats, StoreStats};
 pub use report::troubles::{FailedWorkStats, SnapshotStats};

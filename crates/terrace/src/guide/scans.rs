@@ -103,7 +103,8 @@
 //!
 //! # What a scan costs
 //! Deleted and overwritten keys are stepped over until compactions drop them; `explain_scan` of
-//! [`Db::admin`] counts them. A queue that is taken from at its front has many of them there: begin
+//! [`Db::admin`] counts them, and how many sources it merged: memtables, what overlaps in L0, and
+//! levels. A queue that is taken from at its front has many of them there: begin
 //! behind the last key that was taken.
 //!
 //! [`Prefix`]: crate::Prefix

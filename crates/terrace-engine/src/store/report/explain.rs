@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use terrace_base::{KeyRange, SeqNo};
 
-use crate::explain::{GetExplanation, Recording, ScanEnd, ScanExplanation, Source};
+use crate::explain::{GetExplanation, Recorder, Recording, ScanEnd, ScanExplanation, Source};
 use crate::store::read::begin::At;
 use crate::store::read::get::GetOptions;
 use crate::store::read::iterator::{Iter, IterOptions};
@@ -79,11 +79,11 @@ impl Inner {
         view: &View,
         key: &[u8],
         read_point: SeqNo,
-        recording: Recording,
+        mut notes: Recorder,
     ) -> GetExplanation {
-        let mut notes = recording.end();
         notes.finish();
         let us = notes.us();
+        let totals = notes.totals();
         let mut steps = notes.steps;
         let mut deepest = None;
         for step in &mut steps {
@@ -115,6 +115,7 @@ impl Inner {
             drange_end: drange.keys.end().map(<[u8]>::to_vec),
             steps,
             unasked_levels: levels.filter(|level| Some(*level) > deepest).collect(),
+            totals,
             verdict: notes.verdict,
             us,
         }

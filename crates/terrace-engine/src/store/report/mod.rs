@@ -18,6 +18,7 @@ pub(super) mod latencies;
 mod listen;
 pub(super) mod meters;
 pub(super) mod range_size;
+pub(super) mod read_stats;
 pub(super) mod samples;
 pub(super) mod slow;
 pub(super) mod stats;

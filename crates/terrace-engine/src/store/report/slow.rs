@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
-use terrace_base::SeqNo;
+use terrace_base::{KeyRange, SeqNo};
 
 use crate::explain::{
     Ended, GetExplanation, OperationKind, Recording, ScanWatch, SlowOperation, waits,
 };
 use crate::store::read::key_search::KeySearch;
+use crate::store::report::read_stats::scan_sources;
 use crate::store::view::View;
 use crate::store::{Inner, Store};
 use crate::{Result, WriteBatch};
 
 /// An iterator weighs as much as this number of gets when it is drawn which operations are timed.
-pub(super) const SCAN_WEIGHT: u32 = 16;
+pub(in crate::store) const SCAN_WEIGHT: u32 = 16;
 
 impl Store {
     /// The slowest gets, scans and writes of the last minutes, the slowest first: at most some
@@ -103,13 +104,17 @@ impl Inner {
         key: &[u8],
         read_point: SeqNo,
     ) {
-        let explain = |recording| self.explanation(view, key, read_point, recording);
+        let explain = |notes| self.explanation(view, key, read_point, notes);
         match watch {
-            GetWatch::Explained(recording, into) => *into = Some(explain(recording)),
+            GetWatch::Explained(recording, into) => *into = Some(explain(recording.end())),
             GetWatch::Unsampled => self.keep_get(key, was_found.unwrap_or(false), None),
             GetWatch::Sampled { began, recording } => {
                 let Some(was_found) = was_found else { return };
-                let explain = || recording.map(explain);
+                let notes = recording.map(Recording::end);
+                if let Some(notes) = &notes {
+                    self.meters.read_samples.got(&notes.totals());
+                }
+                let explain = || notes.map(explain);
                 self.keep_get(key, was_found, Some((began, Box::new(explain))));
             }
         }
@@ -203,18 +208,22 @@ impl Inner {
         ScanWatch { is_sampled: self.meters.slow.is_due(SCAN_WEIGHT), ..ScanWatch::default() }
     }
 
-    /// An iterator over an interval from `start` on goes.
-    pub(in crate::store) fn scan_ended(&self, watch: &ScanWatch, start: &[u8]) {
+    /// An iterator over `range` goes, which was in `view` last.
+    pub(in crate::store) fn scan_ended(&self, watch: &ScanWatch, view: &View, range: &KeyRange) {
         self.meters.counters.my_reads().scanned(watch.shown, watch.hidden);
         self.dead_were_met(watch.hidden);
         if !watch.is_sampled && watch.waits.began().is_none() {
             return;
         }
+        if watch.is_sampled {
+            let has_range_index = !self.options.research.scan_all_memtables;
+            self.meters.read_samples.scanned(scan_sources(view, range, has_range_index));
+        }
         let ended = Ended {
             kind: OperationKind::Scan,
             took: if watch.is_sampled { watch.busy } else { watch.waits.total() },
             is_sampled: watch.is_sampled,
-            key: start,
+            key: range.start(),
             entry_count: watch.shown,
             hidden_count: watch.hidden,
             waits: watch.waits,

@@ -17,6 +17,7 @@ use crate::store::lookups::KeyBounds;
 use crate::store::report::compaction_log::CompactionRecord;
 use crate::store::report::cut_stats::{CutCounters, CutStats};
 use crate::store::report::l0_stats::L0Stats;
+use crate::store::report::read_stats::{Counted, ReadStats};
 use crate::store::report::troubles::{FailedWorkStats, SnapshotStats};
 use crate::store::report::value_stats::{ValueCounters, ValueLogStats};
 use crate::store::{Inner, Store};
@@ -222,6 +223,8 @@ pub struct StoreStats {
     /// Tables searched for each key that was read one by one, beyond their filters: the price of
     /// having more than one place to look. 0 if none was read.
     pub read_amplification: f64,
+    /// What a get and a scan touched on average.
+    pub reads: ReadStats,
     /// Bytes of all tables for each byte of the deepest level that holds any: about how much more
     /// space is taken than what is alive would need. 1 if there are no tables.
     pub space_amplification: f64,
@@ -371,14 +374,24 @@ impl Inner {
         let levels = counters.levels_of(&view.version);
         let get_count = counters.reads.gets();
         let (scanned_count, scan_hidden_count) = counters.reads.scanned();
+        let scan_count = counters.reads.scans();
+        let counted = Counted {
+            levels: &levels,
+            gets: get_count,
+            scans: scan_count,
+            shown: scanned_count,
+            hidden: scan_hidden_count,
+        };
+        let reads = ReadStats::of(&counted, &self.meters.read_samples.sampled());
         StoreStats {
             write_count: read(&counters.writes),
             write_bytes: read(&counters.write_bytes),
             get_count,
-            scan_count: counters.reads.scans(),
+            scan_count,
             scanned_count,
             scan_hidden_count,
             read_amplification: read_amplification(&levels, get_count),
+            reads,
             space_amplification: space_amplification(&levels),
             log_write_bytes: self.log.written_bytes(self.sequencer.finished().1),
             log_medium: self.log().ok().and_then(|log| log.medium()).map(PmemMedium::name),
@@ -473,7 +486,7 @@ impl LevelStats {
 }
 
 /// `part` for each of `whole`; 0 if there is none.
-fn share(part: u64, whole: u64) -> f64 {
+pub(super) fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 

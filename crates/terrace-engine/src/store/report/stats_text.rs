@@ -65,6 +65,7 @@ impl StoreStats {
             "  scanned        {} keys by {} iterators, {} dead ones stepped over",
             self.scanned_count, self.scan_count, self.scan_hidden_count
         )?;
+        self.show_averages(f)?;
         write!(
             f,
             "  log            {} appended, {} syncs, {} live",
@@ -111,6 +112,33 @@ impl StoreStats {
         )?;
         self.show_background_io(f)?;
         write!(f, "{}", self.stalls)
+    }
+
+    /// What a read touches on average: of sampled reads, if there are any.
+    fn show_averages(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reads = &self.reads;
+        if reads.sampled_get_count > 0 {
+            writeln!(
+                f,
+                "  each get       {:.2} sources, {:.2} filters, {:.2} blocks, {:.2} of files ({} sampled)",
+                reads.sources_per_get,
+                reads.filters_per_get,
+                reads.blocks_per_get,
+                reads.file_blocks_per_get,
+                reads.sampled_get_count
+            )?;
+        }
+        if reads.sampled_scan_count > 0 {
+            writeln!(
+                f,
+                "  each scan      {:.2} sources ({} sampled), {:.1} keys shown, {:.1} dead ones",
+                reads.sources_per_scan,
+                reads.sampled_scan_count,
+                reads.shown_per_scan,
+                reads.hidden_per_scan
+            )?;
+        }
+        Ok(())
     }
 
     fn show_filter(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -213,6 +213,8 @@ impl Run {
                 (store.explain_get(&key)?, store.get(&key, &GetOptions::default())?, &self.model)
             }
         };
+        let blocks: usize = explained.steps.iter().map(|step| step.blocks.len()).sum();
+        assert_eq!(explained.totals.blocks(), blocks as u64, "{explained}");
         // Time may pass while others work.
         if env.wall_time() == now {
             agree(&explained, read.as_ref());
@@ -241,6 +243,9 @@ impl Run {
             }
             None => (store.explain_scan(range.clone(), limit, reverse)?, &self.model),
         };
+        let blocks = explained.levels.iter().map(|level| level.cached_blocks + level.file_blocks);
+        assert_eq!(explained.totals.blocks(), blocks.sum::<u64>(), "{explained}");
+        assert_eq!(explained.totals.sources(), explained.sources.len() as u64, "{explained}");
         if env.wall_time() != now {
             return Ok(());
         }

@@ -6,6 +6,7 @@ mod lookups;
 mod merge;
 mod one_moment;
 mod range_size;
+mod read_stats;
 mod refused;
 mod slow;
 mod versions;
