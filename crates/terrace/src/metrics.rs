@@ -94,6 +94,21 @@ const FIGURES: &[Figure] = &[
     counter("scanned_dead_keys", "Dead keys that iterators stepped over.", |stats| {
         stats.scan_hidden_count
     }),
+    counter("sampled_gets", "Gets that were recorded step by step.", |stats| {
+        stats.reads.sampled_get_count
+    }),
+    counter("sampled_get_filters", "Filters that these asked.", |stats| {
+        stats.reads.sampled_gets.filters
+    }),
+    counter("sampled_get_values", "Values that these fetched from value files.", |stats| {
+        stats.reads.sampled_gets.values
+    }),
+    counter("sampled_scans", "Scans that were timed.", |stats| stats.reads.sampled_scan_count),
+    counter(
+        "sampled_scan_sources",
+        "Memtables, sources in L0 and levels that these merged.",
+        |stats| stats.reads.sampled_scan_sources,
+    ),
     counter("log_bytes", "Bytes appended to the log.", |stats| stats.log_write_bytes),
     counter("log_syncs", "Syncs of the log.", |stats| stats.log_sync_count),
     counter("flushes", "Flushes and ingests.", |stats| stats.flush_count),
@@ -200,6 +215,37 @@ impl Metrics {
         describe(f, "level_tables", "Tables in a level.", "gauge")?;
         for level in levels {
             writeln!(f, "terrace_level_tables{{level=\"{}\"}} {}", level.level, level.table_count)?;
+        }
+        let help = "Times that tables of a level were asked for a key, by what they answered.";
+        describe(f, "level_asked_total", help, "counter")?;
+        for level in levels {
+            for (answer, count) in [
+                ("filtered_out", level.filtered_out_count),
+                ("found", level.found_count),
+                ("false_positive", level.false_positive_count),
+                ("missing", level.missing_count),
+            ] {
+                let labels = format!("level=\"{}\",answer=\"{answer}\"", level.level);
+                writeln!(f, "terrace_level_asked_total{{{labels}}} {count}")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the gets touched that were sampled: for each, divided by how many there were.
+    fn write_sampled_gets(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let totals = &self.stats.reads.sampled_gets;
+        let help = "Sources that sampled gets asked, by where they lie.";
+        describe(f, "sampled_get_sources_total", help, "counter")?;
+        let sources =
+            [("memtable", totals.memtables), ("l0", totals.l0_sources), ("level", totals.levels)];
+        for (place, count) in sources {
+            writeln!(f, "terrace_sampled_get_sources_total{{place=\"{place}\"}} {count}")?;
+        }
+        let help = "Blocks that sampled gets read, by where they came from.";
+        describe(f, "sampled_get_blocks_total", help, "counter")?;
+        for (from, count) in [("cache", totals.cached_blocks), ("file", totals.file_blocks)] {
+            writeln!(f, "terrace_sampled_get_blocks_total{{from=\"{from}\"}} {count}")?;
         }
         Ok(())
     }
@@ -322,6 +368,7 @@ impl fmt::Display for Metrics {
             writeln!(f, "terrace_{}{suffix} {}", figure.name, (figure.value)(&self.stats))?;
         }
         self.write_levels(f)?;
+        self.write_sampled_gets(f)?;
         self.write_delays(f)?;
         self.write_troubles(f)?;
         self.write_background_io(f)?;
@@ -370,6 +417,17 @@ mod tests {
         assert!(text.contains("terrace_written_entries_total 20000\n"), "{text}");
         assert!(text.contains("terrace_level_tables{level=\"0\"} 1\n"), "{text}");
         assert!(text.contains("le=\"+Inf\"}"), "{text}");
+        let sampled = metrics.stats().reads.sampled_get_count;
+        assert!(sampled > 0 && text.contains(&format!("terrace_sampled_gets_total {sampled}\n")));
+        // One memtable, and nothing else: it was flushed only after the gets.
+        for (labelled, count) in [
+            ("sources_total{place=\"memtable\"}", sampled),
+            ("sources_total{place=\"level\"}", 0),
+            ("blocks_total{from=\"file\"}", 0),
+        ] {
+            let line = format!("terrace_sampled_get_{labelled} {count}\n");
+            assert!(text.contains(&line), "{line}in\n{text}");
+        }
     }
 
     /// Which keyspaces are named, how many, and what becomes of odd names.

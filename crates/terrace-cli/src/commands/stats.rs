@@ -298,6 +298,7 @@ fn put_work(text: &mut String, figures: &Figured) {
             count("/scan_hidden_count")
         ),
     );
+    put_averages(text, figures);
     let lookups = figures.number("/cache_hit_count") + figures.number("/cache_miss_count");
     let hits = figures.number("/cache_hit_count") as f64 / lookups.max(1) as f64 * 100.0;
     if lookups > 0 {
@@ -334,6 +335,34 @@ fn put_work(text: &mut String, figures: &Figured) {
     let amplification = figures.ratio("/write_amplification");
     let line = format!("{amplification:.2} bytes of tables for each byte put; the log adds 1");
     line_of(text, "amplification", &line);
+}
+
+/// What a read touches on average: of sampled reads, if there are any.
+fn put_averages(text: &mut String, figures: &Figured) {
+    let ratio = |name: &str| figures.ratio(&format!("/reads/{name}"));
+    let sampled = |name: &str| figures.number(&format!("/reads/sampled_{name}_count"));
+    let (gets, scans) = (sampled("get"), sampled("scan"));
+    if gets > 0 {
+        let line = format!(
+            "{:.2} sources, {:.2} filters, {:.2} blocks, {:.2} of files ({} sampled)",
+            ratio("sources_per_get"),
+            ratio("filters_per_get"),
+            ratio("blocks_per_get"),
+            ratio("file_blocks_per_get"),
+            HumanCount(gets)
+        );
+        line_of(text, "each get", &line);
+    }
+    if scans > 0 {
+        let line = format!(
+            "{:.2} sources ({} sampled), {:.1} keys shown, {:.1} dead ones",
+            ratio("sources_per_scan"),
+            HumanCount(scans),
+            ratio("shown_per_scan"),
+            ratio("hidden_per_scan")
+        );
+        line_of(text, "each scan", &line);
+    }
 }
 
 fn time(us: u64) -> String {
@@ -428,6 +457,7 @@ mod tests {
             },
             "refused_writes": { "no_space": 12, "conflict": 5 },
             "snapshots": { "snapshot_count": 2, "oldest_age_ms": 7_200_000, "entries_since": 3_000 },
+            "reads": { "sampled_get_count": 12, "sources_per_get": 2.5, "blocks_per_get": 0.75 },
         });
         let text = shown(&Figured(json), true);
         let delayed = "7 writes were delayed, by 2.5 s in all: memory 5 times, 2.0 s (longest 900 us); \
@@ -442,9 +472,11 @@ mod tests {
             "3 memtables wait",
             "of memory are in use",
             "1,234,567",
+            "each get       2.50 sources, 0.00 filters, 0.75 blocks, 0.00 of files (12 sampled)\n",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+        assert!(!text.contains("each scan"), "none was sampled: {text}");
         let calm = shown(&Figured(serde_json::json!({})), false);
         assert!(calm.starts_with("nothing unusual\n") && !calm.contains("since"), "{calm}");
     }
