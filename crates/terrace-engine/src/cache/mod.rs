@@ -58,7 +58,7 @@ use terrace_env::{PlantedBug, is_planted, yield_point};
 
 use slots::SlotOf;
 
-pub use slots::BlockSlots;
+pub use slots::{BlockPeek, BlockSlots};
 
 /// More shards than a machine of today has threads at work on one; each has its own lock.
 const SHARDS: usize = 16;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use terrace_env::Latch;
+use terrace_env::{Latch, LatchGuard};
 
 /// A slot for each data block of one open table: a reference to the block while the cache holds it.
 ///
@@ -48,6 +48,15 @@ impl BlockSlots {
         if kept.turn == turn { kept.block.clone() } else { None }
     }
 
+    /// A look at the block with this index, of whatever turn. Nobody waits here either, and the
+    /// cache is not told. Readers of the block look it up in the cache meanwhile, and who puts or
+    /// clears it waits: to be let go soon.
+    #[inline]
+    pub fn peek(&self, index: usize) -> Option<BlockPeek<'_>> {
+        let kept = self.slots.get(index)?.kept.try_lock()?;
+        Some(BlockPeek { kept })
+    }
+
     /// Keeps `block`; whether it was there already. Another one that was there goes.
     pub(super) fn put(&self, index: usize, block: &Arc<[u8]>, turn: u32) -> bool {
         let Some(slot) = self.slots.get(index) else { return true };
@@ -75,6 +84,19 @@ impl BlockSlots {
     pub(super) fn kept(&self) -> impl Iterator<Item = (usize, Arc<[u8]>)> {
         let slots = self.slots.iter().enumerate();
         slots.filter_map(|(index, slot)| Some((index, slot.kept.lock().block.clone()?)))
+    }
+}
+
+/// A look at what a slot holds, which keeps it as it is.
+pub struct BlockPeek<'a> {
+    kept: LatchGuard<'a, Kept>,
+}
+
+impl BlockPeek<'_> {
+    /// The first byte of the block, if there is one. It lies in one line with the block's count.
+    #[inline]
+    pub fn first_byte(&self) -> Option<u8> {
+        self.kept.block.as_ref()?.first().copied()
     }
 }
 
@@ -107,5 +129,24 @@ impl SlotOf {
         if let Some(slots) = self.slots.upgrade() {
             slots.clear(self.index as usize, block);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peek_sees_the_block_and_nobody_waits_for_it() {
+        let slots = BlockSlots::new(2);
+        let block: Arc<[u8]> = Arc::from(&b"block"[..]);
+        assert!(!slots.put(1, &block, 7));
+        let peek = slots.peek(1).expect("nobody is at the slot");
+        assert_eq!(peek.first_byte(), Some(b'b'));
+        assert!(slots.peek(1).is_none() && slots.get(1, 7).is_none());
+        assert_eq!(slots.peek(0).expect("another slot").first_byte(), None);
+        drop(peek);
+        assert!(slots.get(1, 7).is_some_and(|got| Arc::ptr_eq(&got, &block)));
+        assert!(slots.peek(2).is_none(), "there is no such slot");
     }
 }

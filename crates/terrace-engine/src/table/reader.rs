@@ -18,7 +18,7 @@ use super::format::properties::TableProperties;
 use super::format::{BLOCK_BYTES_MAX, FormatError, META_BYTES_MAX, range_tombstones};
 use super::store::{ByteInterval, TableFile};
 use super::stream::TableStream;
-use crate::cache::{BlockCache, BlockSlots};
+use crate::cache::{BlockCache, BlockPeek, BlockSlots};
 use crate::explain::{BlockRead, note};
 use crate::l0::triangle::Page;
 use crate::l0::triangle::row::format::RowEntry;
@@ -358,6 +358,21 @@ impl TableReader {
             .and_then(|view| view.seek(key, read_point))
             .map_err(|error| self.damaged_block(block_index, &error))?;
         Ok(found.same_key.map(|entry| PinnedEntry::of_block(block, &self.numbered(entry))))
+    }
+
+    /// Index of the block in which [`TableReader::get`] looks for the newest entry of `key`; the
+    /// count of blocks if there is none. No I/O.
+    #[must_use]
+    #[inline]
+    pub fn block_of(&self, key: &[u8]) -> usize {
+        self.index.seek(key, SeqNo::MAX)
+    }
+
+    /// A look at a block that is in the cache, of which the cache is not told; to be let go soon.
+    #[must_use]
+    #[inline]
+    pub fn peek(&self, block_index: usize) -> Option<BlockPeek<'_>> {
+        self.slots.peek(block_index)
     }
 
     /// A cursor over the keys that have a version at or below `read_point`. It stands nowhere yet.

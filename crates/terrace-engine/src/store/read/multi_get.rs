@@ -2,21 +2,24 @@
 //!
 //! A get waits for one cache line after the other: a node of the memtable's tree names the next
 //! one, the index names the block. For several keys these chains are independent. So before a few
-//! keys are read one by one, they go down the memtables in step, a level at a time, and ask all
-//! filters: each key's lines are on their way while the others' are looked at. The reads
-//! themselves are those of [`Store::get`], and find the lines there.
+//! keys are read one by one, they go down the memtables in step, a level at a time; then they ask
+//! the filters of the levels, search the index of the table that may have them, and look at the
+//! first line of the block if it is cached: each key's lines are on their way while the others' are
+//! looked at. The reads themselves are those of [`Store::get`], and find the lines there.
 
 use std::hint::black_box;
 
 use smallvec::SmallVec;
 
 use crate::Result;
+use crate::cache::BlockPeek;
 use crate::store::read::begin::At;
 use crate::store::read::pinned::PinnedItem;
 use crate::store::report::slow::GetPurpose;
 use crate::store::view::View;
 use crate::store::{GetOptions, Inner, Store};
-use crate::table::{ReadMode, filter_hash};
+use crate::table::{TableReader, filter_hash};
+use crate::version::OpenTable;
 
 /// How many keys go down in step: enough to keep a core's line buffers busy, few enough that their
 /// lines stay in its first cache.
@@ -71,14 +74,31 @@ fn warm(view: &View, keys: &[&[u8]]) {
             memtable.warm(&keys);
         }
     }
+    warm_levels(view, keys);
+}
+
+/// As [`warm`], in the levels: filters, indexes, and the first lines of blocks that are cached.
+/// Filters of L0 are left to the reads: none of them waits for another's answer, so their lines
+/// overlap for one key as they are.
+fn warm_levels(view: &View, keys: &[&[u8]]) {
+    let mut places: SmallVec<[(&TableReader, usize); KEYS_IN_STEP]> = SmallVec::new();
     for key in keys {
         let hash = filter_hash(key);
         for (_, run) in view.version.runs() {
             let Some(table) = run.table_for(key) else { continue };
-            // A table that is not open yet has no filter to warm; the read opens it.
-            if let Ok(reader) = table.reader(ReadMode::NO_WAIT) {
-                black_box(reader.filter().map(|filter| filter.may_contain(hash)));
+            // A table that is not open yet has nothing to warm; the read opens it.
+            let Some(OpenTable::Blocks(reader)) = table.open_table() else { continue };
+            if reader.may_contain(hash) {
+                places.push((reader, reader.block_of(key)));
+                break;
             }
         }
+    }
+    // Cost: to take a latch waits for all loads before it. So all are taken before the first block
+    // is touched, and then the lines of all blocks are on their way at once.
+    let peeks = places.iter().filter_map(|(reader, block_index)| reader.peek(*block_index));
+    let peeks: SmallVec<[BlockPeek<'_>; KEYS_IN_STEP]> = peeks.collect();
+    for peek in &peeks {
+        black_box(peek.first_byte());
     }
 }

@@ -3,6 +3,7 @@
 mod explain;
 mod iterators;
 mod lookups;
+mod many_keys;
 mod merge;
 mod one_moment;
 mod range_size;
