@@ -97,12 +97,20 @@ impl Skip {
     }
 
     /// The prefix of a key that has at most 7 bytes behind the skipped ones.
-    #[inline(never)]
+    #[inline]
     fn short_prefix(self, key: &[u8]) -> u64 {
-        let rest = key.get(usize::from(self.bytes)..).unwrap_or_default();
-        let mut word = [0; 8];
-        word[..rest.len()].copy_from_slice(rest);
-        u64::from_be_bytes(word)
+        let rest_bytes = key.len().saturating_sub(usize::from(self.bytes));
+        match key.last_chunk() {
+            // The last 8 bytes without those in front of the rest: one move in the place of a copy.
+            Some(last) => {
+                u64::from_be_bytes(*last).unbounded_shl(64u32.wrapping_sub(8 * rest_bytes as u32))
+            }
+            None => {
+                let mut word = [0; 8];
+                word[..rest_bytes].copy_from_slice(&key[key.len() - rest_bytes..]);
+                u64::from_be_bytes(word)
+            }
+        }
     }
 
     /// The prefix of `key` in a node whose slot 0 has the key `reference`.
