@@ -78,6 +78,15 @@ impl<'a> KeySearch<'a> {
         if is_recording() {
             return self.in_each_row(rows);
         }
+        // To work out the bits of a key pays for several filters. One is asked by the hash alone.
+        if rows.rows().len() == 1 {
+            for one in rows.near(self.key) {
+                if let Some(entry) = self.in_table(&one.table)? {
+                    return Ok(Some(entry));
+                }
+            }
+            return Ok(None);
+        }
         for one in rows.near(self.key) {
             if let Some(entry) = self.in_live_table(one)? {
                 return Ok(Some(entry));
