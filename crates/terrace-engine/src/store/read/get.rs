@@ -8,7 +8,7 @@ use terrace_base::{EntryRef, Expiry, SeqNo, WallTime};
 use terrace_env::{PlantedBug, is_planted};
 
 use crate::Result;
-use crate::explain::note;
+use crate::explain::{is_recording, note};
 use crate::memtable::Memtable;
 use crate::store::read::answer::{Answer, Newest, unsupported};
 use crate::store::read::begin::At;
@@ -135,26 +135,25 @@ impl Inner {
     ) -> Result<Option<T>> {
         let (key, read_point, mode) = (search.key, search.read_point, search.mode);
         let mut read = Some(read);
+        // Left here and not handed back through the search, which would move it at each step.
+        let mut answered = None;
         let mut is_operand = false;
-        let found = newest_of(view, search, |newest| {
+        newest_of(view, search, |newest| {
             met(newest.entry.seqno);
             match newest.answer(&now) {
-                Answer::Value => Ok(read.take().map(|read| read(newest.origin, &newest.entry))),
+                Answer::Value => {
+                    answered = read.take().map(|read| read(newest.origin, &newest.entry));
+                }
                 Answer::Pointer => {
                     let fetched = Values::of(&view.version, mode).fetch(&newest.entry)?;
                     let origin = Origin::Fetched(&fetched.value);
-                    Ok(read.take().map(|read| read(origin, &fetched.entry(key))))
+                    answered = read.take().map(|read| read(origin, &fetched.entry(key)));
                 }
-                Answer::Hidden(why) => {
-                    note(|notes| notes.hidden(why));
-                    Ok(None)
-                }
-                Answer::Operands => {
-                    is_operand = true;
-                    Ok(None)
-                }
-                Answer::Refused(kind) => Err(unsupported(kind)),
+                Answer::Hidden(why) => note(|notes| notes.hidden(why)),
+                Answer::Operands => is_operand = true,
+                Answer::Refused(kind) => return Err(unsupported(kind)),
             }
+            Ok(())
         })?;
         if is_operand {
             let search = KeySearch::new(key, read_point, mode);
@@ -164,18 +163,17 @@ impl Inner {
                 merged.and_then(|merged| Some(read.take()?(Origin::Folded, &merged.entry(key))))
             );
         }
-        found.unwrap_or(Ok(None))
+        Ok(answered)
     }
 }
 
-/// What `read` makes of the newest entry for the search's key, whatever it means; `None` if there
-/// is none.
+/// Shows `read` the newest entry for the search's key, whatever it means, if there is one.
 #[inline]
-fn newest_of<T>(
+fn newest_of(
     view: &View,
     search: &mut KeySearch<'_>,
-    read: impl FnOnce(Newest<'_>) -> T,
-) -> Result<Option<T>> {
+    read: impl FnOnce(Newest<'_>) -> Result<()>,
+) -> Result<()> {
     let drange = view.drange_for(search.key);
     if drange.has_sets {
         return newest_of_sets(view, drange, search, read);
@@ -185,6 +183,10 @@ fn newest_of<T>(
         skipped.for_each(|one| notes.memtable_excluded(one, drange.is_active(one)));
     });
     for memtable in drange.memtables_below(search.limit) {
+        // What is published is counted, so nothing that this read sees is missed.
+        if memtable.is_empty() && !is_recording() {
+            continue;
+        }
         let covering = memtable.newest_covering(search.key, search.read_point);
         search.cover(covering);
         let found = memtable.get(search.key, search.read_point);
@@ -192,7 +194,7 @@ fn newest_of<T>(
         if let Some(entry) = found.entry {
             let (origin, covering) = (Origin::Memtable(memtable), search.covering);
             note(|notes| notes.newest(&entry, covering));
-            return Ok(Some(read(Newest { origin, entry, covering })));
+            return read(Newest { origin, entry, covering });
         }
     }
     newest_in_tables(&view.version, search, read)
@@ -201,12 +203,12 @@ fn newest_of<T>(
 /// As [`newest_of`], where memtables come in sets: any of a set may hold the newest entry, or the
 /// newest range tombstone, so all of it are asked.
 #[inline(never)]
-fn newest_of_sets<T>(
+fn newest_of_sets(
     view: &View,
     drange: &DrangeView,
     search: &mut KeySearch<'_>,
-    read: impl FnOnce(Newest<'_>) -> T,
-) -> Result<Option<T>> {
+    read: impl FnOnce(Newest<'_>) -> Result<()>,
+) -> Result<()> {
     for set in drange.sets() {
         let mut newest: Option<(&Arc<Memtable>, EntryRef<'_>)> = None;
         for memtable in set {
@@ -229,18 +231,18 @@ fn newest_of_sets<T>(
         if let Some((memtable, entry)) = newest {
             let (origin, covering) = (Origin::Memtable(memtable), search.covering);
             note(|notes| notes.newest(&entry, covering));
-            return Ok(Some(read(Newest { origin, entry, covering })));
+            return read(Newest { origin, entry, covering });
         }
     }
     newest_in_tables(&view.version, search, read)
 }
 
 /// As [`newest_of`], in rows and levels only.
-pub(super) fn newest_in_tables<T>(
+pub(super) fn newest_in_tables(
     version: &Version,
     search: &mut KeySearch<'_>,
-    read: impl FnOnce(Newest<'_>) -> T,
-) -> Result<Option<T>> {
+    read: impl FnOnce(Newest<'_>) -> Result<()>,
+) -> Result<()> {
     let mut found = search.in_rows(version.l0().content())?;
     if found.is_none() {
         for (level, run) in version.runs() {
@@ -257,8 +259,8 @@ pub(super) fn newest_in_tables<T>(
             }
         }
     }
-    let Some(pinned) = found else { return Ok(None) };
+    let Some(pinned) = found else { return Ok(()) };
     let (entry, covering) = (pinned.entry(search.key), search.covering);
     note(|notes| notes.newest(&entry, covering));
-    Ok(Some(read(Newest { origin: Origin::Table(&pinned), entry, covering })))
+    read(Newest { origin: Origin::Table(&pinned), entry, covering })
 }

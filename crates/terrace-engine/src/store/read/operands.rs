@@ -129,11 +129,14 @@ fn gather(view: &View, search: &mut KeySearch<'_>, gathered: &mut Gathered) -> R
         }
     }
     loop {
-        let found = newest_in_tables(&view.version, search, |newest| {
-            (newest.entry.seqno, gathered.take(&newest.entry, newest.is_covered(), values))
+        let mut found = None;
+        newest_in_tables(&view.version, search, |newest| {
+            let is_last = gathered.take(&newest.entry, newest.is_covered(), values)?;
+            found = Some((newest.entry.seqno, is_last));
+            Ok(())
         })?;
         let Some((seqno, is_last)) = found else { return Ok(()) };
-        if is_last? || !go_below(search, seqno) {
+        if is_last || !go_below(search, seqno) {
             return Ok(());
         }
     }
