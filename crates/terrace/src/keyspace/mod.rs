@@ -34,4 +34,4 @@ pub use options::KeyspaceOptions;
 pub(crate) use space::{Owner, Space};
 pub use statistics::KeyspaceStats;
 pub(crate) use statistics::{FIGURES, ScanTally, WriteTally, Written};
-pub(crate) use stored::{KeyspaceNo, PREFIX_BYTES, split};
+pub(crate) use stored::{KeyspaceNo, PREFIX_BYTES, StoredPlace, split};

@@ -44,6 +44,20 @@ impl StoredKey {
     }
 }
 
+/// Room for a key as the tree stores it, where it is put together and stays: a [`StoredKey`] is
+/// moved as a whole at least once.
+pub struct StoredPlace {
+    inline: [u8; INLINE_BYTES],
+    long: Vec<u8>,
+}
+
+impl StoredPlace {
+    #[inline]
+    pub fn new() -> StoredPlace {
+        StoredPlace { inline: [0; INLINE_BYTES], long: Vec::new() }
+    }
+}
+
 impl KeyspaceNo {
     pub fn prefix(self) -> [u8; PREFIX_BYTES] {
         let [high, low] = self.0.to_be_bytes();
@@ -68,6 +82,23 @@ impl KeyspaceNo {
         bytes[..PREFIX_BYTES].copy_from_slice(&prefix);
         bytes[PREFIX_BYTES..len].copy_from_slice(key);
         StoredKey::Inline { bytes, len }
+    }
+
+    /// As [`KeyspaceNo::stored`], put together in `place`.
+    #[inline]
+    pub fn stored_in<'p>(self, key: &[u8], place: &'p mut StoredPlace) -> &'p [u8] {
+        let prefix = self.prefix();
+        match place.inline.get_mut(..PREFIX_BYTES + key.len()) {
+            Some(stored) => {
+                stored[..PREFIX_BYTES].copy_from_slice(&prefix);
+                stored[PREFIX_BYTES..].copy_from_slice(key);
+                stored
+            }
+            None => {
+                place.long = [&prefix[..], key].concat();
+                &place.long
+            }
+        }
     }
 
     /// The stored interval of a caller's interval.

@@ -138,8 +138,11 @@ impl Transaction {
     fn read(&self, stored: &[u8], met: impl FnOnce(usize)) -> Result<Option<PinnedItem>> {
         let mut reads = self.reads.borrow_mut();
         reads.note_key(stored)?;
-        let met = |entry: &EntryRef<'_>| met(entry.value.len());
-        Ok(reads.snapshot().get_pinned_with(stored, &Default::default(), met)?)
+        let take = |entry: &EntryRef<'_>, pinned| {
+            met(entry.value.len());
+            pinned
+        };
+        Ok(reads.snapshot().get_pinned_with(stored, &Default::default(), take)?)
     }
 
     /// What own writes to a stored key come to, over what `read` finds under them.

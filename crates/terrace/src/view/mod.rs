@@ -22,7 +22,7 @@ pub use range::{KeyRange, Prefix, RangeEnd};
 pub use snapshot::Snapshot;
 pub use value::{EntryRef, Key, Value};
 
-use crate::keyspace::{ScanTally, Space};
+use crate::keyspace::{ScanTally, Space, StoredPlace};
 use crate::{RangeSize, ReadOptions, Result};
 
 /// A keyspace to read: as it is now, or as it was at a snapshot. A cheap handle, which threads may
@@ -110,19 +110,26 @@ impl View {
     }
 
     fn get_bytes(&self, key: &[u8]) -> Result<Option<Value>> {
-        let stored = self.space.number.stored(key);
-        let (stored, options) = (stored.as_slice(), self.options.engine());
-        let mut found_bytes = None;
-        let met =
-            |entry: &EngineEntry<'_>| found_bytes = Some(key.len().wrapping_add(entry.value.len()));
-        let found = match &self.at {
-            None => self.store.get_pinned_with(stored, &options, met),
-            Some(snapshot) => snapshot.get_pinned_with(stored, &options, met),
+        let mut place = StoredPlace::new();
+        let stored = self.space.number.stored_in(key, &mut place);
+        let options = self.options.engine();
+        // Left here by the search and not handed back through it, which would move it at each step.
+        let (mut value, mut found_bytes) = (None, None);
+        let take = |entry: &EngineEntry<'_>, pinned| {
+            found_bytes = Some(key.len().wrapping_add(entry.value.len()));
+            value = Some(Value(pinned));
         };
-        if found.is_ok() {
-            self.space.counters.got(found_bytes);
+        let found = match &self.at {
+            None => self.store.get_pinned_with(stored, &options, take),
+            Some(snapshot) => snapshot.get_pinned_with(stored, &options, take),
+        };
+        match found {
+            Ok(_) => {
+                self.space.counters.got(found_bytes);
+                Ok(value)
+            }
+            Err(error) => Err(error.into()),
         }
-        Ok(found?.map(Value))
     }
 
     /// The values of `keys`, in their order, all as they were at one moment; `None` where there is

@@ -65,12 +65,15 @@ impl Pin {
 impl PinnedItem {
     #[inline]
     pub(in crate::store) fn new(source: Origin<'_>, entry: &EntryRef<'_>) -> PinnedItem {
-        let pin = Pin::inline(entry.value).unwrap_or_else(|| match source {
-            Origin::Memtable(memtable) => Pin::Memtable(PinnedVersion::new(memtable, entry)),
-            Origin::Table(pinned) => Pin::Table(pinned.clone()),
-            Origin::Fetched(value) => Pin::Fetched(value.clone()),
-            Origin::Folded => Pin::Owned(entry.value.into()),
-        });
+        let pin = match (Pin::inline(entry.value), source) {
+            (Some(pin), _) => pin,
+            (None, Origin::Memtable(memtable)) => {
+                Pin::Memtable(PinnedVersion::new(memtable, entry))
+            }
+            (None, Origin::Table(pinned)) => Pin::Table(pinned.clone()),
+            (None, Origin::Fetched(value)) => Pin::Fetched(value.clone()),
+            (None, Origin::Folded) => Pin::Owned(entry.value.into()),
+        };
         PinnedItem { pin, expiry: entry.expiry, seqno: entry.seqno }
     }
 
@@ -133,21 +136,18 @@ impl Store {
     /// The value of `key` now, by reference; `None` if there is none. Cost: as
     /// [`Store::get`], without the allocation and the copy.
     pub fn get_pinned(&self, key: &[u8], options: &GetOptions) -> Result<Option<PinnedItem>> {
-        self.get_pinned_with(key, options, |_| ())
+        self.get_pinned_with(key, options, |_, pinned| pinned)
     }
 
-    /// As [`Store::get_pinned`]; what is found is `met` before that, where it lies. Cheaper than to
-    /// look at the answer, which would be copied once more for it.
+    /// What `take` makes of the entry and its pinned value, where [`Store::get_pinned`] would give
+    /// the value. Cheaper than to look at the answer, which is moved on its way back.
     #[inline]
-    pub fn get_pinned_with(
+    pub fn get_pinned_with<T>(
         &self,
         key: &[u8],
         options: &GetOptions,
-        met: impl FnOnce(&EntryRef<'_>),
-    ) -> Result<Option<PinnedItem>> {
-        self.get_from(key, options, |origin, entry| {
-            met(entry);
-            PinnedItem::new(origin, entry)
-        })
+        take: impl FnOnce(&EntryRef<'_>, PinnedItem) -> T,
+    ) -> Result<Option<T>> {
+        self.get_from(key, options, |origin, entry| take(entry, PinnedItem::new(origin, entry)))
     }
 }

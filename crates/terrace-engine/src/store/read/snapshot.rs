@@ -54,16 +54,15 @@ impl Snapshot {
 
     /// The value that `key` had, by reference; see [`Store::get_pinned_with`].
     #[inline]
-    pub fn get_pinned_with(
+    pub fn get_pinned_with<T>(
         &self,
         key: &[u8],
         options: &GetOptions,
-        met: impl FnOnce(&EntryRef<'_>),
-    ) -> Result<Option<PinnedItem>> {
+        take: impl FnOnce(&EntryRef<'_>, PinnedItem) -> T,
+    ) -> Result<Option<T>> {
         let (at, mode) = (At::Number(self.seqno()), options.mode());
         self.inner().get_at(key, at, mode, GetPurpose::Answer, |origin, entry| {
-            met(entry);
-            PinnedItem::new(origin, entry)
+            take(entry, PinnedItem::new(origin, entry))
         })
     }
 
