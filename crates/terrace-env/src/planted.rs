@@ -64,6 +64,11 @@ planted_bugs! {
     StaleBlock,
     /// A block that the cache has evicted stays in its table's slot, and is read there.
     SlotKeepsEvicted,
+    /// A read of a key leaves out the table of a row, or of a level, whose end begins as the key
+    /// does.
+    LeaveOutTableAtItsEnd,
+    /// A scan goes through all tables of a row of L0 but the last one.
+    ScanLeavesOutLastTable,
     /// A range tombstone is lost behind the boundary of two output tables.
     LoseRangeTombstoneAtBoundary,
     /// The log is given up through all that is written, above what the memtables need.

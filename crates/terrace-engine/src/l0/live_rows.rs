@@ -89,14 +89,11 @@ impl LiveRows {
         &self.live[..self.live.partition_point(|one| one.row > through)]
     }
 
-    /// Those of [`live_at`](LiveRows::live_at) that may have `key`: of a row with several tables
-    /// most often one, told by the first bytes of where tables begin and end.
+    /// Where the [`live`](LiveRows::live) tables begin and end, if a row has several: of each row
+    /// one table at most reaches a key.
     #[inline]
-    pub fn near(&self, key: &[u8]) -> impl Iterator<Item = &LiveTable> {
-        let live = self.live_at(key);
-        let hinted = self.hints.iter().flat_map(move |hints| hints.may_hold(key));
-        let all = 0..if self.hints.is_none() { live.len() } else { 0 };
-        hinted.chain(all).map_while(move |index| live.get(index))
+    pub(crate) fn hints(&self) -> Option<&SpanHints> {
+        self.hints.as_deref()
     }
 
     /// The rows that count at a key of `range`, the newest first.

@@ -1,4 +1,5 @@
 use terrace_base::{KeyRange, common_prefix_bytes, hint_of};
+use terrace_env::{PlantedBug, is_planted};
 
 /// The first bytes of the ends of many intervals, side by side, so that a search among them looks
 /// at few cache lines and at hardly any interval itself.
@@ -43,7 +44,10 @@ impl SpanHints {
         let count = if rest.is_some() { self.starts.len() } else { 0 };
         let hint = u64::from_be_bytes(hint_of(rest.unwrap_or_default()));
         let bounds = self.starts[..count].iter().zip(&self.ends[..count]);
-        let holds = move |(start, end): (&u64, &u64)| (*start <= hint) & (hint <= *end);
+        let leaves_out = is_planted(PlantedBug::LeaveOutTableAtItsEnd);
+        let holds = move |(start, end): (&u64, &u64)| {
+            (*start <= hint) & (hint <= *end) && !(leaves_out && hint == *end)
+        };
         bounds.enumerate().filter(move |(_, bounds)| holds(*bounds)).map(|(index, _)| index)
     }
 
@@ -54,7 +58,9 @@ impl SpanHints {
         match key.strip_prefix(self.prefix.as_slice()) {
             Some(rest) => {
                 let hint = u64::from_be_bytes(hint_of(rest));
-                let first = self.ends.partition_point(|end| *end < hint);
+                let leaves_out = is_planted(PlantedBug::LeaveOutTableAtItsEnd);
+                let is_before = |end: &u64| *end < hint || (leaves_out && *end == hint);
+                let first = self.ends.partition_point(is_before);
                 (first, first + self.ends[first..].partition_point(|end| *end == hint))
             }
             None if key < self.prefix.as_slice() => (0, 0),

@@ -11,7 +11,7 @@ use crate::explain::{Asked, MyCounts, StepAnswer, is_recording, note};
 use crate::l0::{FilterView, LiveRows, LiveTable, RowSearch, SearchTrail};
 use crate::lookup_index::Bound;
 use crate::table::{FilterBits, PinnedEntry, ReadMode, filter_hash};
-use crate::version::{OpenTable, Table};
+use crate::version::{OpenTable, SpanHints, Table};
 
 /// The search for one key at one read point, on its way down the tree.
 #[derive(Debug)]
@@ -78,16 +78,33 @@ impl<'a> KeySearch<'a> {
         if is_recording() {
             return self.in_each_row(rows);
         }
-        // To work out the bits of a key pays for several filters. One is asked by the hash alone.
-        if rows.rows().len() == 1 {
-            for one in rows.near(self.key) {
-                if let Some(entry) = self.in_table(&one.table)? {
-                    return Ok(Some(entry));
-                }
-            }
-            return Ok(None);
+        let live = rows.live_at(self.key);
+        if let Some(hints) = rows.hints() {
+            return self.in_divided_rows(live, hints);
         }
-        for one in rows.near(self.key) {
+        // To work out the bits of a key pays for several filters. One is asked by the hash alone.
+        if let [one] = live {
+            return self.in_table(&one.table);
+        }
+        for one in live {
+            if let Some(entry) = self.in_live_table(one)? {
+                return Ok(Some(entry));
+            }
+        }
+        Ok(None)
+    }
+
+    /// As [`KeySearch::in_rows`], where rows have several tables: those that do not reach the key
+    /// are left out by the first bytes of where they begin and end.
+    #[inline(never)]
+    fn in_divided_rows(
+        &mut self,
+        live: &[LiveTable],
+        hints: &SpanHints,
+    ) -> Result<Option<PinnedEntry>> {
+        for index in hints.may_hold(self.key) {
+            // The tables of rows that are consumed at the key stand behind all others.
+            let Some(one) = live.get(index) else { break };
             if let Some(entry) = self.in_live_table(one)? {
                 return Ok(Some(entry));
             }

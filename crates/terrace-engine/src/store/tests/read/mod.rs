@@ -9,5 +9,6 @@ mod one_moment;
 mod range_size;
 mod read_stats;
 mod refused;
+mod row_tables;
 mod slow;
 mod versions;
