@@ -1,4 +1,4 @@
-use terrace_base::{EntryRef, SeqNo};
+use terrace_base::{EntryRef, KeyRange, SeqNo};
 
 use super::KeysCursor;
 use super::Run;
@@ -24,27 +24,25 @@ impl RunTables {
         }
     }
 
+    /// How many tables come before the first whose interval is not `passed`.
+    fn count_passed(&self, passed: impl Fn(&KeyRange) -> bool) -> usize {
+        match self {
+            RunTables::Level(run) => run.tables().partition_point(|table| passed(table.span())),
+            RunTables::Row(row) => row.tables().partition_point(|one| passed(one.table.span())),
+        }
+    }
+
     /// Index of the first table that does not end at or before `key`.
     fn first_not_before(&self, key: &[u8]) -> usize {
         match self {
             RunTables::Level(run) => run.first_not_before(key),
-            RunTables::Row(row) => {
-                row.tables().partition_point(|one| one.table.span().is_before(key))
-            }
+            RunTables::Row(_) => self.count_passed(|span| span.is_before(key)),
         }
     }
 
     /// How many tables begin below `bound`.
     fn count_below(&self, bound: Option<&[u8]>) -> usize {
-        let below = |start: &[u8]| bound.is_none_or(|bound| start < bound);
-        match self {
-            RunTables::Level(run) => {
-                run.tables().partition_point(|table| below(table.span().start()))
-            }
-            RunTables::Row(row) => {
-                row.tables().partition_point(|one| below(one.table.span().start()))
-            }
-        }
+        self.count_passed(|span| bound.is_none_or(|bound| span.start() < bound))
     }
 
     /// A cursor over the table at `index`, if there is one.
