@@ -86,6 +86,12 @@ impl<C: Cursor> MergingCursor<C> {
         self.sources.push(MergedCursor { cursor, head: Head::default(), is_near: false });
     }
 
+    /// How many sources are merged.
+    #[must_use]
+    pub fn source_count(&self) -> usize {
+        self.sources.len()
+    }
+
     /// Index of the source that has the newest entry of the current key.
     #[must_use]
     pub fn source(&self) -> Option<usize> {

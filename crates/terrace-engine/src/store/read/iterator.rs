@@ -502,7 +502,7 @@ impl Drop for Iter {
     fn drop(&mut self) {
         // A thread that panics may hold what a call of the environment must not meet.
         if !std::thread::panicking() {
-            self.inner.scan_ended(&self.watch, &self.view, &self.range);
+            self.inner.scan_ended(&self.watch, self.cursor.source_count(), self.range.start());
         }
     }
 }

@@ -4,14 +4,12 @@
 //! What tables are asked, and what scans show and step over, is counted for every read. The rest
 //! would cost each get a handful of counters; so it is taken from the operations that are sampled
 //! anyway, one in about [`SAMPLE_EVERY`](crate::explain::SAMPLE_EVERY): a get that is sampled is
-//! recorded step by step, and what a scan merges follows from the view that it ends in.
+//! recorded step by step, and a scan says how many sources it merged last.
 
-use terrace_base::KeyRange;
 use terrace_env::Latch;
 
 use crate::explain::ReadTotals;
 use crate::store::report::stats::{LevelStats, share};
-use crate::store::view::{DrangeView, View};
 
 /// What the sampled reads of a range touched since the open. A short latch, for these only.
 #[derive(Debug, Default)]
@@ -118,20 +116,4 @@ impl ReadStats {
             sampled_scan_sources: scan_sources,
         }
     }
-}
-
-/// How many sources a scan of `range` merges in `view`; without `has_range_index` that is all
-/// memtables. `sources` in `read/` makes cursors of the same.
-pub fn scan_sources(view: &View, range: &KeyRange, has_range_index: bool) -> u64 {
-    let first = view.boundaries.index_of(range.start());
-    let mut dranges = view.dranges[first..].iter().take_while(|drange| drange.keys.overlaps(range));
-    let memtables = match (dranges.next(), dranges.next()) {
-        _ if !has_range_index => view.memtables().len(),
-        (Some(only), None) => DrangeView::memtables(only).count(),
-        // A cursor of its own goes through them.
-        _ => 1,
-    };
-    let in_l0 = view.version.l0().content().rows_within(range).count();
-    let levels = view.version.runs().filter(|(_, run)| !run.is_empty()).count();
-    (memtables + in_l0 + levels) as u64
 }

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use terrace_base::{KeyRange, SeqNo};
+use terrace_base::SeqNo;
 
 use crate::explain::{
     Ended, GetExplanation, OperationKind, Recording, ScanWatch, SlowOperation, waits,
 };
 use crate::store::read::key_search::KeySearch;
-use crate::store::report::read_stats::scan_sources;
 use crate::store::view::View;
 use crate::store::{Inner, Store};
 use crate::{Result, WriteBatch};
@@ -208,22 +207,26 @@ impl Inner {
         ScanWatch { is_sampled: self.meters.slow.is_due(SCAN_WEIGHT), ..ScanWatch::default() }
     }
 
-    /// An iterator over `range` goes, which was in `view` last.
-    pub(in crate::store) fn scan_ended(&self, watch: &ScanWatch, view: &View, range: &KeyRange) {
+    /// An iterator over an interval from `start` on goes, which merged so many sources.
+    pub(in crate::store) fn scan_ended(
+        &self,
+        watch: &ScanWatch,
+        source_count: usize,
+        start: &[u8],
+    ) {
         self.meters.counters.my_reads().scanned(watch.shown, watch.hidden);
         self.dead_were_met(watch.hidden);
         if !watch.is_sampled && watch.waits.began().is_none() {
             return;
         }
         if watch.is_sampled {
-            let has_range_index = !self.options.research.scan_all_memtables;
-            self.meters.read_samples.scanned(scan_sources(view, range, has_range_index));
+            self.meters.read_samples.scanned(source_count as u64);
         }
         let ended = Ended {
             kind: OperationKind::Scan,
             took: if watch.is_sampled { watch.busy } else { watch.waits.total() },
             is_sampled: watch.is_sampled,
-            key: range.start(),
+            key: start,
             entry_count: watch.shown,
             hidden_count: watch.hidden,
             waits: watch.waits,
