@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use terrace_base::WallTime;
 
-use crate::{EnvResult, FileSystem, WaitFactory};
+use crate::{EnvResult, FileSystem, ObjectStores, WaitFactory};
 
 /// An environment that many rooms share.
 pub type SharedEnv = Arc<dyn Env>;
@@ -51,6 +51,9 @@ pub(crate) fn thread_name(class: JobClass, name: &str) -> String {
 pub trait Env: Send + Sync + fmt::Debug {
     /// The file system.
     fn fs(&self) -> &dyn FileSystem;
+
+    /// The object stores.
+    fn objects(&self) -> &dyn ObjectStores;
 
     /// Time since an arbitrary origin; never goes back.
     fn now(&self) -> Duration;

@@ -42,6 +42,20 @@ pub enum Operation {
     Remove,
     /// Start a thread.
     Spawn,
+    /// Reach an object store.
+    OpenStore,
+    /// Store an object.
+    PutObject,
+    /// Store an object unless there is one.
+    PutObjectIfAbsent,
+    /// Store an object in parts, or one part of it.
+    UploadObject,
+    /// Read an object.
+    GetObject,
+    /// Delete an object.
+    DeleteObject,
+    /// List objects.
+    ListObjects,
 }
 
 /// A call to the outside that failed: what was asked, of which file, and why.
@@ -69,6 +83,37 @@ impl EnvError {
             self.source.kind(),
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
         )
+    }
+
+    /// Whether the call may have been done all the same, or may be done later: the answer of an
+    /// object store was lost, or came too late, or was that of a server in trouble.
+    #[must_use]
+    pub fn is_unknown_outcome(&self) -> bool {
+        matches!(
+            self.source.kind(),
+            io::ErrorKind::TimedOut
+                | io::ErrorKind::ConnectionReset
+                | io::ErrorKind::ConnectionAborted
+                | io::ErrorKind::BrokenPipe
+                | io::ErrorKind::UnexpectedEof
+        )
+    }
+
+    /// Whether the same call may succeed a little later: an object store is busy or away for a
+    /// moment. What is denied, missing or malformed stays so.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        self.is_unknown_outcome()
+            || matches!(
+                self.source.kind(),
+                io::ErrorKind::ResourceBusy
+                    | io::ErrorKind::ConnectionRefused
+                    | io::ErrorKind::NotConnected
+                    | io::ErrorKind::HostUnreachable
+                    | io::ErrorKind::NetworkUnreachable
+                    | io::ErrorKind::NetworkDown
+                    | io::ErrorKind::Interrupted
+            )
     }
 
     /// Whether the named file does not exist.

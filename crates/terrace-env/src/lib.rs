@@ -43,6 +43,7 @@ mod fault;
 mod fs;
 #[cfg(terrace_loom)]
 pub mod model;
+mod objects;
 mod planted;
 mod pmem;
 mod real;
@@ -54,6 +55,10 @@ pub use env::{Env, Job, JobClass, JobHandle, SharedEnv};
 pub use error::{EnvError, EnvResult, Operation};
 pub use fault::{Fault, FaultEffect, FaultEnv, FaultErrno, FaultPlan, InjectedFault};
 pub use fs::{DirEntry, DirLock, FileSystem, LockKind, LogFile, ReadFile, WriteFile};
+pub use objects::{
+    ListedObject, NoObjectStores, ObjectName, ObjectStore, ObjectStores, ObjectUpload,
+    PendingObject, Put,
+};
 pub use planted::{PlantedBug, is_planted};
 pub use pmem::{
     PMEM_LINE_BYTES, PMEM_PAGE_BYTES, Pmem, PmemClaimed, PmemCounts, PmemCrash, PmemDomain,

@@ -42,7 +42,9 @@ use terrace_base::WallTime;
 
 use self::files::DiskFileSystem;
 pub use self::profile::DiskProfile;
-use crate::{Env, EnvResult, FileSystem, Job, JobClass, JobHandle, SharedEnv, WaitFactory};
+use crate::{
+    Env, EnvResult, FileSystem, Job, JobClass, JobHandle, ObjectStores, SharedEnv, WaitFactory,
+};
 
 /// How far writes may run ahead of the device.
 const AHEAD_MAX: Duration = Duration::from_millis(100);
@@ -186,6 +188,10 @@ impl Device {
 impl Env for DiskEnv {
     fn fs(&self) -> &dyn FileSystem {
         &self.fs
+    }
+
+    fn objects(&self) -> &dyn ObjectStores {
+        self.device.inner.objects()
     }
 
     fn now(&self) -> Duration {

@@ -36,8 +36,8 @@ use self::files::FaultFileSystem;
 use self::plan::Ledger;
 pub use self::plan::{Fault, FaultEffect, FaultErrno, FaultPlan, InjectedFault};
 use crate::{
-    Env, EnvError, EnvResult, FileSystem, Job, JobClass, JobHandle, Operation, SharedEnv,
-    WaitFactory,
+    Env, EnvError, EnvResult, FileSystem, Job, JobClass, JobHandle, ObjectStores, Operation,
+    SharedEnv, WaitFactory,
 };
 
 /// Another environment whose calls fail by plan.
@@ -110,6 +110,10 @@ impl Judge {
 impl Env for FaultEnv {
     fn fs(&self) -> &dyn FileSystem {
         &self.fs
+    }
+
+    fn objects(&self) -> &dyn ObjectStores {
+        self.judge.inner.objects()
     }
 
     fn now(&self) -> Duration {

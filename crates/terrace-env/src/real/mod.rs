@@ -41,7 +41,8 @@ use terrace_base::WallTime;
 
 use self::fs::RealFileSystem;
 use crate::{
-    Env, EnvError, EnvResult, FileSystem, Job, JobClass, JobHandle, Operation, WaitFactory,
+    Env, EnvError, EnvResult, FileSystem, Job, JobClass, JobHandle, NoObjectStores, ObjectStores,
+    Operation, WaitFactory,
 };
 
 /// The environment of the operating system.
@@ -71,6 +72,10 @@ impl RealEnv {
 impl Env for RealEnv {
     fn fs(&self) -> &dyn FileSystem {
         &self.fs
+    }
+
+    fn objects(&self) -> &dyn ObjectStores {
+        &NoObjectStores
     }
 
     fn now(&self) -> Duration {

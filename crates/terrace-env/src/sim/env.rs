@@ -14,7 +14,8 @@ use super::random::SeededRng;
 use super::scheduler::{Call, Scheduler};
 use crate::env::thread_name;
 use crate::{
-    Env, EnvError, EnvResult, FileSystem, Job, JobClass, JobHandle, Operation, WaitFactory,
+    Env, EnvError, EnvResult, FileSystem, Job, JobClass, JobHandle, NoObjectStores, ObjectStores,
+    Operation, WaitFactory,
 };
 
 /// The simulated environment.
@@ -149,6 +150,10 @@ impl SimEnv {
 impl Env for SimEnv {
     fn fs(&self) -> &dyn FileSystem {
         &self.fs
+    }
+
+    fn objects(&self) -> &dyn ObjectStores {
+        &NoObjectStores
     }
 
     fn now(&self) -> Duration {

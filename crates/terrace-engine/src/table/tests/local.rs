@@ -9,7 +9,8 @@ use std::time::Duration;
 use terrace_base::{Corruption, LevelNo};
 use terrace_env::{
     DirEntry, DirLock, Env, EnvError, EnvResult, FileSystem, Job, JobClass, JobHandle, Latch,
-    LockKind, LogFile, Operation, Pmem, ReadFile, SharedEnv, WaitFactory, WriteFile,
+    LockKind, LogFile, NoObjectStores, ObjectStores, Operation, Pmem, ReadFile, SharedEnv,
+    WaitFactory, WriteFile,
 };
 
 use super::*;
@@ -30,6 +31,10 @@ struct StepEnv(Arc<Latch<StepState>>);
 impl Env for StepEnv {
     fn fs(&self) -> &dyn FileSystem {
         self
+    }
+
+    fn objects(&self) -> &dyn ObjectStores {
+        &NoObjectStores
     }
 
     fn now(&self) -> Duration {
