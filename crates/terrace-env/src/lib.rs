@@ -66,7 +66,9 @@ pub use pmem::{
     PmemSpan, PmemViolation,
 };
 pub use real::RealEnv;
-pub use sim::{CrashPolicy, DiskImage, IoHook, IoPoint, SeededRng, SimEnv, SimOptions};
+pub use sim::{
+    CrashPolicy, DiskImage, IoHook, IoPoint, ObjectImage, SeededRng, SimEnv, SimOptions,
+};
 pub use sync::{
     ExclusiveHold, Hold, Latch, LatchGuard, Mutex, MutexGuard, SetOnce, SharedHold, Signal, Ticket,
     WaitFactory, yield_point,

@@ -31,6 +31,9 @@ pub use self::name::ObjectName;
 pub use self::none::NoObjectStores;
 use crate::EnvResult;
 
+/// The most names that one list has.
+pub(crate) const LIST_NAMES_MAX: usize = 1000;
+
 /// The object stores that an environment reaches.
 pub trait ObjectStores: Send + Sync + fmt::Debug {
     /// The store at `url`: `s3://BUCKET/PREFIX`, `gs://…`, `az://…`, `file:///DIR`; in a simulation

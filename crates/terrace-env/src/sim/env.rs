@@ -9,13 +9,14 @@ use terrace_base::WallTime;
 use super::disk::DiskImage;
 use super::files::SimFileSystem;
 use super::io::SimDisk;
+use super::objects::{ObjectImage, ObjectLimits, SimObjectStores, SimObjects};
 use super::options::SimOptions;
 use super::random::SeededRng;
 use super::scheduler::{Call, Scheduler};
 use crate::env::thread_name;
 use crate::{
-    Env, EnvError, EnvResult, FileSystem, Job, JobClass, JobHandle, NoObjectStores, ObjectStores,
-    Operation, WaitFactory,
+    Env, EnvError, EnvResult, FileSystem, Job, JobClass, JobHandle, ObjectStores, Operation,
+    WaitFactory,
 };
 
 /// The simulated environment.
@@ -24,6 +25,8 @@ pub struct SimEnv {
     scheduler: Arc<Scheduler>,
     disk: Arc<SimDisk>,
     fs: SimFileSystem,
+    objects: Arc<SimObjects>,
+    stores: SimObjectStores,
     random: Mutex<SeededRng>,
     wall: Mutex<Wall>,
     parallelism: usize,
@@ -71,17 +74,23 @@ impl SimEnv {
     /// assert_eq!(hash(1), hash(1));
     /// assert_ne!(hash(1), hash(2));
     /// ```
-    pub fn run<R: Send>(options: SimOptions, main: impl FnOnce(Arc<SimEnv>) -> R + Send) -> R {
+    pub fn run<R: Send>(mut options: SimOptions, main: impl FnOnce(Arc<SimEnv>) -> R + Send) -> R {
         let scheduler =
             Arc::new(Scheduler::new(options.seed, options.limits(), options.with_trace));
         let wall = Wall { shown: options.wall_start, at: Duration::ZERO };
         let (seed, parallelism) = (options.seed, options.parallelism);
-        let disk = Arc::new(SimDisk::new(Arc::clone(&scheduler), options));
+        let limits = ObjectLimits::of(&options);
+        let image = Arc::new(Mutex::new(std::mem::take(&mut options.objects)));
+        let disk = Arc::new(SimDisk::new(Arc::clone(&scheduler), Arc::clone(&image), options));
+        let objects =
+            Arc::new(SimObjects::new(Arc::clone(&scheduler), Arc::clone(&disk), image, limits));
         let env = Arc::new(SimEnv {
             seed,
             scheduler: Arc::clone(&scheduler),
             fs: SimFileSystem::new(Arc::clone(&disk)),
             disk,
+            stores: SimObjectStores::new(Arc::clone(&objects)),
+            objects,
             random: Mutex::new(SeededRng::stream(seed, 4)),
             wall: Mutex::new(wall),
             parallelism,
@@ -110,7 +119,8 @@ impl SimEnv {
         self.scheduler.trace(|_, trace| trace.lines().to_vec())
     }
 
-    /// How many changes of the disk were begun so far: the index of the next [`IoPoint`].
+    /// How many changes of the disk and of the object stores were begun so far: the index of the
+    /// next [`IoPoint`].
     ///
     /// [`IoPoint`]: super::IoPoint
     #[must_use]
@@ -136,6 +146,12 @@ impl SimEnv {
         self.disk.image()
     }
 
+    /// What the object stores hold now.
+    #[must_use]
+    pub fn object_image(&self) -> ObjectImage {
+        self.objects.image()
+    }
+
     /// Changes the room on the disk: takes space away, or gives it back.
     pub fn set_capacity(&self, bytes: u64) {
         self.disk.set_capacity(bytes);
@@ -153,7 +169,7 @@ impl Env for SimEnv {
     }
 
     fn objects(&self) -> &dyn ObjectStores {
-        &NoObjectStores
+        &self.stores
     }
 
     fn now(&self) -> Duration {

@@ -9,21 +9,23 @@ use parking_lot::Mutex;
 use terrace_base::hash_bytes;
 
 use super::disk::{DiskImage, InodeId};
+use super::objects::ObjectImage;
 use super::options::SimOptions;
 use super::random::SeededRng;
 use super::scheduler::{Call, Scheduler, undivided};
 use crate::{EnvError, EnvResult, LockKind, Operation};
 
-/// Called before each change of a simulated disk.
+/// Called before each change of a simulated disk, or of what a simulated object store holds.
 pub type IoHook = Box<dyn FnMut(&IoPoint<'_>) + Send>;
 
 /// The bytes that a cache line or a vector instruction moves at once: a copy that is cut short
 /// leaves any of them.
 const COPIED_TOGETHER_BYTES: usize = 64;
 
-/// A moment at which a simulated disk is about to change. A crash here finds [`IoPoint::disk`].
+/// A moment at which a simulated disk, or what a simulated object store holds, is about to change.
+/// A crash here finds [`IoPoint::disk`] and [`IoPoint::objects`].
 ///
-/// The hook that gets it must not call the environment. It may keep clones of the disk.
+/// The hook that gets it must not call the environment. It may keep clones of both.
 #[derive(Debug)]
 pub struct IoPoint<'a> {
     /// How many changes came before; [`SimEnv::io_count`](super::SimEnv::io_count) was this.
@@ -32,10 +34,12 @@ pub struct IoPoint<'a> {
     pub now: Duration,
     /// What is about to happen.
     pub operation: Operation,
-    /// The file or directory that it happens to.
+    /// The file or directory that it happens to; of an object its URL.
     pub path: &'a Path,
     /// The disk before it happens.
     pub disk: &'a DiskImage,
+    /// What the object stores hold before it happens.
+    pub objects: &'a ObjectImage,
     write: Option<PendingWrite<'a>>,
 }
 
@@ -77,6 +81,8 @@ impl IoPoint<'_> {
 pub(super) struct SimDisk {
     scheduler: Arc<Scheduler>,
     state: Mutex<State>,
+    /// What the object stores hold, for the hook.
+    objects: Arc<Mutex<ObjectImage>>,
     hook: Option<Mutex<IoHook>>,
     io_delay_max: Duration,
     try_read_miss_one_in: u32,
@@ -131,7 +137,11 @@ impl<'a> Io<'a> {
 }
 
 impl SimDisk {
-    pub fn new(scheduler: Arc<Scheduler>, options: SimOptions) -> SimDisk {
+    pub fn new(
+        scheduler: Arc<Scheduler>,
+        objects: Arc<Mutex<ObjectImage>>,
+        options: SimOptions,
+    ) -> SimDisk {
         let image = options.disk.without_handles();
         SimDisk {
             scheduler,
@@ -142,6 +152,7 @@ impl SimDisk {
                 io_count: 0,
                 lie_count: 0,
             }),
+            objects,
             hook: options.on_io.map(Mutex::new),
             io_delay_max: options.io_delay_max,
             try_read_miss_one_in: options.try_read_miss_one_in,
@@ -202,13 +213,15 @@ impl SimDisk {
         apply: impl FnOnce(&mut DiskImage) -> io::Result<T>,
     ) -> EnvResult<T> {
         self.begin(io);
-        self.call_hook(io);
-        let result = {
-            let mut state = self.state.lock();
-            state.io_count += 1;
-            apply(&mut state.image)
-        };
+        self.before_change(io);
+        let result = apply(&mut self.state.lock().image);
         self.end(io, result)
+    }
+
+    /// Tells the hook of a change, and counts it; no call.
+    pub fn before_change(&self, io: Io<'_>) {
+        self.call_hook(io);
+        self.state.lock().io_count += 1;
     }
 
     /// A call that leaves the disk as it is.
@@ -239,10 +252,11 @@ impl SimDisk {
             let state = self.state.lock();
             (state.image.clone(), state.io_count)
         };
+        let objects = self.objects.lock().clone();
         let mut hook = hook.try_lock().expect("the hook of a simulation does no I/O in it");
         let (operation, path, write) = (io.operation, io.path, io.write);
-        let point =
-            IoPoint { index, now: self.scheduler.now(), operation, path, disk: &disk, write };
+        let (now, disk, objects) = (self.scheduler.now(), &disk, &objects);
+        let point = IoPoint { index, now, operation, path, disk, objects, write };
         undivided(|| hook(&point));
     }
 

@@ -11,9 +11,10 @@
 //!      ├─ Scheduler   whose turn it is, virtual time          seed, stream 1
 //!      ├─ chance      whether a read would have to wait, …    seed, stream 2
 //!      ├─ random_u64                                          seed, stream 4
-//!      └─ SimDisk     the DiskImage, its locks, the I/O hook
-//!                        │ before each change: IoPoint { index, operation, path, disk }
-//!                        └─► disk.crash(policy, seed) ─► SimOptions { disk, .. } of another run
+//!      ├─ SimDisk     the DiskImage, its locks, the I/O hook
+//!      │                 │ before each change: IoPoint { index, operation, path, disk, objects }
+//!      │                 └─► disk.crash(policy, seed) ─► SimOptions { disk, objects, .. } of
+//!      └─ SimObjects  the ObjectImage: a crash leaves it        another run
 //! ```
 //!
 //! # Invariants
@@ -30,6 +31,7 @@ mod disk;
 mod env;
 mod files;
 mod io;
+mod objects;
 mod options;
 mod pmem;
 mod random;
@@ -39,6 +41,7 @@ mod trace;
 pub use disk::{CrashPolicy, DiskImage};
 pub use env::SimEnv;
 pub use io::{IoHook, IoPoint};
+pub use objects::ObjectImage;
 pub use options::SimOptions;
 pub use random::SeededRng;
 #[cfg(feature = "planted-bugs")]

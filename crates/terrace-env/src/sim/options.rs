@@ -5,6 +5,7 @@ use terrace_base::WallTime;
 
 use super::disk::DiskImage;
 use super::io::IoHook;
+use super::objects::ObjectImage;
 use super::scheduler::Limits;
 
 /// 2030-01-01T00:00:00Z: a moment that no test takes for the present.
@@ -16,6 +17,8 @@ pub struct SimOptions {
     pub seed: u64,
     /// The disk at the start; empty by default. Handles and locks of an earlier run are gone.
     pub disk: DiskImage,
+    /// What the object stores hold at the start; nothing by default.
+    pub objects: ObjectImage,
     /// Another thread gets its turn once in this many ordinary calls: 4 by default. 1 tries it at
     /// every call; 0 switches only where a thread blocks.
     pub switch_one_in: u32,
@@ -28,6 +31,11 @@ pub struct SimOptions {
     pub try_read_miss_one_in: u32,
     /// Each call of the file system takes up to this much virtual time; none by default.
     pub io_delay_max: Duration,
+    /// Each request to an object store takes up to this much virtual time; none by default.
+    pub object_delay_max: Duration,
+    /// What each part of an object but the last one has at least, if it comes in parts: 5 MiB by
+    /// default, as in the real ones.
+    pub object_part_bytes_min: u64,
     /// The disk lies: once in this many times a sync of a file or a directory says that it was done
     /// and does nothing. Never for 0, the default.
     pub sync_lie_one_in: u32,
@@ -47,7 +55,7 @@ pub struct SimOptions {
     pub linger_max: Duration,
     /// Whether to keep the trace as text too; see [`SimEnv::trace`](super::SimEnv::trace).
     pub with_trace: bool,
-    /// Called before each change of the disk.
+    /// Called before each change of the disk, or of what an object store holds.
     pub on_io: Option<IoHook>,
     /// Bugs that are planted in what runs here; none by default.
     #[cfg(feature = "planted-bugs")]
@@ -61,10 +69,13 @@ impl SimOptions {
         SimOptions {
             seed,
             disk: DiskImage::new(),
+            objects: ObjectImage::new(),
             switch_one_in: 4,
             switch_at_latches: false,
             try_read_miss_one_in: 4,
             io_delay_max: Duration::ZERO,
+            object_delay_max: Duration::ZERO,
+            object_part_bytes_min: 5 << 20,
             sync_lie_one_in: 0,
             mapped_logs: true,
             pmem_keeps_stores: false,
