@@ -67,7 +67,8 @@ pub use pmem::{
 };
 pub use real::RealEnv;
 pub use sim::{
-    CrashPolicy, DiskImage, IoHook, IoPoint, ObjectImage, SeededRng, SimEnv, SimOptions,
+    CrashPolicy, DiskImage, IoHook, IoPoint, ObjectFault, ObjectFaults, ObjectImage, SeededRng,
+    SimEnv, SimOptions,
 };
 pub use sync::{
     ExclusiveHold, Hold, Latch, LatchGuard, Mutex, MutexGuard, SetOnce, SharedHold, Signal, Ticket,

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +10,9 @@ use terrace_base::WallTime;
 use super::disk::DiskImage;
 use super::files::SimFileSystem;
 use super::io::SimDisk;
-use super::objects::{ObjectImage, ObjectLimits, SimObjectStores, SimObjects};
+use super::objects::{
+    ObjectFault, ObjectFaults, ObjectImage, ObjectLimits, SimObjectStores, SimObjects,
+};
 use super::options::SimOptions;
 use super::random::SeededRng;
 use super::scheduler::{Call, Scheduler};
@@ -150,6 +153,23 @@ impl SimEnv {
     #[must_use]
     pub fn object_image(&self) -> ObjectImage {
         self.objects.image()
+    }
+
+    /// How often each fault has happened to a request to an object store.
+    #[must_use]
+    pub fn object_faults(&self) -> BTreeMap<ObjectFault, u64> {
+        self.objects.fault_counts()
+    }
+
+    /// Changes how often requests to object stores go wrong from here on.
+    pub fn set_object_faults(&self, faults: ObjectFaults) {
+        self.objects.set_faults(faults);
+    }
+
+    /// Takes the object stores away, or brings them back: every request that begins while they are
+    /// away fails, and is not done. What was late lands all the same.
+    pub fn set_objects_away(&self, is_away: bool) {
+        self.objects.set_away(is_away);
     }
 
     /// Changes the room on the disk: takes space away, or gives it back.

@@ -41,7 +41,7 @@ mod trace;
 pub use disk::{CrashPolicy, DiskImage};
 pub use env::SimEnv;
 pub use io::{IoHook, IoPoint};
-pub use objects::ObjectImage;
+pub use objects::{ObjectFault, ObjectFaults, ObjectImage};
 pub use options::SimOptions;
 pub use random::SeededRng;
 #[cfg(feature = "planted-bugs")]

@@ -5,7 +5,7 @@ use terrace_base::WallTime;
 
 use super::disk::DiskImage;
 use super::io::IoHook;
-use super::objects::ObjectImage;
+use super::objects::{ObjectFaults, ObjectImage};
 use super::scheduler::Limits;
 
 /// 2030-01-01T00:00:00Z: a moment that no test takes for the present.
@@ -36,6 +36,8 @@ pub struct SimOptions {
     /// What each part of an object but the last one has at least, if it comes in parts: 5 MiB by
     /// default, as in the real ones.
     pub object_part_bytes_min: u64,
+    /// How often a request to an object store goes wrong; never by default.
+    pub object_faults: ObjectFaults,
     /// The disk lies: once in this many times a sync of a file or a directory says that it was done
     /// and does nothing. Never for 0, the default.
     pub sync_lie_one_in: u32,
@@ -76,6 +78,7 @@ impl SimOptions {
             io_delay_max: Duration::ZERO,
             object_delay_max: Duration::ZERO,
             object_part_bytes_min: 5 << 20,
+            object_faults: ObjectFaults::default(),
             sync_lie_one_in: 0,
             mapped_logs: true,
             pmem_keeps_stores: false,

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::objects::LIST_NAMES_MAX;
-use crate::{ListedObject, ObjectName, Put};
+use crate::{ListedObject, ObjectName, Operation, Put};
 
 /// What the object stores of a simulation hold at one moment. A clone is cheap and shares what
 /// neither side changes afterwards.
@@ -13,6 +13,31 @@ pub struct ObjectImage {
     /// The URLs of the objects that come in parts and are neither finished nor given up.
     uploads: Arc<BTreeMap<u64, String>>,
     next_upload: u64,
+    /// What failed and will be done all the same.
+    late: Arc<Vec<Late>>,
+}
+
+/// A change that can be done without whoever asked for it.
+#[derive(Clone, Debug)]
+pub(in crate::sim) enum Change {
+    Put(Arc<[u8]>),
+    PutIfAbsent(Arc<[u8]>),
+    Delete,
+    /// Makes an upload an object, unless it was given up.
+    Finish {
+        upload: u64,
+        bytes: Arc<[u8]>,
+    },
+}
+
+/// A change that will be done.
+#[derive(Clone, Debug)]
+pub(super) struct Late {
+    /// Before which of the following requests it is done, from 1.
+    pub due_in: u32,
+    pub operation: Operation,
+    pub key: String,
+    pub change: Change,
 }
 
 impl ObjectImage {
@@ -50,6 +75,52 @@ impl ObjectImage {
     pub fn unfinished_uploads(&self, url: &str) -> usize {
         let below = key_prefix(root(url), "");
         self.uploads.values().filter(|key| key.starts_with(&below)).count()
+    }
+
+    /// How many changes failed, are not done, and will be.
+    #[must_use]
+    pub fn late_changes(&self) -> usize {
+        self.late.len()
+    }
+
+    /// Does all changes that are late.
+    pub fn land_late_changes(&mut self) {
+        for late in std::mem::take(Arc::make_mut(&mut self.late)) {
+            self.apply(&late.key, &late.change);
+        }
+    }
+
+    pub(super) fn put_off(&mut self, late: Late) {
+        Arc::make_mut(&mut self.late).push(late);
+    }
+
+    /// One more request has come: what is to be done before it.
+    pub(super) fn take_due(&mut self) -> Vec<Late> {
+        if self.late.is_empty() {
+            return Vec::new();
+        }
+        let late = Arc::make_mut(&mut self.late);
+        late.iter_mut().for_each(|one| one.due_in -= 1);
+        let (due, left) = std::mem::take(late).into_iter().partition(|one| one.due_in == 0);
+        *late = left;
+        due
+    }
+
+    /// Does a change.
+    pub(super) fn apply(&mut self, key: &str, change: &Change) -> Put {
+        match change {
+            Change::Put(bytes) => self.put(key, bytes),
+            Change::PutIfAbsent(bytes) => return self.put_if_absent(key, bytes),
+            Change::Delete => {
+                self.delete(key);
+            }
+            Change::Finish { upload, bytes } => {
+                if self.end_upload(*upload) {
+                    self.put(key, bytes);
+                }
+            }
+        }
+        Put::Created
     }
 
     pub(super) fn find(&self, key: &str) -> Option<Arc<[u8]>> {
@@ -110,8 +181,8 @@ impl ObjectImage {
         upload
     }
 
-    pub(super) fn end_upload(&mut self, upload: u64) {
-        Arc::make_mut(&mut self.uploads).remove(&upload);
+    pub(super) fn end_upload(&mut self, upload: u64) -> bool {
+        Arc::make_mut(&mut self.uploads).remove(&upload).is_some()
     }
 }
 

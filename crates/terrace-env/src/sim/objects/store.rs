@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use terrace_base::hash_bytes;
 
-use super::image::{ObjectImage, key, root};
-use super::requests::{Request, SimObjects};
+use super::image::{Change, ObjectImage, key, root};
+use super::requests::{Look, Request, SimObjects};
+use crate::sim::random::SeededRng;
 use crate::{
     EnvError, EnvResult, ListedObject, ObjectName, ObjectStore, ObjectStores, ObjectUpload,
     Operation, PendingObject, Put,
@@ -59,7 +60,8 @@ impl ObjectStore for SimStore {
     fn put(&self, name: &ObjectName, bytes: &[u8]) -> EnvResult<()> {
         let key = key(&self.root, name);
         let request = Request { bytes, ..Request::new(Operation::PutObject, &key) };
-        self.objects.change(request, |image| {
+        let change = || Change::Put(bytes.into());
+        self.objects.change(request, Some(&change), |image| {
             image.put(&key, bytes);
             Ok(())
         })
@@ -68,13 +70,14 @@ impl ObjectStore for SimStore {
     fn put_if_absent(&self, name: &ObjectName, bytes: &[u8]) -> EnvResult<Put> {
         let key = key(&self.root, name);
         let request = Request { bytes, ..Request::new(Operation::PutObjectIfAbsent, &key) };
-        self.objects.change(request, |image| Ok(image.put_if_absent(&key, bytes)))
+        let change = || Change::PutIfAbsent(bytes.into());
+        self.objects.change(request, Some(&change), |image| Ok(image.put_if_absent(&key, bytes)))
     }
 
     fn begin_upload(&self, name: &ObjectName) -> EnvResult<Box<dyn ObjectUpload>> {
         let key = key(&self.root, name);
         let request = Request::new(Operation::UploadObject, &key);
-        let upload = self.objects.change(request, |image| Ok(image.begin_upload(&key)))?;
+        let upload = self.objects.change(request, None, |image| Ok(image.begin_upload(&key)))?;
         let objects = Arc::clone(&self.objects);
         Ok(Box::new(SimUpload { objects, key, upload, parts: Vec::new() }))
     }
@@ -86,10 +89,14 @@ impl ObjectStore for SimStore {
         let look = move |image: &ObjectImage, key: &str| cut_out(image.find(key), &interval);
         let early = objects.draw_either().then(|| look(&objects.image(), &key));
         PendingObject::new(Box::new(move || {
-            objects.await_answer(begun);
             let request = Request::new(Operation::GetObject, &key);
-            let answer = |image: &ObjectImage| early.unwrap_or_else(|| look(image, &key));
-            objects.answer(request, answer, |bytes| hash_bytes(0, bytes))
+            let look = |image: &ObjectImage| early.unwrap_or_else(|| look(image, &key));
+            let hash = |bytes: &Vec<u8>| hash_bytes(0, bytes);
+            objects.answer(
+                request,
+                begun,
+                Look { look, spoil: |bytes, random| flip_bit(bytes, random), hash },
+            )
         }))
     }
 
@@ -97,12 +104,13 @@ impl ObjectStore for SimStore {
         let key = key(&self.root, name);
         let request = Request::new(Operation::GetObject, &key);
         let look = |image: &ObjectImage| Ok(found(image.find(&key))?.len() as u64);
-        self.objects.look(request, look, |bytes| *bytes)
+        self.objects.look(request, Look { look, spoil: |_, _| false, hash: |bytes| *bytes })
     }
 
     fn delete(&self, name: &ObjectName) -> EnvResult<()> {
         let key = key(&self.root, name);
-        self.objects.change(Request::new(Operation::DeleteObject, &key), |image| {
+        let request = Request::new(Operation::DeleteObject, &key);
+        self.objects.change(request, Some(&|| Change::Delete), |image| {
             image.delete(&key);
             Ok(())
         })
@@ -112,11 +120,13 @@ impl ObjectStore for SimStore {
         let url = format!("{}/{prefix}", self.root);
         let request = Request::new(Operation::ListObjects, &url);
         let look = |image: &ObjectImage| Ok(image.page(&self.root, prefix, after));
-        self.objects.look(request, look, |listed| {
-            listed
-                .iter()
-                .fold(0, |hash, one| hash_bytes(hash ^ one.bytes, one.name.as_str().as_bytes()))
-        })
+        let hash = |listed: &Vec<ListedObject>| {
+            let add = |hash: u64, one: &ListedObject| {
+                hash_bytes(hash ^ one.bytes, one.name.as_str().as_bytes())
+            };
+            listed.iter().fold(0, add)
+        };
+        self.objects.look(request, Look { look, spoil: lose_names, hash })
     }
 }
 
@@ -124,6 +134,28 @@ impl fmt::Debug for SimStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SimStore({})", self.root)
     }
+}
+
+/// Changes one bit; false if there is none.
+fn flip_bit(bytes: &mut [u8], random: &mut SeededRng) -> bool {
+    let is_possible = !bytes.is_empty();
+    if is_possible {
+        let at = random.index(bytes.len());
+        bytes[at] ^= 1 << random.index(8);
+    }
+    is_possible
+}
+
+/// Leaves out one name at least; false if there is none.
+fn lose_names(listed: &mut Vec<ListedObject>, random: &mut SeededRng) -> bool {
+    let is_possible = !listed.is_empty();
+    if is_possible {
+        listed.remove(random.index(listed.len()));
+        if random.one_in(2) {
+            listed.retain(|_| random.one_in(2));
+        }
+    }
+    is_possible
 }
 
 /// The object, or that there is none.
@@ -156,7 +188,7 @@ struct SimUpload {
 impl ObjectUpload for SimUpload {
     fn append(&mut self, part: &[u8]) -> EnvResult<()> {
         let request = Request { bytes: part, ..Request::new(Operation::UploadObject, &self.key) };
-        self.objects.change(request, |_| Ok(()))?;
+        self.objects.change(request, None, |_| Ok(()))?;
         self.parts.push(part.to_vec());
         Ok(())
     }
@@ -167,21 +199,22 @@ impl ObjectUpload for SimUpload {
         let bytes_min = self.objects.part_bytes_min;
         let has_small_part = all_but_last.iter().any(|part| (part.len() as u64) < bytes_min);
         let request = Request::new(Operation::UploadObject, &self.key);
-        self.objects.change(request, |image| {
+        let finish = || Change::Finish { upload: self.upload, bytes: bytes.as_slice().into() };
+        let late = (!has_small_part).then_some(&finish as &dyn Fn() -> Change);
+        self.objects.change(request, late, |image| {
             if has_small_part {
                 let why =
                     format!("a part that is not the last one has less than {bytes_min} bytes");
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
             }
-            image.end_upload(self.upload);
-            image.put(&self.key, &bytes);
+            image.apply(&self.key, &finish());
             Ok(())
         })
     }
 
     fn abort(self: Box<Self>) -> EnvResult<()> {
         let request = Request::new(Operation::UploadObject, &self.key);
-        self.objects.change(request, |image| {
+        self.objects.change(request, None, |image| {
             image.end_upload(self.upload);
             Ok(())
         })
