@@ -20,6 +20,7 @@
 mod batch;
 pub mod cache;
 pub mod check;
+pub mod cloud;
 pub mod compaction;
 pub mod drange;
 mod error;

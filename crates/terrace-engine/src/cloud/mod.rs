@@ -1,0 +1,29 @@
+//! The cloud tier's protocol: what a database has in an object store beside its tables.
+//!
+//! # Why
+//! The lower levels of a database may lie in an object store, which outlives the machine and which
+//! several machines reach. So what says which objects are live has to lie there too, two machines
+//! that believe to own one database must not damage it, and what nobody needs has to go without
+//! anybody finding it missing.
+//!
+//! # Picture
+//! ```text
+//!   <database id>/proof                         that the store honours put-if-absent
+//!   <database id>/feed/N                        the version feed, dense numbers
+//!   <database id>/table/EPOCH-COUNTER-UID       tables
+//!   <database id>/value/EPOCH-COUNTER-PART      value segments
+//!   <database id>/pin/READER/held, …/dropped    what a reader needs
+//!   <database id>/checkpoint/NAME               what a checkpoint needs
+//! ```
+//! Begin at `names.rs` (what is called how) and `requests/` (how the store is asked).
+
+mod names;
+mod requests;
+#[cfg(test)]
+mod tests;
+
+pub use names::{CheckpointName, CloudName, CloudNames};
+pub use requests::{
+    CloudStore, Creation, PendingGet, RequestCount, RequestCounts, RequestKind, RequestLimits,
+    RetryPolicy, is_missing,
+};

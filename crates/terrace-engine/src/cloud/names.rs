@@ -1,0 +1,286 @@
+//! What the objects of a database are called.
+//!
+//! ```text
+//! <32 hex digits>/proof
+//! <32 hex digits>/feed/<20 digits>
+//! <32 hex digits>/table/<epoch>-<counter>-<32 hex digits>
+//! <32 hex digits>/value/<epoch>-<counter>-<part>
+//! <32 hex digits>/pin/<20 digits>/held
+//! <32 hex digits>/pin/<20 digits>/dropped
+//! <32 hex digits>/checkpoint/<name>
+//! ```
+//! A name that does not print back to itself is foreign. None of them is the beginning of a longer
+//! one that ends at a `/`: where a store is a directory, nothing is a file and a directory at once.
+
+use std::fmt;
+
+use terrace_base::{FileId, TableUid};
+use terrace_env::ObjectName;
+
+/// The longest name of a checkpoint, in bytes.
+const CHECKPOINT_BYTES_MAX: usize = 100;
+
+/// The names of the objects of one database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CloudNames {
+    database: u128,
+}
+
+/// What an object of a database is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CloudName {
+    /// Stands there to be found taken.
+    Proof,
+    /// An object of the version feed.
+    Feed(u64),
+    /// A table. Its name is never used again.
+    Table {
+        /// The epoch that made it, and its counter.
+        id: FileId,
+        /// What its bytes say of themselves.
+        uid: TableUid,
+    },
+    /// A value segment, or one part of several that replaced it. Its name is never used again.
+    Value {
+        /// The epoch that made it, and its counter.
+        id: FileId,
+        /// Which part.
+        part: u64,
+    },
+    /// What a reader, or a checkpoint, needs.
+    Pin(u64),
+    /// Says that a pin counts no more.
+    Dropped(u64),
+    /// A checkpoint.
+    Checkpoint(CheckpointName),
+}
+
+/// The name of a checkpoint: up to 100 letters, digits, `.`, `_` and `-`, the first one no dot.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CheckpointName(String);
+
+impl CloudNames {
+    /// Those of the database with this id.
+    #[must_use]
+    pub fn new(database: u128) -> CloudNames {
+        CloudNames { database }
+    }
+
+    /// The database.
+    #[must_use]
+    pub fn database(&self) -> u128 {
+        self.database
+    }
+
+    /// What an object is called.
+    #[must_use]
+    pub fn of(&self, name: &CloudName) -> ObjectName {
+        let text = format!("{:032x}/{name}", self.database);
+        ObjectName::new(text).expect("all of these are names")
+    }
+
+    /// The inverse of [`CloudNames::of`]; `None` for what is no object of this database.
+    #[must_use]
+    pub fn parse(&self, name: &ObjectName) -> Option<CloudName> {
+        let inside = name.as_str().strip_prefix(&format!("{:032x}/", self.database))?;
+        let parsed = CloudName::parse(inside)?;
+        (parsed.to_string() == inside).then_some(parsed)
+    }
+
+    /// What all names of the feed begin with.
+    #[must_use]
+    pub fn feed_prefix(&self) -> String {
+        format!("{:032x}/feed/", self.database)
+    }
+
+    /// What all names of tables begin with.
+    #[must_use]
+    pub fn table_prefix(&self) -> String {
+        format!("{:032x}/table/", self.database)
+    }
+
+    /// What all names of value segments begin with.
+    #[must_use]
+    pub fn value_prefix(&self) -> String {
+        format!("{:032x}/value/", self.database)
+    }
+
+    /// What all names of pins begin with.
+    #[must_use]
+    pub fn pin_prefix(&self) -> String {
+        format!("{:032x}/pin/", self.database)
+    }
+
+    /// What all names of checkpoints begin with.
+    #[must_use]
+    pub fn checkpoint_prefix(&self) -> String {
+        format!("{:032x}/checkpoint/", self.database)
+    }
+}
+
+impl CloudName {
+    /// The id of a table or a value segment, by which a collector knows how old it is.
+    #[must_use]
+    pub fn data_id(&self) -> Option<FileId> {
+        match self {
+            CloudName::Table { id, .. } | CloudName::Value { id, .. } => Some(*id),
+            _ => None,
+        }
+    }
+
+    fn parse(text: &str) -> Option<CloudName> {
+        if text == "proof" {
+            return Some(CloudName::Proof);
+        }
+        let (kind, rest) = text.split_once('/')?;
+        match kind {
+            "feed" => Some(CloudName::Feed(rest.parse().ok()?)),
+            "table" => {
+                let (id, uid) = rest.rsplit_once('-')?;
+                let uid = TableUid(u128::from_str_radix(uid, 16).ok()?);
+                Some(CloudName::Table { id: FileId::parse(id)?, uid })
+            }
+            "value" => {
+                let (id, part) = rest.rsplit_once('-')?;
+                Some(CloudName::Value { id: FileId::parse(id)?, part: part.parse().ok()? })
+            }
+            "pin" => match rest.split_once('/')? {
+                (reader, "held") => Some(CloudName::Pin(reader.parse().ok()?)),
+                (reader, "dropped") => Some(CloudName::Dropped(reader.parse().ok()?)),
+                _ => None,
+            },
+            "checkpoint" => Some(CloudName::Checkpoint(CheckpointName::new(rest)?)),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for CloudName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CloudName::Proof => f.write_str("proof"),
+            CloudName::Feed(number) => write!(f, "feed/{number:020}"),
+            CloudName::Table { id, uid } => write!(f, "table/{id}-{:032x}", uid.0),
+            CloudName::Value { id, part } => write!(f, "value/{id}-{part}"),
+            CloudName::Pin(reader) => write!(f, "pin/{reader:020}/held"),
+            CloudName::Dropped(reader) => write!(f, "pin/{reader:020}/dropped"),
+            CloudName::Checkpoint(name) => write!(f, "checkpoint/{name}"),
+        }
+    }
+}
+
+impl CheckpointName {
+    /// The name, unless it is none.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Option<CheckpointName> {
+        let name = name.into();
+        let is_plain = name.len() <= CHECKPOINT_BYTES_MAX && !name.contains('/');
+        (is_plain && ObjectName::new(name.as_str()).is_some()).then_some(CheckpointName(name))
+    }
+
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for CheckpointName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for CheckpointName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terrace_base::Epoch;
+
+    use super::*;
+
+    const NAMES: CloudNames = CloudNames { database: 0xab };
+
+    fn examples() -> Vec<(CloudName, &'static str)> {
+        let id = FileId { epoch: Epoch(7), counter: 41 };
+        let name = CheckpointName::new("nightly-2").unwrap();
+        vec![
+            (CloudName::Proof, "proof"),
+            (CloudName::Feed(12), "feed/00000000000000000012"),
+            (CloudName::Feed(u64::MAX), "feed/18446744073709551615"),
+            (
+                CloudName::Table { id, uid: TableUid(0xcafe) },
+                "table/000007-00000041-0000000000000000000000000000cafe",
+            ),
+            (CloudName::Value { id, part: 3 }, "value/000007-00000041-3"),
+            (CloudName::Pin(1), "pin/00000000000000000001/held"),
+            (CloudName::Dropped(1), "pin/00000000000000000001/dropped"),
+            (CloudName::Checkpoint(name), "checkpoint/nightly-2"),
+        ]
+    }
+
+    #[test]
+    fn names_print_and_parse() {
+        for (name, text) in examples() {
+            let object = NAMES.of(&name);
+            assert_eq!(object.as_str(), format!("{:032x}/{text}", 0xab));
+            assert_eq!(NAMES.parse(&object), Some(name));
+        }
+    }
+
+    #[test]
+    fn what_does_not_print_back_is_foreign() {
+        let base = format!("{:032x}", 0xab);
+        let foreign = [
+            "feed/12",
+            "feed/99999999999999999999",
+            "table/000007-00000041",
+            "table/7-41-0000000000000000000000000000cafe",
+            "table/000007-00000041-0000000000000000000000000000CAFE",
+            "value/000007-00000041-03",
+            "value/000007-00000041",
+            "pin/1/held",
+            "pin/00000000000000000001",
+            "pin/00000000000000000001/other",
+            "checkpoint/a/b",
+            "proofs",
+            "other/1",
+        ];
+        for text in foreign {
+            let object = ObjectName::new(format!("{base}/{text}")).unwrap();
+            assert_eq!(NAMES.parse(&object), None, "{text}");
+        }
+        let elsewhere = CloudNames::new(0xac).of(&CloudName::Proof);
+        assert_eq!(NAMES.parse(&elsewhere), None, "an object of another database");
+    }
+
+    #[test]
+    fn numbers_of_the_feed_are_in_the_order_of_their_names() {
+        let names = [9, 10, 99, 100, u64::MAX].map(|number| NAMES.of(&CloudName::Feed(number)));
+        assert!(names.is_sorted());
+    }
+
+    #[test]
+    fn no_name_is_a_directory_of_another_one() {
+        let names: Vec<String> =
+            examples().iter().map(|(name, _)| NAMES.of(name).as_str().to_string()).collect();
+        for name in &names {
+            assert!(names.iter().all(|other| !other.starts_with(&format!("{name}/"))), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_checkpoint_has_a_short_plain_name() {
+        let long = "x".repeat(CHECKPOINT_BYTES_MAX + 1);
+        for name in ["", ".hidden", "a/b", "a b", "ü", &long] {
+            assert_eq!(CheckpointName::new(name), None, "{name}");
+        }
+        let longest = CheckpointName::new(&long[1..]).unwrap();
+        let object = CloudNames::new(u128::MAX).of(&CloudName::Checkpoint(longest.clone()));
+        assert_eq!(CloudNames::new(u128::MAX).parse(&object), Some(CloudName::Checkpoint(longest)));
+    }
+}
