@@ -20,6 +20,7 @@
 //! No type of an asynchronous runtime crosses this seam: calls block; [`ObjectStore::begin_get`] is
 //! for whoever wants several under way at once.
 
+pub(crate) mod directory;
 mod name;
 mod none;
 

@@ -27,6 +27,7 @@ mod files;
 mod fs;
 mod log_file;
 mod mapping;
+mod objects;
 mod pmem;
 mod threads;
 
@@ -40,14 +41,16 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use terrace_base::WallTime;
 
 use self::fs::RealFileSystem;
+use self::objects::RealObjectStores;
 use crate::{
-    Env, EnvError, EnvResult, FileSystem, Job, JobClass, JobHandle, NoObjectStores, ObjectStores,
-    Operation, WaitFactory,
+    Env, EnvError, EnvResult, FileSystem, Job, JobClass, JobHandle, ObjectStores, Operation,
+    WaitFactory,
 };
 
 /// The environment of the operating system.
 pub struct RealEnv {
     fs: RealFileSystem,
+    objects: RealObjectStores,
     origin: Instant,
     /// Asked once: it takes several files of the kernel's.
     parallelism: usize,
@@ -61,6 +64,7 @@ impl RealEnv {
     pub fn new() -> Arc<RealEnv> {
         Arc::new(RealEnv {
             fs: RealFileSystem,
+            objects: RealObjectStores,
             origin: Instant::now(),
             parallelism: thread::available_parallelism().map_or(1, usize::from),
             #[cfg(feature = "fail-points")]
@@ -75,7 +79,7 @@ impl Env for RealEnv {
     }
 
     fn objects(&self) -> &dyn ObjectStores {
-        &NoObjectStores
+        &self.objects
     }
 
     fn now(&self) -> Duration {
@@ -96,10 +100,7 @@ impl Env for RealEnv {
     }
 
     fn random_u64(&self) -> u64 {
-        let mut bytes = [0; 8];
-        let count = rustix::io::retry_on_intr(|| getrandom(&mut bytes, GetRandomFlags::empty()));
-        assert_eq!(count, Ok(bytes.len()), "Linux has random numbers for every process");
-        u64::from_ne_bytes(bytes)
+        random_u64()
     }
 
     fn parallelism(&self) -> usize {
@@ -130,6 +131,14 @@ impl Env for RealEnv {
             armed.reach(point);
         }
     }
+}
+
+/// The next random number of the kernel.
+fn random_u64() -> u64 {
+    let mut bytes = [0; 8];
+    let count = rustix::io::retry_on_intr(|| getrandom(&mut bytes, GetRandomFlags::empty()));
+    assert_eq!(count, Ok(bytes.len()), "Linux has random numbers for every process");
+    u64::from_ne_bytes(bytes)
 }
 
 impl fmt::Debug for RealEnv {

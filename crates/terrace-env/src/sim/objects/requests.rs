@@ -203,6 +203,11 @@ impl SimObjects {
         self.scheduler.draw(|random| random.one_in(2))
     }
 
+    /// A random number that is not one of the environment's.
+    pub fn draw_u64(&self) -> u64 {
+        self.scheduler.draw(SeededRng::next_u64)
+    }
+
     /// Blocks until the store answers.
     fn await_answer(&self, answered_at: Duration) {
         let left = answered_at.saturating_sub(self.scheduler.now());

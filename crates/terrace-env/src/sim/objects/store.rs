@@ -8,6 +8,9 @@ use terrace_base::hash_bytes;
 
 use super::image::{Change, ObjectImage, key, root};
 use super::requests::{Look, Request, SimObjects};
+use crate::objects::directory;
+use crate::sim::files::SimFileSystem;
+use crate::sim::io::SimDisk;
 use crate::sim::random::SeededRng;
 use crate::{
     EnvError, EnvResult, ListedObject, ObjectName, ObjectStore, ObjectStores, ObjectUpload,
@@ -19,20 +22,26 @@ const SCHEME: &str = "sim://";
 /// The object stores of a simulation.
 pub(in crate::sim) struct SimObjectStores {
     objects: Arc<SimObjects>,
+    disk: Arc<SimDisk>,
 }
 
 impl SimObjectStores {
-    pub fn new(objects: Arc<SimObjects>) -> SimObjectStores {
-        SimObjectStores { objects }
+    pub fn new(objects: Arc<SimObjects>, disk: Arc<SimDisk>) -> SimObjectStores {
+        SimObjectStores { objects, disk }
     }
 }
 
 impl ObjectStores for SimObjectStores {
     fn open(&self, url: &str) -> EnvResult<Arc<dyn ObjectStore>> {
+        if url.starts_with(directory::SCHEME) {
+            let fs = Arc::new(SimFileSystem::new(Arc::clone(&self.disk)));
+            return directory::open(fs, url, self.objects.draw_u64());
+        }
         let root = root(url);
         let is_one = root.strip_prefix(SCHEME).is_some_and(|name| ObjectName::new(name).is_some());
         if !is_one {
-            let why = "a simulated store has a URL like sim://NAME or sim://NAME/PREFIX";
+            let why =
+                "a simulated store has a URL like sim://NAME, sim://NAME/PREFIX or file:///DIR";
             let why = io::Error::new(io::ErrorKind::InvalidInput, why);
             return Err(EnvError::new(Operation::OpenStore, Path::new(url), why));
         }
