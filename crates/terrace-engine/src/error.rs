@@ -46,6 +46,9 @@ pub enum Error {
     WouldBlock,
     /// The directory is in use by another process.
     Locked(String),
+    /// Somebody else has opened the database since, perhaps on another machine: nothing more is
+    /// written from here.
+    Fenced(String),
     /// The range was opened for reading only.
     ReadOnly,
     /// The range or the process is closing.
@@ -101,7 +104,7 @@ impl fmt::Display for Error {
             ),
             Error::NeedsIo => f.write_str("the answer needs the disk"),
             Error::WouldBlock => f.write_str("the call would have to wait"),
-            Error::Locked(text) => f.write_str(text),
+            Error::Locked(text) | Error::Fenced(text) => f.write_str(text),
             Error::ReadOnly => f.write_str("the database was opened for reading only"),
             Error::Closed => f.write_str("the database is closed"),
             Error::Cancelled => f.write_str("stopped before it was done"),

@@ -15,13 +15,17 @@
 //!   <database id>/pin/READER/held, …/dropped    what a reader needs
 //!   <database id>/checkpoint/NAME               what a checkpoint needs
 //! ```
-//! Begin at `names.rs` (what is called how) and `requests/` (how the store is asked).
+//! Begin at `names.rs` (what is called how), `requests/` (how the store is asked) and `feed/` (who
+//! owns a database, and what it holds).
 
+mod feed;
+pub mod format;
 mod names;
 mod requests;
 #[cfg(test)]
 mod tests;
 
+pub use feed::{CloudFeed, FedState, FeedMark, find_databases};
 pub use names::{CheckpointName, CloudName, CloudNames};
 pub use requests::{
     CloudStore, Creation, PendingGet, RequestCount, RequestCounts, RequestKind, RequestLimits,

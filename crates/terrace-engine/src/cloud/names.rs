@@ -62,7 +62,7 @@ pub struct CheckpointName(String);
 impl CloudNames {
     /// Those of the database with this id.
     #[must_use]
-    pub fn new(database: u128) -> CloudNames {
+    pub const fn new(database: u128) -> CloudNames {
         CloudNames { database }
     }
 
@@ -85,6 +85,22 @@ impl CloudNames {
         let inside = name.as_str().strip_prefix(&format!("{:032x}/", self.database))?;
         let parsed = CloudName::parse(inside)?;
         (parsed.to_string() == inside).then_some(parsed)
+    }
+
+    /// The database whose object this may be, by its name.
+    #[must_use]
+    pub fn database_of(name: &ObjectName) -> Option<u128> {
+        let (first, _) = name.as_str().split_once('/')?;
+        let database = u128::from_str_radix(first, 16).ok()?;
+        let names = CloudNames::new(database);
+        names.parse(name).map(|_| database)
+    }
+
+    /// A name that stands behind all of this database's, and before those of any other.
+    #[must_use]
+    pub fn behind_all(&self) -> ObjectName {
+        // A `0` follows directly on the `/` that stands behind the id.
+        ObjectName::new(format!("{:032x}0", self.database)).expect("digits are a name")
     }
 
     /// What all names of the feed begin with.
@@ -256,6 +272,19 @@ mod tests {
         }
         let elsewhere = CloudNames::new(0xac).of(&CloudName::Proof);
         assert_eq!(NAMES.parse(&elsewhere), None, "an object of another database");
+    }
+
+    #[test]
+    fn a_database_is_known_by_its_objects() {
+        for (name, _) in examples() {
+            let object = NAMES.of(&name);
+            assert_eq!(CloudNames::database_of(&object), Some(0xab));
+            assert!(object < NAMES.behind_all());
+            assert!(NAMES.behind_all() < CloudNames::new(0xac).of(&name));
+        }
+        for foreign in ["ab/feed/00000000000000000001", "proof", &format!("{:032x}/x", 0xab)] {
+            assert_eq!(CloudNames::database_of(&ObjectName::new(foreign).unwrap()), None);
+        }
     }
 
     #[test]

@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,6 +18,8 @@ use crate::{Error, Result};
 const ONE_PUT_BYTES_MAX: usize = 64 << 20;
 /// The size of the parts of a larger one.
 const PART_BYTES: usize = 8 << 20;
+/// How often a proof is read that is not what it should be.
+const PROOF_READS: u32 = 4;
 
 /// Bounds of the requests of one database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +51,10 @@ pub struct CloudStore {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Creation {
     /// The object is there, with these bytes.
-    Created,
+    Created {
+        /// Whether an attempt had no answer: should the object be deleted, it may come again.
+        may_come_again: bool,
+    },
     /// There was another one, which stays as it is: its bytes, unless it has been deleted since.
     Taken(Option<Vec<u8>>),
 }
@@ -111,23 +117,26 @@ impl CloudStore {
     /// After an error the object may be there all the same, or come later: a name for which this
     /// has failed is never given other bytes. The bytes must be such as nobody else would create.
     pub fn create(&self, name: &ObjectName, bytes: &[u8]) -> Result<Creation> {
-        match self.put_if_absent(name, bytes)? {
-            Put::Created => Ok(Creation::Created),
-            Put::Taken => match self.get(name, None) {
-                Ok(there) if there == bytes => Ok(Creation::Created),
-                Ok(there) => Ok(Creation::Taken(Some(there))),
-                Err(error) if is_missing(&error) => Ok(Creation::Taken(None)),
-                Err(error) => Err(error),
-            },
+        let may_come_again = Cell::new(false);
+        let put = self.repeated(None, || {
+            let put = self.put_if_absent_once(name, bytes);
+            let is_lost = put.as_ref().is_err_and(EnvError::is_unknown_outcome);
+            may_come_again.set(may_come_again.get() || is_lost);
+            put
+        })?;
+        if put == Put::Created {
+            return Ok(Creation::Created { may_come_again: may_come_again.get() });
+        }
+        match self.find(name)? {
+            Some(there) if there == bytes => Ok(Creation::Created { may_come_again: true }),
+            there => Ok(Creation::Taken(there)),
         }
     }
 
-    fn put_if_absent(&self, name: &ObjectName, bytes: &[u8]) -> Result<Put> {
-        self.repeated(None, || {
-            let put = self.request(RequestKind::Put, || self.objects.put_if_absent(name, bytes))?;
-            self.counters.add_bytes(RequestKind::Put, bytes.len() as u64);
-            Ok(put)
-        })
+    fn put_if_absent_once(&self, name: &ObjectName, bytes: &[u8]) -> EnvResult<Put> {
+        let put = self.request(RequestKind::Put, || self.objects.put_if_absent(name, bytes))?;
+        self.counters.add_bytes(RequestKind::Put, bytes.len() as u64);
+        Ok(put)
     }
 
     /// Shows that the store lets one of several creators win, by two creations of one name, which
@@ -136,12 +145,10 @@ impl CloudStore {
     /// Errors: `Unsupported` if the store does not: two machines on it would overwrite each other.
     pub fn prove_put_if_absent(&self, name: &ObjectName) -> Result<()> {
         let drawn = [(); 2].map(|()| self.env.random_u128().to_le_bytes());
-        let first = self.put_if_absent(name, &drawn[0])?;
-        let second = self.put_if_absent(name, &drawn[1])?;
-        let there = self.get(name, None)?;
-        let is_overwritten = there == drawn[1];
-        let is_lost = first == Put::Created && there != drawn[0];
-        if second == Put::Created || is_overwritten || is_lost {
+        let put = |bytes| self.repeated(None, || self.put_if_absent_once(name, bytes));
+        let (first, second) = (put(&drawn[0])?, put(&drawn[1])?);
+        let is_lost = first == Put::Created && !self.has_at_last(name, &drawn[0])?;
+        if second == Put::Created || is_lost || self.get(name, None)? == drawn[1] {
             return Err(Error::Unsupported(format!(
                 "the object store {} stored {name} though there was one of that name: without \
                  conditional puts (`If-None-Match: *`) two machines would overwrite each other. \
@@ -150,6 +157,16 @@ impl CloudStore {
             )));
         }
         Ok(())
+    }
+
+    /// Whether an object has these bytes, for one of several reads: some may be damaged on the way.
+    fn has_at_last(&self, name: &ObjectName, bytes: &[u8]) -> Result<bool> {
+        for _ in 0..PROOF_READS {
+            if self.get(name, None)? == bytes {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Stores an object that replaces one of the same name, in one request.
@@ -242,14 +259,18 @@ impl CloudStore {
         let mut all: Vec<ListedObject> = Vec::new();
         loop {
             let after = all.last().map(|object| object.name.clone());
-            let mut more = self.repeated(None, || {
-                self.request(RequestKind::List, || self.objects.list(prefix, after.as_ref()))
-            })?;
+            let mut more = self.list_page(prefix, after.as_ref())?;
             if more.is_empty() {
                 return Ok(all);
             }
             all.append(&mut more);
         }
+    }
+
+    /// Names that begin with `prefix` and stand behind `after`, in their order, at most a thousand;
+    /// none at the end. Some that are there may be missing.
+    pub fn list_page(&self, prefix: &str, after: Option<&ObjectName>) -> Result<Vec<ListedObject>> {
+        self.repeated(None, || self.request(RequestKind::List, || self.objects.list(prefix, after)))
     }
 
     /// Makes one request, when there is a place for it.

@@ -79,10 +79,13 @@ fn nothing_is_tried_again_after_a_stop() {
 #[test]
 fn a_creation_whose_answer_was_lost_is_recognised() {
     with_store(|_, store, scripted| {
+        let clean = Creation::Created { may_come_again: false };
+        assert_eq!(store.create(&name("clean"), b"ours").unwrap(), clean);
         scripted.script(&[LOST]);
-        assert_eq!(store.create(&name("a"), b"ours").unwrap(), Creation::Created);
+        let created = Creation::Created { may_come_again: true };
+        assert_eq!(store.create(&name("a"), b"ours").unwrap(), created);
         // After an error, too: the caller creates the same again.
-        assert_eq!(store.create(&name("a"), b"ours").unwrap(), Creation::Created);
+        assert_eq!(store.create(&name("a"), b"ours").unwrap(), created);
         let taken = Creation::Taken(Some(b"ours".to_vec()));
         assert_eq!(store.create(&name("a"), b"theirs").unwrap(), taken);
         assert_eq!(scripted.bytes(&name("a")).unwrap(), b"ours");

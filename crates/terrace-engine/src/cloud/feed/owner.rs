@@ -1,0 +1,298 @@
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use terrace_base::Epoch;
+
+use super::objects::Placed;
+use super::reading::{AtEnd, read_all, read_on, read_to_end};
+use super::{FedState, FeedMark, FeedObjects};
+use crate::cloud::format::{Author, Collected, FeedContent, FeedObject};
+use crate::cloud::{CloudName, CloudNames, CloudStore};
+use crate::{Error, Result};
+
+/// The feed as its owner writes it. One caller at a time.
+#[derive(Debug)]
+pub struct CloudFeed {
+    objects: FeedObjects,
+    author: Author,
+    /// The number of the owner's fence: what stands from there on is known here.
+    fence: u64,
+    next: u64,
+    /// What was sent without an answer.
+    pending: Option<FeedContent>,
+    fenced: Option<Fenced>,
+    /// The newest snapshot of this owner, if there is one.
+    snapshot: Option<u64>,
+    /// Whether there was no snapshot before.
+    is_new: bool,
+    /// Numbers that stay, and numbers that leave a stone.
+    fences: BTreeSet<u64>,
+    stones: BTreeSet<u64>,
+    collected: Collected,
+}
+
+/// Somebody else owns the database.
+#[derive(Clone, Copy, Debug)]
+struct Fenced {
+    /// The epoch of whoever wrote what was found; nothing if that has been collected since.
+    by: Option<Epoch>,
+}
+
+impl CloudFeed {
+    /// What a database's feed comes to; `None` if there is no database.
+    ///
+    /// Errors: `Corruption`, `Unsupported`; the environment's.
+    pub fn read(store: &Arc<CloudStore>, names: CloudNames) -> Result<Option<FedState>> {
+        read_all(&FeedObjects { store: Arc::clone(store), names })
+    }
+
+    /// What stands behind `mark`. Errors: as of [`CloudFeed::read`].
+    pub fn read_on(
+        store: &Arc<CloudStore>,
+        names: CloudNames,
+        mark: &FeedMark,
+    ) -> Result<Option<FedState>> {
+        read_on(&FeedObjects { store: Arc::clone(store), names }, mark)
+    }
+
+    /// Makes the caller the owner of the feed: reads it, and fences its end with the next epoch, or
+    /// with `at_least_epoch` if that is higher. Returns what the feed comes to, with that epoch.
+    ///
+    /// `nonce` is drawn by the caller for this opening. `may_take` sees what was read before
+    /// anything is fenced, perhaps several times, and refuses by an error.
+    ///
+    /// Errors: what `may_take` says; `Unsupported` if the store cannot tell creators apart, or the
+    /// feed was written by a later version; `Corruption`; the environment's. After an error a fence
+    /// may be there, which takes the feed from its owner; the next opener goes on behind it.
+    pub fn open(
+        store: &Arc<CloudStore>,
+        names: CloudNames,
+        nonce: u128,
+        at_least_epoch: Epoch,
+        mut may_take: impl FnMut(&FedState) -> Result<()>,
+    ) -> Result<(CloudFeed, FedState)> {
+        store.prove_put_if_absent(&names.of(&CloudName::Proof))?;
+        let objects = FeedObjects { store: Arc::clone(store), names };
+        read_to_end(&objects, |state| {
+            may_take(state)?;
+            let epoch = Epoch(state.mark.epoch.0 + 1).max(at_least_epoch);
+            let author = Author { epoch, nonce };
+            let number = state.mark.next;
+            let fence = FeedObject { author, what: FeedContent::Fence };
+            match objects.create(number, &fence)? {
+                Placed::There { .. } => {
+                    state.take(number, fence);
+                }
+                Placed::Taken(Some(_)) => return Ok(AtEnd::ReadOn),
+                // It was taken and has been collected since.
+                Placed::Taken(None) => return Ok(AtEnd::BeginAnew),
+            }
+            if !state.mark.is_still_there(&objects)? {
+                return Ok(AtEnd::BeginAnew);
+            }
+            let feed = CloudFeed::behind_fence(objects.clone(), author, number, state);
+            Ok(AtEnd::Done((feed, state.clone())))
+        })
+    }
+
+    fn behind_fence(
+        objects: FeedObjects,
+        author: Author,
+        fence: u64,
+        state: &FedState,
+    ) -> CloudFeed {
+        let mark = &state.mark;
+        CloudFeed {
+            objects,
+            author,
+            fence,
+            next: mark.next,
+            pending: None,
+            fenced: None,
+            snapshot: None,
+            is_new: state.is_new(),
+            fences: mark.fences.clone(),
+            // A put of the owner before may still land, for all that is known here.
+            stones: mark.snapshots.clone(),
+            collected: mark.collected,
+        }
+    }
+
+    /// The owner's epoch.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.author.epoch
+    }
+
+    /// Who writes here.
+    #[must_use]
+    pub fn author(&self) -> Author {
+        self.author
+    }
+
+    /// The greatest number that is known to be there.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.next - 1
+    }
+
+    /// The number of the owner's fence. What its version does not name was dropped below.
+    #[must_use]
+    pub fn fence(&self) -> u64 {
+        self.fence
+    }
+
+    /// The number of the newest snapshot of this owner, if there is one.
+    #[must_use]
+    pub fn newest_snapshot(&self) -> Option<u64> {
+        self.snapshot
+    }
+
+    /// How far collection is; see [`CloudFeed::set_first_pin`].
+    #[must_use]
+    pub fn collected(&self) -> Collected {
+        self.collected
+    }
+
+    /// Says that pins below this number count no more. The next snapshot carries it.
+    pub fn set_first_pin(&mut self, pins: u64) {
+        self.collected.pins = self.collected.pins.max(pins);
+    }
+
+    /// Whether something was sent without an answer: [`CloudFeed::resume`] goes on with it.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    /// Feeds a snapshot, from which on the feed is read; its number. The first one of an owner
+    /// comes before anything else, and nothing may be acknowledged before it is there.
+    ///
+    /// Errors and panics as [`CloudFeed::append`].
+    pub fn begin(&mut self, snapshot: &[u8], is_closed: bool) -> Result<u64> {
+        let (edit, collected) = (snapshot.to_vec(), self.collected);
+        self.send(FeedContent::Snapshot { edit, collected, is_closed })
+    }
+
+    /// Feeds edits, as one object; its number. `is_closed` if all of the database lies in the store
+    /// with them.
+    ///
+    /// Errors: [`Error::Fenced`] if somebody else owns the database now, from then on always. The
+    /// edits are not fed then, unless an earlier call for them had ended without an answer. After
+    /// the environment's errors they are pending.
+    ///
+    /// # Panics
+    /// If something is pending, or there was no snapshot yet.
+    pub fn append(&mut self, edits: &[Vec<u8>], is_closed: bool) -> Result<u64> {
+        assert!(self.snapshot.is_some() || self.fenced.is_some(), "a feed begins with a snapshot");
+        self.send(FeedContent::Edits { edits: edits.to_vec(), is_closed })
+    }
+
+    /// Sends again what is pending; its number, if something was.
+    ///
+    /// Errors: as of [`CloudFeed::append`].
+    pub fn resume(&mut self) -> Result<Option<u64>> {
+        match self.pending.clone() {
+            Some(what) => self.send_pending(what).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn send(&mut self, what: FeedContent) -> Result<u64> {
+        assert!(self.pending.is_none(), "what was sent before has no answer yet");
+        self.send_pending(what)
+    }
+
+    fn send_pending(&mut self, what: FeedContent) -> Result<u64> {
+        let is_snapshot = matches!(what, FeedContent::Snapshot { .. });
+        self.pending = Some(what.clone());
+        let object = FeedObject { author: self.author, what };
+        loop {
+            if let Some(fenced) = self.fenced {
+                self.pending = None;
+                return Err(self.error_of(fenced));
+            }
+            let number = self.next;
+            let placed = self.objects.create(number, &object);
+            let is_clean = matches!(placed, Ok(Placed::There { may_come_again: false }));
+            if is_snapshot && (!is_clean || self.is_new) {
+                self.stones.insert(number);
+            }
+            match placed? {
+                Placed::There { .. } => {
+                    self.pending = None;
+                    self.next += 1;
+                    if is_snapshot {
+                        self.snapshot = Some(number);
+                        self.is_new = false;
+                    }
+                    return Ok(number);
+                }
+                Placed::Taken(there) => self.step_over(number, there),
+            }
+        }
+    }
+
+    /// Goes on behind what somebody else has put at `number`, if that came too late.
+    fn step_over(&mut self, number: u64, there: Option<FeedObject>) {
+        match there {
+            Some(object) if object.author.epoch < self.author.epoch => {
+                match object.what {
+                    FeedContent::Fence => self.fences.insert(number),
+                    _ => self.stones.insert(number),
+                };
+                self.next += 1;
+            }
+            // Of a higher epoch, of another opener of this one, or collected by one.
+            there => self.fenced = Some(Fenced { by: there.map(|object| object.author.epoch) }),
+        }
+    }
+
+    fn error_of(&self, fenced: Fenced) -> Error {
+        let by = fenced.by.map_or_else(String::new, |epoch| format!(", with epoch {}", epoch.0));
+        Error::Fenced(format!(
+            "the database {:032x} in {} was opened by somebody else{by}, since it was opened here \
+             with epoch {}: nothing more can be written from here. Close it, and open it again to \
+             take it back",
+            self.objects.names.database(),
+            self.objects.store.url(),
+            self.author.epoch.0
+        ))
+    }
+
+    /// Collects the feed below `below` and below the newest snapshot, in ascending order, each
+    /// answered before the next; to where it has come.
+    ///
+    /// Errors: `Corruption`, `Unsupported`; the environment's. The next call goes on.
+    pub fn collect_below(&mut self, below: u64) -> Result<u64> {
+        let below = below.min(self.snapshot.unwrap_or(0));
+        while self.collected.feed < below {
+            let number = self.collected.feed;
+            self.collect_one(number)?;
+            self.collected.feed = number + 1;
+            self.fences.remove(&number);
+            self.stones.remove(&number);
+        }
+        Ok(self.collected.feed)
+    }
+
+    fn collect_one(&self, number: u64) -> Result<()> {
+        if self.fences.contains(&number) {
+            return Ok(());
+        }
+        let is_known = number > self.fence;
+        if is_known && !self.stones.contains(&number) {
+            return self.objects.store.delete(&self.objects.name(number));
+        }
+        let Some(object) = self.objects.read(number)? else { return Ok(()) };
+        match object.what {
+            FeedContent::Fence | FeedContent::Stone => Ok(()),
+            // A put of it may still land, for all that is known here.
+            FeedContent::Snapshot { .. } => {
+                let stone = FeedObject { what: FeedContent::Stone, ..object };
+                self.objects.replace(number, &stone)
+            }
+            FeedContent::Edits { .. } => self.objects.store.delete(&self.objects.name(number)),
+        }
+    }
+}

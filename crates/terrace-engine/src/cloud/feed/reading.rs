@@ -1,0 +1,265 @@
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use terrace_base::{Corruption, Epoch};
+
+use super::FeedObjects;
+use crate::cloud::format::{Author, Collected, FeedContent, FeedObject};
+use crate::{Error, Result};
+
+/// How often a reading begins anew because what it had begun with was collected meanwhile. Each
+/// time somebody else has fed a snapshot, so this many say that something else is wrong.
+const BEGINNINGS_MAX: usize = 32;
+
+/// The place in a feed up to which somebody has read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeedMark {
+    /// The newest snapshot that was read, if any: while it is there, nothing behind it was
+    /// collected.
+    pub(super) anchor: Option<Anchor>,
+    /// The next number.
+    pub(super) next: u64,
+    pub(super) epoch: Epoch,
+    pub(super) collected: Collected,
+    pub(super) is_closed: bool,
+    /// Fences that were read, and snapshots.
+    pub(super) fences: BTreeSet<u64>,
+    pub(super) snapshots: BTreeSet<u64>,
+}
+
+/// A snapshot that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Anchor {
+    pub number: u64,
+    pub author: Author,
+}
+
+/// What a feed comes to, or what it holds that its reader does not know yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FedState {
+    /// Whether the edits begin with a snapshot and replace all that was read before; otherwise they
+    /// go on from there.
+    pub begins_anew: bool,
+    /// The edits, in their order.
+    pub edits: Vec<Vec<u8>>,
+    /// Where they end.
+    pub mark: FeedMark,
+}
+
+/// What stands at the next number.
+pub(super) enum Step {
+    Missing,
+    Read,
+    /// A stone, or edits that nothing stands before: the reading has to begin elsewhere.
+    OutOfPlace,
+}
+
+impl FeedMark {
+    /// The greatest number that was read: a pin there holds all that the reader needs.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.next - 1
+    }
+
+    /// The number that is created next.
+    #[must_use]
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// The epoch of the feed's owner.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Whether all of the database lay in the store when its owner closed it, and nothing was fed
+    /// since.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// How far collection is, by the newest snapshot that was read.
+    #[must_use]
+    pub fn collected(&self) -> Collected {
+        self.collected
+    }
+
+    /// Whether there is no database yet.
+    pub(super) fn has_nothing(&self) -> bool {
+        self.anchor.is_none()
+    }
+
+    /// Whether what the reading rests on is still there, so that a number which was missing before
+    /// this was asked had not been collected. Nothing but fences stands below the first snapshot.
+    pub(super) fn is_still_there(&self, objects: &FeedObjects) -> Result<bool> {
+        let Some(anchor) = self.anchor else { return Ok(true) };
+        let there = objects.read(anchor.number)?;
+        // A fence of somebody who took the number for the end may be there instead.
+        Ok(there.is_some_and(|object| {
+            let is_snapshot = matches!(object.what, FeedContent::Snapshot { .. });
+            is_snapshot && object.author == anchor.author
+        }))
+    }
+}
+
+impl FedState {
+    /// Before anything is read.
+    pub(super) fn empty() -> FedState {
+        let mark = FeedMark {
+            anchor: None,
+            next: 1,
+            epoch: Epoch(0),
+            collected: Collected { feed: 1, pins: 1 },
+            is_closed: false,
+            fences: BTreeSet::new(),
+            snapshots: BTreeSet::new(),
+        };
+        FedState { begins_anew: true, edits: Vec::new(), mark }
+    }
+
+    /// Whether there is no database yet: its owner writes the first snapshot.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.mark.has_nothing()
+    }
+
+    /// Reads the next number.
+    pub(super) fn read_next(&mut self, objects: &FeedObjects) -> Result<Step> {
+        let number = self.mark.next;
+        match objects.read(number)? {
+            None => Ok(Step::Missing),
+            Some(object) => Ok(self.take(number, object)),
+        }
+    }
+
+    /// Takes what stands at the next number.
+    pub(super) fn take(&mut self, number: u64, object: FeedObject) -> Step {
+        let mark = &mut self.mark;
+        assert_eq!(number, mark.next, "numbers are dense");
+        mark.next = number + 1;
+        match object.what {
+            // Also those that came too late: they are to be collected as what they are.
+            FeedContent::Fence => {
+                mark.fences.insert(number);
+            }
+            FeedContent::Snapshot { .. } => {
+                mark.snapshots.insert(number);
+            }
+            FeedContent::Edits { .. } | FeedContent::Stone => {}
+        }
+        if object.author.epoch < mark.epoch {
+            return Step::Read;
+        }
+        mark.epoch = object.author.epoch;
+        match object.what {
+            FeedContent::Fence => mark.is_closed = false,
+            FeedContent::Stone => return Step::OutOfPlace,
+            FeedContent::Edits { .. } if mark.anchor.is_none() => return Step::OutOfPlace,
+            FeedContent::Edits { edits, is_closed } => {
+                self.edits.extend(edits);
+                mark.is_closed = is_closed;
+            }
+            FeedContent::Snapshot { edit, collected, is_closed } => {
+                // An owner's first one may hold more than was fed before; the others do not, and
+                // whoever has read all before them knows it.
+                let is_first = mark.anchor.is_none_or(|anchor| anchor.author != object.author);
+                mark.collected = collected;
+                mark.is_closed = is_closed;
+                mark.anchor = Some(Anchor { number, author: object.author });
+                self.begins_anew |= is_first;
+                if self.begins_anew {
+                    self.edits = vec![edit];
+                }
+            }
+        }
+        Step::Read
+    }
+}
+
+/// A reading from the newest snapshot on that a list shows, as far as it goes; or from the first
+/// number, if it shows none.
+fn begin(objects: &FeedObjects) -> Result<FedState> {
+    for number in objects.listed()?.into_iter().rev() {
+        let object = match objects.read(number) {
+            Ok(Some(object)) => object,
+            // It was collected meanwhile.
+            Ok(None) => continue,
+            // A reading from further down will come to it, and say so if it is needed.
+            Err(Error::Corruption(_)) => continue,
+            Err(error) => return Err(error),
+        };
+        if matches!(object.what, FeedContent::Snapshot { .. }) {
+            let mut state = FedState::empty();
+            state.mark.next = number;
+            state.take(number, object);
+            return Ok(state);
+        }
+    }
+    Ok(FedState::empty())
+}
+
+/// What comes of a missing number.
+pub(super) enum AtEnd<T> {
+    Done(T),
+    /// It is not missing any more.
+    ReadOn,
+    /// It may have been collected.
+    BeginAnew,
+}
+
+/// Reads from a snapshot to the first missing number, and hands that to `at_end`, which says
+/// whether it is done or the reading is to go on.
+pub(super) fn read_to_end<T>(
+    objects: &FeedObjects,
+    mut at_end: impl FnMut(&mut FedState) -> Result<AtEnd<T>>,
+) -> Result<T> {
+    for _ in 0..BEGINNINGS_MAX {
+        let mut state = begin(objects)?;
+        loop {
+            match state.read_next(objects)? {
+                Step::Read => continue,
+                Step::OutOfPlace => break,
+                Step::Missing => {}
+            }
+            match at_end(&mut state)? {
+                AtEnd::Done(done) => return Ok(done),
+                AtEnd::ReadOn => {}
+                AtEnd::BeginAnew => break,
+            }
+        }
+    }
+    let path = objects.names.feed_prefix();
+    let detail = format!(
+        "{BEGINNINGS_MAX} readings of the feed found no snapshot with all that follows it; see \
+         whether something else deletes objects of this database"
+    );
+    Err(Corruption::new(Path::new(&path), 0, detail).into())
+}
+
+/// All of the feed, from its newest snapshot on; `None` if there is no database.
+pub(super) fn read_all(objects: &FeedObjects) -> Result<Option<FedState>> {
+    read_to_end(objects, |state| {
+        if !state.mark.is_still_there(objects)? {
+            return Ok(AtEnd::BeginAnew);
+        }
+        Ok(AtEnd::Done((!state.is_new()).then(|| state.clone())))
+    })
+}
+
+/// What stands behind `mark`; all from the newest snapshot on, if some of that has been collected.
+/// `None` if there is no database.
+pub(super) fn read_on(objects: &FeedObjects, mark: &FeedMark) -> Result<Option<FedState>> {
+    if mark.has_nothing() {
+        return read_all(objects);
+    }
+    let mut state = FedState { begins_anew: false, edits: Vec::new(), mark: mark.clone() };
+    loop {
+        match state.read_next(objects)? {
+            Step::Read => {}
+            Step::Missing if state.mark.is_still_there(objects)? => return Ok(Some(state)),
+            Step::Missing | Step::OutOfPlace => return read_all(objects),
+        }
+    }
+}
