@@ -11,7 +11,7 @@ use crate::cache::BlockCache;
 use crate::ids::FileIds;
 use crate::l0::triangle::Container;
 use crate::l0::{L0, PlainL0, PlainOptions};
-use crate::placement::{RoutedTables, RowDirectory};
+use crate::placement::{FarTables, RoutedTables, RowDirectory};
 use crate::process::MemoryPool;
 use crate::survey::{SurveyedBlock, TableSurvey};
 use crate::table::{
@@ -23,13 +23,15 @@ use crate::{Error, Result};
 /// Tables of a directory that nothing is cached of.
 pub(crate) fn context(env: &SharedEnv, dir: &Path) -> Arc<TableContext> {
     let tables = LocalTableStore::new(Arc::clone(env), dir.to_path_buf());
-    let rows = RowDirectory::new(env);
+    let (rows, far) = (RowDirectory::new(env), FarTables::new(env));
+    let routed = RoutedTables::new(Arc::new(tables), Arc::clone(&rows), Arc::clone(&far));
     Arc::new(TableContext {
         opener: Arc::new(TableOpener {
-            store: Arc::new(RoutedTables::new(Arc::new(tables), Arc::clone(&rows))),
+            store: Arc::new(routed),
             cache: Arc::new(BlockCache::new(0)),
             container: Container::new(env, dir),
             rows,
+            far,
         }),
         reclaim: ReclaimQueue::default(),
         memory: MemoryPool::default(),

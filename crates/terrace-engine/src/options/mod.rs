@@ -13,6 +13,7 @@
 //!
 //! Within each, what changes behaviour stands before what changes performance.
 
+mod cloud;
 mod durability;
 mod format;
 mod l0;
@@ -22,6 +23,7 @@ mod research;
 mod setting;
 mod value_log;
 
+pub use cloud::CloudOptions;
 pub use durability::Durability;
 pub use format::FormatOptions;
 pub use l0::{L0Kind, L0Medium, L0Options};

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::l0::require_text;
-use super::{Durability, FormatOptions, L0Kind, L0Options, Research, ValueLogOptions, require};
+use super::{
+    CloudOptions, Durability, FormatOptions, L0Kind, L0Options, Research, ValueLogOptions, require,
+};
 use crate::Result;
 use crate::compaction::filter::FilterOption;
 use crate::events::Listeners;
@@ -50,6 +52,9 @@ pub struct Options {
     /// tables. A range that has one keeps what is in it, whatever an open chooses; without the
     /// option new values stand in the tables again.
     pub value_log: Option<ValueLogOptions>,
+    /// The object store for the levels that the local disk has no room for. The default is none:
+    /// everything is local. A range whose tables lie in a store opens only with it.
+    pub cloud: Option<CloudOptions>,
     /// The part of the file system, in percent of what the range could use, that stays free for
     /// compaction, at most 50. The default is 5. With more, writes are refused earlier and
     /// compactions have more room.
@@ -156,6 +161,7 @@ impl Default for Options {
             l0: L0Options::PLAIN,
             log_path: None,
             value_log: None,
+            cloud: None,
             reserved_percent: 5,
             memtable_bytes: 64 << 20,
             frozen_memtables_max: 3,
@@ -195,12 +201,21 @@ impl Options {
     /// log that reaches as far back.
     #[must_use]
     pub(crate) fn with_baselines(self) -> Options {
-        let Some(medium) = &self.research.pmem_memtables else {
-            return self;
+        let options = self.with_local_log();
+        let Some(medium) = &options.research.pmem_memtables else {
+            return options;
         };
         let memtable_bytes = usize::try_from(medium.bytes / 2).unwrap_or(usize::MAX);
-        let log_bytes_max = self.log_bytes_max.max(medium.bytes.saturating_mul(2));
-        Options { memtable_bytes, frozen_memtables_max: 1, log_bytes_max, ..self }
+        let log_bytes_max = options.log_bytes_max.max(medium.bytes.saturating_mul(2));
+        Options { memtable_bytes, frozen_memtables_max: 1, log_bytes_max, ..options }
+    }
+
+    /// The log takes at most a share of what the range may take on the local disk.
+    fn with_local_log(self) -> Options {
+        let Some(cloud) = &self.cloud else { return self };
+        let least = 2 * self.log_segment_bytes;
+        let log_bytes_max = self.log_bytes_max.min(cloud.log_bytes_max().max(least));
+        Options { log_bytes_max, ..self }
     }
 
     /// What L0 is, baselines included.
@@ -248,6 +263,7 @@ impl Options {
         )?;
         self.validate_log()?;
         self.value_log.as_ref().map_or(Ok(()), ValueLogOptions::validate)?;
+        self.cloud.as_ref().map_or(Ok(()), CloudOptions::validate)?;
         self.validate_tree()?;
         self.validate_dranges()?;
         self.research.validate(self)?;

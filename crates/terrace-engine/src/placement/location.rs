@@ -5,6 +5,7 @@
 //!   <FileId>.table      file   the range's own directory
 //!   <FileId>.values     file   the same: a value file, which the same store has
 //!   l0/<FileId>.table   file   the rows' medium: <medium>/terrace-<database>.tables/<FileId>.table
+//!   far/<object>        file   an object store, below the waterline; see `far/`
 //!   row@<page>          page   the container of L0; the page's number in eight digits, base 16
 //! ```
 //! A location names no directory: where a medium is, the manifest says apart. Whoever asks what
@@ -15,6 +16,7 @@
 use std::fmt;
 
 const ROWS_PREFIX: &[u8] = b"l0/";
+const FAR_PREFIX: &[u8] = b"far/";
 const PAGE_PREFIX: &[u8] = b"row@";
 
 /// Where a table lies. Kept in version edits; other rooms compare and copy it, and ask it.
@@ -39,6 +41,8 @@ pub enum TableMedium {
     Rows,
     /// The container of L0.
     Container,
+    /// An object store.
+    Far,
 }
 
 impl TableLocation {
@@ -72,6 +76,7 @@ impl TableLocation {
         match self.form() {
             Form::Page(_) => TableMedium::Container,
             Form::File if self.0.starts_with(ROWS_PREFIX) => TableMedium::Rows,
+            Form::File if self.0.starts_with(FAR_PREFIX) => TableMedium::Far,
             Form::File => TableMedium::Own,
         }
     }
@@ -80,7 +85,13 @@ impl TableLocation {
     /// business below it.
     #[must_use]
     pub fn can_move_down(&self) -> bool {
-        self.medium() == TableMedium::Own
+        matches!(self.medium(), TableMedium::Own | TableMedium::Far)
+    }
+
+    /// Whether the table is an object in an object store.
+    #[must_use]
+    pub fn is_far(&self) -> bool {
+        self.medium() == TableMedium::Far
     }
 
     fn page(&self) -> Option<u32> {
@@ -93,6 +104,16 @@ impl TableLocation {
     /// The location of what the store of the rows' medium has here.
     pub(super) fn on_rows_medium(&self) -> TableLocation {
         TableLocation([ROWS_PREFIX, &self.0].concat())
+    }
+
+    /// The location of what the far medium has here.
+    pub(super) fn on_far_medium(&self) -> TableLocation {
+        TableLocation([FAR_PREFIX, &self.0].concat())
+    }
+
+    /// What the far medium calls this place, if the table is there.
+    pub(super) fn within_far_medium(&self) -> Option<TableLocation> {
+        self.0.strip_prefix(FAR_PREFIX).map(TableLocation::new)
     }
 
     /// What the store of the rows' medium calls this place, if the table is there.
@@ -120,6 +141,7 @@ mod tests {
         let file = |medium, can_move_down| (Form::File, medium, can_move_down);
         assert_eq!(asked("000001-00000002.table"), file(TableMedium::Own, true));
         assert_eq!(asked("l0/000001-00000002.table"), file(TableMedium::Rows, false));
+        assert_eq!(asked("far/000001-00000002"), file(TableMedium::Far, true));
         assert_eq!(asked("row@0000002a"), (Form::Page(42), TableMedium::Container, false));
         for foreign in ["", "row@", "row@2a", "row@0000002A", "row@+000002a", "row@0000002a0"] {
             assert_eq!(asked(foreign), file(TableMedium::Own, true), "{foreign}");

@@ -25,6 +25,7 @@
 //!   <medium>/terrace-<database>.tables/        the tables of L0's rows    rows.rs
 //!   <medium>/terrace-<database>.rows           the container of L0        l0/triangle/container.rs
 //!   <medium>/terrace-<database>.memtables      memtables, for a moment    memtables.rs
+//!   <object store>/<database>/table/           tables below the waterline far/
 //! ```
 //! Begin at `medium.rs` (what a database has where), `media.rs` (what of it the manifest names),
 //! `on_medium.rs` (how an open finds it, chooses its place and makes it), `location.rs` (what a
@@ -32,6 +33,7 @@
 
 mod claim;
 mod container_place;
+mod far;
 pub mod format;
 mod location;
 mod media;
@@ -42,6 +44,7 @@ mod rows;
 
 pub(crate) use claim::{Claims, Wish};
 pub use container_place::ContainerPlace;
+pub use far::{FarName, FarTables, LevelBytes, PIECE_BYTES, Waterline};
 pub use location::{Form, TableLocation, TableMedium};
 pub use media::Media;
 pub(crate) use medium::{Role, entries_of, require_medium};

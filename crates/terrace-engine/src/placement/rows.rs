@@ -14,7 +14,7 @@ use std::sync::Arc;
 use terrace_base::{Corruption, FileId, LevelNo};
 use terrace_env::{SetOnce, SharedEnv};
 
-use super::{OnMedium, Role, TableLocation, entries_of};
+use super::{FarTables, OnMedium, Role, TableLocation, entries_of};
 use crate::Result;
 use crate::table::{Adopted, LocalTableStore, TableFile, TableStore, TableWriter};
 
@@ -114,19 +114,25 @@ impl fmt::Debug for RowDirectory {
     }
 }
 
-/// The tables of a range and those of its row directory as one store. New rows of L0 go to the row
-/// directory, once it is mounted; all else goes to the levels' store.
+/// The tables of a range, those of its row directory and those in an object store as one store. New
+/// rows of L0 go to the row directory, once it is mounted, and tables of levels below the waterline
+/// to the object store; all else goes to the levels' store.
 #[derive(Clone, Debug)]
 pub struct RoutedTables {
     levels: Arc<dyn TableStore>,
     rows: Arc<RowDirectory>,
+    far: Arc<FarTables>,
 }
 
 impl RoutedTables {
-    /// The tables in `levels` and in the row directory.
+    /// The tables in `levels`, in the row directory, and in the object store.
     #[must_use]
-    pub fn new(levels: Arc<dyn TableStore>, rows: Arc<RowDirectory>) -> RoutedTables {
-        RoutedTables { levels, rows }
+    pub fn new(
+        levels: Arc<dyn TableStore>,
+        rows: Arc<RowDirectory>,
+        far: Arc<FarTables>,
+    ) -> RoutedTables {
+        RoutedTables { levels, rows, far }
     }
 
     /// The store of the row directory, if tables of this level go there.
@@ -163,6 +169,7 @@ impl TableStore for RoutedTables {
     ) -> Result<Box<dyn TableWriter>> {
         match self.rows_for(level) {
             Some(tables) => Ok(Box::new(RowWriter(tables.create(id, level, expected_bytes)?))),
+            None if self.far.takes(level) => self.far.create(id),
             None => self.levels.create(id, level, expected_bytes),
         }
     }
@@ -183,18 +190,31 @@ impl TableStore for RoutedTables {
     }
 
     fn open(&self, location: &TableLocation) -> Result<Arc<dyn TableFile>> {
+        if location.is_far() {
+            return self.far.open(location);
+        }
         let (store, location) = self.route(location)?;
         store.open(&location)
     }
 
     fn link(&self, location: &TableLocation, to: &Path) -> Result<bool> {
+        if location.is_far() {
+            return Ok(false);
+        }
         let (store, location) = self.route(location)?;
         store.link(&location, to)
     }
 
     fn delete(&self, location: &TableLocation) -> Result<()> {
+        if location.is_far() {
+            return self.far.release(location);
+        }
         let (store, location) = self.route(location)?;
         store.delete(&location)
+    }
+
+    fn keeps(&self, location: &TableLocation, level: LevelNo) -> bool {
+        location.is_far() == self.far.takes(level)
     }
 
     fn list(&self) -> Result<Vec<(FileId, TableLocation)>> {
@@ -260,7 +280,8 @@ mod tests {
             }
             let local = LocalTableStore::new(Arc::clone(&env), "/range".into());
             let rows = RowDirectory::new(&env);
-            let store = RoutedTables::new(Arc::new(local), Arc::clone(&rows));
+            let far = FarTables::new(&env);
+            let store = RoutedTables::new(Arc::new(local), Arc::clone(&rows), far);
             let before = write(&store, 0, 1, b"before");
             assert_eq!(before.medium(), TableMedium::Own, "nothing is mounted yet");
             let lost = TableLocation::new("l0/00000001-00000009.table");

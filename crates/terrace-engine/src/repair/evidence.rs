@@ -390,6 +390,10 @@ impl Evidence {
             let is_there = self.context.opener.store.open(&meta.location).is_ok();
             return is_there.then(|| meta.location.clone());
         }
+        if meta.location.is_far() {
+            // A repair knows of no object store: the table counts as lost, and the report says so.
+            return None;
+        }
         let by_name = listing.table_bytes(meta.id).map(|_| meta.id);
         let id = self.by_uid.get(&meta.uid).copied().or(by_name)?;
         Some(LocalTableStore::location_of(id))

@@ -8,6 +8,7 @@ use super::Inner;
 use super::view::View;
 use crate::compaction::CompactionPlan;
 use crate::memtable::Memtable;
+use crate::placement::PIECE_BYTES;
 use crate::process::{Charge, Memory, PoolName};
 use crate::table::TableOptions;
 use crate::vlog::InPlace;
@@ -78,6 +79,9 @@ const ITERATOR_SOURCE_BYTES: usize = 512;
 /// What a stream over a table reads ahead, at most: two pieces.
 const STREAM_BYTES: u64 = 2 * (256 << 10);
 
+/// The same over a table in an object store.
+const FAR_STREAM_BYTES: u64 = 2 * PIECE_BYTES;
+
 /// What a table builder keeps of what it has not handed on yet.
 const BUILDER_BYTES: u64 = 2 * (128 << 10);
 
@@ -102,8 +106,8 @@ pub fn lists_memory_bytes(pointers: u64) -> u64 {
     pointers * BUILDER_POINTER_BYTES
 }
 
-/// What a compaction here takes, about: its streams and the filters and indexes of its inputs, and
-/// one output at a time.
+/// What a compaction here takes, about, but for outputs that are gathered in memory: its streams
+/// and the filters and indexes of its inputs, and one output at a time.
 pub fn compaction_memory_bytes(plan: &CompactionPlan) -> u64 {
     let table = TableOptions {
         block_bytes: plan.block_bytes as usize,
@@ -113,7 +117,8 @@ pub fn compaction_memory_bytes(plan: &CompactionPlan) -> u64 {
     let inputs = plan.inputs.iter().map(|input| {
         let index = input.table.bytes / plan.block_bytes.max(64) * INDEX_BLOCK_BYTES;
         let filter = input.table.entry_count * plan.filter_bits_per_key / 8;
-        input.table.bytes.min(STREAM_BYTES) + index + filter
+        let stream = if input.table.location.is_far() { FAR_STREAM_BYTES } else { STREAM_BYTES };
+        input.table.bytes.min(stream) + index + filter
     });
     let entries: u64 = plan.inputs.iter().map(|input| input.table.entry_count).sum();
     let bytes = plan.input_bytes();

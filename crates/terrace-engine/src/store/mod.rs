@@ -15,6 +15,7 @@
 //! | `read/` | gets, snapshots, iterators |
 //! | `upkeep/` | background work: freezes, flushes, merges in memory, compactions, divisions |
 //! | `bulk/` | checkpoints and ingests |
+//! | `cloud/` | the object store below the waterline, mounted by an open |
 //! | `gate/` | what slows writers down, and the ledger of what delayed them |
 //! | `report/` | statistics, explanations, the slow log |
 //!
@@ -35,6 +36,7 @@
 //! that had been published before, and so lies at or below the read point.
 
 mod bulk;
+mod cloud;
 mod current;
 mod follow;
 mod gate;
@@ -112,6 +114,7 @@ pub use transaction::{Conflict, ReadSet, WalkId};
 pub use write::commit::WriteOptions;
 pub use write::conditional::Update;
 
+use cloud::CloudTier;
 use current::Current;
 use gate::Gate;
 use health::Health;
@@ -188,6 +191,8 @@ pub(crate) struct Inner {
     versions: Versions,
     /// Names for new files and memtables. Atomic.
     ids: Arc<FileIds>,
+    /// The object store for the levels below the waterline, if the range has one.
+    cloud: Option<Arc<CloudTier>>,
     /// Where tables lie, and where they go when nothing names them. Its queue has a latch.
     context: Arc<TableContext>,
     l0: Arc<dyn L0>,

@@ -2,7 +2,7 @@ use std::fmt;
 
 use terrace_env::Latch;
 
-use super::stream::READ_AHEAD_BYTES;
+use super::store::READ_AHEAD_BYTES;
 
 /// Buffers of large reads, kept when they are done with. Fresh ones of this size come from the
 /// system page by page, each with a fault, and are cleared; in compactions that costs more than the

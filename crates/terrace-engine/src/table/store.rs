@@ -13,6 +13,9 @@ use terrace_base::{Corruption, FileId, LEVEL_MAX, LevelNo};
 use crate::Result;
 use crate::placement::TableLocation;
 
+/// What is read at once of a table that is read as a whole, in bytes, where a read costs little.
+pub(super) const READ_AHEAD_BYTES: u64 = 256 * 1024;
+
 /// A byte interval of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteInterval {
@@ -81,8 +84,15 @@ pub trait TableStore: Send + Sync + fmt::Debug {
     /// Deletes a table that no version names any more. One that is already gone is no error.
     fn delete(&self, location: &TableLocation) -> Result<()>;
 
+    /// Whether a table of this level would be put where this one lies, so that it may become one as
+    /// it is.
+    fn keeps(&self, location: &TableLocation, level: LevelNo) -> bool {
+        let _ = (location, level);
+        true
+    }
+
     /// Every table and value file in the store, finished or not, in the order of their ids: what no
-    /// version names is garbage of an interrupted job.
+    /// version names is garbage of an interrupted job. What others may share is not among them.
     fn list(&self) -> Result<Vec<(FileId, TableLocation)>>;
 }
 
@@ -117,6 +127,11 @@ pub trait TableFile: Send + Sync + fmt::Debug {
     /// only in how long the reads take. The default does nothing.
     fn prefetch(&self, interval: ByteInterval) {
         let _ = interval;
+    }
+
+    /// How many bytes a reader that goes on from block to block should ask for at once.
+    fn piece_bytes(&self) -> u64 {
+        READ_AHEAD_BYTES
     }
 
     /// Takes a buffer back that came from a read and is done with. Nobody has to give any back.

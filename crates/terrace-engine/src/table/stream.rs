@@ -13,13 +13,11 @@ use super::store::{ByteInterval, ReadTicket};
 use crate::iter::Stream;
 use crate::{Error, Result};
 
-/// How much is read at once, in bytes, unless a single block is larger.
-pub(super) const READ_AHEAD_BYTES: u64 = 256 * 1024;
-
 /// A [`Stream`] over one table; see [`TableReader::stream`].
 ///
-/// Memory: two intervals of 256 KiB (or of one larger block) and a decoded block. The next
-/// interval is being read while this one is consumed, if the store can do that.
+/// Memory: two intervals of [`TableFile::piece_bytes`](super::TableFile::piece_bytes) (or of one
+/// larger block) and a decoded block. The next interval is being read while this one is consumed,
+/// if the store can do that.
 pub struct TableStream {
     pieces: Pieces,
     /// In the first block, where to begin; in the last, where to end.
@@ -195,14 +193,14 @@ impl Pieces {
         if self.blocks.is_empty() {
             return;
         }
-        let index = &self.reader.index;
+        let (index, piece_bytes) = (&self.reader.index, self.reader.file.piece_bytes());
         let start = index.handle(self.blocks.start).offset;
         let mut end_block = self.blocks.start;
         let mut bytes = 0;
         while end_block < self.blocks.end {
             let handle = index.handle(end_block);
             let with_block = handle.offset + handle.bytes - start;
-            if end_block > self.blocks.start && with_block > READ_AHEAD_BYTES {
+            if end_block > self.blocks.start && with_block > piece_bytes {
                 break;
             }
             bytes = with_block;

@@ -9,7 +9,8 @@ use super::format::names::NameLists;
 use super::format::properties::TableProperties;
 use super::reader::{TableReader, entry_ref, interval_of, read_one};
 use super::store::ByteInterval;
-use super::stream::{OpenBlock, Pieces, READ_AHEAD_BYTES};
+use super::store::READ_AHEAD_BYTES;
+use super::stream::{OpenBlock, Pieces};
 use crate::Result;
 
 /// What a full check of a table went through.

@@ -19,7 +19,7 @@ use crate::cache::BlockCache;
 use crate::ids::FileIds;
 use crate::l0::triangle::Container;
 use crate::l0::{L0, PlainL0, PlainOptions};
-use crate::placement::RowDirectory;
+use crate::placement::{FarTables, RowDirectory};
 use crate::table::{MemoryTableStore, TableLocation, TableOptions, TableShape};
 
 const LEVEL: LevelNo = LevelNo(1);
@@ -63,6 +63,7 @@ impl Range {
                 cache: Arc::new(BlockCache::new(0)),
                 container: Container::new(&env, Path::new("/db")),
                 rows: RowDirectory::new(&env),
+                far: FarTables::new(&env),
             }),
             reclaim: ReclaimQueue::default(),
             memory: crate::process::MemoryPool::default(),

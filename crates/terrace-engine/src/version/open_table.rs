@@ -9,7 +9,7 @@ use crate::cache::BlockCache;
 use crate::iter::{Cursor, Stream};
 use crate::l0::triangle::Container;
 use crate::l0::triangle::row::{RowCursor, RowReader, RowStream};
-use crate::placement::RowDirectory;
+use crate::placement::{FarTables, RowDirectory};
 use crate::range_tombstone::Fragments;
 use crate::table::{
     Filter, NamesBySegment, ReadMode, TableCursor, TableFile, TableReader, TableStore, TableStream,
@@ -28,6 +28,8 @@ pub struct TableOpener {
     pub container: Arc<Container>,
     /// Where tables of L0 are that lie in a directory of their own, as `store` knows too.
     pub rows: Arc<RowDirectory>,
+    /// Where tables below the waterline are, as `store` knows too.
+    pub far: Arc<FarTables>,
 }
 
 impl TableOpener {

@@ -11,7 +11,7 @@ use terrace_engine::FileIds;
 use terrace_engine::cache::BlockCache;
 use terrace_engine::l0::triangle::Container;
 use terrace_engine::l0::{CutInterval, L0, PlainL0, PlainOptions};
-use terrace_engine::placement::RowDirectory;
+use terrace_engine::placement::{FarTables, RowDirectory};
 use terrace_engine::process::MemoryPool;
 use terrace_engine::table::TableShape;
 use terrace_engine::table::{MemoryTableStore, TableLocation, TableOptions, TableStore};
@@ -171,6 +171,7 @@ fn load(env: &SharedEnv) {
             cache,
             container: Container::new(env, Path::new("/")),
             rows: RowDirectory::new(env),
+            far: FarTables::new(env),
         }),
         reclaim: ReclaimQueue::default(),
         memory: MemoryPool::default(),

@@ -1,5 +1,6 @@
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use terrace_env::{ObjectName, PendingObject};
 
@@ -8,25 +9,25 @@ use crate::Result;
 
 /// A get that was begun. Dropping it gives the answer up.
 #[must_use]
-pub struct PendingGet<'a> {
-    store: &'a CloudStore,
+pub struct PendingGet {
+    store: Arc<CloudStore>,
     name: ObjectName,
     interval: Option<Range<u64>>,
     /// The request, if there was a place for it at once.
     begun: Option<PendingObject>,
 }
 
-impl<'a> PendingGet<'a> {
+impl PendingGet {
     pub(super) fn begin(
-        store: &'a CloudStore,
+        store: &Arc<CloudStore>,
         name: &ObjectName,
         interval: Option<Range<u64>>,
-    ) -> PendingGet<'a> {
+    ) -> PendingGet {
         let begun = store.budget.try_take_ahead().then(|| {
             store.counters.add_request(RequestKind::Get);
             store.objects.begin_get(name, interval.clone())
         });
-        PendingGet { store, name: name.clone(), interval, begun }
+        PendingGet { store: Arc::clone(store), name: name.clone(), interval, begun }
     }
 
     /// Blocks until the answer is there; makes the request only now if too many were under way.
@@ -42,7 +43,7 @@ impl<'a> PendingGet<'a> {
     }
 }
 
-impl Drop for PendingGet<'_> {
+impl Drop for PendingGet {
     fn drop(&mut self) {
         if self.begun.take().is_some() {
             self.store.budget.give_back_ahead();
@@ -50,7 +51,7 @@ impl Drop for PendingGet<'_> {
     }
 }
 
-impl fmt::Debug for PendingGet<'_> {
+impl fmt::Debug for PendingGet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PendingGet").field("name", &self.name).finish_non_exhaustive()
     }

@@ -229,7 +229,11 @@ impl CloudStore {
     }
 
     /// Begins a get whose answer is waited for later.
-    pub fn begin_get(&self, name: &ObjectName, interval: Option<Range<u64>>) -> PendingGet<'_> {
+    pub fn begin_get(
+        self: &Arc<Self>,
+        name: &ObjectName,
+        interval: Option<Range<u64>>,
+    ) -> PendingGet {
         PendingGet::begin(self, name, interval)
     }
 

@@ -176,7 +176,7 @@ fn gets_begun_ahead_leave_places_for_others() {
             scripted.insert(&name(&format!("x/{index}")), &[index]);
         }
         let begin = |index| store.begin_get(&name(&format!("x/{index}")), None);
-        let pending: Vec<PendingGet<'_>> = (0..9).map(begin).collect();
+        let pending: Vec<PendingGet> = (0..9).map(begin).collect();
         assert_eq!(store.budget.taken(), 2, "half of the places");
         // All of these wait for a place while those are held.
         assert_eq!(store.get(&name("x/4"), None).unwrap(), [4]);

@@ -129,12 +129,12 @@ pub fn forced(
 pub fn in_place(
     version: &Version,
     range: &KeyRange,
-    is_meant: impl Fn(&TableMeta) -> bool,
+    is_meant: impl Fn(LevelNo, &TableMeta) -> bool,
 ) -> Option<Compaction> {
     version.runs().find_map(|(level, run)| {
         let tables = run.overlapping(range).iter();
-        let meant = tables.skip_while(|table| !is_meant(table.meta()));
-        let meant = meant.take_while(|table| is_meant(table.meta())).take(IN_PLACE_MAX);
+        let meant = tables.skip_while(|table| !is_meant(level, table.meta()));
+        let meant = meant.take_while(|table| is_meant(level, table.meta())).take(IN_PLACE_MAX);
         let inputs: Vec<Input> = meant.map(|table| Input::of_level(level, table)).collect();
         let spans = inputs.iter().map(|input| input.table.span().clone());
         let slice = spans.reduce(|slice, span| slice.hull(&span))?;

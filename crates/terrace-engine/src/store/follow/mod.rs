@@ -122,6 +122,7 @@ impl Follower {
         let opening = Opening::after_edits(process, dir, options, seams, &news.edits)?;
         let version = Arc::new(fold(&opening, &Version::empty(opening.l0.as_ref()), &news)?);
         refuse_media(&version)?;
+        opening.mount_far(&version)?;
         let pool = process.memory().pool(PoolName::Memtables);
         let mut tail = Tail::new(&opening.ids, opening.options.memtable_bytes, pool);
         let (mut newest, mut feed) = (version, news.mark);

@@ -112,6 +112,9 @@ impl Inner {
         self.health.is_closing.store(true, Ordering::SeqCst);
         self.jobs.cancel();
         self.io.end();
+        if let Some(cloud) = &self.cloud {
+            cloud.stop();
+        }
         self.end_idle_watch();
         self.changed.notify();
         self.sequencer.wake();

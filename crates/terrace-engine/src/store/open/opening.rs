@@ -20,6 +20,7 @@ use crate::merge::MergeOperator;
 use crate::options::{Durability, Options};
 use crate::placement::{Claims, spare_memory};
 use crate::process::{BackgroundIo, PoolName, Process};
+use crate::store::cloud::CloudTier;
 use crate::store::current::Current;
 use crate::store::gate::Gate;
 use crate::store::health::Health;
@@ -88,6 +89,7 @@ pub(in crate::store) struct Opening {
     pub l0: Arc<dyn L0>,
     pub feeds: Arc<dyn FeedStore>,
     pub log: Arc<dyn LogStore>,
+    pub cloud: Option<Arc<CloudTier>>,
     executor: Arc<dyn CompactionExecutor>,
     io: Arc<BackgroundIo>,
     merge_operator: Option<Arc<dyn MergeOperator>>,
@@ -148,6 +150,7 @@ impl Store {
         let version = opening.fold(loaded.as_ref())?;
         let range = opening.choose_operator(&version)?;
         let (version, claims) = opening.claim_named(version)?;
+        opening.mount_far(&version)?;
         opening.open_media(&version)?;
         opening.require_tables(&version)?;
         let Opening { log, options, ids, .. } = &opening;
@@ -219,6 +222,7 @@ impl Opening {
             l0,
             feeds: seams.feeds,
             log: seams.log,
+            cloud: seams.cloud,
             executor: seams.executor,
             io: seams.io,
             merge_operator: None,
@@ -350,7 +354,9 @@ impl Opening {
     fn require_tables(&self, version: &Version) -> Result<()> {
         let there: BTreeSet<_> =
             self.context.opener.store.list()?.into_iter().map(|(id, _)| id).collect();
-        let is_file = |table: &&Arc<Table>| !table.meta().is_in_pages();
+        // What lies in an object store is whole there, and to look at each would cost a request.
+        let is_file =
+            |table: &&Arc<Table>| !table.meta().is_in_pages() && !table.meta().location.is_far();
         let files = version.tables().filter(is_file);
         for table in files.filter(|table| !there.contains(&table.meta().id)) {
             // Says which file is missing.
@@ -435,6 +441,7 @@ impl Opening {
             log: LogState::new(log, end),
             versions,
             ids: self.ids,
+            cloud: self.cloud,
             context: self.context,
             l0: self.l0,
             shape: shape.clone(),

@@ -10,8 +10,9 @@ use crate::ids::FileIds;
 use crate::l0::triangle::{Container, ContainerKind, CutSize, TriangleL0, TriangleOptions};
 use crate::l0::{L0, PlainL0, PlainOptions};
 use crate::options::{L0Kind, L0Options, Options};
-use crate::placement::{RoutedTables, RowDirectory};
+use crate::placement::{FarTables, RoutedTables, RowDirectory};
 use crate::process::{BackgroundIo, IoClass, Process, TableIo};
+use crate::store::cloud::CloudTier;
 use crate::table::{LocalTableStore, TableShape, TableStore};
 use crate::version::{FeedStore, LocalManifests, TableOpener};
 use crate::wal::{LocalLogStore, LogStore};
@@ -31,6 +32,8 @@ pub struct Seams {
     pub executor: Arc<dyn CompactionExecutor>,
     /// What of that obeys the limit of background work.
     pub io: Arc<BackgroundIo>,
+    /// The object store for the levels below the waterline, if there is one.
+    pub cloud: Option<Arc<CloudTier>>,
 }
 
 /// Makes the L0 of a range whose epoch gives out these file ids.
@@ -58,16 +61,18 @@ impl Seams {
         let dir = dir.to_path_buf();
         let cache = Arc::clone(process.cache());
         let container = Container::new(&env, &dir);
-        let rows = RowDirectory::new(&env);
-        let tables: Arc<dyn TableStore> = Arc::new(RoutedTables::new(tables, Arc::clone(&rows)));
+        let (rows, far) = (RowDirectory::new(&env), FarTables::new(&env));
+        let routed = RoutedTables::new(tables, Arc::clone(&rows), Arc::clone(&far));
+        let tables: Arc<dyn TableStore> = Arc::new(routed);
         let io = Arc::new(BackgroundIo::new(process.io_limit()));
         let flushes = TableIo::new(&io, IoClass::Flush);
         let l0 = make_l0(&env, &tables, &container, flushes, options);
-        let opener = Arc::new(TableOpener { store: tables, cache, container, rows });
+        let opener = Arc::new(TableOpener { store: tables, cache, container, rows, far });
         let executor = LocalExecutor::new(&env, Arc::clone(&opener))
             .with_operators(options.merge_operators.clone())
             .with_filter(options.compaction_filter.clone())
             .limited_by(TableIo::new(&io, IoClass::Compaction));
+        let cloud = options.cloud.clone().map(|cloud| CloudTier::new(&env, cloud));
         Seams {
             feeds: Arc::new(LocalManifests { env: Arc::clone(&env), dir: dir.clone() }),
             log: Arc::new(LocalLogStore {
@@ -80,6 +85,7 @@ impl Seams {
             executor: Arc::new(executor),
             opener,
             io,
+            cloud,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use terrace_base::{Expiry, WallTime};
 use terrace_env::SeededRng;
 
+use super::cloud::in_store;
 use super::small;
 use crate::options::{Durability, L0Options, Options};
 use crate::store::{Iter, IterOptions, Store, WriteOptions};
@@ -104,6 +105,11 @@ pub fn draw_options(random: &mut SeededRng) -> Options {
     options.research.l0_cut_all = random.one_in(4);
     // The directory of its log, too.
     options.log_path = random.one_in(3).then(|| super::DIR.into());
+    // Drawn apart, so that seeds keep what else they draw.
+    let mut apart = SeededRng::new(random.clone().next_u64());
+    if apart.one_in(3) {
+        options = in_store(options, 1 + apart.below(6) as u8);
+    }
     options
 }
 

@@ -11,7 +11,7 @@ use crate::Result;
 use crate::compaction::filter::PlanFilter;
 use crate::compaction::pick::{self, Compaction, Input, Served, Taken};
 use crate::compaction::{
-    CompactionOutcome, CompactionPlan, PlanInput, is_covered, pointers_from, short_value_bytes,
+    CompactionOutcome, CompactionPlan, PlanInput, is_covered, short_value_bytes,
     short_value_bytes_max,
 };
 use crate::events::{CutRecord, EventKind, InstallRecord, MoveRecord};
@@ -88,8 +88,10 @@ impl Inner {
     /// Begins the compaction that is most due, once the rows that it may be taken from are open.
     fn begin_due(&self) -> Option<Running<'_>> {
         let served = self.served();
-        let due =
-            |version: &Version, taken: &Taken| pick::pick(version, &self.shape, taken, served);
+        if !self.keep_line(&self.jobs.taken.lock()) {
+            return None;
+        }
+        let due = |version: &Version, taken: &Taken| self.due(version, taken, served);
         if lacks_open_rows(&self.versions.current()) {
             self.open_rows();
         }
@@ -173,7 +175,7 @@ impl Inner {
         is_wanted: bool,
     ) -> Result<()> {
         let began = self.env.now();
-        let (outputs, values, merged, pause) = if chosen.is_move() {
+        let (outputs, values, merged, pause) = if chosen.is_move() && self.stays_in_place(chosen) {
             let moved = chosen.inputs.iter().map(|input| input.table.meta().clone());
             (moved.collect(), Vec::new(), None, None)
         } else {
@@ -219,7 +221,11 @@ impl Inner {
             self.schedule_compaction();
         }
         let jobs = self.process.memory().pool(PoolName::Jobs);
-        let _memory = jobs.charge(parts.iter().map(compaction_memory_bytes).sum());
+        // An output below the waterline is gathered in memory until it is whole.
+        let is_far = self.context.opener.far.takes(chosen.output_level);
+        let gathered: u64 = parts.iter().filter(|_| is_far).map(|part| part.table_bytes).sum();
+        let own: u64 = parts.iter().map(compaction_memory_bytes).sum();
+        let _memory = jobs.charge(own + gathered);
         let outcome = CompactionOutcome { read_bytes, ..self.run_parts(parts)? };
         Ok(Merged { read, outcome })
     }
@@ -301,7 +307,7 @@ impl Inner {
             table.bytes.max(table.raw_bytes + entries * ENTRY_BYTES_MAX)
         };
         let input_bytes: u64 = inputs.iter().map(|input| coded_bytes(&input.table)).sum();
-        let pointers_from = pointers_from(chosen.output_level, self.options.value_log.as_ref());
+        let pointers_from = self.pointers_from(version, chosen.output_level);
         let short_bytes_max = |from| {
             inputs.iter().map(move |input| short_value_bytes_max(&input.table, from)).sum::<u64>()
         };
@@ -313,7 +319,10 @@ impl Inner {
             output_count_max += inputs.iter().map(|input| input.table.entry_count).sum::<u64>();
         }
         let table = &self.options.table;
-        let large_bytes = self.options.value_log.map(|bounds| bounds.large_bytes as u64);
+        // What lies in an object store names no values elsewhere.
+        let is_far = self.context.opener.far.takes(chosen.output_level);
+        let value_log = self.options.value_log.filter(|_| !is_far);
+        let large_bytes = value_log.map(|bounds| bounds.large_bytes as u64);
         let value_files = match may_make_values || pointers_from.is_some() {
             true => named_by(version, &inputs),
             false => Vec::new(),

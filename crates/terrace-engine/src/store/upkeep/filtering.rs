@@ -183,7 +183,7 @@ impl Inner {
             self.check_healthy()?;
             let ticket = self.changed.ticket();
             let above = self.read_points.newest_snapshot().unwrap_or_default();
-            let is_meant = |meta: &TableMeta| meta.id < before && meta.greatest_seqno > above;
+            let is_meant = |_, meta: &TableMeta| meta.id < before && meta.greatest_seqno > above;
             let mut is_blocked = false;
             let job = Running::begin(self, |version, taken| {
                 let chosen = pick::in_place(version, range, is_meant)?;

@@ -236,7 +236,7 @@ impl Inner {
     fn medium_bytes(&self, row: &NewRow) -> u64 {
         let has_medium = self.options.l0.path().is_some();
         let is_there = |table: &&TableMeta| match table.location.medium() {
-            TableMedium::Own => false,
+            TableMedium::Own | TableMedium::Far => false,
             TableMedium::Rows => true,
             TableMedium::Container => has_medium,
         };

@@ -258,7 +258,10 @@ impl Inner {
             if queued + taken.job_count() >= self.process.pool().compaction_threads() {
                 return;
             }
-            pick::pick(&self.versions.current(), &self.shape, &taken, served).is_some()
+            if !self.keep_line(&taken) {
+                return;
+            }
+            self.due(&self.versions.current(), &taken, served).is_some()
         };
         if !is_due {
             me.await_expiry(served);

@@ -16,6 +16,7 @@
 
 pub(super) mod all_held;
 pub(super) mod balance;
+pub(super) mod carry;
 pub(super) mod compact;
 pub(super) mod filtering;
 pub(super) mod flush;

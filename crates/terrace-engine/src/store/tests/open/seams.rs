@@ -14,7 +14,7 @@ use crate::l0::{
     Absorbed, Cut, CutBounds, CutEnd, Cuts, Fill, FlushInput, L0, L0Policy, L0State, LiveRows,
     PlainL0, PlainOptions,
 };
-use crate::placement::RowDirectory;
+use crate::placement::{FarTables, RowDirectory};
 use crate::process::BackgroundIo;
 use crate::store::Seams;
 use crate::store::tests::*;
@@ -131,6 +131,7 @@ impl Elsewhere {
             cache,
             container: Container::new(env, Path::new(DIR)),
             rows: RowDirectory::new(env),
+            far: FarTables::new(env),
         });
         let executor = Arc::new(ByteExecutor {
             inner: LocalExecutor::new(env, Arc::clone(&opener)),
@@ -156,6 +157,7 @@ impl Elsewhere {
             opener,
             executor,
             io: Arc::new(BackgroundIo::new(process.io_limit())),
+            cloud: None,
         };
         Store::open_with(&process, Path::new(DIR), small(), seams)
     }

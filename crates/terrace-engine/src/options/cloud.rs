@@ -1,0 +1,50 @@
+use super::require;
+use crate::Result;
+
+/// The log may take this part of the bytes that the range may take on the local disk.
+const LOG_DIVISOR: u64 = 4;
+
+/// Where the lower levels of a range lie that is larger than the local disk: in an object store.
+///
+/// *Source:* RocksMash (TACO 2022), sections 2 and 3.1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CloudOptions {
+    /// The URL of the store, as [`ObjectStores::open`](terrace_env::ObjectStores::open) takes it.
+    /// Several databases may share it: all of one lies under its id.
+    pub url: String,
+    /// About how many bytes the range may take on the local disk, its log and values included; at
+    /// least 64 MiB. The levels that do not fit lie in the store. With more, fewer reads cost a
+    /// request.
+    pub local_bytes: u64,
+    /// The level from which on tables lie in the store whatever `local_bytes` says, from 1 to 6.
+    /// The default is none: the level follows `local_bytes`.
+    pub first_level: Option<u8>,
+}
+
+impl CloudOptions {
+    /// The least `local_bytes`.
+    pub const LOCAL_BYTES_MIN: u64 = 64 << 20;
+
+    /// Levels that do not fit into `local_bytes` lie in the store at `url`.
+    #[must_use]
+    pub fn new(url: impl Into<String>, local_bytes: u64) -> CloudOptions {
+        CloudOptions { url: url.into(), local_bytes, first_level: None }
+    }
+
+    /// How many of `local_bytes` the log may take.
+    pub(super) fn log_bytes_max(&self) -> u64 {
+        self.local_bytes / LOG_DIVISOR
+    }
+
+    pub(super) fn validate(&self) -> Result<()> {
+        require(!self.url.is_empty(), "cloud.url must name an object store")?;
+        require(
+            self.local_bytes >= CloudOptions::LOCAL_BYTES_MIN,
+            "cloud.local_bytes must be at least 64 MiB",
+        )?;
+        require(
+            self.first_level.is_none_or(|level| (1..=6).contains(&level)),
+            "cloud.first_level must be from 1 to 6",
+        )
+    }
+}

@@ -1,0 +1,147 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use terrace_env::{Latch, ObjectName, SharedEnv};
+
+use super::ahead::Asked;
+use super::tables::{FarName, Mounted};
+use crate::Result;
+use crate::explain::waits;
+use crate::table::{ByteInterval, ReadTicket, TableFile};
+
+/// To open a table costs a request for its footer, and more for what the footer names, which stands
+/// before it. So the first of them asks for this share of the table: at most what filter and index
+/// take of most.
+const TAIL_DIVISOR: u64 = 32;
+const TAIL_BYTES_MIN: u64 = 64 << 10;
+const TAIL_BYTES_MAX: u64 = 1 << 20;
+
+/// A table in the store, open for reading.
+#[derive(Debug)]
+pub(super) struct FarFile {
+    mounted: Arc<Mounted>,
+    env: SharedEnv,
+    name: FarName,
+    object: ObjectName,
+    /// The end of the table, from the read of its footer to the first read of something else.
+    tail: Latch<Option<Arc<Piece>>>,
+}
+
+/// Bytes of a table that were read before they were asked for.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub offset: u64,
+    pub bytes: Vec<u8>,
+}
+
+impl Piece {
+    /// The bytes of an interval, if all of it is here.
+    pub fn get(&self, interval: ByteInterval) -> Option<Vec<u8>> {
+        let start = usize::try_from(interval.offset.checked_sub(self.offset)?).ok()?;
+        let end = start.checked_add(interval.bytes)?;
+        self.bytes.get(start..end).map(<[u8]>::to_vec)
+    }
+}
+
+impl FarFile {
+    pub(super) fn new(mounted: Arc<Mounted>, env: SharedEnv, name: FarName) -> FarFile {
+        let object = mounted.object(&name);
+        FarFile { mounted, env, name, object, tail: Latch::default() }
+    }
+
+    /// The end of the table, which holds the interval; asked for at once if the footer is read.
+    fn read_tail(&self, interval: ByteInterval) -> Result<Option<Vec<u8>>> {
+        let end = interval.offset + interval.bytes as u64;
+        let known = self.tail.lock().clone();
+        if let Some(bytes) = known.as_ref().and_then(|tail| tail.get(interval)) {
+            return Ok(Some(bytes));
+        }
+        if end != self.name.bytes {
+            *self.tail.lock() = None;
+            return Ok(None);
+        }
+        let wanted = (self.name.bytes / TAIL_DIVISOR).clamp(TAIL_BYTES_MIN, TAIL_BYTES_MAX);
+        let offset = interval.offset.min(end.saturating_sub(wanted));
+        let bytes = self.mounted.store.get(&self.object, Some(offset..end))?;
+        let tail = Arc::new(Piece { offset, bytes });
+        let found = tail.get(interval);
+        *self.tail.lock() = Some(tail);
+        Ok(found)
+    }
+
+    /// Begins to read an interval that is not in the tail.
+    fn ask(&self, interval: ByteInterval) -> Asked {
+        if let Some(asked) = self.mounted.ahead.take(self.name.nonce, interval) {
+            return asked;
+        }
+        let end = interval.offset + interval.bytes as u64;
+        let pending = self.mounted.store.begin_get(&self.object, Some(interval.offset..end));
+        Asked::Pending { offset: interval.offset, pending }
+    }
+}
+
+impl TableFile for FarFile {
+    fn read(&self, intervals: &[ByteInterval]) -> ReadTicket {
+        let mut asked = Vec::with_capacity(intervals.len());
+        for interval in intervals {
+            if let Err(error) = interval.check_inside(self.name.bytes, &self.name()) {
+                return ReadTicket::ready(Err(error));
+            }
+            match self.read_tail(*interval) {
+                Ok(Some(bytes)) => asked.push((*interval, Err(bytes))),
+                Ok(None) => asked.push((*interval, Ok(self.ask(*interval)))),
+                Err(error) => return ReadTicket::ready(Err(error)),
+            }
+        }
+        let (env, mounted) = (Arc::clone(&self.env), Arc::clone(&self.mounted));
+        let (nonce, name) = (self.name.nonce, self.name());
+        ReadTicket::pending(Box::new(move || {
+            let began = env.now();
+            let mut buffers = Vec::with_capacity(asked.len());
+            for (interval, asked) in asked {
+                let buffer = match asked {
+                    Err(bytes) => bytes,
+                    Ok(asked) => {
+                        let piece = asked.wait()?;
+                        let bytes = piece.get(interval);
+                        mounted.ahead.keep_rest(nonce, interval, piece);
+                        bytes.ok_or_else(|| interval.too_short(&name))?
+                    }
+                };
+                buffers.push(buffer);
+            }
+            let bytes = buffers.iter().map(|buffer| buffer.len() as u64).sum();
+            waits::waited_for_file(bytes, began, env.now());
+            Ok(buffers)
+        }))
+    }
+
+    /// Only what was read ahead can be had without a request.
+    fn try_read(&self, interval: ByteInterval) -> Result<Option<Vec<u8>>> {
+        interval.check_inside(self.name.bytes, &self.name())?;
+        let tail = self.tail.lock().clone();
+        if let Some(bytes) = tail.and_then(|tail| tail.get(interval)) {
+            return Ok(Some(bytes));
+        }
+        Ok(self.mounted.ahead.get(self.name.nonce, interval))
+    }
+
+    fn prefetch(&self, interval: ByteInterval) {
+        let mounted = &self.mounted;
+        mounted.ahead.ask(self.name.nonce, interval, self.name.bytes, |interval| {
+            mounted.store.begin_get(&self.object, Some(interval))
+        });
+    }
+
+    fn piece_bytes(&self) -> u64 {
+        super::ahead::PIECE_BYTES
+    }
+
+    fn bytes(&self) -> u64 {
+        self.name.bytes
+    }
+
+    fn name(&self) -> PathBuf {
+        PathBuf::from(format!("{}/{}", self.mounted.store.url(), self.object))
+    }
+}

@@ -1,0 +1,226 @@
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use terrace_base::{Corruption, FileId, LevelNo, TableUid};
+use terrace_env::{Latch, ObjectName, SetOnce, SharedEnv};
+
+use super::Waterline;
+use super::ahead::ReadAhead;
+use super::file::FarFile;
+use crate::cloud::{CloudName, CloudNames, CloudStore};
+use crate::placement::TableLocation;
+use crate::table::{TableFile, TableWriter};
+use crate::{Error, Result};
+
+/// The tables of a range that lie in an object store, if it has one.
+///
+/// A range has at most one store for as long as it is open; it is mounted when the open knows which
+/// database this is. Before that nothing lies there.
+pub struct FarTables {
+    env: SharedEnv,
+    line: Waterline,
+    mounted: SetOnce<Arc<Mounted>>,
+    /// Tables that no version of this process names any more.
+    released: Latch<BTreeSet<FarName>>,
+}
+
+/// A store that is mounted.
+#[derive(Debug)]
+pub(super) struct Mounted {
+    pub store: Arc<CloudStore>,
+    pub names: CloudNames,
+    pub ahead: ReadAhead,
+}
+
+impl Mounted {
+    pub fn object(&self, name: &FarName) -> ObjectName {
+        self.names.of(&CloudName::Table { id: name.id, uid: TableUid(name.nonce) })
+    }
+}
+
+impl FarTables {
+    /// None yet, and nothing goes there.
+    #[must_use]
+    pub fn new(env: &SharedEnv) -> Arc<FarTables> {
+        Arc::new(FarTables {
+            env: Arc::clone(env),
+            line: Waterline::below_all(),
+            mounted: SetOnce::new(),
+            released: Latch::default(),
+        })
+    }
+
+    /// From now on tables are objects in `store`, below the names of this database.
+    ///
+    /// # Panics
+    /// If one is mounted.
+    pub fn mount(&self, store: Arc<CloudStore>, names: CloudNames) {
+        let mounted = Arc::new(Mounted { store, names, ahead: ReadAhead::default() });
+        let kept = self.mounted.get_or_set(Arc::clone(&mounted));
+        assert!(Arc::ptr_eq(kept, &mounted), "a far medium is mounted once");
+    }
+
+    /// Whether there is a store.
+    #[must_use]
+    pub fn is_mounted(&self) -> bool {
+        self.mounted.get().is_some()
+    }
+
+    /// The line between what is local and what is far.
+    #[must_use]
+    pub fn line(&self) -> &Waterline {
+        &self.line
+    }
+
+    /// Whether a new table of this level goes here.
+    #[must_use]
+    pub fn takes(&self, level: LevelNo) -> bool {
+        self.is_mounted() && self.line.is_below(level)
+    }
+
+    /// Begins a table, which is an object as soon as it is finished.
+    pub fn create(&self, id: FileId) -> Result<Box<dyn TableWriter>> {
+        let mounted = Arc::clone(self.mounted(&PathBuf::from(id.to_string()))?);
+        let nonce = self.env.random_u128();
+        Ok(Box::new(FarWriter { mounted, id, nonce, bytes: Vec::new() }))
+    }
+
+    /// Opens a table. No request is made.
+    pub fn open(&self, location: &TableLocation) -> Result<Arc<dyn TableFile>> {
+        let name = FarTables::name(location)?;
+        let mounted = self.mounted(&PathBuf::from(format!("{location:?}")))?;
+        Ok(Arc::new(FarFile::new(Arc::clone(mounted), Arc::clone(&self.env), name)))
+    }
+
+    /// This process needs a table no more.
+    pub fn release(&self, location: &TableLocation) -> Result<()> {
+        let name = FarTables::name(location)?;
+        self.released.lock().insert(name);
+        Ok(())
+    }
+
+    /// The tables that were released and not [`forgotten`](FarTables::forget) yet.
+    #[must_use]
+    pub fn released(&self) -> Vec<FarName> {
+        self.released.lock().iter().copied().collect()
+    }
+
+    /// These are gone from the store.
+    pub fn forget(&self, gone: &[FarName]) {
+        let mut released = self.released.lock();
+        gone.iter().for_each(|name| {
+            released.remove(name);
+        });
+    }
+
+    fn name(location: &TableLocation) -> Result<FarName> {
+        FarName::of(location).ok_or_else(|| {
+            let detail =
+                "the manifest places this table in the object store by a name that none has";
+            Corruption::new(format!("{location:?}"), 0, detail).into()
+        })
+    }
+
+    fn mounted(&self, table: &std::path::Path) -> Result<&Arc<Mounted>> {
+        self.mounted.get().ok_or_else(|| {
+            Error::invalid(format!(
+                "table {} lies in an object store: open the database with the store's URL (cloud)",
+                table.display()
+            ))
+        })
+    }
+}
+
+impl fmt::Debug for FarTables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FarTables").field("line", &self.line).finish_non_exhaustive()
+    }
+}
+
+/// A table on its way into the store: gathered in memory, and stored once it is whole.
+struct FarWriter {
+    mounted: Arc<Mounted>,
+    id: FileId,
+    nonce: u128,
+    bytes: Vec<u8>,
+}
+
+impl TableWriter for FarWriter {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<TableLocation> {
+        let name = FarName { id: self.id, nonce: self.nonce, bytes: self.bytes.len() as u64 };
+        self.mounted.store.put_whole(&self.mounted.object(&name), &self.bytes)?;
+        Ok(name.location())
+    }
+}
+
+/// What a location in the far medium says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FarName {
+    /// The id of the table's file.
+    pub id: FileId,
+    /// Makes the object's name one that nobody ever chose before.
+    pub nonce: u128,
+    /// The size of the table.
+    pub bytes: u64,
+}
+
+impl FarName {
+    /// The location, as the far medium calls it.
+    #[must_use]
+    pub fn location(&self) -> TableLocation {
+        TableLocation::new(format!("{}-{:032x}-{}", self.id, self.nonce, self.bytes))
+            .on_far_medium()
+    }
+
+    /// What a location says, if it is one in the far medium.
+    #[must_use]
+    pub fn of(location: &TableLocation) -> Option<FarName> {
+        let inner = location.within_far_medium()?;
+        let text = str::from_utf8(inner.bytes()).ok()?;
+        let (rest, bytes) = text.rsplit_once('-')?;
+        let (id, nonce) = rest.rsplit_once('-')?;
+        let name = FarName {
+            id: FileId::parse(id)?,
+            nonce: u128::from_str_radix(nonce, 16).ok()?,
+            bytes: bytes.parse().ok()?,
+        };
+        // Only what is written in one way is a name.
+        (name.location() == *location).then_some(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terrace_base::Epoch;
+
+    use super::*;
+
+    #[test]
+    fn a_location_is_written_in_one_way() {
+        let id = FileId { epoch: Epoch(3), counter: 7 };
+        let name = FarName { id, nonce: 0xab, bytes: 1234 };
+        let location = name.location();
+        assert!(location.is_far());
+        assert_eq!(FarName::of(&location), Some(name));
+        let text = String::from_utf8(location.bytes().to_vec()).unwrap();
+        let with = |from: &str, to: &str| TableLocation::new(text.replace(from, to));
+        for other in [
+            TableLocation::new("far/"),
+            TableLocation::new("000003-00000007.table"),
+            with("-1234", "-01234"),
+            with("-1234", "-+1234"),
+            with("-1234", ""),
+            with("ab", "AB"),
+            with("far/000003", "far/3"),
+        ] {
+            assert_eq!(FarName::of(&other), None, "{other:?}");
+        }
+    }
+}

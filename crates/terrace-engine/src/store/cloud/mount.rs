@@ -1,0 +1,44 @@
+use std::sync::Arc;
+
+use terrace_base::LEVEL_MAX;
+
+use crate::cloud::CloudNames;
+use crate::store::open::opening::Opening;
+use crate::version::Version;
+use crate::{Error, Result};
+
+impl Opening {
+    /// Makes the tables in the object store readable, if the range has one, and puts the waterline
+    /// where they say that it stood.
+    ///
+    /// Errors: `Invalid` if some of the range lies in a store and the options name none; those of
+    /// the store's URL.
+    pub(in crate::store) fn mount_far(&self, version: &Version) -> Result<()> {
+        let Some(tier) = &self.cloud else { return self.refuse_far(version) };
+        let far = &self.context.opener.far;
+        far.mount(Arc::clone(tier.store()?), CloudNames::new(version.database()));
+        let of_options = tier.options().first_level;
+        far.line().put_at(of_options.unwrap_or_else(|| first_far_level(version)));
+        Ok(())
+    }
+
+    fn refuse_far(&self, version: &Version) -> Result<()> {
+        let far = version.tables().filter(|table| table.meta().location.is_far());
+        match far.count() {
+            0 => Ok(()),
+            count => Err(Error::invalid(format!(
+                "{count} tables of the database in {} lie in an object store: open it with the \
+                 store's URL (the option `cloud`)",
+                self.dir.display()
+            ))),
+        }
+    }
+}
+
+/// The first level with a table in the store; one behind the last if there is none.
+fn first_far_level(version: &Version) -> u8 {
+    let mut levels = version.runs();
+    let has_far =
+        levels.find(|(_, run)| run.tables().iter().any(|table| table.meta().location.is_far()));
+    has_far.map_or(LEVEL_MAX.0 + 1, |(level, _)| level.0)
+}
