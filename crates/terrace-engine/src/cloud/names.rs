@@ -108,42 +108,9 @@ impl CloudNames {
     pub fn feed_prefix(&self) -> String {
         format!("{:032x}/feed/", self.database)
     }
-
-    /// What all names of tables begin with.
-    #[must_use]
-    pub fn table_prefix(&self) -> String {
-        format!("{:032x}/table/", self.database)
-    }
-
-    /// What all names of value segments begin with.
-    #[must_use]
-    pub fn value_prefix(&self) -> String {
-        format!("{:032x}/value/", self.database)
-    }
-
-    /// What all names of pins begin with.
-    #[must_use]
-    pub fn pin_prefix(&self) -> String {
-        format!("{:032x}/pin/", self.database)
-    }
-
-    /// What all names of checkpoints begin with.
-    #[must_use]
-    pub fn checkpoint_prefix(&self) -> String {
-        format!("{:032x}/checkpoint/", self.database)
-    }
 }
 
 impl CloudName {
-    /// The id of a table or a value segment, by which a collector knows how old it is.
-    #[must_use]
-    pub fn data_id(&self) -> Option<FileId> {
-        match self {
-            CloudName::Table { id, .. } | CloudName::Value { id, .. } => Some(*id),
-            _ => None,
-        }
-    }
-
     fn parse(text: &str) -> Option<CloudName> {
         if text == "proof" {
             return Some(CloudName::Proof);

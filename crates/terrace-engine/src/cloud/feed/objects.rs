@@ -36,20 +36,26 @@ impl FeedObjects {
     ///
     /// Errors: `Corruption`, `Unsupported`; the environment's.
     pub fn read(&self, number: u64) -> Result<Option<FeedObject>> {
-        let name = self.name(number);
-        let decode = |bytes: &[u8]| decode_feed(self.names.database(), number, bytes);
-        read_decoded(&self.store, &name, decode)
+        read_decoded(&self.store, &self.name(number), |bytes| self.decode(number, bytes))
+    }
+
+    fn decode(&self, number: u64, bytes: &[u8]) -> std::result::Result<FeedObject, PreambleError> {
+        decode_feed(self.names.database(), number, bytes)
     }
 
     pub(super) fn create(&self, number: u64, object: &FeedObject) -> Result<Placed> {
         let bytes = encode_feed(self.names.database(), number, object);
         match self.store.create(&self.name(number), &bytes)? {
             Creation::Created { may_come_again } => Ok(Placed::There { may_come_again }),
-            // What came with the answer may be damaged on its way.
-            Creation::Taken(_) => match self.read(number)? {
-                Some(there) if there == *object => Ok(Placed::There { may_come_again: true }),
-                there => Ok(Placed::Taken(there)),
-            },
+            Creation::Taken(bytes) => {
+                let decoded = bytes.and_then(|bytes| self.decode(number, &bytes).ok());
+                // What came with the answer may be damaged on its way.
+                let there = if decoded.is_some() { decoded } else { self.read(number)? };
+                match there {
+                    Some(there) if there == *object => Ok(Placed::There { may_come_again: true }),
+                    there => Ok(Placed::Taken(there)),
+                }
+            }
         }
     }
 

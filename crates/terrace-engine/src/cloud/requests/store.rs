@@ -239,17 +239,16 @@ impl CloudStore {
 
     /// The bytes of an object, or `None` if there is none.
     pub fn find(&self, name: &ObjectName) -> Result<Option<Vec<u8>>> {
-        unless_missing(self.get(name, None))
+        match self.get(name, None) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// The size of an object in bytes. Errors: as of [`CloudStore::get`].
     pub fn bytes_of(&self, name: &ObjectName) -> Result<u64> {
         self.repeated(None, || self.request(RequestKind::Head, || self.objects.bytes_of(name)))
-    }
-
-    /// Whether there is an object of this name.
-    pub fn exists(&self, name: &ObjectName) -> Result<bool> {
-        Ok(unless_missing(self.bytes_of(name))?.is_some())
     }
 
     /// Deletes an object; on return it is gone. One that is not there is no error.
@@ -347,12 +346,4 @@ impl fmt::Debug for CloudStore {
 #[must_use]
 pub fn is_missing(error: &Error) -> bool {
     matches!(error, Error::Io(error) if EnvError::is_not_found(error))
-}
-
-fn unless_missing<T>(answer: Result<T>) -> Result<Option<T>> {
-    match answer {
-        Ok(answer) => Ok(Some(answer)),
-        Err(error) if is_missing(&error) => Ok(None),
-        Err(error) => Err(error),
-    }
 }

@@ -23,6 +23,8 @@ pub(super) struct FarFile {
     env: SharedEnv,
     name: FarName,
     object: ObjectName,
+    /// The object's URL.
+    path: PathBuf,
     /// The end of the table, from the read of its footer to the first read of something else.
     tail: Latch<Option<Arc<Piece>>>,
 }
@@ -46,7 +48,8 @@ impl Piece {
 impl FarFile {
     pub(super) fn new(mounted: Arc<Mounted>, env: SharedEnv, name: FarName) -> FarFile {
         let object = mounted.object(&name);
-        FarFile { mounted, env, name, object, tail: Latch::default() }
+        let path = PathBuf::from(format!("{}/{object}", mounted.store.url()));
+        FarFile { mounted, env, name, object, path, tail: Latch::default() }
     }
 
     /// The end of the table, which holds the interval; asked for at once if the footer is read.
@@ -84,12 +87,15 @@ impl TableFile for FarFile {
     fn read(&self, intervals: &[ByteInterval]) -> ReadTicket {
         let mut asked = Vec::with_capacity(intervals.len());
         for interval in intervals {
-            if let Err(error) = interval.check_inside(self.name.bytes, &self.name()) {
+            if let Err(error) = interval.check_inside(self.name.bytes, &self.path) {
                 return ReadTicket::ready(Err(error));
             }
             match self.read_tail(*interval) {
-                Ok(Some(bytes)) => asked.push((*interval, Err(bytes))),
-                Ok(None) => asked.push((*interval, Ok(self.ask(*interval)))),
+                Ok(Some(bytes)) => {
+                    let piece = Piece { offset: interval.offset, bytes };
+                    asked.push((*interval, Asked::There(Arc::new(piece))));
+                }
+                Ok(None) => asked.push((*interval, self.ask(*interval))),
                 Err(error) => return ReadTicket::ready(Err(error)),
             }
         }
@@ -99,16 +105,10 @@ impl TableFile for FarFile {
             let began = env.now();
             let mut buffers = Vec::with_capacity(asked.len());
             for (interval, asked) in asked {
-                let buffer = match asked {
-                    Err(bytes) => bytes,
-                    Ok(asked) => {
-                        let piece = asked.wait()?;
-                        let bytes = piece.get(interval);
-                        mounted.ahead.keep_rest(nonce, interval, piece);
-                        bytes.ok_or_else(|| interval.too_short(&name))?
-                    }
-                };
-                buffers.push(buffer);
+                let piece = asked.wait()?;
+                let bytes = piece.get(interval);
+                mounted.ahead.keep_rest(nonce, interval, piece);
+                buffers.push(bytes.ok_or_else(|| interval.too_short(&name))?);
             }
             let bytes = buffers.iter().map(|buffer| buffer.len() as u64).sum();
             waits::waited_for_file(bytes, began, env.now());
@@ -118,7 +118,7 @@ impl TableFile for FarFile {
 
     /// Only what was read ahead can be had without a request.
     fn try_read(&self, interval: ByteInterval) -> Result<Option<Vec<u8>>> {
-        interval.check_inside(self.name.bytes, &self.name())?;
+        interval.check_inside(self.name.bytes, &self.path)?;
         let tail = self.tail.lock().clone();
         if let Some(bytes) = tail.and_then(|tail| tail.get(interval)) {
             return Ok(Some(bytes));
@@ -142,6 +142,6 @@ impl TableFile for FarFile {
     }
 
     fn name(&self) -> PathBuf {
-        PathBuf::from(format!("{}/{}", self.mounted.store.url(), self.object))
+        self.path.clone()
     }
 }

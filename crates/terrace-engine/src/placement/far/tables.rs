@@ -1,6 +1,5 @@
 use std::collections::BTreeSet;
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use terrace_base::{Corruption, FileId, LevelNo, TableUid};
@@ -82,7 +81,7 @@ impl FarTables {
 
     /// Begins a table, which is an object as soon as it is finished.
     pub fn create(&self, id: FileId) -> Result<Box<dyn TableWriter>> {
-        let mounted = Arc::clone(self.mounted(&PathBuf::from(id.to_string()))?);
+        let mounted = Arc::clone(self.mounted(&id)?);
         let nonce = self.env.random_u128();
         Ok(Box::new(FarWriter { mounted, id, nonce, bytes: Vec::new() }))
     }
@@ -90,7 +89,7 @@ impl FarTables {
     /// Opens a table. No request is made.
     pub fn open(&self, location: &TableLocation) -> Result<Arc<dyn TableFile>> {
         let name = FarTables::name(location)?;
-        let mounted = self.mounted(&PathBuf::from(format!("{location:?}")))?;
+        let mounted = self.mounted(location)?;
         Ok(Arc::new(FarFile::new(Arc::clone(mounted), Arc::clone(&self.env), name)))
     }
 
@@ -123,11 +122,10 @@ impl FarTables {
         })
     }
 
-    fn mounted(&self, table: &std::path::Path) -> Result<&Arc<Mounted>> {
+    fn mounted(&self, table: &dyn fmt::Debug) -> Result<&Arc<Mounted>> {
         self.mounted.get().ok_or_else(|| {
             Error::invalid(format!(
-                "table {} lies in an object store: open the database with the store's URL (cloud)",
-                table.display()
+                "table {table:?} lies in an object store: open the database with the store's URL (cloud)"
             ))
         })
     }

@@ -46,17 +46,10 @@ impl Waterline {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Whether it should stand elsewhere.
+    /// The level at which it should stand.
     #[must_use]
-    pub fn wants_to_move(&self, levels: &LevelBytes, room: u64) -> bool {
-        let now = self.first_far();
-        wanted_line(levels, room, now) != now
-    }
-
-    /// Moves it to where it should stand.
-    pub fn judge(&self, levels: &LevelBytes, room: u64) {
-        let wanted = wanted_line(levels, room, self.first_far());
-        self.0.store(wanted, Ordering::Relaxed);
+    pub fn wanted(&self, levels: &LevelBytes, room: u64) -> u8 {
+        wanted_line(levels, room, self.first_far())
     }
 
     /// Puts it at a level. L0 is local in any case.
@@ -107,10 +100,10 @@ mod tests {
     fn the_line_moves_and_says_so() {
         let line = Waterline::below_all();
         assert!(!line.is_below(LEVEL_MAX));
-        assert!(!line.wants_to_move(&[0; 6], 10));
+        assert_eq!(line.wanted(&[0; 6], 10), line.first_far(), "it stays");
         let too_much = [0, 0, 0, 0, 0, 11];
-        assert!(line.wants_to_move(&too_much, 10));
-        line.judge(&too_much, 10);
+        assert_ne!(line.wanted(&too_much, 10), line.first_far());
+        line.put_at(line.wanted(&too_much, 10));
         assert!(line.is_below(LevelNo(6)) && !line.is_below(LevelNo(5)));
         line.put_at(0);
         assert_eq!(line.first_far(), 1, "L0 is always local");

@@ -31,11 +31,12 @@ impl Inner {
         let room = (cloud.local_bytes / 100 * FOR_TABLES_PERCENT)
             .saturating_sub(self.options.log_bytes_max)
             .saturating_sub(beside);
-        if far.line().wants_to_move(&levels, room) {
+        let wanted = far.line().wanted(&levels, room);
+        if wanted != far.line().first_far() {
             if taken.job_count() > 0 {
                 return false;
             }
-            far.line().judge(&levels, room);
+            far.line().put_at(wanted);
         }
         true
     }

@@ -191,7 +191,7 @@ struct DirectoryStore {
 }
 
 /// Names the object and what was asked, in place of the file and the step.
-fn blame(operation: Operation, root: &str, name: &str) -> impl Fn(EnvError) -> EnvError {
+fn blame(operation: Operation, root: &str, name: &str) -> impl Fn(EnvError) -> EnvError + use<> {
     let url = format!("{root}/{name}");
     move |error| {
         let is_get = operation == Operation::GetObject;
@@ -225,11 +225,11 @@ impl ObjectStore for DirectoryStore {
     }
 
     fn begin_upload(&self, name: &ObjectName) -> EnvResult<Box<dyn ObjectUpload>> {
-        let (part, url) = (self.place.next_part(), format!("{}/{name}", self.root));
+        let part = self.place.next_part();
         let file = self.place.fs.create(&part, 0);
         let file = file.map_err(blame(Operation::UploadObject, &self.root, name.as_str()))?;
-        let (place, name) = (Arc::clone(&self.place), name.clone());
-        Ok(Box::new(DirectoryUpload { place, file, part, name, url }))
+        let (place, name, root) = (Arc::clone(&self.place), name.clone(), self.root.clone());
+        Ok(Box::new(DirectoryUpload { place, file, part, name, root }))
     }
 
     fn begin_get(&self, name: &ObjectName, interval: Option<Range<u64>>) -> PendingObject {
@@ -283,38 +283,41 @@ struct DirectoryUpload {
     file: Box<dyn WriteFile>,
     part: PathBuf,
     name: ObjectName,
-    url: String,
+    root: String,
 }
 
 impl DirectoryUpload {
-    fn blame(url: &str, error: EnvError) -> EnvError {
-        EnvError::new(Operation::UploadObject, Path::new(url), error.source)
+    fn blame(&self) -> impl Fn(EnvError) -> EnvError + use<> {
+        blame(Operation::UploadObject, &self.root, self.name.as_str())
     }
 }
 
 impl ObjectUpload for DirectoryUpload {
     fn append(&mut self, part: &[u8]) -> EnvResult<()> {
-        self.file.append(part).map_err(|error| DirectoryUpload::blame(&self.url, error))
+        let blame = self.blame();
+        self.file.append(part).map_err(blame)
     }
 
     fn finish(self: Box<Self>) -> EnvResult<()> {
-        let DirectoryUpload { place, file, part, name, url } = *self;
+        let blame = self.blame();
+        let DirectoryUpload { place, file, part, name, .. } = *self;
         let finish = || {
             file.finish().inspect_err(|_| place.give_up(&part))?;
             place.publish(&part, &name)
         };
-        finish().map_err(|error| DirectoryUpload::blame(&url, error))
+        finish().map_err(blame)
     }
 
     fn abort(self: Box<Self>) -> EnvResult<()> {
-        let DirectoryUpload { place, file, part, url, .. } = *self;
+        let blame = self.blame();
+        let DirectoryUpload { place, file, part, .. } = *self;
         drop(file);
-        place.fs.remove(&part).map_err(|error| DirectoryUpload::blame(&url, error))
+        place.fs.remove(&part).map_err(blame)
     }
 }
 
 impl fmt::Debug for DirectoryUpload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DirectoryUpload({})", self.url)
+        write!(f, "DirectoryUpload({}/{})", self.root, self.name)
     }
 }
