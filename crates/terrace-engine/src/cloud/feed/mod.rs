@@ -26,6 +26,8 @@
 //!    of a feed leaves a stone in any case, for those that find no snapshot at all.
 //! 5. Edits may come again in that way, so no end is believed because edits stand before it.
 //! 6. What has a lower epoch than something before it came too late, and is skipped by all.
+//! 7. A snapshot replaces all before it, for whoever follows as well: it may hold edits that were
+//!    never fed, because the owner has left them out once the snapshot was to come.
 //!
 //! Begin at `reading.rs` (how the feed is read) and `owner.rs` (how it is written).
 

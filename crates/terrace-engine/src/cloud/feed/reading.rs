@@ -80,6 +80,14 @@ impl FeedMark {
         self.is_closed
     }
 
+    /// Who wrote the newest content that was read, which is not always who owns the feed: an owner
+    /// that has only fenced it has written none. `None` if there is no database yet.
+    #[must_use]
+    pub fn author(&self) -> Option<Author> {
+        // Each owner's content begins with a snapshot.
+        self.anchor.map(|anchor| anchor.author)
+    }
+
     /// How far collection is, by the newest snapshot that was read.
     #[must_use]
     pub fn collected(&self) -> Collected {
@@ -162,16 +170,12 @@ impl FedState {
                 mark.is_closed = is_closed;
             }
             FeedContent::Snapshot { edit, collected, is_closed } => {
-                // An owner's first one may hold more than was fed before; the others do not, and
-                // whoever has read all before them knows it.
-                let is_first = mark.anchor.is_none_or(|anchor| anchor.author != object.author);
                 mark.collected = collected;
                 mark.is_closed = is_closed;
                 mark.anchor = Some(Anchor { number, author: object.author });
-                self.begins_anew |= is_first;
-                if self.begins_anew {
-                    self.edits = vec![edit];
-                }
+                // It may hold more than was fed before: what waited for it was left out then.
+                self.begins_anew = true;
+                self.edits = vec![edit];
             }
         }
         Step::Read

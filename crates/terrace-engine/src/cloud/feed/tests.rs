@@ -213,8 +213,8 @@ fn whoever_follows_gets_what_is_new() {
         first.begin(b"all and a", false).unwrap();
         append(&mut first, "b").unwrap();
         let state = follow(&mark);
-        assert!(!state.begins_anew, "the snapshot holds nothing else");
-        assert_eq!(edits(&state), ["a", "b"]);
+        assert_eq!((state.begins_anew, edits(&state)), (true, vec!["all and a", "b"]));
+        assert_eq!(state.mark.author(), Some(first.author()));
         // Collected up to its newest snapshot, a follower still goes on from where it is.
         first.collect_below(5).unwrap();
         append(&mut first, "c").unwrap();
@@ -222,10 +222,11 @@ fn whoever_follows_gets_what_is_new() {
         // One who is behind it begins anew.
         let anew = follow(&mark);
         assert_eq!((anew.begins_anew, edits(&anew)), (true, vec!["all and a", "b", "c"]));
-        // And so does everybody at another owner's first snapshot, which may hold more.
-        owner(store, 2, "all of the second");
+        // And so does everybody at another owner's first snapshot.
+        let second = owner(store, 2, "all of the second");
         let anew = follow(&anew.mark);
         assert_eq!((anew.begins_anew, edits(&anew)), (true, vec!["all of the second"]));
+        assert_eq!(anew.mark.author(), Some(second.author()));
     });
 }
 
