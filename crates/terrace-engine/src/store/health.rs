@@ -28,12 +28,14 @@ pub enum Work {
     Log,
     /// Value files go, or are written anew without their garbage.
     Values,
+    /// The object store gets what the local manifest has.
+    Feed,
 }
 
 impl Work {
     /// All of them.
-    pub(in crate::store) const ALL: [Work; 4] =
-        [Work::Flush, Work::Compaction, Work::Log, Work::Values];
+    pub(in crate::store) const ALL: [Work; 5] =
+        [Work::Flush, Work::Compaction, Work::Log, Work::Values, Work::Feed];
 
     const COUNT: usize = Work::ALL.len();
 
@@ -45,6 +47,7 @@ impl Work {
             Work::Compaction => "compaction",
             Work::Log => "log",
             Work::Values => "values",
+            Work::Feed => "feed",
         }
     }
 
@@ -55,6 +58,7 @@ impl Work {
             Work::Compaction => "compaction",
             Work::Log => "log work",
             Work::Values => "value log work",
+            Work::Feed => "feeding the object store",
         }
     }
 }
@@ -64,10 +68,18 @@ impl Work {
 pub struct Health {
     pub is_closing: AtomicBool,
     pub is_poisoned: AtomicBool,
-    /// The first failure that put the disk's content in doubt.
-    poison: Latch<Option<String>>,
+    /// Why no more writes are taken: the first reason.
+    poison: Latch<Option<Poison>>,
     /// The last failure of each kind of work that may pass, until that work succeeds again.
     problems: Latch<[Option<Problem>; Work::COUNT]>,
+}
+
+/// Why no more writes are taken until the range is opened again.
+#[derive(Clone, Debug)]
+struct Poison {
+    reason: String,
+    /// Somebody else owns the database; otherwise the disk's content is in doubt.
+    is_fence: bool,
 }
 
 /// Why background work failed: writers that would have to wait for it are told instead.
@@ -103,14 +115,19 @@ impl Health {
 impl Inner {
     /// Takes no more writes until the range is opened again, and says why; keeps the first reason.
     pub(super) fn poison(&self, reason: &str) {
-        {
-            let mut poison = self.health.poison.lock();
-            if poison.is_none() {
-                *poison = Some(reason.to_string());
-            }
-        }
+        self.take_no_more(Poison { reason: reason.to_string(), is_fence: false });
+    }
+
+    /// Takes no more writes because somebody else owns the database.
+    pub(super) fn take_fence(&self, reason: &str) {
+        self.take_no_more(Poison { reason: reason.to_string(), is_fence: true });
+    }
+
+    fn take_no_more(&self, why: Poison) {
+        let reason = why.reason.clone();
+        self.health.poison.lock().get_or_insert(why);
         if !self.health.is_poisoned.swap(true, Ordering::AcqRel) {
-            self.tell(EventKind::Poisoned { reason: reason.to_string() });
+            self.tell(EventKind::Poisoned { reason });
         }
         self.changed.notify();
         self.sequencer.wake();
@@ -129,7 +146,7 @@ impl Inner {
     #[inline]
     pub(super) fn check_healthy(&self) -> Result<()> {
         if self.health.is_poisoned.load(Ordering::Acquire) {
-            return Err(Error::Poisoned(self.poison_reason()));
+            return Err(self.poisoned());
         }
         self.check_open()
     }
@@ -150,7 +167,15 @@ impl Inner {
     }
 
     pub(super) fn poison_reason(&self) -> String {
-        self.health.poison.lock().clone().unwrap_or_else(|| "no reason was kept".into())
+        let poison = self.health.poison.lock();
+        poison.as_ref().map_or_else(|| "no reason was kept".into(), |poison| poison.reason.clone())
+    }
+
+    /// The error of whoever asks for a write that is not taken any more: `Poisoned` or `Fenced`.
+    pub(super) fn poisoned(&self) -> Error {
+        let reason = self.poison_reason();
+        let is_fence = self.health.poison.lock().as_ref().is_some_and(|poison| poison.is_fence);
+        if is_fence { Error::Fenced(reason) } else { Error::Poisoned(reason) }
     }
 
     pub(super) fn is_closing(&self) -> bool {

@@ -104,6 +104,17 @@ impl Versions {
         Ok(())
     }
 
+    /// Hands over the current version as a snapshot, while nothing is installed: what is installed
+    /// later comes to the feed after `take` has returned.
+    ///
+    /// Errors: `ReadOnly`.
+    pub fn with_snapshot(&self, take: impl FnOnce(&VersionEdit)) -> Result<()> {
+        let turn = self.turn.lock();
+        turn.as_ref().ok_or(Error::ReadOnly)?;
+        take(&self.current().to_snapshot());
+        Ok(())
+    }
+
     /// Appends an edit that says where the log ended at a clean close.
     pub fn close(&self, edit: &VersionEdit) -> Result<()> {
         let mut turn = self.turn.lock();

@@ -47,7 +47,9 @@ mod value_files;
 #[allow(clippy::module_inception)]
 mod version;
 
-pub use edit::{LogEdit, NewRow, RangeEdit, Repaired, RowMeta, TreeEdit, ValuesEdit, VersionEdit};
+pub use edit::{
+    FeedAuthors, LogEdit, NewRow, RangeEdit, Repaired, RowMeta, TreeEdit, ValuesEdit, VersionEdit,
+};
 pub use feed::{FeedMark, FeedNews, FeedPosition, FeedStore, LoadedFeed, MemoryFeed, VersionFeed};
 pub use hiding::{Hiding, HidingLevel};
 pub use install::{Versions, VersionsParts};

@@ -8,8 +8,8 @@ use terrace_base::{
 use terrace_env::{PlantedBug, SetOnce, is_planted};
 
 use super::{
-    LogEdit, RangeEdit, Repaired, RowMeta, Run, Table, TableContext, TableMeta, TreeEdit,
-    ValueFiles, ValuesEdit, VersionEdit,
+    FeedAuthors, LogEdit, RangeEdit, Repaired, RowMeta, Run, Table, TableContext, TableMeta,
+    TreeEdit, ValueFiles, ValuesEdit, VersionEdit,
 };
 use crate::l0::{CutInterval, CutMap, L0, L0State, LiveRows, LiveTable, Row};
 use crate::placement::{Media, TableMedium};
@@ -36,6 +36,7 @@ pub struct Version {
     merge_operator: Option<String>,
     repaired: Option<Repaired>,
     drange_boundaries: Vec<Vec<u8>>,
+    cloud: Option<FeedAuthors>,
     media: Media,
     values: ValueFiles,
     /// What the value files hold, once it was asked.
@@ -90,6 +91,7 @@ impl Version {
             merge_operator: None,
             repaired: None,
             drange_boundaries: Vec::new(),
+            cloud: None,
             media: Media::default(),
             values: ValueFiles::default(),
             space: SetOnce::new(),
@@ -162,6 +164,12 @@ impl Version {
     #[must_use]
     pub fn repaired(&self) -> Option<Repaired> {
         self.repaired
+    }
+
+    /// Who may have written what lies in the object store, if the range is fed to one.
+    #[must_use]
+    pub fn cloud(&self) -> Option<FeedAuthors> {
+        self.cloud
     }
 
     /// Where memtables divide the keys, ascending; none while the range has one drange.
@@ -298,6 +306,7 @@ impl Version {
             _ => {}
         }
         self.repaired = edit.repaired.or(self.repaired);
+        self.cloud = edit.cloud.or(self.cloud);
         if let Some(boundaries) = &edit.drange_boundaries {
             self.drange_boundaries.clone_from(boundaries);
         }
@@ -495,6 +504,7 @@ impl Version {
                 repaired: self.repaired,
                 drange_boundaries: (!self.drange_boundaries.is_empty())
                     .then(|| self.drange_boundaries.clone()),
+                cloud: self.cloud,
             },
             tree: TreeEdit {
                 rows_added: rows.map(|row| row.meta.clone()).collect::<Vec<RowMeta>>(),

@@ -230,6 +230,8 @@ impl Inner {
 fn snapshot_of(version: &Version) -> VersionEdit {
     let mut snapshot = version.to_snapshot();
     snapshot.media = None;
+    // A copy has no part in the store.
+    snapshot.range.cloud = None;
     let tree = &mut snapshot.tree;
     keep_live(&mut tree.rows_added, version.l0().consumed());
     let rows = tree.rows_added.iter_mut().flat_map(|row| &mut row.tables);

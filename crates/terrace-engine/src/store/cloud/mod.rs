@@ -1,4 +1,5 @@
-//! What an open range does with its object store: the tier below the waterline.
+//! What an open range does with its object store: the tier below the waterline, and the version
+//! feed that names what lies there.
 //!
 //! # Why
 //! `placement/far/` reads and writes tables there. Here they meet the range: which store it is, and
@@ -9,9 +10,18 @@
 //! 2. A table is whole in the store before any manifest names it.
 //! 3. A range whose tables lie in a store opens only with it.
 //!
-//! Begin at `tier.rs` (the store, opened on demand) and `mount.rs` (what an open does).
+//! 4. The feed in the store gets what the local manifest has, in its order and after it. What waits
+//!    for that is bounded, and an owner that somebody else has fenced notices it there.
+//!
+//! Begin at `tier.rs` (the store, opened on demand), `mount.rs` (what an open does with tables),
+//! `feeds.rs` (whose database it is) and `behind.rs` (what is fed when).
 
+mod behind;
+mod feeding;
+mod feeds;
 mod mount;
 mod tier;
 
+pub use behind::FeedBehind;
+pub use feeds::CloudFeeds;
 pub use tier::CloudTier;

@@ -22,16 +22,19 @@ impl Opening {
         Ok(())
     }
 
+    /// Refuses a range that belongs to a store which the options do not name. For reading it is
+    /// enough that all of its tables are here.
     fn refuse_far(&self, version: &Version) -> Result<()> {
         let far = version.tables().filter(|table| table.meta().location.is_far());
-        match far.count() {
-            0 => Ok(()),
-            count => Err(Error::invalid(format!(
-                "{count} tables of the database in {} lie in an object store: open it with the \
-                 store's URL (the option `cloud`)",
-                self.dir.display()
-            ))),
+        let count = far.count();
+        if count == 0 && (version.cloud().is_none() || self.options.read_only) {
+            return Ok(());
         }
+        Err(Error::invalid(format!(
+            "the database in {} belongs to an object store, in which {count} of its tables lie: \
+             open it with the store's URL (the option `cloud`)",
+            self.dir.display()
+        )))
     }
 }
 

@@ -6,19 +6,25 @@ use terrace_env::{SetOnce, SharedEnv};
 use crate::Result;
 use crate::cloud::CloudStore;
 use crate::options::CloudOptions;
+use crate::store::cloud::FeedBehind;
+use crate::version::FeedAuthors;
 
 /// The object store of a range, as its options name it. Opened when it is first asked for.
 pub struct CloudTier {
     env: SharedEnv,
     options: CloudOptions,
     store: SetOnce<Arc<CloudStore>>,
+    authors: SetOnce<FeedAuthors>,
+    behind: SetOnce<Arc<FeedBehind>>,
 }
 
 impl CloudTier {
     /// The store that the options name. Nothing is asked of it yet.
     #[must_use]
     pub fn new(env: &SharedEnv, options: CloudOptions) -> Arc<CloudTier> {
-        Arc::new(CloudTier { env: Arc::clone(env), options, store: SetOnce::new() })
+        let env = Arc::clone(env);
+        let (store, authors, behind) = (SetOnce::new(), SetOnce::new(), SetOnce::new());
+        Arc::new(CloudTier { env, options, store, authors, behind })
     }
 
     /// What the range asks of it.
@@ -37,6 +43,27 @@ impl CloudTier {
         let objects = self.env.objects().open(&self.options.url)?;
         let store = Arc::new(CloudStore::new(&self.env, objects));
         Ok(self.store.get_or_set(store))
+    }
+
+    /// Who may have written the newest content of the feed from this open on; none if the range is
+    /// only read.
+    #[must_use]
+    pub fn authors(&self) -> Option<FeedAuthors> {
+        self.authors.get().copied()
+    }
+
+    pub(super) fn draw_authors(&self, authors: FeedAuthors) {
+        self.authors.get_or_set(authors);
+    }
+
+    /// The feed in the store, once this open owns it.
+    #[must_use]
+    pub fn behind(&self) -> Option<&Arc<FeedBehind>> {
+        self.behind.get()
+    }
+
+    pub(super) fn set_behind(&self, behind: Arc<FeedBehind>) -> &Arc<FeedBehind> {
+        self.behind.get_or_set(behind)
     }
 
     /// No failed request is tried again from now on: a close does not wait for a store that is

@@ -95,7 +95,7 @@ impl Inner {
             return Ok(());
         }
         if self.is_poisoned() {
-            return Err(Error::Poisoned(self.poison_reason()));
+            return Err(self.poisoned());
         }
         match self.append_closing() {
             // The log is synced; what is missing is only the mark that says so.
@@ -103,7 +103,7 @@ impl Inner {
                 crate::program_log::warn!(%error, "no space for the mark of a clean close");
                 Ok(())
             }
-            outcome => outcome,
+            outcome => outcome.and_then(|()| self.feed_rest()),
         }
     }
 

@@ -293,7 +293,8 @@ impl Opening {
         let log_directories = self.log.settle(version.database(), &recovered.replayed)?;
         let as_text = |path: &PathBuf| path.to_string_lossy().into_owned();
         media.log_directories = log_directories.iter().map(as_text).collect();
-        let range = RangeEdit { epoch: Some(self.ids.epoch()), ..range };
+        let cloud = self.cloud.as_ref().and_then(|tier| tier.authors());
+        let range = RangeEdit { epoch: Some(self.ids.epoch()), cloud, ..range };
         let edit = VersionEdit { range, media: Some(media), ..VersionEdit::default() };
         let version = self.after(version, &edit)?;
         // The new feed raises the epoch durably. Only then is any other file created.
@@ -519,6 +520,7 @@ impl Inner {
         }
         self.schedule_compaction();
         self.schedule_value_work();
+        self.start_feeding();
         self.schedule_log_work();
         self.schedule_indexing();
         if let Durability::Interval(period) = self.options.durability {

@@ -12,7 +12,7 @@ use crate::l0::{L0, PlainL0, PlainOptions};
 use crate::options::{L0Kind, L0Options, Options};
 use crate::placement::{FarTables, RoutedTables, RowDirectory};
 use crate::process::{BackgroundIo, IoClass, Process, TableIo};
-use crate::store::cloud::CloudTier;
+use crate::store::cloud::{CloudFeeds, CloudTier};
 use crate::table::{LocalTableStore, TableShape, TableStore};
 use crate::version::{FeedStore, LocalManifests, TableOpener};
 use crate::wal::{LocalLogStore, LogStore};
@@ -74,7 +74,7 @@ impl Seams {
             .limited_by(TableIo::new(&io, IoClass::Compaction));
         let cloud = options.cloud.clone().map(|cloud| CloudTier::new(&env, cloud));
         Seams {
-            feeds: Arc::new(LocalManifests { env: Arc::clone(&env), dir: dir.clone() }),
+            feeds: feeds_of(&env, &dir, options, cloud.as_ref()),
             log: Arc::new(LocalLogStore {
                 env: Arc::clone(&env),
                 dir,
@@ -87,6 +87,20 @@ impl Seams {
             io,
             cloud,
         }
+    }
+}
+
+/// The feed of the range in this directory. One that is only read has no part in the store's.
+fn feeds_of(
+    env: &SharedEnv,
+    dir: &Path,
+    options: &Options,
+    cloud: Option<&Arc<CloudTier>>,
+) -> Arc<dyn FeedStore> {
+    let local = LocalManifests { env: Arc::clone(env), dir: dir.to_path_buf() };
+    match cloud {
+        Some(tier) if !options.read_only => Arc::new(CloudFeeds::new(env, local, tier)),
+        _ => Arc::new(local),
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use terrace_base::{LogPosition, MemtableId, SeqNo};
 use terrace_env::{PlantedBug, is_planted};
 
+use crate::Result;
 use crate::compaction::{Retained, Retention};
 use crate::drange::{Frozen, SampledStream, WriteSample};
 use crate::events::{EventKind, FlushRecord, InstallRecord};
@@ -21,7 +22,6 @@ use crate::store::turns::FlushTurn;
 use crate::store::{Inner, Store};
 use crate::version::{LogEdit, NewRow, RangeEdit, TableMeta, TreeEdit, ValuesEdit, VersionEdit};
 use crate::vlog::{LeavesInLog, LogHomes, Separator, Stay, ValueFileMeta};
-use crate::{Error, Result};
 
 /// Whether memtables of hot dranges may be merged in memory instead of being flushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -272,7 +272,7 @@ impl Inner {
         };
         self.sequencer.wait_until(|| is_finished() || self.is_poisoned());
         if self.is_poisoned() {
-            return Err(Error::Poisoned(self.poison_reason()));
+            return Err(self.poisoned());
         }
         Ok(self.sequencer.finished().1)
     }

@@ -83,7 +83,7 @@ impl Inner {
             Ok(()) | Err(Error::NoSpace(_)) => Ok(()),
             Err(error) => {
                 self.poison(&format!("syncing the log failed: {error}"));
-                Err(Error::Poisoned(self.poison_reason()))
+                Err(self.poisoned())
             }
         }
     }

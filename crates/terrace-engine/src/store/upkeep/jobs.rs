@@ -26,6 +26,7 @@ pub struct Jobs {
     flush_queued: AtomicBool,
     log_queued: AtomicBool,
     values_queued: AtomicBool,
+    feeding_queued: AtomicBool,
     /// Who looks whether the range is idle.
     pub(super) idle: Latch<IdleWatch>,
     /// Set while memtables are to be flushed for what is dead in them, and that has not begun.
@@ -59,6 +60,7 @@ impl Jobs {
             flush_queued: AtomicBool::new(false),
             log_queued: AtomicBool::new(false),
             values_queued: AtomicBool::new(false),
+            feeding_queued: AtomicBool::new(false),
             idle: Latch::default(),
             clear_up_queued: AtomicBool::new(false),
             compactions_queued: AtomicUsize::new(0),
@@ -354,6 +356,29 @@ impl Inner {
         });
     }
 
+    /// Queues the feeding of the object store, if the range has one.
+    pub(in crate::store) fn schedule_feeding(&self) {
+        self.schedule_feeding_after(Duration::ZERO);
+    }
+
+    fn schedule_feeding_after(&self, delay: Duration) {
+        let Some(me) = self.me().filter(|inner| inner.behind().is_some()) else { return };
+        if self.jobs.feeding_queued.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let delay = delay.max(self.health.rest(Work::Feed, || self.env.now()));
+        me.submit(JobClass::Maintenance, delay, |inner| {
+            inner.jobs.feeding_queued.store(false, Ordering::Release);
+            let outcome = inner.keep_feed();
+            let goes_on = matches!(outcome, Ok(true));
+            match inner.retry_after(Work::Feed, outcome.map(drop)) {
+                Some(delay) => inner.schedule_feeding_after(delay),
+                None if goes_on => inner.schedule_feeding(),
+                None => {}
+            }
+        });
+    }
+
     fn keep_log(&self) -> Result<()> {
         self.bound_log()?;
         let log = self.log()?;
@@ -381,6 +406,10 @@ impl Inner {
                 self.poison(&reason);
                 None
             }
+            Err(Error::Fenced(reason)) => {
+                self.take_fence(&reason);
+                None
+            }
             Err(error) => {
                 let retry_after = self.note_problem(work, Some(&error));
                 let error = error.to_string();
@@ -398,6 +427,7 @@ impl Store {
         self.inner.schedule_flush();
         self.inner.schedule_compaction();
         self.inner.schedule_value_work();
+        self.inner.schedule_feeding();
         self.inner.jobs.wait_settled();
     }
 }

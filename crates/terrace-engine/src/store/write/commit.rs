@@ -329,7 +329,7 @@ impl Inner {
             turn.is_some()
         });
         let Some(turn) = turn else {
-            return if is_done() { Ok(()) } else { Err(Error::Poisoned(self.poison_reason())) };
+            return if is_done() { Ok(()) } else { Err(self.poisoned()) };
         };
         let synced = if is_done() { Ok(()) } else { self.sync_finished(&turn, end) };
         drop(turn);
@@ -345,7 +345,7 @@ impl Inner {
     pub(in crate::store) fn begin_log_at(&self, from: LogPosition) -> Result<bool> {
         self.log()?.begin_at(from).map_err(|error| {
             self.poison(&format!("syncing the log failed: {error}"));
-            Error::Poisoned(self.poison_reason())
+            self.poisoned()
         })
     }
 
@@ -378,7 +378,7 @@ impl Inner {
     fn sync_log_below(&self, _turn: &SyncTurn, end: LogPosition) -> Result<()> {
         let log = self.log()?;
         if self.is_poisoned() {
-            return Err(Error::Poisoned(self.poison_reason()));
+            return Err(self.poisoned());
         }
         if log.durable() >= end {
             return Ok(());
@@ -386,7 +386,7 @@ impl Inner {
         fail_point!(self.env, "wal::before_sync");
         if let Err(error) = log.sync(end) {
             self.poison(&format!("syncing the log failed: {error}"));
-            return Err(Error::Poisoned(self.poison_reason()));
+            return Err(self.poisoned());
         }
         fail_point!(self.env, "wal::after_sync");
         self.meters.counters.log_synced();

@@ -21,7 +21,7 @@ use crate::placement::Media;
 
 pub use self::log::LogEdit;
 pub(crate) use self::range::read_operator;
-pub use self::range::{RangeEdit, Repaired};
+pub use self::range::{FeedAuthors, RangeEdit, Repaired};
 #[cfg(test)]
 pub(super) use self::table::SIZE_END;
 pub use self::table::{put_table, read_table};
@@ -101,6 +101,8 @@ mod field {
     pub const VALUES_ADDED: u64 = 22;
     /// Required: as above. Segments of the log that are value files where they lie.
     pub const SEGMENT_RETIRED: u64 = 23;
+    /// Required: whoever writes the range without feeding it would be taken for an older copy.
+    pub const CLOUD: u64 = 24;
 
     /// Whether a reader must know the field to read the range rightly.
     pub fn is_required(number: u64) -> bool {

@@ -21,6 +21,19 @@ pub struct RangeEdit {
     pub repaired: Option<Repaired>,
     /// Where memtables divide the keys from now on, ascending.
     pub drange_boundaries: Option<Vec<Vec<u8>>>,
+    /// The range is fed to an object store.
+    pub cloud: Option<FeedAuthors>,
+}
+
+/// Who may have written the newest content of the feed in the object store, if this directory was
+/// the last to own it. Each open draws a number of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FeedAuthors {
+    /// The open that wrote this.
+    pub own: u128,
+    /// Whose content that open had found, which stands there until the first of its own does; 0 if
+    /// there was none.
+    pub before: u128,
 }
 
 /// The stamp of a repair: what a range holds was salvaged from a damaged one.
@@ -59,6 +72,12 @@ impl RangeEdit {
                 boundaries.iter().for_each(|key| put_bytes(v, key));
             });
         }
+        if let Some(authors) = &self.cloud {
+            out.put(field::CLOUD, |v| {
+                v.extend_from_slice(&authors.own.to_le_bytes());
+                v.extend_from_slice(&authors.before.to_le_bytes());
+            });
+        }
         if let Some(name) = &self.merge_operator {
             out.put(field::MERGE_OPERATOR, |v| v.extend_from_slice(name.as_bytes()));
         }
@@ -79,6 +98,9 @@ impl RangeEdit {
             field::REPAIRED => self.repaired = Some(read_repaired(value)?),
             field::DRANGE_BOUNDARIES => self.drange_boundaries = Some(read_boundaries(value)?),
             field::MERGE_OPERATOR => self.merge_operator = Some(read_operator(value)?),
+            field::CLOUD => {
+                self.cloud = Some(FeedAuthors { own: value.u128()?, before: value.u128()? });
+            }
             _ => return Ok(false),
         }
         Ok(true)

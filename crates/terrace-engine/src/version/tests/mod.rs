@@ -95,6 +95,7 @@ fn full_edit() -> VersionEdit {
             merge_operator: Some("add-i64".to_string()),
             repaired: Some(Repaired { at_ms: 9, source_database: 1 << 77, is_incomplete: true }),
             drange_boundaries: Some(vec![b"d".into(), b"m".into()]),
+            cloud: None,
         },
         tree: TreeEdit {
             rows_removed: vec![RowId(1), RowId(2)],

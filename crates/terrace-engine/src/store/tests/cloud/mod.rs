@@ -1,6 +1,7 @@
 //! Ranges whose lower levels lie in an object store.
 
 mod far_tables;
+mod feed;
 
 use super::*;
 use crate::options::CloudOptions;

@@ -1,0 +1,48 @@
+use std::sync::{Arc, Weak};
+
+use crate::store::Inner;
+use crate::version::format::encode_edit;
+use crate::{Error, Result};
+
+impl Inner {
+    /// From now on a job feeds what the local manifest gets.
+    pub(in crate::store) fn start_feeding(self: &Arc<Self>) {
+        let Some(behind) = self.behind() else { return };
+        let me = Weak::clone(&self.me);
+        behind.set_wake(move || {
+            if let Some(inner) = me.upgrade() {
+                inner.schedule_feeding();
+            }
+        });
+        self.schedule_feeding();
+    }
+
+    pub(in crate::store) fn behind(&self) -> Option<&Arc<super::FeedBehind>> {
+        self.cloud.as_ref()?.behind()
+    }
+
+    /// Does one thing that is due for the feed in the store; `false` if nothing was.
+    pub(in crate::store) fn keep_feed(&self) -> Result<bool> {
+        let Some(behind) = self.behind() else { return Ok(false) };
+        behind.feed_one(|take| self.versions.with_snapshot(|snapshot| take(encode_edit(snapshot))))
+    }
+
+    /// At a close: feeds what waits, once. What the store does not take now, the next open feeds,
+    /// which begins with a snapshot.
+    ///
+    /// Errors: `Fenced`.
+    pub(in crate::store) fn feed_rest(&self) -> Result<()> {
+        loop {
+            match self.keep_feed() {
+                Ok(true) => {}
+                Err(error @ Error::Fenced(_)) => return Err(error),
+                Err(error) => {
+                    let dir = self.dir.display();
+                    crate::program_log::warn!(%dir, %error, "closed before the store had all edits");
+                    return Ok(());
+                }
+                Ok(false) => return Ok(()),
+            }
+        }
+    }
+}

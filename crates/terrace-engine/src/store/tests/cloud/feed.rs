@@ -1,0 +1,191 @@
+//! Goal: the feed in the store has what the local manifest has, one owner at a time, and nobody
+//! goes on from an older copy. Method: ranges in several directories that share a store, as they
+//! are when a directory is copied, or a machine comes back.
+
+use super::in_store;
+use crate::Error;
+use crate::cloud::{CloudFeed, CloudNames};
+use crate::store::tests::*;
+use crate::version::format::decode_edit;
+use crate::version::{Version, VersionEdit};
+
+/// The version that the feed in the store comes to, as a snapshot.
+fn fed(store: &Store) -> Result<VersionEdit> {
+    let inner = &store.inner;
+    let cloud = inner.cloud.as_ref().expect("the range has a store");
+    let names = CloudNames::new(inner.versions.current().database());
+    let state = CloudFeed::read(cloud.store()?, names)?.expect("it was fed");
+    let mut version = Version::empty(inner.l0.as_ref());
+    for edit in &state.edits {
+        let edit = decode_edit(edit).expect("an edit");
+        version = version.apply(&edit, &inner.context).expect("it fits");
+    }
+    Ok(version.to_snapshot())
+}
+
+fn write_some(store: &Store, round: u32) -> Result<()> {
+    for key in 0..200 {
+        put(store, &format!("{key:04}"), &format!("{round:04}").repeat(20))?;
+    }
+    store.flush()
+}
+
+/// A copy of the range's directory, without its lock.
+fn copy(env: &SharedEnv, from: &str, to: &str) -> Result<()> {
+    let fs = env.fs();
+    fs.create_dir_all(Path::new(to))?;
+    for entry in fs.list(Path::new(from))? {
+        if entry.name == "LOCK" {
+            continue;
+        }
+        let file = fs.open(&Path::new(from).join(&entry.name))?;
+        let mut bytes = vec![0; file.bytes() as usize];
+        let filled = file.read_at(0, &mut bytes)?;
+        bytes.truncate(filled);
+        let mut copied = fs.create(&Path::new(to).join(&entry.name), 0)?;
+        copied.append(&bytes)?;
+        copied.sync()?;
+    }
+    fs.sync_dir(Path::new(to))?;
+    Ok(())
+}
+
+fn open_at(env: &SharedEnv, dir: &str) -> Result<Store> {
+    Store::open(&process(env)?, Path::new(dir), in_store(small(), 2))
+}
+
+#[test]
+fn the_store_has_what_the_manifest_has() -> Result<()> {
+    simulate(81, |env| {
+        for round in 0..3 {
+            let store = open_at(env, DIR)?;
+            for step in 0..4 {
+                write_some(&store, 10 * round + step)?;
+            }
+            store.settle();
+            assert_eq!(fed(&store)?, store.inner.versions.current().to_snapshot());
+            store.close()?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn many_edits_are_followed_by_a_snapshot() -> Result<()> {
+    simulate(82, |env| {
+        let store = open_at(env, DIR)?;
+        for round in 0..150 {
+            put(&store, "key", &format!("{round}"))?;
+            store.flush()?;
+            store.settle();
+        }
+        assert_eq!(fed(&store)?, store.inner.versions.current().to_snapshot());
+        let cloud = store.inner.cloud.as_ref().expect("the range has a store").store()?;
+        let names = CloudNames::new(store.inner.versions.current().database());
+        let count = cloud.list(&names.feed_prefix())?.len();
+        assert!(
+            count < 100,
+            "{count} objects: what is older than the newest snapshot was collected"
+        );
+        Ok(())
+    })
+}
+
+#[test]
+fn an_older_copy_is_refused() -> Result<()> {
+    let refuse = |env: &SharedEnv, dir: &str| {
+        let refused = open_at(env, dir).unwrap_err();
+        assert!(
+            matches!(&refused, Error::Fenced(text) if text.contains("older copy")),
+            "{refused}"
+        );
+    };
+    simulate(83, |env| {
+        let store = open_at(env, DIR)?;
+        write_some(&store, 1)?;
+        store.close()?;
+        copy(env, DIR, "/closed")?;
+        let store = open_at(env, DIR)?;
+        refuse(env, "/closed");
+        copy(env, DIR, "/behind")?;
+        write_some(&store, 2)?;
+        store.close()?;
+        // It has the same author as the store, and lacks what that one wrote later.
+        refuse(env, "/behind");
+        copy(env, DIR, "/newest")?;
+        let store = open_at(env, "/newest")?;
+        assert_eq!(get(&store, "0000")?, Some("0002".repeat(20)));
+        store.close()?;
+        refuse(env, DIR);
+        open_at(env, "/newest")?.close()
+    })
+}
+
+#[test]
+fn a_fenced_owner_takes_no_more_writes() -> Result<()> {
+    simulate(84, |env| {
+        let store = open_at(env, DIR)?;
+        write_some(&store, 1)?;
+        store.settle();
+        let cloud = Arc::clone(store.inner.cloud.as_ref().expect("it has one").store()?);
+        let version = store.inner.versions.current();
+        let names = CloudNames::new(version.database());
+        let (mut other, state) =
+            CloudFeed::open(&cloud, names, 99, version.epoch(), |_| Ok(())).expect("it is free");
+        other.begin(&state.edits[0], false)?;
+        put(&store, "between", "is acknowledged")?;
+        store.flush()?;
+        store.settle();
+        let refused = put(&store, "after", "is not").unwrap_err();
+        assert!(
+            matches!(&refused, Error::Fenced(text) if text.contains("somebody else")),
+            "{refused}"
+        );
+        assert_eq!(get(&store, "between")?.as_deref(), Some("is acknowledged"));
+        assert!(matches!(store.close(), Err(Error::Fenced(_))));
+        drop(store);
+        let refused = open_at(env, DIR).unwrap_err();
+        assert!(
+            matches!(&refused, Error::Fenced(text) if text.contains("older copy")),
+            "{refused}"
+        );
+        Ok(())
+    })
+}
+
+#[test]
+fn another_store_is_refused() -> Result<()> {
+    simulate(85, |env| {
+        for _ in 0..2 {
+            let store = open_at(env, DIR)?;
+            write_some(&store, 1)?;
+            store.close()?;
+        }
+        let mut options = in_store(small(), 2);
+        if let Some(cloud) = &mut options.cloud {
+            cloud.url = "file:///elsewhere".to_string();
+        }
+        let refused = open(env, &options).unwrap_err();
+        assert!(refused.to_string().contains("check the URL"), "{refused}");
+        let refused = open(env, &small()).unwrap_err();
+        assert!(refused.to_string().contains("belongs to an object store"), "{refused}");
+        open_at(env, DIR)?.close()
+    })
+}
+
+#[test]
+fn a_range_gets_a_store_later() -> Result<()> {
+    simulate(86, |env| {
+        let store = open(env, &small())?;
+        write_some(&store, 1)?;
+        store.close()?;
+        for _ in 0..2 {
+            let store = open_at(env, DIR)?;
+            store.settle();
+            assert_eq!(fed(&store)?, store.inner.versions.current().to_snapshot());
+            assert!(get(&store, "0000")?.is_some());
+            store.close()?;
+        }
+        Ok(())
+    })
+}
