@@ -8,10 +8,12 @@ run:
 
 # Install what the tests need, and run everything. One build serves all but the models: it can be
 # killed at named points and have bugs planted, and does neither unless a test asks for it. Hostile
-# bytes come in a quarter of the number that `cargo test` makes by itself; a soak makes many more.
+# bytes come in a quarter of the number that `cargo test` makes by itself; a soak makes many more. A
+# real S3 server runs beside the tests.
 test:
 	scripts/setup.sh test
 	TERRACE_FUZZ_PERCENT=$${TERRACE_FUZZ_PERCENT:-25} \
+		scripts/s3.sh --or-without \
 		cargo test --workspace --locked --features terrace-cli/fail-points,terrace-cli/planted-bugs,terrace/tokio
 	scripts/models.sh
 	TERRACE=$${CARGO_TARGET_DIR:-target}/debug/terrace scripts/test-clients.sh

@@ -20,6 +20,10 @@
 //! No type of an asynchronous runtime crosses this seam: calls block; [`ObjectStore::begin_get`] is
 //! for whoever wants several under way at once.
 
+#[cfg(feature = "cloud")]
+pub(crate) mod cloud;
+#[cfg(test)]
+pub(crate) mod contract;
 pub(crate) mod directory;
 mod name;
 mod none;

@@ -64,7 +64,7 @@ impl RealEnv {
     pub fn new() -> Arc<RealEnv> {
         Arc::new(RealEnv {
             fs: RealFileSystem,
-            objects: RealObjectStores,
+            objects: RealObjectStores::default(),
             origin: Instant::now(),
             parallelism: thread::available_parallelism().map_or(1, usize::from),
             #[cfg(feature = "fail-points")]

@@ -5,12 +5,23 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use crate::objects::contract;
 use crate::{CrashPolicy, DiskImage, Env, IoHook, ObjectName, Put, RealEnv, SimEnv, SimOptions};
 
 const URL: &str = "file:///store";
 
 fn name(text: &str) -> ObjectName {
     ObjectName::new(text).unwrap()
+}
+
+#[test]
+fn a_directory_keeps_what_all_stores_keep() {
+    for (name, check) in contract::CHECKS {
+        println!("{name}");
+        let dir = tempfile::tempdir().unwrap();
+        let url = format!("file://{}", dir.path().display());
+        check(&*RealEnv::new().objects().open(&url).unwrap());
+    }
 }
 
 /// The disk before each change, with how many puts were answered by then.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::ObjectImage;
+use crate::objects::contract;
 use crate::{
     Env, IoHook, JobClass, JobHandle, ObjectName, ObjectStore, Operation, Put, SimEnv, SimOptions,
 };
@@ -16,6 +17,14 @@ fn name(text: &str) -> ObjectName {
 
 fn open(env: &SimEnv, url: &str) -> Arc<dyn ObjectStore> {
     env.objects().open(url).unwrap()
+}
+
+#[test]
+fn a_simulated_store_keeps_what_all_stores_keep() {
+    for (name, check) in contract::CHECKS {
+        println!("{name}");
+        SimEnv::run(SimOptions::new(1), |env| check(&*open(&env, "sim://checked")));
+    }
 }
 
 /// Two writers want the same ten names; returns who got each, and the trace's hash.
