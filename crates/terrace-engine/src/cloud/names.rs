@@ -103,6 +103,12 @@ impl CloudNames {
         ObjectName::new(format!("{:032x}0", self.database)).expect("digits are a name")
     }
 
+    /// What all names of tables begin with.
+    #[must_use]
+    pub fn table_prefix(&self) -> String {
+        format!("{:032x}/table/", self.database)
+    }
+
     /// What all names of the feed begin with.
     #[must_use]
     pub fn feed_prefix(&self) -> String {

@@ -30,12 +30,14 @@ pub enum Work {
     Values,
     /// The object store gets what the local manifest has.
     Feed,
+    /// What nobody needs any more is deleted from the object store.
+    Collect,
 }
 
 impl Work {
     /// All of them.
-    pub(in crate::store) const ALL: [Work; 5] =
-        [Work::Flush, Work::Compaction, Work::Log, Work::Values, Work::Feed];
+    pub(in crate::store) const ALL: [Work; 6] =
+        [Work::Flush, Work::Compaction, Work::Log, Work::Values, Work::Feed, Work::Collect];
 
     const COUNT: usize = Work::ALL.len();
 
@@ -48,6 +50,7 @@ impl Work {
             Work::Log => "log",
             Work::Values => "values",
             Work::Feed => "feed",
+            Work::Collect => "collect",
         }
     }
 
@@ -59,6 +62,7 @@ impl Work {
             Work::Log => "log work",
             Work::Values => "value log work",
             Work::Feed => "feeding the object store",
+            Work::Collect => "deleting from the object store",
         }
     }
 }

@@ -13,8 +13,8 @@
 //!   after the line has moved are written anew in their place.
 //! * A table below the line holds its values: it names no value file, which would have to be there
 //!   too. The compaction that crosses the line brings them in place (decision 61).
-//! * An object that no version of this process names any more is *released*, not deleted: readers
-//!   elsewhere may need it. Nothing collects what was released yet.
+//! * An object that no version of this process names any more is *released*, not deleted: the feed
+//!   in the store may name it still. `store/cloud/collect.rs` deletes it.
 //!
 //! # Picture
 //! ```text

@@ -23,6 +23,7 @@ pub struct FarTables {
     mounted: SetOnce<Arc<Mounted>>,
     /// Tables that no version of this process names any more.
     released: Latch<BTreeSet<FarName>>,
+    wake: SetOnce<Box<dyn Fn() + Send + Sync>>,
 }
 
 /// A store that is mounted.
@@ -35,7 +36,7 @@ pub(super) struct Mounted {
 
 impl Mounted {
     pub fn object(&self, name: &FarName) -> ObjectName {
-        self.names.of(&CloudName::Table { id: name.id, uid: TableUid(name.nonce) })
+        self.names.of(&name.object())
     }
 }
 
@@ -48,6 +49,7 @@ impl FarTables {
             line: Waterline::below_all(),
             mounted: SetOnce::new(),
             released: Latch::default(),
+            wake: SetOnce::new(),
         })
     }
 
@@ -93,25 +95,30 @@ impl FarTables {
         Ok(Arc::new(FarFile::new(Arc::clone(mounted), Arc::clone(&self.env), name)))
     }
 
+    /// Whom to call when a table was released. Called once, when the range is put together.
+    pub fn set_wake(&self, wake: impl Fn() + Send + Sync + 'static) {
+        self.wake.get_or_set(Box::new(wake));
+    }
+
     /// This process needs a table no more.
     pub fn release(&self, location: &TableLocation) -> Result<()> {
         let name = FarTables::name(location)?;
         self.released.lock().insert(name);
+        if let Some(wake) = self.wake.get() {
+            wake();
+        }
         Ok(())
     }
 
-    /// The tables that were released and not [`forgotten`](FarTables::forget) yet.
+    /// Tables that were released and not [`forgotten`](FarTables::forget) yet, at most `count`.
     #[must_use]
-    pub fn released(&self) -> Vec<FarName> {
-        self.released.lock().iter().copied().collect()
+    pub fn released(&self, count: usize) -> Vec<FarName> {
+        self.released.lock().iter().take(count).copied().collect()
     }
 
-    /// These are gone from the store.
-    pub fn forget(&self, gone: &[FarName]) {
-        let mut released = self.released.lock();
-        gone.iter().for_each(|name| {
-            released.remove(name);
-        });
+    /// This one is gone from the store.
+    pub fn forget(&self, gone: &FarName) {
+        self.released.lock().remove(gone);
     }
 
     fn name(location: &TableLocation) -> Result<FarName> {
@@ -175,6 +182,12 @@ impl FarName {
     pub fn location(&self) -> TableLocation {
         TableLocation::new(format!("{}-{:032x}-{}", self.id, self.nonce, self.bytes))
             .on_far_medium()
+    }
+
+    /// What its object is.
+    #[must_use]
+    pub fn object(&self) -> CloudName {
+        CloudName::Table { id: self.id, uid: TableUid(self.nonce) }
     }
 
     /// What a location says, if it is one in the far medium.

@@ -177,6 +177,16 @@ impl FeedBehind {
         }
         Ok(true)
     }
+
+    /// Whether the feed in the store has all that the local manifest had when this was called.
+    pub fn has_fed_all(&self) -> bool {
+        let turn = self.turn.lock();
+        let waiting = self.waiting.lock();
+        !turn.feed.is_pending()
+            && waiting.snapshot.is_none()
+            && waiting.edits.is_empty()
+            && !waiting.lacks_edits
+    }
 }
 
 impl fmt::Debug for FeedBehind {

@@ -5,15 +5,19 @@ use crate::version::format::encode_edit;
 use crate::{Error, Result};
 
 impl Inner {
-    /// From now on a job feeds what the local manifest gets.
+    /// From now on jobs feed what the local manifest gets, and delete what nobody needs.
     pub(in crate::store) fn start_feeding(self: &Arc<Self>) {
         let Some(behind) = self.behind() else { return };
-        let me = Weak::clone(&self.me);
-        behind.set_wake(move || {
-            if let Some(inner) = me.upgrade() {
-                inner.schedule_feeding();
+        let calls = |schedule: fn(&Inner)| {
+            let me = Weak::clone(&self.me);
+            move || {
+                if let Some(inner) = me.upgrade() {
+                    schedule(&inner);
+                }
             }
-        });
+        };
+        behind.set_wake(calls(Inner::schedule_feeding));
+        self.context.opener.far.set_wake(calls(Inner::schedule_collecting));
         self.schedule_feeding();
     }
 

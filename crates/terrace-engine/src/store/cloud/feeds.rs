@@ -5,7 +5,7 @@ use terrace_base::{Corruption, Epoch, FileId, LogPosition, RowId, SeqNo};
 use terrace_env::{Latch, SharedEnv};
 
 use crate::cloud::{CloudFeed, CloudNames, FedState};
-use crate::store::cloud::{CloudTier, FeedBehind};
+use crate::store::cloud::{CloudTier, FarCollector, FeedBehind};
 use crate::version::format::{decode_edit, encode_edit};
 use crate::version::{
     FeedAuthors, FeedMark, FeedNews, FeedPosition, FeedStore, LoadedFeed, LocalManifests,
@@ -186,10 +186,14 @@ impl FeedStore for CloudFeeds {
         else {
             return Err(Error::Poisoned("a snapshot does not say whose it is".to_string()));
         };
-        let mut feed = self.take(CloudNames::new(database), authors, epoch)?;
+        let names = CloudNames::new(database);
+        let mut feed = self.take(names, authors, epoch)?;
         let local = self.local.begin(id, snapshot)?;
         feed.begin(&encoded, false)?;
-        let behind = FeedBehind::new(&self.env.waits(), feed, encoded.len());
+        let waits = self.env.waits();
+        let store = self.tier.store()?;
+        self.tier.set_collector(FarCollector::new(&waits, store, names, epoch, snapshot));
+        let behind = FeedBehind::new(&waits, feed, encoded.len());
         let behind = Arc::clone(self.tier.set_behind(Arc::new(behind)));
         Ok(Box::new(FedManifest { local, behind }))
     }

@@ -9,19 +9,22 @@
 //! 1. The local manifest is what the running owner reads, and names what lies in the store.
 //! 2. A table is whole in the store before any manifest names it.
 //! 3. A range whose tables lie in a store opens only with it.
-//!
 //! 4. The feed in the store gets what the local manifest has, in its order and after it. What waits
 //!    for that is bounded, and an owner that somebody else has fenced notices it there.
 //!
+//! 5. A table is deleted only after the feed has the edit that drops it.
+//!
 //! Begin at `tier.rs` (the store, opened on demand), `mount.rs` (what an open does with tables),
-//! `feeds.rs` (whose database it is) and `behind.rs` (what is fed when).
+//! `feeds.rs` (whose database it is), `behind.rs` (what is fed when) and `collect.rs` (what goes).
 
 mod behind;
+mod collect;
 mod feeding;
 mod feeds;
 mod mount;
 mod tier;
 
 pub use behind::FeedBehind;
+pub use collect::FarCollector;
 pub use feeds::CloudFeeds;
 pub use tier::CloudTier;

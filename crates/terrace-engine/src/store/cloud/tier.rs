@@ -6,7 +6,7 @@ use terrace_env::{SetOnce, SharedEnv};
 use crate::Result;
 use crate::cloud::CloudStore;
 use crate::options::CloudOptions;
-use crate::store::cloud::FeedBehind;
+use crate::store::cloud::{FarCollector, FeedBehind};
 use crate::version::FeedAuthors;
 
 /// The object store of a range, as its options name it. Opened when it is first asked for.
@@ -16,6 +16,7 @@ pub struct CloudTier {
     store: SetOnce<Arc<CloudStore>>,
     authors: SetOnce<FeedAuthors>,
     behind: SetOnce<Arc<FeedBehind>>,
+    collector: SetOnce<FarCollector>,
 }
 
 impl CloudTier {
@@ -23,8 +24,14 @@ impl CloudTier {
     #[must_use]
     pub fn new(env: &SharedEnv, options: CloudOptions) -> Arc<CloudTier> {
         let env = Arc::clone(env);
-        let (store, authors, behind) = (SetOnce::new(), SetOnce::new(), SetOnce::new());
-        Arc::new(CloudTier { env, options, store, authors, behind })
+        Arc::new(CloudTier {
+            env,
+            options,
+            store: SetOnce::new(),
+            authors: SetOnce::new(),
+            behind: SetOnce::new(),
+            collector: SetOnce::new(),
+        })
     }
 
     /// What the range asks of it.
@@ -64,6 +71,16 @@ impl CloudTier {
 
     pub(super) fn set_behind(&self, behind: Arc<FeedBehind>) -> &Arc<FeedBehind> {
         self.behind.get_or_set(behind)
+    }
+
+    /// Who deletes what nobody needs, once this open owns the feed.
+    #[must_use]
+    pub fn collector(&self) -> Option<&FarCollector> {
+        self.collector.get()
+    }
+
+    pub(super) fn set_collector(&self, collector: FarCollector) {
+        self.collector.get_or_set(collector);
     }
 
     /// No failed request is tried again from now on: a close does not wait for a store that is

@@ -27,6 +27,7 @@ pub struct Jobs {
     log_queued: AtomicBool,
     values_queued: AtomicBool,
     feeding_queued: AtomicBool,
+    collecting_queued: AtomicBool,
     /// Who looks whether the range is idle.
     pub(super) idle: Latch<IdleWatch>,
     /// Set while memtables are to be flushed for what is dead in them, and that has not begun.
@@ -43,6 +44,43 @@ pub struct Jobs {
     /// How long compactions go without the filter, after readers were in its way.
     pub(super) filter_rests: Latch<FilterRests>,
 }
+
+/// Work that is done in turns, each a short one.
+struct Turns {
+    work: Work,
+    class: JobClass,
+    /// Set while a turn is queued and has not begun.
+    queued: fn(&Jobs) -> &AtomicBool,
+    /// Takes a turn; whether another one follows at once.
+    take: fn(&Inner) -> Result<bool>,
+}
+
+const VALUE_TURNS: Turns = Turns {
+    work: Work::Values,
+    class: JobClass::Compaction,
+    queued: |jobs| &jobs.values_queued,
+    take: Inner::keep_values,
+};
+
+const FEED_TURNS: Turns = Turns {
+    work: Work::Feed,
+    class: JobClass::Maintenance,
+    queued: |jobs| &jobs.feeding_queued,
+    take: |inner| {
+        let goes_on = inner.keep_feed()?;
+        if !goes_on {
+            inner.schedule_collecting();
+        }
+        Ok(goes_on)
+    },
+};
+
+const COLLECT_TURNS: Turns = Turns {
+    work: Work::Collect,
+    class: JobClass::Maintenance,
+    queued: |jobs| &jobs.collecting_queued,
+    take: Inner::collect_some,
+};
 
 /// No timer is set for longer.
 const DELAY_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
@@ -61,6 +99,7 @@ impl Jobs {
             log_queued: AtomicBool::new(false),
             values_queued: AtomicBool::new(false),
             feeding_queued: AtomicBool::new(false),
+            collecting_queued: AtomicBool::new(false),
             idle: Latch::default(),
             clear_up_queued: AtomicBool::new(false),
             compactions_queued: AtomicUsize::new(0),
@@ -332,48 +371,42 @@ impl Inner {
 
     /// Queues a look at the value log, if the range has one.
     pub(in crate::store) fn schedule_value_work(&self) {
-        self.schedule_value_work_after(Duration::ZERO);
-    }
-
-    fn schedule_value_work_after(&self, delay: Duration) {
-        if self.versions.current().values().is_empty() {
-            return;
+        if !self.versions.current().values().is_empty() {
+            self.schedule_turn(&VALUE_TURNS);
         }
-        let Some(me) = self.me() else { return };
-        if self.jobs.values_queued.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let delay = delay.max(self.health.rest(Work::Values, || self.env.now()));
-        me.submit(JobClass::Compaction, delay, |inner| {
-            inner.jobs.values_queued.store(false, Ordering::Release);
-            let outcome = inner.keep_values();
-            let goes_on = matches!(outcome, Ok(true));
-            match inner.retry_after(Work::Values, outcome.map(drop)) {
-                Some(delay) => inner.schedule_value_work_after(delay),
-                None if goes_on => inner.schedule_value_work(),
-                None => {}
-            }
-        });
     }
 
     /// Queues the feeding of the object store, if the range has one.
     pub(in crate::store) fn schedule_feeding(&self) {
-        self.schedule_feeding_after(Duration::ZERO);
+        if self.behind().is_some() {
+            self.schedule_turn(&FEED_TURNS);
+        }
     }
 
-    fn schedule_feeding_after(&self, delay: Duration) {
-        let Some(me) = self.me().filter(|inner| inner.behind().is_some()) else { return };
-        if self.jobs.feeding_queued.swap(true, Ordering::AcqRel) {
+    /// Queues the collection of what lies in the object store, if the range has one.
+    pub(in crate::store) fn schedule_collecting(&self) {
+        if self.behind().is_some() {
+            self.schedule_turn(&COLLECT_TURNS);
+        }
+    }
+
+    fn schedule_turn(&self, turns: &'static Turns) {
+        self.schedule_turn_after(turns, Duration::ZERO);
+    }
+
+    fn schedule_turn_after(&self, turns: &'static Turns, delay: Duration) {
+        let Some(me) = self.me() else { return };
+        if (turns.queued)(&self.jobs).swap(true, Ordering::AcqRel) {
             return;
         }
-        let delay = delay.max(self.health.rest(Work::Feed, || self.env.now()));
-        me.submit(JobClass::Maintenance, delay, |inner| {
-            inner.jobs.feeding_queued.store(false, Ordering::Release);
-            let outcome = inner.keep_feed();
+        let delay = delay.max(self.health.rest(turns.work, || self.env.now()));
+        me.submit(turns.class, delay, move |inner| {
+            (turns.queued)(&inner.jobs).store(false, Ordering::Release);
+            let outcome = (turns.take)(inner);
             let goes_on = matches!(outcome, Ok(true));
-            match inner.retry_after(Work::Feed, outcome.map(drop)) {
-                Some(delay) => inner.schedule_feeding_after(delay),
-                None if goes_on => inner.schedule_feeding(),
+            match inner.retry_after(turns.work, outcome.map(drop)) {
+                Some(delay) => inner.schedule_turn_after(turns, delay),
+                None if goes_on => inner.schedule_turn(turns),
                 None => {}
             }
         });
@@ -428,6 +461,7 @@ impl Store {
         self.inner.schedule_compaction();
         self.inner.schedule_value_work();
         self.inner.schedule_feeding();
+        self.inner.schedule_collecting();
         self.inner.jobs.wait_settled();
     }
 }

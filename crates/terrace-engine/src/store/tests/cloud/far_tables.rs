@@ -4,25 +4,12 @@
 
 use terrace_base::{KeyRange, LevelNo};
 
-use super::{CloudOptions, in_store};
+use super::{CloudOptions, fill, in_store, value};
 use crate::Error;
 use crate::options::ValueLogOptions;
 use crate::store::IterOptions;
 use crate::store::tests::*;
 use crate::version::Table;
-
-fn fill(store: &Store, rounds: std::ops::Range<u32>) -> Result<()> {
-    for round in rounds {
-        for key in 0..400 {
-            put(store, &format!("{:04}", key * 7 % 400), &value(round))?;
-        }
-    }
-    Ok(())
-}
-
-fn value(round: u32) -> String {
-    format!("{round:02}").repeat(60)
-}
 
 fn expect(store: &Store, round: u32) -> Result<()> {
     for key in 0..400 {

@@ -2,7 +2,7 @@
 //! goes on from an older copy. Method: ranges in several directories that share a store, as they
 //! are when a directory is copied, or a machine comes back.
 
-use super::in_store;
+use super::{copy, in_store, open_at};
 use crate::Error;
 use crate::cloud::{CloudFeed, CloudNames};
 use crate::store::tests::*;
@@ -28,30 +28,6 @@ fn write_some(store: &Store, round: u32) -> Result<()> {
         put(store, &format!("{key:04}"), &format!("{round:04}").repeat(20))?;
     }
     store.flush()
-}
-
-/// A copy of the range's directory, without its lock.
-fn copy(env: &SharedEnv, from: &str, to: &str) -> Result<()> {
-    let fs = env.fs();
-    fs.create_dir_all(Path::new(to))?;
-    for entry in fs.list(Path::new(from))? {
-        if entry.name == "LOCK" {
-            continue;
-        }
-        let file = fs.open(&Path::new(from).join(&entry.name))?;
-        let mut bytes = vec![0; file.bytes() as usize];
-        let filled = file.read_at(0, &mut bytes)?;
-        bytes.truncate(filled);
-        let mut copied = fs.create(&Path::new(to).join(&entry.name), 0)?;
-        copied.append(&bytes)?;
-        copied.sync()?;
-    }
-    fs.sync_dir(Path::new(to))?;
-    Ok(())
-}
-
-fn open_at(env: &SharedEnv, dir: &str) -> Result<Store> {
-    Store::open(&process(env)?, Path::new(dir), in_store(small(), 2))
 }
 
 #[test]
