@@ -75,7 +75,7 @@ while :; do
     server=$!
     waited=0
     while kill -0 "$server" 2>/dev/null && [ $waited -lt 100 ] &&
-        ! grep -q "127.0.0.1:$port" "$place/log"; do
+        ! grep -qs "127.0.0.1:$port" "$place/log"; do
         sleep 0.1
         waited=$((waited + 1))
     done

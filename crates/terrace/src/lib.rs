@@ -169,7 +169,9 @@ pub use terrace_engine::lookup_index::LookupIndexStats;
 pub use terrace_engine::merge::{MergeFailure, MergeOperator};
 #[cfg(feature = "research")]
 pub use terrace_engine::options::{Baseline, Research};
-pub use terrace_engine::options::{Durability, L0Medium, L0Options, Setting, ValueLogOptions};
+pub use terrace_engine::options::{
+    CloudOptions, Durability, L0Medium, L0Options, Setting, ValueLogOptions,
+};
 pub use terrace_engine::process::{Charge as MemoryCharge, MemoryPool, MemoryStats, PoolStats};
 pub use terrace_engine::repair::{Basis, LossKind};
 pub use terrace_engine::store::{

@@ -41,7 +41,7 @@ pub(crate) enum Command {
     /// Turn sorted files into tables of a database, all at once
     Ingest(IngestArgs),
     /// Serve a database to Redis clients
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Choose sizes for a database, with reasons
     Plan(PlanArgs),
     /// Print the slowest operations of a server in the last minutes

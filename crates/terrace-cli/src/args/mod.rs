@@ -5,6 +5,7 @@
 
 mod backup;
 mod bench;
+mod cloud;
 mod command;
 mod entries;
 mod explain;

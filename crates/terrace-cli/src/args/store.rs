@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, ValueEnum};
 use terrace::{Compression, Durability, L0Medium, L0Options, Options, ValueLogOptions};
 
+use crate::args::cloud::CloudArgs;
 use crate::args::units::parse_size;
 use crate::failure::{Failure, Outcome};
 
@@ -55,6 +56,8 @@ pub(crate) struct StoreArgs {
     /// own until they come into the last level, and in its tables then
     #[arg(long, value_name = "BYTES", value_parser = parse_size, requires = "large_values")]
     pub(crate) medium_values: Option<u64>,
+    #[command(flatten)]
+    pub(crate) cloud: CloudArgs,
 }
 
 /// Which values are large.
@@ -98,6 +101,7 @@ impl StoreArgs {
         options.layout.l0 = self.l0_options()?;
         options.layout.log_path.clone_from(&self.log_path);
         options.layout.value_log = self.value_log()?;
+        options.layout.cloud = self.cloud.options();
         options.validate().map_err(|error| Failure::Usage(error.to_string()))?;
         Ok(options)
     }

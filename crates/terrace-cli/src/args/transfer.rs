@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 
+use crate::args::cloud::CloudArgs;
 use crate::args::keys::RangeArgs;
 use crate::format::{Format, KeyTemplate};
 
@@ -20,6 +21,8 @@ pub(crate) struct ImportArgs {
     pub(crate) skip: u64,
     #[command(flatten)]
     pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) cloud: CloudArgs,
 }
 
 /// Where entries come from, and what their keys are.

@@ -34,15 +34,18 @@ pub(crate) fn run(args: Args) -> Outcome {
     let target = Target { args: args.place, around: Surroundings::read(terminal::environment)? };
     match args.command {
         Command::Data(command) => {
-            let mut session = Session::new(target, access(&command));
+            let options = options(&command, &target)?;
+            let mut session = Session::new(target, access(&command), options);
             let outcome = run_on(command, &mut session);
             let closed = session.close();
             outcome?;
             closed
         }
-        Command::Shell(args) => shell::shell(&args, Session::new(target, Access::Write)),
+        Command::Shell(args) => {
+            shell::shell(&args, Session::new(target, Access::Write, Options::default()))
+        }
         Command::Ingest(args) => ingest::ingest(args, &target),
-        Command::Serve(args) => serve::serve(args, &target),
+        Command::Serve(args) => serve::serve(*args, &target),
         Command::Plan(args) => maintain::plan(&args),
         Command::Slow(args) => explain::slow(args, &target),
         Command::Checkpoint(args) => checkpoint::checkpoint(&args, &target),
@@ -84,6 +87,23 @@ fn access(command: &DataCommand) -> Access {
     }
 }
 
+/// How a data command opens a directory.
+///
+/// Errors: it says how, and a running server is meant, or no open takes it.
+fn options(command: &DataCommand, target: &Target) -> Outcome<Options> {
+    let mut options = Options::default();
+    if let DataCommand::Import(args) = command {
+        options.layout.cloud = args.cloud.options();
+    }
+    if options.layout.cloud.is_some() && target.is_server() {
+        return Err(Failure::Usage(
+            "the server has the database open; say --cloud-url to `terrace serve`".to_owned(),
+        ));
+    }
+    options.validate().map_err(|error| Failure::Usage(error.to_string()))?;
+    Ok(options)
+}
+
 /// The database that is meant, by the command line and the environment.
 struct Target {
     args: PlaceArgs,
@@ -92,10 +112,10 @@ struct Target {
 
 impl Target {
     /// Opens the database for data commands.
-    fn open(&self, access: Access) -> Outcome<Box<dyn Data>> {
+    fn open(&self, access: Access, options: &Options) -> Outcome<Box<dyn Data>> {
         let mut data: Box<dyn Data> = match self.place()? {
             Place::Directory(dir, origin) => {
-                let opened = LocalData::open(&dir, access);
+                let opened = LocalData::open(&dir, access, options.clone());
                 Box::new(opened.map_err(|failure| origin.explain(failure))?)
             }
             Place::Server(..) => Box::new(self.server()?),
@@ -156,6 +176,7 @@ impl Target {
 struct Session {
     target: Target,
     access: Access,
+    options: Options,
     data: Option<Box<dyn Data>>,
     stop: Option<StopFlag>,
     /// Whether standard input has the commands.
@@ -163,8 +184,8 @@ struct Session {
 }
 
 impl Session {
-    fn new(target: Target, access: Access) -> Session {
-        Session { target, access, data: None, stop: None, is_shell: false }
+    fn new(target: Target, access: Access, options: Options) -> Session {
+        Session { target, access, options, data: None, stop: None, is_shell: false }
     }
 
     /// The flag that Ctrl-C sets from now on.
@@ -204,7 +225,7 @@ impl Session {
     fn data(&mut self) -> Outcome<&mut (dyn Data + 'static)> {
         let data = match self.data.take() {
             Some(data) => data,
-            None => self.target.open(self.access)?,
+            None => self.target.open(self.access, &self.options)?,
         };
         Ok(&mut **self.data.insert(data))
     }

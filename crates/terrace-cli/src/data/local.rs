@@ -87,8 +87,8 @@ pub(crate) struct LocalData {
 }
 
 impl LocalData {
-    pub(crate) fn open(dir: &Path, access: Access) -> Outcome<LocalData> {
-        let db = open(dir, access, Options::default())?;
+    pub(crate) fn open(dir: &Path, access: Access, options: Options) -> Outcome<LocalData> {
+        let db = open(dir, access, options)?;
         let keyspace = Keyspace::clone(&db);
         Ok(LocalData { db, keyspace })
     }

@@ -42,7 +42,7 @@ use crate::{Error, Result};
 
 pub use report::{CheckReport, Finding, Severity};
 pub use tables::check_table;
-pub(crate) use tables::{context as tables_of_dir, l0 as l0_of};
+pub(crate) use tables::{context as tables_of_dir, l0 as l0_of, mount_far};
 pub(crate) use values::{check_pointers, check_value_files};
 
 /// How much is read.
@@ -192,6 +192,7 @@ impl Check<'_> {
     fn tables_of(&mut self, version: &Version) -> Result<()> {
         let mut live: Vec<_> = Vec::new();
         self.open_rows(version)?;
+        mount_far(self.env, &self.context, version)?;
         for table in version.tables() {
             let meta = table.meta();
             live.push(meta.id);

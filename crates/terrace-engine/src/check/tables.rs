@@ -8,16 +8,17 @@ use terrace_env::SharedEnv;
 
 use super::{Check, CheckDepth, CheckReport, Finding, Severity};
 use crate::cache::BlockCache;
+use crate::cloud::{CloudNames, CloudStore};
 use crate::ids::FileIds;
 use crate::l0::triangle::Container;
 use crate::l0::{L0, PlainL0, PlainOptions};
-use crate::placement::{FarTables, RoutedTables, RowDirectory};
+use crate::placement::{FarReader, FarTables, RoutedTables, RowDirectory};
 use crate::process::MemoryPool;
 use crate::survey::{SurveyedBlock, TableSurvey};
 use crate::table::{
     LocalTableStore, TableFile, TableOptions, TableProperties, TableReader, TableShape,
 };
-use crate::version::{ReclaimQueue, TableContext, TableMeta, TableOpener};
+use crate::version::{ReclaimQueue, TableContext, TableMeta, TableOpener, Version};
 use crate::{Error, Result};
 
 /// Tables of a directory that nothing is cached of.
@@ -36,6 +37,20 @@ pub(crate) fn context(env: &SharedEnv, dir: &Path) -> Arc<TableContext> {
         reclaim: ReclaimQueue::default(),
         memory: MemoryPool::default(),
     })
+}
+
+/// Makes the tables of a version readable that lie in an object store.
+///
+/// Errors: those of the store's URL. No request is made.
+pub(crate) fn mount_far(env: &SharedEnv, context: &TableContext, version: &Version) -> Result<()> {
+    let far = &context.opener.far;
+    if let Some(cloud) = version.cloud().filter(|cloud| !cloud.url.is_empty())
+        && !far.is_mounted()
+    {
+        let store = CloudStore::new(env, env.objects().open(&cloud.url)?);
+        far.mount(Arc::new(store), CloudNames::new(version.database()), FarReader::Owner);
+    }
+    Ok(())
 }
 
 /// An L0 that reads rows and writes none.
@@ -73,6 +88,12 @@ pub fn check_table(
     }
     let opened = context.opener.open_file(meta);
     let Some(file) = unless_damaged(opened, Some(meta.span()), report)? else { return Ok(()) };
+    if meta.location.is_far() && !context.opener.far.has(&meta.location)? {
+        let text = "the table is gone from the object store, but the manifest names it";
+        let finding = Finding::at(Severity::Damage, &file.name(), 0, text);
+        report.findings.push(finding.with_keys(Some(meta.span())));
+        return Ok(());
+    }
     let outcome = judge(context, &file, Some(meta), depth);
     take_outcome(outcome, file, Some(meta), report)
 }

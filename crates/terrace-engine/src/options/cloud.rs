@@ -13,9 +13,9 @@ pub struct CloudOptions {
     /// Several databases may share it: all of one lies under its id.
     pub url: String,
     /// About how many bytes the range may take on the local disk, its log and values included; at
-    /// least 64 MiB. The levels that do not fit lie in the store. With more, fewer reads cost a
-    /// request.
-    pub local_bytes: u64,
+    /// least 16 MiB. The levels that do not fit lie in the store. With more, fewer reads cost a
+    /// request. Without it, every level stays where it lies.
+    pub local_bytes: Option<u64>,
     /// The level from which on tables lie in the store whatever `local_bytes` says, from 1 to 6.
     /// The default is none: the level follows `local_bytes`.
     pub first_level: Option<u8>,
@@ -23,24 +23,30 @@ pub struct CloudOptions {
 
 impl CloudOptions {
     /// The least `local_bytes`.
-    pub const LOCAL_BYTES_MIN: u64 = 64 << 20;
+    pub const LOCAL_BYTES_MIN: u64 = 16 << 20;
 
     /// Levels that do not fit into `local_bytes` lie in the store at `url`.
     #[must_use]
     pub fn new(url: impl Into<String>, local_bytes: u64) -> CloudOptions {
-        CloudOptions { url: url.into(), local_bytes, first_level: None }
+        CloudOptions { local_bytes: Some(local_bytes), ..CloudOptions::as_it_is(url) }
+    }
+
+    /// Every level stays where it lies, in the store at `url` or on the local disk.
+    #[must_use]
+    pub fn as_it_is(url: impl Into<String>) -> CloudOptions {
+        CloudOptions { url: url.into(), local_bytes: None, first_level: None }
     }
 
     /// How many of `local_bytes` the log may take.
     pub(super) fn log_bytes_max(&self) -> u64 {
-        self.local_bytes / LOG_DIVISOR
+        self.local_bytes.map_or(u64::MAX, |bytes| bytes / LOG_DIVISOR)
     }
 
     pub(super) fn validate(&self) -> Result<()> {
         require(!self.url.is_empty(), "cloud.url must name an object store")?;
         require(
-            self.local_bytes >= CloudOptions::LOCAL_BYTES_MIN,
-            "cloud.local_bytes must be at least 64 MiB",
+            self.local_bytes.is_none_or(|bytes| bytes >= CloudOptions::LOCAL_BYTES_MIN),
+            "cloud.local_bytes must be at least 16 MiB",
         )?;
         require(
             self.first_level.is_none_or(|level| (1..=6).contains(&level)),

@@ -10,7 +10,7 @@ use terrace_base::{
 use terrace_env::SharedEnv;
 
 use super::values::SalvagedValues;
-use crate::check::tables_of_dir;
+use crate::check::{mount_far, tables_of_dir};
 use crate::l0::triangle::row::RowReader;
 use crate::l0::{CutMap, Live};
 use crate::placement::{ContainerPlace, Role, TableMedium};
@@ -174,6 +174,7 @@ impl Evidence {
         {
             return Ok(Some("the log was closed when it was longer".into()));
         }
+        mount_far(env, &self.context, &version)?;
         if !self.has_all_files(env, dir, listing, &version)? {
             return Ok(Some("it is older than files that are there".into()));
         }
@@ -232,11 +233,12 @@ impl Evidence {
         listing: &Listing,
         version: &Version,
     ) -> Result<bool> {
-        let is_there =
-            |meta: &TableMeta| meta.is_in_pages() || self.location(meta, listing).is_some();
+        let mut is_missing = false;
+        for meta in version.tables().map(|table| table.meta()) {
+            is_missing |= !meta.is_in_pages() && self.location(meta, listing)?.is_none();
+        }
         let value_files = || version.values().iter().map(|file| file.meta().id);
-        let is_missing = version.tables().any(|table| !is_there(table.meta()))
-            || value_files().any(|id| !listing.has_values(id));
+        is_missing |= value_files().any(|id| !listing.has_values(id));
         let of_tables = version.tables().map(|table| table.meta().id);
         let named: BTreeSet<_> = of_tables.chain(value_files()).collect();
         // What the manifest itself removed waits to be deleted and proves nothing.
@@ -385,18 +387,22 @@ impl Evidence {
     }
 
     /// The file that holds a table, wherever it is.
-    pub fn location(&self, meta: &TableMeta, listing: &Listing) -> Option<TableLocation> {
+    ///
+    /// Errors: an object store does not say whether it has the table.
+    pub fn location(&self, meta: &TableMeta, listing: &Listing) -> Result<Option<TableLocation>> {
         if meta.location.medium() == TableMedium::Rows {
             let is_there = self.context.opener.store.open(&meta.location).is_ok();
-            return is_there.then(|| meta.location.clone());
+            return Ok(is_there.then(|| meta.location.clone()));
         }
         if meta.location.is_far() {
-            // A repair knows of no object store: the table counts as lost, and the report says so.
-            return None;
+            // Without a version that names the store, the table counts as lost.
+            let far = &self.context.opener.far;
+            let is_there = far.is_mounted() && far.has(&meta.location)?;
+            return Ok(is_there.then(|| meta.location.clone()));
         }
         let by_name = listing.table_bytes(meta.id).map(|_| meta.id);
-        let id = self.by_uid.get(&meta.uid).copied().or(by_name)?;
-        Some(LocalTableStore::location_of(id))
+        let id = self.by_uid.get(&meta.uid).copied().or(by_name);
+        Ok(id.map(LocalTableStore::location_of))
     }
 }
 

@@ -45,7 +45,7 @@ impl Repair<'_> {
         if meta.is_in_pages() {
             return self.salvage_row(meta, evidence);
         }
-        let Some(location) = evidence.location(meta, &self.listing) else {
+        let Some(location) = evidence.location(meta, &self.listing)? else {
             let file = self.source.join(format!("{}.table", meta.id));
             let losses = losses_of(&meta.span(), Some(meta), file, 0, "the table is missing");
             self.report.losses.extend(losses);

@@ -44,6 +44,13 @@ impl Run {
         self.tables.iter().map(|table| table.meta().bytes).sum()
     }
 
+    /// Bytes of the tables that lie in no object store.
+    #[must_use]
+    pub fn local_bytes(&self) -> u64 {
+        let local = self.tables.iter().filter(|table| !table.meta().location.is_far());
+        local.map(|table| table.meta().bytes).sum()
+    }
+
     /// The table whose span holds `key`.
     #[must_use]
     #[inline]

@@ -8,7 +8,7 @@ use terrace_base::{
 use terrace_env::{PlantedBug, SetOnce, is_planted};
 
 use super::{
-    FeedAuthors, LogEdit, RangeEdit, Repaired, RowMeta, Run, Table, TableContext, TableMeta,
+    CloudEdit, LogEdit, RangeEdit, Repaired, RowMeta, Run, Table, TableContext, TableMeta,
     TreeEdit, ValueFiles, ValuesEdit, VersionEdit,
 };
 use crate::l0::{CutInterval, CutMap, L0, L0State, LiveRows, LiveTable, Row};
@@ -36,7 +36,7 @@ pub struct Version {
     merge_operator: Option<String>,
     repaired: Option<Repaired>,
     drange_boundaries: Vec<Vec<u8>>,
-    cloud: Option<FeedAuthors>,
+    cloud: Option<CloudEdit>,
     media: Media,
     values: ValueFiles,
     /// What the value files hold, once it was asked.
@@ -166,10 +166,10 @@ impl Version {
         self.repaired
     }
 
-    /// Who may have written what lies in the object store, if the range is fed to one.
+    /// The object store that the range is fed to, if there is one.
     #[must_use]
-    pub fn cloud(&self) -> Option<FeedAuthors> {
-        self.cloud
+    pub fn cloud(&self) -> Option<&CloudEdit> {
+        self.cloud.as_ref()
     }
 
     /// Where memtables divide the keys, ascending; none while the range has one drange.
@@ -306,7 +306,9 @@ impl Version {
             _ => {}
         }
         self.repaired = edit.repaired.or(self.repaired);
-        self.cloud = edit.cloud.or(self.cloud);
+        if let Some(cloud) = &edit.cloud {
+            self.cloud = Some(cloud.clone());
+        }
         if let Some(boundaries) = &edit.drange_boundaries {
             self.drange_boundaries.clone_from(boundaries);
         }
@@ -504,7 +506,7 @@ impl Version {
                 repaired: self.repaired,
                 drange_boundaries: (!self.drange_boundaries.is_empty())
                     .then(|| self.drange_boundaries.clone()),
-                cloud: self.cloud,
+                cloud: self.cloud.clone(),
             },
             tree: TreeEdit {
                 rows_added: rows.map(|row| row.meta.clone()).collect::<Vec<RowMeta>>(),

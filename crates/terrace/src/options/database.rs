@@ -15,6 +15,17 @@ use crate::keyspace::{CompactionFilters, FilterTable, OperatorTable};
 use crate::options::{Layout, SharedResources};
 use crate::{Db, Durability, MergeOperators, Result, Secondary};
 
+/// With an object store, the bytes that may lie on the local disk are those of so many memtables at
+/// least: the log takes up to a quarter of them, and L0 up to twelve memtables before writers are
+/// slowed down, 24 before they wait.
+const MEMTABLES_IN_LOCAL_BYTES: u64 = 32;
+
+/// The least size of a memtable that follows from that.
+const MEMTABLE_BYTES_MIN: u64 = 1 << 20;
+
+/// The least size of tables if some lie in an object store.
+const FAR_TABLE_BYTES_MIN: u64 = 4 << 20;
+
 /// What an open does about a directory that holds a database, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -342,7 +353,8 @@ impl Options {
     pub(crate) fn engine(&self, operators: &OperatorTable) -> EngineOptions {
         let defaults = EngineOptions::default();
         let layout = &self.layout;
-        let table_bytes = (self.memtable_bytes / 2).clamp(1 << 20, 32 << 20);
+        let memtable_bytes = self.fitting_memtable_bytes();
+        let table_bytes = (memtable_bytes / 2).clamp(self.table_bytes_min(), 32 << 20);
         let kept = layout.memtables_kept as u64;
         let research = self.baselines();
         let own_rows = [defaults.l0_rows_per_cut, defaults.l0_rows_slow, defaults.l0_rows_stop];
@@ -357,7 +369,8 @@ impl Options {
             l0: layout.l0.clone(),
             log_path: layout.log_path.clone(),
             value_log: layout.value_log,
-            memtable_bytes: usize::try_from(self.memtable_bytes).unwrap_or(usize::MAX),
+            cloud: layout.cloud.clone(),
+            memtable_bytes: usize::try_from(memtable_bytes).unwrap_or(usize::MAX),
             frozen_memtables_max: defaults.frozen_memtables_max + layout.memtables_kept,
             memtables_kept: layout.memtables_kept,
             memtable_merging: layout.memtable_merging,
@@ -365,8 +378,8 @@ impl Options {
             lookup_index_bytes: layout.lookup_index_bytes,
             // So small beside a memtable that little waits to be used, or to be released; and so
             // large that a fast writer needs a new file seldom.
-            log_segment_bytes: (self.memtable_bytes / 2).clamp(256 << 10, 64 << 20),
-            log_bytes_max: (self.memtable_bytes * (8 + 2 * kept)).max(64 << 20),
+            log_segment_bytes: (memtable_bytes / 2).clamp(256 << 10, 64 << 20),
+            log_bytes_max: (memtable_bytes * (8 + 2 * kept)).max(64 << 20),
             table_bytes,
             table: TableOptions {
                 compression: self.compression,
@@ -382,10 +395,23 @@ impl Options {
         }
     }
 
+    /// The size of a memtable: as wanted, or what leaves room for the log and for L0 on the local
+    /// disk.
+    fn fitting_memtable_bytes(&self) -> u64 {
+        let local_bytes = self.layout.cloud.as_ref().and_then(|cloud| cloud.local_bytes);
+        let most = local_bytes.map_or(u64::MAX, |bytes| bytes / MEMTABLES_IN_LOCAL_BYTES);
+        self.memtable_bytes.min(most.max(MEMTABLE_BYTES_MIN))
+    }
+
+    /// The least size of a table: each one in an object store costs requests.
+    fn table_bytes_min(&self) -> u64 {
+        if self.layout.cloud.is_some() { FAR_TABLE_BYTES_MIN } else { 1 << 20 }
+    }
+
     /// What `level_bytes_base` comes to.
     fn level_bytes(&self) -> u64 {
         match (self.layout.level_bytes_base, &self.layout.l0) {
-            (0, L0Options::Plain { .. }) => (self.memtable_bytes * 4).max(16 << 20),
+            (0, L0Options::Plain { .. }) => (self.fitting_memtable_bytes() * 4).max(16 << 20),
             (0, L0Options::Container { bytes, .. }) => *bytes,
             (bytes, _) => bytes,
         }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use terrace_engine::options::{
-    L0Options, Options as EngineOptions, ProcessOptions, ValueLogOptions,
+    CloudOptions, L0Options, Options as EngineOptions, ProcessOptions, ValueLogOptions,
 };
 
 /// How the tree is laid out: where its parts lie, and how large they are. The defaults serve
@@ -37,6 +37,11 @@ pub struct Layout {
     /// kilobyte and more and are written often; reads take a step more, scans one for each value.
     /// What is in it is found whatever an open chooses. *Source:* Tebis (EuroSys 2022), section 2.
     pub value_log: Option<ValueLogOptions>,
+    /// The object store for the lower levels of a database that is larger than the local disk, and
+    /// how much may stay there. S3, Google Cloud Storage and Azure need the feature `cloud`;
+    /// `file:///DIR` does not. The default is the store that the directory was last opened with, as
+    /// it stands; a new database has none. *Source:* RocksMash (TACO 2022), sections 2 and 3.1.
+    pub cloud: Option<CloudOptions>,
     /// Bits of a filter for each key of a table, at most 48; 0 is for no filters. The default
     /// is 10. With fewer, more tables are searched for keys that they do not hold; more take more
     /// memory.
@@ -79,6 +84,7 @@ impl Default for Layout {
             l0: engine.l0,
             log_path: None,
             value_log: None,
+            cloud: None,
             filter_bits_per_key: engine.table.filter_bits_per_key,
             level_bytes_base: 0,
             dranges: engine.dranges,
@@ -114,6 +120,12 @@ impl Layout {
     #[must_use]
     pub fn value_log(self, value_log: ValueLogOptions) -> Layout {
         Layout { value_log: Some(value_log), ..self }
+    }
+
+    /// Sets the object store for the lower levels.
+    #[must_use]
+    pub fn cloud(self, cloud: CloudOptions) -> Layout {
+        Layout { cloud: Some(cloud), ..self }
     }
 
     /// Sets the bits of a filter for each key.

@@ -65,7 +65,8 @@ impl FarFile {
         }
         let wanted = (self.name.bytes / TAIL_DIVISOR).clamp(TAIL_BYTES_MIN, TAIL_BYTES_MAX);
         let offset = interval.offset.min(end.saturating_sub(wanted));
-        let bytes = self.mounted.store.get(&self.object, Some(offset..end))?;
+        let got = self.mounted.store.get(&self.object, Some(offset..end));
+        let bytes = got.map_err(|error| self.mounted.error_of_read(&self.path, error))?;
         let tail = Arc::new(Piece { offset, bytes });
         let found = tail.get(interval);
         *self.tail.lock() = Some(tail);
@@ -105,7 +106,7 @@ impl TableFile for FarFile {
             let began = env.now();
             let mut buffers = Vec::with_capacity(asked.len());
             for (interval, asked) in asked {
-                let piece = asked.wait()?;
+                let piece = asked.wait().map_err(|error| mounted.error_of_read(&name, error))?;
                 let bytes = piece.get(interval);
                 mounted.ahead.keep_rest(nonce, interval, piece);
                 buffers.push(bytes.ok_or_else(|| interval.too_short(&name))?);

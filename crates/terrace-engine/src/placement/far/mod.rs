@@ -34,5 +34,5 @@ mod tables;
 mod waterline;
 
 pub use ahead::PIECE_BYTES;
-pub use tables::{FarName, FarTables};
+pub use tables::{FarName, FarReader, FarTables};
 pub use waterline::{LevelBytes, Waterline};

@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use terrace_base::{Corruption, FileId, LevelNo, TableUid};
@@ -8,7 +9,7 @@ use terrace_env::{Latch, ObjectName, SetOnce, SharedEnv};
 use super::Waterline;
 use super::ahead::ReadAhead;
 use super::file::FarFile;
-use crate::cloud::{CloudName, CloudNames, CloudStore};
+use crate::cloud::{CloudName, CloudNames, CloudStore, is_missing};
 use crate::placement::TableLocation;
 use crate::table::{TableFile, TableWriter};
 use crate::{Error, Result};
@@ -26,17 +27,45 @@ pub struct FarTables {
     wake: SetOnce<Box<dyn Fn() + Send + Sync>>,
 }
 
+/// Who reads tables in a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FarReader {
+    /// Whoever knows the newest version: nobody else deletes what that names.
+    Owner,
+    /// Somebody beside the owner, who may delete what an older version names.
+    BesideOwner,
+}
+
 /// A store that is mounted.
 #[derive(Debug)]
 pub(super) struct Mounted {
     pub store: Arc<CloudStore>,
     pub names: CloudNames,
+    pub reader: FarReader,
     pub ahead: ReadAhead,
 }
 
 impl Mounted {
     pub fn object(&self, name: &FarName) -> ObjectName {
         self.names.of(&name.object())
+    }
+
+    /// The error of a read of a table, whose object may be gone.
+    pub fn error_of_read(&self, table: &Path, error: Error) -> Error {
+        if !is_missing(&error) {
+            return error;
+        }
+        match self.reader {
+            FarReader::Owner => {
+                let detail = "the table is gone from the object store, but the manifest names it";
+                Corruption::new(table, 0, detail).into()
+            }
+            FarReader::BesideOwner => Error::Outdated(format!(
+                "{} is gone from the object store: the owner of the database has deleted it since \
+                 this reader was brought up to date; catch up, or open it again",
+                table.display()
+            )),
+        }
     }
 }
 
@@ -57,8 +86,8 @@ impl FarTables {
     ///
     /// # Panics
     /// If one is mounted.
-    pub fn mount(&self, store: Arc<CloudStore>, names: CloudNames) {
-        let mounted = Arc::new(Mounted { store, names, ahead: ReadAhead::default() });
+    pub fn mount(&self, store: Arc<CloudStore>, names: CloudNames, reader: FarReader) {
+        let mounted = Arc::new(Mounted { store, names, reader, ahead: ReadAhead::default() });
         let kept = self.mounted.get_or_set(Arc::clone(&mounted));
         assert!(Arc::ptr_eq(kept, &mounted), "a far medium is mounted once");
     }
@@ -93,6 +122,16 @@ impl FarTables {
         let name = FarTables::name(location)?;
         let mounted = self.mounted(location)?;
         Ok(Arc::new(FarFile::new(Arc::clone(mounted), Arc::clone(&self.env), name)))
+    }
+
+    /// Whether a table is there. One request.
+    pub fn has(&self, location: &TableLocation) -> Result<bool> {
+        let mounted = self.mounted(location)?;
+        match mounted.store.bytes_of(&mounted.object(&FarTables::name(location)?)) {
+            Ok(_) => Ok(true),
+            Err(error) if is_missing(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Whom to call when a table was released. Called once, when the range is put together.

@@ -13,8 +13,8 @@ use crate::version::{
 };
 use crate::{Error, Result};
 
-/// The feed of a range that has an object store: the local manifest first, and the feed in the
-/// store behind it.
+/// The feed of a range: the local manifest first, and the feed in its object store behind it, if it
+/// has one.
 ///
 /// Whoever opens the range looks at the store before anything else. It must hold what this
 /// directory wrote last, or what the directory had found there; else the database was written from
@@ -96,7 +96,7 @@ impl CloudFeeds {
             "the database in {} is an older copy: what lies in {} was written from elsewhere since. \
              Open the directory that wrote it last; this one is left as it is",
             self.dir().display(),
-            self.tier.options().url
+            self.tier.url()
         ))
     }
 
@@ -104,7 +104,7 @@ impl CloudFeeds {
         Error::invalid(format!(
             "{} holds nothing of the database in {}, which was fed to a store: check the URL, and \
              whether something else has deleted its objects",
-            self.tier.options().url,
+            self.tier.url(),
             self.dir().display()
         ))
     }
@@ -121,7 +121,7 @@ impl CloudFeeds {
                 "the database in {} was opened from elsewhere at the same time, as {} says; see \
                  that only one opens it",
                 self.dir().display(),
-                self.tier.options().url
+                self.tier.url()
             ))),
         };
         let (feed, _) = CloudFeed::open(store, names, authors.own, epoch, may_take)?;
@@ -150,7 +150,9 @@ impl FeedStore for CloudFeeds {
             let ranges = || edits.iter().map(|edit| &edit.range);
             *self.loaded.lock() = Loaded {
                 database: ranges().filter_map(|range| range.database).next_back(),
-                authors: ranges().filter_map(|range| range.cloud).next_back(),
+                authors: ranges()
+                    .filter_map(|range| Some(range.cloud.as_ref()?.authors))
+                    .next_back(),
                 progress: Progress::of(edits),
             };
         }
@@ -164,6 +166,9 @@ impl FeedStore for CloudFeeds {
     /// Errors: also `Fenced` if the directory is an older copy; `Invalid` if the store has lost the
     /// database; what the store answers.
     fn next_epoch(&self, epoch: Epoch) -> Result<Epoch> {
+        if self.tier.options().is_none() {
+            return self.local.next_epoch(epoch);
+        }
         let loaded = *self.loaded.lock();
         let (before, fed) = self.look(&loaded)?;
         self.tier.draw_authors(FeedAuthors { own: self.env.random_u128(), before });
@@ -174,6 +179,9 @@ impl FeedStore for CloudFeeds {
     /// and begins with the same snapshot right after that: nothing is acknowledged before both are
     /// there.
     fn begin(&self, id: FileId, snapshot: &VersionEdit) -> Result<Box<dyn VersionFeed>> {
+        if self.tier.options().is_none() {
+            return self.local.begin(id, snapshot);
+        }
         let encoded = encode_edit(snapshot);
         if let Some(behind) = self.tier.behind() {
             let local = self.local.begin(id, snapshot)?;
@@ -181,13 +189,13 @@ impl FeedStore for CloudFeeds {
             return Ok(Box::new(FedManifest { local, behind: Arc::clone(behind) }));
         }
         let range = &snapshot.range;
-        let (Some(database), Some(epoch), Some(authors)) =
-            (range.database, range.epoch, range.cloud)
+        let (Some(database), Some(epoch), Some(cloud)) =
+            (range.database, range.epoch, &range.cloud)
         else {
             return Err(Error::Poisoned("a snapshot does not say whose it is".to_string()));
         };
         let names = CloudNames::new(database);
-        let mut feed = self.take(names, authors, epoch)?;
+        let mut feed = self.take(names, cloud.authors, epoch)?;
         let local = self.local.begin(id, snapshot)?;
         feed.begin(&encoded, false)?;
         let waits = self.env.waits();

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use terrace_base::LEVEL_MAX;
 
 use crate::cloud::CloudNames;
+use crate::placement::FarReader;
 use crate::store::open::opening::Opening;
 use crate::version::Version;
 use crate::{Error, Result};
@@ -16,8 +17,12 @@ impl Opening {
     pub(in crate::store) fn mount_far(&self, version: &Version) -> Result<()> {
         let Some(tier) = &self.cloud else { return self.refuse_far(version) };
         let far = &self.context.opener.far;
-        far.mount(Arc::clone(tier.store()?), CloudNames::new(version.database()));
-        let of_options = tier.options().first_level;
+        let reader = match self.options.read_only {
+            true => FarReader::BesideOwner,
+            false => FarReader::Owner,
+        };
+        far.mount(Arc::clone(tier.store()?), CloudNames::new(version.database()), reader);
+        let of_options = tier.options().and_then(|options| options.first_level);
         far.line().put_at(of_options.unwrap_or_else(|| first_far_level(version)));
         Ok(())
     }
@@ -31,8 +36,8 @@ impl Opening {
             return Ok(());
         }
         Err(Error::invalid(format!(
-            "the database in {} belongs to an object store, in which {count} of its tables lie: \
-             open it with the store's URL (the option `cloud`)",
+            "the database in {} belongs to an object store that its manifest does not name, in which \
+             {count} of its tables lie: open it with the store's URL (the option `cloud`)",
             self.dir.display()
         )))
     }

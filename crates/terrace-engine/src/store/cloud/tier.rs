@@ -7,12 +7,13 @@ use crate::Result;
 use crate::cloud::CloudStore;
 use crate::options::CloudOptions;
 use crate::store::cloud::{FarCollector, FeedBehind};
-use crate::version::FeedAuthors;
+use crate::version::{CloudEdit, FeedAuthors, VersionEdit};
 
-/// The object store of a range, as its options name it. Opened when it is first asked for.
+/// The object store of a range, if it has one: that of its options, or the one that its manifest
+/// names. Opened when it is first asked for.
 pub struct CloudTier {
     env: SharedEnv,
-    options: CloudOptions,
+    options: SetOnce<CloudOptions>,
     store: SetOnce<Arc<CloudStore>>,
     authors: SetOnce<FeedAuthors>,
     behind: SetOnce<Arc<FeedBehind>>,
@@ -20,13 +21,16 @@ pub struct CloudTier {
 }
 
 impl CloudTier {
-    /// The store that the options name. Nothing is asked of it yet.
+    /// The store that the options name, if they do. Nothing is asked of it yet.
     #[must_use]
-    pub fn new(env: &SharedEnv, options: CloudOptions) -> Arc<CloudTier> {
-        let env = Arc::clone(env);
+    pub fn new(env: &SharedEnv, options: Option<CloudOptions>) -> Arc<CloudTier> {
+        let of_range = SetOnce::new();
+        if let Some(options) = options {
+            of_range.get_or_set(options);
+        }
         Arc::new(CloudTier {
-            env,
-            options,
+            env: Arc::clone(env),
+            options: of_range,
             store: SetOnce::new(),
             authors: SetOnce::new(),
             behind: SetOnce::new(),
@@ -34,10 +38,24 @@ impl CloudTier {
         })
     }
 
-    /// What the range asks of it.
+    /// Without options, the store is the one that these edits of the manifest name.
+    pub fn find_in(&self, edits: &[VersionEdit]) {
+        let named = edits.iter().filter_map(|edit| edit.range.cloud.as_ref()).next_back();
+        if let Some(CloudEdit { url, .. }) = named.filter(|cloud| !cloud.url.is_empty()) {
+            self.options.get_or_set(CloudOptions::as_it_is(url));
+        }
+    }
+
+    /// What the range asks of it; `None` if it has no store.
     #[must_use]
-    pub fn options(&self) -> &CloudOptions {
-        &self.options
+    pub fn options(&self) -> Option<&CloudOptions> {
+        self.options.get()
+    }
+
+    /// Its URL; empty if the range has no store.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        self.options().map_or("", |options| &options.url)
     }
 
     /// The store. No request is made.
@@ -47,16 +65,16 @@ impl CloudTier {
         if let Some(store) = self.store.get() {
             return Ok(store);
         }
-        let objects = self.env.objects().open(&self.options.url)?;
+        let objects = self.env.objects().open(self.url())?;
         let store = Arc::new(CloudStore::new(&self.env, objects));
         Ok(self.store.get_or_set(store))
     }
 
-    /// Who may have written the newest content of the feed from this open on; none if the range is
-    /// only read.
+    /// What the manifest says of the store from this open on; nothing if the range is only read.
     #[must_use]
-    pub fn authors(&self) -> Option<FeedAuthors> {
-        self.authors.get().copied()
+    pub fn to_edit(&self) -> Option<CloudEdit> {
+        let authors = *self.authors.get()?;
+        Some(CloudEdit { authors, url: self.url().to_string() })
     }
 
     pub(super) fn draw_authors(&self, authors: FeedAuthors) {

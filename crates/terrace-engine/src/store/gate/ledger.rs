@@ -42,6 +42,9 @@ pub enum Cause {
     Levels,
     /// The gate: too much of the value log may be dead.
     Values,
+    /// The gate: the local disk has more of the range than it may, which waits for its way into
+    /// the object store.
+    LocalDisk,
     /// The gate: the log is longer than it should be.
     LogBytes,
     /// The gate: the process has no more memory for memtables.
@@ -62,11 +65,12 @@ pub enum Cause {
 
 impl Cause {
     /// All of them, those of the gate first.
-    pub const ALL: [Cause; 12] = [
+    pub const ALL: [Cause; 13] = [
         Cause::Memtables,
         Cause::L0,
         Cause::Levels,
         Cause::Values,
+        Cause::LocalDisk,
         Cause::LogBytes,
         Cause::Memory,
         Cause::LogRoom,
@@ -84,6 +88,7 @@ impl Cause {
             | Cause::L0
             | Cause::Levels
             | Cause::Values
+            | Cause::LocalDisk
             | Cause::LogBytes
             | Cause::Memory => WaitCause::Gate,
             Cause::LogRoom | Cause::MemtableRoom => WaitCause::Room,
@@ -102,6 +107,7 @@ impl Cause {
             Cause::L0 => "l0",
             Cause::Levels => "levels",
             Cause::Values => "values",
+            Cause::LocalDisk => "local_disk",
             Cause::LogBytes => "log_bytes",
             Cause::Memory => "memory",
             Cause::LogRoom => "log_room",

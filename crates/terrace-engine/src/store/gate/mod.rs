@@ -45,6 +45,7 @@ use crate::{Error, Result};
 
 use drain::Drain;
 use pacer::{Pacer, Price};
+pub(super) use policy::LocalSpace;
 use policy::{Debt, DrainRates, Limits, Ruling};
 pub(super) use precedence::Precedence;
 use precedence::Precedent;
@@ -286,6 +287,7 @@ impl Inner {
             target => run.bytes().saturating_sub(target),
         });
         let memory = self.process.memory();
+        let log_bytes = self.log().map_or(0, |log| log.held_bytes());
         let values = view.version.value_space();
         Debt {
             l0: view.version.l0().policy().fill(),
@@ -294,7 +296,8 @@ impl Inner {
             level_bytes: level_bytes.sum(),
             value_dead_bytes: values.dead_bytes_max(),
             value_dead_bytes_allowed: self.shape.values.dead_bytes_allowed(&values),
-            log_bytes: self.log().map_or(0, |log| log.held_bytes()),
+            log_bytes,
+            local: self.local_space(&view.version, log_bytes),
             memory_bytes: memory.pool(PoolName::Memtables).used_bytes(),
             memory_bytes_max: memory
                 .memtable_bytes_max()
@@ -306,7 +309,7 @@ impl Inner {
 /// The work that ends a stop.
 fn work_against(cause: Cause) -> Work {
     match cause {
-        Cause::L0 | Cause::Levels => Work::Compaction,
+        Cause::L0 | Cause::Levels | Cause::LocalDisk => Work::Compaction,
         Cause::Values => Work::Values,
         _ => Work::Flush,
     }

@@ -48,10 +48,23 @@ pub struct Debt {
     pub value_dead_bytes: u64,
     /// See [`Debt::value_dead_bytes`]; nothing is asked without a bound.
     pub value_dead_bytes_allowed: Option<u64>,
+    /// What the range takes on the local disk, if that has a bound.
+    pub local: Option<LocalSpace>,
     /// Bytes of memtables of the whole process.
     pub memory_bytes: u64,
     /// Bytes that memtables of the whole process may take.
     pub memory_bytes_max: u64,
+}
+
+/// What a range takes on a local disk of which it may take a part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LocalSpace {
+    /// Bytes of its tables, its values and its log there.
+    pub bytes: u64,
+    /// Bytes that they may take.
+    pub bytes_max: u64,
+    /// Whether compactions are due that take some of it away.
+    pub drains: bool,
 }
 
 /// From where on a debt slows writers down, and where it would be full.
@@ -146,6 +159,7 @@ pub fn rule(debt: &Debt, limits: &Limits, rates: &DrainRates) -> Ruling {
         (Cause::L0, l0.share(debt.l0.used), rates.l0_nanos_per_kib),
         (Cause::Levels, limits.level_bytes.share(debt.level_bytes), rates.l0_nanos_per_kib),
         (Cause::Values, value_share(debt), rates.values_nanos_per_kib),
+        (Cause::LocalDisk, local_share(debt), rates.l0_nanos_per_kib),
         (Cause::LogBytes, limits.log_bytes.share(debt.log_bytes), rates.flush_nanos_per_kib),
         (Cause::Memory, memory.share(debt.memory_bytes), rates.flush_nanos_per_kib),
     ];
@@ -153,6 +167,8 @@ pub fn rule(debt: &Debt, limits: &Limits, rates: &DrainRates) -> Ruling {
     let is_full = |cause: Cause, share: f64| match cause {
         Cause::Memtables => share >= 1.0 || debt.frozen_count >= limits.frozen_count_stop,
         Cause::L0 => share >= 1.0,
+        // Only while compactions are there to end the stop.
+        Cause::LocalDisk => share >= 1.0 && debt.local.is_some_and(|local| local.drains),
         // Only while a flush of this range is there to end the stop.
         Cause::Memory => share >= 1.0 && has_frozen,
         _ => false,
@@ -161,6 +177,13 @@ pub fn rule(debt: &Debt, limits: &Limits, rates: &DrainRates) -> Ruling {
     let prices = shares.iter().map(|(cause, share, drain)| (*cause, price(*share, *drain)));
     let dearest = prices.reduce(|best, next| if next.1 > best.1 { next } else { best });
     Ruling { stop: stop.map(|(cause, _, _)| *cause), pace: dearest.filter(|(_, price)| *price > 0) }
+}
+
+/// Where the bytes on the local disk stand: they are full a tenth above what is allowed.
+fn local_share(debt: &Debt) -> f64 {
+    let Some(local) = debt.local else { return 0.0 };
+    let band = Band { slow: local.bytes_max, stop: local.bytes_max / 10 * 11 };
+    band.share(local.bytes)
 }
 
 /// Where the dead part of the value log stands. It does not stop: what holds space may be a
@@ -250,6 +273,14 @@ mod tests {
         assert_eq!(stopped(dead(u64::MAX)), None);
         let without_bound = Debt { value_dead_bytes_allowed: None, ..dead(u64::MAX) };
         assert_eq!(paced(without_bound), None);
+        let local = |bytes, drains| Debt {
+            local: Some(LocalSpace { bytes, bytes_max: 1 << 30, drains }),
+            ..calm()
+        };
+        assert_eq!(paced(local(1 << 30, true)), None);
+        assert_eq!(paced(local(9 << 27, true)), Some(Cause::LocalDisk));
+        assert_eq!(stopped(local(9 << 27, true)), Some(Cause::LocalDisk));
+        assert_eq!(stopped(local(9 << 27, false)), None, "no compaction would end the stop");
         let full = Debt { memory_bytes: 1 << 30, ..calm() };
         assert_eq!(stopped(full), None, "nothing of this range is there to be flushed");
         assert_eq!(stopped(Debt { frozen_count: 1, ..full }), Some(Cause::Memory));
@@ -272,17 +303,23 @@ mod tests {
                 log_bytes: below(2 << 30),
                 value_dead_bytes: below(2 << 30),
                 value_dead_bytes_allowed: (below(2) > 0).then_some(1 << 30),
+                local: Some(LocalSpace {
+                    bytes: below(2 << 30),
+                    bytes_max: 1 << 30,
+                    drains: below(2) > 0,
+                }),
                 memory_bytes: below(2 << 30),
                 memory_bytes_max: 1 << 30,
             };
             let mut more = less;
-            match below(7) {
+            match below(8) {
                 0 => more.l0.used += below(5),
                 1 => more.frozen_bytes += below(64 << 20),
                 2 => more.frozen_count += below(3),
                 3 => more.level_bytes += below(1 << 30),
                 4 => more.log_bytes += below(1 << 30),
                 5 => more.value_dead_bytes += below(1 << 30),
+                6 => more.local.iter_mut().for_each(|local| local.bytes += below(1 << 30)),
                 _ => more.memory_bytes += below(1 << 30),
             }
             let asked = |debt| rule(debt, &limits(), &RATES);

@@ -204,6 +204,8 @@ impl Opening {
         seams: Seams,
         edits: &[VersionEdit],
     ) -> Result<Opening> {
+        seams.cloud.find_in(edits);
+        let cloud = seams.cloud.options().is_some().then_some(seams.cloud);
         let before = edits.iter().filter_map(|edit| edit.range.epoch).max().unwrap_or_default();
         let ids = Arc::new(FileIds::new(seams.feeds.next_epoch(before)?, 0));
         let context = Arc::new(TableContext {
@@ -222,7 +224,7 @@ impl Opening {
             l0,
             feeds: seams.feeds,
             log: seams.log,
-            cloud: seams.cloud,
+            cloud,
             executor: seams.executor,
             io: seams.io,
             merge_operator: None,
@@ -293,7 +295,7 @@ impl Opening {
         let log_directories = self.log.settle(version.database(), &recovered.replayed)?;
         let as_text = |path: &PathBuf| path.to_string_lossy().into_owned();
         media.log_directories = log_directories.iter().map(as_text).collect();
-        let cloud = self.cloud.as_ref().and_then(|tier| tier.authors());
+        let cloud = self.cloud.as_ref().and_then(|tier| tier.to_edit());
         let range = RangeEdit { epoch: Some(self.ids.epoch()), cloud, ..range };
         let edit = VersionEdit { range, media: Some(media), ..VersionEdit::default() };
         let version = self.after(version, &edit)?;

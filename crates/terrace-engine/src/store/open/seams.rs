@@ -32,8 +32,8 @@ pub struct Seams {
     pub executor: Arc<dyn CompactionExecutor>,
     /// What of that obeys the limit of background work.
     pub io: Arc<BackgroundIo>,
-    /// The object store for the levels below the waterline, if there is one.
-    pub cloud: Option<Arc<CloudTier>>,
+    /// The object store for the levels below the waterline, if the range has one.
+    pub cloud: Arc<CloudTier>,
 }
 
 /// Makes the L0 of a range whose epoch gives out these file ids.
@@ -72,9 +72,9 @@ impl Seams {
             .with_operators(options.merge_operators.clone())
             .with_filter(options.compaction_filter.clone())
             .limited_by(TableIo::new(&io, IoClass::Compaction));
-        let cloud = options.cloud.clone().map(|cloud| CloudTier::new(&env, cloud));
+        let cloud = CloudTier::new(&env, options.cloud.clone());
         Seams {
-            feeds: feeds_of(&env, &dir, options, cloud.as_ref()),
+            feeds: feeds_of(&env, &dir, options, &cloud),
             log: Arc::new(LocalLogStore {
                 env: Arc::clone(&env),
                 dir,
@@ -95,13 +95,13 @@ fn feeds_of(
     env: &SharedEnv,
     dir: &Path,
     options: &Options,
-    cloud: Option<&Arc<CloudTier>>,
+    cloud: &Arc<CloudTier>,
 ) -> Arc<dyn FeedStore> {
     let local = LocalManifests { env: Arc::clone(env), dir: dir.to_path_buf() };
-    match cloud {
-        Some(tier) if !options.read_only => Arc::new(CloudFeeds::new(env, local, tier)),
-        _ => Arc::new(local),
+    if options.read_only {
+        return Arc::new(local);
     }
+    Arc::new(CloudFeeds::new(env, local, cloud))
 }
 
 /// Makes the L0 of these options, whose files go to `tables`.

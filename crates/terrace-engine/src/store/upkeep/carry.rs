@@ -4,13 +4,12 @@
 //! the values of what goes into the object store into its tables. A compaction that would begin
 //! meanwhile waits for the end of those that run.
 
-use std::sync::Arc;
-
 use terrace_base::{KeyRange, LevelNo};
 
 use crate::compaction::pick::{self, Compaction, Served, Taken};
 use crate::placement::LevelBytes;
 use crate::store::Inner;
+use crate::store::gate::LocalSpace;
 use crate::version::{TableMeta, Version};
 
 /// Of the bytes that the range may take on the local disk so many percent are for its levels, its
@@ -21,17 +20,18 @@ impl Inner {
     /// Moves the waterline to where it should stand. Whether compactions may begin: not while it
     /// wants to move and one runs.
     pub(super) fn keep_line(&self, taken: &Taken) -> bool {
-        let Some(cloud) = &self.options.cloud else { return true };
-        let far = &self.context.opener.far;
-        if cloud.first_level.is_some() || !far.is_mounted() {
+        let Some(options) = self.cloud.as_ref().and_then(|tier| tier.options()) else {
             return true;
-        }
+        };
+        let (None, Some(local_bytes)) = (options.first_level, options.local_bytes) else {
+            return true;
+        };
+        let far = &self.context.opener.far;
         let version = self.versions.current();
-        let (levels, beside) = local_bytes_of(&version);
-        let room = (cloud.local_bytes / 100 * FOR_TABLES_PERCENT)
+        let room = (local_bytes / 100 * FOR_TABLES_PERCENT)
             .saturating_sub(self.options.log_bytes_max)
-            .saturating_sub(beside);
-        let wanted = far.line().wanted(&levels, room);
+            .saturating_sub(beside_levels(&version));
+        let wanted = far.line().wanted(&bytes_of_levels(&version), room);
         if wanted != far.line().first_far() {
             if taken.job_count() > 0 {
                 return false;
@@ -39,6 +39,22 @@ impl Inner {
             far.line().put_at(wanted);
         }
         true
+    }
+
+    /// What the range takes on the local disk beside a log of this size, if that has a bound.
+    pub(in crate::store) fn local_space(
+        &self,
+        version: &Version,
+        log_bytes: u64,
+    ) -> Option<LocalSpace> {
+        let bytes_max = self.cloud.as_ref()?.options()?.local_bytes?;
+        let in_levels: u64 = version.runs().map(|(_, run)| run.local_bytes()).sum();
+        let fill = version.l0().policy().fill();
+        Some(LocalSpace {
+            bytes: log_bytes + in_levels + beside_levels(version),
+            bytes_max,
+            drains: in_levels > 0 || fill.used >= fill.start,
+        })
     }
 
     /// The compaction that is most due: what the tree needs first, and then what lies on the wrong
@@ -82,13 +98,18 @@ impl Inner {
     }
 }
 
-/// The bytes of the levels, and what L0 and the value files take beside them.
-fn local_bytes_of(version: &Arc<Version>) -> (LevelBytes, u64) {
+/// The bytes of the levels.
+fn bytes_of_levels(version: &Version) -> LevelBytes {
     let mut levels = LevelBytes::default();
     for (level, run) in version.runs() {
         levels[usize::from(level.0) - 1] = run.bytes();
     }
+    levels
+}
+
+/// What L0 and the value files take.
+fn beside_levels(version: &Version) -> u64 {
     let rows: u64 = version.l0().live().iter().map(|live| live.table.meta().bytes).sum();
     let values: u64 = version.values().iter().map(|file| file.meta().bytes).sum();
-    (levels, rows + values)
+    rows + values
 }

@@ -8,6 +8,7 @@
 //! A row that an edit adds has a greater id than all others, or that of the newest row which the
 //! same edit removes: it then stands in the place of the removed ones.
 
+mod cloud;
 mod log;
 mod media;
 mod range;
@@ -19,9 +20,10 @@ use terrace_base::{ByteReader, CodecError, put_field};
 
 use crate::placement::Media;
 
+pub use self::cloud::{CloudEdit, FeedAuthors};
 pub use self::log::LogEdit;
 pub(crate) use self::range::read_operator;
-pub use self::range::{FeedAuthors, RangeEdit, Repaired};
+pub use self::range::{RangeEdit, Repaired};
 #[cfg(test)]
 pub(super) use self::table::SIZE_END;
 pub use self::table::{put_table, read_table};

@@ -1,7 +1,7 @@
 use terrace_base::limits::STORED_KEY_BYTES_MAX;
 use terrace_base::{ByteReader, CodecError, Epoch, KeyRange, RangeId, put_bytes, put_varint};
 
-use super::{FieldWriter, field};
+use super::{CloudEdit, FieldWriter, field};
 use crate::merge::is_operator_name;
 use crate::options::DRANGES_MAX;
 use crate::version::format::{bounded, put_range, read_range};
@@ -21,19 +21,8 @@ pub struct RangeEdit {
     pub repaired: Option<Repaired>,
     /// Where memtables divide the keys from now on, ascending.
     pub drange_boundaries: Option<Vec<Vec<u8>>>,
-    /// The range is fed to an object store.
-    pub cloud: Option<FeedAuthors>,
-}
-
-/// Who may have written the newest content of the feed in the object store, if this directory was
-/// the last to own it. Each open draws a number of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FeedAuthors {
-    /// The open that wrote this.
-    pub own: u128,
-    /// Whose content that open had found, which stands there until the first of its own does; 0 if
-    /// there was none.
-    pub before: u128,
+    /// The range is fed to this object store.
+    pub cloud: Option<CloudEdit>,
 }
 
 /// The stamp of a repair: what a range holds was salvaged from a damaged one.
@@ -72,11 +61,8 @@ impl RangeEdit {
                 boundaries.iter().for_each(|key| put_bytes(v, key));
             });
         }
-        if let Some(authors) = &self.cloud {
-            out.put(field::CLOUD, |v| {
-                v.extend_from_slice(&authors.own.to_le_bytes());
-                v.extend_from_slice(&authors.before.to_le_bytes());
-            });
+        if let Some(cloud) = &self.cloud {
+            out.put(field::CLOUD, |v| cloud.put(v));
         }
         if let Some(name) = &self.merge_operator {
             out.put(field::MERGE_OPERATOR, |v| v.extend_from_slice(name.as_bytes()));
@@ -98,9 +84,7 @@ impl RangeEdit {
             field::REPAIRED => self.repaired = Some(read_repaired(value)?),
             field::DRANGE_BOUNDARIES => self.drange_boundaries = Some(read_boundaries(value)?),
             field::MERGE_OPERATOR => self.merge_operator = Some(read_operator(value)?),
-            field::CLOUD => {
-                self.cloud = Some(FeedAuthors { own: value.u128()?, before: value.u128()? });
-            }
+            field::CLOUD => self.cloud = Some(CloudEdit::read(value)?),
             _ => return Ok(false),
         }
         Ok(true)

@@ -8,7 +8,7 @@ use terrace_env::{DiskImage, SharedEnv, SimEnv, SimOptions};
 use super::*;
 use crate::tests::specimens;
 use crate::version::format::{HEADER_BYTES, encode_current, encode_manifest_header, encode_record};
-use crate::version::{FeedAuthors, FeedStore, LocalManifests, manifest_path};
+use crate::version::{CloudEdit, FeedAuthors, FeedStore, LocalManifests, manifest_path};
 
 const DIR: &str = "/db";
 const IDENTITY: u128 = 0x1234_5678_9abc_def0_1122_3344_5566_7788;
@@ -91,12 +91,19 @@ fn a_manifest_with_a_retired_segment_is_read_and_written_as_ever() {
 #[test]
 fn a_manifest_of_a_range_with_a_store_is_read_and_written_as_ever() {
     let authors = FeedAuthors { own: IDENTITY, before: 1 << 100 };
-    let fed = RangeEdit { cloud: Some(authors), ..RangeEdit::default() };
-    let edits = [edits(), vec![fed.into()]].concat();
-    let mut written = encode_manifest_header(IDENTITY, id(17)).to_vec();
-    written.extend(records(&edits));
-    let manifest = specimens::assert_as_ever("version/testdata/v2-cloud.manifest", &written);
-    assert_eq!(loaded(&encode_current(id(17)), &manifest), edits);
+    let specimens = [
+        ("version/testdata/v2-cloud.manifest", ""),
+        ("version/testdata/v2-cloud-url.manifest", "s3://bucket/prefix"),
+    ];
+    for (specimen, url) in specimens {
+        let cloud = CloudEdit { authors, url: url.to_string() };
+        let fed = RangeEdit { cloud: Some(cloud), ..RangeEdit::default() };
+        let edits = [edits(), vec![fed.into()]].concat();
+        let mut written = encode_manifest_header(IDENTITY, id(17)).to_vec();
+        written.extend(records(&edits));
+        let manifest = specimens::assert_as_ever(specimen, &written);
+        assert_eq!(loaded(&encode_current(id(17)), &manifest), edits);
+    }
 }
 
 /// Nothing writes this version any more; the fields stood in another order.

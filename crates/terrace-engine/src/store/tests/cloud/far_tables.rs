@@ -5,16 +5,23 @@
 use terrace_base::{KeyRange, LevelNo};
 
 use super::{CloudOptions, fill, in_store, value};
-use crate::Error;
+use crate::check::{CheckDepth, check_dir};
+use crate::cloud::CloudNames;
 use crate::options::ValueLogOptions;
-use crate::store::IterOptions;
+use crate::placement::FarName;
 use crate::store::tests::*;
+use crate::store::{Follower, IterOptions};
 use crate::version::Table;
 
-fn expect(store: &Store, round: u32) -> Result<()> {
+fn expect_gets(store: &Store, round: u32) -> Result<()> {
     for key in 0..400 {
         assert_eq!(get(store, &format!("{key:04}"))?, Some(value(round)), "{key}");
     }
+    Ok(())
+}
+
+fn expect(store: &Store, round: u32) -> Result<()> {
+    expect_gets(store, round)?;
     let mut iter = store.iter(IterOptions::default())?;
     iter.seek_to_first()?;
     let mut count = 0;
@@ -118,24 +125,64 @@ fn a_line_that_follows_the_bytes_moves() -> Result<()> {
         fill(&store, 0..2)?;
         store.compact(&KeyRange::all())?;
         store.settle();
-        assert!(places(&store).iter().all(|(_, far, _)| *far == 0), "64 MiB hold all of it");
+        assert!(places(&store).iter().all(|(_, far, _)| *far == 0), "16 MiB hold all of it");
         expect(&store, 1)
     })
 }
 
 #[test]
-fn what_lies_in_a_store_opens_only_with_it() -> Result<()> {
+fn the_directory_knows_its_store() -> Result<()> {
     simulate(75, |env| {
         let store = open(env, &in_store(small(), 1))?;
         fill(&store, 0..1)?;
         store.compact(&KeyRange::all())?;
         store.close()?;
-        let refused = open(env, &small()).unwrap_err();
-        assert!(matches!(&refused, Error::Invalid(_)), "{refused}");
-        assert!(refused.to_string().contains("object store"), "{refused}");
-        let read_only = Options { read_only: true, ..in_store(small(), 1) };
+        let read_only = Options { read_only: true, ..small() };
         let store = open(env, &read_only)?;
-        expect(&store, 0)
+        expect(&store, 0)?;
+        store.close()?;
+        let store = open(env, &small())?;
+        fill(&store, 1..3)?;
+        store.compact(&KeyRange::all())?;
+        store.settle();
+        assert!(places(&store).iter().all(|(_, far, near)| *far > 0 && *near == 0));
+        expect(&store, 2)?;
+        let follower = Follower::open(&process(env)?, Path::new(DIR), small())?;
+        expect_gets(follower.store(), 2)
+    })
+}
+
+#[test]
+fn a_directory_is_checked_with_its_store() -> Result<()> {
+    simulate(77, |env| {
+        let store = open(env, &in_store(small(), 1))?;
+        fill(&store, 0..1)?;
+        store.compact(&KeyRange::all())?;
+        store.settle();
+        let version = store.inner.versions.current();
+        let table = version.tables().next().expect("there are some").meta().location.clone();
+        drop(version);
+        store.close()?;
+        let check = || check_dir(env, Path::new(DIR), CheckDepth::Full, &mut |_, _| ());
+        let report = check()?;
+        assert!(report.is_clean() && report.entry_count == 400, "{report:?}");
+        let repair = |to: &str| {
+            let mut progress = |_, _| true;
+            crate::repair::repair(env, Path::new(DIR), Path::new(to), &small(), &mut progress)
+        };
+        assert!(repair("/whole")?.is_complete());
+        let store = open(env, &small())?;
+        let cloud = store.inner.cloud.as_ref().expect("it has one").store()?;
+        let names = CloudNames::new(store.inner.versions.current().database());
+        cloud.delete(&names.of(&FarName::of(&table).expect("it is far").object()))?;
+        store.close()?;
+        let report = check()?;
+        assert!(!report.is_clean());
+        let is_said = report.findings.iter().any(|found| found.text.contains("is gone from"));
+        assert!(is_said, "{report:?}");
+        let report = repair("/rest")?;
+        assert!(!report.is_complete() && report.lost_table_count == 1, "{report:?}");
+        Ok(())
     })
 }
 

@@ -17,6 +17,7 @@ use crate::l0::{
 use crate::placement::{FarTables, RowDirectory};
 use crate::process::BackgroundIo;
 use crate::store::Seams;
+use crate::store::cloud::CloudTier;
 use crate::store::tests::*;
 use crate::table::{MemoryTableStore, TableShape, TableStore};
 use crate::version::{FeedStore, MemoryFeed, TableOpener};
@@ -157,7 +158,7 @@ impl Elsewhere {
             opener,
             executor,
             io: Arc::new(BackgroundIo::new(process.io_limit())),
-            cloud: None,
+            cloud: CloudTier::new(env, None),
         };
         Store::open_with(&process, Path::new(DIR), small(), seams)
     }
