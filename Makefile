@@ -1,6 +1,6 @@
 # The two commands of the README, and what they are made of.
 
-.PHONY: run test soak compare compare-all nova triangle values tidy lint package surface
+.PHONY: run test cloud soak compare compare-all nova triangle values tidy lint package surface
 
 # Build, start the server, put this machine's own package index into it.
 run:
@@ -17,6 +17,10 @@ test:
 		cargo test --workspace --locked --features terrace-cli/fail-points,terrace-cli/planted-bugs,terrace/tokio
 	scripts/models.sh
 	TERRACE=$${CARGO_TARGET_DIR:-target}/debug/terrace scripts/test-clients.sh
+
+# A database that is larger than it may be on this disk, over a real S3 server on this machine.
+cloud:
+	scripts/cloud.sh
 
 # Everything that looks for bugs by chance, for longer: make soak MINUTES=60 [SEED=n].
 MINUTES ?= 60

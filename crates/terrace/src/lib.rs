@@ -159,6 +159,7 @@ pub use terrace_base::{
     Expiry, FileId, KeyRange as OwnedRange, LevelNo, LogPosition, SeqNo, WallTime, limits,
 };
 pub use terrace_engine::check::Severity;
+pub use terrace_engine::cloud::{RequestCount, RequestCounts, RequestKind};
 pub use terrace_engine::explain::{
     BlockRead, GetExplanation, HiddenCounts, LevelBlocks, OperationKind, PagesSearch, ReadTotals,
     SAMPLE_EVERY, ScanEnd, ScanExplanation, SlowOperation, SlowWait, Source, SourceTally, Step,
@@ -175,10 +176,10 @@ pub use terrace_engine::options::{
 pub use terrace_engine::process::{Charge as MemoryCharge, MemoryPool, MemoryStats, PoolStats};
 pub use terrace_engine::repair::{Basis, LossKind};
 pub use terrace_engine::store::{
-    BackgroundIoStats, CauseStats, CheckpointReport, CompactionRecord, ContainerStats, CutStats,
-    DrangeStats, DrangesReport, FailedWorkStats, IngestReport, L0Report, L0RowStats, L0Slice,
-    L0Stats, LatencyHistogram, LevelStats, MemtableAreaStats, NextCut, RangeSize, ReadStats,
-    RecoveryReport, StallStats, StoreStats, UsageStats,
+    BackgroundIoStats, CauseStats, CheckpointReport, CloudStats, CompactionRecord, ContainerStats,
+    CutStats, DrangeStats, DrangesReport, FailedWorkStats, IngestReport, L0Report, L0RowStats,
+    L0Slice, L0Stats, LatencyHistogram, LevelStats, MemtableAreaStats, NextCut, RangeSize,
+    ReadStats, RecoveryReport, StallStats, StoreStats, UsageStats,
 };
 pub use terrace_engine::table::Compression;
 pub use terrace_engine::version::Repaired;

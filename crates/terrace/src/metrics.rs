@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
+use terrace_engine::cloud::RequestKind;
 use terrace_engine::explain::{OperationKind, SAMPLE_EVERY};
 use terrace_engine::store::{LatencyHistogram, Store};
 
@@ -297,6 +298,35 @@ impl Metrics {
         Ok(())
     }
 
+    fn write_cloud(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(cloud) = &self.stats.cloud else { return Ok(()) };
+        describe(f, "object_store_tables", "Tables that lie in the object store.", "gauge")?;
+        writeln!(f, "terrace_object_store_tables {}", cloud.table_count)?;
+        describe(f, "object_store_table_bytes", "Bytes of these.", "gauge")?;
+        writeln!(f, "terrace_object_store_table_bytes {}", cloud.table_bytes)?;
+        describe(f, "local_bytes", "Bytes on the local disk.", "gauge")?;
+        writeln!(f, "terrace_local_bytes {}", cloud.local_bytes)?;
+        describe(f, "object_store_requests_total", "Requests, by their kind.", "counter")?;
+        for kind in RequestKind::ALL {
+            let count = cloud.requests.of(kind).requests;
+            let kind = kind.name();
+            writeln!(f, "terrace_object_store_requests_total{{kind=\"{kind}\"}} {count}")?;
+        }
+        describe(f, "object_store_failures_total", "Those that failed.", "counter")?;
+        for kind in RequestKind::ALL {
+            let count = cloud.requests.of(kind).failures;
+            let kind = kind.name();
+            writeln!(f, "terrace_object_store_failures_total{{kind=\"{kind}\"}} {count}")?;
+        }
+        let help = "Bytes of objects, by their direction.";
+        describe(f, "object_store_bytes_total", help, "counter")?;
+        let directions = [("up", cloud.requests.bytes_up()), ("down", cloud.requests.bytes_down())];
+        for (direction, bytes) in directions {
+            writeln!(f, "terrace_object_store_bytes_total{{direction=\"{direction}\"}} {bytes}")?;
+        }
+        Ok(())
+    }
+
     fn write_keyspaces(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for figure in KEYSPACE_FIGURES {
             let name = format!("keyspace_{}_total", figure.metric);
@@ -372,6 +402,7 @@ impl fmt::Display for Metrics {
         self.write_delays(f)?;
         self.write_troubles(f)?;
         self.write_background_io(f)?;
+        self.write_cloud(f)?;
         self.write_keyspaces(f)?;
         self.write_latencies(f)
     }

@@ -99,6 +99,7 @@ fn shown(figures: &Figured, is_server: bool) -> String {
     }
     text.push_str("what is here\n");
     put_contents(&mut text, figures);
+    put_cloud(&mut text, figures);
     text.push_str("memory\n");
     put_memory(&mut text, figures);
     if is_server {
@@ -249,6 +250,39 @@ fn put_contents(text: &mut String, figures: &Figured) {
     line_of(text, "in the log", &log);
     let space = figures.ratio("/space_amplification");
     line_of(text, "space", &format!("{space:.2} times what is alive (estimated)"));
+}
+
+/// What lies in the object store, if there is one.
+fn put_cloud(text: &mut String, figures: &Figured) {
+    let Some(url) = figures.0.pointer("/cloud/url").and_then(Value::as_str) else { return };
+    let _ = writeln!(text, "object store {url}");
+    let mut there = format!(
+        "{}, in {} tables",
+        figures.bytes("/cloud/table_bytes"),
+        figures.count("/cloud/table_count")
+    );
+    match figures.number("/cloud/dropped_count") {
+        0 => {}
+        count => {
+            let _ = write!(there, "; {} more to be deleted", HumanCount(count));
+        }
+    }
+    line_of(text, "there", &there);
+    let mut here = figures.bytes("/cloud/local_bytes");
+    if figures.number("/cloud/local_bytes_max") > 0 {
+        let _ = write!(here, " of {}", figures.bytes("/cloud/local_bytes_max"));
+    }
+    line_of(text, "here", &here);
+    let (mut asked, mut failures) = (Vec::new(), 0);
+    for (kind, of) in figures.fields("/cloud/requests") {
+        failures += of["failures"].as_u64().unwrap_or(0);
+        match of["requests"].as_u64().unwrap_or(0) {
+            0 => {}
+            count => asked.push(format!("{} {}", HumanCount(count), kind.replace('_', " "))),
+        }
+    }
+    let asked = if asked.is_empty() { "none".to_owned() } else { asked.join(", ") };
+    line_of(text, "requests", &format!("{asked}; {} failed", HumanCount(failures)));
 }
 
 fn put_memory(text: &mut String, figures: &Figured) {

@@ -105,6 +105,8 @@ pub enum Source {
         id: String,
         /// How many entries it holds.
         entry_count: u64,
+        /// Whether it lies in the object store, so that what is not cached of it costs requests.
+        is_far: bool,
     },
     /// A row of L0 that has several tables, which a scan reads as one.
     Row {
@@ -279,7 +281,9 @@ impl fmt::Display for Source {
             Source::Table { level, row: Some(row), id, .. } => {
                 write!(f, "L{level} row {row}, table {id}")
             }
-            Source::Table { level, row: None, id, .. } => write!(f, "L{level} table {id}"),
+            Source::Table { level, row: None, id, is_far, .. } => {
+                write!(f, "L{level} table {id}{}", if *is_far { ", in the store" } else { "" })
+            }
             Source::ValueFile { id } => write!(f, "value file {id}"),
             Source::Row { row, table_count } => {
                 write!(f, "L0 row {row}, {}", text::count(*table_count, "table", "tables"))

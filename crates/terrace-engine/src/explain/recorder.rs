@@ -10,6 +10,7 @@ use super::get::{BlockRead, PagesSearch, Source, Step, StepAnswer, Verdict};
 use super::scan::{Hidden, HiddenCounts, ScanEnd, ScanExplanation, SourceTally, by_level};
 use super::totals::ReadTotals;
 use crate::memtable::{Found, Memtable};
+use crate::table::TableMeta;
 
 thread_local! {
     /// Apart from the recorder, so that asking costs one load.
@@ -131,8 +132,9 @@ fn found(entry: &EntryRef<'_>) -> StepAnswer {
 }
 
 /// A table as an explanation names it.
-fn table_source(level: u8, row: Option<u64>, id: FileId, entry_count: u64) -> Source {
-    Source::Table { level, row, id: id.to_string(), entry_count }
+fn table_source(level: u8, row: Option<u64>, table: &TableMeta) -> Source {
+    let (id, entry_count) = (table.id.to_string(), table.entry_count);
+    Source::Table { level, row, id, entry_count, is_far: table.location.is_far() }
 }
 
 fn memtable_source(memtable: &Memtable, is_active: bool) -> Source {
@@ -208,8 +210,8 @@ impl Recorder {
     }
 
     /// A table is asked. Until it answers, it stands as one that would have to wait.
-    pub(crate) fn table(&mut self, level: u8, id: FileId, entry_count: u64) {
-        self.step(table_source(level, None, id, entry_count), StepAnswer::NeedsIo);
+    pub(crate) fn table(&mut self, level: u8, table: &TableMeta) {
+        self.step(table_source(level, None, table), StepAnswer::NeedsIo);
     }
 
     fn answer(&mut self, answer: StepAnswer) {
@@ -219,8 +221,8 @@ impl Recorder {
     }
 
     /// The table is not searched.
-    pub(crate) fn excluded(&mut self, level: u8, id: FileId, entry_count: u64, why: StepAnswer) {
-        self.table(level, id, entry_count);
+    pub(crate) fn excluded(&mut self, level: u8, table: &TableMeta, why: StepAnswer) {
+        self.table(level, table);
         self.answer(why);
     }
 
@@ -327,14 +329,8 @@ impl Recorder {
     }
 
     /// A table is the next source of a scan.
-    pub(crate) fn table_source(
-        &mut self,
-        level: u8,
-        row: Option<u64>,
-        id: FileId,
-        entry_count: u64,
-    ) {
-        self.sources.push(SourceTally::new(table_source(level, row, id, entry_count)));
+    pub(crate) fn table_source(&mut self, level: u8, row: Option<u64>, table: &TableMeta) {
+        self.sources.push(SourceTally::new(table_source(level, row, table)));
     }
 
     /// A row of several tables is the next source of a scan.

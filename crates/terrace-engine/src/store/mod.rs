@@ -97,6 +97,7 @@ pub use read::get::{GetOptions, Item};
 pub use read::iterator::{Iter, IterOptions};
 pub use read::pinned::PinnedItem;
 pub use read::snapshot::Snapshot;
+pub use report::cloud_stats::CloudStats;
 pub use report::compaction_log::CompactionRecord;
 pub use report::cut_stats::CutStats;
 pub use report::drange_stats::{DrangeStats, DrangesReport};

@@ -3,7 +3,8 @@ use std::sync::Arc;
 
 use terrace_env::{Latch, ObjectName, SharedEnv};
 
-use super::ahead::Asked;
+use super::ahead::{Asked, PIECE_BYTES};
+use super::sequence::Sequences;
 use super::tables::{FarName, Mounted};
 use crate::Result;
 use crate::explain::waits;
@@ -16,6 +17,10 @@ const TAIL_DIVISOR: u64 = 32;
 const TAIL_BYTES_MIN: u64 = 64 << 10;
 const TAIL_BYTES_MAX: u64 = 1 << 20;
 
+/// Pieces that are read ahead share so much with the one before, so that a block which that one has
+/// only the beginning of is whole in one of them.
+const OVERLAP_BYTES: u64 = 32 << 10;
+
 /// A table in the store, open for reading.
 #[derive(Debug)]
 pub(super) struct FarFile {
@@ -27,6 +32,8 @@ pub(super) struct FarFile {
     path: PathBuf,
     /// The end of the table, from the read of its footer to the first read of something else.
     tail: Latch<Option<Arc<Piece>>>,
+    /// Who reads on where an earlier read ended.
+    sequences: Latch<Sequences>,
 }
 
 /// Bytes of a table that were read before they were asked for.
@@ -49,7 +56,8 @@ impl FarFile {
     pub(super) fn new(mounted: Arc<Mounted>, env: SharedEnv, name: FarName) -> FarFile {
         let object = mounted.object(&name);
         let path = PathBuf::from(format!("{}/{object}", mounted.store.url()));
-        FarFile { mounted, env, name, object, path, tail: Latch::default() }
+        let (tail, sequences) = (Latch::default(), Latch::default());
+        FarFile { mounted, env, name, object, path, tail, sequences }
     }
 
     /// The end of the table, which holds the interval; asked for at once if the footer is read.
@@ -73,14 +81,33 @@ impl FarFile {
         Ok(found)
     }
 
-    /// Begins to read an interval that is not in the tail.
+    /// Begins to read an interval that is not in the tail, and what comes after it if somebody goes
+    /// through the table.
     fn ask(&self, interval: ByteInterval) -> Asked {
+        let (start, end) = (interval.offset, interval.offset + interval.bytes as u64);
         if let Some(asked) = self.mounted.ahead.take(self.name.nonce, interval) {
+            let goes_on = self.sequences.lock().passes(start, end);
+            if let Asked::Pending { offset, .. } = &asked
+                && goes_on
+            {
+                self.ask_behind(offset + PIECE_BYTES);
+            }
             return asked;
         }
-        let end = interval.offset + interval.bytes as u64;
-        let pending = self.mounted.store.begin_get(&self.object, Some(interval.offset..end));
-        Asked::Pending { offset: interval.offset, pending }
+        let bytes = self.sequences.lock().bytes_to_read(start, end);
+        let piece = start..(start + bytes).min(self.name.bytes).max(end);
+        if bytes > end - start && bytes >= PIECE_BYTES {
+            self.ask_behind(piece.end);
+        }
+        let pending = self.mounted.store.begin_get(&self.object, Some(piece));
+        Asked::Pending { offset: start, pending }
+    }
+
+    /// Begins to read the piece behind one that ends at `end`, if the table goes on there.
+    fn ask_behind(&self, end: u64) {
+        if end < self.name.bytes {
+            self.prefetch(ByteInterval { offset: end - OVERLAP_BYTES, bytes: 1 });
+        }
     }
 }
 
@@ -135,7 +162,7 @@ impl TableFile for FarFile {
     }
 
     fn piece_bytes(&self) -> u64 {
-        super::ahead::PIECE_BYTES
+        PIECE_BYTES
     }
 
     fn bytes(&self) -> u64 {

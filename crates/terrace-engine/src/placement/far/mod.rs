@@ -26,10 +26,12 @@
 //! *Source:* RocksMash (TACO 2022), sections 2 and 3.1. *Differs:* the line follows a budget of
 //! local bytes, and moves while the database is open.
 //!
-//! Begin at `waterline.rs` (which levels, pure), `tables.rs` (the store), `file.rs` (reading one).
+//! Begin at `waterline.rs` (which levels, pure), `tables.rs` (the store), `file.rs` (reading one)
+//! and `sequence.rs` (how much of it at once, pure).
 
 mod ahead;
 mod file;
+mod sequence;
 mod tables;
 mod waterline;
 

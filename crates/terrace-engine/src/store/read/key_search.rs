@@ -167,10 +167,10 @@ impl<'a> KeySearch<'a> {
     fn in_table_asked(&mut self, table: &Table, is_admitted: bool) -> Result<Option<PinnedEntry>> {
         let meta = table.meta();
         if let Some(why) = self.excludes(table) {
-            note(|notes| notes.excluded(self.level.0, meta.id, meta.entry_count, why));
+            note(|notes| notes.excluded(self.level.0, meta, why));
             return Ok(None);
         }
-        note(|notes| notes.table(self.level.0, meta.id, meta.entry_count));
+        note(|notes| notes.table(self.level.0, meta));
         let reader = table.reader(self.mode)?;
         if table.meta().range_tombstone_count > 0 {
             let tombstones = reader.range_tombstones();

@@ -148,7 +148,7 @@ fn note_sources(
         match row.tables() {
             [only] => {
                 let meta = only.table.meta();
-                notes.table_source(0, Some(only.row.0), meta.id, meta.entry_count);
+                notes.table_source(0, Some(only.row.0), meta);
             }
             tables => notes.row_source(tables[0].row.0, tables.len()),
         }

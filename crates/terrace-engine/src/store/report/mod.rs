@@ -8,6 +8,7 @@
 //! 1. A report changes nothing, and holds no lock for longer than a copy of its figures takes.
 
 pub(super) mod check;
+pub(super) mod cloud_stats;
 pub(super) mod compaction_log;
 pub(super) mod cut_stats;
 pub(super) mod drange_stats;

@@ -14,6 +14,7 @@ use crate::nanos;
 use crate::process::{BackgroundIo, IoClass, MemoryStats};
 use crate::store::gate::ledger::StallStats;
 use crate::store::lookups::KeyBounds;
+use crate::store::report::cloud_stats::CloudStats;
 use crate::store::report::compaction_log::CompactionRecord;
 use crate::store::report::cut_stats::{CutCounters, CutStats};
 use crate::store::report::l0_stats::L0Stats;
@@ -281,6 +282,8 @@ pub struct StoreStats {
     pub lookup_index: Option<LookupIndexStats>,
     /// What the value log holds, and what was done for it.
     pub value_log: ValueLogStats,
+    /// What lies in the object store, if the range has one.
+    pub cloud: Option<CloudStats>,
     /// Rows of L0.
     pub l0_row_count: u64,
     /// Key intervals in which some of them are consumed by cuts.
@@ -418,6 +421,7 @@ impl Inner {
             unflushed_bytes: read(&counters.unflushed_bytes),
             lookup_index: self.lookups.as_ref().map(KeyBounds::stats),
             value_log: counters.values.stats(&view.version),
+            cloud: self.cloud_stats(&view.version),
             l0_row_count: view.version.l0().rows().len() as u64,
             l0_consumed_count: view.version.l0().consumed().intervals().len() as u64,
             l0: self.l0_stats(&view.version),

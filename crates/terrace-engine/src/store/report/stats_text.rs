@@ -22,7 +22,10 @@ impl fmt::Display for StoreStats {
         if !self.levels.is_empty() {
             self.show_levels(f)?;
         }
-        Ok(())
+        match &self.cloud {
+            Some(cloud) => writeln!(f, "{cloud}"),
+            None => Ok(()),
+        }
     }
 }
 

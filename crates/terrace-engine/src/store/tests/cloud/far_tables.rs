@@ -199,3 +199,40 @@ fn a_checkpoint_has_what_lies_in_the_store() -> Result<()> {
         Ok(())
     })
 }
+
+#[test]
+fn a_scan_of_far_tables_costs_few_requests() -> Result<()> {
+    simulate(78, |env| {
+        let large = Options { table_bytes: 8 << 20, level_bytes_base: 8 << 20, ..small() };
+        let options = in_store(large, 1);
+        let store = open(env, &options)?;
+        for key in 0..2000 {
+            put(&store, &format!("{:05}", key * 7 % 2000), &value(key).repeat(30))?;
+        }
+        store.compact(&KeyRange::all())?;
+        store.close()?;
+        let store = open(env, &options)?;
+        store.settle();
+        let requests = || -> Result<u64> {
+            let cloud = store.inner.cloud.as_ref().expect("it has one").store()?;
+            Ok(cloud.counts().get.requests)
+        };
+        let version = store.inner.versions.current();
+        let far: u64 = version.tables().map(|table| table.meta().bytes).sum();
+        assert!(far > 6 << 20, "{far} bytes lie in the store");
+        let before = requests()?;
+        let mut iter = store.iter(IterOptions::default())?;
+        iter.seek_to_first()?;
+        let mut count = 0;
+        while iter.is_on_entry() {
+            count += 1;
+            iter.next()?;
+        }
+        assert_eq!(count, 2000);
+        let asked = requests()? - before;
+        // A block of each; without reading on, each of 2,000 blocks would cost one.
+        let tables = store.inner.versions.current().tables().count() as u64;
+        assert!(tables <= 50 && asked <= 6 * tables, "{asked} requests for {tables} tables");
+        Ok(())
+    })
+}

@@ -1,0 +1,116 @@
+//! What a range has in its object store, and what it asked of it.
+
+use std::fmt;
+
+use terrace_base::LEVEL_MAX;
+
+use crate::cloud::{RequestCounts, RequestKind};
+use crate::explain::text::{bytes, count};
+use crate::store::Inner;
+use crate::version::Version;
+
+/// What a range has in its object store, and what it asked of it since the open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct CloudStats {
+    /// The store's URL, without anything secret.
+    pub url: String,
+    /// The first level whose tables go there; one behind the last level if none do.
+    pub first_level: u8,
+    /// Tables of the newest version that lie there.
+    pub table_count: u64,
+    /// Bytes of these.
+    pub table_bytes: u64,
+    /// Tables that no version names any more and that are to be deleted there.
+    pub dropped_count: u64,
+    /// Bytes of tables, values and log on the local disk.
+    pub local_bytes: u64,
+    /// Bytes that they may take; `None` without a bound.
+    pub local_bytes_max: Option<u64>,
+    /// Requests by kind.
+    pub requests: RequestCounts,
+}
+
+impl Inner {
+    /// `None` if the range has no store.
+    pub(super) fn cloud_stats(&self, version: &Version) -> Option<CloudStats> {
+        let tier = self.cloud.as_ref()?;
+        let far = &self.context.opener.far;
+        let tables = version.tables().map(|table| table.meta());
+        let (there, here): (Vec<_>, Vec<_>) = tables.partition(|meta| meta.location.is_far());
+        let of_tables = here.iter().map(|meta| meta.bytes);
+        let of_values = version.values().iter().map(|file| file.meta().bytes);
+        let in_log = self.log().map_or(0, |log| log.held_bytes());
+        Some(CloudStats {
+            url: tier.url().to_string(),
+            first_level: far.line().first_far(),
+            table_count: there.len() as u64,
+            table_bytes: there.iter().map(|meta| meta.bytes).sum(),
+            dropped_count: far.released(usize::MAX).len() as u64,
+            local_bytes: of_tables.chain(of_values).sum::<u64>() + in_log,
+            local_bytes_max: tier.options().and_then(|options| options.local_bytes),
+            requests: tier.store().map(|store| store.counts()).unwrap_or_default(),
+        })
+    }
+}
+
+impl fmt::Display for CloudStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tables = count(self.table_count, "table", "tables");
+        writeln!(f, "object store     {}", self.url)?;
+        write!(f, "  there          {tables}, {}", bytes(self.table_bytes))?;
+        if self.first_level <= LEVEL_MAX.0 {
+            write!(f, "; levels from {} on go there", self.first_level)?;
+        } else {
+            f.write_str("; no level goes there yet")?;
+        }
+        if self.dropped_count > 0 {
+            write!(f, "; {} to be deleted", count(self.dropped_count, "table", "tables"))?;
+        }
+        write!(f, "\n  here           {}", bytes(self.local_bytes))?;
+        if let Some(max) = self.local_bytes_max {
+            write!(f, " of {}", bytes(max))?;
+        }
+        write!(f, "\n  requests       {}", self.requests.requests())?;
+        for kind in RequestKind::ALL {
+            let asked = self.requests.of(kind);
+            if asked.requests > 0 {
+                write!(f, ", {} {}", asked.requests, kind.name())?;
+                if asked.failures > 0 {
+                    write!(f, " ({} failed)", asked.failures)?;
+                }
+            }
+        }
+        let (up, down) = (self.requests.bytes_up(), self.requests.bytes_down());
+        write!(f, "; {} up, {} down", bytes(up), bytes(down))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cloud::RequestCount;
+
+    #[test]
+    fn a_person_reads_what_lies_where() {
+        let mut stats = CloudStats {
+            url: "s3://bucket/data".into(),
+            first_level: 5,
+            table_count: 3,
+            table_bytes: 12 << 20,
+            dropped_count: 1,
+            local_bytes: 20 << 20,
+            local_bytes_max: Some(64 << 20),
+            requests: RequestCounts::default(),
+        };
+        stats.requests.put = RequestCount { requests: 4, failures: 1, bytes: 12 << 20 };
+        stats.requests.get = RequestCount { requests: 9, failures: 0, bytes: 1 << 20 };
+        let expected = "\
+object store     s3://bucket/data
+  there          3 tables, 12.0 MiB; levels from 5 on go there; 1 table to be deleted
+  here           20.0 MiB of 64.0 MiB
+  requests       13, 4 put (1 failed), 9 get; 12.0 MiB up, 1.0 MiB down";
+        assert_eq!(stats.to_string(), expected);
+    }
+}
