@@ -17,6 +17,8 @@ test:
 		cargo test --workspace --locked --features terrace-cli/fail-points,terrace-cli/planted-bugs,terrace/tokio
 	scripts/models.sh
 	TERRACE=$${CARGO_TARGET_DIR:-target}/debug/terrace scripts/test-clients.sh
+	TERRACE=$${CARGO_TARGET_DIR:-target}/debug/terrace scripts/s3.sh --or-without \
+		sh -c '[ -z "$${TERRACE_S3_URL:-}" ] || scripts/cloud.sh'
 
 # A database that is larger than it may be on this disk, over a real S3 server on this machine.
 cloud:

@@ -1,7 +1,8 @@
 #!/bin/sh
 # `make cloud`: a database whose lower levels lie in a real S3 server on this machine. Loads this
 # machine's own Debian package index, most of which goes to the store; shows what lies where and what
-# a read meets; kills the server of the database, and goes on where it was.
+# a read meets; kills the server of the database, and goes on where it was. With the binary in
+# TERRACE, and a store in TERRACE_S3_URL, nothing is built.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -11,7 +12,7 @@ if [ -z "${TERRACE_S3_URL:-}" ]; then
     exec scripts/s3.sh "$0"
 fi
 
-terrace=${CARGO_TARGET_DIR:-target}/release/terrace
+terrace=${TERRACE:-${CARGO_TARGET_DIR:-target}/release/terrace}
 place=$(mktemp -d)
 data=$place/data
 server=
@@ -37,45 +38,46 @@ show() {
 
 address=
 serve() {
-    address=127.0.0.1:$((20000 + ($$ * 17 + ${1:-0} * 101) % 20000))
+    : >"$place/listening"
     printf '$ terrace serve --data data --cloud-url %s --local-bytes 16M &\n' "$TERRACE_S3_URL"
-    "$terrace" serve --data "$data" --listen "$address" \
-        --cloud-url "$TERRACE_S3_URL" --local-bytes 16M &
+    "$terrace" serve --data "$data" --listen 127.0.0.1:0 \
+        --cloud-url "$TERRACE_S3_URL" --local-bytes 16M >"$place/listening" &
     server=$!
-    until "$terrace" stats --connect "$address" >/dev/null 2>&1; do
+    until grep -q listening "$place/listening"; do
         kill -0 "$server" 2>/dev/null || {
             wait "$server"
             exit 1
         }
         sleep 0.1
     done
+    cat "$place/listening"
+    address=$(sed -n 's/^listening on //p' "$place/listening")
 }
 
 # Every package that apt knows of; without apt's lists, those that are installed.
 index=$place/index
 { command -v apt-cache >/dev/null 2>&1 && apt-cache dumpavail >"$index" 2>/dev/null; } || true
 [ -s "$index" ] || cp /var/lib/dpkg/status "$index"
-key=$(sed -n 's/^Package: //p' "$index" | sort | sed -n '1000{p;q}')
 
 say "A server whose database may take 16 MiB of this disk; the rest of it lies in S3."
-serve 1
+serve
 say "This machine's package index, $(($(wc -c <"$index") / 1048576)) MiB."
 show import --connect "$address" --format deb822 "$index"
 count=$("$terrace" count --connect "$address")
 say "Some of it lies here, the rest there."
 show stats --connect "$address"
 say "What a read of a key meets."
-full=$("$terrace" scan --connect "$address" --prefix "$key=" --limit 1 --keys-only)
-show explain --connect "$address" get "$full"
+key=$("$terrace" scan --connect "$address" --reverse --limit 1 --keys-only)
+show explain --connect "$address" get "$key"
 
 say "The database's server is killed; another one opens the directory."
 kill -9 "$server"
 wait "$server" 2>/dev/null || true
-serve 2
+serve
 again=$("$terrace" count --connect "$address")
 echo "$again of $count entries are there"
 [ "$again" = "$count" ]
-show scan --connect "$address" --prefix "$key=" --limit 1 --keys-only
+show explain --connect "$address" get "$key"
 kill "$server"
 wait "$server"
 server=
