@@ -8,23 +8,24 @@
 //!   40 …                  as below
 //!    . checksum       4   of everything before it
 //!
-//! feed/N, magic "terrfeed"              pin/READER/held, magic "terrpins"
-//!   40 epoch          8                   40 nonce         16   drawn by the reader
+//! feed/N, magic "terrfeed"              pin/N/held, magic "terrpins"
+//!   40 epoch          8                   40 nonce         16   drawn by its maker
 //!   48 nonce         16   of the owner    56 counter        8   grows at each renewal
 //!   64 kind           1                   64 state          1   0 everything, 1 from a number
-//!   65 closed         1   0 or 1                                on, 2 as 1 by a checkpoint,
+//!   65 closed         1   0 or 1                                on, 2 what a checkpoint names,
 //!   66 zeros          6                                         3 released
 //!   72 collected      8   snapshots       65 zeros          7
 //!   80 first pin      8   snapshots       72 from           8
 //!   88 count             varint           80 name              length varint, bytes
 //!    . edits             each: length
-//!                        varint, bytes  pin/READER/dropped, magic "terrdrop"
-//!                                         40 epoch          8   of the owner that dropped it
-//! checkpoint/NAME, magic "terrckpt"       48 nonce         16
-//!   40 epoch          8   of the feed
+//!                        varint, bytes  pin/N/fate, magic "terrfate"
+//!                                         40 nonce         16   of whoever decided it
+//! checkpoint/NAME, magic "terrckpt"       56 fate          1   0 dropped, 1 sealed
+//!   40 epoch          8   of the feed     57 zeros          7
 //!   48 from           8   the number at which it was made
-//!   56 at             8   milliseconds since 1970
-//!   64 name              length varint, bytes
+//!   56 pin            8   the number of its pin
+//!   64 at             8   milliseconds since 1970
+//!   72 name              length varint, bytes
 //!    . snapshot          length varint, bytes
 //! ```
 //! Kinds of the feed: 1 a fence, 2 edits, 3 a snapshot, which is one edit, 4 a stone, which stands
@@ -42,7 +43,7 @@ use super::CheckpointName;
 
 const FEED: Preamble = Preamble { magic: *b"terrfeed", version: 1 };
 const PIN: Preamble = Preamble { magic: *b"terrpins", version: 1 };
-const DROPPED: Preamble = Preamble { magic: *b"terrdrop", version: 1 };
+const FATE: Preamble = Preamble { magic: *b"terrfate", version: 1 };
 const CHECKPOINT: Preamble = Preamble { magic: *b"terrckpt", version: 1 };
 
 /// Epochs, numbers and counters lie below: they can be counted on from, whatever an object says.
@@ -100,10 +101,10 @@ pub struct Collected {
     pub pins: u64,
 }
 
-/// What a reader needs.
+/// What a reader needs, or a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PinObject {
-    /// Drawn by its reader.
+    /// Drawn by its maker.
     pub nonce: u128,
     /// Grows at each renewal.
     pub counter: u64,
@@ -116,16 +117,31 @@ pub struct PinObject {
 pub enum Holds {
     /// All that is there.
     Everything,
-    /// The feed from this number on, and what any version from there on names.
+    /// What any version of the feed names from this number on.
     From(u64),
-    /// What this checkpoint names. It need not be renewed.
+    /// What this checkpoint names; all that is there, until it is sealed. It is not renewed.
     Checkpoint(CheckpointName),
     /// Nothing any more, for ever.
     Nothing,
 }
 
-/// Says that a pin counts no more.
-pub type DroppedPin = Author;
+/// What was decided of a pin, once and for ever, by whoever came first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FateObject {
+    /// Drawn by whoever decided it.
+    pub nonce: u128,
+    /// What it was.
+    pub fate: Fate,
+}
+
+/// What may be decided of a pin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// An owner of the database has dropped it: it holds nothing any more.
+    Dropped,
+    /// It holds what its checkpoint names until that is removed.
+    Sealed,
+}
 
 /// A checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,6 +152,8 @@ pub struct CheckpointObject {
     pub epoch: Epoch,
     /// The number of the feed at which it was made.
     pub from: u64,
+    /// The number of its pin.
+    pub pin: u64,
     /// When, in milliseconds since 1970.
     pub at_ms: u64,
     /// All that the feed came to.
@@ -256,10 +274,10 @@ pub fn decode_feed(database: u128, at: u64, bytes: &[u8]) -> Result<FeedObject, 
     Ok(FeedObject { author, what })
 }
 
-/// The bytes of `pin/READER/held`.
+/// The bytes of `pin/N/held`.
 #[must_use]
-pub fn encode_pin(database: u128, reader: u64, pin: &PinObject) -> Vec<u8> {
-    let mut out = begin(PIN, database, reader);
+pub fn encode_pin(database: u128, at: u64, pin: &PinObject) -> Vec<u8> {
+    let mut out = begin(PIN, database, at);
     out.extend_from_slice(&pin.nonce.to_le_bytes());
     out.extend_from_slice(&pin.counter.to_le_bytes());
     let (state, from, name): (u8, u64, &str) = match &pin.holds {
@@ -271,7 +289,7 @@ pub fn encode_pin(database: u128, reader: u64, pin: &PinObject) -> Vec<u8> {
     out.extend_from_slice(&[state, 0, 0, 0, 0, 0, 0, 0]);
     out.extend_from_slice(&from.to_le_bytes());
     put_bytes(&mut out, name.as_bytes());
-    finish(out, database, reader)
+    finish(out, database, at)
 }
 
 /// The inverse of [`encode_pin`].
@@ -300,21 +318,31 @@ pub fn decode_pin(database: u128, at: u64, bytes: &[u8]) -> Result<PinObject, Pr
     Ok(PinObject { nonce, counter, holds })
 }
 
-/// The bytes of `pin/READER/dropped`.
+/// The bytes of `pin/N/fate`.
 #[must_use]
-pub fn encode_dropped(database: u128, reader: u64, by: DroppedPin) -> Vec<u8> {
-    let mut out = begin(DROPPED, database, reader);
-    out.extend_from_slice(&by.epoch.0.to_le_bytes());
-    out.extend_from_slice(&by.nonce.to_le_bytes());
-    finish(out, database, reader)
+pub fn encode_fate(database: u128, at: u64, object: FateObject) -> Vec<u8> {
+    let mut out = begin(FATE, database, at);
+    out.extend_from_slice(&object.nonce.to_le_bytes());
+    let fate = match object.fate {
+        Fate::Dropped => 0,
+        Fate::Sealed => 1,
+    };
+    out.extend_from_slice(&[fate, 0, 0, 0, 0, 0, 0, 0]);
+    finish(out, database, at)
 }
 
-/// The inverse of [`encode_dropped`].
-pub fn decode_dropped(database: u128, at: u64, bytes: &[u8]) -> Result<DroppedPin, PreambleError> {
-    let mut reader = open(DROPPED, bytes, database, at)?;
-    let by = author(&mut reader)?;
+/// The inverse of [`encode_fate`].
+pub fn decode_fate(database: u128, at: u64, bytes: &[u8]) -> Result<FateObject, PreambleError> {
+    let mut reader = open(FATE, bytes, database, at)?;
+    let nonce = reader.u128()?;
+    let fate = match reader.u8()? {
+        0 => Fate::Dropped,
+        1 => Fate::Sealed,
+        _ => return Err(reader.error("no pin has such a fate").into()),
+    };
+    zeros(&mut reader, 7)?;
     reader.finish()?;
-    Ok(by)
+    Ok(FateObject { nonce, fate })
 }
 
 /// The bytes of `checkpoint/NAME`.
@@ -323,6 +351,7 @@ pub fn encode_checkpoint(database: u128, checkpoint: &CheckpointObject) -> Vec<u
     let mut out = begin(CHECKPOINT, database, 0);
     out.extend_from_slice(&checkpoint.epoch.0.to_le_bytes());
     out.extend_from_slice(&checkpoint.from.to_le_bytes());
+    out.extend_from_slice(&checkpoint.pin.to_le_bytes());
     out.extend_from_slice(&checkpoint.at_ms.to_le_bytes());
     put_bytes(&mut out, checkpoint.name.as_str().as_bytes());
     put_bytes(&mut out, &checkpoint.snapshot);
@@ -334,11 +363,12 @@ pub fn decode_checkpoint(database: u128, bytes: &[u8]) -> Result<CheckpointObjec
     let mut reader = open(CHECKPOINT, bytes, database, 0)?;
     let epoch = Epoch(number(&mut reader)?);
     let from = number(&mut reader)?;
+    let pin = number(&mut reader)?;
     let at_ms = reader.u64()?;
     let name = name(&mut reader)?;
     let snapshot = reader.bytes()?.to_vec();
     reader.finish()?;
-    Ok(CheckpointObject { name, epoch, from, at_ms, snapshot })
+    Ok(CheckpointObject { name, epoch, from, pin, at_ms, snapshot })
 }
 
 #[cfg(test)]
@@ -375,7 +405,7 @@ mod tests {
     fn checkpoint() -> CheckpointObject {
         let name = CheckpointName::new("nightly").unwrap();
         let snapshot = b"all".to_vec();
-        CheckpointObject { name, epoch: Epoch(7), from: 12, at_ms: 1000, snapshot }
+        CheckpointObject { name, epoch: Epoch(7), from: 12, pin: 3, at_ms: 1000, snapshot }
     }
 
     type Decodes = Box<dyn Fn(&[u8]) -> Result<(), PreambleError>>;
@@ -397,9 +427,13 @@ mod tests {
             };
             all.push((bytes, Box::new(decode)));
         }
-        let decode =
-            |bytes: &[u8]| decode_dropped(DATABASE, 4, bytes).map(|by| assert_eq!(by, AUTHOR));
-        all.push((encode_dropped(DATABASE, 4, AUTHOR), Box::new(decode)));
+        for fate in [Fate::Dropped, Fate::Sealed] {
+            let object = FateObject { nonce: 0xfeed, fate };
+            let decode = move |bytes: &[u8]| {
+                decode_fate(DATABASE, 4, bytes).map(|read| assert_eq!(read, object))
+            };
+            all.push((encode_fate(DATABASE, 4, object), Box::new(decode)));
+        }
         let decode = |bytes: &[u8]| {
             decode_checkpoint(DATABASE, bytes).map(|read| assert_eq!(read, checkpoint()))
         };
@@ -473,7 +507,7 @@ mod tests {
     fn decode_any(bytes: &[u8], number: u64) -> bool {
         decode_feed(DATABASE, number, bytes).is_ok()
             || decode_pin(DATABASE, number, bytes).is_ok()
-            || decode_dropped(DATABASE, number, bytes).is_ok()
+            || decode_fate(DATABASE, number, bytes).is_ok()
             || decode_checkpoint(DATABASE, bytes).is_ok()
     }
 

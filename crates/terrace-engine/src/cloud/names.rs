@@ -6,7 +6,7 @@
 //! <32 hex digits>/table/<epoch>-<counter>-<32 hex digits>
 //! <32 hex digits>/value/<epoch>-<counter>-<part>
 //! <32 hex digits>/pin/<20 digits>/held
-//! <32 hex digits>/pin/<20 digits>/dropped
+//! <32 hex digits>/pin/<20 digits>/fate
 //! <32 hex digits>/checkpoint/<name>
 //! ```
 //! A name that does not print back to itself is foreign. None of them is the beginning of a longer
@@ -49,8 +49,8 @@ pub enum CloudName {
     },
     /// What a reader, or a checkpoint, needs.
     Pin(u64),
-    /// Says that a pin counts no more.
-    Dropped(u64),
+    /// What was decided of a pin.
+    Fate(u64),
     /// A checkpoint.
     Checkpoint(CheckpointName),
 }
@@ -109,6 +109,18 @@ impl CloudNames {
         format!("{:032x}/table/", self.database)
     }
 
+    /// What all names of pins begin with, and of what was decided of them.
+    #[must_use]
+    pub fn pin_prefix(&self) -> String {
+        format!("{:032x}/pin/", self.database)
+    }
+
+    /// What all names of checkpoints begin with.
+    #[must_use]
+    pub fn checkpoint_prefix(&self) -> String {
+        format!("{:032x}/checkpoint/", self.database)
+    }
+
     /// What all names of the feed begin with.
     #[must_use]
     pub fn feed_prefix(&self) -> String {
@@ -134,8 +146,8 @@ impl CloudName {
                 Some(CloudName::Value { id: FileId::parse(id)?, part: part.parse().ok()? })
             }
             "pin" => match rest.split_once('/')? {
-                (reader, "held") => Some(CloudName::Pin(reader.parse().ok()?)),
-                (reader, "dropped") => Some(CloudName::Dropped(reader.parse().ok()?)),
+                (pin, "held") => Some(CloudName::Pin(pin.parse().ok()?)),
+                (pin, "fate") => Some(CloudName::Fate(pin.parse().ok()?)),
                 _ => None,
             },
             "checkpoint" => Some(CloudName::Checkpoint(CheckpointName::new(rest)?)),
@@ -151,8 +163,8 @@ impl fmt::Display for CloudName {
             CloudName::Feed(number) => write!(f, "feed/{number:020}"),
             CloudName::Table { id, uid } => write!(f, "table/{id}-{:032x}", uid.0),
             CloudName::Value { id, part } => write!(f, "value/{id}-{part}"),
-            CloudName::Pin(reader) => write!(f, "pin/{reader:020}/held"),
-            CloudName::Dropped(reader) => write!(f, "pin/{reader:020}/dropped"),
+            CloudName::Pin(number) => write!(f, "pin/{number:020}/held"),
+            CloudName::Fate(pin) => write!(f, "pin/{pin:020}/fate"),
             CloudName::Checkpoint(name) => write!(f, "checkpoint/{name}"),
         }
     }
@@ -207,7 +219,7 @@ mod tests {
             ),
             (CloudName::Value { id, part: 3 }, "value/000007-00000041-3"),
             (CloudName::Pin(1), "pin/00000000000000000001/held"),
-            (CloudName::Dropped(1), "pin/00000000000000000001/dropped"),
+            (CloudName::Fate(1), "pin/00000000000000000001/fate"),
             (CloudName::Checkpoint(name), "checkpoint/nightly-2"),
         ]
     }

@@ -39,6 +39,6 @@ mod reading;
 mod tests;
 
 pub use self::databases::find_databases;
-pub(in crate::cloud) use self::objects::FeedObjects;
+pub(in crate::cloud) use self::objects::{FeedObjects, read_decoded};
 pub use self::owner::CloudFeed;
 pub use self::reading::{FedState, FeedMark};
