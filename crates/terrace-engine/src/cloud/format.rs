@@ -4,7 +4,7 @@
 //! every object
 //!    0 preamble      16   magic, version 1
 //!   16 database      16   the checksum starts from it
-//!   32 number         8   of the feed, or of the pin; 0 in a checkpoint; the checksum, too
+//!   32 number         8   of the feed, or of the pin; the checksum, too
 //!   40 …                  as below
 //!    . checksum       4   of everything before it
 //!
@@ -12,7 +12,7 @@
 //!   40 epoch          8                   40 nonce         16   drawn by its maker
 //!   48 nonce         16   of the owner    56 counter        8   grows at each renewal
 //!   64 kind           1                   64 state          1   0 everything, 1 from a number
-//!   65 closed         1   0 or 1                                on, 2 what a checkpoint names,
+//!   65 extent         1   0 to 2                                on, 2 what a checkpoint names,
 //!   66 zeros          6                                         3 released
 //!   72 collected      8   snapshots       65 zeros          7
 //!   80 first pin      8   snapshots       72 from           8
@@ -20,17 +20,17 @@
 //!    . edits             each: length
 //!                        varint, bytes  pin/N/fate, magic "terrfate"
 //!                                         40 nonce         16   of whoever decided it
-//! checkpoint/NAME, magic "terrckpt"       56 fate          1   0 dropped, 1 sealed
+//! pin/N/checkpoint, magic "terrckpt"      56 fate          1   0 dropped, 1 sealed
 //!   40 epoch          8   of the feed     57 zeros          7
 //!   48 from           8   the number at which it was made
-//!   56 pin            8   the number of its pin
-//!   64 at             8   milliseconds since 1970
-//!   72 name              length varint, bytes
+//!   56 at             8   milliseconds since 1970
+//!   64 name              length varint, bytes
 //!    . snapshot          length varint, bytes
 //! ```
 //! Kinds of the feed: 1 a fence, 2 edits, 3 a snapshot, which is one edit, 4 a stone, which stands
-//! where a snapshot was collected. A fence and a stone have no edits. `closed` says that all of the
-//! database lies in the store with this object; whatever stands behind it takes that back.
+//! where a snapshot was collected. A fence and a stone have no edits. `extent` says how much
+//! of the database the feed comes to with this object: 0 some, 1 all that there was at one moment,
+//! 2 all of it, of a database that was closed. Behind a fence nothing is closed any more.
 //!
 //! What an edit consists of is not known here.
 
@@ -76,8 +76,8 @@ pub enum FeedContent {
     Edits {
         /// The edits.
         edits: Vec<Vec<u8>>,
-        /// Whether all of the database lies in the store by now.
-        is_closed: bool,
+        /// How much of the database the feed comes to.
+        extent: Extent,
     },
     /// All that the feed comes to, so that it can be read from here on.
     Snapshot {
@@ -85,11 +85,22 @@ pub enum FeedContent {
         edit: Vec<u8>,
         /// How far collection is.
         collected: Collected,
-        /// Whether all of the database lies in the store by now.
-        is_closed: bool,
+        /// How much of the database the feed comes to.
+        extent: Extent,
     },
     /// There was a snapshot, which was collected.
     Stone,
+}
+
+/// How much of a database its feed comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Some of it: the rest lies with its owner.
+    Some,
+    /// All that there was at one moment, as the store alone has it.
+    Moment,
+    /// As [`Extent::Moment`], and the owner has closed it: there is nothing else.
+    Closed,
 }
 
 /// How far collection is: the next owner goes on from here, by number.
@@ -224,16 +235,20 @@ pub fn encode_feed(database: u128, number: u64, object: &FeedObject) -> Vec<u8> 
     out.extend_from_slice(&object.author.epoch.0.to_le_bytes());
     out.extend_from_slice(&object.author.nonce.to_le_bytes());
     let nothing = Collected { feed: 0, pins: 0 };
-    let (kind, is_closed, collected, edits): (u8, bool, Collected, &[Vec<u8>]) = match &object.what
-    {
-        FeedContent::Fence => (1, false, nothing, &[]),
-        FeedContent::Edits { edits, is_closed } => (2, *is_closed, nothing, edits),
-        FeedContent::Snapshot { edit, collected, is_closed } => {
-            (3, *is_closed, *collected, std::slice::from_ref(edit))
+    let (kind, extent, collected, edits): (u8, Extent, Collected, &[Vec<u8>]) = match &object.what {
+        FeedContent::Fence => (1, Extent::Some, nothing, &[]),
+        FeedContent::Edits { edits, extent } => (2, *extent, nothing, edits),
+        FeedContent::Snapshot { edit, collected, extent } => {
+            (3, *extent, *collected, std::slice::from_ref(edit))
         }
-        FeedContent::Stone => (4, false, nothing, &[]),
+        FeedContent::Stone => (4, Extent::Some, nothing, &[]),
     };
-    out.extend_from_slice(&[kind, u8::from(is_closed), 0, 0, 0, 0, 0, 0]);
+    let extent = match extent {
+        Extent::Some => 0,
+        Extent::Moment => 1,
+        Extent::Closed => 2,
+    };
+    out.extend_from_slice(&[kind, extent, 0, 0, 0, 0, 0, 0]);
     out.extend_from_slice(&collected.feed.to_le_bytes());
     out.extend_from_slice(&collected.pins.to_le_bytes());
     put_varint(&mut out, edits.len() as u64);
@@ -246,10 +261,11 @@ pub fn decode_feed(database: u128, at: u64, bytes: &[u8]) -> Result<FeedObject, 
     let mut reader = open(FEED, bytes, database, at)?;
     let author = author(&mut reader)?;
     let kind = reader.u8()?;
-    let is_closed = match reader.u8()? {
-        0 => false,
-        1 => true,
-        _ => return Err(reader.error("neither closed nor open").into()),
+    let extent = match reader.u8()? {
+        0 => Extent::Some,
+        1 => Extent::Moment,
+        2 => Extent::Closed,
+        _ => return Err(reader.error("no feed comes to so much").into()),
     };
     zeros(&mut reader, 6)?;
     let collected = Collected { feed: number(&mut reader)?, pins: number(&mut reader)? };
@@ -261,14 +277,15 @@ pub fn decode_feed(database: u128, at: u64, bytes: &[u8]) -> Result<FeedObject, 
     }
     reader.finish()?;
     let is_plain = collected == Collected { feed: 0, pins: 0 };
+    let is_empty = is_plain && extent == Extent::Some;
     let what = match (kind, edits.len()) {
-        (1, 0) if is_plain && !is_closed => FeedContent::Fence,
-        (2, _) if is_plain => FeedContent::Edits { edits, is_closed },
+        (1, 0) if is_empty => FeedContent::Fence,
+        (2, _) if is_plain => FeedContent::Edits { edits, extent },
         (3, 1) => {
             let edit = edits.pop().unwrap_or_default();
-            FeedContent::Snapshot { edit, collected, is_closed }
+            FeedContent::Snapshot { edit, collected, extent }
         }
-        (4, 0) if is_plain && !is_closed => FeedContent::Stone,
+        (4, 0) if is_empty => FeedContent::Stone,
         _ => return Err(reader.error("no object of the feed is like this").into()),
     };
     Ok(FeedObject { author, what })
@@ -345,30 +362,32 @@ pub fn decode_fate(database: u128, at: u64, bytes: &[u8]) -> Result<FateObject, 
     Ok(FateObject { nonce, fate })
 }
 
-/// The bytes of `checkpoint/NAME`.
+/// The bytes of `pin/N/checkpoint`.
 #[must_use]
 pub fn encode_checkpoint(database: u128, checkpoint: &CheckpointObject) -> Vec<u8> {
-    let mut out = begin(CHECKPOINT, database, 0);
+    let mut out = begin(CHECKPOINT, database, checkpoint.pin);
     out.extend_from_slice(&checkpoint.epoch.0.to_le_bytes());
     out.extend_from_slice(&checkpoint.from.to_le_bytes());
-    out.extend_from_slice(&checkpoint.pin.to_le_bytes());
     out.extend_from_slice(&checkpoint.at_ms.to_le_bytes());
     put_bytes(&mut out, checkpoint.name.as_str().as_bytes());
     put_bytes(&mut out, &checkpoint.snapshot);
-    finish(out, database, 0)
+    finish(out, database, checkpoint.pin)
 }
 
 /// The inverse of [`encode_checkpoint`].
-pub fn decode_checkpoint(database: u128, bytes: &[u8]) -> Result<CheckpointObject, PreambleError> {
-    let mut reader = open(CHECKPOINT, bytes, database, 0)?;
+pub fn decode_checkpoint(
+    database: u128,
+    at: u64,
+    bytes: &[u8],
+) -> Result<CheckpointObject, PreambleError> {
+    let mut reader = open(CHECKPOINT, bytes, database, at)?;
     let epoch = Epoch(number(&mut reader)?);
     let from = number(&mut reader)?;
-    let pin = number(&mut reader)?;
     let at_ms = reader.u64()?;
     let name = name(&mut reader)?;
     let snapshot = reader.bytes()?.to_vec();
     reader.finish()?;
-    Ok(CheckpointObject { name, epoch, from, pin, at_ms, snapshot })
+    Ok(CheckpointObject { name, epoch, from, pin: at, at_ms, snapshot })
 }
 
 #[cfg(test)]
@@ -386,9 +405,9 @@ mod tests {
         let edits = vec![b"one".to_vec(), Vec::new(), vec![5; 300]];
         [
             FeedContent::Fence,
-            FeedContent::Edits { edits, is_closed: false },
-            FeedContent::Edits { edits: Vec::new(), is_closed: true },
-            FeedContent::Snapshot { edit: b"all".to_vec(), collected, is_closed: false },
+            FeedContent::Edits { edits, extent: Extent::Some },
+            FeedContent::Edits { edits: Vec::new(), extent: Extent::Closed },
+            FeedContent::Snapshot { edit: b"all".to_vec(), collected, extent: Extent::Moment },
             FeedContent::Stone,
         ]
         .map(|what| FeedObject { author: AUTHOR, what })
@@ -435,7 +454,7 @@ mod tests {
             all.push((encode_fate(DATABASE, 4, object), Box::new(decode)));
         }
         let decode = |bytes: &[u8]| {
-            decode_checkpoint(DATABASE, bytes).map(|read| assert_eq!(read, checkpoint()))
+            decode_checkpoint(DATABASE, 3, bytes).map(|read| assert_eq!(read, checkpoint()))
         };
         all.push((encode_checkpoint(DATABASE, &checkpoint()), Box::new(decode)));
         all
@@ -508,7 +527,7 @@ mod tests {
         decode_feed(DATABASE, number, bytes).is_ok()
             || decode_pin(DATABASE, number, bytes).is_ok()
             || decode_fate(DATABASE, number, bytes).is_ok()
-            || decode_checkpoint(DATABASE, bytes).is_ok()
+            || decode_checkpoint(DATABASE, number, bytes).is_ok()
     }
 
     #[test]

@@ -13,10 +13,10 @@
 //!   <database id>/table/EPOCH-COUNTER-UID       tables
 //!   <database id>/value/EPOCH-COUNTER-PART      value segments
 //!   <database id>/pin/N/held, …/fate            what a reader needs, or a checkpoint
-//!   <database id>/checkpoint/NAME               what the database was at some time
+//!   <database id>/pin/N/checkpoint              what the database was at some time
 //! ```
-//! Begin at `names.rs` (what is called how), `requests/` (how the store is asked), `feed/` (who owns
-//! a database, and what it holds) and `pins/` (what readers and checkpoints need).
+//! Begin at `names.rs` (what is called how), `requests/` (how the store is asked), `feed/` (who
+//! owns a database, and what it holds) and `pins/` (what readers and checkpoints need).
 
 mod feed;
 pub mod format;
@@ -28,7 +28,7 @@ mod tests;
 
 pub use feed::{CloudFeed, FedState, FeedMark, find_databases};
 pub use names::{CheckpointName, CloudName, CloudNames};
-pub use pins::{Checkpoints, Held, ReaderPin, Removal, WatchedPins, pin_and_read};
+pub use pins::{Checkpoints, Held, PIN_STILL_MAX, ReaderPin, Removal, WatchedPins, pin_and_read};
 pub use requests::{
     CloudStore, Creation, PendingGet, RequestCount, RequestCounts, RequestKind, RequestLimits,
     RetryPolicy, is_missing,

@@ -7,7 +7,7 @@
 //! <32 hex digits>/value/<epoch>-<counter>-<part>
 //! <32 hex digits>/pin/<20 digits>/held
 //! <32 hex digits>/pin/<20 digits>/fate
-//! <32 hex digits>/checkpoint/<name>
+//! <32 hex digits>/pin/<20 digits>/checkpoint
 //! ```
 //! A name that does not print back to itself is foreign. None of them is the beginning of a longer
 //! one that ends at a `/`: where a store is a directory, nothing is a file and a directory at once.
@@ -51,8 +51,8 @@ pub enum CloudName {
     Pin(u64),
     /// What was decided of a pin.
     Fate(u64),
-    /// A checkpoint.
-    Checkpoint(CheckpointName),
+    /// The checkpoint of a pin.
+    Checkpoint(u64),
 }
 
 /// The name of a checkpoint: up to 100 letters, digits, `.`, `_` and `-`, the first one no dot.
@@ -109,16 +109,10 @@ impl CloudNames {
         format!("{:032x}/table/", self.database)
     }
 
-    /// What all names of pins begin with, and of what was decided of them.
+    /// What all names of pins begin with, and of what belongs to them.
     #[must_use]
     pub fn pin_prefix(&self) -> String {
         format!("{:032x}/pin/", self.database)
-    }
-
-    /// What all names of checkpoints begin with.
-    #[must_use]
-    pub fn checkpoint_prefix(&self) -> String {
-        format!("{:032x}/checkpoint/", self.database)
     }
 
     /// What all names of the feed begin with.
@@ -148,9 +142,9 @@ impl CloudName {
             "pin" => match rest.split_once('/')? {
                 (pin, "held") => Some(CloudName::Pin(pin.parse().ok()?)),
                 (pin, "fate") => Some(CloudName::Fate(pin.parse().ok()?)),
+                (pin, "checkpoint") => Some(CloudName::Checkpoint(pin.parse().ok()?)),
                 _ => None,
             },
-            "checkpoint" => Some(CloudName::Checkpoint(CheckpointName::new(rest)?)),
             _ => None,
         }
     }
@@ -165,7 +159,7 @@ impl fmt::Display for CloudName {
             CloudName::Value { id, part } => write!(f, "value/{id}-{part}"),
             CloudName::Pin(number) => write!(f, "pin/{number:020}/held"),
             CloudName::Fate(pin) => write!(f, "pin/{pin:020}/fate"),
-            CloudName::Checkpoint(name) => write!(f, "checkpoint/{name}"),
+            CloudName::Checkpoint(pin) => write!(f, "pin/{pin:020}/checkpoint"),
         }
     }
 }
@@ -208,7 +202,6 @@ mod tests {
 
     fn examples() -> Vec<(CloudName, &'static str)> {
         let id = FileId { epoch: Epoch(7), counter: 41 };
-        let name = CheckpointName::new("nightly-2").unwrap();
         vec![
             (CloudName::Proof, "proof"),
             (CloudName::Feed(12), "feed/00000000000000000012"),
@@ -220,7 +213,7 @@ mod tests {
             (CloudName::Value { id, part: 3 }, "value/000007-00000041-3"),
             (CloudName::Pin(1), "pin/00000000000000000001/held"),
             (CloudName::Fate(1), "pin/00000000000000000001/fate"),
-            (CloudName::Checkpoint(name), "checkpoint/nightly-2"),
+            (CloudName::Checkpoint(1), "pin/00000000000000000001/checkpoint"),
         ]
     }
 
@@ -247,7 +240,7 @@ mod tests {
             "pin/1/held",
             "pin/00000000000000000001",
             "pin/00000000000000000001/other",
-            "checkpoint/a/b",
+            "pin/1/checkpoint",
             "proofs",
             "other/1",
         ];
@@ -293,8 +286,6 @@ mod tests {
         for name in ["", ".hidden", "a/b", "a b", "ü", &long] {
             assert_eq!(CheckpointName::new(name), None, "{name}");
         }
-        let longest = CheckpointName::new(&long[1..]).unwrap();
-        let object = CloudNames::new(u128::MAX).of(&CloudName::Checkpoint(longest.clone()));
-        assert_eq!(CloudNames::new(u128::MAX).parse(&object), Some(CloudName::Checkpoint(longest)));
+        assert_eq!(CheckpointName::new(&long[1..]).unwrap().as_str(), &long[1..]);
     }
 }

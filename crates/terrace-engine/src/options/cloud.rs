@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::require;
 use crate::Result;
 
@@ -19,6 +21,12 @@ pub struct CloudOptions {
     /// The level from which on tables lie in the store whatever `local_bytes` says, from 1 to 6.
     /// The default is none: the level follows `local_bytes`.
     pub first_level: Option<u8>,
+    /// How often the store gets the levels above the line as well, if at all: then whoever has only
+    /// the store finds the range as it was at a moment, at most about this long ago: a reader on
+    /// another machine, a checkpoint in the store, or whoever takes the database over when this
+    /// machine is lost. At least a second. Each time memtables are flushed, and each file of the
+    /// upper levels costs a put and its bytes; the default is never. Not with a container of L0.
+    pub mirror: Option<Duration>,
 }
 
 impl CloudOptions {
@@ -34,7 +42,7 @@ impl CloudOptions {
     /// Every level stays where it lies, in the store at `url` or on the local disk.
     #[must_use]
     pub fn as_it_is(url: impl Into<String>) -> CloudOptions {
-        CloudOptions { url: url.into(), local_bytes: None, first_level: None }
+        CloudOptions { url: url.into(), local_bytes: None, first_level: None, mirror: None }
     }
 
     /// How many of `local_bytes` the log may take.
@@ -47,6 +55,10 @@ impl CloudOptions {
         require(
             self.local_bytes.is_none_or(|bytes| bytes >= CloudOptions::LOCAL_BYTES_MIN),
             "cloud.local_bytes must be at least 16 MiB",
+        )?;
+        require(
+            self.mirror.is_none_or(|period| period >= Duration::from_secs(1)),
+            "cloud.mirror must be at least 1 s",
         )?;
         require(
             self.first_level.is_none_or(|level| (1..=6).contains(&level)),

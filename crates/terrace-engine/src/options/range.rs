@@ -264,6 +264,11 @@ impl Options {
         self.validate_log()?;
         self.value_log.as_ref().map_or(Ok(()), ValueLogOptions::validate)?;
         self.cloud.as_ref().map_or(Ok(()), CloudOptions::validate)?;
+        let is_mirrored = self.cloud.as_ref().is_some_and(|cloud| cloud.mirror.is_some());
+        require(
+            !is_mirrored || matches!(self.l0, L0Options::Plain { .. }),
+            "cloud.mirror does not go with a container of L0, whose pages are no files",
+        )?;
         self.validate_tree()?;
         self.validate_dranges()?;
         self.research.validate(self)?;

@@ -29,6 +29,9 @@ pub trait FeedStore: Send + Sync + fmt::Debug {
         Ok(Some(FeedNews { begins_anew: !is_known, edits, mark: new }))
     }
 
+    /// Whoever follows the feed shows this version from now on, which its news have led to.
+    fn shows(&self, _version: &Arc<Version>) {}
+
     /// An epoch above `epoch` that nothing was ever named after.
     fn next_epoch(&self, epoch: Epoch) -> Result<Epoch>;
 

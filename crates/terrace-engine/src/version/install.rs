@@ -108,10 +108,11 @@ impl Versions {
     /// later comes to the feed after `take` has returned.
     ///
     /// Errors: `ReadOnly`.
-    pub fn with_snapshot(&self, take: impl FnOnce(&VersionEdit)) -> Result<()> {
+    pub fn with_snapshot(&self, take: impl FnOnce(&VersionEdit, &Arc<Version>)) -> Result<()> {
         let turn = self.turn.lock();
         turn.as_ref().ok_or(Error::ReadOnly)?;
-        take(&self.current().to_snapshot());
+        let current = self.current();
+        take(&current.to_snapshot(), &current);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use terrace_base::Epoch;
 use super::objects::Placed;
 use super::reading::{AtEnd, read_all, read_on, read_to_end};
 use super::{FedState, FeedMark, FeedObjects};
-use crate::cloud::format::{Author, Collected, FeedContent, FeedObject};
+use crate::cloud::format::{Author, Collected, Extent, FeedContent, FeedObject};
 use crate::cloud::{CloudName, CloudNames, CloudStore};
 use crate::{Error, Result};
 
@@ -29,6 +29,8 @@ pub struct CloudFeed {
     fences: BTreeSet<u64>,
     stones: BTreeSet<u64>,
     collected: Collected,
+    /// Pins below count no more, by the newest snapshot that is there.
+    first_pin: u64,
 }
 
 /// Somebody else owns the database.
@@ -53,6 +55,30 @@ impl CloudFeed {
         mark: &FeedMark,
     ) -> Result<Option<FedState>> {
         read_on(&FeedObjects { store: Arc::clone(store), names }, mark)
+    }
+
+    /// Whether `author`, whose feed had come to `number`, still is the owner: nobody of a higher
+    /// epoch, and no other opener of this one, has taken the number that it wants next.
+    ///
+    /// Errors: as of [`CloudFeed::read`].
+    pub fn owns(
+        store: &Arc<CloudStore>,
+        names: CloudNames,
+        author: Author,
+        number: u64,
+    ) -> Result<bool> {
+        let objects = FeedObjects { store: Arc::clone(store), names };
+        let mut next = number + 1;
+        while let Some(there) = objects.read(next)? {
+            if there.author == author {
+                return Ok(true);
+            }
+            if there.author.epoch >= author.epoch {
+                return Ok(false);
+            }
+            next += 1;
+        }
+        Ok(true)
     }
 
     /// Makes the caller the owner of the feed: reads it, and fences its end with the next epoch, or
@@ -115,6 +141,7 @@ impl CloudFeed {
             // A put of the owner before may still land, for all that is known here.
             stones: mark.snapshots.clone(),
             collected: mark.collected,
+            first_pin: mark.collected.pins,
         }
     }
 
@@ -154,6 +181,12 @@ impl CloudFeed {
         self.collected
     }
 
+    /// The first pin that counts, by the newest snapshot that is there.
+    #[must_use]
+    pub fn first_pin(&self) -> u64 {
+        self.first_pin
+    }
+
     /// Says that pins below this number count no more. The next snapshot carries it.
     pub fn set_first_pin(&mut self, pins: u64) {
         self.collected.pins = self.collected.pins.max(pins);
@@ -169,13 +202,13 @@ impl CloudFeed {
     /// comes before anything else, and nothing may be acknowledged before it is there.
     ///
     /// Errors and panics as [`CloudFeed::append`].
-    pub fn begin(&mut self, snapshot: &[u8], is_closed: bool) -> Result<u64> {
+    pub fn begin(&mut self, snapshot: &[u8], extent: Extent) -> Result<u64> {
         let (edit, collected) = (snapshot.to_vec(), self.collected);
-        self.send(FeedContent::Snapshot { edit, collected, is_closed })
+        self.send(FeedContent::Snapshot { edit, collected, extent })
     }
 
-    /// Feeds edits, as one object; its number. `is_closed` if all of the database lies in the store
-    /// with them.
+    /// Feeds edits, as one object; its number. `extent` says how much of the database the feed
+    /// comes to with them.
     ///
     /// Errors: [`Error::Fenced`] if somebody else owns the database now, from then on always. The
     /// edits are not fed then, unless an earlier call for them had ended without an answer. After
@@ -183,9 +216,9 @@ impl CloudFeed {
     ///
     /// # Panics
     /// If something is pending, or there was no snapshot yet.
-    pub fn append(&mut self, edits: &[Vec<u8>], is_closed: bool) -> Result<u64> {
+    pub fn append(&mut self, edits: &[Vec<u8>], extent: Extent) -> Result<u64> {
         assert!(self.snapshot.is_some() || self.fenced.is_some(), "a feed begins with a snapshot");
-        self.send(FeedContent::Edits { edits: edits.to_vec(), is_closed })
+        self.send(FeedContent::Edits { edits: edits.to_vec(), extent })
     }
 
     /// Sends again what is pending; its number, if something was.
@@ -204,7 +237,11 @@ impl CloudFeed {
     }
 
     fn send_pending(&mut self, what: FeedContent) -> Result<u64> {
-        let is_snapshot = matches!(what, FeedContent::Snapshot { .. });
+        let first_pin = match &what {
+            FeedContent::Snapshot { collected, .. } => Some(collected.pins),
+            _ => None,
+        };
+        let is_snapshot = first_pin.is_some();
         self.pending = Some(what.clone());
         let object = FeedObject { author: self.author, what };
         loop {
@@ -224,6 +261,7 @@ impl CloudFeed {
                     self.next += 1;
                     if is_snapshot {
                         self.snapshot = Some(number);
+                        self.first_pin = first_pin.unwrap_or(self.first_pin);
                         self.is_new = false;
                     }
                     return Ok(number);

@@ -4,7 +4,7 @@ use std::path::Path;
 use terrace_base::{Corruption, Epoch};
 
 use super::FeedObjects;
-use crate::cloud::format::{Author, Collected, FeedContent, FeedObject};
+use crate::cloud::format::{Author, Collected, Extent, FeedContent, FeedObject};
 use crate::{Error, Result};
 
 /// How often a reading begins anew because what it had begun with was collected meanwhile. Each
@@ -21,7 +21,7 @@ pub struct FeedMark {
     pub(super) next: u64,
     pub(super) epoch: Epoch,
     pub(super) collected: Collected,
-    pub(super) is_closed: bool,
+    pub(super) extent: Extent,
     /// Fences that were read, and snapshots.
     pub(super) fences: BTreeSet<u64>,
     pub(super) snapshots: BTreeSet<u64>,
@@ -73,11 +73,10 @@ impl FeedMark {
         self.epoch
     }
 
-    /// Whether all of the database lay in the store when its owner closed it, and nothing was fed
-    /// since.
+    /// How much of the database the feed comes to.
     #[must_use]
-    pub fn is_closed(&self) -> bool {
-        self.is_closed
+    pub fn extent(&self) -> Extent {
+        self.extent
     }
 
     /// Who wrote the newest content that was read, which is not always who owns the feed: an owner
@@ -120,7 +119,7 @@ impl FedState {
             next: 1,
             epoch: Epoch(0),
             collected: Collected { feed: 1, pins: 1 },
-            is_closed: false,
+            extent: Extent::Some,
             fences: BTreeSet::new(),
             snapshots: BTreeSet::new(),
         };
@@ -162,16 +161,17 @@ impl FedState {
         }
         mark.epoch = object.author.epoch;
         match object.what {
-            FeedContent::Fence => mark.is_closed = false,
+            FeedContent::Fence if mark.extent == Extent::Closed => mark.extent = Extent::Moment,
+            FeedContent::Fence => {}
             FeedContent::Stone => return Step::OutOfPlace,
             FeedContent::Edits { .. } if mark.anchor.is_none() => return Step::OutOfPlace,
-            FeedContent::Edits { edits, is_closed } => {
+            FeedContent::Edits { edits, extent } => {
                 self.edits.extend(edits);
-                mark.is_closed = is_closed;
+                mark.extent = extent;
             }
-            FeedContent::Snapshot { edit, collected, is_closed } => {
+            FeedContent::Snapshot { edit, collected, extent } => {
                 mark.collected = collected;
-                mark.is_closed = is_closed;
+                mark.extent = extent;
                 mark.anchor = Some(Anchor { number, author: object.author });
                 // It may hold more than was fed before: what waited for it was left out then.
                 self.begins_anew = true;

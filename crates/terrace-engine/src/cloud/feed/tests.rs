@@ -9,7 +9,7 @@ use terrace_base::Epoch;
 use terrace_env::{ObjectName, SharedEnv, SimEnv, SimOptions};
 
 use super::*;
-use crate::cloud::format::{FeedContent, decode_feed};
+use crate::cloud::format::{Extent, FeedContent, decode_feed};
 use crate::cloud::tests::{Fate, ScriptedStore};
 use crate::cloud::{CloudName, CloudNames, CloudStore};
 use crate::{Error, Result};
@@ -34,12 +34,12 @@ fn open(store: &Arc<CloudStore>, nonce: u128) -> (CloudFeed, FedState) {
 /// An owner of a database that holds `snapshot`.
 fn owner(store: &Arc<CloudStore>, nonce: u128, snapshot: &str) -> CloudFeed {
     let (mut feed, _) = open(store, nonce);
-    feed.begin(snapshot.as_bytes(), false).unwrap();
+    feed.begin(snapshot.as_bytes(), Extent::Some).unwrap();
     feed
 }
 
 fn append(feed: &mut CloudFeed, edit: &str) -> Result<u64> {
-    feed.append(&[edit.as_bytes().to_vec()], false)
+    feed.append(&[edit.as_bytes().to_vec()], Extent::Some)
 }
 
 fn read(store: &Arc<CloudStore>) -> FedState {
@@ -76,20 +76,20 @@ fn what_was_fed_is_read() {
         assert!(state.is_new() && state.edits.is_empty());
         assert_eq!((feed.epoch(), feed.number(), feed.fence()), (Epoch(1), 1, 1));
         assert_eq!(CloudFeed::read(store, NAMES).unwrap(), None, "a fence holds nothing");
-        feed.begin(b"all", false).unwrap();
-        feed.append(&[b"a".to_vec(), b"b".to_vec()], false).unwrap();
+        feed.begin(b"all", Extent::Some).unwrap();
+        feed.append(&[b"a".to_vec(), b"b".to_vec()], Extent::Some).unwrap();
         assert_eq!(append(&mut feed, "c").unwrap(), 4);
         let state = read(store);
         assert_eq!(edits(&state), ["all", "a", "b", "c"]);
         assert_eq!((state.mark.epoch(), state.mark.next()), (Epoch(1), 5));
-        assert!(!state.mark.is_closed());
-        feed.append(&[], true).unwrap();
-        assert!(read(store).mark.is_closed());
-        feed.begin(b"more", false).unwrap();
+        assert_eq!(state.mark.extent(), Extent::Some);
+        feed.append(&[], Extent::Closed).unwrap();
+        assert_eq!(read(store).mark.extent(), Extent::Closed);
+        feed.begin(b"more", Extent::Some).unwrap();
         append(&mut feed, "d").unwrap();
         let state = read(store);
         assert_eq!(edits(&state), ["more", "d"]);
-        assert!(!state.mark.is_closed() && state.begins_anew);
+        assert!(state.mark.extent() == Extent::Some && state.begins_anew);
         assert_eq!(drawn(scripted, 8), "FSeeeSe.");
     });
 }
@@ -106,9 +106,9 @@ fn whoever_was_fenced_hears_of_it_and_writes_nothing() {
             let Err(Error::Fenced(text)) = append(&mut first, "b") else { panic!("not fenced") };
             assert!(text.contains("with epoch 2, since it was opened here with epoch 1"), "{text}");
         }
-        assert!(matches!(first.begin(b"mine", true), Err(Error::Fenced(_))));
+        assert!(matches!(first.begin(b"mine", Extent::Closed), Err(Error::Fenced(_))));
         assert!(!first.is_pending());
-        second.begin(b"all of the second", false).unwrap();
+        second.begin(b"all of the second", Extent::Some).unwrap();
         assert_eq!(drawn(scripted, 6), "FSeFS.");
         let (third, state) = CloudFeed::open(store, NAMES, 3, Epoch(77), |_| Ok(())).unwrap();
         assert_eq!(third.epoch(), Epoch(77), "at least what was asked for");
@@ -123,7 +123,7 @@ fn a_refused_opening_fences_nobody() {
     with_store(|store, scripted| {
         let mut first = owner(store, 1, "all");
         let refused = CloudFeed::open(store, NAMES, 2, Epoch(0), |state| {
-            assert!(!state.mark.is_closed());
+            assert_eq!(state.mark.extent(), Extent::Some);
             Err(Error::Invalid("it was not closed".into()))
         });
         assert!(matches!(refused, Err(Error::Invalid(_))));
@@ -163,7 +163,7 @@ fn an_opener_whose_end_was_a_collected_number_begins_anew() {
             if calls == 1 {
                 // It has read as far as 2, and takes 3 for the end.
                 append(&mut first, "a").unwrap();
-                let newest = first.begin(b"all and a", false).unwrap();
+                let newest = first.begin(b"all and a", Extent::Some).unwrap();
                 assert_eq!(first.collect_below(newest).unwrap(), 4);
                 assert_eq!(drawn(scripted, 4), "Fo.S");
             }
@@ -180,13 +180,13 @@ fn an_opener_whose_end_was_a_collected_number_begins_anew() {
 fn a_fence_in_the_place_of_a_snapshot_is_no_snapshot() {
     with_store(|store, scripted| {
         let mut first = owner(store, 1, "1");
-        first.begin(b"2", false).unwrap();
+        first.begin(b"2", Extent::Some).unwrap();
         let mark = read(store).mark;
-        first.begin(b"3", false).unwrap();
+        first.begin(b"3", Extent::Some).unwrap();
         first.collect_below(4).unwrap();
         assert_eq!(drawn(scripted, 4), "Fo.S");
         // Somebody's fence, at 3, as in the test above; 4 was collected as well by now.
-        first.begin(b"4", false).unwrap();
+        first.begin(b"4", Extent::Some).unwrap();
         first.collect_below(5).unwrap();
         let fence = format_fence(3);
         scripted.insert(&name(3), &fence);
@@ -210,7 +210,7 @@ fn whoever_follows_gets_what_is_new() {
         let follow = |mark: &FeedMark| CloudFeed::read_on(store, NAMES, mark).unwrap().unwrap();
         assert_eq!(follow(&mark).edits, Vec::<Vec<u8>>::new());
         append(&mut first, "a").unwrap();
-        first.begin(b"all and a", false).unwrap();
+        first.begin(b"all and a", Extent::Some).unwrap();
         append(&mut first, "b").unwrap();
         let state = follow(&mark);
         assert_eq!((state.begins_anew, edits(&state)), (true, vec!["all and a", "b"]));
@@ -238,7 +238,7 @@ fn an_end_is_not_believed_because_edits_came_again() {
         append(&mut first, "a").unwrap();
         let late = scripted.bytes(&name(3)).unwrap();
         append(&mut first, "b").unwrap();
-        first.begin(b"all, a and b", false).unwrap();
+        first.begin(b"all, a and b", Extent::Some).unwrap();
         first.collect_below(5).unwrap();
         scripted.insert(&name(3), &late);
         assert_eq!(drawn(scripted, 6), "Foe.S.");
@@ -273,21 +273,21 @@ fn what_had_no_answer_is_sent_again_and_keeps_its_number() {
 fn fences_stay_and_snapshots_that_may_come_again_leave_a_stone() {
     with_store(|store, scripted| {
         let mut first = owner(store, 1, "1");
-        first.begin(b"2", false).unwrap();
+        first.begin(b"2", Extent::Some).unwrap();
         scripted.script(&[LOST]);
-        first.begin(b"3", false).unwrap();
+        first.begin(b"3", Extent::Some).unwrap();
         append(&mut first, "a").unwrap();
-        first.begin(b"4", false).unwrap();
+        first.begin(b"4", Extent::Some).unwrap();
         assert_eq!(drawn(scripted, 6), "FSSSeS");
         assert_eq!(first.collect_below(3).unwrap(), 3, "a pin at 3");
         assert_eq!(drawn(scripted, 6), "FoSSeS");
         // The first one leaves one always, 3 was clean, and of 4 a put may still land.
         assert_eq!(first.collect_below(100).unwrap(), 6, "never the newest snapshot");
         assert_eq!(drawn(scripted, 6), "Fo.o.S");
-        first.begin(b"5", false).unwrap();
+        first.begin(b"5", Extent::Some).unwrap();
         let mut second = owner(store, 2, "second");
         assert_eq!(second.collected().feed, 6, "as the newest snapshot says");
-        second.begin(b"more", false).unwrap();
+        second.begin(b"more", Extent::Some).unwrap();
         second.collect_below(100).unwrap();
         // Of the first owner's it is not known whether a put may still land; its own was clean.
         assert_eq!(drawn(scripted, 10), "Fo.o.ooF.S");
@@ -302,7 +302,7 @@ fn a_collection_that_fails_goes_on_at_the_same_number() {
         for edit in ["a", "b", "c"] {
             append(&mut feed, edit).unwrap();
         }
-        let newest = feed.begin(b"all of it", false).unwrap();
+        let newest = feed.begin(b"all of it", Extent::Some).unwrap();
         // The first fence is known; the first snapshot is read and replaced.
         scripted.script(&[Fate::Done, Fate::Done, Fate::Done, DENIED]);
         feed.collect_below(newest).unwrap_err();
@@ -317,7 +317,7 @@ fn a_damaged_snapshot_is_read_from_before_or_said() {
     with_store(|store, scripted| {
         let mut feed = owner(store, 1, "all");
         append(&mut feed, "a").unwrap();
-        feed.begin(b"all and a", false).unwrap();
+        feed.begin(b"all and a", Extent::Some).unwrap();
         scripted.insert(&name(4), b"nonsense");
         let damaged = CloudFeed::read(store, NAMES);
         assert!(matches!(damaged, Err(Error::Corruption(_))), "{damaged:?}");

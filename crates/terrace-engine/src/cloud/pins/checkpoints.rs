@@ -2,10 +2,11 @@ use std::sync::Arc;
 
 use super::PinObjects;
 use crate::cloud::format::{CheckpointObject, Fate, Holds, PinObject};
-use crate::cloud::{CheckpointName, CloudFeed, CloudName, CloudNames, CloudStore, FedState};
+use crate::cloud::{CheckpointName, CloudFeed, CloudNames, CloudStore, FedState};
 use crate::{Error, Result};
 
-/// The checkpoints of one database in the store: what its feed came to at some moment, under a name.
+/// The checkpoints of one database in the store: what its feed came to at some moment, under a
+/// name.
 ///
 /// Any process may make, find and remove them, the owner's or another one's.
 #[derive(Debug)]
@@ -33,10 +34,10 @@ impl Checkpoints {
     /// tables are in the store, or refuses; `nonce` is drawn by the caller for this call; `at_ms`
     /// are milliseconds since 1970.
     ///
-    /// Cost: a reading of the feed, a list, and five requests.
+    /// Cost: three readings of the feed, a list, and a few requests for each pin that is there.
     /// Errors: `Invalid` if there is no database, or one of that name; what `snapshot_of` says;
     /// `Outdated` if it took so long that the owner has given it up; the environment's. After an
-    /// error there is no such checkpoint, but its name may be in use until it is removed.
+    /// error there is no such checkpoint, unless the store did not answer.
     pub fn make(
         &self,
         nonce: u128,
@@ -44,10 +45,12 @@ impl Checkpoints {
         at_ms: u64,
         snapshot_of: impl FnOnce(&FedState) -> Result<Vec<u8>>,
     ) -> Result<CheckpointObject> {
-        let PinObjects { store, names } = &self.objects;
-        let before = CloudFeed::read(store, *names)?.ok_or_else(|| self.no_database())?;
+        let first = self.first_pin()?.ok_or_else(|| self.no_database())?;
+        if self.find(&name)?.is_some() {
+            return Err(self.is_there(&name));
+        }
         let mut pin = PinObject { nonce, counter: 1, holds: Holds::Checkpoint(name.clone()) };
-        let number = self.objects.take(before.mark.collected().pins, &pin)?;
+        let number = self.objects.take(first, &pin)?;
         let made = self.store_and_seal(number, nonce, name, at_ms, snapshot_of);
         if made.is_err() {
             (pin.counter, pin.holds) = (2, Holds::Nothing);
@@ -74,69 +77,79 @@ impl Checkpoints {
         let snapshot = snapshot_of(&state)?;
         let (epoch, from) = (state.mark.epoch(), state.mark.number());
         let checkpoint = CheckpointObject { name, epoch, from, pin, at_ms, snapshot };
-        if !self.objects.create_checkpoint(&checkpoint)? {
-            return Err(Error::invalid(format!(
-                "the database {:032x} in {} has a checkpoint {} already, or one that was not \
-                 finished; choose another name, or remove that one",
-                names.database(),
-                store.url(),
-                checkpoint.name
-            )));
+        self.objects.put_checkpoint(&checkpoint)?;
+        let fate = self.objects.decide(pin, nonce, Fate::Sealed)?;
+        // Dropped, and that forgotten since: then the feed says so.
+        let counts = self.first_pin()?.is_some_and(|first| pin >= first);
+        if fate == Fate::Dropped || !counts {
+            return Err(self.given_up(&checkpoint.name));
         }
-        match self.objects.decide(pin, nonce, Fate::Sealed)? {
-            Fate::Sealed => Ok(checkpoint),
-            Fate::Dropped => {
-                self.objects.delete_checkpoint(&checkpoint.name)?;
-                Err(self.given_up(&checkpoint.name))
-            }
+        // Of two that are made at the same time, the first one counts.
+        match self.find(&checkpoint.name)? {
+            Some(found) if found.pin < pin => Err(self.is_there(&checkpoint.name)),
+            _ => Ok(checkpoint),
         }
     }
 
     /// The checkpoint of that name, if there is one.
     ///
+    /// Cost: a reading of the feed, and a request for each pin.
     /// Errors: `Corruption`, `Unsupported`; the environment's.
     pub fn find(&self, name: &CheckpointName) -> Result<Option<CheckpointObject>> {
-        let PinObjects { store, names } = &self.objects;
-        let Some(checkpoint) = self.objects.checkpoint(name)? else { return Ok(None) };
-        let Some(state) = CloudFeed::read(store, *names)? else { return Ok(None) };
-        let is_valid = checkpoint.pin >= state.mark.collected().pins
-            && self.is_held(&checkpoint)?
-            && self.objects.fate(checkpoint.pin)? == Some(Fate::Sealed);
-        Ok(is_valid.then_some(checkpoint))
+        Ok(self.walk(|held| held == name)?.into_iter().next())
     }
 
-    /// The checkpoints that a list shows, by name; one that was made a moment ago may be missing.
-    ///
-    /// Errors: as of [`Checkpoints::find`].
+    /// All checkpoints, in the order in which they were begun. Cost and errors: as of
+    /// [`Checkpoints::find`].
     pub fn list(&self) -> Result<Vec<CheckpointObject>> {
-        let PinObjects { store, names } = &self.objects;
+        self.walk(|_| true)
+    }
+
+    /// Removes the checkpoint of that name. What only it needed is deleted by the owner, some time
+    /// later.
+    ///
+    /// Errors: the environment's; it may be removed then, or not.
+    pub fn remove(&self, name: &CheckpointName) -> Result<Removal> {
+        let found = self.walk(|held| held == name)?;
+        for checkpoint in &found {
+            let nothing = PinObject { nonce: 0, counter: 2, holds: Holds::Nothing };
+            self.objects.put(checkpoint.pin, &nothing)?;
+            self.objects.delete_checkpoint(checkpoint.pin)?;
+        }
+        Ok(if found.is_empty() { Removal::Missing } else { Removal::Removed })
+    }
+
+    /// The valid checkpoints with such a name, by their pins.
+    fn walk(&self, is_meant: impl Fn(&CheckpointName) -> bool) -> Result<Vec<CheckpointObject>> {
         let mut found = Vec::new();
-        for object in store.list(&names.checkpoint_prefix())? {
-            if let Some(CloudName::Checkpoint(name)) = names.parse(&object.name) {
-                found.extend(self.find(&name)?);
+        let Some(mut number) = self.first_pin()? else { return Ok(found) };
+        while let Some(pin) = self.objects.read(number)? {
+            if let Holds::Checkpoint(name) = &pin.holds
+                && is_meant(name)
+                && self.objects.fate(number)? == Some(Fate::Sealed)
+            {
+                // One that is being removed has none.
+                found.extend(self.objects.checkpoint(number)?);
             }
+            number += 1;
         }
         Ok(found)
     }
 
-    /// Removes the checkpoint of that name, or what is left of one that was not finished. What only
-    /// it needed is deleted by the owner, some time later.
-    ///
-    /// Errors: the environment's; it may be removed then, or not.
-    pub fn remove(&self, name: &CheckpointName) -> Result<Removal> {
-        let Some(checkpoint) = self.objects.checkpoint(name)? else { return Ok(Removal::Missing) };
-        if self.is_held(&checkpoint)? {
-            let nothing = PinObject { nonce: 0, counter: 2, holds: Holds::Nothing };
-            self.objects.put(checkpoint.pin, &nothing)?;
-        }
-        self.objects.delete_checkpoint(name)?;
-        Ok(Removal::Removed)
+    /// The first pin that counts; `None` if there is no database.
+    fn first_pin(&self) -> Result<Option<u64>> {
+        let PinObjects { store, names } = &self.objects;
+        let state = CloudFeed::read(store, *names)?;
+        Ok(state.map(|state| state.mark.collected().pins))
     }
 
-    /// Whether the pin of a checkpoint says that it is this one's.
-    fn is_held(&self, checkpoint: &CheckpointObject) -> Result<bool> {
-        let pin = self.objects.read(checkpoint.pin)?;
-        Ok(pin.is_some_and(|pin| pin.holds == Holds::Checkpoint(checkpoint.name.clone())))
+    fn is_there(&self, name: &CheckpointName) -> Error {
+        Error::invalid(format!(
+            "the database {:032x} in {} has a checkpoint {name} already; choose another name, or \
+             remove that one",
+            self.objects.names.database(),
+            self.objects.store.url()
+        ))
     }
 
     fn no_database(&self) -> Error {

@@ -14,8 +14,8 @@
 //!        first pin, by the newest snapshot of the feed
 //!
 //!  reader      take: everything ─► read the feed ─► narrow: from 17 ─► renew … ─► release
-//!  checkpoint  take: "monday" (all, until sealed) ─► read the feed ─► store it ─► seal
-//!  owner       choose what nobody names ─► read all pins ─► delete what none of them holds
+//!  checkpoint  take: "monday" (all, until sealed) ─► read the feed ─► store it ─► seal ─► look
+//!  owner       choose what nobody names ─► read all pins ─► look ─► delete what none of them holds
 //! ```
 //!
 //! # Invariants
@@ -29,7 +29,10 @@
 //! 4. `fate` is decided once, by put-if-absent: dropped by an owner, because the pin stood still,
 //!    or sealed by the maker of a checkpoint. So nobody believes in a checkpoint that was dropped.
 //! 5. Pins below the feed's first pin count for nothing: a snapshot says so before they are
-//!    deleted, and whoever takes one looks for it after that.
+//!    deleted, and whoever takes one, or seals it, looks for it after that.
+//! 6. An owner that was fenced may find no pins where its successor has deleted some. So it looks
+//!    whether it still is the owner after it has read them, and before it deletes anything.
+//! 7. No name is used twice, those of checkpoints neither: what deletes one late deletes no other.
 //!
 //! Begin at `reader.rs` and `checkpoints.rs` (the makers) and `watched.rs` (the owner's side).
 
@@ -43,4 +46,4 @@ mod watched;
 pub use self::checkpoints::{Checkpoints, Removal};
 use self::objects::PinObjects;
 pub use self::reader::{ReaderPin, pin_and_read};
-pub use self::watched::{Held, WatchedPins};
+pub use self::watched::{Held, STILL_MAX as PIN_STILL_MAX, WatchedPins};

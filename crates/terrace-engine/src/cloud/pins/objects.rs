@@ -8,7 +8,7 @@ use crate::cloud::format::{
     CheckpointObject, Fate, FateObject, PinObject, decode_checkpoint, decode_fate, decode_pin,
     encode_checkpoint, encode_fate, encode_pin,
 };
-use crate::cloud::{CheckpointName, CloudName, CloudNames, CloudStore, Creation};
+use crate::cloud::{CloudName, CloudNames, CloudStore, Creation};
 
 /// The pins of one database, and its checkpoints.
 #[derive(Clone, Debug)]
@@ -44,9 +44,10 @@ impl PinObjects {
         self.store.put(&self.name(number), &encode_pin(self.database(), number, pin))
     }
 
-    /// Deletes a pin and its fate.
+    /// Deletes a pin and all that belongs to it.
     pub fn delete(&self, number: u64) -> Result<()> {
         self.store.delete(&self.name(number))?;
+        self.delete_checkpoint(number)?;
         self.store.delete(&self.names.of(&CloudName::Fate(number)))
     }
 
@@ -67,21 +68,20 @@ impl PinObjects {
         }
     }
 
-    /// The checkpoint of that name, valid or not; `None` if there is none.
-    pub fn checkpoint(&self, name: &CheckpointName) -> Result<Option<CheckpointObject>> {
-        let object = self.names.of(&CloudName::Checkpoint(name.clone()));
-        read_decoded(&self.store, &object, |bytes| decode_checkpoint(self.database(), bytes))
+    /// The checkpoint of a pin, valid or not; `None` if there is none.
+    pub fn checkpoint(&self, pin: u64) -> Result<Option<CheckpointObject>> {
+        let object = self.names.of(&CloudName::Checkpoint(pin));
+        read_decoded(&self.store, &object, |bytes| decode_checkpoint(self.database(), pin, bytes))
     }
 
-    /// Stores a checkpoint; `false` if there is another one of its name.
-    pub fn create_checkpoint(&self, checkpoint: &CheckpointObject) -> Result<bool> {
-        let name = self.names.of(&CloudName::Checkpoint(checkpoint.name.clone()));
-        let bytes = encode_checkpoint(self.database(), checkpoint);
-        Ok(matches!(self.store.create(&name, &bytes)?, Creation::Created { .. }))
+    /// Stores the checkpoint of a pin, which is nobody else's.
+    pub fn put_checkpoint(&self, checkpoint: &CheckpointObject) -> Result<()> {
+        let name = self.names.of(&CloudName::Checkpoint(checkpoint.pin));
+        self.store.put_whole(&name, &encode_checkpoint(self.database(), checkpoint))
     }
 
-    pub fn delete_checkpoint(&self, name: &CheckpointName) -> Result<()> {
-        self.store.delete(&self.names.of(&CloudName::Checkpoint(name.clone())))
+    pub fn delete_checkpoint(&self, pin: u64) -> Result<()> {
+        self.store.delete(&self.names.of(&CloudName::Checkpoint(pin)))
     }
 
     /// Creates `pin` at the first number that is free, from `first` on; that number.
@@ -98,7 +98,9 @@ impl PinObjects {
     pub fn listed(&self) -> Result<Vec<u64>> {
         let listed = self.store.list(&self.names.pin_prefix())?;
         let number = |name| match self.names.parse(name) {
-            Some(CloudName::Pin(number) | CloudName::Fate(number)) => Some(number),
+            Some(
+                CloudName::Pin(number) | CloudName::Fate(number) | CloudName::Checkpoint(number),
+            ) => Some(number),
             _ => None,
         };
         let mut numbers: Vec<u64> =

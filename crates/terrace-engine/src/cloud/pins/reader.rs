@@ -8,8 +8,8 @@ use crate::{Error, Result};
 /// A reader's pin: no table is deleted that the reader needs, as long as the pin is renewed. One
 /// caller at a time.
 ///
-/// Dropped without [`ReaderPin::release`] it is as that of a reader whose machine is gone: the owner
-/// drops it some time after the last renewal.
+/// Dropped without [`ReaderPin::release`] it is as that of a reader whose machine is gone: the
+/// owner drops it some time after the last renewal.
 #[derive(Debug)]
 pub struct ReaderPin {
     objects: PinObjects,

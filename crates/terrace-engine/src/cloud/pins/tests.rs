@@ -1,6 +1,6 @@
 //! Goal: what a reader or a checkpoint needs is held for as long as it does, and not for ever.
-//! Method: makers and the owner one after the other, and inside of each other's steps, on a store in
-//! memory whose requests go as the test says.
+//! Method: makers and the owner one after the other, and inside of each other's steps, on a store
+//! in memory whose requests go as the test says.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -11,7 +11,7 @@ use terrace_env::{SharedEnv, SimEnv, SimOptions};
 
 use super::watched::STILL_MAX;
 use super::*;
-use crate::cloud::format::{CheckpointObject, Fate as PinFate};
+use crate::cloud::format::{CheckpointObject, Extent, Fate as PinFate, Holds, PinObject};
 use crate::cloud::tests::{Fate, ScriptedStore};
 use crate::cloud::{CheckpointName, CloudFeed, CloudName, CloudNames, CloudStore, FedState};
 use crate::{Error, Result};
@@ -34,7 +34,7 @@ impl World<'_> {
 
     /// Feeds an edit; its number.
     fn feed(&mut self) -> u64 {
-        self.feed.append(&[b"edit".to_vec()], false).unwrap()
+        self.feed.append(&[b"edit".to_vec()], Extent::Some).unwrap()
     }
 
     fn reader(&self, nonce: u128) -> ReaderPin {
@@ -60,7 +60,7 @@ fn with_world(test: impl FnOnce(&mut World<'_>) + Send) {
         let scripted = ScriptedStore::default();
         let store = Arc::new(CloudStore::new(&env, Arc::new(scripted.clone())));
         let (mut feed, _) = CloudFeed::open(&store, NAMES, 1, Epoch(0), |_| Ok(())).unwrap();
-        feed.begin(b"all", false).unwrap();
+        feed.begin(b"all", Extent::Some).unwrap();
         let pins = WatchedPins::new(&store, NAMES, 1, feed.collected().pins);
         test(&mut World { store: &store, scripted: &scripted, feed, pins });
     });
@@ -168,7 +168,7 @@ fn pins_below_the_first_one_are_deleted_and_count_no_more() {
         assert!(!world.pins.delete_below(1, 8).unwrap());
         assert_eq!(world.objects().listed().unwrap(), [1, 2, 3, 4], "no snapshot says so yet");
         world.feed.set_first_pin(5);
-        world.feed.begin(b"all", false).unwrap();
+        world.feed.begin(b"all", Extent::Some).unwrap();
         // Somebody who had read the feed before takes a number that counts no more, and sees it.
         assert!(world.pins.delete_below(5, 3).unwrap());
         assert!(!world.pins.delete_below(5, 3).unwrap());
@@ -230,20 +230,79 @@ fn a_checkpoint_that_is_not_sealed_is_none_and_is_given_up() {
         let refuse = |_: &FedState| Err(Error::invalid("no"));
         checkpoints.make(6, named("refused"), 1000, refuse).unwrap_err();
         assert_eq!((world.held(), world.pins.first()), (Held::default(), 3));
-        // A checkpoint that was stored and not sealed is none; the name is free once it is removed.
-        let pin = PinObjects::take(&world.objects(), 1, &pin_of("half")).unwrap();
-        let half = CheckpointObject { pin, ..made_up("half") };
-        assert!(world.objects().create_checkpoint(&half).unwrap());
+        // A checkpoint that was stored and not sealed is none, and takes nobody's name.
+        let holds = Holds::Checkpoint(named("half"));
+        let pin = PinObject { nonce: 1, counter: 1, holds };
+        let pin = world.objects().take(1, &pin).unwrap();
+        world.objects().put_checkpoint(&CheckpointObject { pin, ..made_up("half") }).unwrap();
         assert_eq!(checkpoints.find(&named("half")).unwrap(), None);
-        make(&checkpoints, 7, "half").unwrap_err();
-        checkpoints.remove(&named("half")).unwrap();
+        assert_eq!(checkpoints.remove(&named("half")).unwrap(), Removal::Missing);
         make(&checkpoints, 8, "half").unwrap();
+        world.held();
+        world.pass(STILL_MAX);
+        world.held();
+        assert_eq!(world.pins.first(), 4, "the one that was not sealed was dropped");
     });
 }
 
-fn pin_of(name: &str) -> crate::cloud::format::PinObject {
-    let holds = crate::cloud::format::Holds::Checkpoint(named(name));
-    crate::cloud::format::PinObject { nonce: 1, counter: 1, holds }
+/// The maker stands still until its pin was dropped, and until that was forgotten.
+#[test]
+fn a_seal_on_a_pin_that_was_collected_makes_no_checkpoint() {
+    with_world(|world| {
+        let World { store, feed, pins, .. } = world;
+        let checkpoints = Checkpoints::new(store, NAMES);
+        let made = checkpoints.make(5, named("late"), 1000, |_| {
+            pins.read(&tables_of).unwrap();
+            store.env().sleep(STILL_MAX);
+            pins.read(&tables_of).unwrap();
+            feed.set_first_pin(pins.first());
+            feed.begin(b"all", Extent::Some).unwrap();
+            while pins.delete_below(feed.first_pin(), 9).unwrap() {}
+            Ok(vec![3])
+        });
+        assert!(matches!(made, Err(Error::Outdated(_))), "{made:?}");
+        assert_eq!(checkpoints.find(&named("late")).unwrap(), None);
+    });
+}
+
+#[test]
+fn of_two_checkpoints_that_are_made_at_once_the_first_one_counts() {
+    with_world(|world| {
+        let checkpoints = world.checkpoints();
+        let mut inner = None;
+        let outer = checkpoints.make(5, named("twice"), 1000, |_| {
+            inner = Some(make(&checkpoints, 6, "twice"));
+            Ok(vec![3])
+        });
+        // The inner one was done when nobody had another one.
+        assert!(inner.expect("it was made").is_ok());
+        let found = checkpoints.find(&named("twice")).unwrap().expect("there is one");
+        assert_eq!((outer.unwrap().pin, found.pin), (1, 1));
+        assert_eq!(checkpoints.remove(&named("twice")).unwrap(), Removal::Removed);
+        assert_eq!(checkpoints.list().unwrap(), []);
+    });
+}
+
+/// A pin that holds comes behind those which the successor has deleted.
+#[test]
+fn a_fenced_owner_that_finds_no_pins_knows_that_it_is_none() {
+    with_world(|world| {
+        world.reader(5).release().unwrap();
+        make(&world.checkpoints(), 6, "kept").unwrap();
+        let dropped_at = world.feed();
+        let (author, number) = (world.feed.author(), world.feed.number());
+        let owns = |world: &World<'_>| CloudFeed::owns(world.store, NAMES, author, number).unwrap();
+        assert!(owns(world));
+        let (mut next, _) = CloudFeed::open(world.store, NAMES, 2, Epoch(0), |_| Ok(())).unwrap();
+        next.begin(b"all", Extent::Some).unwrap();
+        let mut pins = WatchedPins::new(world.store, NAMES, 2, next.first_pin());
+        assert!(pins.read(&tables_of).unwrap().holds(&table(3), dropped_at));
+        next.set_first_pin(pins.first());
+        next.begin(b"all", Extent::Some).unwrap();
+        while pins.delete_below(next.first_pin(), 9).unwrap() {}
+        assert!(!world.held().holds(&table(3), dropped_at), "it finds none");
+        assert!(!owns(world));
+    });
 }
 
 fn made_up(name: &str) -> CheckpointObject {

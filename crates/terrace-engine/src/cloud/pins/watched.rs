@@ -61,12 +61,7 @@ impl Held {
 impl WatchedPins {
     /// Those of a database whose feed has `first` as its first pin. `nonce` is the owner's.
     #[must_use]
-    pub fn new(
-        store: &Arc<CloudStore>,
-        names: CloudNames,
-        nonce: u128,
-        first: u64,
-    ) -> WatchedPins {
+    pub fn new(store: &Arc<CloudStore>, names: CloudNames, nonce: u128, first: u64) -> WatchedPins {
         WatchedPins {
             objects: PinObjects { store: Arc::clone(store), names },
             nonce,
@@ -122,7 +117,7 @@ impl WatchedPins {
         match &pin.holds {
             Holds::Nothing => return Ok(false),
             Holds::Checkpoint(_) => {
-                return self.add_checkpoint(number, pin, is_still, tables_of, held);
+                return self.add_checkpoint(number, is_still, tables_of, held);
             }
             Holds::Everything | Holds::From(_) if is_still => {
                 // Nobody seals a reader's pin.
@@ -138,12 +133,10 @@ impl WatchedPins {
     fn add_checkpoint(
         &mut self,
         number: u64,
-        pin: &PinObject,
         is_still: bool,
         tables_of: &dyn Fn(&CheckpointObject) -> Result<BTreeSet<CloudName>>,
         held: &mut Held,
     ) -> Result<bool> {
-        let Holds::Checkpoint(name) = &pin.holds else { return Ok(true) };
         if let Some(tables) = self.seen.get(&number).and_then(|seen| seen.tables.as_ref()) {
             held.tables.extend(tables.iter().cloned());
             return Ok(true);
@@ -155,8 +148,8 @@ impl WatchedPins {
         match fate {
             Some(Fate::Dropped) => return Ok(false),
             None => held.everything = true,
-            Some(Fate::Sealed) => match self.objects.checkpoint(name)? {
-                Some(checkpoint) if checkpoint.pin == number => {
+            Some(Fate::Sealed) => match self.objects.checkpoint(number)? {
+                Some(checkpoint) => {
                     let tables = tables_of(&checkpoint)?;
                     held.tables.extend(tables.iter().cloned());
                     if let Some(seen) = self.seen.get_mut(&number) {
@@ -164,7 +157,7 @@ impl WatchedPins {
                     }
                 }
                 // It is being removed: the next reading finds the pin released.
-                _ => held.everything = true,
+                None => held.everything = true,
             },
         }
         Ok(true)

@@ -1,7 +1,7 @@
-use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use terrace_base::{Corruption, FileId, LevelNo, TableUid};
 use terrace_env::{Latch, ObjectName, SetOnce, SharedEnv};
@@ -23,7 +23,7 @@ pub struct FarTables {
     line: Waterline,
     mounted: SetOnce<Arc<Mounted>>,
     /// Tables that no version of this process names any more.
-    released: Latch<BTreeSet<FarName>>,
+    released: Latch<Vec<FarName>>,
     wake: SetOnce<Box<dyn Fn() + Send + Sync>>,
 }
 
@@ -92,6 +92,12 @@ impl FarTables {
         assert!(Arc::ptr_eq(kept, &mounted), "a far medium is mounted once");
     }
 
+    /// The time, as the environment has it.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        self.env.now()
+    }
+
     /// Whether there is a store.
     #[must_use]
     pub fn is_mounted(&self) -> bool {
@@ -142,22 +148,23 @@ impl FarTables {
     /// This process needs a table no more.
     pub fn release(&self, location: &TableLocation) -> Result<()> {
         let name = FarTables::name(location)?;
-        self.released.lock().insert(name);
+        self.released.lock().push(name);
         if let Some(wake) = self.wake.get() {
             wake();
         }
         Ok(())
     }
 
-    /// Tables that were released and not [`forgotten`](FarTables::forget) yet, at most `count`.
+    /// Tables that were released since this was last asked. They are not asked for again.
     #[must_use]
-    pub fn released(&self, count: usize) -> Vec<FarName> {
-        self.released.lock().iter().take(count).copied().collect()
+    pub fn take_released(&self) -> Vec<FarName> {
+        std::mem::take(&mut *self.released.lock())
     }
 
-    /// This one is gone from the store.
-    pub fn forget(&self, gone: &FarName) {
-        self.released.lock().remove(gone);
+    /// Stores the file of a table, or of values, which lies elsewhere too.
+    pub fn store(&self, name: &FarName, bytes: &[u8]) -> Result<()> {
+        let mounted = self.mounted(&name.id)?;
+        mounted.store.put_whole(&mounted.object(name), bytes)
     }
 
     fn name(location: &TableLocation) -> Result<FarName> {

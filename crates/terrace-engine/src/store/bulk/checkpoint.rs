@@ -124,13 +124,28 @@ impl Inner {
             return Ok((self.sequencer.finished().0, self.versions.current()));
         }
         let _caller_waits = self.io.hurry_flushes();
+        self.at_moment(|seqno| Ok((seqno, self.versions.current())))
+    }
+
+    /// As the versions hand themselves over, of one that holds everything up to a number, and
+    /// nothing after it.
+    pub(in crate::store) fn with_moment(
+        &self,
+        take: &mut dyn FnMut(&VersionEdit, &Arc<Version>),
+    ) -> Result<()> {
+        let taken = self.at_moment(|_| self.versions.with_snapshot(take));
+        self.poison_if_sync_failed(taken)
+    }
+
+    /// Flushes all that was written until now, and acts before anything younger can be flushed.
+    fn at_moment<T>(&self, act: impl FnOnce(SeqNo) -> Result<T>) -> Result<T> {
         let turn = self.turns.flush.lock();
         let (seqno, frozen) = self.with_all_held(|all| {
             let frozen = self.freeze_held(all)?;
             Ok((self.sequencer.finished().0, frozen))
         })?;
         self.flush_these(&turn, frozen, |except| self.oldest_position(except))?;
-        Ok((seqno, self.versions.current()))
+        act(seqno)
     }
 
     fn write_checkpoint(

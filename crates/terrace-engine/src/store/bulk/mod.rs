@@ -14,4 +14,4 @@ pub(super) mod copies;
 pub(super) mod ingest;
 mod ingested_values;
 pub(super) mod restore;
-mod stored;
+pub(super) mod stored;

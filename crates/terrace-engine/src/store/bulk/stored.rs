@@ -15,13 +15,13 @@ use crate::vlog::{SegmentDamage, SegmentVerifier, ValueFile, ValueFileMeta, Valu
 
 /// What a version names as a file.
 #[derive(Clone, Copy)]
-pub(super) enum Stored<'a> {
+pub(in crate::store) enum Stored<'a> {
     Table(&'a TableMeta),
     Values(&'a ValueFileMeta),
 }
 
 /// Compares the bytes of a file, as they come, with what the version knows of them.
-pub(super) enum Verifier {
+pub(in crate::store) enum Verifier {
     /// By one hash of all.
     Hash { wanted: u128, hash: Box<Xxh3> },
     /// By the checksum of each record: the version has no hash of a log segment.

@@ -1,9 +1,17 @@
 use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
+use terrace_base::CodecError;
 use terrace_env::{Latch, Mutex, SetOnce, WaitFactory};
 
-use crate::Result;
+use super::mirror::{Mirror, as_mirrored, count_missing};
 use crate::cloud::CloudFeed;
+use crate::cloud::format::Extent;
+use crate::placement::FarName;
+use crate::version::format::{decode_edit, encode_edit};
+use crate::version::{TableOpener, Version, VersionEdit};
+use crate::{Error, Result};
 
 /// Edits that wait beyond these are dropped: a snapshot of the version takes their place.
 const EDITS_WAITING_MAX: usize = 1024;
@@ -18,8 +26,35 @@ const EDITS_OUTWEIGH_BYTES: usize = 64 << 10;
 /// An object of the feed takes so many bytes of edits, or one edit that is larger.
 const OBJECT_BYTES: usize = 1 << 20;
 
+/// What is fed from.
+pub trait FeedSource {
+    /// Hands over the newest version as a snapshot, while nothing is installed.
+    fn with_version(&self, take: TakeVersion<'_>) -> Result<()>;
+
+    /// As [`FeedSource::with_version`], of a version whose tables hold all entries up to a number,
+    /// and none after it.
+    fn with_moment(&self, take: TakeVersion<'_>) -> Result<()>;
+
+    /// How much of the range there is beside its tables now, if the next moment is to be fed, of
+    /// which the last one was at that time.
+    fn due_moment(&self, last: Option<Duration>) -> Option<Extent>;
+
+    /// Opens the files of a version.
+    fn opener(&self) -> &TableOpener;
+
+    /// Whether to go on with what takes long.
+    fn goes_on(&self) -> bool;
+}
+
+/// Takes a version as a snapshot.
+pub type TakeVersion<'a> = &'a mut dyn FnMut(&VersionEdit, &Arc<Version>);
+
 /// The feed in the object store, which goes behind the local manifest: what the manifest has waits
 /// here until a job feeds it.
+///
+/// With a mirror, an object of the feed leads to one moment of the range after the other, and the
+/// files of that version on the local disk are stored before it, so that whoever reads the feed up
+/// to there finds them.
 pub struct FeedBehind {
     waiting: Latch<Waiting>,
     turn: Mutex<Fed>,
@@ -34,6 +69,23 @@ struct Waiting {
     edits_bytes: usize,
     /// Some edits were dropped, so that only a snapshot helps.
     lacks_edits: bool,
+    /// Something was taken from here, and is not in the feed yet.
+    is_under_way: bool,
+    done: FeedDone,
+    /// The next snapshot says so.
+    first_pin: u64,
+}
+
+/// How far the feed in the store is.
+#[derive(Clone, Debug, Default)]
+pub struct FeedDone {
+    /// The greatest number that is there.
+    pub number: u64,
+    /// Pins below this number count no more, as the newest snapshot says.
+    pub first_pin: u64,
+    /// Mirrored files that the version up to there does not name, each with the number of the
+    /// object that drops it.
+    pub dropped: Vec<(FarName, u64)>,
 }
 
 /// What is fed next.
@@ -49,10 +101,17 @@ enum Next {
 /// What was fed.
 struct Fed {
     feed: CloudFeed,
+    mirror: Option<Mirror>,
     snapshot_bytes: usize,
     /// Since the newest snapshot.
     objects: u32,
     edits_bytes: usize,
+    /// The version that the newest object leads to, if its files were mirrored.
+    version: Option<Arc<Version>>,
+    /// Whether the feed names files that only the local disk has.
+    lacks_files: bool,
+    /// When the newest moment was taken that was fed.
+    moment: Option<Duration>,
 }
 
 impl Waiting {
@@ -63,12 +122,27 @@ impl Waiting {
         self.edits_bytes += edit.len();
         self.edits.push(edit);
         if self.edits.len() > EDITS_WAITING_MAX || self.edits_bytes > BYTES_WAITING_MAX {
-            *self = Waiting { lacks_edits: true, ..Waiting::default() };
+            self.lose_edits();
         }
     }
 
+    fn lose_edits(&mut self) {
+        self.clear();
+        self.lacks_edits = true;
+    }
+
     fn begin_with(&mut self, snapshot: Vec<u8>) {
-        *self = Waiting { snapshot: Some(snapshot), ..Waiting::default() };
+        self.clear();
+        self.snapshot = Some(snapshot);
+    }
+
+    fn clear(&mut self) {
+        (self.snapshot, self.edits_bytes, self.lacks_edits) = (None, 0, false);
+        self.edits.clear();
+    }
+
+    fn is_empty(&self) -> bool {
+        self.snapshot.is_none() && self.edits.is_empty() && !self.lacks_edits
     }
 
     fn take(&mut self) -> Next {
@@ -92,23 +166,36 @@ impl Waiting {
         self.edits_bytes -= bytes;
         Next::Edits(self.edits.drain(..count).collect())
     }
+
+    /// All that waits at once, which leads to the newest version.
+    fn take_all(&mut self) -> Next {
+        if self.is_empty() {
+            return Next::Nothing;
+        }
+        let is_plain = self.snapshot.is_none() && !self.lacks_edits;
+        let edits = std::mem::take(&mut self.edits);
+        self.clear();
+        if is_plain { Next::Edits(edits) } else { Next::Version }
+    }
 }
 
 impl Fed {
     fn is_snapshot_due(&self) -> bool {
-        self.objects >= OBJECTS_PER_SNAPSHOT
+        self.lacks_files
+            || self.objects >= OBJECTS_PER_SNAPSHOT
             || self.edits_bytes > self.snapshot_bytes.max(EDITS_OUTWEIGH_BYTES)
     }
 
-    fn feed_snapshot(&mut self, snapshot: &[u8]) -> Result<()> {
+    fn feed_snapshot(&mut self, snapshot: &[u8], extent: Extent, first_pin: u64) -> Result<()> {
         (self.snapshot_bytes, self.objects, self.edits_bytes) = (snapshot.len(), 0, 0);
-        self.feed.begin(snapshot, false).map(drop)
+        self.feed.set_first_pin(first_pin);
+        self.feed.begin(snapshot, extent).map(drop)
     }
 
-    fn feed_edits(&mut self, edits: &[Vec<u8>]) -> Result<()> {
+    fn feed_edits(&mut self, edits: &[Vec<u8>], extent: Extent) -> Result<()> {
         self.objects += 1;
         self.edits_bytes += edits.iter().map(Vec::len).sum::<usize>();
-        self.feed.append(edits, false).map(drop)
+        self.feed.append(edits, extent).map(drop)
     }
 
     /// Whether objects of the feed were collected.
@@ -120,10 +207,31 @@ impl Fed {
 }
 
 impl FeedBehind {
-    /// Goes on behind what `feed` has, which begins with a snapshot of this many bytes.
-    pub fn new(waits: &WaitFactory, feed: CloudFeed, snapshot_bytes: usize) -> FeedBehind {
-        let fed = Fed { feed, snapshot_bytes, objects: 0, edits_bytes: 0 };
-        FeedBehind { waiting: Latch::default(), turn: waits.mutex(fed), wake: SetOnce::new() }
+    /// Goes on behind what `feed` has, which begins with `snapshot`.
+    pub fn new(
+        waits: &WaitFactory,
+        feed: CloudFeed,
+        snapshot: &VersionEdit,
+        mirror: Option<Mirror>,
+    ) -> FeedBehind {
+        let lacks_files = mirror.is_some() && count_missing(std::slice::from_ref(snapshot)) > 0;
+        let waiting = Waiting {
+            lacks_edits: lacks_files,
+            done: FeedDone { number: feed.number(), ..FeedDone::default() },
+            ..Waiting::default()
+        };
+        let snapshot_bytes = encode_edit(snapshot).len();
+        let fed = Fed {
+            feed,
+            mirror,
+            snapshot_bytes,
+            objects: 0,
+            edits_bytes: 0,
+            version: None,
+            lacks_files,
+            moment: None,
+        };
+        FeedBehind { waiting: Latch::new(waiting), turn: waits.mutex(fed), wake: SetOnce::new() }
     }
 
     /// Whom to call when something waits. Called once, when the range is put together.
@@ -150,42 +258,136 @@ impl FeedBehind {
     }
 
     /// Feeds one object, or collects what the feed does not need any more; `false` if nothing was
-    /// left to do. `with_version` hands over the version as a snapshot, while nothing is installed.
+    /// left to do.
     ///
-    /// Errors: `Fenced`, and then always; the environment's, after which nothing is lost and the
-    /// next call goes on.
-    pub fn feed_one(
-        &self,
-        with_version: impl FnOnce(&mut dyn FnMut(Vec<u8>)) -> Result<()>,
-    ) -> Result<bool> {
+    /// Errors: `Fenced`, and then always; `Cancelled`; those of reading a file for the mirror; the
+    /// environment's. Nothing is lost by them, and the next call goes on.
+    pub fn feed_one(&self, source: &dyn FeedSource) -> Result<bool> {
         let mut turn = self.turn.lock();
         if turn.feed.resume()?.is_some() {
+            self.note(&mut turn);
             return Ok(true);
         }
-        let mut next = self.waiting.lock().take();
-        if matches!(&next, Next::Edits(_)) && turn.is_snapshot_due() {
-            next = Next::Version;
-        }
-        if next == Next::Version {
-            with_version(&mut |snapshot| self.waiting.lock().begin_with(snapshot))?;
-            next = self.waiting.lock().take();
-        }
+        let (next, extent) = match turn.mirror.is_some() {
+            true => self.take_moment(&mut turn, source)?,
+            false => (self.take(&mut turn, source)?, Extent::Some),
+        };
+        let first_pin = self.waiting.lock().first_pin;
         match next {
-            Next::Snapshot(snapshot) => turn.feed_snapshot(&snapshot)?,
-            Next::Edits(edits) => turn.feed_edits(&edits)?,
+            Next::Snapshot(snapshot) => turn.feed_snapshot(&snapshot, extent, first_pin)?,
+            Next::Edits(edits) => turn.feed_edits(&edits, extent)?,
             Next::Version | Next::Nothing => return turn.collect(),
         }
+        self.note(&mut turn);
         Ok(true)
     }
 
-    /// Whether the feed in the store has all that the local manifest had when this was called.
-    pub fn has_fed_all(&self) -> bool {
-        let turn = self.turn.lock();
+    /// What is fed next, as the local manifest has it.
+    fn take(&self, turn: &mut Fed, source: &dyn FeedSource) -> Result<Next> {
+        let next = {
+            let mut waiting = self.waiting.lock();
+            let next = waiting.take();
+            waiting.is_under_way = next != Next::Nothing;
+            next
+        };
+        if next != Next::Version && !(matches!(next, Next::Edits(_)) && turn.is_snapshot_due()) {
+            return Ok(next);
+        }
+        let mut next = Next::Nothing;
+        let handed_over = source.with_version(&mut |snapshot, _| {
+            self.waiting.lock().clear();
+            next = Next::Snapshot(encode_edit(snapshot));
+        });
+        handed_over.inspect_err(|_| self.lose_what_was_taken())?;
+        Ok(next)
+    }
+
+    /// What is fed next, if a moment is due: all that leads to it. Its files are in the store on
+    /// return.
+    fn take_moment(&self, turn: &mut Fed, source: &dyn FeedSource) -> Result<(Next, Extent)> {
+        let nothing = (Next::Nothing, Extent::Some);
+        let Some(extent) = source.due_moment(turn.moment) else { return Ok(nothing) };
+        let is_snapshot_due = turn.is_snapshot_due();
+        let mut taken = None;
+        source.with_moment(&mut |snapshot, version| {
+            let mut waiting = self.waiting.lock();
+            let edits = match waiting.take_all() {
+                Next::Edits(edits) if !is_snapshot_due => Some(edits),
+                Next::Nothing if !is_snapshot_due => Some(Vec::new()),
+                _ => None,
+            };
+            waiting.is_under_way = true;
+            let snapshot = edits.is_none().then(|| snapshot.clone());
+            taken = Some((edits.unwrap_or_default(), snapshot, Arc::clone(version)));
+        })?;
+        let Some((edits, snapshot, version)) = taken else { return Ok(nothing) };
+        let Some(mirror) = &mut turn.mirror else { return Ok(nothing) };
+        let now = source.opener().far.now();
+        let brought = mirror.bring(source.opener(), &version, &|| source.goes_on());
+        brought.inspect_err(|_| self.lose_what_was_taken())?;
+        turn.moment = Some(now);
+        turn.lacks_files = version.has_rows_in_pages();
+        let extent = if turn.lacks_files { Extent::Some } else { extent };
+        turn.version = Some(version);
+        if let Some(snapshot) = snapshot {
+            return Ok((Next::Snapshot(encode_edit(&as_mirrored(snapshot))), extent));
+        }
+        let mirrored = edits.iter().map(|edit| Ok(encode_edit(&as_mirrored(decode_edit(edit)?))));
+        let mirrored: std::result::Result<_, CodecError> = mirrored.collect();
+        let mirrored = mirrored.map_err(|error| {
+            Error::Poisoned(format!("an edit cannot be read that was just written: {error}"))
+        })?;
+        Ok((Next::Edits(mirrored), extent))
+    }
+
+    /// What was taken was not sent.
+    fn lose_what_was_taken(&self) {
+        let mut waiting = self.waiting.lock();
+        waiting.lose_edits();
+        waiting.is_under_way = false;
+    }
+
+    /// What was taken is in the feed.
+    fn note(&self, turn: &mut Fed) {
+        let number = turn.feed.number();
+        let version = turn.version.take();
+        let gone = match (&mut turn.mirror, version) {
+            (Some(mirror), Some(version)) => mirror.let_go_of(&version),
+            _ => Vec::new(),
+        };
+        let mut waiting = self.waiting.lock();
+        waiting.is_under_way = false;
+        waiting.done.number = number;
+        waiting.done.first_pin = turn.feed.first_pin();
+        waiting.done.dropped.extend(gone.into_iter().map(|name| (name, number)));
+    }
+
+    /// How far the feed in the store is, if it has all that the local manifest had when this was
+    /// called; what was dropped is handed over.
+    pub fn take_done(&self) -> Option<FeedDone> {
+        let mut waiting = self.waiting.lock();
+        if !waiting.is_empty() || waiting.is_under_way {
+            return None;
+        }
+        let done = waiting.done.clone();
+        waiting.done.dropped.clear();
+        Some(done)
+    }
+
+    /// The greatest number that the feed has; `None` while another one is being fed.
+    pub fn number(&self) -> Option<u64> {
         let waiting = self.waiting.lock();
-        !turn.feed.is_pending()
-            && waiting.snapshot.is_none()
-            && waiting.edits.is_empty()
-            && !waiting.lacks_edits
+        (!waiting.is_under_way).then_some(waiting.done.number)
+    }
+
+    /// Whether something waits.
+    pub fn is_behind(&self) -> bool {
+        !self.waiting.lock().is_empty()
+    }
+
+    /// The next snapshot says that pins below this number count no more.
+    pub fn set_first_pin(&self, first_pin: u64) {
+        self.waiting.lock().first_pin = first_pin;
     }
 }
 

@@ -1,25 +1,31 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use terrace_base::Epoch;
+use terrace_base::{Corruption, Epoch};
 use terrace_env::{Mutex, ObjectName, WaitFactory};
 
-use super::FeedBehind;
+use super::{FeedBehind, mirror};
 use crate::Result;
-use crate::cloud::{CloudName, CloudNames, CloudStore};
+use crate::cloud::format::{Author, CheckpointObject};
+use crate::cloud::{CloudFeed, CloudName, CloudNames, CloudStore, WatchedPins};
 use crate::placement::{FarName, FarTables};
 use crate::store::Inner;
 use crate::version::VersionEdit;
+use crate::version::format::decode_edit;
 
 /// So many objects are deleted in one turn, one after the other.
 const DELETES_PER_TURN: usize = 8;
 
 /// Deletes the tables from the object store that nobody needs any more.
 ///
-/// A table goes when no version of this process names it and the feed in the store has the edit by
-/// which it was dropped. Whoever takes the database over reads that edit before its own, so that an
-/// owner that was fenced and does not know it deletes nothing that its successor names.
+/// A table goes when no version of this process names it, the feed in the store has the edit by
+/// which it was dropped, and no pin holds it. Whoever takes the database over reads that edit
+/// before its own, so that an owner that was fenced and does not know it deletes nothing that its
+/// successor names. What goes is chosen before the pins are read: a reader that comes later reads
+/// the edit.
 ///
 /// What an earlier owner had stored and never named, or dropped and not deleted, is found by one
 /// walk over the names of all tables in each open. A list may lack names: the walk of another open
@@ -28,7 +34,22 @@ const DELETES_PER_TURN: usize = 8;
 pub struct FarCollector {
     store: Arc<CloudStore>,
     names: CloudNames,
-    orphans: Mutex<Orphans>,
+    author: Author,
+    state: Mutex<State>,
+    dropped_count: AtomicUsize,
+}
+
+/// What is known of what nobody needs.
+#[derive(Debug)]
+struct State {
+    orphans: Orphans,
+    /// An owner that was fenced and reads them learns nothing from them.
+    pins: WatchedPins,
+    /// Tables that no version of this process names any more, in whose place the feed may not be.
+    released: Vec<FarName>,
+    /// Tables of which no version of this process knows any more, each with the number of the
+    /// object of the feed that drops it, or of a later one.
+    dropped: BTreeMap<CloudName, u64>,
 }
 
 /// The walk over the tables in the store.
@@ -37,82 +58,111 @@ struct Orphans {
     own: Epoch,
     /// The tables that this owner's first snapshot names.
     named: BTreeSet<CloudName>,
+    /// The number of that snapshot.
+    snapshot: u64,
     /// The last name that the walk has seen.
     after: Option<ObjectName>,
     is_walked: bool,
-    /// Orphans that were found and are still there.
-    found: Vec<ObjectName>,
 }
 
 impl Orphans {
-    /// Takes in what a list shows behind `after`.
-    fn take_in(&mut self, names: CloudNames, page: Vec<ObjectName>) {
+    /// Takes in what a list shows behind `after`; the orphans among it.
+    fn take_in(&mut self, names: CloudNames, page: Vec<ObjectName>) -> Vec<CloudName> {
         let Some(last) = page.last() else {
             self.is_walked = true;
             self.named.clear();
-            return;
+            return Vec::new();
         };
         self.after = Some(last.clone());
-        let (own, named) = (self.own, &self.named);
-        self.found.extend(page.into_iter().filter(|object| match names.parse(object) {
-            Some(name @ CloudName::Table { id, .. }) => id.epoch < own && !named.contains(&name),
+        let is_orphan = |name: &CloudName| match name {
+            CloudName::Table { id, .. } => id.epoch < self.own && !self.named.contains(name),
             _ => false,
-        }));
+        };
+        page.iter().filter_map(|object| names.parse(object)).filter(is_orphan).collect()
     }
 }
 
 impl FarCollector {
-    /// The collector of the owner whose first snapshot this is.
+    /// The collector of the owner whose feed begins with this snapshot, which has stored files that
+    /// are mirrored.
     pub fn new(
         waits: &WaitFactory,
         store: &Arc<CloudStore>,
         names: CloudNames,
-        own: Epoch,
+        feed: &CloudFeed,
         snapshot: &VersionEdit,
+        is_mirrored: bool,
     ) -> FarCollector {
-        let levels = snapshot.tree.tables_added.iter().map(|(_, table)| table);
-        let rows = snapshot.tree.rows_added.iter().flat_map(|row| &row.tables);
-        let far = levels.chain(rows).filter_map(|table| FarName::of(&table.location));
+        let Author { epoch: own, nonce } = feed.author();
+        let mirrored = mirror::names_in(snapshot).filter(|_| is_mirrored);
+        let named = mirror::far_names(snapshot).into_iter().chain(mirrored);
         let orphans = Orphans {
             own,
-            named: far.map(|name| name.object()).collect(),
+            named: named.map(|name| name.object()).collect(),
+            snapshot: feed.number(),
             after: None,
             is_walked: false,
-            found: Vec::new(),
         };
-        FarCollector { store: Arc::clone(store), names, orphans: waits.mutex(orphans) }
+        let pins = WatchedPins::new(store, names, nonce, feed.first_pin());
+        let state = State { orphans, pins, released: Vec::new(), dropped: BTreeMap::new() };
+        let (store, state) = (Arc::clone(store), waits.mutex(state));
+        let author = feed.author();
+        FarCollector { store, names, author, state, dropped_count: AtomicUsize::new(0) }
+    }
+
+    /// How many objects wait to be deleted, as of the last turn.
+    pub fn dropped_count(&self) -> usize {
+        self.dropped_count.load(Ordering::Relaxed)
     }
 
     /// Deletes some of what nobody needs, if the feed has all; whether there may be more of it.
     ///
     /// Errors: the environment's. The next call goes on.
     pub fn collect_some(&self, far: &FarTables, behind: &FeedBehind) -> Result<bool> {
-        let mut orphans = self.orphans.lock();
+        let mut state = self.state.lock();
+        let State { orphans, pins, released, dropped } = &mut *state;
         // Before the look at the feed: what is released has left the local manifest, so that the
         // edit which drops it waits by now, or was fed.
-        let released = far.released(DELETES_PER_TURN);
-        if !behind.has_fed_all() {
-            return Ok(false);
+        released.extend(far.take_released());
+        let Some(done) = behind.take_done() else { return Ok(false) };
+        let now = released.drain(..).map(|name| (name, done.number));
+        dropped.extend(now.chain(done.dropped).map(|(name, number)| (name.object(), number)));
+        // Order: for the figures alone.
+        self.dropped_count.store(dropped.len(), Ordering::Relaxed);
+        if !dropped.is_empty() {
+            let held = pins.read(&tables_of)?;
+            // A successor may have deleted pins that come before those which hold something.
+            let Some(number) = behind.number() else { return Ok(false) };
+            if !CloudFeed::owns(&self.store, self.names, self.author, number)? {
+                return Ok(false);
+            }
+            behind.set_first_pin(pins.first());
+            let free = dropped.iter().filter(|(name, number)| !held.holds(name, **number));
+            let free: Vec<_> = free.take(DELETES_PER_TURN).map(|(name, _)| name.clone()).collect();
+            for name in &free {
+                self.store.delete(&self.names.of(name))?;
+                dropped.remove(name);
+            }
+            if !free.is_empty() {
+                return Ok(true);
+            }
         }
-        for name in &released {
-            self.store.delete(&self.names.of(&name.object()))?;
-            far.forget(name);
-        }
-        if !released.is_empty() {
-            return Ok(true);
-        }
-        if orphans.found.is_empty() && !orphans.is_walked {
+        if !orphans.is_walked {
             let page = self.store.list_page(&self.names.table_prefix(), orphans.after.as_ref())?;
-            orphans.take_in(self.names, page.into_iter().map(|object| object.name).collect());
+            let page = page.into_iter().map(|object| object.name).collect();
+            let found = orphans.take_in(self.names, page);
+            dropped.extend(found.into_iter().map(|name| (name, orphans.snapshot)));
             return Ok(true);
         }
-        for _ in 0..DELETES_PER_TURN {
-            let Some(object) = orphans.found.last() else { break };
-            self.store.delete(object)?;
-            orphans.found.pop();
-        }
-        Ok(!orphans.found.is_empty() || !orphans.is_walked)
+        pins.delete_below(done.first_pin, DELETES_PER_TURN)
     }
+}
+
+/// What a checkpoint names in the store.
+fn tables_of(checkpoint: &CheckpointObject) -> Result<BTreeSet<CloudName>> {
+    let snapshot = decode_edit(&checkpoint.snapshot)
+        .map_err(|error| Corruption::from_codec(Path::new(checkpoint.name.as_str()), 0, &error))?;
+    Ok(mirror::far_names(&snapshot).iter().map(FarName::object).collect())
 }
 
 impl fmt::Debug for FarCollector {

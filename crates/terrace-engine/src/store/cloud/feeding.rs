@@ -1,7 +1,12 @@
+use std::cell::Cell;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
+use super::behind::{FeedSource, TakeVersion};
+use crate::cloud::format::Extent;
+use crate::drange::Drange;
 use crate::store::Inner;
-use crate::version::format::encode_edit;
+use crate::version::TableOpener;
 use crate::{Error, Result};
 
 impl Inner {
@@ -28,7 +33,28 @@ impl Inner {
     /// Does one thing that is due for the feed in the store; `false` if nothing was.
     pub(in crate::store) fn keep_feed(&self) -> Result<bool> {
         let Some(behind) = self.behind() else { return Ok(false) };
-        behind.feed_one(|take| self.versions.with_snapshot(|snapshot| take(encode_edit(snapshot))))
+        let fed = behind.feed_one(&Running(self));
+        if let Some(period) = self.mirror_period() {
+            self.await_moment(period);
+        }
+        fed
+    }
+
+    /// How often a moment of the range is fed, if its upper levels are mirrored.
+    fn mirror_period(&self) -> Option<Duration> {
+        self.cloud.as_ref()?.options()?.mirror
+    }
+
+    /// With a mirror, what the log holds alone goes into tables, so that the store gets it at the
+    /// close.
+    pub(in crate::store) fn flush_for_mirror(&self) {
+        if self.mirror_period().is_none() || self.log.is_read_only() {
+            return;
+        }
+        if let Err(error) = self.flush_all() {
+            let dir = self.dir.display();
+            crate::program_log::warn!(%dir, %error, "closed before the store had all entries");
+        }
     }
 
     /// At a close: feeds what waits, once. What the store does not take now, the next open feeds,
@@ -36,17 +62,87 @@ impl Inner {
     ///
     /// Errors: `Fenced`.
     pub(in crate::store) fn feed_rest(&self) -> Result<()> {
+        let Some(behind) = self.behind() else { return Ok(()) };
+        let closing = Closing { inner: self, is_done: Cell::new(false) };
         loop {
-            match self.keep_feed() {
+            match behind.feed_one(&closing) {
                 Ok(true) => {}
+                Ok(false) => return Ok(()),
                 Err(error @ Error::Fenced(_)) => return Err(error),
                 Err(error) => {
                     let dir = self.dir.display();
                     crate::program_log::warn!(%dir, %error, "closed before the store had all edits");
                     return Ok(());
                 }
-                Ok(false) => return Ok(()),
             }
         }
+    }
+
+    /// Whether all entries are in tables.
+    fn has_flushed_all(&self) -> bool {
+        let view = self.view.load();
+        let dranges = self.dranges.load();
+        let is_empty = |drange: &Arc<Drange>| drange.active.shared().memtable.is_empty();
+        view.frozen_bytes + view.merged_bytes == 0 && dranges.list().iter().all(is_empty)
+    }
+}
+
+/// The range while it is open: what takes long ends when it closes.
+struct Running<'a>(&'a Inner);
+
+/// The range at its close: what was begun is brought to its end.
+struct Closing<'a> {
+    inner: &'a Inner,
+    is_done: Cell<bool>,
+}
+
+impl FeedSource for Running<'_> {
+    fn with_version(&self, take: TakeVersion<'_>) -> Result<()> {
+        self.0.versions.with_snapshot(take)
+    }
+
+    fn with_moment(&self, take: TakeVersion<'_>) -> Result<()> {
+        self.0.with_moment(take)
+    }
+
+    fn due_moment(&self, last: Option<Duration>) -> Option<Extent> {
+        let period = self.0.mirror_period()?;
+        let is_time = last.is_none_or(|last| self.0.env.now().saturating_sub(last) >= period);
+        let is_new = || self.0.behind().is_some_and(|behind| behind.is_behind());
+        let is_due = is_time && (last.is_none() || is_new() || !self.0.has_flushed_all());
+        is_due.then_some(Extent::Moment)
+    }
+
+    fn opener(&self) -> &TableOpener {
+        &self.0.context.opener
+    }
+
+    fn goes_on(&self) -> bool {
+        !self.0.is_closing()
+    }
+}
+
+impl FeedSource for Closing<'_> {
+    fn with_version(&self, take: TakeVersion<'_>) -> Result<()> {
+        self.inner.versions.with_snapshot(take)
+    }
+
+    /// Nobody writes any more.
+    fn with_moment(&self, take: TakeVersion<'_>) -> Result<()> {
+        self.inner.versions.with_snapshot(take)
+    }
+
+    /// Once. If something is in the log alone, the feed stays at the moment before.
+    fn due_moment(&self, _last: Option<Duration>) -> Option<Extent> {
+        let is_due = !self.is_done.replace(true) && self.inner.has_flushed_all();
+        is_due.then_some(Extent::Closed)
+    }
+
+    fn opener(&self) -> &TableOpener {
+        &self.inner.context.opener
+    }
+
+    fn goes_on(&self) -> bool {
+        true
     }
 }

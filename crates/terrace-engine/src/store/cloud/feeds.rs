@@ -4,7 +4,9 @@ use std::sync::Arc;
 use terrace_base::{Corruption, Epoch, FileId, LogPosition, RowId, SeqNo};
 use terrace_env::{Latch, SharedEnv};
 
+use crate::cloud::format::Extent;
 use crate::cloud::{CloudFeed, CloudNames, FedState};
+use crate::store::cloud::mirror::Mirror;
 use crate::store::cloud::{CloudTier, FarCollector, FeedBehind};
 use crate::version::format::{decode_edit, encode_edit};
 use crate::version::{
@@ -197,11 +199,14 @@ impl FeedStore for CloudFeeds {
         let names = CloudNames::new(database);
         let mut feed = self.take(names, cloud.authors, epoch)?;
         let local = self.local.begin(id, snapshot)?;
-        feed.begin(&encoded, false)?;
+        feed.begin(&encoded, Extent::Some)?;
         let waits = self.env.waits();
         let store = self.tier.store()?;
-        self.tier.set_collector(FarCollector::new(&waits, store, names, epoch, snapshot));
-        let behind = FeedBehind::new(&waits, feed, encoded.len());
+        let is_mirrored = self.tier.options().is_some_and(|options| options.mirror.is_some());
+        let collector = FarCollector::new(&waits, store, names, &feed, snapshot, is_mirrored);
+        self.tier.set_collector(collector);
+        let mirror = is_mirrored.then(|| Mirror::new(epoch, snapshot));
+        let behind = FeedBehind::new(&waits, feed, snapshot, mirror);
         let behind = Arc::clone(self.tier.set_behind(Arc::new(behind)));
         Ok(Box::new(FedManifest { local, behind }))
     }

@@ -9,22 +9,26 @@
 //! 1. The local manifest is what the running owner reads, and names what lies in the store.
 //! 2. A table is whole in the store before any manifest names it.
 //! 3. A range whose tables lie in a store opens only with it.
-//! 4. The feed in the store gets what the local manifest has, in its order and after it. What waits
+//! 4. With a mirror, the store has all files that its feed names, those of the upper levels too.
+//! 5. The feed in the store gets what the local manifest has, in its order and after it. What waits
 //!    for that is bounded, and an owner that somebody else has fenced notices it there.
-//!
-//! 5. A table is deleted only after the feed has the edit that drops it.
+//! 6. A table is deleted only after the feed has the edit that drops it, and when no pin holds it.
 //!
 //! Begin at `tier.rs` (the store, opened on demand), `mount.rs` (what an open does with tables),
-//! `feeds.rs` (whose database it is), `behind.rs` (what is fed when) and `collect.rs` (what goes).
+//! `feeds.rs` (whose database it is), `behind.rs` (what is fed when), `mirror.rs` (upper levels
+//! that the store has as well), `collect.rs` (what goes) and `follow.rs` (who has only the store).
 
 mod behind;
 mod collect;
 mod feeding;
 mod feeds;
+mod follow;
+mod mirror;
 mod mount;
 mod tier;
 
 pub use behind::FeedBehind;
 pub use collect::FarCollector;
 pub use feeds::CloudFeeds;
+pub use follow::{NoLog, StoreFeed, StoreMoment, choose_database};
 pub use tier::CloudTier;

@@ -49,11 +49,13 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::cloud::CloudNames;
 use crate::drange::{Active, Boundaries, Division, DrangeMap};
 use crate::memtable::SpareMemory;
-use crate::options::{L0Options, Options, Research};
+use crate::options::{CloudOptions, L0Options, Options, Research};
 use crate::process::{PoolName, Process};
 use crate::store::Store;
+use crate::store::cloud::{CloudTier, NoLog, StoreFeed, StoreMoment, choose_database};
 use crate::store::follow::tail::Tail;
 use crate::store::open::close::Closer;
 use crate::store::open::opening::{Held, Opening, Pieces, RecoveryReport};
@@ -103,6 +105,43 @@ impl Follower {
         Follower::open_with(process, dir, options, seams)
     }
 
+    /// Opens a database that lies in the object store at `url`, as its owner has mirrored it there,
+    /// beside that owner and on any machine. `database` is its id, if there are several.
+    /// [`Follower::catch_up`] brings it to the newest moment that was fed; a checkpoint stays as it
+    /// is.
+    ///
+    /// A pin in the store keeps what is shown, as long as `catch_up` is called every few minutes;
+    /// after a quarter of an hour without it, reads may answer `Outdated`. Iterators and snapshots
+    /// that outlive the follower are not kept.
+    ///
+    /// Cost: two readings of the feed and some four requests; tables are opened when they are read.
+    ///
+    /// Errors: `Invalid` (no database, or no such checkpoint there), `Unsupported` (the owner does
+    /// not mirror the database), `Corruption`, `Io`.
+    pub fn open_store(
+        process: &Arc<Process>,
+        url: &str,
+        database: Option<u128>,
+        moment: StoreMoment,
+        options: Options,
+    ) -> Result<Follower> {
+        let env = process.env();
+        let cloud = Some(CloudOptions::as_it_is(url));
+        let options = looking(Options { cloud, ..options });
+        let tier = CloudTier::new(env, options.cloud.clone());
+        let store = Arc::clone(tier.store()?);
+        let names = CloudNames::new(choose_database(&store, database)?);
+        let feed = StoreFeed::new(env, &store, names, moment);
+        let dir = feed.dir();
+        let seams = Seams {
+            feeds: Arc::new(feed),
+            log: Arc::new(NoLog),
+            cloud: tier,
+            ..Seams::local(process, &dir, &options)
+        };
+        Follower::open_with(process, &dir, options, seams)
+    }
+
     /// As [`Follower::open`], with other sides of the seams. Errors: also `Unsupported` if such a
     /// log cannot be read while it is written.
     pub fn open_with(
@@ -128,6 +167,7 @@ impl Follower {
         let (mut newest, mut feed) = (version, news.mark);
         let version = current(&opening, &mut newest, &mut feed, &mut tail)?;
         let (shown, store) = show(&opening, &version, &tail)?;
+        opening.feeds.shows(&store.inner.versions.current());
         Ok(Follower { opening, newest, feed, tail, shown, store })
     }
 
@@ -165,6 +205,7 @@ impl Follower {
             )));
         }
         (self.shown, self.store) = (moment, store);
+        self.opening.feeds.shows(&self.store.inner.versions.current());
         Ok(true)
     }
 }
@@ -291,10 +332,12 @@ fn refuse_media(version: &Version) -> Result<()> {
 
 /// Opens what the version names, and reads the log on behind it; whether that is all of it.
 fn read(opening: &Opening, version: &Version, tail: &mut Tail) -> Result<bool> {
-    for table in version.tables() {
+    // What lies in an object store is opened when it is read: each would cost requests.
+    for table in version.tables().filter(|table| !table.meta().location.is_far()) {
         table.reader(ReadMode::BLOCK)?;
     }
-    version.values().iter().try_for_each(|file| file.open())?;
+    let values = version.values().iter().filter(|file| !file.meta().location.is_far());
+    values.into_iter().try_for_each(|file| file.open())?;
     tail.let_go_of(version);
     let (facts, mark) = (version.log_facts(), tail.mark);
     let outcome = opening.log.read_on(&facts, mark, &mut |record| tail.add(version, &record));

@@ -65,6 +65,7 @@ impl Inner {
         if held.is_none() {
             return Ok(());
         }
+        self.flush_for_mirror();
         self.begin_close();
         self.jobs.wait_ended();
         let outcome = self.end_log();

@@ -7,6 +7,7 @@ use terrace_base::LEVEL_MAX;
 use crate::cloud::{RequestCounts, RequestKind};
 use crate::explain::text::{bytes, count};
 use crate::store::Inner;
+use crate::store::cloud::FarCollector;
 use crate::version::Version;
 
 /// What a range has in its object store, and what it asked of it since the open.
@@ -47,7 +48,7 @@ impl Inner {
             first_level: far.line().first_far(),
             table_count: there.len() as u64,
             table_bytes: there.iter().map(|meta| meta.bytes).sum(),
-            dropped_count: far.released(usize::MAX).len() as u64,
+            dropped_count: tier.collector().map_or(0, FarCollector::dropped_count) as u64,
             local_bytes: of_tables.chain(of_values).sum::<u64>() + in_log,
             local_bytes_max: tier.options().and_then(|options| options.local_bytes),
             requests: tier.store().map(|store| store.counts()).unwrap_or_default(),

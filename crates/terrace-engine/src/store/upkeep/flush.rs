@@ -43,20 +43,24 @@ impl Store {
     ///
     /// Errors: `ReadOnly`, `Closed`, `Poisoned`, and whatever writing tables gives.
     pub fn flush(&self) -> Result<()> {
-        let inner = &self.inner;
-        inner.log()?;
-        let _work = inner.begin_work()?;
-        inner.check_healthy()?;
-        let _caller_waits = inner.io.hurry_flushes();
-        inner.freeze_all()?;
-        inner.poison_if_sync_failed(inner.flush_frozen(Merging::Never))?;
-        inner.note_problem(Work::Flush, None);
-        inner.schedule_compaction();
-        Ok(())
+        self.inner.flush_all()
     }
 }
 
 impl Inner {
+    /// See [`Store::flush`].
+    pub(in crate::store) fn flush_all(&self) -> Result<()> {
+        self.log()?;
+        let _work = self.begin_work()?;
+        self.check_healthy()?;
+        let _caller_waits = self.io.hurry_flushes();
+        self.freeze_all()?;
+        self.poison_if_sync_failed(self.flush_frozen(Merging::Never))?;
+        self.note_problem(Work::Flush, None);
+        self.schedule_compaction();
+        Ok(())
+    }
+
     /// Flushes until no memtable waits for it.
     pub(super) fn flush_frozen(&self, merging: Merging) -> Result<()> {
         while self.flush_some(merging)? {}

@@ -37,6 +37,8 @@ pub struct Jobs {
     /// The moment, in ms, at which a compaction is looked for because entries expire; the greatest
     /// number if none is.
     expiry_awaited_ms: AtomicU64,
+    /// Set while somebody will look whether the next moment of a mirror is due.
+    moment_awaited: AtomicBool,
     /// Set when running jobs should end early.
     pub cancel: AtomicBool,
     /// What compactions work on.
@@ -104,6 +106,7 @@ impl Jobs {
             clear_up_queued: AtomicBool::new(false),
             compactions_queued: AtomicUsize::new(0),
             expiry_awaited_ms: AtomicU64::new(u64::MAX),
+            moment_awaited: AtomicBool::new(false),
             cancel: AtomicBool::new(false),
             taken: Latch::default(),
             filter_rests: Latch::default(),
@@ -321,8 +324,7 @@ impl Inner {
     }
 
     /// Sees to it that a compaction is looked for when all entries of a table have expired,
-    /// whatever else happens until then. That look is no job under way: nobody waits for it, and it
-    /// keeps no range open.
+    /// whatever else happens until then.
     fn await_expiry(self: &Arc<Self>, served: Served) {
         let Some(moment) = pick::next_expiry(&self.versions.current(), served) else { return };
         if self.is_closing()
@@ -331,6 +333,26 @@ impl Inner {
             return;
         }
         let delay = Duration::from_millis(moment.0.saturating_sub(served.now.0));
+        self.look_after(delay, |inner| {
+            inner.jobs.expiry_awaited_ms.store(u64::MAX, Ordering::Release);
+            inner.schedule_compaction();
+        });
+    }
+
+    /// Sees to it that the feed is looked after when the next moment of a mirror may be due.
+    pub(in crate::store) fn await_moment(&self, period: Duration) {
+        if self.is_closing() || self.jobs.moment_awaited.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.look_after(period, |inner| {
+            inner.jobs.moment_awaited.store(false, Ordering::Release);
+            inner.schedule_feeding();
+        });
+    }
+
+    /// Looks after something later. That is no job under way: nobody waits for it, and it keeps no
+    /// range open.
+    fn look_after(&self, delay: Duration, look: impl FnOnce(&Arc<Inner>) + Send + 'static) {
         let (me, jobs) = (Weak::clone(&self.me), Arc::clone(&self.jobs));
         let look = Box::new(move || {
             let running = Running::new(&jobs, false);
@@ -339,8 +361,7 @@ impl Inner {
             if !jobs.cancel.load(Ordering::SeqCst)
                 && let Some(inner) = me.upgrade()
             {
-                inner.jobs.expiry_awaited_ms.store(u64::MAX, Ordering::Release);
-                inner.schedule_compaction();
+                look(&inner);
                 drop(inner);
             }
             drop(running);

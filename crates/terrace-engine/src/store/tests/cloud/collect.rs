@@ -20,13 +20,13 @@ fn cloud(store: &Store) -> Result<(&CloudStore, CloudNames)> {
 }
 
 /// The tables that are in the store.
-fn stored(store: &Store) -> Result<BTreeSet<ObjectName>> {
+pub(super) fn stored(store: &Store) -> Result<BTreeSet<ObjectName>> {
     let (cloud, names) = cloud(store)?;
     Ok(cloud.list(&names.table_prefix())?.into_iter().map(|object| object.name).collect())
 }
 
 /// The tables in the store that the newest version names.
-fn named(store: &Store) -> Result<BTreeSet<ObjectName>> {
+pub(super) fn named(store: &Store) -> Result<BTreeSet<ObjectName>> {
     let (_, names) = cloud(store)?;
     let version = store.inner.versions.current();
     let far = version.tables().filter_map(|table| FarName::of(&table.meta().location));

@@ -4,6 +4,7 @@
 
 use super::{copy, in_store, open_at};
 use crate::Error;
+use crate::cloud::format::Extent;
 use crate::cloud::{CloudFeed, CloudNames};
 use crate::store::tests::*;
 use crate::version::format::decode_edit;
@@ -108,7 +109,7 @@ fn a_fenced_owner_takes_no_more_writes() -> Result<()> {
         let names = CloudNames::new(version.database());
         let (mut other, state) =
             CloudFeed::open(&cloud, names, 99, version.epoch(), |_| Ok(())).expect("it is free");
-        other.begin(&state.edits[0], false)?;
+        other.begin(&state.edits[0], Extent::Some)?;
         put(&store, "between", "is acknowledged")?;
         store.flush()?;
         store.settle();

@@ -3,6 +3,7 @@
 mod collect;
 mod far_tables;
 mod feed;
+mod mirror;
 
 use super::*;
 use crate::options::CloudOptions;

@@ -1,0 +1,291 @@
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use terrace_base::{Corruption, Epoch, FileId};
+use terrace_env::{Mutex, SharedEnv};
+
+use super::mirror;
+use crate::cloud::format::Extent;
+use crate::cloud::{
+    CheckpointName, Checkpoints, CloudFeed, CloudNames, CloudStore, FedState, PIN_STILL_MAX,
+    ReaderPin, find_databases, pin_and_read,
+};
+use crate::ids::FileIds;
+use crate::version::format::decode_edit;
+use crate::version::{
+    FeedMark, FeedNews, FeedPosition, FeedStore, LoadedFeed, Version, VersionEdit, VersionFeed,
+};
+use crate::wal::{LogFacts, LogMark, LogSink, LogStore, ReadOn, Replayed, Visit};
+use crate::{Error, Result};
+
+/// What a reader of a store sees of a database there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum StoreMoment {
+    /// The newest moment that its owner has fed, and those after it.
+    #[default]
+    Newest,
+    /// What a checkpoint has.
+    Checkpoint(CheckpointName),
+}
+
+/// The feed of a database as a reader follows it that has nothing but the store. A pin there sees
+/// to it that no table goes which the reader shows.
+#[derive(Debug)]
+pub struct StoreFeed {
+    env: SharedEnv,
+    store: Arc<CloudStore>,
+    names: CloudNames,
+    moment: StoreMoment,
+    reading: Mutex<Option<Reading>>,
+}
+
+#[derive(Debug)]
+struct Reading {
+    pin: ReaderPin,
+    renewed: Duration,
+    /// Where the reader is; `None` at a checkpoint.
+    fed: Option<crate::cloud::FeedMark>,
+    /// What the reader calls that.
+    shown: FeedMark,
+    /// The number of the feed up to which it has read.
+    number: u64,
+    /// Versions that somebody may look at still, and their numbers.
+    versions: Vec<(u64, Weak<Version>)>,
+}
+
+/// A reader's state at the feed's moment, and how it is called.
+struct Read {
+    pin: ReaderPin,
+    edits: Vec<VersionEdit>,
+    fed: Option<crate::cloud::FeedMark>,
+    number: u64,
+    shown: FeedMark,
+}
+
+/// The database that is meant: the one of this id, or the only one that is there.
+///
+/// Errors: `Invalid` if there is none, or several and none is named; the environment's.
+pub fn choose_database(store: &CloudStore, asked: Option<u128>) -> Result<u128> {
+    if let Some(database) = asked {
+        return Ok(database);
+    }
+    let found = find_databases(store)?;
+    match found.as_slice() {
+        [one] => Ok(*one),
+        [] => Err(Error::invalid(format!("{} holds no database; check the URL", store.url()))),
+        several => {
+            let ids: Vec<String> = several.iter().map(|id| format!("{id:032x}")).collect();
+            Err(Error::invalid(format!(
+                "{} holds several databases; say which one is meant: {}",
+                store.url(),
+                ids.join(", ")
+            )))
+        }
+    }
+}
+
+impl StoreFeed {
+    /// The feed of the database with these names, at `moment`.
+    #[must_use]
+    pub fn new(
+        env: &SharedEnv,
+        store: &Arc<CloudStore>,
+        names: CloudNames,
+        moment: StoreMoment,
+    ) -> StoreFeed {
+        let (env, store) = (Arc::clone(env), Arc::clone(store));
+        let reading = env.waits().mutex(None);
+        StoreFeed { env, store, names, moment, reading }
+    }
+
+    /// What the reader calls the database.
+    #[must_use]
+    pub fn dir(&self) -> PathBuf {
+        PathBuf::from(format!("{}/{:032x}", self.store.url(), self.names.database()))
+    }
+
+    /// Reads the moment anew, with a new pin; `None` if there is no database.
+    fn begin(&self) -> Result<Option<Read>> {
+        let nonce = self.env.random_u128();
+        let Some((mut pin, state)) = pin_and_read(&self.store, self.names, nonce)? else {
+            return Ok(None);
+        };
+        let read = self.read(&state);
+        if read.is_err() {
+            // The first error says more; the owner drops the pin some time later.
+            drop(pin.release());
+        }
+        let (edits, number, fed) = read?;
+        pin.narrow(number)?;
+        let shown = self.mark(&state, number);
+        Ok(Some(Read { pin, edits, fed, number, shown }))
+    }
+
+    /// What is shown of what the feed comes to, and at which number.
+    fn read(
+        &self,
+        state: &FedState,
+    ) -> Result<(Vec<VersionEdit>, u64, Option<crate::cloud::FeedMark>)> {
+        let StoreMoment::Checkpoint(name) = &self.moment else {
+            let edits = self.decode(&state.edits)?;
+            let missing = mirror::count_missing(&edits);
+            if missing > 0 || state.mark.extent() == Extent::Some {
+                return Err(self.is_not_whole(missing));
+            }
+            return Ok((edits, state.mark.number(), Some(state.mark.clone())));
+        };
+        let checkpoint = Checkpoints::new(&self.store, self.names).find(name)?;
+        let checkpoint = checkpoint.ok_or_else(|| {
+            Error::invalid(format!(
+                "there is no checkpoint {name} in {}; list those that are there",
+                self.dir().display()
+            ))
+        })?;
+        Ok((self.decode(&[checkpoint.snapshot])?, checkpoint.from, None))
+    }
+
+    fn mark(&self, state: &FedState, number: u64) -> FeedMark {
+        let id = FileId { epoch: state.mark.epoch(), counter: 0 };
+        let identity = state.mark.author().map_or(0, |author| author.nonce);
+        FeedMark { end: FeedPosition { id, bytes: number }, identity }
+    }
+
+    fn decode(&self, edits: &[Vec<u8>]) -> Result<Vec<VersionEdit>> {
+        let decoded = edits.iter().map(|edit| decode_edit(edit));
+        decoded
+            .collect::<std::result::Result<_, _>>()
+            .map_err(|error| Corruption::from_codec(self.dir(), 0, &error).into())
+    }
+
+    fn is_not_whole(&self, missing: usize) -> Error {
+        let what = match missing {
+            0 => "its entries are not of one moment".to_string(),
+            count => format!("{count} of its files lie on the machine of its owner alone"),
+        };
+        Error::Unsupported(format!(
+            "{} does not have all of the database: {what}. Let its owner mirror it (the option \
+             `cloud.mirror`, `terrace serve --cloud-mirror`), and try again a moment later",
+            self.dir().display()
+        ))
+    }
+
+    /// What has come since the last time. Errors: also `Outdated` if the pin was dropped.
+    fn go_on(&self, reading: &mut Reading) -> Result<Option<FeedNews>> {
+        let nothing = FeedNews { begins_anew: false, edits: Vec::new(), mark: reading.shown };
+        let now = self.env.now();
+        if now.saturating_sub(reading.renewed) >= PIN_STILL_MAX / 10 {
+            reading.pin.renew()?;
+            reading.renewed = now;
+        }
+        let Some(fed) = &reading.fed else { return Ok(Some(nothing)) };
+        let Some(state) = CloudFeed::read_on(&self.store, self.names, fed)? else {
+            return Ok(None);
+        };
+        if !reading.pin.counts(state.mark.collected()) {
+            return Err(Error::Outdated("the reader's pin counts no more".to_string()));
+        }
+        let edits = self.decode(&state.edits)?;
+        // What is not whole is looked at again when it has gone on.
+        let is_whole = state.mark.extent() != Extent::Some && mirror::count_missing(&edits) == 0;
+        if !is_whole || edits.is_empty() {
+            return Ok(Some(nothing));
+        }
+        let number = state.mark.number();
+        let shown = self.mark(&state, number);
+        let begins_anew = state.begins_anew;
+        (reading.fed, reading.number, reading.shown) = (Some(state.mark), number, shown);
+        Ok(Some(FeedNews { begins_anew, edits, mark: shown }))
+    }
+}
+
+impl Drop for StoreFeed {
+    fn drop(&mut self) {
+        let Some(reading) = &mut *self.reading.lock() else { return };
+        if let Err(error) = reading.pin.release() {
+            let pin = reading.pin.number();
+            crate::program_log::debug!(pin, %error, "a reader's pin was not released");
+        }
+    }
+}
+
+impl FeedStore for StoreFeed {
+    fn load(&self) -> Result<Option<LoadedFeed>> {
+        let news = self.news(None)?;
+        Ok(news.map(|FeedNews { edits, mark, .. }| LoadedFeed {
+            edits,
+            end: mark.end,
+            is_torn: false,
+        }))
+    }
+
+    /// Errors: also `Unsupported` if the store does not have all of the database, or not of one
+    /// moment, when nothing was read before; `Invalid` if there is no such checkpoint.
+    fn news(&self, mark: Option<FeedMark>) -> Result<Option<FeedNews>> {
+        let mut reading = self.reading.lock();
+        if let Some(there) = reading.as_mut().filter(|there| Some(there.shown) == mark) {
+            match self.go_on(there) {
+                // The pin was dropped: what is shown may go, and all is read anew.
+                Err(Error::Outdated(_)) => {}
+                outcome => return outcome,
+            }
+        }
+        let Some(Read { pin, edits, fed, number, shown }) = self.begin()? else { return Ok(None) };
+        let versions = reading.take().map(|before| before.versions).unwrap_or_default();
+        let renewed = self.env.now();
+        *reading = Some(Reading { pin, renewed, fed, shown, number, versions });
+        Ok(Some(FeedNews { begins_anew: true, edits, mark: shown }))
+    }
+
+    /// The pin holds what is shown, and what was shown before and somebody looks at still.
+    fn shows(&self, version: &Arc<Version>) {
+        let mut reading = self.reading.lock();
+        let Some(reading) = reading.as_mut() else { return };
+        let number = reading.number;
+        reading.versions.retain(|(_, version)| version.strong_count() > 0);
+        reading.versions.push((number, Arc::downgrade(version)));
+        let oldest = reading.versions.iter().map(|(number, _)| *number).min().unwrap_or(number);
+        // Without an answer the pin holds more than it has to, until the next time.
+        if let Err(error) = reading.pin.narrow(oldest) {
+            let pin = reading.pin.number();
+            crate::program_log::debug!(pin, %error, "a reader's pin was not narrowed");
+        }
+    }
+
+    fn next_epoch(&self, epoch: Epoch) -> Result<Epoch> {
+        Ok(Epoch(epoch.0 + 1))
+    }
+
+    fn begin(&self, _id: FileId, _snapshot: &VersionEdit) -> Result<Box<dyn VersionFeed>> {
+        Err(Error::ReadOnly)
+    }
+}
+
+/// The log of a range of which only the tables are there.
+#[derive(Debug)]
+pub struct NoLog;
+
+impl LogStore for NoLog {
+    fn replay(&self, _facts: LogFacts, _visit: &mut Visit<'_>) -> Result<Replayed> {
+        Ok(Replayed::default())
+    }
+
+    fn read_on(
+        &self,
+        _facts: &LogFacts,
+        _mark: Option<LogMark>,
+        _visit: &mut Visit<'_>,
+    ) -> Result<ReadOn> {
+        Ok(ReadOn::To { mark: None, is_whole: true })
+    }
+
+    fn begin(
+        &self,
+        _database: u128,
+        _ids: &Arc<FileIds>,
+        _replayed: &Replayed,
+        _reserved_bytes: u64,
+    ) -> Result<Arc<dyn LogSink>> {
+        Err(Error::ReadOnly)
+    }
+}
