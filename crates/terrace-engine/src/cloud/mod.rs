@@ -28,7 +28,10 @@ mod tests;
 
 pub use feed::{CloudFeed, FedState, FeedMark, find_databases};
 pub use names::{CheckpointName, CloudName, CloudNames};
-pub use pins::{Checkpoints, Held, PIN_STILL_MAX, ReaderPin, Removal, WatchedPins, pin_and_read};
+pub use pins::{
+    Checkpoints, Held, PIN_STILL_MAX, PinCensus, PinSeen, ReaderPin, Removal, WatchedPins,
+    pin_and_read,
+};
 pub use requests::{
     CloudStore, Creation, PendingGet, RequestCount, RequestCounts, RequestKind, RequestLimits,
     RetryPolicy, is_missing,

@@ -93,6 +93,13 @@ impl FeedMark {
         self.collected
     }
 
+    /// The number of the newest snapshot that was read: the feed is read from there on. `None` if
+    /// there is no database yet.
+    #[must_use]
+    pub fn newest_snapshot(&self) -> Option<u64> {
+        self.anchor.map(|anchor| anchor.number)
+    }
+
     /// Whether there is no database yet.
     pub(super) fn has_nothing(&self) -> bool {
         self.anchor.is_none()

@@ -36,6 +36,7 @@
 //!
 //! Begin at `reader.rs` and `checkpoints.rs` (the makers) and `watched.rs` (the owner's side).
 
+mod census;
 mod checkpoints;
 mod objects;
 mod reader;
@@ -43,6 +44,7 @@ mod reader;
 mod tests;
 mod watched;
 
+pub use self::census::{PinCensus, PinSeen};
 pub use self::checkpoints::{Checkpoints, Removal};
 use self::objects::PinObjects;
 pub use self::reader::{ReaderPin, pin_and_read};

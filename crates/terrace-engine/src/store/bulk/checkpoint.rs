@@ -95,27 +95,53 @@ impl Store {
         inner.log()?;
         let _work = inner.begin_work()?;
         inner.check_healthy()?;
-        // Held until what was written is complete or gone.
-        let _lock = of_target(dir, new_dir::claim(inner.env.as_ref(), dir))?;
-        let outcome = inner.checkpoint(dir, options, progress);
-        if outcome.is_err() {
-            new_dir::discard(inner.env.as_ref(), dir);
-        }
-        outcome
+        inner.write_into(dir, options, progress, || inner.poison_if_sync_failed(inner.pin_moment()))
+    }
+
+    /// As [`Store::checkpoint`], of a range that was opened to be read and has tables alone, as
+    /// one in an object store has: all of them are copied, and nothing is flushed.
+    ///
+    /// Errors: also `Unsupported` if some of its entries lie in its log.
+    pub(in crate::store) fn copy_to(
+        &self,
+        dir: &Path,
+        progress: CheckpointProgress<'_>,
+    ) -> Result<CheckpointReport> {
+        let inner = &self.inner;
+        let _work = inner.begin_work()?;
+        inner.write_into(dir, &CopyOptions::default(), progress, || {
+            let version = inner.versions.current();
+            let seqno = inner.sequencer.finished().0;
+            if version.greatest_seqno() < seqno {
+                let dir = inner.dir.display();
+                return Err(Error::Unsupported(format!(
+                    "some entries of {dir} lie in its log alone, and only its writer copies those"
+                )));
+            }
+            Ok((seqno, version))
+        })
     }
 }
 
 impl Inner {
-    fn checkpoint(
+    /// Writes a range into `dir`, which is empty again after an error.
+    fn write_into(
         &self,
         dir: &Path,
         options: &CopyOptions,
         progress: CheckpointProgress<'_>,
+        pin: impl FnOnce() -> Result<(SeqNo, Arc<Version>)>,
     ) -> Result<CheckpointReport> {
-        let (seqno, version) = self.poison_if_sync_failed(self.pin_moment())?;
-        let copies = Copies::new(&self.env, dir, options);
-        let outcome = self.write_checkpoint(copies, seqno, &version, progress);
-        of_target(dir, outcome)
+        // Held until what was written is complete or gone.
+        let _lock = of_target(dir, new_dir::claim(self.env.as_ref(), dir))?;
+        let outcome = pin().and_then(|(seqno, version)| {
+            let copies = Copies::new(&self.env, dir, options);
+            of_target(dir, self.write_checkpoint(copies, seqno, &version, progress))
+        });
+        if outcome.is_err() {
+            new_dir::discard(self.env.as_ref(), dir);
+        }
+        outcome
     }
 
     /// A version that holds everything up to a number, and nothing after it.

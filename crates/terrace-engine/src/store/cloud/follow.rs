@@ -2,17 +2,17 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use terrace_base::{Corruption, Epoch, FileId};
+use terrace_base::{Epoch, FileId};
 use terrace_env::{Mutex, SharedEnv};
 
+use super::database::{decode_edits, place_of, whole_edits};
 use super::mirror;
 use crate::cloud::format::Extent;
 use crate::cloud::{
     CheckpointName, Checkpoints, CloudFeed, CloudNames, CloudStore, FedState, PIN_STILL_MAX,
-    ReaderPin, find_databases, pin_and_read,
+    ReaderPin, pin_and_read,
 };
 use crate::ids::FileIds;
-use crate::version::format::decode_edit;
 use crate::version::{
     FeedMark, FeedNews, FeedPosition, FeedStore, LoadedFeed, Version, VersionEdit, VersionFeed,
 };
@@ -63,28 +63,6 @@ struct Read {
     shown: FeedMark,
 }
 
-/// The database that is meant: the one of this id, or the only one that is there.
-///
-/// Errors: `Invalid` if there is none, or several and none is named; the environment's.
-pub fn choose_database(store: &CloudStore, asked: Option<u128>) -> Result<u128> {
-    if let Some(database) = asked {
-        return Ok(database);
-    }
-    let found = find_databases(store)?;
-    match found.as_slice() {
-        [one] => Ok(*one),
-        [] => Err(Error::invalid(format!("{} holds no database; check the URL", store.url()))),
-        several => {
-            let ids: Vec<String> = several.iter().map(|id| format!("{id:032x}")).collect();
-            Err(Error::invalid(format!(
-                "{} holds several databases; say which one is meant: {}",
-                store.url(),
-                ids.join(", ")
-            )))
-        }
-    }
-}
-
 impl StoreFeed {
     /// The feed of the database with these names, at `moment`.
     #[must_use]
@@ -102,7 +80,7 @@ impl StoreFeed {
     /// What the reader calls the database.
     #[must_use]
     pub fn dir(&self) -> PathBuf {
-        PathBuf::from(format!("{}/{:032x}", self.store.url(), self.names.database()))
+        place_of(&self.store, self.names)
     }
 
     /// Reads the moment anew, with a new pin; `None` if there is no database.
@@ -128,11 +106,7 @@ impl StoreFeed {
         state: &FedState,
     ) -> Result<(Vec<VersionEdit>, u64, Option<crate::cloud::FeedMark>)> {
         let StoreMoment::Checkpoint(name) = &self.moment else {
-            let edits = self.decode(&state.edits)?;
-            let missing = mirror::count_missing(&edits);
-            if missing > 0 || state.mark.extent() == Extent::Some {
-                return Err(self.is_not_whole(missing));
-            }
+            let edits = whole_edits(state, &self.dir())?;
             return Ok((edits, state.mark.number(), Some(state.mark.clone())));
         };
         let checkpoint = Checkpoints::new(&self.store, self.names).find(name)?;
@@ -142,32 +116,13 @@ impl StoreFeed {
                 self.dir().display()
             ))
         })?;
-        Ok((self.decode(&[checkpoint.snapshot])?, checkpoint.from, None))
+        Ok((decode_edits(&[checkpoint.snapshot], &self.dir())?, checkpoint.from, None))
     }
 
     fn mark(&self, state: &FedState, number: u64) -> FeedMark {
         let id = FileId { epoch: state.mark.epoch(), counter: 0 };
         let identity = state.mark.author().map_or(0, |author| author.nonce);
         FeedMark { end: FeedPosition { id, bytes: number }, identity }
-    }
-
-    fn decode(&self, edits: &[Vec<u8>]) -> Result<Vec<VersionEdit>> {
-        let decoded = edits.iter().map(|edit| decode_edit(edit));
-        decoded
-            .collect::<std::result::Result<_, _>>()
-            .map_err(|error| Corruption::from_codec(self.dir(), 0, &error).into())
-    }
-
-    fn is_not_whole(&self, missing: usize) -> Error {
-        let what = match missing {
-            0 => "its entries are not of one moment".to_string(),
-            count => format!("{count} of its files lie on the machine of its owner alone"),
-        };
-        Error::Unsupported(format!(
-            "{} does not have all of the database: {what}. Let its owner mirror it (the option \
-             `cloud.mirror`, `terrace serve --cloud-mirror`), and try again a moment later",
-            self.dir().display()
-        ))
     }
 
     /// What has come since the last time. Errors: also `Outdated` if the pin was dropped.
@@ -185,7 +140,7 @@ impl StoreFeed {
         if !reading.pin.counts(state.mark.collected()) {
             return Err(Error::Outdated("the reader's pin counts no more".to_string()));
         }
-        let edits = self.decode(&state.edits)?;
+        let edits = decode_edits(&state.edits, &self.dir())?;
         // What is not whole is looked at again when it has gone on.
         let is_whole = state.mark.extent() != Extent::Some && mirror::count_missing(&edits) == 0;
         if !is_whole || edits.is_empty() {

@@ -16,19 +16,24 @@
 //!
 //! Begin at `tier.rs` (the store, opened on demand), `mount.rs` (what an open does with tables),
 //! `feeds.rs` (whose database it is), `behind.rs` (what is fed when), `mirror.rs` (upper levels
-//! that the store has as well), `collect.rs` (what goes) and `follow.rs` (who has only the store).
+//! that the store has as well) and `collect.rs` (what goes). For those who have only the store:
+//! `follow.rs`, `database.rs` and `why_live.rs`.
 
 mod behind;
 mod collect;
+mod database;
 mod feeding;
 mod feeds;
 mod follow;
 mod mirror;
 mod mount;
 mod tier;
+mod why_live;
 
 pub use behind::FeedBehind;
 pub use collect::FarCollector;
+pub use database::{CloudCheckpoint, CloudDatabase, choose_database, databases_in};
 pub use feeds::CloudFeeds;
-pub use follow::{NoLog, StoreFeed, StoreMoment, choose_database};
+pub use follow::{NoLog, StoreFeed, StoreMoment};
 pub use tier::CloudTier;
+pub use why_live::{LiveReason, WhyLive};

@@ -63,7 +63,7 @@ use crate::store::open::seams::Seams;
 use crate::store::sequencer::Sequencer;
 use crate::store::view::{DrangeView, View};
 use crate::table::ReadMode;
-use crate::version::{FeedMark, FeedNews, Version, manifest_path};
+use crate::version::{FeedMark, FeedNews, LoadedFeed, Version, VersionEdit, manifest_path};
 use crate::wal::{LogMark, ReadOn};
 use crate::{Error, Result};
 use terrace_base::{Corruption, KeyRange, SeqNo};
@@ -133,12 +133,7 @@ impl Follower {
         let names = CloudNames::new(choose_database(&store, database)?);
         let feed = StoreFeed::new(env, &store, names, moment);
         let dir = feed.dir();
-        let seams = Seams {
-            feeds: Arc::new(feed),
-            log: Arc::new(NoLog),
-            cloud: tier,
-            ..Seams::local(process, &dir, &options)
-        };
+        let seams = seams_in_store(process, &tier, feed, &options);
         Follower::open_with(process, &dir, options, seams)
     }
 
@@ -214,6 +209,40 @@ impl fmt::Debug for Follower {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Follower({} at {:?})", self.opening.dir.display(), self.shown.seqno)
     }
+}
+
+/// The seams of a range of which only the tables are there, in the store.
+fn seams_in_store(
+    process: &Arc<Process>,
+    tier: &Arc<CloudTier>,
+    feed: StoreFeed,
+    options: &Options,
+) -> Seams {
+    let dir = feed.dir();
+    Seams {
+        feeds: Arc::new(feed),
+        log: Arc::new(NoLog),
+        cloud: Arc::clone(tier),
+        ..Seams::local(process, &dir, options)
+    }
+}
+
+/// The version that these edits of a database in an object store make. No table of it is opened.
+///
+/// Errors: `Corruption`; the environment's.
+pub(in crate::store) fn version_in_store(
+    process: &Arc<Process>,
+    tier: &Arc<CloudTier>,
+    names: CloudNames,
+    edits: &[VersionEdit],
+) -> Result<Version> {
+    let options = looking(Options { cloud: tier.options().cloned(), ..Options::default() });
+    let feed = StoreFeed::new(process.env(), tier.store()?, names, StoreMoment::Newest);
+    let dir = feed.dir();
+    let seams = seams_in_store(process, tier, feed, &options);
+    let opening = Opening::after_edits(process, &dir, options, seams, edits)?;
+    let loaded = LoadedFeed { edits: edits.to_vec(), ..LoadedFeed::default() };
+    loaded.fold(&dir, opening.l0.as_ref(), &opening.context)
 }
 
 /// The options without what concerns writing, and where that goes.

@@ -20,13 +20,13 @@ use crate::{Error, WriteBatch};
 
 const PERIOD: Duration = Duration::from_secs(5);
 
-fn mirrored(options: Options) -> Options {
+pub fn mirrored(options: Options) -> Options {
     let options = in_store(options, 2);
     let cloud = options.cloud.map(|cloud| CloudOptions { mirror: Some(PERIOD), ..cloud });
     Options { cloud, ..options }
 }
 
-fn open(env: &SharedEnv) -> Result<Store> {
+pub fn open(env: &SharedEnv) -> Result<Store> {
     Store::open(&process(env)?, Path::new(DIR), mirrored(small()))
 }
 
@@ -35,13 +35,13 @@ fn reader(env: &SharedEnv) -> Result<Follower> {
 }
 
 /// Lets the owner feed its next moment.
-fn pass(env: &SharedEnv, owner: &Store) {
+pub fn pass(env: &SharedEnv, owner: &Store) {
     env.sleep(2 * PERIOD);
     owner.settle();
 }
 
 /// All that is in a range.
-fn content(store: &Store) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+pub fn content(store: &Store) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut iter = store.iter(IterOptions::default())?;
     let mut all = Vec::new();
     iter.seek_to_first()?;
@@ -53,7 +53,7 @@ fn content(store: &Store) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
 }
 
 /// The objects of tables that the owner's newest version needs.
-fn needed(store: &Store) -> BTreeSet<terrace_env::ObjectName> {
+pub fn needed(store: &Store) -> BTreeSet<terrace_env::ObjectName> {
     let version = store.inner.versions.current();
     let names = CloudNames::new(version.database());
     let tables = version.tables().map(|table| {

@@ -1,6 +1,7 @@
 //! Ranges whose lower levels lie in an object store.
 
 mod collect;
+mod database;
 mod far_tables;
 mod feed;
 mod mirror;
