@@ -1,8 +1,9 @@
 #!/bin/sh
 # `make cloud`: a database whose lower levels lie in a real S3 server on this machine. Loads this
 # machine's own Debian package index, most of which goes to the store; shows what lies where and what
-# a read meets; kills the server of the database, and goes on where it was. With the binary in
-# TERRACE, and a store in TERRACE_S3_URL, nothing is built.
+# a read meets; kills the server of the database, and goes on where it was. Then the store alone is
+# read, kept as a checkpoint, and copied. With the binary in TERRACE, and a store in TERRACE_S3_URL,
+# nothing is built.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -39,9 +40,10 @@ show() {
 address=
 serve() {
     : >"$place/listening"
-    printf '$ terrace serve --data data --cloud-url %s --local-bytes 16M &\n' "$TERRACE_S3_URL"
-    "$terrace" serve --data "$data" --listen 127.0.0.1:0 \
-        --cloud-url "$TERRACE_S3_URL" --local-bytes 16M >"$place/listening" &
+    options="--cloud-url $TERRACE_S3_URL --local-bytes 16M --cloud-mirror 1s"
+    printf '$ terrace serve --data data %s &\n' "$options"
+    # shellcheck disable=SC2086
+    "$terrace" serve --data "$data" --listen 127.0.0.1:0 $options >"$place/listening" &
     server=$!
     until grep -q listening "$place/listening"; do
         kill -0 "$server" 2>/dev/null || {
@@ -84,3 +86,13 @@ server=
 
 say "All of it is read and judged, here and there."
 show check --data "$data"
+
+say "Whoever has the store alone reads the database, keeps it as it is now, and copies it."
+again=$("$terrace" count --data "$TERRACE_S3_URL")
+echo "$again of $count entries are there"
+[ "$again" = "$count" ]
+show cloud --data "$TERRACE_S3_URL" checkpoint monday
+show clone --data "$TERRACE_S3_URL" --checkpoint monday "$place/copy"
+again=$("$terrace" count --data "$place/copy")
+echo "$again of $count entries are in the copy"
+[ "$again" = "$count" ]

@@ -78,6 +78,7 @@
 //!   [`Metrics`] for monitoring.
 //! * [`events`]: what the background work did, told as it happens.
 //! * [`filter`]: what compactions drop or change as they come by it.
+//! * [`CloudDatabase`]: a database in an object store, read beside its owner from any machine.
 //! * [`check`], [`repair`] and [`inspect`]: databases that nobody has open, damaged ones too.
 //!   [`adopt`]: one that was moved and has its log or L0 on another medium.
 //! * [`Error`] and [`ErrorKind`]: grouped by what the caller must do.
@@ -120,6 +121,7 @@ compile_error!(
 #[cfg(feature = "tokio")]
 pub mod asynchronous;
 mod backup;
+mod cloud;
 mod db;
 mod error;
 pub mod events;
@@ -145,6 +147,7 @@ mod write;
 struct Readme;
 
 pub use backup::{Backup, BackupOptions, BackupReport, Backups};
+pub use cloud::{CloudCheckpoint, CloudDatabase, LiveReason, WhyLive};
 pub use db::{Admin, Db};
 pub use error::{Error, ErrorKind, Result};
 pub use filter::CompactionFilter;
@@ -159,7 +162,7 @@ pub use terrace_base::{
     Expiry, FileId, KeyRange as OwnedRange, LevelNo, LogPosition, SeqNo, WallTime, limits,
 };
 pub use terrace_engine::check::Severity;
-pub use terrace_engine::cloud::{RequestCount, RequestCounts, RequestKind};
+pub use terrace_engine::cloud::{CheckpointName, RequestCount, RequestCounts, RequestKind};
 pub use terrace_engine::explain::{
     BlockRead, GetExplanation, HiddenCounts, LevelBlocks, OperationKind, PagesSearch, ReadTotals,
     SAMPLE_EVERY, ScanEnd, ScanExplanation, SlowOperation, SlowWait, Source, SourceTally, Step,

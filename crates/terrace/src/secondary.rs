@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use terrace_base::SeqNo;
+use terrace_engine::options::Options as EngineOptions;
 use terrace_engine::process::Process;
 use terrace_engine::store::Follower;
 
@@ -47,8 +48,10 @@ use crate::{Db, Error, Options, Result, View};
 /// **What it costs the writer.** Nothing: it takes no lock, writes no byte, and the writer knows
 /// nothing of it. The writer may be closed, killed and opened again meanwhile.
 ///
-/// **Where it works.** On the machine of the writer. Not for a database with L0 in a container, or
-/// with L0 or the log on a medium of their own ([`Layout`](crate::Layout)): `Unsupported`.
+/// **Where it works.** On the machine of the writer; and anywhere, if the writer mirrors the
+/// database in an object store: then it shows the newest moment that is there, and leaves a note in
+/// the store ([`CloudDatabase`](crate::CloudDatabase)). Not for a database with L0 in a container,
+/// or with L0 or the log on a medium of their own ([`Layout`](crate::Layout)): `Unsupported`.
 pub struct Secondary {
     follower: Follower,
     options: Options,
@@ -72,8 +75,16 @@ impl Secondary {
         dir: &Path,
         options: &Options,
     ) -> Result<Secondary> {
+        Secondary::over(options, |engine| Follower::open(process, dir, engine))
+    }
+
+    /// What `follow` opens, given the options of the engine.
+    pub(crate) fn over(
+        options: &Options,
+        follow: impl FnOnce(EngineOptions) -> terrace_engine::Result<Follower>,
+    ) -> Result<Secondary> {
         let operators = OperatorTable::default();
-        let follower = Follower::open(process, dir, options.engine(&operators))?;
+        let follower = follow(options.engine(&operators))?;
         // Nothing is compacted here.
         let filters = FilterTable::default();
         let db = Db::over(follower.store().clone(), options, operators.clone(), filters)?;

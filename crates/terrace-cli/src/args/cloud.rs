@@ -1,9 +1,12 @@
 //! The object store for what does not fit on the local disk.
 
-use clap::Args as ClapArgs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args as ClapArgs, Subcommand};
 use terrace::CloudOptions;
 
-use crate::args::units::parse_size;
+use crate::args::units::{parse_size, parse_time};
 
 /// The object store for what does not fit on the local disk.
 #[derive(Clone, Debug, Default, ClapArgs)]
@@ -17,11 +20,60 @@ pub(crate) struct CloudArgs {
     /// the object store
     #[arg(long, value_name = "BYTES", value_parser = parse_size, requires = "cloud_url")]
     pub(crate) local_bytes: Option<u64>,
+    /// Keep the upper levels in the object store as well, and store a moment of the whole database
+    /// so often, such as 60s: others read it there, make checkpoints and clones
+    #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "cloud_url")]
+    pub(crate) cloud_mirror: Option<Duration>,
 }
 
 impl CloudArgs {
     /// The library's options; `None` for what the directory says.
     pub(crate) fn options(&self) -> Option<CloudOptions> {
-        Some(CloudOptions::new(self.cloud_url.clone()?, self.local_bytes?))
+        let mut options = CloudOptions::new(self.cloud_url.clone()?, self.local_bytes?);
+        options.mirror = self.cloud_mirror;
+        Some(options)
     }
+}
+
+/// Make a database of its own out of one in an object store.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct CloneArgs {
+    /// The directory for it; does not exist or is empty
+    #[arg(value_name = "OUT")]
+    pub(crate) out: PathBuf,
+}
+
+/// Who needs an object.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct WhyLiveArgs {
+    /// The name of the object, with the database's id in front or without, such as
+    /// feed/00000000000000000001
+    #[arg(value_name = "OBJECT")]
+    pub(crate) object: String,
+}
+
+/// Databases in an object store.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct CloudActArgs {
+    #[command(subcommand)]
+    pub(crate) act: CloudAct,
+}
+
+/// What to do in an object store.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CloudAct {
+    /// List the ids of the databases there
+    Databases,
+    /// List the checkpoints of a database
+    Checkpoints,
+    /// Keep the newest moment of a database as a checkpoint; no data is copied
+    Checkpoint {
+        /// Up to 100 letters, digits, `.`, `_` and `-`
+        name: String,
+    },
+    /// Remove a checkpoint
+    Remove {
+        /// The checkpoint
+        name: String,
+    },
 }

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 
 use crate::args::backup::{BackupArgs, RestoreArgs};
 use crate::args::bench::BenchArgs;
+use crate::args::cloud::{CloneArgs, CloudActArgs, WhyLiveArgs};
 use crate::args::entries::{CountArgs, DeleteArgs, GetArgs, PutArgs, ScanArgs};
 use crate::args::explain::{ExplainArgs, SlowArgs};
 use crate::args::figures::{PlanArgs, StatsArgs};
@@ -21,7 +22,8 @@ use crate::failure::EXIT_CODES;
 ///
 /// Data commands work on a directory (--data) or on a running server (--connect), and see the same
 /// keys either way. Both can be said before or after the command, or by the environment variables
-/// TERRACE_DATA and TERRACE_CONNECT.
+/// TERRACE_DATA and TERRACE_CONNECT. Those that only read work on an object store as well (--data
+/// URL).
 #[derive(Debug, Parser)]
 #[command(name = "terrace", version, max_term_width = 100)]
 pub(crate) struct Args {
@@ -48,6 +50,12 @@ pub(crate) enum Command {
     Slow(SlowArgs),
     /// Make a copy of a database at one moment, by hard links
     Checkpoint(CheckpointArgs),
+    /// Make a database of its own out of one in an object store
+    Clone(CloneArgs),
+    /// List the databases of an object store, and list, make and remove their checkpoints
+    Cloud(CloudActArgs),
+    /// Tell who needs an object of a database in an object store
+    WhyLive(WhyLiveArgs),
     /// Make backups of a database, list them, check them, delete them
     Backup(BackupArgs),
     /// Make a database out of a backup
@@ -98,20 +106,20 @@ const GROUPS: &[(&str, &[(&str, Takes)])] = &[
     (
         "Data",
         &[
-            ("get", Takes::ALL),
+            ("get", Takes::READ),
             ("put", Takes::ALL),
             ("delete", Takes::ALL),
-            ("scan", Takes::ALL),
-            ("count", Takes::ALL),
-            ("keyspaces", Takes::WHOLE),
-            ("shell", Takes::ALL),
+            ("scan", Takes::READ),
+            ("count", Takes::READ),
+            ("keyspaces", Takes::READ_WHOLE),
+            ("shell", Takes::READ),
         ],
     ),
     (
         "Files",
         &[
             ("import", Takes::ALL),
-            ("export", Takes::ALL),
+            ("export", Takes::READ),
             ("ingest", Takes::IN_DIRECTORY),
             ("checkpoint", Takes::WHOLE),
             ("backup", Takes::WHOLE),
@@ -119,12 +127,16 @@ const GROUPS: &[(&str, &[(&str, Takes)])] = &[
         ],
     ),
     (
+        "Object store",
+        &[("clone", Takes::MOMENT), ("cloud", Takes::STORE), ("why-live", Takes::STORE)],
+    ),
+    (
         "Operating",
         &[
             ("serve", Takes::SERVED),
-            ("stats", Takes::WHOLE),
+            ("stats", Takes::READ_WHOLE),
             ("slow", Takes::SERVER),
-            ("explain", Takes::ALL),
+            ("explain", Takes::READ),
             ("compact", Takes::ALL),
             ("check", Takes::WHOLE),
             ("repair", Takes::DIRECTORY),
@@ -207,6 +219,9 @@ impl Command {
             Command::Plan(_) => "plan",
             Command::Slow(_) => "slow",
             Command::Checkpoint(_) => "checkpoint",
+            Command::Clone(_) => "clone",
+            Command::Cloud(_) => "cloud",
+            Command::WhyLive(_) => "why-live",
             Command::Backup(_) => "backup",
             Command::Restore(_) => "restore",
             Command::Compact(_) => "compact",

@@ -26,13 +26,14 @@ pub(crate) use backup::{
     BackupAct, BackupArgs, BackupChoiceArgs, BackupCreateArgs, BackupPlaceArgs, RestoreArgs,
 };
 pub(crate) use bench::BenchArgs;
+pub(crate) use cloud::{CloneArgs, CloudAct, CloudActArgs, WhyLiveArgs};
 pub(crate) use command::{Args, Command, DataCommand};
 pub(crate) use entries::{CountArgs, DeleteArgs, GetArgs, PutArgs, ScanArgs};
 pub(crate) use explain::{ExplainArgs, ExplainedRead, SlowArgs};
 pub(crate) use figures::{Figures, PlanArgs, StatsArgs};
 pub(crate) use keyspaces::{KeyspacesAct, KeyspacesArgs};
 pub(crate) use output::{Output, ValueOutput};
-pub(crate) use place::{Place, PlaceArgs, Surroundings};
+pub(crate) use place::{Place, PlaceArgs, StorePlace, Surroundings, only_read};
 pub(crate) use serve::ServeArgs;
 pub(crate) use shell::{ShellArgs, ShellCommand, ShellLine, UseArgs, shell_words};
 pub(crate) use sim::SimArgs;

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
 
@@ -17,8 +17,9 @@ const CONNECT_VARIABLE: &str = "TERRACE_CONNECT";
 #[derive(Clone, Debug, ClapArgs)]
 #[command(next_help_heading = "Which database")]
 pub(crate) struct PlaceArgs {
-    /// The directory of the database, unless the environment variable TERRACE_DATA holds it
-    #[arg(long, global = true, value_name = "DIR")]
+    /// The directory of the database, unless the environment variable TERRACE_DATA holds it; or the
+    /// URL of the object store that its owner mirrors it in, to read it there
+    #[arg(long, global = true, value_name = "DIR|URL")]
     data: Option<PathBuf>,
     /// The address of a running server instead, such as 127.0.0.1:7379, unless TERRACE_CONNECT
     /// holds it
@@ -27,6 +28,12 @@ pub(crate) struct PlaceArgs {
     /// A file with the server's password, unless TERRACE_PASSWORD holds it
     #[arg(long, global = true, value_name = "FILE")]
     password_file: Option<PathBuf>,
+    /// Which database of an object store, by its id, if there are several
+    #[arg(long, global = true, value_name = "ID", value_parser = parse_id)]
+    database: Option<u128>,
+    /// Which checkpoint of a database in an object store [default: its newest moment]
+    #[arg(long, global = true, value_name = "NAME")]
+    checkpoint: Option<String>,
     /// Which set of keys: its name, or its number, by which SELECT knows it [default: default]
     #[arg(long, global = true, value_name = "NAME")]
     keyspace: Option<String>,
@@ -39,14 +46,22 @@ pub(crate) struct Takes {
     pub(crate) connect: bool,
     pub(crate) password: bool,
     pub(crate) keyspace: bool,
+    /// An object store.
+    pub(crate) store: bool,
+    /// A checkpoint in an object store.
+    pub(crate) checkpoint: bool,
 }
 
 impl Takes {
     /// A directory or a server, and a keyspace.
     pub(crate) const ALL: Takes =
-        Takes { data: true, connect: true, password: true, keyspace: true };
+        Takes { data: true, connect: true, password: true, keyspace: true, ..Takes::NOTHING };
     /// A database as a whole, wherever it is.
     pub(crate) const WHOLE: Takes = Takes { keyspace: false, ..Takes::ALL };
+    /// As [`Takes::ALL`], for what only reads.
+    pub(crate) const READ: Takes = Takes { store: true, checkpoint: true, ..Takes::ALL };
+    /// As [`Takes::WHOLE`], for what only reads.
+    pub(crate) const READ_WHOLE: Takes = Takes { keyspace: false, ..Takes::READ };
     /// The directory of a database.
     pub(crate) const DIRECTORY: Takes = Takes { data: true, ..Takes::NOTHING };
     /// The directory of a database that is going to be served.
@@ -55,9 +70,19 @@ impl Takes {
     pub(crate) const IN_DIRECTORY: Takes = Takes { keyspace: true, ..Takes::DIRECTORY };
     /// A server.
     pub(crate) const SERVER: Takes = Takes { connect: true, password: true, ..Takes::NOTHING };
+    /// A database in an object store.
+    pub(crate) const STORE: Takes = Takes { data: true, store: true, ..Takes::NOTHING };
+    /// A moment of a database in an object store.
+    pub(crate) const MOMENT: Takes = Takes { checkpoint: true, ..Takes::STORE };
     /// No database.
-    pub(crate) const NOTHING: Takes =
-        Takes { data: false, connect: false, password: false, keyspace: false };
+    pub(crate) const NOTHING: Takes = Takes {
+        data: false,
+        connect: false,
+        password: false,
+        keyspace: false,
+        store: false,
+        checkpoint: false,
+    };
 
     /// The arguments, by their ids, that there is no use for.
     pub(crate) fn unused(self) -> impl Iterator<Item = &'static str> {
@@ -66,6 +91,8 @@ impl Takes {
             ("connect", self.connect),
             ("password_file", self.password),
             ("keyspace", self.keyspace),
+            ("database", self.store),
+            ("checkpoint", self.checkpoint),
         ];
         all.into_iter().filter(|(_, is_used)| !is_used).map(|(id, _)| id)
     }
@@ -76,6 +103,17 @@ impl Takes {
 pub(crate) enum Place {
     Directory(PathBuf, Origin),
     Server(String, Origin),
+    Store(StorePlace, Origin),
+}
+
+/// A database in an object store, and a moment of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StorePlace {
+    pub(crate) url: String,
+    /// Its id; none if there is only one.
+    pub(crate) database: Option<u128>,
+    /// None for the newest moment.
+    pub(crate) checkpoint: Option<String>,
 }
 
 /// By what something was said.
@@ -135,6 +173,8 @@ impl PlaceArgs {
             ("connect", self.connect.is_some()),
             ("password_file", self.password_file.is_some()),
             ("keyspace", self.keyspace.is_some()),
+            ("database", self.database.is_some()),
+            ("checkpoint", self.checkpoint.is_some()),
         ];
         for id in takes.unused() {
             if said.contains(&(id, true)) {
@@ -164,7 +204,10 @@ impl PlaceArgs {
         let by = |data: &Option<PathBuf>, connect: &Option<String>, origins: [Origin; 2]| match (
             data, connect,
         ) {
-            (Some(data), None) => Ok(Some(Place::Directory(data.clone(), origins[0]))),
+            (Some(data), None) => Ok(Some(match url_in(data) {
+                Some(url) => Place::Store(self.in_store(url), origins[0]),
+                None => Place::Directory(data.clone(), origins[0]),
+            })),
             (None, Some(connect)) => Ok(Some(Place::Server(connect.clone(), origins[1]))),
             (None, None) => Ok(None),
             (Some(_), Some(_)) => Err(()),
@@ -173,7 +216,7 @@ impl PlaceArgs {
             Failure::Usage("--data and --connect are both said; a database is in one place".into())
         })?;
         if let Some(place) = said {
-            return Ok(place);
+            return self.checked(place);
         }
         let origins = [DATA_VARIABLE, CONNECT_VARIABLE].map(Origin::Environment);
         let found = by(&surroundings.data, &surroundings.connect, origins).map_err(|()| {
@@ -182,12 +225,50 @@ impl PlaceArgs {
                  ADDR, or unset one of them"
             ))
         })?;
-        found.ok_or_else(|| {
+        let found = found.ok_or_else(|| {
             Failure::Usage(format!(
                 "which database? Say --data DIR or --connect ADDR, or set {DATA_VARIABLE} or \
                  {CONNECT_VARIABLE}"
             ))
-        })
+        });
+        self.checked(found?)
+    }
+
+    /// Errors: what only databases in object stores have was said of one elsewhere.
+    fn checked(&self, place: Place) -> Outcome<Place> {
+        let said =
+            [("database", self.database.is_some()), ("checkpoint", self.checkpoint.is_some())];
+        match said.iter().find(|(_, is_said)| *is_said) {
+            Some((option, _)) if !matches!(place, Place::Store(..)) => Err(Failure::Usage(
+                format!("--{option} is for a database in an object store; say --data URL"),
+            )),
+            _ => Ok(place),
+        }
+    }
+
+    fn in_store(&self, url: &str) -> StorePlace {
+        let (database, checkpoint) = (self.database, self.checkpoint.clone());
+        StorePlace { url: url.to_owned(), database, checkpoint }
+    }
+
+    /// The object store, for what works on nothing else.
+    ///
+    /// Errors: none was said.
+    pub(crate) fn store(&self, surroundings: &Surroundings) -> Outcome<(StorePlace, Origin)> {
+        let said = self.data.as_deref().map(|data| (data, Origin::CommandLine));
+        let origin = Origin::Environment(DATA_VARIABLE);
+        let found = said.or_else(|| Some((surroundings.data.as_deref()?, origin)));
+        match found.map(|(data, origin)| (url_in(data), data, origin)) {
+            Some((Some(url), _, origin)) => Ok((self.in_store(url), origin)),
+            Some((None, data, origin)) => Err(Failure::Usage(format!(
+                "{} is no URL of an object store{origin}; say --data URL, such as s3://BUCKET/PREFIX",
+                data.display()
+            ))),
+            None => Err(Failure::Usage(format!(
+                "which object store? Say --data URL, such as s3://BUCKET/PREFIX, or set \
+                 {DATA_VARIABLE}"
+            ))),
+        }
     }
 
     /// The directory, for what works on nothing else.
@@ -195,15 +276,16 @@ impl PlaceArgs {
     /// Errors: none was said.
     pub(crate) fn directory(&self, surroundings: &Surroundings) -> Outcome<PathBuf> {
         let found = self.data.as_ref().or(surroundings.data.as_ref());
-        found.cloned().ok_or_else(|| {
+        let found = found.cloned().ok_or_else(|| {
             Failure::Usage(format!("which directory? Say --data DIR, or set {DATA_VARIABLE}"))
-        })
+        });
+        no_store(found?)
     }
 
     /// The directory that the command line says: for what should not meet a database by accident.
     pub(crate) fn said_directory(&self) -> Outcome<PathBuf> {
         let missing = || Failure::Usage("which directory? Say --data DIR".to_owned());
-        self.data.clone().ok_or_else(missing)
+        no_store(self.data.clone().ok_or_else(missing)?)
     }
 
     /// The server, for what works on nothing else.
@@ -218,7 +300,7 @@ impl PlaceArgs {
         })
     }
 
-    pub(crate) fn password_file(&self) -> Option<&std::path::Path> {
+    pub(crate) fn password_file(&self) -> Option<&Path> {
         self.password_file.as_deref()
     }
 
@@ -233,13 +315,49 @@ impl PlaceArgs {
     }
 }
 
+/// The URL of an object store that was said in the place of a directory.
+fn url_in(data: &Path) -> Option<&str> {
+    data.to_str().filter(|text| text.contains("://"))
+}
+
+/// The directory. Errors: it is the URL of an object store.
+fn no_store(data: PathBuf) -> Outcome<PathBuf> {
+    match url_in(&data) {
+        Some(url) => Err(Failure::Usage(only_read(url))),
+        None => Ok(data),
+    }
+}
+
+/// What to say if something else is to be done with a database in an object store than to read it.
+pub(crate) fn only_read(url: &str) -> String {
+    format!(
+        "{url} is an object store, and a database is only read there; say the directory of its \
+         owner (--data DIR), or `terrace clone OUT --data {url}` first"
+    )
+}
+
+fn parse_id(text: &str) -> Result<u128, String> {
+    let is_id = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let id = u128::from_str_radix(text, 16).ok().filter(|_| is_id);
+    id.ok_or_else(|| {
+        "an id is 32 hexadecimal digits; `terrace cloud databases` lists them".to_owned()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn args(data: Option<&str>, connect: Option<&str>) -> PlaceArgs {
         let (data, connect) = (data.map(PathBuf::from), connect.map(str::to_owned));
-        PlaceArgs { data, connect, password_file: None, keyspace: None }
+        PlaceArgs {
+            data,
+            connect,
+            password_file: None,
+            database: None,
+            checkpoint: None,
+            keyspace: None,
+        }
     }
 
     fn surroundings(data: Option<&str>, connect: Option<&str>) -> Surroundings {
@@ -277,5 +395,37 @@ mod tests {
         assert!(complaint.to_string().contains("terrace import --connect"), "{complaint}");
         assert!(args(Some("d"), None).check("slow", Takes::SERVER).is_err());
         assert!(args(Some("d"), None).check("get", Takes::ALL).is_ok());
+    }
+
+    #[test]
+    fn a_url_is_an_object_store() {
+        let nothing = Surroundings::default();
+        let mut of_store = args(Some("s3://bucket/db"), None);
+        of_store.checkpoint = Some("monday".to_owned());
+        let place = of_store.place(&nothing).unwrap();
+        let expected = StorePlace {
+            url: "s3://bucket/db".to_owned(),
+            database: None,
+            checkpoint: Some("monday".to_owned()),
+        };
+        assert_eq!(place, Place::Store(expected.clone(), Origin::CommandLine));
+        assert_eq!(of_store.store(&nothing).unwrap().0, expected);
+        assert!(of_store.directory(&nothing).unwrap_err().to_string().contains("only read"));
+        assert!(of_store.check("put", Takes::ALL).is_err());
+        assert!(of_store.check("get", Takes::READ).is_ok());
+        of_store.data = Some("directory".into());
+        assert!(of_store.place(&nothing).unwrap_err().to_string().contains("--data URL"));
+        assert!(args(Some("directory"), None).store(&nothing).is_err());
+        assert!(args(None, None).store(&nothing).is_err());
+    }
+
+    #[test]
+    fn an_id_has_all_its_digits() {
+        assert_eq!(parse_id("000000000000000000000000000000ab"), Ok(0xab));
+        for text in
+            ["", "ab", "+00000000000000000000000000000ab", "g00000000000000000000000000000ab"]
+        {
+            assert!(parse_id(text).is_err(), "{text}");
+        }
     }
 }

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use terrace::Options;
 
-use crate::args::{CheckpointArgs, Place};
+use crate::args::{CheckpointArgs, Place, only_read};
 use crate::commands::{Target, cut_short};
 use crate::data::{Access, open};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::signals::StopFlag;
 use crate::terminal::{self, Progress};
 
@@ -16,6 +16,7 @@ pub(super) fn checkpoint(args: &CheckpointArgs, target: &Target) -> Outcome {
     match target.place()? {
         Place::Server(..) => on_server(args, target),
         Place::Directory(data, _) => in_directory(args, &data),
+        Place::Store(place, _) => Err(Failure::Usage(only_read(&place.url))),
     }
 }
 

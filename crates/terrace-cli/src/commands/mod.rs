@@ -3,6 +3,7 @@
 mod backup;
 mod bench;
 mod checkpoint;
+mod cloud;
 mod explain;
 mod export;
 mod import;
@@ -22,7 +23,7 @@ use std::path::Path;
 
 use terrace::{Db, Keyspace, Options};
 
-use crate::args::{Args, Command, DataCommand, Place, PlaceArgs, Surroundings};
+use crate::args::{Args, Command, DataCommand, Place, PlaceArgs, Surroundings, only_read};
 use crate::data::{Access, Data, LocalData, RemoteData, Watch, keyspace_of, open};
 use crate::failure::{Failure, Outcome};
 use crate::signals::StopFlag;
@@ -42,13 +43,18 @@ pub(crate) fn run(args: Args) -> Outcome {
             closed
         }
         Command::Shell(args) => {
-            shell::shell(&args, Session::new(target, Access::Write, Options::default()))
+            // What is typed may be to read alone.
+            let access = if target.is_store() { Access::Read } else { Access::Write };
+            shell::shell(&args, Session::new(target, access, Options::default()))
         }
         Command::Ingest(args) => ingest::ingest(args, &target),
         Command::Serve(args) => serve::serve(*args, &target),
         Command::Plan(args) => maintain::plan(&args),
         Command::Slow(args) => explain::slow(args, &target),
         Command::Checkpoint(args) => checkpoint::checkpoint(&args, &target),
+        Command::Clone(args) => cloud::clone(&args, &target),
+        Command::Cloud(args) => cloud::cloud(args, &target),
+        Command::WhyLive(args) => cloud::why_live(&args, &target),
         Command::Backup(args) => backup::backup(args, &target),
         Command::Restore(args) => backup::restore(&args),
         Command::Compact(args) => maintain::compact(args, &target),
@@ -119,6 +125,13 @@ impl Target {
                 Box::new(opened.map_err(|failure| origin.explain(failure))?)
             }
             Place::Server(..) => Box::new(self.server()?),
+            Place::Store(place, _) if access != Access::Read => {
+                return Err(Failure::Usage(only_read(&place.url)));
+            }
+            Place::Store(place, origin) => {
+                let opened = LocalData::of_store(&place);
+                Box::new(opened.map_err(|failure| origin.explain(failure))?)
+            }
         };
         let Some(name) = self.args.keyspace() else { return Ok(data) };
         match data.use_keyspace(name, access == Access::Create) {
@@ -143,6 +156,11 @@ impl Target {
     /// Whether a running server is meant.
     fn is_server(&self) -> bool {
         matches!(self.place(), Ok(Place::Server(..)))
+    }
+
+    /// Whether a database in an object store is meant.
+    fn is_store(&self) -> bool {
+        matches!(self.place(), Ok(Place::Store(..)))
     }
 
     /// Has the running server do an operation.
@@ -224,7 +242,10 @@ impl Session {
     /// The open database.
     fn data(&mut self) -> Outcome<&mut (dyn Data + 'static)> {
         let data = match self.data.take() {
-            Some(data) => data,
+            Some(mut data) => {
+                data.refresh()?;
+                data
+            }
             None => self.target.open(self.access, &self.options)?,
         };
         Ok(&mut **self.data.insert(data))

@@ -6,7 +6,7 @@ use terrace::{CheckDepth, Options};
 
 use super::maintain::{json, print};
 use super::{Target, cut_short};
-use crate::args::{self, CheckArgs, Place, RepairArgs};
+use crate::args::{self, CheckArgs, Place, RepairArgs, only_read};
 use crate::failure::{Failure, Outcome};
 use crate::signals::StopFlag;
 use crate::terminal::{Output, Progress};
@@ -15,6 +15,7 @@ pub(super) fn check(args: &CheckArgs, target: &Target) -> Outcome {
     match target.place()? {
         Place::Server(..) => check_on_server(args, target),
         Place::Directory(data, _) => check_directory(args, &data),
+        Place::Store(place, _) => Err(Failure::Usage(only_read(&place.url))),
     }
 }
 

@@ -1,12 +1,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use terrace::{
-    Batch, Create, Db, Error, ErrorKind, Expiry, Keyspace, Options, OwnedRange, Value, WallTime,
-    WriteOptions,
+    Batch, Create, Db, Error, ErrorKind, Expiry, Keyspace, Options, OwnedRange, Secondary, Value,
+    WallTime, WriteOptions,
 };
 
 use super::{Data, Figures, Size, Visit, Walk, Wanted, no_keyspace};
+use crate::args::StorePlace;
+use crate::clock::Stopwatch;
 use crate::failure::{Failure, Outcome};
 use crate::files;
 use crate::format::Record;
@@ -80,17 +83,60 @@ fn shown<T: std::fmt::Display + serde::Serialize>(what: &T, json: bool) -> Outco
     serde_json::to_string(what).map_err(|error| Failure::Failed(error.to_string()))
 }
 
-/// A directory, opened by this process.
+/// A moment of a database in an object store says to its owner so often that it is still looked at.
+const RENEW_EVERY: Duration = Duration::from_secs(60);
+
+/// A walk looks at the clock once in so many entries.
+const ENTRIES_PER_LOOK: u64 = 1024;
+
+/// A directory, or a database in an object store, opened by this process.
 pub(crate) struct LocalData {
     db: Db,
     keyspace: Keyspace,
+    /// Of which `db` is a moment, if it lies in an object store.
+    followed: Option<Followed>,
+}
+
+struct Followed {
+    secondary: Secondary,
+    renewed: Stopwatch,
+}
+
+impl Followed {
+    /// Says to the owner that somebody still looks, if that is due; on which moment the secondary
+    /// is afterwards means nothing for those that are open.
+    fn renew(&mut self) -> Outcome {
+        if self.renewed.elapsed() >= RENEW_EVERY {
+            self.secondary.catch_up()?;
+            self.renewed = Stopwatch::start();
+        }
+        Ok(())
+    }
 }
 
 impl LocalData {
     pub(crate) fn open(dir: &Path, access: Access, options: Options) -> Outcome<LocalData> {
         let db = open(dir, access, options)?;
         let keyspace = Keyspace::clone(&db);
-        Ok(LocalData { db, keyspace })
+        Ok(LocalData { db, keyspace, followed: None })
+    }
+
+    /// A moment of a database in an object store, to be read.
+    pub(crate) fn of_store(place: &StorePlace) -> Outcome<LocalData> {
+        let database = Options::new().open_cloud(&place.url, place.database)?;
+        let secondary = match &place.checkpoint {
+            Some(name) => database.open_checkpoint(name)?,
+            None => database.open()?,
+        };
+        let db = secondary.as_db().clone();
+        let keyspace = Keyspace::clone(&db);
+        let followed = Some(Followed { secondary, renewed: Stopwatch::start() });
+        Ok(LocalData { db, keyspace, followed })
+    }
+
+    /// To be called again and again in what takes long.
+    fn renew(&mut self) -> Outcome {
+        self.followed.as_mut().map_or(Ok(()), Followed::renew)
     }
 }
 
@@ -168,9 +214,13 @@ impl Data for LocalData {
 
     fn count(&mut self, range: &OwnedRange, stop: &StopFlag) -> Outcome<u64> {
         let mut count = 0;
-        for key in self.keyspace.range(range).keys() {
+        let keyspace = self.keyspace.clone();
+        for key in keyspace.range(range).keys() {
             key?;
             count += 1;
+            if count % ENTRIES_PER_LOOK == 0 {
+                self.renew()?;
+            }
             stop.heed()?;
         }
         Ok(count)
@@ -204,12 +254,16 @@ impl Data for LocalData {
     }
 
     fn walk(&mut self, walk: &Walk, visit: Visit<'_>) -> Outcome {
-        let mut cursor = self.keyspace.cursor(&walk.range);
+        let keyspace = self.keyspace.clone();
+        let mut cursor = keyspace.cursor(&walk.range);
         if walk.reverse {
             cursor.seek_to_end();
         }
         let mut record = Record { key: Vec::new(), value: Vec::new(), expiry_ms: None };
-        for _ in 0..walk.limit {
+        for count in 1..=walk.limit {
+            if count % ENTRIES_PER_LOOK == 0 {
+                self.renew()?;
+            }
             let row = if walk.reverse { cursor.prev() } else { cursor.next() };
             let Some(row) = row? else { break };
             record.key.clear();
@@ -243,6 +297,17 @@ impl Data for LocalData {
     fn explain_scan(&mut self, walk: &Walk, json: bool) -> Outcome<String> {
         let (admin, keyspace) = (self.db.admin(), &self.keyspace);
         shown(&admin.explain_scan(keyspace, &walk.range, walk.limit, walk.reverse)?, json)
+    }
+
+    fn refresh(&mut self) -> Outcome {
+        let Some(followed) = &mut self.followed else { return Ok(()) };
+        followed.secondary.catch_up()?;
+        followed.renewed = Stopwatch::start();
+        let db = followed.secondary.as_db().clone();
+        let name = self.keyspace.name();
+        self.keyspace = keyspace_of(&db, name, false)?;
+        self.db = db;
+        Ok(())
     }
 
     fn is_server(&self) -> bool {

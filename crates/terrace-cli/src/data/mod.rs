@@ -103,6 +103,12 @@ pub(crate) trait Data {
     /// What is in L0, likewise.
     fn l0(&mut self, json: bool) -> Outcome<String>;
 
+    /// Goes on to what is there by now, if this shows a moment of a database that somebody else
+    /// writes.
+    fn refresh(&mut self) -> Outcome {
+        Ok(())
+    }
+
     /// Whether it is one that runs by itself.
     fn is_server(&self) -> bool;
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use terrace_engine::Error as EngineError;
 use terrace_engine::merge::MergeOperator;
 use terrace_engine::options::{L0Options, Options as EngineOptions, ProcessOptions, Research};
 use terrace_engine::process::Process;
@@ -248,6 +249,13 @@ impl Options {
     /// there and none may be made, or one and it should be new), `Locked` (another process has it
     /// open), `Corruption`, `Unsupported`, `NoSpace`, `Io`.
     pub fn open(&self, dir: impl AsRef<Path>) -> Result<Db> {
+        if let Some(url) = url_in(dir.as_ref()) {
+            return Err(EngineError::invalid(format!(
+                "{url} is an object store, and a database is written through a directory that has \
+                 it as its `Layout::cloud`; to read what lies there, use `Options::open_secondary`"
+            ))
+            .into());
+        }
         match &self.shared {
             Some(shared) => self.open_sharing(&shared.process, dir.as_ref()),
             None => self.open_in(RealEnv::new(), dir),
@@ -281,6 +289,10 @@ impl Options {
     /// Opens the database in `dir` to read it beside the process that writes it, as it is now; see
     /// [`Secondary`]. Of these options those of writing, and what makes a database, mean nothing.
     ///
+    /// In the place of a directory, `dir` may be the URL of an object store that has one database:
+    /// then this is [`Options::open_cloud`] and
+    /// [`CloudDatabase::open`](crate::CloudDatabase::open).
+    ///
     /// Cost: that of reading the log, and of opening all tables: the process needs a file
     /// descriptor for each (`ulimit -n`), and for a moment two after a new manifest has begun.
     ///
@@ -288,6 +300,9 @@ impl Options {
     /// of a later version), `Outdated` (it was replaced meanwhile, or its writer was faster all the
     /// time), `Corruption`, `Io`.
     pub fn open_secondary(&self, dir: impl AsRef<Path>) -> Result<Secondary> {
+        if let Some(url) = url_in(dir.as_ref()) {
+            return self.open_cloud(url, None)?.open();
+        }
         match &self.shared {
             Some(shared) => self.open_secondary_sharing(&shared.process, dir.as_ref()),
             None => self.open_secondary_in(RealEnv::new(), dir),
@@ -299,6 +314,14 @@ impl Options {
     pub fn open_secondary_in(&self, env: SharedEnv, dir: impl AsRef<Path>) -> Result<Secondary> {
         let process = Process::start(env, &self.process())?;
         self.open_secondary_sharing(&process, dir.as_ref())
+    }
+
+    /// The process that is shared, or one of these options.
+    pub(crate) fn process_for(&self, env: SharedEnv) -> Result<Arc<Process>> {
+        match &self.shared {
+            Some(shared) => Ok(Arc::clone(&shared.process)),
+            None => Ok(Process::start(env, &self.process())?),
+        }
     }
 
     fn open_secondary_sharing(&self, process: &Arc<Process>, dir: &Path) -> Result<Secondary> {
@@ -431,4 +454,9 @@ impl Options {
             ..defaults
         }
     }
+}
+
+/// What was given as a directory and is the URL of an object store.
+fn url_in(dir: &Path) -> Option<&str> {
+    dir.to_str().filter(|text| text.contains("://"))
 }

@@ -1,0 +1,78 @@
+//! Goal: an operator reads a database in an object store from anywhere, keeps a moment of it, makes
+//! a database out of that, and learns who needs an object. Method: the real binary, and a directory
+//! as the object store.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::path::Path;
+
+use common::{fails, run, run_with_input, succeeds};
+use tempfile::TempDir;
+
+/// Imports entries into a database that mirrors itself in the store, and closes it.
+fn import(dir: &Path, url: &str, entries: &str) {
+    let data = dir.join("owner");
+    let line =
+        format!("import DB --format tsv --cloud-url {url} --local-bytes 16M --cloud-mirror 1s -");
+    let output = run_with_input(&["--data", data.to_str().unwrap()], &line, entries.as_bytes());
+    succeeds(&output);
+}
+
+#[test]
+fn a_database_in_an_object_store() {
+    let dir = TempDir::new().unwrap();
+    let url = format!("file://{}", dir.path().join("store").display());
+    import(dir.path(), &url, "apple\tred\nbanana\tyellow\n");
+    let store = ["--data", url.as_str()];
+    assert_eq!(succeeds(&run(&store, "get DB apple")), "red");
+    assert_eq!(succeeds(&run(&store, "count DB")).trim(), "2");
+    assert_eq!(succeeds(&run(&store, "scan DB --keys-only")), "apple\nbanana\n");
+    assert!(succeeds(&run(&store, "keyspaces DB")).contains("default"));
+    let explained = run(&store, "explain DB get apple");
+    assert!(succeeds(&explained).contains("apple"), "{explained:?}");
+    assert!(succeeds(&run(&store, "stats DB")).contains("object store"));
+
+    succeeds(&run(&store, "cloud DB checkpoint monday"));
+    import(dir.path(), &url, "apple\tgreen\n");
+    assert_eq!(succeeds(&run(&store, "get DB apple")), "green");
+    assert_eq!(succeeds(&run(&store, "get DB --checkpoint monday apple")), "red");
+    assert!(succeeds(&run(&store, "cloud DB checkpoints")).starts_with("monday"));
+
+    let ids = run(&store, "cloud DB databases");
+    let id = succeeds(&ids).trim();
+    assert_eq!(id.len(), 32);
+    let named = ["--data", url.as_str(), "--database", id];
+    for (out, checkpoint, color) in [("new", "", "green"), ("old", "--checkpoint monday", "red")] {
+        let out = dir.path().join(out);
+        let out = out.to_str().unwrap();
+        succeeds(&run(&named, &format!("clone DB {checkpoint} {out}")));
+        assert_eq!(succeeds(&run(&["--data", out], "get DB apple")), color);
+        fails(&run(&named, &format!("clone DB {out}")), 3);
+    }
+    let why = run(&store, "why-live DB feed/00000000000000000001");
+    assert!(succeeds(&why).contains("is not there") || succeeds(&why).contains("feed"));
+    succeeds(&run(&store, "cloud DB remove monday"));
+    fails(&run(&store, "cloud DB remove monday"), 1);
+    assert_eq!(succeeds(&run(&store, "cloud DB checkpoints")), "");
+}
+
+#[test]
+fn what_is_not_possible_there_is_said() {
+    let dir = TempDir::new().unwrap();
+    let url = format!("file://{}", dir.path().join("store").display());
+    let store = ["--data", url.as_str()];
+    assert!(fails(&run(&store, "get DB apple"), 3).contains("holds no database"));
+    for line in
+        ["put DB apple red", "compact DB", "check DB", "checkpoint DB --out out", "ingest DB -"]
+    {
+        let said = run(&store, line);
+        let said = fails(&said, 2);
+        assert!(said.contains("only read there"), "{line}: {said}");
+    }
+    let data = dir.path().join("data");
+    let here = ["--data", data.to_str().unwrap()];
+    assert!(fails(&run(&here, "cloud DB checkpoints"), 2).contains("no URL"));
+    assert!(fails(&run(&here, "get DB --checkpoint monday apple"), 2).contains("--data URL"));
+    assert!(fails(&run(&store, "get DB --database ab apple"), 2).contains("32"));
+}
