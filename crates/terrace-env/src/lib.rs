@@ -16,6 +16,7 @@
 //!   written and synced bytes apart. The same seed replays a run byte for byte.
 //! * [`FaultEnv`]: another environment whose n-th call of a kind fails.
 //! * [`DiskEnv`]: another environment on a slower disk.
+//! * [`ObjectsEnv`]: another environment whose object stores are further away.
 //!
 //! Beside them, [`PmemRecorder`] goes through every state in which a crash can leave persistent
 //! memory.
@@ -56,8 +57,8 @@ pub use error::{EnvError, EnvResult, Operation};
 pub use fault::{Fault, FaultEffect, FaultEnv, FaultErrno, FaultPlan, InjectedFault};
 pub use fs::{DirEntry, DirLock, FileSystem, LockKind, LogFile, ReadFile, WriteFile};
 pub use objects::{
-    ListedObject, NoObjectStores, ObjectName, ObjectStore, ObjectStores, ObjectUpload,
-    PendingObject, Put,
+    ListedObject, NoObjectStores, ObjectName, ObjectStore, ObjectStores, ObjectUpload, ObjectsEnv,
+    ObjectsPace, ObjectsProfile, PacedRequest, PendingObject, Put, RequestWay,
 };
 pub use planted::{PlantedBug, is_planted};
 pub use pmem::{

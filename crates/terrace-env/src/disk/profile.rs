@@ -59,7 +59,7 @@ impl FromStr for DiskProfile {
 }
 
 /// Bytes in a second.
-fn rate(text: &str) -> Option<u64> {
+pub(crate) fn rate(text: &str) -> Option<u64> {
     let text = text.strip_suffix("/s").unwrap_or(text);
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let factor: u64 = match &text[digits..] {

@@ -25,6 +25,7 @@ pub(crate) mod cloud;
 #[cfg(test)]
 pub(crate) mod contract;
 pub(crate) mod directory;
+mod emulated;
 mod name;
 mod none;
 
@@ -32,6 +33,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+pub use self::emulated::{ObjectsEnv, ObjectsPace, ObjectsProfile, PacedRequest, RequestWay};
 pub use self::name::ObjectName;
 pub use self::none::NoObjectStores;
 use crate::EnvResult;
