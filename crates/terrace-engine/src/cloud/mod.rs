@@ -16,12 +16,14 @@
 //!   <database id>/pin/N/checkpoint              what the database was at some time
 //! ```
 //! Begin at `names.rs` (what is called how), `requests/` (how the store is asked), `feed/` (who
-//! owns a database, and what it holds) and `pins/` (what readers and checkpoints need).
+//! owns a database, and what it holds) and `pins/` (what readers and checkpoints need). What all of
+//! it costs is estimated in `prices/`.
 
 mod feed;
 pub mod format;
 mod names;
 mod pins;
+mod prices;
 mod requests;
 #[cfg(test)]
 mod tests;
@@ -32,6 +34,7 @@ pub use pins::{
     Checkpoints, Held, PIN_STILL_MAX, PinCensus, PinSeen, ReaderPin, Removal, WatchedPins,
     pin_and_read,
 };
+pub use prices::{Bill, CloudCost, Dollars, PriceSheet, VolumePrices};
 pub use requests::{
     CloudStore, Creation, PendingGet, RequestCount, RequestCounts, RequestKind, RequestLimits,
     RetryPolicy, is_missing,

@@ -18,6 +18,7 @@ use std::ops::Range;
 
 use super::text::{self, Key};
 use super::totals::ReadTotals;
+use crate::cloud::CloudCost;
 
 /// Everything that one get met, in order, and why it answered as it did. `Display` shows it to
 /// people as a tree, `Serialize` to programs; there, keys are escaped as `\xHH \t \n \r \\ \' \"`.
@@ -48,6 +49,9 @@ pub struct GetExplanation {
     pub unasked_levels: Vec<u8>,
     /// What the steps come to.
     pub totals: ReadTotals,
+    /// What the read asked of the object store, and about what that costs; `None` if it asked
+    /// nothing. What another read had asked for ahead is not in it.
+    pub cloud: Option<CloudCost>,
     /// What came of it.
     pub verdict: Verdict,
     /// How long all of it took, in microseconds.
@@ -419,6 +423,9 @@ impl fmt::Display for GetExplanation {
             writeln!(f, "├─ not asked: {}", levels.join(", "))?;
         }
         writeln!(f, "├─ {}", self.totals)?;
+        if let Some(cloud) = &self.cloud {
+            writeln!(f, "├─ object store: {cloud}")?;
+        }
         write!(f, "└─ {}", self.verdict)
     }
 }

@@ -9,6 +9,7 @@ use terrace_env::SharedEnv;
 use super::get::{BlockRead, PagesSearch, Source, Step, StepAnswer, Verdict};
 use super::scan::{Hidden, HiddenCounts, ScanEnd, ScanExplanation, SourceTally, by_level};
 use super::totals::ReadTotals;
+use crate::cloud::RequestCounts;
 use crate::memtable::{Found, Memtable};
 use crate::table::TableMeta;
 
@@ -60,6 +61,7 @@ impl Recording {
             hidden: HiddenCounts::default(),
             versions: 0,
             totals: ReadTotals::default(),
+            requests: RequestCounts::default(),
         };
         RECORDER.set(Some(recorder));
         IS_RECORDING.set(true);
@@ -104,6 +106,8 @@ pub(crate) struct Recorder {
     pub(crate) versions: u64,
     /// The filters, blocks and values of the read.
     totals: ReadTotals,
+    /// What the read asked of an object store.
+    pub(crate) requests: RequestCounts,
 }
 
 /// Microseconds, to a tenth.

@@ -5,6 +5,7 @@ use std::fmt;
 use super::get::{BlockRead, Source};
 use super::text::{self, Key};
 use super::totals::ReadTotals;
+use crate::cloud::CloudCost;
 
 /// Why a scan steps over the newest entry of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +84,9 @@ pub struct ScanExplanation {
     pub levels: Vec<LevelBlocks>,
     /// What all of it comes to.
     pub totals: ReadTotals,
+    /// What the scan asked of the object store, and about what that costs; `None` if it asked
+    /// nothing. What it asked for ahead is in it, whether or not it came to it.
+    pub cloud: Option<CloudCost>,
     /// Why it ended.
     pub ended_by: ScanEnd,
     /// How long all of it took, in microseconds.
@@ -232,6 +236,9 @@ impl fmt::Display for ScanExplanation {
             writeln!(f, "├─ asked about {asked}")?;
         }
         writeln!(f, "├─ {}", self.totals)?;
+        if let Some(cloud) = &self.cloud {
+            writeln!(f, "├─ object store: {cloud}")?;
+        }
         let why = match self.ended_by {
             ScanEnd::Limit => "the limit",
             ScanEnd::Interval => "the end of the interval",

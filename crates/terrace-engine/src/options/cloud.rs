@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use super::require;
 use crate::Result;
+use crate::cloud::PriceSheet;
 
 /// The log may take this part of the bytes that the range may take on the local disk.
 const LOG_DIVISOR: u64 = 4;
@@ -27,6 +28,11 @@ pub struct CloudOptions {
     /// machine is lost. At least a second. Each time memtables are flushed, and each file of the
     /// upper levels costs a put and its bytes; the default is never. Not with a container of L0.
     pub mirror: Option<Duration>,
+    /// What the store charges, for the estimates of money in figures and explanations; nothing else
+    /// depends on it, and it is not kept with the database. The default is the sheet that is built
+    /// in for the URL's scheme ([`PriceSheet::of_url`]), which holds for the service itself and not
+    /// for another server that speaks like it.
+    pub prices: Option<PriceSheet>,
 }
 
 impl CloudOptions {
@@ -42,7 +48,19 @@ impl CloudOptions {
     /// Every level stays where it lies, in the store at `url` or on the local disk.
     #[must_use]
     pub fn as_it_is(url: impl Into<String>) -> CloudOptions {
-        CloudOptions { url: url.into(), local_bytes: None, first_level: None, mirror: None }
+        CloudOptions {
+            url: url.into(),
+            local_bytes: None,
+            first_level: None,
+            mirror: None,
+            prices: None,
+        }
+    }
+
+    /// What the store charges: `prices`, or the sheet for the URL's scheme.
+    #[must_use]
+    pub fn price_sheet(&self) -> PriceSheet {
+        self.prices.clone().unwrap_or_else(|| PriceSheet::of_url(&self.url))
     }
 
     /// How many of `local_bytes` the log may take.

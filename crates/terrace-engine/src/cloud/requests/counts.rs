@@ -1,5 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::explain::note;
+
 /// A kind of request, as stores charge for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -106,6 +108,34 @@ impl RequestCounts {
         RequestKind::ALL.iter().map(|kind| self.of(*kind).requests).sum()
     }
 
+    /// Those that were made since these were counted, which were counted before.
+    #[must_use]
+    pub fn since(&self, earlier: &RequestCounts) -> RequestCounts {
+        let mut counts = RequestCounts::default();
+        for kind in RequestKind::ALL {
+            let (now, before) = (self.of(kind), earlier.of(kind));
+            *counts.of_mut(kind) = RequestCount {
+                requests: now.requests.saturating_sub(before.requests),
+                failures: now.failures.saturating_sub(before.failures),
+                bytes: now.bytes.saturating_sub(before.bytes),
+            };
+        }
+        counts
+    }
+
+    /// These and others.
+    #[must_use]
+    pub fn and(&self, others: &RequestCounts) -> RequestCounts {
+        let mut counts = *self;
+        for kind in RequestKind::ALL {
+            let (both, other) = (counts.of_mut(kind), others.of(kind));
+            both.requests += other.requests;
+            both.failures += other.failures;
+            both.bytes += other.bytes;
+        }
+        counts
+    }
+
     /// Bytes that went to the store.
     #[must_use]
     pub fn bytes_up(&self) -> u64 {
@@ -119,7 +149,8 @@ impl RequestCounts {
     }
 }
 
-/// Counts requests while they are made.
+/// Counts requests while they are made, and notes them for the read that makes them, if it is being
+/// explained.
 #[derive(Debug, Default)]
 pub(super) struct Counters([Counter; RequestKind::ALL.len()]);
 
@@ -134,14 +165,17 @@ impl Counters {
     // Order: each is a figure by itself.
     pub fn add_request(&self, kind: RequestKind) {
         self.0[kind as usize].requests.fetch_add(1, Ordering::Relaxed);
+        note(|notes| notes.requests.of_mut(kind).requests += 1);
     }
 
     pub fn add_failure(&self, kind: RequestKind) {
         self.0[kind as usize].failures.fetch_add(1, Ordering::Relaxed);
+        note(|notes| notes.requests.of_mut(kind).failures += 1);
     }
 
     pub fn add_bytes(&self, kind: RequestKind, bytes: u64) {
         self.0[kind as usize].bytes.fetch_add(bytes, Ordering::Relaxed);
+        note(|notes| notes.requests.of_mut(kind).bytes += bytes);
     }
 
     pub fn counts(&self) -> RequestCounts {

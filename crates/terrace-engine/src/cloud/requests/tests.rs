@@ -11,6 +11,7 @@ use terrace_env::{JobClass, ObjectName, Operation, SharedEnv, SimEnv, SimOptions
 use super::*;
 use crate::Error;
 use crate::cloud::tests::{Fate, ScriptedStore};
+use crate::explain::Recording;
 
 fn name(text: &str) -> ObjectName {
     ObjectName::new(text).unwrap()
@@ -45,6 +46,30 @@ fn what_may_pass_is_tried_again_and_what_stays_is_not() {
         scripted.script(&[BUSY, BUSY]);
         assert_eq!(store.get(&name("a"), Some(0..1)).unwrap(), b"1");
         assert_eq!(store.counts().get, RequestCount { requests: 4, failures: 2, bytes: 1 });
+    });
+}
+
+#[test]
+fn an_explanation_has_the_requests_of_its_thread_and_those_that_failed() {
+    with_store(|env, store, scripted| {
+        scripted.insert(&name("a"), b"12345");
+        let recording = Recording::begin(env).unwrap();
+        scripted.script(&[BUSY, BUSY]);
+        assert_eq!(store.get(&name("a"), None).unwrap(), b"12345");
+        scripted.script(&[LOST]);
+        assert_eq!(store.begin_get(&name("a"), Some(1..3)).wait().unwrap(), b"23");
+        let other = Arc::clone(store);
+        let job = Box::new(move || assert_eq!(other.bytes_of(&name("a")).unwrap(), 5));
+        assert!(env.spawn(JobClass::Client, "other", job).unwrap().join());
+        let noted = recording.end().requests;
+        assert_eq!(noted.get, RequestCount { requests: 5, failures: 3, bytes: 7 });
+        assert_eq!(noted.requests(), 5, "the head was another thread's");
+        store.delete(&name("a")).unwrap();
+        let all = store.counts();
+        assert_eq!((all.head.requests, all.delete.requests), (1, 1));
+        let rest = all.since(&noted);
+        assert_eq!((rest.get, rest.requests()), (RequestCount::default(), 2));
+        assert_eq!(rest.and(&noted), all);
     });
 }
 

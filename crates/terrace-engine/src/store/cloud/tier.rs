@@ -4,7 +4,7 @@ use std::sync::Arc;
 use terrace_env::{SetOnce, SharedEnv};
 
 use crate::Result;
-use crate::cloud::CloudStore;
+use crate::cloud::{CloudStore, PriceSheet};
 use crate::options::CloudOptions;
 use crate::store::cloud::{FarCollector, FeedBehind};
 use crate::version::{CloudEdit, FeedAuthors, VersionEdit};
@@ -56,6 +56,12 @@ impl CloudTier {
     #[must_use]
     pub fn url(&self) -> &str {
         self.options().map_or("", |options| &options.url)
+    }
+
+    /// What the store charges, for estimates.
+    #[must_use]
+    pub fn prices(&self) -> PriceSheet {
+        self.options().map_or_else(PriceSheet::default, CloudOptions::price_sheet)
     }
 
     /// The store. No request is made.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use terrace_base::LEVEL_MAX;
 
-use crate::cloud::{RequestCounts, RequestKind};
+use crate::cloud::{Bill, Dollars, PriceSheet, RequestCounts, RequestKind};
 use crate::explain::text::{bytes, count};
 use crate::store::Inner;
 use crate::store::cloud::FarCollector;
@@ -31,6 +31,12 @@ pub struct CloudStats {
     pub local_bytes_max: Option<u64>,
     /// Requests by kind.
     pub requests: RequestCounts,
+    /// What the store charges, for the estimates below.
+    pub prices: PriceSheet,
+    /// About what the requests cost, the failed and the repeated ones included. An estimate.
+    pub bill: Bill,
+    /// About what it costs to keep the tables there for a month. An estimate.
+    pub month_dollars: Dollars,
 }
 
 impl Inner {
@@ -43,15 +49,21 @@ impl Inner {
         let of_tables = here.iter().map(|meta| meta.bytes);
         let of_values = version.values().iter().map(|file| file.meta().bytes);
         let in_log = self.log().map_or(0, |log| log.held_bytes());
+        let table_bytes = there.iter().map(|meta| meta.bytes).sum();
+        let requests = tier.store().map(|store| store.counts()).unwrap_or_default();
+        let prices = tier.prices();
         Some(CloudStats {
             url: tier.url().to_string(),
             first_level: far.line().first_far(),
             table_count: there.len() as u64,
-            table_bytes: there.iter().map(|meta| meta.bytes).sum(),
+            table_bytes,
             dropped_count: tier.collector().map_or(0, FarCollector::dropped_count) as u64,
             local_bytes: of_tables.chain(of_values).sum::<u64>() + in_log,
             local_bytes_max: tier.options().and_then(|options| options.local_bytes),
-            requests: tier.store().map(|store| store.counts()).unwrap_or_default(),
+            requests,
+            bill: prices.bill(&requests),
+            month_dollars: prices.month(table_bytes),
+            prices,
         })
     }
 }
@@ -84,7 +96,12 @@ impl fmt::Display for CloudStats {
             }
         }
         let (up, down) = (self.requests.bytes_up(), self.requests.bytes_down());
-        write!(f, "; {} up, {} down", bytes(up), bytes(down))
+        write!(f, "; {} up, {} down", bytes(up), bytes(down))?;
+        if self.prices.is_free() {
+            return Ok(());
+        }
+        let (bill, month) = (&self.bill, self.month_dollars);
+        write!(f, "\n  money          {bill}; {month} a month for the tables there")
     }
 }
 
@@ -103,7 +120,7 @@ mod tests {
             dropped_count: 1,
             local_bytes: 20 << 20,
             local_bytes_max: Some(64 << 20),
-            requests: RequestCounts::default(),
+            ..CloudStats::default()
         };
         stats.requests.put = RequestCount { requests: 4, failures: 1, bytes: 12 << 20 };
         stats.requests.get = RequestCount { requests: 9, failures: 0, bytes: 1 << 20 };
@@ -113,5 +130,11 @@ object store     s3://bucket/data
   here           20.0 MiB of 64.0 MiB
   requests       13, 4 put (1 failed), 9 get; 12.0 MiB up, 1.0 MiB down";
         assert_eq!(stats.to_string(), expected);
+        stats.prices = PriceSheet::of_url(&stats.url);
+        stats.bill = stats.prices.bill(&stats.requests);
+        stats.month_dollars = stats.prices.month(stats.table_bytes);
+        let money = "\n  money          $0.0000236 (estimate, prices s3 of 2025-06); $0.00027 a month \
+                     for the tables there";
+        assert_eq!(stats.to_string(), format!("{expected}{money}"));
     }
 }

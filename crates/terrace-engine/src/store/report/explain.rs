@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use terrace_base::{KeyRange, SeqNo};
 
+use crate::cloud::CloudCost;
 use crate::explain::{GetExplanation, Recorder, Recording, ScanEnd, ScanExplanation, Source};
 use crate::store::read::begin::At;
 use crate::store::read::get::GetOptions;
@@ -62,6 +63,13 @@ impl Inner {
             .ok_or_else(|| Error::invalid("an explanation was asked for within another one"))
     }
 
+    /// What a read asked of the object store, and about what that costs; `None` if it asked
+    /// nothing.
+    fn cost_of(&self, notes: &Recorder) -> Option<CloudCost> {
+        let tier = self.cloud.as_ref().filter(|_| notes.requests.requests() > 0)?;
+        Some(CloudCost::new(notes.requests, &tier.prices()))
+    }
+
     fn explain_get(&self, key: &[u8], at: At) -> Result<GetExplanation> {
         let (mode, mut explained) = (GetOptions::default().mode(), None);
         let purpose = GetPurpose::Explanation(&mut explained);
@@ -84,6 +92,7 @@ impl Inner {
         notes.finish();
         let us = notes.us();
         let totals = notes.totals();
+        let cloud = self.cost_of(&notes);
         let mut steps = notes.steps;
         let mut deepest = None;
         for step in &mut steps {
@@ -116,6 +125,7 @@ impl Inner {
             steps,
             unasked_levels: levels.filter(|level| Some(*level) > deepest).collect(),
             totals,
+            cloud,
             verdict: notes.verdict,
             us,
         }
@@ -145,6 +155,7 @@ impl Inner {
         let ended_by = if key_count == limit { ScanEnd::Limit } else { ScanEnd::Interval };
         let mut notes = recording.end();
         notes.finish();
+        let cloud = self.cost_of(&notes);
         Ok(notes.into_scan(ScanExplanation {
             start: range.start().to_vec(),
             end: range.end().map(<[u8]>::to_vec),
@@ -154,6 +165,7 @@ impl Inner {
             key_count,
             bytes,
             range_tombstone_count: iter.range_tombstone_count() as u64,
+            cloud,
             ended_by,
             ..ScanExplanation::default()
         }))

@@ -5,6 +5,7 @@ mod database;
 mod far_tables;
 mod feed;
 mod mirror;
+mod money;
 
 use super::*;
 use crate::options::CloudOptions;
