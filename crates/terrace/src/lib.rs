@@ -162,7 +162,10 @@ pub use terrace_base::{
     Expiry, FileId, KeyRange as OwnedRange, LevelNo, LogPosition, SeqNo, WallTime, limits,
 };
 pub use terrace_engine::check::Severity;
-pub use terrace_engine::cloud::{CheckpointName, RequestCount, RequestCounts, RequestKind};
+pub use terrace_engine::cloud::{
+    Bill, CheckpointName, CloudCost, Dollars, PriceSheet, RequestCount, RequestCounts, RequestKind,
+    VolumePrices,
+};
 pub use terrace_engine::explain::{
     BlockRead, GetExplanation, HiddenCounts, LevelBlocks, OperationKind, PagesSearch, ReadTotals,
     SAMPLE_EVERY, ScanEnd, ScanExplanation, SlowOperation, SlowWait, Source, SourceTally, Step,

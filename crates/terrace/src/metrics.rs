@@ -8,7 +8,7 @@ use terrace_engine::explain::{OperationKind, SAMPLE_EVERY};
 use terrace_engine::store::{LatencyHistogram, Store};
 
 use crate::keyspace::FIGURES as KEYSPACE_FIGURES;
-use crate::{KeyspaceStats, Stats};
+use crate::{CloudStats, KeyspaceStats, Stats};
 
 /// How many keyspaces have lines of their own. Collectors keep a series for each line.
 const KEYSPACES_MAX: usize = 100;
@@ -324,7 +324,7 @@ impl Metrics {
         for (direction, bytes) in directions {
             writeln!(f, "terrace_object_store_bytes_total{{direction=\"{direction}\"}} {bytes}")?;
         }
-        Ok(())
+        write_money(f, cloud)
     }
 
     fn write_keyspaces(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -357,6 +357,31 @@ impl Metrics {
         }
         Ok(())
     }
+}
+
+/// What the store costs, by its sheet of prices; nothing if that has none.
+fn write_money(f: &mut fmt::Formatter<'_>, cloud: &CloudStats) -> fmt::Result {
+    if cloud.prices.is_free() {
+        return Ok(());
+    }
+    let (prices, bill) = (escaped(&cloud.prices.name), &cloud.bill);
+    let help = "Estimated dollars that requests cost, by what they are billed as.";
+    describe(f, "object_store_estimated_dollars_total", help, "counter")?;
+    for (part, dollars) in [
+        ("put", bill.put_dollars),
+        ("get", bill.get_dollars),
+        ("delete", bill.delete_dollars),
+        ("read_out", bill.read_out_dollars),
+    ] {
+        let name = "terrace_object_store_estimated_dollars_total";
+        let dollars = dollars.decimal();
+        writeln!(f, "{name}{{part=\"{part}\",prices=\"{prices}\"}} {dollars}")?;
+    }
+    let help = "Estimated dollars that the tables there cost in a month.";
+    describe(f, "object_store_estimated_dollars_per_month", help, "gauge")?;
+    let (name, dollars) =
+        ("terrace_object_store_estimated_dollars_per_month", cloud.month_dollars.decimal());
+    writeln!(f, "{name}{{prices=\"{prices}\"}} {dollars}")
 }
 
 /// Keyspaces by their labels: the first `named_max` by name, all others in one.
@@ -413,21 +438,11 @@ mod tests {
     use super::*;
     use crate::Db;
 
-    /// Each line is a comment, or a name, labels in quotes, and a number; each name was described.
-    #[test]
-    fn the_text_is_of_the_form_that_prometheus_reads() {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let db = Db::open(dir.path()).expect("new");
-        for number in 0..20_000u32 {
-            db.put(number.to_be_bytes(), "value").expect("it is written");
-            db.get(number.to_be_bytes()).expect("it is read");
-        }
-        assert_eq!(db.iter().count(), 20_000);
-        db.admin().flush().expect("it is flushed");
-        let metrics = db.admin().metrics();
-        assert!(metrics.latency(OperationKind::Get).sample_count() > 0);
+    /// Each line of a text is a comment, or a name, labels in quotes, and a number; each name was
+    /// described before. The names.
+    fn names_of(text: &str) -> Vec<String> {
         let mut described: Vec<String> = Vec::new();
-        for line in metrics.to_string().lines() {
+        for line in text.lines() {
             if let Some(rest) = line.strip_prefix("# TYPE ") {
                 described.push(rest.split(' ').next().expect("a name").to_string());
                 continue;
@@ -443,6 +458,52 @@ mod tests {
             assert!(name.bytes().all(is_fine), "{line}");
             assert!(described.iter().any(|one| name.starts_with(one.as_str())), "{line}");
         }
+        described
+    }
+
+    #[test]
+    fn a_store_with_prices_has_estimates_and_one_without_has_none() {
+        for prices in [None, crate::PriceSheet::named("s3")] {
+            let dir = tempfile::tempdir().expect("a temporary directory");
+            let url = format!("file://{}", dir.path().join("store").display());
+            let cloud = crate::CloudOptions { prices, ..crate::CloudOptions::new(url, 64 << 20) };
+            let options = Db::options().layout(crate::Layout::new().cloud(cloud));
+            let db = options.open(dir.path().join("db")).expect("new");
+            let metrics = db.admin().metrics();
+            let (text, cloud) = (metrics.to_string(), metrics.stats().cloud.clone());
+            let cloud = cloud.expect("it has a store");
+            let names = names_of(&text);
+            assert!(names.iter().any(|name| name == "terrace_object_store_requests_total"));
+            if cloud.prices.is_free() {
+                assert!(!text.contains("dollars"), "{text}");
+                continue;
+            }
+            assert!(cloud.bill.put_dollars > crate::Dollars::ZERO, "the feed was begun");
+            for (labelled, dollars) in [
+                ("total{part=\"put\",prices=\"s3\"}", cloud.bill.put_dollars),
+                ("total{part=\"get\",prices=\"s3\"}", cloud.bill.get_dollars),
+                ("per_month{prices=\"s3\"}", cloud.month_dollars),
+            ] {
+                let dollars = dollars.decimal();
+                let line = format!("terrace_object_store_estimated_dollars_{labelled} {dollars}\n");
+                assert!(text.contains(&line), "{line}in\n{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_text_is_of_the_form_that_prometheus_reads() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let db = Db::open(dir.path()).expect("new");
+        for number in 0..20_000u32 {
+            db.put(number.to_be_bytes(), "value").expect("it is written");
+            db.get(number.to_be_bytes()).expect("it is read");
+        }
+        assert_eq!(db.iter().count(), 20_000);
+        db.admin().flush().expect("it is flushed");
+        let metrics = db.admin().metrics();
+        assert!(metrics.latency(OperationKind::Get).sample_count() > 0);
+        let described = names_of(&metrics.to_string());
         assert!(described.len() > 25, "{described:?}");
         let text = metrics.to_string();
         assert!(text.contains("terrace_written_entries_total 20000\n"), "{text}");
