@@ -93,13 +93,14 @@ pub(super) fn info(ctx: &mut Context<'_>, request: &Request<'_>) -> CommandResul
                 .iter()
                 .any(|word| word == section.as_bytes() || everything.contains(&word.as_slice()))
     };
-    let sections: [(&str, WriteSection); 7] = [
+    let sections: [(&str, WriteSection); 8] = [
         ("Server", info_server),
         ("Clients", info_clients),
         ("Memory", info_memory),
         ("Stats", info_stats),
         ("Replication", |_, out| out.push_str("role:master\r\nconnected_slaves:0\r\n")),
         ("Operation", info_operation),
+        ("Cloud", info_cloud),
         ("Terrace", info_terrace),
     ];
     let mut text = String::new();
@@ -164,11 +165,26 @@ fn info_operation(ctx: &Context<'_>, out: &mut String) {
     }
 }
 
+/// What lies in the object store, what was asked of it, and about what that costs.
+fn info_cloud(ctx: &Context<'_>, out: &mut String) {
+    let stats = ctx.shared.db.admin().stats();
+    put_field(out, "cloud_enabled", ":", u8::from(stats.cloud.is_some()));
+    let Some(cloud) = &stats.cloud else { return };
+    match serde_json::to_value(cloud) {
+        Ok(figures) => put_json(out, "cloud", &figures),
+        Err(error) => put_field(out, "cloud_error", ":", error),
+    }
+}
+
 /// The store's own figures, flat.
 fn info_terrace(ctx: &Context<'_>, out: &mut String) {
     let stats = serde_json::to_value(ctx.shared.db.admin().stats());
     match stats {
-        Ok(stats) => put_json(out, "", &stats),
+        Ok(mut stats) => {
+            // It has a section of its own.
+            stats.as_object_mut().and_then(|figures| figures.remove("cloud"));
+            put_json(out, "", &stats);
+        }
         Err(error) => put_field(out, "stats_error", ":", error),
     }
     let dranges = ctx.shared.db.admin().dranges();
@@ -191,6 +207,10 @@ fn put_json(out: &mut String, name: &str, value: &serde_json::Value) {
             parts.iter().enumerate().for_each(|(at, value)| put_json(out, &inner(&at), value));
         }
         serde_json::Value::String(text) => put_field(out, name, ":", text),
+        // An amount of money is a plain number, without an exponent.
+        serde_json::Value::Number(number) if name.ends_with("_dollars") => {
+            put_field(out, name, ":", number.as_f64().unwrap_or_default());
+        }
         other => put_field(out, name, ":", other),
     }
 }
