@@ -27,6 +27,7 @@
 )]
 
 pub mod clock;
+mod cloud;
 pub mod distribution;
 mod options;
 pub mod plot;
@@ -40,6 +41,7 @@ mod terrace_store;
 mod threads;
 pub mod workload;
 
+pub use cloud::CloudRequests;
 pub use options::{BenchOptions, OptionsError};
 pub use report::{KindReport, Report};
 pub use run::{BenchError, Observer, Phase, Silent, run};

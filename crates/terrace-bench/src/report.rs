@@ -5,6 +5,7 @@ use hdrhistogram::Histogram;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
+use crate::cloud::{CloudReport, CloudRequests};
 use crate::options::BenchOptions;
 use crate::run::{SLOT, new_histogram};
 use crate::store::{Counters, Delays};
@@ -33,6 +34,8 @@ pub(crate) struct Measured {
     pub(crate) in_calls: Duration,
     /// The store's own account of delays.
     pub(crate) delays: Option<Delays>,
+    /// What was asked of an object store.
+    pub(crate) cloud: Option<CloudRequests>,
     /// Anonymous memory and the store's account of it, where they were furthest apart.
     pub(crate) memory: Option<(u64, u64)>,
 }
@@ -193,6 +196,7 @@ pub struct Report {
     memory_peak_bytes: Option<u64>,
     seen_delay: Option<Duration>,
     delays: Option<Delays>,
+    cloud: Option<CloudReport>,
     memory: Option<(u64, u64)>,
     slots: Vec<u64>,
     curve: Vec<(f64, f64)>,
@@ -232,6 +236,7 @@ impl Report {
             memory_peak_bytes: measured.memory_peak_bytes,
             seen_delay: measured.seen_delay(options),
             delays: measured.delays.clone(),
+            cloud: measured.cloud.as_ref().map(|asked| CloudReport::new(asked, operations)),
             memory: measured.memory,
             slots: measured.slots.clone(),
             curve: curve_of(&measured.all_kinds()),
@@ -303,6 +308,7 @@ impl Serialize for Report {
         for (cause, delayed_us) in self.delays.iter().flat_map(|delays| &delays.by_cause) {
             map.serialize_entry(&format!("delay_{cause}_us"), delayed_us)?;
         }
+        self.cloud.iter().try_for_each(|cloud| cloud.put(&mut map))?;
         map.serialize_entry(
             "memory_anonymous_bytes",
             &self.memory.map(|(anonymous, _)| anonymous),
@@ -363,6 +369,7 @@ impl fmt::Display for Report {
                 None => writeln!(f)?,
             }
         }
+        self.cloud.iter().try_for_each(|cloud| write!(f, "{cloud}"))?;
         if self.reads_not_found > 0 {
             writeln!(f, "  reads not found     {:>14}", self.reads_not_found)?;
         }
@@ -447,6 +454,48 @@ mod tests {
         measured.memory = Some((5 << 20, 4 << 20));
         let options = BenchOptions { workload: "a".into(), ..BenchOptions::default() };
         Report::new(&options, *find("a").unwrap(), None, &measured)
+    }
+
+    #[test]
+    fn money_is_told_for_a_million_operations() {
+        let mut measured = Measured::default();
+        for ms in 1..=500 {
+            measured.note(Kind::Read, Duration::from_micros(ms), Duration::from_millis(ms));
+        }
+        let options = BenchOptions { workload: "c".into(), ..BenchOptions::default() };
+        let report =
+            |measured: &Measured| Report::new(&options, *find("c").unwrap(), None, measured);
+        let none = report(&measured);
+        assert!(!none.to_string().contains("object store"), "{none}");
+        assert!(serde_json::to_value(&none).unwrap()["cloud_requests"].is_null());
+        let counts = |gets| terrace::RequestCounts {
+            get: terrace::RequestCount { requests: gets, failures: gets / 2, bytes: 0 },
+            ..Default::default()
+        };
+        let prices = terrace::PriceSheet::named("s3").unwrap();
+        let asked = |gets| CloudRequests { counts: counts(gets), prices: prices.clone() };
+        measured.cloud = Some(asked(1100).since(&asked(100)));
+        let priced = report(&measured);
+        let (text, json) = (priced.to_string(), serde_json::to_value(&priced).unwrap());
+        let first = "  object store        1000 requests: 1000 get (500 failed); $0.0004 (estimate, \
+                     prices s3 of 2025-06)\n";
+        let second = "    per million ops          2000000 requests, $0.80 (estimate)\n";
+        assert!(text.contains(&format!("{first}{second}")), "{text}");
+        assert_eq!(
+            (&json["cloud_requests"], &json["cloud_get_requests"]),
+            (&1000.into(), &1000.into())
+        );
+        assert_eq!(json["cloud_requests_per_million_ops"], 2e6);
+        assert_eq!(json["cloud_estimated_dollars_per_million_ops"], 0.8);
+        assert_eq!(
+            (&json["cloud_estimated_dollars"], &json["cloud_prices"]),
+            (&4e-4.into(), &"s3".into())
+        );
+        let prices = terrace::PriceSheet::named("none").unwrap();
+        measured.cloud = Some(CloudRequests { counts: counts(1), prices });
+        let free = report(&measured);
+        assert!(free.to_string().contains("1 get") && !free.to_string().contains('$'), "{free}");
+        assert!(serde_json::to_value(&free).unwrap()["cloud_estimated_dollars"].is_null());
     }
 
     #[test]

@@ -176,6 +176,7 @@ fn run_phase(
         failure: Mutex::new(None),
     };
     let (counters_before, delays_before) = (store.counters(), store.delays());
+    let cloud_before = store.cloud_requests();
     let mut memory = MemoryWatch::default();
     let (cpu_before, start) = (clock::cpu_time(), Moment::now());
     let mut measured = Measured::default();
@@ -208,6 +209,8 @@ fn run_phase(
     measured.cpu = clock::cpu_time().saturating_sub(cpu_before);
     measured.counters = counters_before.zip(store.counters());
     measured.delays = delays_before.zip(store.delays()).map(|(before, after)| after.since(&before));
+    let cloud = cloud_before.zip(store.cloud_requests());
+    measured.cloud = cloud.map(|(before, after)| after.since(&before));
     measured.memory = memory.most;
     measured.memory_peak_bytes = clock::memory_peak_bytes();
     Ok(measured)

@@ -11,6 +11,7 @@ use std::path::Path;
 
 use terrace::{Db, DiskProfile, Options};
 
+use crate::CloudRequests;
 use crate::records::Records;
 use crate::store::{Counters, Delays, Store, StoreError};
 use crate::terrace_store::TerraceStore;
@@ -107,6 +108,11 @@ impl Store for StaticTrees {
 
     fn delays(&self) -> Option<Delays> {
         let each = self.trees.iter().map(Store::delays);
+        each.reduce(|sum, one| Some(sum?.and(&one?)))?
+    }
+
+    fn cloud_requests(&self) -> Option<CloudRequests> {
+        let each = self.trees.iter().map(Store::cloud_requests);
         each.reduce(|sum, one| Some(sum?.and(&one?)))?
     }
 

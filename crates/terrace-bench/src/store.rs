@@ -1,5 +1,7 @@
 use std::error::Error;
 
+use crate::CloudRequests;
+
 /// Whatever a store fails with.
 pub type StoreError = Box<dyn Error + Send + Sync>;
 
@@ -91,6 +93,11 @@ pub trait Store: Sync {
 
     /// What writes were delayed by so far; `None` for a store that does not tell.
     fn delays(&self) -> Option<Delays> {
+        None
+    }
+
+    /// What was asked of an object store so far; `None` for a store that has none.
+    fn cloud_requests(&self) -> Option<CloudRequests> {
         None
     }
 

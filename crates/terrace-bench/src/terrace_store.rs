@@ -1,5 +1,6 @@
 use terrace::{Batch, Db};
 
+use crate::CloudRequests;
 use crate::store::{Counters, Delays, Store, StoreError};
 
 /// Terrace itself, measured through the library.
@@ -71,6 +72,11 @@ impl Store for TerraceStore {
         let causes = &self.db.admin().stats().stalls.causes;
         let by_cause = causes.iter().map(|(name, stats)| (*name, stats.delayed_us)).collect();
         Some(Delays { by_cause })
+    }
+
+    fn cloud_requests(&self) -> Option<CloudRequests> {
+        let cloud = self.db.admin().stats().cloud.clone()?;
+        Some(CloudRequests { counts: cloud.requests, prices: cloud.prices })
     }
 
     fn memory_bytes(&self) -> Option<u64> {
