@@ -42,6 +42,19 @@ pub(crate) fn list(path: &Path) -> Outcome<Vec<PathBuf>> {
     read().map_err(|error| failed(path, "read", &error))
 }
 
+/// The text of a file that has at most so many bytes.
+///
+/// Errors: why it cannot be had, without the file's name.
+pub(crate) fn short_text(path: &Path, bytes_max: u64) -> Result<String, String> {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(bytes_max + 1).read_to_string(&mut text));
+    read.map_err(|error| error.to_string())?;
+    match text.len() as u64 > bytes_max {
+        true => Err(format!("it has more than {bytes_max} bytes")),
+        false => Ok(text),
+    }
+}
+
 /// Writes a whole file.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Outcome {
     std::fs::write(path, bytes).map_err(|error| failed(path, "written", &error))

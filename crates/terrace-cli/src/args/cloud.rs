@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Subcommand};
-use terrace::CloudOptions;
+use terrace::{CloudOptions, PriceSheet};
 
 use crate::args::units::{parse_size, parse_time};
+use crate::files;
 
 /// The object store for what does not fit on the local disk.
 #[derive(Clone, Debug, Default, ClapArgs)]
@@ -24,6 +25,28 @@ pub(crate) struct CloudArgs {
     /// so often, such as 60s: others read it there, make checkpoints and clones
     #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "cloud_url")]
     pub(crate) cloud_mirror: Option<Duration>,
+    /// What the store charges, for estimates of money in figures: s3, gcs, azure, ebs-gp3,
+    /// ebs-gp2, none, or a file of prices. Otherwise it follows the URL: s3:// is s3, gs:// gcs,
+    /// az:// azure, and file:// costs nothing. For another server that speaks like S3, say none
+    /// or a file
+    #[arg(long, value_name = "NAME|FILE", value_parser = parse_prices, requires = "cloud_url")]
+    pub(crate) prices: Option<Box<PriceSheet>>,
+}
+
+/// The largest file of prices, in bytes: one has a few lines.
+const PRICES_BYTES_MAX: u64 = 64 << 10;
+
+/// A sheet that is built in, or the one in a file.
+/// Errors: no sheet and no file has this name; the file has no prices.
+fn parse_prices(text: &str) -> Result<Box<PriceSheet>, String> {
+    if let Some(sheet) = PriceSheet::named(text) {
+        return Ok(Box::new(sheet));
+    }
+    let names = PriceSheet::NAMES.join(", ");
+    let text_of = files::short_text(text.as_ref(), PRICES_BYTES_MAX).map_err(|why| {
+        format!("it is neither a sheet of prices ({names}) nor a file of them: {why}")
+    })?;
+    PriceSheet::parse(&text_of).map(Box::new).map_err(|error| error.to_string())
 }
 
 impl CloudArgs {
@@ -31,6 +54,7 @@ impl CloudArgs {
     pub(crate) fn options(&self) -> Option<CloudOptions> {
         let mut options = CloudOptions::new(self.cloud_url.clone()?, self.local_bytes?);
         options.mirror = self.cloud_mirror;
+        options.prices = self.prices.as_deref().cloned();
         Some(options)
     }
 }

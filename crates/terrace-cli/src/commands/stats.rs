@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::Value;
+use terrace::Dollars;
 
 use crate::args::{self, Figures, StatsArgs};
 use crate::clock;
@@ -283,6 +284,36 @@ fn put_cloud(text: &mut String, figures: &Figured) {
     }
     let asked = if asked.is_empty() { "none".to_owned() } else { asked.join(", ") };
     line_of(text, "requests", &format!("{asked}; {} failed", HumanCount(failures)));
+    put_money(text, figures);
+}
+
+/// About what the object store costs, if it costs anything. A server that is older tells nothing.
+fn put_money(text: &mut String, figures: &Figured) {
+    let asked = figures.ratio("/cloud/bill/total_dollars");
+    let month = figures.ratio("/cloud/month_dollars");
+    if asked <= 0.0 && month <= 0.0 {
+        return;
+    }
+    let word = |pointer| figures.0.pointer(pointer).and_then(Value::as_str).unwrap_or("unknown");
+    let line = format!(
+        "{} for the requests, {} a month for the tables there",
+        dollars(asked),
+        dollars(month)
+    );
+    line_of(text, "money", &line);
+    let source = [word("/cloud/prices/source"), word("/cloud/prices/date")];
+    let source: Vec<&str> = source.into_iter().filter(|word| !word.is_empty()).collect();
+    let mut line = format!("an estimate by the prices {}", word("/cloud/prices/name"));
+    if !source.is_empty() {
+        let _ = write!(line, " ({})", source.join(", "));
+    }
+    line_of(text, "", &line);
+}
+
+/// An amount that JSON has, as the library shows it.
+fn dollars(amount: f64) -> String {
+    // As many digits as an amount has.
+    Dollars::parse(&format!("{amount:.12}")).map_or_else(|| amount.to_string(), |d| d.to_string())
 }
 
 fn put_memory(text: &mut String, figures: &Figured) {
