@@ -6,17 +6,50 @@
 mod common;
 
 use std::path::Path;
+use std::process::Output;
 
-use common::{fails, run, run_with_input, succeeds};
+use common::{fails, run, run_with_input, succeeds, text};
 use tempfile::TempDir;
 
 /// Imports entries into a database that mirrors itself in the store, and closes it.
 fn import(dir: &Path, url: &str, entries: &str) {
-    let data = dir.join("owner");
-    let line =
-        format!("import DB --format tsv --cloud-url {url} --local-bytes 16M --cloud-mirror 1s -");
-    let output = run_with_input(&["--data", data.to_str().unwrap()], &line, entries.as_bytes());
-    succeeds(&output);
+    succeeds(&import_into(&dir.join("owner"), url, "", entries));
+}
+
+fn import_into(data: &Path, url: &str, options: &str, entries: &str) -> Output {
+    let line = format!(
+        "import DB --format tsv --cloud-url {url} --local-bytes 16M --cloud-mirror 1s {options} -"
+    );
+    run_with_input(&["--data", data.to_str().unwrap()], &line, entries.as_bytes())
+}
+
+#[test]
+fn another_directory_goes_on_with_it() {
+    let dir = TempDir::new().unwrap();
+    let url = format!("file://{}", dir.path().join("store").display());
+    let [owner, elsewhere] = ["owner", "elsewhere"].map(|name| dir.path().join(name));
+    succeeds(&import_into(&owner, &url, "", "apple\tred\n"));
+    let taken = import_into(&elsewhere, &url, "", "banana\tyellow\n");
+    succeeds(&taken);
+    assert!(text(&taken.stderr).contains("goes on here"), "{taken:?}");
+    let count = |data: &Path| {
+        let output = run(&["--data", data.to_str().unwrap()], "count DB");
+        succeeds(&output).trim().parse::<u32>().unwrap()
+    };
+    assert_eq!(count(&elsewhere), 2);
+
+    // The first directory has fallen behind.
+    let refused = import_into(&owner, &url, "", "cherry\tred\n");
+    assert!(fails(&refused, 3).contains("--take-over"), "{refused:?}");
+    let back = import_into(&owner, &url, "--take-over", "cherry\tred\n");
+    succeeds(&back);
+    assert!(text(&back.stderr).contains("set-aside-"), "{back:?}");
+    assert_eq!(count(&owner), 3);
+    let refused = import_into(&elsewhere, &url, "", "damson\tblue\n");
+    assert!(fails(&refused, 3).contains("older copy"));
+    let asked = format!("--cloud-database {:032x}", 7);
+    let refused = import_into(&dir.path().join("new"), &url, &asked, "damson\tblue\n");
+    assert!(fails(&refused, 3).contains("holds no database"));
 }
 
 #[test]

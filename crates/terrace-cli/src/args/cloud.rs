@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args as ClapArgs, Subcommand};
 use terrace::{CloudOptions, PriceSheet};
 
+use crate::args::place::parse_id;
 use crate::args::units::{parse_size, parse_time};
 use crate::files;
 
@@ -25,6 +26,17 @@ pub(crate) struct CloudArgs {
     /// so often, such as 60s: others read it there, make checkpoints and clones
     #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "cloud_url")]
     pub(crate) cloud_mirror: Option<Duration>,
+    /// Which database of the object store an empty directory goes on with, by its id, if there are
+    /// several. If there is one that was closed, it goes on with that; if there is none, a new one
+    /// begins
+    #[arg(long, value_name = "ID", value_parser = parse_id, requires = "cloud_url")]
+    pub(crate) cloud_database: Option<u128>,
+    /// Go on from the newest moment in the object store though the database was not closed there:
+    /// the machine of its owner is lost, or this directory has fallen behind. What was written
+    /// after that moment is not in the database; a directory that has fallen behind keeps it in a
+    /// directory below. Whoever still has the database open can write no more
+    #[arg(long, requires = "cloud_url")]
+    pub(crate) take_over: bool,
     /// What the store charges, for estimates of money in figures: s3, gcs, azure, ebs-gp3,
     /// ebs-gp2, none, or a file of prices. Otherwise it follows the URL: s3:// is s3, gs:// gcs,
     /// az:// azure, and file:// costs nothing. For another server that speaks like S3, say none
@@ -54,6 +66,8 @@ impl CloudArgs {
     pub(crate) fn options(&self) -> Option<CloudOptions> {
         let mut options = CloudOptions::new(self.cloud_url.clone()?, self.local_bytes?);
         options.mirror = self.cloud_mirror;
+        options.database = self.cloud_database;
+        options.take_over = self.take_over;
         options.prices = self.prices.as_deref().cloned();
         Some(options)
     }

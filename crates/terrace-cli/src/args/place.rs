@@ -336,7 +336,7 @@ pub(crate) fn only_read(url: &str) -> String {
     )
 }
 
-fn parse_id(text: &str) -> Result<u128, String> {
+pub(crate) fn parse_id(text: &str) -> Result<u128, String> {
     let is_id = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let id = u128::from_str_radix(text, 16).ok().filter(|_| is_id);
     id.ok_or_else(|| {

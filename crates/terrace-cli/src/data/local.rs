@@ -38,11 +38,25 @@ pub(crate) fn open(dir: &Path, access: Access, options: Options) -> Outcome<Db> 
     let create = if access == Access::Create { Create::IfMissing } else { Create::Never };
     let options = options.create(create);
     if access != Access::Read {
-        return Ok(options.open(dir)?);
+        let db = options.open(dir)?;
+        note_take_over(&db);
+        return Ok(db);
     }
     match options.clone().read_only().open(dir) {
         Err(error) if error.kind() == ErrorKind::Locked => beside_the_writer(dir, &options, error),
         opened => Ok(opened?),
+    }
+}
+
+/// Says where a database comes from that this directory did not hold.
+fn note_take_over(db: &Db) {
+    let Some(taken) = &db.admin().recovery().taken_over else { return };
+    terminal::note("the database goes on here with what the object store has");
+    if let Some(aside) = &taken.set_aside {
+        terminal::note(&format!(
+            "what only this directory had is not in it: its files are in {}",
+            aside.display()
+        ));
     }
 }
 

@@ -28,6 +28,15 @@ pub struct CloudOptions {
     /// machine is lost. At least a second. Each time memtables are flushed, and each file of the
     /// upper levels costs a put and its bytes; the default is never. Not with a container of L0.
     pub mirror: Option<Duration>,
+    /// The database that an empty directory goes on with, by its id. Without one it is the only one
+    /// that the store has, or a new one if it has none.
+    pub database: Option<u128>,
+    /// Whether to go on from the newest moment in the store though the database was not closed
+    /// there, because its owner is lost; or though this directory has a manifest of its own, which
+    /// has fallen behind the store. What was written after the moment is not there. Whoever still
+    /// has the database open can write no more, and a directory that has fallen behind keeps what
+    /// only it had, in a directory below it.
+    pub take_over: bool,
     /// What the store charges, for the estimates of money in figures and explanations; nothing else
     /// depends on it, and it is not kept with the database. The default is the sheet that is built
     /// in for the URL's scheme ([`PriceSheet::of_url`]), which holds for the service itself and not
@@ -53,6 +62,8 @@ impl CloudOptions {
             local_bytes: None,
             first_level: None,
             mirror: None,
+            database: None,
+            take_over: false,
             prices: None,
         }
     }

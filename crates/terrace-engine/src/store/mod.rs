@@ -87,7 +87,9 @@ pub use bulk::checkpoint::{CheckpointProgress, CheckpointReport};
 pub use bulk::copies::CopyOptions;
 pub use bulk::ingest::{Ingest, IngestReport, RunNo};
 pub use bulk::restore::{restore, seqno_of_copy};
-pub use cloud::{CloudCheckpoint, CloudDatabase, LiveReason, StoreMoment, WhyLive, databases_in};
+pub use cloud::{
+    CloudCheckpoint, CloudDatabase, LiveReason, StoreMoment, TakeOver, WhyLive, databases_in,
+};
 pub use follow::Follower;
 pub use gate::ledger::{Cause as StallCause, CauseStats, StallStats};
 pub use health::Work;

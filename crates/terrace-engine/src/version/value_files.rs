@@ -48,7 +48,8 @@ impl ValueFiles {
     /// The segments of the log among them, and the bytes of each.
     pub(super) fn retired_segments(&self) -> BTreeMap<FileId, u64> {
         let metas = self.iter().map(|file| file.meta());
-        let retired = metas.filter(|meta| meta.home == ValueHome::Log);
+        let is_here = |meta: &&ValueFileMeta| !meta.location.is_far();
+        let retired = metas.filter(is_here).filter(|meta| meta.home == ValueHome::Log);
         retired.map(|meta| (meta.id, meta.bytes)).collect()
     }
 

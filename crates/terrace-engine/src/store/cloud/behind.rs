@@ -207,16 +207,18 @@ impl Fed {
 }
 
 impl FeedBehind {
-    /// Goes on behind what `feed` has, which begins with `snapshot`.
+    /// Goes on behind what `feed` has, which begins with `snapshot`. Whether that is what the local
+    /// manifest begins with: otherwise a snapshot of that is due next.
     pub fn new(
         waits: &WaitFactory,
         feed: CloudFeed,
         snapshot: &VersionEdit,
         mirror: Option<Mirror>,
+        is_same: bool,
     ) -> FeedBehind {
         let lacks_files = mirror.is_some() && count_missing(std::slice::from_ref(snapshot)) > 0;
         let waiting = Waiting {
-            lacks_edits: lacks_files,
+            lacks_edits: lacks_files || !is_same,
             done: FeedDone { number: feed.number(), ..FeedDone::default() },
             ..Waiting::default()
         };

@@ -83,19 +83,21 @@ impl Orphans {
 }
 
 impl FarCollector {
-    /// The collector of the owner whose feed begins with this snapshot, which has stored files that
-    /// are mirrored.
+    /// The collector of the owner whose manifest begins with this snapshot, and whose feed in the
+    /// store with `fed`, if that is another one; it has stored files that are mirrored.
     pub fn new(
         waits: &WaitFactory,
         store: &Arc<CloudStore>,
         names: CloudNames,
         feed: &CloudFeed,
         snapshot: &VersionEdit,
+        fed: Option<&VersionEdit>,
         is_mirrored: bool,
     ) -> FarCollector {
         let Author { epoch: own, nonce } = feed.author();
         let mirrored = mirror::names_in(snapshot).filter(|_| is_mirrored);
-        let named = mirror::far_names(snapshot).into_iter().chain(mirrored);
+        let of_fed = fed.map(mirror::far_names).unwrap_or_default();
+        let named = mirror::far_names(snapshot).into_iter().chain(of_fed).chain(mirrored);
         let orphans = Orphans {
             own,
             named: named.map(|name| name.object()).collect(),

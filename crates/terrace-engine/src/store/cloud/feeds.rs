@@ -1,14 +1,19 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_base::{Corruption, Epoch, FileId, LogPosition, RowId, SeqNo};
+use terrace_base::{Epoch, FileId, LogPosition, RowId, SeqNo};
 use terrace_env::{Latch, SharedEnv};
 
+use super::database::{decode_edits, place_of, whole_edits};
+use super::take_over::{self, TakeOver};
 use crate::cloud::format::Extent;
 use crate::cloud::{CloudFeed, CloudNames, FedState};
+use crate::options::CloudOptions;
+use crate::process::Process;
 use crate::store::cloud::mirror::Mirror;
 use crate::store::cloud::{CloudTier, FarCollector, FeedBehind};
-use crate::version::format::{decode_edit, encode_edit};
+use crate::store::follow::version_in_store;
+use crate::version::format::encode_edit;
 use crate::version::{
     FeedAuthors, FeedMark, FeedNews, FeedPosition, FeedStore, LoadedFeed, LocalManifests,
     VersionEdit, VersionFeed,
@@ -20,9 +25,11 @@ use crate::{Error, Result};
 ///
 /// Whoever opens the range looks at the store before anything else. It must hold what this
 /// directory wrote last, or what the directory had found there; else the database was written from
-/// elsewhere since, and the directory is an older copy.
+/// elsewhere since, and the directory is an older copy. An empty directory goes on with the
+/// database that the store has, and so does an older copy if it is told to (`take_over.rs`).
 #[derive(Debug)]
 pub struct CloudFeeds {
+    process: Arc<Process>,
     env: SharedEnv,
     local: LocalManifests,
     tier: Arc<CloudTier>,
@@ -66,9 +73,9 @@ impl Progress {
 
 impl CloudFeeds {
     /// Puts the store of `tier` behind the manifests of a directory.
-    pub fn new(env: &SharedEnv, local: LocalManifests, tier: &Arc<CloudTier>) -> CloudFeeds {
-        let (env, tier) = (Arc::clone(env), Arc::clone(tier));
-        CloudFeeds { env, local, tier, loaded: Latch::default() }
+    pub fn new(process: &Arc<Process>, local: LocalManifests, tier: &Arc<CloudTier>) -> CloudFeeds {
+        let (process, env) = (Arc::clone(process), Arc::clone(process.env()));
+        CloudFeeds { process, env, local, tier: Arc::clone(tier), loaded: Latch::default() }
     }
 
     fn dir(&self) -> &Path {
@@ -83,23 +90,59 @@ impl CloudFeeds {
             let is_lost = loaded.authors.is_some_and(|authors| authors.before != 0);
             return if is_lost { Err(self.is_lost()) } else { Ok((0, Epoch(0))) };
         };
-        let found = nonce_of(&state);
-        let is_known =
-            loaded.authors.is_some_and(|authors| [authors.own, authors.before].contains(&found));
-        let names = CloudNames::new(database);
-        if !is_known || loaded.progress.is_behind(&Progress::of(&decode_all(&state, names)?)) {
-            return Err(self.is_older_copy());
+        if self.is_behind(loaded, &state, CloudNames::new(database))? {
+            return Err(take_over::is_behind(self.dir(), self.tier.url()));
         }
-        Ok((found, state.mark.epoch()))
+        Ok((nonce_of(&state), state.mark.epoch()))
     }
 
-    fn is_older_copy(&self) -> Error {
-        Error::Fenced(format!(
-            "the database in {} is an older copy: what lies in {} was written from elsewhere since. \
-             Open the directory that wrote it last; this one is left as it is",
-            self.dir().display(),
-            self.tier.url()
-        ))
+    /// Whether what the feed comes to was written from elsewhere, after this directory.
+    fn is_behind(&self, loaded: &Loaded, state: &FedState, names: CloudNames) -> Result<bool> {
+        let found = nonce_of(state);
+        let is_known =
+            loaded.authors.is_some_and(|authors| [authors.own, authors.before].contains(&found));
+        let place = place_of(self.tier.store()?, names);
+        let fed = Progress::of(&decode_edits(&state.edits, &place)?);
+        Ok(!is_known || loaded.progress.is_behind(&fed))
+    }
+
+    /// What this directory goes on from, if it is not what its own manifest says: it has none, or
+    /// is behind and is told to go on.
+    fn load_from_store(
+        &self,
+        options: &CloudOptions,
+        local: Option<&LoadedFeed>,
+    ) -> Result<Option<LoadedFeed>> {
+        let store = self.tier.store()?;
+        let (env, dir) = (self.env.as_ref(), self.dir());
+        let taken = match local {
+            None => {
+                let Some((names, state)) = take_over::choose(store, options)? else {
+                    return Ok(None);
+                };
+                Some((names, state, None))
+            }
+            Some(local) => self.behind_of(local)?.map(|(names, state)| (names, state, Some(local))),
+        };
+        let Some((names, state, behind)) = taken else { return Ok(None) };
+        take_over::require_closed(store, &state, options)?;
+        let loaded = take_over::loaded(store, names, &state);
+        let mut loaded = loaded.map_err(take_over::of_incomplete)?;
+        let mut set_aside: Option<PathBuf> = None;
+        if let Some(local) = behind {
+            set_aside = Some(take_over::set_aside(env, dir, local)?);
+            take_over::use_local_tables(env, dir, &mut loaded.edits)?;
+        }
+        self.tier.set_taken_over(TakeOver { set_aside });
+        Ok(Some(loaded))
+    }
+
+    /// What the feed comes to, if the directory that holds `local` is behind it.
+    fn behind_of(&self, local: &LoadedFeed) -> Result<Option<(CloudNames, FedState)>> {
+        let loaded = Loaded::of(local);
+        let Some(names) = loaded.database.map(CloudNames::new) else { return Ok(None) };
+        let Some(state) = CloudFeed::read(self.tier.store()?, names)? else { return Ok(None) };
+        Ok(self.is_behind(&loaded, &state, names)?.then_some((names, state)))
     }
 
     fn is_lost(&self) -> Error {
@@ -113,7 +156,12 @@ impl CloudFeeds {
 
     /// Takes the feed in the store, of which this epoch is the owner's from now on, if it is as it
     /// was when this open had looked at it.
-    fn take(&self, names: CloudNames, authors: FeedAuthors, epoch: Epoch) -> Result<CloudFeed> {
+    fn take(
+        &self,
+        names: CloudNames,
+        authors: FeedAuthors,
+        epoch: Epoch,
+    ) -> Result<(CloudFeed, FedState)> {
         let store = self.tier.store()?;
         let changed =
             |state: &FedState| nonce_of(state) != authors.before || state.mark.epoch() >= epoch;
@@ -126,9 +174,40 @@ impl CloudFeeds {
                 self.tier.url()
             ))),
         };
-        let (feed, _) = CloudFeed::open(store, names, authors.own, epoch, may_take)?;
+        let (feed, state) = CloudFeed::open(store, names, authors.own, epoch, may_take)?;
         assert_eq!(feed.epoch(), epoch, "the feed's owner has the range's epoch");
-        Ok(feed)
+        Ok((feed, state))
+    }
+
+    /// What the feed came to before this owner, as a snapshot of its own, if that is a moment of
+    /// the whole range: until this owner has fed one, whoever has only the store finds that one.
+    fn moment_before(
+        &self,
+        names: CloudNames,
+        state: &FedState,
+        snapshot: &VersionEdit,
+    ) -> Result<Option<VersionEdit>> {
+        let edits = match whole_edits(state, &place_of(self.tier.store()?, names)) {
+            Err(Error::Unsupported(_)) => return Ok(None),
+            edits => edits?,
+        };
+        let version = version_in_store(&self.process, &self.tier, names, &edits)?;
+        let mut before = version.to_snapshot();
+        before.media = None;
+        before.range.epoch = snapshot.range.epoch;
+        before.range.cloud = snapshot.range.cloud.clone();
+        Ok(Some(before))
+    }
+}
+
+impl Loaded {
+    fn of(loaded: &LoadedFeed) -> Loaded {
+        let ranges = || loaded.edits.iter().map(|edit| &edit.range);
+        Loaded {
+            database: ranges().filter_map(|range| range.database).next_back(),
+            authors: ranges().filter_map(|range| Some(range.cloud.as_ref()?.authors)).next_back(),
+            progress: Progress::of(&loaded.edits),
+        }
     }
 }
 
@@ -137,27 +216,18 @@ fn nonce_of(state: &FedState) -> u128 {
     state.mark.author().map_or(0, |author| author.nonce)
 }
 
-fn decode_all(state: &FedState, names: CloudNames) -> Result<Vec<VersionEdit>> {
-    let decoded = state.edits.iter().map(|edit| decode_edit(edit));
-    decoded.collect::<std::result::Result<_, _>>().map_err(|error| {
-        let feed = names.feed_prefix();
-        Corruption::from_codec(Path::new(&feed), 0, &error).into()
-    })
-}
-
 impl FeedStore for CloudFeeds {
+    /// Errors: also `Invalid` if the store has a database that may be open elsewhere, or several;
+    /// `Unsupported` if it has a part of it only; what the store answers.
     fn load(&self) -> Result<Option<LoadedFeed>> {
-        let loaded = self.local.load()?;
-        if let Some(LoadedFeed { edits, .. }) = &loaded {
-            let ranges = || edits.iter().map(|edit| &edit.range);
-            *self.loaded.lock() = Loaded {
-                database: ranges().filter_map(|range| range.database).next_back(),
-                authors: ranges()
-                    .filter_map(|range| Some(range.cloud.as_ref()?.authors))
-                    .next_back(),
-                progress: Progress::of(edits),
-            };
+        let mut loaded = self.local.load()?;
+        let options = self.tier.options();
+        if let Some(options) = options.filter(|options| loaded.is_none() || options.take_over)
+            && let Some(taken) = self.load_from_store(options, loaded.as_ref())?
+        {
+            loaded = Some(taken);
         }
+        *self.loaded.lock() = loaded.as_ref().map(Loaded::of).unwrap_or_default();
         Ok(loaded)
     }
 
@@ -179,7 +249,7 @@ impl FeedStore for CloudFeeds {
 
     /// The first time in an open, the feed in the store is fenced before the local manifest changes
     /// and begins with the same snapshot right after that: nothing is acknowledged before both are
-    /// there.
+    /// there. With a mirror it begins with the moment that it came to before, if it was at one.
     fn begin(&self, id: FileId, snapshot: &VersionEdit) -> Result<Box<dyn VersionFeed>> {
         if self.tier.options().is_none() {
             return self.local.begin(id, snapshot);
@@ -197,16 +267,25 @@ impl FeedStore for CloudFeeds {
             return Err(Error::Poisoned("a snapshot does not say whose it is".to_string()));
         };
         let names = CloudNames::new(database);
-        let mut feed = self.take(names, cloud.authors, epoch)?;
+        let (mut feed, state) = self.take(names, cloud.authors, epoch)?;
+        let is_mirrored = self.tier.options().is_some_and(|options| options.mirror.is_some());
+        let before = match is_mirrored {
+            true => self.moment_before(names, &state, snapshot)?,
+            false => None,
+        };
         let local = self.local.begin(id, snapshot)?;
-        feed.begin(&encoded, Extent::Some)?;
+        match &before {
+            Some(before) => feed.begin(&encode_edit(before), Extent::Moment)?,
+            None => feed.begin(&encoded, Extent::Some)?,
+        };
         let waits = self.env.waits();
         let store = self.tier.store()?;
-        let is_mirrored = self.tier.options().is_some_and(|options| options.mirror.is_some());
-        let collector = FarCollector::new(&waits, store, names, &feed, snapshot, is_mirrored);
+        let fed = before.as_ref();
+        let collector = FarCollector::new(&waits, store, names, &feed, snapshot, fed, is_mirrored);
         self.tier.set_collector(collector);
-        let mirror = is_mirrored.then(|| Mirror::new(epoch, snapshot));
-        let behind = FeedBehind::new(&waits, feed, snapshot, mirror);
+        let mirror = is_mirrored.then(|| Mirror::new(epoch, snapshot, fed));
+        let is_same = before.is_none();
+        let behind = FeedBehind::new(&waits, feed, fed.unwrap_or(snapshot), mirror, is_same);
         let behind = Arc::clone(self.tier.set_behind(Arc::new(behind)));
         Ok(Box::new(FedManifest { local, behind }))
     }

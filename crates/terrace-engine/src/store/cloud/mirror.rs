@@ -26,9 +26,13 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// The mirror of the owner whose first snapshot this is.
-    pub fn new(own: Epoch, snapshot: &VersionEdit) -> Mirror {
-        let perhaps = names_in(snapshot).filter(|name| name.id.epoch < own).collect();
+    /// The mirror of the owner whose manifest begins with this snapshot, and whose feed in the
+    /// store with `fed`, if that is another one.
+    pub fn new(own: Epoch, snapshot: &VersionEdit, fed: Option<&VersionEdit>) -> Mirror {
+        let of_fed = fed.map(far_names).unwrap_or_default();
+        let far = far_names(snapshot);
+        let perhaps = names_in(snapshot).chain(of_fed);
+        let perhaps = perhaps.filter(|name| name.id.epoch < own && !far.contains(name)).collect();
         Mirror { own, there: BTreeSet::new(), perhaps }
     }
 
@@ -75,6 +79,11 @@ impl Mirror {
 /// The name under which a file that lies elsewhere is mirrored.
 fn name_of(id: FileId, uid: TableUid, bytes: u64) -> FarName {
     FarName { id, nonce: uid.0, bytes }
+}
+
+/// Whether a table lies where the mirror has what was a local file of that table.
+pub fn is_mirrored_as(meta: &TableMeta) -> bool {
+    meta.location == name_of(meta.id, meta.uid, meta.bytes).location()
 }
 
 /// Whether a table is a file that lies on the local disk.

@@ -15,9 +15,10 @@
 //! 6. A table is deleted only after the feed has the edit that drops it, and when no pin holds it.
 //!
 //! Begin at `tier.rs` (the store, opened on demand), `mount.rs` (what an open does with tables),
-//! `feeds.rs` (whose database it is), `behind.rs` (what is fed when), `mirror.rs` (upper levels
-//! that the store has as well) and `collect.rs` (what goes). For those who have only the store:
-//! `follow.rs`, `database.rs` and `why_live.rs`.
+//! `feeds.rs` (whose database it is), `take_over.rs` (another directory goes on with it),
+//! `behind.rs` (what is fed when), `mirror.rs` (upper levels that the store has as well) and
+//! `collect.rs` (what goes). For those who have only the store: `follow.rs`, `database.rs` and
+//! `why_live.rs`.
 
 mod behind;
 mod collect;
@@ -27,6 +28,7 @@ mod feeds;
 mod follow;
 mod mirror;
 mod mount;
+mod take_over;
 mod tier;
 mod why_live;
 
@@ -35,5 +37,6 @@ pub use collect::FarCollector;
 pub use database::{CloudCheckpoint, CloudDatabase, choose_database, databases_in};
 pub use feeds::CloudFeeds;
 pub use follow::{NoLog, StoreFeed, StoreMoment};
+pub use take_over::TakeOver;
 pub use tier::CloudTier;
 pub use why_live::{LiveReason, WhyLive};

@@ -6,7 +6,7 @@ use terrace_env::{SetOnce, SharedEnv};
 use crate::Result;
 use crate::cloud::{CloudStore, PriceSheet};
 use crate::options::CloudOptions;
-use crate::store::cloud::{FarCollector, FeedBehind};
+use crate::store::cloud::{FarCollector, FeedBehind, TakeOver};
 use crate::version::{CloudEdit, FeedAuthors, VersionEdit};
 
 /// The object store of a range, if it has one: that of its options, or the one that its manifest
@@ -18,6 +18,7 @@ pub struct CloudTier {
     authors: SetOnce<FeedAuthors>,
     behind: SetOnce<Arc<FeedBehind>>,
     collector: SetOnce<FarCollector>,
+    taken_over: SetOnce<TakeOver>,
 }
 
 impl CloudTier {
@@ -35,6 +36,7 @@ impl CloudTier {
             authors: SetOnce::new(),
             behind: SetOnce::new(),
             collector: SetOnce::new(),
+            taken_over: SetOnce::new(),
         })
     }
 
@@ -105,6 +107,16 @@ impl CloudTier {
 
     pub(super) fn set_collector(&self, collector: FarCollector) {
         self.collector.get_or_set(collector);
+    }
+
+    /// What this open has taken over, if anything.
+    #[must_use]
+    pub fn taken_over(&self) -> Option<&TakeOver> {
+        self.taken_over.get()
+    }
+
+    pub(super) fn set_taken_over(&self, taken: TakeOver) {
+        self.taken_over.get_or_set(taken);
     }
 
     /// No failed request is tried again from now on: a close does not wait for a store that is

@@ -20,7 +20,7 @@ use crate::merge::MergeOperator;
 use crate::options::{Durability, Options};
 use crate::placement::{Claims, spare_memory};
 use crate::process::{BackgroundIo, PoolName, Process};
-use crate::store::cloud::CloudTier;
+use crate::store::cloud::{CloudTier, TakeOver};
 use crate::store::current::Current;
 use crate::store::gate::Gate;
 use crate::store::health::Health;
@@ -66,6 +66,8 @@ pub struct RecoveryReport {
     /// Whether the container of L0 is a file on the disk of the data, where plain tables are
     /// faster.
     pub container_is_on_data_disk: bool,
+    /// What was taken over from another directory, if the database was.
+    pub taken_over: Option<TakeOver>,
 }
 
 /// What keeps other ranges out.
@@ -279,6 +281,7 @@ impl Opening {
             log_end: recovered.replayed.end,
             orphan_count: 0,
             container_is_on_data_disk: false,
+            taken_over: self.cloud.as_ref().and_then(|tier| tier.taken_over().cloned()),
         };
         if self.options.read_only {
             let spares = spare_memory(&self.env, &self.options, version.database())?;
@@ -314,9 +317,9 @@ impl Opening {
         report.log_end = log.end();
         let spares = spare_memory(&self.env, &self.options, version.database())?;
         let versions = self.versions(version, Some(feed));
-        if versions.current().log_start() == LogStart::default() {
-            // A new range, or one whose creation a crash cut short here.
-            let start = Some(log.start_at(LogPosition(0)));
+        if let LogStart { segment: None, position } = versions.current().log_start() {
+            // A new range, or one that was taken over, or one whose open a crash cut short here.
+            let start = Some(log.start_at(position));
             versions.install(LogEdit { start, ..LogEdit::default() }.into(), None, |_| ())?;
         }
         let rest = recovered.rest.map(|rest| (rest, recovered.covers.clone()));
@@ -366,6 +369,7 @@ impl Opening {
             self.context.opener.open_file(table.meta())?;
         }
         let values = version.values().iter().map(|file| file.meta());
+        let values = values.filter(|meta| !meta.location.is_far());
         for meta in values.filter(|meta| !there.contains(&meta.id)) {
             self.context.opener.open_values(meta)?;
         }

@@ -74,7 +74,7 @@ impl Seams {
             .limited_by(TableIo::new(&io, IoClass::Compaction));
         let cloud = CloudTier::new(&env, options.cloud.clone());
         Seams {
-            feeds: feeds_of(&env, &dir, options, &cloud),
+            feeds: feeds_of(process, &dir, options, &cloud),
             log: Arc::new(LocalLogStore {
                 env: Arc::clone(&env),
                 dir,
@@ -92,16 +92,16 @@ impl Seams {
 
 /// The feed of the range in this directory. One that is only read has no part in the store's.
 fn feeds_of(
-    env: &SharedEnv,
+    process: &Arc<Process>,
     dir: &Path,
     options: &Options,
     cloud: &Arc<CloudTier>,
 ) -> Arc<dyn FeedStore> {
-    let local = LocalManifests { env: Arc::clone(env), dir: dir.to_path_buf() };
+    let local = LocalManifests { env: Arc::clone(process.env()), dir: dir.to_path_buf() };
     if options.read_only {
         return Arc::new(local);
     }
-    Arc::new(CloudFeeds::new(env, local, cloud))
+    Arc::new(CloudFeeds::new(process, local, cloud))
 }
 
 /// Makes the L0 of these options, whose files go to `tables`.

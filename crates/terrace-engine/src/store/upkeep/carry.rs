@@ -109,7 +109,9 @@ fn bytes_of_levels(version: &Version) -> LevelBytes {
 
 /// What L0 and the value files take.
 fn beside_levels(version: &Version) -> u64 {
-    let rows: u64 = version.l0().live().iter().map(|live| live.table.meta().bytes).sum();
-    let values: u64 = version.values().iter().map(|file| file.meta().bytes).sum();
+    let rows = version.l0().live().iter().map(|live| live.table.meta());
+    let rows: u64 = rows.filter(|meta| !meta.location.is_far()).map(|meta| meta.bytes).sum();
+    let values = version.values().iter().map(|file| file.meta());
+    let values: u64 = values.filter(|meta| !meta.location.is_far()).map(|meta| meta.bytes).sum();
     rows + values
 }
