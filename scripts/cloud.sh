@@ -2,8 +2,8 @@
 # `make cloud`: a database whose lower levels lie in a real S3 server on this machine. Loads this
 # machine's own Debian package index, most of which goes to the store; shows what lies where and what
 # a read meets; kills the server of the database, and goes on where it was. Then the store alone is
-# read, kept as a checkpoint, and copied. With the binary in TERRACE, and a store in TERRACE_S3_URL,
-# nothing is built.
+# read, kept as a checkpoint, and copied; and another directory goes on with it, as after the loss of
+# a machine. With the binary in TERRACE, and a store in TERRACE_S3_URL, nothing is built.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -17,6 +17,7 @@ terrace=${TERRACE:-${CARGO_TARGET_DIR:-target}/release/terrace}
 place=$(mktemp -d)
 data=$place/data
 server=
+taken=
 cleanup() {
     if [ -n "$server" ]; then
         kill "$server" 2>/dev/null || true
@@ -41,9 +42,9 @@ address=
 serve() {
     : >"$place/listening"
     options="--cloud-url $TERRACE_S3_URL --local-bytes 16M --cloud-mirror 1s"
-    printf '$ terrace serve --data data %s &\n' "$options"
+    printf '$ terrace serve --data %s %s &\n' "$(basename "$data")" "$options $taken"
     # shellcheck disable=SC2086
-    "$terrace" serve --data "$data" --listen 127.0.0.1:0 $options >"$place/listening" &
+    "$terrace" serve --data "$data" $taken --listen 127.0.0.1:0 $options >"$place/listening" &
     server=$!
     until grep -q listening "$place/listening"; do
         kill -0 "$server" 2>/dev/null || {
@@ -96,3 +97,18 @@ show clone --data "$TERRACE_S3_URL" --checkpoint monday "$place/copy"
 again=$("$terrace" count --data "$place/copy")
 echo "$again of $count entries are in the copy"
 [ "$again" = "$count" ]
+
+say "The machine is lost: an empty directory goes on with the database. So does a third one, which has
+# to be told to, because the database was not closed this time."
+for next in second third; do
+    rm -rf "$data"
+    data=$place/$next
+    serve
+    again=$("$terrace" count --connect "$address")
+    echo "$again of $count entries are there"
+    [ "$again" = "$count" ]
+    kill -9 "$server"
+    wait "$server" 2>/dev/null || true
+    server=
+    taken=--take-over
+done
