@@ -31,6 +31,7 @@
 //!
 //! Begin at `reading.rs` (how the feed is read) and `owner.rs` (how it is written).
 
+mod ahead;
 mod databases;
 mod objects;
 mod owner;

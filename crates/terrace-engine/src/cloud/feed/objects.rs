@@ -5,7 +5,7 @@ use terrace_base::{Corruption, PreambleError};
 use terrace_env::ObjectName;
 
 use crate::cloud::format::{FeedObject, decode_feed, encode_feed};
-use crate::cloud::{CloudName, CloudNames, CloudStore, Creation};
+use crate::cloud::{CloudName, CloudNames, CloudStore, Creation, PendingGet, is_missing};
 use crate::{Error, Result};
 
 /// The objects of one database's feed.
@@ -37,6 +37,25 @@ impl FeedObjects {
     /// Errors: `Corruption`, `Unsupported`; the environment's.
     pub fn read(&self, number: u64) -> Result<Option<FeedObject>> {
         read_decoded(&self.store, &self.name(number), |bytes| self.decode(number, bytes))
+    }
+
+    /// Begins to read what stands at a number.
+    pub(super) fn begin_read(&self, number: u64) -> PendingGet {
+        self.store.begin_get(&self.name(number), None)
+    }
+
+    /// As [`FeedObjects::read`], of what was begun.
+    pub(super) fn end_read(&self, number: u64, begun: PendingGet) -> Result<Option<FeedObject>> {
+        let bytes = match begun.wait() {
+            Ok(bytes) => bytes,
+            Err(error) if is_missing(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        match self.decode(number, &bytes) {
+            Ok(object) => Ok(Some(object)),
+            // It may be damaged on its way only.
+            Err(_) => self.read(number),
+        }
     }
 
     fn decode(&self, number: u64, bytes: &[u8]) -> std::result::Result<FeedObject, PreambleError> {

@@ -1,9 +1,10 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use terrace_base::{Corruption, Epoch};
 
 use super::FeedObjects;
+use super::ahead::ReadAhead;
 use crate::cloud::format::{Author, Collected, Extent, FeedContent, FeedObject};
 use crate::{Error, Result};
 
@@ -189,11 +190,20 @@ impl FedState {
     }
 }
 
+/// Objects of a feed that were read on the way to where a reading begins.
+type Passed = BTreeMap<u64, FeedObject>;
+
 /// A reading from the newest snapshot on that a list shows, as far as it goes; or from the first
-/// number, if it shows none.
-fn begin(objects: &FeedObjects) -> Result<FedState> {
-    for number in objects.listed()?.into_iter().rev() {
-        let object = match objects.read(number) {
+/// number, if it shows none. And what was read behind there.
+///
+/// What was read before the snapshot serves as well as what is read after it: as long as the
+/// snapshot is there, no number behind it has other bytes than it ever had. Others, such as a stone
+/// or the fence of somebody who took a collected number for the end, come only where the snapshot
+/// is gone, and whoever has come to an end looks whether it is.
+fn begin(objects: &FeedObjects) -> Result<(FedState, Passed)> {
+    let mut passed = Passed::new();
+    for (number, object) in ReadAhead::new(objects, objects.listed()?.into_iter().rev()) {
+        let object = match object {
             Ok(Some(object)) => object,
             // It was collected meanwhile.
             Ok(None) => continue,
@@ -205,10 +215,12 @@ fn begin(objects: &FeedObjects) -> Result<FedState> {
             let mut state = FedState::empty();
             state.mark.next = number;
             state.take(number, object);
-            return Ok(state);
+            return Ok((state, passed));
         }
+        passed.insert(number, object);
     }
-    Ok(FedState::empty())
+    // Without a start nothing holds up what was read against collection.
+    Ok((FedState::empty(), Passed::new()))
 }
 
 /// What comes of a missing number.
@@ -227,9 +239,13 @@ pub(super) fn read_to_end<T>(
     mut at_end: impl FnMut(&mut FedState) -> Result<AtEnd<T>>,
 ) -> Result<T> {
     for _ in 0..BEGINNINGS_MAX {
-        let mut state = begin(objects)?;
+        let (mut state, mut passed) = begin(objects)?;
         loop {
-            match state.read_next(objects)? {
+            let step = match passed.remove(&state.mark.next) {
+                Some(object) => state.take(state.mark.next, object),
+                None => state.read_next(objects)?,
+            };
+            match step {
                 Step::Read => continue,
                 Step::OutOfPlace => break,
                 Step::Missing => {}

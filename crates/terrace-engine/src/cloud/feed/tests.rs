@@ -176,6 +176,58 @@ fn an_opener_whose_end_was_a_collected_number_begins_anew() {
     });
 }
 
+/// An owner of a feed that a reading asks several numbers of at once.
+fn owner_of_many(store: &Arc<CloudStore>) -> CloudFeed {
+    let mut feed = owner(store, 1, "all");
+    for edit in ["a", "b", "c", "d", "e"] {
+        append(&mut feed, edit).unwrap();
+    }
+    feed
+}
+
+#[test]
+fn each_number_behind_the_snapshot_is_read_once() {
+    with_store(|store, scripted| {
+        owner_of_many(store);
+        assert_eq!(drawn(scripted, 8), "FSeeeee.");
+        let before = store.counts().get.requests;
+        assert_eq!(edits(&read(store)), ["all", "a", "b", "c", "d", "e"]);
+        // Six numbers and one that was asked for in vain, the end, and the snapshot once more.
+        assert_eq!(store.counts().get.requests - before, 9);
+    });
+}
+
+#[test]
+fn whenever_the_snapshot_goes_a_reading_comes_to_what_was_fed() {
+    for requests_before in 0.. {
+        let mut has_happened = true;
+        with_store(|store, scripted| {
+            let mut first = owner_of_many(store);
+            let others = Arc::clone(store);
+            scripted.meanwhile(requests_before, move || {
+                append(&mut first, "f").unwrap();
+                let newest = first.begin(b"all to f", Extent::Some).unwrap();
+                append(&mut first, "g").unwrap();
+                first.collect_below(newest).unwrap();
+                // Somebody who took a collected number for the end fences it, and begins anew.
+                others.create(&name(5), &format_fence(5)).unwrap();
+            });
+            let state = read(store);
+            has_happened = !scripted.forget_meanwhile();
+            if has_happened {
+                assert_eq!(drawn(scripted, 10), "Fo..F...Se", "{requests_before}");
+                assert_eq!(edits(&state), ["all to f", "g"], "{requests_before}");
+            } else {
+                assert_eq!(edits(&state), ["all", "a", "b", "c", "d", "e"]);
+            }
+        });
+        if !has_happened {
+            assert!(requests_before > 8, "only {requests_before} requests were made");
+            return;
+        }
+    }
+}
+
 #[test]
 fn a_fence_in_the_place_of_a_snapshot_is_no_snapshot() {
     with_store(|store, scripted| {

@@ -1,6 +1,7 @@
 //! An object store in memory whose next requests go as a test says.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::io::{Error, ErrorKind};
 use std::ops::Range;
 use std::path::Path;
@@ -33,6 +34,19 @@ struct State {
     script: VecDeque<Fate>,
     uploads_open: usize,
     page: usize,
+    meanwhile: Option<Meanwhile>,
+}
+
+/// What happens before a later request.
+struct Meanwhile {
+    requests_before: usize,
+    act: Box<dyn FnOnce() + Send>,
+}
+
+impl fmt::Debug for Meanwhile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Meanwhile(after {} requests)", self.requests_before)
+    }
 }
 
 impl Clone for ScriptedStore {
@@ -45,6 +59,28 @@ impl ScriptedStore {
     /// The next requests go like this; those after them are done.
     pub fn script(&self, fates: &[Fate]) {
         self.0.lock().script = fates.iter().copied().collect();
+    }
+
+    /// Once so many requests have been made, and before the next one, somebody else acts.
+    pub fn meanwhile(&self, requests_before: usize, act: impl FnOnce() + Send + 'static) {
+        self.0.lock().meanwhile = Some(Meanwhile { requests_before, act: Box::new(act) });
+    }
+
+    /// What was to happen meanwhile and has not happened yet is not to happen any more; whether
+    /// there was any.
+    pub fn forget_meanwhile(&self) -> bool {
+        self.0.lock().meanwhile.take().is_some()
+    }
+
+    /// What happens before this request, if it is the one that [`ScriptedStore::meanwhile`] means.
+    fn due(&self) -> Option<Meanwhile> {
+        let mut state = self.0.lock();
+        let meanwhile = state.meanwhile.as_mut()?;
+        if meanwhile.requests_before == 0 {
+            return state.meanwhile.take();
+        }
+        meanwhile.requests_before -= 1;
+        None
     }
 
     /// A list answers with so many names at most.
@@ -72,6 +108,9 @@ impl ScriptedStore {
         name: &str,
         act: impl FnOnce(&mut State, bool) -> Result<T, ErrorKind>,
     ) -> EnvResult<T> {
+        if let Some(due) = self.due() {
+            (due.act)();
+        }
         let mut state = self.0.lock();
         let error = |kind| EnvError::new(operation, Path::new(name), Error::from(kind));
         match state.script.pop_front().unwrap_or(Fate::Done) {

@@ -6,6 +6,7 @@ mod far_tables;
 mod feed;
 mod mirror;
 mod money;
+mod opening;
 mod take_over;
 
 use super::*;
