@@ -42,6 +42,15 @@ struct Loaded {
     database: Option<u128>,
     authors: Option<FeedAuthors>,
     progress: Progress,
+    /// What the feed held when this open looked at it; `None` before.
+    seen: Option<Content>,
+}
+
+/// Which content the feed has: its newest snapshot, if there is one, and how many edits follow.
+type Content = (Option<u64>, usize);
+
+fn content_of(state: &FedState) -> Content {
+    (state.mark.newest_snapshot(), state.edits.len())
 }
 
 /// How far a range has come. None of it ever goes back.
@@ -86,7 +95,13 @@ impl CloudFeeds {
     fn look(&self, loaded: &Loaded) -> Result<(u128, Epoch)> {
         let store = self.tier.store()?;
         let Some(database) = loaded.database else { return Ok((0, Epoch(0))) };
-        let Some(state) = CloudFeed::read(store, CloudNames::new(database))? else {
+        let read = CloudFeed::read(store, CloudNames::new(database))?;
+        let content = read.as_ref().map(content_of).unwrap_or_default();
+        if loaded.seen.is_some_and(|seen| seen != content) {
+            return Err(self.is_contended());
+        }
+        self.loaded.lock().seen = Some(content);
+        let Some(state) = read else {
             let is_lost = loaded.authors.is_some_and(|authors| authors.before != 0);
             return if is_lost { Err(self.is_lost()) } else { Ok((0, Epoch(0))) };
         };
@@ -112,7 +127,7 @@ impl CloudFeeds {
         &self,
         options: &CloudOptions,
         local: Option<&LoadedFeed>,
-    ) -> Result<Option<LoadedFeed>> {
+    ) -> Result<Option<(LoadedFeed, Content)>> {
         let store = self.tier.store()?;
         let (env, dir) = (self.env.as_ref(), self.dir());
         let taken = match local {
@@ -134,7 +149,7 @@ impl CloudFeeds {
             take_over::use_local_tables(env, dir, &mut loaded.edits)?;
         }
         self.tier.set_taken_over(TakeOver { set_aside });
-        Ok(Some(loaded))
+        Ok(Some((loaded, content_of(&state))))
     }
 
     /// What the feed comes to, if the directory that holds `local` is behind it.
@@ -143,6 +158,15 @@ impl CloudFeeds {
         let Some(names) = loaded.database.map(CloudNames::new) else { return Ok(None) };
         let Some(state) = CloudFeed::read(self.tier.store()?, names)? else { return Ok(None) };
         Ok(self.is_behind(&loaded, &state, names)?.then_some((names, state)))
+    }
+
+    fn is_contended(&self) -> Error {
+        Error::Fenced(format!(
+            "the database in {} was opened or written from elsewhere at the same time, as {} says; \
+             see that only one has it open, and try again",
+            self.dir().display(),
+            self.tier.url()
+        ))
     }
 
     fn is_lost(&self) -> Error {
@@ -163,16 +187,14 @@ impl CloudFeeds {
         epoch: Epoch,
     ) -> Result<(CloudFeed, FedState)> {
         let store = self.tier.store()?;
-        let changed =
-            |state: &FedState| nonce_of(state) != authors.before || state.mark.epoch() >= epoch;
+        let seen = self.loaded.lock().seen.unwrap_or_default();
+        let changed = |state: &FedState| {
+            let is_other = nonce_of(state) != authors.before || state.mark.epoch() >= epoch;
+            is_other || content_of(state) != seen
+        };
         let may_take = |state: &FedState| match changed(state) {
             false => Ok(()),
-            true => Err(Error::Fenced(format!(
-                "the database in {} was opened from elsewhere at the same time, as {} says; see \
-                 that only one opens it",
-                self.dir().display(),
-                self.tier.url()
-            ))),
+            true => Err(self.is_contended()),
         };
         let (feed, state) = CloudFeed::open(store, names, authors.own, epoch, may_take)?;
         assert_eq!(feed.epoch(), epoch, "the feed's owner has the range's epoch");
@@ -207,6 +229,7 @@ impl Loaded {
             database: ranges().filter_map(|range| range.database).next_back(),
             authors: ranges().filter_map(|range| Some(range.cloud.as_ref()?.authors)).next_back(),
             progress: Progress::of(&loaded.edits),
+            seen: None,
         }
     }
 }
@@ -221,13 +244,15 @@ impl FeedStore for CloudFeeds {
     /// `Unsupported` if it has a part of it only; what the store answers.
     fn load(&self) -> Result<Option<LoadedFeed>> {
         let mut loaded = self.local.load()?;
+        let mut seen = None;
         let options = self.tier.options();
         if let Some(options) = options.filter(|options| loaded.is_none() || options.take_over)
-            && let Some(taken) = self.load_from_store(options, loaded.as_ref())?
+            && let Some((taken, content)) = self.load_from_store(options, loaded.as_ref())?
         {
-            loaded = Some(taken);
+            (loaded, seen) = (Some(taken), Some(content));
         }
-        *self.loaded.lock() = loaded.as_ref().map(Loaded::of).unwrap_or_default();
+        let facts = loaded.as_ref().map(Loaded::of).unwrap_or_default();
+        *self.loaded.lock() = Loaded { seen, ..facts };
         Ok(loaded)
     }
 
