@@ -294,6 +294,10 @@ impl Inner {
 
     fn schedule_compaction_after(&self, delay: Duration) {
         let Some(me) = self.me() else { return };
+        // A fenced range may miss tables that its successor has deleted, again and again.
+        if self.is_poisoned() {
+            return;
+        }
         let queued = self.jobs.compactions_queued.load(Ordering::Acquire);
         let served = self.served();
         let is_due = {
@@ -468,7 +472,7 @@ impl Inner {
                 let retry_after = self.note_problem(work, Some(&error));
                 let error = error.to_string();
                 self.tell(EventKind::WorkFailed { work, error, retry_after });
-                (!self.is_closing()).then_some(retry_after)
+                (!self.is_closing() && !self.is_poisoned()).then_some(retry_after)
             }
         }
     }
