@@ -169,9 +169,42 @@ planted_bugs! {
     JudgeKeptSegment,
     /// The lookup index is asked for a key before it is asked for its floor.
     FloorAfterBucket,
+    /// A table goes from the object store before the feed there has the edit that drops it.
+    CollectBeforeFed,
+    /// What a table in the object store is held by is what the pins held a collection before.
+    CollectBeforePins,
+    /// Numbers of the feed at which fences stand are collected, and then free again.
+    CollectFences,
+    /// The manifest names a table in the object store while it is still on its way there.
+    NameBeforeUpload,
+    /// A missing number is the end of the feed, though it may have been collected.
+    BelieveMissing,
+    /// An owner goes on although a later one has taken the number that it wants.
+    SkipFence,
+    /// An open deletes all tables that a list shows and its version does not name.
+    OpenDeletesByListing,
 }
 
 impl PlantedBug {
+    /// Bugs of what a database does with an object store: the worlds of the engine's own tests look
+    /// for them, in which several machines share one.
+    pub const OF_OBJECT_STORE: &[PlantedBug] = &[
+        PlantedBug::CollectBeforeFed,
+        PlantedBug::CollectBeforePins,
+        PlantedBug::CollectFences,
+        PlantedBug::NameBeforeUpload,
+        PlantedBug::BelieveMissing,
+        PlantedBug::SkipFence,
+        PlantedBug::OpenDeletesByListing,
+    ];
+
+    /// Bugs that show on one machine alone, without an object store.
+    #[must_use]
+    pub fn of_one_machine() -> Vec<PlantedBug> {
+        let shows = |bug: &PlantedBug| !PlantedBug::OF_OBJECT_STORE.contains(bug);
+        PlantedBug::ALL.iter().copied().filter(shows).collect()
+    }
+
     /// Its name in reports.
     #[must_use]
     pub fn name(self) -> String {

@@ -19,13 +19,13 @@ const DRAWN: usize = 4;
 
 fn chosen(random: &mut SeededRng) -> Vec<PlantedBug> {
     match var("TERRACE_PLANTED").as_deref() {
-        Ok("all") => PlantedBug::ALL.to_vec(),
+        Ok("all") => PlantedBug::of_one_machine(),
         Ok(names) => names
             .split(',')
             .map(|name| PlantedBug::parse(name).unwrap_or_else(|| panic!("no bug {name:?}")))
             .collect(),
         Err(_) => {
-            let mut left = PlantedBug::ALL.to_vec();
+            let mut left = PlantedBug::of_one_machine();
             (0..DRAWN).map(|_| left.swap_remove(random.index(left.len()))).collect()
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use terrace_base::{Corruption, FileId, LevelNo, TableUid};
-use terrace_env::{Latch, ObjectName, SetOnce, SharedEnv};
+use terrace_env::{JobClass, Latch, ObjectName, PlantedBug, SetOnce, SharedEnv, is_planted};
 
 use super::Waterline;
 use super::ahead::ReadAhead;
@@ -198,6 +198,21 @@ struct FarWriter {
     bytes: Vec<u8>,
 }
 
+impl FarWriter {
+    /// Names the table at once and stores it after that: a planted bug.
+    fn finish_later(self: Box<Self>, name: FarName) -> Result<TableLocation> {
+        let store = Arc::clone(&self.mounted.store);
+        let (env, object) = (Arc::clone(store.env()), self.mounted.object(&name));
+        let put = Box::new(move || {
+            if let Err(error) = store.put_whole(&object, &self.bytes) {
+                crate::program_log::warn!(%error, "a table that was named never came");
+            }
+        });
+        env.spawn(JobClass::Maintenance, "upload", put)?;
+        Ok(name.location())
+    }
+}
+
 impl TableWriter for FarWriter {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.bytes.extend_from_slice(bytes);
@@ -206,6 +221,9 @@ impl TableWriter for FarWriter {
 
     fn finish(self: Box<Self>) -> Result<TableLocation> {
         let name = FarName { id: self.id, nonce: self.nonce, bytes: self.bytes.len() as u64 };
+        if is_planted(PlantedBug::NameBeforeUpload) {
+            return self.finish_later(name);
+        }
         self.mounted.store.put_whole(&self.mounted.object(&name), &self.bytes)?;
         Ok(name.location())
     }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use terrace_base::{Corruption, Epoch};
-use terrace_env::{Mutex, ObjectName, WaitFactory};
+use terrace_env::{Mutex, ObjectName, PlantedBug, WaitFactory, is_planted};
 
 use super::{FeedBehind, mirror};
 use crate::Result;
 use crate::cloud::format::{Author, CheckpointObject};
-use crate::cloud::{CloudFeed, CloudName, CloudNames, CloudStore, WatchedPins};
+use crate::cloud::{CloudFeed, CloudName, CloudNames, CloudStore, Held, WatchedPins};
 use crate::placement::{FarName, FarTables};
 use crate::store::Inner;
 use crate::version::VersionEdit;
@@ -45,6 +45,8 @@ struct State {
     orphans: Orphans,
     /// An owner that was fenced and reads them learns nothing from them.
     pins: WatchedPins,
+    /// What the pins held a turn before: only a planted bug believes it.
+    held_before: Held,
     /// Tables that no version of this process names any more, in whose place the feed may not be.
     released: Vec<FarName>,
     /// Tables of which no version of this process knows any more, each with the number of the
@@ -106,7 +108,13 @@ impl FarCollector {
             is_walked: false,
         };
         let pins = WatchedPins::new(store, names, nonce, feed.first_pin());
-        let state = State { orphans, pins, released: Vec::new(), dropped: BTreeMap::new() };
+        let state = State {
+            orphans,
+            pins,
+            held_before: Held::default(),
+            released: Vec::new(),
+            dropped: BTreeMap::new(),
+        };
         let (store, state) = (Arc::clone(store), waits.mutex(state));
         let author = feed.author();
         FarCollector { store, names, author, state, dropped_count: AtomicUsize::new(0) }
@@ -122,7 +130,7 @@ impl FarCollector {
     /// Errors: the environment's. The next call goes on.
     pub fn collect_some(&self, far: &FarTables, behind: &FeedBehind) -> Result<bool> {
         let mut state = self.state.lock();
-        let State { orphans, pins, released, dropped } = &mut *state;
+        let State { orphans, pins, held_before, released, dropped } = &mut *state;
         // Before the look at the feed: what is released has left the local manifest, so that the
         // edit which drops it waits by now, or was fed.
         released.extend(far.take_released());
@@ -132,7 +140,10 @@ impl FarCollector {
         // Order: for the figures alone.
         self.dropped_count.store(dropped.len(), Ordering::Relaxed);
         if !dropped.is_empty() {
-            let held = pins.read(&tables_of)?;
+            let mut held = pins.read(&tables_of)?;
+            if is_planted(PlantedBug::CollectBeforePins) {
+                std::mem::swap(&mut held, held_before);
+            }
             // A successor may have deleted pins that come before those which hold something.
             let Some(number) = behind.number() else { return Ok(false) };
             if !CloudFeed::owns(&self.store, self.names, self.author, number)? {
@@ -153,6 +164,9 @@ impl FarCollector {
             let page = self.store.list_page(&self.names.table_prefix(), orphans.after.as_ref())?;
             let page = page.into_iter().map(|object| object.name).collect();
             let found = orphans.take_in(self.names, page);
+            if is_planted(PlantedBug::OpenDeletesByListing) {
+                found.iter().try_for_each(|name| self.store.delete(&self.names.of(name)))?;
+            }
             dropped.extend(found.into_iter().map(|name| (name, orphans.snapshot)));
             return Ok(true);
         }

@@ -8,6 +8,7 @@ mod mirror;
 mod money;
 mod opening;
 mod take_over;
+mod worlds;
 
 use super::*;
 use crate::options::CloudOptions;

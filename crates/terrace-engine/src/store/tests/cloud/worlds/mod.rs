@@ -1,0 +1,123 @@
+//! Goal: whatever happens to machines, connections and requests, the database in the store is as it
+//! was promised, and nothing that anybody needs goes. Method: worlds of an owner, of others who
+//! take its database over, of readers and of checkpoints, around one store whose requests fail in
+//! every way; all of a world follows from its seed. A model knows what each of them may see.
+//!
+//! `TERRACE_TEST_SEED` is the first seed and `TERRACE_TEST_SEEDS` their number, if they are set.
+
+mod checks;
+mod ledger;
+mod openers;
+mod plan;
+mod readers;
+mod round;
+
+use std::path::Path;
+
+use terrace_env::{SeededRng, SharedEnv, SimOptions};
+
+use self::ledger::Ledger;
+use self::plan::Plan;
+use self::round::{Rest, Tally};
+use crate::Error;
+use crate::store::Store;
+use crate::store::tests::process;
+use crate::store::tests::workload::content;
+
+const SEEDS: u64 = 200;
+
+/// What so many worlds come to more than a few times.
+const EACH_OFTEN: [&str; 18] = [
+    "catch-up",
+    "checkpoint",
+    "clone",
+    "failed",
+    "local checkpoint",
+    "look from elsewhere",
+    "open failed",
+    "refused a retired one",
+    "refused an older copy",
+    "removed",
+    "reopen",
+    "retired",
+    "second look",
+    "snapshot",
+    "stopped",
+    "take-over",
+    "walk",
+    "write of a zombie",
+];
+
+/// Runs the world of this seed; what was done in it.
+fn world(seed: u64, sim: impl Fn(u64) -> SimOptions) -> Tally {
+    let mut random = SeededRng::stream(seed, 71);
+    let plan = Plan::draw(&mut random);
+    let mut tally = Tally::new();
+    let mut rest = Rest::nothing();
+    for _ in 0..plan.rounds {
+        let sim = sim(random.next_u64());
+        rest = round::run(&plan, &mut random, &mut tally, rest, sim);
+    }
+    let (ledger, options) = (rest.ledger.clone(), plan.options(&mut random));
+    let open = |env: &SharedEnv| open_at_last(env, ledger, options);
+    checks::finish(rest, open, sim(random.next_u64()));
+    tally
+}
+
+/// Opens the database where it is, and looks at what it holds.
+fn open_at_last(
+    env: &SharedEnv,
+    mut ledger: Ledger,
+    options: crate::options::Options,
+) -> (Store, Ledger) {
+    let dirs = [Some(ledger.dir.clone()), ledger.contender.clone()];
+    let mut refused = Vec::new();
+    for dir in dirs.into_iter().flatten() {
+        let opened = process(env).and_then(|process| {
+            let store = Store::open(&process, Path::new(&dir), options.clone())?;
+            let found = content(&store)?;
+            Ok((store, found))
+        });
+        match opened {
+            Ok((store, found)) => {
+                ledger.opened(&dir, &found);
+                return (store, ledger);
+            }
+            Err(error @ Error::Fenced(_)) => refused.push(error.to_string()),
+            Err(error) => panic!("{dir}: {error}"),
+        }
+    }
+    panic!("nobody can open the database: {refused:?}");
+}
+
+/// A number that the environment of the test has, or another one.
+fn number_from(variable: &str, otherwise: u64) -> u64 {
+    std::env::var(variable).map_or(otherwise, |text| {
+        text.parse().unwrap_or_else(|_| panic!("{variable}={text} is no number"))
+    })
+}
+
+#[test]
+fn whatever_happens_the_store_keeps_what_was_promised() {
+    let first = number_from("TERRACE_TEST_SEED", 0);
+    let count = number_from("TERRACE_TEST_SEEDS", SEEDS);
+    let mut total = Tally::new();
+    for seed in (0..count).map(|index| first.wrapping_add(index)) {
+        let run = || world(seed, SimOptions::new);
+        match std::panic::catch_unwind(run) {
+            Ok(tally) => {
+                tally.into_iter().for_each(|(what, n)| *total.entry(what).or_default() += n)
+            }
+            Err(panic) => {
+                println!("seed {seed}: TERRACE_TEST_SEED={seed} TERRACE_TEST_SEEDS=1");
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+    println!("{total:?}");
+    if count >= SEEDS {
+        for what in EACH_OFTEN {
+            assert!(total.get(what).is_some_and(|count| *count > 5), "{what}: {total:?}");
+        }
+    }
+}
