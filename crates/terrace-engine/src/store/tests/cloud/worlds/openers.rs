@@ -40,11 +40,16 @@ impl Round<'_> {
         self.owner().store.clone()
     }
 
-    /// Opens a directory with what is drawn for it; without faults once that has failed by them.
+    /// Opens a directory with what is drawn for it; without faults once that has failed by them,
+    /// and again where an owner that was overtaken has fed something meanwhile.
     fn open(&mut self, dir: &str) -> Result<Store> {
         let options: Options = self.plan.options(self.random);
         let opened = Store::open(&process(&self.env)?, Path::new(dir), options.clone());
         match opened {
+            Err(Error::Fenced(text)) if text.contains("try again") => {
+                self.count("contended");
+                self.open(dir)
+            }
             Err(error @ Error::Io(_)) => {
                 self.excuse("an open failed", &error);
                 self.count("open failed");
