@@ -88,8 +88,8 @@ fn an_open_asks_for_the_feed_and_for_no_table() -> Result<()> {
             assert_eq!(cloud.table_count, TABLES);
             assert!(cloud.table_bytes > 100_000_000_000);
             let asked = cloud.requests;
-            // Neither grows with the tables; the time is virtual. Two lists are of the feed, and two
-            // of the walk behind the open that looks for orphans.
+            // Neither grows with the tables; the time is virtual. Two lists are of the feed, and
+            // two of the walk behind the open that looks for orphans.
             assert!(asked.requests() < 40 && asked.list.requests <= 4, "{asked:?}");
             assert!(took < Duration::from_secs(2), "{took:?} for {asked:?}");
             store.close()?;
