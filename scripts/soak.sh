@@ -3,7 +3,7 @@
 # scripts/soak.sh [MINUTES] [SEED]. Two things at a time:
 #
 #   simulated machines ──────────────────────────────────────────────────►
-#   models ─► memory ─► planted bugs ─► bit rot ─► hostile bytes ─► kills ►
+#   models ─► memory ─► planted bugs ─► worlds ─► bit rot ─► hostile bytes ─► kills ►
 #
 # Each leaves a report in docs/reliability/soak, and all together docs/reliability/soak.md. Ctrl-C
 # ends it well: what was found until then is reported. Exits with 1 if anything was found.
@@ -24,6 +24,8 @@ cargo build --locked --release --package terrace-sim --package terrace-rot --pac
 cargo build --locked --release --target-dir "$logs/planted" --package terrace-sim --features planted-bugs
 kill_test=$(cargo test --locked --release --no-run --package terrace-cli --features fail-points \
     --test kill 2>&1 | sed -n 's/.*Executable.*(\(.*\))/\1/p')
+worlds_test=$(cargo test --locked --release --no-run --package terrace-engine --lib 2>&1 |
+    sed -n 's/.*Executable.*(\(.*\))/\1/p')
 
 finished=0
 trap 'finished=1' INT TERM
@@ -69,6 +71,17 @@ models() {
     return "$status"
 }
 
+# Simulated worlds of the object store: owners, those who take over, readers, checkpoints.
+worlds() {
+    status=0
+    TERRACE_TEST_SEED=$seed TERRACE_TEST_SEEDS=20000 "$worlds_test" --nocapture \
+        worlds::whatever_happens || status=$?
+    printf '{\n  "first_seed": %s,\n  "worlds": %s,\n  "findings": %s\n}\n' \
+        "$seed" "$(sed -n 's/^\([0-9]*\) worlds: .*/\1/p' "$logs/worlds.log")" \
+        "$(grep -c '^failed: seed' "$logs/worlds.log" || true)" >"$out/worlds.json"
+    return "$status"
+}
+
 start=$(date +%s)
 part sim "$bin/terrace-sim" soak --minutes "$minutes" --seed "$seed" --out "$out/sim.json" &
 sim=$!
@@ -76,6 +89,7 @@ sim=$!
     part models models
     part memcheck scripts/memcheck.sh "$(($(share 5) * 60))" "$out/memcheck.json"
     part planted "$logs/planted/release/terrace-sim" soak --minutes "$(share 15)" --seed "$seed" --hunt 1000 --out "$out/planted.json"
+    part worlds worlds
     part rot "$bin/terrace-rot" soak --minutes "$(share 30)" --seed "$seed" --out "$out/rot.json"
     part fuzz "$bin/terrace-fuzz" soak --minutes "$(share 25)" --seed "$seed" --jobs 1 --out "$out/fuzz.json"
     left=$((minutes - ($(date +%s) - start) / 60))

@@ -15,6 +15,10 @@ const PARTS: &[(&str, &str)] = &[
     ("models", "Models (T11): every order of steps within bounds"),
     ("memcheck", "Memory of memtables and their arena: Memcheck, and Miri where it is at hand"),
     ("planted", "Planted bugs (T26): each is planted, and looked for"),
+    (
+        "worlds",
+        "Worlds of the object store (T13, R01, R02, R03, R14): owners, readers and checkpoints",
+    ),
     ("rot", "Bit rot, torn and misplaced writes, lying disks (T5, T6, T7, T24); check and repair"),
     ("fuzz", "Hostile bytes for every decoder (T12)"),
     ("kill", "The real server, killed (T4)"),

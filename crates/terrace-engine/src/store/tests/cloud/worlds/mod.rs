@@ -102,22 +102,47 @@ fn whatever_happens_the_store_keeps_what_was_promised() {
     let first = number_from("TERRACE_TEST_SEED", 0);
     let count = number_from("TERRACE_TEST_SEEDS", SEEDS);
     let mut total = Tally::new();
+    let mut failed = 0;
     for seed in (0..count).map(|index| first.wrapping_add(index)) {
-        let run = || world(seed, SimOptions::new);
-        match std::panic::catch_unwind(run) {
+        match std::panic::catch_unwind(|| world(seed, SimOptions::new)) {
             Ok(tally) => {
-                tally.into_iter().for_each(|(what, n)| *total.entry(what).or_default() += n)
+                tally.into_iter().for_each(|(what, n)| *total.entry(what).or_default() += n);
             }
-            Err(panic) => {
-                println!("seed {seed}: TERRACE_TEST_SEED={seed} TERRACE_TEST_SEEDS=1");
-                std::panic::resume_unwind(panic);
+            Err(_) => {
+                println!("failed: seed {seed} (TERRACE_TEST_SEED={seed} TERRACE_TEST_SEEDS=1)");
+                failed += 1;
             }
         }
     }
-    println!("{total:?}");
+    println!("{count} worlds: {total:?}");
+    assert_eq!(failed, 0, "worlds that failed");
     if count >= SEEDS {
         for what in EACH_OFTEN {
             assert!(total.get(what).is_some_and(|count| *count > 5), "{what}: {total:?}");
         }
     }
+}
+
+/// Goal: the worlds are not blind. Method: bugs are planted, one at a time, and each must be found
+/// by one of a few worlds.
+#[cfg(feature = "planted-bugs")]
+#[test]
+fn planted_bugs_of_the_store_are_found() {
+    use terrace_env::PlantedBug;
+
+    /// How many worlds there are to find a bug.
+    const WORLDS: u64 = 200;
+
+    let first = number_from("TERRACE_TEST_SEED", 0);
+    let mut missed = Vec::new();
+    for bug in PlantedBug::OF_OBJECT_STORE {
+        let sim = |seed| SimOptions { planted: vec![*bug], ..SimOptions::new(seed) };
+        let mut seeds = (0..WORLDS).map(|index| first.wrapping_add(index));
+        let found = seeds.find(|seed| std::panic::catch_unwind(|| world(*seed, sim)).is_err());
+        match found {
+            Some(seed) => println!("{}: found under seed {seed}", bug.name()),
+            None => missed.push(bug.name()),
+        }
+    }
+    assert!(missed.is_empty(), "not found by {WORLDS} worlds from {first} on: {missed:?}");
 }
