@@ -49,7 +49,8 @@ fn an_open_does_not_wait_for_one_object_of_the_feed_after_the_other() -> Result<
     simulate(92, |sim| {
         let options = in_store(small(), 2);
         let store = open(sim, &options)?;
-        for round in 0..25 {
+        // Fewer objects than are followed by a snapshot, whatever else works meanwhile.
+        for round in 0..18 {
             put(&store, "key", &format!("{round}"))?;
             store.flush()?;
             store.settle();
@@ -62,7 +63,7 @@ fn an_open_does_not_wait_for_one_object_of_the_feed_after_the_other() -> Result<
         let copied = Store::open(&process(&env)?, Path::new("/copy"), options)?;
         let (took, asked) = (env.now() - began, requests(&copied));
         let gets = u32::try_from(asked.get.requests).unwrap();
-        assert!(gets > 50, "the feed has many objects, and is read twice: {asked:?}");
+        assert!(gets > 30, "the feed has many objects, and is read twice: {asked:?}");
         // One after the other, the gets alone would take longer than this, of virtual time.
         let puts = u32::try_from(asked.put.requests).unwrap();
         assert!(took < READ * gets / 2 + WRITE * puts, "{took:?} for {asked:?}");
