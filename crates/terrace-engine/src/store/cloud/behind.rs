@@ -18,8 +18,10 @@ const EDITS_WAITING_MAX: usize = 1024;
 const BYTES_WAITING_MAX: usize = 4 << 20;
 
 /// A snapshot is fed after so many objects, each of which a reader asks for one after the other.
-/// Tests come to what happens at a snapshot more often.
-const OBJECTS_PER_SNAPSHOT: u32 = if cfg!(test) { 6 } else { 64 };
+const OBJECTS_PER_SNAPSHOT: u32 = 64;
+
+/// Most tests come to what happens at a snapshot more often.
+const OBJECTS_AT_FIRST: u32 = if cfg!(test) { 6 } else { OBJECTS_PER_SNAPSHOT };
 
 /// A snapshot is fed once the edits since the last one outweigh it, from this size on.
 const EDITS_OUTWEIGH_BYTES: usize = 64 << 10;
@@ -106,6 +108,7 @@ struct Fed {
     snapshot_bytes: usize,
     /// Since the newest snapshot.
     objects: u32,
+    objects_per_snapshot: u32,
     edits_bytes: usize,
     /// The version that the newest object leads to, if its files were mirrored.
     version: Option<Arc<Version>>,
@@ -183,7 +186,7 @@ impl Waiting {
 impl Fed {
     fn is_snapshot_due(&self) -> bool {
         self.lacks_files
-            || self.objects >= OBJECTS_PER_SNAPSHOT
+            || self.objects >= self.objects_per_snapshot
             || self.edits_bytes > self.snapshot_bytes.max(EDITS_OUTWEIGH_BYTES)
     }
 
@@ -229,12 +232,19 @@ impl FeedBehind {
             mirror,
             snapshot_bytes,
             objects: 0,
+            objects_per_snapshot: OBJECTS_AT_FIRST,
             edits_bytes: 0,
             version: None,
             lacks_files,
             moment: None,
         };
         FeedBehind { waiting: Latch::new(waiting), turn: waits.mutex(fed), wake: SetOnce::new() }
+    }
+
+    /// A snapshot is fed as seldom as outside tests.
+    #[cfg(test)]
+    pub fn feed_snapshots_seldom(&self) {
+        self.turn.lock().objects_per_snapshot = OBJECTS_PER_SNAPSHOT;
     }
 
     /// Whom to call when something waits. Called once, when the range is put together.

@@ -51,6 +51,7 @@ fn the_store_has_what_the_manifest_has() -> Result<()> {
 fn many_edits_are_followed_by_a_snapshot() -> Result<()> {
     simulate(82, |env| {
         let store = open_at(env, DIR)?;
+        store.inner.behind().expect("it feeds a store").feed_snapshots_seldom();
         for round in 0..150 {
             put(&store, "key", &format!("{round}"))?;
             store.flush()?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use terrace_base::{Epoch, FileId, KeyRange, LevelNo, SeqNo, TableUid};
 use terrace_env::{ObjectsEnv, ObjectsProfile, SharedEnv};
 
-use super::in_store;
+use super::{copy, in_store};
 use crate::placement::FarName;
 use crate::store::tests::*;
 use crate::table::TableMeta;
@@ -42,6 +42,33 @@ fn far_away(sim: &SharedEnv) -> SharedEnv {
         requests_per_s: None,
     };
     ObjectsEnv::new(Arc::clone(sim), profile)
+}
+
+#[test]
+fn an_open_does_not_wait_for_one_object_of_the_feed_after_the_other() -> Result<()> {
+    simulate(92, |sim| {
+        let options = in_store(small(), 2);
+        let store = open(sim, &options)?;
+        store.inner.behind().unwrap().feed_snapshots_seldom();
+        for round in 0..25 {
+            put(&store, "key", &format!("{round}"))?;
+            store.flush()?;
+            store.settle();
+        }
+        let requests = |store: &Store| store.stats().cloud.unwrap().requests;
+        // As it would be found after a crash.
+        copy(sim, DIR, "/copy")?;
+        let env = far_away(sim);
+        let began = env.now();
+        let copied = Store::open(&process(&env)?, Path::new("/copy"), options)?;
+        let (took, asked) = (env.now() - began, requests(&copied));
+        let gets = u32::try_from(asked.get.requests).unwrap();
+        assert!(gets > 50, "the feed has many objects, and is read twice: {asked:?}");
+        // One after the other, the gets alone would take longer than this, of virtual time.
+        let puts = u32::try_from(asked.put.requests).unwrap();
+        assert!(took < READ * gets / 2 + WRITE * puts, "{took:?} for {asked:?}");
+        copied.close()
+    })
 }
 
 #[test]
