@@ -47,6 +47,7 @@ pub mod model;
 mod objects;
 mod planted;
 mod pmem;
+mod profile;
 mod real;
 mod sim;
 mod sync;

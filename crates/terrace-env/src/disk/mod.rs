@@ -42,7 +42,6 @@ use terrace_base::WallTime;
 
 use self::files::DiskFileSystem;
 pub use self::profile::DiskProfile;
-pub(crate) use self::profile::rate;
 use crate::{
     Env, EnvResult, FileSystem, Job, JobClass, JobHandle, ObjectStores, SharedEnv, WaitFactory,
 };

@@ -1,6 +1,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::profile::{bound, rate, read_bounds};
+
 /// What an emulated disk can do at most. What is `None` has no bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiskProfile {
@@ -20,6 +22,8 @@ const NAMED: &[(&str, &str)] = &[
     ("ssd-2017", "read=445MB/s,write=354MB/s"),
 ];
 
+const EXAMPLE: &str = "read=445MB/s,write=354MB/s,iops=80000";
+
 impl FromStr for DiskProfile {
     type Err = String;
 
@@ -27,20 +31,8 @@ impl FromStr for DiskProfile {
     /// and at least one. Rates are bytes in a second, with K, M or G (times 1000) or KiB, MiB or
     /// GiB.
     fn from_str(text: &str) -> Result<DiskProfile, String> {
-        if let Some((name, bounds)) = NAMED.iter().find(|(name, _)| *name == text) {
-            return Ok(DiskProfile { name: (*name).to_string(), ..bounds.parse()? });
-        }
-        if !text.contains('=') {
-            let names: Vec<&str> = NAMED.iter().map(|(name, _)| *name).collect();
-            return Err(format!(
-                "{text:?} is no disk: {}, or bounds such as read=445MB/s,write=354MB/s,iops=80000",
-                names.join(", ")
-            ));
-        }
         let mut profile = DiskProfile { name: text.to_string(), ..DiskProfile::default() };
-        for bound in text.split(',') {
-            let (what, value) =
-                bound.split_once('=').ok_or_else(|| format!("{bound:?} is no bound name=value"))?;
+        read_bounds(text, NAMED, ("disk", EXAMPLE), |what, value| {
             let place = match what {
                 "read" => &mut profile.read_bytes_per_s,
                 "write" => &mut profile.write_bytes_per_s,
@@ -48,31 +40,11 @@ impl FromStr for DiskProfile {
                 _ => return Err(format!("{what:?} is no bound: read, write or iops")),
             };
             let number = if what == "iops" { value.parse().ok() } else { rate(value) };
-            let number = number.filter(|number| (1..1 << 50).contains(number));
-            let number = number.ok_or_else(|| format!("{value:?} is no rate for {what}"))?;
-            if place.replace(number).is_some() {
-                return Err(format!("{what} is there twice"));
-            }
-        }
+            *place = bound(number);
+            place.map(drop).ok_or_else(|| format!("{value:?} is no rate for {what}"))
+        })?;
         Ok(profile)
     }
-}
-
-/// Bytes in a second.
-pub(crate) fn rate(text: &str) -> Option<u64> {
-    let text = text.strip_suffix("/s").unwrap_or(text);
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let factor: u64 = match &text[digits..] {
-        "" | "B" => 1,
-        "K" | "KB" | "kB" => 1000,
-        "M" | "MB" => 1_000_000,
-        "G" | "GB" => 1_000_000_000,
-        "KiB" => 1 << 10,
-        "MiB" => 1 << 20,
-        "GiB" => 1 << 30,
-        _ => return None,
-    };
-    text[..digits].parse::<u64>().ok()?.checked_mul(factor)
 }
 
 impl fmt::Display for DiskProfile {

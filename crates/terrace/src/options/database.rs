@@ -303,10 +303,7 @@ impl Options {
         if let Some(url) = url_in(dir.as_ref()) {
             return self.open_cloud(url, None)?.open();
         }
-        match &self.shared {
-            Some(shared) => self.open_secondary_sharing(&shared.process, dir.as_ref()),
-            None => self.open_secondary_in(RealEnv::new(), dir),
-        }
+        self.open_secondary_sharing(&self.process_for(RealEnv::new())?, dir.as_ref())
     }
 
     /// As [`Options::open_secondary`], in an environment of the caller's. Nothing is shared.

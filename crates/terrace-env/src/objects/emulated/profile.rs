@@ -2,7 +2,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::disk::rate;
+use crate::profile::{bound, rate, read_bounds};
 
 /// How far away an emulated object store is. What is zero or `None` has no bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +27,8 @@ const NAMED: &[(&str, &str)] = &[
 
 const LATENCY_MAX: Duration = Duration::from_secs(10);
 
+const EXAMPLE: &str = "read=15ms,write=30ms,bandwidth=100MB/s,requests=3500";
+
 impl FromStr for ObjectsProfile {
     type Err = String;
 
@@ -35,26 +37,10 @@ impl FromStr for ObjectsProfile {
     /// is bytes in a second, with K, M or G (times 1000) or KiB, MiB or GiB; requests are per
     /// second.
     fn from_str(text: &str) -> Result<ObjectsProfile, String> {
-        if let Some((name, bounds)) = NAMED.iter().find(|(name, _)| *name == text) {
-            return Ok(ObjectsProfile { name: (*name).to_string(), ..bounds.parse()? });
-        }
-        if !text.contains('=') {
-            let names: Vec<&str> = NAMED.iter().map(|(name, _)| *name).collect();
-            return Err(format!(
-                "{text:?} is no object store: {}, or bounds such as \
-                 read=15ms,write=30ms,bandwidth=100MB/s,requests=3500",
-                names.join(", ")
-            ));
-        }
         let mut profile = ObjectsProfile { name: text.to_string(), ..ObjectsProfile::default() };
-        let mut seen = Vec::new();
-        for bound in text.split(',') {
-            let (what, value) =
-                bound.split_once('=').ok_or_else(|| format!("{bound:?} is no bound name=value"))?;
+        read_bounds(text, NAMED, ("object store", EXAMPLE), |what, value| {
             let wrong = || format!("{value:?} is no value for {what}");
-            let number = |read: Option<u64>| {
-                read.filter(|number| (1..1 << 50).contains(number)).ok_or_else(wrong)
-            };
+            let number = |read: Option<u64>| bound(read).ok_or_else(wrong);
             match what {
                 "read" => profile.read_latency = latency(value).ok_or_else(wrong)?,
                 "write" => profile.write_latency = latency(value).ok_or_else(wrong)?,
@@ -66,11 +52,8 @@ impl FromStr for ObjectsProfile {
                     ));
                 }
             }
-            if seen.contains(&what) {
-                return Err(format!("{what} is there twice"));
-            }
-            seen.push(what);
-        }
+            Ok(())
+        })?;
         Ok(profile)
     }
 }
