@@ -89,6 +89,12 @@ impl FeedMark {
         self.anchor.map(|anchor| anchor.author)
     }
 
+    /// The nonce of that author; 0 if there is no database yet.
+    #[must_use]
+    pub fn nonce(&self) -> u128 {
+        self.author().map_or(0, |author| author.nonce)
+    }
+
     /// How far collection is, by the newest snapshot that was read.
     #[must_use]
     pub fn collected(&self) -> Collected {

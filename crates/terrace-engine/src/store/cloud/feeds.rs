@@ -1,4 +1,4 @@
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use terrace_base::{Epoch, FileId, LogPosition, RowId, SeqNo};
@@ -43,14 +43,24 @@ struct Loaded {
     authors: Option<FeedAuthors>,
     progress: Progress,
     /// What the feed held when this open looked at it; `None` before.
-    seen: Option<Content>,
+    seen: Option<Seen>,
 }
 
-/// Which content the feed has: its newest snapshot, if there is one, and how many edits follow.
-type Content = (Option<u64>, usize);
+/// Which content a feed had, and whose. The default is that of one without a database.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    author: u128,
+    epoch: Epoch,
+    /// Its newest snapshot, and how many edits there are from there on.
+    content: (Option<u64>, usize),
+}
 
-fn content_of(state: &FedState) -> Content {
-    (state.mark.newest_snapshot(), state.edits.len())
+impl Seen {
+    fn of(state: &FedState) -> Seen {
+        let FedState { mark, edits, .. } = state;
+        let content = (mark.newest_snapshot(), edits.len());
+        Seen { author: mark.nonce(), epoch: mark.epoch(), content }
+    }
 }
 
 /// How far a range has come. None of it ever goes back.
@@ -91,29 +101,26 @@ impl CloudFeeds {
         &self.local.dir
     }
 
-    /// Whose content lies in the store, if this directory may go on from it; and the feed's epoch.
-    fn look(&self, loaded: &Loaded) -> Result<(u128, Epoch)> {
-        let store = self.tier.store()?;
-        let Some(database) = loaded.database else { return Ok((0, Epoch(0))) };
-        let read = CloudFeed::read(store, CloudNames::new(database))?;
-        let content = read.as_ref().map(content_of).unwrap_or_default();
-        if loaded.seen.is_some_and(|seen| seen != content) {
-            return Err(self.is_contended());
+    /// What the feed holds, if this directory may go on from it.
+    fn look(&self, loaded: &Loaded) -> Result<Seen> {
+        if let Some(seen) = loaded.seen {
+            return Ok(seen);
         }
-        self.loaded.lock().seen = Some(content);
-        let Some(state) = read else {
+        let store = self.tier.store()?;
+        let Some(names) = loaded.database.map(CloudNames::new) else { return Ok(Seen::default()) };
+        let Some(state) = CloudFeed::read(store, names)? else {
             let is_lost = loaded.authors.is_some_and(|authors| authors.before != 0);
-            return if is_lost { Err(self.is_lost()) } else { Ok((0, Epoch(0))) };
+            return if is_lost { Err(self.is_lost()) } else { Ok(Seen::default()) };
         };
-        if self.is_behind(loaded, &state, CloudNames::new(database))? {
+        if self.is_behind(loaded, &state, names)? {
             return Err(take_over::is_behind(self.dir(), self.tier.url()));
         }
-        Ok((nonce_of(&state), state.mark.epoch()))
+        Ok(Seen::of(&state))
     }
 
     /// Whether what the feed comes to was written from elsewhere, after this directory.
     fn is_behind(&self, loaded: &Loaded, state: &FedState, names: CloudNames) -> Result<bool> {
-        let found = nonce_of(state);
+        let found = state.mark.nonce();
         let is_known =
             loaded.authors.is_some_and(|authors| [authors.own, authors.before].contains(&found));
         let place = place_of(self.tier.store()?, names);
@@ -127,33 +134,27 @@ impl CloudFeeds {
         &self,
         options: &CloudOptions,
         local: Option<&LoadedFeed>,
-    ) -> Result<Option<(LoadedFeed, Content)>> {
+    ) -> Result<Option<(LoadedFeed, Seen)>> {
         let store = self.tier.store()?;
-        let (env, dir) = (self.env.as_ref(), self.dir());
-        let taken = match local {
-            None => {
-                let Some((names, state)) = take_over::choose(store, options)? else {
-                    return Ok(None);
-                };
-                Some((names, state, None))
-            }
-            Some(local) => self.behind_of(local)?.map(|(names, state)| (names, state, Some(local))),
+        let found = match local {
+            None => take_over::choose(store, options)?,
+            Some(local) => self.ahead_of(local)?,
         };
-        let Some((names, state, behind)) = taken else { return Ok(None) };
+        let Some((names, state)) = found else { return Ok(None) };
         take_over::require_closed(store, &state, options)?;
         let loaded = take_over::loaded(store, names, &state);
         let mut loaded = loaded.map_err(take_over::of_incomplete)?;
-        let mut set_aside: Option<PathBuf> = None;
-        if let Some(local) = behind {
-            set_aside = Some(take_over::set_aside(env, dir, local)?);
-            take_over::use_local_tables(env, dir, &mut loaded.edits)?;
+        let mut set_aside = None;
+        if let Some(local) = local {
+            set_aside = Some(take_over::set_aside(self.env.as_ref(), self.dir(), local)?);
+            take_over::use_local_tables(&self.env, self.dir(), &mut loaded.edits)?;
         }
         self.tier.set_taken_over(TakeOver { set_aside });
-        Ok(Some((loaded, content_of(&state))))
+        Ok(Some((loaded, Seen::of(&state))))
     }
 
     /// What the feed comes to, if the directory that holds `local` is behind it.
-    fn behind_of(&self, local: &LoadedFeed) -> Result<Option<(CloudNames, FedState)>> {
+    fn ahead_of(&self, local: &LoadedFeed) -> Result<Option<(CloudNames, FedState)>> {
         let loaded = Loaded::of(local);
         let Some(names) = loaded.database.map(CloudNames::new) else { return Ok(None) };
         let Some(state) = CloudFeed::read(self.tier.store()?, names)? else { return Ok(None) };
@@ -188,13 +189,10 @@ impl CloudFeeds {
     ) -> Result<(CloudFeed, FedState)> {
         let store = self.tier.store()?;
         let seen = self.loaded.lock().seen.unwrap_or_default();
-        let changed = |state: &FedState| {
-            let is_other = nonce_of(state) != authors.before || state.mark.epoch() >= epoch;
-            is_other || content_of(state) != seen
-        };
-        let may_take = |state: &FedState| match changed(state) {
-            false => Ok(()),
-            true => Err(self.is_contended()),
+        let may_take = |state: &FedState| {
+            let now = Seen::of(state);
+            let is_same = now.author == authors.before && now.content == seen.content;
+            if is_same && now.epoch < epoch { Ok(()) } else { Err(self.is_contended()) }
         };
         let (feed, state) = CloudFeed::open(store, names, authors.own, epoch, may_take)?;
         assert_eq!(feed.epoch(), epoch, "the feed's owner has the range's epoch");
@@ -234,11 +232,6 @@ impl Loaded {
     }
 }
 
-/// Who wrote what the feed comes to.
-fn nonce_of(state: &FedState) -> u128 {
-    state.mark.author().map_or(0, |author| author.nonce)
-}
-
 impl FeedStore for CloudFeeds {
     /// Errors: also `Invalid` if the store has a database that may be open elsewhere, or several;
     /// `Unsupported` if it has a part of it only; what the store answers.
@@ -247,9 +240,9 @@ impl FeedStore for CloudFeeds {
         let mut seen = None;
         let options = self.tier.options();
         if let Some(options) = options.filter(|options| loaded.is_none() || options.take_over)
-            && let Some((taken, content)) = self.load_from_store(options, loaded.as_ref())?
+            && let Some((taken, of_feed)) = self.load_from_store(options, loaded.as_ref())?
         {
-            (loaded, seen) = (Some(taken), Some(content));
+            (loaded, seen) = (Some(taken), Some(of_feed));
         }
         let facts = loaded.as_ref().map(Loaded::of).unwrap_or_default();
         *self.loaded.lock() = Loaded { seen, ..facts };
@@ -267,9 +260,10 @@ impl FeedStore for CloudFeeds {
             return self.local.next_epoch(epoch);
         }
         let loaded = *self.loaded.lock();
-        let (before, fed) = self.look(&loaded)?;
-        self.tier.draw_authors(FeedAuthors { own: self.env.random_u128(), before });
-        self.local.next_epoch(epoch.max(fed))
+        let seen = self.look(&loaded)?;
+        self.loaded.lock().seen = Some(seen);
+        self.tier.draw_authors(FeedAuthors { own: self.env.random_u128(), before: seen.author });
+        self.local.next_epoch(epoch.max(seen.epoch))
     }
 
     /// The first time in an open, the feed in the store is fenced before the local manifest changes

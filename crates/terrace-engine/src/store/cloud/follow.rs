@@ -121,8 +121,7 @@ impl StoreFeed {
 
     fn mark(&self, state: &FedState, number: u64) -> FeedMark {
         let id = FileId { epoch: state.mark.epoch(), counter: 0 };
-        let identity = state.mark.author().map_or(0, |author| author.nonce);
-        FeedMark { end: FeedPosition { id, bytes: number }, identity }
+        FeedMark { end: FeedPosition { id, bytes: number }, identity: state.mark.nonce() }
     }
 
     /// What has come since the last time. Errors: also `Outdated` if the pin was dropped.
