@@ -4,6 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use terrace_base::{Epoch, FileId, MemtableId};
 
+/// The id that the name of a file begins with, whatever the file is.
+pub fn file_id_in(name: &str) -> Option<FileId> {
+    FileId::parse(name.split_once('.').map_or(name, |(stem, _)| stem))
+}
+
 /// Gives out the ids of files and memtables of one epoch. The epoch has been raised durably, so
 /// no id was ever given out before.
 #[derive(Debug)]

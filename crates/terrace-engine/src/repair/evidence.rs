@@ -332,8 +332,7 @@ impl Evidence {
                 self.container = Some(place.clone());
             }
             self.range = edit.range.identity.clone().unwrap_or_else(|| self.range.clone());
-            let added = edit.tree.tables_added.iter().map(|(_, table)| table);
-            let added = added.chain(edit.tree.rows_added.iter().flat_map(|row| &row.tables));
+            let added = edit.tree.tables();
             for row in &edit.tree.rows_removed {
                 self.removed.extend(self.rows.remove(row).unwrap_or_default());
             }

@@ -13,6 +13,7 @@ use super::{
     FeedMark, FeedNews, FeedPosition, FeedStore, LoadedFeed, VersionEdit, VersionFeed, current,
 };
 use crate::fail_point::fail_point;
+use crate::ids::file_id_in;
 use crate::survey::ManifestSurvey;
 use crate::{Error, Result, read_file, read_up_to};
 
@@ -92,10 +93,7 @@ impl FeedStore for LocalManifests {
     /// Looks at the names of all files, so that not even one that a crash left is taken again.
     fn next_epoch(&self, epoch: Epoch) -> Result<Epoch> {
         let entries = self.env.fs().list(&self.dir)?;
-        let ids = entries.iter().filter_map(|entry| {
-            let stem = entry.name.split_once('.').map_or(entry.name.as_str(), |(stem, _)| stem);
-            FileId::parse(stem)
-        });
+        let ids = entries.iter().filter_map(|entry| file_id_in(&entry.name));
         let greatest = ids.map(|id| id.epoch).max().unwrap_or_default().max(epoch);
         // A name is as little to be believed as a number inside a file. An epoch that no decoder
         // accepts must not get into a manifest: no later open would read that manifest.

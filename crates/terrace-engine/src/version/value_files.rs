@@ -45,11 +45,14 @@ impl ValueFiles {
         self.files.by_segment.get(&segment)
     }
 
+    /// Those that lie on the local disk.
+    pub fn local(&self) -> impl Iterator<Item = &ValueFileMeta> {
+        self.iter().map(|file| file.meta()).filter(|meta| !meta.location.is_far())
+    }
+
     /// The segments of the log among them, and the bytes of each.
     pub(super) fn retired_segments(&self) -> BTreeMap<FileId, u64> {
-        let metas = self.iter().map(|file| file.meta());
-        let is_here = |meta: &&ValueFileMeta| !meta.location.is_far();
-        let retired = metas.filter(is_here).filter(|meta| meta.home == ValueHome::Log);
+        let retired = self.local().filter(|meta| meta.home == ValueHome::Log);
         retired.map(|meta| (meta.id, meta.bytes)).collect()
     }
 

@@ -275,8 +275,7 @@ fn snapshot_of(version: &Version) -> VersionEdit {
     snapshot.range.cloud = None;
     let tree = &mut snapshot.tree;
     keep_live(&mut tree.rows_added, version.l0().consumed());
-    let rows = tree.rows_added.iter_mut().flat_map(|row| &mut row.tables);
-    for meta in rows.chain(tree.tables_added.iter_mut().map(|(_, meta)| meta)) {
+    for meta in tree.tables_mut() {
         meta.location = LocalTableStore::location_of(meta.id);
         meta.shared = false;
     }

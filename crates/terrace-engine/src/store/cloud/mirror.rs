@@ -95,18 +95,16 @@ fn is_local(meta: &TableMeta) -> bool {
 fn local_files(version: &Version) -> impl Iterator<Item = (Stored<'_>, FarName)> {
     let tables = version.tables().map(|table| table.meta()).filter(|meta| is_local(meta));
     let tables = tables.map(|meta| (Stored::Table(meta), name_of(meta.id, meta.uid, meta.bytes)));
-    let values = version.values().iter().map(|file| file.meta());
-    let values = values
-        .filter(|meta| !meta.location.is_far())
+    let values = version
+        .values()
+        .local()
         .map(|meta| (Stored::Values(meta), name_of(meta.id, meta.uid, meta.bytes)));
     tables.chain(values)
 }
 
 /// What the local files of a snapshot are in the store.
 pub fn names_in(snapshot: &VersionEdit) -> impl Iterator<Item = FarName> {
-    let levels = snapshot.tree.tables_added.iter().map(|(_, table)| table);
-    let rows = snapshot.tree.rows_added.iter().flat_map(|row| &row.tables);
-    let tables = levels.chain(rows).filter(|meta| is_local(meta));
+    let tables = snapshot.tree.tables().filter(|meta| is_local(meta));
     let values = snapshot.values.added.iter().filter(|meta| !meta.location.is_far());
     let values = values.map(|meta| name_of(meta.id, meta.uid, meta.bytes));
     tables.map(|meta| name_of(meta.id, meta.uid, meta.bytes)).chain(values)
@@ -114,9 +112,7 @@ pub fn names_in(snapshot: &VersionEdit) -> impl Iterator<Item = FarName> {
 
 /// Places of files that an edit names.
 fn places(edit: &mut VersionEdit) -> impl Iterator<Item = (&mut TableLocation, FarName)> {
-    let levels = edit.tree.tables_added.iter_mut().map(|(_, table)| table);
-    let rows = edit.tree.rows_added.iter_mut().flat_map(|row| &mut row.tables);
-    let tables = levels.chain(rows).filter(|meta| !meta.is_in_pages()).map(|meta| {
+    let tables = edit.tree.tables_mut().filter(|meta| !meta.is_in_pages()).map(|meta| {
         let name = name_of(meta.id, meta.uid, meta.bytes);
         (&mut meta.location, name)
     });
@@ -139,9 +135,7 @@ pub fn as_mirrored(mut edit: VersionEdit) -> VersionEdit {
 /// How many files the edits name that whoever has only the store does not find.
 pub fn count_missing(edits: &[VersionEdit]) -> usize {
     let in_edit = |edit: &VersionEdit| {
-        let levels = edit.tree.tables_added.iter().map(|(_, table)| table);
-        let rows = edit.tree.rows_added.iter().flat_map(|row| &row.tables);
-        let tables = levels.chain(rows).filter(|meta| !meta.location.is_far()).count();
+        let tables = edit.tree.tables().filter(|meta| !meta.location.is_far()).count();
         tables + edit.values.added.iter().filter(|meta| !meta.location.is_far()).count()
     };
     edits.iter().map(in_edit).sum()
@@ -173,9 +167,7 @@ fn damaged(file: &dyn TableFile, found: SegmentDamage) -> Error {
 
 /// The tables that the snapshot of a checkpoint names in the store.
 pub fn far_names(edit: &VersionEdit) -> BTreeSet<FarName> {
-    let levels = edit.tree.tables_added.iter().map(|(_, table)| &table.location);
-    let rows = edit.tree.rows_added.iter().flat_map(|row| &row.tables);
+    let tables = edit.tree.tables().map(|table| &table.location);
     let values = edit.values.added.iter().map(|meta| &meta.location);
-    let all = levels.chain(rows.map(|table| &table.location)).chain(values);
-    all.filter_map(FarName::of).collect()
+    tables.chain(values).filter_map(FarName::of).collect()
 }

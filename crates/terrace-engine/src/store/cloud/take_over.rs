@@ -15,16 +15,17 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_base::{FileId, LogPosition};
-use terrace_env::Env;
+use terrace_base::LogPosition;
+use terrace_env::{Env, SharedEnv};
 
 use super::database::{place_of, whole_edits};
 use super::mirror::is_mirrored_as;
 use crate::cloud::format::Extent;
 use crate::cloud::{CloudFeed, CloudNames, CloudStore, FedState, find_databases};
+use crate::ids::file_id_in;
 use crate::options::CloudOptions;
-use crate::table::LocalTableStore;
-use crate::version::{CloudEdit, FeedAuthors, FeedPosition, LoadedFeed, TableMeta, VersionEdit};
+use crate::table::{LocalTableStore, TableStore};
+use crate::version::{CloudEdit, FeedAuthors, FeedPosition, LoadedFeed, VersionEdit};
 use crate::wal::LogStart;
 use crate::{Error, Result};
 
@@ -96,7 +97,7 @@ pub fn loaded(store: &CloudStore, names: CloudNames, state: &FedState) -> Result
         edit.log = Default::default();
         edit.media = None;
     }
-    let author = state.mark.author().map_or(0, |author| author.nonce);
+    let author = state.mark.nonce();
     if let Some(last) = edits.last_mut() {
         last.log.start = Some(LogStart { segment: None, position });
         let authors = FeedAuthors { own: author, before: author };
@@ -150,28 +151,18 @@ pub fn set_aside(env: &dyn Env, dir: &Path, local: &LoadedFeed) -> Result<PathBu
 
 /// Whether a file of this name is part of a range.
 fn is_of_range(name: &str) -> bool {
-    let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
-    name == "CURRENT" || FileId::parse(stem).is_some()
+    name == "CURRENT" || file_id_in(name).is_some()
 }
 
 /// Tables that this directory has, too, are read here.
-pub fn use_local_tables(env: &dyn Env, dir: &Path, edits: &mut [VersionEdit]) -> Result<()> {
-    let mut bytes: BTreeMap<String, u64> = BTreeMap::new();
-    for entry in env.fs().list(dir)?.into_iter().filter(|entry| !entry.is_dir) {
-        if entry.name.ends_with(".table") {
-            bytes.insert(entry.name.clone(), env.fs().open(&dir.join(&entry.name))?.bytes());
-        }
-    }
-    let is_here = |meta: &TableMeta| {
-        let name = LocalTableStore::location_of(meta.id);
-        let there = str::from_utf8(name.bytes()).ok().and_then(|name| bytes.get(name));
-        there == Some(&meta.bytes) && is_mirrored_as(meta)
-    };
-    for tree in edits.iter_mut().map(|edit| &mut edit.tree) {
-        let rows = tree.rows_added.iter_mut().flat_map(|row| &mut row.tables);
-        let levels = tree.tables_added.iter_mut().map(|(_, meta)| meta);
-        for meta in rows.chain(levels).filter(|meta| is_here(meta)) {
-            meta.location = LocalTableStore::location_of(meta.id);
+pub fn use_local_tables(env: &SharedEnv, dir: &Path, edits: &mut [VersionEdit]) -> Result<()> {
+    let store = LocalTableStore::new(Arc::clone(env), dir.to_path_buf());
+    let here: BTreeMap<_, _> = store.list()?.into_iter().collect();
+    for meta in edits.iter_mut().flat_map(|edit| edit.tree.tables_mut()) {
+        let location = LocalTableStore::location_of(meta.id);
+        let may_be = here.get(&meta.id) == Some(&location) && is_mirrored_as(meta);
+        if may_be && store.open(&location)?.bytes() == meta.bytes {
+            meta.location = location;
         }
     }
     Ok(())

@@ -368,9 +368,7 @@ impl Opening {
             // Says which file is missing.
             self.context.opener.open_file(table.meta())?;
         }
-        let values = version.values().iter().map(|file| file.meta());
-        let values = values.filter(|meta| !meta.location.is_far());
-        for meta in values.filter(|meta| !there.contains(&meta.id)) {
+        for meta in version.values().local().filter(|meta| !there.contains(&meta.id)) {
             self.context.opener.open_values(meta)?;
         }
         Ok(())

@@ -47,7 +47,7 @@ impl Inner {
         let tables = version.tables().map(|table| table.meta());
         let (there, here): (Vec<_>, Vec<_>) = tables.partition(|meta| meta.location.is_far());
         let of_tables = here.iter().map(|meta| meta.bytes);
-        let of_values = version.values().iter().map(|file| file.meta().bytes);
+        let of_values = version.values().local().map(|meta| meta.bytes);
         let in_log = self.log().map_or(0, |log| log.held_bytes());
         let table_bytes = there.iter().map(|meta| meta.bytes).sum();
         let requests = tier.store().map(|store| store.counts()).unwrap_or_default();

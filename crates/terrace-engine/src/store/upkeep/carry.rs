@@ -111,7 +111,6 @@ fn bytes_of_levels(version: &Version) -> LevelBytes {
 fn beside_levels(version: &Version) -> u64 {
     let rows = version.l0().live().iter().map(|live| live.table.meta());
     let rows: u64 = rows.filter(|meta| !meta.location.is_far()).map(|meta| meta.bytes).sum();
-    let values = version.values().iter().map(|file| file.meta());
-    let values: u64 = values.filter(|meta| !meta.location.is_far()).map(|meta| meta.bytes).sum();
+    let values: u64 = version.values().local().map(|meta| meta.bytes).sum();
     rows + values
 }

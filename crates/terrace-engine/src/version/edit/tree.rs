@@ -62,6 +62,18 @@ pub struct TreeEdit {
 }
 
 impl TreeEdit {
+    /// The tables that join, those of rows included.
+    pub fn tables(&self) -> impl Iterator<Item = &TableMeta> {
+        let levels = self.tables_added.iter().map(|(_, table)| table);
+        levels.chain(self.rows_added.iter().flat_map(|row| &row.tables))
+    }
+
+    /// As [`TreeEdit::tables`], to be changed.
+    pub fn tables_mut(&mut self) -> impl Iterator<Item = &mut TableMeta> {
+        let levels = self.tables_added.iter_mut().map(|(_, table)| table);
+        levels.chain(self.rows_added.iter_mut().flat_map(|row| &mut row.tables))
+    }
+
     pub(super) fn put(&self, out: &mut FieldWriter<'_>) {
         for row in &self.rows_removed {
             out.put(field::ROW_REMOVED, |v| put_varint(v, row.0));
