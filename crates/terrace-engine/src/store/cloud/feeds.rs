@@ -69,6 +69,8 @@ struct Progress {
     seqno: SeqNo,
     row: RowId,
     log: LogPosition,
+    /// The greatest id of a file: compactions change nothing else.
+    file: Option<FileId>,
 }
 
 impl Progress {
@@ -81,12 +83,16 @@ impl Progress {
             progress.seqno = tree.greatest_seqno.unwrap_or_default().max(progress.seqno);
             let start = edit.log.start.map(|start| start.position);
             progress.log = start.unwrap_or_default().max(progress.log);
+            let values = edit.values.added.iter().map(|meta| meta.id);
+            let files = tree.tables().map(|table| table.id).chain(values).map(Some);
+            progress.file = files.fold(progress.file, Option::max);
         }
         progress
     }
 
     fn is_behind(&self, other: &Progress) -> bool {
-        self.seqno < other.seqno || self.row < other.row || self.log < other.log
+        let is_behind_in_data = self.seqno < other.seqno || self.row < other.row;
+        is_behind_in_data || self.log < other.log || self.file < other.file
     }
 }
 
@@ -223,10 +229,13 @@ impl CloudFeeds {
 impl Loaded {
     fn of(loaded: &LoadedFeed) -> Loaded {
         let ranges = || loaded.edits.iter().map(|edit| &edit.range);
+        let progress = Progress::of(&loaded.edits);
+        // A manifest that was begun anew no longer names tables that went, and takes an id itself.
+        let file = progress.file.max(Some(loaded.end.id));
         Loaded {
             database: ranges().filter_map(|range| range.database).next_back(),
             authors: ranges().filter_map(|range| Some(range.cloud.as_ref()?.authors)).next_back(),
-            progress: Progress::of(&loaded.edits),
+            progress: Progress { file, ..progress },
             seen: None,
         }
     }

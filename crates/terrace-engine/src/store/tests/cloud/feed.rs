@@ -2,6 +2,8 @@
 //! goes on from an older copy. Method: ranges in several directories that share a store, as they
 //! are when a directory is copied, or a machine comes back.
 
+use terrace_base::KeyRange;
+
 use super::{copy, in_store, open_at};
 use crate::Error;
 use crate::cloud::format::Extent;
@@ -96,6 +98,31 @@ fn an_older_copy_is_refused() -> Result<()> {
         store.close()?;
         refuse(env, DIR);
         open_at(env, "/newest")?.close()
+    })
+}
+
+#[test]
+fn a_copy_from_before_a_compaction_is_refused() -> Result<()> {
+    simulate(87, |env| {
+        let store = open_at(env, DIR)?;
+        write_some(&store, 1)?;
+        store.compact(&KeyRange::all())?;
+        write_some(&store, 2)?;
+        store.settle();
+        copy(env, DIR, "/behind")?;
+        // Nothing is written, but tables that the copy names go.
+        store.compact(&KeyRange::all())?;
+        store.settle();
+        let refused = open_at(env, "/behind").unwrap_err();
+        assert!(
+            matches!(&refused, Error::Fenced(text) if text.contains("older copy")),
+            "{refused}"
+        );
+        put(&store, "the owner", "goes on")?;
+        store.flush()?;
+        store.close()?;
+        assert!(get(&open_at(env, DIR)?, "the owner")?.is_some());
+        Ok(())
     })
 }
 
