@@ -1,6 +1,6 @@
 # The two commands of the README, and what they are made of.
 
-.PHONY: run test cloud soak compare compare-all nova triangle values tidy lint package surface
+.PHONY: run test cloud soak compare compare-all nova triangle values rocksmash tidy lint package surface
 
 # Build, start the server, put this machine's own package index into it.
 run:
@@ -56,6 +56,12 @@ triangle:
 # [ROUNDS=3] [NAMES="values-reads …"]. The results go to docs/results/value-log.
 values:
 	scripts/compare.sh experiment --rounds $(ROUNDS) $(or $(NAMES),values)
+
+# The cloud tier on an emulated object store, beside everything local, everything in the store, and
+# SlateDB: make rocksmash [ROUNDS=3] [SCALE=0.25] [NAMES="rocksmash-open …"]. The results go to
+# docs/results/rocksmash.
+rocksmash:
+	scripts/compare.sh experiment --rounds $(ROUNDS) --scale $(SCALE) $(or $(NAMES),rocksmash)
 
 # What a machine judges well about the source tree.
 tidy:

@@ -27,6 +27,7 @@ use clap::{Parser, Subcommand};
 
 use engines::Engine;
 use terrace::DiskProfile;
+use terrace_env::ObjectsProfile;
 
 /// Compare Terrace with its peers
 #[derive(Debug, Parser)]
@@ -187,6 +188,10 @@ pub(crate) struct ExperimentArgs {
     /// results say so
     #[arg(long, value_name = "PROFILE")]
     disk_profile: Option<DiskProfile>,
+    /// How far away object stores are: bucket, or bounds such as
+    /// read=15ms,write=30ms,bandwidth=100MB/s,requests=3500
+    #[arg(long, value_name = "PROFILE", default_value = "bucket")]
+    objects_profile: ObjectsProfile,
 }
 
 /// One subject, one sequence of steps.
@@ -219,6 +224,9 @@ pub(crate) struct ExperimentSessionArgs {
     /// Run on an emulated disk
     #[arg(long)]
     disk_profile: Option<DiskProfile>,
+    /// How far away object stores are
+    #[arg(long, default_value = "bucket")]
+    objects_profile: ObjectsProfile,
     /// Do so many steps only, and wait to be killed
     #[arg(long, hide = true)]
     until: Option<usize>,

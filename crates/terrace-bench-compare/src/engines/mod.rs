@@ -3,16 +3,17 @@
 mod fjall;
 mod fjall_transactions;
 mod lmdb;
+mod paced_store;
 pub mod raw_file;
 mod redb;
 pub mod rocksdb;
 mod rocksdb_transactions;
-mod slatedb;
+pub mod slatedb;
 mod terrace;
 
 use std::path::Path;
 
-use ::terrace::{CompactionRecord, ValueLogOptions};
+use ::terrace::{CompactionRecord, RequestCounts, ValueLogOptions};
 use serde_json::Value;
 use terrace_bench::{Store, StoreError};
 
@@ -144,6 +145,12 @@ pub trait Peer: Store {
     /// The last compactions; none if it does not tell.
     fn compactions(&self) -> Vec<CompactionRecord> {
         Vec::new()
+    }
+
+    /// The requests to its object store since it was opened; `None` if it has none or does not
+    /// tell.
+    fn requests(&self) -> Option<RequestCounts> {
+        None
     }
 
     /// Pins what it holds at this moment, as for a reader that takes long, until the answer is

@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use serde_json::Value;
-use terrace::{CompactionRecord, Db, Durability, Layout, Stats, ValueLogOptions};
+use terrace::{CompactionRecord, Db, Durability, Layout, RequestCounts, Stats, ValueLogOptions};
 use terrace_bench::{StaticTrees, StoreError, TerraceStore};
 
 use super::{Held, MEMTABLES, Peer};
@@ -43,14 +43,23 @@ impl Peer for TerraceStore {
         self.db().admin().compactions()
     }
 
+    fn requests(&self) -> Option<RequestCounts> {
+        self.db().admin().stats().cloud.as_ref().map(|cloud| cloud.requests)
+    }
+
     fn hold(&self) -> Result<Box<dyn Held + '_>, StoreError> {
         Ok(Box::new(self.db().snapshot()))
     }
 
     fn facts(&self) -> Vec<(&'static str, Value)> {
         let dranges = self.db().admin().dranges();
-        let values = self.db().admin().stats().value_log;
+        let stats = self.db().admin().stats();
+        let (values, cloud) = (stats.value_log, stats.cloud.clone().unwrap_or_default());
         vec![
+            ("far_first_level", cloud.first_level.into()),
+            ("far_table_count", cloud.table_count.into()),
+            ("far_table_bytes", cloud.table_bytes.into()),
+            ("far_dropped_count", cloud.dropped_count.into()),
             ("value_file_count", values.file_count.into()),
             ("value_files_of_log_count", values.in_log_count.into()),
             ("value_file_bytes", values.bytes.into()),

@@ -1,7 +1,7 @@
 //! Experiments of papers: what each subject does, run side by side, and what it comes to.
 //!
 //! ```text
-//! a table ([`nova`], [`triangle`], [`values`]): pure data
+//! a table ([`nova`], [`triangle`], [`values`], [`rocksmash`]): pure data
 //!    └── for each round, sequence, and subject (the order turns):
 //!          └── session, a process of its own over an empty directory
 //!                └── load, and the steps ──► a report for each that is measured
@@ -9,12 +9,14 @@
 //! ```
 //! An experiment is data: [`Experiment`] says everything that is done. [`runner`], [`session`] and
 //! [`render`] know no paper. What a session looks at beside a workload are [`work`] and [`space`];
-//! [`restart`] is how it goes on after a kill. Bytes of memory are not written down but follow from
-//! the data: a paper's proportions hold at any scale.
+//! [`restart`] is how it goes on after a kill, [`far`] what it asks of an object store. Bytes of
+//! memory are not written down but follow from the data: a paper's proportions hold at any scale.
 
+pub mod far;
 pub mod nova;
 pub mod render;
 pub mod restart;
+pub mod rocksmash;
 pub mod runner;
 pub mod session;
 pub mod space;
@@ -104,6 +106,8 @@ pub enum Kind {
     /// RocksDB as it comes, but that its buffer and its first level are such a part of the data as
     /// in the paper.
     RocksdbAtProportions,
+    /// SlateDB, all of it in an emulated object store.
+    Slatedb,
     /// No store, but a file that is read and written past the system's cache.
     File {
         /// Whether it is on the medium of L0, or on the disk.
@@ -144,6 +148,19 @@ pub struct Tree {
     pub value_log: bool,
     /// Whether there are medium values too, from 100 bytes on.
     pub medium_values: bool,
+    /// What lies in an emulated object store.
+    pub far: Far,
+}
+
+/// What lies in an object store.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Far {
+    /// Nothing: there is none.
+    Nothing,
+    /// What does not fit into local bytes that are this share of the data.
+    Beyond(f64),
+    /// Everything below L0.
+    Levels,
 }
 
 /// What L0 is.
@@ -207,6 +224,7 @@ impl Tree {
             filters: true,
             value_log: false,
             medium_values: false,
+            far: Far::Nothing,
         }
     }
 }
@@ -228,6 +246,8 @@ pub struct Step {
     pub scan_count: Option<u64>,
     /// Operations a second, for an open loop.
     pub rate: Option<f64>,
+    /// Threads, if not as many as elsewhere.
+    pub threads: Option<u64>,
     /// Bytes of a value, if not as many as elsewhere: then there are as many records as make the
     /// same data.
     pub value_bytes: Option<usize>,
@@ -257,6 +277,7 @@ impl Step {
         seconds_max: None,
         scan_count: None,
         rate: None,
+        threads: None,
         value_bytes: None,
         value_mix: None,
         after_kill: false,
@@ -296,6 +317,14 @@ pub enum Figure {
     SpaceMedian,
     /// The most at any look at which no reader held a snapshot: less is better.
     SpaceMostApart,
+    /// Requests to the object store for an operation, until the store was at rest: less is better.
+    Requests,
+    /// Of these those that store something: less is better.
+    Puts,
+    /// About what the requests of a million operations cost, in dollars: less is better.
+    RequestDollars,
+    /// The most bytes that all local files took at any look, in MB: less is better.
+    LocalMost,
     /// From the beginning of an open after a kill to the first read, in milliseconds: less is
     /// better.
     Restart,
@@ -332,6 +361,10 @@ impl Figure {
             Figure::SpaceMost => space::MOST,
             Figure::SpaceMedian => space::MEDIAN,
             Figure::SpaceMostApart => space::MOST_APART,
+            Figure::Requests => far::REQUESTS_PER_OP,
+            Figure::Puts => far::PUTS_PER_OP,
+            Figure::RequestDollars => far::DOLLARS_PER_MILLION_OPS,
+            Figure::LocalMost => far::LOCAL_MB_MOST,
             Figure::Restart => restart::MILLIS,
             Figure::CompactionCount => "compaction_count",
             Figure::CompactionBytes => "compaction_bytes_median",
@@ -358,6 +391,10 @@ impl Figure {
             Figure::SpaceMost => "bytes of all files per living byte, most",
             Figure::SpaceMedian => "bytes of all files per living byte, median",
             Figure::SpaceMostApart => "bytes of all files per living byte, most without a reader",
+            Figure::Requests => "requests to the object store per operation, until at rest",
+            Figure::Puts => "requests that store something per operation, until at rest",
+            Figure::RequestDollars => "dollars for the requests of a million operations, estimate",
+            Figure::LocalMost => "MB of all local files, most",
             Figure::Restart => "ms from open to the first read",
             Figure::CompactionCount => "compactions",
             Figure::CompactionBytes => "bytes read by a compaction, median",
@@ -372,7 +409,10 @@ impl Figure {
 
     /// Whether it may well be 0, so that a ratio says nothing.
     pub fn is_count(self) -> bool {
-        self == Figure::StalledSlots
+        matches!(
+            self,
+            Figure::StalledSlots | Figure::Requests | Figure::Puts | Figure::RequestDollars
+        )
     }
 
     /// How many times `own` is better than `other`.
@@ -441,7 +481,8 @@ pub fn scaled(count: u64, scale: f64) -> u64 {
 
 /// The tables of all papers.
 pub fn all() -> impl Iterator<Item = &'static Experiment> {
-    nova::EXPERIMENTS.iter().chain(triangle::EXPERIMENTS).chain(values::EXPERIMENTS)
+    let local = nova::EXPERIMENTS.iter().chain(triangle::EXPERIMENTS).chain(values::EXPERIMENTS);
+    local.chain(rocksmash::EXPERIMENTS)
 }
 
 /// The experiments that a name stands for: the one called so, or all whose names go on behind it.

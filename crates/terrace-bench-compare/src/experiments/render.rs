@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 use terrace_bench::{StoreError, plot};
 
 use super::runner::Reports;
-use super::session::terrace_options;
-use super::{Chart, Experiment, Figure, Kind, Subject, space};
+use super::session::{cloud_options, terrace_options};
+use super::{Chart, Experiment, Far, Figure, Kind, Subject, space};
 use crate::ExperimentArgs;
 use crate::cells::Setup;
-use crate::engines::{Engine, MEMTABLES, raw_file, rocksdb};
+use crate::engines::{Engine, MEMTABLES, raw_file, rocksdb, slatedb};
 use crate::summary::{machine, median, versions};
 
 /// Writes what there is. Nothing is written if some subject never got through some step.
@@ -98,6 +98,7 @@ fn table(
         "medium": args.medium.display().to_string(),
         "rate_ops_per_s": args.rate,
         "disk": args.disk_profile.as_ref().map(ToString::to_string),
+        "objects": has_far(experiment).then(|| args.objects_profile.to_string()),
         "machine": machine(),
         "versions": versions(),
         "records": experiment.records(args.scale),
@@ -142,6 +143,15 @@ fn row(experiment: &Experiment, reports: &Reports, step: &'static str, subject: 
     Value::Object(fields)
 }
 
+/// Whether some subject lies in an object store.
+fn has_far(experiment: &Experiment) -> bool {
+    experiment.subjects.iter().any(|subject| match subject.kind {
+        Kind::Slatedb => true,
+        Kind::Terrace(tree) => tree.far != Far::Nothing,
+        _ => false,
+    })
+}
+
 fn options_of(
     args: &ExperimentArgs,
     experiment: &Experiment,
@@ -175,6 +185,11 @@ fn options_of(
             "first_level_bytes": memtable_bytes,
             "options": rocksdb::AT_PROPORTIONS,
         }),
+        Kind::Slatedb => json!({
+            "engine": "slatedb",
+            "memtable_bytes_in_all": memtable_bytes,
+            "options": slatedb::FAR,
+        }),
         Kind::File { on_medium } => json!({
             "engine": "file",
             "on_medium": on_medium,
@@ -183,6 +198,7 @@ fn options_of(
         Kind::Terrace(tree) => {
             let data_bytes = experiment.data_bytes(args.scale);
             let options = terrace_options(&tree, &setup, data_bytes, &args.medium)?;
+            let far = cloud_options(&tree, Path::new("/objects"), data_bytes);
             json!({
                 "engine": "terrace",
                 "memtable_bytes_in_all": memtable_bytes,
@@ -201,6 +217,9 @@ fn options_of(
                 "l0_cut_all": options.research.l0_cut_all,
                 "level_bytes_base": options.layout.level_bytes_base,
                 "filter_bits_per_key": options.layout.filter_bits_per_key,
+                "far": format!("{:?}", tree.far),
+                "local_bytes": far.local_bytes,
+                "far_first_level": far.first_level,
                 "value_log": options.layout.value_log.map(|log| format!("{log:?}")),
             })
         }
@@ -382,6 +401,7 @@ mod tests {
             rate: None,
             commit: "c0ffee".into(),
             disk_profile: None,
+            objects_profile: "bucket".parse().unwrap(),
         }
     }
 

@@ -174,6 +174,7 @@ impl Session {
             .arg("--medium")
             .arg(medium)
             .stdout(Stdio::piped());
+        command.args(["--objects-profile", &args.objects_profile.name]);
         if let Some(rate) = args.rate {
             command.args(["--rate", &rate.to_string()]);
         }

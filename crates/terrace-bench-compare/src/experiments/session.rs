@@ -7,18 +7,22 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use terrace::{
-    CompactionRecord, CutEnd, DiskProfile, L0Medium, L0Options, Layout, Options, Research,
-    ValueLogOptions,
+    CloudOptions, CompactionRecord, CutEnd, DiskProfile, L0Medium, L0Options, Layout, Options,
+    Research, ValueLogOptions,
 };
 use terrace_bench::clock::Moment;
 use terrace_bench::records::Records;
 use terrace_bench::{BenchOptions, Observer, Phase, StaticTrees, StoreError, TerraceStore};
+use terrace_env::{ObjectsEnv, RealEnv};
 
 use super::work::{self, Work};
-use super::{Experiment, Fields, Form, Kind, Step, Subject, Tree, restart, scaled, space};
+use super::{
+    Experiment, Far, Fields, Form, Kind, Step, Subject, Tree, far, restart, scaled, space,
+};
 use crate::ExperimentSessionArgs;
 use crate::cells::Setup;
 use crate::engines::raw_file::RawFile;
+use crate::engines::slatedb::SlateDb;
 use crate::engines::{MEMTABLES, Peer, rocksdb};
 use crate::footprint;
 
@@ -182,6 +186,7 @@ fn run_step(
     let disk_before = store.disk_bytes();
     let last_before = store.compactions().last().map(|last| last.number);
     let work_before = Work::so_far(store);
+    let requests_before = store.requests();
     let options = options_of(experiment, step, args);
     let work = || terrace_bench::run(store, &options, &deadline);
     let (report, samples) = if step.space {
@@ -209,14 +214,27 @@ fn run_step(
     fields.extend(of_tables.map(|(name, value)| (name.to_owned(), value)));
     let compactions: Vec<_> = store.compactions().iter().map(Compaction::from).collect();
     fields.extend(compactions_of(&compactions, last_before));
+    let mut local_most = space::most_bytes(&samples);
     if step.drained {
-        store.settle()?;
+        let settle = || store.settle();
+        if step.space {
+            let (settled, samples) = space::watch(&args.data, None, &deadline.course, settle)?;
+            settled?;
+            local_most = local_most.max(space::most_bytes(&samples));
+        } else {
+            settle()?;
+        }
         fields.push(("bytes_at_rest".into(), footprint::bytes_below(&args.data)?.into()));
     }
     let pair_bytes = experiment.pair_bytes_of(step);
     let put_bytes = work::put_bytes(&report, pair_bytes);
     let done = Work::so_far(store).fields_since(&work_before, report.operations, put_bytes);
     fields.extend(done);
+    if let Some((before, after)) = requests_before.zip(store.requests()) {
+        fields.extend(far::fields(&before, &after, report.operations));
+    }
+    fields
+        .extend(local_most.map(|bytes| (far::LOCAL_MB_MOST.to_owned(), json!(bytes as f64 / 1e6))));
     if step.space {
         let live_bytes = experiment.records_of(step, args.scale) as f64 * pair_bytes;
         fields.extend(space::fields(&samples, live_bytes));
@@ -241,6 +259,7 @@ fn options_of(experiment: &Experiment, step: &Step, args: &ExperimentSessionArgs
         scan_count: step.scan_count,
         rate: step.rate.map(|rate| args.rate.unwrap_or(rate)),
         seed: args.seed,
+        threads: step.threads.unwrap_or(BenchOptions::default().threads),
         ..BenchOptions::default()
     }
 }
@@ -270,13 +289,23 @@ fn open(
             let rate = disk.and_then(|disk| disk.write_bytes_per_s);
             Ok(Box::new(rocksdb::RocksDb::open_at_proportions(&args.data, &setup, rate)?))
         }
+        Kind::Slatedb => {
+            let objects = far::objects_dir(&args.data);
+            Ok(Box::new(SlateDb::open_far(&objects, &setup, args.objects_profile.clone())?))
+        }
         Kind::File { on_medium: true } => Ok(Box::new(RawFile::create(&args.medium, None)?)),
         Kind::File { on_medium: false } => Ok(Box::new(RawFile::create(&args.data, disk)?)),
         Kind::Terrace(tree) => {
             let records = Records::new(experiment.records(args.scale), experiment.data.key_bytes);
             let data_bytes = experiment.data_bytes(args.scale);
-            let options = terrace_options(&tree, &setup, data_bytes, &args.medium)?;
-            open_terrace(&args.data, &options, &tree, &records, disk)
+            let mut options = terrace_options(&tree, &setup, data_bytes, &args.medium)?;
+            if tree.far == Far::Nothing {
+                return open_terrace(&args.data, &options, &tree, &records, disk);
+            }
+            let objects = far::objects_dir(&args.data);
+            options.layout.cloud = Some(cloud_options(&tree, &objects, data_bytes));
+            let env = ObjectsEnv::new(RealEnv::new(), args.objects_profile.clone());
+            Ok(Box::new(TerraceStore::new(options.open_in(env, &args.data)?)))
         }
     }
 }
@@ -330,6 +359,19 @@ pub fn terrace_options(
         .cache_bytes(setup.cache_bytes)
         .memtable_bytes((setup.memtable_bytes / parts).max(MEMTABLE_BYTES_MIN))
         .research(research))
+}
+
+/// What of a tree lies in the object store in `objects`.
+pub fn cloud_options(tree: &Tree, objects: &Path, data_bytes: u64) -> CloudOptions {
+    let url = format!("file://{}", objects.display());
+    match tree.far {
+        Far::Beyond(share) => {
+            let bytes = (data_bytes as f64 * share) as u64;
+            CloudOptions::new(url, bytes.max(CloudOptions::LOCAL_BYTES_MIN))
+        }
+        Far::Levels => CloudOptions { first_level: Some(1), ..CloudOptions::as_it_is(url) },
+        Far::Nothing => CloudOptions::as_it_is(url),
+    }
 }
 
 fn open_terrace(

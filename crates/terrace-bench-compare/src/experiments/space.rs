@@ -120,6 +120,11 @@ fn look(
     }
 }
 
+/// The most bytes at any look, if there was one.
+pub fn most_bytes(samples: &[Sample]) -> Option<u64> {
+    samples.iter().map(|sample| sample.bytes).max()
+}
+
 /// What the samples come to, given the bytes that live.
 pub fn fields(samples: &[Sample], live_bytes: f64) -> Fields {
     let ratio = |sample: &Sample| sample.bytes as f64 / live_bytes;

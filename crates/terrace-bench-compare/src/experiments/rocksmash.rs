@@ -1,0 +1,128 @@
+//! The cloud tier against everything local, everything in the object store, and SlateDB.
+//!
+//! The proportions are those of RocksMash (TACO 2022): a fifth of the data may be local, and the
+//! cache is small beside that. Values are larger than the paper's 256 bytes, so that a few minutes
+//! make a tree of several levels. The store is emulated: what is compared is how often each waits
+//! for it, and for how many bytes.
+
+use Distribution::{Uniform, Zipfian};
+use terrace_bench::distribution::Distribution;
+
+use super::{Chart, Data, Experiment, Far, Figure, Kind, Paper, Step, Subject, Tree};
+
+const PAPER: Paper = Paper { name: "RocksMash (TACO 2022)", results: "docs/results/rocksmash" };
+
+/// As everywhere here.
+const MEMTABLES: u64 = 4;
+
+/// The share of the data that may be on the local disk.
+const LOCAL: f64 = 0.2;
+
+/// Number of threads that read: one alone would only show the latency.
+const READERS: u64 = 16;
+
+const DATA: Data =
+    Data { records: 800_000, key_bytes: 16, value_bytes: 1000, memtables: 100, caches: 10 };
+
+const fn terrace(name: &'static str, far: Far) -> Subject {
+    let tree = Tree { far, ..Tree::of_dranges(0) };
+    Subject { name, memtables: MEMTABLES, kind: Kind::Terrace(tree) }
+}
+
+const SUBJECTS: &[Subject] = &[
+    terrace("20 % local", Far::Beyond(LOCAL)),
+    terrace("all local", Far::Nothing),
+    terrace("all in the store", Far::Levels),
+    Subject { name: "slatedb", memtables: MEMTABLES, kind: Kind::Slatedb },
+];
+
+const LOAD: Step = Step { measured: true, drained: true, space: true, ..Step::LOAD };
+
+const FILL: Step = Step {
+    name: "fillrandom",
+    workload: "fillrandom",
+    distribution: Uniform,
+    operations: DATA.records,
+    ..LOAD
+};
+
+/// A workload over what the steps before it have left.
+const fn ycsb(name: &'static str, workload: &'static str, operations: u64) -> Step {
+    Step { name, workload, distribution: Zipfian, operations, threads: Some(READERS), ..LOAD }
+}
+
+const FIGURES: &[Figure] = &[
+    Figure::Throughput,
+    Figure::Requests,
+    Figure::Puts,
+    Figure::RequestDollars,
+    Figure::LocalMost,
+    Figure::P99,
+];
+
+/// What is measured of the cloud tier. What stands where a paper's figure would is what is wanted.
+pub const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        name: "rocksmash-ycsb",
+        paper: PAPER,
+        source: "Figs. 13, 14, with other baselines",
+        meaning: "load, random puts and YCSB a, b, c, e, on an emulated object store",
+        headline: "load and fillrandom 0.9× all local, or the bandwidth; a, b, c, e 2× all in the \
+                   store, 1.5× SlateDB",
+        data: DATA,
+        subjects: SUBJECTS,
+        sequences: &[
+            &[
+                LOAD,
+                ycsb("a", "a", 80_000),
+                ycsb("b", "b", 80_000),
+                ycsb("c", "c", 80_000),
+                ycsb("e", "e", 12_000),
+            ],
+            &[FILL],
+        ],
+        figures: FIGURES,
+        chart: Chart::Bars(Figure::Throughput),
+        all_on_medium: false,
+        runs_of: None,
+    },
+    Experiment {
+        name: "rocksmash-open",
+        paper: PAPER,
+        source: "Fig. 4, with other baselines",
+        meaning: "an open after a kill, and the first read, on an emulated object store",
+        headline: "no figure of its own",
+        data: DATA,
+        subjects: SUBJECTS,
+        sequences: &[&[
+            Step { measured: false, space: false, ..LOAD },
+            Step {
+                after_kill: true,
+                space: false,
+                drained: false,
+                ..ycsb("open", "readrandom", 4_000)
+            },
+        ]],
+        figures: &[Figure::Restart, Figure::Throughput],
+        chart: Chart::Bars(Figure::Restart),
+        all_on_medium: false,
+        runs_of: None,
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// That of `make rocksmash`.
+    const SCALE: f64 = 0.25;
+
+    #[test]
+    fn a_fifth_of_the_data_holds_the_memtables_logs() {
+        let local = EXPERIMENTS[0].data_bytes(SCALE) as f64 * LOCAL;
+        let memtables = EXPERIMENTS[0].memtable_bytes(&SUBJECTS[0], SCALE) as f64;
+        // A quarter of the local bytes is the log's at most.
+        assert!(memtables < local / 4.0, "{memtables} and {local}");
+        assert!(local > 16.0 * 1024.0 * 1024.0);
+    }
+}
