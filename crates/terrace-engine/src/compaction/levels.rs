@@ -41,6 +41,9 @@ pub struct LevelShape {
     pub cut_bytes: u64,
     /// How much of what tables name in value files may be dead.
     pub values: SpaceBound,
+    /// Whether L0 is to become smaller rather than cheap to read: the local disk has no room for
+    /// what a merge of its rows would write before it deletes them.
+    pub l0_lacks_room: bool,
 }
 
 impl LevelShape {
@@ -49,7 +52,13 @@ impl LevelShape {
     pub fn of(options: &Options) -> LevelShape {
         let Options { level_bytes_base, level_ratio, .. } = *options;
         let cut_bytes = if options.cut_bytes == 0 { u64::MAX } else { options.cut_bytes };
-        LevelShape { level_bytes_base, level_ratio, cut_bytes, values: SpaceBound::of(options) }
+        LevelShape {
+            level_bytes_base,
+            level_ratio,
+            cut_bytes,
+            values: SpaceBound::of(options),
+            l0_lacks_room: false,
+        }
     }
 }
 
@@ -152,6 +161,7 @@ mod tests {
         level_ratio: 10,
         cut_bytes: 100,
         values: SpaceBound::NONE,
+        l0_lacks_room: false,
     };
 
     fn base(bytes: [u64; 6]) -> u8 {

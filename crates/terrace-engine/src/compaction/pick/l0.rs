@@ -45,6 +45,7 @@ pub(super) fn from_l0(
     let hides_too_much = shape.values.hides_too_much(&version.value_space());
     let is_small = |own_bytes: u64, met_bytes: u64| {
         !hides_too_much
+            && !shape.l0_lacks_room
             && l0_bytes < shape.level_bytes_base
             && met_bytes > own_bytes.saturating_mul(MET_RATIO_MAX)
     };
@@ -58,7 +59,8 @@ pub(super) fn from_l0(
     for (cut, chosen, _, _) in due {
         let is_free = taken.is_free(&chosen);
         let waits_long = !is_free && cut.pressure >= 2.0;
-        let merged = (waits_long || is_free).then(|| fewer_rows(version, cut, taken)).flatten();
+        let may_merge = (waits_long || is_free) && !shape.l0_lacks_room;
+        let merged = may_merge.then(|| fewer_rows(version, cut, taken)).flatten();
         match merged {
             Some(merged) => return FromL0::Due(merged),
             None if is_free => return FromL0::Due(chosen),

@@ -37,4 +37,4 @@ mod waterline;
 
 pub use ahead::PIECE_BYTES;
 pub use tables::{FarName, FarReader, FarTables};
-pub use waterline::{LevelBytes, Waterline};
+pub use waterline::{LevelBytes, LocalRoom, Waterline};

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   L0                 ┐
-//!   L1 … L(line - 1)   │ together at most the room that is left of the local bytes
-//!   ━━ the waterline ━━┘
+//!   L1 … L(line - 1)   │ together, with what a job writes before it deletes, at most the room
+//!   ━━ the waterline ━━┘ that is left of the local bytes
 //!   L(line) … L6         objects
 //! ```
 //! A level stands on one side as a whole: then what is read most often, which is what was written
@@ -48,7 +48,7 @@ impl Waterline {
 
     /// The level at which it should stand.
     #[must_use]
-    pub fn wanted(&self, levels: &LevelBytes, room: u64) -> u8 {
+    pub fn wanted(&self, levels: &LevelBytes, room: &LocalRoom) -> u8 {
         wanted_line(levels, room, self.first_far())
     }
 
@@ -58,16 +58,35 @@ impl Waterline {
     }
 }
 
+/// What of the local bytes is for L0 and the levels, and what shares it with the levels.
+#[derive(Clone, Copy, Debug)]
+pub struct LocalRoom {
+    /// For L0, the levels, and what jobs write before they delete what they have read.
+    pub bytes: u64,
+    /// What L0 holds, or will hold before it is cut.
+    pub l0_bytes: u64,
+    /// A cut out of L0 writes at most so much.
+    pub cut_bytes: u64,
+    /// A compaction of a level into the next one writes about so much at most.
+    pub job_bytes: u64,
+}
+
 /// Where the line should stand that stands at `now`: the lowest place above which the levels fit
-/// into `room` bytes.
+/// into the room.
 #[must_use]
-pub fn wanted_line(levels: &LevelBytes, room: u64, now: u8) -> u8 {
-    let mut above = 0_u64;
+pub fn wanted_line(levels: &LevelBytes, room: &LocalRoom, now: u8) -> u8 {
+    let (mut above, mut job) = (0_u64, 0);
     for (index, bytes) in levels.iter().enumerate() {
         let level = index as u8 + 1;
+        // A cut goes to the first level that holds something, and meets all of it at worst.
+        job = match above {
+            0 => room.l0_bytes.saturating_add(*bytes).min(room.cut_bytes),
+            _ => room.job_bytes.min(*bytes).max(job),
+        };
         above = above.saturating_add(*bytes);
-        let room = if level < now { room } else { room / 100 * COMES_BACK_PERCENT };
-        if above > room {
+        let needed = room.l0_bytes.saturating_add(above).saturating_add(job);
+        let limit = if level < now { room.bytes } else { room.bytes / 100 * COMES_BACK_PERCENT };
+        if needed > limit {
             return level;
         }
     }
@@ -78,32 +97,53 @@ pub fn wanted_line(levels: &LevelBytes, room: u64, now: u8) -> u8 {
 mod tests {
     use super::*;
 
+    /// No L0, and jobs that write nothing to speak of.
+    fn room(bytes: u64) -> LocalRoom {
+        LocalRoom { bytes, l0_bytes: 0, cut_bytes: 0, job_bytes: 0 }
+    }
+
     #[test]
     fn the_line_stands_below_what_fits() {
         let levels = [0, 0, 0, 10, 100, 1000];
-        assert_eq!(wanted_line(&levels, 2000, BELOW_ALL), BELOW_ALL);
-        assert_eq!(wanted_line(&levels, 1110, BELOW_ALL), BELOW_ALL);
-        assert_eq!(wanted_line(&levels, 1109, BELOW_ALL), 6);
-        assert_eq!(wanted_line(&levels, 109, BELOW_ALL), 5);
-        assert_eq!(wanted_line(&levels, 0, BELOW_ALL), 4, "an empty level takes nothing");
-        assert_eq!(wanted_line(&[0; 6], 0, 1), BELOW_ALL);
+        assert_eq!(wanted_line(&levels, &room(2000), BELOW_ALL), BELOW_ALL);
+        assert_eq!(wanted_line(&levels, &room(1110), BELOW_ALL), BELOW_ALL);
+        assert_eq!(wanted_line(&levels, &room(1109), BELOW_ALL), 6);
+        assert_eq!(wanted_line(&levels, &room(109), BELOW_ALL), 5);
+        assert_eq!(wanted_line(&levels, &room(0), BELOW_ALL), 4, "an empty level takes nothing");
+        assert_eq!(wanted_line(&[0; 6], &room(0), 1), BELOW_ALL);
+    }
+
+    #[test]
+    fn what_a_job_writes_has_room_beside_what_it_reads() {
+        let levels = [0, 0, 0, 10, 100, 1000];
+        let unbounded = LocalRoom { l0_bytes: 5, cut_bytes: u64::MAX, ..room(30) };
+        // L0 and L4 are there, and once more as the output of a cut.
+        assert_eq!(wanted_line(&levels, &unbounded, BELOW_ALL), 5);
+        assert_eq!(wanted_line(&levels, &LocalRoom { bytes: 29, ..unbounded }, BELOW_ALL), 4);
+        let bounded = LocalRoom { cut_bytes: 3, bytes: 18, ..unbounded };
+        assert_eq!(wanted_line(&levels, &bounded, BELOW_ALL), 5);
+        let of_levels = LocalRoom { job_bytes: 20, bytes: 135, ..unbounded };
+        assert_eq!(wanted_line(&levels, &of_levels, BELOW_ALL), 6);
+        assert_eq!(wanted_line(&levels, &LocalRoom { bytes: 134, ..of_levels }, BELOW_ALL), 5);
+        let full = LocalRoom { l0_bytes: 16, ..unbounded };
+        assert_eq!(wanted_line(&[0; 6], &full, BELOW_ALL), 1, "a cut of all of L0 goes far");
     }
 
     #[test]
     fn a_level_comes_back_only_where_it_fits_well() {
         let levels = [0, 0, 0, 0, 0, 1000];
-        assert_eq!(wanted_line(&levels, 1200, 6), 6);
-        assert_eq!(wanted_line(&levels, 1400, 6), BELOW_ALL);
+        assert_eq!(wanted_line(&levels, &room(1200), 6), 6);
+        assert_eq!(wanted_line(&levels, &room(1400), 6), BELOW_ALL);
     }
 
     #[test]
     fn the_line_moves_and_says_so() {
         let line = Waterline::below_all();
         assert!(!line.is_below(LEVEL_MAX));
-        assert_eq!(line.wanted(&[0; 6], 10), line.first_far(), "it stays");
+        assert_eq!(line.wanted(&[0; 6], &room(10)), line.first_far(), "it stays");
         let too_much = [0, 0, 0, 0, 0, 11];
-        assert_ne!(line.wanted(&too_much, 10), line.first_far());
-        line.put_at(line.wanted(&too_much, 10));
+        assert_ne!(line.wanted(&too_much, &room(10)), line.first_far());
+        line.put_at(line.wanted(&too_much, &room(10)));
         assert!(line.is_below(LevelNo(6)) && !line.is_below(LevelNo(5)));
         line.put_at(0);
         assert_eq!(line.first_far(), 1, "L0 is always local");

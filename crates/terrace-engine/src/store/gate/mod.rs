@@ -279,6 +279,11 @@ impl Inner {
         }
     }
 
+    /// Bytes of memtables that wait to be flushed.
+    pub(in crate::store) fn waiting_bytes(&self, view: &View) -> u64 {
+        view.frozen_bytes.saturating_sub(self.kept_bytes()) as u64
+    }
+
     fn debt(&self, view: &View) -> Debt {
         let targets = LevelTargets::of(&view.version, &self.shape);
         // What lies above the base only sinks, mostly by moves.
@@ -291,13 +296,13 @@ impl Inner {
         let values = view.version.value_space();
         Debt {
             l0: view.version.l0().policy().fill(),
-            frozen_bytes: view.frozen_bytes.saturating_sub(self.kept_bytes()) as u64,
+            frozen_bytes: self.waiting_bytes(view),
             frozen_count: view.waiting_count_max() as u64,
             level_bytes: level_bytes.sum(),
             value_dead_bytes: values.dead_bytes_max(),
             value_dead_bytes_allowed: self.shape.values.dead_bytes_allowed(&values),
             log_bytes,
-            local: self.local_space(&view.version, log_bytes),
+            local: self.local_space(view),
             memory_bytes: memory.pool(PoolName::Memtables).used_bytes(),
             memory_bytes_max: memory
                 .memtable_bytes_max()

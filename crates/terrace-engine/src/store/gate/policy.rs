@@ -59,12 +59,26 @@ pub struct Debt {
 /// What a range takes on a local disk of which it may take a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LocalSpace {
-    /// Bytes of its tables, its values and its log there.
+    /// Bytes of its tables, its values and its log there, and of what jobs will have written.
     pub bytes: u64,
     /// Bytes that they may take.
     pub bytes_max: u64,
     /// Whether compactions are due that take some of it away.
     pub drains: bool,
+}
+
+impl LocalSpace {
+    /// From where on writers are slowed down, and where they stop. What is written then and deleted
+    /// a little later may take a tenth more.
+    fn band(&self) -> Band {
+        Band { slow: self.bytes_max / 10 * 9, stop: self.bytes_max }
+    }
+
+    /// Whether writers are slowed down.
+    #[must_use]
+    pub fn is_tight(&self) -> bool {
+        self.bytes > self.band().slow
+    }
 }
 
 /// From where on a debt slows writers down, and where it would be full.
@@ -179,11 +193,9 @@ pub fn rule(debt: &Debt, limits: &Limits, rates: &DrainRates) -> Ruling {
     Ruling { stop: stop.map(|(cause, _, _)| *cause), pace: dearest.filter(|(_, price)| *price > 0) }
 }
 
-/// Where the bytes on the local disk stand: they are full a tenth above what is allowed.
+/// Where the bytes on the local disk stand.
 fn local_share(debt: &Debt) -> f64 {
-    let Some(local) = debt.local else { return 0.0 };
-    let band = Band { slow: local.bytes_max, stop: local.bytes_max / 10 * 11 };
-    band.share(local.bytes)
+    debt.local.map_or(0.0, |local| local.band().share(local.bytes))
 }
 
 /// Where the dead part of the value log stands. It does not stop: what holds space may be a
@@ -277,10 +289,11 @@ mod tests {
             local: Some(LocalSpace { bytes, bytes_max: 1 << 30, drains }),
             ..calm()
         };
-        assert_eq!(paced(local(1 << 30, true)), None);
-        assert_eq!(paced(local(9 << 27, true)), Some(Cause::LocalDisk));
-        assert_eq!(stopped(local(9 << 27, true)), Some(Cause::LocalDisk));
-        assert_eq!(stopped(local(9 << 27, false)), None, "no compaction would end the stop");
+        assert_eq!(paced(local(7 << 27, true)), None);
+        assert_eq!(paced(local(15 << 26, true)), Some(Cause::LocalDisk));
+        assert_eq!(stopped(local(15 << 26, true)), None);
+        assert_eq!(stopped(local(1 << 30, true)), Some(Cause::LocalDisk));
+        assert_eq!(stopped(local(1 << 30, false)), None, "no compaction would end the stop");
         let full = Debt { memory_bytes: 1 << 30, ..calm() };
         assert_eq!(stopped(full), None, "nothing of this range is there to be flushed");
         assert_eq!(stopped(Debt { frozen_count: 1, ..full }), Some(Cause::Memory));

@@ -4,12 +4,16 @@
 //! the values of what goes into the object store into its tables. A compaction that would begin
 //! meanwhile waits for the end of those that run.
 
+use std::sync::atomic::Ordering;
+
 use terrace_base::{KeyRange, LevelNo};
 
+use crate::compaction::levels::LevelShape;
 use crate::compaction::pick::{self, Compaction, Served, Taken};
-use crate::placement::LevelBytes;
+use crate::placement::{LevelBytes, LocalRoom};
 use crate::store::Inner;
 use crate::store::gate::LocalSpace;
+use crate::store::view::View;
 use crate::version::{TableMeta, Version};
 
 /// Of the bytes that the range may take on the local disk so many percent are for its levels, its
@@ -28,10 +32,8 @@ impl Inner {
         };
         let far = &self.context.opener.far;
         let version = self.versions.current();
-        let room = (local_bytes / 100 * FOR_TABLES_PERCENT)
-            .saturating_sub(self.options.log_bytes_max)
-            .saturating_sub(beside_levels(&version));
-        let wanted = far.line().wanted(&bytes_of_levels(&version), room);
+        let levels = bytes_of_levels(&version);
+        let wanted = far.line().wanted(&levels, &self.room_of(local_bytes, &version, &levels));
         if wanted != far.line().first_far() {
             if taken.job_count() > 0 {
                 return false;
@@ -41,20 +43,45 @@ impl Inner {
         true
     }
 
-    /// What the range takes on the local disk beside a log of this size, if that has a bound.
-    pub(in crate::store) fn local_space(
-        &self,
-        version: &Version,
-        log_bytes: u64,
-    ) -> Option<LocalSpace> {
-        let bytes_max = self.cloud.as_ref()?.options()?.local_bytes?;
+    /// What of the local bytes is for L0 and these levels.
+    fn room_of(&self, local_bytes: u64, version: &Version, levels: &LevelBytes) -> LocalRoom {
+        let bytes = (local_bytes / 100 * FOR_TABLES_PERCENT)
+            .saturating_sub(self.options.log_bytes_max)
+            .saturating_sub(local_values(version));
+        // As large as L0 gets before it is cut, unless the tree is smaller than that itself.
+        let usual = self.shape.level_bytes_base.min(levels.iter().sum());
+        LocalRoom {
+            bytes,
+            l0_bytes: local_rows(version).max(usual),
+            cut_bytes: self.shape.cut_bytes,
+            job_bytes: self.options.table_bytes * (self.shape.level_ratio + 1),
+        }
+    }
+
+    /// What the range takes on the local disk, if that has a bound.
+    pub(in crate::store) fn local_space(&self, view: &View) -> Option<LocalSpace> {
+        let options = self.cloud.as_ref()?.options()?;
+        let version = &view.version;
         let in_levels: u64 = version.runs().map(|(_, run)| run.local_bytes()).sum();
-        let fill = version.l0().policy().fill();
+        let in_rows = local_rows(version);
+        let in_log = self.log().map_or(0, |log| log.held_bytes());
+        // They are flushed before the log gives back what it has of them.
+        let frozen = self.waiting_bytes(view);
+        let of_jobs = self.jobs.local_output_bytes.load(Ordering::Relaxed) + frozen;
         Some(LocalSpace {
-            bytes: log_bytes + in_levels + beside_levels(version),
-            bytes_max,
-            drains: in_levels > 0 || fill.used >= fill.start,
+            bytes: in_log + in_rows + in_levels + local_values(version) + of_jobs,
+            bytes_max: options.local_bytes?,
+            drains: in_rows > 0 || in_levels > 0 && options.first_level.is_none(),
         })
+    }
+
+    /// About how many bytes a compaction writes to the local disk.
+    pub(super) fn local_output_bytes(&self, chosen: &Compaction) -> u64 {
+        let goes_far = self.context.opener.far.takes(chosen.output_level);
+        if goes_far || chosen.is_move() && self.stays_in_place(chosen) {
+            return 0;
+        }
+        chosen.inputs.iter().map(|input| input.bytes_within(&chosen.slice)).sum()
     }
 
     /// The compaction that is most due: what the tree needs first, and then what lies on the wrong
@@ -65,8 +92,19 @@ impl Inner {
         taken: &Taken,
         served: Served,
     ) -> Option<Compaction> {
-        pick::pick(version, &self.shape, taken, served)
-            .or_else(|| self.misplaced(version).filter(|chosen| taken.is_free(chosen)))
+        let local = self.local_space(&self.view.load());
+        let lacks_room = |local: LocalSpace| local.bytes + local_rows(version) > local.bytes_max;
+        let shape =
+            LevelShape { l0_lacks_room: local.is_some_and(lacks_room), ..self.shape.clone() };
+        // What there is of L0 may be too little to be cut otherwise.
+        let all_of_l0 = || {
+            let is_tight = local.is_some_and(|local| local.is_tight());
+            is_tight.then(|| pick::forced(version, &shape, LevelNo(0), &KeyRange::all()))?
+        };
+        let is_free = |chosen: &Compaction| taken.is_free(chosen);
+        pick::pick(version, &shape, taken, served)
+            .or_else(|| self.misplaced(version).filter(is_free))
+            .or_else(|| all_of_l0().filter(is_free))
     }
 
     /// Tables on the wrong side of the waterline, to be written anew.
@@ -107,10 +145,13 @@ fn bytes_of_levels(version: &Version) -> LevelBytes {
     levels
 }
 
-/// What L0 and the value files take.
-fn beside_levels(version: &Version) -> u64 {
-    let rows = version.l0().live().iter().map(|live| live.table.meta());
-    let rows: u64 = rows.filter(|meta| !meta.location.is_far()).map(|meta| meta.bytes).sum();
-    let values: u64 = version.values().local().map(|meta| meta.bytes).sum();
-    rows + values
+/// What L0 takes on the local disk, with what is consumed and still there.
+fn local_rows(version: &Version) -> u64 {
+    let rows = version.l0().tables().iter().map(|table| table.meta());
+    rows.filter(|meta| !meta.location.is_far()).map(|meta| meta.bytes).sum()
+}
+
+/// What the value files take there.
+fn local_values(version: &Version) -> u64 {
+    version.values().local().map(|meta| meta.bytes).sum()
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use terrace_base::{FileId, KeyRange, LEVEL_MAX, LevelNo};
@@ -47,6 +48,7 @@ pub(super) struct Running<'a> {
     pub(super) chosen: Compaction,
     /// The version that it was chosen by.
     pub(super) version: Arc<Version>,
+    local_output_bytes: u64,
 }
 
 /// What a merge of tables read, and what came of it.
@@ -64,15 +66,19 @@ impl<'a> Running<'a> {
         let mut taken = inner.jobs.taken.lock();
         let version = inner.versions.current();
         let chosen = choose(&version, &taken)?;
+        let local_output_bytes = inner.local_output_bytes(&chosen);
+        inner.jobs.local_output_bytes.fetch_add(local_output_bytes, Ordering::Relaxed);
         taken.take(&chosen);
         drop(taken);
-        Some(Running { inner, chosen, version })
+        Some(Running { inner, chosen, version, local_output_bytes })
     }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.inner.jobs.taken.lock().give_back(&self.chosen);
+        let jobs = &self.inner.jobs;
+        jobs.local_output_bytes.fetch_sub(self.local_output_bytes, Ordering::Relaxed);
+        jobs.taken.lock().give_back(&self.chosen);
     }
 }
 

@@ -43,6 +43,8 @@ pub struct Jobs {
     pub cancel: AtomicBool,
     /// What compactions work on.
     pub taken: Latch<Taken>,
+    /// About how many bytes those that run write to the local disk.
+    pub local_output_bytes: AtomicU64,
     /// How long compactions go without the filter, after readers were in its way.
     pub(super) filter_rests: Latch<FilterRests>,
 }
@@ -108,6 +110,7 @@ impl Jobs {
             expiry_awaited_ms: AtomicU64::new(u64::MAX),
             moment_awaited: AtomicBool::new(false),
             cancel: AtomicBool::new(false),
+            local_output_bytes: AtomicU64::new(0),
             taken: Latch::default(),
             filter_rests: Latch::default(),
         }

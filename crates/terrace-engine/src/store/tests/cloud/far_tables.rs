@@ -3,6 +3,7 @@
 //! and after an open, in a copy, and when the line has moved.
 
 use terrace_base::{KeyRange, LevelNo};
+use terrace_env::{ObjectsEnv, ObjectsProfile};
 
 use super::{CloudOptions, fill, in_store, value};
 use crate::check::{CheckDepth, check_dir};
@@ -127,6 +128,48 @@ fn a_line_that_follows_the_bytes_moves() -> Result<()> {
         store.settle();
         assert!(places(&store).iter().all(|(_, far, _)| *far == 0), "16 MiB hold all of it");
         expect(&store, 1)
+    })
+}
+
+/// The size of all files of a range.
+fn local_bytes(env: &SharedEnv) -> Result<u64> {
+    let (fs, dir) = (env.fs(), Path::new(DIR));
+    let files = fs.list(dir)?.into_iter().filter(|entry| !entry.is_dir);
+    // A file may go between the list and the look.
+    Ok(files.filter_map(|file| Some(fs.open(&dir.join(&file.name)).ok()?.bytes())).sum())
+}
+
+#[test]
+fn local_files_stay_within_the_local_bytes() -> Result<()> {
+    simulate(79, |sim| {
+        let profile: ObjectsProfile = "read=15ms,write=30ms,bandwidth=1MB/s".parse().unwrap();
+        let env: SharedEnv = ObjectsEnv::new(Arc::clone(sim), profile);
+        let shape = Options {
+            memtable_bytes: 1 << 20,
+            log_segment_bytes: 256 << 10,
+            log_bytes_max: 4 << 20,
+            l0_rows_per_cut: 6,
+            l0_rows_slow: 24,
+            l0_rows_stop: 48,
+            level_bytes_base: 4 << 20,
+            table_bytes: 1 << 20,
+            cut_bytes: 0,
+            ..small()
+        };
+        let mut options = in_store(shape, 1);
+        options.cloud = options.cloud.map(|cloud| CloudOptions { first_level: None, ..cloud });
+        let store = open(&env, &options)?;
+        let (value, mut most) = ("v".repeat(16 << 10), 0);
+        for index in 0..4000 {
+            put(&store, &format!("{:05}", index * 7919 % 4000), &value)?;
+            most = most.max(local_bytes(&env)?);
+        }
+        store.settle();
+        let max = CloudOptions::LOCAL_BYTES_MIN;
+        assert!(most > max / 2, "{most}: the bound is not met");
+        assert!(most <= max / 10 * 11, "{most} of {max}");
+        assert!(places(&store).iter().any(|(_, far, _)| *far > 0));
+        store.close()
     })
 }
 

@@ -27,6 +27,7 @@ fn shape() -> LevelShape {
         level_ratio: 10,
         cut_bytes: 1 << 20,
         values: SpaceBound::NONE,
+        l0_lacks_room: false,
     }
 }
 
