@@ -86,6 +86,15 @@ impl Compaction {
             && (self.rows.len() <= 1 || self.is_disjoint())
     }
 
+    /// A key between each two neighbours of inputs that are disjoint, ascending.
+    #[must_use]
+    pub fn gaps(&self) -> Vec<Vec<u8>> {
+        let starts = self.inputs.iter().map(|input| input.table.span().start().to_vec());
+        let mut starts: Vec<_> = starts.collect();
+        starts.sort_unstable();
+        starts.into_iter().skip(1).collect()
+    }
+
     fn is_disjoint(&self) -> bool {
         let tables = self.inputs.iter().map(|input| Arc::clone(&input.table)).collect();
         Run::new(tables).is_some()

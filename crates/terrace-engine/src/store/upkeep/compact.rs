@@ -215,9 +215,13 @@ impl Inner {
         let worked_bytes = read_bytes + read.in_place;
         let is_undivided =
             self.options.research.l0_cut_all || !version.l0().policy().divides_cuts();
-        let parts = match is_undivided && chosen.through.is_some() {
-            true => vec![plan],
-            false => self.parts_of(plan, &chosen.inputs, worked_bytes)?,
+        let parts = if chosen.is_move() {
+            // Tables of the output level may lie between those that would have moved.
+            plan.split(&chosen.gaps(), |count| self.ids.next_block(count))
+        } else if is_undivided && chosen.through.is_some() {
+            vec![plan]
+        } else {
+            self.parts_of(plan, &chosen.inputs, worked_bytes)?
         };
         let part_bytes = worked_bytes / parts.len() as u64;
         let parts: Vec<CompactionPlan> =

@@ -71,6 +71,27 @@ fn levels_below_the_line_are_objects() -> Result<()> {
 }
 
 #[test]
+fn rows_that_cross_the_line_at_once_leave_out_what_lies_between_them() -> Result<()> {
+    simulate(78, |env| {
+        let store = open(env, &in_store(small(), 6))?;
+        put(&store, "c", "between")?;
+        put(&store, "d", "between")?;
+        store.compact(&KeyRange::all())?;
+        // Both meet nothing below them, so they go down together.
+        for keys in [["a", "b"], ["e", "f"]] {
+            keys.iter().try_for_each(|key| put(&store, key, "around"))?;
+            store.flush()?;
+        }
+        store.settle();
+        assert_eq!(places(&store), [(LevelNo(6), 3, 0)]);
+        for (key, value) in [("a", "around"), ("c", "between"), ("f", "around")] {
+            assert_eq!(get(&store, key)?.as_deref(), Some(value));
+        }
+        store.close()
+    })
+}
+
+#[test]
 fn values_are_in_the_tables_below_the_line() -> Result<()> {
     simulate(72, |env| {
         let values = ValueLogOptions { large_bytes: 64, ..ValueLogOptions::default() };
