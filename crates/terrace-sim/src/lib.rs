@@ -38,6 +38,7 @@ pub mod run;
 pub mod schedule;
 pub mod setup;
 pub mod soak;
+pub mod storage;
 pub mod suite;
 pub mod sweep;
 pub mod tally;

@@ -10,13 +10,14 @@ use std::time::Duration;
 use terrace_base::{KeyRange, WallTime};
 use terrace_engine::store::{Store, StoreStats};
 use terrace_env::{
-    DiskImage, FaultEnv, FaultPlan, InjectedFault, JobClass, Latch, SharedEnv, SimEnv, SimOptions,
+    FaultEnv, FaultPlan, InjectedFault, JobClass, Latch, SharedEnv, SimEnv, SimOptions,
 };
 
 use crate::client::Client;
 use crate::library;
 use crate::oracle::{Kind, Record, Recorder, Violation, What, number_the_rest};
 use crate::setup::{Setup, Through};
+use crate::storage::Storage;
 use crate::workload::{Coverage, Operation, ParseError};
 
 /// A run as data: everything that it depends on but for the disk that it starts with.
@@ -82,8 +83,8 @@ impl FromStr for Case {
 /// What a run starts from and is watched by.
 #[derive(Default)]
 pub struct Scene {
-    /// The disk.
-    pub disk: DiskImage,
+    /// The disk, and the object stores.
+    pub storage: Storage,
     /// The wall clock; the simulation's own start if none is given.
     pub wall_start: Option<WallTime>,
     /// Whether every moment at which the disk changes is kept.
@@ -105,10 +106,10 @@ pub struct Moment {
     pub what: String,
     /// The file or directory that the change is made to.
     pub path: PathBuf,
-    /// The disk before it.
-    pub disk: DiskImage,
-    /// The disk if the process dies in the middle of it, if that differs.
-    pub torn: Option<DiskImage>,
+    /// The disk before it, and the object stores.
+    pub storage: Storage,
+    /// The same if the process dies in the middle of it, if that differs.
+    pub torn: Option<Storage>,
 }
 
 /// What came of a run.
@@ -122,8 +123,8 @@ pub struct Run {
     pub trace_hash: u64,
     /// What the range had done by the end of the last opening, if it was open.
     pub stats: Option<StoreStats>,
-    /// The disk after the run.
-    pub disk: DiskImage,
+    /// The disk after the run, and the object stores.
+    pub storage: Storage,
     /// The faults that happened.
     pub injected: Vec<InjectedFault>,
     /// Calls that could have failed.
@@ -156,7 +157,7 @@ pub fn run(case: &Case, scene: Scene) -> Result<Run, Violation> {
     let moments: Arc<Latch<Vec<Moment>>> = Arc::default();
     let kept = Arc::clone(&moments);
     let seed = case.seed;
-    let mut options = case.setup.sim(seed, scene.disk);
+    let mut options = case.setup.sim(seed, scene.storage);
     options.wall_start = scene.wall_start.unwrap_or(options.wall_start);
     let wall_start = options.wall_start;
     if scene.with_moments {
@@ -166,8 +167,10 @@ pub fn run(case: &Case, scene: Scene) -> Result<Run, Violation> {
                 at: point.now,
                 what: format!("{:?} of {}", point.operation, point.path.display()),
                 path: point.path.to_path_buf(),
-                disk: point.disk.clone(),
-                torn: point.torn_disk(seed ^ point.index),
+                torn: point
+                    .torn_disk(seed ^ point.index)
+                    .map(|disk| Storage { disk, objects: point.objects.clone() }),
+                storage: Storage { disk: point.disk.clone(), objects: point.objects.clone() },
             });
         }));
     }
@@ -193,7 +196,7 @@ pub fn run(case: &Case, scene: Scene) -> Result<Run, Violation> {
             moments: Vec::new(),
             trace_hash: sim.trace_hash(),
             stats,
-            disk: sim.disk(),
+            storage: Storage::of(&sim),
             injected: faults.as_ref().map(|faults| faults.injected()).unwrap_or_default(),
             calls: faults.as_ref().map_or(0, |faults| faults.calls()),
             at: sim.virtual_time(),
@@ -209,7 +212,7 @@ pub fn run(case: &Case, scene: Scene) -> Result<Run, Violation> {
             at: done.at,
             what: "the end".to_string(),
             path: PathBuf::new(),
-            disk: done.disk.clone(),
+            storage: done.storage.clone(),
             torn: None,
         });
     }
@@ -282,6 +285,16 @@ fn race(case: &Case, env: &SharedEnv, recorder: &Recorder, store: &Store) {
     }
 }
 
+/// What a run reaches whose tables lie in an object store from L1 on, from L2 on, and so on.
+pub const FAR: [&str; 6] = [
+    "objects from L1 on",
+    "objects from L2 on",
+    "objects from L3 on",
+    "objects from L4 on",
+    "objects from L5 on",
+    "objects in L6",
+];
+
 /// Counts what the last opening of a run's range did by itself.
 pub fn cover(done: &Run, coverage: &mut Coverage) {
     let Some(stats) = &done.stats else { return };
@@ -293,6 +306,9 @@ pub fn cover(done: &Run, coverage: &mut Coverage) {
     coverage.add("writer made to wait", stats.stalls.stall_count);
     let deep = stats.levels.iter().any(|level| level.level >= 2 && level.table_count > 0);
     coverage.reach_if(deep, "level 2 or deeper");
+    if let Some(cloud) = stats.cloud.as_ref().filter(|cloud| cloud.table_count > 0) {
+        coverage.reach(FAR[usize::from(cloud.first_level) - 1]);
+    }
 }
 
 #[cfg(test)]

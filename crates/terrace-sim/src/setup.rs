@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use terrace_engine::options::{
-    Durability, FormatOptions, L0Kind, L0Options, Options, ProcessOptions, ValueLogOptions,
+    CloudOptions, Durability, FormatOptions, L0Kind, L0Options, Options, ProcessOptions,
+    ValueLogOptions,
 };
 use terrace_engine::process::Process;
 use terrace_engine::store::Store;
 use terrace_engine::table::{Compression, TableOptions};
-use terrace_env::{DiskImage, PlantedBug, SeededRng, SharedEnv, SimOptions};
+use terrace_env::{PlantedBug, SeededRng, SharedEnv, SimOptions};
 
+use crate::storage::Storage;
 use crate::workload::{ParseError, Shape};
 
 /// Where the range of a run lies.
@@ -63,6 +65,8 @@ pub struct Setup {
     pub l0: L0Setup,
     /// Of its process.
     pub process: ProcessOptions,
+    /// The first level that lies in an object store; 0 if none does.
+    pub first_far: u8,
     /// Whether the log is written through a mapping.
     pub mapped_logs: bool,
     /// Whether what was stored to persistent memory survives a power cut before it is flushed.
@@ -123,6 +127,7 @@ impl Setup {
                 background_io_limit: None,
                 recovery_threads: 1,
             },
+            first_far: 0,
             mapped_logs: true,
             pmem_keeps_stores: false,
             filtered: false,
@@ -180,6 +185,9 @@ impl Setup {
         setup.options.log_path = apart.one_in(3).then(|| DIR.into());
         setup.process.background_io_limit = [None, None, None, Some(64 << 10)][apart.index(4)];
         setup.options.value_log = draw_value_log(&mut apart);
+        if apart.one_in(3) {
+            setup.choose_far(1 + apart.below(6) as u8);
+        }
         setup
     }
 
@@ -210,6 +218,14 @@ impl Setup {
         self.l0 = l0;
     }
 
+    /// Puts the levels from this one on into an object store; 0 for none.
+    pub fn choose_far(&mut self, first_far: u8) {
+        self.first_far = first_far;
+        let in_store =
+            CloudOptions { first_level: Some(first_far), ..CloudOptions::as_it_is("sim://store") };
+        self.options.cloud = (first_far > 0).then_some(in_store);
+    }
+
     /// The same with boundaries of dranges among the keys of `shape`, half of the time; else the
     /// range may be divided when its first memtable is full.
     #[must_use]
@@ -228,11 +244,13 @@ impl Setup {
         self
     }
 
-    /// Options of a simulation that starts with `disk`.
+    /// Options of a simulation that starts with `storage`.
     #[must_use]
-    pub fn sim(&self, seed: u64, disk: DiskImage) -> SimOptions {
+    pub fn sim(&self, seed: u64, storage: Storage) -> SimOptions {
+        let Storage { disk, objects } = storage;
         SimOptions {
             disk,
+            objects,
             switch_one_in: self.switch_one_in,
             switch_at_latches: self.at_latches,
             try_read_miss_one_in: self.read_miss_one_in,
@@ -329,6 +347,7 @@ impl Setup {
             ("compactors", self.process.compaction_threads.to_string()),
             ("io-limit", self.process.background_io_limit.unwrap_or(0).to_string()),
             ("replayers", self.process.recovery_threads.to_string()),
+            ("far", self.first_far.to_string()),
             ("mapped", self.mapped_logs.to_string()),
             ("keeps-stores", self.pmem_keeps_stores.to_string()),
             ("filtered", self.filtered.to_string()),
@@ -428,6 +447,7 @@ impl Setup {
                 self.process.background_io_limit = (limit > 0).then_some(limit);
             }
             "replayers" => self.process.recovery_threads = number(text)?,
+            "far" => self.choose_far(number(text)?),
             "mapped" => self.mapped_logs = number(text)?,
             "keeps-stores" => self.pmem_keeps_stores = number(text)?,
             "filtered" => self.filtered = number(text)?,

@@ -92,7 +92,7 @@ fn judge_end(case: &Case, done: &Run) -> Result<(), Violation> {
     let found = judged(done, &Model::default(), tolerance_of(&done.injected))?;
     let mut random = SeededRng::stream(case.seed, 54);
     for policy in [CrashPolicy::ProcessKill, CrashPolicy::SyncedOnly] {
-        let disk = done.disk.crash(policy, random.next_u64());
+        let storage = done.storage.crash(policy, random.next_u64());
         let seed = random.next_u64();
         let mut last = Ok(());
         for (order, model) in &found {
@@ -103,7 +103,7 @@ fn judge_end(case: &Case, done: &Run) -> Result<(), Violation> {
             let is_kill = policy == CrashPolicy::ProcessKill;
             let least = if is_kill { promise.kill } else { promise.cut };
             let allowed = Allowed { model, boundaries: &boundaries, least, most: promise.begun };
-            last = recover(&case.setup, disk.clone(), done.wall, &allowed, seed).map(|_| ());
+            last = recover(&case.setup, storage.clone(), done.wall, &allowed, seed).map(|_| ());
             if last.is_ok() {
                 break;
             }

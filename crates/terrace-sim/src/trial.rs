@@ -21,15 +21,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use terrace_base::WallTime;
-use terrace_env::{
-    CrashPolicy, DiskImage, Fault, FaultEffect, FaultErrno, FaultPlan, Operation, SeededRng,
-};
+use terrace_env::{CrashPolicy, Fault, FaultEffect, FaultErrno, FaultPlan, Operation, SeededRng};
 
 use crate::crash::{Allowed, name_of, recover};
 use crate::failed::Failed;
 use crate::oracle::{Model, Order, Outcome, Violation, What, Write, promise_at};
 use crate::run::{Case, Moment, Run, Scene, run};
 use crate::setup::Setup;
+use crate::storage::Storage;
 use crate::sweep::{judged, lasting_class, tolerance_of, wall_at};
 use crate::tally::Tally;
 use crate::workload::{Generator, Purpose, Shape};
@@ -164,7 +163,7 @@ pub struct Trial {
     shape: Shape,
     generators: Vec<Generator>,
     random: SeededRng,
-    disk: DiskImage,
+    storage: Storage,
     model: Model,
     wall: Option<WallTime>,
     /// Whether the last stop left things in the system's pages only.
@@ -228,7 +227,7 @@ impl Trial {
             generators: (0..options.clients.clamp(1, CLIENTS_MAX)).map(generator).collect(),
             shape,
             random,
-            disk: DiskImage::default(),
+            storage: Storage::default(),
             model: Model::default(),
             wall: None,
             was_killed: false,
@@ -275,7 +274,7 @@ impl Trial {
             ..Failed::new(&case, violation)
         };
         let scene = Scene {
-            disk: self.disk.clone(),
+            storage: self.storage.clone(),
             wall_start: self.wall,
             with_moments: true,
             faults: faults.clone(),
@@ -326,7 +325,7 @@ impl Trial {
         events.push(stop.to_string());
         self.tally.count(stop.name);
         let class = lasting_class(case, done);
-        let disk = stop.disk.crash(stop.policy, self.random.next_u64());
+        let storage = stop.storage.crash(stop.policy, self.random.next_u64());
         let wall = wall_at(done, stop.moment.at);
         let seed = self.random.next_u64();
         let mut last = None;
@@ -339,7 +338,7 @@ impl Trial {
             let boundaries = boundaries(base, order);
             let most = promise.begun;
             let allowed = Allowed { model, boundaries: &boundaries, least, most };
-            match recover(&self.setup, disk.clone(), wall, &allowed, seed) {
+            match recover(&self.setup, storage.clone(), wall, &allowed, seed) {
                 Ok(recovered) => {
                     let survived = (least, recovered.seqno, most);
                     self.model = model.clone().cut_at(recovered.seqno).without_history();
@@ -351,7 +350,7 @@ impl Trial {
         }
         let survived = last.expect("there is an order").map_err(|v| v.within(&stop.to_string()))?;
         self.was_killed = stop.policy == CrashPolicy::ProcessKill;
-        self.disk = disk;
+        self.storage = storage;
         let jumps = self.has(Trouble::ClockJump) && self.random.one_in(6);
         if jumps {
             events.push("the clock is an hour further".to_string());
@@ -385,7 +384,7 @@ impl Trial {
         let last = done.moments.last().expect("the end is a moment");
         let end = Stop {
             moment: last,
-            disk: &last.disk,
+            storage: &last.storage,
             policy: CrashPolicy::ProcessKill,
             name: "ended by itself",
         };
@@ -414,14 +413,14 @@ impl Trial {
         if kind == Trouble::PowerCut {
             let all = [CrashPolicy::SyncedOnly, CrashPolicy::Sectors, CrashPolicy::Pages];
             let policy = all[self.random.index(3)];
-            return Stop { moment, disk: &moment.disk, policy, name: name_of(policy) };
+            return Stop { moment, storage: &moment.storage, policy, name: name_of(policy) };
         }
         let policy = CrashPolicy::ProcessKill;
         match &moment.torn {
             Some(torn) if self.random.one_in(2) => {
-                Stop { moment, disk: torn, policy, name: "killed in a write" }
+                Stop { moment, storage: torn, policy, name: "killed in a write" }
             }
-            _ => Stop { moment, disk: &moment.disk, policy, name: "killed" },
+            _ => Stop { moment, storage: &moment.storage, policy, name: "killed" },
         }
     }
 }
@@ -433,7 +432,7 @@ fn boundaries(base: u64, order: &Order<'_>) -> Vec<u64> {
 /// How a round ended.
 struct Stop<'a> {
     moment: &'a Moment,
-    disk: &'a DiskImage,
+    storage: &'a Storage,
     policy: CrashPolicy,
     name: &'static str,
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "two threads share the seeds of real simulations")]
 
 use terrace_sim::metamorphic::{Report, sweep};
+use terrace_sim::run::FAR;
 use terrace_sim::workload::SHAPES;
 
 /// What runs must reach beside the shapes that the generator draws.
@@ -44,5 +45,6 @@ fn lists_of_operations_give_the_same_answers_under_every_option_set() {
     println!("{lists} lists, {runs} runs, {operations} operations; {coverage}");
     assert_eq!((*lists, *runs, *operations), (200, 600, 1_200_000));
     assert_eq!(coverage.missing(SHAPES), [""; 0], "the generator is too narrow");
+    assert_eq!(coverage.missing(&FAR), [""; 0], "the line is not at every level");
     assert_eq!(coverage.missing(REACHED), [""; 0], "the runs stay too shallow");
 }

@@ -9,6 +9,7 @@ use super::recovery::{Allowed, Recovered, recover};
 use crate::failed::Failed;
 use crate::oracle::{Model, Promise, Tolerance, Violation, judge, model_of, orders, promise_at};
 use crate::run::{Case, Moment, Run, Scene, run};
+use crate::storage::Storage;
 use crate::tally::Tally;
 
 /// A part of the store, known by the files that it writes.
@@ -102,10 +103,10 @@ impl<'a> Enumeration<'a> {
                 continue;
             }
             for policy in CrashPolicy::ALL {
-                let disk = moment.disk.crash(policy, random.next_u64());
+                let storage = moment.storage.crash(policy, random.next_u64());
                 let name = name_of(policy);
                 let state = State { moment, promise, policy, name };
-                let recovered = self.judge(&state, disk, &mut random)?;
+                let recovered = self.judge(&state, storage, &mut random)?;
                 tally.count(name);
                 if random.one_in(how.again_in) {
                     self.again(&state, &recovered, how, 2, &mut random, tally)?;
@@ -124,13 +125,13 @@ impl<'a> Enumeration<'a> {
     fn judge(
         &self,
         state: &State<'_>,
-        disk: terrace_env::DiskImage,
+        storage: Storage,
         random: &mut SeededRng,
     ) -> Result<Recovered, Violation> {
         let allowed = self.allowed(state);
         let passed = u64::try_from(state.moment.at.as_millis()).unwrap_or(u64::MAX);
         let wall = WallTime(self.done.wall_start.0.saturating_add(passed));
-        recover(&self.case.setup, disk, wall, &allowed, random.next_u64())
+        recover(&self.case.setup, storage, wall, &allowed, random.next_u64())
             .map_err(|violation| violation.within(&state.to_string()))
     }
 
@@ -154,13 +155,13 @@ impl<'a> Enumeration<'a> {
         random: &mut SeededRng,
         tally: &mut Tally,
     ) -> Result<(), Violation> {
-        let every = recovered.disks.len() as u32 / how.moments_of_recovery.max(1) + 1;
-        for (index, disk) in recovered.disks.iter().enumerate() {
+        let every = recovered.moments.len() as u32 / how.moments_of_recovery.max(1) + 1;
+        for (index, storage) in recovered.moments.iter().enumerate() {
             if !random.one_in(every) {
                 continue;
             }
             let policy = CrashPolicy::ALL[random.index(CrashPolicy::ALL.len())];
-            let crashed = disk.crash(policy, random.next_u64());
+            let crashed = storage.crash(policy, random.next_u64());
             // What a kill left in the system's pages only, a later power cut may take.
             let is_kill = [first.policy, policy].iter().all(|p| *p == CrashPolicy::ProcessKill);
             let worst = if is_kill { CrashPolicy::ProcessKill } else { CrashPolicy::SyncedOnly };

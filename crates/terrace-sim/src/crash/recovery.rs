@@ -7,13 +7,14 @@ use terrace_base::{KeyRange, WallTime};
 use terrace_engine::options::Durability;
 use terrace_engine::store::{IterOptions, Store, WriteOptions};
 use terrace_engine::{Error, Result, WriteBatch};
-use terrace_env::{DiskImage, Latch, SeededRng, SharedEnv, SimEnv};
+use terrace_env::{Latch, SeededRng, SharedEnv, SimEnv};
 
 use crate::bulk::judge_copies;
 use crate::library;
 use crate::oracle::{Found, Model, Row, Violation, difference};
 use crate::run::simulate;
 use crate::setup::{DIR, Setup, Through};
+use crate::storage::Storage;
 
 /// Which states a crash may leave.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +34,8 @@ pub struct Allowed<'a> {
 pub struct Recovered {
     /// The last number that is there.
     pub seqno: u64,
-    /// The disk before each change that the opening made to it.
-    pub disks: Vec<DiskImage>,
+    /// The disk and the object stores before each change that the opening made to the disk.
+    pub moments: Vec<Storage>,
     /// When it was opened.
     pub wall: WallTime,
 }
@@ -42,7 +43,7 @@ pub struct Recovered {
 /// The key that is written after a recovery. It sorts in the middle of most.
 const AFTER: &[u8] = b"k00007~after the crash";
 
-/// Opens the range on `disk` at `wall`, or an hour later, and judges what is there; then writes,
+/// Opens the range on `storage` at `wall`, or an hour later, and judges what is there; then writes,
 /// compacts, closes and opens it once more.
 ///
 /// What must hold: the range opens; it holds the state at one number between what was promised and
@@ -50,19 +51,22 @@ const AFTER: &[u8] = b"k00007~after the crash";
 /// writes; and nothing changes by a compaction or a restart.
 pub fn recover(
     setup: &Arc<Setup>,
-    disk: DiskImage,
+    storage: Storage,
     wall: WallTime,
     allowed: &Allowed<'_>,
     seed: u64,
 ) -> std::result::Result<Recovered, Violation> {
     let mut random = SeededRng::new(seed);
-    let kept: Arc<Latch<Vec<DiskImage>>> = Arc::default();
+    let kept: Arc<Latch<Vec<Storage>>> = Arc::default();
     let seen = Arc::clone(&kept);
     // Now and then the machine was away for a while.
     let wall = if random.one_in(8) { WallTime(wall.0 + 3_600_000) } else { wall };
-    let mut options = setup.sim(random.next_u64(), disk);
+    let mut options = setup.sim(random.next_u64(), storage);
     options.wall_start = wall;
-    options.on_io = Some(Box::new(move |point| seen.lock().push(point.disk.clone())));
+    options.on_io = Some(Box::new(move |point| {
+        let (disk, objects) = (point.disk.clone(), point.objects.clone());
+        seen.lock().push(Storage { disk, objects });
+    }));
     let outcome = simulate(options, |sim| {
         let env: SharedEnv = Arc::<SimEnv>::clone(&sim);
         let mut opened_at = 0;
@@ -74,9 +78,9 @@ pub fn recover(
         judged.map(|seqno| (seqno, opened_at))
     })?;
     let (seqno, opened_at) = outcome?;
-    let mut disks = std::mem::take(&mut *kept.lock());
-    disks.truncate(usize::try_from(opened_at).unwrap_or(usize::MAX));
-    Ok(Recovered { seqno, disks, wall })
+    let mut moments = std::mem::take(&mut *kept.lock());
+    moments.truncate(usize::try_from(opened_at).unwrap_or(usize::MAX));
+    Ok(Recovered { seqno, moments, wall })
 }
 
 /// A failed call of the engine is a violation here: no fault is injected.
