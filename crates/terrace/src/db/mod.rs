@@ -102,7 +102,8 @@ impl Db {
 
     /// Closes the database cleanly: ends background work, syncs, and gives the directory back. All
     /// other handles, iterators and snapshots answer `Closed` from now on. Closing twice does
-    /// nothing.
+    /// nothing. An object store gets what it does not have yet; if it fails for five seconds, that
+    /// is logged as a warning, and the next open goes on.
     pub fn close(&self) -> Result<()> {
         Ok(self.store().close()?)
     }

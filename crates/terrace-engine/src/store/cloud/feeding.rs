@@ -9,6 +9,10 @@ use crate::store::Inner;
 use crate::version::TableOpener;
 use crate::{Error, Result};
 
+/// How long a close goes on trying to feed a store that fails, and how long it waits at first.
+const CLOSE_WAIT_MAX: Duration = Duration::from_secs(5);
+const FIRST_WAIT: Duration = Duration::from_millis(50);
+
 impl Inner {
     /// From now on jobs feed what the local manifest gets, and delete what nobody needs.
     pub(in crate::store) fn start_feeding(self: &Arc<Self>) {
@@ -57,22 +61,29 @@ impl Inner {
         }
     }
 
-    /// At a close: feeds what waits, once. What the store does not take now, the next open feeds,
-    /// which begins with a snapshot.
+    /// At a close: feeds what waits, and tries again for a while if that fails. What the store does
+    /// not take until then, the next open feeds, which begins with a snapshot.
     ///
     /// Errors: `Fenced`.
     pub(in crate::store) fn feed_rest(&self) -> Result<()> {
         let Some(behind) = self.behind() else { return Ok(()) };
         let closing = Closing { inner: self, is_done: Cell::new(false) };
+        let (until, mut wait) = (self.env.now() + CLOSE_WAIT_MAX, FIRST_WAIT);
         loop {
             match behind.feed_one(&closing) {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
                 Err(error @ Error::Fenced(_)) => return Err(error),
-                Err(error) => {
+                Err(error) if self.env.now() + wait > until => {
                     let dir = self.dir.display();
                     crate::program_log::warn!(%dir, %error, "closed before the store had all edits");
                     return Ok(());
+                }
+                Err(_) => {
+                    // If the moment comes all the same, it is fed twice, which does no harm.
+                    closing.is_done.set(false);
+                    self.env.sleep(wait);
+                    wait *= 2;
                 }
             }
         }
@@ -132,7 +143,8 @@ impl FeedSource for Closing<'_> {
         self.inner.versions.with_snapshot(take)
     }
 
-    /// Once. If something is in the log alone, the feed stays at the moment before.
+    /// Once, unless that failed. If something is in the log alone, the feed stays at the moment
+    /// before.
     fn due_moment(&self, _last: Option<Duration>) -> Option<Extent> {
         let is_due = !self.is_done.replace(true) && self.inner.has_flushed_all();
         is_due.then_some(Extent::Closed)

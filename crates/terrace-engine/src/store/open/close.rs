@@ -48,6 +48,9 @@ impl Store {
     /// the directory can be opened again, whatever is left of this range: other handles, snapshots
     /// and iterators answer [`Error::Closed`] from now on. Closing twice does nothing.
     ///
+    /// An object store gets what it does not have yet; if it fails for five seconds, that is logged
+    /// as a warning, and the next open goes on.
+    ///
     /// One exception: if L0 has a container, a new open answers [`Error::Locked`] as long as an
     /// iterator that has not answered yet, or a pinned value, holds a row in it.
     ///
