@@ -11,12 +11,13 @@
 
 #[path = "../src/objects/contract.rs"]
 mod contract;
+#[path = "proxy/mod.rs"]
+mod proxy;
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::ErrorKind;
 use std::process::Command;
-use std::sync::Arc;
 
+use proxy::Fate;
 use terrace_env::{Env, EnvResult, ObjectName, ObjectStore, Put, RealEnv};
 
 /// Says to a process that it is the one behind the proxy.
@@ -117,87 +118,19 @@ fn behind_a_proxy(store: &dyn ObjectStore) {
 }
 
 fn run_behind_a_proxy() {
-    let endpoint = std::env::var("AWS_ENDPOINT").unwrap();
-    let server = Arc::new(endpoint.trim_start_matches("http://").trim_end_matches('/').to_string());
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    // It ends with this process.
-    std::thread::spawn(move || {
-        for client in listener.incoming().flatten() {
-            let server = Arc::clone(&server);
-            std::thread::spawn(move || {
-                // A client that goes away is no failure of the proxy.
-                let _ = pass_on(client, &server);
-            });
+    let endpoint = proxy::start(&std::env::var("AWS_ENDPOINT").unwrap(), |request| {
+        let fault = request.object.strip_prefix("fault-").unwrap_or_default();
+        match fault {
+            "reset" => Fate::Reset,
+            "lost" => Fate::LoseAnswer,
+            "truncate" if request.method == "GET" => Fate::Truncate,
+            _ => fault.parse().map_or(Fate::Pass, Fate::Refuse),
         }
     });
     let status = Command::new(std::env::current_exe().unwrap())
         .env(BEHIND_PROXY, "1")
-        .env("AWS_ENDPOINT", format!("http://{address}"))
+        .env("AWS_ENDPOINT", endpoint)
         .status()
         .unwrap();
     assert!(status.success(), "the process behind the proxy failed");
-}
-
-/// One request of a client and its answer, or what the name of its object says.
-fn pass_on(mut client: TcpStream, server: &str) -> std::io::Result<()> {
-    let request = read_message(&mut client, false)?;
-    let line = String::from_utf8_lossy(request.split(|byte| *byte == b'\n').next().unwrap_or(&[]))
-        .into_owned();
-    let path = line.split(' ').nth(1).unwrap_or_default();
-    let object = path.split('?').next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
-    let status = object.strip_prefix("fault-").and_then(|fault| fault.parse::<u16>().ok());
-    if let Some(status) = status {
-        let answer =
-            format!("HTTP/1.1 {status} No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
-        return client.write_all(answer.as_bytes());
-    }
-    if object == "fault-reset" {
-        return Ok(());
-    }
-    let mut upstream = TcpStream::connect(server)?;
-    upstream.write_all(&request)?;
-    let answer = read_message(&mut upstream, line.starts_with("HEAD"))?;
-    if object == "fault-lost" {
-        return Ok(());
-    }
-    let is_cut = object == "fault-truncate" && line.starts_with("GET");
-    let end = answer.len() - if is_cut { 100 } else { 0 };
-    client.write_all(&answer[..end])
-}
-
-/// The head and the body of a request or an answer; without a body if it is the answer to a HEAD.
-/// The connection is not used again, and an answer says so.
-fn read_message(stream: &mut TcpStream, is_head: bool) -> std::io::Result<Vec<u8>> {
-    let mut head = Vec::new();
-    let mut byte = [0];
-    while !head.ends_with(b"\r\n\r\n") {
-        stream.read_exact(&mut byte)?;
-        head.push(byte[0]);
-    }
-    let text = String::from_utf8_lossy(&head).to_ascii_lowercase();
-    let value = |key: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(key))?;
-        Some(line.trim().to_string())
-    };
-    if value("expect:").is_some() {
-        stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
-    }
-    let bytes: usize = value("content-length:").and_then(|value| value.parse().ok()).unwrap_or(0);
-    let mut body = Vec::new();
-    if value("transfer-encoding:").is_some_and(|value| value == "chunked") {
-        while !body.ends_with(b"0\r\n\r\n") {
-            stream.read_exact(&mut byte)?;
-            body.push(byte[0]);
-        }
-    } else if !is_head {
-        body.resize(bytes, 0);
-        stream.read_exact(&mut body)?;
-    }
-    if text.starts_with("http/") {
-        head.truncate(head.len() - 2);
-        head.extend(b"connection: close\r\n\r\n");
-    }
-    head.extend(body);
-    Ok(head)
 }

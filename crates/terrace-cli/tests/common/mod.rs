@@ -23,7 +23,11 @@ pub fn run(database: &[&str], line: &str) -> Output {
 }
 
 pub fn run_with_input(database: &[&str], line: &str, input: &[u8]) -> Output {
-    let mut command = terrace();
+    run_in(terrace(), database, line, input)
+}
+
+/// As [`run_with_input`], by a command that may have an environment of its own.
+pub fn run_in(mut command: Command, database: &[&str], line: &str, input: &[u8]) -> Output {
     for word in line.split_whitespace() {
         if word == "DB" {
             command.args(database)
