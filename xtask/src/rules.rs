@@ -20,6 +20,7 @@ pub const ARROWS: &[(&str, &[&str])] = &[
             "terrace-server",
         ],
     ),
+    ("terrace-model", &["terrace-env"]),
     ("terrace-rot", &["terrace-base", "terrace-env", "terrace-engine"]),
     ("terrace-sim", &["terrace", "terrace-base", "terrace-env", "terrace-engine"]),
     ("xtask", &[]),
