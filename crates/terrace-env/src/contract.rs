@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::{
-    DiskEnv, Env, EnvError, FaultEnv, FaultPlan, JobClass, LockKind, LogFile, Operation,
+    CacheFile, DiskEnv, Env, EnvError, FaultEnv, FaultPlan, JobClass, LockKind, LogFile, Operation,
     PMEM_PAGE_BYTES, PmemClaimed, PmemLogFile, RealEnv, SharedEnv, SimEnv, SimOptions,
 };
 
@@ -34,6 +34,7 @@ contract! {
     a_log_is_recycled_under_a_new_name,
     a_log_is_cut_behind_what_was_written,
     a_file_is_cut_by_any_of_its_names,
+    the_file_of_a_cache_is_written_anywhere_and_found_again,
     a_read_that_must_not_wait_reads_the_same,
     the_lock_of_a_directory_excludes,
     a_directory_has_one_real_name,
@@ -340,6 +341,33 @@ fn a_file_is_cut_by_any_of_its_names(env: &SharedEnv, dir: &Path) {
     assert_eq!(read_file(env, &path), b"stays", "a cut makes no file longer");
     let missing = env.fs().cut(&dir.join("missing"), 1);
     assert!(missing.is_err_and(|error| error.is_not_found()));
+}
+
+fn the_file_of_a_cache_is_written_anywhere_and_found_again(env: &SharedEnv, dir: &Path) {
+    let path = dir.join("cache");
+    let file = env.fs().open_cache(&path).unwrap();
+    assert_eq!(file.bytes(), 0);
+    file.write_at(5000, b"behind").unwrap();
+    file.write_at(10, b"before").unwrap();
+    file.write_at(5002, b"HI").unwrap();
+    let read = |file: &dyn CacheFile, offset: u64, bytes: usize| {
+        let mut buffer = vec![9; bytes];
+        let count = file.read_at(offset, &mut buffer).unwrap();
+        buffer.truncate(count);
+        buffer
+    };
+    assert_eq!(read(&*file, 8, 9), b"\0\0before\0");
+    assert_eq!(read(&*file, 5000, 10), b"beHInd", "it ends there");
+    drop(file);
+    let file = env.fs().open_cache(&path).unwrap();
+    assert_eq!(file.bytes(), 5006);
+    assert_eq!(read(&*file, 5000, 6), b"beHInd");
+    env.fs().cut(&path, 5003).unwrap();
+    assert_eq!(read(&*file, 5000, 6), b"beH");
+    file.write_at(5004, b"!").unwrap();
+    assert_eq!(read(&*file, 5000, 6), b"beH\0!", "what was cut off is gone");
+    env.fs().create_dir_all(&dir.join("sub")).unwrap();
+    assert!(env.fs().open_cache(&dir.join("sub")).is_err(), "a directory is no file");
 }
 
 fn a_read_that_must_not_wait_reads_the_same(env: &SharedEnv, dir: &Path) {

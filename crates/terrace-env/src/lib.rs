@@ -56,7 +56,7 @@ pub use disk::{DiskEnv, DiskProfile};
 pub use env::{Env, Job, JobClass, JobHandle, SharedEnv};
 pub use error::{EnvError, EnvResult, Operation};
 pub use fault::{Fault, FaultEffect, FaultEnv, FaultErrno, FaultPlan, InjectedFault};
-pub use fs::{DirEntry, DirLock, FileSystem, LockKind, LogFile, ReadFile, WriteFile};
+pub use fs::{CacheFile, DirEntry, DirLock, FileSystem, LockKind, LogFile, ReadFile, WriteFile};
 pub use objects::{
     ListedObject, NoObjectStores, ObjectName, ObjectStore, ObjectStores, ObjectUpload, ObjectsEnv,
     ObjectsPace, ObjectsProfile, PacedRequest, PendingObject, Put, RequestWay,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::Device;
 use crate::pmem::PmemSide;
 use crate::{
-    DirEntry, DirLock, EnvResult, FileSystem, Latch, LockKind, LogFile, PMEM_PAGE_BYTES, Pmem,
-    PmemMedium, ReadFile, WriteFile,
+    CacheFile, DirEntry, DirLock, EnvResult, FileSystem, Latch, LockKind, LogFile, PMEM_PAGE_BYTES,
+    Pmem, PmemMedium, ReadFile, WriteFile,
 };
 
 /// A file system on the emulated device.
@@ -97,6 +97,14 @@ impl FileSystem for DiskFileSystem {
         Ok(self.log_file(self.on_names().recycle_log(from, to)?))
     }
 
+    fn open_cache(&self, path: &Path) -> EnvResult<Arc<dyn CacheFile>> {
+        if self.device.is_elsewhere(path) {
+            return self.device.inner.fs().open_cache(path);
+        }
+        let inner = self.on_names().open_cache(path)?;
+        Ok(Arc::new(DiskCacheFile { inner, device: Arc::clone(&self.device) }))
+    }
+
     fn create_pmem(&self, path: &Path, bytes: u64) -> EnvResult<Pmem> {
         Ok(self.pmem(self.on_names().create_pmem(path, bytes)?))
     }
@@ -166,6 +174,44 @@ impl ReadFile for DiskReadFile {
 }
 
 impl fmt::Debug for DiskReadFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+struct DiskCacheFile {
+    inner: Arc<dyn CacheFile>,
+    device: Arc<Device>,
+}
+
+impl ReadFile for DiskCacheFile {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> EnvResult<usize> {
+        let count = self.inner.read_at(offset, buffer)?;
+        self.device.read(count);
+        Ok(count)
+    }
+
+    fn try_read_at(&self, offset: u64, buffer: &mut [u8]) -> EnvResult<Option<usize>> {
+        if !self.device.try_read(buffer.len()) {
+            return Ok(None);
+        }
+        self.inner.try_read_at(offset, buffer)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.inner.bytes()
+    }
+}
+
+impl CacheFile for DiskCacheFile {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> EnvResult<()> {
+        self.inner.write_at(offset, bytes)?;
+        self.device.write(bytes.len(), 1);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for DiskCacheFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.inner.fmt(f)
     }

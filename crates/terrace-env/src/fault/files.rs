@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::Judge;
 use crate::pmem::PmemSide;
 use crate::{
-    DirEntry, DirLock, EnvResult, FileSystem, LockKind, LogFile, Operation, Pmem, PmemMedium,
-    ReadFile, WriteFile,
+    CacheFile, DirEntry, DirLock, EnvResult, FileSystem, LockKind, LogFile, Operation, Pmem,
+    PmemMedium, ReadFile, WriteFile,
 };
 
 /// A file system whose calls fail by plan.
@@ -98,6 +98,12 @@ impl FileSystem for FaultFileSystem {
     fn recycle_log(&self, from: &Path, to: &Path) -> EnvResult<Arc<dyn LogFile>> {
         self.judge.call(Operation::Rename, from)?;
         Ok(self.log_file(self.inner().recycle_log(from, to)?, to))
+    }
+
+    fn open_cache(&self, path: &Path) -> EnvResult<Arc<dyn CacheFile>> {
+        self.judge.call(Operation::Open, path)?;
+        let inner = self.inner().open_cache(path)?;
+        Ok(Arc::new(FaultCacheFile { inner, context: self.context(path) }))
     }
 
     fn create_pmem(&self, path: &Path, bytes: u64) -> EnvResult<Pmem> {
@@ -210,6 +216,34 @@ impl ReadFile for FaultReadFile {
 
     fn bytes(&self) -> u64 {
         self.inner.bytes()
+    }
+}
+
+#[derive(Debug)]
+struct FaultCacheFile {
+    inner: Arc<dyn CacheFile>,
+    context: Context,
+}
+
+impl ReadFile for FaultCacheFile {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> EnvResult<usize> {
+        self.context.read()?;
+        self.inner.read_at(offset, buffer)
+    }
+
+    fn try_read_at(&self, offset: u64, buffer: &mut [u8]) -> EnvResult<Option<usize>> {
+        self.context.read()?;
+        self.inner.try_read_at(offset, buffer)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.inner.bytes()
+    }
+}
+
+impl CacheFile for FaultCacheFile {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> EnvResult<()> {
+        self.context.write(bytes, |bytes| self.inner.write_at(offset, bytes))
     }
 }
 

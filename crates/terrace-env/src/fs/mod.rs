@@ -1,8 +1,9 @@
 //! Files: what the engine asks of a file system, and nothing more.
 //!
-//! Three kinds of file, by use: a [`ReadFile`] is read at offsets, a [`WriteFile`] is written once
-//! from front to back, a [`LogFile`] is preallocated and written at offsets by many threads. A
-//! [`Pmem`] is the memory of a file, read and written by the processor itself.
+//! Four kinds of file, by use: a [`ReadFile`] is read at offsets, a [`WriteFile`] is written once
+//! from front to back, a [`LogFile`] is preallocated and written at offsets by many threads, and a
+//! [`CacheFile`] is read and written at offsets by many threads and never synced. A [`Pmem`] is the
+//! memory of a file, read and written by the processor itself.
 //! Content becomes durable by the file's `sync`, names by [`FileSystem::sync_dir`]; neither
 //! implies the other. A failed sync leaves the file's bytes in doubt: it must not be retried.
 
@@ -58,6 +59,9 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// Opens an existing log file for writing under a new name, which is an error if it exists;
     /// its old content stays until it is overwritten. This is how a segment is recycled.
     fn recycle_log(&self, from: &Path, to: &Path) -> EnvResult<Arc<dyn LogFile>>;
+
+    /// Opens the file of a cache, with what it holds, or makes an empty one.
+    fn open_cache(&self, path: &Path) -> EnvResult<Arc<dyn CacheFile>>;
 
     /// Creates the file of an area of persistent memory, of exactly `bytes` bytes (whole pages,
     /// above 0; panics otherwise), reserved, zeroed, durable but for its name, and maps it. One
@@ -237,6 +241,17 @@ pub trait LogFile: Send + Sync + fmt::Debug {
     fn medium(&self) -> Option<PmemMedium> {
         None
     }
+}
+
+/// A file of which nothing has to last: read and written at offsets by many threads, and never
+/// synced. It grows as it is written, takes no space where it was not, and is made shorter by
+/// [`FileSystem::cut`].
+///
+/// After a crash each of its bytes may be what was written, what was there before, or a zero. Bytes
+/// that one thread reads while another one writes there may be a mixture of old and new ones.
+pub trait CacheFile: ReadFile {
+    /// Writes `bytes` at `offset`, beyond the end of the file too.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> EnvResult<()>;
 }
 
 /// Panics if a write would leave the log file: the caller has lost count of its space.

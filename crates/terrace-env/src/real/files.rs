@@ -8,7 +8,7 @@ use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, fdatasync, fstatfs,
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwrite, retry_on_intr};
 
 use super::fs::failed;
-use crate::{EnvResult, Operation, ReadFile, WriteFile};
+use crate::{CacheFile, EnvResult, Operation, ReadFile, WriteFile};
 
 /// Magic numbers of file systems, as `statfs` reports them.
 pub(super) mod magic {
@@ -50,8 +50,12 @@ mod nowait {
 
 impl RealReadFile {
     pub fn open(path: &Path) -> EnvResult<RealReadFile> {
+        RealReadFile::open_with(path, OpenOptions::new().read(true))
+    }
+
+    fn open_with(path: &Path, options: &OpenOptions) -> EnvResult<RealReadFile> {
         let open = || {
-            let file = File::open(path)?;
+            let file = options.open(path)?;
             let metadata = file.metadata()?;
             if metadata.is_dir() { Err(Errno::ISDIR.into()) } else { Ok((file, metadata.len())) }
         };
@@ -129,6 +133,42 @@ impl ReadFile for RealReadFile {
 
     fn bytes(&self) -> u64 {
         self.bytes
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct RealCacheFile(RealReadFile);
+
+impl RealCacheFile {
+    pub fn open(path: &Path) -> EnvResult<RealCacheFile> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        RealReadFile::open_with(path, &options).map(RealCacheFile)
+    }
+}
+
+impl ReadFile for RealCacheFile {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> EnvResult<usize> {
+        self.0.read_at(offset, buffer)
+    }
+
+    fn try_read_at(&self, offset: u64, buffer: &mut [u8]) -> EnvResult<Option<usize>> {
+        self.0.try_read_at(offset, buffer)
+    }
+
+    fn prefetch(&self, offset: u64, bytes: u64) {
+        self.0.prefetch(offset, bytes);
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.bytes()
+    }
+}
+
+impl CacheFile for RealCacheFile {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> EnvResult<()> {
+        write_all_at(&self.0.file, offset, bytes)
+            .map_err(|errno| failed(Operation::Write, &self.0.path)(errno.into()))
     }
 }
 

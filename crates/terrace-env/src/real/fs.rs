@@ -8,12 +8,12 @@ use rustix::fs::{CWD, RenameFlags, fsync, renameat_with, statvfs};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::dir_lock;
-use super::files::{RealReadFile, RealWriteFile};
+use super::files::{RealCacheFile, RealReadFile, RealWriteFile};
 use super::log_file;
 use super::pmem;
 use crate::{
-    DirEntry, DirLock, EnvError, EnvResult, FileSystem, LockKind, LogFile, Operation, Pmem,
-    ReadFile, WriteFile,
+    CacheFile, DirEntry, DirLock, EnvError, EnvResult, FileSystem, LockKind, LogFile, Operation,
+    Pmem, ReadFile, WriteFile,
 };
 
 /// The file systems of the machine.
@@ -74,6 +74,10 @@ impl FileSystem for RealFileSystem {
     fn recycle_log(&self, from: &Path, to: &Path) -> EnvResult<Arc<dyn LogFile>> {
         rename_to_new(from, to).map_err(failed(Operation::Rename, from))?;
         log_file::open(to)
+    }
+
+    fn open_cache(&self, path: &Path) -> EnvResult<Arc<dyn CacheFile>> {
+        Ok(Arc::new(RealCacheFile::open(path)?))
     }
 
     fn create_pmem(&self, path: &Path, bytes: u64) -> EnvResult<Pmem> {

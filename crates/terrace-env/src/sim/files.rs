@@ -10,8 +10,8 @@ use super::pmem;
 use crate::fs::LOCK_FILE;
 use crate::pmem::{assert_area_bytes, is_area_bytes};
 use crate::{
-    DirEntry, DirLock, EnvError, EnvResult, FileSystem, LockKind, LogFile, Operation, Pmem,
-    ReadFile, WriteFile,
+    CacheFile, DirEntry, DirLock, EnvError, EnvResult, FileSystem, LockKind, LogFile, Operation,
+    Pmem, ReadFile, WriteFile,
 };
 
 /// The file system of a simulation.
@@ -134,6 +134,13 @@ impl FileSystem for SimFileSystem {
         Ok(self.log_file(to, inode, bytes))
     }
 
+    fn open_cache(&self, path: &Path) -> EnvResult<Arc<dyn CacheFile>> {
+        let (inode, bytes) = self.disk.mutate(Io::new(Operation::Open, path), |disk| {
+            if disk.has_file(path) { disk.open(path) } else { Ok((disk.create(path, 0)?, 0)) }
+        })?;
+        Ok(Arc::new(SimReadFile { file: self.handle(path, inode), bytes }))
+    }
+
     fn create_pmem(&self, path: &Path, bytes: u64) -> EnvResult<Pmem> {
         assert_area_bytes(bytes);
         let io = Io { count: bytes, ..Io::new(Operation::Create, path) };
@@ -182,7 +189,9 @@ impl FileSystem for SimFileSystem {
         let io = Io { count: bytes, ..Io::new(Operation::Write, path) };
         self.disk.mutate(io, |disk| {
             let (inode, present) = disk.open(path)?;
-            if present > bytes { disk.cut_inode(inode, bytes) } else { Ok(()) }
+            let cut = if present > bytes { disk.cut_inode(inode, bytes) } else { Ok(()) };
+            disk.close(inode);
+            cut
         })
     }
 
@@ -292,6 +301,12 @@ impl ReadFile for SimReadFile {
 
     fn bytes(&self) -> u64 {
         self.bytes
+    }
+}
+
+impl CacheFile for SimReadFile {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> EnvResult<()> {
+        self.file.write(offset, bytes)
     }
 }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use terrace_base::{Corruption, LevelNo};
 use terrace_env::{
-    DirEntry, DirLock, Env, EnvError, EnvResult, FileSystem, Job, JobClass, JobHandle, Latch,
-    LockKind, LogFile, NoObjectStores, ObjectStores, Operation, Pmem, ReadFile, SharedEnv,
+    CacheFile, DirEntry, DirLock, Env, EnvError, EnvResult, FileSystem, Job, JobClass, JobHandle,
+    Latch, LockKind, LogFile, NoObjectStores, ObjectStores, Operation, Pmem, ReadFile, SharedEnv,
     WaitFactory, WriteFile,
 };
 
@@ -139,6 +139,10 @@ impl FileSystem for StepEnv {
 
     fn recycle_log(&self, _: &Path, _: &Path) -> EnvResult<Arc<dyn LogFile>> {
         unreachable!("a table store keeps no log")
+    }
+
+    fn open_cache(&self, _: &Path) -> EnvResult<Arc<dyn CacheFile>> {
+        unreachable!("a table store has no cache")
     }
 
     fn create_pmem(&self, _: &Path, _: u64) -> EnvResult<Pmem> {

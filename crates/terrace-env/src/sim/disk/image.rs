@@ -148,6 +148,11 @@ impl DiskImage {
         Ok(id)
     }
 
+    /// Whether there is such a file.
+    pub(in crate::sim) fn has_file(&self, path: &Path) -> bool {
+        self.find(path).is_some()
+    }
+
     /// Opens a file; returns its size.
     pub(in crate::sim) fn open(&mut self, path: &Path) -> io::Result<(InodeId, u64)> {
         let id = self.lookup(path)?;
