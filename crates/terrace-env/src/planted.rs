@@ -183,6 +183,14 @@ planted_bugs! {
     SkipFence,
     /// An open deletes all tables that a list shows and its version does not name.
     OpenDeletesByListing,
+    /// A block of the persistent cache is believed without looking at its checksum.
+    UncheckedCache,
+    /// A block of the persistent cache can be found before its bytes are there, and is believed.
+    ValidBeforeBytes,
+    /// The persistent cache takes a table of an earlier epoch for one of today's with its counter.
+    StaleCachedTable,
+    /// What a block displaces in the persistent cache are metadata.
+    DataDisplacesMeta,
 }
 
 impl PlantedBug {
@@ -198,10 +206,20 @@ impl PlantedBug {
         PlantedBug::OpenDeletesByListing,
     ];
 
+    /// Bugs of what is kept on the local disk of tables in an object store: the engine's own tests
+    /// look for them, beside the cache.
+    pub const OF_PERSISTENT_CACHE: &[PlantedBug] = &[
+        PlantedBug::UncheckedCache,
+        PlantedBug::ValidBeforeBytes,
+        PlantedBug::StaleCachedTable,
+        PlantedBug::DataDisplacesMeta,
+    ];
+
     /// Bugs that show on one machine alone, without an object store.
     #[must_use]
     pub fn of_one_machine() -> Vec<PlantedBug> {
-        let shows = |bug: &PlantedBug| !PlantedBug::OF_OBJECT_STORE.contains(bug);
+        let elsewhere = [PlantedBug::OF_OBJECT_STORE, PlantedBug::OF_PERSISTENT_CACHE].concat();
+        let shows = |bug: &PlantedBug| !elsewhere.contains(bug);
         PlantedBug::ALL.iter().copied().filter(shows).collect()
     }
 

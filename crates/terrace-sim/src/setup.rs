@@ -221,8 +221,13 @@ impl Setup {
     /// Puts the levels from this one on into an object store; 0 for none.
     pub fn choose_far(&mut self, first_far: u8) {
         self.first_far = first_far;
-        let in_store =
-            CloudOptions { first_level: Some(first_far), ..CloudOptions::as_it_is("sim://store") };
+        // A cache of few blocks, which come and go, or one of many.
+        let cache_bytes = if first_far.is_multiple_of(2) { 80_000 } else { 1 << 20 };
+        let in_store = CloudOptions {
+            first_level: Some(first_far),
+            cache_bytes: Some(cache_bytes),
+            ..CloudOptions::as_it_is("sim://store")
+        };
         self.options.cloud = (first_far > 0).then_some(in_store);
     }
 

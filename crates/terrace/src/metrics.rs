@@ -306,6 +306,7 @@ impl Metrics {
         writeln!(f, "terrace_object_store_table_bytes {}", cloud.table_bytes)?;
         describe(f, "local_bytes", "Bytes on the local disk.", "gauge")?;
         writeln!(f, "terrace_local_bytes {}", cloud.local_bytes)?;
+        write_near(f, cloud)?;
         describe(f, "object_store_requests_total", "Requests, by their kind.", "counter")?;
         for kind in RequestKind::ALL {
             let count = cloud.requests.of(kind).requests;
@@ -357,6 +358,21 @@ impl Metrics {
         }
         Ok(())
     }
+}
+
+/// What is kept of the tables in the object store on the local disk.
+fn write_near(f: &mut fmt::Formatter<'_>, cloud: &CloudStats) -> fmt::Result {
+    let Some(near) = &cloud.near else { return Ok(()) };
+    let help = "Reads of blocks of tables in the object store, by whether the local disk had them.";
+    describe(f, "near_blocks_total", help, "counter")?;
+    writeln!(f, "terrace_near_blocks_total{{found=\"yes\"}} {}", near.data.hits)?;
+    writeln!(f, "terrace_near_blocks_total{{found=\"no\"}} {}", near.data.misses)?;
+    describe(f, "near_bytes", "Bytes that the local disk keeps of these tables.", "gauge")?;
+    writeln!(f, "terrace_near_bytes{{kind=\"blocks\"}} {}", near.data.bytes)?;
+    writeln!(f, "terrace_near_bytes{{kind=\"metadata\"}} {}", near.meta.bytes)?;
+    let help = "Tables whose metadata the local disk did not have when they were opened.";
+    describe(f, "near_metadata_misses_total", help, "counter")?;
+    writeln!(f, "terrace_near_metadata_misses_total {}", near.meta.misses)
 }
 
 /// What the store costs, by its sheet of prices; nothing if that has none.

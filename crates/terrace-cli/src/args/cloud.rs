@@ -22,6 +22,11 @@ pub(crate) struct CloudArgs {
     /// the object store
     #[arg(long, value_name = "BYTES", value_parser = parse_size, requires = "cloud_url")]
     pub(crate) local_bytes: Option<u64>,
+    /// How much of --local-bytes blocks of the lower levels may take that were read, such as 2G, so
+    /// that later reads of them cost no request; the upper levels have the rest. Otherwise blocks
+    /// take what is left of it at the moment
+    #[arg(long, value_name = "BYTES", value_parser = parse_size, requires = "cloud_url")]
+    pub(crate) cloud_cache: Option<u64>,
     /// Keep the upper levels in the object store as well, and store a moment of the whole database
     /// so often, such as 60s: others read it there, make checkpoints and clones
     #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "cloud_url")]
@@ -65,6 +70,7 @@ impl CloudArgs {
     /// The library's options; `None` for what the directory says.
     pub(crate) fn options(&self) -> Option<CloudOptions> {
         let mut options = CloudOptions::new(self.cloud_url.clone()?, self.local_bytes?);
+        options.cache_bytes = self.cloud_cache;
         options.mirror = self.cloud_mirror;
         options.database = self.cloud_database;
         options.take_over = self.take_over;

@@ -274,6 +274,17 @@ fn put_cloud(text: &mut String, figures: &Figured) {
         let _ = write!(here, " of {}", figures.bytes("/cloud/local_bytes_max"));
     }
     line_of(text, "here", &here);
+    let (hits, misses) =
+        (figures.number("/cloud/near/data/hits"), figures.number("/cloud/near/data/misses"));
+    if hits + misses > 0 {
+        let percent = hits as f64 * 100.0 / (hits + misses) as f64;
+        let near = format!(
+            "{} of blocks that were read; {percent:.1} % of {} reads found theirs",
+            figures.bytes("/cloud/near/data/bytes"),
+            HumanCount(hits + misses)
+        );
+        line_of(text, "near", &near);
+    }
     let (mut asked, mut failures) = (Vec::new(), 0);
     for (kind, of) in figures.fields("/cloud/requests") {
         failures += of["failures"].as_u64().unwrap_or(0);

@@ -40,6 +40,7 @@
 //!    has it, and who evicts one clears its slot afterwards: whichever comes second sees the other
 //!    (`models.rs`).
 
+pub mod persistent;
 mod slots;
 
 #[cfg(all(test, terrace_loom))]
@@ -323,10 +324,10 @@ impl Hash for BlockKey {
 
 /// Hands through the hash that a key has already computed.
 #[derive(Clone, Copy, Default)]
-struct FixedHash;
+pub(crate) struct FixedHash;
 
 #[derive(Default)]
-struct MixedHash(u64);
+pub(crate) struct MixedHash(u64);
 
 impl BuildHasher for FixedHash {
     type Hasher = MixedHash;

@@ -48,7 +48,8 @@ pub(crate) fn mount_far(env: &SharedEnv, context: &TableContext, version: &Versi
         && !far.is_mounted()
     {
         let store = CloudStore::new(env, env.objects().open(&cloud.url)?);
-        far.mount(Arc::new(store), CloudNames::new(version.database()), FarReader::Owner);
+        let names = CloudNames::new(version.database());
+        far.mount(Arc::new(store), names, FarReader::Owner, None);
     }
     Ok(())
 }

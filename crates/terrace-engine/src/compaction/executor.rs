@@ -12,7 +12,7 @@ use crate::iter::{ChainedStream, MergingStream, Stream};
 use crate::merge::MergeOperators;
 use crate::process::TableIo;
 use crate::range_tombstone::Fragments;
-use crate::table::{OutputSpec, OutputTables, TableMeta, TableOptions, TableShape};
+use crate::table::{Heat, OutputSpec, OutputTables, TableMeta, TableOptions, TableShape};
 use crate::version::{OpenTable, TableOpener};
 use crate::vlog::{InPlace, Separator, ValueFileMeta, ValueSource};
 use crate::yielder::Yielder;
@@ -168,7 +168,8 @@ impl LocalExecutor {
         };
         let next_table = Box::new(self.ids_of(plan));
         let mut outputs = OutputTables::new(self.opener.store.as_ref(), spec, next_table)
-            .limited_by(self.io.clone());
+            .limited_by(self.io.clone())
+            .with_heat(self.heat_of(plan, &readers));
         let mut until_look = ENTRIES_PER_LOOK;
         let mut yielder = Yielder::new(self.env.as_ref());
         let mut brought = match &mut in_place {
@@ -215,6 +216,23 @@ impl LocalExecutor {
             read_bytes,
             written_bytes,
         })
+    }
+
+    /// What was read of the inputs, if the outputs lie where that matters.
+    fn heat_of(
+        &self,
+        plan: &CompactionPlan,
+        readers: &BTreeMap<FileId, OpenTable>,
+    ) -> Option<Arc<Heat>> {
+        let far = &self.opener.far;
+        if !far.takes(plan.output_level) || far.near().is_none() {
+            return None;
+        }
+        let blocks = readers.values().filter_map(|table| match table {
+            OpenTable::Blocks(reader) => Some(reader.as_ref()),
+            OpenTable::Row(_) => None,
+        });
+        Some(Arc::new(Heat::of(blocks))).filter(|heat| !heat.is_empty())
     }
 
     /// The values that the inputs point to, if one may have to be read.

@@ -187,6 +187,9 @@ pub struct BlockRead {
     pub index: u64,
     /// Whether the block cache had it; else it was read from its file.
     pub was_cached: bool,
+    /// Whether it was read from the persistent cache, and not from the object store in which its
+    /// table lies.
+    pub is_near: bool,
     /// Its bytes in the file.
     pub file_bytes: u64,
     /// Its bytes when decoded.
@@ -325,7 +328,11 @@ impl fmt::Display for StepAnswer {
 
 impl fmt::Display for BlockRead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let from = if self.was_cached { "cache" } else { "file" };
+        let from = match (self.was_cached, self.is_near) {
+            (true, _) => "cache",
+            (false, true) => "persistent cache",
+            (false, false) => "file",
+        };
         write!(f, "block {} from {from}, {}", self.index, text::bytes(self.bytes))?;
         if self.is_compressed {
             write!(f, " ({} compressed)", text::bytes(self.file_bytes))?;

@@ -61,6 +61,7 @@ impl Recording {
             hidden: HiddenCounts::default(),
             versions: 0,
             totals: ReadTotals::default(),
+            is_near: false,
             requests: RequestCounts::default(),
         };
         RECORDER.set(Some(recorder));
@@ -106,6 +107,8 @@ pub(crate) struct Recorder {
     pub(crate) versions: u64,
     /// The filters, blocks and values of the read.
     totals: ReadTotals,
+    /// Whether the block that is noted next comes from the persistent cache.
+    is_near: bool,
     /// What the read asked of an object store.
     pub(crate) requests: RequestCounts,
 }
@@ -257,8 +260,14 @@ impl Recorder {
         }
     }
 
+    /// The block that is noted next comes from the persistent cache.
+    pub(crate) fn near(&mut self) {
+        self.is_near = true;
+    }
+
     /// A block was looked at.
-    pub(crate) fn block(&mut self, block: BlockRead) {
+    pub(crate) fn block(&mut self, mut block: BlockRead) {
+        block.is_near = std::mem::take(&mut self.is_near) && !block.was_cached;
         let totals = &mut self.totals;
         *if block.was_cached { &mut totals.cached_blocks } else { &mut totals.file_blocks } += 1;
         match self.current {

@@ -19,6 +19,11 @@ pub struct CloudOptions {
     /// least 16 MiB. The levels that do not fit lie in the store. With more, fewer reads cost a
     /// request. Without it, every level stays where it lies.
     pub local_bytes: Option<u64>,
+    /// About how many bytes of the local disk blocks of the lower levels may take that were read:
+    /// later reads of them cost no request. With `local_bytes` they are a part of these, and the
+    /// levels have the rest; without this option blocks take what is left of them at the moment.
+    /// Without either none are kept. Nothing that is kept there has to last.
+    pub cache_bytes: Option<u64>,
     /// The level from which on tables lie in the store whatever `local_bytes` says, from 1 to 6.
     /// The default is none: the level follows `local_bytes`.
     pub first_level: Option<u8>,
@@ -60,6 +65,7 @@ impl CloudOptions {
         CloudOptions {
             url: url.into(),
             local_bytes: None,
+            cache_bytes: None,
             first_level: None,
             mirror: None,
             database: None,
@@ -84,6 +90,12 @@ impl CloudOptions {
         require(
             self.local_bytes.is_none_or(|bytes| bytes >= CloudOptions::LOCAL_BYTES_MIN),
             "cloud.local_bytes must be at least 16 MiB",
+        )?;
+        require(
+            self.cache_bytes.is_none_or(|bytes| {
+                self.local_bytes.is_none_or(|local_bytes| bytes <= local_bytes / 2)
+            }),
+            "cloud.cache_bytes may be at most half of cloud.local_bytes",
         )?;
         require(
             self.mirror.is_none_or(|period| period >= Duration::from_secs(1)),

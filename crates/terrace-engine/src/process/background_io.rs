@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::io_limit::{IoClass, IoLimit};
 use crate::placement::TableLocation;
-use crate::table::TableWriter;
+use crate::table::{ByteInterval, TableWriter};
 use crate::{Result, nanos};
 
 /// The tables that a range writes in the background: they obey the limit, unless somebody waits
@@ -133,6 +133,10 @@ impl TableWriter for LimitedWriter {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.io.io.pass(self.io.class, bytes.len() as u64);
         self.writer.append(bytes)
+    }
+
+    fn keep_near(&mut self, interval: ByteInterval) {
+        self.writer.keep_near(interval);
     }
 
     fn finish(self: Box<Self>) -> Result<TableLocation> {

@@ -39,19 +39,22 @@ pub enum PoolName {
     Jobs,
     /// Lookup indexes.
     LookupIndex,
+    /// What is known of the blocks that lie in persistent caches.
+    PersistentCache,
     /// Requests and replies of a server's clients.
     Clients,
 }
 
 impl PoolName {
     /// All of them.
-    pub const ALL: [PoolName; 7] = [
+    pub const ALL: [PoolName; 8] = [
         PoolName::Memtables,
         PoolName::BlockCache,
         PoolName::Tables,
         PoolName::Iterators,
         PoolName::Jobs,
         PoolName::LookupIndex,
+        PoolName::PersistentCache,
         PoolName::Clients,
     ];
 
@@ -65,6 +68,7 @@ impl PoolName {
             PoolName::Iterators => "iterators",
             PoolName::Jobs => "jobs",
             PoolName::LookupIndex => "lookup_index",
+            PoolName::PersistentCache => "persistent_cache",
             PoolName::Clients => "clients",
         }
     }

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::sync::Arc;
 
 use terrace_base::limits::{STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use terrace_base::{EntryKind, EntryRef, Expiry, SeqNo, TableUid, WallTime, compare_internal};
@@ -14,7 +15,8 @@ use super::format::index::{IndexBuilder, shortest_separator};
 use super::format::names::{ListFrame, NameLists, encode_lists};
 use super::format::properties::TableProperties;
 use super::format::{BLOCK_TARGET_BYTES_MAX, META_BYTES_MAX, range_tombstones};
-use super::store::TableWriter;
+use super::heat::Heat;
+use super::store::{ByteInterval, TableWriter};
 use crate::placement::TableLocation;
 use crate::range_tombstone::RangeTombstone;
 use crate::vlog::ValuePointer;
@@ -98,6 +100,10 @@ pub struct TableBuilder {
     tombstone_run_max: u64,
     /// How many entries expire.
     expiring_count: u64,
+    /// Which of its blocks will be read, if somebody knows.
+    heat: Option<Arc<Heat>>,
+    /// The separator before the block.
+    block_above: Vec<u8>,
     properties: TableProperties,
 }
 
@@ -136,8 +142,16 @@ impl TableBuilder {
             tombstone_run: 0,
             tombstone_run_max: 0,
             expiring_count: 0,
+            heat: None,
+            block_above: Vec::new(),
             properties: TableProperties { created, ..TableProperties::default() },
         }
+    }
+
+    /// The same; the writer is told which blocks will be read.
+    #[must_use]
+    pub fn with_heat(self, heat: Option<Arc<Heat>>) -> TableBuilder {
+        TableBuilder { heat, ..self }
     }
 
     /// Adds the next entry in internal order. Errors: the writer's; the table is then of no use.
@@ -299,6 +313,13 @@ impl TableBuilder {
         frame::seal(&mut self.out, start, compression, self.uid, offset);
         let frame_bytes = (self.out.len() - start) as u64;
         self.index.add(frame_bytes, &self.separator, goes_on_after);
+        if let Some(heat) = &self.heat {
+            if heat.touches(&self.block_above, &self.separator) {
+                let bytes = self.out.len() - start;
+                self.writer.keep_near(ByteInterval { offset, bytes });
+            }
+            self.block_above.clone_from(&self.separator);
+        }
         if self.out.len() >= WRITE_BYTES {
             self.write_out()?;
         }

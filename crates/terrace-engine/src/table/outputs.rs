@@ -1,7 +1,9 @@
+use std::sync::Arc;
+
 use terrace_base::{EntryRef, FileId, KeyRange, LevelNo, TableUid, WallTime};
 use terrace_env::{PlantedBug, is_planted};
 
-use super::{TableBuilder, TableMeta, TableOptions, TableStore, table_meta};
+use super::{Heat, TableBuilder, TableMeta, TableOptions, TableStore, table_meta};
 use crate::Result;
 use crate::process::TableIo;
 use crate::range_tombstone::Fragments;
@@ -55,6 +57,8 @@ pub struct OutputTables<'a> {
     next_table: NextTable<'a>,
     /// Whose limit the tables obey, if any.
     io: Option<TableIo>,
+    /// What of them will be read, if that is known.
+    heat: Option<Arc<Heat>>,
     /// Where the part of the current table begins.
     part_start: Vec<u8>,
     builder: Option<(FileId, TableBuilder)>,
@@ -75,6 +79,7 @@ impl<'a> OutputTables<'a> {
             spec,
             next_table,
             io: None,
+            heat: None,
             part_start: spec.slice.start().to_vec(),
             builder: None,
             last_key: Vec::new(),
@@ -86,6 +91,12 @@ impl<'a> OutputTables<'a> {
     #[must_use]
     pub fn limited_by(self, io: Option<TableIo>) -> OutputTables<'a> {
         OutputTables { io, ..self }
+    }
+
+    /// The same; the store is told which blocks will be read.
+    #[must_use]
+    pub fn with_heat(self, heat: Option<Arc<Heat>>) -> OutputTables<'a> {
+        OutputTables { heat, ..self }
     }
 
     /// Adds the next entry in internal order.
@@ -114,6 +125,7 @@ impl<'a> OutputTables<'a> {
                 None => writer,
             };
             let builder = TableBuilder::new(writer, uid, &shape.table, self.spec.now);
+            let builder = builder.with_heat(self.heat.clone());
             self.builder = Some((id, builder));
         }
         Ok(&mut self.builder.as_mut().expect("made above").1)

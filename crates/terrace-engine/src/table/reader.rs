@@ -16,7 +16,7 @@ use super::format::frame::{self, Compression, TRAILER_BYTES};
 use super::format::index::Index;
 use super::format::properties::TableProperties;
 use super::format::{BLOCK_BYTES_MAX, FormatError, META_BYTES_MAX, range_tombstones};
-use super::store::{ByteInterval, TableFile};
+use super::store::{ByteInterval, ReadTicket, TableFile};
 use super::stream::TableStream;
 use crate::cache::{BlockCache, BlockPeek, BlockSlots};
 use crate::explain::{BlockRead, note};
@@ -417,6 +417,19 @@ impl TableReader {
         keys.into_iter().skip(stride / 2).step_by(stride).map(<[u8]>::to_vec).collect()
     }
 
+    /// The keys of the blocks that the store keeps near, as intervals above one key and through
+    /// another: ascending.
+    #[must_use]
+    pub fn near_keys(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let index = &self.index;
+        let keys = |offset: u64| {
+            let block = index.block_at(offset)?;
+            let above = block.checked_sub(1).map_or(&[][..], |before| index.separator(before));
+            Some((above.to_vec(), index.separator(block).to_vec()))
+        };
+        self.file.near_blocks().into_iter().filter_map(keys).collect()
+    }
+
     /// About how many bytes of data lie within `range`, to a block. No I/O.
     #[must_use]
     pub fn bytes_within(&self, range: &KeyRange) -> u64 {
@@ -468,7 +481,8 @@ impl TableReader {
         let bytes = bytes as u64;
         // Where compression does not pay, a block is stored as it is.
         let is_compressed = file_bytes < bytes + TRAILER_BYTES as u64;
-        BlockRead { index: block_index as u64, was_cached, file_bytes, bytes, is_compressed }
+        let index = block_index as u64;
+        BlockRead { index, was_cached, is_near: false, file_bytes, bytes, is_compressed }
     }
 
     #[cold]
@@ -476,7 +490,7 @@ impl TableReader {
         let handle = self.index.handle(block_index);
         let interval = interval_of(handle);
         let frame = match mode.waits {
-            true => read_one(&*self.file, interval)?,
+            true => only_one(&*self.file, interval, self.file.read_block(interval))?,
             false => self.file.try_read(interval)?.ok_or(Error::NeedsIo)?,
         };
         let block = self.decode_block(handle, &frame)?;
@@ -560,7 +574,11 @@ pub(super) fn interval_of(handle: Handle) -> ByteInterval {
 
 /// Reads one interval, waiting for it.
 pub(super) fn read_one(file: &dyn TableFile, interval: ByteInterval) -> Result<Vec<u8>> {
-    let mut buffers = file.read(&[interval]).wait()?;
+    only_one(file, interval, file.read(&[interval]))
+}
+
+fn only_one(file: &dyn TableFile, interval: ByteInterval, read: ReadTicket) -> Result<Vec<u8>> {
+    let mut buffers = read.wait()?;
     match buffers.pop() {
         Some(buffer) if buffer.len() == interval.bytes => Ok(buffer),
         _ => Err(interval.too_short(&file.name()).into()),

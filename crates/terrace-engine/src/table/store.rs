@@ -110,6 +110,10 @@ pub trait TableWriter: Send {
     /// Appends bytes; builders append large pieces. After an error the table is of no use.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
 
+    /// The bytes of this interval, which were or will be appended, are a block that will be read
+    /// soon. The default does nothing: only a store that keeps what is read near needs to know.
+    fn keep_near(&mut self, _interval: ByteInterval) {}
+
     /// Makes the content durable and returns where it lies.
     fn finish(self: Box<Self>) -> Result<TableLocation>;
 }
@@ -119,6 +123,18 @@ pub trait TableFile: Send + Sync + fmt::Debug {
     /// Starts reading the intervals; the ticket gives one buffer for each, in their order and of
     /// exactly their size. An interval beyond the end of the table is an error.
     fn read(&self, intervals: &[ByteInterval]) -> ReadTicket;
+
+    /// As [`TableFile::read`] of a block that a get or a cursor looks into: a store that keeps what
+    /// is read near may have it.
+    fn read_block(&self, interval: ByteInterval) -> ReadTicket {
+        self.read(&[interval])
+    }
+
+    /// Where the blocks begin that were read lately and are kept near, ascending; none in a store
+    /// that keeps none apart.
+    fn near_blocks(&self) -> Vec<u64> {
+        Vec::new()
+    }
 
     /// Reads one interval if that can be done without waiting for a device; `None` if not.
     fn try_read(&self, interval: ByteInterval) -> Result<Option<Vec<u8>>>;

@@ -94,6 +94,11 @@ impl ReadAhead {
         }
     }
 
+    /// Whether something was asked for that holds the interval.
+    pub fn holds(&self, table: u128, interval: ByteInterval) -> bool {
+        self.pieces.lock().iter().any(|waiting| waiting.holds(table, interval))
+    }
+
     /// Keeps a piece of which an interval was read, if more of it is to come.
     pub fn keep_rest(&self, table: u128, read: ByteInterval, piece: Arc<Piece>) {
         let range = piece.offset..piece.offset + piece.bytes.len() as u64;

@@ -6,9 +6,10 @@ use terrace_env::{Latch, ObjectName, SharedEnv};
 use super::ahead::{Asked, PIECE_BYTES};
 use super::sequence::Sequences;
 use super::tables::{FarName, Mounted};
-use crate::Result;
-use crate::explain::waits;
+use crate::explain::{note, waits};
+use crate::table::format::footer::Footer;
 use crate::table::{ByteInterval, ReadTicket, TableFile};
+use crate::{Error, Result};
 
 /// To open a table costs a request for its footer, and more for what the footer names, which stands
 /// before it. So the first of them asks for this share of the table: at most what filter and index
@@ -60,7 +61,7 @@ impl FarFile {
         FarFile { mounted, env, name, object, path, tail, sequences }
     }
 
-    /// The end of the table, which holds the interval; asked for at once if the footer is read.
+    /// The end of the table, which holds the interval; fetched at once if the footer is read.
     fn read_tail(&self, interval: ByteInterval) -> Result<Option<Vec<u8>>> {
         let end = interval.offset + interval.bytes as u64;
         let known = self.tail.lock().clone();
@@ -71,19 +72,54 @@ impl FarFile {
             *self.tail.lock() = None;
             return Ok(None);
         }
-        let wanted = (self.name.bytes / TAIL_DIVISOR).clamp(TAIL_BYTES_MIN, TAIL_BYTES_MAX);
-        let offset = interval.offset.min(end.saturating_sub(wanted));
-        let got = self.mounted.store.get(&self.object, Some(offset..end));
-        let bytes = got.map_err(|error| self.mounted.error_of_read(&self.path, error))?;
-        let tail = Arc::new(Piece { offset, bytes });
+        let tail = Arc::new(self.fetch_tail(interval)?);
         let found = tail.get(interval);
         *self.tail.lock() = Some(tail);
         Ok(found)
     }
 
+    /// The end of the table with all metadata, of which the footer is read: from the local disk, or
+    /// else from the store, usually with one request.
+    fn fetch_tail(&self, footer: ByteInterval) -> Result<Piece> {
+        let (near, table) = (self.mounted.near.as_deref(), self.name.cached_as());
+        if let Some(tail) = near.and_then(|near| near.meta.get(table)) {
+            return Ok(Piece { offset: tail.offset, bytes: tail.bytes });
+        }
+        let end = self.name.bytes;
+        let fetch = |offset: u64| {
+            let got = self.mounted.store.get(&self.object, Some(offset..end));
+            let bytes = got.map_err(|error| self.mounted.error_of_read(&self.path, error))?;
+            Ok::<Piece, Error>(Piece { offset, bytes })
+        };
+        let wanted = (end / TAIL_DIVISOR).clamp(TAIL_BYTES_MIN, TAIL_BYTES_MAX);
+        let mut tail = fetch(footer.offset.min(end.saturating_sub(wanted)))?;
+        // Who reads the footer will judge it.
+        let Some(offset) = metadata_offset(&tail.bytes, end) else { return Ok(tail) };
+        if offset < tail.offset {
+            tail = fetch(offset)?;
+        }
+        if let Some(near) = near {
+            near.meta.keep(table, offset, &tail.bytes[(offset - tail.offset) as usize..]);
+        }
+        Ok(tail)
+    }
+
+    /// The block at an interval, if the local disk has it, and nobody reads on here.
+    fn read_near(&self, interval: ByteInterval, waits: bool) -> Option<Vec<u8>> {
+        let near = self.mounted.near.as_ref()?;
+        if self.mounted.ahead.holds(self.name.nonce, interval) {
+            return None;
+        }
+        let began = self.env.now();
+        let found = near.data.get(self.name.cached_as(), interval, waits)?;
+        note(|notes| notes.near());
+        waits::waited_for_file(found.len() as u64, began, self.env.now());
+        Some(found)
+    }
+
     /// Begins to read an interval that is not in the tail, and what comes after it if somebody goes
-    /// through the table.
-    fn ask(&self, interval: ByteInterval) -> Asked {
+    /// through the table; whether that is so, and has been for a while.
+    fn ask(&self, interval: ByteInterval) -> (Asked, bool) {
         let (start, end) = (interval.offset, interval.offset + interval.bytes as u64);
         if let Some(asked) = self.mounted.ahead.take(self.name.nonce, interval) {
             let goes_on = self.sequences.lock().passes(start, end);
@@ -92,15 +128,16 @@ impl FarFile {
             {
                 self.ask_behind(offset + PIECE_BYTES);
             }
-            return asked;
+            return (asked, goes_on);
         }
         let bytes = self.sequences.lock().bytes_to_read(start, end);
         let piece = start..(start + bytes).min(self.name.bytes).max(end);
-        if bytes > end - start && bytes >= PIECE_BYTES {
+        let goes_on = bytes > end - start && bytes >= PIECE_BYTES;
+        if goes_on {
             self.ask_behind(piece.end);
         }
         let pending = self.mounted.store.begin_get(&self.object, Some(piece));
-        Asked::Pending { offset: start, pending }
+        (Asked::Pending { offset: start, pending }, goes_on)
     }
 
     /// Begins to read the piece behind one that ends at `end`, if the table goes on there.
@@ -111,8 +148,21 @@ impl FarFile {
     }
 }
 
-impl TableFile for FarFile {
-    fn read(&self, intervals: &[ByteInterval]) -> ReadTicket {
+/// Whether bytes that are read of a table are kept near.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    No,
+    /// Each interval is a block, which is kept unless a long scan reads it.
+    Blocks,
+}
+
+/// Where the metadata of a table of `table_bytes` begin, if `tail` is its end.
+pub(super) fn metadata_offset(tail: &[u8], table_bytes: u64) -> Option<u64> {
+    Footer::decode(tail.last_chunk()?, table_bytes).ok().map(|footer| footer.data_bytes)
+}
+
+impl FarFile {
+    fn read_and(&self, keep: Keep, intervals: &[ByteInterval]) -> ReadTicket {
         let mut asked = Vec::with_capacity(intervals.len());
         for interval in intervals {
             if let Err(error) = interval.check_inside(self.name.bytes, &self.path) {
@@ -121,7 +171,7 @@ impl TableFile for FarFile {
             match self.read_tail(*interval) {
                 Ok(Some(bytes)) => {
                     let piece = Piece { offset: interval.offset, bytes };
-                    asked.push((*interval, Asked::There(Arc::new(piece))));
+                    asked.push((*interval, (Asked::There(Arc::new(piece)), false)));
                 }
                 Ok(None) => asked.push((*interval, self.ask(*interval))),
                 Err(error) => return ReadTicket::ready(Err(error)),
@@ -129,33 +179,63 @@ impl TableFile for FarFile {
         }
         let (env, mounted) = (Arc::clone(&self.env), Arc::clone(&self.mounted));
         let (nonce, name) = (self.name.nonce, self.name());
+        let table = self.name.cached_as();
         ReadTicket::pending(Box::new(move || {
             let began = env.now();
             let mut buffers = Vec::with_capacity(asked.len());
-            for (interval, asked) in asked {
+            for (interval, (asked, goes_on)) in asked {
                 let piece = asked.wait().map_err(|error| mounted.error_of_read(&name, error))?;
                 let bytes = piece.get(interval);
                 mounted.ahead.keep_rest(nonce, interval, piece);
-                buffers.push(bytes.ok_or_else(|| interval.too_short(&name))?);
+                let bytes = bytes.ok_or_else(|| interval.too_short(&name))?;
+                if keep == Keep::Blocks && !goes_on {
+                    mounted.keep_block(table, interval.offset, &bytes);
+                }
+                buffers.push(bytes);
             }
             let bytes = buffers.iter().map(|buffer| buffer.len() as u64).sum();
             waits::waited_for_file(bytes, began, env.now());
             Ok(buffers)
         }))
     }
+}
 
-    /// Only what was read ahead can be had without a request.
+impl TableFile for FarFile {
+    fn read(&self, intervals: &[ByteInterval]) -> ReadTicket {
+        self.read_and(Keep::No, intervals)
+    }
+
+    fn read_block(&self, interval: ByteInterval) -> ReadTicket {
+        match self.read_near(interval, true) {
+            Some(block) => ReadTicket::ready(Ok(vec![block])),
+            None => self.read_and(Keep::Blocks, &[interval]),
+        }
+    }
+
+    fn near_blocks(&self) -> Vec<u64> {
+        let near = self.mounted.near.as_ref();
+        near.map_or_else(Vec::new, |near| near.data.offsets_of(self.name.cached_as()))
+    }
+
+    /// Only what was read ahead, or is kept near, can be had without a request.
     fn try_read(&self, interval: ByteInterval) -> Result<Option<Vec<u8>>> {
         interval.check_inside(self.name.bytes, &self.path)?;
         let tail = self.tail.lock().clone();
         if let Some(bytes) = tail.and_then(|tail| tail.get(interval)) {
             return Ok(Some(bytes));
         }
-        Ok(self.mounted.ahead.get(self.name.nonce, interval))
+        if let Some(bytes) = self.mounted.ahead.get(self.name.nonce, interval) {
+            return Ok(Some(bytes));
+        }
+        Ok(self.read_near(interval, false))
     }
 
     fn prefetch(&self, interval: ByteInterval) {
         let mounted = &self.mounted;
+        let near = mounted.near.as_ref();
+        if near.is_some_and(|near| near.data.has(self.name.cached_as(), interval.offset)) {
+            return;
+        }
         mounted.ahead.ask(self.name.nonce, interval, self.name.bytes, |interval| {
             mounted.store.begin_get(&self.object, Some(interval))
         });

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use terrace_base::{Corruption, FileId, LevelNo, TableUid};
@@ -8,10 +9,11 @@ use terrace_env::{JobClass, Latch, ObjectName, PlantedBug, SetOnce, SharedEnv, i
 
 use super::Waterline;
 use super::ahead::ReadAhead;
-use super::file::FarFile;
+use super::file::{FarFile, metadata_offset};
+use crate::cache::persistent::PersistentCache;
 use crate::cloud::{CloudName, CloudNames, CloudStore, is_missing};
 use crate::placement::TableLocation;
-use crate::table::{TableFile, TableWriter};
+use crate::table::{ByteInterval, TableFile, TableWriter};
 use crate::{Error, Result};
 
 /// The tables of a range that lie in an object store, if it has one.
@@ -25,6 +27,8 @@ pub struct FarTables {
     /// Tables that no version of this process names any more.
     released: Latch<Vec<FarName>>,
     wake: SetOnce<Box<dyn Fn() + Send + Sync>>,
+    /// Called every so often while blocks are kept near.
+    grows: Arc<SetOnce<Box<dyn Fn() + Send + Sync>>>,
 }
 
 /// Who reads tables in a store.
@@ -36,18 +40,37 @@ pub enum FarReader {
     BesideOwner,
 }
 
+/// After so many blocks that were kept near somebody looks how many may be.
+const KEPT_PER_LOOK: u64 = 64;
+
 /// A store that is mounted.
-#[derive(Debug)]
 pub(super) struct Mounted {
     pub store: Arc<CloudStore>,
     pub names: CloudNames,
     pub reader: FarReader,
     pub ahead: ReadAhead,
+    pub near: Option<Arc<PersistentCache>>,
+    grows: Arc<SetOnce<Box<dyn Fn() + Send + Sync>>>,
+    /// Blocks that requests have brought and that were kept near.
+    kept: AtomicU64,
 }
 
 impl Mounted {
     pub fn object(&self, name: &FarName) -> ObjectName {
         self.names.of(&name.object())
+    }
+
+    /// Keeps a block near that a request has brought.
+    pub fn keep_block(&self, table: u128, offset: u64, block: &[u8]) {
+        let Some(near) = &self.near else { return };
+        near.data.admit(table, offset, block);
+        if is_planted(PlantedBug::DataDisplacesMeta) {
+            near.meta.forget(table);
+        }
+        let kept = self.kept.fetch_add(1, Ordering::Relaxed);
+        if let Some(grows) = self.grows.get().filter(|_| kept.is_multiple_of(KEPT_PER_LOOK)) {
+            grows();
+        }
     }
 
     /// The error of a read of a table, whose object may be gone.
@@ -79,15 +102,25 @@ impl FarTables {
             mounted: SetOnce::new(),
             released: Latch::default(),
             wake: SetOnce::new(),
+            grows: Arc::default(),
         })
     }
 
-    /// From now on tables are objects in `store`, below the names of this database.
+    /// From now on tables are objects in `store`, below the names of this database. What is read of
+    /// them is kept in `near`, if there is such a cache.
     ///
     /// # Panics
     /// If one is mounted.
-    pub fn mount(&self, store: Arc<CloudStore>, names: CloudNames, reader: FarReader) {
-        let mounted = Arc::new(Mounted { store, names, reader, ahead: ReadAhead::default() });
+    pub fn mount(
+        &self,
+        store: Arc<CloudStore>,
+        names: CloudNames,
+        reader: FarReader,
+        near: Option<Arc<PersistentCache>>,
+    ) {
+        let ahead = ReadAhead::default();
+        let (grows, kept) = (Arc::clone(&self.grows), AtomicU64::new(0));
+        let mounted = Arc::new(Mounted { store, names, reader, ahead, near, grows, kept });
         let kept = self.mounted.get_or_set(Arc::clone(&mounted));
         assert!(Arc::ptr_eq(kept, &mounted), "a far medium is mounted once");
     }
@@ -96,6 +129,12 @@ impl FarTables {
     #[must_use]
     pub fn now(&self) -> Duration {
         self.env.now()
+    }
+
+    /// What is kept of them on the local disk, if anything is.
+    #[must_use]
+    pub fn near(&self) -> Option<&Arc<PersistentCache>> {
+        self.mounted.get()?.near.as_ref()
     }
 
     /// Whether there is a store.
@@ -120,7 +159,7 @@ impl FarTables {
     pub fn create(&self, id: FileId) -> Result<Box<dyn TableWriter>> {
         let mounted = Arc::clone(self.mounted(&id)?);
         let nonce = self.env.random_u128();
-        Ok(Box::new(FarWriter { mounted, id, nonce, bytes: Vec::new() }))
+        Ok(Box::new(FarWriter { mounted, id, nonce, bytes: Vec::new(), near: Vec::new() }))
     }
 
     /// Opens a table. No request is made.
@@ -145,9 +184,18 @@ impl FarTables {
         self.wake.get_or_set(Box::new(wake));
     }
 
+    /// Whom to call every so often while blocks are kept near, to say how many may be. Called once,
+    /// when the range is put together.
+    pub fn set_grows(&self, grows: impl Fn() + Send + Sync + 'static) {
+        self.grows.get_or_set(Box::new(grows));
+    }
+
     /// This process needs a table no more.
     pub fn release(&self, location: &TableLocation) -> Result<()> {
         let name = FarTables::name(location)?;
+        if let Some(near) = self.near() {
+            near.forget(name.cached_as());
+        }
         self.released.lock().push(name);
         if let Some(wake) = self.wake.get() {
             wake();
@@ -184,6 +232,12 @@ impl FarTables {
     }
 }
 
+impl fmt::Debug for Mounted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mounted").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
 impl fmt::Debug for FarTables {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FarTables").field("line", &self.line).finish_non_exhaustive()
@@ -196,9 +250,26 @@ struct FarWriter {
     id: FileId,
     nonce: u128,
     bytes: Vec<u8>,
+    /// Blocks that will be read soon.
+    near: Vec<ByteInterval>,
 }
 
 impl FarWriter {
+    /// Keeps what is read of the table first.
+    fn fill_cache(&self, name: &FarName) {
+        let Some(near) = &self.mounted.near else { return };
+        if let Some(offset) = metadata_offset(&self.bytes, name.bytes) {
+            // The offset lies inside of the table, which is in memory.
+            near.meta.keep(name.cached_as(), offset, &self.bytes[offset as usize..]);
+        }
+        for interval in &self.near {
+            let start = interval.offset as usize;
+            if let Some(block) = self.bytes.get(start..start + interval.bytes) {
+                near.data.inherit(name.cached_as(), interval.offset, block);
+            }
+        }
+    }
+
     /// Names the table at once and stores it after that: a planted bug.
     fn finish_later(self: Box<Self>, name: FarName) -> Result<TableLocation> {
         let store = Arc::clone(&self.mounted.store);
@@ -219,12 +290,19 @@ impl TableWriter for FarWriter {
         Ok(())
     }
 
+    fn keep_near(&mut self, interval: ByteInterval) {
+        if self.mounted.near.is_some() {
+            self.near.push(interval);
+        }
+    }
+
     fn finish(self: Box<Self>) -> Result<TableLocation> {
         let name = FarName { id: self.id, nonce: self.nonce, bytes: self.bytes.len() as u64 };
         if is_planted(PlantedBug::NameBeforeUpload) {
             return self.finish_later(name);
         }
         self.mounted.store.put_whole(&self.mounted.object(&name), &self.bytes)?;
+        self.fill_cache(&name);
         Ok(name.location())
     }
 }
@@ -241,6 +319,15 @@ pub struct FarName {
 }
 
 impl FarName {
+    /// What the persistent cache calls the table: a number that no other one ever has.
+    #[must_use]
+    pub fn cached_as(&self) -> u128 {
+        if is_planted(PlantedBug::StaleCachedTable) {
+            return u128::from(self.id.counter);
+        }
+        self.nonce
+    }
+
     /// The location, as the far medium calls it.
     #[must_use]
     pub fn location(&self) -> TableLocation {

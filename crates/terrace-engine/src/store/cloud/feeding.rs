@@ -27,6 +27,8 @@ impl Inner {
         };
         behind.set_wake(calls(Inner::schedule_feeding));
         self.context.opener.far.set_wake(calls(Inner::schedule_collecting));
+        self.context.opener.far.set_grows(calls(Inner::size_cache));
+        self.size_cache();
         self.schedule_feeding();
     }
 

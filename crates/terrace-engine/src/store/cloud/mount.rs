@@ -1,10 +1,15 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use terrace_base::LEVEL_MAX;
 
+use crate::cache::persistent::{DataCacheOptions, PersistentCache};
 use crate::cloud::CloudNames;
-use crate::placement::FarReader;
+use crate::options::CloudOptions;
+use crate::placement::{FarName, FarReader};
+use crate::process::PoolName;
 use crate::store::open::opening::Opening;
+use crate::table::Compression;
 use crate::version::Version;
 use crate::{Error, Result};
 
@@ -21,10 +26,35 @@ impl Opening {
             true => FarReader::BesideOwner,
             false => FarReader::Owner,
         };
-        far.mount(Arc::clone(tier.store()?), CloudNames::new(version.database()), reader);
+        let near = match reader {
+            FarReader::Owner => self.open_near(tier.options(), version),
+            FarReader::BesideOwner => None,
+        };
+        let names = CloudNames::new(version.database());
+        far.mount(Arc::clone(tier.store()?), names, reader, near);
         let of_options = tier.options().and_then(|options| options.first_level);
         far.line().put_at(of_options.unwrap_or_else(|| first_far_level(version)));
         Ok(())
+    }
+
+    /// What was kept of far tables on the local disk, without what no table needs any more.
+    fn open_near(
+        &self,
+        options: Option<&CloudOptions>,
+        version: &Version,
+    ) -> Option<Arc<PersistentCache>> {
+        let options = options?;
+        let bytes_max = options.cache_bytes.or(options.local_bytes).unwrap_or(0);
+        let table = &self.options.table;
+        let is_compressed = table.compression != Compression::None;
+        let data = DataCacheOptions::for_blocks(bytes_max, table.block_bytes, is_compressed);
+        let env = self.process.env();
+        let memory = self.process.memory().pool(PoolName::PersistentCache);
+        let near = PersistentCache::open(env, &self.dir, version.database(), data, memory);
+        let far = version.tables().filter_map(|table| FarName::of(&table.meta().location));
+        let named: BTreeSet<u128> = far.map(|name| name.cached_as()).collect();
+        near.meta.retain(|table| named.contains(&table));
+        Some(Arc::new(near))
     }
 
     /// Refuses a range that belongs to a store which the options do not name. For reading it is

@@ -4,6 +4,7 @@ use std::fmt;
 
 use terrace_base::LEVEL_MAX;
 
+use crate::cache::persistent::PersistentCacheStats;
 use crate::cloud::{Bill, Dollars, PriceSheet, RequestCounts, RequestKind};
 use crate::explain::text::{bytes, count};
 use crate::store::Inner;
@@ -29,6 +30,8 @@ pub struct CloudStats {
     pub local_bytes: u64,
     /// Bytes that they may take; `None` without a bound.
     pub local_bytes_max: Option<u64>,
+    /// What is kept of the tables there on the local disk; `None` if nothing is.
+    pub near: Option<PersistentCacheStats>,
     /// Requests by kind.
     pub requests: RequestCounts,
     /// What the store charges, for the estimates below.
@@ -60,6 +63,7 @@ impl Inner {
             dropped_count: tier.collector().map_or(0, FarCollector::dropped_count) as u64,
             local_bytes: of_tables.chain(of_values).sum::<u64>() + in_log,
             local_bytes_max: tier.options().and_then(|options| options.local_bytes),
+            near: far.near().map(|near| near.stats()),
             requests,
             bill: prices.bill(&requests),
             month_dollars: prices.month(table_bytes),
@@ -84,6 +88,10 @@ impl fmt::Display for CloudStats {
         write!(f, "\n  here           {}", bytes(self.local_bytes))?;
         if let Some(max) = self.local_bytes_max {
             write!(f, " of {}", bytes(max))?;
+        }
+        if let Some(near) = &self.near {
+            write!(f, "\n  metadata       {}", near.meta)?;
+            write!(f, "\n  near blocks    {}", near.data)?;
         }
         write!(f, "\n  requests       {}", self.requests.requests())?;
         for kind in RequestKind::ALL {
@@ -130,6 +138,16 @@ object store     s3://bucket/data
   here           20.0 MiB of 64.0 MiB
   requests       13, 4 put (1 failed), 9 get; 12.0 MiB up, 1.0 MiB down";
         assert_eq!(stats.to_string(), expected);
+        let mut near = PersistentCacheStats::default();
+        (near.meta.table_count, near.meta.bytes, near.meta.misses) = (3, 100 << 10, 1);
+        (near.data.hits, near.data.misses) = (75, 25);
+        (near.data.bytes, near.data.bytes_max) = (4 << 20, 8 << 20);
+        let with_near = CloudStats { near: Some(near), ..stats.clone() };
+        let expected_near = "\
+  metadata       of 3 tables, 100 KiB; of 1 table it was fetched
+  near blocks    4.0 MiB of 8.0 MiB; 75.0 % of 100 reads found their block
+  requests ";
+        assert!(with_near.to_string().contains(expected_near), "{with_near}");
         stats.prices = PriceSheet::of_url(&stats.url);
         stats.bill = stats.prices.bill(&stats.requests);
         stats.month_dollars = stats.prices.month(stats.table_bytes);

@@ -47,6 +47,7 @@ impl Inner {
     fn room_of(&self, local_bytes: u64, version: &Version, levels: &LevelBytes) -> LocalRoom {
         let bytes = (local_bytes / 100 * FOR_TABLES_PERCENT)
             .saturating_sub(self.options.log_bytes_max)
+            .saturating_sub(self.reserved_for_cache())
             .saturating_sub(local_values(version));
         // As large as L0 gets before it is cut, unless the tree is smaller than that itself.
         let usual = self.shape.level_bytes_base.min(levels.iter().sum());
@@ -58,7 +59,19 @@ impl Inner {
         }
     }
 
-    /// What the range takes on the local disk, if that has a bound.
+    /// What metadata of far tables take on the local disk, and what is left to blocks of them.
+    fn reserved_for_cache(&self) -> u64 {
+        let options = self.cloud.as_ref().and_then(|tier| tier.options());
+        let for_blocks = options.and_then(|options| options.cache_bytes).unwrap_or(0);
+        self.cached_metadata() + for_blocks
+    }
+
+    fn cached_metadata(&self) -> u64 {
+        self.context.opener.far.near().map_or(0, |near| near.meta.bytes())
+    }
+
+    /// What the range takes on the local disk, if that has a bound; but for cached blocks, which go
+    /// when others need the room.
     pub(in crate::store) fn local_space(&self, view: &View) -> Option<LocalSpace> {
         let options = self.cloud.as_ref()?.options()?;
         let version = &view.version;
@@ -69,7 +82,12 @@ impl Inner {
         let frozen = self.waiting_bytes(view);
         let of_jobs = self.jobs.local_output_bytes.load(Ordering::Relaxed) + frozen;
         Some(LocalSpace {
-            bytes: in_log + in_rows + in_levels + local_values(version) + of_jobs,
+            bytes: in_log
+                + in_rows
+                + in_levels
+                + local_values(version)
+                + of_jobs
+                + self.cached_metadata(),
             bytes_max: options.local_bytes?,
             drains: in_rows > 0 || in_levels > 0 && options.first_level.is_none(),
         })

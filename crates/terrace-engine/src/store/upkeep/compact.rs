@@ -70,6 +70,7 @@ impl<'a> Running<'a> {
         inner.jobs.local_output_bytes.fetch_add(local_output_bytes, Ordering::Relaxed);
         taken.take(&chosen);
         drop(taken);
+        inner.size_cache();
         Some(Running { inner, chosen, version, local_output_bytes })
     }
 }

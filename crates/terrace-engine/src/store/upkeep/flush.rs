@@ -71,6 +71,7 @@ impl Inner {
     /// `false` if none waits.
     fn flush_some(&self, merging: Merging) -> Result<bool> {
         let turn = self.turns.flush.lock();
+        self.size_cache();
         // What is being frozen together is flushed together.
         let frozen = {
             let _turn = self.turns.freeze.lock();

@@ -12,6 +12,7 @@ use crate::store::health::Work;
 use crate::store::upkeep::filtering::FilterRests;
 use crate::store::upkeep::flush::Merging;
 use crate::store::upkeep::idle::IdleWatch;
+use crate::store::upkeep::near::LocalPeak;
 use crate::store::{Inner, Store};
 use crate::{Error, Result};
 
@@ -39,6 +40,8 @@ pub struct Jobs {
     expiry_awaited_ms: AtomicU64,
     /// Set while somebody will look whether the next moment of a mirror is due.
     moment_awaited: AtomicBool,
+    /// What the range took on the local disk lately.
+    pub(super) local_peak: Latch<LocalPeak>,
     /// Set when running jobs should end early.
     pub cancel: AtomicBool,
     /// What compactions work on.
@@ -111,6 +114,7 @@ impl Jobs {
             moment_awaited: AtomicBool::new(false),
             cancel: AtomicBool::new(false),
             local_output_bytes: AtomicU64::new(0),
+            local_peak: Latch::default(),
             taken: Latch::default(),
             filter_rests: Latch::default(),
         }

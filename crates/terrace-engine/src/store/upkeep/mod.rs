@@ -24,5 +24,6 @@ pub(super) mod freeze;
 pub(super) mod idle;
 pub(super) mod jobs;
 pub(super) mod merge_memtables;
+pub(super) mod near;
 pub(super) mod parts;
 pub(super) mod values;

@@ -269,6 +269,21 @@ impl Index {
         self.leaves[block / NODE_HINTS].offsets[block % NODE_HINTS]
     }
 
+    /// The block that begins at an offset, if one does.
+    #[must_use]
+    pub fn block_at(&self, offset: u64) -> Option<usize> {
+        let (mut first, mut end) = (0, self.block_count());
+        while first < end {
+            let middle = first + (end - first) / 2;
+            if self.offset(middle) < offset {
+                first = middle + 1;
+            } else {
+                end = middle;
+            }
+        }
+        (first < self.block_count() && self.offset(first) == offset).then_some(first)
+    }
+
     /// The key of a block's separator.
     #[must_use]
     pub fn separator(&self, block: usize) -> &[u8] {

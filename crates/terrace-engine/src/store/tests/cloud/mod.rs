@@ -6,6 +6,7 @@ mod far_tables;
 mod feed;
 mod mirror;
 mod money;
+mod near;
 mod opening;
 mod take_over;
 mod worlds;
@@ -43,6 +44,10 @@ pub fn copy(env: &SharedEnv, from: &str, to: &str) -> Result<()> {
     fs.create_dir_all(Path::new(to))?;
     for entry in fs.list(Path::new(from))? {
         if entry.name == "LOCK" {
+            continue;
+        }
+        if entry.is_dir {
+            copy(env, &format!("{from}/{}", entry.name), &format!("{to}/{}", entry.name))?;
             continue;
         }
         let file = fs.open(&Path::new(from).join(&entry.name))?;

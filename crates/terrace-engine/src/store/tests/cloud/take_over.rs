@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use terrace_base::KeyRange;
-use terrace_env::{Fault, FaultEffect, FaultErrno, FaultPlan, JobClass};
+use terrace_env::{DirEntry, Fault, FaultEffect, FaultErrno, FaultPlan, JobClass};
 
 use super::mirror::{content, mirrored, needed, pass};
 use super::{copy, fill, in_store, value};
 use crate::Error;
+use crate::cache::persistent::CACHE_DIRECTORY;
 use crate::options::{CloudOptions, ValueLogOptions};
 use crate::store::Follower;
 use crate::store::cloud::StoreMoment;
@@ -304,7 +305,8 @@ fn a_failed_take_over_is_done_again() {
             let back = back.unwrap_or_else(|error| panic!("call {call}: {error}"));
             assert_eq!(get(&back, "0007").unwrap(), Some(value(1)), "call {call}");
             let aside = env.fs().list(Path::new("/behind")).unwrap();
-            let aside = aside.iter().find(|entry| entry.is_dir).unwrap();
+            let is_aside = |entry: &&DirEntry| entry.is_dir && entry.name != CACHE_DIRECTORY;
+            let aside = aside.iter().find(is_aside).unwrap();
             let aside = files(env, &Path::new("/behind").join(&aside.name)).unwrap();
             for end in [".log", ".table", ".manifest", "CURRENT"] {
                 assert!(aside.iter().any(|name| name.ends_with(end)), "call {call}: {aside:?}");

@@ -11,6 +11,7 @@ mod openers;
 mod plan;
 mod readers;
 mod round;
+mod spoiled;
 
 use std::path::Path;
 
@@ -131,7 +132,7 @@ fn planted_bugs_of_the_store_are_found() {
     use terrace_env::PlantedBug;
 
     /// How many worlds there are to find a bug.
-    const WORLDS: u64 = 200;
+    const WORLDS: u64 = 1000;
 
     let first = number_from("TERRACE_TEST_SEED", 0);
     let mut missed = Vec::new();

@@ -245,7 +245,10 @@ impl Round<'_> {
                 continue;
             }
             let bytes = disk.read(&path).expect("it was listed");
-            let mut file = fs.create(&Path::new(&to).join(name), 0).expect("there is room");
+            let copy = Path::new(&to).join(name);
+            let dir = copy.parent().expect("a file lies in a directory");
+            fs.create_dir_all(dir).expect("there is room");
+            let mut file = fs.create(&copy, 0).expect("there is room");
             file.append(&bytes).and_then(|()| file.sync()).expect("there is room");
         }
         fs.sync_dir(Path::new(&to)).expect("it is there");

@@ -24,6 +24,8 @@ pub struct Plan {
     durability: Durability,
     value_log: Option<ValueLogOptions>,
     value_bytes: u64,
+    /// What the persistent cache may take: little more than it takes empty, more, or what is left.
+    cache_bytes: Option<u64>,
     faults: ObjectFaults,
     pub delay_max: Duration,
     pub switch_one_in: u32,
@@ -39,6 +41,7 @@ impl Plan {
             durability: random.pick(&[Durability::Buffered, Durability::Sync]),
             value_log: random.one_in(4).then_some(large),
             value_bytes: random.pick(&[40, 150, 300]),
+            cache_bytes: random.pick(&[Some(70_000), Some(90_000), Some(1 << 20), None]),
             faults: draw_faults(random),
             delay_max: Duration::from_millis(random.pick(&[0, 5, 200])),
             switch_one_in: random.pick(&[2, 4, 16]),
@@ -57,8 +60,13 @@ impl Plan {
             first_level,
         );
         let mirror = self.is_mirrored.then_some(PERIOD);
-        let cloud =
-            options.cloud.map(|cloud| CloudOptions { url: URL.to_string(), mirror, ..cloud });
+        let of_world = |cloud: CloudOptions| CloudOptions {
+            url: URL.to_string(),
+            mirror,
+            cache_bytes: self.cache_bytes,
+            ..cloud
+        };
+        let cloud = options.cloud.map(of_world);
         Options { cloud, ..options }
     }
 

@@ -149,7 +149,8 @@ impl Round<'_> {
 
     fn step(&mut self) {
         match self.random.below(100) {
-            0..30 => self.write(),
+            0..28 => self.write(),
+            28..30 => self.spoil_cache(),
             30..34 => self.flush(),
             34..38 => self.compact(),
             38..42 => self.settle(),

@@ -1,0 +1,315 @@
+//! The data cache: blocks of far tables that were read, in buckets on the local disk.
+//!
+//! ```text
+//!   (table, offset) ── hash of table and megabyte ──► bucket ──► slots.rs ──► bytes in a file
+//! ```
+//! Each bucket has a latch, a file and its own order of last reads. Where a block's bytes are
+//! is known in memory; a look-up that finds them reads the file once. A block larger than a slot
+//! lies in several, as pieces that come and go one by one.
+//!
+//! # Races
+//! No latch is held while a file is read or written. So the slot of a block that is being read may
+//! get another one's bytes: the checksum, which covers the table's number and the offset, tells,
+//! and the read is a miss. A block is found only after its bytes were written.
+//!
+//! # Restarts
+//! A bucket's file says what its slots hold. It is read when the bucket is first asked for a block,
+//! and believed block by block, when one is read.
+//!
+//! *Source:* RocksMash (TACO 2022), section 3.2. *Differs:* the bucket follows from the table and
+//! the megabyte, not from the table alone, so that one hot table is not bound to one bucket. The
+//! size follows what is left of the local bytes (`store/upkeep/carry.rs`).
+
+mod bucket;
+mod slots;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::format::BucketShape;
+use super::{CacheDirectory, FoundFile};
+use crate::explain::text::{bytes, count};
+use crate::process::MemoryPool;
+use crate::table::ByteInterval;
+use bucket::Bucket;
+use slots::BlockName;
+
+/// How the data cache is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataCacheOptions {
+    /// The most bytes of disk that it may ever take. It has a bucket for each `bucket_bytes` of
+    /// them.
+    pub bytes_max: u64,
+    /// The most bytes of a bucket; 8 MiB in the paper.
+    pub bucket_bytes: u64,
+    /// Bytes of a slot: as many as most blocks have with what surrounds them.
+    pub slot_bytes: u32,
+}
+
+impl DataCacheOptions {
+    /// Bytes of a bucket, unless somebody asks for others.
+    pub const BUCKET_BYTES: u64 = 8 << 20;
+
+    /// What surrounds a block in its table, and a little more, so that slots begin at multiples of
+    /// a cache line.
+    const FRAME_BYTES: u32 = 64;
+
+    /// A cache for tables with blocks of `block_bytes`, which a compression, if there is one, makes
+    /// about half as large.
+    #[must_use]
+    pub fn for_blocks(bytes_max: u64, block_bytes: usize, is_compressed: bool) -> DataCacheOptions {
+        // A block is at most a megabyte; one larger than a slot takes several.
+        let block_bytes = block_bytes.clamp(1024, 64 << 10) as u32;
+        let stored = if is_compressed { block_bytes / 2 } else { block_bytes };
+        let slot_bytes = stored + DataCacheOptions::FRAME_BYTES;
+        DataCacheOptions { bytes_max, bucket_bytes: DataCacheOptions::BUCKET_BYTES, slot_bytes }
+    }
+}
+
+/// What the data cache has done since the open, and what it holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct DataCacheStats {
+    /// Blocks that were there when a read asked for them.
+    pub hits: u64,
+    /// Blocks that were not.
+    pub misses: u64,
+    /// Blocks that were put there.
+    pub admitted: u64,
+    /// Of these, because what a compaction read was there.
+    pub inherited: u64,
+    /// Slots that were taken from a block for another one.
+    pub evicted: u64,
+    /// Slots whose table was deleted.
+    pub invalidated: u64,
+    /// Slots that went because the cache became smaller.
+    pub squeezed: u64,
+    /// Slots whose bytes were not what was written there.
+    pub damaged: u64,
+    /// Bytes on the disk.
+    pub bytes: u64,
+    /// Bytes that it may take at the moment.
+    pub bytes_max: u64,
+}
+
+impl fmt::Display for DataCacheStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", bytes(self.bytes), bytes(self.bytes_max))?;
+        let reads = self.hits + self.misses;
+        if reads > 0 {
+            let percent = self.hits as f64 * 100.0 / reads as f64;
+            write!(f, "; {percent:.1} % of {reads} reads found their block")?;
+        }
+        if self.damaged > 0 {
+            write!(f, "; {} damaged", count(self.damaged, "block", "blocks"))?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    hits: AtomicU64,
+    misses: AtomicU64,
+    admitted: AtomicU64,
+    inherited: AtomicU64,
+    evicted: AtomicU64,
+    invalidated: AtomicU64,
+    squeezed: AtomicU64,
+    damaged: AtomicU64,
+}
+
+impl Counters {
+    fn add(counter: &AtomicU64, count: u64) {
+        // Order: relaxed, as for all figures.
+        counter.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+/// Blocks of far tables on the local disk. Any number of threads may use it at once.
+#[derive(Debug)]
+pub struct DataCache {
+    buckets: Vec<Bucket>,
+    shape: BucketShape,
+    bytes_max: AtomicU64,
+    counters: Counters,
+}
+
+/// Neighbouring blocks share a bucket up to this size, and a bucket's latch.
+const REGION_BYTES: u64 = 1 << 20;
+
+impl DataCache {
+    pub(super) fn open(
+        dir: &Arc<CacheDirectory>,
+        database: u128,
+        options: DataCacheOptions,
+        memory: &MemoryPool,
+        found: &[FoundFile],
+    ) -> DataCache {
+        let count = options.bytes_max.div_ceil(options.bucket_bytes.max(1));
+        let shape = BucketShape::within(options.bucket_bytes, options.slot_bytes);
+        let bucket = |number: u64| {
+            let name = format!("bucket-{number:05}.data");
+            let file = found.iter().find(|file| file.name == name);
+            Bucket::new(dir, name, database, shape, file.map(|file| file.bytes), memory)
+        };
+        let buckets: Vec<Bucket> = (0..count).map(bucket).collect();
+        let is_bucket = |file: &&FoundFile| file.name.ends_with(".data");
+        for file in found.iter().filter(is_bucket) {
+            if !buckets.iter().any(|bucket| bucket.name() == file.name) {
+                dir.remove(&file.name);
+            }
+        }
+        let cache = DataCache {
+            buckets,
+            shape,
+            bytes_max: AtomicU64::new(0),
+            counters: Counters::default(),
+        };
+        cache.set_bytes_max(options.bytes_max);
+        cache
+    }
+
+    /// The bytes of a block, if all of it is here. Without `waits` only what can be had without
+    /// waiting for the disk.
+    ///
+    /// Cost: one read of a file for each slot that it takes.
+    #[must_use]
+    pub fn get(&self, table: u128, interval: ByteInterval, waits: bool) -> Option<Vec<u8>> {
+        let bucket = self.bucket_of(table, interval.offset)?;
+        let found = bucket.get(table, &self.pieces(interval), waits, &self.counters.damaged);
+        let counter = if found.is_some() { &self.counters.hits } else { &self.counters.misses };
+        Counters::add(counter, 1);
+        found
+    }
+
+    /// Whether the block at `offset` is here, as far as is known without reading anything.
+    #[must_use]
+    pub fn has(&self, table: u128, offset: u64) -> bool {
+        self.bucket_of(table, offset).is_some_and(|bucket| bucket.has(table, offset))
+    }
+
+    /// Keeps the bytes of a block that a read has got, at the cost of others. They are what the
+    /// table has there.
+    pub fn admit(&self, table: u128, offset: u64, bytes: &[u8]) {
+        self.put(table, offset, bytes, &self.counters.admitted);
+    }
+
+    /// As [`DataCache::admit`], for a block that a compaction has written from what was read.
+    pub fn inherit(&self, table: u128, offset: u64, bytes: &[u8]) {
+        self.put(table, offset, bytes, &self.counters.inherited);
+    }
+
+    fn put(&self, table: u128, offset: u64, bytes: &[u8], counter: &AtomicU64) {
+        let Some(bucket) = self.bucket_of(table, offset) else { return };
+        // What fills a good part of a bucket displaces more than it is worth.
+        if bytes.len() as u64 > REGION_BYTES / 4 {
+            return;
+        }
+        let pieces = self.pieces(ByteInterval { offset, bytes: bytes.len() });
+        let mut rest = bytes;
+        for piece in pieces {
+            let (bytes, behind) = rest.split_at(piece.bytes);
+            rest = behind;
+            match bucket.put(table, piece.offset, bytes) {
+                Some(evicted) => Counters::add(&self.counters.evicted, u64::from(evicted)),
+                None => return,
+            }
+        }
+        Counters::add(counter, 1);
+    }
+
+    /// Nothing of a table is wanted any more.
+    pub fn forget(&self, table: u128) {
+        let dropped = self.buckets.iter().map(|bucket| bucket.forget(table)).sum();
+        Counters::add(&self.counters.invalidated, dropped);
+    }
+
+    /// Where the blocks, or pieces of blocks, of a table begin that are here: ascending.
+    #[must_use]
+    pub fn offsets_of(&self, table: u128) -> Vec<u64> {
+        let of_each = self.buckets.iter().map(|bucket| bucket.offsets_of(table));
+        let mut offsets: Vec<u64> = of_each.flatten().collect();
+        offsets.sort_unstable();
+        offsets
+    }
+
+    /// From now on the cache may take so many bytes, and no more than the options say: what lies
+    /// beyond goes at once, whenever it was read.
+    pub fn set_bytes_max(&self, bytes: u64) {
+        let of_buckets = self.buckets.len() as u64;
+        let Some(each) = bytes.checked_div(of_buckets) else { return };
+        // Order: relaxed; who sees the old bound puts one more block.
+        self.bytes_max.store(bytes, Ordering::Relaxed);
+        let slots = self.shape.slots_within(each);
+        let squeezed = self.buckets.iter().map(|bucket| bucket.set_capacity(slots)).sum();
+        Counters::add(&self.counters.squeezed, squeezed);
+    }
+
+    /// Bytes that it may take at the moment.
+    #[must_use]
+    pub fn bytes_max(&self) -> u64 {
+        self.bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that it takes on the disk.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.buckets.iter().map(Bucket::bytes).sum()
+    }
+
+    /// What it has done, and what it holds.
+    #[must_use]
+    pub fn stats(&self) -> DataCacheStats {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let inherited = of(&self.counters.inherited);
+        DataCacheStats {
+            hits: of(&self.counters.hits),
+            misses: of(&self.counters.misses),
+            admitted: of(&self.counters.admitted) + inherited,
+            inherited,
+            evicted: of(&self.counters.evicted),
+            invalidated: of(&self.counters.invalidated),
+            squeezed: of(&self.counters.squeezed),
+            damaged: of(&self.counters.damaged),
+            bytes: self.bytes(),
+            bytes_max: self.bytes_max(),
+        }
+    }
+
+    fn bucket_of(&self, table: u128, offset: u64) -> Option<&Bucket> {
+        let hash = (table as u64 ^ (offset / REGION_BYTES)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.buckets.get(jump(hash ^ (hash >> 32), self.buckets.len()))
+    }
+
+    /// An interval in pieces that fit into slots; none if it is empty.
+    fn pieces(&self, interval: ByteInterval) -> Vec<ByteInterval> {
+        let (slot, end) = (self.shape.slot_bytes as usize, interval.bytes);
+        let piece = |start: usize| ByteInterval {
+            offset: interval.offset + start as u64,
+            bytes: slot.min(end - start),
+        };
+        (0..end).step_by(slot.max(1)).map(piece).collect()
+    }
+}
+
+/// Which of `count` buckets a hash goes to, so that few go elsewhere when there is one more: jump
+/// consistent hashing (Lamping and Veach, 2014).
+fn jump(hash: u64, count: usize) -> usize {
+    let (mut state, mut found, mut next) = (hash, 0_usize, 0_usize);
+    while next < count {
+        found = next;
+        state = state.wrapping_mul(2_862_933_555_777_941_757).wrapping_add(1);
+        let scale = (1_u64 << 31) as f64 / ((state >> 33) + 1) as f64;
+        next = ((found + 1) as f64 * scale) as usize;
+    }
+    found
+}
+
+fn name_of(table: u128, offset: u64) -> BlockName {
+    BlockName { table: table as u64, offset }
+}

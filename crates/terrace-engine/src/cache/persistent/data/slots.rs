@@ -1,0 +1,399 @@
+//! Which block lies in which slot of a bucket, and which one goes for another. Pure.
+//!
+//! ```text
+//!   (table, offset) ──► slot ──► newer ⇄ older      read longest ago: the first to go
+//!                        └── valid: its bytes are there
+//! ```
+//! A block that is wanted takes the lowest empty slot, and only if there is none the slot of the
+//! block that was read longest ago. So what a compaction has dropped is used again before anything
+//! that may still be read goes, and the file is no longer than it has to be.
+
+use std::collections::HashMap;
+
+use crate::cache::FixedHash;
+
+/// No slot.
+const NONE: u32 = u32::MAX;
+
+/// What a block is called here: the low half of its table's number, and where it lies in the table.
+/// Two that are called the same, which is unlikely, are told apart by their checksums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockName {
+    pub table: u64,
+    pub offset: u64,
+}
+
+impl BlockName {
+    /// Mixed into 64 bits.
+    fn key(self) -> u64 {
+        let mixed = u128::from(self.table ^ self.offset.rotate_left(29)) * 0x9e37_79b9_7f4a_7c15;
+        (mixed as u64) ^ ((mixed >> 64) as u64)
+    }
+}
+
+/// A block in its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    pub slot: u32,
+    pub bytes: u32,
+    pub checksum: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    name: BlockName,
+    bytes: u32,
+    checksum: u32,
+    newer: u32,
+    older: u32,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Empty,
+    /// Somebody writes its bytes.
+    Claimed,
+    Valid,
+}
+
+const EMPTY: Slot = Slot {
+    name: BlockName { table: 0, offset: 0 },
+    bytes: 0,
+    checksum: 0,
+    newer: NONE,
+    older: NONE,
+    state: State::Empty,
+};
+
+/// The slots of a bucket.
+#[derive(Debug)]
+pub struct Slots {
+    by_key: HashMap<u64, u32, FixedHash>,
+    slots: Vec<Slot>,
+    newest: u32,
+    oldest: u32,
+    /// No slot below this is empty.
+    empty_from: u32,
+    capacity: u32,
+}
+
+impl Slots {
+    /// None is taken, of `capacity`.
+    #[must_use]
+    pub fn new(capacity: u32) -> Slots {
+        Slots {
+            by_key: HashMap::with_hasher(FixedHash),
+            slots: Vec::new(),
+            newest: NONE,
+            oldest: NONE,
+            empty_from: 0,
+            capacity,
+        }
+    }
+
+    /// Puts a block back where an earlier open has left it, as the one that was read last; not
+    /// beyond the capacity, and not twice.
+    pub fn restore(&mut self, name: BlockName, kept: Kept) {
+        if kept.slot >= self.capacity || self.by_key.contains_key(&name.key()) {
+            return;
+        }
+        self.reach(kept.slot);
+        if self.slots[kept.slot as usize].state == State::Empty {
+            self.take(name, kept, State::Valid);
+        }
+    }
+
+    /// A block whose bytes are there; from now on the one that was read last.
+    pub fn find(&mut self, name: BlockName) -> Option<Kept> {
+        let slot = self.slot_of(name)?;
+        let Slot { bytes, checksum, state, .. } = self.slots[slot as usize];
+        if state != State::Valid {
+            return None;
+        }
+        self.unlink(slot);
+        self.link_newest(slot);
+        Some(Kept { slot, bytes, checksum })
+    }
+
+    /// A slot for a block, whose bytes are to be written there; `None` if it has one, or there is
+    /// room for none. Whose slot it was is forgotten; whether that was a block.
+    pub fn claim(&mut self, name: BlockName, bytes: u32, checksum: u32) -> Option<(u32, bool)> {
+        if self.by_key.contains_key(&name.key()) {
+            return None;
+        }
+        let (slot, evicts) = match self.first_empty() {
+            Some(slot) => (slot, false),
+            None if self.oldest != NONE => (self.oldest, true),
+            None => return None,
+        };
+        if evicts {
+            self.clear(slot);
+        }
+        self.take(name, Kept { slot, bytes, checksum }, State::Claimed);
+        Some((slot, evicts))
+    }
+
+    /// The bytes of a block are where it has claimed a slot; `false` if the slot was taken from it
+    /// meanwhile.
+    pub fn filled(&mut self, name: BlockName, kept: Kept) -> bool {
+        let is_there = self.is(name, kept);
+        if is_there {
+            self.slots[kept.slot as usize].state = State::Valid;
+        }
+        is_there
+    }
+
+    /// A block is no good there; `false` if it is there no more.
+    pub fn drop_block(&mut self, name: BlockName, kept: Kept) -> bool {
+        let is_there = self.is(name, kept);
+        if is_there {
+            self.clear(kept.slot);
+        }
+        is_there
+    }
+
+    /// Nothing of a table is wanted any more; how many blocks that were.
+    pub fn drop_table(&mut self, table: u64) -> u64 {
+        self.clear_where(|slot| slot.name.table == table)
+    }
+
+    /// Where the blocks of a table begin that are here, in no order.
+    pub fn offsets_of(&self, table: u64) -> impl Iterator<Item = u64> + '_ {
+        let valid = self.slots.iter().filter(|slot| slot.state == State::Valid);
+        valid.filter(move |slot| slot.name.table == table).map(|slot| slot.name.offset)
+    }
+
+    /// From now on there are so many slots: blocks beyond go, whenever they were read.
+    pub fn set_capacity(&mut self, capacity: u32) -> u64 {
+        self.capacity = capacity;
+        let mut dropped = 0;
+        for slot in capacity..self.slots.len() as u32 {
+            if self.slots[slot as usize].state != State::Empty {
+                self.clear(slot);
+                dropped += 1;
+            }
+        }
+        self.slots.truncate(capacity as usize);
+        self.empty_from = self.empty_from.min(capacity);
+        dropped
+    }
+
+    /// How many slots the file must have room for.
+    #[must_use]
+    pub fn extent(&self) -> u32 {
+        let last = self.slots.iter().rposition(|slot| slot.state != State::Empty);
+        last.map_or(0, |last| last as u32 + 1)
+    }
+
+    /// How many blocks are here.
+    #[cfg(test)]
+    pub fn count(&self) -> usize {
+        self.by_key.len()
+    }
+
+    /// About how many bytes of memory this takes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        let of_slots = self.slots.capacity() * size_of::<Slot>();
+        let of_keys = self.by_key.capacity() * (size_of::<(u64, u32)>() + 1);
+        (of_slots + of_keys) as u64
+    }
+
+    fn slot_of(&self, name: BlockName) -> Option<u32> {
+        let slot = *self.by_key.get(&name.key())?;
+        (self.slots[slot as usize].name == name).then_some(slot)
+    }
+
+    /// Whether a slot is this very block's.
+    fn is(&self, name: BlockName, kept: Kept) -> bool {
+        let slot = self.slots.get(kept.slot as usize);
+        slot.is_some_and(|slot| {
+            slot.state != State::Empty && slot.name == name && slot.checksum == kept.checksum
+        })
+    }
+
+    fn first_empty(&mut self) -> Option<u32> {
+        let known = self.slots.len() as u32;
+        let is_empty = |slot: &u32| self.slots[*slot as usize].state == State::Empty;
+        let found = (self.empty_from..known).find(is_empty).unwrap_or(known);
+        self.empty_from = found;
+        if found >= self.capacity {
+            return None;
+        }
+        self.reach(found);
+        Some(found)
+    }
+
+    fn reach(&mut self, slot: u32) {
+        let count = self.slots.len().max(slot as usize + 1);
+        self.slots.resize(count, EMPTY);
+    }
+
+    fn take(&mut self, name: BlockName, kept: Kept, state: State) {
+        let Kept { slot, bytes, checksum } = kept;
+        self.slots[slot as usize] = Slot { name, bytes, checksum, state, ..EMPTY };
+        self.by_key.insert(name.key(), slot);
+        self.link_newest(slot);
+    }
+
+    fn clear(&mut self, slot: u32) {
+        self.unlink(slot);
+        let name = std::mem::replace(&mut self.slots[slot as usize], EMPTY).name;
+        self.by_key.remove(&name.key());
+        self.empty_from = self.empty_from.min(slot);
+    }
+
+    fn clear_where(&mut self, is_gone: impl Fn(&Slot) -> bool) -> u64 {
+        let mut cleared = 0;
+        for slot in 0..self.slots.len() as u32 {
+            let found = &self.slots[slot as usize];
+            if found.state != State::Empty && is_gone(found) {
+                self.clear(slot);
+                cleared += 1;
+            }
+        }
+        cleared
+    }
+
+    fn link_newest(&mut self, slot: u32) {
+        let before = std::mem::replace(&mut self.newest, slot);
+        let linked = &mut self.slots[slot as usize];
+        (linked.newer, linked.older) = (NONE, before);
+        match before {
+            NONE => self.oldest = slot,
+            _ => self.slots[before as usize].newer = slot,
+        }
+    }
+
+    fn unlink(&mut self, slot: u32) {
+        let Slot { newer, older, .. } = self.slots[slot as usize];
+        match newer {
+            NONE => self.newest = older,
+            _ => self.slots[newer as usize].older = older,
+        }
+        match older {
+            NONE => self.oldest = newer,
+            _ => self.slots[older as usize].newer = newer,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the slots are a map with least-recently-used eviction. Method: against a list of
+    //! names in the order of their last use.
+
+    use super::*;
+
+    fn name(table: u64, offset: u64) -> BlockName {
+        BlockName { table, offset }
+    }
+
+    fn put(slots: &mut Slots, name: BlockName) -> Option<u32> {
+        let (slot, _) = slots.claim(name, 1, 7)?;
+        assert!(slots.filled(name, Kept { slot, bytes: 1, checksum: 7 }));
+        Some(slot)
+    }
+
+    #[test]
+    fn empty_slots_are_taken_before_anything_goes() {
+        let mut slots = Slots::new(3);
+        for offset in 0..3 {
+            assert_eq!(put(&mut slots, name(1, offset)), Some(offset as u32));
+        }
+        assert!(slots.find(name(1, 0)).is_some());
+        assert_eq!(put(&mut slots, name(2, 9)), Some(1), "that was read longest ago");
+        assert_eq!(slots.drop_table(1), 2);
+        assert_eq!(put(&mut slots, name(2, 8)), Some(0), "the lowest empty one");
+        assert_eq!(slots.extent(), 2);
+        assert!(slots.find(name(2, 9)).is_some());
+    }
+
+    #[test]
+    fn a_block_is_found_once_its_bytes_are_there() {
+        let mut slots = Slots::new(1);
+        let (slot, _) = slots.claim(name(1, 1), 5, 7).unwrap();
+        assert_eq!(slots.find(name(1, 1)), None);
+        assert_eq!(slots.claim(name(1, 1), 5, 7), None, "somebody writes it");
+        assert_eq!(slots.claim(name(1, 2), 6, 8), Some((slot, true)), "and loses its slot");
+        let late = Kept { slot, bytes: 5, checksum: 7 };
+        assert!(!slots.filled(name(1, 1), late), "so that it comes too late");
+        assert!(!slots.drop_block(name(1, 1), late));
+        let kept = Kept { slot, bytes: 6, checksum: 8 };
+        assert!(slots.filled(name(1, 2), kept));
+        assert_eq!(slots.find(name(1, 2)), Some(kept));
+        assert!(slots.drop_block(name(1, 2), kept));
+        assert_eq!((slots.find(name(1, 2)), slots.count(), slots.extent()), (None, 0, 0));
+    }
+
+    #[test]
+    fn it_is_a_map_that_forgets_what_was_read_longest_ago() {
+        let seed = 20_261_127_u64;
+        println!("seed {seed}");
+        let mut state = seed;
+        let mut below = |bound: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+            (state >> 33) % bound
+        };
+        let (mut slots, mut capacity) = (Slots::new(8), 8_usize);
+        // The newest use last, with its slot.
+        let mut model: Vec<(BlockName, u32)> = Vec::new();
+        for _ in 0..50_000 {
+            let wanted = name(below(4), below(6));
+            match below(20) {
+                0 => {
+                    let table = below(4);
+                    let before = model.len();
+                    model.retain(|(name, _)| name.table != table);
+                    assert_eq!(slots.drop_table(table), (before - model.len()) as u64);
+                }
+                1 => {
+                    capacity = below(12) as usize;
+                    let before = model.len();
+                    model.retain(|(_, slot)| (*slot as usize) < capacity);
+                    let dropped = slots.set_capacity(capacity as u32);
+                    assert_eq!(dropped, (before - model.len()) as u64);
+                }
+                2..=11 => {
+                    let at = model.iter().position(|(name, _)| *name == wanted);
+                    let found = at.map(|at| model.remove(at));
+                    assert_eq!(slots.find(wanted).map(|kept| kept.slot), found.map(|one| one.1));
+                    model.extend(found);
+                }
+                _ => {
+                    let has = model.iter().any(|(name, _)| *name == wanted);
+                    let put = put(&mut slots, wanted);
+                    assert_eq!(put.is_none(), has || capacity == 0);
+                    let Some(slot) = put else { continue };
+                    if model.len() == capacity {
+                        assert_eq!(model.remove(0).1, slot, "the oldest goes");
+                    }
+                    model.push((wanted, slot));
+                }
+            }
+            assert_eq!(slots.count(), model.len());
+            let extent = model.iter().map(|(_, slot)| slot + 1).max().unwrap_or(0);
+            assert_eq!(slots.extent(), extent);
+            let mut offsets: Vec<u64> = slots.offsets_of(1).collect();
+            offsets.sort_unstable();
+            let of_one = model.iter().filter(|(name, _)| name.table == 1);
+            let mut expected: Vec<u64> = of_one.map(|(name, _)| name.offset).collect();
+            expected.sort_unstable();
+            assert_eq!(offsets, expected);
+        }
+    }
+
+    #[test]
+    fn what_an_earlier_open_left_is_put_back() {
+        let mut slots = Slots::new(4);
+        let kept = |slot| Kept { slot, bytes: 1, checksum: 2 };
+        slots.restore(name(1, 1), kept(2));
+        slots.restore(name(1, 2), kept(2));
+        slots.restore(name(1, 1), kept(3));
+        slots.restore(name(1, 3), kept(4));
+        assert_eq!((slots.count(), slots.extent()), (1, 3));
+        assert_eq!(slots.find(name(1, 1)), Some(kept(2)));
+        assert_eq!(put(&mut slots, name(5, 5)), Some(0));
+    }
+}
