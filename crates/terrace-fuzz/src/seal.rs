@@ -124,6 +124,13 @@ pub fn values(bytes: &mut [u8]) -> Option<()> {
     frame(bytes, TableUid(identity), footer_at as u64, vlog::FOOTER_BYTES as u64)
 }
 
+/// Sets the checksum of metadata in the persistent cache.
+pub fn cached_metadata(bytes: &mut [u8], table: u128) -> Option<()> {
+    let (covered, stored) = bytes.split_last_chunk_mut::<4>()?;
+    *stored = Checksum::at(table, 0).bytes(covered).finish().to_le_bytes();
+    Some(())
+}
+
 /// Sets the checksum of a frame, if it lies in the file.
 fn frame(bytes: &mut [u8], uid: TableUid, offset: u64, length: u64) -> Option<()> {
     let start = usize::try_from(offset).ok()?;

@@ -1,9 +1,10 @@
 //! The cloud tier against everything local, everything in the object store, and SlateDB.
 //!
 //! The proportions are those of RocksMash (TACO 2022): a fifth of the data may be local, and the
-//! cache is small beside that. Values are larger than the paper's 256 bytes, so that a few minutes
-//! make a tree of several levels. The store is emulated: what is compared is how often each waits
-//! for it, and for how many bytes.
+//! block cache is small beside that, a fortieth of the data. Values are larger than the paper's 256
+//! bytes, so that a few minutes make a tree of several levels. The store is emulated: what is
+//! compared is how often each waits for it, and for how many bytes. There are half as many
+//! operations as records, so that what is kept near has been read before.
 
 use Distribution::{Uniform, Zipfian};
 use terrace_bench::distribution::Distribution;
@@ -22,7 +23,7 @@ const LOCAL: f64 = 0.2;
 const READERS: u64 = 16;
 
 const DATA: Data =
-    Data { records: 800_000, key_bytes: 16, value_bytes: 1000, memtables: 100, caches: 10 };
+    Data { records: 800_000, key_bytes: 16, value_bytes: 1000, memtables: 100, caches: 40 };
 
 const fn terrace(name: &'static str, far: Far) -> Subject {
     let tree = Tree { far, ..Tree::of_dranges(0) };
@@ -74,9 +75,9 @@ pub const EXPERIMENTS: &[Experiment] = &[
         sequences: &[
             &[
                 LOAD,
-                ycsb("a", "a", 80_000),
-                ycsb("b", "b", 80_000),
-                ycsb("c", "c", 80_000),
+                ycsb("a", "a", 400_000),
+                ycsb("b", "b", 400_000),
+                ycsb("c", "c", 400_000),
                 ycsb("e", "e", 12_000),
             ],
             &[FILL],

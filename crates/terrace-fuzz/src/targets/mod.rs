@@ -1,5 +1,6 @@
 //! The targets: what gets hostile bytes, and what it promises.
 
+mod cached;
 mod command_line;
 mod database;
 mod log;
@@ -71,6 +72,7 @@ pub const TARGETS: &[Target] = &[
     table_parts::RANGE_TOMBSTONES,
     table_file::TABLE,
     value_file::VALUES,
+    cached::CACHED,
     row::ROW,
     log::SEGMENT_HEADER,
     log::LOG_RECORD,

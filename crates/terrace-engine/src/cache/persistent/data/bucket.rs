@@ -165,6 +165,9 @@ impl Bucket {
     }
 
     fn write(&self, opened: &Opened, slot: u32, bytes: &[u8], record: &SlotRecord) -> Result<()> {
+        if self.bytes() == 0 {
+            self.begin(&*opened.file)?;
+        }
         opened.file.write_at(self.shape.slot_at(slot), bytes)?;
         Ok(opened.file.write_at(self.shape.record_at(slot), &record.encode())?)
     }
@@ -210,15 +213,8 @@ impl Bucket {
     fn cut(&self, opened: &Opened) {
         let extent = opened.slots.lock().extent();
         let bytes = if extent == 0 { 0 } else { self.shape.slot_at(extent) };
-        if bytes >= self.bytes() {
-            return;
-        }
-        self.cut_at(bytes);
-        // The header says that what comes after it is ours.
-        if bytes == 0
-            && let Err(error) = self.begin(&*opened.file)
-        {
-            failed("a header", &error);
+        if bytes < self.bytes() {
+            self.cut_at(bytes);
         }
     }
 
@@ -267,7 +263,7 @@ impl Bucket {
         if count < HEADER_BYTES || front[..HEADER_BYTES] != encode_header(self.shape, self.database)
         {
             self.dir.env.fs().cut(&self.dir.file(&self.name), 0)?;
-            self.begin(&*file)?;
+            self.bytes.store(0, Ordering::Relaxed);
             return Ok(Opened { file, slots: Latch::new(slots) });
         }
         let (records, _) = front[HEADER_BYTES..count].as_chunks::<RECORD_BYTES>();
@@ -279,7 +275,7 @@ impl Bucket {
         Ok(Opened { file, slots: Latch::new(slots) })
     }
 
-    /// Writes the header of an empty bucket.
+    /// Writes the header of an empty bucket, which says that what comes after it is ours.
     fn begin(&self, file: &dyn CacheFile) -> Result<()> {
         file.write_at(0, &encode_header(self.shape, self.database))?;
         self.bytes.store(HEADER_BYTES as u64, Ordering::Relaxed);

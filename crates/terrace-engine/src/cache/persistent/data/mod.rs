@@ -12,6 +12,10 @@
 //! get another one's bytes: the checksum, which covers the table's number and the offset, tells,
 //! and the read is a miss. A block is found only after its bytes were written.
 //!
+//! # Size
+//! No more buckets are in use than the bytes fill, so that a small cache is not all records. When
+//! one is added, it takes its share of the blocks, and the others keep theirs.
+//!
 //! # Restarts
 //! A bucket's file says what its slots hold. It is read when the bucket is first asked for a block,
 //! and believed block by block, when one is read.
@@ -27,7 +31,7 @@ mod tests;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::format::BucketShape;
 use super::{CacheDirectory, FoundFile};
@@ -134,6 +138,9 @@ impl Counters {
 #[derive(Debug)]
 pub struct DataCache {
     buckets: Vec<Bucket>,
+    /// How many of them are in use: no more than have enough to hold.
+    used_count: AtomicUsize,
+    bucket_bytes: u64,
     shape: BucketShape,
     bytes_max: AtomicU64,
     counters: Counters,
@@ -150,8 +157,9 @@ impl DataCache {
         memory: &MemoryPool,
         found: &[FoundFile],
     ) -> DataCache {
-        let count = options.bytes_max.div_ceil(options.bucket_bytes.max(1));
-        let shape = BucketShape::within(options.bucket_bytes, options.slot_bytes);
+        let bucket_bytes = options.bucket_bytes.max(1);
+        let count = options.bytes_max.div_ceil(bucket_bytes);
+        let shape = BucketShape::within(bucket_bytes, options.slot_bytes);
         let bucket = |number: u64| {
             let name = format!("bucket-{number:05}.data");
             let file = found.iter().find(|file| file.name == name);
@@ -166,6 +174,8 @@ impl DataCache {
         }
         let cache = DataCache {
             buckets,
+            used_count: AtomicUsize::new(0),
+            bucket_bytes,
             shape,
             bytes_max: AtomicU64::new(0),
             counters: Counters::default(),
@@ -241,13 +251,17 @@ impl DataCache {
     /// From now on the cache may take so many bytes, and no more than the options say: what lies
     /// beyond goes at once, whenever it was read.
     pub fn set_bytes_max(&self, bytes: u64) {
-        let of_buckets = self.buckets.len() as u64;
-        let Some(each) = bytes.checked_div(of_buckets) else { return };
-        // Order: relaxed; who sees the old bound puts one more block.
+        let wanted = usize::try_from(bytes.div_ceil(self.bucket_bytes)).unwrap_or(usize::MAX);
+        let used_count = wanted.min(self.buckets.len());
+        // Order: relaxed; who sees an old bound puts one more block.
         self.bytes_max.store(bytes, Ordering::Relaxed);
+        self.used_count.store(used_count, Ordering::Relaxed);
+        let each = bytes.checked_div(used_count as u64).unwrap_or(0);
         let slots = self.shape.slots_within(each);
-        let squeezed = self.buckets.iter().map(|bucket| bucket.set_capacity(slots)).sum();
-        Counters::add(&self.counters.squeezed, squeezed);
+        let (used, rest) = self.buckets.split_at(used_count);
+        let of_used = used.iter().map(|bucket| bucket.set_capacity(slots));
+        let of_rest = rest.iter().map(|bucket| bucket.set_capacity(0));
+        Counters::add(&self.counters.squeezed, of_used.chain(of_rest).sum());
     }
 
     /// Bytes that it may take at the moment.
@@ -283,7 +297,7 @@ impl DataCache {
 
     fn bucket_of(&self, table: u128, offset: u64) -> Option<&Bucket> {
         let hash = (table as u64 ^ (offset / REGION_BYTES)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.buckets.get(jump(hash ^ (hash >> 32), self.buckets.len()))
+        self.buckets.get(jump(hash ^ (hash >> 32), self.used_count.load(Ordering::Relaxed)))
     }
 
     /// An interval in pieces that fit into slots; none if it is empty.
@@ -308,6 +322,24 @@ fn jump(hash: u64, count: usize) -> usize {
         next = ((found + 1) as f64 * scale) as usize;
     }
     found
+}
+
+#[cfg(test)]
+mod jumps {
+    use super::jump;
+
+    #[test]
+    fn one_more_bucket_takes_its_share_and_moves_nothing_else() {
+        let hashes = || (0..10_000_u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        for count in 1..20 {
+            let moved: Vec<u64> =
+                hashes().filter(|h| jump(*h, count) != jump(*h, count + 1)).collect();
+            assert!(moved.iter().all(|hash| jump(*hash, count + 1) == count));
+            let share = moved.len() * (count + 1);
+            assert!((8_000..12_000).contains(&share), "{count}: {share}");
+        }
+        assert_eq!(jump(7, 0), 0);
+    }
 }
 
 fn name_of(table: u128, offset: u64) -> BlockName {
