@@ -77,10 +77,11 @@ say "The database's server is killed; another one opens the directory."
 kill -9 "$server"
 wait "$server" 2>/dev/null || true
 serve
+say "What was read before is near: the same read asks the store for nothing."
+show explain --connect "$address" get "$key"
 again=$("$terrace" count --connect "$address")
 echo "$again of $count entries are there"
 [ "$again" = "$count" ]
-show explain --connect "$address" get "$key"
 kill "$server"
 wait "$server"
 server=

@@ -161,6 +161,7 @@ pub use secondary::Secondary;
 pub use terrace_base::{
     Expiry, FileId, KeyRange as OwnedRange, LevelNo, LogPosition, SeqNo, WallTime, limits,
 };
+pub use terrace_engine::cache::persistent::{DataCacheStats, MetaCacheStats, PersistentCacheStats};
 pub use terrace_engine::check::Severity;
 pub use terrace_engine::cloud::{
     Bill, CheckpointName, CloudCost, Dollars, PriceSheet, RequestCount, RequestCounts, RequestKind,

@@ -150,6 +150,8 @@ pub struct Tree {
     pub medium_values: bool,
     /// What lies in an emulated object store.
     pub far: Far,
+    /// Whether compactions hand nothing on of what was read of tables there: a baseline.
+    pub near_drops: bool,
 }
 
 /// What lies in an object store.
@@ -225,6 +227,7 @@ impl Tree {
             value_log: false,
             medium_values: false,
             far: Far::Nothing,
+            near_drops: false,
         }
     }
 }

@@ -338,6 +338,7 @@ pub fn terrace_options(
         scan_all_memtables: tree.scan_all_memtables,
         flush_all_versions: tree.flush_all_versions,
         l0_cut_all: tree.l0.cut_all,
+        near_drops: tree.near_drops,
         l0_matrix: tree.l0.form == Form::Matrix,
         pmem_memtables: l0_medium.filter(|_| tree.l0.form == Form::PmemMemtables),
     };

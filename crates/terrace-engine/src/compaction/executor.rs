@@ -79,6 +79,7 @@ pub struct LocalExecutor {
     operators: MergeOperators,
     filter: FilterOption,
     io: Option<TableIo>,
+    hands_heat_on: bool,
 }
 
 /// How many entries go by between two looks whether the job is cancelled.
@@ -89,7 +90,14 @@ impl LocalExecutor {
     #[must_use]
     pub fn new(env: &SharedEnv, opener: Arc<TableOpener>) -> LocalExecutor {
         let (operators, filter) = (MergeOperators::default(), FilterOption::default());
-        LocalExecutor { env: Arc::clone(env), opener, operators, filter, io: None }
+        LocalExecutor {
+            env: Arc::clone(env),
+            opener,
+            operators,
+            filter,
+            io: None,
+            hands_heat_on: true,
+        }
     }
 
     /// The same, with the merge operators that plans may name.
@@ -102,6 +110,13 @@ impl LocalExecutor {
     #[must_use]
     pub fn with_filter(self, filter: FilterOption) -> LocalExecutor {
         LocalExecutor { filter, ..self }
+    }
+
+    /// The same; if not `hands_heat_on`, nobody is told which blocks of the outputs will be read: a
+    /// baseline.
+    #[must_use]
+    pub fn with_heat(self, hands_heat_on: bool) -> LocalExecutor {
+        LocalExecutor { hands_heat_on, ..self }
     }
 
     /// The same; what it writes obeys a limit.
@@ -225,7 +240,7 @@ impl LocalExecutor {
         readers: &BTreeMap<FileId, OpenTable>,
     ) -> Option<Arc<Heat>> {
         let far = &self.opener.far;
-        if !far.takes(plan.output_level) || far.near().is_none() {
+        if !self.hands_heat_on || !far.takes(plan.output_level) || far.near().is_none() {
             return None;
         }
         let blocks = readers.values().filter_map(|table| match table {

@@ -22,7 +22,8 @@ pub struct CloudOptions {
     /// About how many bytes of the local disk blocks of the lower levels may take that were read:
     /// later reads of them cost no request. With `local_bytes` they are a part of these, and the
     /// levels have the rest; without this option blocks take what is left of them at the moment.
-    /// Without either none are kept. Nothing that is kept there has to last.
+    /// Without either, the cache stays as large as an earlier open has left it. Nothing that is
+    /// kept there has to last.
     pub cache_bytes: Option<u64>,
     /// The level from which on tables lie in the store whatever `local_bytes` says, from 1 to 6.
     /// The default is none: the level follows `local_bytes`.

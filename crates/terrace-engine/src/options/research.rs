@@ -28,6 +28,10 @@ pub struct Research {
     /// tables in the range's own directory (NoveLSM). They are mutable where they are, and the log
     /// brings them back after a crash. *Beside:* TriangleKV (TPDS 2022), section 5.
     pub pmem_memtables: Option<L0Medium>,
+    /// A compaction hands nothing on of what was read of its inputs in the object store: the
+    /// persistent cache only drops it, as in RocksMash (TACO 2022), section 3.2. *Beside:* blocks
+    /// of its outputs that are kept as they are written.
+    pub near_drops: bool,
 }
 
 /// A baseline as benchmarks name it.
@@ -78,6 +82,14 @@ impl Baseline {
             meaning: "a container of L0 is cut by columns of a set of rows (MatrixKV)",
             choose: |research, _| {
                 research.l0_matrix = true;
+                Ok(())
+            },
+        },
+        Baseline {
+            name: "near-drops",
+            meaning: "what was read of tables in the object store is dropped when they are compacted (RocksMash)",
+            choose: |research, _| {
+                research.near_drops = true;
                 Ok(())
             },
         },

@@ -5,6 +5,7 @@ use terrace_base::{Epoch, FileId};
 use terrace_env::Env;
 
 use crate::Result;
+use crate::cache::persistent::CACHE_DIRECTORY;
 use crate::placement::entries_of;
 
 /// What a name in a range's directory stands for.
@@ -83,6 +84,10 @@ impl Listing {
     pub fn read(env: &dyn Env, dir: &Path) -> Result<Listing> {
         let mut listing = Listing::default();
         for entry in env.fs().list(dir)? {
+            // What it holds is checked whenever it is read, and nobody needs it.
+            if entry.is_dir && entry.name == CACHE_DIRECTORY {
+                continue;
+            }
             let name = if entry.is_dir { Name::Foreign } else { Name::parse(&entry.name) };
             match name {
                 Name::Current => listing.has_current = true,

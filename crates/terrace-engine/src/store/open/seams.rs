@@ -71,6 +71,7 @@ impl Seams {
         let executor = LocalExecutor::new(&env, Arc::clone(&opener))
             .with_operators(options.merge_operators.clone())
             .with_filter(options.compaction_filter.clone())
+            .with_heat(!options.research.near_drops)
             .limited_by(TableIo::new(&io, IoClass::Compaction));
         let cloud = CloudTier::new(&env, options.cloud.clone());
         Seams {

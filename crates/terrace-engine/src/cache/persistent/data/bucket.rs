@@ -28,6 +28,8 @@ pub(super) struct Bucket {
     capacity: AtomicU32,
     /// Somebody opens the file, or has opened it.
     opening: AtomicBool,
+    /// A write has failed: nothing is put here before the bound has changed.
+    is_failing: AtomicBool,
     memory: Charge,
 }
 
@@ -56,12 +58,9 @@ impl Bucket {
             bytes: AtomicU64::new(bytes.unwrap_or(0)),
             capacity: AtomicU32::new(shape.slot_count),
             opening: AtomicBool::new(false),
+            is_failing: AtomicBool::new(false),
             memory: memory.charge(0),
         }
-    }
-
-    pub fn name(&self) -> &str {
-        &self.name
     }
 
     /// Bytes that the file takes; what lies between the records and the first slot, and records of
@@ -142,6 +141,9 @@ impl Bucket {
 
     /// Keeps a piece; whether another one had to go, or `None` if it is not kept.
     pub fn put(&self, table: u128, offset: u64, bytes: &[u8]) -> Option<bool> {
+        if self.is_failing.load(Ordering::Relaxed) {
+            return None;
+        }
         let opened = self.make_opened()?;
         let name = name_of(table, offset);
         let checksum = checksum_of(table, offset, bytes);
@@ -155,6 +157,7 @@ impl Bucket {
         let written = self.write(opened, slot, bytes, &record);
         if let Err(error) = written {
             opened.slots.lock().drop_block(name, kept);
+            self.is_failing.store(true, Ordering::Relaxed);
             failed("a write", &error);
             return None;
         }
@@ -192,6 +195,7 @@ impl Bucket {
     pub fn set_capacity(&self, slots: u32) -> u64 {
         let slots = slots.min(self.shape.slot_count);
         let before = self.capacity.swap(slots, Ordering::Relaxed);
+        self.is_failing.store(false, Ordering::Relaxed);
         match self.opened.get() {
             Some(Some(opened)) if before != slots => {
                 let squeezed = opened.slots.lock().set_capacity(slots);

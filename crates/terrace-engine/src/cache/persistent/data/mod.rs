@@ -44,10 +44,11 @@ use slots::BlockName;
 /// How the data cache is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataCacheOptions {
-    /// The most bytes of disk that it may ever take. It has a bucket for each `bucket_bytes` of
-    /// them.
-    pub bytes_max: u64,
-    /// The most bytes of a bucket; 8 MiB in the paper.
+    /// The most bytes of disk that it may ever take; without it the cache stays as large as an
+    /// earlier open has left it. It has a bucket for each `bucket_bytes` of them.
+    pub bytes_max: Option<u64>,
+    /// The most bytes of a bucket, unless there would be more than 16,384 of them; 8 MiB in the
+    /// paper.
     pub bucket_bytes: u64,
     /// Bytes of a slot: as many as most blocks have with what surrounds them.
     pub slot_bytes: u32,
@@ -64,7 +65,11 @@ impl DataCacheOptions {
     /// A cache for tables with blocks of `block_bytes`, which a compression, if there is one, makes
     /// about half as large.
     #[must_use]
-    pub fn for_blocks(bytes_max: u64, block_bytes: usize, is_compressed: bool) -> DataCacheOptions {
+    pub fn for_blocks(
+        bytes_max: Option<u64>,
+        block_bytes: usize,
+        is_compressed: bool,
+    ) -> DataCacheOptions {
         // A block is at most a megabyte; one larger than a slot takes several.
         let block_bytes = block_bytes.clamp(1024, 64 << 10) as u32;
         let stored = if is_compressed { block_bytes / 2 } else { block_bytes };
@@ -146,6 +151,9 @@ pub struct DataCache {
     counters: Counters,
 }
 
+/// About so many buckets there are at most: those of a larger cache have more bytes.
+const BUCKETS_MAX: u64 = 16 << 10;
+
 /// Neighbouring blocks share a bucket up to this size, and a bucket's latch.
 const REGION_BYTES: u64 = 1 << 20;
 
@@ -157,21 +165,20 @@ impl DataCache {
         memory: &MemoryPool,
         found: &[FoundFile],
     ) -> DataCache {
-        let bucket_bytes = options.bucket_bytes.max(1);
-        let count = options.bytes_max.div_ceil(bucket_bytes);
+        let found_count = found.iter().filter(|file| bucket_number(&file.name).is_some()).count();
+        let as_found = (found_count as u64).saturating_mul(options.bucket_bytes);
+        let bytes_max = options.bytes_max.unwrap_or(as_found);
+        let bucket_bytes = options.bucket_bytes.max(bytes_max / BUCKETS_MAX).max(1);
+        let count = bytes_max.div_ceil(bucket_bytes);
         let shape = BucketShape::within(bucket_bytes, options.slot_bytes);
         let bucket = |number: u64| {
-            let name = format!("bucket-{number:05}.data");
+            let name = bucket_name(number);
             let file = found.iter().find(|file| file.name == name);
             Bucket::new(dir, name, database, shape, file.map(|file| file.bytes), memory)
         };
         let buckets: Vec<Bucket> = (0..count).map(bucket).collect();
-        let is_bucket = |file: &&FoundFile| file.name.ends_with(".data");
-        for file in found.iter().filter(is_bucket) {
-            if !buckets.iter().any(|bucket| bucket.name() == file.name) {
-                dir.remove(&file.name);
-            }
-        }
+        let is_too_many = |name: &str| bucket_number(name).is_some_and(|number| number >= count);
+        found.iter().filter(|file| is_too_many(&file.name)).for_each(|file| dir.remove(&file.name));
         let cache = DataCache {
             buckets,
             used_count: AtomicUsize::new(0),
@@ -180,7 +187,7 @@ impl DataCache {
             bytes_max: AtomicU64::new(0),
             counters: Counters::default(),
         };
-        cache.set_bytes_max(options.bytes_max);
+        cache.set_bytes_max(bytes_max);
         cache
     }
 
@@ -324,6 +331,20 @@ fn jump(hash: u64, count: usize) -> usize {
     found
 }
 
+fn bucket_name(number: u64) -> String {
+    format!("bucket-{number:05}.data")
+}
+
+/// The number of a bucket; none has more than the disk has room for.
+fn bucket_number(name: &str) -> Option<u64> {
+    let number = name.strip_prefix("bucket-")?.strip_suffix(".data")?.parse().ok()?;
+    (number < u64::from(u32::MAX) && bucket_name(number) == name).then_some(number)
+}
+
+fn name_of(table: u128, offset: u64) -> BlockName {
+    BlockName { table: table as u64, offset }
+}
+
 #[cfg(test)]
 mod jumps {
     use super::jump;
@@ -340,8 +361,4 @@ mod jumps {
         }
         assert_eq!(jump(7, 0), 0);
     }
-}
-
-fn name_of(table: u128, offset: u64) -> BlockName {
-    BlockName { table: table as u64, offset }
 }

@@ -11,6 +11,7 @@ use terrace_env::{
 };
 
 use super::super::{CACHE_DIRECTORY, MetaCache, PersistentCache};
+use super::slots::{BlockName, Kept, Slots};
 use super::{DataCache, DataCacheOptions, DataCacheStats};
 use crate::process::MemoryPool;
 use crate::table::ByteInterval;
@@ -18,7 +19,7 @@ use crate::table::ByteInterval;
 const DATABASE: u128 = 77;
 
 const OPTIONS: DataCacheOptions =
-    DataCacheOptions { bytes_max: 60_000, bucket_bytes: 30_000, slot_bytes: 1000 };
+    DataCacheOptions { bytes_max: Some(60_000), bucket_bytes: 30_000, slot_bytes: 1000 };
 
 fn open(env: &SharedEnv, database: u128, options: DataCacheOptions) -> PersistentCache {
     PersistentCache::open(env, Path::new("/range"), database, options, &MemoryPool::default())
@@ -85,11 +86,11 @@ fn it_keeps_within_its_bytes_and_gives_them_back() {
         };
         for offset in 0..500 {
             put(cache, offset % 5, (1 << 20 << (offset % 7)) | (offset as u64 * 1000), 1000);
-            assert!(cache.bytes() <= OPTIONS.bytes_max);
+            assert!(cache.bytes() <= 60_000);
         }
         let stats = cache.stats();
         assert!(stats.evicted > 400, "{stats:?}");
-        assert!(on_disk() <= OPTIONS.bytes_max && on_disk() == cache.bytes());
+        assert!(on_disk() <= 60_000 && on_disk() == cache.bytes());
         cache.set_bytes_max(30_000);
         assert!(on_disk() <= 30_000 && on_disk() == cache.bytes());
         assert!(cache.stats().squeezed > 0);
@@ -117,6 +118,9 @@ fn it_survives_restarts() {
         let stats = again.data.stats();
         assert_eq!((stats.hits, stats.damaged), (10, 0));
         drop(again);
+        let as_it_is = open(&env, DATABASE, DataCacheOptions { bytes_max: None, ..OPTIONS });
+        assert!((0..10).all(|offset| has(&as_it_is.data, 3, offset * 1000, 990)), "as it was left");
+        drop(as_it_is);
         let others = open(&env, DATABASE + 1, OPTIONS);
         assert!(!has(&others.data, 3, 0, 990), "another database's");
         put(&others.data, 3, 0, 990);
@@ -127,7 +131,7 @@ fn it_survives_restarts() {
         drop(other);
         let others = open(&env, DATABASE + 1, OPTIONS);
         (0..20).for_each(|offset| put(&others.data, 3, offset << 20, 990));
-        let smaller = DataCacheOptions { bytes_max: 30_000, ..OPTIONS };
+        let smaller = DataCacheOptions { bytes_max: Some(30_000), ..OPTIONS };
         let _one = open(&env, DATABASE + 1, smaller);
         let files = env.fs().list(&Path::new("/range").join(CACHE_DIRECTORY)).unwrap();
         assert_eq!(files.len(), 1, "buckets that are too many go");
@@ -198,7 +202,8 @@ fn thrash_with_seed(options: SimOptions) -> DataCacheStats {
     SimEnv::run(SimOptions { switch_one_in: 2, switch_at_latches: true, ..options }, |env| {
         let env: SharedEnv = env;
         env.fs().create_dir_all(Path::new("/range")).unwrap();
-        let tiny = DataCacheOptions { bytes_max: 9_500, bucket_bytes: 9_500, slot_bytes: 1000 };
+        let tiny =
+            DataCacheOptions { bytes_max: Some(9_500), bucket_bytes: 9_500, slot_bytes: 1000 };
         let cache = Arc::new(open(&env, DATABASE, tiny));
         thrash(&env, &cache);
         cache.data.stats()
@@ -321,5 +326,69 @@ fn a_disk_that_fails_is_a_miss_and_no_error() {
             }
             cache.forget(1);
         });
+    }
+}
+
+fn put_into(slots: &mut Slots, name: BlockName) -> Option<u32> {
+    let (slot, _) = slots.claim(name, 1, 7)?;
+    assert!(slots.filled(name, Kept { slot, bytes: 1, checksum: 7 }));
+    Some(slot)
+}
+
+/// Against a list of names in the order of their last use.
+#[test]
+fn the_slots_are_a_map_that_forgets_what_was_read_longest_ago() {
+    let seed = 20_261_127_u64;
+    println!("seed {seed}");
+    let mut state = seed;
+    let mut below = |bound: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+        (state >> 33) % bound
+    };
+    let (mut slots, mut capacity) = (Slots::new(8), 8_usize);
+    // The newest use last, with its slot.
+    let mut model: Vec<(BlockName, u32)> = Vec::new();
+    for _ in 0..50_000 {
+        let wanted = BlockName { table: below(4), offset: below(6) };
+        match below(20) {
+            0 => {
+                let table = below(4);
+                let before = model.len();
+                model.retain(|(name, _)| name.table != table);
+                assert_eq!(slots.drop_table(table), (before - model.len()) as u64);
+            }
+            1 => {
+                capacity = below(12) as usize;
+                let before = model.len();
+                model.retain(|(_, slot)| (*slot as usize) < capacity);
+                let dropped = slots.set_capacity(capacity as u32);
+                assert_eq!(dropped, (before - model.len()) as u64);
+            }
+            2..=11 => {
+                let at = model.iter().position(|(name, _)| *name == wanted);
+                let found = at.map(|at| model.remove(at));
+                assert_eq!(slots.find(wanted).map(|kept| kept.slot), found.map(|one| one.1));
+                model.extend(found);
+            }
+            _ => {
+                let has = model.iter().any(|(name, _)| *name == wanted);
+                let put = put_into(&mut slots, wanted);
+                assert_eq!(put.is_none(), has || capacity == 0);
+                let Some(slot) = put else { continue };
+                if model.len() == capacity {
+                    assert_eq!(model.remove(0).1, slot, "the oldest goes");
+                }
+                model.push((wanted, slot));
+            }
+        }
+        assert_eq!(slots.count(), model.len());
+        let extent = model.iter().map(|(_, slot)| slot + 1).max().unwrap_or(0);
+        assert_eq!(slots.extent(), extent);
+        let mut offsets: Vec<u64> = slots.offsets_of(1).collect();
+        offsets.sort_unstable();
+        let of_one = model.iter().filter(|(name, _)| name.table == 1);
+        let mut expected: Vec<u64> = of_one.map(|(name, _)| name.offset).collect();
+        expected.sort_unstable();
+        assert_eq!(offsets, expected);
     }
 }

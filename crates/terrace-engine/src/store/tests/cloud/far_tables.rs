@@ -6,6 +6,7 @@ use terrace_base::{KeyRange, LevelNo};
 use terrace_env::{ObjectsEnv, ObjectsProfile};
 
 use super::{CloudOptions, fill, in_store, value};
+use crate::cache::persistent::CACHE_DIRECTORY;
 use crate::check::{CheckDepth, check_dir};
 use crate::cloud::CloudNames;
 use crate::options::ValueLogOptions;
@@ -152,12 +153,17 @@ fn a_line_that_follows_the_bytes_moves() -> Result<()> {
     })
 }
 
-/// The size of all files of a range.
-fn local_bytes(env: &SharedEnv) -> Result<u64> {
-    let (fs, dir) = (env.fs(), Path::new(DIR));
-    let files = fs.list(dir)?.into_iter().filter(|entry| !entry.is_dir);
-    // A file may go between the list and the look.
-    Ok(files.filter_map(|file| Some(fs.open(&dir.join(&file.name)).ok()?.bytes())).sum())
+/// The size of all files of a range, and of those in its persistent cache.
+fn local_bytes(env: &SharedEnv) -> Result<(u64, u64)> {
+    let bytes_in = |dir: &Path| {
+        let files = env.fs().list(dir).unwrap_or_default();
+        let files = files.into_iter().filter(|entry| !entry.is_dir);
+        // A file may go between the list and the look.
+        let bytes = |name: &str| Some(env.fs().open(&dir.join(name)).ok()?.bytes());
+        files.filter_map(|file| bytes(&file.name)).sum::<u64>()
+    };
+    let near = bytes_in(&Path::new(DIR).join(CACHE_DIRECTORY));
+    Ok((bytes_in(Path::new(DIR)) + near, near))
 }
 
 #[test]
@@ -180,12 +186,24 @@ fn local_files_stay_within_the_local_bytes() -> Result<()> {
         let mut options = in_store(shape, 1);
         options.cloud = options.cloud.map(|cloud| CloudOptions { first_level: None, ..cloud });
         let store = open(&env, &options)?;
-        let (value, mut most) = ("v".repeat(16 << 10), 0);
+        let (value, mut most, mut most_near) = ("v".repeat(16 << 10), 0, 0);
+        let key = |index: u64| format!("{:05}", index * 7919 % 4000);
         for index in 0..4000 {
-            put(&store, &format!("{:05}", index * 7919 % 4000), &value)?;
-            most = most.max(local_bytes(&env)?);
+            put(&store, &key(index), &value)?;
+            if index % 4 == 3 {
+                assert_eq!(get(&store, &key(index / 2))?.as_ref(), Some(&value));
+            }
+            let (all, near) = local_bytes(&env)?;
+            (most, most_near) = (most.max(all), most_near.max(near));
         }
         store.settle();
+        // Nothing is written any more, so that what was read has most of it.
+        for index in (0..4000).step_by(3) {
+            get(&store, &key(index))?;
+            let (all, near) = local_bytes(&env)?;
+            (most, most_near) = (most.max(all), most_near.max(near));
+        }
+        assert!(most_near > 1 << 20, "{most_near} bytes were near at most");
         let max = CloudOptions::LOCAL_BYTES_MIN;
         assert!(most > max / 2, "{most}: the bound is not met");
         assert!(most <= max / 10 * 11, "{most} of {max}");

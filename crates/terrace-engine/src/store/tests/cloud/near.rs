@@ -7,6 +7,7 @@ use terrace_base::KeyRange;
 use super::{CloudOptions, fill, in_store, value};
 use crate::Error;
 use crate::cache::persistent::PersistentCacheStats;
+use crate::options::Research;
 use crate::store::tests::*;
 
 /// A range in the store with a cache of so many bytes.
@@ -96,6 +97,14 @@ fn what_a_compaction_moves_stays_near() -> Result<()> {
         // Blocks at the ends of tables may lie between those that were read.
         let cost = cost_of_reads(&store, 1, 2)?;
         assert!(cost < 5, "{cost} requests, {:?}", near(&store));
+        store.close()?;
+        let research = Research { near_drops: true, ..Research::default() };
+        let store = opened_again(env, &Options { research, ..options.clone() })?;
+        fill(&store, 3..4)?;
+        store.compact(&KeyRange::all())?;
+        store.close()?;
+        let store = opened_again(env, &options)?;
+        assert!(cost_of_reads(&store, 1, 3)? > 5, "the baseline hands nothing on");
         store.close()
     })
 }
