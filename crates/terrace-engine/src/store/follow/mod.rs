@@ -95,6 +95,10 @@ impl Follower {
     /// nothing, and starts no thread. Of the options, those of writing and of the layout mean
     /// nothing.
     ///
+    /// Where lower levels of the range lie in an object store, its owner may delete a table there
+    /// while it is still shown here: reads answer `Outdated` then, until the next
+    /// [`Follower::catch_up`].
+    ///
     /// Cost: as an open for reading; all tables are opened.
     ///
     /// Errors: `Invalid` (nothing there; another merge operator), `Unsupported` (of a later

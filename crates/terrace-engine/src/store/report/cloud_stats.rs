@@ -144,7 +144,7 @@ object store     s3://bucket/data
         (near.data.bytes, near.data.bytes_max) = (4 << 20, 8 << 20);
         let with_near = CloudStats { near: Some(near), ..stats.clone() };
         let expected_near = "\
-  metadata       of 3 tables, 100 KiB; of 1 table it was fetched
+  metadata       of 3 tables, 100.0 KiB; of 1 table it was fetched
   near blocks    4.0 MiB of 8.0 MiB; 75.0 % of 100 reads found their block
   requests ";
         assert!(with_near.to_string().contains(expected_near), "{with_near}");

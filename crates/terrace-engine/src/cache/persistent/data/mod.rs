@@ -165,8 +165,9 @@ impl DataCache {
         memory: &MemoryPool,
         found: &[FoundFile],
     ) -> DataCache {
-        let found_count = found.iter().filter(|file| bucket_number(&file.name).is_some()).count();
-        let as_found = (found_count as u64).saturating_mul(options.bucket_bytes);
+        let numbers = found.iter().filter_map(|file| bucket_number(&file.name));
+        let found_count = numbers.filter(|number| *number < BUCKETS_MAX).max().map_or(0, |n| n + 1);
+        let as_found = found_count.saturating_mul(options.bucket_bytes);
         let bytes_max = options.bytes_max.unwrap_or(as_found);
         let bucket_bytes = options.bucket_bytes.max(bytes_max / BUCKETS_MAX).max(1);
         let count = bytes_max.div_ceil(bucket_bytes);

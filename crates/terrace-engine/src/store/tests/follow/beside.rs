@@ -153,13 +153,23 @@ fn follow(env: &SharedEnv, options: &Options, history: &Shared, seed: u64) -> Re
             let history = history.lock();
             (history.acknowledged, history.outcome.is_some())
         };
-        let is_new = follower.catch_up()?;
+        // The owner deletes tables in the object store without asking whoever follows its
+        // directory: that one catches up.
+        let is_outdated =
+            |error: &Error| options.cloud.is_some() && matches!(error, Error::Outdated(_));
+        let is_new = match follower.catch_up() {
+            Err(error) if is_outdated(&error) => continue,
+            outcome => outcome?,
+        };
         caught_up += u64::from(is_new);
         if !is_new {
             // The writer may be waiting for time to go by.
             env.sleep(Duration::from_micros(50));
         }
-        let (now, shown) = at_one_time(env, || content(follower.store()))?;
+        let (now, shown) = match at_one_time(env, || content(follower.store())) {
+            Err(error) if is_outdated(&error) => continue,
+            looked => looked?,
+        };
         let Some(index) = state_of(&shown, history, from.max(last), now) else {
             let older = state_of(&shown, history, 0, now);
             panic!(
@@ -170,9 +180,15 @@ fn follow(env: &SharedEnv, options: &Options, history: &Shared, seed: u64) -> Re
         last = index;
         if let Some(kept) = &kept {
             let walk = || workload::walk(kept.snapshot.iter(IterOptions::default())?);
-            let (now, shown) = at_one_time(env, walk)?;
-            let state = history.lock().states[kept.index].content(now);
-            assert!(shown == state, "seed {seed}: the moment of write {} has changed", kept.index);
+            match at_one_time(env, walk) {
+                Err(error) if is_outdated(&error) => {}
+                looked => {
+                    let (now, shown) = looked?;
+                    let state = history.lock().states[kept.index].content(now);
+                    let index = kept.index;
+                    assert!(shown == state, "seed {seed}: the moment of write {index} has changed");
+                }
+            }
         }
         if kept.is_none() || random.one_in(8) {
             kept = Some(Kept { snapshot: follower.store().snapshot(), index });
