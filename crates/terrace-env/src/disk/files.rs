@@ -102,7 +102,7 @@ impl FileSystem for DiskFileSystem {
             return self.device.inner.fs().open_cache(path);
         }
         let inner = self.on_names().open_cache(path)?;
-        Ok(Arc::new(DiskCacheFile { inner, device: Arc::clone(&self.device) }))
+        Ok(Arc::new(DiskReadFile { inner, device: Arc::clone(&self.device) }))
     }
 
     fn create_pmem(&self, path: &Path, bytes: u64) -> EnvResult<Pmem> {
@@ -149,12 +149,13 @@ impl fmt::Debug for DiskFileSystem {
     }
 }
 
-struct DiskReadFile {
-    inner: Arc<dyn ReadFile>,
+/// A file that is read, or one of a cache.
+struct DiskReadFile<F: ?Sized> {
+    inner: Arc<F>,
     device: Arc<Device>,
 }
 
-impl ReadFile for DiskReadFile {
+impl<F: ReadFile + ?Sized> ReadFile for DiskReadFile<F> {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> EnvResult<usize> {
         let count = self.inner.read_at(offset, buffer)?;
         self.device.read(count);
@@ -173,37 +174,7 @@ impl ReadFile for DiskReadFile {
     }
 }
 
-impl fmt::Debug for DiskReadFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt(f)
-    }
-}
-
-struct DiskCacheFile {
-    inner: Arc<dyn CacheFile>,
-    device: Arc<Device>,
-}
-
-impl ReadFile for DiskCacheFile {
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> EnvResult<usize> {
-        let count = self.inner.read_at(offset, buffer)?;
-        self.device.read(count);
-        Ok(count)
-    }
-
-    fn try_read_at(&self, offset: u64, buffer: &mut [u8]) -> EnvResult<Option<usize>> {
-        if !self.device.try_read(buffer.len()) {
-            return Ok(None);
-        }
-        self.inner.try_read_at(offset, buffer)
-    }
-
-    fn bytes(&self) -> u64 {
-        self.inner.bytes()
-    }
-}
-
-impl CacheFile for DiskCacheFile {
+impl CacheFile for DiskReadFile<dyn CacheFile> {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> EnvResult<()> {
         self.inner.write_at(offset, bytes)?;
         self.device.write(bytes.len(), 1);
@@ -211,7 +182,7 @@ impl CacheFile for DiskCacheFile {
     }
 }
 
-impl fmt::Debug for DiskCacheFile {
+impl<F: fmt::Debug + ?Sized> fmt::Debug for DiskReadFile<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.inner.fmt(f)
     }

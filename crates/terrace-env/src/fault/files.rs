@@ -103,7 +103,7 @@ impl FileSystem for FaultFileSystem {
     fn open_cache(&self, path: &Path) -> EnvResult<Arc<dyn CacheFile>> {
         self.judge.call(Operation::Open, path)?;
         let inner = self.inner().open_cache(path)?;
-        Ok(Arc::new(FaultCacheFile { inner, context: self.context(path) }))
+        Ok(Arc::new(FaultReadFile { inner, context: self.context(path) }))
     }
 
     fn create_pmem(&self, path: &Path, bytes: u64) -> EnvResult<Pmem> {
@@ -193,13 +193,14 @@ impl fmt::Debug for Context {
     }
 }
 
+/// A file that is read, or one of a cache.
 #[derive(Debug)]
-struct FaultReadFile {
-    inner: Arc<dyn ReadFile>,
+struct FaultReadFile<F: ?Sized> {
+    inner: Arc<F>,
     context: Context,
 }
 
-impl ReadFile for FaultReadFile {
+impl<F: ReadFile + ?Sized> ReadFile for FaultReadFile<F> {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> EnvResult<usize> {
         self.context.read()?;
         self.inner.read_at(offset, buffer)
@@ -219,29 +220,7 @@ impl ReadFile for FaultReadFile {
     }
 }
 
-#[derive(Debug)]
-struct FaultCacheFile {
-    inner: Arc<dyn CacheFile>,
-    context: Context,
-}
-
-impl ReadFile for FaultCacheFile {
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> EnvResult<usize> {
-        self.context.read()?;
-        self.inner.read_at(offset, buffer)
-    }
-
-    fn try_read_at(&self, offset: u64, buffer: &mut [u8]) -> EnvResult<Option<usize>> {
-        self.context.read()?;
-        self.inner.try_read_at(offset, buffer)
-    }
-
-    fn bytes(&self) -> u64 {
-        self.inner.bytes()
-    }
-}
-
-impl CacheFile for FaultCacheFile {
+impl CacheFile for FaultReadFile<dyn CacheFile> {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> EnvResult<()> {
         self.context.write(bytes, |bytes| self.inner.write_at(offset, bytes))
     }

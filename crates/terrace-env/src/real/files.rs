@@ -29,6 +29,7 @@ pub(super) fn file_system_of(file: &File) -> io::Result<u64> {
     Ok(found.f_type as u64 & 0xffff_ffff)
 }
 
+/// A file that is read, or one of a cache, which was opened for writing too.
 #[derive(Debug)]
 pub(super) struct RealReadFile {
     file: File,
@@ -51,6 +52,13 @@ mod nowait {
 impl RealReadFile {
     pub fn open(path: &Path) -> EnvResult<RealReadFile> {
         RealReadFile::open_with(path, OpenOptions::new().read(true))
+    }
+
+    /// Opens the file of a cache, or makes it.
+    pub fn open_cache(path: &Path) -> EnvResult<RealReadFile> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        RealReadFile::open_with(path, &options)
     }
 
     fn open_with(path: &Path, options: &OpenOptions) -> EnvResult<RealReadFile> {
@@ -136,39 +144,10 @@ impl ReadFile for RealReadFile {
     }
 }
 
-#[derive(Debug)]
-pub(super) struct RealCacheFile(RealReadFile);
-
-impl RealCacheFile {
-    pub fn open(path: &Path) -> EnvResult<RealCacheFile> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        RealReadFile::open_with(path, &options).map(RealCacheFile)
-    }
-}
-
-impl ReadFile for RealCacheFile {
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> EnvResult<usize> {
-        self.0.read_at(offset, buffer)
-    }
-
-    fn try_read_at(&self, offset: u64, buffer: &mut [u8]) -> EnvResult<Option<usize>> {
-        self.0.try_read_at(offset, buffer)
-    }
-
-    fn prefetch(&self, offset: u64, bytes: u64) {
-        self.0.prefetch(offset, bytes);
-    }
-
-    fn bytes(&self) -> u64 {
-        self.0.bytes()
-    }
-}
-
-impl CacheFile for RealCacheFile {
+impl CacheFile for RealReadFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> EnvResult<()> {
-        write_all_at(&self.0.file, offset, bytes)
-            .map_err(|errno| failed(Operation::Write, &self.0.path)(errno.into()))
+        write_all_at(&self.file, offset, bytes)
+            .map_err(|errno| failed(Operation::Write, &self.path)(errno.into()))
     }
 }
 

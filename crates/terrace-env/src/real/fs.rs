@@ -8,7 +8,7 @@ use rustix::fs::{CWD, RenameFlags, fsync, renameat_with, statvfs};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::dir_lock;
-use super::files::{RealCacheFile, RealReadFile, RealWriteFile};
+use super::files::{RealReadFile, RealWriteFile};
 use super::log_file;
 use super::pmem;
 use crate::{
@@ -77,7 +77,7 @@ impl FileSystem for RealFileSystem {
     }
 
     fn open_cache(&self, path: &Path) -> EnvResult<Arc<dyn CacheFile>> {
-        Ok(Arc::new(RealCacheFile::open(path)?))
+        Ok(Arc::new(RealReadFile::open_cache(path)?))
     }
 
     fn create_pmem(&self, path: &Path, bytes: u64) -> EnvResult<Pmem> {
