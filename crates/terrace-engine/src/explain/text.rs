@@ -63,3 +63,7 @@ pub fn escaped_bound<S: serde::Serializer>(
         None => serializer.serialize_none(),
     }
 }
+/// `part` of `whole` in percent, or a dash if there is no whole.
+pub(crate) fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 { "-".into() } else { format!("{:.1} %", part as f64 * 100.0 / whole as f64) }
+}

@@ -81,6 +81,11 @@ impl CloudOptions {
         self.prices.clone().unwrap_or_else(|| PriceSheet::of_url(&self.url))
     }
 
+    /// The most bytes that blocks may ever take that are kept near, if there is a bound.
+    pub(crate) fn near_bytes_max(&self) -> Option<u64> {
+        self.cache_bytes.or(self.local_bytes)
+    }
+
     /// How many of `local_bytes` the log may take.
     pub(super) fn log_bytes_max(&self) -> u64 {
         self.local_bytes.map_or(u64::MAX, |bytes| bytes / LOG_DIVISOR)

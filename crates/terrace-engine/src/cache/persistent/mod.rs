@@ -87,12 +87,6 @@ impl PersistentCache {
         self.data.forget(table);
     }
 
-    /// Bytes that it takes on the local disk.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.meta.bytes() + self.data.bytes()
-    }
-
     /// What it has done, and what it holds.
     #[must_use]
     pub fn stats(&self) -> PersistentCacheStats {

@@ -44,7 +44,7 @@ impl Opening {
         version: &Version,
     ) -> Option<Arc<PersistentCache>> {
         let options = options?;
-        let bytes_max = options.cache_bytes.or(options.local_bytes);
+        let bytes_max = options.near_bytes_max();
         let table = &self.options.table;
         let is_compressed = table.compression != Compression::None;
         let data = DataCacheOptions::for_blocks(bytes_max, table.block_bytes, is_compressed);

@@ -2,15 +2,10 @@
 
 use std::fmt;
 
-use crate::explain::text::bytes;
+use crate::explain::text::{bytes, percent};
 use crate::store::report::l0_stats::ON_DATA_DISK;
 use crate::store::report::stats::{BackgroundIoStats, LevelStats, StoreStats};
 use crate::store::report::value_stats::ValueLogStats;
-
-/// `part` of `whole` in percent, or a dash if there is no whole.
-fn percent(part: u64, whole: u64) -> String {
-    if whole == 0 { "-".into() } else { format!("{:.1} %", part as f64 * 100.0 / whole as f64) }
-}
 
 impl fmt::Display for StoreStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

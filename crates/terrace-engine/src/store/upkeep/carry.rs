@@ -10,6 +10,7 @@ use terrace_base::{KeyRange, LevelNo};
 
 use crate::compaction::levels::LevelShape;
 use crate::compaction::pick::{self, Compaction, Served, Taken};
+use crate::options::CloudOptions;
 use crate::placement::{LevelBytes, LocalRoom};
 use crate::store::Inner;
 use crate::store::gate::LocalSpace;
@@ -33,7 +34,8 @@ impl Inner {
         let far = &self.context.opener.far;
         let version = self.versions.current();
         let levels = bytes_of_levels(&version);
-        let wanted = far.line().wanted(&levels, &self.room_of(local_bytes, &version, &levels));
+        let wanted =
+            far.line().wanted(&levels, &self.room_of(options, local_bytes, &version, &levels));
         if wanted != far.line().first_far() {
             if taken.job_count() > 0 {
                 return false;
@@ -44,10 +46,16 @@ impl Inner {
     }
 
     /// What of the local bytes is for L0 and these levels.
-    fn room_of(&self, local_bytes: u64, version: &Version, levels: &LevelBytes) -> LocalRoom {
+    fn room_of(
+        &self,
+        options: &CloudOptions,
+        local_bytes: u64,
+        version: &Version,
+        levels: &LevelBytes,
+    ) -> LocalRoom {
         let bytes = (local_bytes / 100 * FOR_TABLES_PERCENT)
             .saturating_sub(self.options.log_bytes_max)
-            .saturating_sub(self.reserved_for_cache())
+            .saturating_sub(self.cached_metadata() + options.cache_bytes.unwrap_or(0))
             .saturating_sub(local_values(version));
         // As large as L0 gets before it is cut, unless the tree is smaller than that itself.
         let usual = self.shape.level_bytes_base.min(levels.iter().sum());
@@ -59,13 +67,7 @@ impl Inner {
         }
     }
 
-    /// What metadata of far tables take on the local disk, and what is left to blocks of them.
-    fn reserved_for_cache(&self) -> u64 {
-        let options = self.cloud.as_ref().and_then(|tier| tier.options());
-        let for_blocks = options.and_then(|options| options.cache_bytes).unwrap_or(0);
-        self.cached_metadata() + for_blocks
-    }
-
+    /// What metadata of far tables take on the local disk.
     fn cached_metadata(&self) -> u64 {
         self.context.opener.far.near().map_or(0, |near| near.meta.bytes())
     }

@@ -57,7 +57,7 @@ impl Inner {
     pub(in crate::store) fn size_cache(&self) {
         let Some(near) = self.context.opener.far.near() else { return };
         let Some(options) = self.cloud.as_ref().and_then(|tier| tier.options()) else { return };
-        let most = options.cache_bytes.or(options.local_bytes).unwrap_or(0);
+        let most = options.near_bytes_max().unwrap_or(0);
         let Some(local) = self.local_space(&self.view.load()) else { return };
         let now = near.data.bytes_max();
         let time = self.env.now();

@@ -22,20 +22,21 @@
 //!
 //! *Source:* RocksMash (TACO 2022), section 3.2. *Differs:* the bucket follows from the table and
 //! the megabyte, not from the table alone, so that one hot table is not bound to one bucket. The
-//! size follows what is left of the local bytes (`store/upkeep/carry.rs`).
+//! size follows what is left of the local bytes (`store/upkeep/near.rs`).
 
 mod bucket;
 mod slots;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::format::BucketShape;
 use super::{CacheDirectory, FoundFile};
-use crate::explain::text::{bytes, count};
+use crate::explain::text::{bytes, count, percent};
 use crate::process::MemoryPool;
 use crate::table::ByteInterval;
 use bucket::Bucket;
@@ -110,8 +111,7 @@ impl fmt::Display for DataCacheStats {
         write!(f, "{} of {}", bytes(self.bytes), bytes(self.bytes_max))?;
         let reads = self.hits + self.misses;
         if reads > 0 {
-            let percent = self.hits as f64 * 100.0 / reads as f64;
-            write!(f, "; {percent:.1} % of {reads} reads found their block")?;
+            write!(f, "; {} of {reads} reads found their block", percent(self.hits, reads))?;
         }
         if self.damaged > 0 {
             write!(f, "; {} damaged", count(self.damaged, "block", "blocks"))?;
@@ -165,21 +165,21 @@ impl DataCache {
         memory: &MemoryPool,
         found: &[FoundFile],
     ) -> DataCache {
-        let numbers = found.iter().filter_map(|file| bucket_number(&file.name));
-        let found_count = numbers.filter(|number| *number < BUCKETS_MAX).max().map_or(0, |n| n + 1);
+        let numbered = |file: &FoundFile| Some((bucket_number(&file.name)?, file.bytes));
+        let mut found: BTreeMap<u64, u64> = found.iter().filter_map(numbered).collect();
+        let found_count = found.range(..BUCKETS_MAX).next_back().map_or(0, |(last, _)| last + 1);
         let as_found = found_count.saturating_mul(options.bucket_bytes);
         let bytes_max = options.bytes_max.unwrap_or(as_found);
         let bucket_bytes = options.bucket_bytes.max(bytes_max / BUCKETS_MAX).max(1);
         let count = bytes_max.div_ceil(bucket_bytes);
         let shape = BucketShape::within(bucket_bytes, options.slot_bytes);
+        let too_many = found.split_off(&count);
+        too_many.into_keys().for_each(|number| dir.remove(&bucket_name(number)));
         let bucket = |number: u64| {
-            let name = bucket_name(number);
-            let file = found.iter().find(|file| file.name == name);
-            Bucket::new(dir, name, database, shape, file.map(|file| file.bytes), memory)
+            let bytes = found.get(&number).copied();
+            Bucket::new(dir, bucket_name(number), database, shape, bytes, memory)
         };
         let buckets: Vec<Bucket> = (0..count).map(bucket).collect();
-        let is_too_many = |name: &str| bucket_number(name).is_some_and(|number| number >= count);
-        found.iter().filter(|file| is_too_many(&file.name)).for_each(|file| dir.remove(&file.name));
         let cache = DataCache {
             buckets,
             used_count: AtomicUsize::new(0),

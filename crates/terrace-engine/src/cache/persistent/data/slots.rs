@@ -155,7 +155,7 @@ impl Slots {
 
     /// Nothing of a table is wanted any more; how many blocks that were.
     pub fn drop_table(&mut self, table: u64) -> u64 {
-        self.clear_where(|slot| slot.name.table == table)
+        self.clear_where(|_, found| found.name.table == table)
     }
 
     /// Where the blocks of a table begin that are here, in no order.
@@ -167,13 +167,7 @@ impl Slots {
     /// From now on there are so many slots: blocks beyond go, whenever they were read.
     pub fn set_capacity(&mut self, capacity: u32) -> u64 {
         self.capacity = capacity;
-        let mut dropped = 0;
-        for slot in capacity..self.slots.len() as u32 {
-            if self.slots[slot as usize].state != State::Empty {
-                self.clear(slot);
-                dropped += 1;
-            }
-        }
+        let dropped = self.clear_where(|slot, _| slot >= capacity);
         self.slots.truncate(capacity as usize);
         self.empty_from = self.empty_from.min(capacity);
         dropped
@@ -244,11 +238,11 @@ impl Slots {
         self.empty_from = self.empty_from.min(slot);
     }
 
-    fn clear_where(&mut self, is_gone: impl Fn(&Slot) -> bool) -> u64 {
+    fn clear_where(&mut self, is_gone: impl Fn(u32, &Slot) -> bool) -> u64 {
         let mut cleared = 0;
         for slot in 0..self.slots.len() as u32 {
             let found = &self.slots[slot as usize];
-            if found.state != State::Empty && is_gone(found) {
+            if found.state != State::Empty && is_gone(slot, found) {
                 self.clear(slot);
                 cleared += 1;
             }
@@ -280,7 +274,7 @@ impl Slots {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     //! Goal: blocks come and go as the picture says. Method: by hand; `tests.rs` has a model.
 
     use super::*;
@@ -289,7 +283,8 @@ mod tests {
         BlockName { table, offset }
     }
 
-    fn put(slots: &mut Slots, name: BlockName) -> Option<u32> {
+    /// Puts a block there, bytes and all; its slot.
+    pub fn put(slots: &mut Slots, name: BlockName) -> Option<u32> {
         let (slot, _) = slots.claim(name, 1, 7)?;
         assert!(slots.filled(name, Kept { slot, bytes: 1, checksum: 7 }));
         Some(slot)

@@ -11,7 +11,7 @@ use terrace_env::{
 };
 
 use super::super::{CACHE_DIRECTORY, MetaCache, PersistentCache};
-use super::slots::{BlockName, Kept, Slots};
+use super::slots::{self, BlockName, Slots};
 use super::{DataCache, DataCacheOptions, DataCacheStats};
 use crate::process::MemoryPool;
 use crate::table::ByteInterval;
@@ -329,12 +329,6 @@ fn a_disk_that_fails_is_a_miss_and_no_error() {
     }
 }
 
-fn put_into(slots: &mut Slots, name: BlockName) -> Option<u32> {
-    let (slot, _) = slots.claim(name, 1, 7)?;
-    assert!(slots.filled(name, Kept { slot, bytes: 1, checksum: 7 }));
-    Some(slot)
-}
-
 /// Against a list of names in the order of their last use.
 #[test]
 fn the_slots_are_a_map_that_forgets_what_was_read_longest_ago() {
@@ -372,7 +366,7 @@ fn the_slots_are_a_map_that_forgets_what_was_read_longest_ago() {
             }
             _ => {
                 let has = model.iter().any(|(name, _)| *name == wanted);
-                let put = put_into(&mut slots, wanted);
+                let put = slots::tests::put(&mut slots, wanted);
                 assert_eq!(put.is_none(), has || capacity == 0);
                 let Some(slot) = put else { continue };
                 if model.len() == capacity {

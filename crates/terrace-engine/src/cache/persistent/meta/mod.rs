@@ -63,22 +63,47 @@ impl fmt::Display for MetaCacheStats {
 #[derive(Debug)]
 pub struct MetaCache {
     dir: Arc<CacheDirectory>,
-    /// The bytes of the file of each table.
-    files: Latch<BTreeMap<u128, u64>>,
+    files: Latch<Files>,
     hits: AtomicU64,
     misses: AtomicU64,
     damaged: AtomicU64,
 }
 
+/// The files that are here.
+#[derive(Debug, Default)]
+struct Files {
+    /// The bytes of that of each table.
+    by_table: BTreeMap<u128, u64>,
+    /// The sum of these, which the gate asks for again and again.
+    bytes: u64,
+}
+
+impl Files {
+    fn insert(&mut self, table: u128, bytes: u64) {
+        let before = self.by_table.insert(table, bytes).unwrap_or(0);
+        self.bytes += bytes - before;
+    }
+
+    /// Whether it was there.
+    fn remove(&mut self, table: u128) -> bool {
+        let bytes = self.by_table.remove(&table);
+        self.bytes -= bytes.unwrap_or(0);
+        bytes.is_some()
+    }
+}
+
 impl MetaCache {
     pub(super) fn open(dir: &Arc<CacheDirectory>, found: &[FoundFile]) -> MetaCache {
         let table = |name: &str| u128::from_str_radix(name.strip_suffix(EXTENSION)?, 16).ok();
-        let files = found.iter().filter_map(|file| {
-            table(&file.name).filter(|table| name_of(*table) == file.name).map(|t| (t, file.bytes))
-        });
+        let mut files = Files::default();
+        for file in found {
+            if let Some(table) = table(&file.name).filter(|table| name_of(*table) == file.name) {
+                files.insert(table, file.bytes);
+            }
+        }
         MetaCache {
             dir: Arc::clone(dir),
-            files: Latch::new(files.collect()),
+            files: Latch::new(files),
             hits: AtomicU64::default(),
             misses: AtomicU64::default(),
             damaged: AtomicU64::default(),
@@ -96,13 +121,11 @@ impl MetaCache {
 
     /// Keeps the end of a table, unless it is here.
     pub fn keep(&self, table: u128, offset: u64, tail: &[u8]) {
-        if self.files.lock().contains_key(&table) {
+        if self.has(table) {
             return;
         }
         match self.write(table, &encode_meta(table, offset, tail)) {
-            Ok(bytes) => {
-                self.files.lock().insert(table, bytes);
-            }
+            Ok(bytes) => self.files.lock().insert(table, bytes),
             Err(error) => {
                 failed("metadata of a table", &error);
                 // What there is of it would be in the way of the next attempt.
@@ -114,33 +137,33 @@ impl MetaCache {
     /// Whether the metadata of a table are here, as far as is known without reading them.
     #[must_use]
     pub fn has(&self, table: u128) -> bool {
-        self.files.lock().contains_key(&table)
+        self.files.lock().by_table.contains_key(&table)
     }
 
     /// Nothing of a table is wanted any more.
     pub fn forget(&self, table: u128) {
-        if self.files.lock().remove(&table).is_some() {
+        if self.files.lock().remove(table) {
             self.dir.remove(&name_of(table));
         }
     }
 
     /// Of the tables here, only those are wanted for which `is_wanted` holds.
     pub fn retain(&self, is_wanted: impl Fn(u128) -> bool) {
-        let all: Vec<u128> = self.files.lock().keys().copied().collect();
+        let all: Vec<u128> = self.files.lock().by_table.keys().copied().collect();
         all.into_iter().filter(|table| !is_wanted(*table)).for_each(|table| self.forget(table));
     }
 
     /// Bytes that it takes on the disk.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.files.lock().values().sum()
+        self.files.lock().bytes
     }
 
     /// What it has done, and what it holds.
     #[must_use]
     pub fn stats(&self) -> MetaCacheStats {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let table_count = self.files.lock().len() as u64;
+        let table_count = self.files.lock().by_table.len() as u64;
         MetaCacheStats {
             hits: of(&self.hits),
             misses: of(&self.misses),
