@@ -191,6 +191,8 @@ planted_bugs! {
     StaleCachedTable,
     /// What a block displaces in the persistent cache are metadata.
     DataDisplacesMeta,
+    /// The first key of a block is looked for in the block before.
+    MarkOffByOne,
 }
 
 impl PlantedBug {
@@ -213,6 +215,7 @@ impl PlantedBug {
         PlantedBug::ValidBeforeBytes,
         PlantedBug::StaleCachedTable,
         PlantedBug::DataDisplacesMeta,
+        PlantedBug::MarkOffByOne,
     ];
 
     /// Bugs that show on one machine alone, without an object store.

@@ -64,7 +64,7 @@ macro_rules! targets {
 }
 
 targets! {
-    resp inline reply session block filter index footer names range_tombstones table values cached row
+    resp inline reply session block filter index footer names range_tombstones table values cached mashmeta row
     segment_header log_record log_directory manifest edit current plan database options import
 }
 

@@ -75,6 +75,7 @@ pub fn small_options(random: &mut SeededRng) -> Options {
             block_bytes: [256, 512, 1024][random.index(3)],
             filter_bits_per_key: [0, 10, 10][random.index(3)],
             compression: compressions[random.index(3)],
+            trie: false,
         },
         l0_rows_per_cut: 2,
         l0_rows_slow: 6,

@@ -108,6 +108,7 @@ impl Setup {
                     block_bytes: 512,
                     filter_bits_per_key: 10,
                     compression: Compression::None,
+                    trie: false,
                 },
                 l0_rows_per_cut: 2,
                 l0_rows_slow: 4,
@@ -188,6 +189,7 @@ impl Setup {
         if apart.one_in(3) {
             setup.choose_far(1 + apart.below(6) as u8);
         }
+        setup.options.research.local_tries = apart.one_in(3);
         setup
     }
 
@@ -346,6 +348,7 @@ impl Setup {
             ("values-all", values.is_some_and(|values| values.large_bytes == 0).to_string()),
             ("values-medium", values.map_or(0, medium_bytes).to_string()),
             ("values-ratio", values.map_or(130, |values| values.space_ratio_percent).to_string()),
+            ("tries", options.research.local_tries.to_string()),
             ("scan-all", options.research.scan_all_memtables.to_string()),
             ("cache", self.process.cache_bytes.to_string()),
             ("flushers", self.process.flush_threads.to_string()),
@@ -443,6 +446,7 @@ impl Setup {
                     .value_log
                     .map(|values| ValueLogOptions { space_ratio_percent, ..values });
             }
+            "tries" => options.research.local_tries = number(text)?,
             "scan-all" => options.research.scan_all_memtables = number(text)?,
             "cache" => self.process.cache_bytes = number(text)?,
             "flushers" => self.process.flush_threads = number(text)?,

@@ -171,6 +171,7 @@ impl LocalExecutor {
                 block_bytes: plan.block_bytes as usize,
                 filter_bits_per_key: plan.filter_bits_per_key as u32,
                 compression: plan.compression,
+                trie: plan.trie,
             },
         };
         let spec = OutputSpec {

@@ -54,6 +54,8 @@ pub struct CompactionPlan {
     pub filter_bits_per_key: u64,
     /// How the blocks of the outputs are compressed.
     pub compression: Compression,
+    /// Whether the outputs have a trie of their keys where it is smaller than filter and index.
+    pub trie: bool,
     /// The name of the operator that folds merge operands; without one, or where whoever does the
     /// work does not know it, they stay as they are.
     pub merge_operator: Option<String>,
@@ -87,6 +89,8 @@ mod field {
     /// A value file that is a segment of the log.
     pub const VALUE_SEGMENT: u64 = 23;
     pub const POINTERS_FROM: u64 = 24;
+    /// Without a body, and there only if tables may have a trie.
+    pub const TRIE: u64 = 25;
 }
 
 impl CompactionPlan {
@@ -153,6 +157,9 @@ impl CompactionPlan {
             put_varint(v, self.filter_bits_per_key);
             v.push(self.compression as u8);
         });
+        if self.trie {
+            put(field::TRIE, &|_| ());
+        }
         if let Some(name) = &self.merge_operator {
             put(field::MERGE_OPERATOR, &|v| v.extend_from_slice(name.as_bytes()));
         }
@@ -196,6 +203,7 @@ impl CompactionPlan {
             block_bytes: 0,
             filter_bits_per_key: 0,
             compression: Compression::None,
+            trie: false,
             merge_operator: None,
             filter: None,
             large_bytes: None,
@@ -231,6 +239,7 @@ impl CompactionPlan {
                     plan.compression = Compression::from_stored(value.u8()?)
                         .ok_or_else(|| value.error("an unknown compression"))?;
                 }
+                field::TRIE => plan.trie = true,
                 field::MERGE_OPERATOR => plan.merge_operator = Some(read_operator(&mut value)?),
                 field::LARGE_BYTES => plan.large_bytes = Some(value.varint()?),
                 field::POINTERS_FROM => plan.pointers_from = Some(value.varint()?),

@@ -150,6 +150,8 @@ pub enum StepAnswer {
     NotIndexed,
     /// Its filter says that the key is not there.
     FilteredOut,
+    /// The key is not among its keys, as its trie knows, which is in the place of filter and index.
+    NotInTrie,
     /// It was searched, and has no entry of the key that the read may see.
     Missing {
         /// Whether it has a filter, which said that the key may be there: a false positive, unless
@@ -309,6 +311,7 @@ impl fmt::Display for StepAnswer {
             StepAnswer::TooNew { least_seqno } => write!(f, "all newer: {least_seqno} and up"),
             StepAnswer::NotIndexed => f.write_str("lookup index: no"),
             StepAnswer::FilteredOut => f.write_str("filter: no"),
+            StepAnswer::NotInTrie => f.write_str("trie: no"),
             StepAnswer::Missing { saw_newer: true, .. } => f.write_str("only newer entries"),
             StepAnswer::Missing { is_false_positive: true, .. } => {
                 f.write_str("no entry; filter: maybe (wrong)")

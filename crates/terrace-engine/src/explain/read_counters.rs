@@ -11,7 +11,7 @@ const LEVELS: usize = LEVEL_MAX.0 as usize + 1;
 /// What a table said that was asked for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// Its filter denied the key.
+    /// Its filter, or its trie, denied the key.
     FilteredOut,
     /// It had an entry.
     Found,
@@ -24,7 +24,7 @@ pub enum Asked {
 /// The counts of one level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LevelReads {
-    /// Number of tables whose filter denied the key.
+    /// Number of tables whose filter, or trie, denied the key.
     pub filtered_out: u64,
     /// Number of tables that had an entry of the key.
     pub found: u64,

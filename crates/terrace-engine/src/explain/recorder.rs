@@ -239,6 +239,11 @@ impl Recorder {
         self.answer(StepAnswer::FilteredOut);
     }
 
+    /// The trie denies the key.
+    pub(crate) fn not_in_trie(&mut self) {
+        self.answer(StepAnswer::NotInTrie);
+    }
+
     /// The table was searched.
     pub(crate) fn searched(&mut self, has_filter: bool, entry: Option<EntryRef<'_>>) {
         self.totals.filters += u64::from(has_filter);

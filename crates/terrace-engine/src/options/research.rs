@@ -32,6 +32,12 @@ pub struct Research {
     /// persistent cache only drops it, as in RocksMash (TACO 2022), section 3.2. *Beside:* blocks
     /// of its outputs that are kept as they are written.
     pub near_drops: bool,
+    /// Tables in the object store have a filter and an index, as those on the local disk have.
+    /// *Beside:* the tries of RocksMash (TACO 2022), section 3.3.
+    pub far_filters: bool,
+    /// Tables on the local disk have tries too, as those in the object store: the other side of the
+    /// same comparison, without a store.
+    pub local_tries: bool,
 }
 
 /// A baseline as benchmarks name it.
@@ -90,6 +96,22 @@ impl Baseline {
             meaning: "what was read of tables in the object store is dropped when they are compacted (RocksMash)",
             choose: |research, _| {
                 research.near_drops = true;
+                Ok(())
+            },
+        },
+        Baseline {
+            name: "far-filters",
+            meaning: "tables in the object store have filter and index, not a trie of their keys (RocksDB)",
+            choose: |research, _| {
+                research.far_filters = true;
+                Ok(())
+            },
+        },
+        Baseline {
+            name: "local-tries",
+            meaning: "tables on the local disk have a trie of their keys too (RocksMash, figure 21)",
+            choose: |research, _| {
+                research.local_tries = true;
                 Ok(())
             },
         },

@@ -88,6 +88,9 @@ const BUILDER_BYTES: u64 = 2 * (128 << 10);
 /// What is kept of each key while its filter is not built: a hash, in a vector that doubles.
 const BUILDER_KEY_BYTES: u64 = 16;
 
+/// What a trie takes for a key while it is built, about: a node or two, in vectors that double.
+const BUILDER_TRIE_BYTES: u64 = 8;
+
 /// What is kept of each pointer to a value: an offset, in a vector that doubles.
 const BUILDER_POINTER_BYTES: u64 = 16;
 
@@ -98,7 +101,8 @@ const INDEX_BLOCK_BYTES: u64 = 48;
 pub fn builder_memory_bytes(table_bytes: u64, entries: u64, table: &TableOptions) -> u64 {
     let index = table_bytes / (table.block_bytes.max(64) as u64) * INDEX_BLOCK_BYTES;
     let filter = entries * u64::from(table.filter_bits_per_key) / 8;
-    BUILDER_BYTES + entries * BUILDER_KEY_BYTES + filter + index
+    let trie = if table.trie { entries * BUILDER_TRIE_BYTES } else { 0 };
+    BUILDER_BYTES + entries * BUILDER_KEY_BYTES + filter + index + trie
 }
 
 /// What a builder keeps of this number of pointers until the end of their table, about.
@@ -113,6 +117,7 @@ pub fn compaction_memory_bytes(plan: &CompactionPlan) -> u64 {
         block_bytes: plan.block_bytes as usize,
         filter_bits_per_key: plan.filter_bits_per_key as u32,
         compression: plan.compression,
+        trie: plan.trie,
     };
     let inputs = plan.inputs.iter().map(|input| {
         let index = input.table.bytes / plan.block_bytes.max(64) * INDEX_BLOCK_BYTES;

@@ -7,11 +7,11 @@
 use terrace_base::{Checksum, TableUid};
 
 use super::Gap;
+use crate::table::BlockIndex;
 use crate::table::format::block::{self, BlockView};
 use crate::table::format::filter::Filter;
 use crate::table::format::footer::Handle;
 use crate::table::format::frame::{self, Compression, TRAILER_BYTES};
-use crate::table::format::index::Index;
 use crate::table::format::names::are_lists;
 use crate::table::format::properties::TableProperties;
 use crate::table::format::{BLOCK_BYTES_MAX, FormatError, range_tombstones};
@@ -66,7 +66,8 @@ impl Scan {
         }
         let Ok(payload) = frame::open_plain(frame, uid, handle.offset) else { return false };
         let data_bytes = self.blocks.last().map_or(0, |last| last.offset + last.bytes);
-        let slot = if self.index.is_none() && Index::decode(payload, data_bytes).is_ok() {
+        let slot = if self.index.is_none() && BlockIndex::decode_either(payload, data_bytes).is_ok()
+        {
             &mut self.index
         } else if self.properties.is_none() && TableProperties::decode(payload).is_ok() {
             &mut self.properties

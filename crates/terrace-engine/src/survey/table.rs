@@ -10,11 +10,11 @@ use crate::table::format::block::BlockView;
 use crate::table::format::filter::Filter;
 use crate::table::format::footer::{FOOTER_BYTES, Footer, Handle};
 use crate::table::format::frame;
-use crate::table::format::index::Index;
 use crate::table::format::names::decode_lists;
 use crate::table::format::properties::TableProperties;
 use crate::table::format::{BLOCK_BYTES_MAX, FormatError, META_BYTES_MAX, range_tombstones};
-use crate::table::{ByteInterval, TableFile, decode_frame, decompress_frame};
+use crate::table::mashmeta::MashMeta;
+use crate::table::{BlockIndex, ByteInterval, TableFile, decode_frame, decompress_frame};
 use crate::{Error, Result};
 
 /// The most bytes of a file that are read into memory to find frames without an index.
@@ -64,6 +64,8 @@ pub struct TableSurvey {
     pub properties: Option<TableProperties>,
     /// The filter.
     pub filter: Option<Filter>,
+    /// Bytes in memory of the index, and the keys that it knows if it is a trie of all of them.
+    pub index: Option<(u64, Option<u64>)>,
     /// The range tombstones; none also if nobody knows whether there are any.
     pub range_tombstones: Option<Fragments>,
     /// The data blocks that are known to be there, in their order.
@@ -147,6 +149,7 @@ impl TableSurvey {
             footer: None,
             properties: None,
             filter: None,
+            index: None,
             range_tombstones: None,
             blocks: Vec::new(),
             damage: Vec::new(),
@@ -280,12 +283,11 @@ impl TableSurvey {
             self.filter = self.part(TablePart::Filter, footer.filter, decode)?;
         }
         self.read_names(footer.names)?;
-        let data_bytes = footer.data_bytes;
-        let decode = |payload: &[u8]| Ok(Index::decode(payload, data_bytes)?);
+        let decode = |payload: &[u8]| Ok(BlockIndex::decode(payload, footer)?);
         match self.part(TablePart::Index, footer.index, decode)? {
-            Some(index) => self.blocks = blocks_of(&index),
+            Some(index) => self.take_index(&index),
             None => {
-                let scan = self.scan(data_bytes)?;
+                let scan = self.scan(footer.data_bytes)?;
                 self.take_blocks(scan);
             }
         }
@@ -339,9 +341,9 @@ impl TableSurvey {
         }
         if let Some(handle) = scan.index {
             let data_bytes = scan.blocks.last().map_or(0, |last| last.offset + last.bytes);
-            let decode = |payload: &[u8]| Ok(Index::decode(payload, data_bytes)?);
+            let decode = |payload: &[u8]| Ok(BlockIndex::decode_either(payload, data_bytes)?);
             if let Some(index) = self.part(TablePart::Index, handle, decode)? {
-                self.blocks = blocks_of(&index);
+                self.take_index(&index);
                 return Ok(());
             }
         }
@@ -365,6 +367,11 @@ impl TableSurvey {
         }
     }
 
+    fn take_index(&mut self, index: &BlockIndex) {
+        self.blocks = blocks_of(index);
+        self.index = Some((index.memory_bytes() as u64, index.trie().map(MashMeta::key_count)));
+    }
+
     fn take_blocks(&mut self, scan: Scan) {
         let handles = scan.blocks.into_iter().enumerate();
         self.blocks =
@@ -378,14 +385,14 @@ fn decode_range_tombstones(payload: &[u8]) -> std::result::Result<Fragments, For
     Ok(Fragments::new(decoded.map(|(start, end, seqno)| RangeTombstone { start, end, seqno })))
 }
 
-fn blocks_of(index: &Index) -> Vec<SurveyedBlock> {
+fn blocks_of(index: &BlockIndex) -> Vec<SurveyedBlock> {
     let mut start = Vec::new();
     let blocks = 0..index.block_count();
     blocks
         .map(|block| {
             let separator = index.separator(block);
             // The smallest key above the separator.
-            let above = [separator, &[0]].concat();
+            let above = [&separator[..], &[0]].concat();
             let next = match index.goes_on_after(block) {
                 Some(_) => separator.to_vec(),
                 None => above.clone(),

@@ -16,6 +16,7 @@ use super::format::names::{ListFrame, NameLists, encode_lists};
 use super::format::properties::TableProperties;
 use super::format::{BLOCK_TARGET_BYTES_MAX, META_BYTES_MAX, range_tombstones};
 use super::heat::Heat;
+use super::mashmeta::{MashMeta, MashMetaBuilder};
 use super::store::{ByteInterval, TableWriter};
 use crate::placement::TableLocation;
 use crate::range_tombstone::RangeTombstone;
@@ -40,11 +41,20 @@ pub struct TableOptions {
     /// How data blocks are compressed. One that does not shrink by an eighth is stored as it is.
     /// Default none: the processor is dearer than the disk; deep levels may choose otherwise.
     pub compression: Compression,
+    /// Whether a [trie of all keys](super::mashmeta) stands in the place of filter and index where
+    /// it is smaller. Default no: it takes a search longer than they do, and less memory. Tables
+    /// for an object store have it.
+    pub trie: bool,
 }
 
 impl Default for TableOptions {
     fn default() -> TableOptions {
-        TableOptions { block_bytes: 4096, filter_bits_per_key: 10, compression: Compression::None }
+        TableOptions {
+            block_bytes: 4096,
+            filter_bits_per_key: 10,
+            compression: Compression::None,
+            trie: false,
+        }
     }
 }
 
@@ -70,8 +80,8 @@ pub struct BuiltTable {
 /// Writes one table, front to back.
 ///
 /// Entries come in internal order; range tombstones may come at any time. Memory: a few blocks, the
-/// index, eight bytes a distinct key and as much a pointer to a value, the range tombstones. No
-/// allocation for each entry.
+/// index, eight bytes a distinct key and as much a pointer to a value, the range tombstones; with a
+/// trie two bytes more for each of its nodes. No allocation for each entry.
 pub struct TableBuilder {
     writer: Box<dyn TableWriter>,
     uid: TableUid,
@@ -87,6 +97,8 @@ pub struct TableBuilder {
     compressor: Compressor,
     index: IndexBuilder,
     separator: Vec<u8>,
+    /// Beside index and hashes, as long as it may be smaller than filter and index.
+    trie: Option<MashMetaBuilder>,
     key_hashes: Vec<u64>,
     last_key: Vec<u8>,
     last_seqno: SeqNo,
@@ -119,7 +131,7 @@ impl TableBuilder {
         let options = TableOptions {
             block_bytes: options.block_bytes.clamp(64, BLOCK_TARGET_BYTES_MAX),
             filter_bits_per_key: options.filter_bits_per_key.min(filter::BITS_PER_KEY_MAX),
-            compression: options.compression,
+            ..*options
         };
         TableBuilder {
             writer,
@@ -133,6 +145,7 @@ impl TableBuilder {
             compressor: Compressor::new(options.compression),
             index: IndexBuilder::default(),
             separator: Vec::new(),
+            trie: options.trie.then(MashMetaBuilder::default),
             key_hashes: Vec::new(),
             last_key: Vec::new(),
             last_seqno: SeqNo::ZERO,
@@ -193,6 +206,9 @@ impl TableBuilder {
             if self.options.filter_bits_per_key > 0 {
                 self.key_hashes.push(filter_hash(entry.key));
             }
+            if let Some(trie) = &mut self.trie {
+                trie.add(entry.key);
+            }
             self.last_key.clear();
             self.last_key.extend_from_slice(entry.key);
         }
@@ -227,12 +243,8 @@ impl TableBuilder {
     /// About how large the file would be if it were finished now, in bytes.
     #[must_use]
     pub fn estimated_bytes(&self) -> u64 {
-        let filter_bytes = match self.options.filter_bits_per_key {
-            0 => 0,
-            bits => filter::encoded_bytes(self.key_hashes.len(), bits),
-        };
         let beside_bytes = self.range_tombstone_bytes + self.names.estimated_bytes();
-        let meta_bytes = self.index.estimated_bytes() + filter_bytes + beside_bytes;
+        let meta_bytes = self.filter_and_index_bytes() + beside_bytes;
         let pending_bytes = self.out.len() + self.block.estimated_bytes();
         self.written_bytes + (pending_bytes + meta_bytes + FOOTER_BYTES) as u64
     }
@@ -255,9 +267,16 @@ impl TableBuilder {
         self.properties.data_bytes = self.offset();
         self.finish_bounds();
 
-        let filter_bytes = self.write_filter()?;
-        let index = std::mem::take(&mut self.index);
-        let index_bytes = self.write_meta(|out| index.encode(out))?;
+        let trie = self.smaller_trie();
+        let has_trie = trie.is_some();
+        let (filter_bytes, index_bytes) = match trie {
+            Some(payload) => (0, self.write_meta(|out| out.extend_from_slice(&payload))?),
+            None => {
+                let filter_bytes = self.write_filter()?;
+                let index = std::mem::take(&mut self.index);
+                (filter_bytes, self.write_meta(|out| index.encode(out))?)
+            }
+        };
         let range_tombstones = std::mem::take(&mut self.range_tombstones);
         let range_tombstone_bytes = self.write_range_tombstones(range_tombstones)?;
         let names_bytes = self.write_names()?;
@@ -271,6 +290,7 @@ impl TableBuilder {
         let frame_bytes =
             [filter_bytes, index_bytes, range_tombstone_bytes, names_bytes, properties_bytes];
         let footer = Footer::lay_out(self.uid, properties.data_bytes, frame_bytes);
+        let footer = footer.with_trie(has_trie);
         assert_eq!(footer.offset(), self.offset(), "the frames lie back to back");
         footer.encode(&mut self.out);
         assert!(self.is_footer_read_back(&footer), "{footer:?} is not what a reader finds");
@@ -313,6 +333,11 @@ impl TableBuilder {
         frame::seal(&mut self.out, start, compression, self.uid, offset);
         let frame_bytes = (self.out.len() - start) as u64;
         self.index.add(frame_bytes, &self.separator, goes_on_after);
+        let beside_bytes = self.filter_and_index_bytes();
+        self.trie = self.trie.take().filter(|trie| trie.may_become_smaller_than(beside_bytes));
+        if let Some(trie) = &mut self.trie {
+            trie.end_block(frame_bytes, goes_on_after);
+        }
         if let Some(heat) = &self.heat {
             if heat.touches(&self.block_above, &self.separator) {
                 let bytes = self.out.len() - start;
@@ -365,6 +390,24 @@ impl TableBuilder {
         }
         frame::seal(&mut self.out, start, Compression::None, self.uid, offset);
         Ok((payload_bytes + TRAILER_BYTES) as u64)
+    }
+
+    /// About how many bytes filter and index take so far.
+    fn filter_and_index_bytes(&self) -> usize {
+        let filter_bytes = match self.options.filter_bits_per_key {
+            0 => 0,
+            bits => filter::encoded_bytes(self.key_hashes.len(), bits),
+        };
+        self.index.estimated_bytes() + filter_bytes
+    }
+
+    /// The payload of the trie, if the table is to have it.
+    fn smaller_trie(&mut self) -> Option<Vec<u8>> {
+        let trie = self.trie.take().filter(|_| self.properties.key_count > 0)?;
+        let payload = trie.finish();
+        let data_bytes = self.properties.data_bytes;
+        debug_assert!(MashMeta::decode(&payload, data_bytes).is_ok(), "a trie is read back");
+        (payload.len() < self.filter_and_index_bytes()).then_some(payload)
     }
 
     fn write_filter(&mut self) -> Result<u64> {

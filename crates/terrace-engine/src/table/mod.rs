@@ -32,6 +32,7 @@
 //!
 //! Start reading at [`mod@format`], then [`TableReader::get`].
 
+mod block_index;
 mod buffers;
 mod builder;
 mod compression;
@@ -39,6 +40,7 @@ mod cursor;
 pub mod format;
 mod heat;
 mod local_store;
+pub mod mashmeta;
 mod memory_store;
 mod meta;
 mod names;
@@ -49,6 +51,7 @@ mod stream;
 mod verify;
 
 pub use crate::placement::TableLocation;
+pub(crate) use block_index::BlockIndex;
 pub(crate) use builder::expired_from;
 pub use builder::{BuiltTable, TableBuilder, TableOptions};
 pub use compression::{check_built_in, decompress_frame};

@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -7,15 +8,16 @@ use terrace_base::{
     CodecError, Corruption, EntryKind, EntryRef, Expiry, KeyRange, SeqNo, TableUid,
 };
 
+use super::block_index::BlockIndex;
 use super::compression::decompress;
 use super::cursor::TableCursor;
 use super::format::block::{BlockEntry, BlockView};
 use super::format::filter::Filter;
 use super::format::footer::{FOOTER_BYTES, Footer, Handle};
 use super::format::frame::{self, Compression, TRAILER_BYTES};
-use super::format::index::Index;
 use super::format::properties::TableProperties;
 use super::format::{BLOCK_BYTES_MAX, FormatError, META_BYTES_MAX, range_tombstones};
+use super::mashmeta::MashMeta;
 use super::store::{ByteInterval, ReadTicket, TableFile};
 use super::stream::TableStream;
 use crate::cache::{BlockCache, BlockPeek, BlockSlots};
@@ -53,7 +55,7 @@ pub struct TableReader {
     /// Where the cached ones of its blocks are; none if the cache keeps none.
     slots: Arc<BlockSlots>,
     pub(super) footer: Footer,
-    pub(super) index: Index,
+    pub(super) index: BlockIndex,
     pub(super) filter: Option<Arc<Filter>>,
     filter_damage: Option<Corruption>,
     range_tombstones: Arc<Fragments>,
@@ -210,14 +212,16 @@ impl TableReader {
         let properties = TableProperties::decode(part.open(&parts.properties)?)
             .map_err(|error| part.refuse(error))?;
         let part = Part { handle: footer.index, ..part };
-        let index = Index::decode(part.open(&parts.index)?, footer.data_bytes)
+        let index = BlockIndex::decode(part.open(&parts.index)?, &footer)
             .map_err(|error| part.damaged(&error))?;
         let part = Part { handle: footer.range_tombstones, ..part };
         let range_tombstones = match &parts.range_tombstones {
             None => Arc::new(Fragments::default()),
             Some(frame) => Arc::new(part.range_tombstones(frame)?),
         };
+        let has_other_keys = |trie: &MashMeta| trie.key_count() != properties.key_count;
         if properties.block_count != index.block_count() as u64
+            || index.trie().is_some_and(has_other_keys)
             || properties.range_tombstone_count != range_tombstones.len() as u64
         {
             let part = Part { handle: footer.properties, ..part };
@@ -346,11 +350,22 @@ impl TableReader {
         read_point: SeqNo,
         mode: ReadMode,
     ) -> Result<Option<PinnedEntry>> {
-        if self.is_hidden_at(read_point) {
-            return Ok(None);
+        match self.block_of(key, read_point) {
+            Some(block_index) => self.get_in(block_index, key, read_point, mode),
+            None => Ok(None),
         }
-        let block_index = self.index.seek(key, read_point);
-        if block_index == self.index.block_count() {
+    }
+
+    /// As [`TableReader::get`], in the block that [`TableReader::block_of`] found.
+    #[inline]
+    pub fn get_in(
+        &self,
+        block_index: usize,
+        key: &[u8],
+        read_point: SeqNo,
+        mode: ReadMode,
+    ) -> Result<Option<PinnedEntry>> {
+        if self.is_hidden_at(read_point) {
             return Ok(None);
         }
         let block = self.block(block_index, mode)?;
@@ -360,12 +375,20 @@ impl TableReader {
         Ok(found.same_key.map(|entry| PinnedEntry::of_block(block, &self.numbered(entry))))
     }
 
-    /// Index of the block in which [`TableReader::get`] looks for the newest entry of `key`; the
-    /// count of blocks if there is none. No I/O.
+    /// Index of the only block that can hold the newest entry of `key` at or below `read_point`;
+    /// none if it is known that there is none. No I/O.
     #[must_use]
     #[inline]
-    pub fn block_of(&self, key: &[u8]) -> usize {
-        self.index.seek(key, SeqNo::MAX)
+    pub fn block_of(&self, key: &[u8], read_point: SeqNo) -> Option<usize> {
+        self.index.find(key, read_point)
+    }
+
+    /// Whether a trie of all keys stands in the place of filter and index: a get of a key that is
+    /// not there reads nothing then.
+    #[must_use]
+    #[inline]
+    pub fn has_trie(&self) -> bool {
+        self.footer.has_trie
     }
 
     /// A look at a block that is in the cache, of which the cache is not told; to be let go soon.
@@ -392,7 +415,7 @@ impl TableReader {
 
     /// About `count` keys of the table, ascending, each with the bytes of data between it and the
     /// one before: where a job could be divided. No I/O.
-    pub fn samples(&self, count: usize) -> impl Iterator<Item = (&[u8], u64)> {
+    pub fn samples(&self, count: usize) -> impl Iterator<Item = (Cow<'_, [u8]>, u64)> {
         let blocks = self.index.block_count();
         let stride = blocks.div_ceil(count.max(1)).max(1);
         (0..blocks).step_by(stride).map(move |first| {
@@ -410,11 +433,11 @@ impl TableReader {
         let seek = |key: &[u8]| self.index.seek(key, SeqNo::MAX);
         let (first, end) = (seek(range.start()), range.end().map_or(blocks, seek));
         let separators = (first..end.min(blocks)).map(|block| self.index.separator(block));
-        let is_in = |key: &&[u8]| *key > range.start() && range.contains(key);
-        let mut keys: Vec<&[u8]> = separators.filter(is_in).collect();
+        let is_in = |key: &Cow<'_, [u8]>| key.as_ref() > range.start() && range.contains(key);
+        let mut keys: Vec<Cow<'_, [u8]>> = separators.filter(is_in).collect();
         keys.dedup();
         let stride = keys.len().div_ceil(count.max(1)).max(1);
-        keys.into_iter().skip(stride / 2).step_by(stride).map(<[u8]>::to_vec).collect()
+        keys.into_iter().skip(stride / 2).step_by(stride).map(Cow::into_owned).collect()
     }
 
     /// The keys of the blocks that the store keeps near, as intervals above one key and through
@@ -424,8 +447,8 @@ impl TableReader {
         let index = &self.index;
         let keys = |offset: u64| {
             let block = index.block_at(offset)?;
-            let above = block.checked_sub(1).map_or(&[][..], |before| index.separator(before));
-            Some((above.to_vec(), index.separator(block).to_vec()))
+            let above = block.checked_sub(1).map(|before| index.separator(before).into_owned());
+            Some((above.unwrap_or_default(), index.separator(block).into_owned()))
         };
         self.file.near_blocks().into_iter().filter_map(keys).collect()
     }

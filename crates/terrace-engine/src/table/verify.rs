@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use terrace_base::{CodecError, Corruption, EntryRef, FileId, SeqNo, compare_internal};
@@ -7,6 +8,7 @@ use super::format::block::BlockView;
 use super::format::filter::filter_hash;
 use super::format::names::NameLists;
 use super::format::properties::TableProperties;
+use super::mashmeta::MashMeta;
 use super::reader::{TableReader, entry_ref, interval_of, read_one};
 use super::store::ByteInterval;
 use super::store::READ_AHEAD_BYTES;
@@ -112,22 +114,27 @@ impl Check<'_> {
             view.key_into(entry_index, &entry, &mut key);
             if entry_index == 0 && block_index > 0 {
                 let (separator, seqno) = self.separator(block_index - 1);
-                if compare_internal(separator, seqno, &key, entry.seqno).is_ge() {
+                if compare_internal(&separator, seqno, &key, entry.seqno).is_ge() {
                     return error("the separator before the block is not below its entries");
                 }
             }
             self.entry(entry_ref(&key, &entry, bytes), entry.same_key)?;
+            let trie = self.reader.index.trie();
+            let is_found = |trie: &MashMeta| trie.find(&key, entry.seqno) == Some(block_index);
+            if !trie.is_none_or(is_found) {
+                return error("the trie does not know a key of the block, or in another");
+            }
         }
         self.key = key;
         let (separator, seqno) = self.separator(block_index);
-        if compare_internal(&self.last_key, self.last_seqno, separator, seqno).is_gt() {
+        if compare_internal(&self.last_key, self.last_seqno, &separator, seqno).is_gt() {
             return error("the separator of the block is below its last entry");
         }
         Ok(())
     }
 
     /// A separator as a place in internal order: the number 0 comes after every version.
-    fn separator(&self, block_index: usize) -> (&[u8], SeqNo) {
+    fn separator(&self, block_index: usize) -> (Cow<'_, [u8]>, SeqNo) {
         let index = &self.reader.index;
         let seqno = index.goes_on_after(block_index).unwrap_or(SeqNo::ZERO);
         (index.separator(block_index), seqno)

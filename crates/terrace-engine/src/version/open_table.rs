@@ -129,10 +129,13 @@ impl OpenTable {
     /// I/O.
     #[must_use]
     pub fn samples(&self, count: usize) -> Vec<(Vec<u8>, u64)> {
-        let owned = |(key, bytes): (&[u8], u64)| (key.to_vec(), bytes);
         match self {
-            OpenTable::Blocks(reader) => reader.samples(count).map(owned).collect(),
-            OpenTable::Row(row) => row.samples(count).map(owned).collect(),
+            OpenTable::Blocks(reader) => {
+                reader.samples(count).map(|(key, bytes)| (key.into_owned(), bytes)).collect()
+            }
+            OpenTable::Row(row) => {
+                row.samples(count).map(|(key, bytes)| (key.to_vec(), bytes)).collect()
+            }
         }
     }
 

@@ -5,6 +5,7 @@ mod command_line;
 mod database;
 mod log;
 mod manifest;
+mod mashmeta;
 mod plan;
 mod protocol;
 mod row;
@@ -73,6 +74,7 @@ pub const TARGETS: &[Target] = &[
     table_file::TABLE,
     value_file::VALUES,
     cached::CACHED,
+    mashmeta::MASHMETA,
     row::ROW,
     log::SEGMENT_HEADER,
     log::LOG_RECORD,

@@ -49,6 +49,7 @@ fn plan_seeds() -> Vec<Vec<u8>> {
         block_bytes: 4096,
         filter_bits_per_key: 10,
         compression: Compression::None,
+        trie: false,
         merge_operator: None,
         large_bytes: None,
         pointers_from: None,

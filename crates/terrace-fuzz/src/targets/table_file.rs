@@ -344,6 +344,7 @@ fn table_seeds() -> Vec<Vec<u8>> {
     let blocks = built(&TableOptions { block_bytes: 64, filter_bits_per_key: 0, ..options });
     let zstd = built(&TableOptions { compression: Compression::Zstd, ..options });
     let lz4 = built(&TableOptions { compression: Compression::Lz4, block_bytes: 256, ..options });
+    let trie = built(&TableOptions { trie: true, block_bytes: 64, ..options });
     let naming = built_of(&options, &[(7, 1096), (3, 64), (7, 64), (9, 1 << 30)]);
     let one_block = build_block(&sample_entries()[..2]);
     let mut no_parts = vec![2, 0, 0, 0, 3, 0, 1, b'z'];
@@ -353,6 +354,8 @@ fn table_seeds() -> Vec<Vec<u8>> {
         [&[1], &whole[..]].concat(),
         [&[1], &blocks[..]].concat(),
         [&[0], &naming[..]].concat(),
+        [&[0], &trie[..]].concat(),
+        [&[1], &trie[..]].concat(),
         [&[1], &naming[..]].concat(),
         [&[2], &taken_apart(&whole)[..]].concat(),
         [&[2], &taken_apart(&blocks)[..]].concat(),

@@ -114,6 +114,7 @@ pub fn formats(seed: u64) -> Result<Vec<Format>> {
         blocks("table blocks, zstd", Compression::Zstd)?,
         table_blocks("table blocks of single large values", seed, Compression::None, 4096, 9000)?,
         table_part("table index", seed, |footer| footer.index)?,
+        table_part(TRIE, seed, |footer| footer.index)?,
         table_part("table filter", seed, |footer| footer.filter)?,
         table_part("table range tombstones", seed, |footer| footer.range_tombstones)?,
         table_part(NAMES, seed, |footer| footer.names)?,
@@ -148,6 +149,8 @@ struct TableShape {
 
 /// The specimen of which each entry points to a value.
 const NAMES: &str = "table names";
+/// The specimen that has a trie.
+const TRIE: &str = "table trie";
 
 fn table(seed: u64, shape: &TableShape) -> Result<(Vec<u8>, Footer)> {
     let store = MemoryTableStore::new();
@@ -213,7 +216,7 @@ fn table_blocks(
     block_bytes: usize,
     value_bytes: usize,
 ) -> Result<Format> {
-    let options = TableOptions { block_bytes, filter_bits_per_key: 10, compression };
+    let options = TableOptions { block_bytes, filter_bits_per_key: 10, compression, trie: false };
     let shape = |entries| TableShape {
         entries,
         key_bytes: 12,
@@ -250,6 +253,7 @@ fn table_part(name: &'static str, seed: u64, part: fn(&Footer) -> Handle) -> Res
         block_bytes,
         filter_bits_per_key: 10,
         compression: Compression::None,
+        trie: name == TRIE,
     };
     let shape = |count: usize| match name {
         "table index" => TableShape {
@@ -259,6 +263,14 @@ fn table_part(name: &'static str, seed: u64, part: fn(&Footer) -> Handle) -> Res
             range_tombstones: 0,
             are_pointers: false,
             options: plain(64),
+        },
+        TRIE => TableShape {
+            entries: count,
+            key_bytes: 40,
+            value_bytes: 0,
+            range_tombstones: 0,
+            are_pointers: false,
+            options: plain(256),
         },
         "table filter" => TableShape {
             entries: count,
@@ -297,6 +309,7 @@ fn table_part(name: &'static str, seed: u64, part: fn(&Footer) -> Handle) -> Res
     };
     let count = largest(|count| Ok(part(&table(seed, &shape(count))?.1).bytes as usize))?;
     let (whole, footer) = table(seed, &shape(count))?;
+    assert_eq!(footer.has_trie, name == TRIE, "a specimen of its kind");
     let Handle { offset, bytes: length } = part(&footer);
     let bytes = whole[offset as usize..(offset + length) as usize].to_vec();
     let is_damaged = move |bytes: &[u8]| frame::open_plain(bytes, uid(seed), offset).is_err();
@@ -305,8 +318,12 @@ fn table_part(name: &'static str, seed: u64, part: fn(&Footer) -> Handle) -> Res
 }
 
 fn table_footer(seed: u64) -> Result<Format> {
-    let options =
-        TableOptions { block_bytes: 512, filter_bits_per_key: 10, compression: Compression::None };
+    let options = TableOptions {
+        block_bytes: 512,
+        filter_bits_per_key: 10,
+        compression: Compression::None,
+        trie: false,
+    };
     let shape = TableShape {
         entries: 50,
         key_bytes: 9,

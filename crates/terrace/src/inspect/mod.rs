@@ -532,6 +532,15 @@ fn table_parts(survey: &TableSurvey, view: &mut View<'_>) {
         let offset = at(footer.map(|footer| footer.filter.offset));
         view.show(Line::new(offset, "filter").with("bytes", filter.memory_bytes() as u64));
     }
+    if let Some((bytes, keys)) = survey.index {
+        let offset = at(footer.map(|footer| footer.index.offset));
+        let line = Line::new(offset, if keys.is_some() { "trie" } else { "index" });
+        let line = line.with("bytes", bytes).with("blocks", survey.blocks.len() as u64);
+        view.show(match keys {
+            Some(keys) => line.with("keys", keys),
+            None => line,
+        });
+    }
     if let Some(properties) = survey.properties.as_ref().filter(|one| !one.lists.is_empty()) {
         view.show(
             Line::new(at(footer.map(|footer| footer.names.offset)), "names")

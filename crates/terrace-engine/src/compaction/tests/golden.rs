@@ -33,6 +33,7 @@ fn plan() -> CompactionPlan {
         block_bytes: 4096,
         filter_bits_per_key: 10,
         compression: Compression::Lz4,
+        trie: false,
         large_bytes: None,
         pointers_from: None,
         value_files: Vec::new(),

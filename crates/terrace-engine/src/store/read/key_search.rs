@@ -188,7 +188,15 @@ impl<'a> KeySearch<'a> {
             }
         }
         let found = match reader {
-            OpenTable::Blocks(reader) => reader.get(self.key, self.read_point, self.mode)?,
+            OpenTable::Blocks(reader) => match reader.block_of(self.key, self.read_point) {
+                Some(block) => reader.get_in(block, self.key, self.read_point, self.mode)?,
+                None if reader.has_trie() => {
+                    note(|notes| notes.not_in_trie());
+                    self.count(Asked::FilteredOut);
+                    return Ok(None);
+                }
+                None => None,
+            },
             OpenTable::Row(row) => row.search_key(self.key, self.read_point, &mut self.trail)?,
         };
         note(|notes| {

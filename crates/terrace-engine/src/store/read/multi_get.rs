@@ -10,6 +10,7 @@
 use std::hint::black_box;
 
 use smallvec::SmallVec;
+use terrace_base::SeqNo;
 
 use crate::Result;
 use crate::cache::BlockPeek;
@@ -88,8 +89,11 @@ fn warm_levels(view: &View, keys: &[&[u8]]) {
             let Some(table) = run.table_for(key) else { continue };
             // A table that is not open yet has nothing to warm; the read opens it.
             let Some(OpenTable::Blocks(reader)) = table.open_table() else { continue };
-            if reader.may_contain(hash) {
-                places.push((reader, reader.block_of(key)));
+            if !reader.may_contain(hash) {
+                continue;
+            }
+            if let Some(block_index) = reader.block_of(key, SeqNo::MAX) {
+                places.push((reader, block_index));
                 break;
             }
         }

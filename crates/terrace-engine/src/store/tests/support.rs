@@ -35,6 +35,7 @@ pub fn small() -> Options {
             block_bytes: 512,
             filter_bits_per_key: 10,
             compression: Compression::None,
+            trie: false,
         },
         l0_rows_per_cut: 2,
         l0_rows_slow: 4,

@@ -356,6 +356,7 @@ impl Inner {
             block_bytes: table.block_bytes as u64,
             filter_bits_per_key: u64::from(table.filter_bits_per_key),
             compression: table.compression,
+            trie: table.trie || is_far && !self.options.research.far_filters,
             merge_operator: version.merge_operator().map(str::to_string),
             filter,
             large_bytes,

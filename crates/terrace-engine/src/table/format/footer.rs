@@ -9,7 +9,7 @@
 //!  72  u64 ×2 properties
 //!  88  u32    compatible features: a reader may ignore a bit that it does not know
 //!  92  u32    incompatible features: a reader must refuse a bit that it does not know;
-//!             bit 0: there are names
+//!             bit 0: there are names; bit 1: a trie stands at the index's place
 //!  96  u16    format version of the writer
 //!  98  u16    least version of a reader that understands the file
 //! 100  u64    bytes of all names between range tombstones and properties; 0 if there are none
@@ -23,7 +23,7 @@
 //! *damaged* from *too new*. The four handles, in the order above, lie back to back, but for the
 //! names, and end where the footer begins; the data blocks fill the file from its start to the
 //! first of them. A table that names no values has no bit for it, and is what it was before there
-//! were names, byte for byte.
+//! were names, byte for byte; so has one with an index.
 
 use terrace_base::{ByteReader, Checksum, TableUid};
 
@@ -48,7 +48,10 @@ const COVERED_BYTES: usize = FOOTER_BYTES - 4;
 /// There are names: a reader that does not know of them finds parts that do not lie back to back.
 const HAS_NAMES: u32 = 1;
 
-const KNOWN_INCOMPATIBLE_FEATURES: u32 = HAS_NAMES;
+/// A [trie](crate::table::mashmeta) stands at the place of the index.
+const HAS_TRIE: u32 = 2;
+
+const KNOWN_INCOMPATIBLE_FEATURES: u32 = HAS_NAMES | HAS_TRIE;
 
 /// Where a frame lies in the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,8 +79,10 @@ pub struct Footer {
     pub data_bytes: u64,
     /// The filter, if any.
     pub filter: Handle,
-    /// The index.
+    /// The index, or the trie that stands in its place.
     pub index: Handle,
+    /// Whether it is a trie.
+    pub has_trie: bool,
     /// The range tombstones, if any.
     pub range_tombstones: Handle,
     /// The frames of names, if any.
@@ -97,7 +102,14 @@ impl Footer {
             offset += bytes;
             handle
         });
-        Footer { uid, data_bytes, filter, index, range_tombstones, names, properties }
+        let has_trie = false;
+        Footer { uid, data_bytes, filter, index, has_trie, range_tombstones, names, properties }
+    }
+
+    /// The same of a table whose index is a trie.
+    #[must_use]
+    pub fn with_trie(self, has_trie: bool) -> Footer {
+        Footer { has_trie, ..self }
     }
 
     /// Where the footer itself lies.
@@ -108,8 +120,9 @@ impl Footer {
 
     /// Appends the 128 bytes.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let incompatible = if self.names.is_none() { 0 } else { HAS_NAMES };
-        self.encode_with(out, 0, incompatible, FORMAT_VERSION, READER_VERSION_MIN);
+        let names = if self.names.is_none() { 0 } else { HAS_NAMES };
+        let trie = if self.has_trie { HAS_TRIE } else { 0 };
+        self.encode_with(out, 0, names | trie, FORMAT_VERSION, READER_VERSION_MIN);
     }
 
     fn encode_with(
@@ -213,7 +226,8 @@ impl Footer {
             return error(24, "a table without index or properties");
         }
         let data_bytes = filter.offset;
-        Ok(Footer { uid, data_bytes, filter, index, range_tombstones, names, properties })
+        let has_trie = incompatible & HAS_TRIE != 0;
+        Ok(Footer { uid, data_bytes, filter, index, has_trie, range_tombstones, names, properties })
     }
 }
 
@@ -255,6 +269,13 @@ mod tests {
         assert!(matches!(Footer::decode(&silent, FILE_BYTES), Err(FormatError::Damaged(_))));
         let empty = encoded(|footer, out| footer.encode_with(out, 0, HAS_NAMES, 1, 1));
         assert!(matches!(Footer::decode(&empty, FILE_BYTES), Err(FormatError::Damaged(_))));
+    }
+
+    #[test]
+    fn a_trie_is_announced() {
+        let bytes = encoded(|_, out| footer().with_trie(true).encode(out));
+        assert_eq!(Footer::decode(&bytes, FILE_BYTES), Ok(footer().with_trie(true)));
+        assert_eq!(bytes[92..96], [2, 0, 0, 0]);
     }
 
     #[test]

@@ -30,7 +30,7 @@ use super::frame::TRAILER_BYTES;
 
 /// The largest frame of a data block: the decoded size bounds the stored size too, since a block
 /// that does not shrink is stored as it is.
-const FRAME_BYTES_MAX: u64 = (BLOCK_BYTES_MAX + TRAILER_BYTES) as u64;
+pub(crate) const FRAME_BYTES_MAX: u64 = (BLOCK_BYTES_MAX + TRAILER_BYTES) as u64;
 
 /// Writes an index.
 #[derive(Debug, Default)]

@@ -133,6 +133,26 @@ fn a_specimen_with_names_is_read_and_written_as_ever() {
 }
 
 #[test]
+fn a_specimen_with_a_trie_is_read_and_written_as_ever() {
+    let mut model = model();
+    for number in 1000..1500u64 {
+        model.put(format!("user:{number:06}").as_bytes(), 5000 + number, b"a value of a row");
+    }
+    let options = TableOptions { trie: true, ..options(400, Compression::None) };
+    let (_, bytes) = build(&model, UID, &options);
+    let specimen = specimens::assert_as_ever("table/testdata/v1-trie.table", &bytes);
+    let reader = open(specimen, 0).unwrap();
+    reader.verify(None).unwrap();
+    assert!(reader.has_trie() && reader.filter().is_none());
+    for entry in model.visible(SeqNo::MAX) {
+        let found = reader.get(&entry.key, SeqNo::MAX, ReadMode::BLOCK).unwrap().unwrap();
+        assert_eq!(found.entry(&entry.key), entry.as_ref());
+        let absent = [&entry.key[..], b"?"].concat();
+        assert_eq!(reader.block_of(&absent, SeqNo::MAX), None, "no false positive");
+    }
+}
+
+#[test]
 fn tables_from_before_there_were_lists_have_none() {
     let reader = open(specimens::read("table/testdata/v1-plain.table"), 0).unwrap();
     assert!(!reader.has_lists());

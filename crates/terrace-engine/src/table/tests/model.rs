@@ -23,6 +23,7 @@ fn check_seed(seed: u64) {
         block_bytes: rng.pick(&[64, 100, 300, 1000, 4096, 65536]),
         filter_bits_per_key: rng.pick(&[0, 1, 10, 20]),
         compression: rng.pick(&[Compression::None, Compression::Lz4, Compression::Zstd]),
+        trie: rng.one_in(2),
     };
     let (built, bytes) = build(&model, UID, &options);
     let cache_bytes = rng.pick(&[0, 20_000, 10_000_000]);

@@ -9,6 +9,7 @@ mod money;
 mod near;
 mod opening;
 mod take_over;
+mod tries;
 mod worlds;
 
 use super::*;
