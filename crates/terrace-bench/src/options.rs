@@ -31,6 +31,9 @@ pub struct BenchOptions {
     /// The share of reads, in percent, that ask for records that are not there; `None` for what
     /// the workload says.
     pub missing_share: Option<u32>,
+    /// Whether loaded records have the numbers from 0 on as keys, and not every sixteenth (default
+    /// no). Nothing can be missing then.
+    pub dense_keys: bool,
     /// Operations in a second, at least 1, by all threads together, begun on time whether or not
     /// those before have ended; latencies then count from the intended start. `None`: each thread
     /// begins an operation when its last one has ended.
@@ -52,6 +55,7 @@ impl Default for BenchOptions {
             distribution: None,
             scan_count: None,
             missing_share: None,
+            dense_keys: false,
             rate: None,
             seed: 1,
         }
@@ -59,6 +63,12 @@ impl Default for BenchOptions {
 }
 
 impl BenchOptions {
+    /// The records that it runs over.
+    pub(crate) fn records(&self) -> Records {
+        let records = Records::new(self.records, self.key_bytes);
+        if self.dense_keys { records.dense() } else { records }
+    }
+
     /// The workload that is asked for, with what the options change of it.
     ///
     /// Errors: there is none of this name, or a number is out of its bounds.
@@ -72,6 +82,9 @@ impl BenchOptions {
         workload.distribution = self.distribution.unwrap_or(workload.distribution);
         if workload.missing_share > 100 {
             return Err(OptionsError::MissingShare);
+        }
+        if self.dense_keys && workload.missing_share > 0 {
+            return Err(OptionsError::DenseKeys);
         }
         if self.rate.is_some_and(|rate| !rate.is_finite() || rate < 1.0) {
             return Err(OptionsError::Rate);
@@ -122,6 +135,8 @@ pub enum OptionsError {
     LongKeys,
     /// A share is more than all.
     MissingShare,
+    /// Keys that lie side by side leave none that is missing.
+    DenseKeys,
     /// No operation would ever begin.
     Rate,
 }
@@ -151,6 +166,10 @@ impl fmt::Display for OptionsError {
                 "this --value-mix leaves no room for values: choose shorter --key-bytes",
             ),
             OptionsError::MissingShare => f.write_str("--missing-share is at most 100"),
+            OptionsError::DenseKeys => f.write_str(
+                "with --dense-keys no record is missing: leave out --missing-share, or the workload \
+                 that reads what is not there",
+            ),
             OptionsError::Rate => f.write_str("--rate must be at least 1 operation in a second"),
         }
     }

@@ -32,6 +32,8 @@ pub struct Records {
     /// Half of the bits of the permutation's domain.
     half_bits: u32,
     key_bytes: usize,
+    /// The distance between the slots of loaded records: [`SLOTS_PER_RECORD`], or 1.
+    slots: u64,
 }
 
 impl Records {
@@ -40,7 +42,15 @@ impl Records {
     pub fn new(count: u64, key_bytes: usize) -> Records {
         assert!(count > 0, "there is a record");
         let bits = u64::BITS - (count - 1).leading_zeros();
-        Records { count, half_bits: bits.div_ceil(2).max(1), key_bytes }
+        let half_bits = bits.div_ceil(2).max(1);
+        Records { count, half_bits, key_bytes, slots: SLOTS_PER_RECORD }
+    }
+
+    /// The same with slots one beside the other: as many keys as there are numbers. Inserted
+    /// records come behind all others, and no key is missing between two.
+    #[must_use]
+    pub fn dense(self) -> Records {
+        Records { slots: 1, ..self }
     }
 
     /// The fewest bytes that keys of `count` records must have.
@@ -60,7 +70,10 @@ impl Records {
     #[must_use]
     pub fn slot(&self, record: u64) -> u64 {
         if record < self.count {
-            return self.permuted(record) * SLOTS_PER_RECORD;
+            return self.permuted(record) * self.slots;
+        }
+        if self.slots == 1 {
+            return record;
         }
         let inserted = record - self.count;
         let round = inserted / self.count % INSERT_ROUNDS;
@@ -70,10 +83,10 @@ impl Records {
     /// The slot of the loaded record with this place in key order.
     #[must_use]
     pub fn slot_in_order(&self, place: u64) -> u64 {
-        place * SLOTS_PER_RECORD
+        place * self.slots
     }
 
-    /// A slot beside that of `slot` which no record ever takes.
+    /// A slot beside that of `slot` which no record ever takes; dense records have none.
     #[must_use]
     pub fn missing_slot(&self, slot: u64) -> u64 {
         slot / SLOTS_PER_RECORD * SLOTS_PER_RECORD + SLOTS_PER_RECORD - 1
@@ -261,6 +274,14 @@ mod tests {
             let in_order = (0..count).map(|place| records.slot_in_order(place)).collect();
             assert_eq!(loaded, in_order);
         }
+    }
+
+    #[test]
+    fn dense_records_have_every_number() {
+        let records = Records::new(1000, 16).dense();
+        let slots: HashSet<u64> = (0..1000).map(|record| records.slot(record)).collect();
+        assert_eq!(slots, (0..1000).collect());
+        assert_eq!((records.slot(1000), records.slot_in_order(7)), (1000, 7));
     }
 
     #[test]

@@ -122,7 +122,7 @@ impl Plan {
         let mixed = options.value_mix.map(|mix| Values::mixed(seed, mix, options.key_bytes));
         Plan {
             workload,
-            records: Records::new(options.records, options.key_bytes),
+            records: options.records(),
             values: mixed.unwrap_or_else(|| Values::new(seed, bytes)),
             zipfian: Zipfian::new(options.records),
             operations: match workload.operations {

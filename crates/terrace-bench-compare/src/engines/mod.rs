@@ -10,6 +10,7 @@ pub mod rocksdb;
 mod rocksdb_transactions;
 pub mod slatedb;
 mod terrace;
+pub use terrace::TABLE_MEMORY;
 
 use std::path::Path;
 

@@ -7,6 +7,9 @@ use terrace_bench::{StaticTrees, StoreError, TerraceStore};
 use super::{Held, MEMTABLES, Peer};
 use crate::cells::Setup;
 
+/// The field of a report with the MB of memory for filters, indexes and tries.
+pub const TABLE_MEMORY: &str = "table_memory_mb";
+
 pub(super) const OPTIONS: &str = "defaults, with the cache and memtable memory of the cell";
 
 pub(super) const VALUE_LOG: &str = "the same, with a value log and its options by default";
@@ -54,8 +57,10 @@ impl Peer for TerraceStore {
     fn facts(&self) -> Vec<(&'static str, Value)> {
         let dranges = self.db().admin().dranges();
         let stats = self.db().admin().stats();
+        let table_memory = stats.memory.pools.get("tables").map_or(0, |pool| pool.used_bytes);
         let (values, cloud) = (stats.value_log, stats.cloud.clone().unwrap_or_default());
         vec![
+            (TABLE_MEMORY, (table_memory as f64 / 1e6).into()),
             ("far_first_level", cloud.first_level.into()),
             ("far_table_count", cloud.table_count.into()),
             ("far_table_bytes", cloud.table_bytes.into()),

@@ -83,6 +83,8 @@ pub struct Data {
     pub memtables: u64,
     /// How many times the block cache would go into all records.
     pub caches: u64,
+    /// Whether keys are the numbers from 0 on, and not every sixteenth.
+    pub dense_keys: bool,
 }
 
 /// One of those that are compared.
@@ -152,6 +154,10 @@ pub struct Tree {
     pub far: Far,
     /// Whether compactions hand nothing on of what was read of tables there: a baseline.
     pub near_drops: bool,
+    /// Whether tables there have filter and index, and no trie: a baseline.
+    pub far_filters: bool,
+    /// Whether local tables have tries too: a baseline.
+    pub local_tries: bool,
 }
 
 /// What lies in an object store.
@@ -228,6 +234,8 @@ impl Tree {
             medium_values: false,
             far: Far::Nothing,
             near_drops: false,
+            far_filters: false,
+            local_tries: false,
         }
     }
 }
@@ -247,6 +255,8 @@ pub struct Step {
     pub seconds_max: Option<u64>,
     /// How many records a scan reads, if not as the workload says.
     pub scan_count: Option<u64>,
+    /// The share of reads, in percent, that ask for what is not there, if not as the workload says.
+    pub missing_share: Option<u32>,
     /// Operations a second, for an open loop.
     pub rate: Option<f64>,
     /// Threads, if not as many as elsewhere.
@@ -279,6 +289,7 @@ impl Step {
         operations: 0,
         seconds_max: None,
         scan_count: None,
+        missing_share: None,
         rate: None,
         threads: None,
         value_bytes: None,
@@ -328,6 +339,8 @@ pub enum Figure {
     RequestDollars,
     /// The most bytes that all local files took at any look, in MB: less is better.
     LocalMost,
+    /// Bytes of memory that filters, indexes and tries of open tables take, in MB: less is better.
+    TableMemory,
     /// From the beginning of an open after a kill to the first read, in milliseconds: less is
     /// better.
     Restart,
@@ -368,6 +381,7 @@ impl Figure {
             Figure::Puts => far::PUTS_PER_OP,
             Figure::RequestDollars => far::DOLLARS_PER_MILLION_OPS,
             Figure::LocalMost => far::LOCAL_MB_MOST,
+            Figure::TableMemory => crate::engines::TABLE_MEMORY,
             Figure::Restart => restart::MILLIS,
             Figure::CompactionCount => "compaction_count",
             Figure::CompactionBytes => "compaction_bytes_median",
@@ -398,6 +412,7 @@ impl Figure {
             Figure::Puts => "requests that store something per operation, until at rest",
             Figure::RequestDollars => "dollars for the requests of a million operations, estimate",
             Figure::LocalMost => "MB of all local files, most",
+            Figure::TableMemory => "MB of memory for filters, indexes and tries",
             Figure::Restart => "ms from open to the first read",
             Figure::CompactionCount => "compactions",
             Figure::CompactionBytes => "bytes read by a compaction, median",

@@ -11,8 +11,14 @@ use super::{Chart, Data, Experiment, Figure, Kind, Paper, Step, Subject, Tree};
 
 const PAPER: Paper = Paper { name: "Nova-LSM (SIGMOD 2021)", results: "docs/results/nova-lsm" };
 
-const KILOBYTES: Data =
-    Data { records: 256_000, key_bytes: 16, value_bytes: 1008, memtables: 640, caches: 4 };
+const KILOBYTES: Data = Data {
+    records: 256_000,
+    key_bytes: 16,
+    value_bytes: 1008,
+    memtables: 640,
+    caches: 4,
+    dense_keys: false,
+};
 
 const fn terrace(name: &'static str, memtables: u64, tree: Tree) -> Subject {
     Subject { name, memtables, kind: Kind::Terrace(tree) }

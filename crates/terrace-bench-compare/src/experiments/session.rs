@@ -257,6 +257,8 @@ fn options_of(experiment: &Experiment, step: &Step, args: &ExperimentSessionArgs
         value_mix: step.value_mix,
         distribution: Some(step.distribution),
         scan_count: step.scan_count,
+        missing_share: step.missing_share,
+        dense_keys: experiment.data.dense_keys,
         rate: step.rate.map(|rate| args.rate.unwrap_or(rate)),
         seed: args.seed,
         threads: step.threads.unwrap_or(BenchOptions::default().threads),
@@ -339,6 +341,8 @@ pub fn terrace_options(
         flush_all_versions: tree.flush_all_versions,
         l0_cut_all: tree.l0.cut_all,
         near_drops: tree.near_drops,
+        far_filters: tree.far_filters,
+        local_tries: tree.local_tries,
         l0_matrix: tree.l0.form == Form::Matrix,
         pmem_memtables: l0_medium.filter(|_| tree.l0.form == Form::PmemMemtables),
     };

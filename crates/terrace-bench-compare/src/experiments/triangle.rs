@@ -29,8 +29,14 @@ const PAPER: Paper = Paper { name: "TriangleKV (TPDS 2022)", results: "docs/resu
 
 const RECORDS: u64 = 622_592;
 
-const DATA: Data =
-    Data { records: RECORDS, key_bytes: 16, value_bytes: 4096, memtables: 1280, caches: 64 };
+const DATA: Data = Data {
+    records: RECORDS,
+    key_bytes: 16,
+    value_bytes: 4096,
+    memtables: 1280,
+    caches: 64,
+    dense_keys: false,
+};
 
 /// Number of memtables of a subject, as everywhere here: one of them is a 1,280th part of the data.
 const MEMTABLES: u64 = 4;

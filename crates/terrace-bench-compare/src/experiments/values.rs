@@ -40,15 +40,27 @@ const BLOBS: Subject =
 const ALL: &[Subject] = &[ON, OFF, ROCKSDB, BLOBS];
 
 /// Pairs whose values have 4 KB, 400 MB of them.
-const FILLED: Data =
-    Data { records: 100_000, key_bytes: 16, value_bytes: 4096, memtables: 40, caches: 1 };
+const FILLED: Data = Data {
+    records: 100_000,
+    key_bytes: 16,
+    value_bytes: 4096,
+    memtables: 40,
+    caches: 1,
+    dense_keys: false,
+};
 
 /// As many bytes as 125,000 pairs of 1,023 have.
 const MIXED: Data = Data { records: 125_000, value_bytes: 1007, ..FILLED };
 
 /// Pairs whose values have 1 KB, as many as the cells `w100` and `sw50` of the comparison have.
-const KILOBYTES: Data =
-    Data { records: 200_000, key_bytes: 16, value_bytes: 1024, memtables: 13, caches: 1 };
+const KILOBYTES: Data = Data {
+    records: 200_000,
+    key_bytes: 16,
+    value_bytes: 1024,
+    memtables: 13,
+    caches: 1,
+    dense_keys: false,
+};
 
 /// Pairs that are overwritten again and again, 130 MB of them.
 const OVERWRITTEN: Data = Data { records: 32_000, ..FILLED };

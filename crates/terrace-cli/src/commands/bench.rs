@@ -105,6 +105,7 @@ pub(super) fn bench(args: &BenchArgs, data: &Path) -> Outcome {
         distribution: args.distribution,
         scan_count: args.scan_count,
         missing_share: args.missing_share,
+        dense_keys: args.dense_keys,
         rate: args.rate,
         seed: args.seed,
     };

@@ -44,6 +44,8 @@ pub(super) struct Alphabet {
     count: usize,
     /// w.
     width: usize,
+    /// The fewest labels of a node that are a bit for each of the alphabet; at least 1.
+    many: usize,
 }
 
 impl Alphabet {
@@ -66,7 +68,9 @@ impl Alphabet {
         let count = usize::from(count);
         // With one label there is nothing to tell apart.
         let width = count.next_power_of_two().trailing_zeros() as usize;
-        Alphabet { below, is_there, count, width }
+        // Numbers of no bits are always shorter, and a word has no row of 65.
+        let many = if width == 0 { WORD_BITS + 1 } else { count.div_ceil(width) };
+        Alphabet { below, is_there, count, width, many }
     }
 
     /// Appends it: a byte that is 1 if there is the end of a key, and a bit for each byte.
@@ -115,6 +119,24 @@ impl Alphabet {
     #[inline]
     pub(super) fn bits(&self, degree: usize) -> usize {
         (degree * self.width).min(self.count)
+    }
+
+    /// Bits that the labels of several nodes take: each row of ones in the word has a one for each
+    /// child of a node.
+    #[inline]
+    pub(super) fn bits_of_rows(&self, word: u64) -> usize {
+        // What is left of rows that have `many` ones: all but the last ones of each.
+        let mut left = word;
+        let mut shrunk = 1;
+        while shrunk < self.many && left != 0 {
+            let by = shrunk.min(self.many - shrunk);
+            left &= left >> by;
+            shrunk += by;
+        }
+        let long_rows = (left & !(left << 1)).count_ones() as usize;
+        let in_long_rows = left.count_ones() as usize + long_rows * (self.many - 1);
+        let in_short_rows = word.count_ones() as usize - in_long_rows;
+        long_rows * self.count + in_short_rows * self.width
     }
 
     /// Whether the labels of such a node are numbers.
@@ -190,8 +212,8 @@ impl Alphabet {
         used.iter().map(|word| word.count_ones() as usize).sum::<usize>() == self.count
     }
 
-    /// The number of the first of the `degree` labels that begin at bit `at`, if they are so many of
-    /// the alphabet, ascending. Notes all of them in `used`.
+    /// The number of the first of the `degree` labels that begin at bit `at`, if they are so many
+    /// of the alphabet, ascending. Notes all of them in `used`.
     pub(super) fn check(
         &self,
         bits: &BitVec,
@@ -221,5 +243,32 @@ impl Alphabet {
             count += word.count_ones() as usize;
         }
         first.filter(|_| count == degree)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_a_word_take_what_their_nodes_take() {
+        let mut word = 0x9e37_79b9_7f4a_7c15_u64;
+        for count in [1, 2, 3, 10, 16, 60, 200, 257] {
+            let labels: Vec<Label> = (0..count).collect();
+            let alphabet = Alphabet::of(&labels);
+            for round in 0..200 {
+                word = word.wrapping_mul(0xd129_0d3a_31a4_b1d5).rotate_left(round % 64);
+                // Words with long rows too.
+                let word = if round % 2 == 0 { word } else { word | word << 1 | word << 3 };
+                let (mut rest, mut expected) = (word, 0);
+                while rest != 0 {
+                    rest >>= rest.trailing_zeros();
+                    let ones = rest.trailing_ones();
+                    expected += alphabet.bits(ones as usize);
+                    rest = rest.checked_shr(ones).unwrap_or(0);
+                }
+                assert_eq!(alphabet.bits_of_rows(word), expected, "{word:#b}, {count} labels");
+            }
+        }
     }
 }

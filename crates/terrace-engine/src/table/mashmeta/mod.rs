@@ -7,9 +7,9 @@
 //! usual index and filter instead where these are smaller.
 //!
 //! ```text
-//!  block 0    hello hunda           ( ( )  )  ( ( ( )  ( ( )  ) )  ) …      parentheses
-//!  block 1    hundred hunk            e u      d k t     a r                labels
-//!  block 2    huntee hunter         ●       ●       ●                       marks: keys that begin
+//!  block 0    hello hunda         (()()()())()((()(())()()))()(()))   parentheses
+//!  block 1    hundred hunk        eu l l o n dkt ar e d e er          labels of the nodes
+//!  block 2    huntee hunter       2, 2, 2                             marks: keys that begin
 //! ```
 //!
 //! * [`parentheses`]: the shape of the trie; depth-first unary degrees.
@@ -35,7 +35,7 @@ use terrace_base::{CodecError, SeqNo};
 use terrace_env::{PlantedBug, is_planted};
 use vers_vecs::{BitVec, EliasFanoVec};
 
-use self::bits::{ones_at, padded, word_at};
+use self::bits::{WORD_BITS, ones_at, padded, word_at};
 pub use self::builder::MashMetaBuilder;
 use self::format::Parts;
 use self::labels::{Alphabet, END, LABEL_WORDS, label_of};
@@ -79,8 +79,8 @@ struct Found {
 impl MashMeta {
     /// Decodes the trie of a table with this many bytes of data blocks.
     ///
-    /// Cost and memory: linear in the payload. Errors: as a decoder's; also parentheses that are not
-    /// those of one trie, labels out of order, and marks beyond the keys.
+    /// Cost and memory: linear in the payload. Errors: as a decoder's; also parentheses that are
+    /// not those of one trie, labels out of order, and marks beyond the keys.
     pub fn decode(payload: &[u8], data_bytes: u64) -> Result<MashMeta, CodecError> {
         MashMeta::of(Parts::decode(payload, data_bytes)?)
     }
@@ -175,8 +175,8 @@ impl MashMeta {
     }
 
     /// The block that holds the first entry at or above (`key`, `seqno`) in internal order, unless
-    /// all entries of `key` lie above `seqno`, when it may be the first of the next block; the count
-    /// of blocks if there is none.
+    /// all entries of `key` lie above `seqno`, when it may be the first of the next block; the
+    /// count of blocks if there is none.
     #[must_use]
     pub fn seek(&self, key: &[u8], seqno: SeqNo) -> usize {
         let found = self.search(key);
@@ -245,8 +245,8 @@ impl MashMeta {
         let shape = &self.shape;
         let (mut node, mut label_start) = (0, 0);
         let mut degree = shape.degree(node);
-        // The deepest node on the way that has children behind the one that was taken, and the first
-        // of those.
+        // The deepest node on the way that has children behind the one that was taken, and the
+        // first of those.
         let mut behind: Option<(usize, usize, usize)> = None;
         loop {
             if degree == 0 {
@@ -300,6 +300,10 @@ impl MashMeta {
     }
 
     /// Where the labels of a node begin that has children: behind those of all nodes before it.
+    ///
+    /// A node's `(` stand in a row, so each row of ones between the counted place and the node is a
+    /// node; rows inside a word are counted together.
+    #[inline]
     fn label_start(&self, node: usize) -> usize {
         let block = node / COUNTED_BITS;
         let mut at = block * COUNTED_BITS;
@@ -309,15 +313,26 @@ impl MashMeta {
             // The rest of a node that begins before.
             at += ones_at(bits, at) + 1;
         }
+        // The ones of a row that goes on in the next word.
+        let mut row = 0;
         while at < node {
-            let zeros = word_at(bits, at).trailing_zeros() as usize;
-            if zeros > 0 {
-                at += zeros;
+            let mut word = word_at(bits, at);
+            if node - at < WORD_BITS {
+                word &= (1 << (node - at)) - 1;
+            }
+            at += WORD_BITS;
+            let low = word.trailing_ones() as usize;
+            if low == WORD_BITS {
+                row += low;
                 continue;
             }
-            let degree = ones_at(bits, at);
-            start += self.alphabet.bits(degree);
-            at += degree + 1;
+            if row + low > 0 {
+                start += self.alphabet.bits(row + low);
+                word &= word + 1;
+            }
+            row = word.leading_ones() as usize;
+            word &= u64::MAX >> row;
+            start += self.alphabet.bits_of_rows(word);
         }
         start
     }
