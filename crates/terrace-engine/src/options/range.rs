@@ -201,8 +201,7 @@ impl Options {
     /// log that reaches as far back.
     #[must_use]
     pub(crate) fn with_baselines(self) -> Options {
-        let mut options = self.with_local_log();
-        options.table.trie |= options.research.local_tries;
+        let options = self.with_local_log();
         let Some(medium) = &options.research.pmem_memtables else {
             return options;
         };

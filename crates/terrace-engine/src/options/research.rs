@@ -35,8 +35,8 @@ pub struct Research {
     /// Tables in the object store have a filter and an index, as those on the local disk have.
     /// *Beside:* the tries of RocksMash (TACO 2022), section 3.3.
     pub far_filters: bool,
-    /// Tables on the local disk have tries too, as those in the object store: the other side of the
-    /// same comparison, without a store.
+    /// Tables below L0 on the local disk have tries too, as those in the object store: the other
+    /// side of the same comparison, without a store.
     pub local_tries: bool,
 }
 

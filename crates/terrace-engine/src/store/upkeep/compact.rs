@@ -356,13 +356,21 @@ impl Inner {
             block_bytes: table.block_bytes as u64,
             filter_bits_per_key: u64::from(table.filter_bits_per_key),
             compression: table.compression,
-            trie: table.trie || is_far && !self.options.research.far_filters,
+            trie: self.has_tries(chosen.output_level, is_far),
             merge_operator: version.merge_operator().map(str::to_string),
             filter,
             large_bytes,
             pointers_from,
             value_files,
         })
+    }
+
+    /// Whether tables of a level have tries: by default those in the object store, where each get of
+    /// a key that is not there would cost a request.
+    fn has_tries(&self, level: LevelNo, is_far: bool) -> bool {
+        let research = &self.options.research;
+        let is_chosen = self.options.table.trie || research.local_tries && level > LevelNo(0);
+        if is_far { !research.far_filters } else { is_chosen }
     }
 
     /// Deletes the tables that nothing names any more.

@@ -13,35 +13,40 @@
 //! `i` begins behind the parenthesis that closes the `i`-th `(` from the right. The `(` that the
 //! literature writes before the root, so that all are paired, is not there.
 //!
-//! To find what closes an `(`, the sequence is divided into blocks of 512 bits, of which the depth
-//! at the start and the least depth inside are known, and into groups of 64 blocks: one look at
-//! the words of two blocks, and at the depths of at most two groups and as many as there are.
+//! To find what closes an `(`, the sequence is divided into blocks, of which the depth at the start
+//! and the least depth inside are known; so is the least depth of groups of blocks, and of groups of
+//! groups: a search looks at words of two blocks at most, and up and down the groups between them.
+
+use std::ops::Range;
 
 use terrace_base::CodecError;
 use vers_vecs::BitVec;
 
 use super::bits::{WORD_BITS, ones_at, padded, word_at};
 
-const BLOCK_BITS: usize = 512;
-const GROUP_BLOCKS: usize = 64;
+/// What is counted is counted up to every so manieth parenthesis.
+pub(super) const BLOCK_BITS: usize = 256;
+/// How many blocks, or groups, make a group.
+const GROUP: usize = 32;
 
-/// The shape of a trie, open for search. Memory: a fifth more than its bits.
+/// The shape of a trie, open for search. Memory: a quarter more than its bits.
 #[derive(Debug)]
 pub(super) struct Parentheses {
     /// A one is an `(`. A word of zeros follows the last.
     bits: BitVec,
     count: usize,
     blocks: Vec<Block>,
-    /// The least depth behind a parenthesis of each group of blocks.
-    groups: Vec<i32>,
+    /// The least depth behind a parenthesis of each group of blocks, of each group of these, and
+    /// so on up to a group of all.
+    groups: Vec<Vec<i32>>,
 }
 
-/// What is known of 512 parentheses.
+/// What is known of a block.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     /// The `(` less the `)` before it.
     depth: i32,
-    /// How far below `depth` it goes behind one of its parentheses; at most 512.
+    /// How far below `depth` it goes behind one of its parentheses.
     dip: i16,
 }
 
@@ -80,12 +85,16 @@ impl Parentheses {
             blocks.push(Block { depth, dip: -dip as i16 });
             depth += inside;
         }
-        let groups = blocks.chunks(GROUP_BLOCKS);
-        let least = |group: &[Block]| group.iter().map(|block| block.least()).min();
-        let groups = groups.map(|group| least(group).unwrap_or(i32::MAX)).collect();
+        let mut groups = Vec::new();
+        let mut least: Vec<i32> = blocks.iter().map(|block| block.least()).collect();
+        while least.len() > 1 {
+            let least_of = |group: &[i32]| group.iter().copied().min().unwrap_or(i32::MAX);
+            least = least.chunks(GROUP).map(least_of).collect();
+            groups.push(least.clone());
+        }
         let shape = Parentheses { bits, count, blocks, groups };
         // The trie ends at the first place below the depth of the start, which is the last of all.
-        if shape.first_at_or_below(0, -1).map(|last| last + 1) != Some(count) {
+        if shape.fall(0, 1).map(|last| last + 1) != Some(count) {
             return Err(error("the parentheses are not those of one trie"));
         }
         Ok(shape)
@@ -110,81 +119,92 @@ impl Parentheses {
     /// Where child `index` of a node begins, which has `degree` of them, and more than `index`.
     #[inline]
     pub(super) fn child(&self, node: usize, degree: usize, index: usize) -> usize {
-        if index == 0 {
-            return node + degree + 1;
+        let first = node + degree + 1;
+        if index < WORD_BITS && word_at(&self.bits, first) & ((1 << index) - 1) == 0 {
+            // All children before it are leaves.
+            return first + index;
         }
-        self.close(node + degree - 1 - index) + 1
-    }
-
-    /// The `)` that closes the `(` at `open`.
-    fn close(&self, open: usize) -> usize {
-        let depth = self.depth(open);
         // Paired, as was checked.
-        self.first_at_or_below(open + 1, depth).unwrap_or(self.count - 1)
+        self.fall(first, index as i32).map_or(self.count, |last| last + 1)
     }
 
-    /// The `(` less the `)` before a position.
-    fn depth(&self, position: usize) -> i32 {
-        let start = position / BLOCK_BITS * BLOCK_BITS;
-        let ones: u32 = (start..position)
-            .step_by(WORD_BITS)
-            .map(|at| {
-                let word = word_at(&self.bits, at);
-                let rest = position - at;
-                if rest < WORD_BITS {
-                    (word & ((1 << rest) - 1)).count_ones()
-                } else {
-                    word.count_ones()
-                }
-            })
-            .sum();
-        let Some(block) = self.blocks.get(position / BLOCK_BITS) else { return -1 };
-        block.depth + 2 * ones as i32 - (position - start) as i32
-    }
-
-    /// The first parenthesis at or after `from` behind which the depth is at most `target`.
-    fn first_at_or_below(&self, from: usize, target: i32) -> Option<usize> {
+    /// The first parenthesis from `from` on behind which the depth is `by` less than before `from`.
+    fn fall(&self, from: usize, by: i32) -> Option<usize> {
         let block = from / BLOCK_BITS;
-        let found = self.first_in_block(block, from, target);
-        if found.is_some() {
-            return found;
-        }
-        let group_end = ((block / GROUP_BLOCKS + 1) * GROUP_BLOCKS).min(self.blocks.len());
-        let in_group = |blocks: std::ops::Range<usize>| {
-            blocks.into_iter().find(|&block| self.blocks[block].least() <= target)
+        let left = match self.fall_in_block(block, from, by) {
+            Ok(found) => return Some(found),
+            Err(left) => left,
         };
-        let block = in_group((block + 1).min(group_end)..group_end).or_else(|| {
-            let later = group_end.div_ceil(GROUP_BLOCKS)..self.groups.len();
-            let group = later.into_iter().find(|&group| self.groups[group] <= target)?;
-            let start = group * GROUP_BLOCKS;
-            in_group(start..(start + GROUP_BLOCKS).min(self.blocks.len()))
-        })?;
-        self.first_in_block(block, block * BLOCK_BITS, target)
+        let next = block + 1;
+        let target = self.blocks.get(next)?.depth - left;
+        let block = self.first_block_at_or_below(next, target)?;
+        self.fall_in_block(block, block * BLOCK_BITS, self.blocks[block].depth - target).ok()
     }
 
-    fn first_in_block(&self, block: usize, from: usize, target: i32) -> Option<usize> {
-        if self.blocks.get(block)?.least() > target {
-            return None;
+    /// The first block at or after `from` that reaches a depth: up along the groups to the first
+    /// that does, and down in it.
+    fn first_block_at_or_below(&self, from: usize, target: i32) -> Option<usize> {
+        let (mut level, mut at) = (0, from);
+        let mut found = loop {
+            let end = (at + 1).next_multiple_of(GROUP).min(self.count_at(level));
+            if let Some(found) = (at..end).find(|&at| self.least_at(level, at) <= target) {
+                break found;
+            }
+            at = end.div_ceil(GROUP);
+            level += 1;
+            if level > self.groups.len() {
+                return None;
+            }
+        };
+        while level > 0 {
+            level -= 1;
+            let first = found * GROUP;
+            let end = (first + GROUP).min(self.count_at(level));
+            found = (first..end).find(|&at| self.least_at(level, at) <= target)?;
         }
+        Some(found)
+    }
+
+    /// How many blocks there are, or groups of a level above them.
+    fn count_at(&self, level: usize) -> usize {
+        level.checked_sub(1).map_or(self.blocks.len(), |above| self.groups[above].len())
+    }
+
+    /// The least depth in a block, or in a group of a level above.
+    #[inline]
+    fn least_at(&self, level: usize, at: usize) -> i32 {
+        level.checked_sub(1).map_or_else(|| self.blocks[at].least(), |above| self.groups[above][at])
+    }
+
+    /// As [`Parentheses::fall`], within a block; else by how much less the depth must still become
+    /// behind its end.
+    #[inline]
+    fn fall_in_block(&self, block: usize, from: usize, by: i32) -> Result<usize, i32> {
         let end = ((block + 1) * BLOCK_BITS).min(self.count);
-        let mut depth = self.depth(from);
-        let mut at = from;
+        let (mut at, mut left) = (from, by);
         while at < end {
             let mut word = word_at(&self.bits, at);
-            for byte in 0..WORD_BITS / 8 {
-                let step = STEPS[(word & 0xff) as usize];
-                if depth + i32::from(step.least) <= target {
-                    let at = at + byte * 8;
-                    return first_in_byte(word, depth, target)
-                        .map(|bit| at + bit)
-                        .filter(|at| *at < end);
-                }
-                depth += i32::from(step.total);
-                word >>= 8;
+            let bits = (end - at).min(WORD_BITS);
+            if bits < WORD_BITS {
+                // What stands behind the end counts as `(`, and is taken off again.
+                word |= u64::MAX << bits;
             }
-            at += WORD_BITS;
+            let ones = word.count_ones() as i32;
+            if WORD_BITS as i32 - ones >= left {
+                for byte in 0..WORD_BITS / 8 {
+                    let step = STEPS[(word >> (8 * byte)) as usize & 0xff];
+                    if left + i32::from(step.least) <= 0 {
+                        return Ok(at + byte * 8 + fall_in_byte(word >> (8 * byte), left));
+                    }
+                    left += i32::from(step.total);
+                }
+            } else {
+                left += 2 * ones - WORD_BITS as i32;
+            }
+            left -= (WORD_BITS - bits) as i32;
+            at += bits;
         }
-        None
+        Err(left)
     }
 
     /// The first leaf that begins at or after the node at `node`.
@@ -219,7 +239,7 @@ impl Parentheses {
     pub(super) fn memory_bytes(&self) -> usize {
         self.bits.heap_size()
             + self.blocks.capacity() * size_of::<Block>()
-            + self.groups.capacity() * size_of::<i32>()
+            + self.groups.iter().map(|group| group.capacity() * size_of::<i32>()).sum::<usize>()
     }
 }
 
@@ -249,19 +269,19 @@ const STEPS: [Step; 256] = {
     steps
 };
 
-/// The first of eight parentheses behind which the depth, from `depth` on, is at most `target`.
-fn first_in_byte(byte: u64, mut depth: i32, target: i32) -> Option<usize> {
+/// The first of eight parentheses behind which the depth is less by `by`, which it is behind one.
+fn fall_in_byte(byte: u64, mut by: i32) -> usize {
     for bit in 0..8 {
-        depth += if byte >> bit & 1 == 1 { 1 } else { -1 };
-        if depth <= target {
-            return Some(bit);
+        by += if byte >> bit & 1 == 1 { 1 } else { -1 };
+        if by == 0 {
+            return bit;
         }
     }
-    None
+    8
 }
 
 /// The least depth behind a parenthesis of `range`, whose start has depth 0.
-fn exact_least(bits: &BitVec, range: std::ops::Range<usize>) -> i32 {
+fn exact_least(bits: &BitVec, range: Range<usize>) -> i32 {
     let (mut depth, mut least) = (0, 0);
     for at in range {
         depth += if bits.get_bits_unchecked(at, 1) == 1 { 1 } else { -1 };

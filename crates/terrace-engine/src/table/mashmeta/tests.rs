@@ -306,7 +306,7 @@ fn sizes(keys: &BTreeSet<Vec<u8>>, per_block: usize) -> (usize, usize) {
     let payload = builder.finish();
     let trie = MashMeta::decode(&payload, 4096 * index.count()).unwrap();
     assert!(
-        trie.memory_bytes() < payload.len() * 5 / 4,
+        trie.memory_bytes() < payload.len() * 4 / 3,
         "{} of {}",
         trie.memory_bytes(),
         payload.len()
