@@ -46,8 +46,8 @@ pub(crate) struct BenchArgs {
     /// The share of reads, in percent, that ask for records that are not there
     #[arg(long, hide_short_help = true, value_name = "PERCENT")]
     pub(crate) missing_share: Option<u32>,
-    /// Let loaded records have the numbers from 0 on as keys, not every sixteenth; nothing is missing
-    /// then, and inserted records come behind all others
+    /// Let loaded records have the numbers from 0 on as keys, not every sixteenth; nothing is
+    /// missing then, and inserted records come behind all others
     #[arg(long, hide_short_help = true)]
     pub(crate) dense_keys: bool,
     /// Begin this number of operations in a second, whether or not those before have ended;

@@ -365,8 +365,8 @@ impl Inner {
         })
     }
 
-    /// Whether tables of a level have tries: by default those in the object store, where each get of
-    /// a key that is not there would cost a request.
+    /// Whether tables of a level have tries: by default those in the object store, where a get of a
+    /// key that is not there may cost a request.
     fn has_tries(&self, level: LevelNo, is_far: bool) -> bool {
         let research = &self.options.research;
         let is_chosen = self.options.table.trie || research.local_tries && level > LevelNo(0);

@@ -297,8 +297,8 @@ impl MashMeta {
         })
     }
 
-    /// Where the labels of a child begin, which has children itself, given where those of its parent
-    /// do: they are counted from there, or from the last place up to which all were.
+    /// Where the labels of a child begin, which has children itself, given where those of its
+    /// parent do: they are counted from there, or from the last place up to which all were.
     #[inline]
     fn label_start_of_child(
         &self,

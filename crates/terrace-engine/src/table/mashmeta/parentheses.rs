@@ -14,8 +14,8 @@
 //! literature writes before the root, so that all are paired, is not there.
 //!
 //! To find what closes an `(`, the sequence is divided into blocks, of which the depth at the start
-//! and the least depth inside are known; so is the least depth of groups of blocks, and of groups of
-//! groups: a search looks at words of two blocks at most, and up and down the groups between them.
+//! and the least depth inside are known; so is the least depth of groups of blocks, and of groups
+//! of groups: a search looks at words of two blocks at most, and up and down the groups between.
 
 use std::ops::Range;
 
