@@ -12,12 +12,12 @@
 //!  block 2    huntee hunter       2, 2, 2                             marks: keys that begin
 //! ```
 //!
-//! * [`parentheses`]: the shape of the trie; depth-first unary degrees.
-//! * [`labels`]: by which byte keys go on.
-//! * [`builder`]: from keys that ascend to both, in one pass.
-//! * [`shortcuts`]: where searches begin.
-//! * [`format`]: its bytes in the file.
-//! * [`bits`]: bits in a row.
+//! * `parentheses`: the shape of the trie; depth-first unary degrees.
+//! * `labels`: by which byte keys go on.
+//! * `builder`: from keys that ascend to both, in one pass.
+//! * `shortcuts`: where searches begin.
+//! * `format`: its bytes in the file.
+//! * `bits`: bits in a row.
 //!
 //! *Source:* RocksMash (TACO 2022), section 3.3 and figure 8; the representation of the shape by
 //! Benoit, Demaine, Munro, Raman, Raman and Rao (Algorithmica 2005). What is ours: what all keys
