@@ -333,10 +333,10 @@ impl TableBuilder {
         frame::seal(&mut self.out, start, compression, self.uid, offset);
         let frame_bytes = (self.out.len() - start) as u64;
         self.index.add(frame_bytes, &self.separator, goes_on_after);
-        let beside_bytes = self.filter_and_index_bytes();
-        self.trie = self.trie.take().filter(|trie| trie.may_become_smaller_than(beside_bytes));
-        if let Some(trie) = &mut self.trie {
+        if let Some(mut trie) = self.trie.take() {
             trie.end_block(frame_bytes, goes_on_after);
+            let goes_on = trie.may_become_smaller_than(self.filter_and_index_bytes());
+            self.trie = goes_on.then_some(trie);
         }
         if let Some(heat) = &self.heat {
             if heat.touches(&self.block_above, &self.separator) {
