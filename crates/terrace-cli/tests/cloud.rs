@@ -2,6 +2,7 @@
 //! a database out of that, and learns who needs an object. Method: the real binary, and a directory
 //! as the object store.
 #![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, reason = "the test looks at files of the program")]
 
 mod common;
 
@@ -50,6 +51,44 @@ fn another_directory_goes_on_with_it() {
     let asked = format!("--cloud-database {:032x}", 7);
     let refused = import_into(&dir.path().join("new"), &url, &asked, "damson\tblue\n");
     assert!(fails(&refused, 3).contains("holds no database"));
+}
+
+#[test]
+fn what_is_kept_near_is_shown() {
+    let dir = TempDir::new().unwrap();
+    let url = format!("file://{}", dir.path().join("store").display());
+    let owner = dir.path().join("owner");
+    // More than may stay here, so that the last level goes to the store.
+    let mut state = 7_u64;
+    let mut entries = String::new();
+    for key in 0..24_000 {
+        entries.push_str(&format!("{key:05}\t"));
+        for _ in 0..60 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            entries.push_str(&format!("{:016x}", state ^ (state >> 29)));
+        }
+        entries.push('\n');
+    }
+    succeeds(&import_into(&owner, &url, "", &entries));
+    let data = ["--data", owner.to_str().unwrap()];
+    succeeds(&run(&data, "compact DB"));
+    assert_eq!(succeeds(&run(&data, "count DB")).trim(), "24000");
+    let cache = owner.join("cache");
+    let shown = run(&data, "stats DB cache");
+    let shown = succeeds(&shown);
+    assert!(shown.contains("blocks in memory") && shown.contains("--connect"), "{shown}");
+    let files = succeeds(&run(&[], &format!("inspect {}", cache.display()))).to_owned();
+    assert!(files.contains(".meta: cached metadata\n"), "{files}");
+    assert!(files.contains("metadata  table="), "{files}");
+    let meta = std::fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().path());
+    let meta = meta.into_iter().find(|path| path.extension().is_some_and(|name| name == "meta"));
+    let meta = meta.unwrap();
+    let mut bytes = std::fs::read(&meta).unwrap();
+    bytes[50] ^= 1;
+    std::fs::write(&meta, bytes).unwrap();
+    let damaged = run(&[], &format!("inspect cached-metadata {}", meta.display()));
+    assert!(!damaged.status.success(), "{damaged:?}");
+    assert!(text(&damaged.stdout).contains("checksum"), "{damaged:?}");
 }
 
 #[test]

@@ -16,6 +16,8 @@ pub(crate) enum Figures {
     Dranges,
     /// What is left of the rows of L0, slice by slice, and the next cut
     L0,
+    /// What is found in memory and on the local disk of what was read, and what has to go
+    Cache,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -99,6 +99,10 @@ pub(crate) enum InspectKind {
     Current,
     /// A value file: large values that tables point to
     Values,
+    /// Blocks of tables in an object store, kept near
+    CachedBlocks,
+    /// Metadata of a table in an object store, kept near
+    CachedMetadata,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -12,8 +12,10 @@ use crate::files;
 use crate::terminal::Output;
 
 /// The parts that a summary counts instead of showing them.
-const COUNTED: [&str; 9] = [
+const COUNTED: [&str; 11] = [
     "block",
+    "slot",
+    "slot unfinished",
     "value",
     "batch",
     "edit",
@@ -65,14 +67,16 @@ fn file_kind(kind: InspectKind) -> FileKind {
         InspectKind::Log => FileKind::Log,
         InspectKind::Current => FileKind::Current,
         InspectKind::Values => FileKind::Values,
+        InspectKind::CachedBlocks => FileKind::CachedBlocks,
+        InspectKind::CachedMetadata => FileKind::CachedMetadata,
     }
 }
 
 fn seen(path: &Path) -> Outcome<FileKind> {
     FileKind::of(path)?.ok_or_else(|| {
         Failure::Usage(format!(
-            "{} says nothing by which it is known: it is no CURRENT, manifest, log segment, table or \
-             value file; if it is one, and damaged, say --kind. (What is in a container of L0, `terrace stats l0` \
+            "{} says nothing by which it is known: it is no CURRENT, manifest, log segment, table, \
+             value file or file of the cache; if it is one, and damaged, say --kind. (What is in a container of L0, `terrace stats l0` \
              shows.)",
             path.display()
         ))

@@ -1,5 +1,7 @@
 //! What a database says of itself, in one form for a directory and for a server.
 
+mod cache;
+
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -42,6 +44,13 @@ pub(super) fn stats(args: &StatsArgs, session: &mut Session) -> Outcome {
     match args.what {
         Figures::Dranges => print(data.dranges(is_json)?),
         Figures::L0 => print(data.l0(is_json)?),
+        Figures::Cache => {
+            let figures = read(&data.stats()?)?;
+            match is_json {
+                true => print(cache::as_json(&figures)),
+                false => print(cache::shown(&figures).trim_end()),
+            }
+        }
         Figures::All if is_json => print(data.stats()?),
         Figures::All => {
             let figures = read(&data.stats()?)?;

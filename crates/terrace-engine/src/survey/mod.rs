@@ -24,6 +24,7 @@
 //! Start with [`ManifestSurvey`], then [`SegmentSurvey`], [`TableSurvey`] and
 //! [`ValueSurvey`].
 
+mod cached;
 mod frames;
 mod log;
 mod manifest;
@@ -31,6 +32,7 @@ mod names;
 mod table;
 mod values;
 
+pub use cached::{BucketSurvey, SurveyedSlot};
 pub use log::{Piece, Pieces, SegmentSurvey, chain};
 pub use manifest::{ManifestSurvey, SurveyedEdit};
 pub use names::{Listing, Name};

@@ -1,8 +1,10 @@
 //! The files of the persistent cache: metadata of a table, and records of a bucket.
 
 use terrace_engine::cache::persistent::format::{
-    BucketShape, RECORD_BYTES, SlotRecord, checksum_of, decode_meta, encode_header, encode_meta,
+    BucketShape, RECORD_BYTES, SlotRecord, checksum_of, decode_header, decode_meta, encode_header,
+    encode_meta,
 };
+use terrace_engine::survey::BucketSurvey;
 
 use super::Target;
 use crate::notes::{note, note_result, note_size};
@@ -46,6 +48,16 @@ fn meta(file: &[u8]) {
 }
 
 fn records(bytes: &[u8]) {
+    if let Some(header) = bytes.first_chunk()
+        && let Ok((shape, database)) = decode_header(header)
+    {
+        note("header");
+        assert_eq!(encode_header(shape, database), *header, "a header has one coding");
+    }
+    // What an inspection shows of the file, whatever is in it.
+    if let Ok(survey) = BucketSurvey::read(bytes) {
+        note_size("slots", survey.slots.len());
+    }
     let (records, _) = bytes.as_chunks::<RECORD_BYTES>();
     let decoded: Vec<SlotRecord> = records
         .iter()

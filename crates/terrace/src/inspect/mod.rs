@@ -4,6 +4,7 @@
 //! A file becomes [`Line`]s, front to back, each with the offset of what it shows. What is damaged
 //! becomes a line too, and what is readable behind it follows.
 
+mod cached;
 mod values;
 
 use std::fmt;
@@ -39,6 +40,10 @@ pub enum FileKind {
     Table,
     /// A value file.
     Values,
+    /// Blocks of tables in an object store that the local disk keeps.
+    CachedBlocks,
+    /// The metadata of a table in an object store that the local disk keeps.
+    CachedMetadata,
 }
 
 impl fmt::Display for FileKind {
@@ -49,6 +54,8 @@ impl fmt::Display for FileKind {
             FileKind::Log => "log segment",
             FileKind::Table => "table",
             FileKind::Values => "value file",
+            FileKind::CachedBlocks => "cached blocks",
+            FileKind::CachedMetadata => "cached metadata",
         })
     }
 }
@@ -92,12 +99,15 @@ impl FileKind {
 const SIGN_BYTES: usize = 128;
 
 /// What files say of themselves, and whether they say it at their end; drawn beside their codecs.
-const SIGNS: [(&[u8; 8], bool, FileKind); 5] = [
+const SIGNS: [(&[u8; 8], bool, FileKind); 7] = [
     (b"terrcurr", false, FileKind::Current),
     (b"terrmani", false, FileKind::Manifest),
     (b"terrlog\0", false, FileKind::Log),
-    (b"terr.tbl", true, FileKind::Table),
     (b"terrvals", false, FileKind::Values),
+    (b"terr.bkt", false, FileKind::CachedBlocks),
+    (b"terr.mtc", false, FileKind::CachedMetadata),
+    // Cached metadata hold the end of a table too, so this one comes last.
+    (b"terr.tbl", true, FileKind::Table),
 ];
 
 /// A part of a file.
@@ -248,6 +258,8 @@ pub fn inspect(
         FileKind::Log => log(path, &bytes, &mut view),
         FileKind::Table => table(path, bytes, &mut view)?,
         FileKind::Values => values::values(path, bytes, &mut view)?,
+        FileKind::CachedBlocks => cached::blocks(&bytes, &mut view),
+        FileKind::CachedMetadata => cached::metadata(&bytes, &mut view),
     }
     Ok(view.has_damage)
 }

@@ -105,6 +105,20 @@ pub fn encode_header(shape: BucketShape, database: u128) -> [u8; HEADER_BYTES] {
     header
 }
 
+/// How the bucket that begins with this header is divided, and the id of its database.
+///
+/// Errors: it is no header that [`encode_header`] made.
+pub fn decode_header(header: &[u8; HEADER_BYTES]) -> Result<(BucketShape, u128), CodecError> {
+    let mut reader = ByteReader::new(&header[12..]);
+    let shape = BucketShape { slot_bytes: reader.u32()?, slot_count: reader.u32()? };
+    reader.u32()?;
+    let database = reader.u128()?;
+    match *header == encode_header(shape, database) {
+        true => Ok((shape, database)),
+        false => Err(CodecError { offset: 0, what: "the header of a bucket is damaged" }),
+    }
+}
+
 /// What a slot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotRecord {
@@ -166,6 +180,13 @@ pub fn encode_meta(table: u128, offset: u64, tail: &[u8]) -> Vec<u8> {
     let checksum = Checksum::at(table, 0).bytes(&file).finish();
     file.extend_from_slice(&checksum.to_le_bytes());
     file
+}
+
+/// The number of the table that a file of metadata says it belongs to; whether it does, only
+/// [`decode_meta`] tells. `None` if the file is too short to say it.
+#[must_use]
+pub fn meta_table(file: &[u8]) -> Option<u128> {
+    ByteReader::new(file.get(16..32)?).u128().ok()
 }
 
 /// The offset of the tail that such a file of this table keeps, and the tail.
@@ -232,6 +253,12 @@ mod tests {
             &Checksum::at(0x1122, 0).bytes(&header[..60]).finish().to_le_bytes(),
         ];
         assert_eq!(header[..], expected.concat()[..]);
+        assert_eq!(decode_header(&header), Ok((shape, 0x1122)));
+        for bit in 0..header.len() * 8 {
+            let mut flipped = header;
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode_header(&flipped).is_err(), "bit {bit}");
+        }
         let meta = encode_meta(3, 500, b"tail");
         let expected =
             b"terr.mtc\x01\0\0\0\x04\0\0\0\x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\xf4\x01\0\0\
@@ -244,6 +271,7 @@ mod tests {
     fn metadata_opens_for_its_table_only() {
         let file = encode_meta(3, 500, b"tail");
         assert_eq!(decode_meta(&file, 3), Ok((500, &b"tail"[..])));
+        assert_eq!((meta_table(&file), meta_table(&file[..31])), (Some(3), None));
         assert!(decode_meta(&file, 4).is_err());
         for bytes in 0..file.len() {
             assert!(decode_meta(&file[..bytes], 3).is_err(), "cut to {bytes}");
