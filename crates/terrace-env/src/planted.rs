@@ -183,6 +183,14 @@ planted_bugs! {
     SkipFence,
     /// An open deletes all tables that a list shows and its version does not name.
     OpenDeletesByListing,
+    /// Records of the log in the store are taken that do not follow on those before.
+    LogWithGaps,
+    /// Records of the log in the store are taken though a later owner has fenced it before them.
+    LogPastFences,
+    /// A chain of the log in the store goes on where an ingest has changed the range.
+    LogOverIngests,
+    /// A record is safe before the store has it.
+    LogSafeBeforeStored,
     /// A block of the persistent cache is believed without looking at its checksum.
     UncheckedCache,
     /// A block of the persistent cache can be found before its bytes are there, and is believed.
@@ -208,6 +216,15 @@ impl PlantedBug {
         PlantedBug::OpenDeletesByListing,
     ];
 
+    /// Bugs of the log in an object store: the engine's own tests look for them, where machines are
+    /// lost.
+    pub const OF_STORE_LOG: &[PlantedBug] = &[
+        PlantedBug::LogWithGaps,
+        PlantedBug::LogPastFences,
+        PlantedBug::LogOverIngests,
+        PlantedBug::LogSafeBeforeStored,
+    ];
+
     /// Bugs of what is kept on the local disk of tables in an object store: the engine's own tests
     /// look for them, beside the cache.
     pub const OF_PERSISTENT_CACHE: &[PlantedBug] = &[
@@ -221,7 +238,12 @@ impl PlantedBug {
     /// Bugs that show on one machine alone, without an object store.
     #[must_use]
     pub fn of_one_machine() -> Vec<PlantedBug> {
-        let elsewhere = [PlantedBug::OF_OBJECT_STORE, PlantedBug::OF_PERSISTENT_CACHE].concat();
+        let elsewhere = [
+            PlantedBug::OF_OBJECT_STORE,
+            PlantedBug::OF_STORE_LOG,
+            PlantedBug::OF_PERSISTENT_CACHE,
+        ]
+        .concat();
         let shows = |bug: &PlantedBug| !elsewhere.contains(bug);
         PlantedBug::ALL.iter().copied().filter(shows).collect()
     }

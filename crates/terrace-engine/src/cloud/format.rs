@@ -171,7 +171,7 @@ pub struct CheckpointObject {
     pub snapshot: Vec<u8>,
 }
 
-fn begin(preamble: Preamble, database: u128, number: u64) -> Vec<u8> {
+pub(super) fn begin(preamble: Preamble, database: u128, number: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
     out.extend_from_slice(&preamble.encode());
     out.extend_from_slice(&database.to_le_bytes());
@@ -179,14 +179,14 @@ fn begin(preamble: Preamble, database: u128, number: u64) -> Vec<u8> {
     out
 }
 
-fn finish(mut out: Vec<u8>, database: u128, number: u64) -> Vec<u8> {
+pub(super) fn finish(mut out: Vec<u8>, database: u128, number: u64) -> Vec<u8> {
     let checksum = Checksum::at(database, number).bytes(&out).finish();
     out.extend_from_slice(&checksum.to_le_bytes());
     out
 }
 
 /// Checks all around what an object says, and gives that, with the reader at offset 40.
-fn open(
+pub(super) fn open(
     preamble: Preamble,
     bytes: &[u8],
     database: u128,
@@ -208,16 +208,16 @@ fn open(
     Ok(reader)
 }
 
-fn number(reader: &mut ByteReader<'_>) -> Result<u64, CodecError> {
+pub(super) fn number(reader: &mut ByteReader<'_>) -> Result<u64, CodecError> {
     let number = reader.u64()?;
     if number < NUMBER_END { Ok(number) } else { Err(reader.error("a number beyond all bounds")) }
 }
 
-fn author(reader: &mut ByteReader<'_>) -> Result<Author, CodecError> {
+pub(super) fn author(reader: &mut ByteReader<'_>) -> Result<Author, CodecError> {
     Ok(Author { epoch: Epoch(number(reader)?), nonce: reader.u128()? })
 }
 
-fn zeros(reader: &mut ByteReader<'_>, count: usize) -> Result<(), CodecError> {
+pub(super) fn zeros(reader: &mut ByteReader<'_>, count: usize) -> Result<(), CodecError> {
     let is_zero = reader.take(count)?.iter().all(|byte| *byte == 0);
     if is_zero { Ok(()) } else { Err(reader.error("reserved bytes are not zero")) }
 }

@@ -10,17 +10,19 @@
 //! ```text
 //!   <database id>/proof                         that the store honours put-if-absent
 //!   <database id>/feed/N                        the version feed, dense numbers
+//!   <database id>/log/N                         the log behind the newest moment, dense numbers
 //!   <database id>/table/EPOCH-COUNTER-UID       tables
 //!   <database id>/value/EPOCH-COUNTER-PART      value segments
 //!   <database id>/pin/N/held, …/fate            what a reader needs, or a checkpoint
 //!   <database id>/pin/N/checkpoint              what the database was at some time
 //! ```
 //! Begin at `names.rs` (what is called how), `requests/` (how the store is asked), `feed/` (who
-//! owns a database, and what it holds) and `pins/` (what readers and checkpoints need). What all of
+//! owns a database, and what it holds), `log/` (what a lost machine leaves) and `pins/` (what readers and checkpoints need). What all of
 //! it costs is estimated in `prices/`.
 
 mod feed;
 pub mod format;
+mod log;
 mod names;
 mod pins;
 mod prices;
@@ -29,6 +31,10 @@ mod requests;
 mod tests;
 
 pub use feed::{CloudFeed, FedState, FeedMark, find_databases};
+pub use log::{
+    CloudLog, CloudLogStats, LogObject, LogObjects, LogPiece, LogRecords, LogRun, LogWork,
+    StoredRecord, decode_log, encode_fence,
+};
 pub use names::{CheckpointName, CloudName, CloudNames};
 pub use pins::{
     Checkpoints, Held, PIN_STILL_MAX, PinCensus, PinSeen, ReaderPin, Removal, WatchedPins,

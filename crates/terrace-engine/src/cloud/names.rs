@@ -3,6 +3,7 @@
 //! ```text
 //! <32 hex digits>/proof
 //! <32 hex digits>/feed/<20 digits>
+//! <32 hex digits>/log/<20 digits>
 //! <32 hex digits>/table/<epoch>-<counter>-<32 hex digits>
 //! <32 hex digits>/value/<epoch>-<counter>-<part>
 //! <32 hex digits>/pin/<20 digits>/held
@@ -33,6 +34,8 @@ pub enum CloudName {
     Proof,
     /// An object of the version feed.
     Feed(u64),
+    /// An object of the log.
+    Log(u64),
     /// A table. Its name is never used again.
     Table {
         /// The epoch that made it, and its counter.
@@ -109,6 +112,12 @@ impl CloudNames {
         format!("{:032x}/table/", self.database)
     }
 
+    /// What all names of the log begin with.
+    #[must_use]
+    pub fn log_prefix(&self) -> String {
+        format!("{:032x}/log/", self.database)
+    }
+
     /// What all names of pins begin with, and of what belongs to them.
     #[must_use]
     pub fn pin_prefix(&self) -> String {
@@ -130,6 +139,7 @@ impl CloudName {
         let (kind, rest) = text.split_once('/')?;
         match kind {
             "feed" => Some(CloudName::Feed(rest.parse().ok()?)),
+            "log" => Some(CloudName::Log(rest.parse().ok()?)),
             "table" => {
                 let (id, uid) = rest.rsplit_once('-')?;
                 let uid = TableUid(u128::from_str_radix(uid, 16).ok()?);
@@ -155,6 +165,7 @@ impl fmt::Display for CloudName {
         match self {
             CloudName::Proof => f.write_str("proof"),
             CloudName::Feed(number) => write!(f, "feed/{number:020}"),
+            CloudName::Log(number) => write!(f, "log/{number:020}"),
             CloudName::Table { id, uid } => write!(f, "table/{id}-{:032x}", uid.0),
             CloudName::Value { id, part } => write!(f, "value/{id}-{part}"),
             CloudName::Pin(number) => write!(f, "pin/{number:020}/held"),
@@ -206,6 +217,7 @@ mod tests {
             (CloudName::Proof, "proof"),
             (CloudName::Feed(12), "feed/00000000000000000012"),
             (CloudName::Feed(u64::MAX), "feed/18446744073709551615"),
+            (CloudName::Log(12), "log/00000000000000000012"),
             (
                 CloudName::Table { id, uid: TableUid(0xcafe) },
                 "table/000007-00000041-0000000000000000000000000000cafe",

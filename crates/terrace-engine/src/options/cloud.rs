@@ -34,6 +34,13 @@ pub struct CloudOptions {
     /// machine is lost. At least a second. Each time memtables are flushed, and each file of the
     /// upper levels costs a put and its bytes; the default is never. Not with a container of L0.
     pub mirror: Option<Duration>,
+    /// The log goes to the store as well, an object at most this often unless it is full, so that
+    /// writes of the class [`Durability::Durable`](super::Durability::Durable) outlive this machine,
+    /// and others are lost with it at most for about a second. From a millisecond on; each object
+    /// costs a put, and a longer time makes fewer of them and durable writes slower. It needs
+    /// [`CloudOptions::mirror`], which says how much of the log there is at most, and the log in the
+    /// database's own directory. The default is none.
+    pub log: Option<Duration>,
     /// The database that an empty directory goes on with, by its id. Without one it is the only one
     /// that the store has, or a new one if it has none.
     pub database: Option<u128>,
@@ -69,6 +76,7 @@ impl CloudOptions {
             cache_bytes: None,
             first_level: None,
             mirror: None,
+            log: None,
             database: None,
             take_over: false,
             prices: None,
@@ -107,6 +115,11 @@ impl CloudOptions {
             self.mirror.is_none_or(|period| period >= Duration::from_secs(1)),
             "cloud.mirror must be at least 1 s",
         )?;
+        require(
+            self.log.is_none_or(|interval| interval >= Duration::from_millis(1)),
+            "cloud.log must be at least 1 ms",
+        )?;
+        require(self.log.is_none() || self.mirror.is_some(), "cloud.log needs cloud.mirror")?;
         require(
             self.first_level.is_none_or(|level| (1..=6).contains(&level)),
             "cloud.first_level must be from 1 to 6",

@@ -19,6 +19,10 @@ pub enum Durability {
     /// Synced: survives a lost machine. Writes of one range that wait at the same time share a
     /// sync.
     Sync,
+    /// As `Sync`; and the object store has it, with all before it: survives a lost machine and its
+    /// disk. It needs the log there ([`CloudOptions::log`](super::CloudOptions::log)), and waits as
+    /// long as the store takes. Others see the write before that, once it is synced.
+    Durable,
 }
 
 impl fmt::Display for Durability {
@@ -27,6 +31,7 @@ impl fmt::Display for Durability {
             Durability::Buffered => f.write_str("buffered"),
             Durability::Interval(period) => write!(f, "interval:{}", period.as_millis()),
             Durability::Sync => f.write_str("sync"),
+            Durability::Durable => f.write_str("durable"),
         }
     }
 }
@@ -38,13 +43,15 @@ impl FromStr for Durability {
         match text {
             "buffered" => return Ok(Durability::Buffered),
             "sync" => return Ok(Durability::Sync),
+            "durable" => return Ok(Durability::Durable),
             _ => {}
         }
         let millis = text.strip_prefix("interval:").and_then(|millis| millis.parse().ok());
         match millis {
             Some(millis) if millis > 0 => Ok(Durability::Interval(Duration::from_millis(millis))),
             _ => Err(Error::invalid(format!(
-                "\"{text}\" is no durability class: use buffered, interval:MS (at least 1) or sync"
+                "\"{text}\" is no durability class: use buffered, interval:MS (at least 1), sync \
+                 or durable"
             ))),
         }
     }
@@ -56,7 +63,7 @@ mod tests {
 
     #[test]
     fn durability_classes_print_and_parse() {
-        for text in ["buffered", "sync", "interval:250"] {
+        for text in ["buffered", "sync", "durable", "interval:250"] {
             let durability: Durability = text.parse().expect(text);
             assert_eq!(durability.to_string(), text);
         }

@@ -32,12 +32,21 @@ pub enum Work {
     Feed,
     /// What nobody needs any more is deleted from the object store.
     Collect,
+    /// The object store gets the log.
+    StoreLog,
 }
 
 impl Work {
     /// All of them.
-    pub(in crate::store) const ALL: [Work; 6] =
-        [Work::Flush, Work::Compaction, Work::Log, Work::Values, Work::Feed, Work::Collect];
+    pub(in crate::store) const ALL: [Work; 7] = [
+        Work::Flush,
+        Work::Compaction,
+        Work::Log,
+        Work::Values,
+        Work::Feed,
+        Work::Collect,
+        Work::StoreLog,
+    ];
 
     const COUNT: usize = Work::ALL.len();
 
@@ -51,6 +60,7 @@ impl Work {
             Work::Values => "values",
             Work::Feed => "feed",
             Work::Collect => "collect",
+            Work::StoreLog => "store_log",
         }
     }
 
@@ -63,6 +73,7 @@ impl Work {
             Work::Values => "value log work",
             Work::Feed => "feeding the object store",
             Work::Collect => "deleting from the object store",
+            Work::StoreLog => "bringing the log to the object store",
         }
     }
 }
@@ -133,8 +144,16 @@ impl Inner {
         if !self.health.is_poisoned.swap(true, Ordering::AcqRel) {
             self.tell(EventKind::Poisoned { reason });
         }
+        self.wake_all();
+    }
+
+    /// Wakes whoever waits for this range, for it ends.
+    pub(super) fn wake_all(&self) {
         self.changed.notify();
         self.sequencer.wake();
+        if let Some(log) = self.log_in_store() {
+            log.changed().notify();
+        }
     }
 
     /// Passes on how a piece of work ended. If a sync failed in it, the range takes no more writes,

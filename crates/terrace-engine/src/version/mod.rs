@@ -48,8 +48,8 @@ mod value_files;
 mod version;
 
 pub use edit::{
-    CloudEdit, FeedAuthors, LogEdit, NewRow, RangeEdit, Repaired, RowMeta, TreeEdit, ValuesEdit,
-    VersionEdit,
+    CloudEdit, FeedAuthors, LogEdit, NewRow, RangeEdit, Repaired, RowMeta, StoreLog, TreeEdit,
+    ValuesEdit, VersionEdit,
 };
 pub use feed::{FeedMark, FeedNews, FeedPosition, FeedStore, LoadedFeed, MemoryFeed, VersionFeed};
 pub use hiding::{Hiding, HidingLevel};

@@ -8,8 +8,8 @@ use terrace_base::{
 use terrace_env::{PlantedBug, SetOnce, is_planted};
 
 use super::{
-    CloudEdit, LogEdit, RangeEdit, Repaired, RowMeta, Run, Table, TableContext, TableMeta,
-    TreeEdit, ValueFiles, ValuesEdit, VersionEdit,
+    CloudEdit, LogEdit, RangeEdit, Repaired, RowMeta, Run, StoreLog, Table, TableContext,
+    TableMeta, TreeEdit, ValueFiles, ValuesEdit, VersionEdit,
 };
 use crate::l0::{CutInterval, CutMap, L0, L0State, LiveRows, LiveTable, Row};
 use crate::placement::{Media, TableMedium};
@@ -37,6 +37,7 @@ pub struct Version {
     repaired: Option<Repaired>,
     drange_boundaries: Vec<Vec<u8>>,
     cloud: Option<CloudEdit>,
+    store_log: Option<StoreLog>,
     media: Media,
     values: ValueFiles,
     /// What the value files hold, once it was asked.
@@ -92,6 +93,7 @@ impl Version {
             repaired: None,
             drange_boundaries: Vec::new(),
             cloud: None,
+            store_log: None,
             media: Media::default(),
             values: ValueFiles::default(),
             space: SetOnce::new(),
@@ -309,6 +311,9 @@ impl Version {
         if let Some(cloud) = &edit.cloud {
             self.cloud = Some(cloud.clone());
         }
+        if let Some(log) = edit.store_log {
+            self.store_log = (log != StoreLog::NONE).then_some(log);
+        }
         if let Some(boundaries) = &edit.drange_boundaries {
             self.drange_boundaries.clone_from(boundaries);
         }
@@ -486,7 +491,10 @@ impl Version {
         let durable = self.log_start.position.max(flushed).max(self.closed.unwrap_or_default());
         let directories = self.media.log_directories.iter().map(PathBuf::from).collect();
         let retired = self.values.retired_segments();
-        LogFacts { database: self.database, start: self.log_start, durable, directories, retired }
+        // Once the local log has begun, it is the one that counts.
+        let in_store = self.store_log.filter(|_| self.log_start.segment.is_none());
+        let (database, start) = (self.database, self.log_start);
+        LogFacts { database, start, durable, directories, retired, in_store }
     }
 
     /// The edit that makes this version out of nothing: the first one of a manifest.
@@ -507,6 +515,7 @@ impl Version {
                 drange_boundaries: (!self.drange_boundaries.is_empty())
                     .then(|| self.drange_boundaries.clone()),
                 cloud: self.cloud.clone(),
+                store_log: self.store_log,
             },
             tree: TreeEdit {
                 rows_added: rows.map(|row| row.meta.clone()).collect::<Vec<RowMeta>>(),

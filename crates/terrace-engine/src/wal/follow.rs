@@ -73,13 +73,14 @@ pub enum ReadOn {
     Rewritten,
 }
 
-/// Reads on behind `mark`, or from where `facts` say the log starts; see
-/// [`LogStore::read_on`](super::LogStore::read_on).
+/// Reads on behind `mark`, or from where `facts` say the log starts, until `bytes_max` bytes of
+/// records were handed over; see [`LogStore::read_on`](super::LogStore::read_on).
 pub(super) fn read_on(
     env: &dyn Env,
     dir: &Path,
     facts: &LogFacts,
     mark: Option<LogMark>,
+    bytes_max: u64,
     visit: &mut Visit<'_>,
 ) -> Result<ReadOn> {
     if let Some(elsewhere) = facts.directories.first() {
@@ -100,6 +101,7 @@ pub(super) fn read_on(
     let Some(mut reading) = Reading::begin(&chain, facts, mark)? else {
         return Ok(ReadOn::Rewritten);
     };
+    reading.bytes_left = bytes_max;
     if !reading.read(visit)? {
         return Ok(ReadOn::Rewritten);
     }
@@ -109,7 +111,8 @@ pub(super) fn read_on(
         one.header.file_id == other.header.file_id && one.header.identity == other.header.identity
     };
     let is_whole = chain.len() <= after.len() && chain.iter().zip(&after).all(is_same);
-    if is_whole && facts.durable > mark.position {
+    let is_to_end = reading.bytes_left > 0;
+    if is_whole && is_to_end && facts.durable > mark.position {
         let detail = format!(
             "nothing valid here, but the log was durable up to position {} (it is readable up to {})",
             facts.durable, mark.position
@@ -174,6 +177,8 @@ struct Reading<'a> {
     position: LogPosition,
     /// Records below are settled, and not handed over.
     settled: LogPosition,
+    /// Records are handed over until they have so many bytes.
+    bytes_left: u64,
 }
 
 impl<'a> Reading<'a> {
@@ -189,7 +194,9 @@ impl<'a> Reading<'a> {
             let detail = "the segment does not begin where the log starts";
             return Err(Corruption::new(&chain[0].path, 0, detail).into());
         }
-        let reading = |index, position| Some(Reading { chain, index, position, settled });
+        let reading = |index, position| {
+            Some(Reading { chain, index, position, settled, bytes_left: u64::MAX })
+        };
         let Some(mark) = mark else { return Ok(reading(0, base)) };
         let is_marked = |found: &Found| {
             found.header.file_id == mark.segment && found.header.identity == mark.identity
@@ -209,7 +216,7 @@ impl<'a> Reading<'a> {
             let successor = self.chain.get(self.index + 1).map(|next| next.header.base);
             self.read_segment(&mut buffers, successor, visit)?;
             match successor {
-                Some(base) if base == self.position => self.index += 1,
+                Some(base) if base == self.position && self.bytes_left > 0 => self.index += 1,
                 Some(base) if base < self.position => return Ok(false),
                 _ => return Ok(true),
             }
@@ -225,7 +232,7 @@ impl<'a> Reading<'a> {
     ) -> Result<()> {
         let segment = &self.chain[self.index];
         let mut window = Window::of(segment.file.as_ref(), buffers, WINDOW_BYTES);
-        while successor.is_none_or(|end| self.position < end) {
+        while self.bytes_left > 0 && successor.is_none_or(|end| self.position < end) {
             let offset = self.offset();
             if !may_begin(&mut window, offset)? {
                 break;
@@ -245,6 +252,7 @@ impl<'a> Reading<'a> {
                     buffer: &window.bytes,
                     body: start..start + body.len(),
                 })?;
+                self.bytes_left = self.bytes_left.saturating_sub(header.padded_bytes());
             }
             self.position.0 += header.padded_bytes();
         }

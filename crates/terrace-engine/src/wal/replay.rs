@@ -21,6 +21,7 @@ use super::local_log::{segment_id, segment_path};
 use super::place::named_entries;
 use super::sink::Visit;
 use crate::survey::SegmentSurvey;
+use crate::version::StoreLog;
 use crate::{Error, Result, read_up_to, read_up_to_into};
 
 /// Where a replay starts: what the manifest says of the log.
@@ -47,6 +48,9 @@ pub struct LogFacts {
     /// Segments that are value files too, and the bytes of each that stay: their files are never
     /// used again.
     pub retired: BTreeMap<FileId, u64>,
+    /// The log that goes on in an object store from the start, if the local one has not begun:
+    /// then no record of a local segment counts.
+    pub in_store: Option<StoreLog>,
 }
 
 /// A record that a replay read.
@@ -415,8 +419,8 @@ pub(super) fn replay(
                 "the log segment that the manifest names is missing or has no valid header";
             return Err(Corruption::new(segment_path(dir, id), 0, detail).into());
         }
-        None => files.refuse_unknown_records(&mut buffers)?,
-        Some(_) => {}
+        None if facts.in_store.is_none() => files.refuse_unknown_records(&mut buffers)?,
+        _ => {}
     }
     for (index, segment) in chain.iter().enumerate() {
         let successor = chain.get(index + 1).map(|next| next.header.base);

@@ -41,6 +41,18 @@ pub trait LogStore: Send + Sync + fmt::Debug {
         Err(Error::Unsupported(text.to_string()))
     }
 
+    /// As [`LogStore::read_on`], but no further than where `bytes_max` bytes of records were handed
+    /// over.
+    fn read_some(
+        &self,
+        facts: &LogFacts,
+        mark: Option<LogMark>,
+        _bytes_max: u64,
+        visit: &mut Visit<'_>,
+    ) -> Result<ReadOn> {
+        self.read_on(facts, mark, visit)
+    }
+
     /// Decides where the log goes on after what a replay found, and makes that place. Returns what
     /// the manifest has to name durably before [`LogStore::begin`]: the directories beside the
     /// range's own in which segments lie, or will.

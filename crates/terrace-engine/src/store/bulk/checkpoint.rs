@@ -30,7 +30,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_base::{FileId, KeyRange, LevelNo, SeqNo, TableUid};
+use terrace_base::{FileId, KeyRange, LevelNo, LogPosition, SeqNo, TableUid};
 use terrace_env::{EnvError, Operation, PlantedBug, is_planted};
 
 use crate::iter::Stream;
@@ -150,28 +150,32 @@ impl Inner {
             return Ok((self.sequencer.finished().0, self.versions.current()));
         }
         let _caller_waits = self.io.hurry_flushes();
-        self.at_moment(|seqno| Ok((seqno, self.versions.current())))
+        self.at_moment(|(seqno, _)| Ok((seqno, self.versions.current())))
     }
 
     /// As the versions hand themselves over, of one that holds everything up to a number, and
     /// nothing after it.
     pub(in crate::store) fn with_moment(
         &self,
-        take: &mut dyn FnMut(&VersionEdit, &Arc<Version>),
+        take: &mut dyn FnMut(&VersionEdit, &Arc<Version>, LogPosition),
     ) -> Result<()> {
-        let taken = self.at_moment(|_| self.versions.with_snapshot(take));
+        let taken = self.at_moment(|(_, end)| {
+            self.versions.with_snapshot(&mut |snapshot: &VersionEdit, version: &Arc<Version>| {
+                take(snapshot, version, end);
+            })
+        });
         self.poison_if_sync_failed(taken)
     }
 
     /// Flushes all that was written until now, and acts before anything younger can be flushed.
-    fn at_moment<T>(&self, act: impl FnOnce(SeqNo) -> Result<T>) -> Result<T> {
+    fn at_moment<T>(&self, act: impl FnOnce((SeqNo, LogPosition)) -> Result<T>) -> Result<T> {
         let turn = self.turns.flush.lock();
-        let (seqno, frozen) = self.with_all_held(|all| {
+        let (moment, frozen) = self.with_all_held(|all| {
             let frozen = self.freeze_held(all)?;
-            Ok((self.sequencer.finished().0, frozen))
+            Ok((self.sequencer.finished(), frozen))
         })?;
         self.flush_these(&turn, frozen, |except| self.oldest_position(except))?;
-        act(seqno)
+        act(moment)
     }
 
     fn write_checkpoint(

@@ -384,6 +384,9 @@ impl Inner {
         }
         let (finished, end) = self.sequencer.finished();
         self.sync_log(finished, end)?;
+        if let Some(log) = self.log_in_store() {
+            log.end_chain_at(end);
+        }
         let number = self.sequencer.next_seqno();
         for table in &mut ingest.tables {
             (table.least_seqno, table.greatest_seqno) = (number, number);

@@ -2,15 +2,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use terrace_base::CodecError;
+use terrace_base::{CodecError, LogPosition};
 use terrace_env::{Latch, Mutex, PlantedBug, SetOnce, WaitFactory, is_planted};
 
 use super::mirror::{Mirror, as_mirrored, count_missing};
-use crate::cloud::CloudFeed;
 use crate::cloud::format::Extent;
+use crate::cloud::{CloudFeed, CloudLog};
 use crate::placement::FarName;
 use crate::version::format::{decode_edit, encode_edit};
-use crate::version::{TableOpener, Version, VersionEdit};
+use crate::version::{RangeEdit, StoreLog, TableOpener, Version, VersionEdit};
 use crate::{Error, Result};
 
 /// Edits that wait beyond these are dropped: a snapshot of the version takes their place.
@@ -34,9 +34,12 @@ pub trait FeedSource {
     /// Hands over the newest version as a snapshot, while nothing is installed.
     fn with_version(&self, take: TakeVersion<'_>) -> Result<()>;
 
-    /// As [`FeedSource::with_version`], of a version whose tables hold all entries up to a number,
-    /// and none after it.
-    fn with_moment(&self, take: TakeVersion<'_>) -> Result<()>;
+    /// As [`FeedSource::with_version`], of a version whose tables hold all records of the log below
+    /// a position, and none from there on.
+    fn with_moment(&self, take: TakeMoment<'_>) -> Result<()>;
+
+    /// The log in the store, if it has one, which goes on behind each moment.
+    fn log(&self) -> Option<&CloudLog>;
 
     /// How much of the range there is beside its tables now, if the next moment is to be fed, of
     /// which the last one was at that time.
@@ -51,6 +54,9 @@ pub trait FeedSource {
 
 /// Takes a version as a snapshot.
 pub type TakeVersion<'a> = &'a mut dyn FnMut(&VersionEdit, &Arc<Version>);
+
+/// Takes a version as a snapshot, and the log position behind what its tables hold.
+pub type TakeMoment<'a> = &'a mut dyn FnMut(&VersionEdit, &Arc<Version>, LogPosition);
 
 /// The feed in the object store, which goes behind the local manifest: what the manifest has waits
 /// here until a job feeds it.
@@ -116,6 +122,10 @@ struct Fed {
     lacks_files: bool,
     /// When the newest moment was taken that was fed.
     moment: Option<Duration>,
+    /// What the moment under way says of the log in the store.
+    log: Option<StoreLog>,
+    /// Whether the feed may still say of the log what an earlier owner had said.
+    says_of_log: bool,
 }
 
 impl Waiting {
@@ -237,6 +247,8 @@ impl FeedBehind {
             version: None,
             lacks_files,
             moment: None,
+            log: None,
+            says_of_log: snapshot.range.store_log.is_some(),
         };
         FeedBehind { waiting: Latch::new(waiting), turn: waits.mutex(fed), wake: SetOnce::new() }
     }
@@ -278,7 +290,7 @@ impl FeedBehind {
     pub fn feed_one(&self, source: &dyn FeedSource) -> Result<bool> {
         let mut turn = self.turn.lock();
         if turn.feed.resume()?.is_some() {
-            self.note(&mut turn);
+            self.note(&mut turn, source);
             return Ok(true);
         }
         let (next, extent) = match turn.mirror.is_some() {
@@ -291,7 +303,7 @@ impl FeedBehind {
             Next::Edits(edits) => turn.feed_edits(&edits, extent)?,
             Next::Version | Next::Nothing => return turn.collect(),
         }
-        self.note(&mut turn);
+        self.note(&mut turn, source);
         Ok(true)
     }
 
@@ -322,7 +334,8 @@ impl FeedBehind {
         let Some(extent) = source.due_moment(turn.moment) else { return Ok(nothing) };
         let is_snapshot_due = turn.is_snapshot_due();
         let mut taken = None;
-        source.with_moment(&mut |snapshot, version| {
+        source.with_moment(&mut |snapshot, version, position| {
+            let log = source.log().map(|log| log.moment_taken(position));
             let mut waiting = self.waiting.lock();
             let edits = match waiting.take_all() {
                 Next::Edits(edits) if !is_snapshot_due => Some(edits),
@@ -331,9 +344,9 @@ impl FeedBehind {
             };
             waiting.is_under_way = true;
             let snapshot = edits.is_none().then(|| snapshot.clone());
-            taken = Some((edits.unwrap_or_default(), snapshot, Arc::clone(version)));
+            taken = Some((edits.unwrap_or_default(), snapshot, Arc::clone(version), log));
         })?;
-        let Some((edits, snapshot, version)) = taken else { return Ok(nothing) };
+        let Some((edits, snapshot, version, log)) = taken else { return Ok(nothing) };
         let Some(mirror) = &mut turn.mirror else { return Ok(nothing) };
         let now = source.opener().far.now();
         let brought = mirror.bring(source.opener(), &version, &|| source.goes_on());
@@ -342,14 +355,22 @@ impl FeedBehind {
         turn.lacks_files = version.has_rows_in_pages();
         let extent = if turn.lacks_files { Extent::Some } else { extent };
         turn.version = Some(version);
-        if let Some(snapshot) = snapshot {
+        turn.log = log.filter(|_| extent != Extent::Some);
+        let says_of_log = std::mem::replace(&mut turn.says_of_log, turn.log.is_some());
+        let store_log = turn.log.or(says_of_log.then_some(StoreLog::NONE));
+        if let Some(mut snapshot) = snapshot {
+            snapshot.range.store_log = turn.log;
             return Ok((Next::Snapshot(encode_edit(&as_mirrored(snapshot))), extent));
         }
+        let of_log = RangeEdit { store_log, ..RangeEdit::default() };
+        let of_log = store_log.map(|_| encode_edit(&of_log.into()));
         let mirrored = edits.iter().map(|edit| Ok(encode_edit(&as_mirrored(decode_edit(edit)?))));
         let mirrored: std::result::Result<_, CodecError> = mirrored.collect();
         let mirrored = mirrored.map_err(|error| {
             Error::Poisoned(format!("an edit cannot be read that was just written: {error}"))
         })?;
+        let mut mirrored: Vec<Vec<u8>> = mirrored;
+        mirrored.extend(of_log);
         Ok((Next::Edits(mirrored), extent))
     }
 
@@ -361,8 +382,11 @@ impl FeedBehind {
     }
 
     /// What was taken is in the feed.
-    fn note(&self, turn: &mut Fed) {
+    fn note(&self, turn: &mut Fed, source: &dyn FeedSource) {
         let number = turn.feed.number();
+        if let (Some(log), Some(moment)) = (source.log(), turn.log.take()) {
+            log.moment_fed(moment);
+        }
         let version = turn.version.take();
         let gone = match (&mut turn.mirror, version) {
             (Some(mirror), Some(version)) => mirror.let_go_of(&version),

@@ -2,16 +2,20 @@ use std::cell::Cell;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::behind::{FeedSource, TakeVersion};
+use super::behind::{FeedSource, TakeMoment, TakeVersion};
+use crate::cloud::CloudLog;
 use crate::cloud::format::Extent;
 use crate::drange::Drange;
 use crate::store::Inner;
-use crate::version::TableOpener;
+use crate::version::{TableOpener, Version, VersionEdit};
 use crate::{Error, Result};
 
 /// How long a close goes on trying to feed a store that fails, and how long it waits at first.
 const CLOSE_WAIT_MAX: Duration = Duration::from_secs(5);
 const FIRST_WAIT: Duration = Duration::from_millis(50);
+
+/// Moments that the log in the store waits for follow on each other no faster.
+const MOMENTS_APART_MIN: Duration = Duration::from_millis(100);
 
 impl Inner {
     /// From now on jobs feed what the local manifest gets, and delete what nobody needs.
@@ -40,8 +44,14 @@ impl Inner {
     pub(in crate::store) fn keep_feed(&self) -> Result<bool> {
         let Some(behind) = self.behind() else { return Ok(false) };
         let fed = behind.feed_one(&Running(self));
+        if let Some(log) = self.log_in_store()
+            && fed.is_ok()
+        {
+            log.collect()?;
+        }
         if let Some(period) = self.mirror_period() {
-            self.await_moment(period);
+            let is_awaited = self.log_in_store().is_some_and(CloudLog::wants_moment);
+            self.await_moment(if is_awaited { MOMENTS_APART_MIN } else { period });
         }
         fed
     }
@@ -114,13 +124,22 @@ impl FeedSource for Running<'_> {
         self.0.versions.with_snapshot(take)
     }
 
-    fn with_moment(&self, take: TakeVersion<'_>) -> Result<()> {
+    fn with_moment(&self, take: TakeMoment<'_>) -> Result<()> {
         self.0.with_moment(take)
+    }
+
+    fn log(&self) -> Option<&CloudLog> {
+        self.0.log_in_store()
     }
 
     fn due_moment(&self, last: Option<Duration>) -> Option<Extent> {
         let period = self.0.mirror_period()?;
-        let is_time = last.is_none_or(|last| self.0.env.now().saturating_sub(last) >= period);
+        let passed = last.map(|last| self.0.env.now().saturating_sub(last));
+        let is_time = passed.is_none_or(|passed| passed >= period);
+        let is_awaited = self.0.log_in_store().is_some_and(CloudLog::wants_moment);
+        if is_awaited && passed.is_none_or(|passed| passed >= MOMENTS_APART_MIN) {
+            return Some(Extent::Moment);
+        }
         let is_new = || self.0.behind().is_some_and(|behind| behind.is_behind());
         let is_due = is_time && (last.is_none() || is_new() || !self.0.has_flushed_all());
         is_due.then_some(Extent::Moment)
@@ -141,8 +160,15 @@ impl FeedSource for Closing<'_> {
     }
 
     /// Nobody writes any more.
-    fn with_moment(&self, take: TakeVersion<'_>) -> Result<()> {
-        self.inner.versions.with_snapshot(take)
+    fn with_moment(&self, take: TakeMoment<'_>) -> Result<()> {
+        let end = self.inner.sequencer.finished().1;
+        self.inner.versions.with_snapshot(&mut |snapshot: &VersionEdit, version: &Arc<Version>| {
+            take(snapshot, version, end);
+        })
+    }
+
+    fn log(&self) -> Option<&CloudLog> {
+        self.inner.log_in_store()
     }
 
     /// Once, unless that failed. If something is in the log alone, the feed stays at the moment

@@ -15,7 +15,7 @@ use crate::store::cloud::{CloudTier, FarCollector, FeedBehind};
 use crate::store::follow::version_in_store;
 use crate::version::format::encode_edit;
 use crate::version::{
-    FeedAuthors, FeedMark, FeedNews, FeedPosition, FeedStore, LoadedFeed, LocalManifests,
+    FeedAuthors, FeedMark, FeedNews, FeedPosition, FeedStore, LoadedFeed, LocalManifests, StoreLog,
     VersionEdit, VersionFeed,
 };
 use crate::{Error, Result};
@@ -53,13 +53,20 @@ struct Seen {
     epoch: Epoch,
     /// Its newest snapshot, and how many edits there are from there on.
     content: (Option<u64>, usize),
+    /// Where its log goes on behind its newest moment.
+    log: Option<StoreLog>,
 }
 
 impl Seen {
     fn of(state: &FedState) -> Seen {
         let FedState { mark, edits, .. } = state;
         let content = (mark.newest_snapshot(), edits.len());
-        Seen { author: mark.nonce(), epoch: mark.epoch(), content }
+        Seen { author: mark.nonce(), epoch: mark.epoch(), content, log: None }
+    }
+
+    fn with_log(self, edits: &[VersionEdit]) -> Seen {
+        let log = edits.iter().filter_map(|edit| edit.range.store_log).next_back();
+        Seen { log, ..self }
     }
 }
 
@@ -121,7 +128,7 @@ impl CloudFeeds {
         if self.is_behind(loaded, &state, names)? {
             return Err(take_over::is_behind(self.dir(), self.tier.url()));
         }
-        Ok(Seen::of(&state))
+        Ok(Seen::of(&state).with_log(&decode_edits(&state.edits, &place_of(store, names))?))
     }
 
     /// Whether what the feed comes to was written from elsewhere, after this directory.
@@ -156,7 +163,8 @@ impl CloudFeeds {
             take_over::use_local_tables(&self.env, self.dir(), &mut loaded.edits)?;
         }
         self.tier.set_taken_over(TakeOver { set_aside });
-        Ok(Some((loaded, Seen::of(&state))))
+        let seen = Seen::of(&state).with_log(&loaded.edits);
+        Ok(Some((loaded, seen)))
     }
 
     /// What the feed comes to, if the directory that holds `local` is behind it.
@@ -271,8 +279,11 @@ impl FeedStore for CloudFeeds {
         let loaded = *self.loaded.lock();
         let seen = self.look(&loaded)?;
         self.loaded.lock().seen = Some(seen);
-        self.tier.draw_authors(FeedAuthors { own: self.env.random_u128(), before: seen.author });
-        self.local.next_epoch(epoch.max(seen.epoch))
+        let epoch = self.local.next_epoch(epoch.max(seen.epoch))?;
+        let authors = FeedAuthors { own: self.env.random_u128(), before: seen.author };
+        self.tier.draw_authors(authors, epoch);
+        self.tier.note_log(seen.log);
+        Ok(epoch)
     }
 
     /// The first time in an open, the feed in the store is fenced before the local manifest changes

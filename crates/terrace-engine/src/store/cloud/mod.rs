@@ -12,11 +12,14 @@
 //! 4. With a mirror, the store has all files that its feed names, those of the upper levels too.
 //! 5. The feed in the store gets what the local manifest has, in its order and after it. What waits
 //!    for that is bounded, and an owner that somebody else has fenced notices it there.
-//! 6. A table is deleted only after the feed has the edit that drops it, and when no pin holds it.
+//! 6. With a log there, a write of the class `durable` is acknowledged when the store has its record
+//!    and a moment before it, and the local disk has it too: what the store has is never more.
+//! 7. A table is deleted only after the feed has the edit that drops it, and when no pin holds it.
 //!
 //! Begin at `tier.rs` (the store, opened on demand), `mount.rs` (what an open does with tables),
 //! `feeds.rs` (whose database it is), `take_over.rs` (another directory goes on with it),
-//! `behind.rs` (what is fed when), `mirror.rs` (upper levels that the store has as well) and
+//! `behind.rs` (what is fed when), `logs.rs` and
+//! `shipping.rs` (the log there), `mirror.rs` (upper levels that the store has as well) and
 //! `collect.rs` (what goes). For those who have only the store: `follow.rs`, `database.rs` and
 //! `why_live.rs`.
 
@@ -26,8 +29,10 @@ mod database;
 mod feeding;
 mod feeds;
 mod follow;
+mod logs;
 mod mirror;
 mod mount;
+mod shipping;
 mod take_over;
 mod tier;
 mod why_live;
@@ -37,6 +42,7 @@ pub use collect::FarCollector;
 pub use database::{CloudCheckpoint, CloudDatabase, choose_database, databases_in};
 pub use feeds::CloudFeeds;
 pub use follow::{NoLog, StoreFeed, StoreMoment};
+pub use logs::CloudLogs;
 pub use take_over::TakeOver;
 pub use tier::CloudTier;
 pub use why_live::{LiveReason, WhyLive};

@@ -3,8 +3,9 @@
 //!
 //! # What is taken
 //! What the feed in the store comes to, which is one moment of the database with all of its files
-//! in the store. Its log is nobody's any more: numbers and log positions go on behind it, so that
-//! what this directory writes is never taken for something older.
+//! in the store; and the records behind it, if the store has the log too (`logs.rs`). The log on the
+//! lost machine is nobody's any more: numbers and log positions go on behind it, so that what this
+//! directory writes is never taken for something older.
 //!
 //! # A directory that has fallen behind
 //! It may hold entries that the store never got. All of its files get a second name in a directory
@@ -25,7 +26,7 @@ use crate::cloud::{CloudFeed, CloudNames, CloudStore, FedState, find_databases};
 use crate::ids::file_id_in;
 use crate::options::CloudOptions;
 use crate::table::{LocalTableStore, TableStore};
-use crate::version::{CloudEdit, FeedAuthors, FeedPosition, LoadedFeed, VersionEdit};
+use crate::version::{CloudEdit, FeedAuthors, FeedPosition, LoadedFeed, StoreLog, VersionEdit};
 use crate::wal::LogStart;
 use crate::{Error, Result};
 
@@ -93,6 +94,12 @@ pub fn require_closed(store: &CloudStore, state: &FedState, options: &CloudOptio
 pub fn loaded(store: &CloudStore, names: CloudNames, state: &FedState) -> Result<LoadedFeed> {
     let mut edits = whole_edits(state, &place_of(store, names))?;
     let position = edits.iter().map(log_end).max().unwrap_or_default();
+    let log = edits.iter().filter_map(|edit| edit.range.store_log).next_back();
+    // The log in the store goes on exactly at the moment.
+    let position = match log {
+        Some(log) if log != StoreLog::NONE => log.position,
+        _ => position,
+    };
     for edit in &mut edits {
         edit.log = Default::default();
         edit.media = None;

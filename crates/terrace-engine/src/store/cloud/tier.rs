@@ -1,13 +1,15 @@
 use std::fmt;
 use std::sync::Arc;
 
+use terrace_base::Epoch;
 use terrace_env::{SetOnce, SharedEnv};
 
 use crate::Result;
-use crate::cloud::{CloudStore, PriceSheet};
+use crate::cloud::format::Author;
+use crate::cloud::{CloudLog, CloudStore, PriceSheet};
 use crate::options::CloudOptions;
 use crate::store::cloud::{FarCollector, FeedBehind, TakeOver};
-use crate::version::{CloudEdit, FeedAuthors, VersionEdit};
+use crate::version::{CloudEdit, FeedAuthors, StoreLog, VersionEdit};
 
 /// The object store of a range, if it has one: that of its options, or the one that its manifest
 /// names. Opened when it is first asked for.
@@ -16,6 +18,9 @@ pub struct CloudTier {
     options: SetOnce<CloudOptions>,
     store: SetOnce<Arc<CloudStore>>,
     authors: SetOnce<FeedAuthors>,
+    epoch: SetOnce<Epoch>,
+    log: SetOnce<Arc<CloudLog>>,
+    log_before: SetOnce<StoreLog>,
     behind: SetOnce<Arc<FeedBehind>>,
     collector: SetOnce<FarCollector>,
     taken_over: SetOnce<TakeOver>,
@@ -34,6 +39,9 @@ impl CloudTier {
             options: of_range,
             store: SetOnce::new(),
             authors: SetOnce::new(),
+            epoch: SetOnce::new(),
+            log: SetOnce::new(),
+            log_before: SetOnce::new(),
             behind: SetOnce::new(),
             collector: SetOnce::new(),
             taken_over: SetOnce::new(),
@@ -85,8 +93,36 @@ impl CloudTier {
         Some(CloudEdit { authors, url: self.url().to_string() })
     }
 
-    pub(super) fn draw_authors(&self, authors: FeedAuthors) {
+    pub(super) fn draw_authors(&self, authors: FeedAuthors, epoch: Epoch) {
         self.authors.get_or_set(authors);
+        self.epoch.get_or_set(epoch);
+    }
+
+    /// In whose name this open writes to the store; nothing if the range is only read.
+    pub(super) fn author(&self) -> Option<Author> {
+        let nonce = self.authors.get()?.own;
+        Some(Author { epoch: *self.epoch.get()?, nonce })
+    }
+
+    /// Where the log went on behind the newest moment that this open has found there.
+    pub(super) fn log_before(&self) -> Option<StoreLog> {
+        self.log_before.get().copied()
+    }
+
+    pub(super) fn note_log(&self, log: Option<StoreLog>) {
+        if let Some(log) = log {
+            self.log_before.get_or_set(log);
+        }
+    }
+
+    /// The log in the store, once this open writes it.
+    #[must_use]
+    pub fn log(&self) -> Option<&Arc<CloudLog>> {
+        self.log.get()
+    }
+
+    pub(super) fn set_log(&self, log: CloudLog) {
+        self.log.get_or_set(Arc::new(log));
     }
 
     /// The feed in the store, once this open owns it.

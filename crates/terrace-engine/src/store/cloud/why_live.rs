@@ -52,6 +52,8 @@ pub enum LiveReason {
     OfTheOwner,
     /// The feed is read from its newest snapshot on, and this stands there.
     Feed,
+    /// It stands in the log behind the newest moment.
+    Log,
     /// It belongs to a pin that counts.
     Pin {
         /// The number of the pin.
@@ -90,6 +92,12 @@ impl CloudDatabase {
             CloudName::Feed(number) => {
                 let is_read = state.mark.newest_snapshot().is_some_and(|first| *number >= first);
                 is_read.then_some(LiveReason::Feed).into_iter().collect()
+            }
+            CloudName::Log(number) => {
+                let edits = decode_edits(&state.edits, &self.place())?;
+                let log = edits.iter().filter_map(|edit| edit.range.store_log).next_back();
+                let is_needed = log.is_some_and(|log| *number >= log.number);
+                is_needed.then_some(LiveReason::Log).into_iter().collect()
             }
             CloudName::Pin(pin) | CloudName::Fate(pin) | CloudName::Checkpoint(pin) => {
                 let counts = *pin >= first_pin;
@@ -191,6 +199,9 @@ impl fmt::Display for LiveReason {
             }
             LiveReason::Feed => {
                 f.write_str("the feed is read from its newest snapshot on, and this is part of it")
+            }
+            LiveReason::Log => {
+                f.write_str("the log is read behind the newest moment, and this is part of it")
             }
             LiveReason::Pin { pin } => write!(f, "it belongs to pin {pin}, which counts"),
             LiveReason::Proof => {

@@ -120,8 +120,7 @@ impl Inner {
             cloud.stop();
         }
         self.end_idle_watch();
-        self.changed.notify();
-        self.sequencer.wake();
+        self.wake_all();
     }
 
     /// Syncs the log, then tells the log where the manifest ends and the manifest where the log

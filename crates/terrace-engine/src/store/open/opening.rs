@@ -329,7 +329,7 @@ impl Opening {
         if let Some((rest, covers)) = rest {
             store.inner.replay_rest(log_store.as_ref(), rest, covers)?;
         }
-        store.inner.start_background()?;
+        store.inner.start_background(&log_store)?;
         Ok(store)
     }
 
@@ -517,7 +517,7 @@ impl Opening {
 
 impl Inner {
     /// Starts what an open range does by itself.
-    fn start_background(self: &Arc<Self>) -> Result<()> {
+    fn start_background(self: &Arc<Self>, log_store: &Arc<dyn LogStore>) -> Result<()> {
         self.update_ruling();
         if self.view.load().frozen_bytes > 0 {
             self.schedule_flush();
@@ -525,6 +525,7 @@ impl Inner {
         self.schedule_compaction();
         self.schedule_value_work();
         self.start_feeding();
+        self.start_shipping(log_store)?;
         self.schedule_log_work();
         self.schedule_indexing();
         if let Durability::Interval(period) = self.options.durability {

@@ -12,7 +12,7 @@ use crate::l0::{L0, PlainL0, PlainOptions};
 use crate::options::{L0Kind, L0Options, Options};
 use crate::placement::{FarTables, RoutedTables, RowDirectory};
 use crate::process::{BackgroundIo, IoClass, Process, TableIo};
-use crate::store::cloud::{CloudFeeds, CloudTier};
+use crate::store::cloud::{CloudFeeds, CloudLogs, CloudTier};
 use crate::table::{LocalTableStore, TableShape, TableStore};
 use crate::version::{FeedStore, LocalManifests, TableOpener};
 use crate::wal::{LocalLogStore, LogStore};
@@ -74,14 +74,15 @@ impl Seams {
             .with_heat(!options.research.near_drops)
             .limited_by(TableIo::new(&io, IoClass::Compaction));
         let cloud = CloudTier::new(&env, options.cloud.clone());
+        let local_log = LocalLogStore {
+            env: Arc::clone(&env),
+            dir: dir.clone(),
+            segment_bytes: options.log_segment_bytes,
+            medium: options.log_path.clone(),
+        };
         Seams {
             feeds: feeds_of(process, &dir, options, &cloud),
-            log: Arc::new(LocalLogStore {
-                env: Arc::clone(&env),
-                dir,
-                segment_bytes: options.log_segment_bytes,
-                medium: options.log_path.clone(),
-            }),
+            log: log_of(&cloud, local_log),
             l0,
             executor: Arc::new(executor),
             opener,
@@ -103,6 +104,11 @@ fn feeds_of(
         return Arc::new(local);
     }
     Arc::new(CloudFeeds::new(process, local, cloud))
+}
+
+/// The log of the range, which goes on from what the store has of it where there is no local one.
+fn log_of(cloud: &Arc<CloudTier>, local: LocalLogStore) -> Arc<dyn LogStore> {
+    Arc::new(CloudLogs::new(cloud, local))
 }
 
 /// Makes the L0 of these options, whose files go to `tables`.

@@ -12,6 +12,7 @@ use crate::batch::WriteBatch;
 use crate::drange::{DrangeMap, DuplicateChoice};
 use crate::store::gate::ledger::{Cause, WriteTimer};
 use crate::store::write::commit::Commit;
+use crate::store::write::commit::Promise;
 use crate::store::write::conditional::hold_all;
 use crate::store::write::routing::{PerDrange, Placement};
 use crate::store::{Inner, Store, WriteOptions};
@@ -121,8 +122,8 @@ impl Inner {
         self.log()?;
         self.check_healthy()?;
         self.check_operands(batch)?;
-        let must_sync = self.must_sync(options);
-        if must_sync && !options.wait {
+        let promise = self.promise(options)?;
+        if promise.waits_for_disk() && !options.wait {
             return Err(Error::WouldBlock);
         }
         let mut basis = Basis::new(reads, options.wait);
@@ -134,7 +135,7 @@ impl Inner {
             if std::mem::take(&mut looks_ahead)
                 && let Some(change) = basis.look_ahead(self)?
             {
-                return self.refuse_commit(&mut timer, change, must_sync);
+                return self.refuse_commit(&mut timer, change, promise);
             }
             self.gate_pass(&mut timer, batch.memtable_bytes(), options.wait)?;
             let map = self.dranges.load();
@@ -148,7 +149,7 @@ impl Inner {
                 Held::Unchanged => {}
                 Held::Changed(change) => {
                     drop(holds);
-                    return self.refuse_commit(&mut timer, change, must_sync);
+                    return self.refuse_commit(&mut timer, change, promise);
                 }
                 Held::NeedsBlocks => {
                     looks_ahead = true;
@@ -158,7 +159,7 @@ impl Inner {
             if batch.is_empty() {
                 let visible = self.sequencer.visible();
                 drop(holds);
-                timer.wait(Cause::Publication, || self.wait_published(visible, must_sync))?;
+                timer.wait(Cause::Publication, || self.wait_published(visible, promise))?;
                 return Ok(visible);
             }
             match self.commit_held(&map, &holds, batch, &mut turn)? {
@@ -166,7 +167,7 @@ impl Inner {
                     drop(holds);
                     timer.precedence = None;
                     self.meters.counters.user_bytes(batch.payload_bytes(), batch.len());
-                    self.acknowledge(&mut timer, &taken, must_sync)?;
+                    self.acknowledge(&mut timer, &taken, promise)?;
                     return Ok(taken.last_seqno);
                 }
                 Commit::NeedsRoom(room) => {
@@ -183,10 +184,10 @@ impl Inner {
         &self,
         timer: &mut WriteTimer<'_>,
         change: Conflict,
-        must_sync: bool,
+        promise: Promise,
     ) -> Result<SeqNo> {
         let published =
-            timer.wait(Cause::Publication, || self.wait_published(change.seqno, must_sync));
+            timer.wait(Cause::Publication, || self.wait_published(change.seqno, promise));
         match published {
             Ok(()) => Err(Error::Conflict(Box::new(change))),
             // Of this transaction nothing was written, so its outcome is known.

@@ -460,7 +460,11 @@ impl Inner {
     }
 
     /// What a background outcome means: when to try again, if ever.
-    pub(super) fn retry_after(&self, work: Work, outcome: Result<()>) -> Option<Duration> {
+    pub(in crate::store) fn retry_after(
+        &self,
+        work: Work,
+        outcome: Result<()>,
+    ) -> Option<Duration> {
         match outcome {
             Ok(()) => {
                 self.note_problem(work, None);

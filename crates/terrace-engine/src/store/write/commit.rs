@@ -62,7 +62,8 @@ impl Store {
     pub fn sync(&self) -> Result<()> {
         self.inner.log()?;
         self.inner.check_healthy()?;
-        self.inner.sync_acknowledged(true)
+        let promise = self.inner.promise(&WriteOptions::default())?.max(Promise::Synced);
+        self.inner.sync_acknowledged(true, promise)
     }
 
     /// As [`Store::write`]; returns the number of the batch's last entry. The batch's numbers are
@@ -83,16 +84,16 @@ impl Store {
     fn write_watched(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<SeqNo> {
         let inner = &*self.inner;
         inner.log()?;
-        let must_sync = inner.must_sync(options);
+        let promise = inner.promise(options)?;
         if batch.is_empty() {
             inner.check_healthy()?;
-            if must_sync {
-                inner.sync_acknowledged(options.wait)?;
+            if promise.waits_for_disk() {
+                inner.sync_acknowledged(options.wait, promise)?;
             }
             return Ok(inner.sequencer.visible());
         }
         inner.check_operands(batch)?;
-        if must_sync && !options.wait {
+        if promise.waits_for_disk() && !options.wait {
             return Err(Error::WouldBlock);
         }
         let mut timer = inner.begin_timer(batch.memtable_bytes());
@@ -121,7 +122,7 @@ impl Store {
         };
         timer.precedence = None;
         inner.meters.counters.user_bytes(batch.payload_bytes(), batch.len());
-        inner.acknowledge(&mut timer, &taken, must_sync)?;
+        inner.acknowledge(&mut timer, &taken, promise)?;
         Ok(taken.last_seqno)
     }
 }
@@ -129,6 +130,31 @@ impl Store {
 thread_local! {
     /// Where a thread puts what stands before the entries of its record: memory that it keeps.
     static TAGS: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// What an acknowledgement promises; each includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::store) enum Promise {
+    /// Readers see it.
+    Published,
+    /// The local disk has it.
+    Synced,
+    /// The object store has it, and all before it.
+    InStore,
+}
+
+impl Promise {
+    fn of(durability: Durability) -> Promise {
+        match durability {
+            Durability::Buffered | Durability::Interval(_) => Promise::Published,
+            Durability::Sync => Promise::Synced,
+            Durability::Durable => Promise::InStore,
+        }
+    }
+
+    pub fn waits_for_disk(self) -> bool {
+        self >= Promise::Synced
+    }
 }
 
 /// What a commit came to.
@@ -178,12 +204,20 @@ pub(in crate::store) fn unknown(error: Error) -> Error {
 }
 
 impl Inner {
-    pub(in crate::store) fn must_sync(&self, options: &WriteOptions) -> bool {
-        self.syncs_before_publication() || matches!(options.durability, Some(Durability::Sync))
+    /// What the acknowledgement of a write has to promise.
+    ///
+    /// Errors: `Invalid` if that cannot be had.
+    pub(in crate::store) fn promise(&self, options: &WriteOptions) -> Result<Promise> {
+        let of_range = Promise::of(self.options.durability);
+        let promise = options.durability.map_or(of_range, |asked| of_range.max(Promise::of(asked)));
+        if promise == Promise::InStore {
+            self.require_log_in_store()?;
+        }
+        Ok(promise)
     }
 
     pub(in crate::store) fn syncs_before_publication(&self) -> bool {
-        self.options.durability == Durability::Sync
+        Promise::of(self.options.durability) >= Promise::Synced
     }
 
     /// Commits a placed batch into the memtables of its dranges, which the caller holds.
@@ -270,9 +304,9 @@ impl Inner {
         &self,
         timer: &mut WriteTimer<'_>,
         taken: &Grant,
-        must_sync: bool,
+        promise: Promise,
     ) -> Result<()> {
-        if must_sync && is_planted(PlantedBug::AcknowledgeBeforeSync) {
+        if promise.waits_for_disk() && is_planted(PlantedBug::AcknowledgeBeforeSync) {
             self.sequencer.wait_until(|| self.sequencer.is_finished(taken.ticket));
             self.sequencer.publish(self.sequencer.finished().0);
             return Ok(());
@@ -286,22 +320,41 @@ impl Inner {
         if !is_done() {
             return Err(Error::Unknown(self.poison_reason()));
         }
-        if !must_sync {
+        if !promise.waits_for_disk() {
             return Ok(());
         }
-        let synced = timer.wait(Cause::Sync, || self.sync_log(taken.last_seqno, taken.place.end));
-        synced.map_err(unknown)
+        let (seqno, end) = (taken.last_seqno, taken.place.end);
+        timer.wait(Cause::Sync, || self.keep_promise(promise, seqno, end)).map_err(unknown)
     }
 
     /// Makes everything durable that was acknowledged; if the call may not `wait`, it answers
     /// `WouldBlock` where it would have to.
-    fn sync_acknowledged(&self, wait: bool) -> Result<()> {
+    fn sync_acknowledged(&self, wait: bool, promise: Promise) -> Result<()> {
         // An acknowledged write was finished before.
         let (seqno, end) = self.sequencer.finished();
-        if !wait && self.log()?.durable() < end {
+        if !wait && (self.log()?.durable() < end || promise == Promise::InStore) {
             return Err(Error::WouldBlock);
         }
-        self.sync_log(seqno, end)
+        self.keep_promise(promise, seqno, end)
+    }
+
+    /// Makes everything below `end` as durable as promised, and everything up to `seqno` visible.
+    /// All of that is finished.
+    ///
+    /// Errors: `Poisoned`; `Unknown`.
+    pub(in crate::store) fn keep_promise(
+        &self,
+        promise: Promise,
+        seqno: SeqNo,
+        end: LogPosition,
+    ) -> Result<()> {
+        if promise.waits_for_disk() {
+            self.sync_log(seqno, end)?;
+        }
+        if promise == Promise::InStore {
+            self.await_in_store(end)?;
+        }
+        Ok(())
     }
 
     /// Makes the log durable through `end`; if the range syncs before it publishes, also makes

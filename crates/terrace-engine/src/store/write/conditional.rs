@@ -12,6 +12,7 @@ use crate::store::gate::ledger::{Cause, WriteTimer};
 use crate::store::read::get::Item;
 use crate::store::read::key_search::KeySearch;
 use crate::store::read::pinned::Origin;
+use crate::store::write::commit::Promise;
 use crate::store::write::commit::{Commit, unknown};
 use crate::store::write::routing::{PerDrange, Placement};
 use crate::store::{Inner, Store, WriteOptions};
@@ -77,8 +78,8 @@ impl Store {
     ) -> Result<Option<SeqNo>> {
         let inner = &*self.inner;
         inner.log()?;
-        let must_sync = inner.must_sync(options);
-        if must_sync && !options.wait {
+        let promise = inner.promise(options)?;
+        if promise.waits_for_disk() && !options.wait {
             return Err(Error::WouldBlock);
         }
         let mut attempt = 0;
@@ -111,7 +112,7 @@ impl Store {
                 // A refusal rests on what was read as much as any reply does.
                 outcome => {
                     drop(holds);
-                    timer.wait(Cause::Publication, || inner.wait_published(newest, must_sync))?;
+                    timer.wait(Cause::Publication, || inner.wait_published(newest, promise))?;
                     return outcome.map(|_| None);
                 }
             };
@@ -122,7 +123,7 @@ impl Store {
                     timer.precedence = None;
                     inner.meters.counters.user_bytes(batch.payload_bytes(), batch.len());
                     inner.gate_owe(batch.memtable_bytes());
-                    inner.acknowledge(&mut timer, &taken, must_sync)?;
+                    inner.acknowledge(&mut timer, &taken, promise)?;
                     return Ok(Some(taken.last_seqno));
                 }
                 Commit::NeedsRoom(room) => {
@@ -203,7 +204,7 @@ impl Inner {
     }
 
     /// Waits until everything up to `seqno` is published, so that a reply may rest on it.
-    pub(in crate::store) fn wait_published(&self, seqno: SeqNo, must_sync: bool) -> Result<()> {
+    pub(in crate::store) fn wait_published(&self, seqno: SeqNo, promise: Promise) -> Result<()> {
         let syncs_first = self.syncs_before_publication();
         let is_there = || match syncs_first {
             true => self.sequencer.finished().0 >= seqno,
@@ -214,9 +215,10 @@ impl Inner {
             return Err(Error::Unknown(self.poison_reason()));
         }
         // In a range that syncs before it publishes, what is visible is durable already.
-        if !must_sync || syncs_first && self.sequencer.visible() >= seqno {
+        let is_synced = syncs_first && self.sequencer.visible() >= seqno;
+        if promise == Promise::Published || promise == Promise::Synced && is_synced {
             return Ok(());
         }
-        self.sync_log(seqno, self.sequencer.finished().1).map_err(unknown)
+        self.keep_promise(promise, seqno, self.sequencer.finished().1).map_err(unknown)
     }
 }

@@ -1,4 +1,6 @@
-use terrace_base::{ByteReader, CodecError};
+use terrace_base::{ByteReader, CodecError, Epoch, LogPosition, put_varint};
+
+use crate::version::format::bounded;
 
 /// The longest URL of an object store.
 const URL_BYTES_MAX: usize = 1024;
@@ -22,6 +24,40 @@ pub struct FeedAuthors {
     /// Whose content that open had found, which stands there until the first of its own does; 0 if
     /// there was none.
     pub before: u128,
+}
+
+/// Where the log lies in the object store that goes on behind a moment of the range.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreLog {
+    /// Of the owner that writes it.
+    pub epoch: Epoch,
+    /// Which of that owner's chains of records it is; 0 if there is none.
+    pub chain: u64,
+    /// The objects that hold what is needed have this number, or a greater one.
+    pub number: u64,
+    /// Everything below is in tables, and nothing from here on.
+    pub position: LogPosition,
+}
+
+impl StoreLog {
+    /// There is none.
+    pub const NONE: StoreLog =
+        StoreLog { epoch: Epoch(0), chain: 0, number: 0, position: LogPosition(0) };
+
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        for number in [self.epoch.0, self.chain, self.number, self.position.0] {
+            put_varint(out, number);
+        }
+    }
+
+    pub(super) fn read(reader: &mut ByteReader<'_>) -> Result<StoreLog, CodecError> {
+        Ok(StoreLog {
+            epoch: Epoch(bounded(reader)?),
+            chain: bounded(reader)?,
+            number: bounded(reader)?,
+            position: LogPosition(bounded(reader)?),
+        })
+    }
 }
 
 impl CloudEdit {

@@ -36,7 +36,17 @@ impl LogStore for LocalLogStore {
         mark: Option<LogMark>,
         visit: &mut Visit<'_>,
     ) -> Result<ReadOn> {
-        read_on(self.env.as_ref(), &self.dir, facts, mark, visit)
+        read_on(self.env.as_ref(), &self.dir, facts, mark, u64::MAX, visit)
+    }
+
+    fn read_some(
+        &self,
+        facts: &LogFacts,
+        mark: Option<LogMark>,
+        bytes_max: u64,
+        visit: &mut Visit<'_>,
+    ) -> Result<ReadOn> {
+        read_on(self.env.as_ref(), &self.dir, facts, mark, bytes_max, visit)
     }
 
     fn settle(&self, database: u128, replayed: &Replayed) -> Result<Vec<PathBuf>> {

@@ -2,8 +2,10 @@
 
 mod collect;
 mod database;
+mod durable;
 mod far_tables;
 mod feed;
+mod lost;
 mod mirror;
 mod money;
 mod near;

@@ -19,6 +19,7 @@ use terrace_env::{SeededRng, SharedEnv, SimOptions};
 
 use self::ledger::Ledger;
 use self::plan::Plan;
+pub use self::plan::draw_faults;
 use self::round::{Rest, Tally};
 use crate::Error;
 use crate::store::Store;
@@ -92,7 +93,7 @@ fn open_at_last(
 }
 
 /// A number that the environment of the test has, or another one.
-fn number_from(variable: &str, otherwise: u64) -> u64 {
+pub fn number_from(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).map_or(otherwise, |text| {
         text.parse().unwrap_or_else(|_| panic!("{variable}={text} is no number"))
     })

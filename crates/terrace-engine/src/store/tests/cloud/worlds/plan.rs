@@ -93,7 +93,7 @@ impl Plan {
     }
 }
 
-fn draw_faults(random: &mut SeededRng) -> ObjectFaults {
+pub fn draw_faults(random: &mut SeededRng) -> ObjectFaults {
     use ObjectFault::{
         Denied, LateDelete, LatePut, LostAnswer, MissingNames, Reset, ServerError, TimedOut,
         TooManyRequests, Truncated, Unavailable,

@@ -1,0 +1,288 @@
+//! The bytes of an object of the log. All integers are little-endian.
+//!
+//! ```text
+//! log/N, magic "terrclog"; the preamble, the database and the number as in every object
+//!   40 epoch          8
+//!   48 nonce         16   of the owner
+//!   64 kind           1   1 a fence, 2 records
+//!   65 zeros          7
+//!   72 chain          8   records: the chain that they belong to
+//!   80 base           8   records: the log position of the first one
+//!   88 records            each as the local log has it, padding included, with a checksum
+//!                         that begins with the chain and the record's position
+//!    . checksum       4   of everything before it
+//! ```
+//! Records stand in the append order, without a gap.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use terrace_base::{CodecError, LogPosition, Preamble, PreambleError};
+
+use crate::cloud::format::{Author, author, begin, finish, number, open, zeros};
+use crate::wal::format::{RECORD_ALIGNMENT, RECORD_HEADER_BYTES, RecordHeader};
+
+const LOG: Preamble = Preamble { magic: *b"terrclog", version: 1 };
+
+const RECORDS_AT: usize = 88;
+
+/// An object of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogObject {
+    /// Who wrote it.
+    pub author: Author,
+    /// What it holds; nothing if it is a fence.
+    pub records: Option<LogRecords>,
+}
+
+/// The records of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogRecords {
+    /// The chain that they belong to.
+    pub chain: u64,
+    /// The log position of the first one.
+    pub base: LogPosition,
+    /// Where the one after them will stand.
+    pub end: LogPosition,
+    /// The whole object.
+    bytes: Arc<Vec<u8>>,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub struct StoredRecord<'a> {
+    /// Its place in the append order.
+    pub position: LogPosition,
+    /// Where in the object it stands.
+    pub offset: u64,
+    /// Its header.
+    pub header: RecordHeader,
+    /// The whole object.
+    pub buffer: &'a Arc<Vec<u8>>,
+    /// Where its body stands in there.
+    pub body: Range<usize>,
+}
+
+/// The records of an object on their way.
+#[derive(Clone, Debug)]
+pub struct LogPiece {
+    /// The chain that they belong to.
+    pub chain: u64,
+    /// The log position of the first one.
+    pub base: LogPosition,
+    records: Vec<u8>,
+}
+
+impl LogPiece {
+    /// None yet.
+    #[must_use]
+    pub fn new(chain: u64, base: LogPosition) -> LogPiece {
+        LogPiece { chain, base, records: Vec::new() }
+    }
+
+    /// Where the next record goes.
+    #[must_use]
+    pub fn end(&self) -> LogPosition {
+        LogPosition(self.base.0 + self.records.len() as u64)
+    }
+
+    /// Bytes of the records.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.records.len() as u64
+    }
+
+    /// Adds the next record.
+    pub fn push(&mut self, header: &RecordHeader, body: &[u8]) {
+        let encoded = header.encode(u128::from(self.chain), self.end().0, &[body]);
+        self.records.extend_from_slice(&encoded);
+        self.records.extend_from_slice(body);
+        self.records.resize(self.records.len().next_multiple_of(RECORD_ALIGNMENT), 0);
+    }
+
+    /// The object with this number that holds them.
+    #[must_use]
+    pub fn encode(&self, database: u128, at: u64, author: Author) -> Vec<u8> {
+        let mut out = front(database, at, author, 2);
+        out.extend_from_slice(&self.chain.to_le_bytes());
+        out.extend_from_slice(&self.base.0.to_le_bytes());
+        out.extend_from_slice(&self.records);
+        finish(out, database, at)
+    }
+}
+
+fn front(database: u128, at: u64, author: Author, kind: u8) -> Vec<u8> {
+    let mut out = begin(LOG, database, at);
+    out.extend_from_slice(&author.epoch.0.to_le_bytes());
+    out.extend_from_slice(&author.nonce.to_le_bytes());
+    out.extend_from_slice(&[kind, 0, 0, 0, 0, 0, 0, 0]);
+    out
+}
+
+/// The bytes of a fence.
+#[must_use]
+pub fn encode_fence(database: u128, at: u64, author: Author) -> Vec<u8> {
+    finish(front(database, at, author, 1), database, at)
+}
+
+/// The object that these bytes are.
+///
+/// Errors: they are not what was written at this number of this database; a record is damaged.
+pub fn decode_log(database: u128, at: u64, bytes: Vec<u8>) -> Result<LogObject, PreambleError> {
+    let mut reader = open(LOG, &bytes, database, at)?;
+    let author = author(&mut reader)?;
+    let kind = reader.u8()?;
+    zeros(&mut reader, 7)?;
+    match kind {
+        1 => {
+            reader.finish()?;
+            Ok(LogObject { author, records: None })
+        }
+        2 => {
+            let (chain, base) = (number(&mut reader)?, LogPosition(number(&mut reader)?));
+            let end = LogPosition(base.0 + reader.rest().len() as u64);
+            let records = LogRecords { chain, base, end, bytes: Arc::new(bytes) };
+            records.iter().try_for_each(|record| record.map(drop))?;
+            Ok(LogObject { author, records: Some(records) })
+        }
+        _ => Err(reader.error("no object of the log is like this").into()),
+    }
+}
+
+impl LogRecords {
+    /// Bytes of the whole object.
+    #[must_use]
+    pub fn object_bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    /// The records, in their order; one that is damaged is the last.
+    pub fn iter(&self) -> impl Iterator<Item = Result<StoredRecord<'_>, CodecError>> {
+        let mut position = self.base;
+        std::iter::from_fn(move || {
+            if position >= self.end {
+                return None;
+            }
+            let record = self.record_at(position);
+            position = match &record {
+                Ok(record) => LogPosition(position.0 + record.header.padded_bytes()),
+                Err(_) => self.end,
+            };
+            Some(record)
+        })
+    }
+
+    fn record_at(&self, position: LogPosition) -> Result<StoredRecord<'_>, CodecError> {
+        let at = RECORDS_AT + (position.0 - self.base.0) as usize;
+        let error = |what| CodecError { offset: at, what };
+        let records_end = RECORDS_AT + (self.end.0 - self.base.0) as usize;
+        let rest = &self.bytes[at..records_end];
+        let (header, body) = RecordHeader::decode(rest, u128::from(self.chain), position.0)?;
+        let padded = usize::try_from(header.padded_bytes()).unwrap_or(usize::MAX);
+        let padding = rest.get(header.bytes as usize..padded);
+        if padding.is_none_or(|padding| padding.iter().any(|byte| *byte != 0)) {
+            return Err(error("no padding behind a record"));
+        }
+        let begin = at + RECORD_HEADER_BYTES;
+        let body = begin..begin + body.len();
+        Ok(StoredRecord { position, offset: at as u64, header, buffer: &self.bytes, body })
+    }
+}
+
+/// Whether a list shows a fence at this size: fences are never collected.
+#[must_use]
+pub fn is_fence_by_size(bytes: u64) -> bool {
+    bytes < (RECORDS_AT + 4) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the bytes are those of the specimen, for ever, and nothing else is taken for them.
+
+    use terrace_base::{Epoch, SeqNo};
+
+    use super::*;
+    use crate::tests::specimens;
+    use crate::wal::format::RecordKind;
+
+    const DATABASE: u128 = 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10;
+    const AUTHOR: Author = Author { epoch: Epoch(7), nonce: 0xfeed };
+
+    fn header(body: &[u8], seqno: u64) -> RecordHeader {
+        RecordHeader {
+            bytes: (RECORD_HEADER_BYTES + body.len()) as u32,
+            first_seqno: SeqNo(seqno),
+            durable: LogPosition(64),
+            seqno_count: 1,
+            entry_count: 1,
+            kind: RecordKind::Batch,
+        }
+    }
+
+    fn piece() -> LogPiece {
+        let mut piece = LogPiece::new(9, LogPosition(4096));
+        for (seqno, body) in [(5, &b"one"[..]), (6, b""), (7, &[8; 300])] {
+            piece.push(&header(body, seqno), body);
+        }
+        piece
+    }
+
+    fn objects() -> [Vec<u8>; 2] {
+        [encode_fence(DATABASE, 1, AUTHOR), piece().encode(DATABASE, 2, AUTHOR)]
+    }
+
+    #[test]
+    fn objects_are_the_specimens() {
+        specimens::assert_as_ever("cloud/testdata/v1.log-objects", &objects().concat());
+        let [fence, records] = objects();
+        let fence_read = decode_log(DATABASE, 1, fence.clone()).unwrap();
+        assert_eq!(fence_read, LogObject { author: AUTHOR, records: None });
+        assert!(is_fence_by_size(fence.len() as u64));
+        assert!(!is_fence_by_size(records.len() as u64));
+        let read = decode_log(DATABASE, 2, records).unwrap();
+        let records = read.records.unwrap();
+        assert_eq!((records.chain, records.base, records.end), (9, piece().base, piece().end()));
+        let bodies: Vec<_> = records
+            .iter()
+            .map(|record| {
+                let record = record.unwrap();
+                (record.header.first_seqno.0, record.buffer[record.body].to_vec())
+            })
+            .collect();
+        assert_eq!(bodies, [(5, b"one".to_vec()), (6, Vec::new()), (7, vec![8; 300])]);
+    }
+
+    #[test]
+    fn what_is_cut_or_changed_is_refused() {
+        for (number, whole) in (1..).zip(objects()) {
+            for length in 0..whole.len() {
+                assert!(decode_log(DATABASE, number, whole[..length].to_vec()).is_err());
+            }
+            for bit in 0..whole.len() * 8 {
+                let mut changed = whole.clone();
+                changed[bit / 8] ^= 1 << (bit % 8);
+                assert!(decode_log(DATABASE, number, changed).is_err(), "{bit}");
+            }
+            assert!(decode_log(DATABASE, number + 1, whole.clone()).is_err());
+            assert!(decode_log(DATABASE + 1, number, whole.clone()).is_err());
+        }
+    }
+
+    /// What a hostile store says, with a checksum that fits: nothing panics.
+    #[test]
+    fn what_cannot_be_is_refused_under_a_good_checksum() {
+        for (number, whole) in (1..).zip(objects()) {
+            for byte in 40..whole.len() - 4 {
+                for value in [0, 1, 0x7f, 0xff] {
+                    let mut changed = whole.clone();
+                    changed.truncate(whole.len() - 4);
+                    changed[byte] = value;
+                    let _ = decode_log(DATABASE, number, finish(changed, DATABASE, number));
+                }
+            }
+        }
+        let mut cut = objects()[1].clone();
+        cut.truncate(RECORDS_AT + 12);
+        assert!(decode_log(DATABASE, 2, finish(cut, DATABASE, 2)).is_err());
+    }
+}

@@ -1,0 +1,177 @@
+use std::collections::VecDeque;
+use std::path::PathBuf;
+
+use terrace_base::{Corruption, LogPosition};
+use terrace_env::{PlantedBug, is_planted};
+
+use super::format::{LogObject, LogRecords, StoredRecord, encode_fence};
+use super::objects::{LogObjects, Placed};
+use crate::cloud::PendingGet;
+use crate::cloud::format::Author;
+use crate::version::StoreLog;
+use crate::{Error, Result};
+
+/// How many objects are asked for ahead.
+const AHEAD: usize = 8;
+
+/// What was read stays in memory up to so many bytes; the rest is read again when it is needed.
+const KEPT_BYTES: u64 = 64 << 20;
+
+/// The records behind a moment, as far as they follow on it without a gap; and the log is fenced.
+#[derive(Debug)]
+pub struct LogRun {
+    objects: LogObjects,
+    /// Where the moment is, and where the records end.
+    from: LogPosition,
+    end: LogPosition,
+    pieces: Vec<RunPiece>,
+    /// The number behind the fence.
+    next: u64,
+}
+
+#[derive(Debug)]
+struct RunPiece {
+    number: u64,
+    base: LogPosition,
+    records: Option<LogRecords>,
+}
+
+impl LogRun {
+    /// Reads the log behind the moment that says `moment`, or only looks for its end from `number`
+    /// on, and fences it in the name of `author`.
+    ///
+    /// Errors: `Corruption`, `Unsupported`; the environment's. A fence may be there then.
+    pub fn take(objects: &LogObjects, moment: StoreLog, author: Author) -> Result<LogRun> {
+        let mut found = Vec::new();
+        let mut kept_bytes = 0;
+        let next = read_and_fence(objects, moment.number.max(1), author, |number, object| {
+            let Some(records) = object.records else { return };
+            if object.author.epoch != moment.epoch || records.chain != moment.chain {
+                return;
+            }
+            kept_bytes += records.object_bytes();
+            let (base, end) = (records.base, records.end);
+            let records = (kept_bytes <= KEPT_BYTES).then_some(records);
+            found.push((end, RunPiece { number, base, records }));
+        })?;
+        found.sort_by_key(|(_, piece)| piece.base);
+        let (from, mut end) = (moment.position, moment.position);
+        let mut pieces = Vec::new();
+        for (piece_end, piece) in found {
+            let follows = piece.base <= end || is_planted(PlantedBug::LogWithGaps);
+            if piece_end > end && follows {
+                end = piece_end;
+                pieces.push(piece);
+            } else if piece_end > end {
+                break;
+            }
+        }
+        Ok(LogRun { objects: objects.clone(), from, end, pieces, next })
+    }
+
+    /// Where the records end.
+    #[must_use]
+    pub fn end(&self) -> LogPosition {
+        self.end
+    }
+
+    /// Where the moment is.
+    #[must_use]
+    pub fn from(&self) -> LogPosition {
+        self.from
+    }
+
+    /// The first number that nobody has used.
+    #[must_use]
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Hands over all records, in the append order.
+    ///
+    /// Errors: those of `visit`; `Corruption` if an object is not any more what it was; the
+    /// environment's.
+    pub fn visit(
+        &self,
+        visit: &mut dyn FnMut(&PathBuf, StoredRecord<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let mut position = self.from;
+        for piece in &self.pieces {
+            let name = PathBuf::from(self.objects.name_of(piece.number));
+            let read_again = match &piece.records {
+                Some(_) => None,
+                None => self.objects.read(piece.number)?.and_then(|object| object.records),
+            };
+            let Some(records) = piece.records.as_ref().or(read_again.as_ref()) else {
+                let detail = "an object of the log was there a moment ago, and is gone";
+                return Err(Corruption::new(name, 0, detail).into());
+            };
+            for record in records.iter() {
+                let record = record.map_err(|error| Corruption::from_codec(&name, 0, &error))?;
+                if record.position < position {
+                    continue;
+                }
+                position = LogPosition(record.position.0 + record.header.padded_bytes());
+                visit(&name, record)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Hands over what stands from `number` on, and fences the end; the number behind the fence.
+fn read_and_fence(
+    objects: &LogObjects,
+    number: u64,
+    author: Author,
+    mut take: impl FnMut(u64, LogObject),
+) -> Result<u64> {
+    let mut at = number;
+    let mut fence: Option<Author> = None;
+    let mut take = |number, object: LogObject| {
+        if object.records.is_none() {
+            fence = Some(object.author);
+            return;
+        }
+        // What is not of the last one who has fenced the log came too late.
+        let is_late = fence.is_some_and(|fence| fence != object.author);
+        if !is_late || is_planted(PlantedBug::LogPastFences) {
+            take(number, object);
+        }
+    };
+    loop {
+        let mut ahead: VecDeque<(u64, PendingGet)> = VecDeque::new();
+        loop {
+            while ahead.len() < AHEAD {
+                let number = ahead.back().map_or(at, |(last, _)| last + 1);
+                ahead.push_back((number, objects.begin_read(number)));
+            }
+            let Some((number, begun)) = ahead.pop_front() else { break };
+            match objects.end_read(number, begun)? {
+                Some(object) => take(number, object),
+                None => break,
+            }
+            at = number + 1;
+        }
+        drop(ahead);
+        let fence = encode_fence(objects.names.database(), at, author);
+        match objects.create(at, &fence)? {
+            Placed::There => return Ok(at + 1),
+            Placed::Taken(Some(object)) => take(at, object),
+            Placed::Taken(None) => {
+                return Err(Error::Fenced(format!(
+                    "the log in {} was written from elsewhere while it was read; see that only one \
+                     has the database open, and try again",
+                    objects.store.url()
+                )));
+            }
+        }
+        at += 1;
+    }
+}
+
+impl LogObjects {
+    fn name_of(&self, number: u64) -> String {
+        self.names.of(&crate::cloud::CloudName::Log(number)).as_str().to_string()
+    }
+}

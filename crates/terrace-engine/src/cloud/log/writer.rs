@@ -1,0 +1,243 @@
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use terrace_base::LogPosition;
+use terrace_env::{Latch, Mutex, PlantedBug, Signal, WaitFactory, is_planted};
+
+use super::chain::Chains;
+use super::format::LogPiece;
+use super::objects::{LogObjects, Placed};
+use crate::cloud::format::Author;
+use crate::version::StoreLog;
+use crate::{Error, Result};
+
+/// The log as its owner writes it. Called by many threads.
+pub struct CloudLog {
+    objects: LogObjects,
+    author: Author,
+    chains: Latch<Chains>,
+    stats: Latch<CloudLogStats>,
+    /// This owner's objects below are collected.
+    collected: Mutex<Collected>,
+    /// Somebody waits for records to get safe, or they got safe.
+    changed: Signal,
+    awaiting: AtomicUsize,
+    interval: Duration,
+}
+
+/// Somebody waits for records to get safe, until this is dropped.
+#[derive(Debug)]
+pub struct Awaiting<'a>(&'a CloudLog);
+
+impl Drop for Awaiting<'_> {
+    fn drop(&mut self) {
+        self.0.awaiting.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// How far collection is.
+#[derive(Debug)]
+struct Collected {
+    below: u64,
+    is_listed: bool,
+}
+
+/// Records that are to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogWork {
+    /// The chain that they belong to.
+    pub chain: u64,
+    /// Where they begin and end in the log.
+    pub from: LogPosition,
+    /// See `from`.
+    pub end: LogPosition,
+}
+
+/// What the log in the store has come to since the open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct CloudLogStats {
+    /// Objects that were stored.
+    pub objects: u64,
+    /// Bytes of records in them.
+    pub bytes: u64,
+    /// Bytes of the log, from its end back to what a lost machine would not lose.
+    pub unsafe_bytes: u64,
+}
+
+impl CloudLog {
+    /// Goes on at `next`, which stands behind this owner's fence; an object at most each
+    /// `interval`, unless it is full.
+    #[must_use]
+    pub fn new(
+        waits: &WaitFactory,
+        objects: LogObjects,
+        author: Author,
+        next: u64,
+        interval: Duration,
+    ) -> CloudLog {
+        CloudLog {
+            objects,
+            author,
+            chains: Latch::new(Chains::new(author.epoch, next)),
+            stats: Latch::default(),
+            collected: waits.mutex(Collected { below: next, is_listed: false }),
+            changed: waits.signal(),
+            awaiting: AtomicUsize::new(0),
+            interval,
+        }
+    }
+
+    /// How much time there is at least from one object to the next that is not full.
+    #[must_use]
+    pub fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    /// Whether all that had happened when the log ended at `end` outlives this machine.
+    #[must_use]
+    pub fn is_safe_through(&self, end: LogPosition) -> bool {
+        self.chains.lock().is_safe_through(end)
+    }
+
+    /// Says that the caller waits for records to get safe.
+    pub fn await_more(&self) -> Awaiting<'_> {
+        // Order: whoever looks for work after the notification sees it.
+        self.awaiting.fetch_add(1, Ordering::SeqCst);
+        self.changed.notify();
+        Awaiting(self)
+    }
+
+    /// Whether somebody waits.
+    #[must_use]
+    pub fn is_awaited(&self) -> bool {
+        self.awaiting.load(Ordering::SeqCst) > 0
+    }
+
+    /// Told when more is safe, or somebody waits for it.
+    #[must_use]
+    pub fn changed(&self) -> &Signal {
+        &self.changed
+    }
+
+    /// What it has come to, of a log that ends at `end`.
+    #[must_use]
+    pub fn stats(&self, end: LogPosition) -> CloudLogStats {
+        let unsafe_bytes = end.0.saturating_sub(self.chains.lock().safe().0);
+        CloudLogStats { unsafe_bytes, ..*self.stats.lock() }
+    }
+
+    /// Whether nothing gets safe before a moment is fed.
+    #[must_use]
+    pub fn wants_moment(&self) -> bool {
+        self.chains.lock().wants_moment()
+    }
+
+    /// The range changes beside its log, which ends at `end` now: nothing behind is safe before a
+    /// moment has the change.
+    pub fn end_chain_at(&self, end: LogPosition) {
+        if !is_planted(PlantedBug::LogOverIngests) {
+            self.chains.lock().end_at(end);
+        }
+    }
+
+    /// What the moment says of the log whose tables hold all records below `position`.
+    #[must_use]
+    pub fn moment_taken(&self, position: LogPosition) -> StoreLog {
+        let log = self.chains.lock().moment_taken(position);
+        self.changed.notify();
+        log
+    }
+
+    /// A moment that says this is in the feed.
+    pub fn moment_fed(&self, log: StoreLog) {
+        self.chains.lock().moment_fed(log);
+        self.changed.notify();
+    }
+
+    /// What is to be read next of a log that ends at `end`.
+    #[must_use]
+    pub fn to_read(&self, end: LogPosition) -> Option<LogWork> {
+        let work = self.chains.lock().to_read(end);
+        work.map(|(chain, from, end)| LogWork { chain, from, end })
+    }
+
+    /// Records that were to be read are gone: a moment has to make up for them.
+    pub fn give_up(&self, chain: u64) {
+        self.chains.lock().give_up(chain);
+    }
+
+    /// The number for records that were read; `None` if nobody needs them any more.
+    #[must_use]
+    pub fn number_for(&self, piece: &LogPiece) -> Option<u64> {
+        self.chains.lock().add(piece.chain, piece.base, piece.end())
+    }
+
+    /// Stores records under a number that was given for them, or under a later one if an earlier
+    /// owner's object stands there.
+    ///
+    /// Errors: `Fenced`; the environment's: then the caller tries again, with the number that it
+    /// gets back.
+    pub fn store(&self, piece: &LogPiece, number: &mut u64) -> Result<()> {
+        loop {
+            let bytes = piece.encode(self.objects.names.database(), *number, self.author);
+            if is_planted(PlantedBug::LogSafeBeforeStored) {
+                self.chains.lock().placed(piece.chain, piece.base, *number);
+            }
+            match self.objects.create(*number, &bytes)? {
+                Placed::There => {
+                    self.chains.lock().placed(piece.chain, piece.base, *number);
+                    let mut stats = self.stats.lock();
+                    stats.objects += 1;
+                    stats.bytes += piece.bytes();
+                    drop(stats);
+                    self.changed.notify();
+                    return Ok(());
+                }
+                Placed::Taken(Some(there)) if there.author.epoch < self.author.epoch => {
+                    let moved = self.chains.lock().move_on(piece.chain, piece.base, *number);
+                    let Some(moved) = moved else { return Ok(()) };
+                    *number = moved;
+                }
+                Placed::Taken(_) => return Err(self.fenced()),
+            }
+        }
+    }
+
+    fn fenced(&self) -> Error {
+        Error::Fenced(format!(
+            "the database {:032x} in {} was opened by somebody else since it was opened here with \
+             epoch {}: nothing more can be written from here. Close it, and open it again to take it \
+             back",
+            self.objects.names.database(),
+            self.objects.store.url(),
+            self.author.epoch.0
+        ))
+    }
+
+    /// Deletes what no moment in the feed needs.
+    ///
+    /// Errors: the environment's. The next call goes on.
+    pub fn collect(&self) -> Result<()> {
+        let mut collected = self.collected.lock();
+        let needed_from = self.chains.lock().needed_from();
+        if needed_from > 0 && !collected.is_listed {
+            // What earlier owners have left: the moments that needed it are replaced.
+            self.objects.collect_listed_below(collected.below)?;
+            collected.is_listed = true;
+        }
+        while collected.below < needed_from {
+            self.objects.delete(collected.below)?;
+            collected.below += 1;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for CloudLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CloudLog").field("author", &self.author).finish_non_exhaustive()
+    }
+}

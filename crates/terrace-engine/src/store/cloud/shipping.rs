@@ -1,0 +1,215 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use terrace_base::LogPosition;
+use terrace_env::{JobClass, Mutex};
+
+use crate::cloud::{CloudLog, LogPiece, LogWork};
+use crate::store::Inner;
+use crate::store::health::Work;
+use crate::wal::{LogMark, LogStore, ReadOn};
+use crate::{Error, Result};
+
+/// How many objects of the log may be on their way at once: as many as one that takes several
+/// intervals does not hold up.
+const WRITERS: usize = 4;
+
+/// An object is full at so many bytes.
+const OBJECT_BYTES: u64 = 4 << 20;
+
+/// What nobody waits for goes to the store at the latest so long after it was written.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Reads the local log for the one in the store: one caller at a time.
+#[derive(Debug, Default)]
+pub(in crate::store) struct Shipping {
+    mark: Option<LogMark>,
+    chain: u64,
+    /// When the last object was begun.
+    begun: Option<Duration>,
+}
+
+impl Inner {
+    /// The log in the store, if the range has one there.
+    pub(in crate::store) fn log_in_store(&self) -> Option<&CloudLog> {
+        self.cloud.as_ref()?.log().map(Arc::as_ref)
+    }
+
+    /// From now on the log goes to the store too.
+    pub(in crate::store) fn start_shipping(
+        self: &Arc<Self>,
+        log_store: &Arc<dyn LogStore>,
+    ) -> Result<()> {
+        if self.log_in_store().is_none() {
+            return Ok(());
+        }
+        let turn: Arc<Mutex<Shipping>> = Arc::new(self.env.waits().mutex(Shipping::default()));
+        for _ in 0..WRITERS {
+            let (turn, log_store) = (Arc::clone(&turn), Arc::clone(log_store));
+            let run = self.standing_job(move |inner| inner.ship_log(log_store.as_ref(), &turn));
+            self.env.spawn(JobClass::Log, "log-to-store", run)?;
+        }
+        Ok(())
+    }
+
+    /// Brings the log to the store until the range closes.
+    fn ship_log(&self, log_store: &dyn LogStore, turn: &Mutex<Shipping>) {
+        let Some(log) = self.log_in_store() else { return };
+        while let Some((piece, mut number)) = self.next_piece(log_store, log, turn) {
+            while !self.has_ended() {
+                match self.retry_after(Work::StoreLog, log.store(&piece, &mut number)) {
+                    None => break,
+                    Some(delay) => self.wait_for(delay),
+                }
+            }
+        }
+    }
+
+    /// Waits for records that are to go to the store, and reads them; `None` at the end.
+    ///
+    /// Order: the number of an object is taken in the turn in which its records were read, so that
+    /// the next one reads behind them.
+    fn next_piece(
+        &self,
+        log_store: &dyn LogStore,
+        log: &CloudLog,
+        turn: &Mutex<Shipping>,
+    ) -> Option<(LogPiece, u64)> {
+        let mut shipping = turn.lock();
+        loop {
+            let work = self.await_work(log, &shipping)?;
+            shipping.begun = Some(self.env.now());
+            match self.read_piece(log_store, log, &mut shipping, work) {
+                Ok(Some(piece)) => {
+                    if let Some(number) = log.number_for(&piece) {
+                        return Some((piece, number));
+                    }
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    let delay = self.retry_after(Work::StoreLog, Err(error))?;
+                    self.wait_for(delay);
+                }
+            }
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.is_closing() || self.is_poisoned()
+    }
+
+    fn wait_for(&self, period: Duration) {
+        let ticket = self.changed.ticket();
+        self.wait_period(ticket, period);
+    }
+
+    /// Waits until there are records, and it is time for an object; `None` at the end.
+    fn await_work(&self, log: &CloudLog, shipping: &Shipping) -> Option<LogWork> {
+        let since = self.env.now();
+        loop {
+            let ticket = log.changed().ticket();
+            if self.has_ended() {
+                return None;
+            }
+            let now = self.env.now();
+            let work = log.to_read(self.sequencer.finished().1);
+            let is_awaited = log.is_awaited();
+            let next = shipping.begun.map_or(now, |begun| begun + log.interval());
+            let wait = match work {
+                Some(work) if work.end.0 - work.from.0 >= OBJECT_BYTES => return Some(work),
+                Some(work) if is_awaited || now.saturating_sub(since) >= PATIENCE => {
+                    if next <= now {
+                        return Some(work);
+                    }
+                    next - now
+                }
+                _ => PATIENCE,
+            };
+            log.changed().wait_timeout(ticket, wait);
+        }
+    }
+
+    /// Reads records of the local log; nothing if none can be read now.
+    fn read_piece(
+        &self,
+        log_store: &dyn LogStore,
+        log: &CloudLog,
+        shipping: &mut Shipping,
+        work: LogWork,
+    ) -> Result<Option<LogPiece>> {
+        if std::mem::replace(&mut shipping.chain, work.chain) != work.chain {
+            shipping.mark = None;
+        }
+        let mut piece = LogPiece::new(work.chain, work.from);
+        let mut is_lost = false;
+        let facts = self.versions.current().log_facts();
+        let read = log_store.read_some(&facts, shipping.mark, OBJECT_BYTES, &mut |record| {
+            if record.position == piece.end() && record.position < work.end {
+                piece.push(record.header, record.body());
+            } else if record.position >= work.from && record.position > piece.end() {
+                is_lost |= piece.end() < work.end;
+            }
+            Ok(())
+        });
+        let mark = match read {
+            Ok(ReadOn::To { mark, .. }) => mark,
+            Ok(ReadOn::Rewritten) => None,
+            // The files are renamed while they are read, or the version was older than they are.
+            Err(Error::Corruption(_) | Error::Outdated(_)) => None,
+            Err(error) => return Err(error),
+        };
+        // What was read behind the end of this work is read again.
+        let is_exact = mark.is_some_and(|mark| mark.position == piece.end());
+        shipping.mark = mark.filter(|_| is_exact);
+        is_lost |= facts.start.position > work.from;
+        if is_lost && piece.bytes() == 0 {
+            // A flush has released them: the next moment holds them.
+            log.give_up(work.chain);
+            self.schedule_feeding();
+            return Ok(None);
+        }
+        Ok((piece.bytes() > 0).then_some(piece))
+    }
+
+    /// Waits until all that had happened when the log ended at `end`, which is finished and durable
+    /// here, outlives this machine.
+    ///
+    /// Errors: `Unknown` if the range is closed or poisoned before.
+    pub(in crate::store) fn await_in_store(&self, end: LogPosition) -> Result<()> {
+        let Some(log) = self.log_in_store() else {
+            return Err(Error::invalid(NO_LOG_THERE));
+        };
+        let _awaiting = log.await_more();
+        loop {
+            let ticket = log.changed().ticket();
+            if log.is_safe_through(end) {
+                return Ok(());
+            }
+            if self.is_poisoned() {
+                return Err(Error::Unknown(self.poison_reason()));
+            }
+            if self.is_closing() {
+                let text = "the database was closed before the object store had this write; it is \
+                            in the local log, and readers may have seen it";
+                return Err(Error::Unknown(text.to_string()));
+            }
+            if log.wants_moment() {
+                self.schedule_feeding();
+            }
+            log.changed().wait_timeout(ticket, PATIENCE);
+        }
+    }
+
+    /// Whether the class `durable` can be asked for.
+    ///
+    /// Errors: `Invalid` if not, and says what is missing.
+    pub(in crate::store) fn require_log_in_store(&self) -> Result<()> {
+        match self.log_in_store() {
+            Some(_) => Ok(()),
+            None => Err(Error::invalid(NO_LOG_THERE)),
+        }
+    }
+}
+
+const NO_LOG_THERE: &str = "the class \"durable\" needs the log in an object store (the option \
+                            `cloud.log`, `--cloud-log`); without it, `sync` is the strongest class";

@@ -1,0 +1,607 @@
+//! Goal: whenever a machine is lost with its disk, what was acknowledged as durable is found by
+//! whoever goes on, exactly and in its order, and nothing else that is not before or after it.
+//! Method: owners of one database, one after the other, on a store whose requests fail in every
+//! way; each is lost at some change of a disk or of the store, in the middle of a take-over too, or
+//! is taken over while it still writes. One thread writes what a model knows, state by state; two
+//! more write keys of their own in their order, so that several objects are under way.
+//!
+//! `TERRACE_TEST_SEED` is the first seed and `TERRACE_TEST_SEEDS` their number, if they are set.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use terrace_base::{KeyRange, WallTime};
+use terrace_env::{
+    CrashPolicy, DiskImage, JobClass, ObjectFaults, ObjectImage, SeededRng, SharedEnv, SimEnv,
+    SimOptions,
+};
+
+use super::worlds::{draw_faults, number_from};
+use crate::options::{CloudOptions, Durability, Options, ValueLogOptions};
+use crate::store::tests::cloud::in_store;
+use crate::store::tests::workload::{Change, Content, Model, batch_of, content};
+use crate::store::tests::*;
+use crate::store::{Snapshot, Store, WriteOptions};
+use crate::{Error, Result};
+
+const SEEDS: u64 = 100;
+const URL: &str = "sim://store";
+const KEYS: u64 = 40;
+
+/// Keys of the threads beside begin with this, and their number.
+const BESIDE: u8 = b'~';
+const THREADS_BESIDE: usize = 2;
+
+/// What was written, as far as anybody may find it.
+#[derive(Clone, Debug)]
+struct History {
+    /// The states, the oldest first, of which one may be found; the newest may not be reached yet.
+    states: Vec<Model>,
+    /// Older states than this one may not be found.
+    durable: usize,
+    /// Of each thread beside: how many keys it has begun, and how many are durable.
+    beside: [(u64, u64); THREADS_BESIDE],
+    /// The database, once an owner has opened it: puts of one that never came to anything may
+    /// arrive late, so that the store holds two.
+    database: Option<u128>,
+}
+
+impl History {
+    /// Whether nobody was promised anything.
+    fn is_unpromised(&self) -> bool {
+        self.durable == 0 && self.beside.iter().all(|(_, durable)| *durable == 0)
+    }
+
+    fn new() -> History {
+        let beside = [(0, 0); THREADS_BESIDE];
+        History { states: vec![Model::default()], durable: 0, beside, database: None }
+    }
+
+    /// Takes in what whoever has only the store has found; panics if that may not be. Others will
+    /// find the same until something else is promised.
+    fn found(&mut self, all: &Content, now: WallTime) {
+        self.seen(all, now);
+        self.durable = self.states.len() - 1;
+        self.beside = self.beside.map(|(begun, _)| (begun, begun));
+    }
+
+    /// Takes in what is there; panics if that may not be.
+    fn seen(&mut self, all: &Content, now: WallTime) {
+        let (beside, of_model): (Content, Content) =
+            all.iter().cloned().partition(|(key, _)| key.first() == Some(&BESIDE));
+        let is_it = |state: &Model| state.content(now) == of_model;
+        let may_be = (self.durable..self.states.len()).rev();
+        let found = may_be.into_iter().find(|index| is_it(&self.states[*index]));
+        let Some(found) = found else {
+            let earlier = self.states.iter().position(is_it);
+            panic!(
+                "found what is none of the states from {} to {}; state {earlier:?} looks like it",
+                self.durable,
+                self.states.len() - 1
+            );
+        };
+        self.states.truncate(found + 1);
+        for (thread, (begun, durable)) in self.beside.iter_mut().enumerate() {
+            let count =
+                beside.iter().filter(|(key, _)| key[1] == b'0' + thread as u8).count() as u64;
+            let expected: Vec<Vec<u8>> = (0..count).map(|n| beside_key(thread, n)).collect();
+            let keys = beside.iter().filter(|(key, _)| key[1] == b'0' + thread as u8);
+            assert!(keys.map(|(key, _)| key).eq(&expected), "thread {thread} left a gap");
+            assert!((*durable..=*begun).contains(&count), "{count} of {durable} to {begun}");
+            *begun = count;
+        }
+    }
+}
+
+fn beside_key(thread: usize, number: u64) -> Vec<u8> {
+    format!("~{thread}{number:08}").into_bytes()
+}
+
+type Shared = Arc<Mutex<History>>;
+
+/// What is drawn for all owners of a database.
+#[derive(Clone, Debug)]
+struct Plan {
+    value_log: Option<ValueLogOptions>,
+    durability: Durability,
+    interval: Duration,
+    mirror: Duration,
+    faults: ObjectFaults,
+    delay_max: Duration,
+    has_faults: bool,
+    value_bytes: u64,
+    durable_one_in: u32,
+}
+
+impl Plan {
+    fn draw(random: &mut SeededRng) -> Plan {
+        let large = ValueLogOptions { large_bytes: 60, ..ValueLogOptions::default() };
+        Plan {
+            value_log: random.one_in(3).then_some(large),
+            durability: random.pick(&[
+                Durability::Buffered,
+                Durability::Buffered,
+                Durability::Sync,
+                Durability::Durable,
+            ]),
+            interval: Duration::from_millis(random.pick(&[1, 10, 200])),
+            mirror: Duration::from_secs(random.pick(&[1, 5, 60, 600])),
+            faults: draw_faults(random),
+            delay_max: Duration::from_millis(random.pick(&[0, 5, 200])),
+            has_faults: random.one_in(2),
+            value_bytes: random.pick(&[20, 150, 900]),
+            durable_one_in: random.pick(&[2, 5, 20]),
+        }
+    }
+
+    fn options(&self, random: &mut SeededRng) -> Options {
+        let options = Options {
+            value_log: self.value_log,
+            durability: self.durability,
+            drange_boundaries: match random.one_in(2) {
+                true => vec![b"k15".to_vec(), b"~1".to_vec()],
+                false => Vec::new(),
+            },
+            ..small()
+        };
+        let options = in_store(options, random.pick(&[1, 2, 3]));
+        let cloud = options.cloud.map(|cloud| CloudOptions {
+            url: URL.to_string(),
+            mirror: Some(self.mirror),
+            log: Some(self.interval),
+            take_over: true,
+            ..cloud
+        });
+        Options { cloud, ..options }
+    }
+}
+
+/// What is left of a machine.
+#[derive(Clone)]
+struct Left {
+    disk: DiskImage,
+    objects: ObjectImage,
+    history: History,
+}
+
+/// An owner at its work.
+struct Owner<'a> {
+    env: SharedEnv,
+    sim: Arc<SimEnv>,
+    plan: &'a Plan,
+    random: &'a mut SeededRng,
+    history: Shared,
+    tally: &'a mut BTreeMap<&'static str, u64>,
+    store: Store,
+    dir: String,
+    snapshots: Vec<Snapshot>,
+    /// Nothing is written any more: an error has left open what is there.
+    is_over: bool,
+}
+
+impl Owner<'_> {
+    fn count(&mut self, what: &'static str) {
+        *self.tally.entry(what).or_default() += 1;
+    }
+
+    fn changes(&mut self) -> Vec<Change> {
+        let random = &mut *self.random;
+        let key = |random: &mut SeededRng| format!("k{:02}", random.below(KEYS)).into_bytes();
+        let count = 1 + random.below(12);
+        (0..count)
+            .map(|_| match random.below(12) {
+                0 => Change::DeleteRange { start: key(random), end: key(random) },
+                1 | 2 => Change::Delete { key: key(random) },
+                3..6 => Change::Merge { key: key(random), operand: b"+".repeat(3) },
+                _ => {
+                    let bytes = random.below(self.plan.value_bytes) as usize;
+                    let value = format!("{:016x}", random.next_u64()).repeat(bytes / 16 + 1);
+                    Change::Put { key: key(random), value: value.into_bytes(), expiry: None }
+                }
+            })
+            .collect()
+    }
+
+    /// Does something that makes the next state; `is_durable` says what its end promises.
+    fn change(
+        &mut self,
+        changes: &[Change],
+        is_durable: bool,
+        act: impl FnOnce(&Store) -> Result<()>,
+    ) {
+        let index = {
+            let mut history = self.history.lock().expect("one thread runs at a time");
+            let mut next = history.states.last().expect("there is always one").clone();
+            changes.iter().for_each(|change| next.apply(change));
+            history.states.push(next);
+            history.states.len() - 1
+        };
+        match act(&self.store) {
+            Ok(()) if is_durable => {
+                let mut history = self.history.lock().expect("one thread runs at a time");
+                history.durable = history.durable.max(index);
+                drop(history);
+                self.count("durable");
+            }
+            Ok(()) => {}
+            Err(error) => {
+                assert!(
+                    matches!(error, Error::Io(_) | Error::Fenced(_) | Error::Unknown(_)),
+                    "{error}"
+                );
+                self.is_over = true;
+            }
+        }
+    }
+
+    fn write(&mut self) {
+        let changes = self.changes();
+        let asks = self.random.one_in(self.plan.durable_one_in);
+        let options = WriteOptions {
+            durability: asks.then_some(Durability::Durable),
+            ..WriteOptions::default()
+        };
+        let is_durable = asks || self.plan.durability == Durability::Durable;
+        let batch = batch_of(&changes).expect("it is small");
+        self.change(&changes, is_durable, |store| store.write(&batch, &options));
+    }
+
+    fn ingest(&mut self) {
+        let mut entries = BTreeMap::new();
+        for _ in 0..1 + self.random.below(10) {
+            let key = format!("k{:02}", self.random.below(KEYS)).into_bytes();
+            entries.insert(key, format!("ingested {}", self.random.below(1000)).into_bytes());
+        }
+        let put = |(key, value): (&Vec<u8>, &Vec<u8>)| Change::Put {
+            key: key.clone(),
+            value: value.clone(),
+            expiry: None,
+        };
+        let changes: Vec<Change> = entries.iter().map(put).collect();
+        self.change(&changes, false, |store| {
+            let mut ingest = store.begin_ingest()?;
+            for (key, value) in &entries {
+                ingest.add(key, value, None)?;
+            }
+            ingest.finish().map(drop)
+        });
+        self.count("ingest");
+    }
+
+    fn step(&mut self) {
+        match self.random.below(40) {
+            0..24 => self.write(),
+            24..26 => self.ingest(),
+            26..28 => self.try_to(|store| store.flush()),
+            28..30 => self.try_to(|store| store.compact(&KeyRange::all())),
+            30 => {
+                let snapshot = self.store.snapshot();
+                self.snapshots.push(snapshot);
+            }
+            31 => drop(self.snapshots.pop()),
+            32..35 => {
+                let pause = Duration::from_millis(self.random.pick(&[1, 100, 3_000, 20_000]));
+                self.env.sleep(pause);
+            }
+            35 => self.store.settle(),
+            36 => self.reopen(),
+            37 => {
+                let faults = self.plan.faults.clone();
+                let is_on = self.random.one_in(2);
+                let faults = if is_on { faults } else { ObjectFaults::default() };
+                self.sim.set_object_faults(faults);
+            }
+            38 => {
+                self.sim.set_objects_away(true);
+                let changes = self.changes();
+                let batch = batch_of(&changes).expect("it is small");
+                // The class of the range may be one that waits for the store.
+                if self.plan.durability != Durability::Durable {
+                    let options = WriteOptions::default();
+                    self.change(&changes, false, |store| store.write(&batch, &options));
+                }
+                self.env.sleep(Duration::from_secs(20));
+                self.sim.set_objects_away(false);
+                self.count("away");
+            }
+            _ => {}
+        }
+    }
+
+    fn try_to(&mut self, act: impl FnOnce(&Store) -> Result<()>) {
+        if let Err(error) = act(&self.store) {
+            assert!(matches!(error, Error::Io(_) | Error::Fenced(_)), "{error}");
+            self.is_over |= matches!(error, Error::Fenced(_));
+        }
+    }
+
+    /// Ends the process, cleanly or not, and starts it again in the same directory.
+    fn reopen(&mut self) {
+        self.snapshots.clear();
+        let options = self.plan.options(self.random);
+        self.sim.set_object_faults(ObjectFaults::default());
+        // What a close leaves open is decided by what is found.
+        let _ = self.store.close();
+        let reopened = process(&self.env)
+            .and_then(|process| Store::open(&process, Path::new(&self.dir), options));
+        self.store = reopened.expect("its own directory opens");
+        self.look(History::seen);
+        self.count("reopen");
+    }
+
+    /// Takes in what is there.
+    fn look(&mut self, take_in: impl FnOnce(&mut History, &Content, WallTime)) {
+        self.sim.set_object_faults(ObjectFaults::default());
+        let found = content(&self.store).expect("an owner reads what it has");
+        let now = self.env.wall_time();
+        take_in(&mut self.history.lock().expect("one thread runs at a time"), &found, now);
+    }
+}
+
+/// Writes keys in their order, some of them durably.
+fn write_beside(store: &Store, history: &Shared, thread: usize, seed: u64, is_over: &AtomicBool) {
+    let mut random = SeededRng::stream(seed, 90 + thread as u64);
+    for _ in 0..random.below(40) {
+        let number = {
+            let mut history = history.lock().expect("one thread runs at a time");
+            let number = history.beside[thread].0;
+            history.beside[thread].0 += 1;
+            number
+        };
+        let change =
+            Change::Put { key: beside_key(thread, number), value: vec![7; 100], expiry: None };
+        let asks = random.one_in(2);
+        let options = WriteOptions {
+            durability: asks.then_some(Durability::Durable),
+            ..WriteOptions::default()
+        };
+        let written = store.write(&batch_of(&[change]).expect("it is small"), &options);
+        if written.is_err() || is_over.load(Ordering::SeqCst) {
+            return;
+        }
+        if asks {
+            let mut history = history.lock().expect("one thread runs at a time");
+            history.beside[thread].1 = history.beside[thread].1.max(number + 1);
+        }
+    }
+}
+
+/// Opens the database in `dir`, on what is left of the machines before; `None` if the owner was
+/// lost before its first moment was fed, when it had promised nothing.
+fn open(
+    env: &SharedEnv,
+    sim: &SimEnv,
+    plan: &Plan,
+    random: &mut SeededRng,
+    dir: &str,
+    (history, may_fail): (&History, bool),
+) -> Option<Store> {
+    if plan.has_faults && may_fail {
+        sim.set_object_faults(plan.faults.clone());
+    }
+    for _ in 0..20 {
+        let mut options = plan.options(random);
+        options.cloud.as_mut().expect("it has a store").database = history.database;
+        let opened =
+            process(env).and_then(|process| Store::open(&process, Path::new(dir), options));
+        match opened {
+            Ok(store) => return Some(store),
+            Err(Error::Io(_)) => sim.set_object_faults(ObjectFaults::default()),
+            Err(Error::Fenced(text)) if text.contains("try again") => {}
+            Err(Error::Unsupported(_) | Error::Invalid(_)) if history.is_unpromised() => {
+                return None;
+            }
+            Err(error) => panic!("{dir} cannot be opened: {error}"),
+        }
+    }
+    panic!("{dir} cannot be opened: somebody else always comes first");
+}
+
+/// Lets one owner work until it is lost; what is left, `None` if that is nothing.
+fn round(
+    plan: &Plan,
+    random: &mut SeededRng,
+    tally: &mut BTreeMap<&'static str, u64>,
+    left: Left,
+    (number, steps): (u64, u64),
+    sim: SimOptions,
+) -> Option<Left> {
+    let history: Shared = Arc::new(Mutex::new(left.history));
+    let lost: Arc<Mutex<Option<Left>>> = Arc::default();
+    let most = 64 << random.below(8);
+    let lost_at = if random.one_in(3) { u64::MAX } else { random.below(most) };
+    let (known, at_loss) = (Arc::clone(&history), Arc::clone(&lost));
+    let sim = SimOptions {
+        disk: left.disk,
+        objects: left.objects,
+        switch_one_in: random.pick(&[2, 4, 16]),
+        steps_max: 4_000_000,
+        object_delay_max: plan.delay_max,
+        linger_max: Duration::from_secs(24 * 3600),
+        on_io: Some(Box::new(move |point| {
+            if point.index == lost_at {
+                let history = known.lock().expect("one thread runs at a time").clone();
+                let (disk, objects) = (point.disk.clone(), point.objects.clone());
+                *at_loss.lock().expect("as above") = Some(Left { disk, objects, history });
+            }
+        })),
+        ..sim
+    };
+    let is_lost = {
+        let lost = Arc::clone(&lost);
+        move || lost.lock().expect("one thread runs at a time").is_some()
+    };
+    let ended = SimEnv::run(sim, |sim| {
+        let env: SharedEnv = Arc::<SimEnv>::clone(&sim);
+        let dir = format!("/machine{number}");
+        let known = history.lock().expect("one thread runs at a time").clone();
+        let store = open(&env, &sim, plan, random, &dir, (&known, true))?;
+        let mut owner = Owner {
+            env: SharedEnv::clone(&env),
+            sim: Arc::clone(&sim),
+            plan,
+            random: &mut *random,
+            history: Arc::clone(&history),
+            tally: &mut *tally,
+            store,
+            dir,
+            snapshots: Vec::new(),
+            is_over: false,
+        };
+        let database = owner.store.inner.versions.current().database();
+        owner.history.lock().expect("one thread runs at a time").database = Some(database);
+        owner.look(History::found);
+        if plan.has_faults {
+            sim.set_object_faults(plan.faults.clone());
+        }
+        let is_over = Arc::new(AtomicBool::new(false));
+        let ends =
+            Arc::new((0..THREADS_BESIDE).map(|_| AtomicBool::new(false)).collect::<Vec<_>>());
+        // A process that ends waits for those who write in it, so only some do.
+        let has_beside = owner.random.one_in(2);
+        for thread in (0..THREADS_BESIDE).filter(|_| has_beside) {
+            let (store, history) = (owner.store.clone(), Arc::clone(&history));
+            let (is_over, ends) = (Arc::clone(&is_over), Arc::clone(&ends));
+            let seed = owner.random.next_u64();
+            let job = Box::new(move || {
+                write_beside(&store, &history, thread, seed, &is_over);
+                ends[thread].store(true, Ordering::SeqCst);
+            });
+            env.spawn(JobClass::Client, "beside", job).expect("a simulation has threads");
+        }
+        for _ in 0..steps {
+            if is_lost() || owner.is_over {
+                break;
+            }
+            owner.step();
+        }
+        sim.set_object_faults(ObjectFaults::default());
+        if !is_lost() && !owner.is_over && owner.random.one_in(3) {
+            usurp(&mut owner, number);
+        }
+        is_over.store(true, Ordering::SeqCst);
+        let mut left = Left {
+            disk: sim.disk(),
+            objects: sim.object_image(),
+            history: history.lock().expect("one thread runs at a time").clone(),
+        };
+        // What is still under way is not part of what is left.
+        left.disk = DiskImage::new();
+        drop(owner);
+        Some(left)
+    });
+    let lost = lost.lock().expect("the run has ended").take();
+    *tally.entry(if lost.is_some() { "lost" } else { "ended" }).or_default() += 1;
+    let mut left = lost.or(ended)?;
+    // As a rule the disk is lost with the machine.
+    left.disk = match random.one_in(4) {
+        true => left.disk.crash(CrashPolicy::SyncedOnly, random.next_u64()),
+        false => DiskImage::new(),
+    };
+    Some(left)
+}
+
+/// Somebody else takes the database over while its owner writes.
+fn usurp(owner: &mut Owner<'_>, number: u64) {
+    let dir = format!("/usurper{number}");
+    let (env, sim) = (SharedEnv::clone(&owner.env), Arc::clone(&owner.sim));
+    let known = owner.history.lock().expect("one thread runs at a time").clone();
+    let known = (&known, false);
+    let Some(taker) = open(&env, &sim, owner.plan, owner.random, &dir, known) else { return };
+    let found = content(&taker).expect("an owner reads what it has");
+    let now = env.wall_time();
+    owner.history.lock().expect("one thread runs at a time").found(&found, now);
+    let batch = batch_of(&[Change::Delete { key: b"k00".to_vec() }]).expect("it is small");
+    let options = WriteOptions { durability: Some(Durability::Durable), ..WriteOptions::default() };
+    let refused = owner.store.write(&batch, &options);
+    assert!(
+        matches!(refused, Err(Error::Fenced(_) | Error::Unknown(_))),
+        "who was taken over has promised something: {refused:?}"
+    );
+    owner.count("usurped");
+    owner.is_over = true;
+}
+
+/// Runs the database of this seed; what was done in it.
+fn world(seed: u64, sim: impl Fn(u64) -> SimOptions) -> BTreeMap<&'static str, u64> {
+    let mut random = SeededRng::stream(seed, 72);
+    let plan = Plan::draw(&mut random);
+    let mut tally = BTreeMap::new();
+    let (disk, objects) = (DiskImage::new(), ObjectImage::new());
+    let mut left = Left { disk, objects, history: History::new() };
+    let rounds = 2 + random.below(3);
+    for number in 0..rounds {
+        let steps = random.pick(&[5, 20, 60]);
+        let sim = sim(random.next_u64());
+        match round(&plan, &mut random, &mut tally, left, (number, steps), sim) {
+            Some(then) => left = then,
+            None => {
+                *tally.entry("lost before its first moment").or_default() += 1;
+                return tally;
+            }
+        }
+    }
+    // Only what the store has, once more.
+    let sim = SimOptions { objects: left.objects, ..sim(random.next_u64()) };
+    let mut history = left.history;
+    SimEnv::run(sim, |sim| {
+        let env: SharedEnv = Arc::<SimEnv>::clone(&sim);
+        let known = history.clone();
+        let opened = open(&env, &sim, &plan, &mut random, "/last", (&known, false));
+        let Some(store) = opened else { return };
+        history.found(&content(&store).expect("it is read"), env.wall_time());
+    });
+    tally
+}
+
+#[test]
+fn what_is_durable_outlives_any_machine() {
+    let first = number_from("TERRACE_TEST_SEED", 0);
+    let count = number_from("TERRACE_TEST_SEEDS", SEEDS);
+    let mut total: BTreeMap<&'static str, u64> = BTreeMap::new();
+    let mut failed = 0;
+    for seed in (0..count).map(|index| first.wrapping_add(index)) {
+        match std::panic::catch_unwind(|| world(seed, SimOptions::new)) {
+            Ok(tally) => {
+                tally.into_iter().for_each(|(what, n)| *total.entry(what).or_default() += n);
+            }
+            Err(_) => {
+                println!("failed: seed {seed} (TERRACE_TEST_SEED={seed} TERRACE_TEST_SEEDS=1)");
+                failed += 1;
+            }
+        }
+    }
+    println!("{count} databases: {total:?}");
+    assert_eq!(failed, 0, "databases that failed");
+    if count >= SEEDS {
+        for what in ["durable", "ingest", "lost", "ended", "usurped", "reopen", "away"] {
+            assert!(total.get(what).is_some_and(|count| *count > 5), "{what}: {total:?}");
+        }
+    }
+}
+
+/// Goal: the databases are not blind. Method: bugs are planted, one at a time, and each must be
+/// found by one of a few databases.
+#[cfg(feature = "planted-bugs")]
+#[test]
+fn planted_bugs_of_the_log_in_the_store_are_found() {
+    use terrace_env::PlantedBug;
+
+    /// How many databases there are to find a bug.
+    const DATABASES: u64 = 1000;
+
+    let first = number_from("TERRACE_TEST_SEED", 0);
+    let mut missed = Vec::new();
+    for bug in PlantedBug::OF_STORE_LOG {
+        let sim = |seed| SimOptions { planted: vec![*bug], ..SimOptions::new(seed) };
+        let mut seeds = (0..DATABASES).map(|index| first.wrapping_add(index));
+        let found = seeds.find(|seed| std::panic::catch_unwind(|| world(*seed, sim)).is_err());
+        match found {
+            Some(seed) => println!("{}: found under seed {seed}", bug.name()),
+            None => missed.push(bug.name()),
+        }
+    }
+    assert!(missed.is_empty(), "not found by {DATABASES} databases from {first} on: {missed:?}");
+}
