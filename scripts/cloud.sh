@@ -3,7 +3,7 @@
 # machine's own Debian package index, most of which goes to the store; shows what lies where and what
 # a read meets; kills the server of the database, and goes on where it was. Then the store alone is
 # read, kept as a checkpoint, and copied; and another directory goes on with it, as after the loss of
-# a machine. With the binary in TERRACE, and a store in TERRACE_S3_URL, nothing is built.
+# a machine, at last with all that was acknowledged as durable. With the binary in TERRACE, and a store in TERRACE_S3_URL, nothing is built.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -39,9 +39,11 @@ show() {
 }
 
 address=
+mirror=1s
+log=
 serve() {
     : >"$place/listening"
-    options="--cloud-url $TERRACE_S3_URL --local-bytes 16M --cloud-mirror 1s"
+    options="--cloud-url $TERRACE_S3_URL --local-bytes 16M --cloud-mirror $mirror $log"
     printf '$ terrace serve --data %s %s &\n' "$(basename "$data")" "$options $taken"
     # shellcheck disable=SC2086
     "$terrace" serve --data "$data" $taken --listen 127.0.0.1:0 $options >"$place/listening" &
@@ -125,3 +127,21 @@ for next in second third; do
     server=
     taken=--take-over
 done
+
+say "With the log in S3 a write of the class durable is acknowledged when it is there. The machine is
+# lost right after the last one, and moments are a minute apart."
+log="--cloud-log 20ms --durability durable"
+mirror=60s
+serve
+seq 300 | awk '{ print "durable-" $1 "\tvalue " $1 }' >"$place/durable"
+show import --connect "$address" --format tsv "$place/durable"
+"$terrace" stats --connect "$address" | grep -A1 '^  log there'
+kill -9 "$server"
+wait "$server" 2>/dev/null || true
+server=
+rm -rf "$data"
+data=$place/fourth
+serve
+again=$("$terrace" count --connect "$address" --prefix durable-)
+echo "$again of 300 durable entries are there"
+[ "$again" = 300 ]

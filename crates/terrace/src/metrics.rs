@@ -307,6 +307,14 @@ impl Metrics {
         describe(f, "local_bytes", "Bytes on the local disk.", "gauge")?;
         writeln!(f, "terrace_local_bytes {}", cloud.local_bytes)?;
         write_near(f, cloud)?;
+        if let Some(log) = &cloud.log {
+            let help = "Bytes of the log that would be lost with this machine.";
+            describe(f, "store_log_unsafe_bytes", help, "gauge")?;
+            writeln!(f, "terrace_store_log_unsafe_bytes {}", log.unsafe_bytes)?;
+            let help = "Objects of the log that were stored in the object store.";
+            describe(f, "store_log_objects_total", help, "counter")?;
+            writeln!(f, "terrace_store_log_objects_total {}", log.objects)?;
+        }
         describe(f, "object_store_requests_total", "Requests, by their kind.", "counter")?;
         for kind in RequestKind::ALL {
             let count = cloud.requests.of(kind).requests;

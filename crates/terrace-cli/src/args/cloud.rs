@@ -31,6 +31,12 @@ pub(crate) struct CloudArgs {
     /// so often, such as 60s: others read it there, make checkpoints and clones
     #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "cloud_url")]
     pub(crate) cloud_mirror: Option<Duration>,
+    /// Bring the log to the object store as well, an object at most so often, such as 50ms, unless
+    /// it is full: what is written with the class "durable" outlives this machine, and of the rest
+    /// about a second is lost with it. Each object costs a put. It needs --cloud-mirror, which
+    /// bounds the log there
+    #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "cloud_mirror")]
+    pub(crate) cloud_log: Option<Duration>,
     /// Which database of the object store an empty directory goes on with, by its id, if there are
     /// several. If there is one that was closed, it goes on with that; if there is none, a new one
     /// begins
@@ -38,8 +44,8 @@ pub(crate) struct CloudArgs {
     pub(crate) cloud_database: Option<u128>,
     /// Go on from the newest moment in the object store though the database was not closed there:
     /// the machine of its owner is lost, or this directory has fallen behind. What was written
-    /// after that moment is not in the database; a directory that has fallen behind keeps it in a
-    /// directory below. Whoever still has the database open can write no more
+    /// after that moment is in the database as far as the store has the log (--cloud-log); a
+    /// directory that has fallen behind keeps what only it has in a directory below. Whoever still has the database open can write no more
     #[arg(long, requires = "cloud_url")]
     pub(crate) take_over: bool,
     /// What the store charges, for estimates of money in figures: s3, gcs, azure, ebs-gp3,
@@ -72,6 +78,7 @@ impl CloudArgs {
         let mut options = CloudOptions::new(self.cloud_url.clone()?, self.local_bytes?);
         options.cache_bytes = self.cloud_cache;
         options.mirror = self.cloud_mirror;
+        options.log = self.cloud_log;
         options.database = self.cloud_database;
         options.take_over = self.take_over;
         options.prices = self.prices.as_deref().cloned();

@@ -294,6 +294,15 @@ fn put_cloud(text: &mut String, figures: &Figured) {
         );
         line_of(text, "near", &near);
     }
+    if figures.0.pointer("/cloud/log").is_some_and(|log| !log.is_null()) {
+        let log = format!(
+            "{} in {} objects since the open; {} are here alone",
+            figures.bytes("/cloud/log/bytes"),
+            figures.count("/cloud/log/objects"),
+            figures.bytes("/cloud/log/unsafe_bytes")
+        );
+        line_of(text, "log there", &log);
+    }
     let (mut asked, mut failures) = (Vec::new(), 0);
     for (kind, of) in figures.fields("/cloud/requests") {
         failures += of["failures"].as_u64().unwrap_or(0);

@@ -14,7 +14,7 @@ use crate::failure::{Failure, Outcome};
 use crate::files;
 use crate::format::Record;
 use crate::signals::StopFlag;
-use crate::terminal;
+use crate::terminal::{self, HumanCount};
 
 /// What a directory is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,12 @@ pub(crate) fn open(dir: &Path, access: Access, options: Options) -> Outcome<Db> 
 /// Says where a database comes from that this directory did not hold.
 fn note_take_over(db: &Db) {
     let Some(taken) = &db.admin().recovery().taken_over else { return };
-    terminal::note("the database goes on here with what the object store has");
+    let entries = db.admin().recovery().replayed_entries;
+    let of_log = match entries {
+        0 => String::new(),
+        count => format!(", {} entries of its log among it", HumanCount(count)),
+    };
+    terminal::note(&format!("the database goes on here with what the object store has{of_log}"));
     if let Some(aside) = &taken.set_aside {
         terminal::note(&format!(
             "what only this directory had is not in it: its files are in {}",

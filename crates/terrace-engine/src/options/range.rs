@@ -264,6 +264,15 @@ impl Options {
         self.validate_log()?;
         self.value_log.as_ref().map_or(Ok(()), ValueLogOptions::validate)?;
         self.cloud.as_ref().map_or(Ok(()), CloudOptions::validate)?;
+        let has_log = self.cloud.as_ref().is_some_and(|cloud| cloud.log.is_some());
+        require(
+            has_log || self.durability != Durability::Durable,
+            "the class \"durable\" needs the log in an object store (cloud.log, --cloud-log)",
+        )?;
+        require(
+            !has_log || self.log_path.is_none(),
+            "cloud.log needs the log in the database's own directory: leave log_path out",
+        )?;
         let is_mirrored = self.cloud.as_ref().is_some_and(|cloud| cloud.mirror.is_some());
         require(
             !is_mirrored || matches!(self.l0, L0Options::Plain { .. }),

@@ -8,6 +8,7 @@
 //! | [`Buffered`](Durability::Buffered) (the default) | it is in the kernel's pages | nothing | what the kernel had not written yet |
 //! | [`Interval`](Durability::Interval) | likewise; synced at least so often | nothing | what was written within that time |
 //! | [`Sync`](Durability::Sync) | it is on the disk | nothing | nothing |
+//! | [`Durable`](Durability::Durable) | the object store has it as well | nothing | nothing, nor the loss of the machine |
 //!
 //! What a power cut takes is always the *end* of the order of writes, over all keyspaces, and never
 //! a hole in it. A [`Batch`] is there after a crash as a whole, or not at all.
@@ -39,6 +40,15 @@
 //! Writers that wait for the disk at the same time share one sync: with more threads, more writes
 //! are synced in a second.
 //!
+//! # When the machine is lost
+//! A database with an object store ([`Layout::cloud`]) can bring its log there
+//! ([`CloudOptions::log`], with [`CloudOptions::mirror`]). A write of the class
+//! [`Durable`](Durability::Durable) is acknowledged when the store has it, with all before it:
+//! whoever opens the database from an empty directory, with [`CloudOptions::take_over`], finds it.
+//! Others see such a write before that, once it is on the local disk. An ingest is durable with the
+//! next write that is, or with [`Db::sync`] in a database of this class: both wait until the store
+//! has a moment with it. While the store is away, such writes wait.
+//!
 //! # When something fails
 //! * **The disk is full**: writes answer [`NoSpace`](ErrorKind::NoSpace), and nothing of them is
 //!   kept. Reads go on. When there is space again, writing goes on by itself.
@@ -64,6 +74,11 @@
 //! and changes nothing then.
 //!
 //! [`Durability`]: crate::Durability
+//! [`Layout::cloud`]: crate::Layout::cloud
+//! [`CloudOptions::log`]: crate::CloudOptions::log
+//! [`CloudOptions::mirror`]: crate::CloudOptions::mirror
+//! [`CloudOptions::take_over`]: crate::CloudOptions::take_over
+//! [`Db::sync`]: crate::Db::sync
 //! [`Batch`]: crate::Batch
 //! [`ErrorKind`]: crate::ErrorKind
 //! [`Error::damage`]: crate::Error::damage

@@ -5,7 +5,7 @@ use std::fmt;
 use terrace_base::LEVEL_MAX;
 
 use crate::cache::persistent::PersistentCacheStats;
-use crate::cloud::{Bill, Dollars, PriceSheet, RequestCounts, RequestKind};
+use crate::cloud::{Bill, CloudLogStats, Dollars, PriceSheet, RequestCounts, RequestKind};
 use crate::explain::text::{bytes, count};
 use crate::store::Inner;
 use crate::store::cloud::FarCollector;
@@ -32,6 +32,8 @@ pub struct CloudStats {
     pub local_bytes_max: Option<u64>,
     /// What is kept of the tables there on the local disk; `None` if nothing is.
     pub near: Option<PersistentCacheStats>,
+    /// What the log there has come to; `None` if it is not brought there.
+    pub log: Option<CloudLogStats>,
     /// Requests by kind.
     pub requests: RequestCounts,
     /// What the store charges, for the estimates below.
@@ -64,6 +66,7 @@ impl Inner {
             local_bytes: of_tables.chain(of_values).sum::<u64>() + in_log,
             local_bytes_max: tier.options().and_then(|options| options.local_bytes),
             near: far.near().map(|near| near.stats()),
+            log: tier.log().map(|log| log.stats(self.sequencer.finished().1)),
             requests,
             bill: prices.bill(&requests),
             month_dollars: prices.month(table_bytes),
@@ -92,6 +95,11 @@ impl fmt::Display for CloudStats {
         if let Some(near) = &self.near {
             write!(f, "\n  metadata       {}", near.meta)?;
             write!(f, "\n  near blocks    {}", near.data)?;
+        }
+        if let Some(log) = &self.log {
+            let objects = count(log.objects, "object", "objects");
+            let lost = bytes(log.unsafe_bytes);
+            write!(f, "\n  log there      {objects}, {}; {lost} are here alone", bytes(log.bytes))?;
         }
         write!(f, "\n  requests       {}", self.requests.requests())?;
         for kind in RequestKind::ALL {
