@@ -183,14 +183,17 @@ planted_bugs! {
     SkipFence,
     /// An open deletes all tables that a list shows and its version does not name.
     OpenDeletesByListing,
-    /// Records of the log in the store are taken that do not follow on those before.
+    /// A missing number is not the end of the log in the store, and records are taken that do not
+    /// follow on those before.
     LogWithGaps,
-    /// Records of the log in the store are taken though a later owner has fenced it before them.
-    LogPastFences,
     /// A chain of the log in the store goes on where an ingest has changed the range.
     LogOverIngests,
     /// A record is safe before the store has it.
     LogSafeBeforeStored,
+    /// A record is safe once the store has it, whatever is missing before it.
+    LogSafeOverGaps,
+    /// Objects of the log go when a moment is taken that does not need them, and not when it is fed.
+    LogCollectedEarly,
     /// A block of the persistent cache is believed without looking at its checksum.
     UncheckedCache,
     /// A block of the persistent cache can be found before its bytes are there, and is believed.
@@ -220,9 +223,10 @@ impl PlantedBug {
     /// lost.
     pub const OF_STORE_LOG: &[PlantedBug] = &[
         PlantedBug::LogWithGaps,
-        PlantedBug::LogPastFences,
         PlantedBug::LogOverIngests,
         PlantedBug::LogSafeBeforeStored,
+        PlantedBug::LogSafeOverGaps,
+        PlantedBug::LogCollectedEarly,
     ];
 
     /// Bugs of what is kept on the local disk of tables in an object store: the engine's own tests

@@ -14,6 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use terrace_base::{Epoch, LogPosition};
+use terrace_env::{PlantedBug, is_planted};
 
 use crate::version::StoreLog;
 
@@ -144,6 +145,9 @@ impl Chains {
             && let Some(piece) = chain.pieces.get_mut(&base)
         {
             piece.is_there = true;
+            if is_planted(PlantedBug::LogSafeOverGaps) && chain.is_fed {
+                self.safe = self.safe.max(piece.end);
+            }
         }
         self.settle(number);
     }
@@ -202,6 +206,9 @@ impl Chains {
         let chain = self.newest.as_ref().expect("there is one now");
         let holding = chain.ends.iter().find(|(_, end)| **end > position);
         let number = holding.map_or(self.next, |(number, _)| *number);
+        if is_planted(PlantedBug::LogCollectedEarly) {
+            self.needed_from = self.needed_from.max(number);
+        }
         StoreLog { epoch: self.epoch, chain: chain.id, number, position }
     }
 

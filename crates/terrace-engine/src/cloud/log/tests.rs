@@ -1,1 +1,153 @@
+//! Goal: whoever takes the log over finds what was safe, and nothing that came too late. Method:
+//! owners and takers one after the other, on a store in memory.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use terrace_base::{Epoch, LogPosition, SeqNo};
+use terrace_env::{SharedEnv, SimEnv, SimOptions};
+
+use super::*;
+use crate::Error;
+use crate::cloud::format::Author;
+use crate::cloud::tests::ScriptedStore;
+use crate::cloud::{CloudNames, CloudStore};
+use crate::version::StoreLog;
+use crate::wal::format::{RECORD_HEADER_BYTES, RecordHeader, RecordKind};
+
+const NAMES: CloudNames = CloudNames::new(0xda7a);
+
+fn with_objects(test: impl FnOnce(&SharedEnv, &LogObjects) + Send) {
+    SimEnv::run(SimOptions::new(12), |env| {
+        let env: SharedEnv = env;
+        let store = Arc::new(CloudStore::new(&env, Arc::new(ScriptedStore::default())));
+        test(&env, &LogObjects { store, names: NAMES });
+    });
+}
+
+fn author(epoch: u64) -> Author {
+    Author { epoch: Epoch(epoch), nonce: u128::from(epoch) * 7 }
+}
+
+/// The log of an owner that has fenced it, and the first moment that it feeds.
+fn owner(env: &SharedEnv, objects: &LogObjects, epoch: u64) -> (CloudLog, StoreLog) {
+    let run = LogRun::take(objects, StoreLog::NONE, author(epoch)).unwrap();
+    let waits = env.waits();
+    let log = CloudLog::new(&waits, objects.clone(), author(epoch), run.next(), Duration::ZERO);
+    let moment = log.moment_taken(LogPosition(0));
+    log.moment_fed(moment);
+    (log, moment)
+}
+
+/// One record behind those before it, with its number.
+fn next_piece(log: &CloudLog) -> (LogPiece, u64) {
+    let work = log.to_read(LogPosition(u64::MAX >> 8)).unwrap();
+    let mut piece = LogPiece::new(work.chain, work.from);
+    let body = b"an entry";
+    let header = RecordHeader {
+        bytes: (RECORD_HEADER_BYTES + body.len()) as u32,
+        first_seqno: SeqNo(work.from.0 + 1),
+        durable: LogPosition(0),
+        seqno_count: 1,
+        entry_count: 1,
+        kind: RecordKind::Batch,
+    };
+    piece.push(&header, body);
+    let number = log.number_for(&piece).unwrap();
+    (piece, number)
+}
+
+fn store_next(log: &CloudLog) -> LogPosition {
+    let (piece, mut number) = next_piece(log);
+    log.store(&piece, &mut number).unwrap();
+    piece.end()
+}
+
+fn positions(run: &LogRun) -> Vec<LogPosition> {
+    let mut positions = Vec::new();
+    let mut note = |_: &std::path::PathBuf, record: StoredRecord<'_>| {
+        positions.push(record.position);
+        Ok(())
+    };
+    run.visit(&mut note).unwrap();
+    positions
+}
+
+#[test]
+fn a_taker_finds_what_is_safe() {
+    with_objects(|env, objects| {
+        let (log, moment) = owner(env, objects, 1);
+        let ends = [(); 3].map(|()| store_next(&log));
+        assert!(log.is_safe_through(ends[2]));
+        let run = LogRun::take(objects, moment, author(2)).unwrap();
+        assert_eq!((run.from(), run.end()), (LogPosition(0), ends[2]));
+        assert_eq!(positions(&run), [LogPosition(0), ends[0], ends[1]]);
+        // Whoever comes next, before the taker has fed a moment, finds the same.
+        let again = LogRun::take(objects, moment, author(3)).unwrap();
+        assert_eq!(positions(&again), positions(&run));
+        let (piece, mut number) = next_piece(&log);
+        assert!(matches!(log.store(&piece, &mut number), Err(Error::Fenced(_))));
+        assert!(!log.is_safe_through(piece.end()));
+    });
+}
+
+#[test]
+fn what_comes_too_late_is_skipped() {
+    with_objects(|env, objects| {
+        let (log, moment) = owner(env, objects, 1);
+        let end = store_next(&log);
+        // Two are on their way, and the taker finds neither.
+        let (_, first) = next_piece(&log);
+        let (late, mut second) = next_piece(&log);
+        let run = LogRun::take(objects, moment, author(2)).unwrap();
+        assert_eq!((run.end(), run.next()), (end, first + 1));
+        log.store(&late, &mut second).unwrap();
+        assert!(!log.is_safe_through(late.end()), "its predecessor is not there");
+        let again = LogRun::take(objects, moment, author(3)).unwrap();
+        assert_eq!(again.end(), end);
+    });
+}
+
+#[test]
+fn an_owner_steps_over_what_came_too_late_before_it() {
+    with_objects(|env, objects| {
+        let (zombie, _) = owner(env, objects, 1);
+        let (_, _) = next_piece(&zombie);
+        let (late, mut second) = next_piece(&zombie);
+        let (log, moment) = owner(env, objects, 2);
+        zombie.store(&late, &mut second).unwrap();
+        let end = store_next(&log);
+        assert!(log.is_safe_through(end));
+        let run = LogRun::take(objects, moment, author(3)).unwrap();
+        assert_eq!(positions(&run), [LogPosition(0)]);
+        assert_eq!(run.next(), second + 3, "the late one, the owner's, and the fence");
+    });
+}
+
+#[test]
+fn objects_are_collected_and_fences_stay() {
+    with_objects(|env, objects| {
+        let (log, _) = owner(env, objects, 1);
+        store_next(&log);
+        let end = store_next(&log);
+        let moment = log.moment_taken(end);
+        log.collect().unwrap();
+        assert!(objects.read(2).unwrap().is_some(), "the moment is not fed yet");
+        log.moment_fed(moment);
+        log.collect().unwrap();
+        assert!(objects.read(1).unwrap().is_some_and(|fence| fence.records.is_none()));
+        assert!(objects.read(2).unwrap().is_none() && objects.read(3).unwrap().is_none());
+        let last = store_next(&log);
+        let run = LogRun::take(objects, moment, author(2)).unwrap();
+        assert_eq!((run.from(), run.end()), (end, last));
+        // What an owner has left goes with the first moment of the next one.
+        let waits = env.waits();
+        let next = run.next();
+        let log = CloudLog::new(&waits, objects.clone(), author(2), next, Duration::ZERO);
+        let moment = log.moment_taken(last);
+        log.moment_fed(moment);
+        log.collect().unwrap();
+        assert!(objects.read(moment.number - 2).unwrap().is_none());
+        assert!(objects.read(moment.number - 1).unwrap().is_some(), "its own fence");
+    });
+}

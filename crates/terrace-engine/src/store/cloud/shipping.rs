@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use terrace_base::LogPosition;
-use terrace_env::{JobClass, Mutex};
+use terrace_env::{JobClass, Mutex, PlantedBug, is_planted};
 
 use crate::cloud::{CloudLog, LogPiece, LogWork};
 use crate::store::Inner;
@@ -61,6 +61,9 @@ impl Inner {
                     None => break,
                     Some(delay) => self.wait_for(delay),
                 }
+            }
+            if is_planted(PlantedBug::LogCollectedEarly) {
+                self.retry_after(Work::StoreLog, log.collect());
             }
         }
     }
