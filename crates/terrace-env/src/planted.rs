@@ -192,7 +192,7 @@ planted_bugs! {
     LogSafeBeforeStored,
     /// A record is safe once the store has it, whatever is missing before it.
     LogSafeOverGaps,
-    /// Objects of the log go when a moment is taken that does not need them, and not when it is fed.
+    /// Objects of the log go when a moment is taken that does not need them, before it is fed.
     LogCollectedEarly,
     /// A block of the persistent cache is believed without looking at its checksum.
     UncheckedCache,

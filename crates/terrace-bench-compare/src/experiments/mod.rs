@@ -158,6 +158,22 @@ pub struct Tree {
     pub far_filters: bool,
     /// Whether local tables have tries too: a baseline.
     pub local_tries: bool,
+    /// What the acknowledgement of a write promises.
+    pub promise: Promised,
+}
+
+/// What the acknowledgement of a write promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promised {
+    /// A killed process loses nothing.
+    Buffered,
+    /// The disk has it.
+    Synced,
+    /// The object store has it, in objects that are so many milliseconds apart.
+    InStore {
+        /// See above.
+        log_ms: u64,
+    },
 }
 
 /// What lies in an object store.
@@ -236,6 +252,7 @@ impl Tree {
             near_drops: false,
             far_filters: false,
             local_tries: false,
+            promise: Promised::Buffered,
         }
     }
 }

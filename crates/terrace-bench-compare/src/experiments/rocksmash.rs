@@ -9,7 +9,7 @@
 use Distribution::{Uniform, Zipfian};
 use terrace_bench::distribution::Distribution;
 
-use super::{Chart, Data, Experiment, Far, Figure, Kind, Paper, Step, Subject, Tree};
+use super::{Chart, Data, Experiment, Far, Figure, Kind, Paper, Promised, Step, Subject, Tree};
 
 const PAPER: Paper = Paper { name: "RocksMash (TACO 2022)", results: "docs/results/rocksmash" };
 
@@ -33,6 +33,11 @@ const DATA: Data = Data {
 
 const fn terrace(name: &'static str, far: Far) -> Subject {
     let tree = Tree { far, ..Tree::of_dranges(0) };
+    Subject { name, memtables: MEMTABLES, kind: Kind::Terrace(tree) }
+}
+
+const fn promising(name: &'static str, promise: Promised) -> Subject {
+    let tree = Tree { far: Far::Beyond(LOCAL), promise, ..Tree::of_dranges(0) };
     Subject { name, memtables: MEMTABLES, kind: Kind::Terrace(tree) }
 }
 
@@ -213,6 +218,32 @@ pub const EXPERIMENTS: &[Experiment] = &[
         "Fig. 21, keys of 64 bytes",
         Data { key_bytes: 64, records: 6_000_000, ..SMALL },
     ),
+    Experiment {
+        name: "rocksmash-durable",
+        paper: PAPER,
+        source: "section 3.4; no figure of the paper's",
+        meaning: "random puts by 64 threads that wait for the disk, or for an emulated store as well",
+        headline: "no figure of its own",
+        data: DATA,
+        subjects: &[
+            promising("buffered", Promised::Buffered),
+            promising("synced", Promised::Synced),
+            promising("in the store, 5 ms", Promised::InStore { log_ms: 5 }),
+            promising("in the store, 50 ms", Promised::InStore { log_ms: 50 }),
+        ],
+        sequences: &[&[Step {
+            name: "fillrandom",
+            workload: "fillrandom",
+            operations: 40_000,
+            threads: Some(64),
+            drained: false,
+            ..LOAD
+        }]],
+        figures: &[Figure::Throughput, Figure::P99, Figure::Puts, Figure::RequestDollars],
+        chart: Chart::Bars(Figure::Throughput),
+        all_on_medium: false,
+        runs_of: None,
+    },
     Experiment {
         name: "rocksmash-open",
         paper: PAPER,

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use terrace::{
+use terrace::{Durability, 
     CloudOptions, CompactionRecord, CutEnd, DiskProfile, L0Medium, L0Options, Layout, Options,
     Research, ValueLogOptions,
 };
@@ -16,8 +16,7 @@ use terrace_bench::{BenchOptions, Observer, Phase, StaticTrees, StoreError, Terr
 use terrace_env::{ObjectsEnv, RealEnv};
 
 use super::work::{self, Work};
-use super::{
-    Experiment, Far, Fields, Form, Kind, Step, Subject, Tree, far, restart, scaled, space,
+use super::{Promised,     Experiment, Far, Fields, Form, Kind, Step, Subject, Tree, far, restart, scaled, space,
 };
 use crate::ExperimentSessionArgs;
 use crate::cells::Setup;
@@ -336,6 +335,11 @@ pub fn terrace_options(
             path: medium.map(|medium| medium.path),
         },
     };
+    let durability = match tree.promise {
+        Promised::Buffered => Durability::Buffered,
+        Promised::Synced => Durability::Sync,
+        Promised::InStore { .. } => Durability::Durable,
+    };
     let research = Research {
         scan_all_memtables: tree.scan_all_memtables,
         flush_all_versions: tree.flush_all_versions,
@@ -360,6 +364,7 @@ pub fn terrace_options(
     layout.lookup_index_bytes = if tree.lookup_index { setup.memtable_bytes / 16 } else { 0 };
     layout.memtables_kept = tree.memtables_kept;
     Ok(Options::new()
+        .durability(durability)
         .layout(layout)
         .cache_bytes(setup.cache_bytes)
         .memtable_bytes((setup.memtable_bytes / parts).max(MEMTABLE_BYTES_MIN))
@@ -369,15 +374,23 @@ pub fn terrace_options(
 /// What of a tree lies in the object store in `objects`.
 pub fn cloud_options(tree: &Tree, objects: &Path, data_bytes: u64) -> CloudOptions {
     let url = format!("file://{}", objects.display());
-    match tree.far {
+    let mut options = match tree.far {
         Far::Beyond(share) => {
             let bytes = (data_bytes as f64 * share) as u64;
             CloudOptions::new(url, bytes.max(CloudOptions::LOCAL_BYTES_MIN))
         }
         Far::Levels => CloudOptions { first_level: Some(1), ..CloudOptions::as_it_is(url) },
         Far::Nothing => CloudOptions::as_it_is(url),
+    };
+    if let Promised::InStore { log_ms } = tree.promise {
+        options.mirror = Some(MIRROR);
+        options.log = Some(Duration::from_millis(log_ms));
     }
+    options
 }
+
+/// How often a tree whose log is in the object store has a moment there.
+const MIRROR: Duration = Duration::from_secs(60);
 
 fn open_terrace(
     dir: &Path,

@@ -45,7 +45,8 @@ pub(crate) struct CloudArgs {
     /// Go on from the newest moment in the object store though the database was not closed there:
     /// the machine of its owner is lost, or this directory has fallen behind. What was written
     /// after that moment is in the database as far as the store has the log (--cloud-log); a
-    /// directory that has fallen behind keeps what only it has in a directory below. Whoever still has the database open can write no more
+    /// directory that has fallen behind keeps what only it has in a directory below. Whoever still
+    /// has the database open can write no more
     #[arg(long, requires = "cloud_url")]
     pub(crate) take_over: bool,
     /// What the store charges, for estimates of money in figures: s3, gcs, azure, ebs-gp3,

@@ -17,8 +17,8 @@
 //!   <database id>/pin/N/checkpoint              what the database was at some time
 //! ```
 //! Begin at `names.rs` (what is called how), `requests/` (how the store is asked), `feed/` (who
-//! owns a database, and what it holds), `log/` (what a lost machine leaves) and `pins/` (what readers and checkpoints need). What all of
-//! it costs is estimated in `prices/`.
+//! owns a database, and what it holds), `log/` (what a lost machine leaves) and `pins/` (what
+//! readers and checkpoints need). What all of it costs is estimated in `prices/`.
 
 mod feed;
 pub mod format;

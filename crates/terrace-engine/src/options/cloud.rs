@@ -35,11 +35,11 @@ pub struct CloudOptions {
     /// upper levels costs a put and its bytes; the default is never. Not with a container of L0.
     pub mirror: Option<Duration>,
     /// The log goes to the store as well, an object at most this often unless it is full, so that
-    /// writes of the class [`Durability::Durable`](super::Durability::Durable) outlive this machine,
-    /// and others are lost with it at most for about a second. From a millisecond on; each object
-    /// costs a put, and a longer time makes fewer of them and durable writes slower. It needs
-    /// [`CloudOptions::mirror`], which says how much of the log there is at most, and the log in the
-    /// database's own directory. The default is none.
+    /// writes of the class [`Durability::Durable`](super::Durability::Durable) outlive this
+    /// machine, and others are lost with it at most for about a second. From a millisecond on; each
+    /// object costs a put, and a longer time makes fewer of them and durable writes slower. It
+    /// needs [`CloudOptions::mirror`], which says how much of the log there is at most, and the log
+    /// in the database's own directory. The default is none.
     pub log: Option<Duration>,
     /// The database that an empty directory goes on with, by its id. Without one it is the only one
     /// that the store has, or a new one if it has none.

@@ -129,8 +129,8 @@ impl WriteOptions {
         self.durability(Durability::Sync)
     }
 
-    /// The write is acknowledged when it would survive the loss of this machine. It needs the log in
-    /// an object store ([`CloudOptions::log`](crate::CloudOptions::log)).
+    /// The write is acknowledged when it would survive the loss of this machine. It needs the log
+    /// in an object store ([`CloudOptions::log`](crate::CloudOptions::log)).
     #[must_use]
     pub const fn durable(self) -> WriteOptions {
         self.durability(Durability::Durable)

@@ -111,6 +111,14 @@ impl Chains {
         (chain.read_to < end).then_some((chain.id, chain.read_to, end))
     }
 
+    /// Where the records begin that are to be read yet; `None` if there are none.
+    #[must_use]
+    pub fn unread_from(&self) -> Option<LogPosition> {
+        let chain = self.newest.as_ref()?;
+        let is_read = chain.until.is_some_and(|until| until <= chain.read_to);
+        (!is_read).then_some(chain.read_to)
+    }
+
     /// The number for records up to `end`, which follow on those before. `None` if the chain was
     /// given up meanwhile.
     pub fn add(&mut self, id: u64, base: LogPosition, end: LogPosition) -> Option<u64> {

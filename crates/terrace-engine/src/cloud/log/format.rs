@@ -15,7 +15,6 @@
 //! Records stand in the append order, without a gap.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use terrace_base::{CodecError, LogPosition, Preamble, PreambleError};
 
@@ -25,6 +24,7 @@ use crate::wal::format::{RECORD_ALIGNMENT, RECORD_HEADER_BYTES, RecordHeader};
 const LOG: Preamble = Preamble { magic: *b"terrclog", version: 1 };
 
 const RECORDS_AT: usize = 88;
+const CHECKSUM_BYTES: usize = 4;
 
 /// An object of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,21 +45,19 @@ pub struct LogRecords {
     /// Where the one after them will stand.
     pub end: LogPosition,
     /// The whole object.
-    bytes: Arc<Vec<u8>>,
+    pub bytes: Vec<u8>,
 }
 
 /// One of them.
 #[derive(Debug)]
-pub struct StoredRecord<'a> {
+pub struct StoredRecord {
     /// Its place in the append order.
     pub position: LogPosition,
     /// Where in the object it stands.
     pub offset: u64,
     /// Its header.
     pub header: RecordHeader,
-    /// The whole object.
-    pub buffer: &'a Arc<Vec<u8>>,
-    /// Where its body stands in there.
+    /// Where in the object its body stands.
     pub body: Range<usize>,
 }
 
@@ -141,58 +139,58 @@ pub fn decode_log(database: u128, at: u64, bytes: Vec<u8>) -> Result<LogObject, 
         2 => {
             let (chain, base) = (number(&mut reader)?, LogPosition(number(&mut reader)?));
             let end = LogPosition(base.0 + reader.rest().len() as u64);
-            let records = LogRecords { chain, base, end, bytes: Arc::new(bytes) };
-            records.iter().try_for_each(|record| record.map(drop))?;
+            let records = LogRecords { chain, base, end, bytes };
+            records_in(&records.bytes, chain, base).try_for_each(|record| record.map(drop))?;
             Ok(LogObject { author, records: Some(records) })
         }
         _ => Err(reader.error("no object of the log is like this").into()),
     }
 }
 
-impl LogRecords {
-    /// Bytes of the whole object.
-    #[must_use]
-    pub fn object_bytes(&self) -> u64 {
-        self.bytes.len() as u64
-    }
+/// The records in an object that was decoded, in their order; one that is damaged is the last.
+/// `chain` and `base` are what it says.
+pub fn records_in(
+    object: &[u8],
+    chain: u64,
+    base: LogPosition,
+) -> impl Iterator<Item = Result<StoredRecord, CodecError>> {
+    let records = object.get(RECORDS_AT..object.len().saturating_sub(CHECKSUM_BYTES));
+    let records = records.unwrap_or_default();
+    let mut offset = 0;
+    std::iter::from_fn(move || {
+        let rest = records.get(offset..).filter(|rest| !rest.is_empty())?;
+        let record = record_at(rest, chain, base, offset);
+        offset = match &record {
+            Ok(record) => offset + record.header.padded_bytes() as usize,
+            Err(_) => records.len(),
+        };
+        Some(record)
+    })
+}
 
-    /// The records, in their order; one that is damaged is the last.
-    pub fn iter(&self) -> impl Iterator<Item = Result<StoredRecord<'_>, CodecError>> {
-        let mut position = self.base;
-        std::iter::from_fn(move || {
-            if position >= self.end {
-                return None;
-            }
-            let record = self.record_at(position);
-            position = match &record {
-                Ok(record) => LogPosition(position.0 + record.header.padded_bytes()),
-                Err(_) => self.end,
-            };
-            Some(record)
-        })
+/// The record at the front of `rest`, which is `offset` bytes behind the first one.
+fn record_at(
+    rest: &[u8],
+    chain: u64,
+    base: LogPosition,
+    offset: usize,
+) -> Result<StoredRecord, CodecError> {
+    let at = RECORDS_AT + offset;
+    let position = LogPosition(base.0 + offset as u64);
+    let (header, body) = RecordHeader::decode(rest, u128::from(chain), position.0)?;
+    let padded = usize::try_from(header.padded_bytes()).unwrap_or(usize::MAX);
+    let padding = rest.get(header.bytes as usize..padded);
+    if padding.is_none_or(|padding| padding.iter().any(|byte| *byte != 0)) {
+        return Err(CodecError { offset: at, what: "no padding behind a record" });
     }
-
-    fn record_at(&self, position: LogPosition) -> Result<StoredRecord<'_>, CodecError> {
-        let at = RECORDS_AT + (position.0 - self.base.0) as usize;
-        let error = |what| CodecError { offset: at, what };
-        let records_end = RECORDS_AT + (self.end.0 - self.base.0) as usize;
-        let rest = &self.bytes[at..records_end];
-        let (header, body) = RecordHeader::decode(rest, u128::from(self.chain), position.0)?;
-        let padded = usize::try_from(header.padded_bytes()).unwrap_or(usize::MAX);
-        let padding = rest.get(header.bytes as usize..padded);
-        if padding.is_none_or(|padding| padding.iter().any(|byte| *byte != 0)) {
-            return Err(error("no padding behind a record"));
-        }
-        let begin = at + RECORD_HEADER_BYTES;
-        let body = begin..begin + body.len();
-        Ok(StoredRecord { position, offset: at as u64, header, buffer: &self.bytes, body })
-    }
+    let begin = at + RECORD_HEADER_BYTES;
+    Ok(StoredRecord { position, offset: at as u64, header, body: begin..begin + body.len() })
 }
 
 /// Whether a list shows a fence at this size: fences are never collected.
 #[must_use]
 pub fn is_fence_by_size(bytes: u64) -> bool {
-    bytes < (RECORDS_AT + 4) as u64
+    bytes < (RECORDS_AT + CHECKSUM_BYTES) as u64
 }
 
 #[cfg(test)]
@@ -242,13 +240,11 @@ mod tests {
         let read = decode_log(DATABASE, 2, records).unwrap();
         let records = read.records.unwrap();
         assert_eq!((records.chain, records.base, records.end), (9, piece().base, piece().end()));
-        let bodies: Vec<_> = records
-            .iter()
-            .map(|record| {
-                let record = record.unwrap();
-                (record.header.first_seqno.0, record.buffer[record.body].to_vec())
-            })
-            .collect();
+        let body = |record: Result<StoredRecord, CodecError>| {
+            let record = record.unwrap();
+            (record.header.first_seqno.0, records.bytes[record.body].to_vec())
+        };
+        let bodies: Vec<_> = records_in(&records.bytes, 9, records.base).map(body).collect();
         assert_eq!(bodies, [(5, b"one".to_vec()), (6, Vec::new()), (7, vec![8; 300])]);
     }
 

@@ -31,7 +31,8 @@
 //! and covers what the local levels hold, by lists of keys; here it goes behind the moments of a
 //! mirror, which hold that.
 //!
-//! Begin at `format.rs` (bytes), `chain.rs` (what is safe, pure), then `writer.rs` and `reading.rs`.
+//! Begin at `format.rs` (bytes), `chain.rs` (what is safe, pure), then `writer.rs` and
+//! `reading.rs`.
 
 mod chain;
 mod format;

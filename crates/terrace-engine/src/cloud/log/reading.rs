@@ -1,10 +1,11 @@
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use terrace_base::{Corruption, LogPosition};
 use terrace_env::{PlantedBug, is_planted};
 
-use super::format::{LogObject, LogRecords, StoredRecord, encode_fence};
+use super::format::{LogObject, LogRecords, StoredRecord, encode_fence, records_in};
 use super::objects::{LogObjects, Placed};
 use crate::cloud::PendingGet;
 use crate::cloud::format::Author;
@@ -15,7 +16,7 @@ use crate::{Error, Result};
 const AHEAD: usize = 8;
 
 /// What was read stays in memory up to so many bytes; the rest is read again when it is needed.
-const KEPT_BYTES: u64 = 64 << 20;
+const KEPT_BYTES: usize = 64 << 20;
 
 /// The records behind a moment, as far as they follow on it without a gap; and the log is fenced.
 #[derive(Debug)]
@@ -24,6 +25,7 @@ pub struct LogRun {
     /// Where the moment is, and where the records end.
     from: LogPosition,
     end: LogPosition,
+    chain: u64,
     pieces: Vec<RunPiece>,
     /// The number behind the fence.
     next: u64,
@@ -33,8 +35,11 @@ pub struct LogRun {
 struct RunPiece {
     number: u64,
     base: LogPosition,
-    records: Option<LogRecords>,
+    object: Option<Arc<Vec<u8>>>,
 }
+
+/// Takes a record, with the name and the bytes of the object that it stands in.
+pub type VisitStored<'a> = dyn FnMut(&Path, &Arc<Vec<u8>>, StoredRecord) -> Result<()> + 'a;
 
 impl LogRun {
     /// Reads the log behind the moment that says `moment`, or only looks for its end from `number`
@@ -49,10 +54,10 @@ impl LogRun {
             if object.author.epoch != moment.epoch || records.chain != moment.chain {
                 return;
             }
-            kept_bytes += records.object_bytes();
-            let (base, end) = (records.base, records.end);
-            let records = (kept_bytes <= KEPT_BYTES).then_some(records);
-            found.push((end, RunPiece { number, base, records }));
+            let LogRecords { base, end, bytes, .. } = records;
+            kept_bytes += bytes.len();
+            let object = (kept_bytes <= KEPT_BYTES).then(|| Arc::new(bytes));
+            found.push((end, RunPiece { number, base, object }));
         })?;
         found.sort_by_key(|(_, piece)| piece.base);
         let (from, mut end) = (moment.position, moment.position);
@@ -66,7 +71,7 @@ impl LogRun {
                 break;
             }
         }
-        Ok(LogRun { objects: objects.clone(), from, end, pieces, next })
+        Ok(LogRun { objects: objects.clone(), from, end, chain: moment.chain, pieces, next })
     }
 
     /// Where the records end.
@@ -91,28 +96,26 @@ impl LogRun {
     ///
     /// Errors: those of `visit`; `Corruption` if an object is not any more what it was; the
     /// environment's.
-    pub fn visit(
-        &self,
-        visit: &mut dyn FnMut(&PathBuf, StoredRecord<'_>) -> Result<()>,
-    ) -> Result<()> {
+    pub fn visit(&self, visit: &mut VisitStored<'_>) -> Result<()> {
         let mut position = self.from;
         for piece in &self.pieces {
             let name = PathBuf::from(self.objects.name_of(piece.number));
-            let read_again = match &piece.records {
+            let read_again = match &piece.object {
                 Some(_) => None,
                 None => self.objects.read(piece.number)?.and_then(|object| object.records),
             };
-            let Some(records) = piece.records.as_ref().or(read_again.as_ref()) else {
+            let read_again = read_again.map(|records| Arc::new(records.bytes));
+            let Some(object) = piece.object.as_ref().or(read_again.as_ref()) else {
                 let detail = "an object of the log was there a moment ago, and is gone";
                 return Err(Corruption::new(name, 0, detail).into());
             };
-            for record in records.iter() {
+            for record in records_in(object, self.chain, piece.base) {
                 let record = record.map_err(|error| Corruption::from_codec(&name, 0, &error))?;
                 if record.position < position {
                     continue;
                 }
                 position = LogPosition(record.position.0 + record.header.padded_bytes());
-                visit(&name, record)?;
+                visit(&name, object, record)?;
             }
         }
         Ok(())

@@ -65,11 +65,12 @@ fn store_next(log: &CloudLog) -> LogPosition {
 
 fn positions(run: &LogRun) -> Vec<LogPosition> {
     let mut positions = Vec::new();
-    let mut note = |_: &std::path::PathBuf, record: StoredRecord<'_>| {
-        positions.push(record.position);
+    let mut note = |record: StoredRecord| positions.push(record.position);
+    run.visit(&mut |_, _, record| {
+        note(record);
         Ok(())
-    };
-    run.visit(&mut note).unwrap();
+    })
+    .unwrap();
     positions
 }
 

@@ -164,6 +164,12 @@ impl CloudLog {
         work.map(|(chain, from, end)| LogWork { chain, from, end })
     }
 
+    /// Where the records begin that are to be read yet; `None` if there are none.
+    #[must_use]
+    pub fn unread_from(&self) -> Option<LogPosition> {
+        self.chains.lock().unread_from()
+    }
+
     /// Records that were to be read are gone: a moment has to make up for them.
     pub fn give_up(&self, chain: u64) {
         self.chains.lock().give_up(chain);

@@ -78,13 +78,13 @@ impl LogStore for CloudLogs {
         let mut replayed = self.local.replay(facts, visit)?;
         let Some((moment, author)) = in_store else { return Ok(replayed) };
         let run = LogRun::take(&self.objects(database)?, moment, author)?;
-        run.visit(&mut |file: &PathBuf, record| {
+        run.visit(&mut |file, buffer, record| {
             visit(ReadRecord {
                 position: record.position,
                 file,
                 offset: record.offset,
                 header: &record.header,
-                buffer: record.buffer,
+                buffer,
                 body: record.body,
             })
         })?;
@@ -141,9 +141,9 @@ impl LogStore for CloudLogs {
 /// Writes what was read from the store to the local log, where each record keeps its position, and
 /// makes it durable there.
 fn copy(run: &LogRun, log: &dyn LogSink) -> Result<()> {
-    run.visit(&mut |_, record| {
+    run.visit(&mut |_, buffer, record| {
         let header = &record.header;
-        let body = &record.buffer[record.body];
+        let body = &buffer[record.body];
         let place = loop {
             if let Some(place) = log.take(header.bytes as usize) {
                 break place;

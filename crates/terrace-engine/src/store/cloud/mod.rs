@@ -12,8 +12,8 @@
 //! 4. With a mirror, the store has all files that its feed names, those of the upper levels too.
 //! 5. The feed in the store gets what the local manifest has, in its order and after it. What waits
 //!    for that is bounded, and an owner that somebody else has fenced notices it there.
-//! 6. With a log there, a write of the class `durable` is acknowledged when the store has its record
-//!    and a moment before it, and the local disk has it too: what the store has is never more.
+//! 6. With a log there, a write of the class `durable` is acknowledged when the store has its
+//!    record and a moment before it, and the local disk has it too.
 //! 7. A table is deleted only after the feed has the edit that drops it, and when no pin holds it.
 //!
 //! Begin at `tier.rs` (the store, opened on demand), `mount.rs` (what an open does with tables),

@@ -17,6 +17,9 @@ const WRITERS: usize = 4;
 /// An object is full at so many bytes.
 const OBJECT_BYTES: u64 = 4 << 20;
 
+/// What the store has not got yet may be this part of the log's bytes before it is given up.
+const UNREAD_DIVISOR: u64 = 4;
+
 /// What nobody waits for goes to the store at the latest so long after it was written.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -172,6 +175,18 @@ impl Inner {
             return Ok(None);
         }
         Ok((piece.bytes() > 0).then_some(piece))
+    }
+
+    /// Where the records begin that the store is to get yet. A flush keeps them in the log, unless
+    /// they are much of it because the store is slow or away: then a moment has to make up for
+    /// them.
+    pub(in crate::store) fn kept_for_store(&self) -> LogPosition {
+        let unread = self.log_in_store().and_then(CloudLog::unread_from);
+        let end = self.sequencer.finished().1;
+        let is_much = |from: &LogPosition| {
+            end.0.saturating_sub(from.0) > self.options.log_bytes_max / UNREAD_DIVISOR
+        };
+        unread.filter(|from| !is_much(from)).unwrap_or(LogPosition(u64::MAX))
     }
 
     /// Waits until all that had happened when the log ended at `end`, which is finished and durable

@@ -296,6 +296,7 @@ impl Inner {
         stay_end: Option<LogPosition>,
     ) -> Result<LogPosition> {
         let (greatest, end) = (greatest_of(batch), end_of(batch));
+        let oldest = oldest.min(self.kept_for_store());
         let stay_end = stay_end.filter(|_| !is_planted(PlantedBug::NameUnsyncedValues));
         if let Some(stay_end) = stay_end {
             self.sync_values_in_log(stay_end)?;
