@@ -71,11 +71,14 @@ models() {
     return "$status"
 }
 
-# Simulated worlds of the object store: owners, those who take over, readers, checkpoints.
+# Simulated worlds of the object store: owners, those who take over, readers, checkpoints; and machines
+# that are lost with their disks.
 worlds() {
     status=0
     TERRACE_TEST_SEED=$seed TERRACE_TEST_SEEDS=20000 "$worlds_test" --nocapture \
         worlds::whatever_happens || status=$?
+    TERRACE_TEST_SEED=$seed TERRACE_TEST_SEEDS=10000 "$worlds_test" --nocapture \
+        lost::what_is_durable || status=$?
     printf '{\n  "first_seed": %s,\n  "worlds": %s,\n  "findings": %s\n}\n' \
         "$seed" "$(sed -n 's/^\([0-9]*\) worlds: .*/\1/p' "$logs/worlds.log")" \
         "$(grep -c '^failed: seed' "$logs/worlds.log" || true)" >"$out/worlds.json"
