@@ -113,16 +113,16 @@ mod tests {
         });
         let expected = "\
 blocks in memory
-  hold           1.0 MiB of 8.0 MiB
+  hold           1.00 MiB of 8.00 MiB
   found there    75.0 % of 40 asked for
 blocks of tables in the object store, on the local disk
-  hold           4.0 MiB of 16.0 MiB
+  hold           4.00 MiB of 16.00 MiB
   found there    60.0 % of 10 asked for
   came           1,200, 7 of them because compactions wrote anew what was there
   went           3 for others, 2 with their tables, 1 because the cache became smaller
-  in memory      3.0 KiB to find them
+  in memory      3.00 KiB to find them
 metadata of tables in the object store, on the local disk
-  hold           2.0 KiB, of 5 tables
+  hold           2.00 KiB, of 5 tables
   found there    nothing was asked for since the open
   damaged        2 files, which were fetched again
 ";
