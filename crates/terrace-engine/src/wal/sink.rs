@@ -24,10 +24,11 @@ pub trait LogStore: Send + Sync + fmt::Debug {
     /// is a torn tail, and reading ends there.
     fn replay(&self, facts: LogFacts, visit: &mut Visit<'_>) -> Result<Replayed>;
 
-    /// Reads the log of a range that somebody else has open: hands the records behind `mark`, or
-    /// from where `facts` say, to `visit`, in the append order, as far as they are complete. All
-    /// that was acknowledged before the call is among them, if the outcome is whole. Writes
-    /// nothing. A record may be handed over again by the next call after an error.
+    /// Reads the log of a range that somebody has open: hands the records behind `mark`, or from
+    /// where `facts` say, to `visit`, in the append order, as far as they are complete, until they
+    /// have `bytes_max` bytes. All that was acknowledged before the call is among them, if the
+    /// outcome is whole and that bound was not met. Writes nothing. A record may be handed over
+    /// again by the next call after an error.
     ///
     /// Errors: `Unsupported` if this log cannot be read by others; `Corruption`, which may come of
     /// what the writer did meanwhile: then the manifest has gone on.
@@ -35,22 +36,11 @@ pub trait LogStore: Send + Sync + fmt::Debug {
         &self,
         _facts: &LogFacts,
         _mark: Option<LogMark>,
+        _bytes_max: u64,
         _visit: &mut Visit<'_>,
     ) -> Result<ReadOn> {
         let text = "a secondary cannot follow a log of this kind; read the database in its process";
         Err(Error::Unsupported(text.to_string()))
-    }
-
-    /// As [`LogStore::read_on`], but no further than where `bytes_max` bytes of records were handed
-    /// over.
-    fn read_some(
-        &self,
-        facts: &LogFacts,
-        mark: Option<LogMark>,
-        _bytes_max: u64,
-        visit: &mut Visit<'_>,
-    ) -> Result<ReadOn> {
-        self.read_on(facts, mark, visit)
     }
 
     /// Decides where the log goes on after what a replay found, and makes that place. Returns what

@@ -32,14 +32,11 @@ pub(super) fn as_json(figures: &Figured) -> Value {
 /// The figures for people.
 pub(super) fn shown(figures: &Figured) -> String {
     let mut text = String::from("blocks in memory\n");
-    let hits_of = |hits: &str, misses: &str| {
-        let (hits, misses) = (figures.number(hits), figures.number(misses));
-        hit_rate(hits, misses)
-    };
+    let (hits, misses) = (figures.number("/cache_hit_count"), figures.number("/cache_miss_count"));
     let held =
         |held: &str, most: &str| format!("{} of {}", figures.bytes(held), figures.bytes(most));
     line_of(&mut text, "hold", &held("/cache_bytes", "/cache_limit_bytes"));
-    line_of(&mut text, "found there", &hits_of("/cache_hit_count", "/cache_miss_count"));
+    line_of(&mut text, "found there", &hit_rate(hits, misses));
     if figures.0.pointer("/cloud/near/data").is_none() {
         text.push_str(NOTHING_NEAR);
         return text;

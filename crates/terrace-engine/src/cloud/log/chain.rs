@@ -18,6 +18,17 @@ use terrace_env::{PlantedBug, is_planted};
 
 use crate::version::StoreLog;
 
+/// Records that are to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogWork {
+    /// The chain that they belong to.
+    pub chain: u64,
+    /// Where they begin and end in the log.
+    pub from: LogPosition,
+    /// See `from`.
+    pub end: LogPosition,
+}
+
 /// The chains of one owner.
 #[derive(Debug)]
 pub struct Chains {
@@ -105,10 +116,10 @@ impl Chains {
     /// The chain and the records of it to be read next, of a log that ends at `end`; `None` if
     /// there are none.
     #[must_use]
-    pub fn to_read(&self, end: LogPosition) -> Option<(u64, LogPosition, LogPosition)> {
+    pub fn to_read(&self, end: LogPosition) -> Option<LogWork> {
         let chain = self.newest.as_ref()?;
         let end = chain.until.map_or(end, |until| until.min(end));
-        (chain.read_to < end).then_some((chain.id, chain.read_to, end))
+        (chain.read_to < end).then_some(LogWork { chain: chain.id, from: chain.read_to, end })
     }
 
     /// Where the records begin that are to be read yet; `None` if there are none.
@@ -256,7 +267,10 @@ mod tests {
         assert_eq!(chains.to_read(at(900)), None);
         let log = chains.moment_taken(at(100));
         assert_eq!((log.chain, log.number, log.position), (1, 5, at(100)));
-        assert_eq!(chains.to_read(at(900)), Some((1, at(100), at(900))));
+        assert_eq!(
+            chains.to_read(at(900)),
+            Some(LogWork { chain: 1, from: at(100), end: at(900) })
+        );
         assert_eq!(chains.add(1, at(100), at(200)), Some(5));
         chains.placed(1, at(100), 5);
         assert_eq!(chains.safe(), at(0), "nobody finds the moment yet");
@@ -306,7 +320,10 @@ mod tests {
         chains.moment_fed(log);
         assert!(chains.is_safe_through(at(200)));
         assert_eq!((log.chain, log.number), (2, 6), "another chain at the same position");
-        assert_eq!(chains.to_read(at(900)), Some((2, at(200), at(900))));
+        assert_eq!(
+            chains.to_read(at(900)),
+            Some(LogWork { chain: 2, from: at(200), end: at(900) })
+        );
         assert!(!chains.wants_moment());
         assert_eq!(chains.needed_from(), 6);
     }

@@ -42,7 +42,8 @@ mod reading;
 mod tests;
 mod writer;
 
+pub use self::chain::LogWork;
 pub use self::format::{LogObject, LogPiece, LogRecords, StoredRecord, decode_log, encode_fence};
 pub use self::objects::LogObjects;
 pub use self::reading::LogRun;
-pub use self::writer::{CloudLog, CloudLogStats, LogWork};
+pub use self::writer::{CloudLog, CloudLogStats};

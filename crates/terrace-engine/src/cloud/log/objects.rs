@@ -27,7 +27,7 @@ pub(super) enum Placed {
 }
 
 impl LogObjects {
-    fn name(&self, number: u64) -> ObjectName {
+    pub(super) fn name(&self, number: u64) -> ObjectName {
         self.names.of(&CloudName::Log(number))
     }
 

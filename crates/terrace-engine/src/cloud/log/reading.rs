@@ -99,7 +99,7 @@ impl LogRun {
     pub fn visit(&self, visit: &mut VisitStored<'_>) -> Result<()> {
         let mut position = self.from;
         for piece in &self.pieces {
-            let name = PathBuf::from(self.objects.name_of(piece.number));
+            let name = PathBuf::from(self.objects.name(piece.number).as_str());
             let read_again = match &piece.object {
                 Some(_) => None,
                 None => self.objects.read(piece.number)?.and_then(|object| object.records),
@@ -171,11 +171,5 @@ fn read_and_fence(
             }
         }
         at += 1;
-    }
-}
-
-impl LogObjects {
-    fn name_of(&self, number: u64) -> String {
-        self.names.of(&crate::cloud::CloudName::Log(number)).as_str().to_string()
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use terrace_base::LogPosition;
 use terrace_env::{Latch, Mutex, PlantedBug, Signal, WaitFactory, is_planted};
 
-use super::chain::Chains;
+use super::chain::{Chains, LogWork};
 use super::format::LogPiece;
 use super::objects::{LogObjects, Placed};
 use crate::cloud::format::Author;
@@ -41,17 +41,6 @@ impl Drop for Awaiting<'_> {
 struct Collected {
     below: u64,
     is_listed: bool,
-}
-
-/// Records that are to be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogWork {
-    /// The chain that they belong to.
-    pub chain: u64,
-    /// Where they begin and end in the log.
-    pub from: LogPosition,
-    /// See `from`.
-    pub end: LogPosition,
 }
 
 /// What the log in the store has come to since the open.
@@ -160,8 +149,7 @@ impl CloudLog {
     /// What is to be read next of a log that ends at `end`.
     #[must_use]
     pub fn to_read(&self, end: LogPosition) -> Option<LogWork> {
-        let work = self.chains.lock().to_read(end);
-        work.map(|(chain, from, end)| LogWork { chain, from, end })
+        self.chains.lock().to_read(end)
     }
 
     /// Where the records begin that are to be read yet; `None` if there are none.

@@ -65,8 +65,7 @@ impl Seen {
     }
 
     fn with_log(self, edits: &[VersionEdit]) -> Seen {
-        let log = edits.iter().filter_map(|edit| edit.range.store_log).next_back();
-        Seen { log, ..self }
+        Seen { log: StoreLog::newest_in(edits), ..self }
     }
 }
 

@@ -228,6 +228,7 @@ impl LogStore for NoLog {
         &self,
         _facts: &LogFacts,
         _mark: Option<LogMark>,
+        _bytes_max: u64,
         _visit: &mut Visit<'_>,
     ) -> Result<ReadOn> {
         Ok(ReadOn::To { mark: None, is_whole: true })

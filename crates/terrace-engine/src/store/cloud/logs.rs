@@ -97,19 +97,10 @@ impl LogStore for CloudLogs {
         &self,
         facts: &LogFacts,
         mark: Option<LogMark>,
-        visit: &mut Visit<'_>,
-    ) -> Result<ReadOn> {
-        self.local.read_on(facts, mark, visit)
-    }
-
-    fn read_some(
-        &self,
-        facts: &LogFacts,
-        mark: Option<LogMark>,
         bytes_max: u64,
         visit: &mut Visit<'_>,
     ) -> Result<ReadOn> {
-        self.local.read_some(facts, mark, bytes_max, visit)
+        self.local.read_on(facts, mark, bytes_max, visit)
     }
 
     fn settle(&self, database: u128, replayed: &Replayed) -> Result<Vec<PathBuf>> {

@@ -149,7 +149,7 @@ impl Inner {
         let mut piece = LogPiece::new(work.chain, work.from);
         let mut is_lost = false;
         let facts = self.versions.current().log_facts();
-        let read = log_store.read_some(&facts, shipping.mark, OBJECT_BYTES, &mut |record| {
+        let read = log_store.read_on(&facts, shipping.mark, OBJECT_BYTES, &mut |record| {
             if record.position == piece.end() && record.position < work.end {
                 piece.push(record.header, record.body());
             } else if record.position >= work.from && record.position > piece.end() {
@@ -194,9 +194,7 @@ impl Inner {
     ///
     /// Errors: `Unknown` if the range is closed or poisoned before.
     pub(in crate::store) fn await_in_store(&self, end: LogPosition) -> Result<()> {
-        let Some(log) = self.log_in_store() else {
-            return Err(Error::invalid(NO_LOG_THERE));
-        };
+        let log = self.require_log_in_store()?;
         let _awaiting = log.await_more();
         loop {
             let ticket = log.changed().ticket();
@@ -218,14 +216,11 @@ impl Inner {
         }
     }
 
-    /// Whether the class `durable` can be asked for.
+    /// The log in the store, without which the class `durable` cannot be asked for.
     ///
-    /// Errors: `Invalid` if not, and says what is missing.
-    pub(in crate::store) fn require_log_in_store(&self) -> Result<()> {
-        match self.log_in_store() {
-            Some(_) => Ok(()),
-            None => Err(Error::invalid(NO_LOG_THERE)),
-        }
+    /// Errors: `Invalid`, which says what is missing.
+    pub(in crate::store) fn require_log_in_store(&self) -> Result<&CloudLog> {
+        self.log_in_store().ok_or_else(|| Error::invalid(NO_LOG_THERE))
     }
 }
 

@@ -94,12 +94,8 @@ pub fn require_closed(store: &CloudStore, state: &FedState, options: &CloudOptio
 pub fn loaded(store: &CloudStore, names: CloudNames, state: &FedState) -> Result<LoadedFeed> {
     let mut edits = whole_edits(state, &place_of(store, names))?;
     let position = edits.iter().map(log_end).max().unwrap_or_default();
-    let log = edits.iter().filter_map(|edit| edit.range.store_log).next_back();
     // The log in the store goes on exactly at the moment.
-    let position = match log {
-        Some(log) if log != StoreLog::NONE => log.position,
-        _ => position,
-    };
+    let position = StoreLog::newest_in(&edits).map_or(position, |log| log.position);
     for edit in &mut edits {
         edit.log = Default::default();
         edit.media = None;

@@ -373,7 +373,8 @@ fn read(opening: &Opening, version: &Version, tail: &mut Tail) -> Result<bool> {
     values.into_iter().try_for_each(|file| file.open())?;
     tail.let_go_of(version);
     let (facts, mark) = (version.log_facts(), tail.mark);
-    let outcome = opening.log.read_on(&facts, mark, &mut |record| tail.add(version, &record));
+    let outcome =
+        opening.log.read_on(&facts, mark, u64::MAX, &mut |record| tail.add(version, &record));
     // What was added lies behind the mark, and would be added again.
     let outcome = outcome.inspect_err(|_| tail.clear())?;
     let is_whole = match outcome {

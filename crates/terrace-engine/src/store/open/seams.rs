@@ -82,7 +82,7 @@ impl Seams {
         };
         Seams {
             feeds: feeds_of(process, &dir, options, &cloud),
-            log: log_of(&cloud, local_log),
+            log: Arc::new(CloudLogs::new(&cloud, local_log)),
             l0,
             executor: Arc::new(executor),
             opener,
@@ -104,11 +104,6 @@ fn feeds_of(
         return Arc::new(local);
     }
     Arc::new(CloudFeeds::new(process, local, cloud))
-}
-
-/// The log of the range, which goes on from what the store has of it where there is no local one.
-fn log_of(cloud: &Arc<CloudTier>, local: LocalLogStore) -> Arc<dyn LogStore> {
-    Arc::new(CloudLogs::new(cloud, local))
 }
 
 /// Makes the L0 of these options, whose files go to `tables`.

@@ -1,5 +1,6 @@
 use terrace_base::{ByteReader, CodecError, Epoch, LogPosition, put_varint};
 
+use super::VersionEdit;
 use crate::version::format::bounded;
 
 /// The longest URL of an object store.
@@ -43,6 +44,12 @@ impl StoreLog {
     /// There is none.
     pub const NONE: StoreLog =
         StoreLog { epoch: Epoch(0), chain: 0, number: 0, position: LogPosition(0) };
+
+    /// What the newest of these edits that says anything of it says; nothing if there is none.
+    pub fn newest_in(edits: &[VersionEdit]) -> Option<StoreLog> {
+        let newest = edits.iter().filter_map(|edit| edit.range.store_log).next_back();
+        newest.filter(|log| *log != StoreLog::NONE)
+    }
 
     pub(super) fn put(&self, out: &mut Vec<u8>) {
         for number in [self.epoch.0, self.chain, self.number, self.position.0] {

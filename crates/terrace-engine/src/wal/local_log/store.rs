@@ -34,15 +34,6 @@ impl LogStore for LocalLogStore {
         &self,
         facts: &LogFacts,
         mark: Option<LogMark>,
-        visit: &mut Visit<'_>,
-    ) -> Result<ReadOn> {
-        read_on(self.env.as_ref(), &self.dir, facts, mark, u64::MAX, visit)
-    }
-
-    fn read_some(
-        &self,
-        facts: &LogFacts,
-        mark: Option<LogMark>,
         bytes_max: u64,
         visit: &mut Visit<'_>,
     ) -> Result<ReadOn> {

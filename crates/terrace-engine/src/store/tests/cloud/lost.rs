@@ -457,17 +457,14 @@ fn round(
             sim.set_object_faults(plan.faults.clone());
         }
         let is_over = Arc::new(AtomicBool::new(false));
-        let ends =
-            Arc::new((0..THREADS_BESIDE).map(|_| AtomicBool::new(false)).collect::<Vec<_>>());
         // A process that ends waits for those who write in it, so only some do.
         let has_beside = owner.random.one_in(2);
         for thread in (0..THREADS_BESIDE).filter(|_| has_beside) {
             let (store, history) = (owner.store.clone(), Arc::clone(&history));
-            let (is_over, ends) = (Arc::clone(&is_over), Arc::clone(&ends));
+            let is_over = Arc::clone(&is_over);
             let seed = owner.random.next_u64();
             let job = Box::new(move || {
                 write_beside(&store, &history, thread, seed, &is_over);
-                ends[thread].store(true, Ordering::SeqCst);
             });
             env.spawn(JobClass::Client, "beside", job).expect("a simulation has threads");
         }

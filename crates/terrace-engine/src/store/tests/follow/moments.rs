@@ -199,7 +199,7 @@ fn a_log_that_changes_while_it_is_read_is_not_whole() -> Result<()> {
             };
             let (mut store, mut failed) = (Some(store), Ok(()));
             let mut count = 0;
-            let read = log.read_on(&facts, None, &mut |_| {
+            let read = log.read_on(&facts, None, u64::MAX, &mut |_| {
                 count += 1;
                 if count == 1 {
                     let gone_on = store.take().map(|store| go_on(env, store));
