@@ -24,6 +24,7 @@ mod feed;
 pub mod format;
 mod log;
 mod names;
+mod numbered;
 mod pins;
 mod prices;
 mod requests;

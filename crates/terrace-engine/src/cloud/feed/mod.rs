@@ -31,7 +31,6 @@
 //!
 //! Begin at `reading.rs` (how the feed is read) and `owner.rs` (how it is written).
 
-mod ahead;
 mod databases;
 mod objects;
 mod owner;
@@ -40,6 +39,5 @@ mod reading;
 mod tests;
 
 pub use self::databases::find_databases;
-pub(in crate::cloud) use self::objects::{FeedObjects, read_decoded};
 pub use self::owner::CloudFeed;
 pub use self::reading::{FedState, FeedMark};

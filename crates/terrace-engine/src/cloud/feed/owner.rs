@@ -4,12 +4,13 @@ use std::sync::Arc;
 use terrace_base::Epoch;
 use terrace_env::{PlantedBug, is_planted};
 
-use super::objects::Placed;
+use super::objects::FeedObjects;
 use super::reading::{AtEnd, read_all, read_on, read_to_end};
-use super::{FedState, FeedMark, FeedObjects};
+use super::{FedState, FeedMark};
+use crate::Result;
 use crate::cloud::format::{Author, Collected, Extent, FeedContent, FeedObject};
+use crate::cloud::numbered::Placed;
 use crate::cloud::{CloudName, CloudNames, CloudStore};
-use crate::{Error, Result};
 
 /// The feed as its owner writes it. One caller at a time.
 #[derive(Debug)]
@@ -46,7 +47,7 @@ impl CloudFeed {
     ///
     /// Errors: `Corruption`, `Unsupported`; the environment's.
     pub fn read(store: &Arc<CloudStore>, names: CloudNames) -> Result<Option<FedState>> {
-        read_all(&FeedObjects { store: Arc::clone(store), names })
+        read_all(&FeedObjects::new(store, names))
     }
 
     /// What stands behind `mark`. Errors: as of [`CloudFeed::read`].
@@ -55,7 +56,7 @@ impl CloudFeed {
         names: CloudNames,
         mark: &FeedMark,
     ) -> Result<Option<FedState>> {
-        read_on(&FeedObjects { store: Arc::clone(store), names }, mark)
+        read_on(&FeedObjects::new(store, names), mark)
     }
 
     /// Whether `author`, whose feed had come to `number`, still is the owner: nobody of a higher
@@ -68,7 +69,7 @@ impl CloudFeed {
         author: Author,
         number: u64,
     ) -> Result<bool> {
-        let objects = FeedObjects { store: Arc::clone(store), names };
+        let objects = FeedObjects::new(store, names);
         let mut next = number + 1;
         while let Some(there) = objects.read(next)? {
             if there.author == author {
@@ -99,14 +100,14 @@ impl CloudFeed {
         mut may_take: impl FnMut(&FedState) -> Result<()>,
     ) -> Result<(CloudFeed, FedState)> {
         store.prove_put_if_absent(&names.of(&CloudName::Proof))?;
-        let objects = FeedObjects { store: Arc::clone(store), names };
+        let objects = FeedObjects::new(store, names);
         read_to_end(&objects, |state| {
             may_take(state)?;
             let epoch = Epoch(state.mark.epoch.0 + 1).max(at_least_epoch);
             let author = Author { epoch, nonce };
             let number = state.mark.next;
             let fence = FeedObject { author, what: FeedContent::Fence };
-            match objects.create(number, &fence)? {
+            match objects.place(number, &fence)? {
                 Placed::There { .. } => {
                     state.take(number, fence);
                 }
@@ -248,10 +249,10 @@ impl CloudFeed {
         loop {
             if let Some(fenced) = self.fenced {
                 self.pending = None;
-                return Err(self.error_of(fenced));
+                return Err(self.objects.overtaken(self.author, fenced.by));
             }
             let number = self.next;
-            let placed = self.objects.create(number, &object);
+            let placed = self.objects.place(number, &object);
             let is_clean = matches!(placed, Ok(Placed::There { may_come_again: false }));
             if is_snapshot && (!is_clean || self.is_new) {
                 self.stones.insert(number);
@@ -288,18 +289,6 @@ impl CloudFeed {
         }
     }
 
-    fn error_of(&self, fenced: Fenced) -> Error {
-        let by = fenced.by.map_or_else(String::new, |epoch| format!(", with epoch {}", epoch.0));
-        Error::Fenced(format!(
-            "the database {:032x} in {} was opened by somebody else{by}, since it was opened here \
-             with epoch {}: nothing more can be written from here. Close it, and open it again to \
-             take it back",
-            self.objects.names.database(),
-            self.objects.store.url(),
-            self.author.epoch.0
-        ))
-    }
-
     /// Collects the feed below `below` and below the newest snapshot, in ascending order, each
     /// answered before the next; to where it has come.
     ///
@@ -318,14 +307,14 @@ impl CloudFeed {
 
     fn collect_one(&self, number: u64) -> Result<()> {
         if is_planted(PlantedBug::CollectFences) {
-            return self.objects.store.delete(&self.objects.name(number));
+            return self.objects.delete(number);
         }
         if self.fences.contains(&number) {
             return Ok(());
         }
         let is_known = number > self.fence;
         if is_known && !self.stones.contains(&number) {
-            return self.objects.store.delete(&self.objects.name(number));
+            return self.objects.delete(number);
         }
         let Some(object) = self.objects.read(number)? else { return Ok(()) };
         match object.what {
@@ -335,7 +324,7 @@ impl CloudFeed {
                 let stone = FeedObject { what: FeedContent::Stone, ..object };
                 self.objects.replace(number, &stone)
             }
-            FeedContent::Edits { .. } => self.objects.store.delete(&self.objects.name(number)),
+            FeedContent::Edits { .. } => self.objects.delete(number),
         }
     }
 }

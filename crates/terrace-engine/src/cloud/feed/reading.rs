@@ -4,8 +4,7 @@ use std::path::Path;
 use terrace_base::{Corruption, Epoch};
 use terrace_env::{PlantedBug, is_planted};
 
-use super::FeedObjects;
-use super::ahead::ReadAhead;
+use super::objects::FeedObjects;
 use crate::cloud::format::{Author, Collected, Extent, FeedContent, FeedObject};
 use crate::{Error, Result};
 
@@ -212,7 +211,7 @@ type Passed = BTreeMap<u64, FeedObject>;
 /// is gone, and whoever has come to an end looks whether it is.
 fn begin(objects: &FeedObjects) -> Result<(FedState, Passed)> {
     let mut passed = Passed::new();
-    for (number, object) in ReadAhead::new(objects, objects.listed()?.into_iter().rev()) {
+    for (number, object) in objects.read_each(objects.listed()?.into_iter().rev()) {
         let object = match object {
             Ok(Some(object)) => object,
             // It was collected meanwhile.

@@ -1,4 +1,3 @@
-use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -6,14 +5,11 @@ use terrace_base::{Corruption, LogPosition};
 use terrace_env::{PlantedBug, is_planted};
 
 use super::format::{LogObject, LogRecords, StoredRecord, encode_fence, records_in};
-use super::objects::{LogObjects, Placed};
-use crate::cloud::PendingGet;
+use super::objects::LogObjects;
 use crate::cloud::format::Author;
+use crate::cloud::numbered::Placed;
 use crate::version::StoreLog;
 use crate::{Error, Result};
-
-/// How many objects are asked for ahead.
-const AHEAD: usize = 8;
 
 /// What was read stays in memory up to so many bytes; the rest is read again when it is needed.
 const KEPT_BYTES: usize = 64 << 20;
@@ -143,24 +139,21 @@ fn read_and_fence(
         }
     };
     loop {
-        let mut ahead: VecDeque<(u64, PendingGet)> = VecDeque::new();
-        loop {
-            while ahead.len() < AHEAD {
-                let number = ahead.back().map_or(at, |(last, _)| last + 1);
-                ahead.push_back((number, objects.begin_read(number)));
-            }
-            let Some((number, begun)) = ahead.pop_front() else { break };
-            match objects.end_read(number, begun)? {
+        let mut gaps = 0;
+        for (number, object) in objects.read_each(at..) {
+            match object? {
                 Some(object) => take(number, object),
-                None if is_planted(PlantedBug::LogWithGaps) && ahead.len() > 4 => continue,
+                None if is_planted(PlantedBug::LogWithGaps) && gaps < 4 => {
+                    gaps += 1;
+                    continue;
+                }
                 None => break,
             }
             at = number + 1;
         }
-        drop(ahead);
         let fence = encode_fence(objects.names.database(), at, author);
         match objects.create(at, &fence)? {
-            Placed::There => return Ok(at + 1),
+            Placed::There { .. } => return Ok(at + 1),
             Placed::Taken(Some(object)) => take(at, object),
             Placed::Taken(None) => {
                 return Err(Error::Fenced(format!(

@@ -21,7 +21,7 @@ fn with_objects(test: impl FnOnce(&SharedEnv, &LogObjects) + Send) {
     SimEnv::run(SimOptions::new(12), |env| {
         let env: SharedEnv = env;
         let store = Arc::new(CloudStore::new(&env, Arc::new(ScriptedStore::default())));
-        test(&env, &LogObjects { store, names: NAMES });
+        test(&env, &LogObjects::new(&store, NAMES));
     });
 }
 

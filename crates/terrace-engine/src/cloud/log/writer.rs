@@ -7,10 +7,11 @@ use terrace_env::{Latch, Mutex, PlantedBug, Signal, WaitFactory, is_planted};
 
 use super::chain::{Chains, LogWork};
 use super::format::LogPiece;
-use super::objects::{LogObjects, Placed};
+use super::objects::LogObjects;
+use crate::Result;
 use crate::cloud::format::Author;
+use crate::cloud::numbered::Placed;
 use crate::version::StoreLog;
-use crate::{Error, Result};
 
 /// The log as its owner writes it. Called by many threads.
 pub struct CloudLog {
@@ -181,7 +182,7 @@ impl CloudLog {
                 self.chains.lock().placed(piece.chain, piece.base, *number);
             }
             match self.objects.create(*number, &bytes)? {
-                Placed::There => {
+                Placed::There { .. } => {
                     self.chains.lock().placed(piece.chain, piece.base, *number);
                     let mut stats = self.stats.lock();
                     stats.objects += 1;
@@ -195,20 +196,12 @@ impl CloudLog {
                     let Some(moved) = moved else { return Ok(()) };
                     *number = moved;
                 }
-                Placed::Taken(_) => return Err(self.fenced()),
+                Placed::Taken(there) => {
+                    let by = there.map(|there| there.author.epoch);
+                    return Err(self.objects.overtaken(self.author, by));
+                }
             }
         }
-    }
-
-    fn fenced(&self) -> Error {
-        Error::Fenced(format!(
-            "the database {:032x} in {} was opened by somebody else since it was opened here with \
-             epoch {}: nothing more can be written from here. Close it, and open it again to take it \
-             back",
-            self.objects.names.database(),
-            self.objects.store.url(),
-            self.author.epoch.0
-        ))
     }
 
     /// Deletes what no moment in the feed needs.

@@ -3,11 +3,11 @@ use std::sync::Arc;
 use terrace_env::ObjectName;
 
 use crate::Result;
-use crate::cloud::feed::read_decoded;
 use crate::cloud::format::{
     CheckpointObject, Fate, FateObject, PinObject, decode_checkpoint, decode_fate, decode_pin,
     encode_checkpoint, encode_fate, encode_pin,
 };
+use crate::cloud::numbered::read_decoded;
 use crate::cloud::{CloudName, CloudNames, CloudStore, Creation};
 
 /// The pins of one database, and its checkpoints.
@@ -28,7 +28,7 @@ impl PinObjects {
 
     /// The pin at a number; `None` if there is none.
     pub fn read(&self, number: u64) -> Result<Option<PinObject>> {
-        let decode = |bytes: &[u8]| decode_pin(self.database(), number, bytes);
+        let decode = |bytes: Vec<u8>| decode_pin(self.database(), number, &bytes);
         read_decoded(&self.store, &self.name(number), decode)
     }
 
@@ -53,7 +53,7 @@ impl PinObjects {
 
     /// What was decided of a pin, if that was done.
     pub fn fate(&self, pin: u64) -> Result<Option<Fate>> {
-        let decode = |bytes: &[u8]| decode_fate(self.database(), pin, bytes);
+        let decode = |bytes: Vec<u8>| decode_fate(self.database(), pin, &bytes);
         let read = read_decoded(&self.store, &self.names.of(&CloudName::Fate(pin)), decode)?;
         Ok(read.map(|object| object.fate))
     }
@@ -71,7 +71,7 @@ impl PinObjects {
     /// The checkpoint of a pin, valid or not; `None` if there is none.
     pub fn checkpoint(&self, pin: u64) -> Result<Option<CheckpointObject>> {
         let object = self.names.of(&CloudName::Checkpoint(pin));
-        read_decoded(&self.store, &object, |bytes| decode_checkpoint(self.database(), pin, bytes))
+        read_decoded(&self.store, &object, |bytes| decode_checkpoint(self.database(), pin, &bytes))
     }
 
     /// Stores the checkpoint of a pin, which is nobody else's.

@@ -39,7 +39,7 @@ impl CloudLogs {
     }
 
     fn objects(&self, database: u128) -> Result<LogObjects> {
-        Ok(LogObjects { store: Arc::clone(self.tier.store()?), names: CloudNames::new(database) })
+        Ok(LogObjects::new(self.tier.store()?, CloudNames::new(database)))
     }
 
     /// In whose name the log is fenced, if this open writes anything.
