@@ -4,7 +4,7 @@
 //! log/N, magic "terrclog"; the preamble, the database and the number as in every object
 //!   40 epoch          8
 //!   48 nonce         16   of the owner
-//!   64 kind           1   1 a fence, 2 records
+//!   64 kind           1   1 a fence, 2 records, 3 a stone
 //!   65 zeros          7
 //!   72 chain          8   records: the chain that they belong to
 //!   80 base           8   records: the log position of the first one
@@ -31,8 +31,30 @@ const CHECKSUM_BYTES: usize = 4;
 pub struct LogObject {
     /// Who wrote it.
     pub author: Author,
-    /// What it holds; nothing if it is a fence.
-    pub records: Option<LogRecords>,
+    /// What it holds.
+    pub what: LogContent,
+}
+
+/// What an object of the log holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogContent {
+    /// The log belongs to its author from here on.
+    Fence,
+    /// What stood here came too late, and the number stays taken.
+    Stone,
+    /// Records.
+    Records(LogRecords),
+}
+
+impl LogObject {
+    /// Its records, if it holds any.
+    #[must_use]
+    pub fn records(self) -> Option<LogRecords> {
+        match self.what {
+            LogContent::Records(records) => Some(records),
+            LogContent::Fence | LogContent::Stone => None,
+        }
+    }
 }
 
 /// The records of an object.
@@ -123,6 +145,12 @@ pub fn encode_fence(database: u128, at: u64, author: Author) -> Vec<u8> {
     finish(front(database, at, author, 1), database, at)
 }
 
+/// The bytes of a stone in the place of what its author had left.
+#[must_use]
+pub fn encode_stone(database: u128, at: u64, author: Author) -> Vec<u8> {
+    finish(front(database, at, author, 3), database, at)
+}
+
 /// The object that these bytes are.
 ///
 /// Errors: they are not what was written at this number of this database; a record is damaged.
@@ -132,16 +160,17 @@ pub fn decode_log(database: u128, at: u64, bytes: Vec<u8>) -> Result<LogObject, 
     let kind = reader.u8()?;
     zeros(&mut reader, 7)?;
     match kind {
-        1 => {
+        1 | 3 => {
             reader.finish()?;
-            Ok(LogObject { author, records: None })
+            let what = if kind == 1 { LogContent::Fence } else { LogContent::Stone };
+            Ok(LogObject { author, what })
         }
         2 => {
             let (chain, base) = (number(&mut reader)?, LogPosition(number(&mut reader)?));
             let end = LogPosition(base.0 + reader.rest().len() as u64);
             let records = LogRecords { chain, base, end, bytes };
             records_in(&records.bytes, chain, base).try_for_each(|record| record.map(drop))?;
-            Ok(LogObject { author, records: Some(records) })
+            Ok(LogObject { author, what: LogContent::Records(records) })
         }
         _ => Err(reader.error("no object of the log is like this").into()),
     }
@@ -187,9 +216,9 @@ fn record_at(
     Ok(StoredRecord { position, offset: at as u64, header, body: begin..begin + body.len() })
 }
 
-/// Whether a list shows a fence at this size: fences are never collected.
+/// Whether a list shows a fence or a stone at this size: they are never collected.
 #[must_use]
-pub fn is_fence_by_size(bytes: u64) -> bool {
+pub fn has_no_records_by_size(bytes: u64) -> bool {
     bytes < (RECORDS_AT + CHECKSUM_BYTES) as u64
 }
 
@@ -234,11 +263,15 @@ mod tests {
         specimens::assert_as_ever("cloud/testdata/v1.log-objects", &objects().concat());
         let [fence, records] = objects();
         let fence_read = decode_log(DATABASE, 1, fence.clone()).unwrap();
-        assert_eq!(fence_read, LogObject { author: AUTHOR, records: None });
-        assert!(is_fence_by_size(fence.len() as u64));
-        assert!(!is_fence_by_size(records.len() as u64));
+        assert_eq!(fence_read, LogObject { author: AUTHOR, what: LogContent::Fence });
+        assert!(has_no_records_by_size(fence.len() as u64));
+        let stone = encode_stone(DATABASE, 3, AUTHOR);
+        assert!(has_no_records_by_size(stone.len() as u64));
+        let stone_read = decode_log(DATABASE, 3, stone).unwrap();
+        assert_eq!(stone_read, LogObject { author: AUTHOR, what: LogContent::Stone });
+        assert!(!has_no_records_by_size(records.len() as u64));
         let read = decode_log(DATABASE, 2, records).unwrap();
-        let records = read.records.unwrap();
+        let records = read.records().unwrap();
         assert_eq!((records.chain, records.base, records.end), (9, piece().base, piece().end()));
         let body = |record: Result<StoredRecord, CodecError>| {
             let record = record.unwrap();

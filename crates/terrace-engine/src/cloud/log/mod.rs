@@ -25,7 +25,8 @@
 //! 5. A chain has no gap, and ends where the range changes beside its log (an ingest): the moment
 //!    that holds the change begins the next one. Records of another chain than the moment's do not
 //!    follow on it.
-//! 6. Fences are never collected, so that the number which a fenced owner wants next stays taken.
+//! 6. The number which a fenced owner wants next stays taken: fences are never collected, and what
+//!    came too late is replaced by a stone, which is not collected either.
 //!
 //! *Source:* RocksMash (TACO 2022), section 3.4. *Differs:* the paper's log stays on a block volume
 //! and covers what the local levels hold, by lists of keys; here it goes behind the moments of a
@@ -43,7 +44,10 @@ mod tests;
 mod writer;
 
 pub use self::chain::LogWork;
-pub use self::format::{LogObject, LogPiece, LogRecords, StoredRecord, decode_log, encode_fence};
+pub use self::format::{
+    LogContent, LogObject, LogPiece, LogRecords, StoredRecord, decode_log, encode_fence,
+    encode_stone,
+};
 pub use self::objects::LogObjects;
 pub use self::reading::LogRun;
 pub use self::writer::{CloudLog, CloudLogStats};

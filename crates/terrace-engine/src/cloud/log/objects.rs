@@ -1,8 +1,9 @@
 use terrace_base::PreambleError;
 
-use super::format::{LogObject, decode_log, is_fence_by_size};
+use super::format::{LogObject, decode_log, encode_stone, has_no_records_by_size};
 use crate::Result;
 use crate::cloud::CloudName;
+use crate::cloud::format::Author;
 use crate::cloud::numbered::{Numbered, NumberedObjects};
 
 /// The objects of one database's log.
@@ -23,6 +24,13 @@ impl Numbered for LogObject {
 }
 
 impl LogObjects {
+    /// Puts a stone in the place of what somebody had left at a number too late.
+    ///
+    /// Errors: the environment's.
+    pub(super) fn put_stone(&self, number: u64, author: Author) -> Result<()> {
+        self.store.put(&self.name(number), &encode_stone(self.names.database(), number, author))
+    }
+
     /// Deletes the records below a number that earlier owners have left. What a list does not show
     /// is left.
     ///
@@ -33,7 +41,7 @@ impl LogObjects {
                 Some(CloudName::Log(number)) if number < below => {}
                 _ => continue,
             }
-            if !is_fence_by_size(object.bytes) {
+            if !has_no_records_by_size(object.bytes) {
                 self.store.delete(&object.name)?;
             }
         }

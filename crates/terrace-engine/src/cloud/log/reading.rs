@@ -4,7 +4,7 @@ use std::sync::Arc;
 use terrace_base::{Corruption, LogPosition};
 use terrace_env::{PlantedBug, is_planted};
 
-use super::format::{LogObject, LogRecords, StoredRecord, encode_fence, records_in};
+use super::format::{LogContent, LogObject, LogRecords, StoredRecord, encode_fence, records_in};
 use super::objects::LogObjects;
 use crate::cloud::format::Author;
 use crate::cloud::numbered::Placed;
@@ -45,9 +45,8 @@ impl LogRun {
     pub fn take(objects: &LogObjects, moment: StoreLog, author: Author) -> Result<LogRun> {
         let mut found = Vec::new();
         let mut kept_bytes = 0;
-        let next = read_and_fence(objects, moment.number.max(1), author, |number, object| {
-            let Some(records) = object.records else { return };
-            if object.author.epoch != moment.epoch || records.chain != moment.chain {
+        let next = read_and_fence(objects, moment, author, |number, of, records| {
+            if of.epoch != moment.epoch || records.chain != moment.chain {
                 return;
             }
             let LogRecords { base, end, bytes, .. } = records;
@@ -98,7 +97,7 @@ impl LogRun {
             let name = PathBuf::from(self.objects.name(piece.number).as_str());
             let read_again = match &piece.object {
                 Some(_) => None,
-                None => self.objects.read(piece.number)?.and_then(|object| object.records),
+                None => self.objects.read(piece.number)?.and_then(LogObject::records),
             };
             let read_again = read_again.map(|records| Arc::new(records.bytes));
             let Some(object) = piece.object.as_ref().or(read_again.as_ref()) else {
@@ -118,24 +117,30 @@ impl LogRun {
     }
 }
 
-/// Hands over what stands from `number` on, and fences the end; the number behind the fence.
+/// Hands over the records that stand behind a moment, each with its author, and fences the end; the
+/// number behind the fence. What came too late has left a stone on return: its author, or an owner
+/// between the two, may want the number yet.
 fn read_and_fence(
     objects: &LogObjects,
-    number: u64,
+    moment: StoreLog,
     author: Author,
-    mut take: impl FnMut(u64, LogObject),
+    mut take: impl FnMut(u64, Author, LogRecords),
 ) -> Result<u64> {
-    let mut at = number;
+    let mut at = moment.number.max(1);
     let mut fence: Option<Author> = None;
+    let mut late = Vec::new();
     let mut take = |number, object: LogObject| {
-        if object.records.is_none() {
-            fence = Some(object.author);
-            return;
-        }
-        // What is not of the last one who has fenced the log came too late.
-        let is_late = fence.is_some_and(|fence| fence != object.author);
-        if !is_late {
-            take(number, object);
+        let of = object.author;
+        match object.what {
+            LogContent::Fence => fence = Some(of),
+            LogContent::Stone => {}
+            LogContent::Records(records) => {
+                let is_late = fence.is_some_and(|fence| fence != of) || of.epoch < moment.epoch;
+                match is_late {
+                    true => late.push((number, of)),
+                    false => take(number, of, records),
+                }
+            }
         }
     };
     loop {
@@ -153,7 +158,7 @@ fn read_and_fence(
         }
         let fence = encode_fence(objects.names.database(), at, author);
         match objects.create(at, &fence)? {
-            Placed::There { .. } => return Ok(at + 1),
+            Placed::There { .. } => break,
             Placed::Taken(Some(object)) => take(at, object),
             Placed::Taken(None) => {
                 return Err(Error::Fenced(format!(
@@ -165,4 +170,8 @@ fn read_and_fence(
         }
         at += 1;
     }
+    for (number, of) in late {
+        objects.put_stone(number, of)?;
+    }
+    Ok(at + 1)
 }
