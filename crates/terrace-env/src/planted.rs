@@ -194,6 +194,13 @@ planted_bugs! {
     LogSafeOverGaps,
     /// Objects of the log go when a moment is taken that does not need them, before it is fed.
     LogCollectedEarly,
+    /// A log on a volume is released as tables here have its records, whatever the store has.
+    VolumeLogReleasedEarly,
+    /// Records of a log on a volume are replayed that follow on an ingest which the store lacks.
+    VolumeLogOverIngests,
+    /// A record on a volume is safe though no moment of this owner is in the feed, or an ingest
+    /// before it is in none.
+    VolumeLogWithoutMoment,
     /// A block of the persistent cache is believed without looking at its checksum.
     UncheckedCache,
     /// A block of the persistent cache can be found before its bytes are there, and is believed.
@@ -229,6 +236,13 @@ impl PlantedBug {
         PlantedBug::LogCollectedEarly,
     ];
 
+    /// Bugs of the log on a volume: as above.
+    pub const OF_VOLUME_LOG: &[PlantedBug] = &[
+        PlantedBug::VolumeLogReleasedEarly,
+        PlantedBug::VolumeLogOverIngests,
+        PlantedBug::VolumeLogWithoutMoment,
+    ];
+
     /// Bugs of what is kept on the local disk of tables in an object store: the engine's own tests
     /// look for them, beside the cache.
     pub const OF_PERSISTENT_CACHE: &[PlantedBug] = &[
@@ -245,6 +259,7 @@ impl PlantedBug {
         let elsewhere = [
             PlantedBug::OF_OBJECT_STORE,
             PlantedBug::OF_STORE_LOG,
+            PlantedBug::OF_VOLUME_LOG,
             PlantedBug::OF_PERSISTENT_CACHE,
         ]
         .concat();

@@ -50,6 +50,11 @@ pub struct CloudOptions {
     /// has the database open can write no more, and a directory that has fallen behind keeps what
     /// only it had, in a directory below it.
     pub take_over: bool,
+    /// Whether a take-over goes on without the log that lay on a volume
+    /// ([`Options::log_volume`](super::Options::log_volume)), because that is lost too: what was
+    /// written after the newest moment in the store is lost then, what was acknowledged as durable
+    /// as well. The default is no: then a take-over without the volume is refused.
+    pub abandon_log: bool,
     /// What the store charges, for the estimates of money in figures and explanations; nothing else
     /// depends on it, and it is not kept with the database. The default is the sheet that is built
     /// in for the URL's scheme ([`PriceSheet::of_url`]), which holds for the service itself and not
@@ -79,6 +84,7 @@ impl CloudOptions {
             log: None,
             database: None,
             take_over: false,
+            abandon_log: false,
             prices: None,
         }
     }

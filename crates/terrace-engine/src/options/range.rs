@@ -48,6 +48,15 @@ pub struct Options {
     /// segments are files in the range's own directory. Segments stay where they are when this
     /// changes, and are read there.
     pub log_path: Option<PathBuf>,
+    /// The directory of a volume for the log, where its segments are ordinary files in a directory
+    /// of the range's own: another disk, or a block device that outlives this machine and can be
+    /// attached to another one. With a mirror in the object store ([`CloudOptions::mirror`]) writes
+    /// of the class [`Durability::Durable`] are acknowledged when this volume has them, and whoever
+    /// takes the range over on an empty directory finds them there; the log is kept until a moment
+    /// in the store has what is in it. At most one of this and `log_path`. The default is none.
+    ///
+    /// *Source:* RocksMash (TACO 2022), section 3.4.
+    pub log_volume: Option<PathBuf>,
     /// The value log, for values that are large. The default is none: every value stands in the
     /// tables. A range that has one keeps what is in it, whatever an open chooses; without the
     /// option new values stand in the tables again.
@@ -160,6 +169,7 @@ impl Default for Options {
             listeners: Listeners::new(),
             l0: L0Options::PLAIN,
             log_path: None,
+            log_volume: None,
             value_log: None,
             cloud: None,
             reserved_percent: 5,
@@ -265,15 +275,18 @@ impl Options {
         self.value_log.as_ref().map_or(Ok(()), ValueLogOptions::validate)?;
         self.cloud.as_ref().map_or(Ok(()), CloudOptions::validate)?;
         let has_log = self.cloud.as_ref().is_some_and(|cloud| cloud.log.is_some());
-        require(
-            has_log || self.durability != Durability::Durable,
-            "the class \"durable\" needs the log in an object store (cloud.log, --cloud-log)",
-        )?;
-        require(
-            !has_log || self.log_path.is_none(),
-            "cloud.log needs the log in the database's own directory: leave log_path out",
-        )?;
         let is_mirrored = self.cloud.as_ref().is_some_and(|cloud| cloud.mirror.is_some());
+        let outlives = has_log || self.log_volume.is_some() && (is_mirrored || self.read_only);
+        require(
+            outlives || self.durability != Durability::Durable,
+            "the class \"durable\" needs a log that outlives the machine: in an object store \
+             (cloud.log, --cloud-log), or on a volume (log_volume, --log-volume) beside a mirror \
+             (cloud.mirror, --cloud-mirror)",
+        )?;
+        require(
+            !has_log || (self.log_path.is_none() && self.log_volume.is_none()),
+            "cloud.log needs the log in the database's own directory: leave log_path and log_volume out",
+        )?;
         require(
             !is_mirrored || matches!(self.l0, L0Options::Plain { .. }),
             "cloud.mirror does not go with a container of L0, whose pages are no files",
@@ -293,6 +306,11 @@ impl Options {
             self.log_bytes_max >= 2 * self.log_segment_bytes,
             "log_bytes_max must be at least two segments",
         )?;
+        require(
+            self.log_path.is_none() || self.log_volume.is_none(),
+            "the log lies on persistent memory (log_path) or on a volume (log_volume), not on both",
+        )?;
+        self.log_volume.as_deref().map_or(Ok(()), |path| require_text("log_volume", path))?;
         self.log_path.as_deref().map_or(Ok(()), |path| require_text("log_path", path))
     }
 

@@ -26,7 +26,7 @@ pub enum Setting {
 }
 
 /// Options that are chosen at an open, by the names that programs and servers know.
-const AT_AN_OPEN: [&str; 17] = [
+const AT_AN_OPEN: [&str; 18] = [
     "compression",
     "create",
     "dranges",
@@ -36,6 +36,7 @@ const AT_AN_OPEN: [&str; 17] = [
     "level_bytes_base",
     "listeners",
     "log_path",
+    "log_volume",
     "lookup_index_bytes",
     "memtable_bytes",
     "memtable_merging",

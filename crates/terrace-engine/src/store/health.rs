@@ -151,7 +151,7 @@ impl Inner {
     pub(super) fn wake_all(&self) {
         self.changed.notify();
         self.sequencer.wake();
-        if let Some(log) = self.log_in_store() {
+        if let Some(log) = self.outliving_log() {
             log.changed().notify();
         }
     }

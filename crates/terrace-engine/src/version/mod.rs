@@ -48,8 +48,8 @@ mod value_files;
 mod version;
 
 pub use edit::{
-    CloudEdit, FeedAuthors, LogEdit, NewRow, RangeEdit, Repaired, RowMeta, StoreLog, TreeEdit,
-    ValuesEdit, VersionEdit,
+    CloudEdit, FeedAuthors, LogBehind, LogEdit, NewRow, RangeEdit, Repaired, RowMeta, StoreLog,
+    TreeEdit, ValuesEdit, VersionEdit, VolumeLog,
 };
 pub use feed::{FeedMark, FeedNews, FeedPosition, FeedStore, LoadedFeed, MemoryFeed, VersionFeed};
 pub use hiding::{Hiding, HidingLevel};

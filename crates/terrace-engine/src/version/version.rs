@@ -8,7 +8,7 @@ use terrace_base::{
 use terrace_env::{PlantedBug, SetOnce, is_planted};
 
 use super::{
-    CloudEdit, LogEdit, RangeEdit, Repaired, RowMeta, Run, StoreLog, Table, TableContext,
+    CloudEdit, LogBehind, LogEdit, RangeEdit, Repaired, RowMeta, Run, Table, TableContext,
     TableMeta, TreeEdit, ValueFiles, ValuesEdit, VersionEdit,
 };
 use crate::l0::{CutInterval, CutMap, L0, L0State, LiveRows, LiveTable, Row};
@@ -37,7 +37,7 @@ pub struct Version {
     repaired: Option<Repaired>,
     drange_boundaries: Vec<Vec<u8>>,
     cloud: Option<CloudEdit>,
-    store_log: Option<StoreLog>,
+    log_behind: Option<LogBehind>,
     media: Media,
     values: ValueFiles,
     /// What the value files hold, once it was asked.
@@ -93,7 +93,7 @@ impl Version {
             repaired: None,
             drange_boundaries: Vec::new(),
             cloud: None,
-            store_log: None,
+            log_behind: None,
             media: Media::default(),
             values: ValueFiles::default(),
             space: SetOnce::new(),
@@ -311,8 +311,8 @@ impl Version {
         if let Some(cloud) = &edit.cloud {
             self.cloud = Some(cloud.clone());
         }
-        if let Some(log) = edit.store_log {
-            self.store_log = (log != StoreLog::NONE).then_some(log);
+        if let Some(log) = edit.log_behind {
+            self.log_behind = (log != LogBehind::None).then_some(log);
         }
         if let Some(boundaries) = &edit.drange_boundaries {
             self.drange_boundaries.clone_from(boundaries);
@@ -492,9 +492,9 @@ impl Version {
         let directories = self.media.log_directories.iter().map(PathBuf::from).collect();
         let retired = self.values.retired_segments();
         // Once the local log has begun, it is the one that counts.
-        let in_store = self.store_log.filter(|_| self.log_start.segment.is_none());
+        let behind = self.log_behind.filter(|_| self.log_start.segment.is_none());
         let (database, start) = (self.database, self.log_start);
-        LogFacts { database, start, durable, directories, retired, in_store }
+        LogFacts { database, start, durable, directories, retired, behind }
     }
 
     /// The edit that makes this version out of nothing: the first one of a manifest.
@@ -515,7 +515,7 @@ impl Version {
                 drange_boundaries: (!self.drange_boundaries.is_empty())
                     .then(|| self.drange_boundaries.clone()),
                 cloud: self.cloud.clone(),
-                store_log: self.store_log,
+                log_behind: self.log_behind,
             },
             tree: TreeEdit {
                 rows_added: rows.map(|row| row.meta.clone()).collect::<Vec<RowMeta>>(),

@@ -43,6 +43,7 @@
 //! Read [`mod@format`] for the bytes, then [`LocalLog`] for the writing, then `replay.rs` for the
 //! reading, and `follow.rs` for the reading of a log that somebody writes.
 
+mod behind;
 mod follow;
 pub mod format;
 mod local_log;
@@ -58,5 +59,6 @@ mod tests;
 pub use follow::{LogMark, ReadOn};
 pub use local_log::{LocalLog, LocalLogStore};
 pub use memory_log::{MemoryLog, MemoryRecord};
+pub use place::LogMedium;
 pub use replay::{LogFacts, LogStart, ReadRecord, Replayed, SegmentFile, SegmentSpan, TornTail};
 pub use sink::{FinishedSegment, LogPlace, LogSink, LogStore, LogTarget, Record, Visit};

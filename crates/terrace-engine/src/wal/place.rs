@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   <range>/<FileId>.log                                  ordinary files
-//!   <medium>/terrace-<database>.segments/<FileId>.log     mapped as persistent memory
+//!   <medium>/terrace-<database>.segments/<FileId>.log     mapped as persistent memory, or
+//!                                                         ordinary files on a volume
 //! ```
 //! New segments go where the options say. Old ones stay where they are until they are released, so
 //! a log may lie in several directories: the manifest names those beside the range's own, each
@@ -16,8 +17,48 @@ use terrace_env::{DirEntry, Env, LogFile, PMEM_PAGE_BYTES, PmemLogFile, SharedEn
 
 use super::local_log::{LocalLogStore, Recyclable, segment_id};
 use super::replay::Replayed;
+use crate::options::Options;
 use crate::placement::{Role, entries_of, require_medium};
 use crate::{Error, Result};
+
+/// Where segments go that do not go into the range's directory. In each there is a directory of the
+/// database's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogMedium {
+    /// Persistent memory, or what stands in for it.
+    Memory(PathBuf),
+    /// A volume with ordinary files, which may outlive the machine.
+    Volume(PathBuf),
+}
+
+impl LogMedium {
+    /// That of these options, if they name one.
+    #[must_use]
+    pub fn of(options: &Options) -> Option<LogMedium> {
+        let memory = options.log_path.clone().map(LogMedium::Memory);
+        memory.or_else(|| options.log_volume.clone().map(LogMedium::Volume))
+    }
+
+    /// The directory that the options name.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        let (LogMedium::Memory(path) | LogMedium::Volume(path)) = self;
+        path
+    }
+
+    /// Where the segments of a database lie on it.
+    pub(super) fn segments(&self, database: u128) -> PathBuf {
+        self.path().join(Role::Segments.name(database))
+    }
+
+    /// The option that names it.
+    fn option(&self) -> &'static str {
+        match self {
+            LogMedium::Memory(_) => "log_path",
+            LogMedium::Volume(_) => "log_volume",
+        }
+    }
+}
 
 /// What is in a directory that the manifest of a database names. Errors: `Corruption` if there is
 /// none, or if it is no directory of the database's log.
@@ -44,17 +85,18 @@ pub(super) fn settle(
         }
     }
     let Some(medium) = &store.medium else { return Ok(directories) };
-    require_medium(env, "log_path", medium)?;
-    let wanted = medium.join(Role::Segments.name(database));
+    require_medium(env, medium.option(), medium.path())?;
+    let wanted = medium.segments(database);
     if !directories.contains(&wanted) {
         env.fs().create_dir_all(&wanted)?;
         let is_segment = |entry: &DirEntry| segment_id(&entry.name).is_some();
         if env.fs().list(&wanted)?.iter().any(is_segment) {
             return Err(Error::invalid(format!(
                 "{} holds segments of this database, and its manifest does not name that directory: \
-                 give log_path as it was given before, or, if the database is an old copy, move the \
+                 give {} as it was given before, or, if the database is an old copy, move the \
                  segments away",
-                wanted.display()
+                wanted.display(),
+                medium.option()
             )));
         }
         directories.push(wanted);
@@ -71,21 +113,29 @@ pub(super) struct SegmentFiles {
     pub segment_bytes: u64,
     /// Whether they are mapped as persistent memory.
     is_memory: bool,
+    /// Whether they lie on a medium of their own.
+    is_apart: bool,
 }
 
 impl SegmentFiles {
     /// Those that `store` asks for, in a range of this database.
     pub fn new(store: &LocalLogStore, database: u128) -> SegmentFiles {
         let LocalLogStore { env, dir, segment_bytes, medium } = store.clone();
-        let is_memory = medium.is_some();
-        let dir = medium.map_or(dir, |medium| medium.join(Role::Segments.name(database)));
-        let files = SegmentFiles { env, dir, segment_bytes, is_memory };
+        let is_memory = matches!(medium, Some(LogMedium::Memory(_)));
+        let is_apart = medium.is_some();
+        let dir = medium.map_or(dir, |medium| medium.segments(database));
+        let files = SegmentFiles { env, dir, segment_bytes, is_memory, is_apart };
         SegmentFiles { segment_bytes: files.whole(segment_bytes), ..files }
     }
 
     /// Whether new segments are mapped as persistent memory.
     pub fn is_memory(&self) -> bool {
         self.is_memory
+    }
+
+    /// Whether they lie where value files do, so that one of them may become one.
+    pub fn may_retire(&self) -> bool {
+        !self.is_apart
     }
 
     /// The size of a file for `bytes` bytes.
@@ -96,7 +146,7 @@ impl SegmentFiles {
     /// Bytes that stay free where segments go, if those of the range's file system are these: a
     /// medium of the log's own has to have room for what the next open needs, and for nothing else.
     pub fn reserved_bytes(&self, of_range: u64) -> u64 {
-        if self.is_memory { self.segment_bytes } else { of_range }
+        if self.is_apart { self.segment_bytes } else { of_range }
     }
 
     /// Whether a file of `bytes` bytes may become a segment here.

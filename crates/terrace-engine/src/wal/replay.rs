@@ -21,7 +21,7 @@ use super::local_log::{segment_id, segment_path};
 use super::place::named_entries;
 use super::sink::Visit;
 use crate::survey::SegmentSurvey;
-use crate::version::StoreLog;
+use crate::version::LogBehind;
 use crate::{Error, Result, read_up_to, read_up_to_into};
 
 /// Where a replay starts: what the manifest says of the log.
@@ -48,9 +48,9 @@ pub struct LogFacts {
     /// Segments that are value files too, and the bytes of each that stay: their files are never
     /// used again.
     pub retired: BTreeMap<FileId, u64>,
-    /// The log that goes on in an object store from the start, if the local one has not begun:
-    /// then no record of a local segment counts.
-    pub in_store: Option<StoreLog>,
+    /// The log that goes on from the start, of a machine that is lost, if the one of this directory
+    /// has not begun: then no record of a segment in this directory counts.
+    pub behind: Option<LogBehind>,
 }
 
 /// A record that a replay read.
@@ -118,6 +118,23 @@ impl Replayed {
     fn note_header(&mut self, header: &SegmentHeader) {
         self.note_durable(header.durable_before());
         self.durable = self.durable.max(header.durable);
+    }
+
+    /// The log ends at a position, where a record begins: what stands behind it is not part of it.
+    pub(super) fn end_at(&mut self, end: LogPosition) {
+        let (kept, dropped): (Vec<_>, Vec<_>) = self
+            .segments
+            .drain(..)
+            .partition(|span| span.base < end || span.base == LogPosition(0));
+        self.segments = kept;
+        self.stale.extend(dropped.iter().map(|span| span.file));
+        if let Some(last) = self.segments.last_mut() {
+            last.end = last.end.min(end);
+        }
+        self.end = end;
+        self.durable = self.durable.min(end);
+        self.settled = self.settled.min(end);
+        (self.empty_count, self.torn, self.half_begun, self.closing) = (0, None, None, None);
     }
 
     /// Every segment file that was found.
@@ -393,11 +410,21 @@ impl<'a> Window<'a> {
     }
 }
 
+/// Who says with which segment a replay begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StartedBy {
+    /// The manifest, which names it once it was begun durably.
+    Manifest,
+    /// A look at the segments that there are.
+    Look,
+}
+
 /// Reads the log in `dir`; see [`LogStore::replay`](super::LogStore::replay).
 pub(super) fn replay(
     env: &SharedEnv,
     dir: &Path,
     facts: LogFacts,
+    started_by: StartedBy,
     visit: &mut Visit<'_>,
 ) -> Result<Replayed> {
     let start = facts.start;
@@ -419,7 +446,7 @@ pub(super) fn replay(
                 "the log segment that the manifest names is missing or has no valid header";
             return Err(Corruption::new(segment_path(dir, id), 0, detail).into());
         }
-        None if facts.in_store.is_none() => files.refuse_unknown_records(&mut buffers)?,
+        None if facts.behind.is_none() => files.refuse_unknown_records(&mut buffers)?,
         _ => {}
     }
     for (index, segment) in chain.iter().enumerate() {
@@ -429,7 +456,7 @@ pub(super) fn replay(
             break;
         }
     }
-    judge_tail(&files, &chain, &mut buffers, &mut replayed)?;
+    judge_tail(&files, &chain, &mut buffers, &mut replayed, started_by)?;
     let kept: Vec<SegmentFile> = replayed.segments.iter().map(|segment| segment.file).collect();
     let begun = files.begun.iter().map(Found::file);
     let doubtful = files.doubtful.iter().map(Doubtful::file);
@@ -464,6 +491,31 @@ fn find_segments(env: &dyn Env, directories: &[PathBuf], database: u128) -> Resu
     files.begun.sort_by_key(|segment| segment.header.file_id);
     files.doubtful.sort_by_key(|segment| segment.id);
     Ok(files)
+}
+
+/// The segment to begin with for the records from a position on, of those in `dir` and
+/// `directories`: the newest one that begins there or before.
+///
+/// One that holds the record and was cut off is older than the one that it was cut off by. One that
+/// holds copies of it had all of them durably before it got a header. And while a segment was only
+/// half begun, nothing was written behind the ones before it.
+pub(super) fn newest_at(
+    env: &SharedEnv,
+    dir: &Path,
+    directories: &[PathBuf],
+    database: u128,
+    position: LogPosition,
+) -> Result<Option<FileId>> {
+    let all: Vec<_> = [dir.to_path_buf()].into_iter().chain(directories.iter().cloned()).collect();
+    let files = find_segments(env.as_ref(), &all, database)?;
+    let mut buffers = Buffers::default();
+    for segment in files.begun.iter().rev().filter(|segment| segment.header.base <= position) {
+        let is_whole = segment.survey()?.lost_part(true).is_none();
+        if is_whole || !segment.records_behind(&mut buffers, SEGMENT_HEADER_BYTES)?.is_empty() {
+            return Ok(Some(segment.header.file_id));
+        }
+    }
+    Ok(None)
 }
 
 /// What the headers of a segment file say.
@@ -625,6 +677,7 @@ fn judge_tail(
     chain: &[&Found],
     buffers: &mut Buffers,
     replayed: &mut Replayed,
+    started_by: StartedBy,
 ) -> Result<()> {
     let Some(last) = replayed.segments.last().copied() else { return Ok(()) };
     let offset = SEGMENT_HEADER_BYTES + (last.end.0 - last.base.0);
@@ -663,7 +716,7 @@ fn judge_tail(
     }
     if replayed.closing.is_none() {
         for (segment, survey) in &surveys {
-            refuse_lost_part(segment, survey, &last, replayed)?;
+            refuse_lost_part(segment, survey, &last, replayed, started_by)?;
         }
     }
     if dropped_records > 0 || replayed.segments.len() < chain.len() {
@@ -679,6 +732,7 @@ fn refuse_lost_part(
     survey: &SegmentSurvey,
     last: &SegmentSpan,
     replayed: &mut Replayed,
+    started_by: StartedBy,
 ) -> Result<()> {
     let SegmentHeader { file_id, predecessor, .. } = segment.header;
     // Copies come before the headers that say so.
@@ -688,7 +742,8 @@ fn refuse_lost_part(
     // The first record of an epoch comes after its segment was begun durably, and so does the edit
     // that says where the log starts.
     let is_start = replayed.segments.first().is_some_and(|first| first.file.id == file_id);
-    let is_begun = is_start || (begins && last.end > own);
+    let is_named = is_start && started_by == StartedBy::Manifest;
+    let is_begun = is_named || (begins && last.end > own);
     let is_synced = is_last && (own < replayed.settled || is_begun);
     if let Some((offset, what)) = survey.lost_part(is_synced) {
         let detail = format!("{what}, and the log was not closed: its end may be gone");

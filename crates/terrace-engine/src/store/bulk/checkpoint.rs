@@ -157,11 +157,11 @@ impl Inner {
     /// nothing after it.
     pub(in crate::store) fn with_moment(
         &self,
-        take: &mut dyn FnMut(&VersionEdit, &Arc<Version>, LogPosition),
+        take: &mut dyn FnMut(&VersionEdit, &Arc<Version>, (SeqNo, LogPosition)),
     ) -> Result<()> {
-        let taken = self.at_moment(|(_, end)| {
+        let taken = self.at_moment(|moment| {
             self.versions.with_snapshot(&mut |snapshot: &VersionEdit, version: &Arc<Version>| {
-                take(snapshot, version, end);
+                take(snapshot, version, moment);
             })
         });
         self.poison_if_sync_failed(taken)

@@ -384,10 +384,10 @@ impl Inner {
         }
         let (finished, end) = self.sequencer.finished();
         self.sync_log(finished, end)?;
-        if let Some(log) = self.log_in_store() {
-            log.end_chain_at(end);
-        }
         let number = self.sequencer.next_seqno();
+        if let Some(log) = self.outliving_log() {
+            log.change_beside(end, number);
+        }
         for table in &mut ingest.tables {
             (table.least_seqno, table.greatest_seqno) = (number, number);
         }
@@ -427,7 +427,11 @@ impl Inner {
             self.change_view(false, |view| (view.dranges.clone(), Arc::clone(version)));
         });
         if let Err(error) = installed {
-            return Err(self.refuse_ingest(ingest, error));
+            let refused = self.refuse_ingest(ingest, error);
+            if let Some(log) = self.outliving_log() {
+                log.forget_change(number);
+            }
+            return Err(refused);
         }
         // Order: the number comes after the view. Until it is published no compaction has the
         // tables: it would take what they hide for dead, and a reader below the number may still

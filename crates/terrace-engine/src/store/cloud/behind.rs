@@ -2,15 +2,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use terrace_base::{CodecError, LogPosition};
+use terrace_base::{CodecError, LogPosition, SeqNo};
 use terrace_env::{Latch, Mutex, PlantedBug, SetOnce, WaitFactory, is_planted};
 
+use super::OutlivingLog;
 use super::mirror::{Mirror, as_mirrored, count_missing};
+use crate::cloud::CloudFeed;
 use crate::cloud::format::Extent;
-use crate::cloud::{CloudFeed, CloudLog};
 use crate::placement::FarName;
 use crate::version::format::{decode_edit, encode_edit};
-use crate::version::{RangeEdit, StoreLog, TableOpener, Version, VersionEdit};
+use crate::version::{LogBehind, RangeEdit, TableOpener, Version, VersionEdit};
 use crate::{Error, Result};
 
 /// Edits that wait beyond these are dropped: a snapshot of the version takes their place.
@@ -38,8 +39,8 @@ pub trait FeedSource {
     /// a position, and none from there on.
     fn with_moment(&self, take: TakeMoment<'_>) -> Result<()>;
 
-    /// The log in the store, if it has one, which goes on behind each moment.
-    fn log(&self) -> Option<&CloudLog>;
+    /// The log that outlives the machine, if the range has one, which goes on behind each moment.
+    fn log(&self) -> Option<&OutlivingLog>;
 
     /// How much of the range there is beside its tables now, if the next moment is to be fed, of
     /// which the last one was at that time.
@@ -55,8 +56,9 @@ pub trait FeedSource {
 /// Takes a version as a snapshot.
 pub type TakeVersion<'a> = &'a mut dyn FnMut(&VersionEdit, &Arc<Version>);
 
-/// Takes a version as a snapshot, and the log position behind what its tables hold.
-pub type TakeMoment<'a> = &'a mut dyn FnMut(&VersionEdit, &Arc<Version>, LogPosition);
+/// Takes a version as a snapshot, and the greatest number and the log position that its tables hold
+/// everything up to.
+pub type TakeMoment<'a> = &'a mut dyn FnMut(&VersionEdit, &Arc<Version>, (SeqNo, LogPosition));
 
 /// The feed in the object store, which goes behind the local manifest: what the manifest has waits
 /// here until a job feeds it.
@@ -122,8 +124,8 @@ struct Fed {
     lacks_files: bool,
     /// When the newest moment was taken that was fed.
     moment: Option<Duration>,
-    /// What the moment under way says of the log in the store.
-    log: Option<StoreLog>,
+    /// What the moment under way says of the log that outlives the machine.
+    log: Option<LogBehind>,
     /// Whether the feed may still say of the log what an earlier owner had said.
     says_of_log: bool,
 }
@@ -248,7 +250,7 @@ impl FeedBehind {
             lacks_files,
             moment: None,
             log: None,
-            says_of_log: snapshot.range.store_log.is_some(),
+            says_of_log: snapshot.range.log_behind.is_some(),
         };
         FeedBehind { waiting: Latch::new(waiting), turn: waits.mutex(fed), wake: SetOnce::new() }
     }
@@ -334,8 +336,8 @@ impl FeedBehind {
         let Some(extent) = source.due_moment(turn.moment) else { return Ok(nothing) };
         let is_snapshot_due = turn.is_snapshot_due();
         let mut taken = None;
-        source.with_moment(&mut |snapshot, version, position| {
-            let log = source.log().map(|log| log.moment_taken(position));
+        source.with_moment(&mut |snapshot, version, (seqno, position)| {
+            let log = source.log().map(|log| log.moment_taken(seqno, position));
             let mut waiting = self.waiting.lock();
             let edits = match waiting.take_all() {
                 Next::Edits(edits) if !is_snapshot_due => Some(edits),
@@ -357,13 +359,13 @@ impl FeedBehind {
         turn.version = Some(version);
         turn.log = log.filter(|_| extent != Extent::Some);
         let says_of_log = std::mem::replace(&mut turn.says_of_log, turn.log.is_some());
-        let store_log = turn.log.or(says_of_log.then_some(StoreLog::NONE));
+        let log_behind = turn.log.or(says_of_log.then_some(LogBehind::None));
         if let Some(mut snapshot) = snapshot {
-            snapshot.range.store_log = turn.log;
+            snapshot.range.log_behind = turn.log;
             return Ok((Next::Snapshot(encode_edit(&as_mirrored(snapshot))), extent));
         }
-        let of_log = RangeEdit { store_log, ..RangeEdit::default() };
-        let of_log = store_log.map(|_| encode_edit(&of_log.into()));
+        let of_log = RangeEdit { log_behind, ..RangeEdit::default() };
+        let of_log = log_behind.map(|_| encode_edit(&of_log.into()));
         let mirrored = edits.iter().map(|edit| Ok(encode_edit(&as_mirrored(decode_edit(edit)?))));
         let mirrored: std::result::Result<_, CodecError> = mirrored.collect();
         let mirrored = mirrored.map_err(|error| {

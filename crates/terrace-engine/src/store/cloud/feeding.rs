@@ -2,8 +2,10 @@ use std::cell::Cell;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use terrace_base::{LogPosition, SeqNo};
+
+use super::OutlivingLog;
 use super::behind::{FeedSource, TakeMoment, TakeVersion};
-use crate::cloud::CloudLog;
 use crate::cloud::format::Extent;
 use crate::drange::Drange;
 use crate::store::Inner;
@@ -14,7 +16,7 @@ use crate::{Error, Result};
 const CLOSE_WAIT_MAX: Duration = Duration::from_secs(5);
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 
-/// Moments that the log in the store waits for follow on each other no faster.
+/// Moments that durable writes wait for follow on each other no faster.
 const MOMENTS_APART_MIN: Duration = Duration::from_millis(100);
 
 impl Inner {
@@ -44,16 +46,23 @@ impl Inner {
     pub(in crate::store) fn keep_feed(&self) -> Result<bool> {
         let Some(behind) = self.behind() else { return Ok(false) };
         let fed = behind.feed_one(&Running(self));
-        if let Some(log) = self.log_in_store()
-            && fed.is_ok()
-        {
-            log.collect()?;
+        match self.outliving_log().filter(|_| fed.is_ok()) {
+            Some(OutlivingLog::InStore(log)) => log.collect()?,
+            Some(OutlivingLog::OnVolume(_)) => self.release_volume()?,
+            None => {}
         }
         if let Some(period) = self.mirror_period() {
-            let is_awaited = self.log_in_store().is_some_and(CloudLog::wants_moment);
+            let is_awaited = self.awaits_moment();
             self.await_moment(if is_awaited { MOMENTS_APART_MIN } else { period });
         }
         fed
+    }
+
+    /// Whether the next moment is due before its time: durable writes wait for one, or the log on a
+    /// volume is long.
+    fn awaits_moment(&self) -> bool {
+        let Some(log) = self.outliving_log() else { return false };
+        log.wants_moment() || log.on_volume().is_some() && self.is_volume_full()
     }
 
     /// How often a moment of the range is fed, if its upper levels are mirrored.
@@ -73,13 +82,13 @@ impl Inner {
         }
     }
 
-    /// At a close: feeds what waits, and tries again for a while if that fails. What the store does
+    /// At a close, at a moment that is the last one: feeds what waits, and tries again for a while if that fails. What the store does
     /// not take until then, the next open feeds, which begins with a snapshot.
     ///
     /// Errors: `Fenced`.
-    pub(in crate::store) fn feed_rest(&self) -> Result<()> {
+    pub(in crate::store) fn feed_rest(&self, moment: (SeqNo, LogPosition)) -> Result<()> {
         let Some(behind) = self.behind() else { return Ok(()) };
-        let closing = Closing { inner: self, is_done: Cell::new(false) };
+        let closing = Closing { inner: self, moment, is_done: Cell::new(false) };
         let (until, mut wait) = (self.env.now() + CLOSE_WAIT_MAX, FIRST_WAIT);
         loop {
             match behind.feed_one(&closing) {
@@ -116,6 +125,7 @@ struct Running<'a>(&'a Inner);
 /// The range at its close: what was begun is brought to its end.
 struct Closing<'a> {
     inner: &'a Inner,
+    moment: (SeqNo, LogPosition),
     is_done: Cell<bool>,
 }
 
@@ -128,16 +138,15 @@ impl FeedSource for Running<'_> {
         self.0.with_moment(take)
     }
 
-    fn log(&self) -> Option<&CloudLog> {
-        self.0.log_in_store()
+    fn log(&self) -> Option<&OutlivingLog> {
+        self.0.outliving_log()
     }
 
     fn due_moment(&self, last: Option<Duration>) -> Option<Extent> {
         let period = self.0.mirror_period()?;
         let passed = last.map(|last| self.0.env.now().saturating_sub(last));
         let is_time = passed.is_none_or(|passed| passed >= period);
-        let is_awaited = self.0.log_in_store().is_some_and(CloudLog::wants_moment);
-        if is_awaited && passed.is_none_or(|passed| passed >= MOMENTS_APART_MIN) {
+        if self.0.awaits_moment() && passed.is_none_or(|passed| passed >= MOMENTS_APART_MIN) {
             return Some(Extent::Moment);
         }
         let is_new = || self.0.behind().is_some_and(|behind| behind.is_behind());
@@ -161,14 +170,13 @@ impl FeedSource for Closing<'_> {
 
     /// Nobody writes any more.
     fn with_moment(&self, take: TakeMoment<'_>) -> Result<()> {
-        let end = self.inner.sequencer.finished().1;
         self.inner.versions.with_snapshot(&mut |snapshot: &VersionEdit, version: &Arc<Version>| {
-            take(snapshot, version, end);
+            take(snapshot, version, self.moment);
         })
     }
 
-    fn log(&self) -> Option<&CloudLog> {
-        self.inner.log_in_store()
+    fn log(&self) -> Option<&OutlivingLog> {
+        self.inner.outliving_log()
     }
 
     /// Once, unless that failed. If something is in the log alone, the feed stays at the moment

@@ -15,8 +15,8 @@ use crate::store::cloud::{CloudTier, FarCollector, FeedBehind};
 use crate::store::follow::version_in_store;
 use crate::version::format::encode_edit;
 use crate::version::{
-    FeedAuthors, FeedMark, FeedNews, FeedPosition, FeedStore, LoadedFeed, LocalManifests, StoreLog,
-    VersionEdit, VersionFeed,
+    FeedAuthors, FeedMark, FeedNews, FeedPosition, FeedStore, LoadedFeed, LocalManifests,
+    LogBehind, StoreLog, VersionEdit, VersionFeed,
 };
 use crate::{Error, Result};
 
@@ -65,7 +65,7 @@ impl Seen {
     }
 
     fn with_log(self, edits: &[VersionEdit]) -> Seen {
-        Seen { log: StoreLog::newest_in(edits), ..self }
+        Seen { log: LogBehind::newest_in(edits).and_then(LogBehind::in_store), ..self }
     }
 }
 

@@ -1,7 +1,6 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use terrace_base::LogPosition;
 use terrace_env::Latch;
@@ -9,33 +8,42 @@ use terrace_env::Latch;
 use crate::cloud::format::Author;
 use crate::cloud::{CloudLog, CloudNames, LogObjects, LogRun};
 use crate::ids::FileIds;
-use crate::options::CloudOptions;
-use crate::store::cloud::CloudTier;
-use crate::version::StoreLog;
+use crate::store::cloud::{CloudTier, LogOnVolume, OutlivingLog};
+use crate::version::{LogBehind, StoreLog};
 use crate::wal::{
-    LocalLogStore, LogFacts, LogMark, LogSink, LogStore, ReadOn, ReadRecord, Record, Replayed,
-    Visit,
+    LocalLogStore, LogFacts, LogMark, LogMedium, LogSink, LogStore, ReadOn, ReadRecord, Record,
+    Replayed, Visit,
 };
 use crate::{Error, Result};
 
-/// The log of a range: the local one, and the one in its object store, if it has one there.
+/// The log of a range: the local one, and the one that outlives the machine, if it has one.
 ///
 /// Where the local log has begun, it is the one that counts. Where it has not, because another
 /// machine's is lost, the records that the store has behind its newest moment are replayed, and
-/// written to the new local log before anything else is: from then on it is an open like any other.
+/// written to the new local log before anything else is; or the log is found on the volume that it
+/// lay on, and goes on there. From then on it is an open like any other.
 /// A crash before the manifest names that log leaves the range as it was taken over, and the next
 /// open reads the store once more.
 pub struct CloudLogs {
     tier: Arc<CloudTier>,
     local: LocalLogStore,
-    /// What the replay of this open has read from the store.
-    run: Latch<Option<LogRun>>,
+    /// What the replay of this open has found.
+    found: Latch<Found>,
+}
+
+/// What a replay has found of the log that outlives the machine.
+#[derive(Debug, Default)]
+struct Found {
+    /// The records in the store, if they were replayed.
+    run: Option<LogRun>,
+    /// Where the replay began.
+    from: LogPosition,
 }
 
 impl CloudLogs {
     /// Puts the store of `tier` behind the log of a directory.
     pub fn new(tier: &Arc<CloudTier>, local: LocalLogStore) -> CloudLogs {
-        CloudLogs { tier: Arc::clone(tier), local, run: Latch::default() }
+        CloudLogs { tier: Arc::clone(tier), local, found: Latch::default() }
     }
 
     fn objects(&self, database: u128) -> Result<LogObjects> {
@@ -47,36 +55,45 @@ impl CloudLogs {
         self.tier.author()
     }
 
-    /// How often an object goes there, if the options want the log in the store.
-    fn interval(&self) -> Option<Duration> {
-        self.tier.options().and_then(|options: &CloudOptions| options.log)
+    /// Whether the log on a volume is given up.
+    fn abandons_log(&self) -> bool {
+        self.tier.options().is_some_and(|options| options.abandon_log)
     }
 
-    /// Makes this open the one that writes the log in the store, if the options want one.
-    fn begin_in_store(&self, database: u128, run: Option<&LogRun>) -> Result<()> {
-        let (Some(interval), Some(author)) = (self.interval(), self.author()) else {
+    /// Makes the log of this open one that outlives the machine, if the options want that.
+    fn begin_outliving(&self, database: u128, found: &Found) -> Result<()> {
+        let (Some(options), Some(author)) = (self.tier.options(), self.author()) else {
             return Ok(());
         };
+        let waits = self.local.env.waits();
+        let is_on_volume = matches!(self.local.medium, Some(LogMedium::Volume(_)));
+        if is_on_volume && options.mirror.is_some() {
+            let log = LogOnVolume::new(&waits, found.from);
+            self.tier.set_log(OutlivingLog::OnVolume(log));
+        }
+        let Some(interval) = options.log else { return Ok(()) };
         let objects = self.objects(database)?;
-        let next = match run {
+        let next = match &found.run {
             Some(run) => run.next(),
             None => {
                 let newest = self.tier.log_before().unwrap_or(StoreLog::NONE);
                 LogRun::take(&objects, newest, author)?.next()
             }
         };
-        let waits = self.local.env.waits();
-        self.tier.set_log(CloudLog::new(&waits, objects, author, next, interval));
+        let log = CloudLog::new(&waits, objects, author, next, interval);
+        self.tier.set_log(OutlivingLog::InStore(log));
         Ok(())
     }
-}
 
-impl LogStore for CloudLogs {
-    fn replay(&self, facts: LogFacts, visit: &mut Visit<'_>) -> Result<Replayed> {
-        let in_store = facts.in_store.zip(self.author());
+    /// Replays what the store has behind a moment, after a local log that has not begun.
+    fn replay_from_store(
+        &self,
+        facts: LogFacts,
+        (moment, author): (StoreLog, Author),
+        visit: &mut Visit<'_>,
+    ) -> Result<Replayed> {
         let database = facts.database;
         let mut replayed = self.local.replay(facts, visit)?;
-        let Some((moment, author)) = in_store else { return Ok(replayed) };
         let run = LogRun::take(&self.objects(database)?, moment, author)?;
         run.visit(&mut |file, buffer, record| {
             visit(ReadRecord {
@@ -89,8 +106,26 @@ impl LogStore for CloudLogs {
             })
         })?;
         replayed.end = run.end();
-        *self.run.lock() = Some(run);
+        self.found.lock().run = Some(run);
         Ok(replayed)
+    }
+}
+
+impl LogStore for CloudLogs {
+    fn replay(&self, facts: LogFacts, visit: &mut Visit<'_>) -> Result<Replayed> {
+        self.found.lock().from = facts.start.position;
+        match (facts.behind, self.author()) {
+            (Some(LogBehind::InStore(moment)), Some(author)) => {
+                self.replay_from_store(facts, (moment, author), visit)
+            }
+            (Some(LogBehind::OnVolume(_)), Some(_)) if self.abandons_log() => {
+                self.local.replay(facts, visit)
+            }
+            (Some(LogBehind::OnVolume(moment)), Some(_)) => {
+                self.local.replay_behind(facts, moment, visit)
+            }
+            _ => self.local.replay(facts, visit),
+        }
     }
 
     fn read_on(
@@ -114,8 +149,8 @@ impl LogStore for CloudLogs {
         replayed: &Replayed,
         reserved_bytes: u64,
     ) -> Result<Arc<dyn LogSink>> {
-        let run = self.run.lock().take();
-        let log = match &run {
+        let found = std::mem::take(&mut *self.found.lock());
+        let log = match &found.run {
             None => self.local.begin(database, ids, replayed, reserved_bytes)?,
             Some(run) => {
                 let at_moment = Replayed { end: run.from(), ..replayed.clone() };
@@ -124,7 +159,7 @@ impl LogStore for CloudLogs {
                 log
             }
         };
-        self.begin_in_store(database, run.as_ref())?;
+        self.begin_outliving(database, &found)?;
         Ok(log)
     }
 }

@@ -12,14 +12,15 @@
 //! 4. With a mirror, the store has all files that its feed names, those of the upper levels too.
 //! 5. The feed in the store gets what the local manifest has, in its order and after it. What waits
 //!    for that is bounded, and an owner that somebody else has fenced notices it there.
-//! 6. With a log there, a write of the class `durable` is acknowledged when the store has its
-//!    record and a moment before it, and the local disk has it too.
+//! 6. A write of the class `durable` is acknowledged when a moment before it is in the feed, the
+//!    local log has its record, and the store has it too, unless the log lies on a volume that
+//!    outlives the machine: then the volume keeps it until a moment has it.
 //! 7. A table is deleted only after the feed has the edit that drops it, and when no pin holds it.
 //!
 //! Begin at `tier.rs` (the store, opened on demand), `mount.rs` (what an open does with tables),
 //! `feeds.rs` (whose database it is), `take_over.rs` (another directory goes on with it),
-//! `behind.rs` (what is fed when), `logs.rs` and
-//! `shipping.rs` (the log there), `mirror.rs` (upper levels that the store has as well) and
+//! `behind.rs` (what is fed when), `outliving.rs`, `logs.rs` and `shipping.rs` (the log that
+//! outlives the machine), `mirror.rs` (upper levels that the store has as well) and
 //! `collect.rs` (what goes). For those who have only the store: `follow.rs`, `database.rs` and
 //! `why_live.rs`.
 
@@ -32,6 +33,7 @@ mod follow;
 mod logs;
 mod mirror;
 mod mount;
+mod outliving;
 mod shipping;
 mod take_over;
 mod tier;
@@ -43,6 +45,7 @@ pub use database::{CloudCheckpoint, CloudDatabase, choose_database, databases_in
 pub use feeds::CloudFeeds;
 pub use follow::{NoLog, StoreFeed, StoreMoment};
 pub use logs::CloudLogs;
+pub use outliving::{LogOnVolume, OutlivingLog, VolumeLogStats};
 pub use take_over::TakeOver;
 pub use tier::CloudTier;
 pub use why_live::{LiveReason, WhyLive};

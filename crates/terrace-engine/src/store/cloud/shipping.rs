@@ -6,7 +6,9 @@ use terrace_env::{JobClass, Mutex, PlantedBug, is_planted};
 
 use crate::cloud::{CloudLog, LogPiece, LogWork};
 use crate::store::Inner;
+use crate::store::cloud::OutlivingLog;
 use crate::store::health::Work;
+use crate::version::LogEdit;
 use crate::wal::{LogMark, LogStore, ReadOn};
 use crate::{Error, Result};
 
@@ -33,9 +35,14 @@ pub(in crate::store) struct Shipping {
 }
 
 impl Inner {
+    /// The log that outlives the machine, if the range has one.
+    pub(in crate::store) fn outliving_log(&self) -> Option<&OutlivingLog> {
+        self.cloud.as_ref()?.outliving_log()
+    }
+
     /// The log in the store, if the range has one there.
-    pub(in crate::store) fn log_in_store(&self) -> Option<&CloudLog> {
-        self.cloud.as_ref()?.log().map(Arc::as_ref)
+    fn log_in_store(&self) -> Option<&CloudLog> {
+        self.outliving_log()?.in_store()
     }
 
     /// From now on the log goes to the store too.
@@ -177,25 +184,32 @@ impl Inner {
         Ok((piece.bytes() > 0).then_some(piece))
     }
 
-    /// Where the records begin that the store is to get yet. A flush keeps them in the log, unless
-    /// they are much of it because the store is slow or away: then a moment has to make up for
-    /// them.
-    pub(in crate::store) fn kept_for_store(&self) -> LogPosition {
+    /// Where the records begin that a flush keeps in the log for whoever takes the range over.
+    ///
+    /// On a volume these are all that the newest moment in the feed does not have. Otherwise it is
+    /// what the store is to get yet, unless that is much of the log because the store is slow or
+    /// away: then a moment has to make up for it.
+    pub(in crate::store) fn kept_for_taker(&self) -> LogPosition {
+        if let Some(log) = self.outliving_log().and_then(OutlivingLog::on_volume) {
+            return log.kept_from();
+        }
         let unread = self.log_in_store().and_then(CloudLog::unread_from);
         let end = self.sequencer.finished().1;
         let is_much = |from: &LogPosition| {
             end.0.saturating_sub(from.0) > self.options.log_bytes_max / UNREAD_DIVISOR
         };
-        unread.filter(|from| !is_much(from)).unwrap_or(LogPosition(u64::MAX))
+        let kept = unread.filter(|from| !is_much(from)).unwrap_or(LogPosition(u64::MAX));
+        // What was given up is gone, even if the store has got on since.
+        kept.max(self.versions.current().log_start().position)
     }
 
     /// Waits until all that had happened when the log ended at `end`, which is finished and durable
     /// here, outlives this machine.
     ///
     /// Errors: `Unknown` if the range is closed or poisoned before.
-    pub(in crate::store) fn await_in_store(&self, end: LogPosition) -> Result<()> {
-        let log = self.require_log_in_store()?;
-        let _awaiting = log.await_more();
+    pub(in crate::store) fn await_outliving(&self, end: LogPosition) -> Result<()> {
+        let log = self.require_outliving_log()?;
+        let _awaiting = log.in_store().map(CloudLog::await_more);
         loop {
             let ticket = log.changed().ticket();
             if log.is_safe_through(end) {
@@ -205,8 +219,8 @@ impl Inner {
                 return Err(Error::Unknown(self.poison_reason()));
             }
             if self.is_closing() {
-                let text = "the database was closed before the object store had this write; it is \
-                            in the local log, and readers may have seen it";
+                let text = "the database was closed before this write was known to outlive the \
+                            machine; it is in the local log, and readers may have seen it";
                 return Err(Error::Unknown(text.to_string()));
             }
             if log.wants_moment() {
@@ -216,13 +230,43 @@ impl Inner {
         }
     }
 
-    /// The log in the store, without which the class `durable` cannot be asked for.
+    /// The log that outlives the machine, without which the class `durable` cannot be asked for.
     ///
     /// Errors: `Invalid`, which says what is missing.
-    pub(in crate::store) fn require_log_in_store(&self) -> Result<&CloudLog> {
-        self.log_in_store().ok_or_else(|| Error::invalid(NO_LOG_THERE))
+    pub(in crate::store) fn require_outliving_log(&self) -> Result<&OutlivingLog> {
+        self.outliving_log().ok_or_else(|| Error::invalid(NO_SUCH_LOG))
+    }
+
+    /// Whether the log on a volume should be shorter, and waits for a moment to be.
+    pub(in crate::store) fn is_volume_full(&self) -> bool {
+        let held = self.log().map_or(0, |log| log.held_bytes());
+        held > self.options.log_bytes_max / 2
+    }
+
+    /// A moment in the feed has what the log on the volume was kept for: it goes, if that frees a
+    /// segment.
+    pub(super) fn release_volume(&self) -> Result<()> {
+        let turn = self.turns.flush.lock();
+        let log = self.log()?;
+        let from = self.oldest_position(&[]).min(self.kept_for_taker()).min(log.durable());
+        let (start, now) = (log.start_at(from), self.versions.current().log_start());
+        if start.position <= now.position || start.segment == now.segment {
+            return Ok(());
+        }
+        let edit = LogEdit { start: Some(start), ..LogEdit::default() };
+        let installed = self.versions.install(edit.into(), None, |version| {
+            self.change_view(false, |view| (view.dranges.clone(), Arc::clone(version)));
+        });
+        self.poison_if_sync_failed(installed)?;
+        drop(turn);
+        log.release(start.position)?;
+        self.update_ruling();
+        self.changed.notify();
+        Ok(())
     }
 }
 
-const NO_LOG_THERE: &str = "the class \"durable\" needs the log in an object store (the option \
-                            `cloud.log`, `--cloud-log`); without it, `sync` is the strongest class";
+const NO_SUCH_LOG: &str = "the class \"durable\" needs a log that outlives the machine: in an object \
+                           store (the option `cloud.log`, `--cloud-log`), or on a volume \
+                           (`log_volume`, `--log-volume`) beside a mirror in an object store; without \
+                           it, `sync` is the strongest class";

@@ -26,7 +26,7 @@ use crate::cloud::{CloudFeed, CloudNames, CloudStore, FedState, find_databases};
 use crate::ids::file_id_in;
 use crate::options::CloudOptions;
 use crate::table::{LocalTableStore, TableStore};
-use crate::version::{CloudEdit, FeedAuthors, FeedPosition, LoadedFeed, StoreLog, VersionEdit};
+use crate::version::{CloudEdit, FeedAuthors, FeedPosition, LoadedFeed, LogBehind, VersionEdit};
 use crate::wal::LogStart;
 use crate::{Error, Result};
 
@@ -94,8 +94,8 @@ pub fn require_closed(store: &CloudStore, state: &FedState, options: &CloudOptio
 pub fn loaded(store: &CloudStore, names: CloudNames, state: &FedState) -> Result<LoadedFeed> {
     let mut edits = whole_edits(state, &place_of(store, names))?;
     let position = edits.iter().map(log_end).max().unwrap_or_default();
-    // The log in the store goes on exactly at the moment.
-    let position = StoreLog::newest_in(&edits).map_or(position, |log| log.position);
+    // The log that outlives the machine goes on exactly at the moment.
+    let position = LogBehind::newest_in(&edits).map_or(position, |log| log.position());
     for edit in &mut edits {
         edit.log = Default::default();
         edit.media = None;

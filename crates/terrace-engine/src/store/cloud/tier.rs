@@ -6,9 +6,9 @@ use terrace_env::{SetOnce, SharedEnv};
 
 use crate::Result;
 use crate::cloud::format::Author;
-use crate::cloud::{CloudLog, CloudStore, PriceSheet};
+use crate::cloud::{CloudStore, PriceSheet};
 use crate::options::CloudOptions;
-use crate::store::cloud::{FarCollector, FeedBehind, TakeOver};
+use crate::store::cloud::{FarCollector, FeedBehind, OutlivingLog, TakeOver};
 use crate::version::{CloudEdit, FeedAuthors, StoreLog, VersionEdit};
 
 /// The object store of a range, if it has one: that of its options, or the one that its manifest
@@ -19,7 +19,7 @@ pub struct CloudTier {
     store: SetOnce<Arc<CloudStore>>,
     authors: SetOnce<FeedAuthors>,
     epoch: SetOnce<Epoch>,
-    log: SetOnce<Arc<CloudLog>>,
+    log: SetOnce<OutlivingLog>,
     log_before: SetOnce<StoreLog>,
     behind: SetOnce<Arc<FeedBehind>>,
     collector: SetOnce<FarCollector>,
@@ -115,14 +115,14 @@ impl CloudTier {
         }
     }
 
-    /// The log in the store, once this open writes it.
+    /// The log that outlives the machine, once this open writes it.
     #[must_use]
-    pub fn log(&self) -> Option<&Arc<CloudLog>> {
+    pub fn outliving_log(&self) -> Option<&OutlivingLog> {
         self.log.get()
     }
 
-    pub(super) fn set_log(&self, log: CloudLog) {
-        self.log.get_or_set(Arc::new(log));
+    pub(super) fn set_log(&self, log: OutlivingLog) {
+        self.log.get_or_set(log);
     }
 
     /// The feed in the store, once this open owns it.

@@ -9,7 +9,7 @@ use crate::cloud::{
     CheckpointName, CloudFeed, CloudName, CloudNames, PinCensus, PinSeen, is_missing,
 };
 use crate::placement::FarName;
-use crate::version::{StoreLog, Version, VersionEdit};
+use crate::version::{LogBehind, Version, VersionEdit};
 use crate::{Error, Result};
 
 /// Why an object of a database in a store is there, and who needs it.
@@ -95,7 +95,7 @@ impl CloudDatabase {
             }
             CloudName::Log(number) => {
                 let edits = decode_edits(&state.edits, &self.place())?;
-                let log = StoreLog::newest_in(&edits);
+                let log = LogBehind::newest_in(&edits).and_then(LogBehind::in_store);
                 let is_needed = log.is_some_and(|log| *number >= log.number);
                 is_needed.then_some(LiveReason::Log).into_iter().collect()
             }

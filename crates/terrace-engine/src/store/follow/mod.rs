@@ -257,6 +257,7 @@ fn looking(options: Options) -> Options {
         error_if_exists: false,
         l0: L0Options::PLAIN,
         log_path: None,
+        log_volume: None,
         drange_boundaries: Vec::new(),
         research: Research::default(),
         ..options

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use terrace_base::{LogPosition, SeqNo};
+
 use crate::fail_point::fail_point;
 use crate::store::upkeep::all_held::AllHeld;
 use crate::store::{Inner, Store};
@@ -107,7 +109,7 @@ impl Inner {
                 crate::program_log::warn!(%error, "no space for the mark of a clean close");
                 Ok(())
             }
-            outcome => outcome.and_then(|()| self.feed_rest()),
+            outcome => outcome.and_then(|moment| self.feed_rest(moment)),
         }
     }
 
@@ -124,8 +126,9 @@ impl Inner {
     }
 
     /// Syncs the log, then tells the log where the manifest ends and the manifest where the log
-    /// ends.
-    fn append_closing(&self) -> Result<()> {
+    /// ends; returns the greatest number, and where the log ends before that mark, which the next
+    /// open writes over.
+    fn append_closing(&self) -> Result<(SeqNo, LogPosition)> {
         let log = self.log()?;
         // Holding every drange exclusively keeps late writers out; the turn keeps the dranges.
         let turn = self.turns.freeze.lock();
@@ -161,6 +164,7 @@ impl Inner {
         self.versions
             .close(&LogEdit { closed: Some(taken.place.end), ..LogEdit::default() }.into())?;
         log.give_back()?;
-        self.reclaim()
+        self.reclaim()?;
+        Ok((seqno, end))
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::opening::Opening;
 use crate::Result;
-use crate::options::{L0Kind, L0Options};
+use crate::options::{L0Kind, L0Options, Options};
 use crate::placement::{Claims, ContainerPlace, Media, OnMedium, Role, Wish, require_medium};
 use crate::version::{LogEdit, Version, VersionEdit};
 
@@ -27,6 +27,7 @@ impl Opening {
                 claims.enter(medium)?;
             }
         }
+        self.claim_volume(&mut claims)?;
         let Some(place) = version.media().container.clone() else { return Ok((version, claims)) };
         let is_own = match place.medium() {
             Some(medium) => claims.is_own(medium)?,
@@ -42,6 +43,20 @@ impl Opening {
         Ok((named, claims))
     }
 
+    /// The log of a lost machine lies on a volume, which belongs to this directory from now on, if
+    /// the range is taken over: nobody who still has it open writes there then.
+    fn claim_volume(&self, claims: &mut Claims) -> Result<()> {
+        let is_taken_over = self.cloud.as_ref().is_some_and(|tier| tier.taken_over().is_some());
+        let Some(volume) = self.options.log_volume.as_deref().filter(|_| is_taken_over) else {
+            return Ok(());
+        };
+        if let Some(Some(owner)) = claims.take_over(volume)? {
+            let (volume, owner) = (volume.display(), owner.display());
+            crate::program_log::warn!(%volume, %owner, "the log on the volume is taken over");
+        }
+        Ok(())
+    }
+
     /// Claims what the range has on media, or may have from now on where the options say: the log
     /// is understood as far as its end.
     pub(super) fn claim(&self, version: &Version, claims: &mut Claims) -> Result<()> {
@@ -49,9 +64,9 @@ impl Opening {
             claims.take(medium, Wish::Named)?;
         }
         // Memtables on a medium have no name there.
-        for medium in
-            [self.options.log_path.as_deref(), self.options.l0.path()].into_iter().flatten()
-        {
+        let Options { log_path, log_volume, l0, .. } = &self.options;
+        let wanted = [log_path.as_deref(), log_volume.as_deref(), l0.path()];
+        for medium in wanted.into_iter().flatten() {
             claims.take(medium, Wish::Wanted)?;
         }
         Ok(())

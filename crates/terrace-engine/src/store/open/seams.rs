@@ -15,7 +15,7 @@ use crate::process::{BackgroundIo, IoClass, Process, TableIo};
 use crate::store::cloud::{CloudFeeds, CloudLogs, CloudTier};
 use crate::table::{LocalTableStore, TableShape, TableStore};
 use crate::version::{FeedStore, LocalManifests, TableOpener};
-use crate::wal::{LocalLogStore, LogStore};
+use crate::wal::{LocalLogStore, LogMedium, LogStore};
 
 /// What stands behind the seams of a range: where its log, its feed, its tables and L0 live, and
 /// who compacts.
@@ -78,7 +78,7 @@ impl Seams {
             env: Arc::clone(&env),
             dir: dir.clone(),
             segment_bytes: options.log_segment_bytes,
-            medium: options.log_path.clone(),
+            medium: LogMedium::of(options),
         };
         Seams {
             feeds: feeds_of(process, &dir, options, &cloud),

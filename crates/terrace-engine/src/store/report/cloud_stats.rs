@@ -8,7 +8,7 @@ use crate::cache::persistent::PersistentCacheStats;
 use crate::cloud::{Bill, CloudLogStats, Dollars, PriceSheet, RequestCounts, RequestKind};
 use crate::explain::text::{bytes, count};
 use crate::store::Inner;
-use crate::store::cloud::FarCollector;
+use crate::store::cloud::{FarCollector, OutlivingLog, VolumeLogStats};
 use crate::version::Version;
 
 /// What a range has in its object store, and what it asked of it since the open.
@@ -34,6 +34,8 @@ pub struct CloudStats {
     pub near: Option<PersistentCacheStats>,
     /// What the log there has come to; `None` if it is not brought there.
     pub log: Option<CloudLogStats>,
+    /// What the log on a volume has come to; `None` if it lies on none, or nobody mirrors the range.
+    pub volume: Option<VolumeLogStats>,
     /// Requests by kind.
     pub requests: RequestCounts,
     /// What the store charges, for the estimates below.
@@ -53,7 +55,8 @@ impl Inner {
         let (there, here): (Vec<_>, Vec<_>) = tables.partition(|meta| meta.location.is_far());
         let of_tables = here.iter().map(|meta| meta.bytes);
         let of_values = version.values().local().map(|meta| meta.bytes);
-        let in_log = self.log().map_or(0, |log| log.held_bytes());
+        let in_log = self.local_log_bytes();
+        let (log, end) = (tier.outliving_log(), self.sequencer.finished().1);
         let table_bytes = there.iter().map(|meta| meta.bytes).sum();
         let requests = tier.store().map(|store| store.counts()).unwrap_or_default();
         let prices = tier.prices();
@@ -66,7 +69,8 @@ impl Inner {
             local_bytes: of_tables.chain(of_values).sum::<u64>() + in_log,
             local_bytes_max: tier.options().and_then(|options| options.local_bytes),
             near: far.near().map(|near| near.stats()),
-            log: tier.log().map(|log| log.stats(self.sequencer.finished().1)),
+            log: log.and_then(OutlivingLog::in_store).map(|log| log.stats(end)),
+            volume: log.and_then(OutlivingLog::on_volume).map(|log| log.stats(end)),
             requests,
             bill: prices.bill(&requests),
             month_dollars: prices.month(table_bytes),
@@ -100,6 +104,12 @@ impl fmt::Display for CloudStats {
             let objects = count(log.objects, "object", "objects");
             let lost = bytes(log.unsafe_bytes);
             write!(f, "\n  log there      {objects}, {}; {lost} are here alone", bytes(log.bytes))?;
+        }
+        if let Some(log) = &self.volume {
+            write!(f, "\n  log on volume  {} behind the newest moment", bytes(log.kept_bytes))?;
+            if log.awaits_moment {
+                f.write_str("; durable writes wait for the next one")?;
+            }
         }
         write!(f, "\n  requests       {}", self.requests.requests())?;
         for kind in RequestKind::ALL {

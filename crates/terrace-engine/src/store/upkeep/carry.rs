@@ -72,6 +72,14 @@ impl Inner {
         self.context.opener.far.near().map_or(0, |near| near.meta.bytes())
     }
 
+    /// What the log takes on the local disk: nothing, if it lies on a volume of its own.
+    pub(in crate::store) fn local_log_bytes(&self) -> u64 {
+        match self.options.log_volume {
+            Some(_) => 0,
+            None => self.log().map_or(0, |log| log.held_bytes()),
+        }
+    }
+
     /// What the range takes on the local disk, if that has a bound; but for cached blocks, which go
     /// when others need the room.
     pub(in crate::store) fn local_space(&self, view: &View) -> Option<LocalSpace> {
@@ -79,7 +87,7 @@ impl Inner {
         let version = &view.version;
         let in_levels: u64 = version.runs().map(|(_, run)| run.local_bytes()).sum();
         let in_rows = local_rows(version);
-        let in_log = self.log().map_or(0, |log| log.held_bytes());
+        let in_log = self.local_log_bytes();
         // They are flushed before the log gives back what it has of them.
         let frozen = self.waiting_bytes(view);
         let of_jobs = self.jobs.local_output_bytes.load(Ordering::Relaxed) + frozen;

@@ -120,9 +120,12 @@ impl Inner {
         Ok(is_little && !is_short && !self.is_log_long()?)
     }
 
-    /// Whether the log takes more space than it should.
+    /// Whether the log takes more space than it should, and a flush helps.
     pub(super) fn is_log_long(&self) -> Result<bool> {
-        Ok(self.log()?.held_bytes() > self.options.log_bytes_max)
+        let is_long = self.log()?.held_bytes() > self.options.log_bytes_max;
+        // A log that waits for a moment gets no shorter by a flush.
+        let waits = || self.versions.current().log_start().position >= self.kept_for_taker();
+        Ok(is_long && !waits())
     }
 
     /// Whether these memtables are all that was frozen together with any of them. A sample of a
@@ -296,7 +299,7 @@ impl Inner {
         stay_end: Option<LogPosition>,
     ) -> Result<LogPosition> {
         let (greatest, end) = (greatest_of(batch), end_of(batch));
-        let oldest = oldest.min(self.kept_for_store());
+        let oldest = oldest.min(self.kept_for_taker());
         let stay_end = stay_end.filter(|_| !is_planted(PlantedBug::NameUnsyncedValues));
         if let Some(stay_end) = stay_end {
             self.sync_values_in_log(stay_end)?;

@@ -139,8 +139,8 @@ pub(in crate::store) enum Promise {
     Published,
     /// The local disk has it.
     Synced,
-    /// The object store has it, and all before it.
-    InStore,
+    /// It outlives the machine, and so does all before it.
+    Outliving,
 }
 
 impl Promise {
@@ -148,7 +148,7 @@ impl Promise {
         match durability {
             Durability::Buffered | Durability::Interval(_) => Promise::Published,
             Durability::Sync => Promise::Synced,
-            Durability::Durable => Promise::InStore,
+            Durability::Durable => Promise::Outliving,
         }
     }
 
@@ -210,8 +210,8 @@ impl Inner {
     pub(in crate::store) fn promise(&self, options: &WriteOptions) -> Result<Promise> {
         let of_range = Promise::of(self.options.durability);
         let promise = options.durability.map_or(of_range, |asked| of_range.max(Promise::of(asked)));
-        if promise == Promise::InStore {
-            self.require_log_in_store()?;
+        if promise == Promise::Outliving {
+            self.require_outliving_log()?;
         }
         Ok(promise)
     }
@@ -332,7 +332,7 @@ impl Inner {
     fn sync_acknowledged(&self, wait: bool, promise: Promise) -> Result<()> {
         // An acknowledged write was finished before.
         let (seqno, end) = self.sequencer.finished();
-        if !wait && (self.log()?.durable() < end || promise == Promise::InStore) {
+        if !wait && (self.log()?.durable() < end || promise == Promise::Outliving) {
             return Err(Error::WouldBlock);
         }
         self.keep_promise(promise, seqno, end)
@@ -351,8 +351,8 @@ impl Inner {
         if promise.waits_for_disk() {
             self.sync_log(seqno, end)?;
         }
-        if promise == Promise::InStore {
-            self.await_in_store(end)?;
+        if promise == Promise::Outliving {
+            self.await_outliving(end)?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
-use terrace_base::{ByteReader, CodecError, Epoch, LogPosition, put_varint};
+use terrace_base::{ByteReader, CodecError, Epoch, LogPosition, SeqNo, put_varint};
 
-use super::VersionEdit;
+use super::{FieldWriter, VersionEdit, field};
 use crate::version::format::bounded;
 
 /// The longest URL of an object store.
@@ -40,30 +40,91 @@ pub struct StoreLog {
     pub position: LogPosition,
 }
 
+/// Where the log goes on, on a volume that outlives the machine, behind a moment of the range.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VolumeLog {
+    /// Everything below is in tables, and nothing from here on.
+    pub position: LogPosition,
+    /// The greatest number in the moment: the record at the position has the next one, unless the
+    /// range was changed beside its log in between.
+    pub seqno: SeqNo,
+}
+
+/// What a moment of the range says of the log behind it, which outlives the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogBehind {
+    /// There is none.
+    None,
+    /// It is in the object store.
+    InStore(StoreLog),
+    /// It is on a volume.
+    OnVolume(VolumeLog),
+}
+
 impl StoreLog {
     /// There is none.
     pub const NONE: StoreLog =
         StoreLog { epoch: Epoch(0), chain: 0, number: 0, position: LogPosition(0) };
 
-    /// What the newest of these edits that says anything of it says; nothing if there is none.
-    pub fn newest_in(edits: &[VersionEdit]) -> Option<StoreLog> {
-        let newest = edits.iter().filter_map(|edit| edit.range.store_log).next_back();
-        newest.filter(|log| *log != StoreLog::NONE)
-    }
-
-    pub(super) fn put(&self, out: &mut Vec<u8>) {
+    fn put(&self, out: &mut Vec<u8>) {
         for number in [self.epoch.0, self.chain, self.number, self.position.0] {
             put_varint(out, number);
         }
     }
 
-    pub(super) fn read(reader: &mut ByteReader<'_>) -> Result<StoreLog, CodecError> {
+    fn read(reader: &mut ByteReader<'_>) -> Result<StoreLog, CodecError> {
         Ok(StoreLog {
             epoch: Epoch(bounded(reader)?),
             chain: bounded(reader)?,
             number: bounded(reader)?,
             position: LogPosition(bounded(reader)?),
         })
+    }
+}
+
+impl LogBehind {
+    /// What the newest of these edits that says anything of it says; nothing if there is none.
+    pub fn newest_in(edits: &[VersionEdit]) -> Option<LogBehind> {
+        let newest = edits.iter().filter_map(|edit| edit.range.log_behind).next_back();
+        newest.filter(|log| *log != LogBehind::None)
+    }
+
+    /// Where it begins.
+    pub fn position(&self) -> LogPosition {
+        match self {
+            LogBehind::None => LogPosition(0),
+            LogBehind::InStore(log) => log.position,
+            LogBehind::OnVolume(log) => log.position,
+        }
+    }
+
+    /// That in the object store, if it is there.
+    pub fn in_store(self) -> Option<StoreLog> {
+        match self {
+            LogBehind::InStore(log) => Some(log),
+            LogBehind::None | LogBehind::OnVolume(_) => None,
+        }
+    }
+
+    pub(super) fn put(&self, out: &mut FieldWriter<'_>) {
+        match self {
+            LogBehind::None => out.put(field::STORE_LOG, |v| StoreLog::NONE.put(v)),
+            LogBehind::InStore(log) => out.put(field::STORE_LOG, |v| log.put(v)),
+            LogBehind::OnVolume(log) => out.put(field::VOLUME_LOG, |v| {
+                put_varint(v, log.position.0);
+                put_varint(v, log.seqno.0);
+            }),
+        }
+    }
+
+    pub(super) fn read_in_store(reader: &mut ByteReader<'_>) -> Result<LogBehind, CodecError> {
+        let log = StoreLog::read(reader)?;
+        Ok(if log == StoreLog::NONE { LogBehind::None } else { LogBehind::InStore(log) })
+    }
+
+    pub(super) fn read_on_volume(reader: &mut ByteReader<'_>) -> Result<LogBehind, CodecError> {
+        let position = LogPosition(bounded(reader)?);
+        Ok(LogBehind::OnVolume(VolumeLog { position, seqno: SeqNo(bounded(reader)?) }))
     }
 }
 

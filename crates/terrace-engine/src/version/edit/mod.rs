@@ -20,7 +20,7 @@ use terrace_base::{ByteReader, CodecError, put_field};
 
 use crate::placement::Media;
 
-pub use self::cloud::{CloudEdit, FeedAuthors, StoreLog};
+pub use self::cloud::{CloudEdit, FeedAuthors, LogBehind, StoreLog, VolumeLog};
 pub use self::log::LogEdit;
 pub(crate) use self::range::read_operator;
 pub use self::range::{RangeEdit, Repaired};
@@ -107,6 +107,8 @@ mod field {
     pub const CLOUD: u64 = 24;
     /// Required: whoever takes the range over without it loses what was acknowledged.
     pub const STORE_LOG: u64 = 25;
+    /// Required: as above.
+    pub const VOLUME_LOG: u64 = 26;
 
     /// Whether a reader must know the field to read the range rightly.
     pub fn is_required(number: u64) -> bool {

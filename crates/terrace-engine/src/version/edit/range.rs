@@ -1,7 +1,7 @@
 use terrace_base::limits::STORED_KEY_BYTES_MAX;
 use terrace_base::{ByteReader, CodecError, Epoch, KeyRange, RangeId, put_bytes, put_varint};
 
-use super::{CloudEdit, FieldWriter, StoreLog, field};
+use super::{CloudEdit, FieldWriter, LogBehind, field};
 use crate::merge::is_operator_name;
 use crate::options::DRANGES_MAX;
 use crate::version::format::{bounded, put_range, read_range};
@@ -23,8 +23,8 @@ pub struct RangeEdit {
     pub drange_boundaries: Option<Vec<Vec<u8>>>,
     /// The range is fed to this object store.
     pub cloud: Option<CloudEdit>,
-    /// Where the log is in that store, from this moment of the range on.
-    pub store_log: Option<StoreLog>,
+    /// Where the log is that outlives the machine, from this moment of the range on.
+    pub log_behind: Option<LogBehind>,
 }
 
 /// The stamp of a repair: what a range holds was salvaged from a damaged one.
@@ -66,8 +66,8 @@ impl RangeEdit {
         if let Some(cloud) = &self.cloud {
             out.put(field::CLOUD, |v| cloud.put(v));
         }
-        if let Some(log) = &self.store_log {
-            out.put(field::STORE_LOG, |v| log.put(v));
+        if let Some(log) = &self.log_behind {
+            log.put(out);
         }
         if let Some(name) = &self.merge_operator {
             out.put(field::MERGE_OPERATOR, |v| v.extend_from_slice(name.as_bytes()));
@@ -90,7 +90,8 @@ impl RangeEdit {
             field::DRANGE_BOUNDARIES => self.drange_boundaries = Some(read_boundaries(value)?),
             field::MERGE_OPERATOR => self.merge_operator = Some(read_operator(value)?),
             field::CLOUD => self.cloud = Some(CloudEdit::read(value)?),
-            field::STORE_LOG => self.store_log = Some(StoreLog::read(value)?),
+            field::STORE_LOG => self.log_behind = Some(LogBehind::read_in_store(value)?),
+            field::VOLUME_LOG => self.log_behind = Some(LogBehind::read_on_volume(value)?),
             _ => return Ok(false),
         }
         Ok(true)

@@ -96,7 +96,7 @@ fn full_edit() -> VersionEdit {
             repaired: Some(Repaired { at_ms: 9, source_database: 1 << 77, is_incomplete: true }),
             drange_boundaries: Some(vec![b"d".into(), b"m".into()]),
             cloud: None,
-            store_log: None,
+            log_behind: None,
         },
         tree: TreeEdit {
             rows_removed: vec![RowId(1), RowId(2)],

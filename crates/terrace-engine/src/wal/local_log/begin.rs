@@ -80,6 +80,13 @@ impl LocalLog {
         self.forget_unnamed(replayed)
     }
 
+    /// Whether a segment is an ordinary file, for all that is known: one that was on a medium which
+    /// the options do not name any more may have been one.
+    fn is_file(&self, replayed: &Replayed, span: &SegmentSpan) -> bool {
+        let is_here = replayed.directories[span.file.directory] == self.files.dir;
+        span.file.directory == 0 || !(self.files.is_memory() && is_here)
+    }
+
     /// Writes again what may never have reached the disk, and begins a segment; from which position
     /// on. On a disk that is too full for that it is synced only, which helps unless a sync has
     /// failed before.
@@ -91,7 +98,11 @@ impl LocalLog {
         preparation: &mut Preparation,
     ) -> Result<(LogPosition, Carried)> {
         let end = found.last().map_or(replayed.end, |last| last.end);
-        let from = if found.is_empty() { end } else { carried_from(found, replayed.settled) };
+        let from = if found.is_empty() {
+            end
+        } else {
+            carried_from(found, replayed.settled, |span| self.is_file(replayed, span))
+        };
         // What was copied before is in one of these files too, and needed if the copies are not
         // durable.
         if !found.iter().any(|span| is_loose(span, replayed.settled)) {

@@ -42,12 +42,16 @@ const SMALL_BYTES: u64 = 64 << 10;
 const SMALL_COUNT: usize = 8;
 
 /// From which position on the log is to be written again, if these segments are what was found: the
-/// end of the last one, if nothing is.
-pub(super) fn carried_from(found: &[SegmentSpan], durable: LogPosition) -> LogPosition {
+/// end of the last one, if nothing is. What lies on persistent memory, as `is_file` says, is durable
+/// by its own means.
+pub(super) fn carried_from(
+    found: &[SegmentSpan],
+    durable: LogPosition,
+    is_file: impl Fn(&SegmentSpan) -> bool,
+) -> LogPosition {
     let (Some(first), Some(last)) = (found.first(), found.last()) else { return durable };
     let end = last.end;
-    // What lies on persistent memory is durable by its own means.
-    let is_file = |span: &&SegmentSpan| span.file.directory == 0;
+    let is_file = |span: &&SegmentSpan| is_file(span);
     let in_doubt = found.iter().filter(is_file).any(|span| span.end > durable);
     let from = if in_doubt { durable.clamp(first.base, end) } else { end };
     let loose = found.iter().filter(is_file).find(|span| is_loose(span, durable));
@@ -221,13 +225,17 @@ mod tests {
         SegmentSpan { file, base, end, holds_batches: true, copied: LogPosition(0) }
     }
 
+    fn from_of(found: &[SegmentSpan], durable: u64) -> LogPosition {
+        carried_from(found, LogPosition(durable), |span| span.file.directory == 0)
+    }
+
     #[test]
     fn what_is_not_known_to_be_durable_is_carried() {
         let found = [span(1, 0, 100_000), span(2, 100_000, 150_000)];
         for (durable, from) in [(0, 0), (70_000, 70_000), (120_000, 120_000), (160_000, 150_000)] {
-            assert_eq!(carried_from(&found, LogPosition(durable)), LogPosition(from));
+            assert_eq!(from_of(&found, durable), LogPosition(from));
         }
-        assert_eq!(carried_from(&[], LogPosition(7)), LogPosition(7));
+        assert_eq!(from_of(&[], 7), LogPosition(7));
     }
 
     #[test]
@@ -235,7 +243,7 @@ mod tests {
         let mut found = [span(1, 0, 100_000), span(2, 80_000, 150_000)];
         (found[0].end, found[1].copied) = (found[1].base, LogPosition(120_000));
         for (durable, from) in [(80_000, 80_000), (120_000, 80_000), (120_001, 120_001)] {
-            assert_eq!(carried_from(&found, LogPosition(durable)), LogPosition(from));
+            assert_eq!(from_of(&found, durable), LogPosition(from));
         }
     }
 
@@ -243,7 +251,7 @@ mod tests {
     fn what_lies_on_persistent_memory_stays_there() {
         let mut found = [span(1, 0, 100_000), span(2, 100_000, 150_000)];
         found.iter_mut().for_each(|span| span.file.directory = 1);
-        assert_eq!(carried_from(&found, LogPosition(0)), LogPosition(150_000));
+        assert_eq!(from_of(&found, 0), LogPosition(150_000));
     }
 
     #[test]
@@ -253,8 +261,8 @@ mod tests {
             let base = found.last().expect("there is one").end.0;
             found.push(span(index, base, base + 1000));
         }
-        assert_eq!(carried_from(&found, LogPosition(108_000)), LogPosition(108_000));
+        assert_eq!(from_of(&found, 108_000), LogPosition(108_000));
         found.push(span(9, 108_000, 109_000));
-        assert_eq!(carried_from(&found, LogPosition(109_000)), LogPosition(100_000));
+        assert_eq!(from_of(&found, 109_000), LogPosition(100_000));
     }
 }

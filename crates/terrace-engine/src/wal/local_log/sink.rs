@@ -239,7 +239,7 @@ impl LogSink for LocalLog {
     }
 
     fn may_retire(&self) -> bool {
-        !self.files.is_memory() && !self.retired.is_refused()
+        self.files.may_retire() && !self.retired.is_refused()
     }
 
     fn finished(&self, from: LogPosition) -> Vec<FinishedSegment> {

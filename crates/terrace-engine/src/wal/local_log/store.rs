@@ -7,8 +7,8 @@ use super::sink::LocalLog;
 use crate::Result;
 use crate::ids::FileIds;
 use crate::wal::follow::{LogMark, ReadOn, read_on};
-use crate::wal::place::settle;
-use crate::wal::replay::{LogFacts, Replayed, replay};
+use crate::wal::place::{LogMedium, settle};
+use crate::wal::replay::{LogFacts, Replayed, StartedBy, replay};
 use crate::wal::sink::{LogSink, LogStore, Visit};
 
 /// The logs of one directory.
@@ -20,14 +20,13 @@ pub struct LocalLogStore {
     pub dir: PathBuf,
     /// Bytes of a segment at the most. A record that is larger gets a segment of its own size.
     pub segment_bytes: u64,
-    /// The directory of the medium that new segments go to, if that is not the range's: persistent
-    /// memory, or what stands in for it.
-    pub medium: Option<PathBuf>,
+    /// Where new segments go, if that is not the range's directory.
+    pub medium: Option<LogMedium>,
 }
 
 impl LogStore for LocalLogStore {
     fn replay(&self, facts: LogFacts, visit: &mut Visit<'_>) -> Result<Replayed> {
-        replay(&self.env, &self.dir, facts, visit)
+        replay(&self.env, &self.dir, facts, StartedBy::Manifest, visit)
     }
 
     fn read_on(

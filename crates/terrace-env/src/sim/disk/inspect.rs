@@ -29,6 +29,16 @@ impl DiskImage {
         Ok(bytes)
     }
 
+    /// The part of the disk below a directory, as a volume that is attached to another machine has
+    /// it. Nobody has a file of it open.
+    #[must_use]
+    pub fn below(&self, dir: &Path) -> DiskImage {
+        let mut part = self.clone();
+        let is_part = |path: &PathBuf| path.starts_with(dir) || dir.starts_with(path);
+        std::sync::Arc::make_mut(&mut part.directories).retain(|path, _| is_part(path));
+        part.without_handles()
+    }
+
     /// Overwrites bytes of a file, which grows if it ends before them. A file that does not exist
     /// is made, its directories too.
     pub fn write(&mut self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {

@@ -2,7 +2,8 @@
 //! whoever goes on, exactly and in its order, and nothing else that is not before or after it.
 //! Method: owners of one database, one after the other, on a store whose requests fail in every
 //! way; each is lost at some change of a disk or of the store, in the middle of a take-over too, or
-//! is taken over while it still writes. One thread writes what a model knows, state by state; two
+//! is taken over while it still writes. The log is in the store, or on a volume, which is all that
+//! is left of a machine's disks. One thread writes what a model knows, state by state; two
 //! more write keys of their own in their order, so that several objects are under way.
 //!
 //! `TERRACE_TEST_SEED` is the first seed and `TERRACE_TEST_SEEDS` their number, if they are set.
@@ -28,6 +29,7 @@ use crate::{Error, Result};
 
 const SEEDS: u64 = 100;
 const URL: &str = "sim://store";
+const VOLUME: &str = "/volume";
 const KEYS: u64 = 40;
 
 /// Keys of the threads beside begin with this, and their number.
@@ -106,7 +108,8 @@ type Shared = Arc<Mutex<History>>;
 struct Plan {
     value_log: Option<ValueLogOptions>,
     durability: Durability,
-    interval: Duration,
+    /// How often the log goes to the store; `None` if it lies on a volume.
+    interval: Option<Duration>,
     mirror: Duration,
     faults: ObjectFaults,
     delay_max: Duration,
@@ -126,7 +129,10 @@ impl Plan {
                 Durability::Sync,
                 Durability::Durable,
             ]),
-            interval: Duration::from_millis(random.pick(&[1, 10, 200])),
+            interval: match random.one_in(2) {
+                true => Some(Duration::from_millis(random.pick(&[1, 10, 200]))),
+                false => None,
+            },
             mirror: Duration::from_secs(random.pick(&[1, 5, 60, 600])),
             faults: draw_faults(random),
             delay_max: Duration::from_millis(random.pick(&[0, 5, 200])),
@@ -150,11 +156,16 @@ impl Plan {
         let cloud = options.cloud.map(|cloud| CloudOptions {
             url: URL.to_string(),
             mirror: Some(self.mirror),
-            log: Some(self.interval),
+            log: self.interval,
             take_over: true,
             ..cloud
         });
-        Options { cloud, ..options }
+        let log_volume = self.is_on_volume().then(|| VOLUME.into());
+        Options { cloud, log_volume, ..options }
+    }
+
+    fn is_on_volume(&self) -> bool {
+        self.interval.is_none()
     }
 }
 
@@ -436,6 +447,7 @@ fn round(
     let ended = SimEnv::run(sim, |sim| {
         let env: SharedEnv = Arc::<SimEnv>::clone(&sim);
         let dir = format!("/machine{number}");
+        env.fs().create_dir_all(Path::new(VOLUME)).expect("there is room");
         let known = history.lock().expect("one thread runs at a time").clone();
         let store = open(&env, &sim, plan, random, &dir, (&known, true))?;
         let mut owner = Owner {
@@ -484,17 +496,20 @@ fn round(
             objects: sim.object_image(),
             history: history.lock().expect("one thread runs at a time").clone(),
         };
-        // What is still under way is not part of what is left.
-        left.disk = DiskImage::new();
+        if !plan.is_on_volume() {
+            // What is still under way is not part of what is left.
+            left.disk = DiskImage::new();
+        }
         drop(owner);
         Some(left)
     });
     let lost = lost.lock().expect("the run has ended").take();
     *tally.entry(if lost.is_some() { "lost" } else { "ended" }).or_default() += 1;
     let mut left = lost.or(ended)?;
-    // As a rule the disk is lost with the machine.
-    left.disk = match random.one_in(4) {
-        true => left.disk.crash(CrashPolicy::SyncedOnly, random.next_u64()),
+    // The disk is lost with the machine, but for the volume.
+    let (policy, seed) = (random.pick(&CrashPolicy::ALL), random.next_u64());
+    left.disk = match plan.is_on_volume() {
+        true => left.disk.crash(policy, seed).below(Path::new(VOLUME)),
         false => DiskImage::new(),
     };
     Some(left)
@@ -505,6 +520,19 @@ fn usurp(owner: &mut Owner<'_>, number: u64) {
     let dir = format!("/usurper{number}");
     let (env, sim) = (SharedEnv::clone(&owner.env), Arc::clone(&owner.sim));
     let known = owner.history.lock().expect("one thread runs at a time").clone();
+    if owner.plan.is_on_volume() {
+        let mut options = owner.plan.options(owner.random);
+        options.cloud.as_mut().expect("it has a store").database = known.database;
+        let opened =
+            process(&env).and_then(|process| Store::open(&process, Path::new(&dir), options));
+        match opened.map(drop) {
+            Err(Error::Locked(_)) => owner.count("locked"),
+            // It was not fed yet.
+            Err(Error::Unsupported(_) | Error::Invalid(_)) if known.is_unpromised() => {}
+            opened => panic!("its owner has the volume: {opened:?}"),
+        }
+        return owner.write();
+    }
     let known = (&known, false);
     let Some(taker) = open(&env, &sim, owner.plan, owner.random, &dir, known) else { return };
     let found = content(&taker).expect("an owner reads what it has");
@@ -544,7 +572,7 @@ fn world(seed: u64, sim: impl Fn(u64) -> SimOptions) -> BTreeMap<&'static str, u
         }
     }
     // Only what the store has, once more.
-    let sim = SimOptions { objects: left.objects, ..sim(random.next_u64()) };
+    let sim = SimOptions { objects: left.objects, disk: left.disk, ..sim(random.next_u64()) };
     let mut history = left.history;
     SimEnv::run(sim, |sim| {
         let env: SharedEnv = Arc::<SimEnv>::clone(&sim);
@@ -576,7 +604,7 @@ fn what_is_durable_outlives_any_machine() {
     println!("{count} databases: {total:?}");
     assert_eq!(failed, 0, "databases that failed");
     if count >= SEEDS {
-        for what in ["durable", "ingest", "lost", "ended", "usurped", "reopen", "away"] {
+        for what in ["durable", "ingest", "lost", "ended", "usurped", "locked", "reopen", "away"] {
             assert!(total.get(what).is_some_and(|count| *count > 5), "{what}: {total:?}");
         }
     }
@@ -586,7 +614,7 @@ fn what_is_durable_outlives_any_machine() {
 /// found by one of a few databases.
 #[cfg(feature = "planted-bugs")]
 #[test]
-fn planted_bugs_of_the_log_in_the_store_are_found() {
+fn planted_bugs_of_logs_that_outlive_the_machine_are_found() {
     use terrace_env::PlantedBug;
 
     /// How many databases there are to find a bug.
@@ -594,7 +622,7 @@ fn planted_bugs_of_the_log_in_the_store_are_found() {
 
     let first = number_from("TERRACE_TEST_SEED", 0);
     let mut missed = Vec::new();
-    for bug in PlantedBug::OF_STORE_LOG {
+    for bug in PlantedBug::OF_STORE_LOG.iter().chain(PlantedBug::OF_VOLUME_LOG) {
         let sim = |seed| SimOptions { planted: vec![*bug], ..SimOptions::new(seed) };
         let mut seeds = (0..DATABASES).map(|index| first.wrapping_add(index));
         let found = seeds.find(|seed| std::panic::catch_unwind(|| world(*seed, sim)).is_err());
