@@ -155,7 +155,10 @@ pub use keyspace::{CompactionFilters, Keyspace, KeyspaceOptions, KeyspaceStats, 
 pub use metrics::Metrics;
 pub use offline::{Adopted, CheckDepth, adopt, check, repair};
 pub use options::{Create, Layout, Options, ReadOptions, SharedResources, WriteOptions};
-pub use plan::{Needs, Plan, PlannedCost, PlannedLevel, Reason};
+pub use plan::{
+    Needs, Plan, PlannedCost, PlannedLevel, PlannedTier, Reason, RejectedTier, TierDollars,
+    TierGoals, TierLoss, TierNeeds, TierPlan, TierRequests,
+};
 pub use report::{CheckReport, Finding, KeyInterval, Loss, RepairReport, Stats};
 pub use secondary::Secondary;
 pub use terrace_base::{

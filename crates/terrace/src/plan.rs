@@ -15,6 +15,7 @@
 //! *Source:* TriangleKV (TPDS 2022), §3.3, where L0 and L1 have a tenth of the data each.
 
 mod cost;
+mod tiers;
 
 use std::fmt;
 
@@ -23,6 +24,9 @@ use terrace_engine::Error;
 use terrace_engine::compaction::levels::{LevelShape, LevelTargets};
 
 pub use cost::PlannedCost;
+pub use tiers::{
+    PlannedTier, RejectedTier, TierDollars, TierGoals, TierLoss, TierNeeds, TierPlan, TierRequests,
+};
 
 use crate::keyspace::OperatorTable;
 use crate::{L0Options, Layout, Options, Result};

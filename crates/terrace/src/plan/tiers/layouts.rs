@@ -1,0 +1,201 @@
+//! What may lie where: the layouts among which a plan chooses. Pure.
+//!
+//! A layout is a *place* (how much of the local disk, and so which levels lie there, and what is left
+//! for blocks of the others) and a *safety* (what of it survives the machine). Places are tried in
+//! steps of a quarter of a power of two; the line stands where the engine's own policy would put it.
+
+use std::time::Duration;
+
+use terrace_engine::options::CloudOptions;
+
+use super::tree::{Ages, BELOW_ALL, Tree};
+use super::workload::{LOSS_MIN, TierLoss, TierNeeds};
+use crate::plan::tiers::hits::Popularity;
+use crate::{Durability, Layout, Options};
+
+/// Sizes between a power of two and the next one.
+const STEPS: u64 = 4;
+/// The period of a mirror that only bounds the log in the store.
+const MIRROR_BESIDE_LOG: Duration = Duration::from_secs(60);
+/// A log that nobody waits for is in the store about so often.
+pub(super) const LOG_PATIENCE: Duration = Duration::from_secs(1);
+/// How far apart the objects of a log are that writes wait for.
+const LOG_INTERVALS_MS: [u64; 3] = [10, 50, 200];
+
+/// What lies where.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    /// All that the local disk holds, or may hold.
+    pub local_bytes: u64,
+    /// What blocks have for themselves.
+    pub cache_bytes: Option<u64>,
+    /// The first level in the store; [`BELOW_ALL`] for none.
+    pub first_far: u8,
+    /// What blocks of far levels take of the local disk.
+    pub block_bytes: f64,
+    /// What the local disk must have for it.
+    pub local_bytes_needed: u64,
+    pub tree: Tree,
+    pub ages: Ages,
+}
+
+/// What survives the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Safety {
+    pub mirror: Option<Duration>,
+    pub log: Option<Duration>,
+    pub durability: Durability,
+}
+
+impl Safety {
+    /// What is on the machine alone is lost with it.
+    pub const NONE: Safety = Safety { mirror: None, log: None, durability: Durability::Buffered };
+
+    /// The ways that are worth comparing where so much may be lost.
+    pub fn all(loss: TierLoss) -> Vec<Safety> {
+        let period = match loss {
+            TierLoss::Within(time) => time,
+            _ => MIRROR_BESIDE_LOG,
+        };
+        let mirrored = Safety { mirror: Some(period), ..Safety::NONE };
+        let logged =
+            Safety { mirror: Some(MIRROR_BESIDE_LOG), log: Some(LOG_PATIENCE), ..Safety::NONE };
+        let durable = LOG_INTERVALS_MS.map(|ms| Safety {
+            log: Some(Duration::from_millis(ms)),
+            durability: Durability::Durable,
+            ..logged
+        });
+        [Safety::NONE, mirrored, logged].into_iter().chain(durable).collect()
+    }
+
+    /// What is lost with the machine.
+    pub fn loss(&self) -> TierLoss {
+        match (self.durability, self.log, self.mirror) {
+            (Durability::Durable, ..) => TierLoss::Nothing,
+            (_, Some(_), _) => TierLoss::Within(LOG_PATIENCE.max(LOSS_MIN)),
+            (_, None, Some(period)) => TierLoss::Within(period),
+            (_, None, None) => TierLoss::Anything,
+        }
+    }
+}
+
+/// A size of the local disk as [`CloudOptions`] takes it.
+fn cloud_options(local_bytes: u64, cache_bytes: Option<u64>) -> CloudOptions {
+    CloudOptions { cache_bytes, ..CloudOptions::new("file:///", local_bytes) }
+}
+
+/// The options of a database with so many local bytes.
+pub(super) fn options_of(sizes: &Options, local_bytes: u64, cache: Option<u64>) -> Options {
+    let layout = Layout::new().l0(sizes.layout.l0.clone());
+    sizes.clone().layout(layout.cloud(cloud_options(local_bytes, cache)))
+}
+
+impl Place {
+    /// The place with so many local bytes.
+    pub fn new(
+        needs: &TierNeeds,
+        sizes: &Options,
+        popularity: &Popularity,
+        (local_bytes, cache_bytes): (u64, Option<u64>),
+    ) -> Place {
+        let options = options_of(sizes, local_bytes, cache_bytes);
+        let tree = Tree::of(&options, needs.needs.data_bytes, entry_bytes(needs));
+        let ages = tree.ages(popularity, needs.puts_share() > 0.0);
+        let first_far = tree.first_far(local_bytes, cache_bytes.unwrap_or(0));
+        let held = tree.log_bytes
+            + tree.l0_bytes(popularity, &ages)
+            + tree.near_bytes(first_far)
+            + tree.metadata_bytes(first_far);
+        let left = (local_bytes as f64 - held).max(0.0);
+        let block_bytes = match first_far {
+            BELOW_ALL => 0.0,
+            _ => left.min(cache_bytes.map_or(f64::INFINITY, |bytes| bytes as f64)),
+        };
+        let local_bytes_needed = local_bytes;
+        Place { local_bytes, cache_bytes, first_far, block_bytes, local_bytes_needed, tree, ages }
+    }
+
+    /// Everything on the local disk, which then takes `disk_bytes`.
+    pub fn all_local(
+        needs: &TierNeeds,
+        sizes: &Options,
+        popularity: &Popularity,
+        disk_bytes: u64,
+    ) -> Place {
+        let tree = Tree::of(sizes, needs.needs.data_bytes, entry_bytes(needs));
+        let ages = tree.ages(popularity, needs.puts_share() > 0.0);
+        Place {
+            local_bytes: disk_bytes,
+            cache_bytes: None,
+            first_far: BELOW_ALL,
+            block_bytes: 0.0,
+            local_bytes_needed: disk_bytes,
+            tree,
+            ages,
+        }
+    }
+
+    /// All places that are worth comparing: everything local first.
+    pub fn all(
+        needs: &TierNeeds,
+        sizes: &Options,
+        popularity: &Popularity,
+        disk_bytes: u64,
+    ) -> Vec<Place> {
+        let mut places = vec![Place::all_local(needs, sizes, popularity, disk_bytes)];
+        let most = needs.local_bytes_max.min(disk_bytes.saturating_mul(2));
+        for local_bytes in local_sizes(most) {
+            let place = |cache| Place::new(needs, sizes, popularity, (local_bytes, cache));
+            let as_left = place(None);
+            let reserved = place(Some(local_bytes / 2));
+            // What is reserved for blocks only matters if it keeps a level out.
+            let differs = reserved.first_far != as_left.first_far;
+            let in_store = |place: &Place| place.first_far < BELOW_ALL;
+            places.extend([as_left].into_iter().filter(in_store));
+            places.extend([reserved].into_iter().filter(|place| differs && in_store(place)));
+        }
+        places
+    }
+}
+
+/// A key and a value, as a table has them.
+pub(super) fn entry_bytes(needs: &TierNeeds) -> u64 {
+    needs.needs.value_bytes + super::super::KEY_BYTES
+}
+
+/// Sizes of the local disk, the least first, and the most as the last.
+fn local_sizes(most: u64) -> Vec<u64> {
+    let mut sizes = Vec::new();
+    let mut power = CloudOptions::LOCAL_BYTES_MIN;
+    while power < most {
+        let steps = (0..STEPS).map(|step| power + power / STEPS * step);
+        sizes.extend(steps.filter(|size| *size < most));
+        power = power.saturating_mul(2);
+    }
+    sizes.push(most.max(CloudOptions::LOCAL_BYTES_MIN));
+    sizes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn sizes_end_at_the_most() {
+        assert_eq!(local_sizes(40 * MIB), [16, 20, 24, 28, 32, 40].map(|mib| mib * MIB));
+        assert_eq!(local_sizes(16 * MIB), [16 * MIB]);
+        assert!(local_sizes(u64::MAX).len() < 200);
+    }
+
+    #[test]
+    fn what_is_lost_is_what_neither_mirror_nor_log_has() {
+        let losses: Vec<_> = Safety::all(TierLoss::Nothing).iter().map(Safety::loss).collect();
+        let of = |s| TierLoss::Within(Duration::from_secs(s));
+        let nothing = TierLoss::Nothing;
+        assert_eq!(losses, [TierLoss::Anything, of(60), of(1), nothing, nothing, nothing]);
+        let within = Safety::all(of(5));
+        assert_eq!(within[1].loss(), of(5));
+    }
+}

@@ -1,0 +1,215 @@
+//! A plan for tiers as people read it.
+
+use std::fmt;
+use std::time::Duration;
+
+use terrace_engine::cloud::Dollars;
+
+use super::{PlannedTier, RejectedTier, TierPlan};
+use crate::plan::size;
+
+/// A time as a command line takes it, to three digits at most.
+pub(super) fn time(time: Duration) -> String {
+    let us = time.as_secs_f64() * 1e6;
+    let short = |number: f64, unit: &str| {
+        let digits = if number >= 99.5 || (number.round() - number).abs() < 0.005 {
+            0
+        } else if number >= 9.95 {
+            1
+        } else {
+            2
+        };
+        format!("{number:.digits$}{unit}")
+    };
+    match us {
+        us if us >= 60e6 && (us / 60e6).fract() == 0.0 => short(us / 60e6, "m"),
+        us if us >= 1e6 => short(us / 1e6, "s"),
+        us if us >= 1e3 => short(us / 1e3, "ms"),
+        us => short(us, "us"),
+    }
+}
+
+/// About how many bytes.
+pub(super) fn approximate(bytes: f64) -> String {
+    let units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let (mut number, mut unit) = (bytes, 0);
+    while number >= 1000.0 && unit + 1 < units.len() {
+        number /= 1024.0;
+        unit += 1;
+    }
+    let digits = usize::from(number < 10.0 && (number.round() - number).abs() > 0.05);
+    format!("{number:.digits$} {}", units[unit])
+}
+
+/// An amount that was given as a number.
+pub(super) fn dollars(amount: f64) -> String {
+    Dollars::parse(&format!("{amount:.12}")).unwrap_or_default().to_string()
+}
+
+/// A line of a table: what, how much and why.
+fn line(f: &mut fmt::Formatter<'_>, of: &str, value: &str, why: &str) -> fmt::Result {
+    writeln!(f, "  {of:<16} {value:<10} {why}")
+}
+
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    let digits = usize::from((percent.round() - percent).abs() > 0.05);
+    format!("{percent:.digits$} %")
+}
+
+impl fmt::Display for TierPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let needs = &self.needs;
+        let sizes = &needs.needs;
+        write!(f, "for {} of data in values of ", size(sizes.data_bytes))?;
+        writeln!(f, "{} bytes, {} of memory", sizes.value_bytes, size(sizes.memory_bytes))?;
+        write!(f, "and {} operations a second: ", needs.operations_per_s)?;
+        write!(f, "{} gets, {} scans", percent(needs.reads_share), percent(needs.scans_share))?;
+        if needs.scans_share > 0.0 {
+            write!(f, " of {} records", needs.scan_records)?;
+        }
+        writeln!(f, ", {} puts, skew {}", percent(needs.puts_share()), needs.skew)?;
+        writeln!(f, "at most {} of local disk", size(needs.local_bytes_max))?;
+        writeln!(f, "chosen: {}", self.chosen.name)?;
+        self.chosen.fmt_places(f)?;
+        writeln!(f, "it comes to, about:")?;
+        self.chosen.fmt_costs(f, self)?;
+        writeln!(f, "rejected:")?;
+        let width = self.rejected.iter().map(|one| one.layout.name.len()).max().unwrap_or(0);
+        for RejectedTier { layout, why } in &self.rejected {
+            writeln!(f, "  {:<width$}  {why}", layout.name)?;
+        }
+        self.fmt_options(f)
+    }
+}
+
+impl TierPlan {
+    fn fmt_options(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (sizes, chosen) = (&self.sizes, &self.chosen);
+        write!(f, "options: --memory-bytes {}", size(sizes.memory_bytes))?;
+        write!(f, " --cache-bytes {}", size(sizes.cache_bytes))?;
+        write!(f, " --memtable-bytes {}", size(sizes.memtable_bytes))?;
+        if !chosen.has_store() {
+            return Ok(());
+        }
+        write!(f, " --cloud-url URL --local-bytes {}", size(chosen.local_bytes))?;
+        if let Some(bytes) = chosen.cache_bytes {
+            write!(f, " --cloud-cache {}", size(bytes))?;
+        }
+        let times = [("--cloud-mirror", chosen.mirror_ms), ("--cloud-log", chosen.log_ms)];
+        for (name, ms) in times {
+            if let Some(ms) = ms {
+                match ms.is_multiple_of(1000) {
+                    true => write!(f, " {name} {}s", ms / 1000)?,
+                    false => write!(f, " {name} {ms}ms")?,
+                }
+            }
+        }
+        match chosen.durability.as_str() {
+            "buffered" => Ok(()),
+            durability => write!(f, " --durability {durability}"),
+        }
+    }
+}
+
+impl PlannedTier {
+    fn fmt_places(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.first_far_level {
+            Some(level) => {
+                let why = "the first level in the store: what does not fit above it is there";
+                line(f, "waterline", &format!("L{level}"), why)?;
+            }
+            None => line(f, "waterline", "none", "all levels are local")?,
+        }
+        let why = match self.first_far_level {
+            Some(_) => "levels above the line, L0, log, metadata and blocks of the others",
+            None => "all levels, the log, and what compactions write before they delete",
+        };
+        line(f, "local disk", &size(self.local_bytes >> 20 << 20), why)?;
+        if self.first_far_level.is_some() {
+            let why = match self.cache_bytes {
+                Some(_) => "reserved for them, so that a level less is local",
+                None => "what the levels above the line leave",
+            };
+            line(f, "blocks near", &approximate(self.block_bytes as f64), why)?;
+        }
+        let log = match (self.mirror_ms, self.log_ms) {
+            (_, Some(ms)) => format!("in the store as well, an object each {}", of_ms(ms)),
+            (Some(ms), None) => {
+                format!("on the local disk; the store gets a moment each {}", of_ms(ms))
+            }
+            (None, None) => "on the local disk alone".to_owned(),
+        };
+        line(f, "log", &self.durability, &log)
+    }
+
+    fn fmt_costs(&self, f: &mut fmt::Formatter<'_>, plan: &TierPlan) -> fmt::Result {
+        let us = |us: f64| time(Duration::from_secs_f64(us / 1e6));
+        let why = format!(
+            "on average, {} for 99 of 100; {} of gets ask the store for nothing",
+            us(self.read_us_p99),
+            percent(self.hit_share)
+        );
+        line(f, "get", &us(self.read_us_mean), &why)?;
+        if plan.needs.scans_share > 0.0 && self.first_far_level.is_some() {
+            line(f, "scan", &us(self.scan_us_mean), "on average, waiting for the store")?;
+        }
+        if let Some(write_us) = self.durable_write_us_mean {
+            line(f, "durable put", &us(write_us), "on average, waiting for the store")?;
+        }
+        if self.has_store() {
+            let requests = &self.requests;
+            let of = |each: f64| format!("{each:.4}");
+            let why = format!(
+                "for an operation, {} puts and {} deletes; {} a second",
+                of(requests.puts),
+                of(requests.deletes),
+                approximate(self.store_bytes_per_s)
+            );
+            line(f, "requests", &format!("{} gets", of(requests.gets)), &why)?;
+        }
+        let dollars = &self.dollars;
+        let why = format!("estimate; {} for a million operations", dollars.per_million_operations);
+        line(f, "a month", &dollars.total.to_string(), &why)?;
+        let local = format!(
+            "{}, prices {}",
+            size(self.local_bytes >> 20 << 20),
+            plan.needs.local_prices.name
+        );
+        line(f, "  local disk", &dollars.local.to_string(), &local)?;
+        if !self.has_store() {
+            return Ok(());
+        }
+        let stored = approximate(self.stored_bytes as f64);
+        let stored = format!("{stored}, prices {}", plan.needs.store_prices.name);
+        line(f, "  in the store", &dollars.stored.to_string(), &stored)?;
+        line(f, "  puts", &dollars.puts.to_string(), "tables, feed, mirror and log")?;
+        line(f, "  gets", &dollars.gets.to_string(), "gets, scans and compactions")?;
+        let others = [("  deletes", dollars.deletes), ("  read out", dollars.read_out)];
+        for (of, amount) in others.into_iter().filter(|(_, amount)| *amount > Dollars::ZERO) {
+            line(f, of, &amount.to_string(), "")?;
+        }
+        Ok(())
+    }
+}
+
+fn of_ms(ms: u64) -> String {
+    time(Duration::from_millis(ms))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_sizes_are_short() {
+        let times = [0, 30, 100, 1500, 6100, 15_000, 120_500, 1_000_000, 60_000_000, 90_000_000];
+        let shown =
+            ["0us", "30us", "100us", "1.50ms", "6.10ms", "15ms", "120ms", "1s", "1m", "90s"];
+        assert_eq!(times.map(|us| time(Duration::from_micros(us))), shown);
+        let sizes = [0.0, 999.0, 1536.0, 5e6, 1.3e12, 2.2e11];
+        let shown = ["0 bytes", "999 bytes", "1.5 KiB", "4.8 MiB", "1.2 TiB", "205 GiB"];
+        assert_eq!(sizes.map(approximate), shown);
+        assert_eq!((dollars(50.0), dollars(0.5)), ("$50.00".into(), "$0.50".into()));
+    }
+}
