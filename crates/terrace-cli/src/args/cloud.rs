@@ -62,7 +62,7 @@ const PRICES_BYTES_MAX: u64 = 64 << 10;
 
 /// A sheet that is built in, or the one in a file.
 /// Errors: no sheet and no file has this name; the file has no prices.
-fn parse_prices(text: &str) -> Result<Box<PriceSheet>, String> {
+pub(crate) fn parse_prices(text: &str) -> Result<Box<PriceSheet>, String> {
     if let Some(sheet) = PriceSheet::named(text) {
         return Ok(Box::new(sheet));
     }

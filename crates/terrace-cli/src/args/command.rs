@@ -45,7 +45,7 @@ pub(crate) enum Command {
     /// Serve a database to Redis clients
     Serve(Box<ServeArgs>),
     /// Choose sizes for a database, with reasons
-    Plan(PlanArgs),
+    Plan(Box<PlanArgs>),
     /// Print the slowest operations of a server in the last minutes
     Slow(SlowArgs),
     /// Make a copy of a database at one moment, by hard links

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::{Args as ClapArgs, ValueEnum};
 
 use crate::args::output::Output;
+use crate::args::tiers::TierArgs;
 use crate::args::units::{parse_size, parse_time};
 
 /// What figures are about.
@@ -21,7 +22,11 @@ pub(crate) enum Figures {
 }
 
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "Nothing is opened or written.")]
+#[command(after_help = "\
+Nothing is opened or written. With --rate, what lies where is planned as well, and what that costs:
+
+  terrace plan --data-bytes 1T --memory-bytes 16G --rate 2000 --reads 70 --scans 5 \\
+      --local-bytes-max 200G --lose 60s")]
 pub(crate) struct PlanArgs {
     /// How much the database will hold: all keys and values, such as 80G or 1.5T
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
@@ -36,6 +41,8 @@ pub(crate) struct PlanArgs {
     /// The length of values, about
     #[arg(long, value_name = "BYTES", value_parser = parse_size, default_value = "256")]
     pub(crate) value_bytes: u64,
+    #[command(flatten)]
+    pub(crate) tiers: TierArgs,
     /// How to print the plan
     #[arg(long, alias = "format", value_enum, value_name = "KIND", default_value_t = Output::Text)]
     pub(crate) output: Output,

@@ -18,6 +18,7 @@ mod serve;
 mod shell;
 mod sim;
 mod store;
+mod tiers;
 mod transfer;
 mod units;
 mod upkeep;

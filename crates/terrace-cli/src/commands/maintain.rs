@@ -1,5 +1,5 @@
 use serde::Serialize;
-use terrace::{Needs, Plan};
+use terrace::{Needs, Plan, TierPlan};
 
 use crate::args::{self, CompactArgs, Place, PlanArgs};
 use crate::commands::Target;
@@ -25,9 +25,16 @@ pub(super) fn plan(args: &PlanArgs) -> Outcome {
         pmem_bytes: args.l0_bytes,
         value_bytes: args.value_bytes,
     };
-    let plan = Plan::for_needs(&needs).map_err(|error| Failure::Usage(error.to_string()))?;
-    match args.output {
-        args::Output::Json => print(json(&plan)?),
+    let wrong = |error: terrace::Error| Failure::Usage(error.to_string());
+    match args.tiers.needs(needs) {
+        Some(tiers) => print_as(args.output, &TierPlan::for_needs(&tiers).map_err(wrong)?),
+        None => print_as(args.output, &Plan::for_needs(&needs).map_err(wrong)?),
+    }
+}
+
+fn print_as(output: args::Output, plan: &(impl Serialize + std::fmt::Display)) -> Outcome {
+    match output {
+        args::Output::Json => print(json(plan)?),
         args::Output::Text => print(plan),
     }
 }

@@ -7,7 +7,7 @@ use terrace_engine::options::CloudOptions;
 
 use super::cost::{Flow, TierDollars, TierRequests, durable_write};
 use super::hits::Popularity;
-use super::layouts::{Place, Safety, entry_bytes};
+use super::layouts::{ABOVE_ALL, Place, Safety, entry_bytes};
 use super::text::{approximate, dollars, time};
 use super::tree::BELOW_ALL;
 use super::workload::{TierLoss, TierNeeds};
@@ -167,11 +167,11 @@ fn judged(needs: &TierNeeds, sizes: &Plan) -> Vec<Judged> {
     let mut judged = Vec::new();
     for place in &places {
         let flow = Flow::of(needs, sizes.cache_bytes as f64, place, &popularity);
-        for safety in Safety::all(needs.goals.loss) {
+        for safety in place.safeties(needs.goals.loss) {
             let flow = flow.with_safety(needs, place, &safety, &popularity);
             let layout = planned(needs, place, &safety, &flow);
             let refused = refusal(needs, place, &flow, &layout);
-            judged.push(Judged { layout, kind: (place.first_far, safety), refused });
+            judged.push(Judged { layout, kind: (place.line(), safety), refused });
         }
     }
     judged
@@ -216,10 +216,9 @@ fn planned(needs: &TierNeeds, place: &Place, safety: &Safety, flow: &Flow) -> Pl
 }
 
 fn name_of(place: &Place, safety: &Safety) -> String {
-    let base = place.tree.levels.first().map_or(BELOW_ALL, |level| level.level);
-    let mut name = match place.first_far {
+    let mut name = match place.line() {
         BELOW_ALL => "all local".to_owned(),
-        line if line <= base => "all levels in the store".to_owned(),
+        ABOVE_ALL => "all levels in the store".to_owned(),
         line if place.tree.levels.last().is_some_and(|last| last.level == line) => {
             format!("L{line} in the store")
         }
@@ -250,15 +249,15 @@ fn refusal(needs: &TierNeeds, place: &Place, flow: &Flow, layout: &PlannedTier) 
             excess: is_us / most_us.max(1e-3),
         })
     };
-    let too_large = place.local_bytes_needed > needs.local_bytes_max;
+    let too_large = place.local_bytes > needs.local_bytes_max;
     let too_large = too_large.then(|| Refusal {
         why: format!(
             "needs {} of local disk, {} are there",
-            approximate(place.local_bytes_needed as f64),
+            approximate(place.local_bytes as f64),
             approximate(needs.local_bytes_max as f64)
         ),
         of: Against::Machine,
-        excess: place.local_bytes_needed as f64 / needs.local_bytes_max as f64,
+        excess: place.local_bytes as f64 / needs.local_bytes_max as f64,
     });
     let bytes_per_s = layout.store_bytes_per_s;
     let too_much = bytes_per_s > needs.store_bytes_per_s as f64;

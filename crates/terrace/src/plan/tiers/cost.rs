@@ -115,7 +115,11 @@ impl Flow {
         popularity: &Popularity,
     ) {
         let tree = &place.tree;
-        let levels = tree.held(popularity, &place.ages, place.first_far);
+        let mut levels = tree.held(popularity, &place.ages, place.first_far);
+        // The first is L0.
+        for (held, step) in levels.iter_mut().skip(1).zip(steps_down(place, popularity)) {
+            held.replaced = needs.puts_share() * step.replaced / step.level_bytes.max(1.0);
+        }
         let reads = Reads {
             popularity,
             levels: &levels,
@@ -163,6 +167,8 @@ impl Flow {
         if puts <= 0.0 || place.first_far == BELOW_ALL {
             return;
         }
+        // Above the first level is L0, which is local.
+        let mut source_is_far = false;
         for step in steps_down(place, popularity) {
             if step.level < place.first_far {
                 continue;
@@ -172,8 +178,8 @@ impl Flow {
             let tables = bytes * (1.0 + step.met) / tree.table_bytes;
             self.puts += tables * requests_of_table(tree.table_bytes);
             self.deletes += tables;
-            let source_is_far = step.level > place.first_far;
             let read = bytes * (step.met + f64::from(u8::from(source_is_far)));
+            source_is_far = true;
             self.bytes_down += read;
             let piece = PIECE_BYTES as f64 - OVERLAP_BYTES;
             self.gets += read / tree.table_bytes * (tree.table_bytes / piece).ceil();
@@ -319,6 +325,8 @@ pub(super) struct StepDown {
     pub bytes: f64,
     /// Bytes of the level that each of them meets.
     pub met: f64,
+    /// Bytes of the level that go: those that are met, and what goes further down.
+    pub replaced: f64,
 }
 
 /// How an entry goes down, for each put. What is written again before it would go is left out: of
@@ -333,12 +341,11 @@ pub(super) fn steps_down(place: &Place, popularity: &Popularity) -> Vec<StepDown
         // A cut takes all of L0, over all of a last level; what a level above has becomes full and
         // then meets about half of what lies under it.
         let share = if index == 0 && tree.levels.len() == 1 { 1.0 } else { 0.5 };
-        steps.push(StepDown {
-            level: level.level,
-            level_bytes,
-            bytes: popularity.first_ones(age) * tree.entry_bytes,
-            met: level_bytes / above.max(1.0) * share,
-        });
+        let bytes = popularity.first_ones(age) * tree.entry_bytes;
+        let met = level_bytes / above.max(1.0) * share;
+        let goes_on = f64::from(u8::from(index + 1 < tree.levels.len()));
+        let replaced = bytes * (met + goes_on);
+        steps.push(StepDown { level: level.level, level_bytes, bytes, met, replaced });
         above = level_bytes;
         age = ages.levels.get(index).copied().unwrap_or(age);
     }

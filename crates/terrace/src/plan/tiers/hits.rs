@@ -8,7 +8,7 @@
 //! operations, and `life` is such that as many blocks are as have room. Whether none of several
 //! records of unrelated ranks was asked for is a product, so no block has to be looked at: with
 //! `f(life)` the mean of `exp(-share × life)` over records, `f(life)ⁿ` of the blocks of n records
-//! are not there.
+//! are not there. A block that a compaction replaces is gone before its life is over.
 //!
 //! *Source:* Che, Tung and Wang, "Hierarchical Web caching systems", JSAC 2002. *Differs:* a cache in
 //! memory before one on the disk is taken for a single one as large as both.
@@ -115,6 +115,18 @@ pub(super) struct Held {
     pub entries: f64,
     /// Whether it lies in the object store.
     pub is_far: bool,
+    /// The share of its blocks that compactions replace, for each operation.
+    pub replaced: f64,
+}
+
+impl Held {
+    /// How long a block that would stay for `life` stays on average if it may be replaced.
+    fn life(&self, life: f64) -> f64 {
+        match self.replaced > 0.0 {
+            true => (1.0 - (-self.replaced * life).exp()) / self.replaced,
+            false => life,
+        }
+    }
 }
 
 /// What reads ask for, of levels whose blocks share a cache.
@@ -146,7 +158,7 @@ impl Reads<'_> {
     /// that `counts` names share a cache of `blocks`. Endless if all have room.
     pub fn life(&self, blocks: f64, counts: impl Fn(&Held) -> bool) -> f64 {
         let levels: Vec<&Held> = self.levels.iter().filter(|held| counts(held)).collect();
-        let all: f64 = levels.iter().map(|held| held.entries / self.block_entries).sum();
+        let all: f64 = levels.iter().map(|held| self.cached_of(held, f64::INFINITY)).sum();
         if blocks >= all {
             return f64::INFINITY;
         }
@@ -160,6 +172,7 @@ impl Reads<'_> {
     /// How many blocks of a level are cached.
     pub fn cached_of(&self, held: &Held, life: f64) -> f64 {
         let blocks = held.entries / self.block_entries;
+        let life = held.life(life);
         if life.is_infinite() {
             return blocks;
         }
@@ -170,6 +183,7 @@ impl Reads<'_> {
 
     /// What of the reads of a level is not cached.
     pub fn misses_of(&self, held: &Held, life: f64) -> Misses {
+        let life = held.life(life);
         if life.is_infinite() || held.entries <= 0.0 {
             return Misses::default();
         }
@@ -275,7 +289,7 @@ mod tests {
     fn computed(exponent: f64, blocks: usize) -> f64 {
         let popularity = Popularity::zipf(RECORDS as u64, exponent);
         let served = vec![1.0; popularity.bins.len()];
-        let levels = [Held { served, entries: RECORDS as f64, is_far: true }];
+        let levels = [Held { served, entries: RECORDS as f64, is_far: true, replaced: 0.0 }];
         let reads = Reads {
             popularity: &popularity,
             levels: &levels,
@@ -323,7 +337,7 @@ mod tests {
         let misses = |exponent: f64, blocks: f64| {
             let popularity = popularity(exponent);
             let served = vec![1.0; popularity.bins.len()];
-            let levels = [Held { served, entries: RECORDS as f64, is_far: true }];
+            let levels = [Held { served, entries: RECORDS as f64, is_far: true, replaced: 0.0 }];
             let (gets, scans, scan_records) = (0.0, 1.0, 50.0);
             let popularity = &popularity;
             let levels = &levels;

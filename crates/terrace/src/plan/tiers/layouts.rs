@@ -15,12 +15,17 @@ use crate::{Durability, Layout, Options};
 
 /// Sizes between a power of two and the next one.
 const STEPS: u64 = 4;
+/// Local bytes that keep all levels are looked for in so many steps of a thirty-second.
+const GROWTHS_MAX: u64 = 64;
 /// The period of a mirror that only bounds the log in the store.
 const MIRROR_BESIDE_LOG: Duration = Duration::from_secs(60);
 /// A log that nobody waits for is in the store about so often.
 pub(super) const LOG_PATIENCE: Duration = Duration::from_secs(1);
 /// How far apart the objects of a log are that writes wait for.
 const LOG_INTERVALS_MS: [u64; 3] = [10, 50, 200];
+
+/// The line of a place that has every level in the store.
+pub(super) const ABOVE_ALL: u8 = 0;
 
 /// What lies where.
 #[derive(Clone, Debug)]
@@ -33,8 +38,8 @@ pub(super) struct Place {
     pub first_far: u8,
     /// What blocks of far levels take of the local disk.
     pub block_bytes: f64,
-    /// What the local disk must have for it.
-    pub local_bytes_needed: u64,
+    /// Whether there is an object store at all.
+    pub has_store: bool,
     pub tree: Tree,
     pub ages: Ages,
 }
@@ -111,11 +116,10 @@ impl Place {
             BELOW_ALL => 0.0,
             _ => left.min(cache_bytes.map_or(f64::INFINITY, |bytes| bytes as f64)),
         };
-        let local_bytes_needed = local_bytes;
-        Place { local_bytes, cache_bytes, first_far, block_bytes, local_bytes_needed, tree, ages }
+        Place { local_bytes, cache_bytes, first_far, block_bytes, has_store: true, tree, ages }
     }
 
-    /// Everything on the local disk, which then takes `disk_bytes`.
+    /// Everything on the local disk, which then takes `disk_bytes`, and no store.
     pub fn all_local(
         needs: &TierNeeds,
         sizes: &Options,
@@ -129,10 +133,45 @@ impl Place {
             cache_bytes: None,
             first_far: BELOW_ALL,
             block_bytes: 0.0,
-            local_bytes_needed: disk_bytes,
+            has_store: false,
             tree,
             ages,
         }
+    }
+
+    /// Everything on the local disk, and a store that has it as well: as many local bytes as keep
+    /// every level there.
+    fn all_local_beside_store(
+        needs: &TierNeeds,
+        sizes: &Options,
+        popularity: &Popularity,
+        disk_bytes: u64,
+    ) -> Option<Place> {
+        let steps = (0..GROWTHS_MAX).map(|step| disk_bytes.saturating_add(disk_bytes / 32 * step));
+        let whole = |bytes: u64| bytes.next_multiple_of(1 << 20).max(CloudOptions::LOCAL_BYTES_MIN);
+        let tried = steps.map(|bytes| Place::new(needs, sizes, popularity, (whole(bytes), None)));
+        tried.into_iter().find(|place| place.first_far == BELOW_ALL)
+    }
+
+    /// Where the line stands; [`ABOVE_ALL`] if every level lies in the store, however many the
+    /// tree has.
+    pub fn line(&self) -> u8 {
+        match self.tree.levels.first() {
+            Some(base) if self.first_far <= base.level => ABOVE_ALL,
+            _ => self.first_far,
+        }
+    }
+
+    /// The safeties that it can have.
+    pub fn safeties(&self, loss: TierLoss) -> Vec<Safety> {
+        let all = Safety::all(loss);
+        let fits = |safety: &Safety| match (self.has_store, self.first_far) {
+            (false, _) => *safety == Safety::NONE,
+            // A store that has nothing is none.
+            (true, BELOW_ALL) => *safety != Safety::NONE,
+            (true, _) => true,
+        };
+        all.into_iter().filter(fits).collect()
     }
 
     /// All places that are worth comparing: everything local first.
@@ -143,6 +182,7 @@ impl Place {
         disk_bytes: u64,
     ) -> Vec<Place> {
         let mut places = vec![Place::all_local(needs, sizes, popularity, disk_bytes)];
+        places.extend(Place::all_local_beside_store(needs, sizes, popularity, disk_bytes));
         let most = needs.local_bytes_max.min(disk_bytes.saturating_mul(2));
         for local_bytes in local_sizes(most) {
             let place = |cache| Place::new(needs, sizes, popularity, (local_bytes, cache));

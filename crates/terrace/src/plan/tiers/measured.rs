@@ -1,135 +1,207 @@
 //! The model against what was measured: `docs/results/rocksmash`, section "What the plan predicts".
 //!
-//! Goal: requests and dollars of a layout that was measured are about those that are computed. The
-//! sizes are those of the experiment, which are far below what a plan would choose.
+//! Goal: what is computed for a layout that was measured is about what was measured, and stays so.
+//! The sizes are those of the experiment, which are far below what a plan would choose. Each bound
+//! is the one that the text names; `cargo test -p terrace --lib measured -- --nocapture` prints the
+//! table of the text.
 
-use super::cost::{Flow, TierRequests, log_objects};
-use super::hits::Popularity;
+use std::time::Duration;
+
+use super::cost::{Flow, log_objects, steps_down};
+use super::hits::{Popularity, Reads};
 use super::layouts::{Place, Safety, options_of};
 use super::tree::Tree;
 use super::workload::TierNeeds;
 use crate::{Durability, Needs, Options};
-use std::time::Duration;
 
 const RECORDS: u64 = 200_000;
+const ENTRY_BYTES: u64 = 1024;
 const CACHE_BYTES: f64 = 5_080_000.0;
 const MEMTABLE_BYTES: u64 = 2_032_000;
 const LOCAL_BYTES: u64 = 40_640_000;
+/// Any rate: requests for an operation do not depend on it, while the feed keeps up.
+const RATE: f64 = 1000.0;
+/// Operations of each workload but e.
+const OPERATIONS: f64 = 100_000.0;
 
-/// What of the local bytes the subject with everything in the store has for itself.
-const ALL_FAR_BYTES: u64 = 16 << 20;
+/// A load is computed in so many steps of the size that the data have by then.
+const STEPS: u64 = 20;
 
-struct Measured {
-    step: &'static str,
-    is_all_far: bool,
-    reads: f64,
-    scans: f64,
+/// Requests for an operation, and dollars for a million.
+#[derive(Clone, Copy, Debug)]
+struct Figures {
     requests: f64,
-    puts: f64,
     dollars: f64,
 }
 
-const fn of(
+struct Measured {
     step: &'static str,
-    is_all_far: bool,
-    (reads, scans): (f64, f64),
-    (requests, puts, dollars): (f64, f64, f64),
-) -> Measured {
-    Measured { step, is_all_far, reads, scans, requests, puts, dollars }
+    subject: Subject,
+    /// The shares of gets and scans.
+    mix: (f64, f64),
+    measured: Figures,
+    /// How far off what is computed may be, for requests.
+    within: f64,
 }
 
-/// Requests and puts for an operation, dollars for a million, at commit dcd9da1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Subject {
+    FifthLocal,
+    AllFar,
+}
+
+use Subject::{AllFar, FifthLocal};
+
+const fn of(
+    step: &'static str,
+    subject: Subject,
+    mix: (f64, f64),
+    (requests, dollars): (f64, f64),
+    within: f64,
+) -> Measured {
+    Measured { step, subject, mix, measured: Figures { requests, dollars }, within }
+}
+
+/// A workload that only reads finds what others have written, as c does here.
+const READS: (f64, f64) = (0.9999, 0.0);
+
+/// At commit dcd9da1.
 const MEASURED: [Measured; 8] = [
-    of("a", false, (0.5, 0.0), (0.16785, 0.00098, 0.071456)),
-    of("b", false, (0.95, 0.0), (0.24933, 0.00006, 0.100008)),
-    of("c", false, (0.9999, 0.0), (0.24789, 0.0, 0.099156)),
-    of("e", false, (0.0, 0.95), (1.85, 0.000333, 0.741533)),
-    of("a", true, (0.5, 0.0), (0.2153, 0.0009, 0.089796)),
-    of("b", true, (0.95, 0.0), (0.38081, 0.00003, 0.152462)),
-    of("c", true, (0.9999, 0.0), (0.35741, 0.0, 0.142964)),
-    of("e", true, (0.0, 0.95), (2.59367, 0.000333, 1.039)),
+    of("a", FifthLocal, (0.5, 0.0), (0.16785, 0.071456), 0.17),
+    of("b", FifthLocal, (0.95, 0.0), (0.24933, 0.100008), 0.15),
+    of("c", FifthLocal, READS, (0.24789, 0.099156), 0.15),
+    of("e", FifthLocal, (0.0, 0.95), (1.85, 0.741533), 0.15),
+    of("a", AllFar, (0.5, 0.0), (0.2153, 0.089796), 0.15),
+    of("b", AllFar, (0.95, 0.0), (0.38081, 0.152462), 0.15),
+    of("c", AllFar, READS, (0.35741, 0.142964), 0.15),
+    of("e", AllFar, (0.0, 0.95), (2.59367, 1.039), 0.15),
 ];
 
-fn needs(reads_share: f64, scans_share: f64) -> TierNeeds {
-    let sizes = Needs {
-        data_bytes: RECORDS * 1024,
-        memory_bytes: 64 << 20,
-        pmem_bytes: 0,
-        value_bytes: 1000,
-    };
-    let needs = TierNeeds::new(sizes, 1000.0, LOCAL_BYTES);
+fn needs(data_bytes: u64, (reads_share, scans_share): (f64, f64)) -> TierNeeds {
+    let sizes = Needs { data_bytes, memory_bytes: 64 << 20, pmem_bytes: 0, value_bytes: 1000 };
+    let needs = TierNeeds::new(sizes, RATE, LOCAL_BYTES);
     TierNeeds { reads_share, scans_share, ..needs }
 }
 
-fn sizes() -> Options {
-    Options::default().memtable_bytes(MEMTABLE_BYTES)
-}
-
-fn popularity(needs: &TierNeeds) -> Popularity {
-    Popularity::zipf(RECORDS, needs.skew)
-}
-
-fn place(needs: &TierNeeds, is_all_far: bool) -> Place {
-    let popularity = popularity(needs);
-    if !is_all_far {
-        return Place::new(needs, &sizes(), &popularity, (LOCAL_BYTES, None));
+fn place(needs: &TierNeeds, popularity: &Popularity, subject: Subject) -> Place {
+    let sizes = Options::default().memtable_bytes(MEMTABLE_BYTES);
+    let mut place = Place::new(needs, &sizes, popularity, (LOCAL_BYTES, None));
+    if subject == AllFar {
+        // Memtables have the size that is wanted, and no block is near.
+        let wide = options_of(&sizes, 1 << 40, None);
+        place.tree = Tree::of(&wide, needs.needs.data_bytes, ENTRY_BYTES);
+        place.ages = place.tree.ages(popularity, true);
+        (place.first_far, place.block_bytes) = (1, 0.0);
     }
-    // Memtables as wanted, all levels in the store, and no block near.
-    let mut place = Place::new(needs, &sizes(), &popularity, (ALL_FAR_BYTES, None));
-    let wide = options_of(&sizes(), 1 << 40, None);
-    place.tree = Tree::of(&wide, needs.needs.data_bytes, 1024);
-    place.ages = place.tree.ages(&popularity, true);
-    place.block_bytes = 0.0;
     place
 }
 
-#[test]
-fn requests_are_about_those_that_were_measured() {
-    for measured in &MEASURED {
-        let needs = needs(measured.reads, measured.scans);
-        let place = place(&needs, measured.is_all_far);
-        let popularity = popularity(&needs);
-        let flow = Flow::of(&needs, CACHE_BYTES, &place, &popularity);
-        let flow = flow.with_safety(&needs, &place, &Safety::NONE, &popularity);
-        let TierRequests { gets, puts, deletes } = flow.requests(&needs);
-        let dollars = flow.dollars(&needs, 0).requests_per_million_operations.to_f64();
-        println!(
-            "{} {} first far {} levels {:?} near {:.1} MB memtable {:.0} table {:.1}: requests {:.4} ({:.4}) {:.2}; puts {:.5} ({:.5}); dollars {:.4} ({:.4}) {:.2} del {deletes}",
-            measured.step, measured.is_all_far, place.first_far, place.tree.levels.iter().map(|l| (l.level, l.bytes>>20)).collect::<Vec<_>>(), place.block_bytes/1e6, place.tree.memtable_entries, place.tree.table_bytes/1e6,
-            gets + puts, measured.requests, (gets+puts)/measured.requests, puts, measured.puts, dollars, measured.dollars, dollars/measured.dollars
-        );
-    }
+fn computed(needs: &TierNeeds, popularity: &Popularity, place: &Place) -> (Figures, f64, f64) {
+    let flow = Flow::of(needs, CACHE_BYTES, place, popularity);
+    let tables = flow.puts / RATE;
+    let flow = flow.with_safety(needs, place, &Safety::NONE, popularity);
+    let dollars = flow.dollars(needs, 0).requests_per_million_operations.to_f64();
+    let requests = (flow.gets + flow.puts) / RATE;
+    (Figures { requests, dollars }, tables, flow.gets / RATE)
+}
+
+fn print(step: &str, subject: Subject, is: f64, measured: f64, unit: &str) {
+    let ratio = is / measured;
+    println!("| {step} | {subject:?} | {unit} | {is:.5} | {measured:.5} | {ratio:.2} |");
 }
 
 #[test]
-fn loads() {
-    for is_all_far in [false, true] {
-        let mut needs = needs(0.0, 0.0);
-        needs.skew = 0.0;
-        let mut sum = (0.0, 0.0, 0.0, 0.0);
-        const PARTS: u64 = 20;
-        for part in 0..PARTS {
-            let mut needs = needs.clone();
-            needs.needs.data_bytes = RECORDS * 1024 * (2 * part + 1) / (2 * PARTS);
-            let popularity = Popularity::zipf(needs.needs.data_bytes / 1024, 0.0);
-            let mut place = Place::new(&needs, &sizes(), &popularity, (LOCAL_BYTES, None));
-            if is_all_far {
-                let wide = options_of(&sizes(), 1 << 40, None);
-                place.tree = Tree::of(&wide, needs.needs.data_bytes, 1024);
-                place.ages = place.tree.ages(&popularity, true);
-                place.first_far = 1;
-            }
-            let flow = Flow::of(&needs, CACHE_BYTES, &place, &popularity);
-            let flow2 = flow.with_safety(&needs, &place, &Safety::NONE, &popularity);
-            sum.0 += flow.puts / 1000.0 / PARTS as f64;
-            sum.1 += flow2.puts / 1000.0 / PARTS as f64;
-            sum.2 += flow.gets / 1000.0 / PARTS as f64;
-            sum.3 += flow.bytes_up / 1000.0 / 1016.0 / PARTS as f64;
-        }
-        println!("{is_all_far} tables {:.6} puts {:.6} gets {:.6} up {:.2}", sum.0, sum.1, sum.2, sum.3);
+fn requests_and_dollars_are_about_those_that_were_measured() {
+    for Measured { step, subject, mix, measured, within } in &MEASURED {
+        let needs = needs(RECORDS * ENTRY_BYTES, *mix);
+        let popularity = Popularity::zipf(RECORDS, needs.skew);
+        let place = place(&needs, &popularity, *subject);
+        let (is, ..) = computed(&needs, &popularity, &place);
+        print(step, *subject, is.requests, measured.requests, "requests");
+        print(step, *subject, is.dollars, measured.dollars, "dollars");
+        let off = is.requests / measured.requests - 1.0;
+        assert!(off.abs() < *within, "{step} {subject:?}: {is:?}, {measured:?}");
+        let off = is.dollars / measured.dollars - 1.0;
+        assert!(off.abs() < *within, "{step} {subject:?}: {is:?}, {measured:?}");
     }
-    for (ms, rate, s) in [(5, 1682.0, 11.9), (50, 1245.0, 16.06)] {
-        let objects = log_objects(&needs(0.0,0.0), Duration::from_millis(ms), Durability::Durable, rate);
-        println!("{ms} {objects} {}", objects * s);
+}
+
+/// What a is off by is that its caches were cold: on average over a run that begins with empty ones
+/// the model comes closer.
+#[test]
+fn a_cold_cache_explains_what_is_missing() {
+    let needs = needs(RECORDS * ENTRY_BYTES, (0.5, 0.0));
+    let popularity = Popularity::zipf(RECORDS, needs.skew);
+    let place = place(&needs, &popularity, FifthLocal);
+    let (warm, ..) = computed(&needs, &popularity, &place);
+    let mut levels = place.tree.held(&popularity, &place.ages, place.first_far);
+    for (held, step) in levels.iter_mut().skip(1).zip(steps_down(&place, &popularity)) {
+        held.replaced = needs.puts_share() * step.replaced / step.level_bytes;
+    }
+    let reads = Reads {
+        popularity: &popularity,
+        levels: &levels,
+        block_entries: place.tree.block_entries(),
+        gets: 0.5,
+        scans: 0.0,
+        scan_records: 0.0,
+    };
+    let blocks = (place.block_bytes + CACHE_BYTES) / place.tree.block_bytes();
+    let life = reads.life(blocks, |held| held.is_far);
+    let misses = |life: f64| {
+        let far = levels.iter().filter(|held| held.is_far);
+        0.5 * far.map(|held| reads.misses_of(held, life).gets).sum::<f64>()
+    };
+    let parts = 50;
+    let moments = (0..parts).map(|part| OPERATIONS * (f64::from(part) + 0.5) / f64::from(parts));
+    let cold = moments.map(|passed| misses(passed.min(life))).sum::<f64>() / f64::from(parts);
+    let cold = warm.requests + cold - misses(life);
+    print("a, cold", FifthLocal, cold, 0.16785, "requests");
+    assert!(warm.requests < 0.16785 && cold > warm.requests, "{warm:?} {cold}");
+    assert!((cold / 0.16785 - 1.0).abs() < 0.15, "{cold}");
+}
+
+/// Tables uploaded, and gets, for a put of a load of keys in random order into an empty database.
+/// The model is of a tree at its usual size, so it is computed size by size; and of writers that L0
+/// does not hold up, while those of a load are as fast as they are let. So the rows that a cut took
+/// are given: 163 flushes and 9 cuts, 104 and 5.
+#[test]
+fn a_load_uploads_about_what_was_measured() {
+    // (198 of 232 puts, 726 gets) and (154 of 189, 530) for 200,000: tables by the bytes.
+    let measured =
+        [(FifthLocal, 18.0, 0.00099, 0.00363, 0.00733), (AllFar, 21.0, 0.00077, 0.00265, 0.00611)];
+    for (subject, rows_per_cut, tables, gets, dollars) in measured {
+        let (mut of_tables, mut of_gets, mut of_dollars) = (0.0, 0.0, 0.0);
+        for step in 0..STEPS {
+            let data_bytes = RECORDS * ENTRY_BYTES * (2 * step + 1) / (2 * STEPS);
+            let needs = TierNeeds { skew: 0.0, ..needs(data_bytes, (0.0, 0.0)) };
+            let popularity = Popularity::zipf(data_bytes / ENTRY_BYTES, 0.0);
+            let mut place = place(&needs, &popularity, subject);
+            place.tree.rows_per_cut = rows_per_cut;
+            place.ages = place.tree.ages(&popularity, true);
+            let (figures, tables, gets) = computed(&needs, &popularity, &place);
+            of_tables += tables / STEPS as f64;
+            of_gets += gets / STEPS as f64;
+            of_dollars += figures.dollars / STEPS as f64;
+        }
+        print("load", subject, of_tables, tables, "tables");
+        print("load", subject, of_gets, gets, "gets");
+        // In the load edits wait for each other, and an object of the feed has several.
+        print("load", subject, of_dollars, dollars, "dollars");
+        assert!((of_tables / tables - 1.0).abs() < 0.30, "{subject:?}: {of_tables}");
+        assert!((of_gets / gets - 1.0).abs() < 0.60, "{subject:?}: {of_gets}");
+    }
+}
+
+/// `rocksmash-durable`: 64 writers that wait for the store, until 20,000 puts are there.
+#[test]
+fn a_log_in_the_store_costs_about_what_was_measured() {
+    for (ms, puts_per_s, requests) in [(5, 1682.0, 1481.0), (50, 1245.0, 325.0)] {
+        let needs = needs(RECORDS * ENTRY_BYTES, (0.0, 0.0));
+        let interval = Duration::from_millis(ms);
+        let objects = log_objects(&needs, interval, Durability::Durable, puts_per_s);
+        let is = objects * 20_000.0 / puts_per_s;
+        print(&format!("durable, {ms} ms"), FifthLocal, is, requests, "requests in all");
+        assert!((is / requests - 1.0).abs() < 0.15, "{ms}: {is}");
     }
 }

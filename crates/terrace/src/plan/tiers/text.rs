@@ -41,6 +41,15 @@ pub(super) fn approximate(bytes: f64) -> String {
     format!("{number:.digits$} {}", units[unit])
 }
 
+/// A number to three digits that count.
+fn digits(number: f64) -> String {
+    if number < 1e-9 {
+        return "0".to_owned();
+    }
+    let digits = (2 - number.log10().floor() as i32).clamp(0, 9) as usize;
+    format!("{number:.digits$}")
+}
+
 /// An amount that was given as a number.
 pub(super) fn dollars(amount: f64) -> String {
     Dollars::parse(&format!("{amount:.12}")).unwrap_or_default().to_string()
@@ -159,14 +168,13 @@ impl PlannedTier {
         }
         if self.has_store() {
             let requests = &self.requests;
-            let of = |each: f64| format!("{each:.4}");
             let why = format!(
                 "for an operation, {} puts and {} deletes; {} a second",
-                of(requests.puts),
-                of(requests.deletes),
+                digits(requests.puts),
+                digits(requests.deletes),
                 approximate(self.store_bytes_per_s)
             );
-            line(f, "requests", &format!("{} gets", of(requests.gets)), &why)?;
+            line(f, "requests", &format!("{} gets", digits(requests.gets)), &why)?;
         }
         let dollars = &self.dollars;
         let why = format!("estimate; {} for a million operations", dollars.per_million_operations);
@@ -199,7 +207,53 @@ fn of_ms(ms: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{TierLoss, TierNeeds};
     use super::*;
+    use crate::Needs;
+
+    #[test]
+    fn a_plan_is_drawn() {
+        let sizes = Needs {
+            data_bytes: 400 << 30,
+            memory_bytes: 8 << 30,
+            pmem_bytes: 0,
+            value_bytes: 1000,
+        };
+        let mut needs = TierNeeds::new(sizes, 300.0, 100 << 30);
+        (needs.reads_share, needs.scans_share) = (0.7, 0.05);
+        needs.goals.loss = TierLoss::Within(Duration::from_secs(60));
+        let drawn = "\
+for 400G of data in values of 1000 bytes, 8G of memory
+and 300 operations a second: 70 % gets, 5 % scans of 50 records, 25 % puts, skew 0.99
+at most 100G of local disk
+chosen: L6 in the store, a mirror each 1m
+  waterline        L6         the first level in the store: what does not fit above it is there
+  local disk       100G       levels above the line, L0, log, metadata and blocks of the others
+  blocks near      54 GiB     what the levels above the line leave
+  log              buffered   on the local disk; the store gets a moment each 1m
+it comes to, about:
+  get              2.07ms     on average, 15ms for 99 of 100; 86.4 % of gets ask the store for nothing
+  scan             12.6ms     on average, waiting for the store
+  requests         0.136 gets for an operation, 0.000231 puts and 0.000231 deletes; 1.1 MiB a second
+  a month          $62.92     estimate; $0.0798 for a million operations
+    local disk     $8.00      100G, prices ebs-gp3
+    in the store   $11.14     484 GiB, prices s3
+    puts           $0.909     tables, feed, mirror and log
+    gets           $42.88     gets, scans and compactions
+rejected:
+  all local, a mirror each 1m                                 needs 507 GiB of local disk, 100 GiB are there
+  L6 in the store                                             loses all that the machine has
+  L6 in the store, the log each 1s                            dearer: $76.06 a month
+  L5 and deeper in the store, a mirror each 1m                dearer: $89.12 a month
+  all levels in the store, a mirror each 1m                   dearer: $119.34 a month
+  L6 in the store, the log each 200ms, which writes wait for  dearer: $128.62 a month
+  L4 and deeper in the store, a mirror each 1m                dearer: $132.59 a month
+  L6 in the store, the log each 50ms, which writes wait for   dearer: $325.72 a month
+  L6 in the store, the log each 10ms, which writes wait for   dearer: $1048.42 a month
+options: --memory-bytes 8G --cache-bytes 3334M --memtable-bytes 256M --cloud-url URL --local-bytes 100G --cloud-mirror 60s";
+        let plan = TierPlan::for_needs(&needs).expect("needs that can be met");
+        assert_eq!(plan.to_string(), drawn, "{plan}");
+    }
 
     #[test]
     fn times_and_sizes_are_short() {
@@ -210,6 +264,10 @@ mod tests {
         let sizes = [0.0, 999.0, 1536.0, 5e6, 1.3e12, 2.2e11];
         let shown = ["0 bytes", "999 bytes", "1.5 KiB", "4.8 MiB", "1.2 TiB", "205 GiB"];
         assert_eq!(sizes.map(approximate), shown);
+        assert_eq!(
+            [0.0, 2.5934, 0.13217, 0.000_012_34].map(digits),
+            ["0", "2.59", "0.132", "0.0000123"]
+        );
         assert_eq!((dollars(50.0), dollars(0.5)), ("$50.00".into(), "$0.50".into()));
     }
 }

@@ -138,7 +138,7 @@ impl Tree {
         let l0 = between(ages.memory, ages.l0);
         let l0_entries = popularity.bins.iter().zip(&l0).map(|(bin, held)| bin.records * held);
         let l0_entries = if ages.are_written { l0_entries.sum() } else { 0.0 };
-        let mut all = vec![Held { entries: l0_entries, served: l0, is_far: false }];
+        let mut all = vec![Held { entries: l0_entries, served: l0, is_far: false, replaced: 0.0 }];
         let mut from = ages.l0;
         let above_last: f64 = self.levels.iter().rev().skip(1).map(entries_of).sum();
         for (index, level) in self.levels.iter().enumerate() {
@@ -151,7 +151,8 @@ impl Tree {
                 }
                 (false, false) => vec![entries / self.records; popularity.bins.len()],
             };
-            all.push(Held { served, entries, is_far: level.level >= first_far });
+            let is_far = level.level >= first_far;
+            all.push(Held { served, entries, is_far, replaced: 0.0 });
             from = to;
         }
         if !ages.are_written {
@@ -192,7 +193,8 @@ impl Tree {
             let wanted = Waterline::below_all()
                 .wanted(&levels, &self.room(local_bytes, cache_bytes, self.metadata_bytes(line)));
             if wanted >= line {
-                return line;
+                // Above the first level there is nothing that could lie there.
+                return line.max(self.levels.first().map_or(line, |level| level.level));
             }
             line = wanted;
         }
@@ -210,10 +212,5 @@ impl Tree {
             cut_bytes: self.shape.cut_bytes,
             job_bytes: self.table_bytes as u64 * (self.shape.level_ratio + 1),
         }
-    }
-
-    /// How many tables a compaction of a level takes part in, about.
-    pub fn job_bytes(&self) -> f64 {
-        self.table_bytes * (self.shape.level_ratio + 1) as f64
     }
 }
