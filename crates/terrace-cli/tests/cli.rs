@@ -281,6 +281,44 @@ fn sizes_are_planned() {
 }
 
 #[test]
+fn tiers_are_planned() {
+    let plan = |words: &str| {
+        let sizes = ["plan", "--data-bytes", "400G", "--memory-bytes", "8G"];
+        terrace().args(sizes).args(words.split_whitespace()).output().unwrap()
+    };
+    let needs = "--value-bytes 1000 --rate 300 --reads 70 --scans 5% --local-bytes-max 100G";
+    let text = plan(&format!("{needs} --lose 60s"));
+    let text = succeeds(&text);
+    assert!(text.contains("\nchosen: L6 in the store, a mirror each 1m\n"), "{text}");
+    assert!(text.contains("needs 507 GiB of local disk, 100 GiB are there"), "{text}");
+    assert!(text.ends_with("--cloud-url URL --local-bytes 100G --cloud-mirror 60s\n"), "{text}");
+    let json = plan(&format!("{needs} --lose nothing --get-latency 20ms --output json"));
+    let json: serde_json::Value = serde_json::from_str(succeeds(&json)).unwrap();
+    let chosen = &json["chosen"];
+    assert_eq!((&chosen["durability"], &chosen["loss"]), (&"durable".into(), &"nothing".into()));
+    assert_eq!(json["needs"]["get_latency_us"], 20_000.0);
+    assert!(chosen["dollars"]["total"].as_f64().unwrap() > 60.0, "{chosen}");
+    assert!(json["rejected"].as_array().unwrap().len() > 3, "{json}");
+    let free = plan(&format!("{needs} --cloud-prices none --local-prices none --output json"));
+    let free: serde_json::Value = serde_json::from_str(succeeds(&free)).unwrap();
+    assert_eq!(free["chosen"]["dollars"]["total"], 0.0);
+    // What cannot be had says what comes nearest; what is wrong says what is wrong.
+    let impossible = plan(&format!("{needs} --read-p99-max 1ms"));
+    assert!(fails(&impossible, 2).contains("the nearest is \"L"), "{impossible:?}");
+    for (wrong, why) in [
+        ("--reads 70", "--rate"),
+        ("--rate 300", "--local-bytes-max"),
+        ("--rate 0 --local-bytes-max 1T", "is no number of operations a second"),
+        ("--rate 9 --local-bytes-max 1T --reads 80 --scans 30", "100 % at most together"),
+        ("--rate 9 --local-bytes-max 1T --lose 10ms", "from 1s on"),
+        ("--rate 9 --local-bytes-max 1T --l0-bytes 1G", "cannot be used with"),
+    ] {
+        let output = plan(wrong);
+        assert!(fails(&output, 2).contains(why), "{wrong}: {output:?}");
+    }
+}
+
+#[test]
 fn reads_are_explained() {
     both_ways(|db| {
         succeeds(&run(db, "put DB a 1"));

@@ -1,5 +1,6 @@
 //! What is chosen of the layouts, and why not the others. Pure.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use terrace_engine::Error;
@@ -116,7 +117,7 @@ impl TierPlan {
         needs.validate()?;
         let sizes = Plan::for_needs(&super::super::Needs { pmem_bytes: 0, ..needs.needs })?;
         let mut judged = judged(needs, &sizes);
-        judged.sort_by(|a, b| a.layout.dollars.total.cmp(&b.layout.dollars.total));
+        judged.sort_by(|a, b| a.layout.cheaper_or_faster(&b.layout));
         let Some(chosen) = judged.iter().position(|one| one.refused.is_none()) else {
             return Err(Error::invalid(nearest(&judged)).into());
         };
@@ -155,6 +156,14 @@ impl PlannedTier {
     #[must_use]
     pub fn has_store(&self) -> bool {
         self.first_far_level.is_some() || self.mirror_ms.is_some()
+    }
+}
+
+impl PlannedTier {
+    /// The cheaper first; of those that cost the same, the faster.
+    fn cheaper_or_faster(&self, other: &PlannedTier) -> Ordering {
+        let by_price = self.dollars.total.cmp(&other.dollars.total);
+        by_price.then_with(|| self.read_us_mean.total_cmp(&other.read_us_mean))
     }
 }
 
@@ -331,11 +340,14 @@ fn rejected(judged: &[Judged], chosen: &Judged) -> Vec<RejectedTier> {
         kinds.push(one.kind);
         let why = match &one.refused {
             Some(refusal) => refusal.why.clone(),
+            None if one.layout.dollars.total == chosen.layout.dollars.total => {
+                "costs the same and is slower".to_owned()
+            }
             None => format!("dearer: {} a month", one.layout.dollars.total),
         };
         rejected.push(RejectedTier { layout: one.layout.clone(), why });
     }
-    rejected.sort_by(|a, b| a.layout.dollars.total.cmp(&b.layout.dollars.total));
+    rejected.sort_by(|a, b| a.layout.cheaper_or_faster(&b.layout));
     rejected
 }
 

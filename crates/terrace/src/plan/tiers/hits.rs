@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   records by rank   ▇▅▃▂▂▁▁▁▁▁▁▁…     bins of ranks, each about 5 % wider than the one before
-//!   a block           ▁▇▁▁              several records, whose ranks have nothing to do with each other
+//!   a block           ▁▇▁▁              several records of unrelated ranks
 //! ```
 //! By Che's approximation a block is in the cache if it was asked for within the last `life`
 //! operations, and `life` is such that as many blocks are as have room. Whether none of several
@@ -10,8 +10,8 @@
 //! `f(life)` the mean of `exp(-share × life)` over records, `f(life)ⁿ` of the blocks of n records
 //! are not there. A block that a compaction replaces is gone before its life is over.
 //!
-//! *Source:* Che, Tung and Wang, "Hierarchical Web caching systems", JSAC 2002. *Differs:* a cache in
-//! memory before one on the disk is taken for a single one as large as both.
+//! *Source:* Che, Tung and Wang, "Hierarchical Web caching systems", JSAC 2002. *Differs:* a cache
+//! in memory before one on the disk is taken for a single one as large as both.
 
 /// Ranks up to this one have a bin of their own.
 const EXACT_RANKS: f64 = 64.0;

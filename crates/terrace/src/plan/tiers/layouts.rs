@@ -1,8 +1,9 @@
 //! What may lie where: the layouts among which a plan chooses. Pure.
 //!
-//! A layout is a *place* (how much of the local disk, and so which levels lie there, and what is left
-//! for blocks of the others) and a *safety* (what of it survives the machine). Places are tried in
-//! steps of a quarter of a power of two; the line stands where the engine's own policy would put it.
+//! A layout is a *place* (how much of the local disk, and so which levels lie there, and what is
+//! left for blocks of the others) and a *safety* (what of it survives the machine). Places are
+//! tried in steps of a quarter of a power of two; the line stands where the engine's own policy
+//! would put it.
 
 use std::time::Duration;
 

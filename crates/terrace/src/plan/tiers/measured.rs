@@ -1,9 +1,8 @@
 //! The model against what was measured: `docs/results/rocksmash`, section "What the plan predicts".
 //!
-//! Goal: what is computed for a layout that was measured is about what was measured, and stays so.
-//! The sizes are those of the experiment, which are far below what a plan would choose. Each bound
-//! is the one that the text names; `cargo test -p terrace --lib measured -- --nocapture` prints the
-//! table of the text.
+//! Goal: what is computed for a layout that was measured is about what was measured, and is what
+//! the text says. The sizes are those of the experiment, which are far below what a plan would
+//! choose.
 
 use std::time::Duration;
 
@@ -24,6 +23,8 @@ const RATE: f64 = 1000.0;
 /// Operations of each workload but e.
 const OPERATIONS: f64 = 100_000.0;
 
+/// How far off requests and dollars of a workload are at most: a at a fifth local is the worst.
+const OFF_MAX: f64 = 0.17;
 /// A load is computed in so many steps of the size that the data have by then.
 const STEPS: u64 = 20;
 
@@ -39,9 +40,9 @@ struct Measured {
     subject: Subject,
     /// The shares of gets and scans.
     mix: (f64, f64),
+    /// Requests, as the text has them.
+    predicted: f64,
     measured: Figures,
-    /// How far off what is computed may be, for requests.
-    within: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,10 +57,10 @@ const fn of(
     step: &'static str,
     subject: Subject,
     mix: (f64, f64),
+    predicted: f64,
     (requests, dollars): (f64, f64),
-    within: f64,
 ) -> Measured {
-    Measured { step, subject, mix, measured: Figures { requests, dollars }, within }
+    Measured { step, subject, mix, predicted, measured: Figures { requests, dollars } }
 }
 
 /// A workload that only reads finds what others have written, as c does here.
@@ -67,14 +68,14 @@ const READS: (f64, f64) = (0.9999, 0.0);
 
 /// At commit dcd9da1.
 const MEASURED: [Measured; 8] = [
-    of("a", FifthLocal, (0.5, 0.0), (0.16785, 0.071456), 0.17),
-    of("b", FifthLocal, (0.95, 0.0), (0.24933, 0.100008), 0.15),
-    of("c", FifthLocal, READS, (0.24789, 0.099156), 0.15),
-    of("e", FifthLocal, (0.0, 0.95), (1.85, 0.741533), 0.15),
-    of("a", AllFar, (0.5, 0.0), (0.2153, 0.089796), 0.15),
-    of("b", AllFar, (0.95, 0.0), (0.38081, 0.152462), 0.15),
-    of("c", AllFar, READS, (0.35741, 0.142964), 0.15),
-    of("e", AllFar, (0.0, 0.95), (2.59367, 1.039), 0.15),
+    of("a", FifthLocal, (0.5, 0.0), 0.141, (0.16785, 0.071456)),
+    of("b", FifthLocal, (0.95, 0.0), 0.225, (0.24933, 0.100008)),
+    of("c", FifthLocal, READS, 0.235, (0.24789, 0.099156)),
+    of("e", FifthLocal, (0.0, 0.95), 1.78, (1.85, 0.741533)),
+    of("a", AllFar, (0.5, 0.0), 0.192, (0.2153, 0.089796)),
+    of("b", AllFar, (0.95, 0.0), 0.361, (0.38081, 0.152462)),
+    of("c", AllFar, READS, 0.380, (0.35741, 0.142964)),
+    of("e", AllFar, (0.0, 0.95), 2.95, (2.59367, 1.039)),
 ];
 
 fn needs(data_bytes: u64, (reads_share, scans_share): (f64, f64)) -> TierNeeds {
@@ -96,33 +97,32 @@ fn place(needs: &TierNeeds, popularity: &Popularity, subject: Subject) -> Place 
     place
 }
 
+/// The figures, and bytes uploaded and gets for an operation.
 fn computed(needs: &TierNeeds, popularity: &Popularity, place: &Place) -> (Figures, f64, f64) {
     let flow = Flow::of(needs, CACHE_BYTES, place, popularity);
-    let tables = flow.puts / RATE;
     let flow = flow.with_safety(needs, place, &Safety::NONE, popularity);
     let dollars = flow.dollars(needs, 0).requests_per_million_operations.to_f64();
     let requests = (flow.gets + flow.puts) / RATE;
-    (Figures { requests, dollars }, tables, flow.gets / RATE)
+    (Figures { requests, dollars }, flow.bytes_up / RATE, flow.gets / RATE)
 }
 
-fn print(step: &str, subject: Subject, is: f64, measured: f64, unit: &str) {
-    let ratio = is / measured;
-    println!("| {step} | {subject:?} | {unit} | {is:.5} | {measured:.5} | {ratio:.2} |");
+/// Whether a figure is what the text says, which has three digits.
+fn is_said(figure: f64, text: f64) -> bool {
+    (figure / text - 1.0).abs() < 0.005
 }
 
 #[test]
 fn requests_and_dollars_are_about_those_that_were_measured() {
-    for Measured { step, subject, mix, measured, within } in &MEASURED {
+    for Measured { step, subject, mix, predicted, measured } in &MEASURED {
         let needs = needs(RECORDS * ENTRY_BYTES, *mix);
         let popularity = Popularity::zipf(RECORDS, needs.skew);
         let place = place(&needs, &popularity, *subject);
         let (is, ..) = computed(&needs, &popularity, &place);
-        print(step, *subject, is.requests, measured.requests, "requests");
-        print(step, *subject, is.dollars, measured.dollars, "dollars");
+        assert!(is_said(is.requests, *predicted), "{step} {subject:?}: {is:?}, {predicted}");
         let off = is.requests / measured.requests - 1.0;
-        assert!(off.abs() < *within, "{step} {subject:?}: {is:?}, {measured:?}");
+        assert!(off.abs() < OFF_MAX, "{step} {subject:?}: {is:?}, {measured:?}");
         let off = is.dollars / measured.dollars - 1.0;
-        assert!(off.abs() < *within, "{step} {subject:?}: {is:?}, {measured:?}");
+        assert!(off.abs() < OFF_MAX, "{step} {subject:?}: {is:?}, {measured:?}");
     }
 }
 
@@ -156,22 +156,23 @@ fn a_cold_cache_explains_what_is_missing() {
     let moments = (0..parts).map(|part| OPERATIONS * (f64::from(part) + 0.5) / f64::from(parts));
     let cold = moments.map(|passed| misses(passed.min(life))).sum::<f64>() / f64::from(parts);
     let cold = warm.requests + cold - misses(life);
-    print("a, cold", FifthLocal, cold, 0.16785, "requests");
     assert!(warm.requests < 0.16785 && cold > warm.requests, "{warm:?} {cold}");
-    assert!((cold / 0.16785 - 1.0).abs() < 0.15, "{cold}");
+    assert!(is_said(cold, 0.162), "{cold}");
 }
 
-/// Tables uploaded, and gets, for a put of a load of keys in random order into an empty database.
+/// Bytes uploaded, and gets, for a put of a load of keys in random order into an empty database.
 /// The model is of a tree at its usual size, so it is computed size by size; and of writers that L0
 /// does not hold up, while those of a load are as fast as they are let. So the rows that a cut took
 /// are given: 163 flushes and 9 cuts, 104 and 5.
 #[test]
 fn a_load_uploads_about_what_was_measured() {
-    // (198 of 232 puts, 726 gets) and (154 of 189, 530) for 200,000: tables by the bytes.
-    let measured =
-        [(FifthLocal, 18.0, 0.00099, 0.00363, 0.00733), (AllFar, 21.0, 0.00077, 0.00265, 0.00611)];
-    for (subject, rows_per_cut, tables, gets, dollars) in measured {
-        let (mut of_tables, mut of_gets, mut of_dollars) = (0.0, 0.0, 0.0);
+    // Bytes, gets and dollars, as predicted in the text and as measured.
+    let loads = [
+        (FifthLocal, 18.0, [(4555.0, 4158.0), (0.00457, 0.00363), (0.0123, 0.00733)]),
+        (AllFar, 21.0, [(3776.0, 3238.0), (0.00381, 0.00265), (0.00934, 0.00611)]),
+    ];
+    for (subject, rows_per_cut, figures) in loads {
+        let mut sums = [0.0; 3];
         for step in 0..STEPS {
             let data_bytes = RECORDS * ENTRY_BYTES * (2 * step + 1) / (2 * STEPS);
             let needs = TierNeeds { skew: 0.0, ..needs(data_bytes, (0.0, 0.0)) };
@@ -179,17 +180,15 @@ fn a_load_uploads_about_what_was_measured() {
             let mut place = place(&needs, &popularity, subject);
             place.tree.rows_per_cut = rows_per_cut;
             place.ages = place.tree.ages(&popularity, true);
-            let (figures, tables, gets) = computed(&needs, &popularity, &place);
-            of_tables += tables / STEPS as f64;
-            of_gets += gets / STEPS as f64;
-            of_dollars += figures.dollars / STEPS as f64;
+            let (Figures { dollars, .. }, bytes, gets) = computed(&needs, &popularity, &place);
+            for (sum, figure) in sums.iter_mut().zip([bytes, gets, dollars]) {
+                *sum += figure / STEPS as f64;
+            }
         }
-        print("load", subject, of_tables, tables, "tables");
-        print("load", subject, of_gets, gets, "gets");
-        // In the load edits wait for each other, and an object of the feed has several.
-        print("load", subject, of_dollars, dollars, "dollars");
-        assert!((of_tables / tables - 1.0).abs() < 0.30, "{subject:?}: {of_tables}");
-        assert!((of_gets / gets - 1.0).abs() < 0.60, "{subject:?}: {of_gets}");
+        for (is, (predicted, measured)) in sums.into_iter().zip(figures) {
+            assert!(is_said(is, predicted), "{subject:?}: {is}, {predicted}");
+            assert!(is / measured < 1.7, "{subject:?}: {is}, {measured}");
+        }
     }
 }
 
@@ -201,7 +200,6 @@ fn a_log_in_the_store_costs_about_what_was_measured() {
         let interval = Duration::from_millis(ms);
         let objects = log_objects(&needs, interval, Durability::Durable, puts_per_s);
         let is = objects * 20_000.0 / puts_per_s;
-        print(&format!("durable, {ms} ms"), FifthLocal, is, requests, "requests in all");
         assert!((is / requests - 1.0).abs() < 0.15, "{ms}: {is}");
     }
 }

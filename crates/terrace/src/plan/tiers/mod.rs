@@ -9,10 +9,10 @@
 //!
 //! # Picture
 //! ```text
-//!   TierNeeds ─► sizes (Plan) ─┬─► layouts.rs   places (how much is local) × safeties (mirror, log)
+//!   TierNeeds ─► sizes (Plan) ─┬─► layouts.rs: how much is local × what survives the machine
 //!                              │        │
 //!                  tree.rs ◄───┘        ▼
-//!      which records are in     cost.rs: requests, latencies, dollars  ◄── hits.rs: an LRU's misses
+//!      which records are in     cost.rs: requests, latencies, dollars ◄── hits.rs: misses
 //!      which level                      │
 //!                                       ▼
 //!                               choice.rs: what is refused and why, what is chosen ─► TierPlan

@@ -25,7 +25,8 @@ pub enum TierLoss {
     /// All that it has: the object store alone need not say what was in the database.
     Anything,
     /// What was written for about so long before, at least a second.
-    Within(Duration),
+    #[cfg_attr(feature = "serde", serde(rename = "within_us"))]
+    Within(#[cfg_attr(feature = "serde", serde(serialize_with = "as_us"))] Duration),
     /// Nothing that was acknowledged: writes wait for the object store.
     Nothing,
 }
@@ -38,10 +39,16 @@ pub struct TierGoals {
     /// The most that a month may cost, in dollars.
     pub dollars_max: Option<f64>,
     /// The longest that a get may take on average.
+    #[cfg_attr(feature = "serde", serde(rename = "read_mean_us_max"))]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "as_us_if_any"))]
     pub read_mean_max: Option<Duration>,
     /// The longest that 99 of 100 gets may take.
+    #[cfg_attr(feature = "serde", serde(rename = "read_p99_us_max"))]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "as_us_if_any"))]
     pub read_p99_max: Option<Duration>,
     /// The longest that a write may take on average that waits for the object store.
+    #[cfg_attr(feature = "serde", serde(rename = "write_mean_us_max"))]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "as_us_if_any"))]
     pub write_mean_max: Option<Duration>,
     /// What may be lost with the machine.
     pub loss: TierLoss,
@@ -75,8 +82,8 @@ pub struct TierNeeds {
     pub reads_share: f64,
     /// The share of scans. What is neither is a put.
     pub scans_share: f64,
-    /// How many records a scan goes through on average, from 1 to 1,000,000; scans are of any length
-    /// up to twice that.
+    /// How many records a scan goes through on average, from 1 to 1,000,000; scans are of any
+    /// length up to twice that.
     pub scan_records: u64,
     /// The skew s of Zipf's distribution, from 0 to 3: the record of rank r is asked for in
     /// proportion to 1 / rˢ. 0: all equally. The default is 0.99, that of YCSB.
@@ -88,10 +95,13 @@ pub struct TierNeeds {
     /// What the object store costs. The default is the sheet `s3`.
     pub store_prices: PriceSheet,
     /// How long the object store takes for a small get. The default is 15 ms.
+    #[cfg_attr(feature = "serde", serde(rename = "get_latency_us", serialize_with = "as_us"))]
     pub get_latency: Duration,
     /// How long it takes for a put. The default is 30 ms.
+    #[cfg_attr(feature = "serde", serde(rename = "put_latency_us", serialize_with = "as_us"))]
     pub put_latency: Duration,
     /// How long a block takes from the local disk. The default is 0.1 ms.
+    #[cfg_attr(feature = "serde", serde(rename = "local_latency_us", serialize_with = "as_us"))]
     pub local_latency: Duration,
     /// How many bytes a second go to the store and come from it, together. The default is 100 MB.
     pub store_bytes_per_s: u64,
@@ -151,7 +161,7 @@ impl TierNeeds {
             (self.local_bytes_max < 16 * MIB, "the local disk must have at least 16 MiB"),
             (self.store_bytes_per_s == 0, "the store's bandwidth must be more than 0"),
             (
-                goals.dollars_max.is_some_and(|dollars| !(dollars >= 0.0)),
+                goals.dollars_max.is_some_and(|dollars| dollars.is_nan() || dollars < 0.0),
                 "a budget must be 0 dollars or more",
             ),
             (
@@ -163,5 +173,22 @@ impl TierNeeds {
             Some((_, why)) => Err(Error::invalid(*why).into()),
             None => Ok(()),
         }
+    }
+}
+
+/// Microseconds, for programs.
+#[cfg(feature = "serde")]
+fn as_us<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(time.as_secs_f64() * 1e6)
+}
+
+#[cfg(feature = "serde")]
+fn as_us_if_any<S: serde::Serializer>(
+    time: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match time {
+        Some(time) => as_us(time, serializer),
+        None => serializer.serialize_none(),
     }
 }
