@@ -111,8 +111,8 @@ impl TierPlan {
     /// Chooses the cheapest layout that meets the goals.
     ///
     /// Errors: `Invalid` for needs that are outside their bounds, or that no sizes meet; and if no
-    /// layout meets the goals, with the one that comes nearest. Cost: some hundred layouts are
-    /// computed, a few milliseconds each.
+    /// layout meets the goals, with the one that comes nearest. Cost: about a hundred sizes of the
+    /// local disk are computed, each in some milliseconds at most.
     pub fn for_needs(needs: &TierNeeds) -> Result<TierPlan> {
         needs.validate()?;
         let sizes = Plan::for_needs(&super::super::Needs { pmem_bytes: 0, ..needs.needs })?;
@@ -526,23 +526,32 @@ mod tests {
     #[test]
     fn odd_needs_have_plans() {
         let mixes = [(1.0, 0.0), (0.0, 1.0), (0.0, 0.0), (0.3, 0.3)];
-        for (reads_share, scans_share) in mixes {
-            for (data_bytes, value_bytes) in
-                [(1, 0), (GIB, 1 << 20), (100 * GIB, 10), (1 << 50, 4096)]
-            {
-                for skew in [0.0, 1.0, 3.0] {
-                    let mut needs = TierNeeds { reads_share, scans_share, skew, ..needs() };
-                    needs.needs = Needs { data_bytes, value_bytes, ..needs.needs };
-                    needs.store_bytes_per_s = u64::MAX;
-                    let Ok(plan) = TierPlan::for_needs(&needs) else {
-                        continue;
-                    };
-                    let chosen = &plan.chosen;
-                    assert!((0.0..=1.0).contains(&chosen.hit_share), "{plan}");
-                    assert!(chosen.read_us_mean.is_finite() && chosen.scan_us_mean.is_finite());
-                    plan.options("file:///x").validate().expect("options that are valid");
-                }
+        let sizes = [(1, 0), (GIB, 1 << 20), (100 * GIB, 10), (1 << 50, 4096)];
+        for (index, (reads_share, scans_share)) in mixes.into_iter().enumerate() {
+            for (data_bytes, value_bytes) in sizes {
+                let skew = index as f64;
+                let mut needs = TierNeeds { reads_share, scans_share, skew, ..needs() };
+                needs.needs = Needs { data_bytes, value_bytes, ..needs.needs };
+                needs.store_bytes_per_s = u64::MAX;
+                let plan = plan(&needs);
+                let chosen = &plan.chosen;
+                assert!((0.0..=1.0).contains(&chosen.hit_share), "{plan}");
+                assert!(chosen.read_us_mean.is_finite() && chosen.scan_us_mean.is_finite());
+                plan.options("file:///x").validate().expect("options that are valid");
             }
         }
+    }
+
+    #[test]
+    fn a_disk_that_is_too_slow_is_refused() {
+        let mut busy = needs();
+        (busy.needs.data_bytes, busy.operations_per_s) = (50 * GIB, 100_000.0);
+        busy.store_bytes_per_s = u64::MAX;
+        let slow = plan(&busy);
+        let local = slow.rejected.iter().find(|one| one.layout.name.starts_with("all local"));
+        let why = &local.expect("it is named").why;
+        assert!(why.ends_with("reads a second of the local disk, 3000 are there"), "{why}");
+        busy.local_prices = terrace_engine::cloud::PriceSheet::named("ebs-gp2").expect("a sheet");
+        assert_eq!(plan(&busy).chosen.first_far_level, None, "a disk without a bound");
     }
 }
