@@ -190,6 +190,9 @@ impl Setup {
             setup.choose_far(1 + apart.below(6) as u8);
         }
         setup.options.research.local_tries = apart.one_in(3);
+        if setup.options.log_path.is_some() && apart.one_in(2) {
+            setup.options.log_volume = setup.options.log_path.take();
+        }
         setup
     }
 
@@ -333,6 +336,7 @@ impl Setup {
             ("l0-bytes", self.l0.bytes.to_string()),
             ("l0-in-memory", self.l0.in_memory.to_string()),
             ("log-in-memory", options.log_path.is_some().to_string()),
+            ("log-on-volume", options.log_volume.is_some().to_string()),
             ("rows-per-cut", options.l0_rows_per_cut.to_string()),
             ("rows-slow", options.l0_rows_slow.to_string()),
             ("rows-stop", options.l0_rows_stop.to_string()),
@@ -406,6 +410,10 @@ impl Setup {
             "log-in-memory" => {
                 let is_in_memory: bool = number(text)?;
                 options.log_path = is_in_memory.then(|| DIR.into());
+            }
+            "log-on-volume" => {
+                let is_on_volume: bool = number(text)?;
+                options.log_volume = is_on_volume.then(|| DIR.into());
             }
             "rows-per-cut" => options.l0_rows_per_cut = number(text)?,
             "rows-slow" => options.l0_rows_slow = number(text)?,

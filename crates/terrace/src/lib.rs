@@ -189,7 +189,7 @@ pub use terrace_engine::store::{
     BackgroundIoStats, CauseStats, CheckpointReport, CloudStats, CompactionRecord, ContainerStats,
     CutStats, DrangeStats, DrangesReport, FailedWorkStats, IngestReport, L0Report, L0RowStats,
     L0Slice, L0Stats, LatencyHistogram, LevelStats, MemtableAreaStats, NextCut, RangeSize,
-    ReadStats, RecoveryReport, StallStats, StoreStats, TakeOver, UsageStats,
+    ReadStats, RecoveryPhases, RecoveryReport, StallStats, StoreStats, TakeOver, UsageStats,
 };
 pub use terrace_engine::table::Compression;
 pub use terrace_engine::version::Repaired;

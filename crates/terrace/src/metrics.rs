@@ -315,6 +315,11 @@ impl Metrics {
             describe(f, "store_log_objects_total", help, "counter")?;
             writeln!(f, "terrace_store_log_objects_total {}", log.objects)?;
         }
+        if let Some(log) = &cloud.volume {
+            let help = "Bytes of the log on its volume behind the newest moment in the store.";
+            describe(f, "volume_log_kept_bytes", help, "gauge")?;
+            writeln!(f, "terrace_volume_log_kept_bytes {}", log.kept_bytes)?;
+        }
         describe(f, "object_store_requests_total", "Requests, by their kind.", "counter")?;
         for kind in RequestKind::ALL {
             let count = cloud.requests.of(kind).requests;

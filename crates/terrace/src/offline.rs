@@ -46,7 +46,7 @@ pub fn repair(
 }
 
 /// Makes the database in `dir` the owner of what it has on other media: its log
-/// ([`Layout::log_path`]) and L0 ([`Layout::l0`]). Needed after the directory was moved or copied:
+/// ([`Layout::log_path`], [`Layout::log_volume`]) and L0 ([`Layout::l0`]). Needed after the directory was moved or copied:
 /// such data belong to the directory that they were written for, and an open from another one is
 /// refused. The directory that owned them before is refused from then on. Changes nothing else.
 ///
@@ -55,6 +55,7 @@ pub fn repair(
 /// manifest is damaged), `NoSpace`, `Io`.
 ///
 /// [`Layout::log_path`]: crate::Layout::log_path
+/// [`Layout::log_volume`]: crate::Layout::log_volume
 /// [`Layout::l0`]: crate::Layout::l0
 pub fn adopt(dir: impl AsRef<Path>) -> Result<Vec<Adopted>> {
     let env: SharedEnv = RealEnv::new();

@@ -44,11 +44,16 @@ pub(crate) struct CloudArgs {
     pub(crate) cloud_database: Option<u128>,
     /// Go on from the newest moment in the object store though the database was not closed there:
     /// the machine of its owner is lost, or this directory has fallen behind. What was written
-    /// after that moment is in the database as far as the store has the log (--cloud-log); a
-    /// directory that has fallen behind keeps what only it has in a directory below. Whoever still
-    /// has the database open can write no more
+    /// after that moment is in the database as far as the store has the log (--cloud-log), or the
+    /// volume with it is here (--log-volume); a directory that has fallen behind keeps what only it
+    /// has in a directory below. Whoever still has the database open can write no more
     #[arg(long, requires = "cloud_url")]
     pub(crate) take_over: bool,
+    /// Take the database over without the log that lay on a volume (--log-volume), because that is
+    /// lost too: what was written after the newest moment is lost then, also with the class
+    /// "durable"
+    #[arg(long, requires = "take_over")]
+    pub(crate) abandon_log: bool,
     /// What the store charges, for estimates of money in figures: s3, gcs, azure, ebs-gp3,
     /// ebs-gp2, none, or a file of prices. Otherwise it follows the URL: s3:// is s3, gs:// gcs,
     /// az:// azure, and file:// costs nothing. For another server that speaks like S3, say none
@@ -82,6 +87,7 @@ impl CloudArgs {
         options.log = self.cloud_log;
         options.database = self.cloud_database;
         options.take_over = self.take_over;
+        options.abandon_log = self.abandon_log;
         options.prices = self.prices.as_deref().cloned();
         Some(options)
     }

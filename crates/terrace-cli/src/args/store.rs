@@ -48,6 +48,12 @@ pub(crate) struct StoreArgs {
     /// the database's directory
     #[arg(long, value_name = "DIR")]
     pub(crate) log_path: Option<PathBuf>,
+    /// The directory of a volume for the log: another disk, or a block device that outlives this
+    /// machine. Beside --cloud-mirror, what is written with the class "durable" waits for nothing
+    /// but a sync there, and a take-over on another machine with the volume finds all of it. The
+    /// log stays there until the store has a moment with what is in it
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["log_path", "cloud_log"])]
+    pub(crate) log_volume: Option<PathBuf>,
     /// Values of this many bytes and more, such as 1K, stand in the value log, which compactions do
     /// not write again; "all" is every value, a baseline. Otherwise all stand in the tables
     #[arg(long, value_name = "BYTES", value_parser = parse_large_values)]
@@ -100,6 +106,7 @@ impl StoreArgs {
         options.background_io_limit = self.background_io_limit;
         options.layout.l0 = self.l0_options()?;
         options.layout.log_path.clone_from(&self.log_path);
+        options.layout.log_volume.clone_from(&self.log_volume);
         options.layout.value_log = self.value_log()?;
         options.layout.cloud = self.cloud.options();
         options.validate().map_err(|error| Failure::Usage(error.to_string()))?;

@@ -57,6 +57,9 @@ fn note_take_over(db: &Db) {
         count => format!(", {} entries of its log among it", HumanCount(count)),
     };
     terminal::note(&format!("the database goes on here with what the object store has{of_log}"));
+    let phases = &db.admin().recovery().phases;
+    let total = phases.total().as_secs_f64();
+    terminal::note(&format!("that took {total:.2} s: {phases}"));
     if let Some(aside) = &taken.set_aside {
         terminal::note(&format!(
             "what only this directory had is not in it: its files are in {}",

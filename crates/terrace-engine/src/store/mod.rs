@@ -95,6 +95,7 @@ pub use gate::ledger::{Cause as StallCause, CauseStats, StallStats};
 pub use health::Work;
 pub use open::adopt::{Adopted, adopt};
 pub use open::opening::RecoveryReport;
+pub use open::phases::RecoveryPhases;
 pub use open::seams::Seams;
 pub use read::get::{GetOptions, Item};
 pub use read::iterator::{Iter, IterOptions};

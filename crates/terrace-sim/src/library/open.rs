@@ -22,6 +22,7 @@ pub fn options(setup: &Setup) -> Options {
         .lookup_index_bytes(own.lookup_index_bytes)
         .recovery_threads(setup.process.recovery_threads);
     layout.log_path.clone_from(&own.log_path);
+    layout.log_volume.clone_from(&own.log_volume);
     layout.value_log = own.value_log;
     let options = Options::new();
     let options =

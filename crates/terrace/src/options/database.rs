@@ -388,6 +388,7 @@ impl Options {
             listeners: self.listeners.clone(),
             l0: layout.l0.clone(),
             log_path: layout.log_path.clone(),
+            log_volume: layout.log_volume.clone(),
             value_log: layout.value_log,
             cloud: layout.cloud.clone(),
             memtable_bytes: usize::try_from(memtable_bytes).unwrap_or(usize::MAX),

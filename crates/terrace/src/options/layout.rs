@@ -32,6 +32,16 @@ pub struct Layout {
     /// none: it lies in the database's directory. A database may be opened with another one than
     /// before: what of the log lies elsewhere is read there, and stays until it is in tables.
     pub log_path: Option<PathBuf>,
+    /// The directory of a volume for the log, where it is ordinary files in a directory of the
+    /// database's own: another disk, or a block device that outlives this machine. Beside a mirror
+    /// in an object store ([`CloudOptions::mirror`]) writes of the class
+    /// [`Durability::Durable`](crate::Durability::Durable) are acknowledged when the volume has
+    /// them, which costs what a sync costs, and whoever goes on with the database on an empty
+    /// directory, with the volume, finds them all. The log on it is kept until the store has a
+    /// moment with what is in it; writers wait when it comes to twice its usual length before that.
+    /// Not together with `log_path` or [`CloudOptions::log`]. The default is none. *Source:*
+    /// RocksMash (TACO 2022), section 3.4.
+    pub log_volume: Option<PathBuf>,
     /// The value log: large values stand in files of their own, and tables point to them, so that a
     /// compaction does not write them again. The default is none. It helps where values have a
     /// kilobyte and more and are written often; reads take a step more, scans one for each value.
@@ -83,6 +93,7 @@ impl Default for Layout {
         Layout {
             l0: engine.l0,
             log_path: None,
+            log_volume: None,
             value_log: None,
             cloud: None,
             filter_bits_per_key: engine.table.filter_bits_per_key,
@@ -114,6 +125,12 @@ impl Layout {
     #[must_use]
     pub fn log_path(self, log_path: impl Into<PathBuf>) -> Layout {
         Layout { log_path: Some(log_path.into()), ..self }
+    }
+
+    /// Sets the directory of a volume for the log.
+    #[must_use]
+    pub fn log_volume(self, log_volume: impl Into<PathBuf>) -> Layout {
+        Layout { log_volume: Some(log_volume.into()), ..self }
     }
 
     /// Sets which values stand in the value log.

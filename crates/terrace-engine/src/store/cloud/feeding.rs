@@ -58,13 +58,6 @@ impl Inner {
         fed
     }
 
-    /// Whether the next moment is due before its time: durable writes wait for one, or the log on a
-    /// volume is long.
-    fn awaits_moment(&self) -> bool {
-        let Some(log) = self.outliving_log() else { return false };
-        log.wants_moment() || log.on_volume().is_some() && self.is_volume_full()
-    }
-
     /// How often a moment of the range is fed, if its upper levels are mirrored.
     fn mirror_period(&self) -> Option<Duration> {
         self.cloud.as_ref()?.options()?.mirror

@@ -237,10 +237,25 @@ impl Inner {
         self.outliving_log().ok_or_else(|| Error::invalid(NO_SUCH_LOG))
     }
 
-    /// Whether the log on a volume should be shorter, and waits for a moment to be.
-    pub(in crate::store) fn is_volume_full(&self) -> bool {
+    /// Whether the log lies on a volume, and is kept there for a moment in the object store: no
+    /// flush makes it shorter.
+    pub(in crate::store) fn log_awaits_moment(&self) -> bool {
+        let Some(log) = self.outliving_log().and_then(OutlivingLog::on_volume) else {
+            return false;
+        };
+        self.versions.current().log_start().position >= log.kept_from()
+    }
+
+    /// Whether the log on a volume is so long that the next moment should come before its time.
+    fn is_volume_filling(&self) -> bool {
         let held = self.log().map_or(0, |log| log.held_bytes());
-        held > self.options.log_bytes_max / 2
+        held > self.options.log_bytes_max / 2 && self.log_awaits_moment()
+    }
+
+    /// Whether the next moment is due before its time: durable writes wait for one, or the log on a
+    /// volume is long.
+    pub(in crate::store) fn awaits_moment(&self) -> bool {
+        self.outliving_log().is_some_and(OutlivingLog::wants_moment) || self.is_volume_filling()
     }
 
     /// A moment in the feed has what the log on the volume was kept for: it goes, if that frees a

@@ -302,6 +302,7 @@ impl Inner {
             value_dead_bytes: values.dead_bytes_max(),
             value_dead_bytes_allowed: self.shape.values.dead_bytes_allowed(&values),
             log_bytes,
+            log_awaits_moment: self.log_awaits_moment(),
             local: self.local_space(view),
             memory_bytes: memory.pool(PoolName::Memtables).used_bytes(),
             memory_bytes_max: memory

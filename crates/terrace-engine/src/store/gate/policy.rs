@@ -44,6 +44,8 @@ pub struct Debt {
     pub level_bytes: u64,
     /// Bytes that the log takes.
     pub log_bytes: u64,
+    /// Whether the log is kept for a moment in the object store, so that no flush makes it shorter.
+    pub log_awaits_moment: bool,
     /// Bytes of the value log that may be dead, and how many are allowed to be.
     pub value_dead_bytes: u64,
     /// See [`Debt::value_dead_bytes`]; nothing is asked without a bound.
@@ -113,7 +115,7 @@ pub struct Limits {
     /// and the writers are slowed down to a ninth of what it takes in.
     pub level_bytes: Band,
     /// Of the log's bytes. Does not stop: what holds the log is frozen when it is too long, and
-    /// that stops.
+    /// that stops. But it does if the log waits for the object store.
     pub log_bytes: Band,
 }
 
@@ -181,6 +183,7 @@ pub fn rule(debt: &Debt, limits: &Limits, rates: &DrainRates) -> Ruling {
     let is_full = |cause: Cause, share: f64| match cause {
         Cause::Memtables => share >= 1.0 || debt.frozen_count >= limits.frozen_count_stop,
         Cause::L0 => share >= 1.0,
+        Cause::LogBytes => share >= 1.0 && debt.log_awaits_moment,
         // Only while compactions are there to end the stop.
         Cause::LocalDisk => share >= 1.0 && debt.local.is_some_and(|local| local.drains),
         // Only while a flush of this range is there to end the stop.
@@ -279,6 +282,9 @@ mod tests {
         assert_eq!(stopped(Debt { level_bytes: u64::MAX, ..calm() }), None);
         assert_eq!(paced(Debt { log_bytes: 1 << 30, ..calm() }), Some(Cause::LogBytes));
         assert_eq!(stopped(Debt { log_bytes: u64::MAX, ..calm() }), None);
+        let kept = |log_bytes| Debt { log_bytes, log_awaits_moment: true, ..calm() };
+        assert_eq!(stopped(kept(1 << 20)), None);
+        assert_eq!(stopped(kept(u64::MAX)), Some(Cause::LogBytes));
         let dead = |bytes| Debt { value_dead_bytes: bytes, ..calm() };
         assert_eq!(paced(dead(15 << 26)), None);
         assert_eq!(paced(dead(1 << 30)), Some(Cause::Values));
@@ -314,6 +320,7 @@ mod tests {
                 frozen_count: below(14),
                 level_bytes: below(6 << 30),
                 log_bytes: below(2 << 30),
+                log_awaits_moment: below(2) > 0,
                 value_dead_bytes: below(2 << 30),
                 value_dead_bytes_allowed: (below(2) > 0).then_some(1 << 30),
                 local: Some(LocalSpace {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use terrace_base::{KeyRange, LogPosition, RangeId};
 use terrace_env::{DirLock, JobClass, LockKind, SharedEnv};
 
+use super::phases::{PhaseClock, RecoveryPhases};
 use crate::compaction::CompactionExecutor;
 use crate::compaction::levels::LevelShape;
 use crate::drange::{Active, Boundaries, DrangeMap, Frozen};
@@ -68,6 +69,8 @@ pub struct RecoveryReport {
     pub container_is_on_data_disk: bool,
     /// What was taken over from another directory, if the database was.
     pub taken_over: Option<TakeOver>,
+    /// How long the parts of the open took.
+    pub phases: RecoveryPhases,
 }
 
 /// What keeps other ranges out.
@@ -135,6 +138,8 @@ impl Store {
         options.validate()?;
         let options = options.with_baselines();
         let lock = lock(process.env(), dir, &options)?;
+        let mut clock = PhaseClock::start(process.env());
+        let mut phases = RecoveryPhases::default();
         let loaded = seams.feeds.load()?;
         if loaded.is_none() && (options.read_only || !options.create_if_missing) {
             return Err(Error::invalid(format!(
@@ -150,18 +155,22 @@ impl Store {
         }
         let mut opening = Opening::prepare(process, dir, options, seams, loaded.as_ref())?;
         let version = opening.fold(loaded.as_ref())?;
+        phases.manifest = clock.end();
         let range = opening.choose_operator(&version)?;
         let (version, claims) = opening.claim_named(version)?;
         opening.mount_far(&version)?;
         opening.open_media(&version)?;
         opening.require_tables(&version)?;
+        phases.tables = clock.end();
         let Opening { log, options, ids, .. } = &opening;
         let replay = Replay { process, log: log.as_ref(), options, ids };
         let recovered = recover(replay, &version)?;
         if let Some(loaded) = &loaded {
             cross_check(dir, loaded, &version, &recovered.replayed)?;
         }
-        opening.finish(loaded.is_none(), &version, range, recovered, (lock, claims))
+        phases.log = clock.end();
+        let report = RecoveryReport { is_new: loaded.is_none(), phases, ..Default::default() };
+        opening.finish((report, clock), &version, range, recovered, (lock, claims))
     }
 }
 
@@ -267,21 +276,19 @@ impl Opening {
 
     fn finish(
         self,
-        is_new: bool,
+        (found, mut clock): (RecoveryReport, PhaseClock),
         version: &Version,
         range: RangeEdit,
         recovered: Recovered,
         (lock, mut claims): (DirLock, Claims),
     ) -> Result<Store> {
         let mut report = RecoveryReport {
-            is_new,
             was_closed: version.closed().is_some() && recovered.replayed.torn.is_none(),
             replayed_entries: recovered.entry_count,
             torn: recovered.replayed.torn.clone(),
             log_end: recovered.replayed.end,
-            orphan_count: 0,
-            container_is_on_data_disk: false,
             taken_over: self.cloud.as_ref().and_then(|tier| tier.taken_over().cloned()),
+            ..found
         };
         if self.options.read_only {
             let spares = spare_memory(&self.env, &self.options, version.database())?;
@@ -290,6 +297,7 @@ impl Opening {
                 self.after(version, &VersionEdit { range, log, ..VersionEdit::default() })?;
             let versions = self.versions(version, None);
             let held = Held { _lock: Some(lock), _claims: Some(claims) };
+            report.phases.begin = clock.end();
             return Ok(self.assemble(versions, None, recovered, report, held, spares));
         }
         self.require_media()?;
@@ -322,6 +330,7 @@ impl Opening {
             let start = Some(log.start_at(position));
             versions.install(LogEdit { start, ..LogEdit::default() }.into(), None, |_| ())?;
         }
+        report.phases.begin = clock.end();
         let rest = recovered.rest.map(|rest| (rest, recovered.covers.clone()));
         let log_store = Arc::clone(&self.log);
         let held = Held { _lock: Some(lock), _claims: Some(claims) };

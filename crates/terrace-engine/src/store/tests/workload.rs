@@ -110,6 +110,9 @@ pub fn draw_options(random: &mut SeededRng) -> Options {
     if apart.one_in(3) {
         options = in_store(options, 1 + apart.below(6) as u8);
     }
+    if options.log_path.is_some() && apart.one_in(2) {
+        (options.log_volume, options.log_path) = (options.log_path, None);
+    }
     options
 }
 

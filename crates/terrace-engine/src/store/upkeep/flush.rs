@@ -123,9 +123,7 @@ impl Inner {
     /// Whether the log takes more space than it should, and a flush helps.
     pub(super) fn is_log_long(&self) -> Result<bool> {
         let is_long = self.log()?.held_bytes() > self.options.log_bytes_max;
-        // A log that waits for a moment gets no shorter by a flush.
-        let waits = || self.versions.current().log_start().position >= self.kept_for_taker();
-        Ok(is_long && !waits())
+        Ok(is_long && !self.log_awaits_moment())
     }
 
     /// Whether these memtables are all that was frozen together with any of them. A sample of a

@@ -446,6 +446,9 @@ impl Inner {
 
     fn keep_log(&self) -> Result<()> {
         self.bound_log()?;
+        if self.awaits_moment() {
+            self.schedule_feeding();
+        }
         let log = self.log()?;
         let before = log.held_bytes();
         let prepared = log.prepare();

@@ -12,6 +12,7 @@ mod near;
 mod opening;
 mod take_over;
 mod tries;
+mod volume;
 mod worlds;
 
 use super::*;

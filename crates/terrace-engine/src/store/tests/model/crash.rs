@@ -304,6 +304,7 @@ impl Workload {
         let mut options = self.options.clone();
         if self.moves_log && choice.is_multiple_of(2) {
             options.log_path = None;
+            options.log_volume = choice.is_multiple_of(4).then(|| crate::store::tests::DIR.into());
         }
         options
     }

@@ -1,0 +1,163 @@
+//! Goal: a log on a volume outlives the machine with what was acknowledged as durable, is kept no
+//! longer than that takes, and is never left out unnoticed. Method: an owner whose disk is lost,
+//! beside a volume that is there, is another one, or is missing.
+
+use std::time::Duration;
+
+use terrace_base::KeyRange;
+
+use super::mirror::{content, mirrored};
+use crate::options::{CloudOptions, Durability};
+use crate::store::WriteOptions;
+use crate::store::tests::*;
+use crate::{Error, WriteBatch};
+
+const VOLUME: &str = "/volume";
+const ELSEWHERE: &str = "/elsewhere";
+
+/// Small options, with a mirror that is seldom and the log on a volume.
+fn on_volume() -> Options {
+    let options = mirrored(small());
+    let mirror = Some(Duration::from_secs(600));
+    let cloud = options.cloud.map(|cloud| CloudOptions { mirror, ..cloud });
+    Options { cloud, log_volume: Some(VOLUME.into()), ..options }
+}
+
+fn taking_over() -> Options {
+    let options = on_volume();
+    let cloud = options.cloud.map(|cloud| CloudOptions { take_over: true, ..cloud });
+    Options { cloud, ..options }
+}
+
+fn open(env: &SharedEnv, dir: &str, options: Options) -> Result<Store> {
+    env.fs().create_dir_all(Path::new(VOLUME))?;
+    Store::open(&process(env)?, Path::new(dir), options)
+}
+
+fn put_durably(store: &Store, key: &str, value: &str) -> Result<()> {
+    let mut batch = WriteBatch::new();
+    batch.put(key.as_bytes(), value.as_bytes())?;
+    let options = WriteOptions { durability: Some(Durability::Durable), ..WriteOptions::default() };
+    store.write(&batch, &options)
+}
+
+/// Ends an owner as a lost machine does, as far as the volume can tell: nothing is closed.
+fn lose(store: Store) {
+    store.inner.poison("the machine is lost");
+    drop(store);
+}
+
+#[test]
+fn whoever_has_the_volume_goes_on_in_the_log() -> Result<()> {
+    simulate(511, |env| {
+        let owner = open(env, DIR, on_volume())?;
+        put_durably(&owner, "durable", "write")?;
+        let refused = open(env, ELSEWHERE, taking_over()).map(drop).unwrap_err();
+        assert!(matches!(refused, Error::Locked(_)), "its owner has the volume: {refused}");
+        put_durably(&owner, "more", "of it")?;
+        let all = content(&owner)?;
+        lose(owner);
+        let taker = open(env, ELSEWHERE, taking_over())?;
+        assert_eq!(content(&taker)?, all);
+        assert_eq!(taker.recovery().replayed_entries, 2);
+        put_durably(&taker, "by the", "taker")?;
+        lose(taker);
+        let third = open(env, "/third", taking_over())?;
+        assert_eq!(get(&third, "by the")?, Some("taker".to_string()));
+        // The first one comes back, with the volume.
+        let back = open(env, DIR, on_volume()).map(drop).unwrap_err();
+        assert!(matches!(back, Error::Fenced(_)), "{back}");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_missing_volume_is_noticed_and_given_up_only_if_asked_for() -> Result<()> {
+    simulate(512, |env| {
+        let owner = open(env, DIR, on_volume())?;
+        put_durably(&owner, "in the", "moment")?;
+        put_durably(&owner, "on the", "volume")?;
+        owner.flush()?;
+        lose(owner);
+        let without = Options { log_volume: None, ..taking_over() };
+        env.fs().create_dir_all(Path::new("/empty"))?;
+        let another = Options { log_volume: Some("/empty".into()), ..taking_over() };
+        for options in [without.clone(), another.clone()] {
+            let refused = open(env, ELSEWHERE, options).map(drop).unwrap_err();
+            let text = refused.to_string();
+            assert!(text.contains("--log-volume") && text.contains("--abandon-log"), "{text}");
+        }
+        let mut abandoning = another;
+        abandoning.cloud.as_mut().expect("it has a store").abandon_log = true;
+        let taker = open(env, ELSEWHERE, abandoning)?;
+        assert_eq!(get(&taker, "in the")?, Some("moment".to_string()));
+        assert_eq!(get(&taker, "on the")?, None);
+        put_durably(&taker, "goes", "on")?;
+        Ok(())
+    })
+}
+
+/// What stands behind an ingest that the store does not have is no part of a state that ever was.
+#[test]
+fn records_behind_a_lost_ingest_are_left_out() -> Result<()> {
+    simulate(513, |env| {
+        let owner = open(env, DIR, on_volume())?;
+        put_durably(&owner, "a", "durable")?;
+        let mut ingest = owner.begin_ingest()?;
+        ingest.add(b"b", b"ingested", None)?;
+        ingest.finish()?;
+        put(&owner, "c", "behind it")?;
+        owner.sync()?;
+        lose(owner);
+        let taker = open(env, ELSEWHERE, taking_over())?;
+        assert_eq!(get(&taker, "a")?, Some("durable".to_string()));
+        assert_eq!((get(&taker, "b")?, get(&taker, "c")?), (None, None));
+        put_durably(&taker, "d", "goes on")?;
+        lose(taker);
+        let third = open(env, "/third", taking_over())?;
+        assert_eq!(content(&third)?.len(), 2);
+        Ok(())
+    })
+}
+
+/// Goal: a volume does not fill while writes go on, and writers that wait for it are let go on.
+#[test]
+fn a_long_log_asks_for_a_moment() -> Result<()> {
+    simulate(514, |env| {
+        let options = on_volume();
+        let most = 4 * options.log_bytes_max;
+        let owner = open(env, DIR, options)?;
+        for round in 0..40 {
+            for key in 0..50 {
+                put(&owner, &format!("{key:03}"), &format!("{round}").repeat(300))?;
+            }
+            let held = owner.inner.log()?.held_bytes();
+            assert!(held <= most, "{held} bytes of log are held, with {most} at most");
+        }
+        owner.settle();
+        put_durably(&owner, "last", "one")?;
+        let all = content(&owner)?;
+        lose(owner);
+        let taker = open(env, ELSEWHERE, taking_over())?;
+        assert_eq!(content(&taker)?, all);
+        taker.compact(&KeyRange::all())?;
+        assert_eq!(content(&taker)?, all);
+        Ok(())
+    })
+}
+
+/// An idle database asks the store for nothing.
+#[test]
+fn an_idle_database_feeds_no_moments() -> Result<()> {
+    simulate(515, |env| {
+        let options = on_volume();
+        let owner = open(env, DIR, options)?;
+        put_durably(&owner, "a", "write")?;
+        env.sleep(Duration::from_secs(3 * 600));
+        let before = owner.stats().cloud.expect("it has a store").requests;
+        env.sleep(Duration::from_secs(10 * 600));
+        let after = owner.stats().cloud.expect("it has a store").requests;
+        assert_eq!(before.put, after.put);
+        Ok(())
+    })
+}
