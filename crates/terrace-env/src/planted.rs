@@ -201,6 +201,8 @@ planted_bugs! {
     /// A record on a volume is safe though no moment of this owner is in the feed, or an ingest
     /// before it is in none.
     VolumeLogWithoutMoment,
+    /// A replay hands over records whose entries are in tables, since the log is kept for a taker.
+    KeptLogReplayedTwice,
     /// A block of the persistent cache is believed without looking at its checksum.
     UncheckedCache,
     /// A block of the persistent cache can be found before its bytes are there, and is believed.
@@ -241,6 +243,7 @@ impl PlantedBug {
         PlantedBug::VolumeLogReleasedEarly,
         PlantedBug::VolumeLogOverIngests,
         PlantedBug::VolumeLogWithoutMoment,
+        PlantedBug::KeptLogReplayedTwice,
     ];
 
     /// Bugs of what is kept on the local disk of tables in an object store: the engine's own tests

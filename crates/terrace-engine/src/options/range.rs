@@ -223,6 +223,10 @@ impl Options {
     /// The log takes at most a share of what the range may take on the local disk.
     fn with_local_log(self) -> Options {
         let Some(cloud) = &self.cloud else { return self };
+        if self.log_path.is_some() || self.log_volume.is_some() {
+            // It is not on the local disk.
+            return self;
+        }
         let least = 2 * self.log_segment_bytes;
         let log_bytes_max = self.log_bytes_max.min(cloud.log_bytes_max().max(least));
         Options { log_bytes_max, ..self }

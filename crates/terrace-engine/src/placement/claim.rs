@@ -103,6 +103,14 @@ impl Claims {
     ///
     /// Errors: `Locked` if somebody uses it; the environment's.
     pub fn take_over(&mut self, medium: &Path) -> Result<Option<Option<PathBuf>>> {
+        let before = self.lock_of_anybody(medium)?;
+        self.write_over(medium)?;
+        Ok(before)
+    }
+
+    /// The first half of [`Claims::take_over`]: locks what this database has on a medium, whoever
+    /// claimed it.
+    pub fn lock_of_anybody(&mut self, medium: &Path) -> Result<Option<Option<PathBuf>>> {
         let Some(medium) = self.real_medium(medium)? else { return Ok(None) };
         if medium == self.owner || self.held.contains_key(&medium) {
             return Ok(None);
@@ -114,9 +122,17 @@ impl Claims {
             Err(Error::Corruption(_)) => None,
             before => before?,
         };
-        self.write(&dir)?;
         self.held.insert(medium, lock);
         Ok(Some(before))
+    }
+
+    /// The second half: what was locked is claimed.
+    pub fn write_over(&mut self, medium: &Path) -> Result<()> {
+        let Some(medium) = self.real_medium(medium)? else { return Ok(()) };
+        match self.held.contains_key(&medium) {
+            true => self.write(&medium.join(claim_directory_name(self.database))),
+            false => Ok(()),
+        }
     }
 
     /// The one name of a medium; `None` if it is no directory.

@@ -79,7 +79,8 @@ impl Repair<'_> {
         let mut walk = LogWalk {
             evidence,
             version,
-            settled: facts.map_or(evidence.settled, |facts| facts.start.position),
+            settled: facts
+                .map_or(evidence.settled, |facts| facts.start.position.max(facts.settled)),
             memtable: self.memtable(self.options.memtable_bytes),
             out: SalvagedLog::default(),
             last_seqno: None,

@@ -31,6 +31,7 @@ pub struct Version {
     with_range_tombstones: Vec<LiveTable>,
     flushed: BTreeMap<MemtableId, LogPosition>,
     log_start: LogStart,
+    log_settled: LogPosition,
     greatest_seqno: SeqNo,
     closed: Option<LogPosition>,
     merge_operator: Option<String>,
@@ -87,6 +88,7 @@ impl Version {
             with_range_tombstones: Vec::new(),
             flushed: BTreeMap::new(),
             log_start: LogStart::default(),
+            log_settled: LogPosition(0),
             greatest_seqno: SeqNo::ZERO,
             closed: None,
             merge_operator: None,
@@ -142,6 +144,18 @@ impl Version {
     #[must_use]
     pub fn log_start(&self) -> LogStart {
         self.log_start
+    }
+
+    /// What the version says of a log that goes on behind it, of a machine that is lost.
+    #[must_use]
+    pub fn log_behind(&self) -> Option<LogBehind> {
+        self.log_behind
+    }
+
+    /// Below this position of the log, all entries are in tables: at or behind its start.
+    #[must_use]
+    pub fn log_settled(&self) -> LogPosition {
+        self.log_settled
     }
 
     /// The greatest number that tables hold.
@@ -323,7 +337,9 @@ impl Version {
     fn apply_log(&mut self, edit: &LogEdit) {
         self.flushed.extend(edit.memtables_flushed.iter().copied());
         self.log_start = edit.start.unwrap_or(self.log_start);
-        let settled = self.log_start.position;
+        let settled = self.log_settled.max(edit.settled.unwrap_or_default());
+        let settled = settled.max(self.log_start.position);
+        self.log_settled = settled;
         self.flushed.retain(|_, end| *end > settled);
         self.closed = edit.closed;
     }
@@ -488,13 +504,26 @@ impl Version {
     #[must_use]
     pub fn log_facts(&self) -> LogFacts {
         let flushed = self.flushed.values().copied().max().unwrap_or_default();
-        let durable = self.log_start.position.max(flushed).max(self.closed.unwrap_or_default());
+        let durable = self.log_settled.max(flushed).max(self.closed.unwrap_or_default());
         let directories = self.media.log_directories.iter().map(PathBuf::from).collect();
         let retired = self.values.retired_segments();
         // Once the local log has begun, it is the one that counts.
         let behind = self.log_behind.filter(|_| self.log_start.segment.is_none());
         let (database, start) = (self.database, self.log_start);
-        LogFacts { database, start, durable, directories, retired, behind }
+        let settled = match is_planted(PlantedBug::KeptLogReplayedTwice) {
+            true => start.position,
+            false => self.log_settled,
+        };
+        LogFacts {
+            database,
+            epoch: self.epoch,
+            start,
+            settled,
+            durable,
+            directories,
+            retired,
+            behind,
+        }
     }
 
     /// The edit that makes this version out of nothing: the first one of a manifest.
@@ -528,6 +557,7 @@ impl Version {
             log: LogEdit {
                 memtables_flushed: self.flushed.iter().map(|(id, end)| (*id, *end)).collect(),
                 start: Some(self.log_start),
+                settled: Some(self.log_settled).filter(|at| *at > self.log_start.position),
                 closed: None,
             },
             values: ValuesEdit { added: self.values.metas(), removed: Vec::new() },

@@ -12,15 +12,14 @@
 //! range beside its log. Nothing behind such a change was acknowledged as durable before a moment
 //! had the change.
 
-use std::path::PathBuf;
-
-use terrace_base::SeqNo;
+use terrace_base::{LogPosition, SeqNo};
 use terrace_env::{PlantedBug, is_planted};
 
 use super::local_log::LocalLogStore;
 use super::place::LogMedium;
 use super::replay::{LogFacts, LogStart, ReadRecord, Replayed, StartedBy, newest_at, replay};
 use super::sink::Visit;
+use crate::placement::{Role, entries_of};
 use crate::version::VolumeLog;
 use crate::{Error, Result};
 
@@ -39,31 +38,30 @@ impl LocalLogStore {
         let Some(LogMedium::Volume(volume)) = &self.medium else {
             return Err(not_there("its volume is not named"));
         };
-        let own = self.medium.as_ref().map(|medium| medium.segments(facts.database));
-        let own = own.filter(|own| !facts.directories.contains(own));
-        let own = own.filter(|own| self.env.fs().list(own).is_ok());
-        let directories: Vec<PathBuf> = facts.directories.iter().cloned().chain(own).collect();
+        let mut directories = facts.directories.clone();
+        let own = volume.join(Role::Segments.name(facts.database));
+        if !directories.contains(&own) && entries_of(self.env.as_ref(), &own)?.is_some() {
+            directories.push(own);
+        }
         let first = newest_at(&self.env, &self.dir, &directories, facts.database, moment.position)?;
         let Some(first) = first else {
-            let what = format!("{} holds no segment of it", volume.display());
-            return Err(not_there(&what));
+            return Err(not_there(&format!("{} holds no segment of it", volume.display())));
         };
+        if first.epoch < moment.epoch {
+            let what = format!("what {} holds of it is of an earlier owner", volume.display());
+            return Err(not_there(&what));
+        }
         let start = LogStart { segment: Some(first), position: moment.position };
-        let facts = LogFacts { start, directories, behind: None, ..facts };
-        let mut next = moment.seqno.next();
-        let mut end = None;
+        // What the log itself says of that is enough: it may be one that has fallen behind.
+        let durable = LogPosition(0);
+        let facts = LogFacts { start, durable, directories, behind: None, ..facts };
+        let mut follower = Follower { next: moment.seqno.next(), gap: None };
+        let mut take_next = |record: ReadRecord<'_>| match follower.follows(&record) {
+            true => visit(record),
+            false => Ok(()),
+        };
         let by = StartedBy::Look;
-        let mut replayed =
-            replay(&self.env, &self.dir, facts, by, &mut |record: ReadRecord<'_>| {
-                let follows = record.header.first_seqno == next
-                    || is_planted(PlantedBug::VolumeLogOverIngests);
-                if end.is_some() || !follows {
-                    end.get_or_insert(record.position);
-                    return Ok(());
-                }
-                next = SeqNo(next.0 + u64::from(record.header.seqno_count));
-                visit(record)
-            })?;
+        let mut replayed = replay(&self.env, &self.dir, facts, by, &mut take_next)?;
         if replayed.end < moment.position {
             let what = format!(
                 "what {} holds of it ends before the newest moment in the object store",
@@ -71,15 +69,44 @@ impl LocalLogStore {
             );
             return Err(not_there(&what));
         }
-        if let Some(end) = end {
+        replayed.note_durable(moment.position);
+        if let Some(Gap { position, expected, found }) = follower.gap {
             crate::program_log::warn!(
-                position = end.0,
+                position = position.0,
+                expected = expected.0,
+                found = found.0,
                 "the log on the volume goes on behind an ingest that the object store does not \
                  have: what was written since is left out"
             );
-            replayed.end_at(end);
+            replayed.end_at(position);
         }
         Ok(replayed)
+    }
+}
+
+/// Tells which records follow on a moment without a change beside the log in between.
+struct Follower {
+    next: SeqNo,
+    gap: Option<Gap>,
+}
+
+/// Where the numbers of the log have a gap.
+#[derive(Clone, Copy)]
+struct Gap {
+    position: LogPosition,
+    expected: SeqNo,
+    found: SeqNo,
+}
+
+impl Follower {
+    fn follows(&mut self, record: &ReadRecord<'_>) -> bool {
+        let (position, found) = (record.position, record.header.first_seqno);
+        if self.gap.is_none() && found != self.next && !is_planted(PlantedBug::VolumeLogOverIngests)
+        {
+            self.gap = Some(Gap { position, expected: self.next, found });
+        }
+        self.next = SeqNo(found.0 + u64::from(record.header.seqno_count));
+        self.gap.is_none()
     }
 }
 

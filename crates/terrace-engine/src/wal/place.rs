@@ -13,6 +13,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use terrace_base::Epoch;
 use terrace_env::{DirEntry, Env, LogFile, PMEM_PAGE_BYTES, PmemLogFile, SharedEnv};
 
 use super::local_log::{LocalLogStore, Recyclable, segment_id};
@@ -67,11 +68,21 @@ pub(super) fn named_entries(env: &dyn Env, dir: &Path, database: u128) -> Result
     entries_of(env, dir)?.ok_or_else(|| Role::Segments.missing(dir))
 }
 
+/// What becomes of segments that the manifest does not know, in the directory where the log goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Strangers {
+    /// They are a reason not to open the database: its manifest may be an old copy.
+    Refused,
+    /// They were left by an earlier owner, and go out of the way.
+    SetAside,
+}
+
 /// Decides where the log goes on; see [`LogStore::settle`](super::LogStore::settle).
 pub(super) fn settle(
     store: &LocalLogStore,
     database: u128,
     replayed: &Replayed,
+    strangers: Strangers,
 ) -> Result<Vec<PathBuf>> {
     let env = store.env.as_ref();
     let is_used = |index: usize| replayed.files().any(|file| file.directory == index);
@@ -90,7 +101,8 @@ pub(super) fn settle(
     if !directories.contains(&wanted) {
         env.fs().create_dir_all(&wanted)?;
         let is_segment = |entry: &DirEntry| segment_id(&entry.name).is_some();
-        if env.fs().list(&wanted)?.iter().any(is_segment) {
+        let is_refused = strangers == Strangers::Refused;
+        if is_refused && env.fs().list(&wanted)?.iter().any(is_segment) {
             return Err(Error::invalid(format!(
                 "{} holds segments of this database, and its manifest does not name that directory: \
                  give {} as it was given before, or, if the database is an old copy, move the \
@@ -102,6 +114,40 @@ pub(super) fn settle(
         directories.push(wanted);
     }
     Ok(directories)
+}
+
+/// Moves segments out of the way that no replay has found, from the directory where the log goes on
+/// after a take-over: records in them count no more, and are not deleted.
+///
+/// Errors: the environment's. The next call goes on.
+pub(super) fn set_aside_others(
+    store: &LocalLogStore,
+    database: u128,
+    epoch: Epoch,
+    replayed: &Replayed,
+) -> Result<()> {
+    let Some(medium) = &store.medium else { return Ok(()) };
+    let (fs, dir) = (store.env.fs(), medium.segments(database));
+    if replayed.directories.contains(&dir) {
+        return Ok(());
+    }
+    let mut names: Vec<String> = fs.list(&dir)?.into_iter().map(|entry| entry.name).collect();
+    names.retain(|name| segment_id(name).is_some());
+    if names.is_empty() {
+        return Ok(());
+    }
+    let aside = dir.with_extension(format!("set-aside-{:06}", epoch.0));
+    fs.create_dir_all(&aside)?;
+    for name in names {
+        fs.rename(&dir.join(&name), &aside.join(&name))?;
+    }
+    fs.sync_dir(&aside)?;
+    fs.sync_dir(&dir)?;
+    crate::program_log::warn!(
+        aside = %aside.display(),
+        "segments of an earlier owner's log that the database does not need were set aside"
+    );
+    Ok(())
 }
 
 /// Where new segments go, and what they are made of.

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_base::{Checksum, CodecError, Corruption, FileId, LogPosition, PreambleError};
+use terrace_base::{Checksum, CodecError, Corruption, Epoch, FileId, LogPosition, PreambleError};
 use terrace_env::{Env, PlantedBug, ReadFile, SharedEnv, is_planted};
 
 use super::format::{
@@ -38,8 +38,12 @@ pub struct LogStart {
 pub struct LogFacts {
     /// The database that the log belongs to.
     pub database: u128,
+    /// The epoch of the manifest: segments of an earlier one were there before it.
+    pub epoch: Epoch,
     /// Where a replay starts.
     pub start: LogStart,
+    /// Below, all entries are in tables, at or behind the start: no record is handed over.
+    pub settled: LogPosition,
     /// The log was synced below this position, or the manifest would not say what it says: what is
     /// missing below is damage, and no torn tail.
     pub durable: LogPosition,
@@ -109,7 +113,7 @@ pub struct Replayed {
 
 impl Replayed {
     /// Something says that the log was durable below.
-    fn note_durable(&mut self, durable: LogPosition) {
+    pub(super) fn note_durable(&mut self, durable: LogPosition) {
         self.durable = self.durable.max(durable);
         self.settled = self.settled.max(durable);
     }
@@ -121,13 +125,11 @@ impl Replayed {
     }
 
     /// The log ends at a position, where a record begins: what stands behind it is not part of it.
+    /// The first segment stays, for there the log goes on.
     pub(super) fn end_at(&mut self, end: LogPosition) {
-        let (kept, dropped): (Vec<_>, Vec<_>) = self
-            .segments
-            .drain(..)
-            .partition(|span| span.base < end || span.base == LogPosition(0));
-        self.segments = kept;
-        self.stale.extend(dropped.iter().map(|span| span.file));
+        let kept = self.segments.iter().skip(1).take_while(|span| span.base < end).count() + 1;
+        let dropped = self.segments.drain(kept.min(self.segments.len())..);
+        self.stale.extend(dropped.map(|span| span.file));
         if let Some(last) = self.segments.last_mut() {
             last.end = last.end.min(end);
         }
@@ -295,14 +297,15 @@ impl Files {
 
     /// The manifest says where the log begins before the first record is written: records that it
     /// does not know of mean that what it said is lost, and must not go the way of stale segments.
-    fn refuse_unknown_records(&self, buffers: &mut Buffers) -> Result<()> {
+    /// Those of an epoch before the manifest's were left by another owner.
+    fn refuse_unknown_records(&self, epoch: Epoch, buffers: &mut Buffers) -> Result<()> {
         let mut holders = Vec::new();
-        for segment in &self.begun {
+        for segment in self.begun.iter().filter(|one| one.header.file_id.epoch >= epoch) {
             if !segment.records_behind(buffers, SEGMENT_HEADER_BYTES)?.is_empty() {
                 holders.push(&segment.path);
             }
         }
-        for segment in &self.doubtful {
+        for segment in self.doubtful.iter().filter(|one| one.id.epoch >= epoch) {
             if !segment.records(buffers)?.is_empty() {
                 holders.push(&segment.path);
             }
@@ -446,12 +449,14 @@ pub(super) fn replay(
                 "the log segment that the manifest names is missing or has no valid header";
             return Err(Corruption::new(segment_path(dir, id), 0, detail).into());
         }
-        None if facts.behind.is_none() => files.refuse_unknown_records(&mut buffers)?,
+        None if facts.behind.is_none() => {
+            files.refuse_unknown_records(facts.epoch, &mut buffers)?;
+        }
         _ => {}
     }
     for (index, segment) in chain.iter().enumerate() {
         let successor = chain.get(index + 1).map(|next| next.header.base);
-        let settled = start.position;
+        let settled = start.position.max(facts.settled);
         if !read_segment(segment, &mut buffers, successor, settled, &mut replayed, visit)? {
             break;
         }

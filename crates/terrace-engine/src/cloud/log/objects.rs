@@ -24,6 +24,18 @@ impl Numbered for LogObject {
 }
 
 impl LogObjects {
+    /// The greatest number that a list shows; 0 if it shows none.
+    ///
+    /// Errors: the environment's.
+    pub(super) fn greatest_listed(&self) -> Result<u64> {
+        let listed = self.store.list(&self.names.log_prefix())?;
+        let numbers = listed.iter().filter_map(|object| match self.names.parse(&object.name) {
+            Some(CloudName::Log(number)) => Some(number),
+            _ => None,
+        });
+        Ok(numbers.max().unwrap_or(0))
+    }
+
     /// Puts a stone in the place of what somebody had left at a number too late.
     ///
     /// Errors: the environment's.

@@ -126,7 +126,11 @@ fn read_and_fence(
     author: Author,
     mut take: impl FnMut(u64, Author, LogRecords),
 ) -> Result<u64> {
-    let mut at = moment.number.max(1);
+    let mut at = match moment.number {
+        // Without a moment nobody says where the log is: what an earlier owner left lies below.
+        0 => objects.greatest_listed()?.max(1),
+        number => number,
+    };
     let mut fence: Option<Author> = None;
     let mut late = Vec::new();
     let mut take = |number, object: LogObject| {

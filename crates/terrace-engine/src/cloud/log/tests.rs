@@ -176,3 +176,23 @@ fn the_number_of_what_came_too_late_stays_taken() {
         assert!(!fenced.is_safe_through(piece.end()));
     });
 }
+
+/// A log that is taken up again once began below what an earlier one had left: its numbers ran into
+/// fences of old owners, and what stood behind those was taken for late.
+#[test]
+fn a_log_that_is_taken_up_again_begins_behind_what_is_left() {
+    with_objects(|env, objects| {
+        let (log, _) = owner(env, objects, 1);
+        let end = [(); 3].map(|()| store_next(&log))[2];
+        let moment = log.moment_taken(end);
+        LogRun::take(objects, moment, author(2)).unwrap();
+        log.moment_fed(moment);
+        log.collect().unwrap();
+        assert!(objects.read(2).unwrap().is_none(), "there is a gap in the numbers");
+        // Moments of owners without a log in the store say nothing of it.
+        let (log, moment) = owner(env, objects, 4);
+        let ends = [(); 6].map(|()| store_next(&log));
+        let run = LogRun::take(objects, moment, author(5)).unwrap();
+        assert_eq!(run.end(), ends[5]);
+    });
+}

@@ -126,6 +126,7 @@ impl<'a> Copies<'a> {
         let epoch = Epoch(epoch.0 + 1);
         snapshot.range.epoch = Some(epoch);
         snapshot.range.database = Some(self.env.random_u128());
+        snapshot.range.log_behind = None;
         let start = Some(LogStart { segment: None, position: LogPosition(0) });
         snapshot.log = LogEdit { start, ..LogEdit::default() };
         let feeds = LocalManifests { env: Arc::clone(self.env), dir: self.dir.to_path_buf() };

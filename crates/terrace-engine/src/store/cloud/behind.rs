@@ -43,8 +43,11 @@ pub trait FeedSource {
     fn log(&self) -> Option<&OutlivingLog>;
 
     /// How much of the range there is beside its tables now, if the next moment is to be fed, of
-    /// which the last one was at that time.
-    fn due_moment(&self, last: Option<Duration>) -> Option<Extent>;
+    /// which the last one was at that time. `may_hurry`: whether it helps those who wait for one.
+    fn due_moment(&self, last: Option<Duration>, may_hurry: bool) -> Option<Extent>;
+
+    /// A moment is in the feed.
+    fn moment_is_fed(&self) {}
 
     /// Opens the files of a version.
     fn opener(&self) -> &TableOpener;
@@ -333,7 +336,8 @@ impl FeedBehind {
     /// return.
     fn take_moment(&self, turn: &mut Fed, source: &dyn FeedSource) -> Result<(Next, Extent)> {
         let nothing = (Next::Nothing, Extent::Some);
-        let Some(extent) = source.due_moment(turn.moment) else { return Ok(nothing) };
+        let due = source.due_moment(turn.moment, !turn.lacks_files);
+        let Some(extent) = due else { return Ok(nothing) };
         let is_snapshot_due = turn.is_snapshot_due();
         let mut taken = None;
         source.with_moment(&mut |snapshot, version, (seqno, position)| {
@@ -357,7 +361,12 @@ impl FeedBehind {
         turn.lacks_files = version.has_rows_in_pages();
         let extent = if turn.lacks_files { Extent::Some } else { extent };
         turn.version = Some(version);
-        turn.log = log.filter(|_| extent != Extent::Some);
+        // Behind a close there is nothing on a volume, and whoever goes on need not have it.
+        let says = |log: &LogBehind| match log {
+            LogBehind::OnVolume(_) => extent == Extent::Moment,
+            LogBehind::InStore(_) | LogBehind::None => extent != Extent::Some,
+        };
+        turn.log = log.filter(says);
         let says_of_log = std::mem::replace(&mut turn.says_of_log, turn.log.is_some());
         let log_behind = turn.log.or(says_of_log.then_some(LogBehind::None));
         if let Some(mut snapshot) = snapshot {
@@ -390,6 +399,9 @@ impl FeedBehind {
             log.moment_fed(moment);
         }
         let version = turn.version.take();
+        if version.is_some() && !turn.lacks_files {
+            source.moment_is_fed();
+        }
         let gone = match (&mut turn.mirror, version) {
             (Some(mirror), Some(version)) => mirror.let_go_of(&version),
             _ => Vec::new(),

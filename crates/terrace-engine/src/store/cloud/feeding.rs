@@ -135,11 +135,20 @@ impl FeedSource for Running<'_> {
         self.0.outliving_log()
     }
 
-    fn due_moment(&self, last: Option<Duration>) -> Option<Extent> {
+    fn moment_is_fed(&self) {
+        if let Some(tier) = &self.0.cloud {
+            tier.let_go_of_log_before();
+        }
+    }
+
+    fn due_moment(&self, last: Option<Duration>, may_hurry: bool) -> Option<Extent> {
         let period = self.0.mirror_period()?;
         let passed = last.map(|last| self.0.env.now().saturating_sub(last));
         let is_time = passed.is_none_or(|passed| passed >= period);
-        if self.0.awaits_moment() && passed.is_none_or(|passed| passed >= MOMENTS_APART_MIN) {
+        if may_hurry
+            && self.0.awaits_moment()
+            && passed.is_none_or(|passed| passed >= MOMENTS_APART_MIN)
+        {
             return Some(Extent::Moment);
         }
         let is_new = || self.0.behind().is_some_and(|behind| behind.is_behind());
@@ -174,7 +183,7 @@ impl FeedSource for Closing<'_> {
 
     /// Once, unless that failed. If something is in the log alone, the feed stays at the moment
     /// before.
-    fn due_moment(&self, _last: Option<Duration>) -> Option<Extent> {
+    fn due_moment(&self, _last: Option<Duration>, _may_hurry: bool) -> Option<Extent> {
         let is_due = !self.is_done.replace(true) && self.inner.has_flushed_all();
         is_due.then_some(Extent::Closed)
     }

@@ -16,7 +16,7 @@ use crate::store::follow::version_in_store;
 use crate::version::format::encode_edit;
 use crate::version::{
     FeedAuthors, FeedMark, FeedNews, FeedPosition, FeedStore, LoadedFeed, LocalManifests,
-    LogBehind, StoreLog, VersionEdit, VersionFeed,
+    LogBehind, VersionEdit, VersionFeed,
 };
 use crate::{Error, Result};
 
@@ -54,7 +54,7 @@ struct Seen {
     /// Its newest snapshot, and how many edits there are from there on.
     content: (Option<u64>, usize),
     /// Where its log goes on behind its newest moment.
-    log: Option<StoreLog>,
+    log: Option<LogBehind>,
 }
 
 impl Seen {
@@ -65,7 +65,7 @@ impl Seen {
     }
 
     fn with_log(self, edits: &[VersionEdit]) -> Seen {
-        Seen { log: LogBehind::newest_in(edits).and_then(LogBehind::in_store), ..self }
+        Seen { log: LogBehind::newest_in(edits), ..self }
     }
 }
 

@@ -68,16 +68,18 @@ impl CloudLogs {
         let waits = self.local.env.waits();
         let is_on_volume = matches!(self.local.medium, Some(LogMedium::Volume(_)));
         if is_on_volume && options.mirror.is_some() {
-            let log = LogOnVolume::new(&waits, found.from);
+            let log = LogOnVolume::new(&waits, author.epoch, found.from);
             self.tier.set_log(OutlivingLog::OnVolume(log));
+        } else if let Some(LogBehind::OnVolume(_)) = self.tier.log_before() {
+            self.tier.keep_log_before(found.from);
         }
         let Some(interval) = options.log else { return Ok(()) };
         let objects = self.objects(database)?;
         let next = match &found.run {
             Some(run) => run.next(),
             None => {
-                let newest = self.tier.log_before().unwrap_or(StoreLog::NONE);
-                LogRun::take(&objects, newest, author)?.next()
+                let newest = self.tier.log_before().and_then(LogBehind::in_store);
+                LogRun::take(&objects, newest.unwrap_or(StoreLog::NONE), author)?.next()
             }
         };
         let log = CloudLog::new(&waits, objects, author, next, interval);
@@ -138,8 +140,21 @@ impl LogStore for CloudLogs {
         self.local.read_on(facts, mark, bytes_max, visit)
     }
 
+    /// Errors: also `Invalid` if the log is to go to the store, and lies in several directories.
     fn settle(&self, database: u128, replayed: &Replayed) -> Result<Vec<PathBuf>> {
-        self.local.settle(database, replayed)
+        let directories = match self.tier.decides_owner() {
+            true => self.local.settle_over(database, replayed)?,
+            false => self.local.settle(database, replayed)?,
+        };
+        let goes_to_store = self.tier.options().is_some_and(|options| options.log.is_some());
+        match directories.first().filter(|_| goes_to_store) {
+            Some(elsewhere) => Err(Error::invalid(format!(
+                "cloud.log needs the log in the database's own directory, and a part of it is still \
+                 in {}: open the database once without cloud.log and close it, and try again",
+                elsewhere.display()
+            ))),
+            None => Ok(directories),
+        }
     }
 
     fn begin(
@@ -150,6 +165,9 @@ impl LogStore for CloudLogs {
         reserved_bytes: u64,
     ) -> Result<Arc<dyn LogSink>> {
         let found = std::mem::take(&mut *self.found.lock());
+        if self.tier.decides_owner() {
+            self.local.set_aside_others(database, ids.epoch(), replayed)?;
+        }
         let log = match &found.run {
             None => self.local.begin(database, ids, replayed, reserved_bytes)?,
             Some(run) => {

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use terrace_base::{LogPosition, SeqNo};
+use terrace_base::{Epoch, LogPosition, SeqNo};
 use terrace_env::{Latch, PlantedBug, Signal, WaitFactory, is_planted};
 
 use crate::cloud::CloudLog;
@@ -86,7 +86,9 @@ impl OutlivingLog {
     pub fn moment_taken(&self, seqno: SeqNo, position: LogPosition) -> LogBehind {
         match self {
             OutlivingLog::InStore(log) => LogBehind::InStore(log.moment_taken(position)),
-            OutlivingLog::OnVolume(_) => LogBehind::OnVolume(VolumeLog { position, seqno }),
+            OutlivingLog::OnVolume(log) => {
+                LogBehind::OnVolume(VolumeLog { epoch: log.epoch, position, seqno })
+            }
         }
     }
 
@@ -108,15 +110,17 @@ impl OutlivingLog {
 /// stand in no record.
 #[derive(Debug)]
 pub struct LogOnVolume {
+    epoch: Epoch,
     state: Latch<BehindMoment>,
     changed: Signal,
 }
 
 impl LogOnVolume {
-    /// Of an open that finds the log kept from a position on.
+    /// Of the owner with this epoch, which finds the log kept from a position on.
     #[must_use]
-    pub fn new(waits: &WaitFactory, kept_from: LogPosition) -> LogOnVolume {
-        LogOnVolume { state: Latch::new(BehindMoment::new(kept_from)), changed: waits.signal() }
+    pub fn new(waits: &WaitFactory, epoch: Epoch, kept_from: LogPosition) -> LogOnVolume {
+        let state = Latch::new(BehindMoment::new(kept_from));
+        LogOnVolume { epoch, state, changed: waits.signal() }
     }
 
     /// What it has come to, of a log that ends at `end`.
@@ -190,7 +194,7 @@ mod tests {
     use super::*;
 
     fn moment(position: u64, seqno: u64) -> VolumeLog {
-        VolumeLog { position: LogPosition(position), seqno: SeqNo(seqno) }
+        VolumeLog { epoch: Epoch(1), position: LogPosition(position), seqno: SeqNo(seqno) }
     }
 
     #[test]

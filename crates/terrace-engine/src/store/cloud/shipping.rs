@@ -186,19 +186,22 @@ impl Inner {
 
     /// Where the records begin that a flush keeps in the log for whoever takes the range over.
     ///
-    /// On a volume these are all that the newest moment in the feed does not have. Otherwise it is
+    /// On a volume these are all that the newest moment in the feed does not have, also if the log
+    /// goes on elsewhere since this open. Otherwise it is
     /// what the store is to get yet, unless that is much of the log because the store is slow or
     /// away: then a moment has to make up for it.
     pub(in crate::store) fn kept_for_taker(&self) -> LogPosition {
         if let Some(log) = self.outliving_log().and_then(OutlivingLog::on_volume) {
             return log.kept_from();
         }
+        let of_before = self.cloud.as_ref().map(|tier| tier.log_before_is_kept_from());
         let unread = self.log_in_store().and_then(CloudLog::unread_from);
         let end = self.sequencer.finished().1;
         let is_much = |from: &LogPosition| {
             end.0.saturating_sub(from.0) > self.options.log_bytes_max / UNREAD_DIVISOR
         };
-        let kept = unread.filter(|from| !is_much(from)).unwrap_or(LogPosition(u64::MAX));
+        let unread = unread.filter(|from| !is_much(from));
+        let kept = unread.into_iter().chain(of_before).min().unwrap_or(LogPosition(u64::MAX));
         // What was given up is gone, even if the store has got on since.
         kept.max(self.versions.current().log_start().position)
     }
@@ -248,8 +251,12 @@ impl Inner {
 
     /// Whether the log on a volume is so long that the next moment should come before its time.
     fn is_volume_filling(&self) -> bool {
-        let held = self.log().map_or(0, |log| log.held_bytes());
-        held > self.options.log_bytes_max / 2 && self.log_awaits_moment()
+        let Some(log) = self.outliving_log().and_then(OutlivingLog::on_volume) else {
+            return false;
+        };
+        // What a moment frees.
+        let kept_bytes = self.sequencer.finished().1.0.saturating_sub(log.kept_from().0);
+        kept_bytes > self.options.log_bytes_max / 2
     }
 
     /// Whether the next moment is due before its time: durable writes wait for one, or the log on a
@@ -264,6 +271,8 @@ impl Inner {
         let turn = self.turns.flush.lock();
         let log = self.log()?;
         let from = self.oldest_position(&[]).min(self.kept_for_taker()).min(log.durable());
+        // Where the log was rotated for the moment, nothing below has to be read again.
+        self.begin_log_at(from)?;
         let (start, now) = (log.start_at(from), self.versions.current().log_start());
         if start.position <= now.position || start.segment == now.segment {
             return Ok(());

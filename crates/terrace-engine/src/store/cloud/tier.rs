@@ -1,7 +1,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use terrace_base::Epoch;
+use terrace_base::{Epoch, LogPosition};
+use terrace_env::atomic::{AtomicU64, Ordering};
 use terrace_env::{SetOnce, SharedEnv};
 
 use crate::Result;
@@ -9,7 +10,7 @@ use crate::cloud::format::Author;
 use crate::cloud::{CloudStore, PriceSheet};
 use crate::options::CloudOptions;
 use crate::store::cloud::{FarCollector, FeedBehind, OutlivingLog, TakeOver};
-use crate::version::{CloudEdit, FeedAuthors, StoreLog, VersionEdit};
+use crate::version::{CloudEdit, FeedAuthors, LogBehind, VersionEdit};
 
 /// The object store of a range, if it has one: that of its options, or the one that its manifest
 /// names. Opened when it is first asked for.
@@ -20,7 +21,10 @@ pub struct CloudTier {
     authors: SetOnce<FeedAuthors>,
     epoch: SetOnce<Epoch>,
     log: SetOnce<OutlivingLog>,
-    log_before: SetOnce<StoreLog>,
+    log_before: SetOnce<LogBehind>,
+    /// The log of this directory is kept from here on, for the feed still says that it lies on a
+    /// volume.
+    kept_from: AtomicU64,
     behind: SetOnce<Arc<FeedBehind>>,
     collector: SetOnce<FarCollector>,
     taken_over: SetOnce<TakeOver>,
@@ -42,6 +46,7 @@ impl CloudTier {
             epoch: SetOnce::new(),
             log: SetOnce::new(),
             log_before: SetOnce::new(),
+            kept_from: AtomicU64::new(u64::MAX),
             behind: SetOnce::new(),
             collector: SetOnce::new(),
             taken_over: SetOnce::new(),
@@ -105,14 +110,29 @@ impl CloudTier {
     }
 
     /// Where the log went on behind the newest moment that this open has found there.
-    pub(super) fn log_before(&self) -> Option<StoreLog> {
+    pub(super) fn log_before(&self) -> Option<LogBehind> {
         self.log_before.get().copied()
     }
 
-    pub(super) fn note_log(&self, log: Option<StoreLog>) {
+    pub(super) fn note_log(&self, log: Option<LogBehind>) {
         if let Some(log) = log {
             self.log_before.get_or_set(log);
         }
+    }
+
+    /// The log that this open has found on a volume, and that goes on elsewhere, is kept from a
+    /// position on until a moment is in the feed.
+    pub(super) fn keep_log_before(&self, from: LogPosition) {
+        self.kept_from.store(from.0, Ordering::SeqCst);
+    }
+
+    pub(super) fn let_go_of_log_before(&self) {
+        self.kept_from.store(u64::MAX, Ordering::SeqCst);
+    }
+
+    /// Whoever takes the range over needs what an earlier open wrote from here on.
+    pub(super) fn log_before_is_kept_from(&self) -> LogPosition {
+        LogPosition(self.kept_from.load(Ordering::SeqCst))
     }
 
     /// The log that outlives the machine, once this open writes it.
@@ -143,6 +163,13 @@ impl CloudTier {
 
     pub(super) fn set_collector(&self, collector: FarCollector) {
         self.collector.get_or_set(collector);
+    }
+
+    /// Whether the feed in the store says whose the database is, so that what earlier owners have
+    /// left on a volume need not be theirs any more.
+    pub fn decides_owner(&self) -> bool {
+        let is_mirrored = self.options().is_some_and(|options| options.mirror.is_some());
+        is_mirrored || self.taken_over().is_some()
     }
 
     /// What this open has taken over, if anything.

@@ -66,7 +66,7 @@ impl Tail {
     /// stands below the start of its log. A recovery flushes the front of a memtable: then the log
     /// is read anew.
     pub fn let_go_of(&mut self, version: &Version) {
-        let settled = version.log_start().position;
+        let settled = version.log_settled();
         let is_divided = |part: &Part| part.first < settled && settled <= part.last;
         self.parts.retain(|id, part| !version.flushed().contains_key(id) && part.last >= settled);
         if self.parts.values().any(is_divided) {

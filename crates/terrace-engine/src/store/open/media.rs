@@ -1,7 +1,7 @@
 //! The media of a range that is being opened: claimed, opened, chosen, made.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::opening::Opening;
 use crate::Result;
@@ -27,7 +27,10 @@ impl Opening {
                 claims.enter(medium)?;
             }
         }
-        self.claim_volume(&mut claims)?;
+        // Nobody writes to the log of a lost machine while it is read.
+        if let Some(volume) = self.volume_of_owner().filter(|_| !is_read_only) {
+            claims.lock_of_anybody(volume)?;
+        }
         let Some(place) = version.media().container.clone() else { return Ok((version, claims)) };
         let is_own = match place.medium() {
             Some(medium) => claims.is_own(medium)?,
@@ -43,18 +46,11 @@ impl Opening {
         Ok((named, claims))
     }
 
-    /// The log of a lost machine lies on a volume, which belongs to this directory from now on, if
-    /// the range is taken over: nobody who still has it open writes there then.
-    fn claim_volume(&self, claims: &mut Claims) -> Result<()> {
-        let is_taken_over = self.cloud.as_ref().is_some_and(|tier| tier.taken_over().is_some());
-        let Some(volume) = self.options.log_volume.as_deref().filter(|_| is_taken_over) else {
-            return Ok(());
-        };
-        if let Some(Some(owner)) = claims.take_over(volume)? {
-            let (volume, owner) = (volume.display(), owner.display());
-            crate::program_log::warn!(%volume, %owner, "the log on the volume is taken over");
-        }
-        Ok(())
+    /// The volume for the log, if whose it is follows from whose the database is in its object
+    /// store.
+    fn volume_of_owner(&self) -> Option<&Path> {
+        let decides = self.cloud.as_ref().is_some_and(|tier| tier.decides_owner());
+        self.options.log_volume.as_deref().filter(|_| decides)
     }
 
     /// Claims what the range has on media, or may have from now on where the options say: the log
@@ -62,6 +58,10 @@ impl Opening {
     pub(super) fn claim(&self, version: &Version, claims: &mut Claims) -> Result<()> {
         for medium in &named_media(version) {
             claims.take(medium, Wish::Named)?;
+        }
+        // What an earlier owner had there belongs to this directory from now on.
+        if let Some(volume) = self.volume_of_owner() {
+            claims.write_over(volume)?;
         }
         // Memtables on a medium have no name there.
         let Options { log_path, log_volume, l0, .. } = &self.options;

@@ -42,8 +42,8 @@ use crate::store::view::{DrangeView, View};
 use crate::store::{Inner, Seams, Store};
 use crate::swap::ArcSwap;
 use crate::version::{
-    FeedStore, LoadedFeed, LogEdit, RangeEdit, ReclaimQueue, Table, TableContext, Version,
-    VersionEdit, VersionFeed, Versions, VersionsParts,
+    FeedStore, LoadedFeed, LogBehind, LogEdit, RangeEdit, ReclaimQueue, Table, TableContext,
+    Version, VersionEdit, VersionFeed, Versions, VersionsParts,
 };
 use crate::wal::{LogSink, LogStart, LogStore, TornTail};
 use crate::{Error, Result};
@@ -328,7 +328,12 @@ impl Opening {
         if let LogStart { segment: None, position } = versions.current().log_start() {
             // A new range, or one that was taken over, or one whose open a crash cut short here.
             let start = Some(log.start_at(position));
-            versions.install(LogEdit { start, ..LogEdit::default() }.into(), None, |_| ())?;
+            let log = LogEdit { start, ..LogEdit::default() };
+            // From here on the log is one of this directory.
+            let log_behind = versions.current().log_behind().map(|_| LogBehind::None);
+            let range = RangeEdit { log_behind, ..RangeEdit::default() };
+            let edit = VersionEdit { log, range, ..VersionEdit::default() };
+            versions.install(edit, None, |_| ())?;
         }
         report.phases.begin = clock.end();
         let rest = recovered.rest.map(|rest| (rest, recovered.covers.clone()));

@@ -121,7 +121,8 @@ pub(super) fn recover(replay: Replay<'_>, version: &Version) -> Result<Recovered
         Ok(full_bytes.saturating_add(replay.options.memtable_bytes) <= bytes_max)
     };
     let facts = version.log_facts();
-    let mut refill = Refill::new(replay, version, facts.start.position, &mut take_full);
+    let mut refill =
+        Refill::new(replay, version, facts.start.position.max(facts.settled), &mut take_full);
     let replayed = replay.log.replay(facts, &mut |record| refill.record(record))?;
     let filled = refill.finish();
     let Filled { last, last_begin, rest, covers, greatest_seqno, entry_count } = filled;

@@ -169,7 +169,7 @@ impl Inner {
         let oldest = oldest_position(&ids);
         let finished = self.wait_until_finished(batch)?;
         let mut homes = self.log_homes(batch, finished)?;
-        let log_start = self.settle_log(batch, oldest, homes.end())?;
+        let settled = self.settle_log(batch, oldest, homes.end())?;
         fail_point!(self.env, "flush::before_absorb");
         let absorbed = self.absorb(batch, spacing, &mut homes);
         if absorbed.is_err() {
@@ -180,7 +180,8 @@ impl Inner {
         let medium_bytes = row.as_ref().map_or(0, |row| self.medium_bytes(row));
         fail_point!(self.env, "flush::before_install");
         let log = self.log()?;
-        let log_start = log.start_at(log_start);
+        // For whoever takes the range over, the log may have to start further back.
+        let log_start = log.start_at(settled.min(self.kept_for_taker()));
         let covered =
             batch.iter().flat_map(|frozen| frozen.covers.iter().map(|id| (*id, frozen.end)));
         let current = self.versions.current();
@@ -196,6 +197,7 @@ impl Inner {
             log: LogEdit {
                 memtables_flushed: covered.collect(),
                 start: Some(log_start),
+                settled: Some(settled).filter(|at| *at > log_start.position),
                 closed: None,
             },
             values: ValuesEdit {
@@ -289,7 +291,8 @@ impl Inner {
     ///
     /// If nothing below the end of these memtables is needed any more, all of it is in tables as
     /// soon as they are, and the log may as well lose it, but for values that stay in it, all of
-    /// which end below `stay_end`. Else it is synced through them.
+    /// which end below `stay_end`. Else, or if whoever takes the range over needs it, it is synced
+    /// through them.
     fn settle_log(
         &self,
         batch: &[Arc<Frozen>],
@@ -297,12 +300,12 @@ impl Inner {
         stay_end: Option<LogPosition>,
     ) -> Result<LogPosition> {
         let (greatest, end) = (greatest_of(batch), end_of(batch));
-        let oldest = oldest.min(self.kept_for_taker());
         let stay_end = stay_end.filter(|_| !is_planted(PlantedBug::NameUnsyncedValues));
         if let Some(stay_end) = stay_end {
             self.sync_values_in_log(stay_end)?;
         }
-        let is_all = oldest >= end && !self.syncs_before_publication();
+        let is_needed = self.kept_for_taker() < end;
+        let is_all = oldest >= end && !is_needed && !self.syncs_before_publication();
         let start = if is_planted(PlantedBug::InstallBeforeLogSync)
             || is_all && self.begin_log_at(oldest)?
         {

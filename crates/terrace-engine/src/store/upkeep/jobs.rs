@@ -38,8 +38,8 @@ pub struct Jobs {
     /// The moment, in ms, at which a compaction is looked for because entries expire; the greatest
     /// number if none is.
     expiry_awaited_ms: AtomicU64,
-    /// Set while somebody will look whether the next moment of a mirror is due.
-    moment_awaited: AtomicBool,
+    /// When somebody will look whether the next moment of a mirror is due, in nanoseconds.
+    moment_due: AtomicU64,
     /// What the range took on the local disk lately.
     pub(super) local_peak: Latch<LocalPeak>,
     /// Set when running jobs should end early.
@@ -111,7 +111,7 @@ impl Jobs {
             clear_up_queued: AtomicBool::new(false),
             compactions_queued: AtomicUsize::new(0),
             expiry_awaited_ms: AtomicU64::new(u64::MAX),
-            moment_awaited: AtomicBool::new(false),
+            moment_due: AtomicU64::new(u64::MAX),
             cancel: AtomicBool::new(false),
             local_output_bytes: AtomicU64::new(0),
             local_peak: Latch::default(),
@@ -352,11 +352,14 @@ impl Inner {
 
     /// Sees to it that the feed is looked after when the next moment of a mirror may be due.
     pub(in crate::store) fn await_moment(&self, period: Duration) {
-        if self.is_closing() || self.jobs.moment_awaited.swap(true, Ordering::AcqRel) {
+        let due = self.env.now().saturating_add(period).as_nanos();
+        let due = u64::try_from(due).unwrap_or(u64::MAX - 1);
+        if self.is_closing() || self.jobs.moment_due.fetch_min(due, Ordering::AcqRel) <= due {
             return;
         }
-        self.look_after(period, |inner| {
-            inner.jobs.moment_awaited.store(false, Ordering::Release);
+        self.look_after(period, move |inner| {
+            let none = (u64::MAX, Ordering::AcqRel, Ordering::Relaxed);
+            let _ = inner.jobs.moment_due.compare_exchange(due, none.0, none.1, none.2);
             inner.schedule_feeding();
         });
     }

@@ -43,6 +43,9 @@ pub struct StoreLog {
 /// Where the log goes on, on a volume that outlives the machine, behind a moment of the range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VolumeLog {
+    /// Of the owner that feeds the moment: the segments behind it are of this epoch, or of a later
+    /// one.
+    pub epoch: Epoch,
     /// Everything below is in tables, and nothing from here on.
     pub position: LogPosition,
     /// The greatest number in the moment: the record at the position has the next one, unless the
@@ -111,6 +114,7 @@ impl LogBehind {
             LogBehind::None => out.put(field::STORE_LOG, |v| StoreLog::NONE.put(v)),
             LogBehind::InStore(log) => out.put(field::STORE_LOG, |v| log.put(v)),
             LogBehind::OnVolume(log) => out.put(field::VOLUME_LOG, |v| {
+                put_varint(v, log.epoch.0);
                 put_varint(v, log.position.0);
                 put_varint(v, log.seqno.0);
             }),
@@ -123,8 +127,11 @@ impl LogBehind {
     }
 
     pub(super) fn read_on_volume(reader: &mut ByteReader<'_>) -> Result<LogBehind, CodecError> {
-        let position = LogPosition(bounded(reader)?);
-        Ok(LogBehind::OnVolume(VolumeLog { position, seqno: SeqNo(bounded(reader)?) }))
+        Ok(LogBehind::OnVolume(VolumeLog {
+            epoch: Epoch(bounded(reader)?),
+            position: LogPosition(bounded(reader)?),
+            seqno: SeqNo(bounded(reader)?),
+        }))
     }
 }
 

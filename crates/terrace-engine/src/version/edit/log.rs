@@ -12,6 +12,9 @@ pub struct LogEdit {
     pub memtables_flushed: Vec<(MemtableId, LogPosition)>,
     /// Where a replay of the log starts.
     pub start: Option<LogStart>,
+    /// Below, all entries are in tables, though the log is kept from its start on, for whoever takes
+    /// the range over. Without it that is where it starts.
+    pub settled: Option<LogPosition>,
     /// Where the log ends after a clean close. Means something only as the last edit.
     pub closed: Option<LogPosition>,
 }
@@ -32,6 +35,9 @@ impl LogEdit {
                     put_file_id(v, segment);
                 }
             });
+        }
+        if let Some(position) = self.settled {
+            out.put(field::LOG_SETTLED, |v| put_varint(v, position.0));
         }
         if let Some(position) = self.closed {
             out.put(field::CLOSED, |v| put_varint(v, position.0));
@@ -55,6 +61,7 @@ impl LogEdit {
                 let segment = if value.is_empty() { None } else { Some(read_file_id(value)?) };
                 self.start = Some(LogStart { segment, position });
             }
+            field::LOG_SETTLED => self.settled = Some(LogPosition(bounded(value)?)),
             field::CLOSED => self.closed = Some(LogPosition(bounded(value)?)),
             _ => return Ok(false),
         }

@@ -109,6 +109,8 @@ mod field {
     pub const STORE_LOG: u64 = 25;
     /// Required: as above.
     pub const VOLUME_LOG: u64 = 26;
+    /// Required: a replay without it counts what is in tables twice.
+    pub const LOG_SETTLED: u64 = 27;
 
     /// Whether a reader must know the field to read the range rightly.
     pub fn is_required(number: u64) -> bool {

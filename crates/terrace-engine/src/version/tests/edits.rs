@@ -7,12 +7,14 @@ use terrace_base::put_field;
 use terrace_env::{RealEnv, SharedEnv};
 
 use super::*;
+use crate::tests::specimens;
 use crate::version::edit::SIZE_END;
 use crate::version::fold;
 use crate::version::format::{
     HEADER_BYTES, NUMBER_END, decode_current, decode_edit, decode_manifest_header, decode_record,
     encode_current, encode_edit, encode_manifest_header, encode_record,
 };
+use crate::version::{LogBehind, StoreLog, VolumeLog};
 
 #[test]
 fn absurd_cuts_are_refused() {
@@ -51,6 +53,27 @@ fn edits_round_trip() {
     let start = Some(LogStart { segment: None, position: LogPosition(0) });
     let edit = VersionEdit::from(LogEdit { start, ..LogEdit::default() });
     assert_eq!(decode_edit(&encode_edit(&edit)), Ok(edit));
+}
+
+/// As of a range whose log outlives the machine: the specimen holds for its bytes.
+fn outliving_edits() -> Vec<VersionEdit> {
+    let (position, seqno) = (LogPosition(4096), SeqNo(70));
+    let in_store = StoreLog { epoch: Epoch(7), chain: 2, number: 12, position };
+    let on_volume = VolumeLog { epoch: Epoch(8), position, seqno };
+    let logs = [LogBehind::InStore(in_store), LogBehind::OnVolume(on_volume), LogBehind::None];
+    let of_log = |log| RangeEdit { log_behind: Some(log), ..RangeEdit::default() }.into();
+    let settled = LogEdit { settled: Some(LogPosition(5000)), ..LogEdit::default() };
+    logs.map(of_log).into_iter().chain([settled.into()]).collect()
+}
+
+#[test]
+fn edits_of_a_log_that_outlives_the_machine_are_as_ever() {
+    let edits = outliving_edits();
+    let encoded: Vec<Vec<u8>> = edits.iter().map(encode_edit).collect();
+    for (edit, encoded) in edits.iter().zip(&encoded) {
+        assert_eq!(decode_edit(encoded).as_ref(), Ok(edit));
+    }
+    specimens::assert_as_ever("version/testdata/v2-outliving.edits", &encoded.concat());
 }
 
 /// Each of these numbers, in an edit with a valid checksum, once made an open panic where the

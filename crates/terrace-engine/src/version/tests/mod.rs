@@ -113,6 +113,7 @@ fn full_edit() -> VersionEdit {
                 LogPosition(1 << 40),
             )],
             start: Some(LogStart { segment: Some(id(8)), position: LogPosition(77) }),
+            settled: None,
             closed: Some(LogPosition(88)),
         },
         values: ValuesEdit::default(),

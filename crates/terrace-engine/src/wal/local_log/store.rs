@@ -1,13 +1,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use terrace_base::Epoch;
 use terrace_env::SharedEnv;
 
 use super::sink::LocalLog;
 use crate::Result;
 use crate::ids::FileIds;
 use crate::wal::follow::{LogMark, ReadOn, read_on};
-use crate::wal::place::{LogMedium, settle};
+use crate::wal::place::{LogMedium, Strangers, set_aside_others, settle};
 use crate::wal::replay::{LogFacts, Replayed, StartedBy, replay};
 use crate::wal::sink::{LogSink, LogStore, Visit};
 
@@ -22,6 +23,27 @@ pub struct LocalLogStore {
     pub segment_bytes: u64,
     /// Where new segments go, if that is not the range's directory.
     pub medium: Option<LogMedium>,
+}
+
+impl LocalLogStore {
+    /// As [`LogStore::settle`], of a database whose owner is known by other means: segments of an
+    /// earlier one that were not replayed are no reason to refuse it.
+    /// [`LocalLogStore::set_aside_others`] moves them.
+    pub fn settle_over(&self, database: u128, replayed: &Replayed) -> Result<Vec<PathBuf>> {
+        settle(self, database, replayed, Strangers::SetAside)
+    }
+
+    /// Moves such segments out of the way, once nobody else writes the database.
+    ///
+    /// Errors: the environment's.
+    pub fn set_aside_others(
+        &self,
+        database: u128,
+        epoch: Epoch,
+        replayed: &Replayed,
+    ) -> Result<()> {
+        set_aside_others(self, database, epoch, replayed)
+    }
 }
 
 impl LogStore for LocalLogStore {
@@ -40,7 +62,7 @@ impl LogStore for LocalLogStore {
     }
 
     fn settle(&self, database: u128, replayed: &Replayed) -> Result<Vec<PathBuf>> {
-        settle(self, database, replayed)
+        settle(self, database, replayed, Strangers::Refused)
     }
 
     fn begin(

@@ -3,7 +3,8 @@
 //! Method: owners of one database, one after the other, on a store whose requests fail in every
 //! way; each is lost at some change of a disk or of the store, in the middle of a take-over too, or
 //! is taken over while it still writes. The log is in the store, or on a volume, which is all that
-//! is left of a machine's disks. One thread writes what a model knows, state by state; two
+//! is left of a machine's disks; and it may change its place with each open. Sometimes only the
+//! process is lost, or the power, and the machine goes on in its own directory. One thread writes what a model knows, state by state; two
 //! more write keys of their own in their order, so that several objects are under way.
 //!
 //! `TERRACE_TEST_SEED` is the first seed and `TERRACE_TEST_SEEDS` their number, if they are set.
@@ -27,7 +28,7 @@ use crate::store::tests::*;
 use crate::store::{Snapshot, Store, WriteOptions};
 use crate::{Error, Result};
 
-const SEEDS: u64 = 100;
+const SEEDS: u64 = 250;
 const URL: &str = "sim://store";
 const VOLUME: &str = "/volume";
 const KEYS: u64 = 40;
@@ -103,13 +104,23 @@ fn beside_key(thread: usize, number: u64) -> Vec<u8> {
 
 type Shared = Arc<Mutex<History>>;
 
+/// Where the log is that outlives a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LogPlace {
+    Store,
+    Volume,
+    /// Each open draws one.
+    Either,
+}
+
 /// What is drawn for all owners of a database.
 #[derive(Clone, Debug)]
 struct Plan {
     value_log: Option<ValueLogOptions>,
     durability: Durability,
-    /// How often the log goes to the store; `None` if it lies on a volume.
-    interval: Option<Duration>,
+    /// How often the log goes to the store, where it goes there.
+    interval: Duration,
+    place: LogPlace,
     mirror: Duration,
     faults: ObjectFaults,
     delay_max: Duration,
@@ -129,10 +140,8 @@ impl Plan {
                 Durability::Sync,
                 Durability::Durable,
             ]),
-            interval: match random.one_in(2) {
-                true => Some(Duration::from_millis(random.pick(&[1, 10, 200]))),
-                false => None,
-            },
+            interval: Duration::from_millis(random.pick(&[1, 10, 200])),
+            place: random.pick(&[LogPlace::Store, LogPlace::Volume, LogPlace::Either]),
             mirror: Duration::from_secs(random.pick(&[1, 5, 60, 600])),
             faults: draw_faults(random),
             delay_max: Duration::from_millis(random.pick(&[0, 5, 200])),
@@ -153,25 +162,28 @@ impl Plan {
             ..small()
         };
         let options = in_store(options, random.pick(&[1, 2, 3]));
+        let is_on_volume = match self.place {
+            LogPlace::Store => false,
+            LogPlace::Volume => true,
+            LogPlace::Either => random.one_in(2),
+        };
         let cloud = options.cloud.map(|cloud| CloudOptions {
             url: URL.to_string(),
             mirror: Some(self.mirror),
-            log: self.interval,
+            log: (!is_on_volume).then_some(self.interval),
             take_over: true,
             ..cloud
         });
-        let log_volume = self.is_on_volume().then(|| VOLUME.into());
+        let log_volume = is_on_volume.then(|| VOLUME.into());
         Options { cloud, log_volume, ..options }
-    }
-
-    fn is_on_volume(&self) -> bool {
-        self.interval.is_none()
     }
 }
 
 /// What is left of a machine.
 #[derive(Clone)]
 struct Left {
+    /// The directory that is left, if it is.
+    dir: Option<String>,
     disk: DiskImage,
     objects: ObjectImage,
     history: History,
@@ -331,13 +343,19 @@ impl Owner<'_> {
     /// Ends the process, cleanly or not, and starts it again in the same directory.
     fn reopen(&mut self) {
         self.snapshots.clear();
-        let options = self.plan.options(self.random);
         self.sim.set_object_faults(ObjectFaults::default());
         // What a close leaves open is decided by what is found.
         let _ = self.store.close();
-        let reopened = process(&self.env)
-            .and_then(|process| Store::open(&process, Path::new(&self.dir), options));
-        self.store = reopened.expect("its own directory opens");
+        self.store = loop {
+            let options = self.plan.options(self.random);
+            let reopened = process(&self.env)
+                .and_then(|process| Store::open(&process, Path::new(&self.dir), options));
+            match reopened {
+                Ok(store) => break store,
+                Err(Error::Invalid(text)) if is_of_place(&text) => {}
+                Err(error) => panic!("its own directory opens: {error}"),
+            }
+        };
         self.look(History::seen);
         self.count("reopen");
     }
@@ -401,13 +419,23 @@ fn open(
             Ok(store) => return Some(store),
             Err(Error::Io(_)) => sim.set_object_faults(ObjectFaults::default()),
             Err(Error::Fenced(text)) if text.contains("try again") => {}
-            Err(Error::Unsupported(_) | Error::Invalid(_)) if history.is_unpromised() => {
+            Err(Error::Unsupported(_)) if history.is_unpromised() => return None,
+            Err(Error::Invalid(text))
+                if history.is_unpromised() && text.contains("several databases") =>
+            {
                 return None;
             }
+            // Another draw has the log where this one misses it.
+            Err(Error::Invalid(text)) if plan.place == LogPlace::Either && is_of_place(&text) => {}
             Err(error) => panic!("{dir} cannot be opened: {error}"),
         }
     }
     panic!("{dir} cannot be opened: somebody else always comes first");
+}
+
+/// Whether the log lies where the options of an open do not have it.
+fn is_of_place(refusal: &str) -> bool {
+    ["--log-volume", "cloud.log needs"].iter().any(|text| refusal.contains(text))
 }
 
 /// Lets one owner work until it is lost; what is left, `None` if that is nothing.
@@ -421,6 +449,8 @@ fn round(
 ) -> Option<Left> {
     let history: Shared = Arc::new(Mutex::new(left.history));
     let lost: Arc<Mutex<Option<Left>>> = Arc::default();
+    let (kept_dir, new_dir) = (left.dir, format!("/machine{number}"));
+    let dir = kept_dir.clone().unwrap_or_else(|| new_dir.clone());
     let most = 64 << random.below(8);
     let lost_at = if random.one_in(3) { u64::MAX } else { random.below(most) };
     let (known, at_loss) = (Arc::clone(&history), Arc::clone(&lost));
@@ -435,7 +465,8 @@ fn round(
             if point.index == lost_at {
                 let history = known.lock().expect("one thread runs at a time").clone();
                 let (disk, objects) = (point.disk.clone(), point.objects.clone());
-                *at_loss.lock().expect("as above") = Some(Left { disk, objects, history });
+                let left = Left { dir: None, disk, objects, history };
+                *at_loss.lock().expect("as above") = Some(left);
             }
         })),
         ..sim
@@ -446,7 +477,7 @@ fn round(
     };
     let ended = SimEnv::run(sim, |sim| {
         let env: SharedEnv = Arc::<SimEnv>::clone(&sim);
-        let dir = format!("/machine{number}");
+        let dir = kept_dir.clone().unwrap_or_else(|| new_dir.clone());
         env.fs().create_dir_all(Path::new(VOLUME)).expect("there is room");
         let known = history.lock().expect("one thread runs at a time").clone();
         let store = open(&env, &sim, plan, random, &dir, (&known, true))?;
@@ -464,7 +495,9 @@ fn round(
         };
         let database = owner.store.inner.versions.current().database();
         owner.history.lock().expect("one thread runs at a time").database = Some(database);
-        owner.look(History::found);
+        // What only this directory has may be lost with it yet.
+        let take_in = if kept_dir.is_some() { History::seen } else { History::found };
+        owner.look(take_in);
         if plan.has_faults {
             sim.set_object_faults(plan.faults.clone());
         }
@@ -491,27 +524,27 @@ fn round(
             usurp(&mut owner, number);
         }
         is_over.store(true, Ordering::SeqCst);
-        let mut left = Left {
+        let left = Left {
+            dir: None,
             disk: sim.disk(),
             objects: sim.object_image(),
             history: history.lock().expect("one thread runs at a time").clone(),
         };
-        if !plan.is_on_volume() {
-            // What is still under way is not part of what is left.
-            left.disk = DiskImage::new();
-        }
         drop(owner);
         Some(left)
     });
     let lost = lost.lock().expect("the run has ended").take();
     *tally.entry(if lost.is_some() { "lost" } else { "ended" }).or_default() += 1;
     let mut left = lost.or(ended)?;
-    // The disk is lost with the machine, but for the volume.
     let (policy, seed) = (random.pick(&CrashPolicy::ALL), random.next_u64());
-    left.disk = match plan.is_on_volume() {
-        true => left.disk.crash(policy, seed).below(Path::new(VOLUME)),
-        false => DiskImage::new(),
-    };
+    left.disk = left.disk.crash(policy, seed);
+    if random.one_in(3) {
+        left.dir = Some(dir);
+        *tally.entry("left").or_default() += 1;
+    } else {
+        // The disk is lost with the machine, but for the volume.
+        left.disk = left.disk.below(Path::new(VOLUME));
+    }
     Some(left)
 }
 
@@ -520,7 +553,10 @@ fn usurp(owner: &mut Owner<'_>, number: u64) {
     let dir = format!("/usurper{number}");
     let (env, sim) = (SharedEnv::clone(&owner.env), Arc::clone(&owner.sim));
     let known = owner.history.lock().expect("one thread runs at a time").clone();
-    if owner.plan.is_on_volume() {
+    if owner.plan.place == LogPlace::Either {
+        return;
+    }
+    if owner.plan.place == LogPlace::Volume {
         let mut options = owner.plan.options(owner.random);
         options.cloud.as_mut().expect("it has a store").database = known.database;
         let opened =
@@ -558,7 +594,7 @@ fn world(seed: u64, sim: impl Fn(u64) -> SimOptions) -> BTreeMap<&'static str, u
     let plan = Plan::draw(&mut random);
     let mut tally = BTreeMap::new();
     let (disk, objects) = (DiskImage::new(), ObjectImage::new());
-    let mut left = Left { disk, objects, history: History::new() };
+    let mut left = Left { dir: None, disk, objects, history: History::new() };
     let rounds = 2 + random.below(3);
     for number in 0..rounds {
         let steps = random.pick(&[5, 20, 60]);
@@ -572,7 +608,8 @@ fn world(seed: u64, sim: impl Fn(u64) -> SimOptions) -> BTreeMap<&'static str, u
         }
     }
     // Only what the store has, once more.
-    let sim = SimOptions { objects: left.objects, disk: left.disk, ..sim(random.next_u64()) };
+    let disk = left.disk.below(Path::new(VOLUME));
+    let sim = SimOptions { objects: left.objects, disk, ..sim(random.next_u64()) };
     let mut history = left.history;
     SimEnv::run(sim, |sim| {
         let env: SharedEnv = Arc::<SimEnv>::clone(&sim);
@@ -604,7 +641,9 @@ fn what_is_durable_outlives_any_machine() {
     println!("{count} databases: {total:?}");
     assert_eq!(failed, 0, "databases that failed");
     if count >= SEEDS {
-        for what in ["durable", "ingest", "lost", "ended", "usurped", "locked", "reopen", "away"] {
+        for what in
+            ["durable", "ingest", "lost", "ended", "usurped", "locked", "left", "reopen", "away"]
+        {
             assert!(total.get(what).is_some_and(|count| *count > 5), "{what}: {total:?}");
         }
     }
