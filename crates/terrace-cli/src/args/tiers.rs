@@ -40,13 +40,18 @@ pub(crate) struct TierArgs {
     /// What the object store costs: s3, gcs, azure, none, or a file of prices [default: s3]
     #[arg(long, value_name = "NAME|FILE", value_parser = parse_prices, requires = "rate")]
     pub(crate) cloud_prices: Option<Box<PriceSheet>>,
+    /// What a volume for the log would cost that outlives the machine, so that writes need not wait
+    /// for the object store: ebs-gp3, ebs-gp2, none, or a file of prices [default: there is none]
+    #[arg(long, value_name = "NAME|FILE", value_parser = parse_prices, requires = "rate")]
+    pub(crate) log_volume_prices: Option<Box<PriceSheet>>,
     /// How long the object store takes for a small get, as measured [default: 15ms]
     #[arg(long, value_name = "TIME", value_parser = parse_latency, requires = "rate")]
     pub(crate) get_latency: Option<Duration>,
     /// How long the object store takes for a put [default: 30ms]
     #[arg(long, value_name = "TIME", value_parser = parse_latency, requires = "rate")]
     pub(crate) put_latency: Option<Duration>,
-    /// How long a block takes from the local disk [default: 0.1ms]
+    /// How long a block takes from the local disk, and a sync of the volume of the log
+    /// [default: 0.1ms]
     #[arg(long, value_name = "TIME", value_parser = parse_latency, requires = "rate")]
     pub(crate) local_latency: Option<Duration>,
     /// How many bytes a second go to the store and come from it [default: 1e8]
@@ -61,11 +66,12 @@ pub(crate) struct TierArgs {
     /// The longest that 99 of 100 gets may take
     #[arg(long, value_name = "TIME", value_parser = parse_latency, requires = "rate")]
     pub(crate) read_p99_max: Option<Duration>,
-    /// The longest that writes may take on average that wait for the object store
+    /// The longest that writes may take on average that wait for the object store, or for the volume
+    /// of the log
     #[arg(long, value_name = "TIME", value_parser = parse_latency, requires = "rate")]
     pub(crate) write_mean_max: Option<Duration>,
-    /// What may be lost with the machine: anything, nothing (writes wait for the object store), or
-    /// what was written for so long before, such as 60s [default: anything]
+    /// What may be lost with the machine: anything, nothing (writes wait for the object store, or
+    /// for the volume of the log), or what was written for so long before, such as 60s [default: anything]
     #[arg(long, value_name = "anything|nothing|TIME", value_parser = parse_loss,
         requires = "rate")]
     pub(crate) lose: Option<TierLoss>,
@@ -82,6 +88,7 @@ impl TierArgs {
         set(&mut tiers.skew, self.skew);
         set(&mut tiers.local_prices, self.local_prices.as_deref().cloned());
         set(&mut tiers.store_prices, self.cloud_prices.as_deref().cloned());
+        tiers.log_volume_prices = self.log_volume_prices.as_deref().cloned();
         set(&mut tiers.get_latency, self.get_latency);
         set(&mut tiers.put_latency, self.put_latency);
         set(&mut tiers.local_latency, self.local_latency);

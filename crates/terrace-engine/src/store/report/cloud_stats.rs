@@ -1,6 +1,7 @@
 //! What a range has in its object store, and what it asked of it.
 
 use std::fmt;
+use std::time::Duration;
 
 use terrace_base::LEVEL_MAX;
 
@@ -30,6 +31,11 @@ pub struct CloudStats {
     pub local_bytes: u64,
     /// Bytes that they may take; `None` without a bound.
     pub local_bytes_max: Option<u64>,
+    /// How often the store gets the levels above the line as well, in milliseconds; `None` if it
+    /// does not, or where only somebody else knows.
+    pub mirror_ms: Option<u64>,
+    /// How far apart the objects of the log there are at least, likewise.
+    pub log_ms: Option<u64>,
     /// What is kept of the tables there on the local disk; `None` if nothing is.
     pub near: Option<PersistentCacheStats>,
     /// What the log there has come to; `None` if it is not brought there.
@@ -60,6 +66,7 @@ impl Inner {
         let table_bytes = there.iter().map(|meta| meta.bytes).sum();
         let requests = tier.store().map(|store| store.counts()).unwrap_or_default();
         let prices = tier.prices();
+        let millis = |time: Option<Duration>| time.map(|time| time.as_millis() as u64);
         Some(CloudStats {
             url: tier.url().to_string(),
             first_level: far.line().first_far(),
@@ -68,6 +75,8 @@ impl Inner {
             dropped_count: tier.collector().map_or(0, FarCollector::dropped_count) as u64,
             local_bytes: of_tables.chain(of_values).sum::<u64>() + in_log,
             local_bytes_max: tier.options().and_then(|options| options.local_bytes),
+            mirror_ms: millis(tier.options().and_then(|options| options.mirror)),
+            log_ms: millis(tier.options().and_then(|options| options.log)),
             near: far.near().map(|near| near.stats()),
             log: log.and_then(OutlivingLog::in_store).map(|log| log.stats(end)),
             volume: log.and_then(OutlivingLog::on_volume).map(|log| log.stats(end)),

@@ -34,6 +34,12 @@ pub struct PlannedTier {
     pub mirror_ms: Option<u64>,
     /// For [`CloudOptions::log`], in milliseconds.
     pub log_ms: Option<u64>,
+    /// How many bytes a volume for the log alone should have; `None` without one. Where it is
+    /// mounted has to be added to the options.
+    pub log_volume_bytes: Option<u64>,
+    /// How many operations a second have to be provisioned of the local disk, if its sheet of
+    /// prices has too few.
+    pub local_iops: Option<u64>,
     /// The class of writes, as `--durability` takes it.
     pub durability: String,
     /// What is lost with the machine.
@@ -52,7 +58,8 @@ pub struct PlannedTier {
     pub read_us_p99: f64,
     /// How long a scan waits for the store on average.
     pub scan_us_mean: f64,
-    /// How long a write takes on average that waits for the store, if any does.
+    /// How long a write takes on average that waits for the store or for the volume of the log, if
+    /// any does.
     pub durable_write_us_mean: Option<f64>,
     /// What a month costs.
     pub dollars: TierDollars,
@@ -127,7 +134,8 @@ impl TierPlan {
     }
 
     /// Options for the chosen layout: those of the sizes, with the object store at `url` if
-    /// something lies there.
+    /// something lies there. Where the volume of the log is mounted, if it should have one, has to
+    /// be added: until then durable writes are refused.
     #[must_use]
     pub fn options(&self, url: &str) -> Options {
         let options = self.sizes.options();
@@ -176,7 +184,7 @@ fn judged(needs: &TierNeeds, sizes: &Plan) -> Vec<Judged> {
     let mut judged = Vec::new();
     for place in &places {
         let flow = Flow::of(needs, sizes.cache_bytes as f64, place, &popularity);
-        for safety in place.safeties(needs.goals.loss) {
+        for safety in place.safeties(needs) {
             let flow = flow.with_safety(needs, place, &safety, &popularity);
             let layout = planned(needs, place, &safety, &flow);
             let refused = refusal(needs, place, &flow, &layout);
@@ -210,6 +218,8 @@ fn planned(needs: &TierNeeds, place: &Place, safety: &Safety, flow: &Flow) -> Pl
         block_bytes: place.block_bytes as u64,
         mirror_ms: millis(safety.mirror),
         log_ms: millis(safety.log),
+        log_volume_bytes: safety.has_volume.then_some(flow.log_volume_bytes as u64),
+        local_iops: flow.more_iops(&needs.local_prices).map(|(iops, _)| iops),
         durability: safety.durability.to_string(),
         loss: safety.loss(),
         hit_share: 1.0 - asked.0,
@@ -235,6 +245,7 @@ fn name_of(place: &Place, safety: &Safety) -> String {
     };
     match (safety.log, safety.mirror) {
         (Some(log), _) => name += &format!(", the log each {}", time(log)),
+        (None, Some(_)) if safety.has_volume => name += ", the log on a volume",
         (None, Some(period)) => name += &format!(", a mirror each {}", time(period)),
         (None, None) => {}
     }
@@ -289,7 +300,7 @@ fn refusal(needs: &TierNeeds, place: &Place, flow: &Flow, layout: &PlannedTier) 
             .or_else(|| slow("1 of 100 reads takes", layout.read_us_p99, goals.read_p99_max))
             .or_else(|| {
                 let write_us = layout.durable_write_us_mean?;
-                slow("writes that wait for the store take", write_us, goals.write_mean_max)
+                slow("writes that are waited for take", write_us, goals.write_mean_max)
             })
     };
     let costs_too_much = || {
@@ -543,15 +554,56 @@ mod tests {
     }
 
     #[test]
+    fn more_of_a_disk_is_provisioned_before_data_move_to_the_store() {
+        let mut busy = needs();
+        (busy.needs.data_bytes, busy.operations_per_s) = (50 * GIB, 100_000.0);
+        busy.store_bytes_per_s = u64::MAX;
+        let fast = plan(&busy);
+        assert_eq!(fast.chosen.first_far_level, None, "{fast}");
+        let iops = fast.chosen.local_iops.expect("more than the sheet has");
+        let dollars = &fast.chosen.dollars;
+        assert!((dollars.local_iops.to_f64() - (iops - 3000) as f64 * 0.005).abs() < 1e-6);
+        assert_eq!(dollars.total, dollars.local + dollars.local_iops);
+        let line = format!("{iops} reads a second, 3000 are in the prices");
+        assert!(fast.to_string().contains(&line), "{fast}");
+    }
+
+    #[test]
     fn a_disk_that_is_too_slow_is_refused() {
         let mut busy = needs();
         (busy.needs.data_bytes, busy.operations_per_s) = (50 * GIB, 100_000.0);
         busy.store_bytes_per_s = u64::MAX;
+        // No more operations a second are for sale.
+        let mut volume = busy.local_prices.volume.expect("a volume");
+        volume.per_iops_month = terrace_engine::cloud::Dollars::ZERO;
+        busy.local_prices.volume = Some(volume);
         let slow = plan(&busy);
         let local = slow.rejected.iter().find(|one| one.layout.name.starts_with("all local"));
         let why = &local.expect("it is named").why;
         assert!(why.ends_with("reads a second of the local disk, 3000 are there"), "{why}");
         busy.local_prices = terrace_engine::cloud::PriceSheet::named("ebs-gp2").expect("a sheet");
         assert_eq!(plan(&busy).chosen.first_far_level, None, "a disk without a bound");
+    }
+
+    #[test]
+    fn a_volume_for_the_log_loses_nothing_without_waiting_for_the_store() {
+        let mut needs = needs();
+        needs.goals.loss = TierLoss::Nothing;
+        needs.goals.write_mean_max = Some(Duration::from_millis(1));
+        assert!(TierPlan::for_needs(&needs).is_err(), "the store takes longer");
+        needs.log_volume_prices = terrace_engine::cloud::PriceSheet::named("ebs-gp3");
+        let with_volume = plan(&needs);
+        let chosen = &with_volume.chosen;
+        assert_eq!((chosen.loss, chosen.log_ms), (TierLoss::Nothing, None), "{with_volume}");
+        assert_eq!(chosen.mirror_ms, Some(60_000));
+        // At this rate a minute of writes is less than the log takes at most.
+        let bytes = chosen.log_volume_bytes.expect("a volume");
+        assert_eq!(bytes, 2 * GIB, "{with_volume}");
+        assert!(chosen.dollars.log_volume > terrace_engine::cloud::Dollars::ZERO);
+        assert!(with_volume.to_string().contains("--log-volume DIR"), "{with_volume}");
+        needs.operations_per_s = 200_000.0;
+        needs.store_bytes_per_s = u64::MAX;
+        let bytes = plan(&needs).chosen.log_volume_bytes.expect("a volume");
+        assert!(bytes.abs_diff(200_000 / 4 * 60 * 1024) < 1024, "a minute of writes: {bytes}");
     }
 }

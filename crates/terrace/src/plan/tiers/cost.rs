@@ -7,12 +7,12 @@
 //!              tables, what was there is read in pieces              puts, gets, deletes
 //!   feed       an edit for each flush and compaction, or a moment each period of the mirror
 //!   mirror     files of L0 and of local levels that live until the next moment
-//!   log        an object each interval, or each 4 MiB
+//!   log        an object each interval, or each 4 MiB; on a volume of its own nothing
 //! ```
 
 use std::time::Duration;
 
-use terrace_engine::cloud::{Dollars, PriceSheet, RequestCount, RequestCounts};
+use terrace_engine::cloud::{Dollars, PriceSheet, RequestCount, RequestCounts, VolumePrices};
 use terrace_engine::placement::PIECE_BYTES;
 
 use super::hits::{Misses, Popularity, Reads};
@@ -56,8 +56,12 @@ pub struct TierRequests {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct TierDollars {
-    /// The local disk: its bytes, and what is provisioned of it above what is free.
+    /// The local disk: its bytes, and what its sheet of prices provisions above what is free.
     pub local: Dollars,
+    /// Operations a second of the local disk that are provisioned beyond those of its sheet.
+    pub local_iops: Dollars,
+    /// The volume of the log, if it has one of its own.
+    pub log_volume: Dollars,
     /// Bytes that lie in the object store.
     pub stored: Dollars,
     /// Requests that store.
@@ -87,6 +91,8 @@ pub(super) struct Flow {
     pub stored_bytes: f64,
     /// Reads of the local disk.
     pub local_reads: f64,
+    /// Bytes of the volume of the log.
+    pub log_volume_bytes: f64,
     /// The share of gets that ask the store.
     pub far_share: f64,
     /// The share of gets that ask the local disk.
@@ -223,6 +229,11 @@ impl Flow {
             self.add_files(moments, brought, tree.table_bytes);
         }
         self.stored_bytes += l0_bytes + tree.near_bytes(place.first_far);
+        if safety.has_volume {
+            // A segment is kept until a moment in the store has what is in it.
+            let kept = puts * tree.entry_bytes * period;
+            self.log_volume_bytes = kept.max(tree.log_bytes_max as f64);
+        }
         if let Some(interval) = safety.log {
             let objects = log_objects(needs, interval, safety.durability, puts);
             let bytes = puts * tree.entry_bytes;
@@ -272,10 +283,18 @@ impl Flow {
             true => needs.store_prices.month(whole(self.stored_bytes)),
             false => Dollars::ZERO,
         };
-        let total = local + stored + bill.total_dollars;
+        let local_iops =
+            self.more_iops(&needs.local_prices).map_or(Dollars::ZERO, |(_, price)| price);
+        let volume_prices = needs.log_volume_prices.as_ref();
+        let volume_prices = volume_prices.filter(|_| self.log_volume_bytes > 0.0);
+        let log_volume = volume_prices
+            .map_or(Dollars::ZERO, |prices| prices.month(whole(self.log_volume_bytes)));
+        let total = local + local_iops + log_volume + stored + bill.total_dollars;
         let operations = whole(needs.operations_per_s * MONTH_S);
         TierDollars {
             local,
+            local_iops,
+            log_volume,
             stored,
             puts: bill.put_dollars,
             gets: bill.get_dollars,
@@ -287,16 +306,37 @@ impl Flow {
         }
     }
 
-    /// Operations a second that the volume of the local disk lacks, if it has a bound.
+    /// Operations a second that the volume of the local disk has too few of, where no more of them
+    /// can be had: those that there are.
     pub fn lacks_iops(&self, prices: &PriceSheet) -> Option<u64> {
+        let volume = self.outgrown(prices)?;
+        (volume.per_iops_month == Dollars::ZERO).then_some(volume.iops)
+    }
+
+    /// Operations a second that have to be provisioned of the local disk, if the sheet has too few
+    /// and sells more; and what those that the sheet lacks cost a month.
+    pub fn more_iops(&self, prices: &PriceSheet) -> Option<(u64, Dollars)> {
+        let volume = self.outgrown(prices)?;
+        let mut more = volume;
+        more.iops = self.local_reads.ceil() as u64;
+        more.iops_free = volume.iops.max(volume.iops_free);
+        more.mb_per_s = 0;
+        (volume.per_iops_month > Dollars::ZERO).then(|| (more.iops, more.month()))
+    }
+
+    /// The volume of the local disk, if it has a bound that is exceeded.
+    fn outgrown(&self, prices: &PriceSheet) -> Option<VolumePrices> {
         let volume = prices.volume.filter(|volume| volume.iops > 0)?;
-        (self.local_reads > volume.iops as f64).then_some(volume.iops)
+        (self.local_reads > volume.iops as f64).then_some(volume)
     }
 }
 
 /// How long a write takes on average that waits for the store: a request, and half of the interval
-/// in which it waits for others.
+/// in which it waits for others. One that waits for a volume takes as long as a block from there.
 pub(super) fn durable_write(needs: &TierNeeds, safety: &Safety) -> Option<Duration> {
+    if safety.has_volume {
+        return Some(needs.local_latency);
+    }
     let interval = safety.log.filter(|_| safety.durability == Durability::Durable)?;
     Some(needs.put_latency + interval / 2)
 }

@@ -50,16 +50,19 @@ pub(super) struct Place {
 pub(super) struct Safety {
     pub mirror: Option<Duration>,
     pub log: Option<Duration>,
+    /// Whether the log lies on a volume of its own, which outlives the machine.
+    pub has_volume: bool,
     pub durability: Durability,
 }
 
 impl Safety {
     /// What is on the machine alone is lost with it.
-    pub const NONE: Safety = Safety { mirror: None, log: None, durability: Durability::Buffered };
+    pub const NONE: Safety =
+        Safety { mirror: None, log: None, has_volume: false, durability: Durability::Buffered };
 
-    /// The ways that are worth comparing where so much may be lost.
-    pub fn all(loss: TierLoss) -> Vec<Safety> {
-        let period = match loss {
+    /// The ways that are worth comparing for what is wanted, and what there is for it.
+    pub fn all(needs: &TierNeeds) -> Vec<Safety> {
+        let period = match needs.goals.loss {
             TierLoss::Within(time) => time,
             _ => MIRROR_BESIDE_LOG,
         };
@@ -71,10 +74,16 @@ impl Safety {
             durability: Durability::Durable,
             ..logged
         });
-        [Safety::NONE, mirrored, logged].into_iter().chain(durable).collect()
+        let volume = needs.log_volume_prices.as_ref().map(|_| Safety {
+            mirror: Some(MIRROR_BESIDE_LOG),
+            has_volume: true,
+            durability: Durability::Durable,
+            ..Safety::NONE
+        });
+        [Safety::NONE, mirrored, logged].into_iter().chain(durable).chain(volume).collect()
     }
 
-    /// What is lost with the machine.
+    /// What is lost with the machine, if the volume of the log is not.
     pub fn loss(&self) -> TierLoss {
         match (self.durability, self.log, self.mirror) {
             (Durability::Durable, ..) => TierLoss::Nothing,
@@ -164,8 +173,8 @@ impl Place {
     }
 
     /// The safeties that it can have.
-    pub fn safeties(&self, loss: TierLoss) -> Vec<Safety> {
-        let all = Safety::all(loss);
+    pub fn safeties(&self, needs: &TierNeeds) -> Vec<Safety> {
+        let all = Safety::all(needs);
         let fits = |safety: &Safety| match (self.has_store, self.first_far) {
             (false, _) => *safety == Safety::NONE,
             // A store that has nothing is none.
@@ -220,6 +229,7 @@ fn local_sizes(most: u64) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Needs;
 
     const MIB: u64 = 1 << 20;
 
@@ -232,11 +242,17 @@ mod tests {
 
     #[test]
     fn what_is_lost_is_what_neither_mirror_nor_log_has() {
-        let losses: Vec<_> = Safety::all(TierLoss::Nothing).iter().map(Safety::loss).collect();
+        let all = |loss| {
+            let sizes = Needs { data_bytes: 1, memory_bytes: 1, pmem_bytes: 0, value_bytes: 1 };
+            let mut needs = TierNeeds::new(sizes, 1.0, 16 * MIB);
+            needs.goals.loss = loss;
+            Safety::all(&needs)
+        };
+        let losses: Vec<_> = all(TierLoss::Nothing).iter().map(Safety::loss).collect();
         let of = |s| TierLoss::Within(Duration::from_secs(s));
         let nothing = TierLoss::Nothing;
         assert_eq!(losses, [TierLoss::Anything, of(60), of(1), nothing, nothing, nothing]);
-        let within = Safety::all(of(5));
+        let within = all(of(5));
         assert_eq!(within[1].loss(), of(5));
     }
 }

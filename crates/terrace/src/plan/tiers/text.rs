@@ -114,6 +114,9 @@ impl TierPlan {
                 }
             }
         }
+        if chosen.log_volume_bytes.is_some() {
+            f.write_str(" --log-volume DIR")?;
+        }
         match chosen.durability.as_str() {
             "buffered" => Ok(()),
             durability => write!(f, " --durability {durability}"),
@@ -143,6 +146,12 @@ impl PlannedTier {
             line(f, "blocks near", &approximate(self.block_bytes as f64), why)?;
         }
         let log = match (self.mirror_ms, self.log_ms) {
+            (Some(ms), None) if self.log_volume_bytes.is_some() => {
+                format!(
+                    "on a volume that outlives the machine, back to a moment each {}",
+                    of_ms(ms)
+                )
+            }
             (_, Some(ms)) => format!("in the store as well, an object each {}", of_ms(ms)),
             (Some(ms), None) => {
                 format!("on the local disk; the store gets a moment each {}", of_ms(ms))
@@ -164,7 +173,11 @@ impl PlannedTier {
             line(f, "scan", &us(self.scan_us_mean), "on average, waiting for the store")?;
         }
         if let Some(write_us) = self.durable_write_us_mean {
-            line(f, "durable put", &us(write_us), "on average, waiting for the store")?;
+            let why = match self.log_volume_bytes {
+                Some(_) => "on average, waiting for the volume of the log",
+                None => "on average, waiting for the store",
+            };
+            line(f, "durable put", &us(write_us), why)?;
         }
         if self.has_store() {
             let requests = &self.requests;
@@ -185,6 +198,16 @@ impl PlannedTier {
             plan.needs.local_prices.name
         );
         line(f, "  local disk", &dollars.local.to_string(), &local)?;
+        if let Some(iops) = self.local_iops {
+            let there = plan.needs.local_prices.volume.map_or(0, |volume| volume.iops);
+            let why = format!("{iops} reads a second, {there} are in the prices");
+            line(f, "  provisioned", &dollars.local_iops.to_string(), &why)?;
+        }
+        if let (Some(bytes), Some(prices)) = (self.log_volume_bytes, &plan.needs.log_volume_prices)
+        {
+            let why = format!("{}, prices {}", approximate(bytes as f64), prices.name);
+            line(f, "  log volume", &dollars.log_volume.to_string(), &why)?;
+        }
         if !self.has_store() {
             return Ok(());
         }

@@ -52,7 +52,8 @@ pub(super) struct Tree {
     /// Those below L0, from the top.
     pub levels: Vec<PlannedLevel>,
     shape: LevelShape,
-    log_bytes_max: u64,
+    /// The most that the log takes.
+    pub log_bytes_max: u64,
 }
 
 /// How many writes ago a record was written that is in memory, in L0 or in a level.

@@ -27,7 +27,8 @@ pub enum TierLoss {
     /// What was written for about so long before, at least a second.
     #[cfg_attr(feature = "serde", serde(rename = "within_us"))]
     Within(#[cfg_attr(feature = "serde", serde(serialize_with = "as_us"))] Duration),
-    /// Nothing that was acknowledged: writes wait for the object store.
+    /// Nothing that was acknowledged: writes wait for the object store, or for a volume that is not
+    /// lost with the machine.
     Nothing,
 }
 
@@ -46,7 +47,8 @@ pub struct TierGoals {
     #[cfg_attr(feature = "serde", serde(rename = "read_p99_us_max"))]
     #[cfg_attr(feature = "serde", serde(serialize_with = "as_us_if_any"))]
     pub read_p99_max: Option<Duration>,
-    /// The longest that a write may take on average that waits for the object store.
+    /// The longest that a write may take on average that waits for the object store, or for the
+    /// volume of the log.
     #[cfg_attr(feature = "serde", serde(rename = "write_mean_us_max"))]
     #[cfg_attr(feature = "serde", serde(serialize_with = "as_us_if_any"))]
     pub write_mean_max: Option<Duration>,
@@ -94,13 +96,17 @@ pub struct TierNeeds {
     pub local_prices: PriceSheet,
     /// What the object store costs. The default is the sheet `s3`.
     pub store_prices: PriceSheet,
+    /// What a volume for the log costs that outlives the machine, if there may be one. The default is
+    /// none.
+    pub log_volume_prices: Option<PriceSheet>,
     /// How long the object store takes for a small get. The default is 15 ms.
     #[cfg_attr(feature = "serde", serde(rename = "get_latency_us", serialize_with = "as_us"))]
     pub get_latency: Duration,
     /// How long it takes for a put. The default is 30 ms.
     #[cfg_attr(feature = "serde", serde(rename = "put_latency_us", serialize_with = "as_us"))]
     pub put_latency: Duration,
-    /// How long a block takes from the local disk. The default is 0.1 ms.
+    /// How long a block takes from the local disk, and a sync of the volume of the log. The default
+    /// is 0.1 ms.
     #[cfg_attr(feature = "serde", serde(rename = "local_latency_us", serialize_with = "as_us"))]
     pub local_latency: Duration,
     /// How many bytes a second go to the store and come from it, together. The default is 100 MB.
@@ -124,6 +130,7 @@ impl TierNeeds {
             local_bytes_max,
             local_prices: prices("ebs-gp3"),
             store_prices: prices("s3"),
+            log_volume_prices: None,
             get_latency: Duration::from_millis(15),
             put_latency: Duration::from_millis(30),
             local_latency: Duration::from_micros(100),
