@@ -156,8 +156,9 @@ pub use metrics::Metrics;
 pub use offline::{Adopted, CheckDepth, adopt, check, repair};
 pub use options::{Create, Layout, Options, ReadOptions, SharedResources, WriteOptions};
 pub use plan::{
-    Needs, Plan, PlannedCost, PlannedLevel, PlannedTier, Reason, RejectedTier, TierDollars,
-    TierGoals, TierLoss, TierNeeds, TierPlan, TierRequests,
+    ComparedTier, MeasuredTier, Needs, ObservedTier, Plan, PlannedCost, PlannedLevel, PlannedTier,
+    PresentTier, Reason, RejectedTier, StoreReading, TierDollars, TierGoals, TierLoss, TierNeeds,
+    TierPlan, TierReading, TierRequests,
 };
 pub use report::{CheckReport, Finding, KeyInterval, Loss, RepairReport, Stats};
 pub use secondary::Secondary;

@@ -25,7 +25,8 @@ use terrace_engine::compaction::levels::{LevelShape, LevelTargets};
 
 pub use cost::PlannedCost;
 pub use tiers::{
-    PlannedTier, RejectedTier, TierDollars, TierGoals, TierLoss, TierNeeds, TierPlan, TierRequests,
+    ComparedTier, MeasuredTier, ObservedTier, PlannedTier, PresentTier, RejectedTier, StoreReading,
+    TierDollars, TierGoals, TierLoss, TierNeeds, TierPlan, TierReading, TierRequests,
 };
 
 use crate::keyspace::OperatorTable;

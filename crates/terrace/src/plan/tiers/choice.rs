@@ -9,6 +9,7 @@ use terrace_engine::options::CloudOptions;
 use super::cost::{Flow, TierDollars, TierRequests, durable_write};
 use super::hits::Popularity;
 use super::layouts::{ABOVE_ALL, Place, Safety, entry_bytes};
+use super::present::ComparedTier;
 use super::text::{approximate, dollars, time};
 use super::tree::BELOW_ALL;
 use super::workload::{TierLoss, TierNeeds};
@@ -87,6 +88,8 @@ pub struct TierPlan {
     pub sizes: Plan,
     /// The cheapest layout that does what is wanted.
     pub chosen: PlannedTier,
+    /// The layout that there is already, beside what was measured of it.
+    pub present: Option<ComparedTier>,
     /// The best of each kind of the others, the cheapest first.
     pub rejected: Vec<RejectedTier>,
 }
@@ -96,6 +99,8 @@ struct Judged {
     layout: PlannedTier,
     kind: (u8, Safety),
     refused: Option<Refusal>,
+    /// Whether it is the one that there is already.
+    is_present: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -129,8 +134,16 @@ impl TierPlan {
             return Err(Error::invalid(nearest(&judged)).into());
         };
         let chosen = judged.remove(chosen);
+        let others = judged.iter().find(|one| one.is_present);
+        let present = others.or(chosen.is_present.then_some(&chosen)).map(|one| {
+            let why = match one.is_present && chosen.is_present {
+                true => "chosen".to_owned(),
+                false => one.against(&chosen),
+            };
+            ComparedTier::new(needs, &one.layout, why)
+        });
         let rejected = rejected(&judged, &chosen);
-        Ok(TierPlan { needs: needs.clone(), sizes, chosen: chosen.layout, rejected })
+        Ok(TierPlan { needs: needs.clone(), sizes, chosen: chosen.layout, present, rejected })
     }
 
     /// Options for the chosen layout: those of the sizes, with the object store at `url` if
@@ -175,6 +188,25 @@ impl PlannedTier {
     }
 }
 
+impl Judged {
+    fn new(needs: &TierNeeds, place: &Place, safety: Safety, flow: &Flow) -> Judged {
+        let layout = planned(needs, place, &safety, flow);
+        let refused = refusal(needs, place, flow, &layout);
+        Judged { layout, kind: (place.line(), safety), refused, is_present: false }
+    }
+
+    /// Why another one was chosen.
+    fn against(&self, chosen: &Judged) -> String {
+        match &self.refused {
+            Some(refusal) => refusal.why.clone(),
+            None if self.layout.dollars.total == chosen.layout.dollars.total => {
+                "costs the same and is slower".to_owned()
+            }
+            None => format!("dearer: {} a month", self.layout.dollars.total),
+        }
+    }
+}
+
 /// All layouts, with what speaks against them.
 fn judged(needs: &TierNeeds, sizes: &Plan) -> Vec<Judged> {
     let records = needs.needs.data_bytes / entry_bytes(needs);
@@ -186,10 +218,16 @@ fn judged(needs: &TierNeeds, sizes: &Plan) -> Vec<Judged> {
         let flow = Flow::of(needs, sizes.cache_bytes as f64, place, &popularity);
         for safety in place.safeties(needs) {
             let flow = flow.with_safety(needs, place, &safety, &popularity);
-            let layout = planned(needs, place, &safety, &flow);
-            let refused = refusal(needs, place, &flow, &layout);
-            judged.push(Judged { layout, kind: (place.line(), safety), refused });
+            judged.push(Judged::new(needs, place, safety, &flow));
         }
+    }
+    if let Some(present) = &needs.present {
+        let (place, safety) = (present.place(needs, &options, &popularity), present.safety());
+        let cache = present.memory_block_bytes.unwrap_or(sizes.cache_bytes) as f64;
+        let flow = Flow::of(needs, cache, &place, &popularity);
+        let flow = flow.with_safety(needs, &place, &safety, &popularity);
+        let one = Judged::new(needs, &place, safety, &flow);
+        judged.push(Judged { is_present: true, ..one });
     }
     judged
 }
@@ -345,18 +383,11 @@ fn rejected(judged: &[Judged], chosen: &Judged) -> Vec<RejectedTier> {
     let met = judged.iter().filter(|one| one.refused.is_none());
     for one in met.chain(judged.iter().filter(|one| one.refused.is_some())) {
         let is_near = one.kind.0 == chosen.kind.0 || one.kind.1 == chosen.kind.1;
-        if !is_near || kinds.contains(&one.kind) {
+        if !is_near || one.is_present || kinds.contains(&one.kind) {
             continue;
         }
         kinds.push(one.kind);
-        let why = match &one.refused {
-            Some(refusal) => refusal.why.clone(),
-            None if one.layout.dollars.total == chosen.layout.dollars.total => {
-                "costs the same and is slower".to_owned()
-            }
-            None => format!("dearer: {} a month", one.layout.dollars.total),
-        };
-        rejected.push(RejectedTier { layout: one.layout.clone(), why });
+        rejected.push(RejectedTier { layout: one.layout.clone(), why: one.against(chosen) });
     }
     rejected.sort_by(|a, b| a.layout.cheaper_or_faster(&b.layout));
     rejected

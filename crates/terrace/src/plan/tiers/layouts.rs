@@ -117,16 +117,26 @@ impl Place {
         let tree = Tree::of(&options, needs.needs.data_bytes, entry_bytes(needs));
         let ages = tree.ages(popularity, needs.puts_share() > 0.0);
         let first_far = tree.first_far(local_bytes, cache_bytes.unwrap_or(0));
+        let block_bytes = 0.0;
+        let place =
+            Place { local_bytes, cache_bytes, first_far, block_bytes, has_store: true, tree, ages };
+        place.with_line(first_far, popularity)
+    }
+
+    /// The place with the line here: blocks have what is left.
+    pub fn with_line(mut self, first_far: u8, popularity: &Popularity) -> Place {
+        let tree = &self.tree;
         let held = tree.log_bytes
-            + tree.l0_bytes(popularity, &ages)
+            + tree.l0_bytes(popularity, &self.ages)
             + tree.near_bytes(first_far)
             + tree.metadata_bytes(first_far);
-        let left = (local_bytes as f64 - held).max(0.0);
-        let block_bytes = match first_far {
+        let left = (self.local_bytes as f64 - held).max(0.0);
+        self.block_bytes = match first_far {
             BELOW_ALL => 0.0,
-            _ => left.min(cache_bytes.map_or(f64::INFINITY, |bytes| bytes as f64)),
+            _ => left.min(self.cache_bytes.map_or(f64::INFINITY, |bytes| bytes as f64)),
         };
-        Place { local_bytes, cache_bytes, first_far, block_bytes, has_store: true, tree, ages }
+        self.first_far = first_far;
+        self
     }
 
     /// Everything on the local disk, which then takes `disk_bytes`, and no store.

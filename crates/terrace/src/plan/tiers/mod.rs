@@ -17,7 +17,8 @@
 //!                                       ▼
 //!                               choice.rs: what is refused and why, what is chosen ─► TierPlan
 //! ```
-//! Begin at `workload.rs` (what is given), then `tree.rs` and `hits.rs`.
+//! Begin at `workload.rs` (what is given; `observed.rs` reads it from a database that is there, whose
+//! layout `present.rs` holds against the others), then `tree.rs` and `hits.rs`.
 //!
 //! # What it leaves out
 //! * A tree is at its usual size and its caches are warm: neither a first load is in it, nor that
@@ -36,10 +37,14 @@ mod hits;
 mod layouts;
 #[cfg(test)]
 mod measured;
+mod observed;
+mod present;
 mod text;
 mod tree;
 mod workload;
 
 pub use choice::{PlannedTier, RejectedTier, TierPlan};
 pub use cost::{TierDollars, TierRequests};
+pub use observed::{MeasuredTier, ObservedTier, PresentTier, StoreReading, TierReading};
+pub use present::ComparedTier;
 pub use workload::{TierGoals, TierLoss, TierNeeds};

@@ -42,7 +42,7 @@ pub(super) fn approximate(bytes: f64) -> String {
 }
 
 /// A number to three digits that count.
-fn digits(number: f64) -> String {
+pub(super) fn digits(number: f64) -> String {
     if number < 1e-9 {
         return "0".to_owned();
     }
@@ -56,7 +56,7 @@ pub(super) fn dollars(amount: f64) -> String {
 }
 
 /// A line of a table: what, how much and why.
-fn line(f: &mut fmt::Formatter<'_>, of: &str, value: &str, why: &str) -> fmt::Result {
+pub(super) fn line(f: &mut fmt::Formatter<'_>, of: &str, value: &str, why: &str) -> fmt::Result {
     writeln!(f, "  {of:<16} {value:<10} {why}")
 }
 
@@ -83,6 +83,9 @@ impl fmt::Display for TierPlan {
         self.chosen.fmt_places(f)?;
         writeln!(f, "it comes to, about:")?;
         self.chosen.fmt_costs(f, self)?;
+        if let Some(present) = &self.present {
+            present.fmt_beside(f)?;
+        }
         writeln!(f, "rejected:")?;
         let width = self.rejected.iter().map(|one| one.layout.name.len()).max().unwrap_or(0);
         for RejectedTier { layout, why } in &self.rejected {

@@ -6,6 +6,7 @@ use terrace_engine::Error;
 use terrace_engine::cloud::PriceSheet;
 
 use super::super::Needs;
+use super::observed::PresentTier;
 use crate::Result;
 
 const MIB: u64 = 1 << 20;
@@ -113,6 +114,8 @@ pub struct TierNeeds {
     pub store_bytes_per_s: u64,
     /// What is wanted.
     pub goals: TierGoals,
+    /// The layout that there is already, which is compared as well. The default is none.
+    pub present: Option<PresentTier>,
 }
 
 impl TierNeeds {
@@ -136,6 +139,7 @@ impl TierNeeds {
             local_latency: Duration::from_micros(100),
             store_bytes_per_s: 100_000_000,
             goals: TierGoals::default(),
+            present: None,
         }
     }
 
