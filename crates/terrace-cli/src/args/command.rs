@@ -144,10 +144,7 @@ const GROUPS: &[(&str, &[(&str, Takes)])] = &[
             ("inspect", Takes::NOTHING),
         ],
     ),
-    (
-        "Measuring",
-        &[("plan", Takes::NOTHING), ("bench", Takes::DIRECTORY), ("sim", Takes::NOTHING)],
-    ),
+    ("Measuring", &[("plan", Takes::ASKED), ("bench", Takes::DIRECTORY), ("sim", Takes::NOTHING)]),
 ];
 
 /// What the command of this name takes.

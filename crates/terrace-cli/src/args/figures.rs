@@ -23,24 +23,30 @@ pub(crate) enum Figures {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Nothing is opened or written. With --rate, what lies where is planned as well, and what that costs:
+Nothing is written. With --rate, what lies where is planned as well, and what that costs:
 
   terrace plan --data-bytes 1T --memory-bytes 16G --rate 2000 --reads 70 --scans 5 \\
-      --local-bytes-max 200G --lose 60s")]
+      --local-bytes-max 200G --lose 60s
+
+With --from, the same is read of a database that is there, and its layout is compared:
+
+  terrace plan --from 127.0.0.1:7379 --for 1m --lose 60s
+  terrace plan --from DIR --memory-bytes 16G --rate 2000 --reads 70 --local-bytes-max 200G")]
 pub(crate) struct PlanArgs {
     /// How much the database will hold: all keys and values, such as 80G or 1.5T
-    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
-    pub(crate) data_bytes: u64,
+    #[arg(long, value_name = "BYTES", value_parser = parse_size, required_unless_present = "from")]
+    pub(crate) data_bytes: Option<u64>,
     /// How much memory the process may take, such as 16G
-    #[arg(long, alias = "memory", value_name = "BYTES", value_parser = parse_size)]
-    pub(crate) memory_bytes: u64,
+    #[arg(long, alias = "memory", value_name = "BYTES", value_parser = parse_size,
+        required_unless_present = "from")]
+    pub(crate) memory_bytes: Option<u64>,
     /// How much persistent memory there is for L0, or memory that stands in for it
     #[arg(long, alias = "pmem", value_name = "BYTES", value_parser = parse_size,
         default_value = "0")]
     pub(crate) l0_bytes: u64,
-    /// The length of values, about
-    #[arg(long, value_name = "BYTES", value_parser = parse_size, default_value = "256")]
-    pub(crate) value_bytes: u64,
+    /// The length of values, about [default: 256]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) value_bytes: Option<u64>,
     #[command(flatten)]
     pub(crate) tiers: TierArgs,
     /// How to print the plan

@@ -38,6 +38,7 @@ pub(crate) use place::{Place, PlaceArgs, StorePlace, Surroundings, only_read};
 pub(crate) use serve::ServeArgs;
 pub(crate) use shell::{ShellArgs, ShellCommand, ShellLine, UseArgs, shell_words};
 pub(crate) use sim::SimArgs;
+pub(crate) use tiers::Sample;
 pub(crate) use transfer::{CheckpointArgs, ExportArgs, ImportArgs, IngestArgs};
 pub use units::{parse_size, parse_time};
 pub(crate) use upkeep::{CheckArgs, CompactArgs, InspectArgs, InspectKind, RepairArgs};

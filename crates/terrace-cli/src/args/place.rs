@@ -70,6 +70,8 @@ impl Takes {
     pub(crate) const IN_DIRECTORY: Takes = Takes { keyspace: true, ..Takes::DIRECTORY };
     /// A server.
     pub(crate) const SERVER: Takes = Takes { connect: true, password: true, ..Takes::NOTHING };
+    /// A server that another option names.
+    pub(crate) const ASKED: Takes = Takes { password: true, ..Takes::NOTHING };
     /// A database in an object store.
     pub(crate) const STORE: Takes = Takes { data: true, store: true, ..Takes::NOTHING };
     /// A moment of a database in an object store.
@@ -183,6 +185,9 @@ impl PlaceArgs {
                     "connect" if command == "ingest" => {
                         ": tables are made in a directory that no server has open (--data DIR); \
                          `terrace import --connect ADDR` writes the entries through the server"
+                    }
+                    "connect" | "data" if command == "plan" => {
+                        "; to plan for a database that is there, say --from ADDR or --from DIR"
                     }
                     "connect" if takes.data => {
                         ": it works on a directory that no server has open; say --data DIR"
@@ -298,6 +303,12 @@ impl PlaceArgs {
         found.ok_or_else(|| {
             Failure::Usage(format!("which server? Say --connect ADDR, or set {CONNECT_VARIABLE}"))
         })
+    }
+
+    /// The same, but of the database at `place`: an address if `is_address`, else a directory.
+    pub(crate) fn at(&self, place: &str, is_address: bool) -> PlaceArgs {
+        let data = (!is_address).then(|| PathBuf::from(place));
+        PlaceArgs { data, connect: is_address.then(|| place.to_owned()), ..self.clone() }
     }
 
     pub(crate) fn password_file(&self) -> Option<&Path> {

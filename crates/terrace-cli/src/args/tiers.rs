@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::Args as ClapArgs;
+use clap::{ArgGroup, Args as ClapArgs};
 use terrace::{Needs, PriceSheet, TierGoals, TierLoss, TierNeeds};
 
 use crate::args::cloud::parse_prices;
@@ -11,74 +11,96 @@ use crate::args::units::{parse_size, parse_time};
 /// What the database does, what there is for it, and what is wanted.
 #[derive(Clone, Debug, ClapArgs)]
 #[command(next_help_heading = "Local disk and object store")]
+#[command(group(ArgGroup::new("workload").args(["rate", "from"]).multiple(true)))]
+#[command(group(ArgGroup::new("room").args(["local_bytes_max", "from"]).multiple(true)))]
+#[command(group(ArgGroup::new("scanned").args(["scans", "from"]).multiple(true)))]
 pub(crate) struct TierArgs {
     /// Plan what lies on the local disk and what in an object store as well, for so many operations
     /// a second on average, such as 2000
-    #[arg(long, value_name = "N", value_parser = parse_rate, requires = "local_bytes_max",
+    #[arg(long, value_name = "N", value_parser = parse_rate, requires = "room",
         conflicts_with = "l0_bytes")]
     pub(crate) rate: Option<f64>,
+    /// Read what a database does and has instead of being told: the address of a running server,
+    /// which is looked at for a while; or a directory, which only says how much is in it. What is
+    /// said here as well counts before what was read
+    #[arg(long, value_name = "ADDR|DIR", conflicts_with = "l0_bytes")]
+    pub(crate) from: Option<String>,
+    /// How long to look at the server; or `start`, for all that was asked of it since it was started
+    /// [default: 10s]
+    #[arg(long = "for", value_name = "TIME|start", value_parser = parse_sample,
+        requires = "from")]
+    pub(crate) sample: Option<Sample>,
     /// How many of 100 operations are gets of a key [default: 50, less the scans]
-    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, requires = "rate")]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, requires = "workload")]
     pub(crate) reads: Option<f64>,
     /// How many of 100 operations are scans; the rest are puts
-    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, requires = "rate")]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, requires = "workload")]
     pub(crate) scans: Option<f64>,
     /// How many records a scan goes through on average [default: 50]
-    #[arg(long, value_name = "N", requires = "scans",
+    #[arg(long, value_name = "N", requires = "scanned",
         value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) scan_length: Option<u64>,
     /// How unequally keys are asked for, from 0 (all alike) to 3: the exponent of Zipf's
     /// distribution [default: 0.99]
-    #[arg(long, value_name = "EXPONENT", value_parser = parse_skew, requires = "rate")]
+    #[arg(long, value_name = "EXPONENT", value_parser = parse_skew, requires = "workload")]
     pub(crate) skew: Option<f64>,
     /// How much of the local disk the database may take at most, such as 200G
-    #[arg(long, value_name = "BYTES", value_parser = parse_size, requires = "rate")]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size, requires = "workload")]
     pub(crate) local_bytes_max: Option<u64>,
     /// What the local disk costs: ebs-gp3, ebs-gp2, none, or a file of prices [default: ebs-gp3]
-    #[arg(long, value_name = "NAME|FILE", value_parser = parse_prices, requires = "rate")]
+    #[arg(long, value_name = "NAME|FILE", value_parser = parse_prices, requires = "workload")]
     pub(crate) local_prices: Option<Box<PriceSheet>>,
     /// What the object store costs: s3, gcs, azure, none, or a file of prices [default: s3]
-    #[arg(long, value_name = "NAME|FILE", value_parser = parse_prices, requires = "rate")]
+    #[arg(long, value_name = "NAME|FILE", value_parser = parse_prices, requires = "workload")]
     pub(crate) cloud_prices: Option<Box<PriceSheet>>,
     /// What a volume for the log would cost that outlives the machine, so that writes need not wait
     /// for the object store: ebs-gp3, ebs-gp2, none, or a file of prices [default: there is none]
-    #[arg(long, value_name = "NAME|FILE", value_parser = parse_prices, requires = "rate")]
+    #[arg(long, value_name = "NAME|FILE", value_parser = parse_prices, requires = "workload")]
     pub(crate) log_volume_prices: Option<Box<PriceSheet>>,
     /// How long the object store takes for a small get, as measured [default: 15ms]
-    #[arg(long, value_name = "TIME", value_parser = parse_latency, requires = "rate")]
+    #[arg(long, value_name = "TIME", value_parser = parse_latency, requires = "workload")]
     pub(crate) get_latency: Option<Duration>,
     /// How long the object store takes for a put [default: 30ms]
-    #[arg(long, value_name = "TIME", value_parser = parse_latency, requires = "rate")]
+    #[arg(long, value_name = "TIME", value_parser = parse_latency, requires = "workload")]
     pub(crate) put_latency: Option<Duration>,
     /// How long a block takes from the local disk, and a sync of the volume of the log
     /// [default: 0.1ms]
-    #[arg(long, value_name = "TIME", value_parser = parse_latency, requires = "rate")]
+    #[arg(long, value_name = "TIME", value_parser = parse_latency, requires = "workload")]
     pub(crate) local_latency: Option<Duration>,
     /// How many bytes a second go to the store and come from it [default: 1e8]
-    #[arg(long, value_name = "BYTES", value_parser = parse_size, requires = "rate")]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size, requires = "workload")]
     pub(crate) cloud_bandwidth: Option<u64>,
     /// The most that a month may cost, in dollars
-    #[arg(long, value_name = "DOLLARS", value_parser = parse_dollars, requires = "rate")]
+    #[arg(long, value_name = "DOLLARS", value_parser = parse_dollars, requires = "workload")]
     pub(crate) dollars_max: Option<f64>,
     /// The longest that gets may take on average, such as 2ms
-    #[arg(long, value_name = "TIME", value_parser = parse_latency, requires = "rate")]
+    #[arg(long, value_name = "TIME", value_parser = parse_latency, requires = "workload")]
     pub(crate) read_mean_max: Option<Duration>,
     /// The longest that 99 of 100 gets may take
-    #[arg(long, value_name = "TIME", value_parser = parse_latency, requires = "rate")]
+    #[arg(long, value_name = "TIME", value_parser = parse_latency, requires = "workload")]
     pub(crate) read_p99_max: Option<Duration>,
     /// The longest that writes may take on average that wait for the object store, or for the volume
     /// of the log
-    #[arg(long, value_name = "TIME", value_parser = parse_latency, requires = "rate")]
+    #[arg(long, value_name = "TIME", value_parser = parse_latency, requires = "workload")]
     pub(crate) write_mean_max: Option<Duration>,
     /// What may be lost with the machine: anything, nothing (writes wait for the object store, or
     /// for the volume of the log), or what was written for so long before, such as 60s [default: anything]
     #[arg(long, value_name = "anything|nothing|TIME", value_parser = parse_loss,
-        requires = "rate")]
+        requires = "workload")]
     pub(crate) lose: Option<TierLoss>,
 }
 
+/// Which of a server's counters are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sample {
+    /// What is added to them within so long.
+    Time(Duration),
+    /// All since it was started.
+    Start,
+}
+
 impl TierArgs {
-    /// What the library plans for; `None` if tiers are not asked for.
+    /// What the library plans for; `None` if the rate or the room is open.
     pub(crate) fn needs(&self, needs: Needs) -> Option<TierNeeds> {
         let mut tiers = TierNeeds::new(needs, self.rate?, self.local_bytes_max?);
         tiers.scans_share = self.scans.unwrap_or(0.0) / 100.0;
@@ -155,6 +177,13 @@ fn parse_latency(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("'{text}' is no time such as 100us, 0.1ms, 15ms or 1.5s"))
 }
 
+fn parse_sample(text: &str) -> Result<Sample, String> {
+    match text {
+        "start" => Ok(Sample::Start),
+        time => parse_time(time).map(Sample::Time).map_err(|why| format!("{why}, nor start")),
+    }
+}
+
 fn parse_loss(text: &str) -> Result<TierLoss, String> {
     match text {
         "anything" => Ok(TierLoss::Anything),
@@ -193,6 +222,9 @@ mod tests {
         for wrong in ["", "5", "ms", "-1ms", "5m", "0ms", "9999s", "1e3ms"] {
             assert!(parse_latency(wrong).is_err(), "{wrong}");
         }
+        assert_eq!(parse_sample("start"), Ok(Sample::Start));
+        assert_eq!(parse_sample("2m"), Ok(Sample::Time(Duration::from_secs(120))));
+        assert!(parse_sample("0").is_err() && parse_sample("end").is_err());
         assert_eq!(parse_loss("nothing"), Ok(TierLoss::Nothing));
         assert_eq!(parse_loss("2m"), Ok(TierLoss::Within(Duration::from_secs(120))));
         assert!(parse_loss("50ms").is_err() && parse_loss("some").is_err());

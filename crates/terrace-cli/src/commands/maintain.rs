@@ -1,7 +1,6 @@
 use serde::Serialize;
-use terrace::{Needs, Plan, TierPlan};
 
-use crate::args::{self, CompactArgs, Place, PlanArgs};
+use crate::args::{CompactArgs, Place};
 use crate::commands::Target;
 use crate::data::{Access, Data as _};
 use crate::failure::{Failure, Outcome};
@@ -16,27 +15,6 @@ pub(super) fn print(text: impl std::fmt::Display) -> Outcome {
 /// A line of JSON.
 pub(super) fn json(value: &impl Serialize) -> Outcome<String> {
     serde_json::to_string(value).map_err(|error| Failure::Failed(error.to_string()))
-}
-
-pub(super) fn plan(args: &PlanArgs) -> Outcome {
-    let needs = Needs {
-        data_bytes: args.data_bytes,
-        memory_bytes: args.memory_bytes,
-        pmem_bytes: args.l0_bytes,
-        value_bytes: args.value_bytes,
-    };
-    let wrong = |error: terrace::Error| Failure::Usage(error.to_string());
-    match args.tiers.needs(needs) {
-        Some(tiers) => print_as(args.output, &TierPlan::for_needs(&tiers).map_err(wrong)?),
-        None => print_as(args.output, &Plan::for_needs(&needs).map_err(wrong)?),
-    }
-}
-
-fn print_as(output: args::Output, plan: &(impl Serialize + std::fmt::Display)) -> Outcome {
-    match output {
-        args::Output::Json => print(json(plan)?),
-        args::Output::Text => print(plan),
-    }
 }
 
 pub(super) fn compact(args: CompactArgs, target: &Target) -> Outcome {

@@ -12,6 +12,7 @@ mod inspect;
 mod keys;
 mod keyspaces;
 mod maintain;
+mod plan;
 mod rescue;
 mod scan;
 mod serve;
@@ -49,7 +50,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         }
         Command::Ingest(args) => ingest::ingest(args, &target),
         Command::Serve(args) => serve::serve(*args, &target),
-        Command::Plan(args) => maintain::plan(&args),
+        Command::Plan(args) => plan::plan(&args, &target),
         Command::Slow(args) => explain::slow(args, &target),
         Command::Checkpoint(args) => checkpoint::checkpoint(&args, &target),
         Command::Clone(args) => cloud::clone(&args, &target),

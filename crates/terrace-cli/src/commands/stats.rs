@@ -59,7 +59,7 @@ pub(super) fn stats(args: &StatsArgs, session: &mut Session) -> Outcome {
     }
 }
 
-fn read(json: &str) -> Outcome<Figured> {
+pub(super) fn read(json: &str) -> Outcome<Figured> {
     let figures = serde_json::from_str(json);
     figures.map(Figured).map_err(|error| {
         Failure::Failed(format!("the figures cannot be read ({error}); is the server much older?"))
@@ -67,15 +67,15 @@ fn read(json: &str) -> Outcome<Figured> {
 }
 
 /// The figures, as both kinds of databases give them.
-struct Figured(Value);
+pub(super) struct Figured(pub(super) Value);
 
 impl Figured {
     /// A number; 0 for what another version does not know.
-    fn number(&self, pointer: &str) -> u64 {
+    pub(super) fn number(&self, pointer: &str) -> u64 {
         self.0.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
     }
 
-    fn ratio(&self, pointer: &str) -> f64 {
+    pub(super) fn ratio(&self, pointer: &str) -> f64 {
         self.0.pointer(pointer).and_then(Value::as_f64).unwrap_or(0.0)
     }
 
@@ -87,7 +87,7 @@ impl Figured {
         bytes(self.number(pointer))
     }
 
-    fn list(&self, pointer: &str) -> &[Value] {
+    pub(super) fn list(&self, pointer: &str) -> &[Value] {
         self.0.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 

@@ -4,6 +4,7 @@ mod local;
 mod remote;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use terrace::OwnedRange;
 
@@ -96,6 +97,11 @@ pub(crate) trait Data {
 
     /// What the database says of itself, as JSON.
     fn stats(&mut self) -> Outcome<String>;
+
+    /// How long ago the server was started, whose counters count from then on; `None` if it is none.
+    fn uptime(&mut self) -> Outcome<Option<Duration>> {
+        Ok(None)
+    }
 
     /// How the writes are spread over the dranges: for people, or as JSON.
     fn dranges(&mut self, json: bool) -> Outcome<String>;

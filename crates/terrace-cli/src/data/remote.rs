@@ -544,6 +544,13 @@ impl Data for RemoteData {
         self.call_for_text(&[b"EXPLAIN", b"STATS", b"JSON"])
     }
 
+    fn uptime(&mut self) -> Outcome<Option<Duration>> {
+        let text = self.call_for_text(&[b"INFO", b"server"])?;
+        let mut fields = text.lines().filter_map(|line| line.split_once(':'));
+        let uptime = fields.find(|(name, _)| *name == "uptime_in_seconds");
+        Ok(uptime.and_then(|(_, seconds)| seconds.trim().parse().ok()).map(Duration::from_secs))
+    }
+
     fn is_server(&self) -> bool {
         true
     }

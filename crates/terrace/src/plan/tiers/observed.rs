@@ -10,6 +10,7 @@ use std::time::Duration;
 use terrace_engine::cloud::{PriceSheet, RequestCount, RequestCounts, RequestKind};
 
 use super::cost::{MONTH_S, TierDollars, TierRequests};
+use super::tree::BELOW_ALL;
 use crate::plan::KEY_BYTES;
 
 /// What a database says of itself at one moment, as far as a plan needs it: figures of
@@ -129,6 +130,7 @@ impl ObservedTier {
         });
         let in_memory = (now.memtable_bytes > 0).then_some(now.memtable_bytes);
         let present = now.store.as_ref().map(|store| PresentTier {
+            first_far_level: store.layout.first_far_level.filter(|level| *level < BELOW_ALL),
             memory_block_bytes: (now.cache_bytes > 0).then_some(now.cache_bytes),
             measured: None,
             ..store.layout.clone()

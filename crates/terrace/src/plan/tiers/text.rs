@@ -72,7 +72,9 @@ impl fmt::Display for TierPlan {
         let sizes = &needs.needs;
         write!(f, "for {} of data in values of ", size(sizes.data_bytes))?;
         writeln!(f, "{} bytes, {} of memory", sizes.value_bytes, size(sizes.memory_bytes))?;
-        write!(f, "and {} operations a second: ", needs.operations_per_s)?;
+        let rate = needs.operations_per_s;
+        let rate = if rate.fract() == 0.0 { rate.to_string() } else { digits(rate) };
+        write!(f, "and {rate} operations a second: ")?;
         write!(f, "{} gets, {} scans", percent(needs.reads_share), percent(needs.scans_share))?;
         if needs.scans_share > 0.0 {
             write!(f, " of {} records", needs.scan_records)?;
