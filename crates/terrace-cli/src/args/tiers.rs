@@ -25,8 +25,8 @@ pub(crate) struct TierArgs {
     /// said here as well counts before what was read
     #[arg(long, value_name = "ADDR|DIR", conflicts_with = "l0_bytes")]
     pub(crate) from: Option<String>,
-    /// How long to look at the server; or `start`, for all that was asked of it since it was started
-    /// [default: 10s]
+    /// How long to look at the server; or `start`, for all that was asked of it since it was
+    /// started [default: 10s]
     #[arg(long = "for", value_name = "TIME|start", value_parser = parse_sample,
         requires = "from")]
     pub(crate) sample: Option<Sample>,
@@ -79,12 +79,13 @@ pub(crate) struct TierArgs {
     /// The longest that 99 of 100 gets may take
     #[arg(long, value_name = "TIME", value_parser = parse_latency, requires = "workload")]
     pub(crate) read_p99_max: Option<Duration>,
-    /// The longest that writes may take on average that wait for the object store, or for the volume
-    /// of the log
+    /// The longest that writes may take on average that wait for the object store, or for the
+    /// volume of the log
     #[arg(long, value_name = "TIME", value_parser = parse_latency, requires = "workload")]
     pub(crate) write_mean_max: Option<Duration>,
     /// What may be lost with the machine: anything, nothing (writes wait for the object store, or
-    /// for the volume of the log), or what was written for so long before, such as 60s [default: anything]
+    /// for the volume of the log), or what was written for so long before, such as 60s
+    /// [default: anything]
     #[arg(long, value_name = "anything|nothing|TIME", value_parser = parse_loss,
         requires = "workload")]
     pub(crate) lose: Option<TierLoss>,

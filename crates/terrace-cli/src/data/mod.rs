@@ -98,7 +98,8 @@ pub(crate) trait Data {
     /// What the database says of itself, as JSON.
     fn stats(&mut self) -> Outcome<String>;
 
-    /// How long ago the server was started, whose counters count from then on; `None` if it is none.
+    /// How long ago the server was started, whose counters count from then on; `None` if this is
+    /// none.
     fn uptime(&mut self) -> Outcome<Option<Duration>> {
         Ok(None)
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
-use terrace::{Needs, ObservedTier, Options, PriceSheet, TierPlan, TierReading};
+use terrace::{Needs, ObservedTier, Options, PriceSheet, TierLoss, TierPlan, TierReading};
 
 use super::reading::{local_bytes_max, prices, reading};
 use super::{VALUE_BYTES, print_as, wrong};
@@ -117,6 +117,10 @@ fn needs(args: &PlanArgs, seen: &Seen, sources: &mut Sources) -> Outcome<terrace
     merged.cloud_prices = cloud_prices;
     let mut tiers = merged.needs(needs).ok_or_else(|| Failure::Usage("--rate is needed".into()))?;
     tiers.present = tier.present.clone();
+    if let Some(present) = &mut tiers.present {
+        // Whoever may lose nothing has writes wait.
+        present.is_durable = tiers.goals.loss == TierLoss::Nothing;
+    }
     Ok(tiers)
 }
 

@@ -17,14 +17,16 @@
 //!                                       ▼
 //!                               choice.rs: what is refused and why, what is chosen ─► TierPlan
 //! ```
-//! Begin at `workload.rs` (what is given; `observed.rs` reads it from a database that is there, whose
-//! layout `present.rs` holds against the others), then `tree.rs` and `hits.rs`.
+//! Begin at `workload.rs` (what is given; `observed.rs` reads it from a database that is there, and
+//! `present.rs` holds the layout of that against the others), then `tree.rs` and `hits.rs`.
 //!
 //! # What it leaves out
 //! * A tree is at its usual size and its caches are warm: neither a first load is in it, nor that
 //!   compactions spoil what is cached.
 //! * The kernel's pages keep nothing of the local disk; values lie in tables; nothing is deleted
 //!   by programs or asked for that is not there, which costs no request.
+//! * How much of a volume can be provisioned at most: a sheet of prices has no bound for it. Writes
+//!   are not counted among the operations of the local disk.
 //! * Operations come evenly. A store that must bear a peak is asked for by the rate of the peak.
 //!
 //! *Source:* RocksMash (TACO 2022), sections 2 and 3.1, for the line between levels and what stands

@@ -71,11 +71,13 @@ pub struct PresentTier {
     pub memory_block_bytes: Option<u64>,
     /// How often the store gets a moment of the whole database, in milliseconds, if it does.
     pub mirror_ms: Option<u64>,
-    /// How far apart the objects of the log in the store are, likewise. Writes are taken to wait
-    /// for them.
+    /// How far apart the objects of the log in the store are, likewise.
     pub log_ms: Option<u64>,
     /// Whether the log lies on a volume that outlives the machine.
     pub has_log_volume: bool,
+    /// Whether writes wait until the log is where it outlives the machine. No figure says it, since
+    /// each write has a class of its own: `false` is what a database begins with.
+    pub is_durable: bool,
     /// What was measured of it.
     pub measured: Option<MeasuredTier>,
 }

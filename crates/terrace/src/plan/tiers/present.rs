@@ -101,12 +101,16 @@ impl PresentTier {
 
     /// What of it survives the machine.
     pub(super) fn safety(&self) -> Safety {
-        let is_durable = self.mirror_ms.is_some() && (self.log_ms.is_some() || self.has_log_volume);
+        let has_log = self.mirror_ms.is_some() && (self.log_ms.is_some() || self.has_log_volume);
         Safety {
             mirror: self.mirror_ms.map(|ms| Duration::from_millis(ms.max(1))),
             log: self.log_ms.map(Duration::from_millis),
             has_volume: self.has_log_volume,
-            durability: if is_durable { Durability::Durable } else { Durability::Buffered },
+            durability: if has_log && self.is_durable {
+                Durability::Durable
+            } else {
+                Durability::Buffered
+            },
         }
     }
 }

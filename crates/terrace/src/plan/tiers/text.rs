@@ -70,7 +70,11 @@ impl fmt::Display for TierPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let needs = &self.needs;
         let sizes = &needs.needs;
-        write!(f, "for {} of data in values of ", size(sizes.data_bytes))?;
+        let data = match sizes.data_bytes.is_multiple_of(1 << 20) {
+            true => size(sizes.data_bytes),
+            false => approximate(sizes.data_bytes as f64),
+        };
+        write!(f, "for {data} of data in values of ")?;
         writeln!(f, "{} bytes, {} of memory", sizes.value_bytes, size(sizes.memory_bytes))?;
         let rate = needs.operations_per_s;
         let rate = if rate.fract() == 0.0 { rate.to_string() } else { digits(rate) };

@@ -97,8 +97,8 @@ pub struct TierNeeds {
     pub local_prices: PriceSheet,
     /// What the object store costs. The default is the sheet `s3`.
     pub store_prices: PriceSheet,
-    /// What a volume for the log costs that outlives the machine, if there may be one. The default is
-    /// none.
+    /// What a volume for the log costs that outlives the machine, if there may be one. The default
+    /// is none.
     pub log_volume_prices: Option<PriceSheet>,
     /// How long the object store takes for a small get. The default is 15 ms.
     #[cfg_attr(feature = "serde", serde(rename = "get_latency_us", serialize_with = "as_us"))]
