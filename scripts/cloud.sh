@@ -3,7 +3,8 @@
 # machine's own Debian package index, most of which goes to the store; shows what lies where and what
 # a read meets; kills the server of the database, and goes on where it was. Then the store alone is
 # read, kept as a checkpoint, and copied; and another directory goes on with it, as after the loss of
-# a machine, at last with all that was acknowledged as durable. With the binary in TERRACE, and a store in TERRACE_S3_URL, nothing is built.
+# a machine, with all that was acknowledged as durable: by the log in the store, and by one on a volume. With the binary in TERRACE, and a
+# store in TERRACE_S3_URL, nothing is built.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -145,3 +146,28 @@ serve
 again=$("$terrace" count --connect "$address" --prefix durable-)
 echo "$again of 300 durable entries are there"
 [ "$again" = 300 ]
+
+say "So it is with a log on a volume that outlives the machine, here a directory beside it: a durable write
+# waits for a sync, and for no request."
+kill "$server"
+wait "$server"
+server=
+volume=$place/volume
+mkdir "$volume"
+log="--log-volume $volume --durability durable"
+taken=
+serve
+seq 3000 | awk '{ print "volume-" $1 "\tvalue " $1 }' >"$place/durable"
+show import --connect "$address" --format tsv "$place/durable"
+"$terrace" stats --connect "$address" | grep '^  log on volume'
+kill -9 "$server"
+wait "$server" 2>/dev/null || true
+server=
+rm -rf "$data"
+data=$place/fifth
+taken=--take-over
+serve
+again=$("$terrace" count --connect "$address" --prefix volume-)
+echo "$again of 3000 durable entries are there"
+[ "$again" = 3000 ]
+show stats --connect "$address" | grep -A2 '^  requests'

@@ -46,9 +46,10 @@ pub fn repair(
 }
 
 /// Makes the database in `dir` the owner of what it has on other media: its log
-/// ([`Layout::log_path`], [`Layout::log_volume`]) and L0 ([`Layout::l0`]). Needed after the directory was moved or copied:
-/// such data belong to the directory that they were written for, and an open from another one is
-/// refused. The directory that owned them before is refused from then on. Changes nothing else.
+/// ([`Layout::log_path`], [`Layout::log_volume`]) and L0 ([`Layout::l0`]). Needed after the
+/// directory was moved or copied: such data belong to the directory that they were written for, and
+/// an open from another one is refused. The directory that owned them before is refused from then
+/// on. Changes nothing else.
 ///
 /// Returns what was taken over; nothing, if everything is in `dir`. Errors: `Invalid` (no database
 /// there), `Locked` (this database, or the one that owns the data, is open), `Corruption` (the

@@ -68,7 +68,7 @@ pub(super) fn named_entries(env: &dyn Env, dir: &Path, database: u128) -> Result
     entries_of(env, dir)?.ok_or_else(|| Role::Segments.missing(dir))
 }
 
-/// What becomes of segments that the manifest does not know, in the directory where the log goes on.
+/// What becomes of segments that the manifest does not know, where the log goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Strangers {
     /// They are a reason not to open the database: its manifest may be an old copy.

@@ -275,6 +275,7 @@ fn sample_edits() -> Vec<VersionEdit> {
             log: LogEdit {
                 memtables_flushed: vec![(memtable(1), LogPosition(1 << 20))],
                 start: Some(LogStart { position: LogPosition(1 << 20), ..start }),
+                settled: Some(LogPosition(1 << 21)),
                 closed: None,
             },
             ..VersionEdit::default()

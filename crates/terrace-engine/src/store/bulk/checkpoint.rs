@@ -39,6 +39,7 @@ use crate::new_dir;
 use crate::range_tombstone::Fragments;
 use crate::store::bulk::copies::{Copies, CopyOptions};
 use crate::store::bulk::stored::Stored;
+use crate::store::cloud::TakeMoment;
 use crate::store::{Inner, Store};
 use crate::table::{LocalTableStore, OutputSpec, OutputTables, TableShape, TableStore};
 use crate::version::{RowMeta, TableMeta, Version, VersionEdit};
@@ -155,10 +156,7 @@ impl Inner {
 
     /// As the versions hand themselves over, of one that holds everything up to a number, and
     /// nothing after it.
-    pub(in crate::store) fn with_moment(
-        &self,
-        take: &mut dyn FnMut(&VersionEdit, &Arc<Version>, (SeqNo, LogPosition)),
-    ) -> Result<()> {
+    pub(in crate::store) fn with_moment(&self, take: TakeMoment<'_>) -> Result<()> {
         let taken = self.at_moment(|moment| {
             self.versions.with_snapshot(&mut |snapshot: &VersionEdit, version: &Arc<Version>| {
                 take(snapshot, version, moment);

@@ -61,7 +61,10 @@ pub type TakeVersion<'a> = &'a mut dyn FnMut(&VersionEdit, &Arc<Version>);
 
 /// Takes a version as a snapshot, and the greatest number and the log position that its tables hold
 /// everything up to.
-pub type TakeMoment<'a> = &'a mut dyn FnMut(&VersionEdit, &Arc<Version>, (SeqNo, LogPosition));
+pub type TakeMoment<'a> = &'a mut dyn FnMut(&VersionEdit, &Arc<Version>, Moment);
+
+/// The greatest number and the log position up to which a version holds everything.
+pub type Moment = (SeqNo, LogPosition);
 
 /// The feed in the object store, which goes behind the local manifest: what the manifest has waits
 /// here until a job feeds it.

@@ -75,8 +75,9 @@ impl Inner {
         }
     }
 
-    /// At a close, at a moment that is the last one: feeds what waits, and tries again for a while if that fails. What the store does
-    /// not take until then, the next open feeds, which begins with a snapshot.
+    /// Feeds what waits, at a close, whose end `moment` is, and tries again for a while if that
+    /// fails. What the store does not take until then, the next open feeds, which begins with a
+    /// snapshot.
     ///
     /// Errors: `Fenced`.
     pub(in crate::store) fn feed_rest(&self, moment: (SeqNo, LogPosition)) -> Result<()> {

@@ -83,7 +83,7 @@ impl CloudLogs {
             }
         };
         let log = CloudLog::new(&waits, objects, author, next, interval);
-        self.tier.set_log(OutlivingLog::InStore(log));
+        self.tier.set_log(OutlivingLog::InStore(Box::new(log)));
         Ok(())
     }
 

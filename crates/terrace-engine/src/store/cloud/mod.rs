@@ -39,7 +39,7 @@ mod take_over;
 mod tier;
 mod why_live;
 
-pub use behind::FeedBehind;
+pub use behind::{FeedBehind, TakeMoment};
 pub use collect::FarCollector;
 pub use database::{CloudCheckpoint, CloudDatabase, choose_database, databases_in};
 pub use feeds::CloudFeeds;

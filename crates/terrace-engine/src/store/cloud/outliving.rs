@@ -13,7 +13,7 @@ use crate::version::{LogBehind, VolumeLog};
 #[derive(Debug)]
 pub enum OutlivingLog {
     /// Records of the local log are brought to the object store.
-    InStore(CloudLog),
+    InStore(Box<CloudLog>),
     /// The log itself lies on a volume that outlives the machine.
     OnVolume(LogOnVolume),
 }

@@ -3,9 +3,10 @@
 //!
 //! # What is taken
 //! What the feed in the store comes to, which is one moment of the database with all of its files
-//! in the store; and the records behind it, if the store has the log too (`logs.rs`). The log on
-//! the lost machine is nobody's any more: numbers and log positions go on behind it, so that what
-//! this directory writes is never taken for something older.
+//! in the store; and the records behind it, if the store has the log too, or it lies on a volume
+//! that is there (`logs.rs`). A log on the disk of the lost machine is nobody's any more: numbers
+//! and log positions go on behind it, so that what this directory writes is never taken for
+//! something older.
 //!
 //! # A directory that has fallen behind
 //! It may hold entries that the store never got. All of its files get a second name in a directory

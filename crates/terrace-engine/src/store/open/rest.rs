@@ -4,9 +4,10 @@
 //! # Why a crash loses nothing, and counts nothing twice
 //! The log is understood, its torn tail cut off, and the new epoch durable before anything here is
 //! written. Each memtable holds whole records, one after the other, and takes the place of the
-//! records from its begin to its end: a flush moves the start of the log to the begin of the first
-//! memtable that is not flushed, and never beyond the first record that is in no memtable. So the
-//! next replay begins with a record whose entries are in no table.
+//! records from its begin to its end: a flush says that the log is settled up to the begin of the
+//! first memtable that is not flushed, and never beyond the first record that is in no memtable. So
+//! the next replay begins with a record whose entries are in no table, even if the log is kept from
+//! further back.
 
 use std::sync::Arc;
 

@@ -40,7 +40,7 @@ pub struct CloudStats {
     pub near: Option<PersistentCacheStats>,
     /// What the log there has come to; `None` if it is not brought there.
     pub log: Option<CloudLogStats>,
-    /// What the log on a volume has come to; `None` if it lies on none, or nobody mirrors the range.
+    /// What the log on a volume has come to; `None` if it lies on none, or there is no mirror.
     pub volume: Option<VolumeLogStats>,
     /// Requests by kind.
     pub requests: RequestCounts,

@@ -12,8 +12,8 @@ pub struct LogEdit {
     pub memtables_flushed: Vec<(MemtableId, LogPosition)>,
     /// Where a replay of the log starts.
     pub start: Option<LogStart>,
-    /// Below, all entries are in tables, though the log is kept from its start on, for whoever takes
-    /// the range over. Without it that is where it starts.
+    /// Below, all entries are in tables, though the log is kept from its start on for whoever takes
+    /// the range over. Without this, that is so below its start.
     pub settled: Option<LogPosition>,
     /// Where the log ends after a clean close. Means something only as the last edit.
     pub closed: Option<LogPosition>,

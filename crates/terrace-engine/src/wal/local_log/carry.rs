@@ -42,8 +42,8 @@ const SMALL_BYTES: u64 = 64 << 10;
 const SMALL_COUNT: usize = 8;
 
 /// From which position on the log is to be written again, if these segments are what was found: the
-/// end of the last one, if nothing is. What lies on persistent memory, as `is_file` says, is durable
-/// by its own means.
+/// end of the last one, if nothing is. What is no file, as `is_file` says, lies on persistent
+/// memory, and is durable by its own means.
 pub(super) fn carried_from(
     found: &[SegmentSpan],
     durable: LogPosition,

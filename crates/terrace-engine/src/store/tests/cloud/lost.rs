@@ -4,8 +4,9 @@
 //! way; each is lost at some change of a disk or of the store, in the middle of a take-over too, or
 //! is taken over while it still writes. The log is in the store, or on a volume, which is all that
 //! is left of a machine's disks; and it may change its place with each open. Sometimes only the
-//! process is lost, or the power, and the machine goes on in its own directory. One thread writes what a model knows, state by state; two
-//! more write keys of their own in their order, so that several objects are under way.
+//! process is lost, or the power, and the machine goes on in its own directory. One thread writes
+//! what a model knows, state by state; two more write keys of their own in their order, so that
+//! several objects are under way.
 //!
 //! `TERRACE_TEST_SEED` is the first seed and `TERRACE_TEST_SEEDS` their number, if they are set.
 
