@@ -157,7 +157,7 @@ mkdir "$volume"
 log="--log-volume $volume --durability durable"
 taken=
 serve
-seq 3000 | awk '{ print "volume-" $1 "\tvalue " $1 }' >"$place/durable"
+seq 3000 | awk '{ print "on-the-volume-" $1 "\tvalue " $1 }' >"$place/durable"
 show import --connect "$address" --format tsv "$place/durable"
 "$terrace" stats --connect "$address" | grep '^  log on volume'
 kill -9 "$server"
@@ -167,7 +167,7 @@ rm -rf "$data"
 data=$place/fifth
 taken=--take-over
 serve
-again=$("$terrace" count --connect "$address" --prefix volume-)
+again=$("$terrace" count --connect "$address" --prefix on-the-volume-)
 echo "$again of 3000 durable entries are there"
 [ "$again" = 3000 ]
 show stats --connect "$address" | grep -A2 '^  requests'

@@ -303,6 +303,10 @@ fn put_cloud(text: &mut String, figures: &Figured) {
         );
         line_of(text, "log there", &log);
     }
+    if figures.0.pointer("/cloud/volume").is_some_and(|log| !log.is_null()) {
+        let log = format!("{} behind the newest moment", figures.bytes("/cloud/volume/kept_bytes"));
+        line_of(text, "log on volume", &log);
+    }
     let (mut asked, mut failures) = (Vec::new(), 0);
     for (kind, of) in figures.fields("/cloud/requests") {
         failures += of["failures"].as_u64().unwrap_or(0);

@@ -161,7 +161,7 @@ fn tables_that_a_directory_has_are_read_there() -> Result<()> {
 #[test]
 fn the_store_has_a_moment_all_the_time() -> Result<()> {
     let mut contended = 0;
-    for seed in 500..530 {
+    for seed in 500..590 {
         simulate(seed, |env| {
             let options = || mirrored(small());
             let owner = open(env, DIR, options())?;

@@ -204,6 +204,7 @@ fn run(seed: u64) -> Result<u64> {
     let mut random = SeededRng::new(seed);
     let mut options = draw_options(&mut random);
     (options.l0, options.log_path) = (L0Options::PLAIN, None);
+    options.log_volume = None;
     options.value_log = draw_value_log(&mut random);
     let shape = Shape::draw(&mut random);
     let sim = SimOptions {
