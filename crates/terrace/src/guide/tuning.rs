@@ -25,8 +25,9 @@
 //! | [`background_io_limit`](Options::background_io_limit) | none | | compactions slow reads, or other programs, down |
 //!
 //! [`Plan`] computes sizes from what a database will hold; `terrace plan` shows them with reasons.
-//! [`TierPlan`] also says what should lie in an object store, what a month of that costs and what
-//! speaks against other layouts, for a mix of operations and what is wanted; `terrace plan --rate`.
+//! [`TierPlan`](crate::TierPlan) also says what should lie in an object store, what a month of that
+//! costs and what speaks against other layouts, for a mix of operations and what is wanted;
+//! `terrace plan --rate`.
 //!
 //! The cache, the limits and the number of threads can be changed while the database is open
 //! ([`Admin::set`](crate::Admin::set), `CONFIG SET` of the server); all else takes an open.

@@ -212,9 +212,9 @@ impl CloudFeed {
     /// Feeds edits, as one object; its number. `extent` says how much of the database the feed
     /// comes to with them.
     ///
-    /// Errors: [`Error::Fenced`] if somebody else owns the database now, from then on always. The
-    /// edits are not fed then, unless an earlier call for them had ended without an answer. After
-    /// the environment's errors they are pending.
+    /// Errors: [`Error::Fenced`](crate::Error::Fenced) if somebody else owns the database now, from
+    /// then on always. The edits are not fed then, unless an earlier call for them had ended
+    /// without an answer. After the environment's errors they are pending.
     ///
     /// # Panics
     /// If something is pending, or there was no snapshot yet.
