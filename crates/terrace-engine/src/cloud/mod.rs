@@ -43,6 +43,6 @@ pub use pins::{
 };
 pub use prices::{Bill, CloudCost, Dollars, PriceSheet, VolumePrices};
 pub use requests::{
-    CloudStore, Creation, PendingGet, RequestCount, RequestCounts, RequestKind, RequestLimits,
-    RetryPolicy, is_missing,
+    CloudStore, Creation, ONE_PUT_BYTES_MAX, PART_BYTES, PendingGet, RequestCount, RequestCounts,
+    RequestKind, RequestLimits, RetryPolicy, is_missing,
 };

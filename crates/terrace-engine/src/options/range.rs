@@ -220,11 +220,16 @@ impl Options {
         Options { memtable_bytes, frozen_memtables_max: 1, log_bytes_max, ..options }
     }
 
+    /// Whether the log lies on a medium of its own, and takes nothing of the local disk.
+    #[must_use]
+    pub(crate) fn log_is_apart(&self) -> bool {
+        self.log_path.is_some() || self.log_volume.is_some()
+    }
+
     /// The log takes at most a share of what the range may take on the local disk.
     fn with_local_log(self) -> Options {
         let Some(cloud) = &self.cloud else { return self };
-        if self.log_path.is_some() || self.log_volume.is_some() {
-            // It is not on the local disk.
+        if self.log_is_apart() {
             return self;
         }
         let least = 2 * self.log_segment_bytes;

@@ -126,13 +126,13 @@ impl Claims {
         Ok(Some(before))
     }
 
-    /// The second half: what was locked is claimed.
+    /// The second half: what was locked is claimed, unless it is already.
     pub fn write_over(&mut self, medium: &Path) -> Result<()> {
         let Some(medium) = self.real_medium(medium)? else { return Ok(()) };
-        match self.held.contains_key(&medium) {
-            true => self.write(&medium.join(claim_directory_name(self.database))),
-            false => Ok(()),
-        }
+        let dir = medium.join(claim_directory_name(self.database));
+        let is_due = self.held.contains_key(&medium)
+            && !matches!(self.read(&dir), Ok(Some(owner)) if owner == self.owner);
+        if is_due { self.write(&dir) } else { Ok(()) }
     }
 
     /// The one name of a medium; `None` if it is no directory.

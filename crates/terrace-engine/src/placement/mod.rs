@@ -44,7 +44,10 @@ mod rows;
 
 pub(crate) use claim::{Claims, Wish};
 pub use container_place::ContainerPlace;
-pub use far::{FarName, FarReader, FarTables, LevelBytes, LocalRoom, PIECE_BYTES, Waterline};
+pub use far::{
+    FIRST_BYTES, FarName, FarReader, FarTables, LevelBytes, LocalRoom, OVERLAP_BYTES, PIECE_BYTES,
+    Waterline,
+};
 pub use location::{Form, TableLocation, TableMedium};
 pub use media::Media;
 pub(crate) use medium::{Role, entries_of, require_medium};

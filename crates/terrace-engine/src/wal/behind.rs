@@ -19,7 +19,7 @@ use super::local_log::LocalLogStore;
 use super::place::LogMedium;
 use super::replay::{LogFacts, LogStart, ReadRecord, Replayed, StartedBy, newest_at, replay};
 use super::sink::Visit;
-use crate::placement::{Role, entries_of};
+use crate::placement::entries_of;
 use crate::version::VolumeLog;
 use crate::{Error, Result};
 
@@ -35,11 +35,11 @@ impl LocalLogStore {
         moment: VolumeLog,
         visit: &mut Visit<'_>,
     ) -> Result<Replayed> {
-        let Some(LogMedium::Volume(volume)) = &self.medium else {
+        let Some(medium @ LogMedium::Volume(volume)) = &self.medium else {
             return Err(not_there("its volume is not named"));
         };
         let mut directories = facts.directories.clone();
-        let own = volume.join(Role::Segments.name(facts.database));
+        let own = medium.segments(facts.database);
         if !directories.contains(&own) && entries_of(self.env.as_ref(), &own)?.is_some() {
             directories.push(own);
         }

@@ -32,9 +32,14 @@ fn author(epoch: u64) -> Author {
 /// The log of an owner that has fenced it, and the first moment that it feeds.
 fn owner(env: &SharedEnv, objects: &LogObjects, epoch: u64) -> (CloudLog, StoreLog) {
     let run = LogRun::take(objects, StoreLog::NONE, author(epoch)).unwrap();
+    taken(env, objects, epoch, &run)
+}
+
+/// As [`owner`], of one that has read the log, and feeds a moment with what it found.
+fn taken(env: &SharedEnv, objects: &LogObjects, epoch: u64, run: &LogRun) -> (CloudLog, StoreLog) {
     let waits = env.waits();
     let log = CloudLog::new(&waits, objects.clone(), author(epoch), run.next(), Duration::ZERO);
-    let moment = log.moment_taken(LogPosition(0));
+    let moment = log.moment_taken(run.end());
     log.moment_fed(moment);
     (log, moment)
 }
@@ -142,11 +147,7 @@ fn objects_are_collected_and_fences_stay() {
         let run = LogRun::take(objects, moment, author(2)).unwrap();
         assert_eq!((run.from(), run.end()), (end, last));
         // What an owner has left goes with the first moment of the next one.
-        let waits = env.waits();
-        let next = run.next();
-        let log = CloudLog::new(&waits, objects.clone(), author(2), next, Duration::ZERO);
-        let moment = log.moment_taken(last);
-        log.moment_fed(moment);
+        let (log, moment) = taken(env, objects, 2, &run);
         log.collect().unwrap();
         assert!(objects.read(moment.number - 2).unwrap().is_none());
         assert!(objects.read(moment.number - 1).unwrap().is_some(), "its own fence");
@@ -165,10 +166,7 @@ fn the_number_of_what_came_too_late_stays_taken() {
         let (fenced, moment) = owner(env, objects, 2);
         zombie.store(&late, &mut second).unwrap();
         let run = LogRun::take(objects, moment, author(3)).unwrap();
-        let waits = env.waits();
-        let log = CloudLog::new(&waits, objects.clone(), author(3), run.next(), Duration::ZERO);
-        let moment = log.moment_taken(run.end());
-        log.moment_fed(moment);
+        let (log, _) = taken(env, objects, 3, &run);
         log.collect().unwrap();
         let (piece, mut number) = next_piece(&fenced);
         assert_eq!(number, second);

@@ -1,5 +1,5 @@
 use super::{Bill, Dollars};
-use crate::cloud::{RequestCounts, RequestKind};
+use crate::cloud::RequestCounts;
 
 /// What prices of requests are for.
 const REQUESTS: u64 = 1000;
@@ -74,15 +74,9 @@ impl PriceSheet {
     /// About what these requests cost, the failed ones included.
     #[must_use]
     pub fn bill(&self, counts: &RequestCounts) -> Bill {
-        let requests = |kinds: &[RequestKind]| -> u64 {
-            kinds.iter().map(|kind| counts.of(*kind).requests).sum()
-        };
-        let puts = requests(&[RequestKind::Put, RequestKind::UploadPart, RequestKind::List]);
-        let gets = requests(&[RequestKind::Get, RequestKind::Head]);
-        let deletes = requests(&[RequestKind::Delete]);
-        let put_dollars = self.put_per_thousand.each(puts, REQUESTS);
-        let get_dollars = self.get_per_thousand.each(gets, REQUESTS);
-        let delete_dollars = self.delete_per_thousand.each(deletes, REQUESTS);
+        let put_dollars = self.put_per_thousand.each(counts.that_store(), REQUESTS);
+        let get_dollars = self.get_per_thousand.each(counts.that_read(), REQUESTS);
+        let delete_dollars = self.delete_per_thousand.each(counts.delete.requests, REQUESTS);
         let read_out_dollars = self.read_out_per_gb.each(counts.bytes_down(), GB);
         Bill {
             prices: self.name.clone(),

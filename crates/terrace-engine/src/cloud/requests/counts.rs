@@ -136,6 +136,31 @@ impl RequestCounts {
         counts
     }
 
+    /// These, each number so many times.
+    #[must_use]
+    pub fn times(&self, times: f64) -> RequestCounts {
+        let more = |number: u64| (number as f64 * times).round() as u64;
+        let mut counts = *self;
+        for kind in RequestKind::ALL {
+            let count = counts.of_mut(kind);
+            (count.requests, count.failures) = (more(count.requests), more(count.failures));
+            count.bytes = more(count.bytes);
+        }
+        counts
+    }
+
+    /// Requests that services charge for as those that store: lists too.
+    #[must_use]
+    pub fn that_store(&self) -> u64 {
+        self.put.requests + self.upload_part.requests + self.list.requests
+    }
+
+    /// Requests that services charge for as those that read.
+    #[must_use]
+    pub fn that_read(&self) -> u64 {
+        self.get.requests + self.head.requests
+    }
+
     /// Bytes that went to the store.
     #[must_use]
     pub fn bytes_up(&self) -> u64 {

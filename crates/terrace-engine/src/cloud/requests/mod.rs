@@ -28,4 +28,6 @@ mod tests;
 pub use self::counts::{RequestCount, RequestCounts, RequestKind};
 pub use self::pending::PendingGet;
 pub use self::retry::RetryPolicy;
-pub use self::store::{CloudStore, Creation, RequestLimits, is_missing};
+pub use self::store::{
+    CloudStore, Creation, ONE_PUT_BYTES_MAX, PART_BYTES, RequestLimits, is_missing,
+};

@@ -15,9 +15,9 @@ use super::{PendingGet, RequestCounts, RequestKind, RetryPolicy};
 use crate::{Error, Result};
 
 /// Up to this size an object goes in one request.
-const ONE_PUT_BYTES_MAX: usize = 64 << 20;
+pub const ONE_PUT_BYTES_MAX: usize = 64 << 20;
 /// The size of the parts of a larger one.
-const PART_BYTES: usize = 8 << 20;
+pub const PART_BYTES: usize = 8 << 20;
 /// How often a proof is read that is not what it should be.
 const PROOF_READS: u32 = 4;
 

@@ -20,7 +20,7 @@ const TAIL_BYTES_MAX: u64 = 1 << 20;
 
 /// Pieces that are read ahead share so much with the one before, so that a block which that one has
 /// only the beginning of is whole in one of them.
-const OVERLAP_BYTES: u64 = 32 << 10;
+pub const OVERLAP_BYTES: u64 = 32 << 10;
 
 /// A table in the store, open for reading.
 #[derive(Debug)]

@@ -36,5 +36,7 @@ mod tables;
 mod waterline;
 
 pub use ahead::PIECE_BYTES;
+pub use file::OVERLAP_BYTES;
+pub use sequence::FIRST_BYTES;
 pub use tables::{FarName, FarReader, FarTables};
 pub use waterline::{LevelBytes, LocalRoom, Waterline};

@@ -11,7 +11,7 @@
 use super::ahead::PIECE_BYTES;
 
 /// The first time, so much is read beyond what was asked for.
-const FIRST_BYTES: u64 = 64 << 10;
+pub const FIRST_BYTES: u64 = 64 << 10;
 
 /// A read goes on where another one ended if it begins at most this far behind it: some blocks
 /// between them may have been cached.

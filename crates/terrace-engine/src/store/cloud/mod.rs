@@ -46,6 +46,7 @@ pub use feeds::CloudFeeds;
 pub use follow::{NoLog, StoreFeed, StoreMoment};
 pub use logs::CloudLogs;
 pub use outliving::{LogOnVolume, OutlivingLog, VolumeLogStats};
+pub use shipping::{LOG_OBJECT_BYTES, LOG_PATIENCE, LOG_WRITERS};
 pub use take_over::TakeOver;
 pub use tier::CloudTier;
 pub use why_live::{LiveReason, WhyLive};

@@ -6,7 +6,7 @@ use terrace_env::{JobClass, Mutex, PlantedBug, is_planted};
 
 use crate::cloud::{CloudLog, LogPiece, LogWork};
 use crate::store::Inner;
-use crate::store::cloud::OutlivingLog;
+use crate::store::cloud::{LogOnVolume, OutlivingLog};
 use crate::store::health::Work;
 use crate::version::LogEdit;
 use crate::wal::{LogMark, LogStore, ReadOn};
@@ -14,16 +14,16 @@ use crate::{Error, Result};
 
 /// How many objects of the log may be on their way at once: as many as one that takes several
 /// intervals does not hold up.
-const WRITERS: usize = 4;
+pub const LOG_WRITERS: usize = 4;
 
 /// An object is full at so many bytes.
-const OBJECT_BYTES: u64 = 4 << 20;
+pub const LOG_OBJECT_BYTES: u64 = 4 << 20;
 
 /// What the store has not got yet may be this part of the log's bytes before it is given up.
 const UNREAD_DIVISOR: u64 = 4;
 
 /// What nobody waits for goes to the store at the latest so long after it was written.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub const LOG_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Reads the local log for the one in the store: one caller at a time.
 #[derive(Debug, Default)]
@@ -40,6 +40,11 @@ impl Inner {
         self.cloud.as_ref()?.outliving_log()
     }
 
+    /// The log on a volume that outlives the machine, if the range has one there.
+    fn log_on_volume(&self) -> Option<&LogOnVolume> {
+        self.outliving_log()?.on_volume()
+    }
+
     /// The log in the store, if the range has one there.
     fn log_in_store(&self) -> Option<&CloudLog> {
         self.outliving_log()?.in_store()
@@ -54,7 +59,7 @@ impl Inner {
             return Ok(());
         }
         let turn: Arc<Mutex<Shipping>> = Arc::new(self.env.waits().mutex(Shipping::default()));
-        for _ in 0..WRITERS {
+        for _ in 0..LOG_WRITERS {
             let (turn, log_store) = (Arc::clone(&turn), Arc::clone(log_store));
             let run = self.standing_job(move |inner| inner.ship_log(log_store.as_ref(), &turn));
             self.env.spawn(JobClass::Log, "log-to-store", run)?;
@@ -129,14 +134,14 @@ impl Inner {
             let is_awaited = log.is_awaited();
             let next = shipping.begun.map_or(now, |begun| begun + log.interval());
             let wait = match work {
-                Some(work) if work.end.0 - work.from.0 >= OBJECT_BYTES => return Some(work),
-                Some(work) if is_awaited || now.saturating_sub(since) >= PATIENCE => {
+                Some(work) if work.end.0 - work.from.0 >= LOG_OBJECT_BYTES => return Some(work),
+                Some(work) if is_awaited || now.saturating_sub(since) >= LOG_PATIENCE => {
                     if next <= now {
                         return Some(work);
                     }
                     next - now
                 }
-                _ => PATIENCE,
+                _ => LOG_PATIENCE,
             };
             log.changed().wait_timeout(ticket, wait);
         }
@@ -156,7 +161,7 @@ impl Inner {
         let mut piece = LogPiece::new(work.chain, work.from);
         let mut is_lost = false;
         let facts = self.versions.current().log_facts();
-        let read = log_store.read_on(&facts, shipping.mark, OBJECT_BYTES, &mut |record| {
+        let read = log_store.read_on(&facts, shipping.mark, LOG_OBJECT_BYTES, &mut |record| {
             if record.position == piece.end() && record.position < work.end {
                 piece.push(record.header, record.body());
             } else if record.position >= work.from && record.position > piece.end() {
@@ -187,11 +192,10 @@ impl Inner {
     /// Where the records begin that a flush keeps in the log for whoever takes the range over.
     ///
     /// On a volume these are all that the newest moment in the feed does not have, also if the log
-    /// goes on elsewhere since this open. Otherwise it is
-    /// what the store is to get yet, unless that is much of the log because the store is slow or
-    /// away: then a moment has to make up for it.
+    /// goes on elsewhere since this open. Otherwise it is what the store is to get yet, unless that
+    /// is much of the log because the store is slow or away: then a moment has to make up for it.
     pub(in crate::store) fn kept_for_taker(&self) -> LogPosition {
-        if let Some(log) = self.outliving_log().and_then(OutlivingLog::on_volume) {
+        if let Some(log) = self.log_on_volume() {
             return log.kept_from();
         }
         let of_before = self.cloud.as_ref().map(|tier| tier.log_before_is_kept_from());
@@ -229,7 +233,7 @@ impl Inner {
             if log.wants_moment() {
                 self.schedule_feeding();
             }
-            log.changed().wait_timeout(ticket, PATIENCE);
+            log.changed().wait_timeout(ticket, LOG_PATIENCE);
         }
     }
 
@@ -243,20 +247,16 @@ impl Inner {
     /// Whether the log lies on a volume, and is kept there for a moment in the object store: no
     /// flush makes it shorter.
     pub(in crate::store) fn log_awaits_moment(&self) -> bool {
-        let Some(log) = self.outliving_log().and_then(OutlivingLog::on_volume) else {
-            return false;
-        };
-        self.versions.current().log_start().position >= log.kept_from()
+        let start = || self.versions.current().log_start().position;
+        self.log_on_volume().is_some_and(|log| start() >= log.kept_from())
     }
 
     /// Whether the log on a volume is so long that the next moment should come before its time.
     fn is_volume_filling(&self) -> bool {
-        let Some(log) = self.outliving_log().and_then(OutlivingLog::on_volume) else {
-            return false;
-        };
+        let end = self.sequencer.finished().1;
         // What a moment frees.
-        let kept_bytes = self.sequencer.finished().1.0.saturating_sub(log.kept_from().0);
-        kept_bytes > self.options.log_bytes_max / 2
+        let kept_bytes = |log: &LogOnVolume| end.0.saturating_sub(log.kept_from().0);
+        self.log_on_volume().is_some_and(|log| kept_bytes(log) > self.options.log_bytes_max / 2)
     }
 
     /// Whether the next moment is due before its time: durable writes wait for one, or the log on a

@@ -72,11 +72,11 @@ impl Inner {
         self.context.opener.far.near().map_or(0, |near| near.meta.bytes())
     }
 
-    /// What the log takes on the local disk: nothing, if it lies on a volume of its own.
+    /// What the log takes on the local disk: nothing, if it lies on a medium of its own.
     pub(in crate::store) fn local_log_bytes(&self) -> u64 {
-        match self.options.log_volume {
-            Some(_) => 0,
-            None => self.log().map_or(0, |log| log.held_bytes()),
+        match self.options.log_is_apart() {
+            true => 0,
+            false => self.log().map_or(0, |log| log.held_bytes()),
         }
     }
 

@@ -13,6 +13,7 @@ use crate::store::upkeep::filtering::FilterRests;
 use crate::store::upkeep::flush::Merging;
 use crate::store::upkeep::idle::IdleWatch;
 use crate::store::upkeep::near::LocalPeak;
+use crate::store::upkeep::next_look::NextLook;
 use crate::store::{Inner, Store};
 use crate::{Error, Result};
 
@@ -35,11 +36,10 @@ pub struct Jobs {
     clear_up_queued: AtomicBool,
     /// Compactions that are queued and have not begun.
     compactions_queued: AtomicUsize,
-    /// The moment, in ms, at which a compaction is looked for because entries expire; the greatest
-    /// number if none is.
-    expiry_awaited_ms: AtomicU64,
+    /// At which moment, in ms, a compaction is looked for because entries expire.
+    expiry_awaited: NextLook,
     /// When somebody will look whether the next moment of a mirror is due, in nanoseconds.
-    moment_due: AtomicU64,
+    moment_awaited: NextLook,
     /// What the range took on the local disk lately.
     pub(super) local_peak: Latch<LocalPeak>,
     /// Set when running jobs should end early.
@@ -110,8 +110,8 @@ impl Jobs {
             idle: Latch::default(),
             clear_up_queued: AtomicBool::new(false),
             compactions_queued: AtomicUsize::new(0),
-            expiry_awaited_ms: AtomicU64::new(u64::MAX),
-            moment_due: AtomicU64::new(u64::MAX),
+            expiry_awaited: NextLook::default(),
+            moment_awaited: NextLook::default(),
             cancel: AtomicBool::new(false),
             local_output_bytes: AtomicU64::new(0),
             local_peak: Latch::default(),
@@ -338,14 +338,12 @@ impl Inner {
     /// whatever else happens until then.
     fn await_expiry(self: &Arc<Self>, served: Served) {
         let Some(moment) = pick::next_expiry(&self.versions.current(), served) else { return };
-        if self.is_closing()
-            || self.jobs.expiry_awaited_ms.fetch_min(moment.0, Ordering::AcqRel) <= moment.0
-        {
+        if self.is_closing() || !self.jobs.expiry_awaited.is_earlier(moment.0) {
             return;
         }
         let delay = Duration::from_millis(moment.0.saturating_sub(served.now.0));
-        self.look_after(delay, |inner| {
-            inner.jobs.expiry_awaited_ms.store(u64::MAX, Ordering::Release);
+        self.look_after(delay, move |inner| {
+            inner.jobs.expiry_awaited.begin(moment.0);
             inner.schedule_compaction();
         });
     }
@@ -354,12 +352,11 @@ impl Inner {
     pub(in crate::store) fn await_moment(&self, period: Duration) {
         let due = self.env.now().saturating_add(period).as_nanos();
         let due = u64::try_from(due).unwrap_or(u64::MAX - 1);
-        if self.is_closing() || self.jobs.moment_due.fetch_min(due, Ordering::AcqRel) <= due {
+        if self.is_closing() || !self.jobs.moment_awaited.is_earlier(due) {
             return;
         }
         self.look_after(period, move |inner| {
-            let none = (u64::MAX, Ordering::AcqRel, Ordering::Relaxed);
-            let _ = inner.jobs.moment_due.compare_exchange(due, none.0, none.1, none.2);
+            inner.jobs.moment_awaited.begin(due);
             inner.schedule_feeding();
         });
     }

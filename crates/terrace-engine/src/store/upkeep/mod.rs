@@ -25,5 +25,6 @@ pub(super) mod idle;
 pub(super) mod jobs;
 pub(super) mod merge_memtables;
 pub(super) mod near;
+mod next_look;
 pub(super) mod parts;
 pub(super) mod values;

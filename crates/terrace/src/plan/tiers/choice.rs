@@ -178,9 +178,7 @@ impl PlannedTier {
     pub fn has_store(&self) -> bool {
         self.first_far_level.is_some() || self.mirror_ms.is_some()
     }
-}
 
-impl PlannedTier {
     /// The cheaper first; of those that cost the same, the faster.
     fn cheaper_or_faster(&self, other: &PlannedTier) -> Ordering {
         let by_price = self.dollars.total.cmp(&other.dollars.total);

@@ -12,11 +12,15 @@
 
 use std::time::Duration;
 
-use terrace_engine::cloud::{Dollars, PriceSheet, RequestCount, RequestCounts, VolumePrices};
-use terrace_engine::placement::PIECE_BYTES;
+use terrace_engine::cloud::{
+    Bill, Dollars, ONE_PUT_BYTES_MAX, PART_BYTES, PriceSheet, RequestCount, RequestCounts,
+    VolumePrices,
+};
+use terrace_engine::placement::{FIRST_BYTES, OVERLAP_BYTES, PIECE_BYTES};
+use terrace_engine::store::{LOG_OBJECT_BYTES, LOG_PATIENCE, LOG_WRITERS};
 
 use super::hits::{Misses, Popularity, Reads};
-use super::layouts::{LOG_PATIENCE, Place, Safety};
+use super::layouts::{Place, Safety};
 use super::tree::BELOW_ALL;
 use super::workload::TierNeeds;
 use crate::Durability;
@@ -24,16 +28,6 @@ use crate::Durability;
 /// Seconds of a month, as services bill it: 730 hours.
 pub(super) const MONTH_S: f64 = 730.0 * 3600.0;
 
-/// Up to this size a table goes in one request; parts of a larger one have so many bytes.
-const ONE_PUT_BYTES_MAX: f64 = (64 << 20) as f64;
-const PART_BYTES: f64 = (8 << 20) as f64;
-/// Pieces that are read one after the other overlap by this.
-const OVERLAP_BYTES: f64 = (32 << 10) as f64;
-/// What a scan reads beyond its block, the first time.
-const FIRST_AHEAD_BYTES: f64 = (64 << 10) as f64;
-/// How many objects of the log are on their way at once, and how large one is at most.
-const LOG_WRITERS: f64 = 4.0;
-const LOG_OBJECT_BYTES: f64 = (4 << 20) as f64;
 /// Of the far levels so many percent lie in the store a second time for a while: compactions have
 /// replaced them.
 const REPLACED_PERCENT: f64 = 10.0;
@@ -78,6 +72,24 @@ pub struct TierDollars {
     pub per_million_operations: Dollars,
     /// Requests alone, for a million operations.
     pub requests_per_million_operations: Dollars,
+}
+
+impl TierDollars {
+    /// What is kept, as this has it, with the bill for the requests of so many operations.
+    pub(super) fn with_bill(self, bill: &Bill, operations: u64) -> TierDollars {
+        let kept = self.local + self.local_iops + self.log_volume + self.stored;
+        let total = kept + bill.total_dollars;
+        TierDollars {
+            puts: bill.put_dollars,
+            gets: bill.get_dollars,
+            deletes: bill.delete_dollars,
+            read_out: bill.read_out_dollars,
+            total,
+            per_million_operations: total.per_million(operations),
+            requests_per_million_operations: bill.total_dollars.per_million(operations),
+            ..self
+        }
+    }
 }
 
 /// What a layout does in a second, and how long operations take.
@@ -187,7 +199,7 @@ impl Flow {
             let read = bytes * (step.met + f64::from(u8::from(source_is_far)));
             source_is_far = true;
             self.bytes_down += read;
-            let piece = PIECE_BYTES as f64 - OVERLAP_BYTES;
+            let piece = (PIECE_BYTES - OVERLAP_BYTES) as f64;
             self.gets += read / tree.table_bytes * (tree.table_bytes / piece).ceil();
         }
     }
@@ -237,7 +249,7 @@ impl Flow {
         if let Some(interval) = safety.log {
             let objects = log_objects(needs, interval, safety.durability, puts);
             let bytes = puts * tree.entry_bytes;
-            self.add_objects(objects.max(bytes / LOG_OBJECT_BYTES));
+            self.add_objects(objects.max(bytes / LOG_OBJECT_BYTES as f64));
             self.bytes_up += bytes;
             self.stored_bytes += bytes * period;
         }
@@ -289,21 +301,8 @@ impl Flow {
         let volume_prices = volume_prices.filter(|_| self.log_volume_bytes > 0.0);
         let log_volume = volume_prices
             .map_or(Dollars::ZERO, |prices| prices.month(whole(self.log_volume_bytes)));
-        let total = local + local_iops + log_volume + stored + bill.total_dollars;
-        let operations = whole(needs.operations_per_s * MONTH_S);
-        TierDollars {
-            local,
-            local_iops,
-            log_volume,
-            stored,
-            puts: bill.put_dollars,
-            gets: bill.get_dollars,
-            deletes: bill.delete_dollars,
-            read_out: bill.read_out_dollars,
-            total,
-            per_million_operations: total.per_million(operations),
-            requests_per_million_operations: bill.total_dollars.per_million(operations),
-        }
+        let kept = TierDollars { local, local_iops, log_volume, stored, ..TierDollars::default() };
+        kept.with_bill(&bill, whole(needs.operations_per_s * MONTH_S))
     }
 
     /// Operations a second that the volume of the local disk has too few of, where no more of them
@@ -352,7 +351,7 @@ pub(super) fn log_objects(
         Durability::Durable => interval,
         _ => interval.max(LOG_PATIENCE),
     };
-    let at_once = LOG_WRITERS / needs.put_latency.as_secs_f64().max(1e-6);
+    let at_once = LOG_WRITERS as f64 / needs.put_latency.as_secs_f64().max(1e-6);
     (1.0 / apart.as_secs_f64().max(1e-6)).min(at_once).min(puts)
 }
 
@@ -393,10 +392,10 @@ pub(super) fn steps_down(place: &Place, popularity: &Popularity) -> Vec<StepDown
 }
 
 fn requests_of_table(bytes: f64) -> f64 {
-    match bytes <= ONE_PUT_BYTES_MAX {
+    match bytes <= ONE_PUT_BYTES_MAX as f64 {
         true => 1.0,
         // Its beginning, its parts and its end.
-        false => 2.0 + (bytes / PART_BYTES).ceil(),
+        false => 2.0 + (bytes / PART_BYTES as f64).ceil(),
     }
 }
 
@@ -408,7 +407,7 @@ fn pieces_of_scan(bytes: f64, block_bytes: f64) -> (f64, f64) {
     let goes_beyond = |at: f64| (1.0 - at / longest).max(0.0);
     let (mut requests, mut read) = (1.0, block_bytes);
     let mut at = block_bytes / 2.0;
-    let mut piece = FIRST_AHEAD_BYTES;
+    let mut piece = FIRST_BYTES as f64;
     while at < longest && piece < PIECE_BYTES as f64 {
         requests += goes_beyond(at);
         read += goes_beyond(at) * piece;

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use terrace_engine::options::CloudOptions;
+use terrace_engine::store::LOG_PATIENCE;
 
 use super::tree::{Ages, BELOW_ALL, Tree};
 use super::workload::{LOSS_MIN, TierLoss, TierNeeds};
@@ -20,8 +21,6 @@ const STEPS: u64 = 4;
 const GROWTHS_MAX: u64 = 64;
 /// The period of a mirror that only bounds the log in the store.
 const MIRROR_BESIDE_LOG: Duration = Duration::from_secs(60);
-/// A log that nobody waits for is in the store about so often.
-pub(super) const LOG_PATIENCE: Duration = Duration::from_secs(1);
 /// How far apart the objects of a log are that writes wait for.
 const LOG_INTERVALS_MS: [u64; 3] = [10, 50, 200];
 

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use terrace_engine::cloud::{PriceSheet, RequestCount, RequestCounts, RequestKind};
+use terrace_engine::cloud::{PriceSheet, RequestCounts};
 
 use super::cost::{MONTH_S, TierDollars, TierRequests};
 use super::tree::BELOW_ALL;
@@ -166,14 +166,12 @@ impl ObservedTier {
         observed.scan_records = (scans > 0.0).then(|| (scanned / scans).round().max(1.0) as u64);
         if let (Some(present), Some(store)) = (&mut observed.present, &now.store) {
             let before = before.store.as_ref().map(|store| store.requests).unwrap_or_default();
-            let counts = since(&before, &store.requests);
-            let of = |kinds: &[RequestKind]| {
-                kinds.iter().map(|kind| counts.of(*kind).requests as f64).sum::<f64>() / all
-            };
+            let counts = store.requests.since(&before);
+            let each = |requests: u64| requests as f64 / all;
             let requests = TierRequests {
-                gets: of(&[RequestKind::Get, RequestKind::Head]),
-                puts: of(&[RequestKind::Put, RequestKind::UploadPart, RequestKind::List]),
-                deletes: of(&[RequestKind::Delete]),
+                gets: each(counts.that_read()),
+                puts: each(counts.that_store()),
+                deletes: each(counts.delete.requests),
             };
             present.measured = Some(MeasuredTier {
                 seconds,
@@ -195,63 +193,18 @@ impl MeasuredTier {
         local: &PriceSheet,
         local_bytes: u64,
     ) -> TierDollars {
-        let months = MONTH_S / self.seconds;
-        let bill = store.bill(&each(&self.counts, |count| (count as f64 * months).round() as u64));
+        let bill = store.bill(&self.counts.times(MONTH_S / self.seconds));
         let (local, stored) = (local.month(local_bytes), store.month(self.stored_bytes));
-        let total = local + stored + bill.total_dollars;
-        let operations = (self.operations_per_s * MONTH_S).round() as u64;
-        TierDollars {
-            local,
-            stored,
-            puts: bill.put_dollars,
-            gets: bill.get_dollars,
-            deletes: bill.delete_dollars,
-            read_out: bill.read_out_dollars,
-            total,
-            per_million_operations: total.per_million(operations),
-            requests_per_million_operations: bill.total_dollars.per_million(operations),
-            ..TierDollars::default()
-        }
-    }
-}
-
-/// The counts of `now` without those of `before`.
-fn since(before: &RequestCounts, now: &RequestCounts) -> RequestCounts {
-    let less = |before: RequestCount, now: RequestCount| RequestCount {
-        requests: now.requests.saturating_sub(before.requests),
-        failures: now.failures.saturating_sub(before.failures),
-        bytes: now.bytes.saturating_sub(before.bytes),
-    };
-    RequestCounts {
-        put: less(before.put, now.put),
-        upload_part: less(before.upload_part, now.upload_part),
-        get: less(before.get, now.get),
-        head: less(before.head, now.head),
-        delete: less(before.delete, now.delete),
-        list: less(before.list, now.list),
-    }
-}
-
-/// The counts, each number changed in the same way.
-fn each(counts: &RequestCounts, change: impl Fn(u64) -> u64) -> RequestCounts {
-    let one = |count: RequestCount| RequestCount {
-        requests: change(count.requests),
-        failures: change(count.failures),
-        bytes: change(count.bytes),
-    };
-    RequestCounts {
-        put: one(counts.put),
-        upload_part: one(counts.upload_part),
-        get: one(counts.get),
-        head: one(counts.head),
-        delete: one(counts.delete),
-        list: one(counts.list),
+        let kept = TierDollars { local, stored, ..TierDollars::default() };
+        kept.with_bill(&bill, (self.operations_per_s * MONTH_S).round() as u64)
     }
 }
 
 #[cfg(test)]
 mod tests {
     //! Goal: figures become what a plan is made from, and what they do not say is left open.
+
+    use terrace_engine::cloud::RequestCount;
 
     use super::*;
 

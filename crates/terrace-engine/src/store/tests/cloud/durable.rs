@@ -23,7 +23,7 @@ fn logged(options: Options) -> Options {
     Options { cloud, ..options }
 }
 
-fn taking_over(options: Options) -> Options {
+pub(super) fn taking_over(options: Options) -> Options {
     let cloud = options.cloud.map(|cloud| CloudOptions { take_over: true, ..cloud });
     Options { cloud, ..options }
 }
@@ -36,7 +36,7 @@ fn durably() -> WriteOptions {
     WriteOptions { durability: Some(Durability::Durable), ..WriteOptions::default() }
 }
 
-fn put_durably(store: &Store, key: &str, value: &str) -> Result<()> {
+pub(super) fn put_durably(store: &Store, key: &str, value: &str) -> Result<()> {
     let mut batch = WriteBatch::new();
     batch.put(key.as_bytes(), value.as_bytes())?;
     store.write(&batch, &durably())

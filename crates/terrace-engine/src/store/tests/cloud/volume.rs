@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use terrace_base::KeyRange;
 
+use super::durable::{put_durably, taking_over};
 use super::mirror::{content, mirrored};
-use crate::options::{CloudOptions, Durability};
-use crate::store::WriteOptions;
+use crate::Error;
+use crate::options::CloudOptions;
 use crate::store::tests::*;
-use crate::{Error, WriteBatch};
 
 const VOLUME: &str = "/volume";
 const ELSEWHERE: &str = "/elsewhere";
@@ -23,22 +23,9 @@ fn on_volume() -> Options {
     Options { cloud, log_volume: Some(VOLUME.into()), ..options }
 }
 
-fn taking_over() -> Options {
-    let options = on_volume();
-    let cloud = options.cloud.map(|cloud| CloudOptions { take_over: true, ..cloud });
-    Options { cloud, ..options }
-}
-
 fn open(env: &SharedEnv, dir: &str, options: Options) -> Result<Store> {
     env.fs().create_dir_all(Path::new(VOLUME))?;
     Store::open(&process(env)?, Path::new(dir), options)
-}
-
-fn put_durably(store: &Store, key: &str, value: &str) -> Result<()> {
-    let mut batch = WriteBatch::new();
-    batch.put(key.as_bytes(), value.as_bytes())?;
-    let options = WriteOptions { durability: Some(Durability::Durable), ..WriteOptions::default() };
-    store.write(&batch, &options)
 }
 
 /// Ends an owner as a lost machine does, as far as the volume can tell: nothing is closed.
@@ -52,17 +39,17 @@ fn whoever_has_the_volume_goes_on_in_the_log() -> Result<()> {
     simulate(511, |env| {
         let owner = open(env, DIR, on_volume())?;
         put_durably(&owner, "durable", "write")?;
-        let refused = open(env, ELSEWHERE, taking_over()).map(drop).unwrap_err();
+        let refused = open(env, ELSEWHERE, taking_over(on_volume())).map(drop).unwrap_err();
         assert!(matches!(refused, Error::Locked(_)), "its owner has the volume: {refused}");
         put_durably(&owner, "more", "of it")?;
         let all = content(&owner)?;
         lose(owner);
-        let taker = open(env, ELSEWHERE, taking_over())?;
+        let taker = open(env, ELSEWHERE, taking_over(on_volume()))?;
         assert_eq!(content(&taker)?, all);
         assert_eq!(taker.recovery().replayed_entries, 2);
         put_durably(&taker, "by the", "taker")?;
         lose(taker);
-        let third = open(env, "/third", taking_over())?;
+        let third = open(env, "/third", taking_over(on_volume()))?;
         assert_eq!(get(&third, "by the")?, Some("taker".to_string()));
         // The first one comes back, with the volume.
         let back = open(env, DIR, on_volume()).map(drop).unwrap_err();
@@ -79,9 +66,9 @@ fn a_missing_volume_is_noticed_and_given_up_only_if_asked_for() -> Result<()> {
         put_durably(&owner, "on the", "volume")?;
         owner.flush()?;
         lose(owner);
-        let without = Options { log_volume: None, ..taking_over() };
+        let without = Options { log_volume: None, ..taking_over(on_volume()) };
         env.fs().create_dir_all(Path::new("/empty"))?;
-        let another = Options { log_volume: Some("/empty".into()), ..taking_over() };
+        let another = Options { log_volume: Some("/empty".into()), ..taking_over(on_volume()) };
         for options in [without.clone(), another.clone()] {
             let refused = open(env, ELSEWHERE, options).map(drop).unwrap_err();
             let text = refused.to_string();
@@ -109,12 +96,12 @@ fn records_behind_a_lost_ingest_are_left_out() -> Result<()> {
         put(&owner, "c", "behind it")?;
         owner.sync()?;
         lose(owner);
-        let taker = open(env, ELSEWHERE, taking_over())?;
+        let taker = open(env, ELSEWHERE, taking_over(on_volume()))?;
         assert_eq!(get(&taker, "a")?, Some("durable".to_string()));
         assert_eq!((get(&taker, "b")?, get(&taker, "c")?), (None, None));
         put_durably(&taker, "d", "goes on")?;
         lose(taker);
-        let third = open(env, "/third", taking_over())?;
+        let third = open(env, "/third", taking_over(on_volume()))?;
         assert_eq!(content(&third)?.len(), 2);
         Ok(())
     })
@@ -138,7 +125,7 @@ fn a_long_log_asks_for_a_moment() -> Result<()> {
         put_durably(&owner, "last", "one")?;
         let all = content(&owner)?;
         lose(owner);
-        let taker = open(env, ELSEWHERE, taking_over())?;
+        let taker = open(env, ELSEWHERE, taking_over(on_volume()))?;
         assert_eq!(content(&taker)?, all);
         taker.compact(&KeyRange::all())?;
         assert_eq!(content(&taker)?, all);
