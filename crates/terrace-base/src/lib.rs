@@ -12,6 +12,7 @@ compile_error!(
      that system, and its sizes are 64-bit numbers"
 );
 
+mod calendar;
 mod checksum;
 mod coding;
 mod corruption;
@@ -24,6 +25,7 @@ pub mod limits;
 mod preamble;
 mod seqno;
 
+pub use calendar::NoWallTime;
 pub use checksum::{Checksum, hash_bytes};
 pub use coding::{ByteReader, CodecError, put_bytes, put_field, put_varint, varint_bytes};
 pub use corruption::Corruption;

@@ -25,6 +25,12 @@ impl FileIds {
         FileIds { epoch, files: AtomicU64::new(files_taken), memtables: AtomicU64::new(0) }
     }
 
+    /// Ids of a copy of a range of this epoch: none of them is that of a file which is copied.
+    #[must_use]
+    pub fn of_copy(epoch: Epoch) -> FileIds {
+        FileIds::new(Epoch(epoch.0 + 1), 0)
+    }
+
     /// The epoch.
     #[must_use]
     pub fn epoch(&self) -> Epoch {

@@ -194,6 +194,8 @@ planted_bugs! {
     LogSafeOverGaps,
     /// Objects of the log go when a moment is taken that does not need them, before it is fed.
     LogCollectedEarly,
+    /// The log is collected as if nobody kept an archive.
+    ArchiveMissesObjects,
     /// A log on a volume is released as tables here have its records, whatever the store has.
     VolumeLogReleasedEarly,
     /// Records of a log on a volume are replayed that follow on an ingest which the store lacks.
@@ -238,6 +240,10 @@ impl PlantedBug {
         PlantedBug::LogCollectedEarly,
     ];
 
+    /// Bugs of the archive of a database in an object store: the engine's own test of it looks for
+    /// them.
+    pub const OF_ARCHIVE: &[PlantedBug] = &[PlantedBug::ArchiveMissesObjects];
+
     /// Bugs of the log on a volume: as above.
     pub const OF_VOLUME_LOG: &[PlantedBug] = &[
         PlantedBug::VolumeLogReleasedEarly,
@@ -263,6 +269,7 @@ impl PlantedBug {
             PlantedBug::OF_OBJECT_STORE,
             PlantedBug::OF_STORE_LOG,
             PlantedBug::OF_VOLUME_LOG,
+            PlantedBug::OF_ARCHIVE,
             PlantedBug::OF_PERSISTENT_CACHE,
         ]
         .concat();

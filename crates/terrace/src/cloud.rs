@@ -1,8 +1,9 @@
 use std::fmt;
 use std::path::Path;
 
+use terrace_base::{SeqNo, WallTime};
 use terrace_engine::Error as EngineError;
-use terrace_engine::cloud::CheckpointName;
+use terrace_engine::cloud::{CheckpointName, LogPoint};
 pub use terrace_engine::store::{CloudCheckpoint, LiveReason, WhyLive};
 use terrace_engine::store::{CloudDatabase as EngineDatabase, StoreMoment, databases_in};
 use terrace_env::{RealEnv, SharedEnv};
@@ -20,7 +21,7 @@ use crate::{CheckpointReport, Options, Result, Secondary};
 ///
 /// ```
 /// use std::time::Duration;
-/// use terrace::{CloudOptions, Layout, Options};
+/// use terrace::{CloudMoment, CloudOptions, Layout, Options};
 ///
 /// # fn main() -> terrace::Result<()> {
 /// # let directory = tempfile::tempdir().expect("a temporary directory");
@@ -38,7 +39,8 @@ use crate::{CheckpointReport, Options, Result, Secondary};
 /// let secondary = database.open()?;
 /// assert!(secondary.get("apple")?.is_some_and(|color| color == "red"));
 /// database.make_checkpoint("monday")?;
-/// database.clone_to(directory.path().join("copy"), Some("monday"), |_, _| true)?;
+/// let monday = CloudMoment::Checkpoint("monday".to_string());
+/// database.clone_to(directory.path().join("copy"), &monday, |_, _| true)?;
 /// # Ok(())
 /// # }
 /// ```
@@ -47,6 +49,34 @@ use crate::{CheckpointReport, Options, Result, Secondary};
 pub struct CloudDatabase {
     database: EngineDatabase,
     options: Options,
+}
+
+/// Which state of a database in an object store is meant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CloudMoment {
+    /// The newest moment that its owner has stored, and later ones as they come.
+    #[default]
+    Newest,
+    /// What the checkpoint of this name has.
+    Checkpoint(String),
+    /// What had been written at this time, by its owner's clock, out of the archive that the owner
+    /// keeps (`CloudOptions::archive`): about a second may be missing at the end, as much as the
+    /// owner gathers before it stores it.
+    Time(WallTime),
+    /// What had been written up to this sequence number, out of that archive; no batch by half.
+    Number(SeqNo),
+}
+
+impl CloudMoment {
+    fn of_engine(&self) -> Result<StoreMoment> {
+        Ok(match self {
+            CloudMoment::Newest => StoreMoment::Newest,
+            CloudMoment::Checkpoint(name) => StoreMoment::Checkpoint(named(name)?),
+            CloudMoment::Time(time) => StoreMoment::Archived(LogPoint::Time(*time)),
+            CloudMoment::Number(number) => StoreMoment::Archived(LogPoint::Number(*number)),
+        })
+    }
 }
 
 impl Options {
@@ -99,7 +129,7 @@ impl CloudDatabase {
     /// Errors: `Invalid` (no such database; a merge operator that this program does not know),
     /// `Unsupported` (its owner does not mirror it; of a later version), `Corruption`, `Io`.
     pub fn open(&self) -> Result<Secondary> {
-        self.open_at(StoreMoment::Newest)
+        self.open_at(&CloudMoment::Newest)
     }
 
     /// Opens a checkpoint of it to be read, which never changes.
@@ -107,10 +137,21 @@ impl CloudDatabase {
     /// Cost and errors: as of [`CloudDatabase::open`]; also `Invalid` if there is no such
     /// checkpoint.
     pub fn open_checkpoint(&self, name: &str) -> Result<Secondary> {
-        self.open_at(moment_of(Some(name))?)
+        self.open_at(&CloudMoment::Checkpoint(name.to_string()))
     }
 
-    fn open_at(&self, moment: StoreMoment) -> Result<Secondary> {
+    /// Opens it at some moment to be read. A state out of the archive never changes; if the archive
+    /// does not have exactly that one, it is the newest one before it that it has, and a snapshot's
+    /// number says which.
+    ///
+    /// Cost: as of [`CloudDatabase::open`]. A state out of the archive also costs up to three
+    /// requests for each checkpoint, and the log that leads to it, up to half a gigabyte, which is
+    /// in memory then.
+    /// Errors: as of [`CloudDatabase::open`]; also `Invalid` if there is no such checkpoint or no
+    /// archive, or it does not reach back so far; `Outdated` if the archive lets go of the state
+    /// meanwhile.
+    pub fn open_at(&self, moment: &CloudMoment) -> Result<Secondary> {
+        let moment = moment.of_engine()?;
         Secondary::over(&self.options, |engine| self.database.follow(moment, engine))
     }
 
@@ -143,23 +184,22 @@ impl CloudDatabase {
         Ok(self.database.remove_checkpoint(&named(name)?)?)
     }
 
-    /// Makes a database of its own in `dir`, which does not exist or is empty, out of the newest
-    /// moment, or of a checkpoint. It needs no store, and opens like any database. `progress` is
+    /// Makes a database of its own in `dir`, which does not exist or is empty, out of a moment of
+    /// this one. It needs no store, and opens like any database. `progress` is
     /// called with the bytes of tables that it has and those that it will have, and ends the work
     /// by `false`.
     ///
     /// Cost: all tables are read from the store, and each compared with its checksums.
-    /// Errors: those of [`CloudDatabase::open`]; `Invalid` (`dir` is not empty), `Cancelled`,
+    /// Errors: those of [`CloudDatabase::open_at`]; `Invalid` (`dir` is not empty), `Cancelled`,
     /// `NoSpace`. After an error `dir` holds no database.
     pub fn clone_to(
         &self,
         dir: impl AsRef<Path>,
-        checkpoint: Option<&str>,
+        moment: &CloudMoment,
         mut progress: impl FnMut(u64, u64) -> bool,
     ) -> Result<CheckpointReport> {
         let options = self.options.engine(&OperatorTable::default());
-        let moment = moment_of(checkpoint)?;
-        Ok(self.database.clone_to(moment, dir.as_ref(), options, &mut progress)?)
+        Ok(self.database.clone_to(moment.of_engine()?, dir.as_ref(), options, &mut progress)?)
     }
 
     /// Says who needs an object in the store: `object` is its name, with the database's id in front
@@ -186,12 +226,5 @@ fn named(name: &str) -> Result<CheckpointName> {
              `-`, and does not begin with a dot"
         );
         EngineError::invalid(text).into()
-    })
-}
-
-fn moment_of(checkpoint: Option<&str>) -> Result<StoreMoment> {
-    Ok(match checkpoint {
-        None => StoreMoment::Newest,
-        Some(name) => StoreMoment::Checkpoint(named(name)?),
     })
 }

@@ -147,7 +147,7 @@ mod write;
 struct Readme;
 
 pub use backup::{Backup, BackupOptions, BackupReport, Backups};
-pub use cloud::{CloudCheckpoint, CloudDatabase, LiveReason, WhyLive};
+pub use cloud::{CloudCheckpoint, CloudDatabase, CloudMoment, LiveReason, WhyLive};
 pub use db::{Admin, Db};
 pub use error::{Error, ErrorKind, Result};
 pub use filter::CompactionFilter;
@@ -163,7 +163,8 @@ pub use plan::{
 pub use report::{CheckReport, Finding, KeyInterval, Loss, RepairReport, Stats};
 pub use secondary::Secondary;
 pub use terrace_base::{
-    Expiry, FileId, KeyRange as OwnedRange, LevelNo, LogPosition, SeqNo, WallTime, limits,
+    Expiry, FileId, KeyRange as OwnedRange, LevelNo, LogPosition, NoWallTime, SeqNo, WallTime,
+    limits,
 };
 pub use terrace_engine::cache::persistent::{DataCacheStats, MetaCacheStats, PersistentCacheStats};
 pub use terrace_engine::check::Severity;

@@ -315,6 +315,14 @@ impl Metrics {
             describe(f, "store_log_objects_total", help, "counter")?;
             writeln!(f, "terrace_store_log_objects_total {}", log.objects)?;
         }
+        if let Some(archive) = &cloud.archive {
+            let help = "Since when any state can be had out of the archive, in seconds since 1970.";
+            describe(f, "archive_since_seconds", help, "gauge")?;
+            let since = archive.since_ms.map_or(f64::NAN, |ms| ms as f64 / 1e3);
+            writeln!(f, "terrace_archive_since_seconds {since}")?;
+            describe(f, "archive_log_objects", "Objects of the log that it keeps.", "gauge")?;
+            writeln!(f, "terrace_archive_log_objects {}", archive.log_objects)?;
+        }
         if let Some(log) = &cloud.volume {
             let help = "Bytes of the log on its volume behind the newest moment in the store.";
             describe(f, "volume_log_kept_bytes", help, "gauge")?;

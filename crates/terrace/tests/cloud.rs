@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use terrace::{CloudOptions, Db, ErrorKind, Layout, LiveReason, Options, Result};
+use terrace::{CloudMoment, CloudOptions, Db, ErrorKind, Layout, LiveReason, Options, Result};
 
 fn url(dir: &Path) -> String {
     format!("file://{}", dir.join("store").display())
@@ -47,9 +47,12 @@ fn a_database_in_a_store_is_read_and_copied_elsewhere() -> Result<()> {
     let monday = database.open_checkpoint("monday")?;
     assert_eq!(monday.get("apple")?.as_deref(), Some(&b"red"[..]));
 
-    for (out, checkpoint, color) in [("old", Some("monday"), "red"), ("new", None, "green")] {
+    for (out, moment, color) in [
+        ("old", CloudMoment::Checkpoint("monday".to_string()), "red"),
+        ("new", CloudMoment::Newest, "green"),
+    ] {
         let out = dir.join(out);
-        database.clone_to(&out, checkpoint, |_, _| true)?;
+        database.clone_to(&out, &moment, |_, _| true)?;
         let copy = Db::open(&out)?;
         assert_eq!(copy.get("apple")?.as_deref(), Some(color.as_bytes()));
         assert_eq!(copy.keyspace("users")?.get("ann")?.as_deref(), Some(&b"1"[..]));

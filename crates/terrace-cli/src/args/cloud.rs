@@ -37,6 +37,12 @@ pub(crate) struct CloudArgs {
     /// bounds the log there
     #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "cloud_mirror")]
     pub(crate) cloud_log: Option<Duration>,
+    /// Keep the log there for so long, such as 7d, and make checkpoints between which it leads from
+    /// one to the next: any earlier state can be read or cloned again (--at TIME). It keeps what
+    /// compactions drop meanwhile. A log that is gathered for longer, such as --cloud-log 10s, makes
+    /// an archive cheap
+    #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "cloud_log")]
+    pub(crate) cloud_archive: Option<Duration>,
     /// Which database of the object store an empty directory goes on with, by its id, if there are
     /// several. If there is one that was closed, it goes on with that; if there is none, a new one
     /// begins
@@ -85,6 +91,7 @@ impl CloudArgs {
         options.cache_bytes = self.cloud_cache;
         options.mirror = self.cloud_mirror;
         options.log = self.cloud_log;
+        options.archive = self.cloud_archive;
         options.database = self.cloud_database;
         options.take_over = self.take_over;
         options.abandon_log = self.abandon_log;

@@ -6,7 +6,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
+use terrace::{CloudMoment, NoWallTime, SeqNo, WallTime};
 
+use crate::args::units::parse_time;
+use crate::clock::wall_now;
 use crate::failure::{Failure, Outcome};
 
 /// The environment variables that stand for `--data` and `--connect`.
@@ -32,8 +35,15 @@ pub(crate) struct PlaceArgs {
     #[arg(long, global = true, value_name = "ID", value_parser = parse_id)]
     database: Option<u128>,
     /// Which checkpoint of a database in an object store [default: its newest moment]
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME", conflicts_with_all = ["at", "at_number"])]
     checkpoint: Option<String>,
+    /// Which state of a database in an object store whose owner keeps an archive (--cloud-archive):
+    /// what had been written at a time, such as 2026-11-28T13:00:00Z, or so long ago, such as 10m
+    #[arg(long, global = true, value_name = "TIME", value_parser = parse_moment)]
+    at: Option<WallTime>,
+    /// The same by a number: what had been written up to this sequence number
+    #[arg(long, global = true, value_name = "NUMBER", conflicts_with = "at")]
+    at_number: Option<u64>,
     /// Which set of keys: its name, or its number, by which SELECT knows it [default: default]
     #[arg(long, global = true, value_name = "NAME")]
     keyspace: Option<String>,
@@ -48,8 +58,8 @@ pub(crate) struct Takes {
     pub(crate) keyspace: bool,
     /// An object store.
     pub(crate) store: bool,
-    /// A checkpoint in an object store.
-    pub(crate) checkpoint: bool,
+    /// A moment of a database in an object store.
+    pub(crate) moment: bool,
 }
 
 impl Takes {
@@ -59,7 +69,7 @@ impl Takes {
     /// A database as a whole, wherever it is.
     pub(crate) const WHOLE: Takes = Takes { keyspace: false, ..Takes::ALL };
     /// As [`Takes::ALL`], for what only reads.
-    pub(crate) const READ: Takes = Takes { store: true, checkpoint: true, ..Takes::ALL };
+    pub(crate) const READ: Takes = Takes { store: true, moment: true, ..Takes::ALL };
     /// As [`Takes::WHOLE`], for what only reads.
     pub(crate) const READ_WHOLE: Takes = Takes { keyspace: false, ..Takes::READ };
     /// The directory of a database.
@@ -75,7 +85,7 @@ impl Takes {
     /// A database in an object store.
     pub(crate) const STORE: Takes = Takes { data: true, store: true, ..Takes::NOTHING };
     /// A moment of a database in an object store.
-    pub(crate) const MOMENT: Takes = Takes { checkpoint: true, ..Takes::STORE };
+    pub(crate) const MOMENT: Takes = Takes { moment: true, ..Takes::STORE };
     /// No database.
     pub(crate) const NOTHING: Takes = Takes {
         data: false,
@@ -83,7 +93,7 @@ impl Takes {
         password: false,
         keyspace: false,
         store: false,
-        checkpoint: false,
+        moment: false,
     };
 
     /// The arguments, by their ids, that there is no use for.
@@ -94,7 +104,9 @@ impl Takes {
             ("password_file", self.password),
             ("keyspace", self.keyspace),
             ("database", self.store),
-            ("checkpoint", self.checkpoint),
+            ("checkpoint", self.moment),
+            ("at", self.moment),
+            ("at_number", self.moment),
         ];
         all.into_iter().filter(|(_, is_used)| !is_used).map(|(id, _)| id)
     }
@@ -114,8 +126,7 @@ pub(crate) struct StorePlace {
     pub(crate) url: String,
     /// Its id; none if there is only one.
     pub(crate) database: Option<u128>,
-    /// None for the newest moment.
-    pub(crate) checkpoint: Option<String>,
+    pub(crate) moment: CloudMoment,
 }
 
 /// By what something was said.
@@ -177,6 +188,8 @@ impl PlaceArgs {
             ("keyspace", self.keyspace.is_some()),
             ("database", self.database.is_some()),
             ("checkpoint", self.checkpoint.is_some()),
+            ("at", self.at.is_some()),
+            ("at_number", self.at_number.is_some()),
         ];
         for id in takes.unused() {
             if said.contains(&(id, true)) {
@@ -241,8 +254,12 @@ impl PlaceArgs {
 
     /// Errors: what only databases in object stores have was said of one elsewhere.
     fn checked(&self, place: Place) -> Outcome<Place> {
-        let said =
-            [("database", self.database.is_some()), ("checkpoint", self.checkpoint.is_some())];
+        let said = [
+            ("database", self.database.is_some()),
+            ("checkpoint", self.checkpoint.is_some()),
+            ("at", self.at.is_some()),
+            ("at-number", self.at_number.is_some()),
+        ];
         match said.iter().find(|(_, is_said)| *is_said) {
             Some((option, _)) if !matches!(place, Place::Store(..)) => Err(Failure::Usage(
                 format!("--{option} is for a database in an object store; say --data URL"),
@@ -252,8 +269,13 @@ impl PlaceArgs {
     }
 
     fn in_store(&self, url: &str) -> StorePlace {
-        let (database, checkpoint) = (self.database, self.checkpoint.clone());
-        StorePlace { url: url.to_owned(), database, checkpoint }
+        let moment = match (&self.checkpoint, self.at, self.at_number) {
+            (Some(name), ..) => CloudMoment::Checkpoint(name.clone()),
+            (None, Some(time), _) => CloudMoment::Time(time),
+            (None, None, Some(number)) => CloudMoment::Number(SeqNo(number)),
+            (None, None, None) => CloudMoment::Newest,
+        };
+        StorePlace { url: url.to_owned(), database: self.database, moment }
     }
 
     /// The object store, for what works on nothing else.
@@ -347,6 +369,14 @@ pub(crate) fn only_read(url: &str) -> String {
     )
 }
 
+/// A time, or how long ago it is.
+fn parse_moment(text: &str) -> Result<WallTime, String> {
+    if let Ok(ago) = parse_time(text) {
+        return Ok(WallTime(wall_now().0.saturating_sub(ago.as_millis() as u64)));
+    }
+    text.parse().map_err(|error: NoWallTime| format!("{error}; or how long ago, such as 10m"))
+}
+
 pub(crate) fn parse_id(text: &str) -> Result<u128, String> {
     let is_id = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let id = u128::from_str_radix(text, 16).ok().filter(|_| is_id);
@@ -367,6 +397,8 @@ mod tests {
             password_file: None,
             database: None,
             checkpoint: None,
+            at: None,
+            at_number: None,
             keyspace: None,
         }
     }
@@ -417,7 +449,7 @@ mod tests {
         let expected = StorePlace {
             url: "s3://bucket/db".to_owned(),
             database: None,
-            checkpoint: Some("monday".to_owned()),
+            moment: CloudMoment::Checkpoint("monday".to_owned()),
         };
         assert_eq!(place, Place::Store(expected.clone(), Origin::CommandLine));
         assert_eq!(of_store.store(&nothing).unwrap().0, expected);

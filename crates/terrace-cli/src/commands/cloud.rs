@@ -1,14 +1,12 @@
 //! Databases in an object store: their checkpoints, copies of them, and who needs what is there.
 
 use std::fmt::Write as _;
-use std::time::{Duration, SystemTime};
 
 use terrace::{CloudCheckpoint, CloudDatabase, Options};
 
 use super::maintain::print;
 use super::{Target, cut_short};
 use crate::args::{CloneArgs, CloudAct, CloudActArgs, WhyLiveArgs};
-use crate::clock::utc;
 use crate::failure::{Failure, Outcome};
 use crate::signals::StopFlag;
 use crate::terminal::{self, Progress};
@@ -35,14 +33,15 @@ pub(super) fn clone(args: &CloneArgs, target: &Target) -> Outcome {
     let (place, _) = target.args.store(&target.around)?;
     let database = database(target)?;
     let progress = Progress::of_share();
-    let cloned = database.clone_to(&args.out, place.checkpoint.as_deref(), |done, total| {
+    let cloned = database.clone_to(&args.out, &place.moment, |done, total| {
         progress.set_share(done, total);
         !stop.is_set()
     });
     progress.finish();
     let report = cloned.map_err(|error| cut_short(error, &args.out))?;
+    let as_of = report.as_of.map_or_else(String::new, |at| format!(", which is of {at:#}"));
     terminal::note(&format!(
-        "{} files ({} bytes); everything up to number {}",
+        "{} files ({} bytes); everything up to number {}{as_of}",
         report.linked_count + report.copied_count,
         report.table_bytes,
         report.seqno
@@ -91,9 +90,6 @@ fn checkpoints(database: &CloudDatabase) -> Outcome {
 fn shown(checkpoint: &CloudCheckpoint) -> String {
     format!(
         "{}  {}  {} files ({} bytes)",
-        checkpoint.name,
-        utc(SystemTime::UNIX_EPOCH + Duration::from_millis(checkpoint.at.0)),
-        checkpoint.file_count,
-        checkpoint.file_bytes
+        checkpoint.name, checkpoint.at, checkpoint.file_count, checkpoint.file_bytes
     )
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::Value;
-use terrace::Dollars;
+use terrace::{Dollars, WallTime};
 
 use crate::args::{self, Figures, StatsArgs};
 use crate::clock;
@@ -302,6 +302,18 @@ fn put_cloud(text: &mut String, figures: &Figured) {
             figures.bytes("/cloud/log/unsafe_bytes")
         );
         line_of(text, "log there", &log);
+    }
+    if figures.0.pointer("/cloud/archive").is_some_and(|archive| !archive.is_null()) {
+        let since = figures.0.pointer("/cloud/archive/since_ms").and_then(Value::as_u64);
+        let since = since.map_or("begins with the next moment".to_owned(), |since| {
+            format!("since {}", WallTime(since))
+        });
+        let archive = format!(
+            "{since}; {} checkpoints, {} objects of the log",
+            figures.count("/cloud/archive/base_count"),
+            figures.count("/cloud/archive/log_objects")
+        );
+        line_of(text, "archive", &archive);
     }
     if figures.0.pointer("/cloud/volume").is_some_and(|log| !log.is_null()) {
         let log = format!("{} behind the newest moment", figures.bytes("/cloud/volume/kept_bytes"));

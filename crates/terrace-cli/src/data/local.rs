@@ -146,10 +146,7 @@ impl LocalData {
     /// A moment of a database in an object store, to be read.
     pub(crate) fn of_store(place: &StorePlace) -> Outcome<LocalData> {
         let database = Options::new().open_cloud(&place.url, place.database)?;
-        let secondary = match &place.checkpoint {
-            Some(name) => database.open_checkpoint(name)?,
-            None => database.open()?,
-        };
+        let secondary = database.open_at(&place.moment)?;
         let db = secondary.as_db().clone();
         let keyspace = Keyspace::clone(&db);
         let followed = Some(Followed { secondary, renewed: Stopwatch::start() });

@@ -33,8 +33,8 @@ mod tests;
 
 pub use feed::{CloudFeed, FedState, FeedMark, find_databases};
 pub use log::{
-    CloudLog, CloudLogStats, LogContent, LogObject, LogObjects, LogPiece, LogRecords, LogRun,
-    LogWork, StoredRecord, decode_log, encode_fence, encode_stone,
+    CloudLog, CloudLogStats, KeptNumbers, LogContent, LogObject, LogObjects, LogPiece, LogPoint,
+    LogRecords, LogRun, LogWork, StoredRecord, decode_log, encode_fence, encode_stone,
 };
 pub use names::{CheckpointName, CloudName, CloudNames};
 pub use pins::{

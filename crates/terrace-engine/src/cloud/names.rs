@@ -15,11 +15,14 @@
 
 use std::fmt;
 
-use terrace_base::{FileId, TableUid};
+use terrace_base::{Epoch, FileId, LogPosition, TableUid};
 use terrace_env::ObjectName;
 
 /// The longest name of a checkpoint, in bytes.
 const CHECKPOINT_BYTES_MAX: usize = 100;
+
+/// What the names of an archive's checkpoints begin with.
+const ARCHIVE: &str = "archive-";
 
 /// The names of the objects of one database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,6 +187,19 @@ impl CheckpointName {
         (is_plain && ObjectName::new(name.as_str()).is_some()).then_some(CheckpointName(name))
     }
 
+    /// That of a checkpoint which an owner with this epoch makes for its archive, at a moment behind
+    /// which a chain of its log goes on.
+    #[must_use]
+    pub fn of_archive(epoch: Epoch, chain: u64, position: LogPosition) -> CheckpointName {
+        CheckpointName(format!("{ARCHIVE}{:06}-{chain}-{}", epoch.0, position.0))
+    }
+
+    /// Whether an archive's checkpoints are called so, and nobody else's.
+    #[must_use]
+    pub fn is_of_archive(&self) -> bool {
+        self.0.starts_with(ARCHIVE)
+    }
+
     /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -205,8 +221,6 @@ impl fmt::Debug for CheckpointName {
 
 #[cfg(test)]
 mod tests {
-    use terrace_base::Epoch;
-
     use super::*;
 
     const NAMES: CloudNames = CloudNames { database: 0xab };
@@ -299,5 +313,8 @@ mod tests {
             assert_eq!(CheckpointName::new(name), None, "{name}");
         }
         assert_eq!(CheckpointName::new(&long[1..]).unwrap().as_str(), &long[1..]);
+        let most = CheckpointName::of_archive(Epoch(u64::MAX), u64::MAX, LogPosition(u64::MAX));
+        assert!(CheckpointName::new(most.as_str()).unwrap().is_of_archive());
+        assert!(!CheckpointName::new("monday").unwrap().is_of_archive());
     }
 }

@@ -41,6 +41,13 @@ pub struct CloudOptions {
     /// needs [`CloudOptions::mirror`], which says how much of the log there is at most, and the log
     /// in the database's own directory. The default is none.
     pub log: Option<Duration>,
+    /// How long any earlier state of the database can be had again, to the second: the log in the
+    /// store is kept for so long, and checkpoints are made between which it leads from one to the
+    /// next. They are called `archive-…`, and hold what compactions have dropped since. An open
+    /// without this option makes no more of them and leaves those that are there, which can be
+    /// removed by their names. At least a minute. It needs [`CloudOptions::log`]. The default is
+    /// none.
+    pub archive: Option<Duration>,
     /// The database that an empty directory goes on with, by its id. Without one it is the only one
     /// that the store has, or a new one if it has none.
     pub database: Option<u128>,
@@ -82,6 +89,7 @@ impl CloudOptions {
             first_level: None,
             mirror: None,
             log: None,
+            archive: None,
             database: None,
             take_over: false,
             abandon_log: false,
@@ -126,6 +134,11 @@ impl CloudOptions {
             "cloud.log must be at least 1 ms",
         )?;
         require(self.log.is_none() || self.mirror.is_some(), "cloud.log needs cloud.mirror")?;
+        require(
+            self.archive.is_none_or(|keep| keep >= Duration::from_secs(60)),
+            "cloud.archive must be at least 1 min",
+        )?;
+        require(self.archive.is_none() || self.log.is_some(), "cloud.archive needs cloud.log")?;
         require(
             self.first_level.is_none_or(|level| (1..=6).contains(&level)),
             "cloud.first_level must be from 1 to 6",

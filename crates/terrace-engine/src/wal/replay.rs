@@ -454,9 +454,9 @@ pub(super) fn replay(
         }
         _ => {}
     }
+    let settled = start.position.max(facts.settled);
     for (index, segment) in chain.iter().enumerate() {
         let successor = chain.get(index + 1).map(|next| next.header.base);
-        let settled = start.position.max(facts.settled);
         if !read_segment(segment, &mut buffers, successor, settled, &mut replayed, visit)? {
             break;
         }
@@ -468,9 +468,10 @@ pub(super) fn replay(
     let all = begun.chain(doubtful).chain(files.idle.iter().copied());
     replayed.stale = all.filter(|file| !kept.contains(file)).collect();
     replayed.stale.sort();
-    // The first one is named by the manifest and stays.
+    // The first one is named by the manifest and stays. The log does not go on below what is
+    // settled: a replay would take what is written there for something older.
     let ends = replayed.segments.iter().skip(1).rev();
-    let is_empty = |span: &&SegmentSpan| !span.holds_batches && span.base >= start.position;
+    let is_empty = |span: &&SegmentSpan| !span.holds_batches && span.base >= settled;
     replayed.empty_count = ends.take_while(is_empty).count();
     Ok(replayed)
 }

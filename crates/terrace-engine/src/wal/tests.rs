@@ -9,13 +9,13 @@ mod reuse;
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_base::{Epoch, LogPosition, SeqNo};
+use terrace_base::{Epoch, FileId, LogPosition, SeqNo};
 use terrace_env::{
     CrashPolicy, PMEM_PAGE_BYTES, PmemCrash, PmemDomain, PmemExploration, PmemLogFile,
     PmemRecorder, PmemReport, PmemViolation, SharedEnv, SimEnv, SimOptions, WaitFactory,
 };
 
-use super::format::RecordKind;
+use super::format::{ClosingBody, RecordKind};
 use super::local_log::segment_path;
 use super::{LocalLog, LocalLogStore, LogFacts, LogSink, LogStart, LogStore, Record, Replayed};
 use crate::ids::FileIds;
@@ -157,16 +157,14 @@ fn a_sync_that_is_left_out_is_noticed() {
     }
 }
 
+fn store(env: &SharedEnv) -> LocalLogStore {
+    LocalLogStore { env: Arc::clone(env), dir: DIR.into(), segment_bytes: 4096, medium: None }
+}
+
 /// A rotation left a segment without records, and the first record behind it was too large for
 /// that: the sync of what follows must take it along, since the chain goes through it.
 #[test]
 fn a_segment_without_records_is_synced_with_what_stands_behind_it() {
-    let store = |env: &SharedEnv| LocalLogStore {
-        env: Arc::clone(env),
-        dir: DIR.into(),
-        segment_bytes: 4096,
-        medium: None,
-    };
     let bodies = [vec![1; 1000], vec![2; 5000]];
     let (disk, start) = SimEnv::run(SimOptions::new(1), |sim| {
         let env: SharedEnv = Arc::<SimEnv>::clone(&sim);
@@ -200,5 +198,44 @@ fn a_segment_without_records_is_synced_with_what_stands_behind_it() {
         });
         assert_eq!(replayed.expect("the log is whole").torn, None);
         assert!(found == bodies, "{} records of 2 are there", found.len());
+    });
+}
+
+/// A log that is kept from further back than tables need it goes on behind what they have, though
+/// its last segment holds no batch: a replay would take what is written below for something older.
+#[test]
+fn a_log_goes_on_behind_what_is_settled() {
+    SimEnv::run(SimOptions::new(3), |sim| {
+        let env: SharedEnv = sim;
+        env.fs().create_dir_all(Path::new(DIR)).expect("nothing fails");
+        let begin = |epoch, replayed: &Replayed| {
+            let ids = Arc::new(FileIds::new(Epoch(epoch), 0));
+            store(&env).begin(0, &ids, replayed, 0).expect("nothing fails")
+        };
+        let log = begin(1, &Replayed::default());
+        let start = log.start_at(LogPosition(0));
+        let written = append(log.as_ref(), 1, &[1; 1000]);
+        log.sync(written).expect("nothing fails");
+        let replay = |settled| {
+            let facts = LogFacts { start, settled, durable: settled, ..LogFacts::default() };
+            store(&env).replay(facts, &mut |_| Ok(())).expect("the log is whole")
+        };
+        let log = begin(2, &replay(written));
+        let manifest = FileId { epoch: Epoch(2), counter: 1 };
+        let closing = ClosingBody { manifest, manifest_bytes: 100 }.encode();
+        let record = Record {
+            kind: RecordKind::Closing,
+            first_seqno: SeqNo(1),
+            seqno_count: 0,
+            entry_count: 0,
+            durable: log.durable(),
+            large_bytes: 0,
+            body: &[&closing],
+        };
+        let place = log.take(record.bytes()).expect("there is room");
+        place.target.append(&place, &record).expect("nothing fails");
+        log.sync(place.end).expect("nothing fails");
+        let log = begin(3, &replay(place.end));
+        assert!(log.end() >= place.end, "{} lies below {}", log.end(), place.end);
     });
 }

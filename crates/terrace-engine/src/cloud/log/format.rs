@@ -5,7 +5,8 @@
 //!   40 epoch          8
 //!   48 nonce         16   of the owner
 //!   64 kind           1   1 a fence, 2 records, 3 a stone
-//!   65 zeros          7
+//!   65 gathered       7   records: when they were read to go here, in milliseconds since 1970;
+//!                         0 if it does not say. Otherwise zeros
 //!   72 chain          8   records: the chain that they belong to
 //!   80 base           8   records: the log position of the first one
 //!   88 records            each as the local log has it, padding included, with a checksum
@@ -16,7 +17,7 @@
 
 use std::ops::Range;
 
-use terrace_base::{CodecError, LogPosition, Preamble, PreambleError};
+use terrace_base::{CodecError, LogPosition, Preamble, PreambleError, WallTime};
 
 use crate::cloud::format::{Author, author, begin, finish, number, open, zeros};
 use crate::wal::format::{RECORD_ALIGNMENT, RECORD_HEADER_BYTES, RecordHeader};
@@ -25,6 +26,7 @@ const LOG: Preamble = Preamble { magic: *b"terrclog", version: 1 };
 
 const RECORDS_AT: usize = 88;
 const CHECKSUM_BYTES: usize = 4;
+const GATHERED_BYTES: usize = 7;
 
 /// An object of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +68,9 @@ pub struct LogRecords {
     pub base: LogPosition,
     /// Where the one after them will stand.
     pub end: LogPosition,
+    /// When they were read to go here, by the owner's clock: all of them were written before. It
+    /// never goes back from one object of an owner to the next.
+    pub gathered: WallTime,
     /// The whole object.
     pub bytes: Vec<u8>,
 }
@@ -90,14 +95,16 @@ pub struct LogPiece {
     pub chain: u64,
     /// The log position of the first one.
     pub base: LogPosition,
+    /// When they were read.
+    gathered: WallTime,
     records: Vec<u8>,
 }
 
 impl LogPiece {
-    /// None yet.
+    /// None yet; they are read at `gathered`.
     #[must_use]
-    pub fn new(chain: u64, base: LogPosition) -> LogPiece {
-        LogPiece { chain, base, records: Vec::new() }
+    pub fn new(chain: u64, base: LogPosition, gathered: WallTime) -> LogPiece {
+        LogPiece { chain, base, gathered, records: Vec::new() }
     }
 
     /// Where the next record goes.
@@ -123,7 +130,7 @@ impl LogPiece {
     /// The object with this number that holds them.
     #[must_use]
     pub fn encode(&self, database: u128, at: u64, author: Author) -> Vec<u8> {
-        let mut out = front(database, at, author, 2);
+        let mut out = front(database, at, author, (2, self.gathered));
         out.extend_from_slice(&self.chain.to_le_bytes());
         out.extend_from_slice(&self.base.0.to_le_bytes());
         out.extend_from_slice(&self.records);
@@ -131,24 +138,26 @@ impl LogPiece {
     }
 }
 
-fn front(database: u128, at: u64, author: Author, kind: u8) -> Vec<u8> {
+fn front(database: u128, at: u64, author: Author, what: (u8, WallTime)) -> Vec<u8> {
+    let (kind, gathered) = what;
     let mut out = begin(LOG, database, at);
     out.extend_from_slice(&author.epoch.0.to_le_bytes());
     out.extend_from_slice(&author.nonce.to_le_bytes());
-    out.extend_from_slice(&[kind, 0, 0, 0, 0, 0, 0, 0]);
+    out.push(kind);
+    out.extend_from_slice(&gathered.0.to_le_bytes()[..GATHERED_BYTES]);
     out
 }
 
 /// The bytes of a fence.
 #[must_use]
 pub fn encode_fence(database: u128, at: u64, author: Author) -> Vec<u8> {
-    finish(front(database, at, author, 1), database, at)
+    finish(front(database, at, author, (1, WallTime(0))), database, at)
 }
 
 /// The bytes of a stone in the place of what its author had left.
 #[must_use]
 pub fn encode_stone(database: u128, at: u64, author: Author) -> Vec<u8> {
-    finish(front(database, at, author, 3), database, at)
+    finish(front(database, at, author, (3, WallTime(0))), database, at)
 }
 
 /// The object that these bytes are.
@@ -158,17 +167,20 @@ pub fn decode_log(database: u128, at: u64, bytes: Vec<u8>) -> Result<LogObject, 
     let mut reader = open(LOG, &bytes, database, at)?;
     let author = author(&mut reader)?;
     let kind = reader.u8()?;
-    zeros(&mut reader, 7)?;
     match kind {
         1 | 3 => {
+            zeros(&mut reader, GATHERED_BYTES)?;
             reader.finish()?;
             let what = if kind == 1 { LogContent::Fence } else { LogContent::Stone };
             Ok(LogObject { author, what })
         }
         2 => {
+            let mut gathered = [0; 8];
+            gathered[..GATHERED_BYTES].copy_from_slice(reader.take(GATHERED_BYTES)?);
+            let gathered = WallTime(u64::from_le_bytes(gathered));
             let (chain, base) = (number(&mut reader)?, LogPosition(number(&mut reader)?));
             let end = LogPosition(base.0 + reader.rest().len() as u64);
-            let records = LogRecords { chain, base, end, bytes };
+            let records = LogRecords { chain, base, end, gathered, bytes };
             records_in(&records.bytes, chain, base).try_for_each(|record| record.map(drop))?;
             Ok(LogObject { author, what: LogContent::Records(records) })
         }
@@ -247,7 +259,11 @@ mod tests {
     }
 
     fn piece() -> LogPiece {
-        let mut piece = LogPiece::new(9, LogPosition(4096));
+        gathered_at(WallTime(0))
+    }
+
+    fn gathered_at(gathered: WallTime) -> LogPiece {
+        let mut piece = LogPiece::new(9, LogPosition(4096), gathered);
         for (seqno, body) in [(5, &b"one"[..]), (6, b""), (7, &[8; 300])] {
             piece.push(&header(body, seqno), body);
         }
@@ -279,6 +295,17 @@ mod tests {
         };
         let bodies: Vec<_> = records_in(&records.bytes, 9, records.base).map(body).collect();
         assert_eq!(bodies, [(5, b"one".to_vec()), (6, Vec::new()), (7, vec![8; 300])]);
+    }
+
+    #[test]
+    fn records_say_when_they_were_gathered() {
+        let at = WallTime(1_700_000_000_123);
+        let bytes = gathered_at(at).encode(DATABASE, 2, AUTHOR);
+        specimens::assert_as_ever("cloud/testdata/v1.log-objects-with-times", &bytes);
+        let read = decode_log(DATABASE, 2, bytes).unwrap().records().unwrap();
+        assert_eq!((read.gathered, read.end), (at, piece().end()));
+        let earlier = decode_log(DATABASE, 2, piece().encode(DATABASE, 2, AUTHOR)).unwrap();
+        assert_eq!(earlier.records().unwrap().gathered, WallTime(0));
     }
 
     #[test]

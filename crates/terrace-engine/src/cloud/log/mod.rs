@@ -49,5 +49,5 @@ pub use self::format::{
     encode_stone,
 };
 pub use self::objects::LogObjects;
-pub use self::reading::LogRun;
-pub use self::writer::{CloudLog, CloudLogStats};
+pub use self::reading::{LogPoint, LogRun};
+pub use self::writer::{CloudLog, CloudLogStats, KeptNumbers};

@@ -1,7 +1,8 @@
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_base::{Corruption, LogPosition};
+use terrace_base::{Corruption, LogPosition, SeqNo, WallTime};
 use terrace_env::{PlantedBug, is_planted};
 
 use super::format::{LogContent, LogObject, LogRecords, StoredRecord, encode_fence, records_in};
@@ -9,12 +10,64 @@ use super::objects::LogObjects;
 use crate::cloud::format::Author;
 use crate::cloud::numbered::Placed;
 use crate::version::StoreLog;
+use crate::wal::format::RecordHeader;
+use crate::wal::{ReadRecord, Visit};
 use crate::{Error, Result};
 
 /// What was read stays in memory up to so many bytes; the rest is read again when it is needed.
 const KEPT_BYTES: usize = 64 << 20;
 
-/// The records behind a moment, as far as they follow on it without a gap; and the log is fenced.
+/// Records of one chain that are asked for behind a point are read so many objects longer: one may
+/// have moved to a later number than those that follow on it.
+const OBJECTS_BEHIND_POINT: usize = 16;
+
+/// Up to where the records behind a moment are asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogPoint {
+    /// All of them.
+    #[default]
+    End,
+    /// Those that were gathered until then, by the owner's clock.
+    Time(WallTime),
+    /// Those up to this number.
+    Number(SeqNo),
+}
+
+impl fmt::Display for LogPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LogPoint::End => f.write_str("the end of the log"),
+            LogPoint::Time(time) => write!(f, "{time:#}"),
+            LogPoint::Number(number) => write!(f, "number {}", number.0),
+        }
+    }
+}
+
+impl LogPoint {
+    /// Whether all records of an object lie behind the point.
+    fn is_before(self, records: &LogRecords) -> bool {
+        match self {
+            LogPoint::End => false,
+            LogPoint::Time(time) => records.gathered > time,
+            LogPoint::Number(number) => {
+                let first = records_in(&records.bytes, records.chain, records.base).next();
+                first.is_some_and(|first| first.is_ok_and(|it| it.header.first_seqno > number))
+            }
+        }
+    }
+
+    /// Whether a record lies behind the point, wholly or in part.
+    fn cuts(self, header: &RecordHeader) -> bool {
+        match self {
+            LogPoint::End | LogPoint::Time(_) => false,
+            LogPoint::Number(number) => {
+                header.first_seqno.0 + u64::from(header.seqno_count) > number.0 + 1
+            }
+        }
+    }
+}
+
+/// The records behind a moment, as far as they follow on it without a gap.
 #[derive(Debug)]
 pub struct LogRun {
     objects: LogObjects,
@@ -23,7 +76,8 @@ pub struct LogRun {
     end: LogPosition,
     chain: u64,
     pieces: Vec<RunPiece>,
-    /// The number behind the fence.
+    point: LogPoint,
+    /// The first number that was not read: the one behind the fence, if the log was fenced.
     next: u64,
 }
 
@@ -31,33 +85,33 @@ pub struct LogRun {
 struct RunPiece {
     number: u64,
     base: LogPosition,
+    gathered: WallTime,
     object: Option<Arc<Vec<u8>>>,
 }
 
 /// Takes a record, with the name and the bytes of the object that it stands in.
 pub type VisitStored<'a> = dyn FnMut(&Path, &Arc<Vec<u8>>, StoredRecord) -> Result<()> + 'a;
 
-impl LogRun {
-    /// Reads the log behind the moment that says `moment`, or only looks for its end from `number`
-    /// on, and fences it in the name of `author`.
-    ///
-    /// Errors: `Corruption`, `Unsupported`; the environment's. A fence may be there then.
-    pub fn take(objects: &LogObjects, moment: StoreLog, author: Author) -> Result<LogRun> {
-        let mut found = Vec::new();
-        let mut kept_bytes = 0;
-        let next = read_and_fence(objects, moment, author, |number, of, records| {
-            if of.epoch != moment.epoch || records.chain != moment.chain {
-                return;
-            }
-            let LogRecords { base, end, bytes, .. } = records;
-            kept_bytes += bytes.len();
-            let object = (kept_bytes <= KEPT_BYTES).then(|| Arc::new(bytes));
-            found.push((end, RunPiece { number, base, object }));
-        })?;
-        found.sort_by_key(|(_, piece)| piece.base);
-        let (from, mut end) = (moment.position, moment.position);
-        let mut pieces = Vec::new();
-        for (piece_end, piece) in found {
+/// Objects of one chain, in the order of their numbers.
+#[derive(Debug, Default)]
+struct Found {
+    pieces: Vec<(LogPosition, RunPiece)>,
+    kept_bytes: usize,
+}
+
+impl Found {
+    fn add(&mut self, number: u64, records: LogRecords) {
+        let LogRecords { base, end, gathered, bytes, .. } = records;
+        self.kept_bytes += bytes.len();
+        let object = (self.kept_bytes <= KEPT_BYTES).then(|| Arc::new(bytes));
+        self.pieces.push((end, RunPiece { number, base, gathered, object }));
+    }
+
+    /// Those that follow on a position without a gap, and where they end.
+    fn behind(mut self, from: LogPosition) -> (Vec<RunPiece>, LogPosition) {
+        self.pieces.sort_by_key(|(_, piece)| piece.base);
+        let (mut pieces, mut end) = (Vec::new(), from);
+        for (piece_end, piece) in self.pieces {
             let follows = piece.base <= end || is_planted(PlantedBug::LogWithGaps);
             if piece_end > end && follows {
                 end = piece_end;
@@ -66,7 +120,65 @@ impl LogRun {
                 break;
             }
         }
-        Ok(LogRun { objects: objects.clone(), from, end, chain: moment.chain, pieces, next })
+        (pieces, end)
+    }
+}
+
+impl LogRun {
+    /// Reads the log behind the moment that says `moment`, or only looks for its end from `number`
+    /// on, and fences it in the name of `author`.
+    ///
+    /// Errors: `Corruption`, `Unsupported`; the environment's. A fence may be there then.
+    pub fn take(objects: &LogObjects, moment: StoreLog, author: Author) -> Result<LogRun> {
+        let mut found = Found::default();
+        let next = read_and_fence(objects, moment, author, |number, of, records| {
+            if of.epoch == moment.epoch && records.chain == moment.chain {
+                found.add(number, records);
+            }
+        })?;
+        let (pieces, end) = found.behind(moment.position);
+        let (objects, point) = (objects.clone(), LogPoint::End);
+        let StoreLog { chain, position: from, .. } = moment;
+        Ok(LogRun { objects, from, end, chain, pieces, point, next })
+    }
+
+    /// Reads the log behind the moment that says `moment`, up to a point, and changes nothing:
+    /// others may write it meanwhile.
+    ///
+    /// Errors: `Corruption`, `Unsupported`; the environment's.
+    pub fn read(objects: &LogObjects, moment: StoreLog, point: LogPoint) -> Result<LogRun> {
+        let mut found = Found::default();
+        let mut next = moment.number;
+        let mut count_behind = 0;
+        for (number, object) in objects.read_each(moment.number..) {
+            let Some(object) = object? else { break };
+            next = number + 1;
+            // What comes behind a later owner's object came too late.
+            if object.author.epoch > moment.epoch {
+                break;
+            }
+            let is_of_owner = object.author.epoch == moment.epoch;
+            let records = object.records().filter(|records| records.chain == moment.chain);
+            let Some(records) = records.filter(|_| is_of_owner) else { continue };
+            if !point.is_before(&records) {
+                found.add(number, records);
+                continue;
+            }
+            count_behind += 1;
+            if count_behind == OBJECTS_BEHIND_POINT {
+                break;
+            }
+        }
+        let (pieces, end) = found.behind(moment.position);
+        let StoreLog { chain, position: from, .. } = moment;
+        Ok(LogRun { objects: objects.clone(), from, end, chain, pieces, point, next })
+    }
+
+    /// When the last of its records were gathered, by their owner's clock; `None` if there are no
+    /// records, or that is not known.
+    #[must_use]
+    pub fn gathered(&self) -> Option<WallTime> {
+        self.pieces.last().map(|piece| piece.gathered).filter(|time| time.0 > 0)
     }
 
     /// Where the records end.
@@ -87,10 +199,24 @@ impl LogRun {
         self.next
     }
 
-    /// Hands over all records, in the append order.
+    /// As [`LogRun::visit`], as a replay hands records over.
+    pub fn replay(&self, visit: &mut Visit<'_>) -> Result<()> {
+        self.visit(&mut |file, buffer, record| {
+            visit(ReadRecord {
+                position: record.position,
+                file,
+                offset: record.offset,
+                header: &record.header,
+                buffer,
+                body: record.body,
+            })
+        })
+    }
+
+    /// Hands over all records up to the point, in the append order.
     ///
-    /// Errors: those of `visit`; `Corruption` if an object is not any more what it was; the
-    /// environment's.
+    /// Errors: those of `visit`; `Outdated` if an object is gone by now, `Corruption` if it is not
+    /// any more what it was; the environment's.
     pub fn visit(&self, visit: &mut VisitStored<'_>) -> Result<()> {
         let mut position = self.from;
         for piece in &self.pieces {
@@ -101,13 +227,19 @@ impl LogRun {
             };
             let read_again = read_again.map(|records| Arc::new(records.bytes));
             let Some(object) = piece.object.as_ref().or(read_again.as_ref()) else {
-                let detail = "an object of the log was there a moment ago, and is gone";
-                return Err(Corruption::new(name, 0, detail).into());
+                return Err(Error::Outdated(format!(
+                    "{} was there a moment ago, and is gone: somebody else has the database by now, \
+                     or its archive has let go of this; try again",
+                    name.display()
+                )));
             };
             for record in records_in(object, self.chain, piece.base) {
                 let record = record.map_err(|error| Corruption::from_codec(&name, 0, &error))?;
                 if record.position < position {
                     continue;
+                }
+                if self.point.cuts(&record.header) {
+                    return Ok(());
                 }
                 position = LogPosition(record.position.0 + record.header.padded_bytes());
                 visit(&name, object, record)?;

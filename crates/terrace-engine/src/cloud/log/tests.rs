@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use terrace_base::{Epoch, LogPosition, SeqNo};
+use terrace_base::{Epoch, LogPosition, SeqNo, WallTime};
 use terrace_env::{SharedEnv, SimEnv, SimOptions};
 
 use super::*;
@@ -47,7 +47,7 @@ fn taken(env: &SharedEnv, objects: &LogObjects, epoch: u64, run: &LogRun) -> (Cl
 /// One record behind those before it, with its number.
 fn next_piece(log: &CloudLog) -> (LogPiece, u64) {
     let work = log.to_read(LogPosition(u64::MAX >> 8)).unwrap();
-    let mut piece = LogPiece::new(work.chain, work.from);
+    let mut piece = LogPiece::new(work.chain, work.from, WallTime(work.from.0));
     let body = b"an entry";
     let header = RecordHeader {
         bytes: (RECORD_HEADER_BYTES + body.len()) as u32,
@@ -137,10 +137,10 @@ fn objects_are_collected_and_fences_stay() {
         store_next(&log);
         let end = store_next(&log);
         let moment = log.moment_taken(end);
-        log.collect().unwrap();
+        log.collect(KeptNumbers::NONE).unwrap();
         assert!(objects.read(2).unwrap().is_some(), "the moment is not fed yet");
         log.moment_fed(moment);
-        log.collect().unwrap();
+        log.collect(KeptNumbers::NONE).unwrap();
         assert!(objects.read(1).unwrap().is_some_and(|fence| fence.what == LogContent::Fence));
         assert!(objects.read(2).unwrap().is_none() && objects.read(3).unwrap().is_none());
         let last = store_next(&log);
@@ -148,7 +148,7 @@ fn objects_are_collected_and_fences_stay() {
         assert_eq!((run.from(), run.end()), (end, last));
         // What an owner has left goes with the first moment of the next one.
         let (log, moment) = taken(env, objects, 2, &run);
-        log.collect().unwrap();
+        log.collect(KeptNumbers::NONE).unwrap();
         assert!(objects.read(moment.number - 2).unwrap().is_none());
         assert!(objects.read(moment.number - 1).unwrap().is_some(), "its own fence");
     });
@@ -167,7 +167,7 @@ fn the_number_of_what_came_too_late_stays_taken() {
         zombie.store(&late, &mut second).unwrap();
         let run = LogRun::take(objects, moment, author(3)).unwrap();
         let (log, _) = taken(env, objects, 3, &run);
-        log.collect().unwrap();
+        log.collect(KeptNumbers::NONE).unwrap();
         let (piece, mut number) = next_piece(&fenced);
         assert_eq!(number, second);
         assert!(matches!(fenced.store(&piece, &mut number), Err(Error::Fenced(_))));
@@ -185,7 +185,7 @@ fn a_log_that_is_taken_up_again_begins_behind_what_is_left() {
         let moment = log.moment_taken(end);
         LogRun::take(objects, moment, author(2)).unwrap();
         log.moment_fed(moment);
-        log.collect().unwrap();
+        log.collect(KeptNumbers::NONE).unwrap();
         assert!(objects.read(2).unwrap().is_none(), "there is a gap in the numbers");
         // Moments of owners without a log in the store say nothing of it.
         let (log, moment) = owner(env, objects, 4);

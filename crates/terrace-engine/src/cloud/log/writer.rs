@@ -19,8 +19,9 @@ pub struct CloudLog {
     author: Author,
     chains: Latch<Chains>,
     stats: Latch<CloudLogStats>,
-    /// This owner's objects below are collected.
     collected: Mutex<Collected>,
+    /// What the newest moment in the feed says of the log.
+    fed: Latch<Option<StoreLog>>,
     /// Somebody waits for records to get safe, or they got safe.
     changed: Signal,
     awaiting: AtomicUsize,
@@ -40,8 +41,26 @@ impl Drop for Awaiting<'_> {
 /// How far collection is.
 #[derive(Debug)]
 struct Collected {
+    /// This owner's objects.
     below: u64,
-    is_listed: bool,
+    /// Those that earlier owners have left, as far as a list shows them.
+    listed_below: u64,
+    /// Behind this owner's fence.
+    first_own: u64,
+}
+
+/// From which numbers on objects stay that no moment needs any more, for an archive's sake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptNumbers {
+    /// Of those that earlier owners have written.
+    pub of_earlier: u64,
+    /// Of this owner's.
+    pub own: u64,
+}
+
+impl KeptNumbers {
+    /// Nothing stays for an archive.
+    pub const NONE: KeptNumbers = KeptNumbers { of_earlier: u64::MAX, own: u64::MAX };
 }
 
 /// What the log in the store has come to since the open.
@@ -73,7 +92,8 @@ impl CloudLog {
             author,
             chains: Latch::new(Chains::new(author.epoch, next)),
             stats: Latch::default(),
-            collected: waits.mutex(Collected { below: next, is_listed: false }),
+            collected: waits.mutex(Collected { below: next, listed_below: 0, first_own: next }),
+            fed: Latch::new(None),
             changed: waits.signal(),
             awaiting: AtomicUsize::new(0),
             interval,
@@ -143,6 +163,7 @@ impl CloudLog {
 
     /// A moment that says this is in the feed.
     pub fn moment_fed(&self, log: StoreLog) {
+        *self.fed.lock() = Some(log);
         self.chains.lock().moment_fed(log);
         self.changed.notify();
     }
@@ -204,18 +225,25 @@ impl CloudLog {
         }
     }
 
-    /// Deletes what no moment in the feed needs.
+    /// What the newest moment in the feed says of the log; `None` if there is none of this owner.
+    #[must_use]
+    pub fn newest_fed(&self) -> Option<StoreLog> {
+        *self.fed.lock()
+    }
+
+    /// Deletes what no moment in the feed needs, and no archive.
     ///
     /// Errors: the environment's. The next call goes on.
-    pub fn collect(&self) -> Result<()> {
+    pub fn collect(&self, kept: KeptNumbers) -> Result<()> {
         let mut collected = self.collected.lock();
         let needed_from = self.chains.lock().needed_from();
-        if needed_from > 0 && !collected.is_listed {
-            // What earlier owners have left: the moments that needed it are replaced.
-            self.objects.collect_listed_below(collected.below)?;
-            collected.is_listed = true;
+        // What earlier owners have left: the moments that needed it are replaced.
+        let of_earlier = collected.first_own.min(kept.of_earlier);
+        if needed_from > 0 && collected.listed_below < of_earlier {
+            self.objects.collect_listed_below(of_earlier)?;
+            collected.listed_below = of_earlier;
         }
-        while collected.below < needed_from {
+        while collected.below < needed_from.min(kept.own) {
             self.objects.delete(collected.below)?;
             collected.below += 1;
         }

@@ -32,9 +32,11 @@ impl Checkpoints {
 
     /// Makes one of what the feed comes to now. `snapshot_of` makes one edit of that, of which all
     /// tables are in the store, or refuses; `nonce` is drawn by the caller for this call; `at_ms`
-    /// are milliseconds since 1970.
+    /// are milliseconds since 1970. Names of an archive tell its checkpoints apart by themselves, so
+    /// that two of the same name are as good as one.
     ///
-    /// Cost: three readings of the feed, a list, and a few requests for each pin that is there.
+    /// Cost: three readings of the feed, a list, and a few requests for each pin that is there; for
+    /// an archive, nothing for those.
     /// Errors: `Invalid` if there is no database, or one of that name; what `snapshot_of` says;
     /// `Outdated` if it took so long that the owner has given it up; the environment's. After an
     /// error there is no such checkpoint, unless the store did not answer.
@@ -46,7 +48,7 @@ impl Checkpoints {
         snapshot_of: impl FnOnce(&FedState) -> Result<Vec<u8>>,
     ) -> Result<CheckpointObject> {
         let first = self.first_pin()?.ok_or_else(|| self.no_database())?;
-        if self.find(&name)?.is_some() {
+        if !name.is_of_archive() && self.find(&name)?.is_some() {
             return Err(self.is_there(&name));
         }
         let mut pin = PinObject { nonce, counter: 1, holds: Holds::Checkpoint(name.clone()) };
@@ -84,6 +86,9 @@ impl Checkpoints {
         if fate == Fate::Dropped || !counts {
             return Err(self.given_up(&checkpoint.name));
         }
+        if checkpoint.name.is_of_archive() {
+            return Ok(checkpoint);
+        }
         // Of two that are made at the same time, the first one counts.
         match self.find(&checkpoint.name)? {
             Some(found) if found.pin < pin => Err(self.is_there(&checkpoint.name)),
@@ -111,12 +116,16 @@ impl Checkpoints {
     /// Errors: the environment's; it may be removed then, or not.
     pub fn remove(&self, name: &CheckpointName) -> Result<Removal> {
         let found = self.walk(|held| held == name)?;
-        for checkpoint in &found {
-            let nothing = PinObject { nonce: 0, counter: 2, holds: Holds::Nothing };
-            self.objects.put(checkpoint.pin, &nothing)?;
-            self.objects.delete_checkpoint(checkpoint.pin)?;
-        }
+        found.iter().try_for_each(|checkpoint| self.remove_at(checkpoint.pin))?;
         Ok(if found.is_empty() { Removal::Missing } else { Removal::Removed })
+    }
+
+    /// Removes the checkpoint of this pin.
+    ///
+    /// Errors: the environment's; it may be removed then, or not.
+    pub fn remove_at(&self, pin: u64) -> Result<()> {
+        self.objects.put(pin, &PinObject { nonce: 0, counter: 2, holds: Holds::Nothing })?;
+        self.objects.delete_checkpoint(pin)
     }
 
     /// The valid checkpoints with such a name, by their pins.
@@ -124,16 +133,32 @@ impl Checkpoints {
         let mut found = Vec::new();
         let Some(mut number) = self.first_pin()? else { return Ok(found) };
         while let Some(pin) = self.objects.read(number)? {
-            if let Holds::Checkpoint(name) = &pin.holds
-                && is_meant(name)
-                && self.objects.fate(number)? == Some(Fate::Sealed)
-            {
-                // One that is being removed has none.
-                found.extend(self.objects.checkpoint(number)?);
-            }
+            found.extend(self.held_by(number, &pin, &is_meant)?);
             number += 1;
         }
         Ok(found)
+    }
+
+    /// The checkpoint of this pin, if it is valid.
+    ///
+    /// Errors: `Corruption`, `Unsupported`; the environment's.
+    pub fn at(&self, number: u64) -> Result<Option<CheckpointObject>> {
+        let Some(pin) = self.objects.read(number)? else { return Ok(None) };
+        self.held_by(number, &pin, &|_| true)
+    }
+
+    fn held_by(
+        &self,
+        number: u64,
+        pin: &PinObject,
+        is_meant: &dyn Fn(&CheckpointName) -> bool,
+    ) -> Result<Option<CheckpointObject>> {
+        let Holds::Checkpoint(name) = &pin.holds else { return Ok(None) };
+        if !is_meant(name) || self.objects.fate(number)? != Some(Fate::Sealed) {
+            return Ok(None);
+        }
+        // One that is being removed has none.
+        self.objects.checkpoint(number)
     }
 
     /// The first pin that counts; `None` if there is no database.

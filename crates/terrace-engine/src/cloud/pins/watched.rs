@@ -11,6 +11,10 @@ use crate::cloud::{CloudName, CloudNames, CloudStore};
 /// Readers renew their pins at every tenth of it.
 pub const STILL_MAX: Duration = Duration::from_secs(15 * 60);
 
+/// Whether a checkpoint is there still is looked at so seldom: one that is removed frees what it
+/// held a little later, and each look costs a request.
+const CHECKPOINTS_EVERY: Duration = Duration::from_secs(if cfg!(test) { 8 } else { 5 * 60 });
+
 /// The pins of a database, as its owner reads them from time to time. One caller at a time.
 #[derive(Debug)]
 pub struct WatchedPins {
@@ -34,6 +38,8 @@ struct Seen {
     since: Duration,
     /// What its checkpoint names, once that is sealed.
     tables: Option<BTreeSet<CloudName>>,
+    /// When it was read.
+    read: Duration,
 }
 
 /// What all pins held when they were read.
@@ -81,7 +87,8 @@ impl WatchedPins {
     /// Reads all pins, drops those that stood still for too long, and says what the others hold.
     /// `tables_of` says what a checkpoint names.
     ///
-    /// Cost: a request for each living pin, and one for the first missing number.
+    /// Cost: a request for each living pin, and one for the first missing number; for checkpoints
+    /// only every few minutes.
     /// Errors: `Corruption`, `Unsupported`; the environment's; those of `tables_of`.
     pub fn read(
         &mut self,
@@ -90,7 +97,9 @@ impl WatchedPins {
         let mut held = Held::default();
         let mut number = self.first;
         loop {
-            if !self.dead.contains(&number) {
+            if let Some(tables) = self.checkpoint_read_lately(number) {
+                held.tables.extend(tables.iter().cloned());
+            } else if !self.dead.contains(&number) {
                 let Some(pin) = self.objects.read(number)? else { break };
                 if !self.add_what(number, &pin, tables_of, &mut held)? {
                     self.seen.remove(&number);
@@ -103,6 +112,13 @@ impl WatchedPins {
             self.first += 1;
         }
         Ok(held)
+    }
+
+    /// What the sealed checkpoint of a pin names, if it was read lately.
+    fn checkpoint_read_lately(&self, number: u64) -> Option<&BTreeSet<CloudName>> {
+        let seen = self.seen.get(&number)?;
+        let passed = self.objects.store.env().now().saturating_sub(seen.read);
+        seen.tables.as_ref().filter(|_| passed < CHECKPOINTS_EVERY)
     }
 
     /// Adds what a pin holds; `false` if it is dead.
@@ -171,9 +187,12 @@ impl WatchedPins {
             counter: pin.counter,
             since: now,
             tables: None,
+            read: now,
         });
+        seen.read = now;
         if (seen.nonce, seen.counter) != (pin.nonce, pin.counter) {
-            *seen = Seen { nonce: pin.nonce, counter: pin.counter, since: now, tables: None };
+            let (nonce, counter) = (pin.nonce, pin.counter);
+            *seen = Seen { nonce, counter, since: now, tables: None, read: now };
         }
         now.saturating_sub(seen.since) >= STILL_MAX
     }

@@ -30,24 +30,32 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_base::{FileId, KeyRange, LevelNo, LogPosition, SeqNo, TableUid};
+use terrace_base::{FileId, LevelNo, LogPosition, RowId, SeqNo, WallTime};
 use terrace_env::{EnvError, Operation, PlantedBug, is_planted};
 
-use crate::iter::Stream;
-use crate::l0::{CutMap, LiveTable};
+use crate::ids::FileIds;
+use crate::l0::CutMap;
+use crate::memtable::Memtable;
 use crate::new_dir;
-use crate::range_tombstone::Fragments;
 use crate::store::bulk::copies::{Copies, CopyOptions};
 use crate::store::bulk::stored::Stored;
 use crate::store::cloud::TakeMoment;
 use crate::store::{Inner, Store};
-use crate::table::{LocalTableStore, OutputSpec, OutputTables, TableShape, TableStore};
+use crate::table::{LocalTableStore, TableStore};
 use crate::version::{RowMeta, TableMeta, Version, VersionEdit};
 use crate::{Error, Result};
 
 /// Called with the bytes of tables that the checkpoint has and those that it will have; `false`
 /// ends it.
 pub type CheckpointProgress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
+
+/// What a checkpoint is made of: everything up to a number, and nothing after it.
+struct Pinned {
+    seqno: SeqNo,
+    version: Arc<Version>,
+    /// What lies beside the tables.
+    memtables: Vec<Arc<Memtable>>,
+}
 
 /// What a checkpoint consists of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,6 +71,9 @@ pub struct CheckpointReport {
     pub copied_bytes: u64,
     /// Bytes of all of them.
     pub table_bytes: u64,
+    /// The time of a state out of an archive: everything that was written until then is in it, by
+    /// the clock of the database's owner. `None` of others, and if no log was read for it.
+    pub as_of: Option<WallTime>,
 }
 
 impl Store {
@@ -99,10 +110,8 @@ impl Store {
         inner.write_into(dir, options, progress, || inner.poison_if_sync_failed(inner.pin_moment()))
     }
 
-    /// As [`Store::checkpoint`], of a range that was opened to be read and has tables alone, as
-    /// one in an object store has: all of them are copied, and nothing is flushed.
-    ///
-    /// Errors: also `Unsupported` if some of its entries lie in its log.
+    /// As [`Store::checkpoint`], of a range in an object store that was opened to be read: all
+    /// tables are copied, and what was read of its log becomes a row.
     pub(in crate::store) fn copy_to(
         &self,
         dir: &Path,
@@ -111,15 +120,12 @@ impl Store {
         let inner = &self.inner;
         let _work = inner.begin_work()?;
         inner.write_into(dir, &CopyOptions::default(), progress, || {
-            let version = inner.versions.current();
-            let seqno = inner.sequencer.finished().0;
-            if version.greatest_seqno() < seqno {
-                let dir = inner.dir.display();
-                return Err(Error::Unsupported(format!(
-                    "some entries of {dir} lie in its log alone, and only its writer copies those"
-                )));
-            }
-            Ok((seqno, version))
+            let dranges = inner.dranges.load();
+            let active = dranges.list().iter().map(|drange| drange.active.shared());
+            let memtables = active.map(|active| Arc::clone(&active.memtable));
+            let memtables = memtables.filter(|memtable| !memtable.is_empty()).collect();
+            let (seqno, version) = (inner.sequencer.finished().0, inner.versions.current());
+            Ok(Pinned { seqno, version, memtables })
         })
     }
 }
@@ -131,13 +137,13 @@ impl Inner {
         dir: &Path,
         options: &CopyOptions,
         progress: CheckpointProgress<'_>,
-        pin: impl FnOnce() -> Result<(SeqNo, Arc<Version>)>,
+        pin: impl FnOnce() -> Result<Pinned>,
     ) -> Result<CheckpointReport> {
         // Held until what was written is complete or gone.
         let _lock = of_target(dir, new_dir::claim(self.env.as_ref(), dir))?;
-        let outcome = pin().and_then(|(seqno, version)| {
+        let outcome = pin().and_then(|pinned| {
             let copies = Copies::new(&self.env, dir, options);
-            of_target(dir, self.write_checkpoint(copies, seqno, &version, progress))
+            of_target(dir, self.write_checkpoint(copies, &pinned, progress))
         });
         if outcome.is_err() {
             new_dir::discard(self.env.as_ref(), dir);
@@ -146,12 +152,16 @@ impl Inner {
     }
 
     /// A version that holds everything up to a number, and nothing after it.
-    fn pin_moment(&self) -> Result<(SeqNo, Arc<Version>)> {
+    fn pin_moment(&self) -> Result<Pinned> {
+        let pinned = |seqno| {
+            let (version, memtables) = (self.versions.current(), Vec::new());
+            Ok(Pinned { seqno, version, memtables })
+        };
         if is_planted(PlantedBug::CheckpointMissesTheLog) {
-            return Ok((self.sequencer.finished().0, self.versions.current()));
+            return pinned(self.sequencer.finished().0);
         }
         let _caller_waits = self.io.hurry_flushes();
-        self.at_moment(|(seqno, _)| Ok((seqno, self.versions.current())))
+        self.at_moment(|(seqno, _)| pinned(seqno))
     }
 
     /// As the versions hand themselves over, of one that holds everything up to a number, and
@@ -179,11 +189,11 @@ impl Inner {
     fn write_checkpoint(
         &self,
         copies: Copies<'_>,
-        seqno: SeqNo,
-        version: &Version,
+        pinned: &Pinned,
         progress: CheckpointProgress<'_>,
     ) -> Result<CheckpointReport> {
-        let mut report = CheckpointReport { seqno, ..CheckpointReport::default() };
+        let Pinned { seqno, version, memtables } = pinned;
+        let mut report = CheckpointReport { seqno: *seqno, ..CheckpointReport::default() };
         let mut snapshot = snapshot_of(version);
         let levels = version.runs().flat_map(|(_, run)| run.tables());
         let levels = levels.map(|table| (Stored::Table(table.meta()), None));
@@ -220,6 +230,16 @@ impl Inner {
             }
             report.table_bytes += stored.bytes();
         }
+        let ids = FileIds::of_copy(version.epoch());
+        if !memtables.is_empty() {
+            let row = self.write_memtables(&copies.target, memtables, ids.next())?;
+            if let Some(table) = &row {
+                report.copied_count += 1;
+                report.copied_bytes += table.bytes;
+                report.table_bytes += table.bytes;
+            }
+            add_row(&mut snapshot, version, row, *seqno);
+        }
         if is_planted(PlantedBug::CheckpointForgetsAFile) {
             snapshot.tree.rows_added.pop();
         }
@@ -228,7 +248,7 @@ impl Inner {
         if !progress(total_bytes, total_bytes) {
             return Err(Error::Cancelled);
         }
-        copies.become_range(snapshot, version.epoch())?;
+        copies.become_range(snapshot, &ids)?;
         Ok(report)
     }
 
@@ -239,33 +259,6 @@ impl Inner {
             return Ok(false);
         }
         self.context.opener.store.link(stored.location(), &copies.path_of(stored))
-    }
-
-    /// Writes what is live of a row in pages as a table; none if that is nothing.
-    fn write_row(&self, target: &LocalTableStore, live: &LiveTable) -> Result<Option<TableMeta>> {
-        let meta = live.table.meta();
-        let row = self.context.opener.container.row(meta)?;
-        let clipped: Vec<Fragments> =
-            live.parts().iter().map(|part| row.range_tombstones().clip(part)).collect();
-        let tombstones = Fragments::merge(&clipped);
-        let spec = OutputSpec {
-            level: LevelNo(0),
-            shape: &TableShape { table_bytes: u64::MAX, table: self.options.table },
-            slice: &KeyRange::all(),
-            tombstones: &tombstones,
-            expected_bytes: live.bytes(),
-            now: self.env.wall_time(),
-        };
-        let next_table = Box::new(|| Ok((meta.id, TableUid(self.env.random_u128()))));
-        let mut outputs = OutputTables::new(target, spec, next_table);
-        for part in live.parts() {
-            let mut stream = row.stream(part)?;
-            while let Some(entry) = stream.entry() {
-                outputs.add(&entry)?;
-                stream.advance()?;
-            }
-        }
-        Ok(outputs.finish()?.pop())
     }
 }
 
@@ -285,6 +278,15 @@ fn snapshot_of(version: &Version) -> VersionEdit {
         meta.location = LocalTableStore::location_of_values(meta.id);
     }
     snapshot
+}
+
+/// Adds a row of one table above all others, which holds the entries up to a number.
+fn add_row(snapshot: &mut VersionEdit, version: &Version, row: Option<TableMeta>, seqno: SeqNo) {
+    let tree = &mut snapshot.tree;
+    let id = version.next_row();
+    tree.rows_added.extend(row.map(|table| RowMeta { id, tables: vec![table] }));
+    tree.next_row = Some(RowId(id.0 + 1));
+    tree.greatest_seqno = Some(seqno);
 }
 
 /// Leaves out the tables of rows that are consumed everywhere. Their rows may be there for the sake
@@ -318,7 +320,7 @@ pub(super) fn of_target<T>(dir: &Path, outcome: Result<T>) -> Result<T> {
 
 #[cfg(test)]
 mod tests {
-    use terrace_base::RowId;
+    use terrace_base::KeyRange;
 
     use super::*;
     use crate::l0::CutInterval;

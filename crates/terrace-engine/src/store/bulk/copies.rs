@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use terrace_base::{Corruption, Epoch, LogPosition};
+use terrace_base::{Corruption, LogPosition};
 use terrace_env::SharedEnv;
 
 use crate::ids::FileIds;
@@ -120,17 +120,16 @@ impl<'a> Copies<'a> {
     }
 
     /// Makes a range of the directory: with an identity of its own, so that no log segment of the
-    /// source fits it, an epoch above `epoch`, that of the source, and no log. The last step: on
-    /// return it is durable.
-    pub fn become_range(&self, mut snapshot: VersionEdit, epoch: Epoch) -> Result<()> {
-        let epoch = Epoch(epoch.0 + 1);
-        snapshot.range.epoch = Some(epoch);
+    /// source fits it, the epoch of `ids`, which is above that of the source, and no log. The last
+    /// step: on return it is durable.
+    pub fn become_range(&self, mut snapshot: VersionEdit, ids: &FileIds) -> Result<()> {
+        snapshot.range.epoch = Some(ids.epoch());
         snapshot.range.database = Some(self.env.random_u128());
         snapshot.range.log_behind = None;
         let start = Some(LogStart { segment: None, position: LogPosition(0) });
         snapshot.log = LogEdit { start, ..LogEdit::default() };
         let feeds = LocalManifests { env: Arc::clone(self.env), dir: self.dir.to_path_buf() };
-        drop(feeds.begin(FileIds::new(epoch, 0).next(), &snapshot)?);
+        drop(feeds.begin(ids.next(), &snapshot)?);
         Ok(())
     }
 }

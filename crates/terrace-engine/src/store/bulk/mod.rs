@@ -14,4 +14,5 @@ pub(super) mod copies;
 pub(super) mod ingest;
 mod ingested_values;
 pub(super) mod restore;
+mod rows;
 pub(super) mod stored;

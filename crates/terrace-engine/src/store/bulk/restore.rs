@@ -7,6 +7,7 @@ use terrace_base::{LevelNo, SeqNo};
 use terrace_env::{LockKind, SharedEnv};
 
 use crate::check::{l0_of, tables_of_dir};
+use crate::ids::FileIds;
 use crate::new_dir;
 use crate::store::bulk::checkpoint::{CheckpointProgress, of_target};
 use crate::store::bulk::copies::{Copies, CopyOptions};
@@ -95,6 +96,6 @@ fn write(
     if !progress(total, total) {
         return Err(Error::Cancelled);
     }
-    copies.become_range(version.to_snapshot(), version.epoch())?;
+    copies.become_range(version.to_snapshot(), &FileIds::of_copy(version.epoch()))?;
     Ok(total)
 }

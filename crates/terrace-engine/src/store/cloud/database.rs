@@ -71,6 +71,19 @@ impl CloudDatabase {
         Ok(CloudDatabase { process: Arc::clone(process), tier, store, names })
     }
 
+    /// That of an owner.
+    ///
+    /// Errors: those of the store's URL.
+    pub(super) fn of_owner(
+        process: &Arc<Process>,
+        tier: &Arc<CloudTier>,
+        names: CloudNames,
+    ) -> Result<CloudDatabase> {
+        let (process, tier) = (Arc::clone(process), Arc::clone(tier));
+        let store = Arc::clone(tier.store()?);
+        Ok(CloudDatabase { process, tier, store, names })
+    }
+
     /// Its id.
     #[must_use]
     pub fn id(&self) -> u128 {
@@ -101,22 +114,28 @@ impl CloudDatabase {
     /// those that it needs stay in the store, until it is removed.
     ///
     /// Cost: three readings of the feed, a list, and a few requests for each pin that is there.
-    /// Errors: `Invalid` (one of that name is there; no database), `Unsupported` (the owner does
+    /// Errors: `Invalid` (one of that name is there, or it is an archive's; no database), `Unsupported` (the owner does
     /// not mirror the database, or has fed no moment yet), `Outdated` (it took so long that the
     /// owner has given it up); `Corruption`; the environment's. After an error there is no such
     /// checkpoint, unless the store did not answer.
     pub fn make_checkpoint(&self, name: CheckpointName) -> Result<CloudCheckpoint> {
+        if name.is_of_archive() {
+            return Err(Error::invalid(format!(
+                "{name} is a name for the checkpoints of an archive, which the owner makes: choose \
+                 another one"
+            )));
+        }
+        self.describe(&self.make(name)?)
+    }
+
+    /// As [`CloudDatabase::make_checkpoint`], whatever it is called.
+    pub(super) fn make(&self, name: CheckpointName) -> Result<CheckpointObject> {
         let env = self.process.env();
-        let made = Checkpoints::new(&self.store, self.names).make(
-            env.random_u128(),
-            name,
-            env.wall_time().0,
-            |state| {
-                let edits = whole_edits(state, &self.place())?;
-                Ok(encode_edit(&self.version_of(&edits)?.to_snapshot()))
-            },
-        )?;
-        self.describe(&made)
+        let at_ms = env.wall_time().0;
+        Checkpoints::new(&self.store, self.names).make(env.random_u128(), name, at_ms, |state| {
+            let edits = whole_edits(state, &self.place())?;
+            Ok(encode_edit(&self.version_of(&edits)?.to_snapshot()))
+        })
     }
 
     /// Removes the checkpoint of that name; whether there was one. What only it needed is deleted
@@ -161,7 +180,7 @@ impl CloudDatabase {
         });
         match lost {
             Some(error) => Err(error),
-            None => copied,
+            None => copied.map(|report| CheckpointReport { as_of: follower.gathered(), ..report }),
         }
     }
 

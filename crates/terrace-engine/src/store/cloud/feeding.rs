@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use terrace_base::{LogPosition, SeqNo};
 
-use super::OutlivingLog;
 use super::behind::{FeedSource, TakeMoment, TakeVersion};
+use super::{CloudDatabase, OutlivingLog};
 use crate::cloud::format::Extent;
+use crate::cloud::{CloudLog, CloudNames, KeptNumbers};
 use crate::drange::Drange;
 use crate::store::Inner;
 use crate::version::{TableOpener, Version, VersionEdit};
@@ -47,7 +48,7 @@ impl Inner {
         let Some(behind) = self.behind() else { return Ok(false) };
         let fed = behind.feed_one(&Running(self));
         match self.outliving_log().filter(|_| fed.is_ok()) {
-            Some(OutlivingLog::InStore(log)) => log.collect()?,
+            Some(OutlivingLog::InStore(log)) => log.collect(self.keep_archive(log)?)?,
             Some(OutlivingLog::OnVolume(_)) => self.release_volume()?,
             None => {}
         }
@@ -56,6 +57,17 @@ impl Inner {
             self.await_moment(if is_awaited { MOMENTS_APART_MIN } else { period });
         }
         fed
+    }
+
+    /// Keeps the archive up with the newest moment in the feed, if there is one to keep; what of the
+    /// log has to stay for it.
+    fn keep_archive(&self, log: &CloudLog) -> Result<KeptNumbers> {
+        let Some(tier) = &self.cloud else { return Ok(KeptNumbers::NONE) };
+        let Some(archive) = tier.archive() else { return Ok(KeptNumbers::NONE) };
+        archive.keep_up(log.newest_fed(), self.env.wall_time(), |name| {
+            let names = CloudNames::new(self.versions.current().database());
+            CloudDatabase::of_owner(&self.process, tier, names)?.make(name)
+        })
     }
 
     /// How often a moment of the range is fed, if its upper levels are mirrored.

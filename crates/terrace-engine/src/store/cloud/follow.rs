@@ -6,11 +6,11 @@ use terrace_base::{Epoch, FileId};
 use terrace_env::{Mutex, SharedEnv};
 
 use super::database::{decode_edits, place_of, whole_edits};
-use super::mirror;
+use super::{ArchivedLog, mirror};
 use crate::cloud::format::Extent;
 use crate::cloud::{
-    CheckpointName, Checkpoints, CloudFeed, CloudNames, CloudStore, FedState, PIN_STILL_MAX,
-    ReaderPin, pin_and_read,
+    CheckpointName, Checkpoints, CloudFeed, CloudNames, CloudStore, FedState, LogPoint,
+    PIN_STILL_MAX, ReaderPin, pin_and_read,
 };
 use crate::ids::FileIds;
 use crate::version::{
@@ -27,6 +27,8 @@ pub enum StoreMoment {
     Newest,
     /// What a checkpoint has.
     Checkpoint(CheckpointName),
+    /// The state at a point, out of the archive that the owner keeps.
+    Archived(LogPoint),
 }
 
 /// The feed of a database as a reader follows it that has nothing but the store. A pin there sees
@@ -37,6 +39,7 @@ pub struct StoreFeed {
     store: Arc<CloudStore>,
     names: CloudNames,
     moment: StoreMoment,
+    archived: Option<Arc<ArchivedLog>>,
     reading: Mutex<Option<Reading>>,
 }
 
@@ -44,7 +47,7 @@ pub struct StoreFeed {
 struct Reading {
     pin: ReaderPin,
     renewed: Duration,
-    /// Where the reader is; `None` at a checkpoint.
+    /// Where the reader is; `None` at a state that never changes.
     fed: Option<crate::cloud::FeedMark>,
     /// What the reader calls that.
     shown: FeedMark,
@@ -74,7 +77,17 @@ impl StoreFeed {
     ) -> StoreFeed {
         let (env, store) = (Arc::clone(env), Arc::clone(store));
         let reading = env.waits().mutex(None);
-        StoreFeed { env, store, names, moment, reading }
+        let archived = match &moment {
+            StoreMoment::Archived(point) => Some(ArchivedLog::new(&env, &store, names, *point)),
+            StoreMoment::Newest | StoreMoment::Checkpoint(_) => None,
+        };
+        StoreFeed { env, store, names, moment, archived: archived.map(Arc::new), reading }
+    }
+
+    /// The log that goes on behind what the feed comes to, at a state out of an archive.
+    #[must_use]
+    pub fn archived(&self) -> Option<Arc<ArchivedLog>> {
+        self.archived.clone()
     }
 
     /// What the reader calls the database.
@@ -105,11 +118,20 @@ impl StoreFeed {
         &self,
         state: &FedState,
     ) -> Result<(Vec<VersionEdit>, u64, Option<crate::cloud::FeedMark>)> {
-        let StoreMoment::Checkpoint(name) = &self.moment else {
-            let edits = whole_edits(state, &self.dir())?;
-            return Ok((edits, state.mark.number(), Some(state.mark.clone())));
+        let checkpoints = Checkpoints::new(&self.store, self.names);
+        let name = match &self.moment {
+            StoreMoment::Newest => {
+                let edits = whole_edits(state, &self.dir())?;
+                return Ok((edits, state.mark.number(), Some(state.mark.clone())));
+            }
+            StoreMoment::Archived(_) => {
+                let archived = self.archived.as_ref().expect("there is one for such a moment");
+                let (edit, from) = archived.find(&checkpoints)?;
+                return Ok((vec![edit], from, None));
+            }
+            StoreMoment::Checkpoint(name) => name,
         };
-        let checkpoint = Checkpoints::new(&self.store, self.names).find(name)?;
+        let checkpoint = checkpoints.find(name)?;
         let checkpoint = checkpoint.ok_or_else(|| {
             Error::invalid(format!(
                 "there is no checkpoint {name} in {}; list those that are there",

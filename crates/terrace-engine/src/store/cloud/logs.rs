@@ -8,11 +8,10 @@ use terrace_env::Latch;
 use crate::cloud::format::Author;
 use crate::cloud::{CloudLog, CloudNames, LogObjects, LogRun};
 use crate::ids::FileIds;
-use crate::store::cloud::{CloudTier, LogOnVolume, OutlivingLog};
+use crate::store::cloud::{Archive, CloudTier, LogOnVolume, OutlivingLog};
 use crate::version::{LogBehind, StoreLog};
 use crate::wal::{
-    LocalLogStore, LogFacts, LogMark, LogMedium, LogSink, LogStore, ReadOn, ReadRecord, Record,
-    Replayed, Visit,
+    LocalLogStore, LogFacts, LogMark, LogMedium, LogSink, LogStore, ReadOn, Record, Replayed, Visit,
 };
 use crate::{Error, Result};
 
@@ -84,6 +83,8 @@ impl CloudLogs {
         };
         let log = CloudLog::new(&waits, objects, author, next, interval);
         self.tier.set_log(OutlivingLog::InStore(Box::new(log)));
+        let (store, names) = (self.tier.store()?, CloudNames::new(database));
+        self.tier.set_archive(Archive::new(&waits, store, names, options.archive));
         Ok(())
     }
 
@@ -97,16 +98,7 @@ impl CloudLogs {
         let database = facts.database;
         let mut replayed = self.local.replay(facts, visit)?;
         let run = LogRun::take(&self.objects(database)?, moment, author)?;
-        run.visit(&mut |file, buffer, record| {
-            visit(ReadRecord {
-                position: record.position,
-                file,
-                offset: record.offset,
-                header: &record.header,
-                buffer,
-                body: record.body,
-            })
-        })?;
+        run.replay(visit)?;
         replayed.end = run.end();
         self.found.lock().run = Some(run);
         Ok(replayed)

@@ -20,10 +20,11 @@
 //! Begin at `tier.rs` (the store, opened on demand), `mount.rs` (what an open does with tables),
 //! `feeds.rs` (whose database it is), `take_over.rs` (another directory goes on with it),
 //! `behind.rs` (what is fed when), `outliving.rs`, `logs.rs` and `shipping.rs` (the log that
-//! outlives the machine), `mirror.rs` (upper levels that the store has as well) and
-//! `collect.rs` (what goes). For those who have only the store: `follow.rs`, `database.rs` and
+//! outlives the machine), `mirror.rs` (upper levels that the store has as well), `archive/` (states
+//! of some time ago) and `collect.rs` (what goes). For those who have only the store: `follow.rs`, `database.rs` and
 //! `why_live.rs`.
 
+mod archive;
 mod behind;
 mod collect;
 mod database;
@@ -39,6 +40,7 @@ mod take_over;
 mod tier;
 mod why_live;
 
+pub use archive::{Archive, ArchiveStats, ArchivedLog};
 pub use behind::{FeedBehind, TakeMoment};
 pub use collect::FarCollector;
 pub use database::{CloudCheckpoint, CloudDatabase, choose_database, databases_in};

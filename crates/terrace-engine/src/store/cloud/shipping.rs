@@ -1,10 +1,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use terrace_base::LogPosition;
+use terrace_base::{LogPosition, WallTime};
 use terrace_env::{JobClass, Mutex, PlantedBug, is_planted};
 
-use crate::cloud::{CloudLog, LogPiece, LogWork};
+use crate::cloud::{CloudLog, KeptNumbers, LogPiece, LogWork};
 use crate::store::Inner;
 use crate::store::cloud::{LogOnVolume, OutlivingLog};
 use crate::store::health::Work;
@@ -32,6 +32,8 @@ pub(in crate::store) struct Shipping {
     chain: u64,
     /// When the last object was begun.
     begun: Option<Duration>,
+    /// The same by the wall's clock, as the object says it.
+    gathered: WallTime,
 }
 
 impl Inner {
@@ -78,7 +80,7 @@ impl Inner {
                 }
             }
             if is_planted(PlantedBug::LogCollectedEarly) {
-                self.retry_after(Work::StoreLog, log.collect());
+                self.retry_after(Work::StoreLog, log.collect(KeptNumbers::NONE));
             }
         }
     }
@@ -158,7 +160,9 @@ impl Inner {
         if std::mem::replace(&mut shipping.chain, work.chain) != work.chain {
             shipping.mark = None;
         }
-        let mut piece = LogPiece::new(work.chain, work.from);
+        // The wall's clock may go back; what objects say must not.
+        shipping.gathered = shipping.gathered.max(self.env.wall_time());
+        let mut piece = LogPiece::new(work.chain, work.from, shipping.gathered);
         let mut is_lost = false;
         let facts = self.versions.current().log_facts();
         let read = log_store.read_on(&facts, shipping.mark, LOG_OBJECT_BYTES, &mut |record| {

@@ -9,7 +9,7 @@ use crate::Result;
 use crate::cloud::format::Author;
 use crate::cloud::{CloudStore, PriceSheet};
 use crate::options::CloudOptions;
-use crate::store::cloud::{FarCollector, FeedBehind, OutlivingLog, TakeOver};
+use crate::store::cloud::{Archive, FarCollector, FeedBehind, OutlivingLog, TakeOver};
 use crate::version::{CloudEdit, FeedAuthors, LogBehind, VersionEdit};
 
 /// The object store of a range, if it has one: that of its options, or the one that its manifest
@@ -22,6 +22,7 @@ pub struct CloudTier {
     epoch: SetOnce<Epoch>,
     log: SetOnce<OutlivingLog>,
     log_before: SetOnce<LogBehind>,
+    archive: SetOnce<Archive>,
     /// The log of this directory is kept from here on, for the feed still says that it lies on a
     /// volume.
     kept_from: AtomicU64,
@@ -46,6 +47,7 @@ impl CloudTier {
             epoch: SetOnce::new(),
             log: SetOnce::new(),
             log_before: SetOnce::new(),
+            archive: SetOnce::new(),
             kept_from: AtomicU64::new(u64::MAX),
             behind: SetOnce::new(),
             collector: SetOnce::new(),
@@ -143,6 +145,16 @@ impl CloudTier {
 
     pub(super) fn set_log(&self, log: OutlivingLog) {
         self.log.get_or_set(log);
+    }
+
+    /// The archive of the database, once this open writes the log in the store.
+    #[must_use]
+    pub fn archive(&self) -> Option<&Archive> {
+        self.archive.get()
+    }
+
+    pub(super) fn set_archive(&self, archive: Archive) {
+        self.archive.get_or_set(archive);
     }
 
     /// The feed in the store, once this open owns it.

@@ -4,9 +4,9 @@ use terrace_base::LevelNo;
 use terrace_env::ObjectName;
 
 use super::database::{CloudDatabase, decode_edits};
-use super::mirror;
+use super::{archive, mirror};
 use crate::cloud::{
-    CheckpointName, CloudFeed, CloudName, CloudNames, PinCensus, PinSeen, is_missing,
+    CheckpointName, Checkpoints, CloudFeed, CloudName, CloudNames, PinCensus, PinSeen, is_missing,
 };
 use crate::placement::FarName;
 use crate::version::{LogBehind, Version, VersionEdit};
@@ -54,6 +54,8 @@ pub enum LiveReason {
     Feed,
     /// It stands in the log behind the newest moment.
     Log,
+    /// It stands in the log behind this checkpoint, the oldest one of the archive.
+    Archive(CheckpointName),
     /// It belongs to a pin that counts.
     Pin {
         /// The number of the pin.
@@ -97,7 +99,10 @@ impl CloudDatabase {
                 let edits = decode_edits(&state.edits, &self.place())?;
                 let log = LogBehind::newest_in(&edits).and_then(LogBehind::in_store);
                 let is_needed = log.is_some_and(|log| *number >= log.number);
-                is_needed.then_some(LiveReason::Log).into_iter().collect()
+                let oldest = archive::oldest_base(&Checkpoints::new(&self.store, self.names))?;
+                let of_archive = oldest.filter(|(_, log)| *number >= log.number);
+                let of_archive = of_archive.map(|(name, _)| LiveReason::Archive(name));
+                is_needed.then_some(LiveReason::Log).into_iter().chain(of_archive).collect()
             }
             CloudName::Pin(pin) | CloudName::Fate(pin) | CloudName::Checkpoint(pin) => {
                 let counts = *pin >= first_pin;
@@ -202,6 +207,9 @@ impl fmt::Display for LiveReason {
             }
             LiveReason::Log => {
                 f.write_str("the log is read behind the newest moment, and this is part of it")
+            }
+            LiveReason::Archive(name) => {
+                write!(f, "the archive leads over it from checkpoint {name} to later states")
             }
             LiveReason::Pin { pin } => write!(f, "it belongs to pin {pin}, which counts"),
             LiveReason::Proof => {

@@ -55,7 +55,7 @@ use crate::memtable::SpareMemory;
 use crate::options::{CloudOptions, L0Options, Options, Research};
 use crate::process::{PoolName, Process};
 use crate::store::Store;
-use crate::store::cloud::{CloudTier, NoLog, StoreFeed, StoreMoment, choose_database};
+use crate::store::cloud::{ArchivedLog, CloudTier, NoLog, StoreFeed, StoreMoment, choose_database};
 use crate::store::follow::tail::Tail;
 use crate::store::open::close::Closer;
 use crate::store::open::opening::{Held, Opening, Pieces, RecoveryReport};
@@ -64,9 +64,9 @@ use crate::store::sequencer::Sequencer;
 use crate::store::view::{DrangeView, View};
 use crate::table::ReadMode;
 use crate::version::{FeedMark, FeedNews, LoadedFeed, Version, VersionEdit, manifest_path};
-use crate::wal::{LogMark, ReadOn};
+use crate::wal::{LogMark, LogStore, ReadOn};
 use crate::{Error, Result};
-use terrace_base::{Corruption, KeyRange, SeqNo};
+use terrace_base::{Corruption, KeyRange, SeqNo, WallTime};
 
 /// How often a catch-up begins anew because the writer was faster.
 const ROUNDS_MAX: u32 = 1000;
@@ -81,6 +81,8 @@ pub struct Follower {
     tail: Tail,
     shown: Moment,
     store: Store,
+    /// The log of a state out of an archive.
+    archived: Option<Arc<ArchivedLog>>,
 }
 
 /// What a store of a [`Follower`] shows.
@@ -111,16 +113,18 @@ impl Follower {
 
     /// Opens a database that lies in the object store at `url`, as its owner has mirrored it there,
     /// beside that owner and on any machine. `database` is its id, if there are several.
-    /// [`Follower::catch_up`] brings it to the newest moment that was fed; a checkpoint stays as it
-    /// is.
+    /// [`Follower::catch_up`] brings it to the newest moment that was fed; a checkpoint, or a state
+    /// out of the archive, stays as it is.
     ///
     /// A pin in the store keeps what is shown, as long as `catch_up` is called every few minutes;
     /// after a quarter of an hour without it, reads may answer `Outdated`. Iterators and snapshots
     /// that outlive the follower are not kept.
     ///
     /// Cost: two readings of the feed and some four requests; tables are opened when they are read.
+    /// A state out of the archive costs a few for each pin, and the log that leads to it, up to half
+    /// a gigabyte, which is in memory then.
     ///
-    /// Errors: `Invalid` (no database, or no such checkpoint there), `Unsupported` (the owner does
+    /// Errors: `Invalid` (no database, or no such checkpoint or state there), `Unsupported` (the owner does
     /// not mirror the database), `Corruption`, `Io`.
     pub fn open_store(
         process: &Arc<Process>,
@@ -136,9 +140,20 @@ impl Follower {
         let store = Arc::clone(tier.store()?);
         let names = CloudNames::new(choose_database(&store, database)?);
         let feed = StoreFeed::new(env, &store, names, moment);
-        let dir = feed.dir();
-        let seams = seams_in_store(process, &tier, feed, &options);
-        Follower::open_with(process, &dir, options, seams)
+        let (dir, archived) = (feed.dir(), feed.archived());
+        let mut seams = seams_in_store(process, &tier, feed, &options);
+        if let Some(log) = &archived {
+            seams.log = Arc::clone(log) as Arc<dyn LogStore>;
+        }
+        let follower = Follower::open_with(process, &dir, options, seams)?;
+        Ok(Follower { archived, ..follower })
+    }
+
+    /// The time of the state that is shown, of one out of an archive: all records until then are in
+    /// it, by the owner's clock. `None` if that was not read of the log.
+    #[must_use]
+    pub fn gathered(&self) -> Option<WallTime> {
+        self.archived.as_ref()?.gathered()
     }
 
     /// As [`Follower::open`], with other sides of the seams. Errors: also `Unsupported` if such a
@@ -167,7 +182,7 @@ impl Follower {
         let version = current(&opening, &mut newest, &mut feed, &mut tail)?;
         let (shown, store) = show(&opening, &version, &tail)?;
         opening.feeds.shows(&store.inner.versions.current());
-        Ok(Follower { opening, newest, feed, tail, shown, store })
+        Ok(Follower { opening, newest, feed, tail, shown, store, archived: None })
     }
 
     /// The range as it was at the last catch-up. Only reads; never changes, and may be kept.

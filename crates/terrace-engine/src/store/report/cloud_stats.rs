@@ -6,10 +6,12 @@ use std::time::Duration;
 use terrace_base::LEVEL_MAX;
 
 use crate::cache::persistent::PersistentCacheStats;
-use crate::cloud::{Bill, CloudLogStats, Dollars, PriceSheet, RequestCounts, RequestKind};
+use crate::cloud::{
+    Bill, CloudLog, CloudLogStats, Dollars, PriceSheet, RequestCounts, RequestKind,
+};
 use crate::explain::text::{bytes, count};
 use crate::store::Inner;
-use crate::store::cloud::{FarCollector, OutlivingLog, VolumeLogStats};
+use crate::store::cloud::{ArchiveStats, FarCollector, OutlivingLog, VolumeLogStats};
 use crate::version::Version;
 
 /// What a range has in its object store, and what it asked of it since the open.
@@ -42,6 +44,8 @@ pub struct CloudStats {
     pub log: Option<CloudLogStats>,
     /// What the log on a volume has come to; `None` if it lies on none, or there is no mirror.
     pub volume: Option<VolumeLogStats>,
+    /// What the archive of earlier states has come to; `None` if this owner keeps none.
+    pub archive: Option<ArchiveStats>,
     /// Requests by kind.
     pub requests: RequestCounts,
     /// What the store charges, for the estimates below.
@@ -79,6 +83,10 @@ impl Inner {
             log_ms: millis(tier.options().and_then(|options| options.log)),
             near: far.near().map(|near| near.stats()),
             log: log.and_then(OutlivingLog::in_store).map(|log| log.stats(end)),
+            archive: tier.archive().and_then(|archive| {
+                let log = log.and_then(OutlivingLog::in_store);
+                archive.stats(log.and_then(CloudLog::newest_fed))
+            }),
             volume: log.and_then(OutlivingLog::on_volume).map(|log| log.stats(end)),
             requests,
             bill: prices.bill(&requests),
@@ -113,6 +121,11 @@ impl fmt::Display for CloudStats {
             let objects = count(log.objects, "object", "objects");
             let lost = bytes(log.unsafe_bytes);
             write!(f, "\n  log there      {objects}, {}; {lost} are here alone", bytes(log.bytes))?;
+        }
+        if let Some(archive) = &self.archive {
+            let bases = count(archive.base_count, "checkpoint", "checkpoints");
+            let objects = count(archive.log_objects, "object", "objects");
+            write!(f, "\n  archive        {bases} and {objects} of the log")?;
         }
         if let Some(log) = &self.volume {
             write!(f, "\n  log on volume  {} behind the newest moment", bytes(log.kept_bytes))?;

@@ -13,7 +13,7 @@ use crate::{Error, WriteBatch};
 const ELSEWHERE: &str = "/elsewhere";
 
 /// Small options, with a mirror that is seldom and the log in the store.
-fn logged(options: Options) -> Options {
+pub(super) fn logged(options: Options) -> Options {
     let options = mirrored(options);
     let cloud = options.cloud.map(|cloud| CloudOptions {
         mirror: Some(Duration::from_secs(600)),
@@ -32,7 +32,7 @@ fn open(env: &SharedEnv, dir: &str, options: Options) -> Result<Store> {
     Store::open(&process(env)?, Path::new(dir), options)
 }
 
-fn durably() -> WriteOptions {
+pub(super) fn durably() -> WriteOptions {
     WriteOptions { durability: Some(Durability::Durable), ..WriteOptions::default() }
 }
 

@@ -6,7 +6,8 @@
 //! is left of a machine's disks; and it may change its place with each open. Sometimes only the
 //! process is lost, or the power, and the machine goes on in its own directory. One thread writes
 //! what a model knows, state by state; two more write keys of their own in their order, so that
-//! several objects are under way.
+//! several objects are under way. Some owners keep an archive, and whoever has only the store asks
+//! it for states at random numbers.
 //!
 //! `TERRACE_TEST_SEED` is the first seed and `TERRACE_TEST_SEEDS` their number, if they are set.
 
@@ -15,24 +16,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use terrace_base::{KeyRange, WallTime};
+use terrace_base::{KeyRange, SeqNo, WallTime};
 use terrace_env::{
     CrashPolicy, DiskImage, JobClass, ObjectFaults, ObjectImage, SeededRng, SharedEnv, SimEnv,
     SimOptions,
 };
 
 use super::worlds::{draw_faults, number_from};
+use crate::cloud::LogPoint;
 use crate::options::{CloudOptions, Durability, Options, ValueLogOptions};
 use crate::store::tests::cloud::in_store;
 use crate::store::tests::workload::{Change, Content, Model, batch_of, content};
 use crate::store::tests::*;
-use crate::store::{Snapshot, Store, WriteOptions};
+use crate::store::{Follower, Snapshot, Store, StoreMoment, WriteOptions};
 use crate::{Error, Result};
 
 const SEEDS: u64 = 250;
 const URL: &str = "sim://store";
 const VOLUME: &str = "/volume";
 const KEYS: u64 = 40;
+
+/// No database of these lives for so long.
+const LONG: Duration = Duration::from_secs(500_000);
 
 /// Keys of the threads beside begin with this, and their number.
 const BESIDE: u8 = b'~';
@@ -43,10 +48,21 @@ const THREADS_BESIDE: usize = 2;
 struct History {
     /// The states, the oldest first, of which one may be found; the newest may not be reached yet.
     states: Vec<Model>,
+    /// Of each of them: the newest number before the change that led to it, and the newest one once
+    /// that was made.
+    numbers: Vec<(SeqNo, SeqNo)>,
+    /// States that were lost with a machine, each with the newest number before it: the archive may
+    /// have them still.
+    lost: Vec<(SeqNo, Model)>,
+    /// How many keys each thread beside has begun at most, whatever came of them.
+    begun_most: [u64; THREADS_BESIDE],
     /// Older states than this one may not be found.
     durable: usize,
     /// Of each thread beside: how many keys it has begun, and how many are durable.
     beside: [(u64, u64); THREADS_BESIDE],
+    /// An owner has said that each state can be had from this number on, and owners may not forget
+    /// it so soon.
+    archived_from: Option<SeqNo>,
     /// The database, once an owner has opened it: puts of one that never came to anything may
     /// arrive late, so that the store holds two.
     database: Option<u128>,
@@ -60,21 +76,30 @@ impl History {
 
     fn new() -> History {
         let beside = [(0, 0); THREADS_BESIDE];
-        History { states: vec![Model::default()], durable: 0, beside, database: None }
+        let (states, numbers) = (vec![Model::default()], vec![(SeqNo::ZERO, SeqNo::ZERO)]);
+        History {
+            states,
+            numbers,
+            lost: Vec::new(),
+            begun_most: [0; THREADS_BESIDE],
+            durable: 0,
+            beside,
+            archived_from: None,
+            database: None,
+        }
     }
 
     /// Takes in what whoever has only the store has found; panics if that may not be. Others will
     /// find the same until something else is promised.
-    fn found(&mut self, all: &Content, now: WallTime) {
-        self.seen(all, now);
+    fn found(&mut self, (all, newest): (&Content, SeqNo), now: WallTime) {
+        self.seen((all, newest), now);
         self.durable = self.states.len() - 1;
         self.beside = self.beside.map(|(begun, _)| (begun, begun));
     }
 
-    /// Takes in what is there; panics if that may not be.
-    fn seen(&mut self, all: &Content, now: WallTime) {
-        let (beside, of_model): (Content, Content) =
-            all.iter().cloned().partition(|(key, _)| key.first() == Some(&BESIDE));
+    /// Takes in what is there, up to the number `newest`; panics if that may not be.
+    fn seen(&mut self, (all, newest): (&Content, SeqNo), now: WallTime) {
+        let (beside, of_model) = apart(all);
         let is_it = |state: &Model| state.content(now) == of_model;
         let may_be = (self.durable..self.states.len()).rev();
         let found = may_be.into_iter().find(|index| is_it(&self.states[*index]));
@@ -86,17 +111,31 @@ impl History {
                 self.states.len() - 1
             );
         };
-        self.states.truncate(found + 1);
+        let before = self.numbers.drain(found + 1..).map(|(before, _)| before);
+        self.lost.extend(before.zip(self.states.drain(found + 1..)));
+        self.begun_most = std::array::from_fn(|n| self.begun_most[n].max(self.beside[n].0));
+        // What a change came to that failed shows only now.
+        self.numbers.iter_mut().for_each(|(_, after)| *after = newest.min(*after));
         for (thread, (begun, durable)) in self.beside.iter_mut().enumerate() {
-            let count =
-                beside.iter().filter(|(key, _)| key[1] == b'0' + thread as u8).count() as u64;
-            let expected: Vec<Vec<u8>> = (0..count).map(|n| beside_key(thread, n)).collect();
-            let keys = beside.iter().filter(|(key, _)| key[1] == b'0' + thread as u8);
-            assert!(keys.map(|(key, _)| key).eq(&expected), "thread {thread} left a gap");
+            let count = count_beside(&beside, thread);
             assert!((*durable..=*begun).contains(&count), "{count} of {durable} to {begun}");
             *begun = count;
         }
     }
+}
+
+/// What the threads beside have written, and the rest.
+fn apart(all: &Content) -> (Content, Content) {
+    all.iter().cloned().partition(|(key, _)| key.first() == Some(&BESIDE))
+}
+
+/// How many keys of a thread are there; panics if one before them is missing.
+fn count_beside(beside: &Content, thread: usize) -> u64 {
+    let keys = || beside.iter().filter(|(key, _)| key[1] == b'0' + thread as u8);
+    let count = keys().count() as u64;
+    let expected: Vec<Vec<u8>> = (0..count).map(|n| beside_key(thread, n)).collect();
+    assert!(keys().map(|(key, _)| key).eq(&expected), "thread {thread} left a gap");
+    count
 }
 
 fn beside_key(thread: usize, number: u64) -> Vec<u8> {
@@ -123,6 +162,8 @@ struct Plan {
     interval: Duration,
     place: LogPlace,
     mirror: Duration,
+    /// How far back the archive reaches of an owner that has one.
+    archive: Duration,
     faults: ObjectFaults,
     delay_max: Duration,
     has_faults: bool,
@@ -144,6 +185,7 @@ impl Plan {
             interval: Duration::from_millis(random.pick(&[1, 10, 200])),
             place: random.pick(&[LogPlace::Store, LogPlace::Volume, LogPlace::Either]),
             mirror: Duration::from_secs(random.pick(&[1, 5, 60, 600])),
+            archive: Duration::from_secs(random.pick(&[60, 1_000, 1_000_000])),
             faults: draw_faults(random),
             delay_max: Duration::from_millis(random.pick(&[0, 5, 200])),
             has_faults: random.one_in(2),
@@ -172,6 +214,7 @@ impl Plan {
             url: URL.to_string(),
             mirror: Some(self.mirror),
             log: (!is_on_volume).then_some(self.interval),
+            archive: (!is_on_volume && random.one_in(2)).then_some(self.archive),
             take_over: true,
             ..cloud
         });
@@ -235,21 +278,26 @@ impl Owner<'_> {
         is_durable: bool,
         act: impl FnOnce(&Store) -> Result<()>,
     ) {
+        let before = self.newest();
         let index = {
             let mut history = self.history.lock().expect("one thread runs at a time");
             let mut next = history.states.last().expect("there is always one").clone();
             changes.iter().for_each(|change| next.apply(change));
             history.states.push(next);
+            history.numbers.push((before, SeqNo(u64::MAX)));
             history.states.len() - 1
         };
         match act(&self.store) {
-            Ok(()) if is_durable => {
+            Ok(()) => {
+                let newest = self.newest();
                 let mut history = self.history.lock().expect("one thread runs at a time");
-                history.durable = history.durable.max(index);
-                drop(history);
-                self.count("durable");
+                history.numbers[index].1 = newest;
+                if is_durable {
+                    history.durable = history.durable.max(index);
+                    drop(history);
+                    self.count("durable");
+                }
             }
-            Ok(()) => {}
             Err(error) => {
                 assert!(
                     matches!(error, Error::Io(_) | Error::Fenced(_) | Error::Unknown(_)),
@@ -305,6 +353,7 @@ impl Owner<'_> {
                 self.snapshots.push(snapshot);
             }
             31 => drop(self.snapshots.pop()),
+            39 => self.look_back(),
             32..35 => {
                 let pause = Duration::from_millis(self.random.pick(&[1, 100, 3_000, 20_000]));
                 self.env.sleep(pause);
@@ -358,16 +407,83 @@ impl Owner<'_> {
             }
         };
         self.look(History::seen);
+        self.look_back();
         self.count("reopen");
     }
 
+    /// The newest number that readers see.
+    fn newest(&self) -> SeqNo {
+        self.store.snapshot().seqno()
+    }
+
+    /// Asks the archive for some state of before.
+    fn look_back(&mut self) {
+        self.sim.set_object_faults(ObjectFaults::default());
+        let archive = self.store.stats().cloud.and_then(|cloud| cloud.archive);
+        let since = archive.and_then(|archive| archive.since_number);
+        if let Some(since) = since.filter(|_| self.plan.archive > LONG) {
+            let mut history = self.history.lock().expect("one thread runs at a time");
+            history.archived_from.get_or_insert(SeqNo(since));
+        }
+        let history = Arc::clone(&self.history);
+        let known = || history.lock().expect("one thread runs at a time").clone();
+        look_back(&self.env, self.random, self.tally, &known);
+    }
+
     /// Takes in what is there.
-    fn look(&mut self, take_in: impl FnOnce(&mut History, &Content, WallTime)) {
+    fn look(&mut self, take_in: impl FnOnce(&mut History, (&Content, SeqNo), WallTime)) {
         self.sim.set_object_faults(ObjectFaults::default());
         let found = content(&self.store).expect("an owner reads what it has");
-        let now = self.env.wall_time();
-        take_in(&mut self.history.lock().expect("one thread runs at a time"), &found, now);
+        let (now, newest) = (self.env.wall_time(), self.newest());
+        let mut history = self.history.lock().expect("one thread runs at a time");
+        take_in(&mut history, (&found, newest), now);
     }
+}
+
+/// Asks the archive in the store for the state at some number, and panics if it is another one.
+fn look_back(
+    env: &SharedEnv,
+    random: &mut SeededRng,
+    tally: &mut BTreeMap<&'static str, u64>,
+    known: &dyn Fn() -> History,
+) {
+    let history = known();
+    let newest = history.numbers.last().map_or(SeqNo::ZERO, |(_, after)| *after);
+    let asked = SeqNo(random.below(newest.0.saturating_add(2)));
+    let is_promised = history.archived_from.is_some_and(|from| asked >= from);
+    let moment = StoreMoment::Archived(LogPoint::Number(asked));
+    let reader = process(env)
+        .and_then(|process| Follower::open_store(&process, URL, history.database, moment, small()));
+    let reader = match reader {
+        Ok(reader) => reader,
+        // There is no archive yet, or it reaches back less far.
+        Err(Error::Invalid(_) | Error::Outdated(_)) if !is_promised => {
+            return *tally.entry("not archived").or_default() += 1;
+        }
+        Err(error) => panic!("the archive does not have number {}: {error}", asked.0),
+    };
+    let reached = reader.store().snapshot().seqno();
+    assert!(reached <= asked, "asked for {}, and got {}", asked.0, reached.0);
+    let found = content(reader.store()).expect("it is read");
+    let (beside, of_model) = apart(&found);
+    let numbers = || history.numbers.iter();
+    let first = numbers().rposition(|(_, after)| *after <= reached).unwrap_or(0);
+    let last = numbers().position(|(before, _)| *before >= reached);
+    let last = last.unwrap_or(history.states.len()).max(first + 1);
+    let is_it = |state: &Model| state.content(env.wall_time()) == of_model;
+    let is_lost = |(before, state): &(SeqNo, Model)| *before < reached && is_it(state);
+    assert!(
+        history.states[first..last].iter().any(is_it) || history.lost.iter().any(is_lost),
+        "at number {} the archive has none of the states from {first} to {last}",
+        reached.0
+    );
+    // They have gone on meanwhile.
+    let known = known();
+    for (thread, (begun, _)) in known.beside.iter().enumerate() {
+        let most = known.begun_most[thread].max(*begun);
+        assert!(count_beside(&beside, thread) <= most, "thread {thread}");
+    }
+    *tally.entry("archived").or_default() += 1;
 }
 
 /// Writes keys in their order, some of them durably.
@@ -499,6 +615,7 @@ fn round(
         // What only this directory has may be lost with it yet.
         let take_in = if kept_dir.is_some() { History::seen } else { History::found };
         owner.look(take_in);
+        owner.look_back();
         if plan.has_faults {
             sim.set_object_faults(plan.faults.clone());
         }
@@ -573,8 +690,8 @@ fn usurp(owner: &mut Owner<'_>, number: u64) {
     let known = (&known, false);
     let Some(taker) = open(&env, &sim, owner.plan, owner.random, &dir, known) else { return };
     let found = content(&taker).expect("an owner reads what it has");
-    let now = env.wall_time();
-    owner.history.lock().expect("one thread runs at a time").found(&found, now);
+    let (now, newest) = (env.wall_time(), taker.snapshot().seqno());
+    owner.history.lock().expect("one thread runs at a time").found((&found, newest), now);
     owner.count("usurped");
     owner.is_over = true;
     if owner.random.one_in(2) {
@@ -617,7 +734,11 @@ fn world(seed: u64, sim: impl Fn(u64) -> SimOptions) -> BTreeMap<&'static str, u
         let known = history.clone();
         let opened = open(&env, &sim, &plan, &mut random, "/last", (&known, false));
         let Some(store) = opened else { return };
-        history.found(&content(&store).expect("it is read"), env.wall_time());
+        let (found, newest) = (content(&store).expect("it is read"), store.snapshot().seqno());
+        history.found((&found, newest), env.wall_time());
+        for _ in 0..3 {
+            look_back(&env, &mut random, &mut tally, &|| history.clone());
+        }
     });
     tally
 }
@@ -642,9 +763,10 @@ fn what_is_durable_outlives_any_machine() {
     println!("{count} databases: {total:?}");
     assert_eq!(failed, 0, "databases that failed");
     if count >= SEEDS {
-        for what in
-            ["durable", "ingest", "lost", "ended", "usurped", "locked", "left", "reopen", "away"]
-        {
+        for what in [
+            "durable", "ingest", "lost", "ended", "usurped", "locked", "left", "reopen", "away",
+            "archived",
+        ] {
             assert!(total.get(what).is_some_and(|count| *count > 5), "{what}: {total:?}");
         }
     }

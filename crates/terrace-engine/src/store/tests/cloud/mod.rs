@@ -1,5 +1,6 @@
 //! Ranges whose lower levels lie in an object store.
 
+mod archive;
 mod collect;
 mod database;
 mod durable;
