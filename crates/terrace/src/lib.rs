@@ -190,7 +190,7 @@ pub use terrace_engine::repair::{Basis, LossKind};
 pub use terrace_engine::store::{
     BackgroundIoStats, CauseStats, CheckpointReport, CloudStats, CompactionRecord, ContainerStats,
     CutStats, DrangeStats, DrangesReport, FailedWorkStats, IngestReport, L0Report, L0RowStats,
-    L0Slice, L0Stats, LatencyHistogram, LevelStats, MemtableAreaStats, NextCut, RangeSize,
+    L0Slice, L0Stats, LatencyHistogram, LeftOut, LevelStats, MemtableAreaStats, NextCut, RangeSize,
     ReadStats, RecoveryPhases, RecoveryReport, StallStats, StoreStats, TakeOver, UsageStats,
 };
 pub use terrace_engine::table::Compression;

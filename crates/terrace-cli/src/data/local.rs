@@ -66,6 +66,9 @@ fn note_take_over(db: &Db) {
             aside.display()
         ));
     }
+    if let Some(left_out) = &taken.left_out {
+        terminal::note(&format!("{left_out} are there alone"));
+    }
 }
 
 /// Opens a database that another process has open, as it is now; `locked` if that cannot be.

@@ -28,15 +28,17 @@
 //!    . snapshot          length varint, bytes
 //! ```
 //! Kinds of the feed: 1 a fence, 2 edits, 3 a snapshot, which is one edit, 4 a stone, which stands
-//! where a snapshot was collected. A fence and a stone have no edits. `extent` says how much
-//! of the database the feed comes to with this object: 0 some, 1 all that there was at one moment,
-//! 2 all of it, of a database that was closed. Behind a fence nothing is closed any more.
+//! where a snapshot was collected. A fence and a stone have no edits. A fence has one more than the
+//! number up to which its author has everything in the place of `collected`, or 0 if it does not
+//! say. `extent` says how much of the database the feed comes to with this object: 0 some, 1 all
+//! that there was at one moment, 2 all of it, of a database that was closed. Behind a fence nothing
+//! is closed any more.
 //!
 //! What an edit consists of is not known here.
 
 use terrace_base::{
-    ByteReader, Checksum, CodecError, Epoch, PREAMBLE_BYTES, Preamble, PreambleError, put_bytes,
-    put_varint,
+    ByteReader, Checksum, CodecError, Epoch, PREAMBLE_BYTES, Preamble, PreambleError, SeqNo,
+    put_bytes, put_varint,
 };
 
 use super::CheckpointName;
@@ -71,7 +73,11 @@ pub struct FeedObject {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FeedContent {
     /// From here on the feed belongs to the author.
-    Fence,
+    Fence {
+        /// The author has everything up to this number, and nothing of earlier owners behind it, if
+        /// it says so.
+        through: Option<SeqNo>,
+    },
     /// What changed, in its order.
     Edits {
         /// The edits.
@@ -236,7 +242,11 @@ pub fn encode_feed(database: u128, number: u64, object: &FeedObject) -> Vec<u8> 
     out.extend_from_slice(&object.author.nonce.to_le_bytes());
     let nothing = Collected { feed: 0, pins: 0 };
     let (kind, extent, collected, edits): (u8, Extent, Collected, &[Vec<u8>]) = match &object.what {
-        FeedContent::Fence => (1, Extent::Some, nothing, &[]),
+        FeedContent::Fence { through } => {
+            let feed = through.and_then(|through| through.0.checked_add(1));
+            let feed = feed.filter(|feed| *feed < NUMBER_END).unwrap_or(0);
+            (1, Extent::Some, Collected { feed, pins: 0 }, &[])
+        }
         FeedContent::Edits { edits, extent } => (2, *extent, nothing, edits),
         FeedContent::Snapshot { edit, collected, extent } => {
             (3, *extent, *collected, std::slice::from_ref(edit))
@@ -279,7 +289,9 @@ pub fn decode_feed(database: u128, at: u64, bytes: &[u8]) -> Result<FeedObject, 
     let is_plain = collected == Collected { feed: 0, pins: 0 };
     let is_empty = is_plain && extent == Extent::Some;
     let what = match (kind, edits.len()) {
-        (1, 0) if is_empty => FeedContent::Fence,
+        (1, 0) if collected.pins == 0 && extent == Extent::Some => {
+            FeedContent::Fence { through: collected.feed.checked_sub(1).map(SeqNo) }
+        }
         (2, _) if is_plain => FeedContent::Edits { edits, extent },
         (3, 1) => {
             let edit = edits.pop().unwrap_or_default();
@@ -404,7 +416,7 @@ mod tests {
         let collected = Collected { feed: 9, pins: 2 };
         let edits = vec![b"one".to_vec(), Vec::new(), vec![5; 300]];
         [
-            FeedContent::Fence,
+            FeedContent::Fence { through: None },
             FeedContent::Edits { edits, extent: Extent::Some },
             FeedContent::Edits { edits: Vec::new(), extent: Extent::Closed },
             FeedContent::Snapshot { edit: b"all".to_vec(), collected, extent: Extent::Moment },
@@ -429,16 +441,18 @@ mod tests {
 
     type Decodes = Box<dyn Fn(&[u8]) -> Result<(), PreambleError>>;
 
+    fn of_feed((number, object): (u64, FeedObject)) -> (Vec<u8>, Decodes) {
+        let bytes = encode_feed(DATABASE, number, &object);
+        let decode = move |bytes: &[u8]| {
+            decode_feed(DATABASE, number, bytes).map(|read| assert_eq!(read, object))
+        };
+        (bytes, Box::new(decode))
+    }
+
     /// Every object, with what reads it and asserts that it is the same.
     fn all() -> Vec<(Vec<u8>, Decodes)> {
         let mut all: Vec<(Vec<u8>, Decodes)> = Vec::new();
-        for (number, object) in (1..).zip(feed_objects()) {
-            let bytes = encode_feed(DATABASE, number, &object);
-            let decode = move |bytes: &[u8]| {
-                decode_feed(DATABASE, number, bytes).map(|read| assert_eq!(read, object))
-            };
-            all.push((bytes, Box::new(decode)));
-        }
+        all.extend((1..).zip(feed_objects()).map(of_feed));
         for (reader, pin) in (1..).zip(pins()) {
             let bytes = encode_pin(DATABASE, reader, &pin);
             let decode = move |bytes: &[u8]| {
@@ -457,6 +471,9 @@ mod tests {
             decode_checkpoint(DATABASE, 3, bytes).map(|read| assert_eq!(read, checkpoint()))
         };
         all.push((encode_checkpoint(DATABASE, &checkpoint()), Box::new(decode)));
+        // The last ones are those that came last.
+        let what = FeedContent::Fence { through: Some(SeqNo(41)) };
+        all.push(of_feed((6, FeedObject { author: AUTHOR, what })));
         all
     }
 

@@ -31,7 +31,7 @@ mod requests;
 #[cfg(test)]
 mod tests;
 
-pub use feed::{CloudFeed, FedState, FeedMark, find_databases};
+pub use feed::{CloudFeed, FedState, FeedMark, FeedTaker, find_databases};
 pub use log::{
     CloudLog, CloudLogStats, KeptNumbers, LogContent, LogObject, LogObjects, LogPiece, LogPoint,
     LogRecords, LogRun, LogWork, StoredRecord, decode_log, encode_fence, encode_stone,

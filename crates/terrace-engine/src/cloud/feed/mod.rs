@@ -39,5 +39,5 @@ mod reading;
 mod tests;
 
 pub use self::databases::find_databases;
-pub use self::owner::CloudFeed;
+pub use self::owner::{CloudFeed, FeedTaker};
 pub use self::reading::{FedState, FeedMark};

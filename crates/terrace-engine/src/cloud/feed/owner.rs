@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use terrace_base::Epoch;
+use terrace_base::{Epoch, SeqNo};
 use terrace_env::{PlantedBug, is_planted};
 
 use super::objects::FeedObjects;
@@ -35,6 +35,25 @@ pub struct CloudFeed {
     first_pin: u64,
 }
 
+/// Who becomes the owner of a feed.
+#[derive(Clone, Copy, Debug)]
+pub struct FeedTaker {
+    /// Drawn for this opening.
+    pub nonce: u128,
+    /// The least epoch that it gets.
+    pub at_least_epoch: Epoch,
+    /// The number up to which it has everything, if it is to be known afterwards.
+    pub through: Option<SeqNo>,
+}
+
+impl FeedTaker {
+    /// One that does not say what it has.
+    #[must_use]
+    pub fn new(nonce: u128, at_least_epoch: Epoch) -> FeedTaker {
+        FeedTaker { nonce, at_least_epoch, through: None }
+    }
+}
+
 /// Somebody else owns the database.
 #[derive(Clone, Copy, Debug)]
 struct Fenced {
@@ -57,6 +76,32 @@ impl CloudFeed {
         mark: &FeedMark,
     ) -> Result<Option<FedState>> {
         read_on(&FeedObjects::new(store, names), mark)
+    }
+
+    /// Up to which number those had everything who became owners after the one with this epoch:
+    /// what that one had written behind it was taken over by nobody. `None` if they do not say.
+    /// Reads every fence that they left.
+    ///
+    /// Errors: as of [`CloudFeed::read`].
+    pub fn taken_through(
+        store: &Arc<CloudStore>,
+        names: CloudNames,
+        epoch: Epoch,
+    ) -> Result<Option<SeqNo>> {
+        let objects = FeedObjects::new(store, names);
+        let mut least: Option<SeqNo> = None;
+        for (_, object) in objects.read_each(objects.listed()?.into_iter().rev()) {
+            let Some(FeedObject { author, what: FeedContent::Fence { through } }) = object? else {
+                continue;
+            };
+            // Whoever had read less than that owner's fence created nothing behind it.
+            if author.epoch <= epoch {
+                break;
+            }
+            let Some(through) = through else { return Ok(None) };
+            least = Some(least.map_or(through, |least| least.min(through)));
+        }
+        Ok(least)
     }
 
     /// Whether `author`, whose feed had come to `number`, still is the owner: nobody of a higher
@@ -84,9 +129,9 @@ impl CloudFeed {
     }
 
     /// Makes the caller the owner of the feed: reads it, and fences its end with the next epoch, or
-    /// with `at_least_epoch` if that is higher. Returns what the feed comes to, with that epoch.
+    /// with the taker's if that is higher. Returns what the feed comes to, with that epoch.
     ///
-    /// `nonce` is drawn by the caller for this opening. `may_take` sees what was read before
+    /// `may_take` sees what was read before
     /// anything is fenced, perhaps several times, and refuses by an error.
     ///
     /// Errors: what `may_take` says; `Unsupported` if the store cannot tell creators apart, or the
@@ -95,18 +140,17 @@ impl CloudFeed {
     pub fn open(
         store: &Arc<CloudStore>,
         names: CloudNames,
-        nonce: u128,
-        at_least_epoch: Epoch,
+        taker: FeedTaker,
         mut may_take: impl FnMut(&FedState) -> Result<()>,
     ) -> Result<(CloudFeed, FedState)> {
         store.prove_put_if_absent(&names.of(&CloudName::Proof))?;
         let objects = FeedObjects::new(store, names);
         read_to_end(&objects, |state| {
             may_take(state)?;
-            let epoch = Epoch(state.mark.epoch.0 + 1).max(at_least_epoch);
-            let author = Author { epoch, nonce };
+            let epoch = Epoch(state.mark.epoch.0 + 1).max(taker.at_least_epoch);
+            let author = Author { epoch, nonce: taker.nonce };
             let number = state.mark.next;
-            let fence = FeedObject { author, what: FeedContent::Fence };
+            let fence = FeedObject { author, what: FeedContent::Fence { through: taker.through } };
             match objects.place(number, &fence)? {
                 Placed::There { .. } => {
                     state.take(number, fence);
@@ -279,7 +323,7 @@ impl CloudFeed {
         match there {
             Some(object) if object.author.epoch < self.author.epoch || skips_fence => {
                 match object.what {
-                    FeedContent::Fence => self.fences.insert(number),
+                    FeedContent::Fence { .. } => self.fences.insert(number),
                     _ => self.stones.insert(number),
                 };
                 self.next += 1;
@@ -318,7 +362,7 @@ impl CloudFeed {
         }
         let Some(object) = self.objects.read(number)? else { return Ok(()) };
         match object.what {
-            FeedContent::Fence | FeedContent::Stone => Ok(()),
+            FeedContent::Fence { .. } | FeedContent::Stone => Ok(()),
             // A put of it may still land, for all that is known here.
             FeedContent::Snapshot { .. } => {
                 let stone = FeedObject { what: FeedContent::Stone, ..object };

@@ -165,7 +165,7 @@ impl FedState {
         mark.next = number + 1;
         match object.what {
             // Also those that came too late: they are to be collected as what they are.
-            FeedContent::Fence => {
+            FeedContent::Fence { .. } => {
                 mark.fences.insert(number);
             }
             FeedContent::Snapshot { .. } => {
@@ -178,8 +178,10 @@ impl FedState {
         }
         mark.epoch = object.author.epoch;
         match object.what {
-            FeedContent::Fence if mark.extent == Extent::Closed => mark.extent = Extent::Moment,
-            FeedContent::Fence => {}
+            FeedContent::Fence { .. } if mark.extent == Extent::Closed => {
+                mark.extent = Extent::Moment
+            }
+            FeedContent::Fence { .. } => {}
             FeedContent::Stone => return Step::OutOfPlace,
             FeedContent::Edits { .. } if mark.anchor.is_none() => return Step::OutOfPlace,
             FeedContent::Edits { edits, extent } => {

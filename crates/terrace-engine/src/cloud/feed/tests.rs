@@ -5,7 +5,7 @@
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use terrace_base::Epoch;
+use terrace_base::{Epoch, SeqNo};
 use terrace_env::{ObjectName, SharedEnv, SimEnv, SimOptions};
 
 use super::*;
@@ -28,7 +28,14 @@ fn with_store(test: impl FnOnce(&Arc<CloudStore>, &ScriptedStore) + Send) {
 }
 
 fn open(store: &Arc<CloudStore>, nonce: u128) -> (CloudFeed, FedState) {
-    CloudFeed::open(store, NAMES, nonce, Epoch(0), |_| Ok(())).unwrap()
+    CloudFeed::open(store, NAMES, FeedTaker::new(nonce, Epoch(0)), |_| Ok(())).unwrap()
+}
+
+/// As [`open`], of one that says up to which number it has everything.
+fn open_with(store: &Arc<CloudStore>, nonce: u128, through: u64) -> CloudFeed {
+    let through = Some(SeqNo(through));
+    let taker = FeedTaker { through, ..FeedTaker::new(nonce, Epoch(0)) };
+    CloudFeed::open(store, NAMES, taker, |_| Ok(())).unwrap().0
 }
 
 /// An owner of a database that holds `snapshot`.
@@ -59,7 +66,7 @@ fn drawn(scripted: &ScriptedStore, count: u64) -> String {
     let letter = |number| {
         let Some(bytes) = scripted.bytes(&name(number)) else { return '.' };
         match decode_feed(NAMES.database(), number, &bytes).unwrap().what {
-            FeedContent::Fence => 'F',
+            FeedContent::Fence { .. } => 'F',
             FeedContent::Edits { .. } => 'e',
             FeedContent::Snapshot { .. } => 'S',
             FeedContent::Stone => 'o',
@@ -95,6 +102,29 @@ fn what_was_fed_is_read() {
 }
 
 #[test]
+fn fences_say_what_was_taken_over_from_each_owner() {
+    with_store(|store, _| {
+        let through = |epoch| CloudFeed::taken_through(store, NAMES, Epoch(epoch)).unwrap();
+        assert_eq!(through(0), None, "there is no fence");
+        for (nonce, number) in [(1, 0), (2, 40), (3, 30), (4, u64::MAX)] {
+            let mut feed = open_with(store, nonce, number);
+            feed.begin(b"all", Extent::Some).unwrap();
+            for edit in ["a", "b", "c"] {
+                append(&mut feed, edit).unwrap();
+            }
+            feed.begin(b"all of it", Extent::Some).unwrap();
+            let newest = feed.newest_snapshot().unwrap();
+            feed.collect_below(newest).unwrap();
+        }
+        // The last one has more than a fence can say.
+        assert_eq!([1, 2, 3].map(through), [None; 3]);
+        open_with(store, 5, 70).begin(b"all", Extent::Some).unwrap();
+        open_with(store, 6, 60);
+        assert_eq!([4, 5, 6].map(through), [Some(SeqNo(60)), Some(SeqNo(60)), None]);
+    });
+}
+
+#[test]
 fn whoever_was_fenced_hears_of_it_and_writes_nothing() {
     with_store(|store, scripted| {
         let mut first = owner(store, 1, "all");
@@ -110,10 +140,12 @@ fn whoever_was_fenced_hears_of_it_and_writes_nothing() {
         assert!(!first.is_pending());
         second.begin(b"all of the second", Extent::Some).unwrap();
         assert_eq!(drawn(scripted, 6), "FSeFS.");
-        let (third, state) = CloudFeed::open(store, NAMES, 3, Epoch(77), |_| Ok(())).unwrap();
+        let (third, state) =
+            CloudFeed::open(store, NAMES, FeedTaker::new(3, Epoch(77)), |_| Ok(())).unwrap();
         assert_eq!(third.epoch(), Epoch(77), "at least what was asked for");
         assert_eq!(edits(&state), ["all of the second"]);
-        let (fourth, _) = CloudFeed::open(store, NAMES, 4, Epoch(5), |_| Ok(())).unwrap();
+        let (fourth, _) =
+            CloudFeed::open(store, NAMES, FeedTaker::new(4, Epoch(5)), |_| Ok(())).unwrap();
         assert_eq!(fourth.epoch(), Epoch(78), "never less than the next one");
     });
 }
@@ -122,7 +154,7 @@ fn whoever_was_fenced_hears_of_it_and_writes_nothing() {
 fn a_refused_opening_fences_nobody() {
     with_store(|store, scripted| {
         let mut first = owner(store, 1, "all");
-        let refused = CloudFeed::open(store, NAMES, 2, Epoch(0), |state| {
+        let refused = CloudFeed::open(store, NAMES, FeedTaker::new(2, Epoch(0)), |state| {
             assert_eq!(state.mark.extent(), Extent::Some);
             Err(Error::Invalid("it was not closed".into()))
         });
@@ -137,7 +169,7 @@ fn an_opener_that_was_overtaken_reads_on() {
     with_store(|store, scripted| {
         let mut first = owner(store, 1, "all");
         let mut seen = Vec::new();
-        let (feed, state) = CloudFeed::open(store, NAMES, 2, Epoch(0), |state| {
+        let (feed, state) = CloudFeed::open(store, NAMES, FeedTaker::new(2, Epoch(0)), |state| {
             seen.push(state.edits.len());
             if seen.len() == 1 {
                 append(&mut first, "a").unwrap();
@@ -158,7 +190,7 @@ fn an_opener_whose_end_was_a_collected_number_begins_anew() {
     with_store(|store, scripted| {
         let mut first = owner(store, 1, "all");
         let mut calls = 0;
-        let (_, state) = CloudFeed::open(store, NAMES, 2, Epoch(0), |_| {
+        let (_, state) = CloudFeed::open(store, NAMES, FeedTaker::new(2, Epoch(0)), |_| {
             calls += 1;
             if calls == 1 {
                 // It has read as far as 2, and takes 3 for the end.
@@ -251,7 +283,11 @@ fn a_fence_in_the_place_of_a_snapshot_is_no_snapshot() {
 fn format_fence(number: u64) -> Vec<u8> {
     use crate::cloud::format::{Author, FeedObject, encode_feed};
     let author = Author { epoch: Epoch(2), nonce: 9 };
-    encode_feed(NAMES.database(), number, &FeedObject { author, what: FeedContent::Fence })
+    encode_feed(
+        NAMES.database(),
+        number,
+        &FeedObject { author, what: FeedContent::Fence { through: None } },
+    )
 }
 
 #[test]
@@ -374,7 +410,7 @@ fn a_damaged_snapshot_is_read_from_before_or_said() {
         let damaged = CloudFeed::read(store, NAMES);
         assert!(matches!(damaged, Err(Error::Corruption(_))), "{damaged:?}");
         // Where it is the start only, the one before serves; but what stands behind is not skipped.
-        let refused = CloudFeed::open(store, NAMES, 2, Epoch(0), |_| Ok(()));
+        let refused = CloudFeed::open(store, NAMES, FeedTaker::new(2, Epoch(0)), |_| Ok(()));
         assert!(matches!(refused, Err(Error::Corruption(_))), "{refused:?}");
     });
 }

@@ -13,7 +13,9 @@ use super::watched::STILL_MAX;
 use super::*;
 use crate::cloud::format::{CheckpointObject, Extent, Fate as PinFate, Holds, PinObject};
 use crate::cloud::tests::{Fate, ScriptedStore};
-use crate::cloud::{CheckpointName, CloudFeed, CloudName, CloudNames, CloudStore, FedState};
+use crate::cloud::{
+    CheckpointName, CloudFeed, CloudName, CloudNames, CloudStore, FedState, FeedTaker,
+};
 use crate::{Error, Result};
 
 const NAMES: CloudNames = CloudNames::new(0xda7a);
@@ -59,7 +61,8 @@ fn with_world(test: impl FnOnce(&mut World<'_>) + Send) {
         let env: SharedEnv = env;
         let scripted = ScriptedStore::default();
         let store = Arc::new(CloudStore::new(&env, Arc::new(scripted.clone())));
-        let (mut feed, _) = CloudFeed::open(&store, NAMES, 1, Epoch(0), |_| Ok(())).unwrap();
+        let (mut feed, _) =
+            CloudFeed::open(&store, NAMES, FeedTaker::new(1, Epoch(0)), |_| Ok(())).unwrap();
         feed.begin(b"all", Extent::Some).unwrap();
         let pins = WatchedPins::new(&store, NAMES, 1, feed.collected().pins);
         test(&mut World { store: &store, scripted: &scripted, feed, pins });
@@ -293,7 +296,8 @@ fn a_fenced_owner_that_finds_no_pins_knows_that_it_is_none() {
         let (author, number) = (world.feed.author(), world.feed.number());
         let owns = |world: &World<'_>| CloudFeed::owns(world.store, NAMES, author, number).unwrap();
         assert!(owns(world));
-        let (mut next, _) = CloudFeed::open(world.store, NAMES, 2, Epoch(0), |_| Ok(())).unwrap();
+        let (mut next, _) =
+            CloudFeed::open(world.store, NAMES, FeedTaker::new(2, Epoch(0)), |_| Ok(())).unwrap();
         next.begin(b"all", Extent::Some).unwrap();
         let mut pins = WatchedPins::new(world.store, NAMES, 2, next.first_pin());
         assert!(pins.read(&tables_of).unwrap().holds(&table(3), dropped_at));

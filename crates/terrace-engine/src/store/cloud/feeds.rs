@@ -5,9 +5,10 @@ use terrace_base::{Epoch, FileId, LogPosition, RowId, SeqNo};
 use terrace_env::{Latch, SharedEnv};
 
 use super::database::{decode_edits, place_of, whole_edits};
+use super::left_out::{self, LeftOut};
 use super::take_over::{self, TakeOver};
 use crate::cloud::format::Extent;
-use crate::cloud::{CloudFeed, CloudNames, FedState};
+use crate::cloud::{CloudFeed, CloudNames, FedState, FeedTaker};
 use crate::options::CloudOptions;
 use crate::process::Process;
 use crate::store::cloud::mirror::Mirror;
@@ -125,7 +126,10 @@ impl CloudFeeds {
             return if is_lost { Err(self.is_lost()) } else { Ok(Seen::default()) };
         };
         if self.is_behind(loaded, &state, names)? {
-            return Err(take_over::is_behind(self.dir(), self.tier.url()));
+            let left_out = self.local.load()?.map_or_else(String::new, |local| {
+                left_out::told(&self.left_out(names, self.dir(), &local))
+            });
+            return Err(take_over::is_behind(self.dir(), self.tier.url(), &left_out));
         }
         Ok(Seen::of(&state).with_log(&decode_edits(&state.edits, &place_of(store, names))?))
     }
@@ -156,14 +160,49 @@ impl CloudFeeds {
         take_over::require_closed(store, &state, options)?;
         let loaded = take_over::loaded(store, names, &state);
         let mut loaded = loaded.map_err(take_over::of_incomplete)?;
-        let mut set_aside = None;
+        let mut taken = TakeOver { set_aside: None, left_out: None };
         if let Some(local) = local {
-            set_aside = Some(take_over::set_aside(self.env.as_ref(), self.dir(), local)?);
+            taken = self.set_aside(names, local)?;
             take_over::use_local_tables(&self.env, self.dir(), &mut loaded.edits)?;
         }
-        self.tier.set_taken_over(TakeOver { set_aside });
+        self.tier.set_taken_over(taken);
         let seen = Seen::of(&state).with_log(&loaded.edits);
         Ok(Some((loaded, seen)))
+    }
+
+    /// Sets aside what this directory holds, which has fallen behind.
+    fn set_aside(&self, names: CloudNames, local: &LoadedFeed) -> Result<TakeOver> {
+        let aside = take_over::set_aside(self.env.as_ref(), self.dir(), local);
+        let aside = aside.map_err(|error| match error {
+            Error::Unsupported(what) => {
+                let left_out = left_out::told(&self.left_out(names, self.dir(), local));
+                Error::Unsupported(format!("{what}{left_out}"))
+            }
+            error => error,
+        })?;
+        let left_out = self.left_out(names, &aside, local).unwrap_or_else(|error| {
+            crate::program_log::warn!(
+                directory = %aside.display(), %error,
+                "how much of what was set aside is nowhere else could not be told"
+            );
+            None
+        });
+        Ok(TakeOver { set_aside: Some(aside), left_out })
+    }
+
+    /// What whoever took the database over did not have of it, of what `dir` holds: this directory,
+    /// or where its files were set aside. `None` if that is nothing, or cannot be known.
+    fn left_out(
+        &self,
+        names: CloudNames,
+        dir: &Path,
+        local: &LoadedFeed,
+    ) -> Result<Option<LeftOut>> {
+        let facts = left_out::log_facts(&local.edits);
+        let through = CloudFeed::taken_through(self.tier.store()?, names, facts.epoch)?;
+        let Some(through) = through else { return Ok(None) };
+        let in_tables = Progress::of(&local.edits).seqno;
+        LeftOut::count(&self.env, dir, facts, (through, in_tables))
     }
 
     /// What the feed comes to, if the directory that holds `local` is behind it.
@@ -207,7 +246,9 @@ impl CloudFeeds {
             let is_same = now.author == authors.before && now.content == seen.content;
             if is_same && now.epoch < epoch { Ok(()) } else { Err(self.is_contended()) }
         };
-        let (feed, state) = CloudFeed::open(store, names, authors.own, epoch, may_take)?;
+        let through = self.tier.found_through();
+        let taker = FeedTaker { through, ..FeedTaker::new(authors.own, epoch) };
+        let (feed, state) = CloudFeed::open(store, names, taker, may_take)?;
         assert_eq!(feed.epoch(), epoch, "the feed's owner has the range's epoch");
         Ok((feed, state))
     }

@@ -19,6 +19,7 @@
 //!
 //! Begin at `tier.rs` (the store, opened on demand), `mount.rs` (what an open does with tables),
 //! `feeds.rs` (whose database it is), `take_over.rs` (another directory goes on with it),
+//! `left_out.rs` (what the one before had beyond that),
 //! `behind.rs` (what is fed when), `outliving.rs`, `logs.rs` and `shipping.rs` (the log that
 //! outlives the machine), `mirror.rs` (upper levels that the store has as well), `archive/` (states
 //! of some time ago) and `collect.rs` (what goes). For those who have only the store: `follow.rs`, `database.rs` and
@@ -31,6 +32,7 @@ mod database;
 mod feeding;
 mod feeds;
 mod follow;
+mod left_out;
 mod logs;
 mod mirror;
 mod mount;
@@ -46,6 +48,7 @@ pub use collect::FarCollector;
 pub use database::{CloudCheckpoint, CloudDatabase, choose_database, databases_in};
 pub use feeds::CloudFeeds;
 pub use follow::{NoLog, StoreFeed, StoreMoment};
+pub use left_out::LeftOut;
 pub use logs::CloudLogs;
 pub use outliving::{LogOnVolume, OutlivingLog, VolumeLogStats};
 pub use shipping::{LOG_OBJECT_BYTES, LOG_PATIENCE, LOG_WRITERS};

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use terrace_base::LogPosition;
 use terrace_env::{Env, SharedEnv};
 
+use super::LeftOut;
 use super::database::{place_of, whole_edits};
 use super::mirror::is_mirrored_as;
 use crate::cloud::format::Extent;
@@ -38,6 +39,8 @@ pub struct TakeOver {
     /// Where the files of the directory lie that were not part of what was taken; none if it was
     /// empty.
     pub set_aside: Option<PathBuf>,
+    /// What of those files is nowhere else, as far as that is known.
+    pub left_out: Option<LeftOut>,
 }
 
 /// The database that an empty directory is to go on with, and what the feed comes to; `None` if
@@ -172,11 +175,12 @@ pub fn use_local_tables(env: &SharedEnv, dir: &Path, edits: &mut [VersionEdit]) 
     Ok(())
 }
 
-/// The reason why the directory is not opened: it has fallen behind what the store has.
-pub fn is_behind(dir: &Path, url: &str) -> Error {
+/// The reason why the directory is not opened: it has fallen behind what the store has. `left_out`
+/// tells what is here alone.
+pub fn is_behind(dir: &Path, url: &str, left_out: &str) -> Error {
     Error::Fenced(format!(
-        "the database in {} is an older copy: what lies in {url} was written from elsewhere since. \
-         Open the directory that wrote it last; this one is left as it is. If that one is lost, go \
+        "the database in {} is an older copy: what lies in {url} was written from elsewhere \
+         since.{left_out} Open the directory that wrote it last; this one is left as it is. If that one is lost, go \
          on here from what the store has (the option `cloud.take_over`, `--take-over`): what only \
          this directory has is set aside then",
         dir.display()

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use terrace_base::{Epoch, LogPosition};
+use terrace_base::{Epoch, LogPosition, SeqNo};
 use terrace_env::atomic::{AtomicU64, Ordering};
 use terrace_env::{SetOnce, SharedEnv};
 
@@ -23,6 +23,8 @@ pub struct CloudTier {
     log: SetOnce<OutlivingLog>,
     log_before: SetOnce<LogBehind>,
     archive: SetOnce<Archive>,
+    /// The greatest number that this open has found, in tables and in the log.
+    found_through: SetOnce<SeqNo>,
     /// The log of this directory is kept from here on, for the feed still says that it lies on a
     /// volume.
     kept_from: AtomicU64,
@@ -48,6 +50,7 @@ impl CloudTier {
             log: SetOnce::new(),
             log_before: SetOnce::new(),
             archive: SetOnce::new(),
+            found_through: SetOnce::new(),
             kept_from: AtomicU64::new(u64::MAX),
             behind: SetOnce::new(),
             collector: SetOnce::new(),
@@ -120,6 +123,15 @@ impl CloudTier {
         if let Some(log) = log {
             self.log_before.get_or_set(log);
         }
+    }
+
+    /// This open has everything up to this number.
+    pub fn note_found(&self, through: SeqNo) {
+        self.found_through.get_or_set(through);
+    }
+
+    pub(super) fn found_through(&self) -> Option<SeqNo> {
+        self.found_through.get().copied()
     }
 
     /// The log that this open has found on a volume, and that goes on elsewhere, is kept from a

@@ -310,6 +310,9 @@ impl Opening {
         let range = RangeEdit { epoch: Some(self.ids.epoch()), cloud, ..range };
         let edit = VersionEdit { range, media: Some(media), ..VersionEdit::default() };
         let version = self.after(version, &edit)?;
+        if let Some(tier) = &self.cloud {
+            tier.note_found(recovered.greatest_seqno);
+        }
         // The new feed raises the epoch durably. Only then is any other file created.
         fail_point!(self.env, "open::before_manifest");
         let feed = self.feeds.begin(self.ids.next(), &version.to_snapshot())?;

@@ -7,7 +7,7 @@ use terrace_base::KeyRange;
 use super::{copy, in_store, open_at};
 use crate::Error;
 use crate::cloud::format::Extent;
-use crate::cloud::{CloudFeed, CloudNames};
+use crate::cloud::{CloudFeed, CloudNames, FeedTaker};
 use crate::store::tests::*;
 use crate::version::format::decode_edit;
 use crate::version::{Version, VersionEdit};
@@ -136,7 +136,8 @@ fn a_fenced_owner_takes_no_more_writes() -> Result<()> {
         let version = store.inner.versions.current();
         let names = CloudNames::new(version.database());
         let (mut other, state) =
-            CloudFeed::open(&cloud, names, 99, version.epoch(), |_| Ok(())).expect("it is free");
+            CloudFeed::open(&cloud, names, FeedTaker::new(99, version.epoch()), |_| Ok(()))
+                .expect("it is free");
         other.begin(&state.edits[0], Extent::Some)?;
         put(&store, "between", "is acknowledged")?;
         store.flush()?;

@@ -120,12 +120,15 @@ fn a_database_that_is_open_is_taken_over_only_by_force() -> Result<()> {
         drop(owner);
         let refused = open(env, DIR, options()).unwrap_err();
         assert!(matches!(&refused, Error::Fenced(text) if says_how(text)), "{refused}");
+        let left_out = "writes in its tables (number 801)";
+        assert!(refused.to_string().contains(left_out), "{refused}");
         taker.close()?;
 
         // Until it is told to go on from what the other one wrote.
         let back = open(env, DIR, by_force(options()))?;
         let taken = back.recovery().taken_over.clone().expect("it was behind");
         let aside = taken.set_aside.expect("it held something");
+        assert_eq!(taken.left_out.expect("it is known").to_string(), left_out);
         assert_eq!(get(&back, "only")?, None);
         assert_eq!(get(&back, "0007")?, Some(value(3)));
         let aside = aside.to_str().expect("text").to_string();
@@ -134,6 +137,34 @@ fn a_database_that_is_open_is_taken_over_only_by_force() -> Result<()> {
         back.close()?;
         let back = open(env, DIR, options())?;
         assert_eq!(get(&back, "on")?, Some("it goes".to_string()));
+        Ok(())
+    })
+}
+
+/// Goal: whoever comes back learns what of its log was left out. Here no log outlives the machine.
+#[test]
+fn a_lost_machine_that_comes_back_says_what_stands_in_its_log() -> Result<()> {
+    simulate(409, |env| {
+        let options = || mirrored(small());
+        let owner = open(env, DIR, options())?;
+        fill(&owner, 0..1)?;
+        pass(env, &owner);
+        put(&owner, "only", "here")?;
+        put(&owner, "and this", "too")?;
+        owner.sync()?;
+        owner.inner.poison("the machine is lost");
+        drop(owner);
+        let taker = open(env, ELSEWHERE, by_force(options()))?;
+        fill(&taker, 1..3)?;
+        taker.close()?;
+        let left_out = "2 entries in its log (numbers 401 to 402)";
+        let refused = open(env, DIR, options()).unwrap_err();
+        assert!(refused.to_string().contains(left_out), "{refused}");
+        // Others go on from there, and it stays as it was.
+        open(env, "/third", options())?.close()?;
+        let back = open(env, DIR, by_force(options()))?;
+        let taken = back.recovery().taken_over.clone().expect("it was behind");
+        assert_eq!(taken.left_out.expect("it is known").to_string(), left_out);
         Ok(())
     })
 }

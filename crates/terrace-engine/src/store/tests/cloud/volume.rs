@@ -80,6 +80,22 @@ fn a_missing_volume_is_noticed_and_given_up_only_if_asked_for() -> Result<()> {
         assert_eq!(get(&taker, "in the")?, Some("moment".to_string()));
         assert_eq!(get(&taker, "on the")?, None);
         put_durably(&taker, "goes", "on")?;
+        // The volume turns up again, on the machine that had it.
+        let back = open(env, DIR, on_volume()).map(drop).unwrap_err();
+        assert!(matches!(&back, Error::Fenced(_)), "{back}");
+        assert!(back.to_string().contains("one entry in its log (number 2)"), "{back}");
+        let back = open(env, DIR, taking_over(on_volume())).map(drop).unwrap_err();
+        assert!(back.to_string().contains("one entry in its log (number 2)"), "{back}");
+        // And without it, how much there is cannot be told.
+        for entry in env.fs().list(Path::new(VOLUME))?.iter().filter(|entry| entry.is_dir) {
+            let segments = Path::new(VOLUME).join(&entry.name);
+            for file in env.fs().list(&segments)?.iter().filter(|file| !file.is_dir) {
+                env.fs().remove(&segments.join(&file.name))?;
+            }
+        }
+        let back = open(env, DIR, on_volume()).map(drop).unwrap_err();
+        assert!(matches!(&back, Error::Fenced(_)), "{back}");
+        assert!(back.to_string().contains("could not be told"), "{back}");
         Ok(())
     })
 }

@@ -219,7 +219,7 @@ fn expect_short_feed(sim: &Arc<SimEnv>, database: u128) {
                 let bytes = image.get(URL, &object.name).expect("it was listed");
                 let there = decode_feed(database, number, bytes).expect("an object of the feed");
                 let may_stay = match there.what {
-                    FeedContent::Fence | FeedContent::Stone => true,
+                    FeedContent::Fence { .. } | FeedContent::Stone => true,
                     // They may come again after they were collected; nobody reads them.
                     FeedContent::Edits { .. } => there.author.epoch < state.mark.epoch(),
                     FeedContent::Snapshot { .. } => false,
