@@ -308,6 +308,42 @@ fn metadata_stay_until_they_are_forgotten() {
     });
 }
 
+/// Two readers that open one table at the same time have both fetched its metadata, and a file has
+/// one writer.
+#[test]
+fn metadata_that_two_bring_at_once_are_kept() {
+    for seed in 0..100 {
+        println!("seed {seed}");
+        SimEnv::run(SimOptions::new(seed), |env| {
+            let env: SharedEnv = env;
+            env.fs().create_dir_all(Path::new("/range")).unwrap();
+            let cache = Arc::new(open(&env, DATABASE, OPTIONS));
+            let bring = |forgets: bool| {
+                let cache = Arc::clone(&cache);
+                let run = move || {
+                    cache.meta.keep(7, 10, &bytes_of(7, 10, 2000));
+                    cache.meta.keep(8, 10, &bytes_of(8, 10, 2000));
+                    if forgets {
+                        cache.forget(8);
+                    }
+                };
+                env.spawn(JobClass::Client, "brings", Box::new(run)).unwrap()
+            };
+            let threads = [bring(false), bring(false), bring(true)];
+            assert!(threads.into_iter().all(|thread| thread.join()));
+            let tail = cache.meta.get(7).expect("it was kept");
+            assert_eq!(tail.bytes, bytes_of(7, 10, 2000));
+            // Whoever forgets comes before or after the others, and leaves no file that nobody
+            // knows.
+            let known = u64::from(cache.meta.get(8).is_some()) + 1;
+            let dir = Path::new("/range").join(CACHE_DIRECTORY);
+            assert_eq!(env.fs().list(&dir).unwrap().len() as u64, known);
+            let stats = cache.meta.stats();
+            assert_eq!((stats.table_count, stats.damaged), (known, 0));
+        });
+    }
+}
+
 #[test]
 fn a_disk_that_fails_is_a_miss_and_no_error() {
     for nth in 0..60 {

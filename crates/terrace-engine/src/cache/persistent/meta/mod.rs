@@ -76,6 +76,9 @@ struct Files {
     by_table: BTreeMap<u128, u64>,
     /// The sum of these, which the gate asks for again and again.
     bytes: u64,
+    /// Tables whose file somebody writes or removes at the moment, without the latch: nobody else
+    /// touches it. Whether the table was forgotten meanwhile.
+    busy: BTreeMap<u128, bool>,
 }
 
 impl Files {
@@ -84,11 +87,35 @@ impl Files {
         self.bytes += bytes - before;
     }
 
-    /// Whether it was there.
-    fn remove(&mut self, table: u128) -> bool {
-        let bytes = self.by_table.remove(&table);
-        self.bytes -= bytes.unwrap_or(0);
-        bytes.is_some()
+    /// Whether the caller is to write the file of a table: it is not there, and nobody is at it.
+    fn begin_write(&mut self, table: u128) -> bool {
+        let is_free = !self.by_table.contains_key(&table) && !self.busy.contains_key(&table);
+        if is_free {
+            self.busy.insert(table, false);
+        }
+        is_free
+    }
+
+    /// The file of a table was written; whether it stays.
+    fn end_write(&mut self, table: u128, bytes: u64) -> bool {
+        if self.busy.get(&table) == Some(&true) {
+            return false;
+        }
+        self.busy.remove(&table);
+        self.insert(table, bytes);
+        true
+    }
+
+    /// Whether the caller is to remove the file of a table: it is there. Who writes it removes it.
+    fn begin_removal(&mut self, table: u128) -> bool {
+        if let Some(is_forgotten) = self.busy.get_mut(&table) {
+            *is_forgotten = true;
+            return false;
+        }
+        let Some(bytes) = self.by_table.remove(&table) else { return false };
+        self.bytes -= bytes;
+        self.busy.insert(table, true);
+        true
     }
 }
 
@@ -121,17 +148,28 @@ impl MetaCache {
 
     /// Keeps the end of a table, unless it is here.
     pub fn keep(&self, table: u128, offset: u64, tail: &[u8]) {
-        if self.has(table) {
+        // Several readers that open a table at the same time have all fetched it.
+        let is_free = self.files.lock().begin_write(table);
+        if !is_free {
             return;
         }
-        match self.write(table, &encode_meta(table, offset, tail)) {
-            Ok(bytes) => self.files.lock().insert(table, bytes),
+        let stays = match self.write(table, &encode_meta(table, offset, tail)) {
+            Ok(bytes) => self.files.lock().end_write(table, bytes),
             Err(error) => {
                 failed("metadata of a table", &error);
-                // What there is of it would be in the way of the next attempt.
-                self.dir.remove(&name_of(table));
+                false
             }
+        };
+        if !stays {
+            self.remove(table);
         }
+    }
+
+    /// Removes the file of a table, which is the caller's. What there is of one that failed would
+    /// be in the way of the next attempt.
+    fn remove(&self, table: u128) {
+        self.dir.remove(&name_of(table));
+        self.files.lock().busy.remove(&table);
     }
 
     /// Whether the metadata of a table are here, as far as is known without reading them.
@@ -142,8 +180,9 @@ impl MetaCache {
 
     /// Nothing of a table is wanted any more.
     pub fn forget(&self, table: u128) {
-        if self.files.lock().remove(table) {
-            self.dir.remove(&name_of(table));
+        let is_there = self.files.lock().begin_removal(table);
+        if is_there {
+            self.remove(table);
         }
     }
 
