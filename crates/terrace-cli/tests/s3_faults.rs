@@ -174,3 +174,58 @@ fn a_store_that_is_away_holds_up_nothing_that_is_local() {
     let found = store.run(new.to_str().unwrap(), "get DB while-away-19");
     assert_eq!(succeeds(&found), "2");
 }
+
+/// Faults that a run of durable writes meets at least.
+const FAULTS_MET: u64 = 12;
+
+/// Threads that write beside each other, so that several objects of the log are under way.
+const WRITERS: u64 = 4;
+
+/// Moments are seldom, so that nearly all of what is found afterwards comes from the log.
+#[test]
+fn durable_writes_outlive_the_machine_through_faults() {
+    let Some(store) = Faults::start("durable") else { return };
+    let dir = TempDir::new().unwrap();
+    let [owner, elsewhere] = ["owner", "elsewhere"].map(|name| dir.path().join(name));
+    let options = format!(
+        "--cloud-url {} --local-bytes {LOCAL_BYTES} --cloud-mirror 10m --cloud-log 5ms \
+         --durability durable",
+        store.url
+    );
+    let options: Vec<&str> = options.split_whitespace().collect();
+    let server = Server::start_with(&owner, &mut store.command(), &options);
+    let at = server.address.as_str();
+    let writes = |writer: u64| {
+        let mut written = 0;
+        while written < 25 || store.spoiled.load(Ordering::Relaxed) < FAULTS_MET {
+            let line = format!("put DB {writer}-{written} value-{written}");
+            succeeds(&run_in(terrace(), &["--connect", at], &line, b""));
+            written += 1;
+        }
+        written
+    };
+    let writes = &writes;
+    let written: Vec<u64> = std::thread::scope(|scope| {
+        let writers: Vec<_> =
+            (0..WRITERS).map(|writer| scope.spawn(move || writes(writer))).collect();
+        writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+    });
+    // The machine is lost with its disk.
+    drop(server);
+    std::fs::remove_dir_all(&owner).unwrap();
+
+    let options = [&options[..], &["--take-over"]].concat();
+    let server = Server::start_with(&elsewhere, &mut store.command(), &options);
+    let at = server.address.as_str();
+    let run = |line: &str| run_in(terrace(), &["--connect", at], line, b"");
+    let count = written.iter().sum::<u64>();
+    assert_eq!(succeeds(&run("count DB")).trim(), count.to_string());
+    for (writer, written) in (0..).zip(written) {
+        let keys = (0..written).map(|number| format!(" {writer}-{number}")).collect::<String>();
+        let found = run(&format!("get DB{keys}"));
+        let lines = |number: u64| format!("{writer}-{number}\tvalue-{number}\n");
+        let expected = (0..written).map(lines).collect::<String>();
+        assert_eq!(succeeds(&found), expected, "writer {writer}");
+    }
+    println!("{count} writes, {} requests spoiled", store.spoiled.load(Ordering::Relaxed));
+}
