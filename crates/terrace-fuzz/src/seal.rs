@@ -71,6 +71,26 @@ pub fn log_record(bytes: &mut [u8], identity: u128, offset: u64) {
     }
 }
 
+/// Sets the checksums of an object of the log in the store: of its records, up to the first whose
+/// length cannot be, and of the whole.
+pub fn log_object(bytes: &mut [u8], database: u128, number: u64) -> Option<()> {
+    let content = bytes.len().checked_sub(4)?;
+    let (chain, base) = (u64_at(bytes, 72).unwrap_or(0), u64_at(bytes, 80).unwrap_or(0));
+    let mut at = 88;
+    while let Some(length) = u32_at(&bytes[..content], at + 4)
+        && length as usize >= wal::RECORD_HEADER_BYTES
+        && let Some(record) = bytes[..content].get_mut(at..at + length as usize)
+    {
+        let position = base.wrapping_add(at as u64 - 88);
+        let checksum = Checksum::at(u128::from(chain), position).bytes(&record[4..]).finish();
+        record[..4].copy_from_slice(&checksum.to_le_bytes());
+        at += (length as usize).next_multiple_of(8);
+    }
+    let (covered, stored) = bytes.split_last_chunk_mut::<4>()?;
+    *stored = Checksum::at(database, number).bytes(covered).finish().to_le_bytes();
+    Some(())
+}
+
 /// Sets the checksums of a manifest, as [`segment`] does those of a segment.
 pub fn manifest(bytes: &mut [u8]) {
     let Some(identity) = header(bytes, version::HEADER_BYTES) else { return };

@@ -65,7 +65,8 @@ macro_rules! targets {
 
 targets! {
     resp inline reply session block filter index footer names range_tombstones table values cached mashmeta row
-    segment_header log_record log_directory manifest edit current plan database options import
+    segment_header log_record log_directory log_object manifest edit current plan database options
+    import
 }
 
 #[test]

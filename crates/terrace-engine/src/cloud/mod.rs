@@ -34,7 +34,7 @@ mod tests;
 pub use feed::{CloudFeed, FedState, FeedMark, FeedTaker, find_databases};
 pub use log::{
     CloudLog, CloudLogStats, KeptNumbers, LogContent, LogObject, LogObjects, LogPiece, LogPoint,
-    LogRecords, LogRun, LogWork, StoredRecord, decode_log, encode_fence, encode_stone,
+    LogRecords, LogRun, LogWork, StoredRecord, decode_log, encode_fence, encode_stone, records_in,
 };
 pub use names::{CheckpointName, CloudName, CloudNames};
 pub use pins::{

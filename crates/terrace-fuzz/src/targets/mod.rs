@@ -4,6 +4,7 @@ mod cached;
 mod command_line;
 mod database;
 mod log;
+mod log_object;
 mod manifest;
 mod mashmeta;
 mod plan;
@@ -79,6 +80,7 @@ pub const TARGETS: &[Target] = &[
     log::SEGMENT_HEADER,
     log::LOG_RECORD,
     log::LOG_DIRECTORY,
+    log_object::LOG_OBJECT,
     manifest::MANIFEST,
     manifest::EDIT,
     manifest::CURRENT,

@@ -46,7 +46,7 @@ mod writer;
 pub use self::chain::LogWork;
 pub use self::format::{
     LogContent, LogObject, LogPiece, LogRecords, StoredRecord, decode_log, encode_fence,
-    encode_stone,
+    encode_stone, records_in,
 };
 pub use self::objects::LogObjects;
 pub use self::reading::{LogPoint, LogRun};
