@@ -288,8 +288,9 @@ fn put_cloud(text: &mut String, figures: &Figured) {
     if hits + misses > 0 {
         let percent = hits as f64 * 100.0 / (hits + misses) as f64;
         let near = format!(
-            "{} of blocks that were read; {percent:.1} % of {} reads found theirs",
+            "{} of blocks that were read, {} at most; {percent:.1} % of {} reads found theirs",
             figures.bytes("/cloud/near/data/bytes"),
+            figures.bytes("/cloud/near/data/bytes_max"),
             HumanCount(hits + misses)
         );
         line_of(text, "near", &near);

@@ -193,15 +193,18 @@ impl DataCache {
     }
 
     /// The bytes of a block, if all of it is here. Without `waits` only what can be had without
-    /// waiting for the disk.
+    /// waiting for the disk: a caller that finds nothing so asks once more, and that is counted.
     ///
     /// Cost: one read of a file for each slot that it takes.
     #[must_use]
     pub fn get(&self, table: u128, interval: ByteInterval, waits: bool) -> Option<Vec<u8>> {
         let bucket = self.bucket_of(table, interval.offset)?;
         let found = bucket.get(table, &self.pieces(interval), waits, &self.counters.damaged);
-        let counter = if found.is_some() { &self.counters.hits } else { &self.counters.misses };
-        Counters::add(counter, 1);
+        if found.is_some() {
+            Counters::add(&self.counters.hits, 1);
+        } else if waits {
+            Counters::add(&self.counters.misses, 1);
+        }
         found
     }
 

