@@ -1,6 +1,6 @@
 //! The log in the object store: an object of it, with the records that it holds.
 
-use terrace_base::{EntryKind, Epoch, LogPosition, MemtableId, SeqNo};
+use terrace_base::{EntryKind, Epoch, LogPosition, MemtableId, SeqNo, WallTime};
 use terrace_engine::cloud::format::Author;
 use terrace_engine::cloud::{
     LogContent, LogPiece, LogRecords, decode_log, encode_fence, encode_stone, records_in,
@@ -56,7 +56,7 @@ fn has_one_coding(read: &[u8], again: &[u8]) {
 
 /// Header and body of each record in an object, of which each follows on the one before.
 fn content(records: &LogRecords) -> Vec<(RecordHeader, &[u8])> {
-    let LogRecords { chain, base, end, bytes } = records;
+    let LogRecords { chain, base, end, bytes, .. } = records;
     let mut position = *base;
     let mut content = Vec::new();
     for record in records_in(bytes, *chain, *base) {
@@ -72,7 +72,7 @@ fn content(records: &LogRecords) -> Vec<(RecordHeader, &[u8])> {
 fn check_records(author: Author, records: &LogRecords) {
     let read = content(records);
     note_size("records", read.len());
-    let mut piece = LogPiece::new(records.chain, records.base);
+    let mut piece = LogPiece::new(records.chain, records.base, records.gathered);
     for (header, body) in &read {
         note(&format!("{:?}", header.kind));
         // What a replay makes of it.
@@ -87,7 +87,10 @@ fn check_records(author: Author, records: &LogRecords) {
     let again = again.expect("just encoded");
     assert_eq!(again.author, author);
     let again = again.records().expect("it holds records");
-    assert_eq!((again.chain, again.base, again.end), (records.chain, records.base, records.end));
+    let what = |records: &LogRecords| {
+        (records.chain, records.base, records.end, records.gathered)
+    };
+    assert_eq!(what(&again), what(records));
     assert!(content(&again) == read, "records are decoded to what was encoded");
 }
 
@@ -110,7 +113,7 @@ fn batch(first: u64) -> (RecordHeader, Vec<u8>) {
 fn seeds() -> Vec<Vec<u8>> {
     let author = Author { epoch: Epoch(3), nonce: 0x77 };
     let piece = |count: u64, base: u64| {
-        let mut piece = LogPiece::new(2, LogPosition(base));
+        let mut piece = LogPiece::new(2, LogPosition(base), WallTime(base));
         for number in 0..count {
             let (header, body) = batch(1 + 2 * number);
             piece.push(&header, &body);
