@@ -131,7 +131,7 @@ done
 
 say "With the log in S3 a write of the class durable is acknowledged when it is there. The machine is
 # lost right after the last one, and moments are a minute apart."
-log="--cloud-log 20ms --durability durable"
+log="--cloud-log 20ms --cloud-archive 1d --durability durable"
 mirror=60s
 serve
 seq 300 | awk '{ print "durable-" $1 "\tvalue " $1 }' >"$place/durable"
@@ -146,6 +146,22 @@ serve
 again=$("$terrace" count --connect "$address" --prefix durable-)
 echo "$again of 300 durable entries are there"
 [ "$again" = 300 ]
+
+say "Somebody deletes what they should not have. The owner keeps an archive, so the state before that is
+# there still."
+sleep 2
+before=$(date -u +%Y-%m-%dT%H:%M:%SZ)
+sleep 1
+show delete --connect "$address" --prefix durable-
+show count --connect "$address" --prefix durable-
+again=$("$terrace" count --data "$TERRACE_S3_URL" --at "$before" --prefix durable-)
+echo "$again of 300 entries were there at $before"
+[ "$again" = 300 ]
+show clone --data "$TERRACE_S3_URL" --at "$before" "$place/before"
+again=$("$terrace" count --data "$place/before")
+echo "$again of $((count + 300)) entries are in the clone"
+[ "$again" = "$((count + 300))" ]
+"$terrace" stats --connect "$address" | grep '^  archive'
 
 say "So it is with a log on a volume that outlives the machine, here a directory beside it: a durable write
 # waits for a sync, and for no request."

@@ -44,8 +44,8 @@ impl std::error::Error for NoWallTime {}
 impl FromStr for WallTime {
     type Err = NoWallTime;
 
-    /// As it is displayed, or with a `T` between date and time and a `Z` behind them, as in RFC 3339.
-    /// Up to three digits of a second's fraction are read; the time may be left out.
+    /// As it is displayed, or with a `T` between date and time and a `Z` behind them, as in RFC
+    /// 3339. Up to three digits of a second's fraction are read; the time may be left out.
     fn from_str(text: &str) -> Result<WallTime, NoWallTime> {
         let text = text.strip_suffix('Z').or(text.strip_suffix(" UTC")).unwrap_or(text);
         let (date, time) = text.split_once(['T', ' ']).unwrap_or((text, "00:00:00"));

@@ -148,3 +148,40 @@ fn what_is_not_possible_there_is_said() {
     assert!(fails(&run(&here, "get DB --checkpoint monday apple"), 2).contains("--data URL"));
     assert!(fails(&run(&store, "get DB --database ab apple"), 2).contains("32"));
 }
+
+#[test]
+fn an_earlier_state_is_read_and_cloned_out_of_the_archive() {
+    let dir = TempDir::new().unwrap();
+    let url = format!("file://{}", dir.path().join("store").display());
+    let owner = dir.path().join("owner");
+    let read = |line: &str| run(&["--data", &url], line);
+    let archiving = "--cloud-log 5ms --cloud-archive 1h";
+    succeeds(&import_into(&owner, &url, archiving, "apple\tred\n"));
+    let listed = succeeds(&read("cloud DB checkpoints")).to_owned();
+    let newest = listed.lines().last().unwrap();
+    assert!(newest.starts_with("archive-"), "{listed}");
+    let number = newest.split("number ").nth(1).unwrap().split(' ').next().unwrap();
+    succeeds(&import_into(&owner, &url, archiving, "apple\tgreen\nbanana\tyellow\n"));
+
+    let at = format!("--at-number {number}");
+    assert_eq!(succeeds(&read("get DB apple")).trim(), "green");
+    assert_eq!(succeeds(&read(&format!("get DB {at} apple"))).trim(), "red");
+    assert_eq!(succeeds(&read(&format!("count DB {at}"))).trim(), "1");
+    let copy = dir.path().join("copy");
+    let cloned = read(&format!("clone DB {at} {}", copy.display()));
+    succeeds(&cloned);
+    assert!(text(&cloned.stderr).contains(&format!("number {number}")), "{cloned:?}");
+    let copied = run(&["--data", copy.to_str().unwrap()], "get DB apple");
+    assert_eq!(succeeds(&copied).trim(), "red");
+
+    let refused = read("get DB --at 2h apple");
+    assert!(fails(&refused, 3).contains("ask for a later state"), "{refused:?}");
+    let refused = read("get DB --at 2999-01-01T00:00:00Z apple");
+    assert!(fails(&refused, 3).contains("lies in the future"), "{refused:?}");
+    let refused = read("get DB --at yesterday apple");
+    assert!(fails(&refused, 2).contains("such as 10m"), "{refused:?}");
+    let refused = run(&["--data", owner.to_str().unwrap()], "get DB --at 1s apple");
+    assert!(fails(&refused, 2).contains("--data URL"), "{refused:?}");
+    let no_log = import_into(&owner, &url, "--cloud-archive 1h", "");
+    assert!(fails(&no_log, 2).contains("--cloud-log"), "{no_log:?}");
+}

@@ -39,8 +39,8 @@ pub(crate) struct CloudArgs {
     pub(crate) cloud_log: Option<Duration>,
     /// Keep the log there for so long, such as 7d, and make checkpoints between which it leads from
     /// one to the next: any earlier state can be read or cloned again (--at TIME). It keeps what
-    /// compactions drop meanwhile. A log that is gathered for longer, such as --cloud-log 10s, makes
-    /// an archive cheap
+    /// compactions drop meanwhile. A log that is gathered for longer, such as --cloud-log 10s,
+    /// makes an archive cheap
     #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "cloud_log")]
     pub(crate) cloud_archive: Option<Duration>,
     /// Which database of the object store an empty directory goes on with, by its id, if there are

@@ -17,7 +17,7 @@ pub(super) fn cloud(args: CloudActArgs, target: &Target) -> Outcome {
         CloudAct::Checkpoints => checkpoints(&database(target)?),
         CloudAct::Checkpoint { name } => {
             let made = database(target)?.make_checkpoint(&name)?;
-            terminal::note(&format!("{}; everything up to number {}", shown(&made), made.seqno));
+            terminal::note(&shown(&made));
             Ok(())
         }
         CloudAct::Remove { name } => {
@@ -89,7 +89,11 @@ fn checkpoints(database: &CloudDatabase) -> Outcome {
 
 fn shown(checkpoint: &CloudCheckpoint) -> String {
     format!(
-        "{}  {}  {} files ({} bytes)",
-        checkpoint.name, checkpoint.at, checkpoint.file_count, checkpoint.file_bytes
+        "{}  {}  number {}  {} files ({} bytes)",
+        checkpoint.name,
+        checkpoint.at,
+        checkpoint.seqno,
+        checkpoint.file_count,
+        checkpoint.file_bytes
     )
 }

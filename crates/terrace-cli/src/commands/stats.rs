@@ -310,7 +310,7 @@ fn put_cloud(text: &mut String, figures: &Figured) {
             format!("since {}", WallTime(since))
         });
         let archive = format!(
-            "{since}; {} checkpoints, {} objects of the log",
+            "{since}; checkpoints {}, objects of the log {}",
             figures.count("/cloud/archive/base_count"),
             figures.count("/cloud/archive/log_objects")
         );

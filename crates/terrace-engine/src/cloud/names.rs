@@ -187,16 +187,16 @@ impl CheckpointName {
         (is_plain && ObjectName::new(name.as_str()).is_some()).then_some(CheckpointName(name))
     }
 
-    /// That of a checkpoint which an owner with this epoch makes for its archive, at a moment behind
-    /// which a chain of its log goes on.
+    /// That of a checkpoint which an owner with this epoch makes for its archive, at a moment
+    /// behind which a chain of its log goes on.
     #[must_use]
-    pub fn of_archive(epoch: Epoch, chain: u64, position: LogPosition) -> CheckpointName {
+    pub(crate) fn of_archive(epoch: Epoch, chain: u64, position: LogPosition) -> CheckpointName {
         CheckpointName(format!("{ARCHIVE}{:06}-{chain}-{}", epoch.0, position.0))
     }
 
     /// Whether an archive's checkpoints are called so, and nobody else's.
     #[must_use]
-    pub fn is_of_archive(&self) -> bool {
+    pub(crate) fn is_of_archive(&self) -> bool {
         self.0.starts_with(ARCHIVE)
     }
 

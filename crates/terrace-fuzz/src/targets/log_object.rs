@@ -87,9 +87,7 @@ fn check_records(author: Author, records: &LogRecords) {
     let again = again.expect("just encoded");
     assert_eq!(again.author, author);
     let again = again.records().expect("it holds records");
-    let what = |records: &LogRecords| {
-        (records.chain, records.base, records.end, records.gathered)
-    };
+    let what = |records: &LogRecords| (records.chain, records.base, records.end, records.gathered);
     assert_eq!(what(&again), what(records));
     assert!(content(&again) == read, "records are decoded to what was encoded");
 }

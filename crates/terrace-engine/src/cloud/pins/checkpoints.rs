@@ -32,8 +32,8 @@ impl Checkpoints {
 
     /// Makes one of what the feed comes to now. `snapshot_of` makes one edit of that, of which all
     /// tables are in the store, or refuses; `nonce` is drawn by the caller for this call; `at_ms`
-    /// are milliseconds since 1970. Names of an archive tell its checkpoints apart by themselves, so
-    /// that two of the same name are as good as one.
+    /// are milliseconds since 1970. Names of an archive tell its checkpoints apart by themselves,
+    /// so that two of the same name are as good as one.
     ///
     /// Cost: three readings of the feed, a list, and a few requests for each pin that is there; for
     /// an archive, nothing for those.

@@ -114,10 +114,10 @@ impl CloudDatabase {
     /// those that it needs stay in the store, until it is removed.
     ///
     /// Cost: three readings of the feed, a list, and a few requests for each pin that is there.
-    /// Errors: `Invalid` (one of that name is there, or it is an archive's; no database), `Unsupported` (the owner does
-    /// not mirror the database, or has fed no moment yet), `Outdated` (it took so long that the
-    /// owner has given it up); `Corruption`; the environment's. After an error there is no such
-    /// checkpoint, unless the store did not answer.
+    /// Errors: `Invalid` (one of that name is there, or it is an archive's; no database),
+    /// `Unsupported` (the owner does not mirror the database, or has fed no moment yet), `Outdated`
+    /// (it took so long that the owner has given it up); `Corruption`; the environment's. After an
+    /// error there is no such checkpoint, unless the store did not answer.
     pub fn make_checkpoint(&self, name: CheckpointName) -> Result<CloudCheckpoint> {
         if name.is_of_archive() {
             return Err(Error::invalid(format!(

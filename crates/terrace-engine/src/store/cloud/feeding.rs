@@ -59,8 +59,8 @@ impl Inner {
         fed
     }
 
-    /// Keeps the archive up with the newest moment in the feed, if there is one to keep; what of the
-    /// log has to stay for it.
+    /// Keeps the archive up with the newest moment in the feed, if there is one to keep; what of
+    /// the log has to stay for it.
     fn keep_archive(&self, log: &CloudLog) -> Result<KeptNumbers> {
         let Some(tier) = &self.cloud else { return Ok(KeptNumbers::NONE) };
         let Some(archive) = tier.archive() else { return Ok(KeptNumbers::NONE) };
@@ -99,7 +99,10 @@ impl Inner {
         loop {
             match behind.feed_one(&closing) {
                 Ok(true) => {}
-                Ok(false) => return Ok(()),
+                Ok(false) => {
+                    self.archive_rest();
+                    return Ok(());
+                }
                 Err(error @ Error::Fenced(_)) => return Err(error),
                 Err(error) if self.env.now() + wait > until => {
                     let dir = self.dir.display();
@@ -113,6 +116,16 @@ impl Inner {
                     wait *= 2;
                 }
             }
+        }
+    }
+
+    /// Keeps the archive up with the last moment, so that what was written in a short time is in
+    /// it.
+    fn archive_rest(&self) {
+        let Some(OutlivingLog::InStore(log)) = self.outliving_log() else { return };
+        if let Err(error) = self.keep_archive(log) {
+            let dir = self.dir.display();
+            crate::program_log::warn!(%dir, %error, "closed without a checkpoint of the archive");
         }
     }
 

@@ -22,8 +22,8 @@
 //! `left_out.rs` (what the one before had beyond that),
 //! `behind.rs` (what is fed when), `outliving.rs`, `logs.rs` and `shipping.rs` (the log that
 //! outlives the machine), `mirror.rs` (upper levels that the store has as well), `archive/` (states
-//! of some time ago) and `collect.rs` (what goes). For those who have only the store: `follow.rs`, `database.rs` and
-//! `why_live.rs`.
+//! of some time ago) and `collect.rs` (what goes). For those who have only the store: `follow.rs`,
+//! `database.rs` and `why_live.rs`.
 
 mod archive;
 mod behind;

@@ -121,11 +121,11 @@ impl Follower {
     /// that outlive the follower are not kept.
     ///
     /// Cost: two readings of the feed and some four requests; tables are opened when they are read.
-    /// A state out of the archive costs a few for each pin, and the log that leads to it, up to half
-    /// a gigabyte, which is in memory then.
+    /// A state out of the archive costs a few for each pin, and the log that leads to it, up to
+    /// half a gigabyte, which is in memory then.
     ///
-    /// Errors: `Invalid` (no database, or no such checkpoint or state there), `Unsupported` (the owner does
-    /// not mirror the database), `Corruption`, `Io`.
+    /// Errors: `Invalid` (no database, or no such checkpoint or state there), `Unsupported` (the
+    /// owner does not mirror the database), `Corruption`, `Io`.
     pub fn open_store(
         process: &Arc<Process>,
         url: &str,

@@ -98,8 +98,8 @@ impl Bases {
         self.0.len()
     }
 
-    /// Whether an archive that reaches back for `keep` needs another one, at the moment behind which
-    /// this log goes on.
+    /// Whether an archive that reaches back for `keep` needs another one, at the moment behind
+    /// which this log goes on.
     pub fn lack(&self, log: &StoreLog, now: WallTime, keep: Duration) -> bool {
         let of_chain = |base: &&Base| (base.log.epoch, base.log.chain) == (log.epoch, log.chain);
         let Some(newest) = self.0.last().filter(of_chain) else { return true };

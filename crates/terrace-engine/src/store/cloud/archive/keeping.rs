@@ -49,9 +49,9 @@ impl Archive {
         Archive { checkpoints: Checkpoints::new(store, names), keep, bases: waits.mutex(None) }
     }
 
-    /// Makes a base if one is due behind the newest moment in the feed, which says `fed` of the log,
-    /// and removes those that are not needed any more; from which objects on the log has to stay.
-    /// `make` makes a checkpoint of that moment.
+    /// Makes a base if one is due behind the newest moment in the feed, which says `fed` of the
+    /// log, and removes those that are not needed any more; from which objects on the log has to
+    /// stay. `make` makes a checkpoint of that moment.
     ///
     /// Cost: nothing to speak of, unless there is a base to make or to remove; a few requests for
     /// each pin at the first call.

@@ -3,8 +3,8 @@
 //! # Why
 //! A mirror and a log in the store bring back what the machine had when it was lost. They do not
 //! help against what somebody deleted an hour ago. A checkpoint does, for its own moment. So, if it
-//! is asked for, the owner makes a checkpoint from time to time, a *base*, and keeps the log between
-//! them, which is in the store anyway.
+//! is asked for, the owner makes a checkpoint from time to time, a *base*, and keeps the log
+//! between them, which is in the store anyway.
 //!
 //! # Picture
 //! ```text
