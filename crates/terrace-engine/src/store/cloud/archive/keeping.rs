@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use terrace_base::WallTime;
-use terrace_env::{Mutex, PlantedBug, WaitFactory, is_planted};
+use terrace_env::{Latch, Mutex, PlantedBug, WaitFactory, is_planted};
 
 use super::{Base, Bases};
 use crate::Result;
@@ -16,8 +16,18 @@ pub struct Archive {
     checkpoints: Checkpoints,
     /// How far back it reaches; `None` if this owner keeps none.
     keep: Option<Duration>,
-    /// `None` while it is not known which bases there are.
+    /// `None` while it is not known which bases there are. Held while the store is asked.
     bases: Mutex<Option<Bases>>,
+    /// As of the last call, for whoever must not wait.
+    told: Latch<Told>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    base_count: u64,
+    since_ms: Option<u64>,
+    since_number: Option<u64>,
+    first_object: Option<u64>,
 }
 
 /// What an archive has come to.
@@ -46,7 +56,8 @@ impl Archive {
         names: CloudNames,
         keep: Option<Duration>,
     ) -> Archive {
-        Archive { checkpoints: Checkpoints::new(store, names), keep, bases: waits.mutex(None) }
+        let checkpoints = Checkpoints::new(store, names);
+        Archive { checkpoints, keep, bases: waits.mutex(None), told: Latch::default() }
     }
 
     /// Makes a base if one is due behind the newest moment in the feed, which says `fed` of the
@@ -71,8 +82,10 @@ impl Archive {
         if let Some(keep) = self.keep {
             if let Some(log) = fed.filter(|log| bases.lack(log, now, keep)) {
                 let made = make(Base::name_of(&log))?;
-                if let Some((base, _)) = Base::of(&made)? {
-                    bases.add(base);
+                match Base::of(&made)? {
+                    Some((base, _)) => bases.add(base),
+                    // Somebody else has the database, and has no log.
+                    None => self.checkpoints.remove_at(made.pin)?,
                 }
             }
             while let Some(base) = bases.outlived(now, keep) {
@@ -80,7 +93,14 @@ impl Archive {
                 bases.drop_oldest();
             }
         }
-        let first = bases.oldest().map_or(u64::MAX, |base| base.log.number);
+        let oldest = bases.oldest();
+        let first = oldest.map_or(u64::MAX, |base| base.log.number);
+        *self.told.lock() = Told {
+            base_count: bases.count() as u64,
+            since_ms: oldest.map(|base| base.at.0),
+            since_number: oldest.map(|base| base.seqno.0),
+            first_object: oldest.map(|base| base.log.number),
+        };
         *known = Some(bases);
         if is_planted(PlantedBug::ArchiveMissesObjects) {
             return Ok(KeptNumbers::NONE);
@@ -92,16 +112,9 @@ impl Archive {
     /// none.
     pub fn stats(&self, fed: Option<StoreLog>) -> Option<ArchiveStats> {
         let keep_ms = self.keep?.as_millis() as u64;
-        let known = self.bases.lock();
-        let bases = known.as_ref();
-        let oldest = bases.and_then(Bases::oldest);
+        let Told { base_count, since_ms, since_number, first_object } = *self.told.lock();
         let end = fed.map_or(0, |log| log.number);
-        Some(ArchiveStats {
-            keep_ms,
-            base_count: bases.map_or(0, Bases::count) as u64,
-            since_ms: oldest.map(|base| base.at.0),
-            since_number: oldest.map(|base| base.seqno.0),
-            log_objects: oldest.map_or(0, |base| end.saturating_sub(base.log.number)),
-        })
+        let log_objects = first_object.map_or(0, |first| end.saturating_sub(first));
+        Some(ArchiveStats { keep_ms, base_count, since_ms, since_number, log_objects })
     }
 }
