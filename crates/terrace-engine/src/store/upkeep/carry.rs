@@ -53,8 +53,9 @@ impl Inner {
         version: &Version,
         levels: &LevelBytes,
     ) -> LocalRoom {
+        let of_log = if self.options.log_is_apart() { 0 } else { self.options.log_bytes_max };
         let bytes = (local_bytes / 100 * FOR_TABLES_PERCENT)
-            .saturating_sub(self.options.log_bytes_max)
+            .saturating_sub(of_log)
             .saturating_sub(self.cached_metadata() + options.cache_bytes.unwrap_or(0))
             .saturating_sub(local_values(version));
         // As large as L0 gets before it is cut, unless the tree is smaller than that itself.
