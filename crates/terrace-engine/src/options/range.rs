@@ -211,7 +211,10 @@ impl Options {
     /// log that reaches as far back.
     #[must_use]
     pub(crate) fn with_baselines(self) -> Options {
-        let options = self.with_local_log();
+        let mut options = self.with_local_log();
+        if options.research.log_unbounded {
+            options.log_bytes_max = u64::MAX;
+        }
         let Some(medium) = &options.research.pmem_memtables else {
             return options;
         };

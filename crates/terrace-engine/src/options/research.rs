@@ -38,6 +38,11 @@ pub struct Research {
     /// Tables below L0 on the local disk have tries too, as those in the object store: the other
     /// side of the same comparison, without a store.
     pub local_tries: bool,
+    /// The log gets as long as it gets: its length calls for no flush and for no moment in the
+    /// object store, and stops nobody. With a mirror that never comes, whoever takes the range over
+    /// replays all of it: the basic recovery of RocksMash (TACO 2022), section 4.5. *Beside:*
+    /// moments, which bound what is replayed.
+    pub log_unbounded: bool,
 }
 
 /// A baseline as benchmarks name it.
@@ -112,6 +117,14 @@ impl Baseline {
             meaning: "tables on the local disk have a trie of their keys too (RocksMash, figure 21)",
             choose: |research, _| {
                 research.local_tries = true;
+                Ok(())
+            },
+        },
+        Baseline {
+            name: "log-unbounded",
+            meaning: "the log's length calls for no flush and no moment (RocksMash, figure 23)",
+            choose: |research, _| {
+                research.log_unbounded = true;
                 Ok(())
             },
         },

@@ -149,6 +149,36 @@ fn a_long_log_asks_for_a_moment() -> Result<()> {
     })
 }
 
+/// The baseline has no moment but the first, and whoever takes over replays all of the log. What is
+/// on the volume takes no room of tables on the local disk.
+#[test]
+fn an_unbounded_log_is_replayed_as_a_whole() -> Result<()> {
+    simulate(516, |env| {
+        let mut options = on_volume();
+        options.research.log_unbounded = true;
+        let cloud = options.cloud.as_mut().expect("it has a store");
+        (cloud.first_level, cloud.local_bytes) = (None, Some(CloudOptions::LOCAL_BYTES_MIN));
+        let owner = open(env, DIR, options.clone())?;
+        put_durably(&owner, "the first", "moment")?;
+        for round in 0..40 {
+            for key in 0..50 {
+                put(&owner, &format!("{key:03}"), &format!("{round}").repeat(300))?;
+            }
+        }
+        owner.settle();
+        let stats = owner.stats().cloud.expect("it has a store");
+        let kept_bytes = stats.volume.expect("it has a volume").kept_bytes;
+        assert!(kept_bytes > 4 * on_volume().log_bytes_max, "{kept_bytes}");
+        assert_eq!(stats.table_count, 0, "there is room for all tables here");
+        let all = content(&owner)?;
+        lose(owner);
+        let taker = open(env, ELSEWHERE, taking_over(options))?;
+        assert_eq!(content(&taker)?, all);
+        assert!(taker.recovery().replayed_entries >= 40 * 50, "{:?}", taker.recovery());
+        Ok(())
+    })
+}
+
 /// An idle database asks the store for nothing.
 #[test]
 fn an_idle_database_feeds_no_moments() -> Result<()> {
