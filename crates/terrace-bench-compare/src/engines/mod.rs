@@ -10,7 +10,7 @@ pub mod rocksdb;
 mod rocksdb_transactions;
 pub mod slatedb;
 mod terrace;
-pub use terrace::TABLE_MEMORY;
+pub use terrace::{COMPACTION_WRITTEN, TABLE_MEMORY};
 
 use std::path::Path;
 
@@ -151,6 +151,12 @@ pub trait Peer: Store {
     /// The requests to its object store since it was opened; `None` if it has none or does not
     /// tell.
     fn requests(&self) -> Option<RequestCounts> {
+        None
+    }
+
+    /// The bytes of its log behind the newest moment in its object store, or that a replay would
+    /// read if it stores no moments; `None` if it does not tell.
+    fn kept_log_bytes(&self) -> Option<u64> {
         None
     }
 

@@ -1,4 +1,5 @@
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::Value;
 use terrace::{CompactionRecord, Db, Durability, Layout, RequestCounts, Stats, ValueLogOptions};
@@ -9,6 +10,9 @@ use crate::cells::Setup;
 
 /// The field of a report with the MB of memory for filters, indexes and tries.
 pub const TABLE_MEMORY: &str = "table_memory_mb";
+
+/// The field of a report with the MB that compactions wrote since the open.
+pub const COMPACTION_WRITTEN: &str = "compaction_mb_written";
 
 pub(super) const OPTIONS: &str = "defaults, with the cache and memtable memory of the cell";
 
@@ -50,6 +54,12 @@ impl Peer for TerraceStore {
         self.db().admin().stats().cloud.as_ref().map(|cloud| cloud.requests)
     }
 
+    fn kept_log_bytes(&self) -> Option<u64> {
+        let stats = self.db().admin().stats();
+        let volume = stats.cloud.as_ref().and_then(|cloud| cloud.volume);
+        Some(volume.map_or(stats.log_live_bytes, |log| log.kept_bytes))
+    }
+
     fn hold(&self) -> Result<Box<dyn Held + '_>, StoreError> {
         Ok(Box::new(self.db().snapshot()))
     }
@@ -59,7 +69,16 @@ impl Peer for TerraceStore {
         let stats = self.db().admin().stats();
         let table_memory = stats.memory.pools.get("tables").map_or(0, |pool| pool.used_bytes);
         let (values, cloud) = (stats.value_log, stats.cloud.clone().unwrap_or_default());
+        let recovery = self.db().admin().recovery();
+        let millis = |phase: Duration| Value::from(phase.as_secs_f64() * 1e3);
         vec![
+            ("recovery_manifest_ms", millis(recovery.phases.manifest)),
+            ("recovery_tables_ms", millis(recovery.phases.tables)),
+            ("recovery_log_ms", millis(recovery.phases.log)),
+            ("recovery_begin_ms", millis(recovery.phases.begin)),
+            ("recovery_replayed_entries", recovery.replayed_entries.into()),
+            ("compaction_mb_read", (stats.compaction_read_bytes as f64 / 1e6).into()),
+            (COMPACTION_WRITTEN, (stats.compaction_write_bytes as f64 / 1e6).into()),
             (TABLE_MEMORY, (table_memory as f64 / 1e6).into()),
             ("far_first_level", cloud.first_level.into()),
             ("far_table_count", cloud.table_count.into()),

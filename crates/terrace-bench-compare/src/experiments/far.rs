@@ -16,6 +16,9 @@ pub const PUTS_PER_OP: &str = "puts_per_op";
 /// The field of a report with about what the requests of a million operations cost: an estimate.
 pub const DOLLARS_PER_MILLION_OPS: &str = "request_dollars_per_million_ops";
 
+/// The field of a report with the megabytes that were stored.
+pub const MB_UP: &str = "object_mb_up";
+
 /// The sheet of prices that all subjects are billed by.
 pub const PRICES: &str = "s3";
 
@@ -26,6 +29,11 @@ pub const LOCAL_MB_MOST: &str = "local_mb_most";
 /// it is not counted as local.
 pub fn objects_dir(data: &Path) -> PathBuf {
     data.with_file_name("objects")
+}
+
+/// Where the directory is that stands in for a volume, likewise: it outlives the database's own.
+pub fn volume_dir(data: &Path) -> PathBuf {
+    data.with_file_name("volume")
 }
 
 /// What was asked for from one count to a later one, by so many operations.
@@ -51,6 +59,7 @@ pub fn fields(before: &RequestCounts, after: &RequestCounts, operations: u64) ->
         (REQUESTS_PER_OP, each(all)),
         (PUTS_PER_OP, each(puts)),
         ("object_bytes_up", json!(asked.bytes_up())),
+        (MB_UP, json!(asked.bytes_up() as f64 / 1e6)),
         ("object_bytes_down", json!(asked.bytes_down())),
     ];
     fields.extend(sums.map(|(name, value)| (name.to_owned(), value)));

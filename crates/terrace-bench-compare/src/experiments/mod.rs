@@ -9,10 +9,12 @@
 //! ```
 //! An experiment is data: [`Experiment`] says everything that is done. [`runner`], [`session`] and
 //! [`render`] know no paper. What a session looks at beside a workload are [`work`] and [`space`];
-//! [`restart`] is how it goes on after a kill, [`far`] what it asks of an object store. Bytes of
-//! memory are not written down but follow from the data: a paper's proportions hold at any scale.
+//! [`restart`] is how it goes on after a kill, or elsewhere when its machine is lost; [`far`] what
+//! it asks of an object store, [`kept_log`] how long its log gets. Bytes of memory are not written
+//! down but follow from the data: a paper's proportions hold at any scale.
 
 pub mod far;
+pub mod kept_log;
 pub mod nova;
 pub mod render;
 pub mod restart;
@@ -160,6 +162,26 @@ pub struct Tree {
     pub local_tries: bool,
     /// What the acknowledgement of a write promises.
     pub promise: Promised,
+    /// Seconds at scale 1 from one moment in the object store to the next; 0: none, or as the
+    /// promise wants it.
+    pub mirror_s: u64,
+    /// Where the log lies.
+    pub log_at: LogAt,
+    /// Whether the log may get as long as it gets: a baseline.
+    pub log_unbounded: bool,
+    /// Threads that replay the log; 0: as many as by default.
+    pub recovery_threads: usize,
+}
+
+/// Where the log lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogAt {
+    /// In the directory of the database, or on the medium of L0.
+    Own,
+    /// On a volume that outlives the machine, which a directory stands in for.
+    Volume,
+    /// In the directory of the database, and in the object store as well.
+    Store,
 }
 
 /// What the acknowledgement of a write promises.
@@ -185,6 +207,8 @@ pub enum Far {
     Beyond(f64),
     /// Everything below L0.
     Levels,
+    /// No level, however large: only what a mirror stores, and what was taken over.
+    Copies,
 }
 
 /// What L0 is.
@@ -253,6 +277,10 @@ impl Tree {
             far_filters: false,
             local_tries: false,
             promise: Promised::Buffered,
+            mirror_s: 0,
+            log_at: LogAt::Own,
+            log_unbounded: false,
+            recovery_threads: 0,
         }
     }
 }
@@ -285,6 +313,11 @@ pub struct Step {
     pub value_mix: Option<ValueMix>,
     /// Whether the process is killed first, and the store is opened anew.
     pub after_kill: bool,
+    /// Whether the machine is lost first with its disk, and an empty directory takes the database
+    /// over.
+    pub after_loss: bool,
+    /// Whether the length of the log is sampled.
+    pub log: bool,
     /// Whether the store is left to come to rest first.
     pub settled: bool,
     /// Whether it is left to come to rest afterwards, so that all that the step caused counts.
@@ -312,6 +345,8 @@ impl Step {
         value_bytes: None,
         value_mix: None,
         after_kill: false,
+        after_loss: false,
+        log: false,
         settled: false,
         drained: false,
         space: false,
@@ -361,6 +396,18 @@ pub enum Figure {
     /// From the beginning of an open after a kill to the first read, in milliseconds: less is
     /// better.
     Restart,
+    /// The same after the loss of a machine, in seconds for each GB that was put before: less is
+    /// better.
+    RestartPerGb,
+    /// Until the open itself returned, in milliseconds: less is better.
+    Open,
+    /// The most bytes that the log had behind the newest moment in the object store at any look, or
+    /// that a replay would read where there is none, in MB: less is better.
+    LogMost,
+    /// MB that were stored in the object store, until the store was at rest: less is better.
+    Uploaded,
+    /// MB that compactions wrote since the open: less is better.
+    CompactionWritten,
     /// How many compactions there were, of any level: less is better.
     CompactionCount,
     /// Bytes that one of them read, the median of all: less is better.
@@ -400,6 +447,11 @@ impl Figure {
             Figure::LocalMost => far::LOCAL_MB_MOST,
             Figure::TableMemory => crate::engines::TABLE_MEMORY,
             Figure::Restart => restart::MILLIS,
+            Figure::RestartPerGb => restart::SECONDS_PER_GB,
+            Figure::Open => restart::OPEN_MILLIS,
+            Figure::LogMost => kept_log::MB_MOST,
+            Figure::Uploaded => far::MB_UP,
+            Figure::CompactionWritten => crate::engines::COMPACTION_WRITTEN,
             Figure::CompactionCount => "compaction_count",
             Figure::CompactionBytes => "compaction_bytes_median",
             Figure::CutBytes => "cut_bytes_median",
@@ -431,6 +483,11 @@ impl Figure {
             Figure::LocalMost => "MB of all local files, most",
             Figure::TableMemory => "MB of memory for filters, indexes and tries",
             Figure::Restart => "ms from open to the first read",
+            Figure::RestartPerGb => "s from open to the first read per GB put before",
+            Figure::Open => "ms until the open returned",
+            Figure::LogMost => "MB of log behind the newest moment, most",
+            Figure::Uploaded => "MB stored in the object store, until at rest",
+            Figure::CompactionWritten => "MB written by compactions, until at rest",
             Figure::CompactionCount => "compactions",
             Figure::CompactionBytes => "bytes read by a compaction, median",
             Figure::CutBytes => "bytes read by a compaction out of L0, median",
@@ -446,7 +503,11 @@ impl Figure {
     pub fn is_count(self) -> bool {
         matches!(
             self,
-            Figure::StalledSlots | Figure::Requests | Figure::Puts | Figure::RequestDollars
+            Figure::StalledSlots
+                | Figure::Requests
+                | Figure::Puts
+                | Figure::RequestDollars
+                | Figure::Uploaded
         )
     }
 
@@ -549,7 +610,8 @@ mod tests {
             let subjects: BTreeSet<_> = experiment.subjects.iter().map(|one| one.name).collect();
             assert_eq!(subjects.len(), experiment.subjects.len(), "{}", experiment.name);
             assert!(!experiment.figures.is_empty());
-            let kills = |steps: &&[Step]| steps.iter().position(|step| step.after_kill);
+            let ends = |step: &Step| step.after_kill || step.after_loss;
+            let kills = |steps: &&[Step]| steps.iter().position(ends);
             assert!(experiment.sequences.iter().filter_map(kills).all(|at| at > 0));
             let steps: BTreeSet<_> = experiment.steps().map(|step| step.name).collect();
             assert_eq!(steps.len(), experiment.steps().count(), "{}", experiment.name);

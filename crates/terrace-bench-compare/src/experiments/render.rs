@@ -198,7 +198,7 @@ fn options_of(
         Kind::Terrace(tree) => {
             let data_bytes = experiment.data_bytes(args.scale);
             let options = terrace_options(&tree, &setup, data_bytes, &args.medium)?;
-            let far = cloud_options(&tree, Path::new("/objects"), data_bytes);
+            let far = cloud_options(&tree, Path::new("/objects"), data_bytes, args.scale);
             json!({
                 "engine": "terrace",
                 "memtable_bytes_in_all": memtable_bytes,
@@ -220,6 +220,10 @@ fn options_of(
                 "far": format!("{:?}", tree.far),
                 "local_bytes": far.local_bytes,
                 "far_first_level": far.first_level,
+                "mirror_s": far.mirror.map(|period| period.as_secs_f64()),
+                "log_at": format!("{:?}", tree.log_at),
+                "log_unbounded": options.research.log_unbounded,
+                "recovery_threads": options.layout.recovery_threads,
                 "value_log": options.layout.value_log.map(|log| format!("{log:?}")),
             })
         }

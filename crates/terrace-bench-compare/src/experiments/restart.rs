@@ -1,9 +1,12 @@
-//! A store whose process was killed, and how long it takes to read from it again.
+//! A store whose process was killed, or whose machine was lost, and how long it takes to read from
+//! it again.
 //!
 //! ```text
 //! session ──starts──► the same session up to a step ──► says so, and waits
 //!    │ ◄──────────────── a line ───────────────────────┘
 //!    │ ── kills it (SIGKILL): the log is left as it is
+//!    ├── a machine that is lost: deletes the store's directory; the object store and the volume of
+//!    │   the log lie beside it
 //!    └── opens the store, reads a record ──► the time of both
 //! ```
 
@@ -21,6 +24,12 @@ use crate::footprint;
 
 /// The field of a report with the time from the beginning of an open to the first read.
 pub const MILLIS: &str = "restart_ms";
+
+/// The field of a report with the same in seconds, for each GB that was put before.
+pub const SECONDS_PER_GB: &str = "restart_s_per_gb";
+
+/// The field of a report with the time until the open itself returned.
+pub const OPEN_MILLIS: &str = "open_ms";
 
 /// What the process that is to be killed says when it has done its steps.
 const READY: &str = "ready to be killed";
@@ -59,17 +68,30 @@ pub fn wait_for_kill() -> Result<(), StoreError> {
     Err("whoever was to kill this process went away".into())
 }
 
-/// Opens the store in `dir` again and reads this key; how long that took.
+/// Deletes what was in `dir`: the disk of a machine that is lost. How many bytes that were.
+///
+/// Errors: it cannot be deleted.
+pub fn lose(dir: &Path) -> Result<u64, StoreError> {
+    let bytes = footprint::bytes_below(dir)?;
+    std::fs::remove_dir_all(dir)?;
+    std::fs::create_dir(dir)?;
+    Ok(bytes)
+}
+
+/// Opens the store in `dir` again and reads this key; how long that took, and how long it took for
+/// each byte of the `put_bytes` that were put before.
 ///
 /// Errors: it does not open; the key is not there any more.
 pub fn open_again(
     dir: &Path,
     key: &[u8],
+    put_bytes: f64,
     open: impl FnOnce() -> Result<Box<dyn Peer>, StoreError>,
 ) -> Result<(Box<dyn Peer>, Fields), StoreError> {
     let bytes = footprint::bytes_below(dir)?;
     let (begun, cpu_before) = (Moment::now(), clock::cpu_time());
     let store = open()?;
+    let open_millis = Moment::now().since(begun).as_secs_f64() * 1e3;
     let found = store.get(key)?;
     let millis = Moment::now().since(begun).as_secs_f64() * 1e3;
     let cpu = clock::cpu_time().saturating_sub(cpu_before);
@@ -78,6 +100,8 @@ pub fn open_again(
     }
     let fields = [
         (MILLIS, json!(millis)),
+        (OPEN_MILLIS, json!(open_millis)),
+        (SECONDS_PER_GB, json!(millis / 1e3 / (put_bytes / 1e9))),
         ("restart_cpu_ms", json!(cpu.as_secs_f64() * 1e3)),
         ("bytes_at_kill", json!(bytes)),
     ];

@@ -9,7 +9,9 @@
 use Distribution::{Uniform, Zipfian};
 use terrace_bench::distribution::Distribution;
 
-use super::{Chart, Data, Experiment, Far, Figure, Kind, Paper, Promised, Step, Subject, Tree};
+use super::{
+    Chart, Data, Experiment, Far, Figure, Kind, LogAt, Paper, Promised, Step, Subject, Tree,
+};
 
 const PAPER: Paper = Paper { name: "RocksMash (TACO 2022)", results: "docs/results/rocksmash" };
 
@@ -123,6 +125,97 @@ const READS: Step = Step {
 /// Reads of which a part asks for what is not there.
 const fn empty(name: &'static str, percent: u32) -> Step {
     Step { missing_share: Some(percent), space: false, ..ycsb(name, "readrandom", 100_000) }
+}
+
+/// So many times the data fit on the local disk: every level is local.
+const AMPLE: f64 = 4.0;
+
+/// The time to live of RocksMash's keys in upper levels, by default: how often a moment is stored.
+const MOMENT_S: u64 = 20;
+
+/// Longer than anything here takes: there is no moment but the first.
+const NEVER_S: u64 = 1_000_000;
+
+/// Everything is local, and outlives the machine.
+const fn outliving(name: &'static str, mirror_s: u64, log_at: LogAt) -> Subject {
+    let tree = Tree { far: Far::Beyond(AMPLE), mirror_s, log_at, ..Tree::of_dranges(0) };
+    Subject { name, memtables: MEMTABLES, kind: Kind::Terrace(tree) }
+}
+
+/// The same, with one moment, behind which one thread replays the whole log.
+const fn serial(name: &'static str, log_at: LogAt) -> Subject {
+    let tree = Tree {
+        far: Far::Copies,
+        mirror_s: NEVER_S,
+        log_at,
+        log_unbounded: true,
+        recovery_threads: 1,
+        ..Tree::of_dranges(0)
+    };
+    Subject { name, memtables: MEMTABLES, kind: Kind::Terrace(tree) }
+}
+
+const RECOVERING: &[Subject] = &[
+    outliving("moments, log on a volume", MOMENT_S, LogAt::Volume),
+    serial("serial replay of a volume", LogAt::Volume),
+    outliving("moments, log in the store", MOMENT_S, LogAt::Store),
+    serial("serial replay from the store", LogAt::Store),
+];
+
+/// Puts at a rate, so that moments come by their time, until the machine is lost with its disk.
+const fn recovery(name: &'static str, data: Data, steps: &'static [&'static [Step]]) -> Experiment {
+    Experiment {
+        name,
+        paper: PAPER,
+        source: "Figs. 23a, b",
+        meaning: "a machine is lost with its disk; an empty directory takes the database over",
+        headline: "8.6-10.1x serial replay, 2.5x with larger values",
+        data,
+        subjects: RECOVERING,
+        sequences: steps,
+        figures: &[Figure::RestartPerGb, Figure::Restart, Figure::Open],
+        chart: Chart::Bars(Figure::RestartPerGb),
+        all_on_medium: false,
+        runs_of: None,
+    }
+}
+
+/// Of 272 bytes each, a GB at scale 1.
+const OF_256: Data = Data { records: 3_700_000, value_bytes: 256, ..DATA };
+
+/// The same bytes in larger records.
+const OF_1000: Data = Data { records: 1_000_000, ..DATA };
+
+/// Loads so many records a second.
+const fn paced(rate: f64) -> Step {
+    Step { rate: Some(rate), ..Step::LOAD }
+}
+
+/// Another machine goes on with the database, and reads.
+const TAKEN_OVER: Step = Step {
+    after_loss: true,
+    space: false,
+    drained: false,
+    ..ycsb("take-over", "readrandom", 4_000)
+};
+
+/// Random puts in small records, beside which the log is looked at.
+const OVERWRITTEN: Data = Data { records: 6_000_000, value_bytes: 256, memtables: 40, ..DATA };
+
+const fn fill(name: &'static str, rate: Option<f64>) -> Step {
+    Step { name, rate, log: true, threads: Some(4), operations: OVERWRITTEN.records, ..FILL }
+}
+
+/// The log lies on a volume, and is as long as the period wants it.
+const fn periodic(name: &'static str, mirror_s: u64) -> Subject {
+    let tree = Tree {
+        far: Far::Beyond(AMPLE),
+        mirror_s,
+        log_at: LogAt::Volume,
+        log_unbounded: true,
+        ..Tree::of_dranges(0)
+    };
+    Subject { name, memtables: MEMTABLES, kind: Kind::Terrace(tree) }
 }
 
 /// What is measured of the cloud tier. What stands where a paper's figure would is what is wanted.
@@ -241,6 +334,50 @@ pub const EXPERIMENTS: &[Experiment] = &[
         }]],
         figures: &[Figure::Throughput, Figure::P99, Figure::Puts, Figure::RequestDollars],
         chart: Chart::Bars(Figure::Throughput),
+        all_on_medium: false,
+        runs_of: None,
+    },
+    recovery("rocksmash-fig23-recovery-256", OF_256, &[&[paced(92_000.0), TAKEN_OVER]]),
+    recovery("rocksmash-fig23-recovery-1000", OF_1000, &[&[paced(25_000.0), TAKEN_OVER]]),
+    Experiment {
+        name: "rocksmash-fig27-period",
+        paper: PAPER,
+        source: "Figs. 24, 27, 28",
+        meaning: "random puts, with moments at several periods or none, everything local",
+        headline: "log 3.3, 3.5, 5.2 GB at 20, 60, 100 s; throughput equal",
+        data: OVERWRITTEN,
+        subjects: &[
+            periodic("every 20 s", 20),
+            periodic("every 60 s", 60),
+            periodic("every 100 s", 100),
+            periodic("no moments", 0),
+        ],
+        sequences: &[&[fill("steady", Some(20_000.0))], &[fill("as fast as can be", None)]],
+        figures: &[
+            Figure::LogMost,
+            Figure::Uploaded,
+            Figure::CompactionWritten,
+            Figure::Throughput,
+            Figure::P99,
+        ],
+        chart: Chart::Bars(Figure::LogMost),
+        all_on_medium: false,
+        runs_of: None,
+    },
+    Experiment {
+        name: "rocksmash-taken-over",
+        paper: PAPER,
+        source: "section 3.4; no figure of the paper's",
+        meaning: "the first read on an empty machine that takes over what another one had locally",
+        headline: "no figure of its own; < 1 s is wanted for 1 GB",
+        data: Data { records: 4_000_000, ..DATA },
+        subjects: &[
+            outliving("log on a volume", MOMENT_S, LogAt::Volume),
+            outliving("log in the store", MOMENT_S, LogAt::Store),
+        ],
+        sequences: &[&[Step::LOAD, TAKEN_OVER]],
+        figures: &[Figure::Restart, Figure::Open, Figure::Throughput],
+        chart: Chart::Bars(Figure::Restart),
         all_on_medium: false,
         runs_of: None,
     },

@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use terrace::{Durability, 
-    CloudOptions, CompactionRecord, CutEnd, DiskProfile, L0Medium, L0Options, Layout, Options,
-    Research, ValueLogOptions,
+use terrace::{
+    CloudOptions, CompactionRecord, CutEnd, DiskProfile, Durability, L0Medium, L0Options, Layout,
+    Options, Research, ValueLogOptions,
 };
 use terrace_bench::clock::Moment;
 use terrace_bench::records::Records;
@@ -16,7 +16,9 @@ use terrace_bench::{BenchOptions, Observer, Phase, StaticTrees, StoreError, Terr
 use terrace_env::{ObjectsEnv, RealEnv};
 
 use super::work::{self, Work};
-use super::{Promised,     Experiment, Far, Fields, Form, Kind, Step, Subject, Tree, far, restart, scaled, space,
+use super::{
+    Experiment, Far, Fields, Form, Kind, LogAt, Promised, Step, Subject, Tree, far, kept_log,
+    restart, scaled, space,
 };
 use crate::ExperimentSessionArgs;
 use crate::cells::Setup;
@@ -132,20 +134,26 @@ pub fn run(args: &ExperimentSessionArgs) -> Result<(), StoreError> {
     let subject = experiment.subjects.get(args.subject).ok_or("there is no such subject")?;
     let steps = experiment.sequences.get(args.sequence).ok_or("there is no such sequence")?;
     std::fs::create_dir_all(&args.data)?;
-    let open = || open(experiment, subject, args);
+    let open = |takes_over| open(experiment, subject, args, takes_over);
     if let Some(until) = args.until {
-        let store = open()?;
+        let store = open(false)?;
         let mut before = steps.iter().take(until);
         before.try_for_each(|step| run_step(&*store, experiment, step, args).map(|_| ()))?;
         return restart::wait_for_kill();
     }
-    let killed_at = steps.iter().position(|step| step.after_kill);
+    let killed_at = steps.iter().position(|step| step.after_kill || step.after_loss);
     let (store, mut restarted) = match killed_at {
         Some(at) => {
             restart::run_and_kill(at)?;
-            restart::open_again(&args.data, &first_key(experiment, args), open)?
+            let is_lost = steps[at].after_loss;
+            let lost = if is_lost { Some(restart::lose(&args.data)?) } else { None };
+            let (key, put) = (first_key(experiment, args), put_by(experiment, &steps[..at], args));
+            let again = restart::open_again(&args.data, &key, put, || open(is_lost))?;
+            let (store, mut fields) = again;
+            fields.extend(lost.map(|bytes| ("bytes_lost".to_owned(), json!(bytes))));
+            (store, fields)
         }
-        None => (open()?, Vec::new()),
+        None => (open(false)?, Vec::new()),
     };
     for step in &steps[killed_at.unwrap_or(0)..] {
         let mut fields = run_step(&*store, experiment, step, args)?;
@@ -156,6 +164,18 @@ pub fn run(args: &ExperimentSessionArgs) -> Result<(), StoreError> {
         }
     }
     Ok(())
+}
+
+/// The bytes of keys and values that these steps put, each of which does nothing else.
+fn put_by(experiment: &Experiment, steps: &[Step], args: &ExperimentSessionArgs) -> f64 {
+    let of_step = |step: &Step| {
+        let count = match step.workload {
+            "load" => experiment.records_of(step, args.scale),
+            _ => options_of(experiment, step, args).operations,
+        };
+        count as f64 * experiment.pair_bytes_of(step)
+    };
+    steps.iter().map(of_step).sum()
 }
 
 /// The key that a load puts first.
@@ -187,7 +207,12 @@ fn run_step(
     let work_before = Work::so_far(store);
     let requests_before = store.requests();
     let options = options_of(experiment, step, args);
-    let work = || terrace_bench::run(store, &options, &deadline);
+    let run = || terrace_bench::run(store, &options, &deadline);
+    let mut log_most = None;
+    let mut work = || match step.log {
+        true => kept_log::watch(store, &mut log_most, run),
+        false => run(),
+    };
     let (report, samples) = if step.space {
         let reader = step.reader.then_some(store);
         space::watch(&args.data, reader, &deadline.course, work)?
@@ -232,6 +257,7 @@ fn run_step(
     if let Some((before, after)) = requests_before.zip(store.requests()) {
         fields.extend(far::fields(&before, &after, report.operations));
     }
+    fields.extend(log_most.map(|bytes| (kept_log::MB_MOST.to_owned(), json!(bytes as f64 / 1e6))));
     fields
         .extend(local_most.map(|bytes| (far::LOCAL_MB_MOST.to_owned(), json!(bytes as f64 / 1e6))));
     if step.space {
@@ -269,6 +295,7 @@ fn open(
     experiment: &Experiment,
     subject: &Subject,
     args: &ExperimentSessionArgs,
+    takes_over: bool,
 ) -> Result<Box<dyn Peer>, StoreError> {
     let setup = Setup {
         cache_bytes: experiment.cache_bytes(args.scale),
@@ -304,7 +331,14 @@ fn open(
                 return open_terrace(&args.data, &options, &tree, &records, disk);
             }
             let objects = far::objects_dir(&args.data);
-            options.layout.cloud = Some(cloud_options(&tree, &objects, data_bytes));
+            let mut cloud = cloud_options(&tree, &objects, data_bytes, args.scale);
+            cloud.take_over = takes_over;
+            options.layout.cloud = Some(cloud);
+            if tree.log_at == LogAt::Volume {
+                let volume = far::volume_dir(&args.data);
+                std::fs::create_dir_all(&volume)?;
+                options.layout.log_volume = Some(volume);
+            }
             let env = ObjectsEnv::new(RealEnv::new(), args.objects_profile.clone());
             Ok(Box::new(TerraceStore::new(options.open_in(env, &args.data)?)))
         }
@@ -347,6 +381,7 @@ pub fn terrace_options(
         near_drops: tree.near_drops,
         far_filters: tree.far_filters,
         local_tries: tree.local_tries,
+        log_unbounded: tree.log_unbounded,
         l0_matrix: tree.l0.form == Form::Matrix,
         pmem_memtables: l0_medium.filter(|_| tree.l0.form == Form::PmemMemtables),
     };
@@ -363,6 +398,7 @@ pub fn terrace_options(
     // A slot takes 8 bytes, a record of a memtable a hundred times as much.
     layout.lookup_index_bytes = if tree.lookup_index { setup.memtable_bytes / 16 } else { 0 };
     layout.memtables_kept = tree.memtables_kept;
+    layout.recovery_threads = tree.recovery_threads;
     Ok(Options::new()
         .durability(durability)
         .layout(layout)
@@ -371,8 +407,11 @@ pub fn terrace_options(
         .research(research))
 }
 
-/// What of a tree lies in the object store in `objects`.
-pub fn cloud_options(tree: &Tree, objects: &Path, data_bytes: u64) -> CloudOptions {
+/// What of a tree lies in the object store in `objects`. The time from moment to moment is scaled
+/// as the data are, so that it holds the same part of them.
+pub fn cloud_options(tree: &Tree, objects: &Path, data_bytes: u64, scale: f64) -> CloudOptions {
+    const MIRROR_MIN: Duration = Duration::from_secs(1);
+    const LOG_APART: Duration = Duration::from_millis(50);
     let url = format!("file://{}", objects.display());
     let mut options = match tree.far {
         Far::Beyond(share) => {
@@ -380,11 +419,18 @@ pub fn cloud_options(tree: &Tree, objects: &Path, data_bytes: u64) -> CloudOptio
             CloudOptions::new(url, bytes.max(CloudOptions::LOCAL_BYTES_MIN))
         }
         Far::Levels => CloudOptions { first_level: Some(1), ..CloudOptions::as_it_is(url) },
-        Far::Nothing => CloudOptions::as_it_is(url),
+        Far::Nothing | Far::Copies => CloudOptions::as_it_is(url),
     };
     if let Promised::InStore { log_ms } = tree.promise {
         options.mirror = Some(MIRROR);
         options.log = Some(Duration::from_millis(log_ms));
+    }
+    if tree.mirror_s > 0 {
+        let period = Duration::from_secs(tree.mirror_s).mul_f64(scale);
+        options.mirror = Some(period.max(MIRROR_MIN));
+    }
+    if tree.log_at == LogAt::Store {
+        options.log = Some(LOG_APART);
     }
     options
 }
