@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use super::PinObjects;
-use crate::cloud::format::{CheckpointObject, Fate, Holds, PinObject};
+use crate::cloud::format::{CheckpointObject, Fate, FateObject, Holds, PinObject};
+use crate::cloud::numbered::NumberedObjects;
 use crate::cloud::{CheckpointName, CloudFeed, CloudNames, CloudStore, FedState};
 use crate::{Error, Result};
 
@@ -130,34 +131,39 @@ impl Checkpoints {
 
     /// The valid checkpoints with such a name, by their pins.
     fn walk(&self, is_meant: impl Fn(&CheckpointName) -> bool) -> Result<Vec<CheckpointObject>> {
-        let mut found = Vec::new();
-        let Some(mut number) = self.first_pin()? else { return Ok(found) };
-        while let Some(pin) = self.objects.read(number)? {
-            found.extend(self.held_by(number, &pin, &is_meant)?);
-            number += 1;
+        let Some(first) = self.first_pin()? else { return Ok(Vec::new()) };
+        // There may be many of them, and each has three objects.
+        let mut numbers = Vec::new();
+        for (number, pin) in self.numbered::<PinObject>().read_each(first..) {
+            let Some(pin) = pin? else { break };
+            if matches!(&pin.holds, Holds::Checkpoint(name) if is_meant(name)) {
+                numbers.push(number);
+            }
         }
-        Ok(found)
+        let mut sealed = Vec::new();
+        for (number, object) in self.numbered::<FateObject>().read_each(numbers.into_iter()) {
+            let is_sealed = object?.is_some_and(|object| object.fate == Fate::Sealed);
+            sealed.extend(is_sealed.then_some(number));
+        }
+        // One that is being removed has no checkpoint.
+        let checkpoints = self.numbered::<CheckpointObject>();
+        let read = checkpoints.read_each(sealed.into_iter()).map(|(_, object)| object);
+        read.filter_map(Result::transpose).collect()
+    }
+
+    fn numbered<O>(&self) -> NumberedObjects<O> {
+        NumberedObjects::new(&self.objects.store, self.objects.names)
     }
 
     /// The checkpoint of this pin, if it is valid.
     ///
     /// Errors: `Corruption`, `Unsupported`; the environment's.
     pub fn at(&self, number: u64) -> Result<Option<CheckpointObject>> {
-        let Some(pin) = self.objects.read(number)? else { return Ok(None) };
-        self.held_by(number, &pin, &|_| true)
-    }
-
-    fn held_by(
-        &self,
-        number: u64,
-        pin: &PinObject,
-        is_meant: &dyn Fn(&CheckpointName) -> bool,
-    ) -> Result<Option<CheckpointObject>> {
-        let Holds::Checkpoint(name) = &pin.holds else { return Ok(None) };
-        if !is_meant(name) || self.objects.fate(number)? != Some(Fate::Sealed) {
+        let pin = self.objects.read(number)?;
+        let holds_one = pin.is_some_and(|pin| matches!(pin.holds, Holds::Checkpoint(_)));
+        if !holds_one || self.objects.fate(number)? != Some(Fate::Sealed) {
             return Ok(None);
         }
-        // One that is being removed has none.
         self.objects.checkpoint(number)
     }
 

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use terrace_base::PreambleError;
 use terrace_env::ObjectName;
 
 use crate::Result;
@@ -7,8 +8,40 @@ use crate::cloud::format::{
     CheckpointObject, Fate, FateObject, PinObject, decode_checkpoint, decode_fate, decode_pin,
     encode_checkpoint, encode_fate, encode_pin,
 };
-use crate::cloud::numbered::read_decoded;
+use crate::cloud::numbered::{Numbered, read_decoded};
 use crate::cloud::{CloudName, CloudNames, CloudStore, Creation};
+
+impl Numbered for PinObject {
+    fn name(number: u64) -> CloudName {
+        CloudName::Pin(number)
+    }
+
+    fn decode(database: u128, number: u64, bytes: Vec<u8>) -> Decoded<PinObject> {
+        decode_pin(database, number, &bytes)
+    }
+}
+
+impl Numbered for FateObject {
+    fn name(number: u64) -> CloudName {
+        CloudName::Fate(number)
+    }
+
+    fn decode(database: u128, number: u64, bytes: Vec<u8>) -> Decoded<FateObject> {
+        decode_fate(database, number, &bytes)
+    }
+}
+
+impl Numbered for CheckpointObject {
+    fn name(number: u64) -> CloudName {
+        CloudName::Checkpoint(number)
+    }
+
+    fn decode(database: u128, number: u64, bytes: Vec<u8>) -> Decoded<CheckpointObject> {
+        decode_checkpoint(database, number, &bytes)
+    }
+}
+
+type Decoded<O> = std::result::Result<O, PreambleError>;
 
 /// The pins of one database, and its checkpoints.
 #[derive(Clone, Debug)]
