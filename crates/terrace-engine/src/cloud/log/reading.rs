@@ -14,8 +14,9 @@ use crate::wal::format::RecordHeader;
 use crate::wal::{ReadRecord, Visit};
 use crate::{Error, Result};
 
-/// What was read stays in memory up to so many bytes; the rest is read again when it is needed.
-const KEPT_BYTES: usize = 64 << 20;
+/// What was read stays in memory up to so many bytes; the rest is read again when it is needed. In
+/// tests that is nearly all of it.
+pub(super) const KEPT_BYTES: usize = if cfg!(test) { 200 } else { 64 << 20 };
 
 /// Records of one chain that are asked for behind a point are read so many objects longer: one may
 /// have moved to a later number than those that follow on it.
@@ -219,21 +220,26 @@ impl LogRun {
     /// any more what it was; the environment's.
     pub fn visit(&self, visit: &mut VisitStored<'_>) -> Result<()> {
         let mut position = self.from;
+        let dropped = self.pieces.iter().filter(|piece| piece.object.is_none());
+        let mut read_again = self.objects.read_each(dropped.map(|piece| piece.number));
         for piece in &self.pieces {
             let name = PathBuf::from(self.objects.name(piece.number).as_str());
-            let read_again = match &piece.object {
-                Some(_) => None,
-                None => self.objects.read(piece.number)?.and_then(LogObject::records),
+            let object = match &piece.object {
+                Some(object) => Some(Arc::clone(object)),
+                None => {
+                    let read = read_again.next().map(|(_, object)| object).transpose()?;
+                    let records = read.flatten().and_then(LogObject::records);
+                    records.map(|records| Arc::new(records.bytes))
+                }
             };
-            let read_again = read_again.map(|records| Arc::new(records.bytes));
-            let Some(object) = piece.object.as_ref().or(read_again.as_ref()) else {
+            let Some(object) = object else {
                 return Err(Error::Outdated(format!(
                     "{} was there a moment ago, and is gone: somebody else has the database by now, \
                      or its archive has let go of this; try again",
                     name.display()
                 )));
             };
-            for record in records_in(object, self.chain, piece.base) {
+            for record in records_in(&object, self.chain, piece.base) {
                 let record = record.map_err(|error| Corruption::from_codec(&name, 0, &error))?;
                 if record.position < position {
                     continue;
@@ -242,7 +248,7 @@ impl LogRun {
                     return Ok(());
                 }
                 position = LogPosition(record.position.0 + record.header.padded_bytes());
-                visit(&name, object, record)?;
+                visit(&name, &object, record)?;
             }
         }
         Ok(())

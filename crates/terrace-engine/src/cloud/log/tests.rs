@@ -97,6 +97,22 @@ fn a_taker_finds_what_is_safe() {
     });
 }
 
+/// What memory does not keep is read again, as far ahead as it was read at first.
+#[test]
+fn a_long_log_is_read_again_in_its_order() {
+    with_objects(|env, objects| {
+        let (log, moment) = owner(env, objects, 1);
+        let ends = [(); 50].map(|()| store_next(&log));
+        assert!(ends[49].0 > 4 * reading::KEPT_BYTES as u64);
+        let run = LogRun::take(objects, moment, author(2)).unwrap();
+        let begins = std::iter::once(LogPosition(0)).chain(ends).take(50);
+        assert_eq!(positions(&run), begins.collect::<Vec<_>>());
+        objects.delete(moment.number + 30).unwrap();
+        let gone = run.visit(&mut |_, _, _| Ok(())).unwrap_err();
+        assert!(matches!(gone, Error::Outdated(_)), "{gone}");
+    });
+}
+
 #[test]
 fn what_comes_too_late_is_skipped() {
     with_objects(|env, objects| {

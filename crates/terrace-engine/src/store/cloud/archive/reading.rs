@@ -30,7 +30,7 @@ pub struct ArchivedLog {
     names: CloudNames,
     point: LogPoint,
     /// The records behind the base that was chosen.
-    run: Latch<Option<LogRun>>,
+    run: Latch<Option<Arc<LogRun>>>,
 }
 
 impl ArchivedLog {
@@ -89,7 +89,7 @@ impl ArchivedLog {
                 "the archive of {place} has let go of {point} meanwhile; ask for a later state"
             )));
         };
-        *self.run.lock() = Some(run);
+        *self.run.lock() = Some(Arc::new(run));
         // The log goes on exactly at the moment, whatever the owner's memtables were called.
         let start = Some(LogStart { segment: None, position: base.log.position });
         let log = LogEdit { start, ..LogEdit::default() };
@@ -110,8 +110,9 @@ impl LogStore for ArchivedLog {
         _bytes_max: u64,
         visit: &mut Visit<'_>,
     ) -> Result<ReadOn> {
-        let run = self.run.lock();
-        let (Some(run), None) = (run.as_ref(), mark) else {
+        // It may be read again, for which no latch may be held.
+        let run = self.run.lock().clone();
+        let (Some(run), None) = (run, mark) else {
             return Ok(ReadOn::To { mark, is_whole: true });
         };
         let mut position = run.from();
