@@ -287,7 +287,6 @@ fn options_of(experiment: &Experiment, step: &Step, args: &ExperimentSessionArgs
         rate: step.rate.map(|rate| args.rate.unwrap_or(rate)),
         seed: args.seed,
         threads: step.threads.unwrap_or(BenchOptions::default().threads),
-        ..BenchOptions::default()
     }
 }
 
