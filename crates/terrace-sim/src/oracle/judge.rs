@@ -349,7 +349,7 @@ impl Judge<'_> {
 }
 
 /// The moments in `from..=until` between which what these keys show differs.
-pub(super) fn moments(
+pub(crate) fn moments(
     model: &Model,
     keys: &[Vec<u8>],
     seqno: u64,

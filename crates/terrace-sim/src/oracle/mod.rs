@@ -21,6 +21,7 @@ mod promise;
 mod record;
 mod violation;
 
+pub(crate) use judge::moments;
 pub use judge::{Tolerance, difference, judge};
 pub use keyspaces::{Content, DEFAULT, SpaceId, content_differs, spaces_at};
 pub use model::{Found, Model, Row};

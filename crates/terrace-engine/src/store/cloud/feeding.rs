@@ -48,7 +48,7 @@ impl Inner {
         let Some(behind) = self.behind() else { return Ok(false) };
         let fed = behind.feed_one(&Running(self));
         match self.outliving_log().filter(|_| fed.is_ok()) {
-            Some(OutlivingLog::InStore(log)) => log.collect(self.keep_archive(log)?)?,
+            Some(OutlivingLog::InStore(log)) => log.collect(self.keep_archive(log, false)?)?,
             Some(OutlivingLog::OnVolume(_)) => self.release_volume()?,
             None => {}
         }
@@ -61,10 +61,10 @@ impl Inner {
 
     /// Keeps the archive up with the newest moment in the feed, if there is one to keep; what of
     /// the log has to stay for it.
-    fn keep_archive(&self, log: &CloudLog) -> Result<KeptNumbers> {
+    fn keep_archive(&self, log: &CloudLog, is_last: bool) -> Result<KeptNumbers> {
         let Some(tier) = &self.cloud else { return Ok(KeptNumbers::NONE) };
         let Some(archive) = tier.archive() else { return Ok(KeptNumbers::NONE) };
-        archive.keep_up(log.newest_fed(), self.env.wall_time(), |name| {
+        archive.keep_up(log.newest_fed(), (self.env.wall_time(), is_last), |name| {
             let names = CloudNames::new(self.versions.current().database());
             CloudDatabase::of_owner(&self.process, tier, names)?.make(name)
         })
@@ -123,7 +123,7 @@ impl Inner {
     /// it.
     fn archive_rest(&self) {
         let Some(OutlivingLog::InStore(log)) = self.outliving_log() else { return };
-        if let Err(error) = self.keep_archive(log) {
+        if let Err(error) = self.keep_archive(log, true) {
             let dir = self.dir.display();
             crate::program_log::warn!(%dir, %error, "closed without a checkpoint of the archive");
         }

@@ -108,6 +108,12 @@ impl Bases {
         bytes >= LOG_BYTES_PER_BASE || bytes > 0 && is_time
     }
 
+    /// Whether the newest one is the moment behind which this log goes on.
+    pub fn are_at(&self, log: &StoreLog) -> bool {
+        let place = |log: &StoreLog| (log.epoch, log.chain, log.position);
+        self.0.last().is_some_and(|newest| place(&newest.log) == place(log))
+    }
+
     /// There is another one.
     pub fn add(&mut self, base: Base) {
         self.0.push(base);
@@ -163,6 +169,7 @@ mod tests {
         assert!(!due(&later, 2));
         assert!(due(&later, 3));
         assert!(due(&base(0, 2, 5).log, 0), "another chain at the same position");
+        assert!(bases.are_at(&first.log) && !bases.are_at(&later));
         let far = StoreLog { position: LogPosition(5000 + LOG_BYTES_PER_BASE), ..first.log };
         assert!(due(&far, 0));
     }

@@ -62,7 +62,8 @@ impl Archive {
 
     /// Makes a base if one is due behind the newest moment in the feed, which says `fed` of the
     /// log, and removes those that are not needed any more; from which objects on the log has to
-    /// stay. `make` makes a checkpoint of that moment.
+    /// stay. `make` makes a checkpoint of that moment. `is_last`: the database closes, and what the
+    /// log has not got is in that moment alone.
     ///
     /// Cost: nothing to speak of, unless there is a base to make or to remove; a few requests for
     /// each pin at the first call.
@@ -70,7 +71,7 @@ impl Archive {
     pub fn keep_up(
         &self,
         fed: Option<StoreLog>,
-        now: WallTime,
+        (now, is_last): (WallTime, bool),
         make: impl FnOnce(CheckpointName) -> Result<CheckpointObject>,
     ) -> Result<KeptNumbers> {
         let mut known = self.bases.lock();
@@ -80,7 +81,9 @@ impl Archive {
             None => Bases::find(&self.checkpoints)?,
         };
         if let Some(keep) = self.keep {
-            if let Some(log) = fed.filter(|log| bases.lack(log, now, keep)) {
+            let is_due =
+                |log: &StoreLog| bases.lack(log, now, keep) || is_last && !bases.are_at(log);
+            if let Some(log) = fed.filter(is_due) {
                 let made = make(Base::name_of(&log))?;
                 match Base::of(&made)? {
                     Some((base, _)) => bases.add(base),
