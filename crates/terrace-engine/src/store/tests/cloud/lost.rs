@@ -535,7 +535,8 @@ fn open(
         match opened {
             Ok(store) => return Some(store),
             Err(Error::Io(_)) => sim.set_object_faults(ObjectFaults::default()),
-            Err(Error::Fenced(text)) if text.contains("try again") => {}
+            // Its owner has written on meanwhile, and let go of what was being read.
+            Err(Error::Fenced(text) | Error::Outdated(text)) if text.contains("try again") => {}
             Err(Error::Unsupported(_)) if history.is_unpromised() => return None,
             Err(Error::Invalid(text))
                 if history.is_unpromised() && text.contains("several databases") =>
