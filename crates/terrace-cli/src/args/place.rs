@@ -181,6 +181,27 @@ impl Surroundings {
 impl PlaceArgs {
     /// Errors: something was said that `command` has no use for.
     pub(crate) fn check(&self, command: &str, takes: Takes) -> Outcome {
+        let Some(id) = self.said_beside(takes) else { return Ok(()) };
+        let option = id.replace('_', "-");
+        let instead = match id {
+            "connect" if command == "ingest" => {
+                ": tables are made in a directory that no server has open (--data DIR); \
+                 `terrace import --connect ADDR` writes the entries through the server"
+            }
+            "connect" | "data" if command == "plan" => {
+                "; to plan for a database that is there, say --from ADDR or --from DIR"
+            }
+            "connect" if takes.data => {
+                ": it works on a directory that no server has open; say --data DIR"
+            }
+            "data" if takes.connect => ": it asks a running server; say --connect ADDR",
+            _ => "",
+        };
+        Err(Failure::Usage(format!("`terrace {command}` has no use for --{option}{instead}")))
+    }
+
+    /// The id of an argument that was said, and that there is no use for beside these.
+    fn said_beside(&self, takes: Takes) -> Option<&'static str> {
         let said = [
             ("data", self.data.is_some()),
             ("connect", self.connect.is_some()),
@@ -191,28 +212,7 @@ impl PlaceArgs {
             ("at", self.at.is_some()),
             ("at_number", self.at_number.is_some()),
         ];
-        for id in takes.unused() {
-            if said.contains(&(id, true)) {
-                let option = id.replace('_', "-");
-                let instead = match id {
-                    "connect" if command == "ingest" => {
-                        ": tables are made in a directory that no server has open (--data DIR); \
-                         `terrace import --connect ADDR` writes the entries through the server"
-                    }
-                    "connect" | "data" if command == "plan" => {
-                        "; to plan for a database that is there, say --from ADDR or --from DIR"
-                    }
-                    "connect" if takes.data => {
-                        ": it works on a directory that no server has open; say --data DIR"
-                    }
-                    "data" if takes.connect => ": it asks a running server; say --connect ADDR",
-                    _ => "",
-                };
-                let text = format!("`terrace {command}` has no use for --{option}{instead}");
-                return Err(Failure::Usage(text));
-            }
-        }
-        Ok(())
+        takes.unused().find(|id| said.contains(&(id, true)))
     }
 
     /// Where the database is: by the command line, else by the environment.
@@ -254,16 +254,13 @@ impl PlaceArgs {
 
     /// Errors: what only databases in object stores have was said of one elsewhere.
     fn checked(&self, place: Place) -> Outcome<Place> {
-        let said = [
-            ("database", self.database.is_some()),
-            ("checkpoint", self.checkpoint.is_some()),
-            ("at", self.at.is_some()),
-            ("at-number", self.at_number.is_some()),
-        ];
-        match said.iter().find(|(_, is_said)| *is_said) {
-            Some((option, _)) if !matches!(place, Place::Store(..)) => Err(Failure::Usage(
-                format!("--{option} is for a database in an object store; say --data URL"),
-            )),
+        match self.said_beside(Takes::ALL) {
+            Some(id) if !matches!(place, Place::Store(..)) => {
+                let option = id.replace('_', "-");
+                let text =
+                    format!("--{option} is for a database in an object store; say --data URL");
+                Err(Failure::Usage(text))
+            }
             _ => Ok(place),
         }
     }

@@ -70,6 +70,11 @@ pub(super) fn read(json: &str) -> Outcome<Figured> {
 pub(super) struct Figured(pub(super) Value);
 
 impl Figured {
+    /// Whether there are figures of something that not every database has.
+    pub(super) fn has(&self, pointer: &str) -> bool {
+        self.0.pointer(pointer).is_some_and(Value::is_object)
+    }
+
     /// A number; 0 for what another version does not know.
     pub(super) fn number(&self, pointer: &str) -> u64 {
         self.0.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
@@ -295,7 +300,7 @@ fn put_cloud(text: &mut String, figures: &Figured) {
         );
         line_of(text, "near", &near);
     }
-    if figures.0.pointer("/cloud/log").is_some_and(|log| !log.is_null()) {
+    if figures.has("/cloud/log") {
         let log = format!(
             "{} in {} objects since the open; {} are here alone",
             figures.bytes("/cloud/log/bytes"),
@@ -304,7 +309,7 @@ fn put_cloud(text: &mut String, figures: &Figured) {
         );
         line_of(text, "log there", &log);
     }
-    if figures.0.pointer("/cloud/archive").is_some_and(|archive| !archive.is_null()) {
+    if figures.has("/cloud/archive") {
         let since = figures.0.pointer("/cloud/archive/since_ms").and_then(Value::as_u64);
         let since = since.map_or("begins with the next moment".to_owned(), |since| {
             format!("since {}", WallTime(since))
@@ -316,7 +321,7 @@ fn put_cloud(text: &mut String, figures: &Figured) {
         );
         line_of(text, "archive", &archive);
     }
-    if figures.0.pointer("/cloud/volume").is_some_and(|log| !log.is_null()) {
+    if figures.has("/cloud/volume") {
         let log = format!("{} behind the newest moment", figures.bytes("/cloud/volume/kept_bytes"));
         line_of(text, "log on volume", &log);
     }

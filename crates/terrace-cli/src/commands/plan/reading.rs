@@ -37,7 +37,7 @@ fn store(figures: &Figured) -> StoreReading {
     layout.block_bytes = number("/cloud/near/data/bytes_max");
     layout.mirror_ms = number("/cloud/mirror_ms");
     layout.log_ms = number("/cloud/log_ms");
-    layout.has_log_volume = figures.0.pointer("/cloud/volume").is_some_and(Value::is_object);
+    layout.has_log_volume = figures.has("/cloud/volume");
     let mut store = StoreReading::default();
     store.layout = layout;
     store.stored_bytes = figures.number("/cloud/table_bytes");

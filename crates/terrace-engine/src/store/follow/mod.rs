@@ -141,10 +141,7 @@ impl Follower {
         let names = CloudNames::new(choose_database(&store, database)?);
         let feed = StoreFeed::new(env, &store, names, moment);
         let (dir, archived) = (feed.dir(), feed.archived());
-        let mut seams = seams_in_store(process, &tier, feed, &options);
-        if let Some(log) = &archived {
-            seams.log = Arc::clone(log) as Arc<dyn LogStore>;
-        }
+        let seams = seams_in_store(process, &tier, feed, &options);
         let follower = Follower::open_with(process, &dir, options, seams)?;
         Ok(Follower { archived, ..follower })
     }
@@ -230,7 +227,8 @@ impl fmt::Debug for Follower {
     }
 }
 
-/// The seams of a range of which only the tables are there, in the store.
+/// The seams of a range of which only the store is there: tables, and the log of a state out of an
+/// archive.
 fn seams_in_store(
     process: &Arc<Process>,
     tier: &Arc<CloudTier>,
@@ -238,9 +236,13 @@ fn seams_in_store(
     options: &Options,
 ) -> Seams {
     let dir = feed.dir();
+    let log: Arc<dyn LogStore> = match feed.archived() {
+        Some(archived) => archived,
+        None => Arc::new(NoLog),
+    };
     Seams {
         feeds: Arc::new(feed),
-        log: Arc::new(NoLog),
+        log,
         cloud: Arc::clone(tier),
         ..Seams::local(process, &dir, options)
     }

@@ -22,12 +22,10 @@ pub struct Archive {
     told: Latch<Told>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Told {
-    base_count: u64,
-    since_ms: Option<u64>,
-    since_number: Option<u64>,
-    first_object: Option<u64>,
+    base_count: usize,
+    oldest: Option<Base>,
 }
 
 /// What an archive has come to.
@@ -96,14 +94,9 @@ impl Archive {
                 bases.drop_oldest();
             }
         }
-        let oldest = bases.oldest();
-        let first = oldest.map_or(u64::MAX, |base| base.log.number);
-        *self.told.lock() = Told {
-            base_count: bases.count() as u64,
-            since_ms: oldest.map(|base| base.at.0),
-            since_number: oldest.map(|base| base.seqno.0),
-            first_object: oldest.map(|base| base.log.number),
-        };
+        let oldest = bases.oldest().cloned();
+        let first = oldest.as_ref().map_or(u64::MAX, |base| base.log.number);
+        *self.told.lock() = Told { base_count: bases.count(), oldest };
         *known = Some(bases);
         if is_planted(PlantedBug::ArchiveMissesObjects) {
             return Ok(KeptNumbers::NONE);
@@ -115,9 +108,14 @@ impl Archive {
     /// none.
     pub fn stats(&self, fed: Option<StoreLog>) -> Option<ArchiveStats> {
         let keep_ms = self.keep?.as_millis() as u64;
-        let Told { base_count, since_ms, since_number, first_object } = *self.told.lock();
+        let Told { base_count, oldest } = self.told.lock().clone();
         let end = fed.map_or(0, |log| log.number);
-        let log_objects = first_object.map_or(0, |first| end.saturating_sub(first));
-        Some(ArchiveStats { keep_ms, base_count, since_ms, since_number, log_objects })
+        Some(ArchiveStats {
+            keep_ms,
+            base_count: base_count as u64,
+            since_ms: oldest.as_ref().map(|base| base.at.0),
+            since_number: oldest.as_ref().map(|base| base.seqno.0),
+            log_objects: oldest.map_or(0, |base| end.saturating_sub(base.log.number)),
+        })
     }
 }
