@@ -58,8 +58,8 @@ pub use error::{EnvError, EnvResult, Operation};
 pub use fault::{Fault, FaultEffect, FaultEnv, FaultErrno, FaultPlan, InjectedFault};
 pub use fs::{CacheFile, DirEntry, DirLock, FileSystem, LockKind, LogFile, ReadFile, WriteFile};
 pub use objects::{
-    ListedObject, NoObjectStores, ObjectName, ObjectStore, ObjectStores, ObjectUpload, ObjectsEnv,
-    ObjectsPace, ObjectsProfile, PacedRequest, PendingObject, Put, RequestWay,
+    ListPage, ListedObject, NoObjectStores, ObjectName, ObjectStore, ObjectStores, ObjectUpload,
+    ObjectsEnv, ObjectsPace, ObjectsProfile, PacedRequest, PendingObject, Put, RequestWay,
 };
 pub use planted::{PlantedBug, is_planted};
 pub use pmem::{

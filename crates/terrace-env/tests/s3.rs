@@ -18,7 +18,7 @@ use std::io::ErrorKind;
 use std::process::Command;
 
 use proxy::Fate;
-use terrace_env::{Env, EnvResult, ObjectName, ObjectStore, Put, RealEnv};
+use terrace_env::{Env, EnvResult, ListPage, ObjectName, ObjectStore, Put, RealEnv};
 
 /// Says to a process that it is the one behind the proxy.
 const BEHIND_PROXY: &str = "TERRACE_S3_BEHIND_PROXY";
@@ -56,9 +56,9 @@ fn many_names(store: &dyn ObjectStore) {
         store.put(&name(&format!("a/{number:04}")), b"").unwrap();
     }
     let first = store.list("a/", None).unwrap();
-    assert_eq!(first.len(), 1_000);
-    let rest = store.list("a/", Some(&first[999].name)).unwrap();
-    assert_eq!(rest.len(), 3);
+    assert_eq!((first.objects.len(), first.is_last), (1_000, false));
+    let rest = store.list("a/", Some(&first.objects[999].name)).unwrap();
+    assert_eq!((rest.objects.len(), rest.is_last), (3, true));
     println!("lists come in pages: ok");
 }
 
@@ -112,7 +112,7 @@ fn behind_a_proxy(store: &dyn ObjectStore) {
     assert!(error.is_unknown_outcome(), "{error}");
     let beside = name("fault-lost.seen");
     assert_eq!(store.put_if_absent(&beside, b"mine").unwrap(), Put::Created);
-    let listed = store.list("fault-lost", None).unwrap();
+    let listed = store.list("fault-lost", None).unwrap().objects;
     assert_eq!(listed.len(), 2, "the put whose answer was lost was done");
     println!("faults on the way show: ok");
 }

@@ -84,9 +84,9 @@ pub trait ObjectStore: Send + Sync + fmt::Debug {
     fn delete(&self, name: &ObjectName) -> EnvResult<()>;
 
     /// Names that begin with `prefix` and stand behind `after` (nothing: from the first one on), in
-    /// bytewise order, with their sizes: at most a thousand, the first ones of those known. Empty
-    /// at the end. One request.
-    fn list(&self, prefix: &str, after: Option<&ObjectName>) -> EnvResult<Vec<ListedObject>>;
+    /// bytewise order, with their sizes: at most a thousand, the first ones of those known. One
+    /// request, unless a thousand names in a row are of others.
+    fn list(&self, prefix: &str, after: Option<&ObjectName>) -> EnvResult<ListPage>;
 }
 
 /// Whether a conditional put stored the object.
@@ -96,6 +96,15 @@ pub enum Put {
     Created,
     /// There was one of that name, which stays as it is.
     Taken,
+}
+
+/// One answer of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListPage {
+    /// In the order of their names. None if there are none behind them either.
+    pub objects: Vec<ListedObject>,
+    /// Whether there is nothing behind them, as far as is known.
+    pub is_last: bool,
 }
 
 /// One object of a list.

@@ -129,10 +129,11 @@ impl CloudFeed {
     }
 
     /// Makes the caller the owner of the feed: reads it, and fences its end with the next epoch, or
-    /// with the taker's if that is higher. Returns what the feed comes to, with that epoch.
+    /// with the taker's if that is higher. Returns what the feed comes to, with that epoch. What it
+    /// was `known` to come to a moment ago is not read again, unless it has gone on.
     ///
-    /// `may_take` sees what was read before
-    /// anything is fenced, perhaps several times, and refuses by an error.
+    /// `may_take` sees what was read before anything is fenced, perhaps several times, and refuses
+    /// by an error.
     ///
     /// Errors: what `may_take` says; `Unsupported` if the store cannot tell creators apart, or the
     /// feed was written by a later version; `Corruption`; the environment's. After an error a fence
@@ -141,11 +142,12 @@ impl CloudFeed {
         store: &Arc<CloudStore>,
         names: CloudNames,
         taker: FeedTaker,
+        known: Option<FedState>,
         mut may_take: impl FnMut(&FedState) -> Result<()>,
     ) -> Result<(CloudFeed, FedState)> {
         store.prove_put_if_absent(&names.of(&CloudName::Proof))?;
         let objects = FeedObjects::new(store, names);
-        read_to_end(&objects, |state| {
+        read_to_end(&objects, known, |state| {
             may_take(state)?;
             let epoch = Epoch(state.mark.epoch.0 + 1).max(taker.at_least_epoch);
             let author = Author { epoch, nonce: taker.nonce };

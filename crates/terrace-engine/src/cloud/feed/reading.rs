@@ -244,15 +244,22 @@ pub(super) enum AtEnd<T> {
 }
 
 /// Reads from a snapshot to the first missing number, and hands that to `at_end`, which says
-/// whether it is done or the reading is to go on.
+/// whether it is done or the reading is to go on. What was `known` a moment ago is handed over
+/// first, as if it ended there still.
 pub(super) fn read_to_end<T>(
     objects: &FeedObjects,
+    mut known: Option<FedState>,
     mut at_end: impl FnMut(&mut FedState) -> Result<AtEnd<T>>,
 ) -> Result<T> {
     for _ in 0..BEGINNINGS_MAX {
-        let (mut state, mut passed) = begin(objects)?;
+        let mut may_be_at_end = known.is_some();
+        let (mut state, mut passed) = match known.take() {
+            Some(known) => (known, Passed::new()),
+            None => begin(objects)?,
+        };
         loop {
             let step = match passed.remove(&state.mark.next) {
+                None if std::mem::take(&mut may_be_at_end) => Step::Missing,
                 Some(object) => state.take(state.mark.next, object),
                 None => state.read_next(objects)?,
             };
@@ -278,7 +285,7 @@ pub(super) fn read_to_end<T>(
 
 /// All of the feed, from its newest snapshot on; `None` if there is no database.
 pub(super) fn read_all(objects: &FeedObjects) -> Result<Option<FedState>> {
-    read_to_end(objects, |state| {
+    read_to_end(objects, None, |state| {
         if !state.mark.is_still_there(objects)? {
             return Ok(AtEnd::BeginAnew);
         }

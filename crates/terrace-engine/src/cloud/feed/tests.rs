@@ -28,14 +28,14 @@ fn with_store(test: impl FnOnce(&Arc<CloudStore>, &ScriptedStore) + Send) {
 }
 
 fn open(store: &Arc<CloudStore>, nonce: u128) -> (CloudFeed, FedState) {
-    CloudFeed::open(store, NAMES, FeedTaker::new(nonce, Epoch(0)), |_| Ok(())).unwrap()
+    CloudFeed::open(store, NAMES, FeedTaker::new(nonce, Epoch(0)), None, |_| Ok(())).unwrap()
 }
 
 /// As [`open`], of one that says up to which number it has everything.
 fn open_with(store: &Arc<CloudStore>, nonce: u128, through: u64) -> CloudFeed {
     let through = Some(SeqNo(through));
     let taker = FeedTaker { through, ..FeedTaker::new(nonce, Epoch(0)) };
-    CloudFeed::open(store, NAMES, taker, |_| Ok(())).unwrap().0
+    CloudFeed::open(store, NAMES, taker, None, |_| Ok(())).unwrap().0
 }
 
 /// An owner of a database that holds `snapshot`.
@@ -141,11 +141,11 @@ fn whoever_was_fenced_hears_of_it_and_writes_nothing() {
         second.begin(b"all of the second", Extent::Some).unwrap();
         assert_eq!(drawn(scripted, 6), "FSeFS.");
         let (third, state) =
-            CloudFeed::open(store, NAMES, FeedTaker::new(3, Epoch(77)), |_| Ok(())).unwrap();
+            CloudFeed::open(store, NAMES, FeedTaker::new(3, Epoch(77)), None, |_| Ok(())).unwrap();
         assert_eq!(third.epoch(), Epoch(77), "at least what was asked for");
         assert_eq!(edits(&state), ["all of the second"]);
         let (fourth, _) =
-            CloudFeed::open(store, NAMES, FeedTaker::new(4, Epoch(5)), |_| Ok(())).unwrap();
+            CloudFeed::open(store, NAMES, FeedTaker::new(4, Epoch(5)), None, |_| Ok(())).unwrap();
         assert_eq!(fourth.epoch(), Epoch(78), "never less than the next one");
     });
 }
@@ -154,7 +154,7 @@ fn whoever_was_fenced_hears_of_it_and_writes_nothing() {
 fn a_refused_opening_fences_nobody() {
     with_store(|store, scripted| {
         let mut first = owner(store, 1, "all");
-        let refused = CloudFeed::open(store, NAMES, FeedTaker::new(2, Epoch(0)), |state| {
+        let refused = CloudFeed::open(store, NAMES, FeedTaker::new(2, Epoch(0)), None, |state| {
             assert_eq!(state.mark.extent(), Extent::Some);
             Err(Error::Invalid("it was not closed".into()))
         });
@@ -169,19 +169,48 @@ fn an_opener_that_was_overtaken_reads_on() {
     with_store(|store, scripted| {
         let mut first = owner(store, 1, "all");
         let mut seen = Vec::new();
-        let (feed, state) = CloudFeed::open(store, NAMES, FeedTaker::new(2, Epoch(0)), |state| {
-            seen.push(state.edits.len());
-            if seen.len() == 1 {
-                append(&mut first, "a").unwrap();
-            } else if seen.len() == 2 {
-                drop(open(store, 3));
-            }
-            Ok(())
-        })
-        .unwrap();
+        let (feed, state) =
+            CloudFeed::open(store, NAMES, FeedTaker::new(2, Epoch(0)), None, |state| {
+                seen.push(state.edits.len());
+                if seen.len() == 1 {
+                    append(&mut first, "a").unwrap();
+                } else if seen.len() == 2 {
+                    drop(open(store, 3));
+                }
+                Ok(())
+            })
+            .unwrap();
         assert_eq!(seen, [1, 2, 2]);
         assert_eq!((feed.epoch(), edits(&state)), (Epoch(3), vec!["all", "a"]));
         assert_eq!(drawn(scripted, 5), "FSeFF");
+    });
+}
+
+#[test]
+fn what_an_opener_knows_already_is_not_read_again() {
+    with_store(|store, scripted| {
+        let mut first = owner(store, 1, "all");
+        let known = CloudFeed::read(store, NAMES).unwrap();
+        let open_knowing = |nonce| {
+            let taker = FeedTaker::new(nonce, Epoch(0));
+            CloudFeed::open(store, NAMES, taker, known.clone(), |_| Ok(())).unwrap()
+        };
+        let before = store.counts().requests();
+        let (mut second, state) = open_knowing(2);
+        assert_eq!(edits(&state), ["all"]);
+        let requests = store.counts().requests() - before;
+        assert_eq!(requests, 4, "two for the proof, a fence, and whether the snapshot is there");
+        assert_eq!(drawn(scripted, 4), "FSF.");
+        assert!(matches!(append(&mut first, "a"), Err(Error::Fenced(_))));
+        // What is known is out of date by now.
+        second.begin(b"all of 2", Extent::Some).unwrap();
+        let (mut third, state) = open_knowing(3);
+        assert_eq!((third.epoch(), edits(&state)), (Epoch(3), vec!["all of 2"]));
+        // Its end is the number of a fence, and its snapshot was collected.
+        let newest = third.begin(b"all of 3", Extent::Some).unwrap();
+        third.collect_below(newest).unwrap();
+        let (fourth, state) = open_knowing(4);
+        assert_eq!((fourth.epoch(), edits(&state)), (Epoch(4), vec!["all of 3"]));
     });
 }
 
@@ -190,7 +219,7 @@ fn an_opener_whose_end_was_a_collected_number_begins_anew() {
     with_store(|store, scripted| {
         let mut first = owner(store, 1, "all");
         let mut calls = 0;
-        let (_, state) = CloudFeed::open(store, NAMES, FeedTaker::new(2, Epoch(0)), |_| {
+        let (_, state) = CloudFeed::open(store, NAMES, FeedTaker::new(2, Epoch(0)), None, |_| {
             calls += 1;
             if calls == 1 {
                 // It has read as far as 2, and takes 3 for the end.
@@ -410,7 +439,7 @@ fn a_damaged_snapshot_is_read_from_before_or_said() {
         let damaged = CloudFeed::read(store, NAMES);
         assert!(matches!(damaged, Err(Error::Corruption(_))), "{damaged:?}");
         // Where it is the start only, the one before serves; but what stands behind is not skipped.
-        let refused = CloudFeed::open(store, NAMES, FeedTaker::new(2, Epoch(0)), |_| Ok(()));
+        let refused = CloudFeed::open(store, NAMES, FeedTaker::new(2, Epoch(0)), None, |_| Ok(()));
         assert!(matches!(refused, Err(Error::Corruption(_))), "{refused:?}");
     });
 }

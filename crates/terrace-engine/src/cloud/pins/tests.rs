@@ -62,7 +62,7 @@ fn with_world(test: impl FnOnce(&mut World<'_>) + Send) {
         let scripted = ScriptedStore::default();
         let store = Arc::new(CloudStore::new(&env, Arc::new(scripted.clone())));
         let (mut feed, _) =
-            CloudFeed::open(&store, NAMES, FeedTaker::new(1, Epoch(0)), |_| Ok(())).unwrap();
+            CloudFeed::open(&store, NAMES, FeedTaker::new(1, Epoch(0)), None, |_| Ok(())).unwrap();
         feed.begin(b"all", Extent::Some).unwrap();
         let pins = WatchedPins::new(&store, NAMES, 1, feed.collected().pins);
         test(&mut World { store: &store, scripted: &scripted, feed, pins });
@@ -297,7 +297,8 @@ fn a_fenced_owner_that_finds_no_pins_knows_that_it_is_none() {
         let owns = |world: &World<'_>| CloudFeed::owns(world.store, NAMES, author, number).unwrap();
         assert!(owns(world));
         let (mut next, _) =
-            CloudFeed::open(world.store, NAMES, FeedTaker::new(2, Epoch(0)), |_| Ok(())).unwrap();
+            CloudFeed::open(world.store, NAMES, FeedTaker::new(2, Epoch(0)), None, |_| Ok(()))
+                .unwrap();
         next.begin(b"all", Extent::Some).unwrap();
         let mut pins = WatchedPins::new(world.store, NAMES, 2, next.first_pin());
         assert!(pins.read(&tables_of).unwrap().holds(&table(3), dropped_at));

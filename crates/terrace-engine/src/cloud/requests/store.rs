@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use terrace_env::{
-    EnvError, EnvResult, ListedObject, ObjectName, ObjectStore, Put, SharedEnv, Signal,
+    EnvError, EnvResult, ListPage, ListedObject, ObjectName, ObjectStore, Put, SharedEnv, Signal,
 };
 
 use super::budget::RequestBudget;
@@ -117,20 +117,26 @@ impl CloudStore {
     /// After an error the object may be there all the same, or come later: a name for which this
     /// has failed is never given other bytes. The bytes must be such as nobody else would create.
     pub fn create(&self, name: &ObjectName, bytes: &[u8]) -> Result<Creation> {
-        let may_come_again = Cell::new(false);
-        let put = self.repeated(None, || {
-            let put = self.put_if_absent_once(name, bytes);
-            let is_lost = put.as_ref().is_err_and(EnvError::is_unknown_outcome);
-            may_come_again.set(may_come_again.get() || is_lost);
-            put
-        })?;
+        let (put, may_come_again) = self.put_if_absent(name, bytes)?;
         if put == Put::Created {
-            return Ok(Creation::Created { may_come_again: may_come_again.get() });
+            return Ok(Creation::Created { may_come_again });
         }
         match self.find(name)? {
             Some(there) if there == bytes => Ok(Creation::Created { may_come_again: true }),
             there => Ok(Creation::Taken(there)),
         }
+    }
+
+    /// What came of a conditional put, and whether an attempt had no answer.
+    fn put_if_absent(&self, name: &ObjectName, bytes: &[u8]) -> Result<(Put, bool)> {
+        let is_in_doubt = Cell::new(false);
+        let put = self.repeated(None, || {
+            let put = self.put_if_absent_once(name, bytes);
+            let is_lost = put.as_ref().is_err_and(EnvError::is_unknown_outcome);
+            is_in_doubt.set(is_in_doubt.get() || is_lost);
+            put
+        })?;
+        Ok((put, is_in_doubt.get()))
     }
 
     fn put_if_absent_once(&self, name: &ObjectName, bytes: &[u8]) -> EnvResult<Put> {
@@ -139,16 +145,21 @@ impl CloudStore {
         Ok(put)
     }
 
-    /// Shows that the store lets one of several creators win, by two creations of one name, which
+    /// Shows that the store lets one of several creators win, by creations of one name, which
     /// nobody ever deletes.
     ///
     /// Errors: `Unsupported` if the store does not: two machines on it would overwrite each other.
     pub fn prove_put_if_absent(&self, name: &ObjectName) -> Result<()> {
         let drawn = [(); 2].map(|()| self.env.random_u128().to_le_bytes());
-        let put = |bytes| self.repeated(None, || self.put_if_absent_once(name, bytes));
-        let (first, second) = (put(&drawn[0])?, put(&drawn[1])?);
-        let is_lost = first == Put::Created && !self.has_at_last(name, &drawn[0])?;
-        if second == Put::Created || is_lost || self.get(name, None)? == drawn[1] {
+        let refuses_second =
+            || Ok::<_, Error>(self.put_if_absent(name, &drawn[1])?.0 == Put::Taken);
+        let is_honoured = match self.put_if_absent(name, &drawn[0])? {
+            (Put::Taken, false) => self.get(name, None)? != drawn[0],
+            // What took the name may be this one, whose answer was lost.
+            (Put::Taken, true) => refuses_second()? && self.get(name, None)? != drawn[1],
+            (Put::Created, _) => refuses_second()? && self.has_at_last(name, &drawn[0])?,
+        };
+        if !is_honoured {
             return Err(Error::Unsupported(format!(
                 "the object store {} stored {name} though there was one of that name: without \
                  conditional puts (`If-None-Match: *`) two machines would overwrite each other. \
@@ -262,17 +273,18 @@ impl CloudStore {
         let mut all: Vec<ListedObject> = Vec::new();
         loop {
             let after = all.last().map(|object| object.name.clone());
-            let mut more = self.list_page(prefix, after.as_ref())?;
-            if more.is_empty() {
+            let ListPage { mut objects, is_last } = self.list_page(prefix, after.as_ref())?;
+            let is_last = is_last || objects.is_empty();
+            all.append(&mut objects);
+            if is_last {
                 return Ok(all);
             }
-            all.append(&mut more);
         }
     }
 
-    /// Names that begin with `prefix` and stand behind `after`, in their order, at most a thousand;
-    /// none at the end. Some that are there may be missing.
-    pub fn list_page(&self, prefix: &str, after: Option<&ObjectName>) -> Result<Vec<ListedObject>> {
+    /// Names that begin with `prefix` and stand behind `after`, in their order, at most a thousand.
+    /// Some that are there may be missing.
+    pub fn list_page(&self, prefix: &str, after: Option<&ObjectName>) -> Result<ListPage> {
         self.repeated(None, || self.request(RequestKind::List, || self.objects.list(prefix, after)))
     }
 

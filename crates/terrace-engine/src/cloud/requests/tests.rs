@@ -140,21 +140,30 @@ fn a_store_without_conditional_puts_is_refused() {
     with_store(|_, store, scripted| {
         store.prove_put_if_absent(&name("proof")).unwrap();
         store.prove_put_if_absent(&name("proof")).unwrap();
-        for fates in [
-            // Never honoured.
-            vec![Fate::Unconditional; 2],
-            vec![Fate::Done, Fate::Unconditional],
+        let (done, unconditional, overwritten) =
+            (Fate::Done, Fate::Unconditional, Fate::Overwritten);
+        for (at, fates) in [
+            // Never honoured, where there is an object of that name, and where there is none.
+            ("proof", vec![unconditional; 2]),
+            ("new", vec![done, unconditional]),
             // Said to be taken, and overwritten all the same.
-            vec![Fate::Done, Fate::Lost(ErrorKind::TimedOut), Fate::Unconditional],
+            ("proof", vec![overwritten]),
+            ("newer", vec![done, overwritten]),
+            // The first answer was lost, so that only the second put shows it.
+            ("proof", vec![LOST, done, unconditional]),
+            ("proof", vec![LOST, done, overwritten]),
+            ("newest", vec![LOST, done, unconditional]),
         ] {
             scripted.script(&fates);
-            let refused = store.prove_put_if_absent(&name("proof"));
-            let shown = fates.contains(&Fate::Unconditional);
-            assert_eq!(refused.is_err(), shown, "{fates:?}");
-            assert!(matches!(refused, Err(Error::Unsupported(text)) if text.contains("scripted")));
+            let refused = store.prove_put_if_absent(&name(at));
+            let is_told = |text: &str| text.contains("scripted");
+            let is_refused = matches!(&refused, Err(Error::Unsupported(text)) if is_told(text));
+            assert!(is_refused, "{at} {fates:?}: {refused:?}");
         }
-        scripted.script(&[LOST, LOST, LOST]);
-        store.prove_put_if_absent(&name("other")).unwrap();
+        for at in ["proof", "other"] {
+            scripted.script(&[LOST, LOST, LOST]);
+            store.prove_put_if_absent(&name(at)).unwrap();
+        }
     });
 }
 

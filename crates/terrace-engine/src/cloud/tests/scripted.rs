@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use terrace_env::{
-    EnvError, EnvResult, Latch, ListedObject, ObjectName, ObjectStore, ObjectUpload, Operation,
-    PendingObject, Put,
+    EnvError, EnvResult, Latch, ListPage, ListedObject, ObjectName, ObjectStore, ObjectUpload,
+    Operation, PendingObject, Put,
 };
 
 /// What becomes of a request.
@@ -23,6 +23,8 @@ pub(in crate::cloud) enum Fate {
     Lost(ErrorKind),
     /// Conditional puts overwrite, in this request.
     Unconditional,
+    /// The same, and it says that the name was taken.
+    Overwritten,
 }
 
 #[derive(Debug, Default)]
@@ -106,19 +108,21 @@ impl ScriptedStore {
         &self,
         operation: Operation,
         name: &str,
-        act: impl FnOnce(&mut State, bool) -> Result<T, ErrorKind>,
+        act: impl FnOnce(&mut State, Fate) -> Result<T, ErrorKind>,
     ) -> EnvResult<T> {
         if let Some(due) = self.due() {
             (due.act)();
         }
         let mut state = self.0.lock();
         let error = |kind| EnvError::new(operation, Path::new(name), Error::from(kind));
-        match state.script.pop_front().unwrap_or(Fate::Done) {
-            Fate::Done => act(&mut state, true).map_err(error),
-            Fate::Unconditional => act(&mut state, false).map_err(error),
+        let fate = state.script.pop_front().unwrap_or(Fate::Done);
+        match fate {
+            Fate::Done | Fate::Unconditional | Fate::Overwritten => {
+                act(&mut state, fate).map_err(error)
+            }
             Fate::Refused(kind) => Err(error(kind)),
             Fate::Lost(kind) => {
-                act(&mut state, true).map_err(error)?;
+                act(&mut state, fate).map_err(error)?;
                 Err(error(kind))
             }
         }
@@ -138,12 +142,13 @@ impl ObjectStore for ScriptedStore {
     }
 
     fn put_if_absent(&self, name: &ObjectName, bytes: &[u8]) -> EnvResult<Put> {
-        self.ask(Operation::PutObjectIfAbsent, name.as_str(), |state, is_conditional| {
-            if is_conditional && state.objects.contains_key(name) {
+        self.ask(Operation::PutObjectIfAbsent, name.as_str(), |state, fate| {
+            let is_kept = !matches!(fate, Fate::Unconditional | Fate::Overwritten);
+            if is_kept && state.objects.contains_key(name) {
                 return Ok(Put::Taken);
             }
             state.objects.insert(name.clone(), bytes.to_vec());
-            Ok(Put::Created)
+            Ok(if fate == Fate::Overwritten { Put::Taken } else { Put::Created })
         })
     }
 
@@ -180,17 +185,18 @@ impl ObjectStore for ScriptedStore {
         })
     }
 
-    fn list(&self, prefix: &str, after: Option<&ObjectName>) -> EnvResult<Vec<ListedObject>> {
+    fn list(&self, prefix: &str, after: Option<&ObjectName>) -> EnvResult<ListPage> {
         self.ask(Operation::ListObjects, prefix, |state, _| {
             let page = if state.page == 0 { 1000 } else { state.page };
             let names = state.objects.iter().filter(|(name, _)| {
                 name.as_str().starts_with(prefix) && after.is_none_or(|after| *name > after)
             });
-            let listed = names.map(|(name, bytes)| ListedObject {
+            let mut listed = names.map(|(name, bytes)| ListedObject {
                 name: name.clone(),
                 bytes: bytes.len() as u64,
             });
-            Ok(listed.take(page).collect())
+            let objects = listed.by_ref().take(page).collect();
+            Ok(ListPage { objects, is_last: listed.next().is_none() })
         })
     }
 }

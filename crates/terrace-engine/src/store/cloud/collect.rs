@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use terrace_base::{Corruption, Epoch};
-use terrace_env::{Mutex, ObjectName, PlantedBug, WaitFactory, is_planted};
+use terrace_env::{ListPage, Mutex, ObjectName, PlantedBug, WaitFactory, is_planted};
 
 use super::{FeedBehind, mirror};
 use crate::Result;
@@ -69,18 +69,20 @@ struct Orphans {
 
 impl Orphans {
     /// Takes in what a list shows behind `after`; the orphans among it.
-    fn take_in(&mut self, names: CloudNames, page: Vec<ObjectName>) -> Vec<CloudName> {
-        let Some(last) = page.last() else {
-            self.is_walked = true;
-            self.named.clear();
-            return Vec::new();
-        };
-        self.after = Some(last.clone());
+    fn take_in(&mut self, names: CloudNames, page: &ListPage) -> Vec<CloudName> {
+        let ListPage { objects, is_last } = page;
         let is_orphan = |name: &CloudName| match name {
             CloudName::Table { id, .. } => id.epoch < self.own && !self.named.contains(name),
             _ => false,
         };
-        page.iter().filter_map(|object| names.parse(object)).filter(is_orphan).collect()
+        let tables = objects.iter().filter_map(|object| names.parse(&object.name));
+        let orphans = tables.filter(is_orphan).collect();
+        self.after = objects.last().map(|object| object.name.clone());
+        if *is_last || self.after.is_none() {
+            self.is_walked = true;
+            self.named.clear();
+        }
+        orphans
     }
 }
 
@@ -162,8 +164,7 @@ impl FarCollector {
         }
         if !orphans.is_walked {
             let page = self.store.list_page(&self.names.table_prefix(), orphans.after.as_ref())?;
-            let page = page.into_iter().map(|object| object.name).collect();
-            let found = orphans.take_in(self.names, page);
+            let found = orphans.take_in(self.names, &page);
             if is_planted(PlantedBug::OpenDeletesByListing) {
                 found.iter().try_for_each(|name| self.store.delete(&self.names.of(name)))?;
             }

@@ -35,6 +35,8 @@ pub struct CloudFeeds {
     local: LocalManifests,
     tier: Arc<CloudTier>,
     loaded: Latch<Loaded>,
+    /// What the feed came to when this open looked at it, until it takes it.
+    known: Latch<Option<FedState>>,
 }
 
 /// What the local manifest says, as far as it matters here.
@@ -107,7 +109,14 @@ impl CloudFeeds {
     /// Puts the store of `tier` behind the manifests of a directory.
     pub fn new(process: &Arc<Process>, local: LocalManifests, tier: &Arc<CloudTier>) -> CloudFeeds {
         let (process, env) = (Arc::clone(process), Arc::clone(process.env()));
-        CloudFeeds { process, env, local, tier: Arc::clone(tier), loaded: Latch::default() }
+        CloudFeeds {
+            process,
+            env,
+            local,
+            tier: Arc::clone(tier),
+            loaded: Latch::default(),
+            known: Latch::default(),
+        }
     }
 
     fn dir(&self) -> &Path {
@@ -131,7 +140,8 @@ impl CloudFeeds {
             });
             return Err(take_over::is_behind(self.dir(), self.tier.url(), &left_out));
         }
-        Ok(Seen::of(&state).with_log(&decode_edits(&state.edits, &place_of(store, names))?))
+        let edits = decode_edits(&state.edits, &place_of(store, names))?;
+        Ok(self.note(state).with_log(&edits))
     }
 
     /// Whether what the feed comes to was written from elsewhere, after this directory.
@@ -166,8 +176,15 @@ impl CloudFeeds {
             take_over::use_local_tables(&self.env, self.dir(), &mut loaded.edits)?;
         }
         self.tier.set_taken_over(taken);
-        let seen = Seen::of(&state).with_log(&loaded.edits);
+        let seen = self.note(state).with_log(&loaded.edits);
         Ok(Some((loaded, seen)))
+    }
+
+    /// This is what the feed comes to.
+    fn note(&self, state: FedState) -> Seen {
+        let seen = Seen::of(&state);
+        *self.known.lock() = Some(state);
+        seen
     }
 
     /// Sets aside what this directory holds, which has fallen behind.
@@ -248,7 +265,8 @@ impl CloudFeeds {
         };
         let through = self.tier.found_through();
         let taker = FeedTaker { through, ..FeedTaker::new(authors.own, epoch) };
-        let (feed, state) = CloudFeed::open(store, names, taker, may_take)?;
+        let known = self.known.lock().take();
+        let (feed, state) = CloudFeed::open(store, names, taker, known, may_take)?;
         assert_eq!(feed.epoch(), epoch, "the feed's owner has the range's epoch");
         Ok((feed, state))
     }

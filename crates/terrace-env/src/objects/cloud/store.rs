@@ -20,7 +20,7 @@ use super::runtime::CloudRuntime;
 use super::service::WatchedConnector;
 use crate::objects::LIST_NAMES_MAX;
 use crate::{
-    EnvError, EnvResult, ListedObject, ObjectName, ObjectStore, ObjectUpload, Operation,
+    EnvError, EnvResult, ListPage, ListedObject, ObjectName, ObjectStore, ObjectUpload, Operation,
     PendingObject, Put,
 };
 
@@ -218,28 +218,35 @@ impl ObjectStore for CloudStore {
         }
     }
 
-    fn list(&self, prefix: &str, after: Option<&ObjectName>) -> EnvResult<Vec<ListedObject>> {
-        let client = Arc::clone(&self.clients.lists);
+    fn list(&self, prefix: &str, after: Option<&ObjectName>) -> EnvResult<ListPage> {
         let below = format!("{}{prefix}", self.prefix);
-        let options = PaginatedListOptions {
+        let mut options = PaginatedListOptions {
             offset: after.map(|name| format!("{}{name}", self.prefix)),
             max_keys: Some(LIST_NAMES_MAX),
             ..PaginatedListOptions::default()
         };
-        let list = async move {
-            let below = Some(below.as_str()).filter(|below| !below.is_empty());
-            client.list_paginated(below, options).await
-        };
-        let page = self.runtime.run(list);
-        let page = page.map_err(|why| self.error(Operation::ListObjects, prefix, why))?;
-        let named = page.result.objects.into_iter().filter_map(|object| {
-            let name = object.location.as_ref().strip_prefix(&self.prefix)?;
-            // What has another kind of name is nothing of ours.
-            Some(ListedObject { name: ObjectName::new(name)?, bytes: object.size })
-        });
-        let mut listed: Vec<ListedObject> = named.collect();
-        listed.sort_by(|one, other| one.name.cmp(&other.name));
-        Ok(listed)
+        loop {
+            let client = Arc::clone(&self.clients.lists);
+            let (below, asked) = (below.clone(), options.clone());
+            let list = async move {
+                let below = Some(below.as_str()).filter(|below| !below.is_empty());
+                client.list_paginated(below, asked).await
+            };
+            let page = self.runtime.run(list);
+            let page = page.map_err(|why| self.error(Operation::ListObjects, prefix, why))?;
+            let named = page.result.objects.into_iter().filter_map(|object| {
+                let name = object.location.as_ref().strip_prefix(&self.prefix)?;
+                // What has another kind of name is nothing of ours.
+                Some(ListedObject { name: ObjectName::new(name)?, bytes: object.size })
+            });
+            let mut objects: Vec<ListedObject> = named.collect();
+            objects.sort_by(|one, other| one.name.cmp(&other.name));
+            let is_last = page.page_token.is_none();
+            if is_last || !objects.is_empty() {
+                return Ok(ListPage { objects, is_last });
+            }
+            options.page_token = page.page_token;
+        }
     }
 }
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::list::{Wanted, add_below};
+use crate::objects::LIST_NAMES_MAX;
 use crate::{
-    DirLock, EnvError, EnvResult, FileSystem, ListedObject, LockKind, ObjectName, ObjectStore,
+    DirLock, EnvError, EnvResult, FileSystem, ListPage, LockKind, ObjectName, ObjectStore,
     ObjectUpload, Operation, PendingObject, Put, WriteFile,
 };
 
@@ -259,7 +260,7 @@ impl ObjectStore for DirectoryStore {
         delete().map_err(blame(Operation::DeleteObject, &self.root, name.as_str()))
     }
 
-    fn list(&self, prefix: &str, after: Option<&ObjectName>) -> EnvResult<Vec<ListedObject>> {
+    fn list(&self, prefix: &str, after: Option<&ObjectName>) -> EnvResult<ListPage> {
         let mut listed = Vec::new();
         let wanted = Wanted { prefix, after };
         add_below(&*self.place.fs, &self.place.dir, "", &wanted, &mut listed).map_err(blame(
@@ -267,7 +268,9 @@ impl ObjectStore for DirectoryStore {
             &self.root,
             prefix,
         ))?;
-        Ok(listed)
+        // A full one may be followed by others.
+        let is_last = listed.len() < LIST_NAMES_MAX;
+        Ok(ListPage { objects: listed, is_last })
     }
 }
 

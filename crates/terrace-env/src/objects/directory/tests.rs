@@ -75,7 +75,7 @@ fn a_put_that_was_answered_survives_a_power_cut_and_one_that_was_not_is_whole_or
                         }
                     }
                 }
-                let listed = store.list("", None).unwrap();
+                let listed = store.list("", None).unwrap().objects;
                 assert!(listed.iter().all(|one| names.contains(&one.name) && one.bytes == 100));
                 for writer in env.fs().list(Path::new("/store/.writers")).unwrap() {
                     let dir = Path::new("/store/.writers").join(writer.name);
@@ -103,7 +103,7 @@ fn an_open_store_keeps_what_it_writes_when_another_one_opens() {
     left.append(b"never finished").unwrap();
     drop((left, first, second));
     let store = env.objects().open(&url).unwrap();
-    assert_eq!(store.list("", None).unwrap().len(), 2);
+    assert_eq!(store.list("", None).unwrap().objects.len(), 2);
     let writers = dir.path().join("store/.writers");
     let entries = env.fs().list(&writers).unwrap();
     assert_eq!(entries.len(), 2, "the places of those that are gone are used again");

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{ObjectsPace, ObjectsProfile, PacedRequest, RequestWay};
 use crate::{
-    EnvResult, ListedObject, ObjectName, ObjectStore, ObjectStores, ObjectUpload, PendingObject,
-    Put, SharedEnv,
+    EnvResult, ListPage, ObjectName, ObjectStore, ObjectStores, ObjectUpload, PendingObject, Put,
+    SharedEnv,
 };
 
 /// The object stores of another environment, at this pace.
@@ -117,7 +117,7 @@ impl ObjectStore for EmulatedStore {
         self.clock.timed(RequestWay::Write, 0, || self.inner.delete(name))
     }
 
-    fn list(&self, prefix: &str, after: Option<&ObjectName>) -> EnvResult<Vec<ListedObject>> {
+    fn list(&self, prefix: &str, after: Option<&ObjectName>) -> EnvResult<ListPage> {
         self.clock.timed(RequestWay::Read, 0, || self.inner.list(prefix, after))
     }
 }

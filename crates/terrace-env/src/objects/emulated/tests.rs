@@ -51,7 +51,7 @@ fn a_request_takes_its_latency_and_its_bytes() {
         assert_eq!(took(&|| drop(store.get(&one, Some(0..5000)).unwrap())), 20 * MS);
         assert_eq!(took(&|| drop(store.get(&one, None).unwrap())), 65 * MS);
         assert_eq!(took(&|| assert_eq!(store.bytes_of(&one).unwrap(), 50_000)), 15 * MS);
-        assert_eq!(took(&|| assert_eq!(store.list("", None).unwrap().len(), 1)), 15 * MS);
+        assert_eq!(took(&|| assert_eq!(store.list("", None).unwrap().objects.len(), 1)), 15 * MS);
         let missing = || assert!(store.get(&name("none"), None).unwrap_err().is_not_found());
         assert_eq!(took(&missing), 15 * MS);
         assert_eq!(took(&|| store.delete(&one).unwrap()), 30 * MS);

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::objects::LIST_NAMES_MAX;
-use crate::{ListedObject, ObjectName, Operation, Put};
+use crate::{ListPage, ListedObject, ObjectName, Operation, Put};
 
 /// What the object stores of a simulation hold at one moment. A clone is cheap and shares what
 /// neither side changes afterwards.
@@ -144,13 +144,10 @@ impl ObjectImage {
     }
 
     /// The first names behind `after`, as one request lists them.
-    pub(super) fn page(
-        &self,
-        root: &str,
-        prefix: &str,
-        after: Option<&ObjectName>,
-    ) -> Vec<ListedObject> {
-        self.objects_below(root, prefix, after).take(LIST_NAMES_MAX).collect()
+    pub(super) fn page(&self, root: &str, prefix: &str, after: Option<&ObjectName>) -> ListPage {
+        let mut listed = self.objects_below(root, prefix, after);
+        let objects = listed.by_ref().take(LIST_NAMES_MAX).collect();
+        ListPage { objects, is_last: listed.next().is_none() }
     }
 
     fn objects_below(

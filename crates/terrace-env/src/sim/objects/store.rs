@@ -13,8 +13,8 @@ use crate::sim::files::SimFileSystem;
 use crate::sim::io::SimDisk;
 use crate::sim::random::SeededRng;
 use crate::{
-    EnvError, EnvResult, ListedObject, ObjectName, ObjectStore, ObjectStores, ObjectUpload,
-    Operation, PendingObject, Put,
+    EnvError, EnvResult, ListPage, ListedObject, ObjectName, ObjectStore, ObjectStores,
+    ObjectUpload, Operation, PendingObject, Put,
 };
 
 const SCHEME: &str = "sim://";
@@ -125,15 +125,15 @@ impl ObjectStore for SimStore {
         })
     }
 
-    fn list(&self, prefix: &str, after: Option<&ObjectName>) -> EnvResult<Vec<ListedObject>> {
+    fn list(&self, prefix: &str, after: Option<&ObjectName>) -> EnvResult<ListPage> {
         let url = format!("{}/{prefix}", self.root);
         let request = Request::new(Operation::ListObjects, &url);
         let look = |image: &ObjectImage| Ok(image.page(&self.root, prefix, after));
-        let hash = |listed: &Vec<ListedObject>| {
+        let hash = |page: &ListPage| {
             let add = |hash: u64, one: &ListedObject| {
                 hash_bytes(hash ^ one.bytes, one.name.as_str().as_bytes())
             };
-            listed.iter().fold(0, add)
+            page.objects.iter().fold(u64::from(page.is_last), add)
         };
         self.objects.look(request, Look { look, spoil: lose_names, hash })
     }
@@ -156,7 +156,8 @@ fn flip_bit(bytes: &mut [u8], random: &mut SeededRng) -> bool {
 }
 
 /// Leaves out one name at least; false if there is none.
-fn lose_names(listed: &mut Vec<ListedObject>, random: &mut SeededRng) -> bool {
+fn lose_names(page: &mut ListPage, random: &mut SeededRng) -> bool {
+    let listed = &mut page.objects;
     let is_possible = !listed.is_empty();
     if is_possible {
         listed.remove(random.index(listed.len()));

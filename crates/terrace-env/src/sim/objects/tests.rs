@@ -8,7 +8,8 @@ use std::time::Duration;
 use super::ObjectImage;
 use crate::objects::contract;
 use crate::{
-    Env, IoHook, JobClass, JobHandle, ObjectName, ObjectStore, Operation, Put, SimEnv, SimOptions,
+    Env, IoHook, JobClass, JobHandle, ListPage, ObjectName, ObjectStore, Operation, Put, SimEnv,
+    SimOptions,
 };
 
 fn name(text: &str) -> ObjectName {
@@ -88,7 +89,7 @@ fn objects_outlive_a_run_and_handles_do_not() {
     let options = SimOptions { objects: first.clone(), ..SimOptions::new(2) };
     let second = SimEnv::run(options, |env| {
         let store = open(&env, "sim://bucket");
-        let all = store.list("", None).unwrap();
+        let all = store.list("", None).unwrap().objects;
         assert_eq!(all.len(), 1, "{all:?}");
         assert_eq!(store.get(&name("db/table/1"), Some(1..3)).unwrap(), b"ne");
         store.delete(&name("db/table/1")).unwrap();
@@ -167,18 +168,19 @@ fn a_list_comes_in_pages() {
         store.put(&name("t.x"), b"").unwrap();
         let mut after = None;
         let mut pages = Vec::new();
-        loop {
-            let page = store.list("t/", after.as_ref()).unwrap();
-            let Some(last) = page.last() else { break };
-            after = Some(last.name.clone());
-            pages.push(page.len());
-            assert!(page.iter().all(|object| object.bytes == 3));
+        let mut is_at_end = false;
+        while !is_at_end {
+            let ListPage { objects, is_last } = store.list("t/", after.as_ref()).unwrap();
+            is_at_end = is_last;
+            after = objects.last().map(|object| object.name.clone());
+            pages.push(objects.len());
+            assert!(objects.iter().all(|object| object.bytes == 3));
         }
         assert_eq!(pages, [1000, 1000, 500]);
         store = open(&env, "sim://s/t");
-        assert_eq!(store.list("0249", None).unwrap().len(), 10);
-        assert!(store.list("0249", Some(&name("1"))).unwrap().is_empty());
-        assert_eq!(store.list("0249", Some(&name("0"))).unwrap().len(), 10);
+        assert_eq!(store.list("0249", None).unwrap().objects.len(), 10);
+        assert!(store.list("0249", Some(&name("1"))).unwrap().objects.is_empty());
+        assert_eq!(store.list("0249", Some(&name("0"))).unwrap().objects.len(), 10);
     });
 }
 

@@ -136,7 +136,7 @@ fn a_fenced_owner_takes_no_more_writes() -> Result<()> {
         let version = store.inner.versions.current();
         let names = CloudNames::new(version.database());
         let (mut other, state) =
-            CloudFeed::open(&cloud, names, FeedTaker::new(99, version.epoch()), |_| Ok(()))
+            CloudFeed::open(&cloud, names, FeedTaker::new(99, version.epoch()), None, |_| Ok(()))
                 .expect("it is free");
         other.begin(&state.edits[0], Extent::Some)?;
         put(&store, "between", "is acknowledged")?;

@@ -63,7 +63,7 @@ fn an_open_does_not_wait_for_one_object_of_the_feed_after_the_other() -> Result<
         let copied = Store::open(&process(&env)?, Path::new("/copy"), options)?;
         let (took, asked) = (env.now() - began, requests(&copied));
         let gets = u32::try_from(asked.get.requests).unwrap();
-        assert!(gets > 50, "the feed has many objects, and is read twice: {asked:?}");
+        assert!((25..50).contains(&gets), "of many objects, each is read once: {asked:?}");
         // One after the other, the gets alone would take longer than this, of virtual time.
         let puts = u32::try_from(asked.put.requests).unwrap();
         assert!(took < READ * gets / 2 + WRITE * puts, "{took:?} for {asked:?}");
@@ -89,9 +89,9 @@ fn an_open_asks_for_the_feed_and_for_no_table() -> Result<()> {
             assert_eq!(cloud.table_count, TABLES);
             assert!(cloud.table_bytes > 100_000_000_000);
             let asked = cloud.requests;
-            // Neither grows with the tables; the time is virtual. Two lists are of the feed, and
-            // two of the walk behind the open that looks for orphans.
-            assert!(asked.requests() < 40 && asked.list.requests <= 4, "{asked:?}");
+            // Neither grows with the tables; the time is virtual. One list is of the feed, and one
+            // of the walk behind the open that looks for orphans.
+            assert!(asked.requests() < 30 && asked.list.requests <= 2, "{asked:?}");
             assert!(took < Duration::from_secs(2), "{took:?} for {asked:?}");
             store.close()?;
         }
