@@ -137,6 +137,12 @@ impl Progress {
         Progress { bar, stopwatch: Stopwatch::start() }
     }
 
+    /// So many bytes are behind; `what` says of what.
+    pub(crate) fn set_bytes(&self, bytes: u64, what: &'static str) {
+        self.bar.set_position(bytes);
+        self.bar.set_message(what);
+    }
+
     /// `position` of the total is behind, which were `count` things.
     pub(crate) fn set(&self, position: u64, count: u64, things: &str) {
         self.bar.set_position(position);

@@ -43,6 +43,9 @@ pub struct Event {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EventKind {
+    /// An open has come this far with the log: told again and again while one that is long is read,
+    /// by the thread that opens.
+    Opening(OpenProgress),
     /// A flush of frozen memtables began.
     FlushBegan {
         /// Number of memtables that it writes.
@@ -114,6 +117,28 @@ pub enum EventKind {
         /// The first failure that put the content of the disk in doubt.
         reason: String,
     },
+}
+
+/// How far an open has come with the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OpenProgress {
+    /// What it is doing.
+    pub step: OpenStep,
+    /// Bytes of the log that this step has dealt with.
+    pub bytes: u64,
+}
+
+/// What an open does with the log, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OpenStep {
+    /// It brings what a lost machine wrote from the object store.
+    FetchLog,
+    /// It reads the log, and fills memtables with it.
+    ReplayLog,
+    /// It flushes what of the log has no room in memory.
+    FlushLog,
 }
 
 /// What a flush came to.

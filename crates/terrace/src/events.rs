@@ -45,6 +45,6 @@
 
 pub use terrace_engine::events::{
     CutRecord, Event, EventKind, FlushRecord, InstallRecord, Listener, Listeners, MergeRecord,
-    MoveRecord,
+    MoveRecord, OpenProgress, OpenStep,
 };
 pub use terrace_engine::store::{CompactionRecord, StallCause, Work};

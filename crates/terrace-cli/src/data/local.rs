@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use terrace::{
@@ -7,6 +8,7 @@ use terrace::{
     WallTime, WriteOptions,
 };
 
+use super::opening::Opening;
 use super::{Data, Figures, Size, Visit, Walk, Wanted, no_keyspace};
 use crate::args::StorePlace;
 use crate::clock::Stopwatch;
@@ -36,13 +38,18 @@ pub(crate) fn open(dir: &Path, access: Access, options: Options) -> Outcome<Db> 
         )));
     }
     let create = if access == Access::Create { Create::IfMissing } else { Create::Never };
-    let options = options.create(create);
+    let opening = Opening::watch();
+    let options = options.create(create).listener(Arc::clone(&opening));
     if access != Access::Read {
-        let db = options.open(dir)?;
+        let opened = options.open(dir);
+        opening.finish();
+        let db = opened?;
         note_take_over(&db);
         return Ok(db);
     }
-    match options.clone().read_only().open(dir) {
+    let opened = options.clone().read_only().open(dir);
+    opening.finish();
+    match opened {
         Err(error) if error.kind() == ErrorKind::Locked => beside_the_writer(dir, &options, error),
         opened => Ok(opened?),
     }

@@ -1,6 +1,7 @@
 //! What data commands work on: a directory or a running server, with the same keys either way.
 
 mod local;
+mod opening;
 mod remote;
 
 use std::collections::BTreeMap;

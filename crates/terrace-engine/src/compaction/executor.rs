@@ -196,15 +196,11 @@ impl LocalExecutor {
             Some(brought) => brought,
             None => &mut retained,
         };
-        let mut separated;
-        let entries: &mut dyn Stream = match &mut separator {
-            Some(separator) => {
-                separated = separator.separate(entries)?;
-                &mut separated
-            }
-            None => entries,
-        };
         while let Some(entry) = entries.entry() {
+            let entry = match &mut separator {
+                Some(separator) => separator.separated(entry)?,
+                None => entry,
+            };
             outputs.add(&entry)?;
             yielder.worked_on(&entry);
             entries.advance()?;

@@ -30,6 +30,8 @@ pub struct Separator<'l> {
     taken_bytes: usize,
     /// What may stay in the log.
     leaves: Option<LeavesInLog<'l>>,
+    /// The pointer in the place of the value that was taken out last.
+    pointer: Vec<u8>,
 }
 
 /// The values of one class, and the file that they go into.
@@ -71,6 +73,7 @@ impl<'l> Separator<'l> {
             medium: None,
             taken_bytes: 0,
             leaves: None,
+            pointer: Vec::new(),
         }
     }
 
@@ -98,7 +101,22 @@ impl<'l> Separator<'l> {
         Separator { leaves: Some(leaves), ..self }
     }
 
-    /// The entries of `input`, with pointers in the place of values that are taken out.
+    /// The entry, with a pointer in the place of its value if that is taken out. Each entry is
+    /// handed over once.
+    #[inline]
+    pub fn separated<'e>(&'e mut self, entry: EntryRef<'e>) -> Result<EntryRef<'e>> {
+        if !self.is_taken(&entry) {
+            return Ok(entry);
+        }
+        let pointer = self.take_out(&entry)?;
+        self.pointer.clear();
+        pointer.encode(&mut self.pointer);
+        Ok(pointing(entry, &self.pointer))
+    }
+
+    /// The entries of `input`, with pointers in the place of values that are taken out, for whoever
+    /// asks for an entry several times. A loop that asks once is cheaper with
+    /// [`Separator::separated`]: to ask goes through all that is below `input`.
     pub fn separate<'a>(
         &'a mut self,
         input: &'a mut (dyn Stream + 'a),
@@ -107,6 +125,7 @@ impl<'l> Separator<'l> {
     }
 
     /// Whether the entry's value is to be taken out.
+    #[inline]
     fn is_taken(&self, entry: &EntryRef<'_>) -> bool {
         let from_bytes = self.medium.as_ref().unwrap_or(&self.large).from_bytes;
         entry.kind == EntryKind::Value && entry.value.len() >= from_bytes
@@ -160,6 +179,13 @@ impl std::fmt::Debug for Separator<'_> {
     }
 }
 
+/// The entry, with this pointer in the place of its value.
+fn pointing<'e>(entry: EntryRef<'e>, pointer: &'e [u8]) -> EntryRef<'e> {
+    let is_lost = is_planted(PlantedBug::SeparationLosesExpiry);
+    let expiry = entry.expiry.filter(|_| !is_lost);
+    EntryRef { kind: EntryKind::ValuePointer, value: pointer, expiry, ..entry }
+}
+
 /// The entries of `input`, with pointers in the place of values that are taken out.
 pub struct SeparatedStream<'a, 'l> {
     input: &'a mut (dyn Stream + 'a),
@@ -195,12 +221,7 @@ impl Stream for SeparatedStream<'_, '_> {
         let entry = self.input.entry()?;
         match self.pointer.is_empty() {
             true => Some(entry),
-            false => {
-                let is_lost = is_planted(PlantedBug::SeparationLosesExpiry);
-                let expiry = entry.expiry.filter(|_| !is_lost);
-                let (kind, value) = (EntryKind::ValuePointer, self.pointer.as_slice());
-                Some(EntryRef { kind, value, expiry, ..entry })
-            }
+            false => Some(pointing(entry, &self.pointer)),
         }
     }
 

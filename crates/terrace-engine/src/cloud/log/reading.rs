@@ -16,7 +16,7 @@ use crate::{Error, Result};
 
 /// What was read stays in memory up to so many bytes; the rest is read again when it is needed. In
 /// tests that is nearly all of it.
-pub(super) const KEPT_BYTES: usize = if cfg!(test) { 200 } else { 64 << 20 };
+pub(super) const KEPT_BYTES: usize = if cfg!(test) { 200 } else { 128 << 20 };
 
 /// Records of one chain that are asked for behind a point are read so many objects longer: one may
 /// have moved to a later number than those that follow on it.
@@ -127,12 +127,18 @@ impl Found {
 
 impl LogRun {
     /// Reads the log behind the moment that says `moment`, or only looks for its end from `number`
-    /// on, and fences it in the name of `author`.
+    /// on, and fences it in the name of `author`. `on_bytes` hears of the bytes of each object.
     ///
     /// Errors: `Corruption`, `Unsupported`; the environment's. A fence may be there then.
-    pub fn take(objects: &LogObjects, moment: StoreLog, author: Author) -> Result<LogRun> {
+    pub fn take(
+        objects: &LogObjects,
+        moment: StoreLog,
+        author: Author,
+        mut on_bytes: impl FnMut(u64),
+    ) -> Result<LogRun> {
         let mut found = Found::default();
         let next = read_and_fence(objects, moment, author, |number, of, records| {
+            on_bytes(records.bytes.len() as u64);
             if of.epoch == moment.epoch && records.chain == moment.chain {
                 found.add(number, records);
             }

@@ -31,7 +31,7 @@ fn author(epoch: u64) -> Author {
 
 /// The log of an owner that has fenced it, and the first moment that it feeds.
 fn owner(env: &SharedEnv, objects: &LogObjects, epoch: u64) -> (CloudLog, StoreLog) {
-    let run = LogRun::take(objects, StoreLog::NONE, author(epoch)).unwrap();
+    let run = LogRun::take(objects, StoreLog::NONE, author(epoch), |_| ()).unwrap();
     taken(env, objects, epoch, &run)
 }
 
@@ -85,11 +85,11 @@ fn a_taker_finds_what_is_safe() {
         let (log, moment) = owner(env, objects, 1);
         let ends = [(); 3].map(|()| store_next(&log));
         assert!(log.is_safe_through(ends[2]));
-        let run = LogRun::take(objects, moment, author(2)).unwrap();
+        let run = LogRun::take(objects, moment, author(2), |_| ()).unwrap();
         assert_eq!((run.from(), run.end()), (LogPosition(0), ends[2]));
         assert_eq!(positions(&run), [LogPosition(0), ends[0], ends[1]]);
         // Whoever comes next, before the taker has fed a moment, finds the same.
-        let again = LogRun::take(objects, moment, author(3)).unwrap();
+        let again = LogRun::take(objects, moment, author(3), |_| ()).unwrap();
         assert_eq!(positions(&again), positions(&run));
         let (piece, mut number) = next_piece(&log);
         assert!(matches!(log.store(&piece, &mut number), Err(Error::Fenced(_))));
@@ -104,7 +104,7 @@ fn a_long_log_is_read_again_in_its_order() {
         let (log, moment) = owner(env, objects, 1);
         let ends = [(); 50].map(|()| store_next(&log));
         assert!(ends[49].0 > 4 * reading::KEPT_BYTES as u64);
-        let run = LogRun::take(objects, moment, author(2)).unwrap();
+        let run = LogRun::take(objects, moment, author(2), |_| ()).unwrap();
         let begins = std::iter::once(LogPosition(0)).chain(ends).take(50);
         assert_eq!(positions(&run), begins.collect::<Vec<_>>());
         objects.delete(moment.number + 30).unwrap();
@@ -121,11 +121,11 @@ fn what_comes_too_late_is_skipped() {
         // Two are on their way, and the taker finds neither.
         let (_, first) = next_piece(&log);
         let (late, mut second) = next_piece(&log);
-        let run = LogRun::take(objects, moment, author(2)).unwrap();
+        let run = LogRun::take(objects, moment, author(2), |_| ()).unwrap();
         assert_eq!((run.end(), run.next()), (end, first + 1));
         log.store(&late, &mut second).unwrap();
         assert!(!log.is_safe_through(late.end()), "its predecessor is not there");
-        let again = LogRun::take(objects, moment, author(3)).unwrap();
+        let again = LogRun::take(objects, moment, author(3), |_| ()).unwrap();
         assert_eq!(again.end(), end);
     });
 }
@@ -140,7 +140,7 @@ fn an_owner_steps_over_what_came_too_late_before_it() {
         zombie.store(&late, &mut second).unwrap();
         let end = store_next(&log);
         assert!(log.is_safe_through(end));
-        let run = LogRun::take(objects, moment, author(3)).unwrap();
+        let run = LogRun::take(objects, moment, author(3), |_| ()).unwrap();
         assert_eq!(positions(&run), [LogPosition(0)]);
         assert_eq!(run.next(), second + 3, "the late one, the owner's, and the fence");
     });
@@ -160,7 +160,7 @@ fn objects_are_collected_and_fences_stay() {
         assert!(objects.read(1).unwrap().is_some_and(|fence| fence.what == LogContent::Fence));
         assert!(objects.read(2).unwrap().is_none() && objects.read(3).unwrap().is_none());
         let last = store_next(&log);
-        let run = LogRun::take(objects, moment, author(2)).unwrap();
+        let run = LogRun::take(objects, moment, author(2), |_| ()).unwrap();
         assert_eq!((run.from(), run.end()), (end, last));
         // What an owner has left goes with the first moment of the next one.
         let (log, moment) = taken(env, objects, 2, &run);
@@ -181,7 +181,7 @@ fn the_number_of_what_came_too_late_stays_taken() {
         // The next owner wants that number first, and has written nothing when it is fenced.
         let (fenced, moment) = owner(env, objects, 2);
         zombie.store(&late, &mut second).unwrap();
-        let run = LogRun::take(objects, moment, author(3)).unwrap();
+        let run = LogRun::take(objects, moment, author(3), |_| ()).unwrap();
         let (log, _) = taken(env, objects, 3, &run);
         log.collect(KeptNumbers::NONE).unwrap();
         let (piece, mut number) = next_piece(&fenced);
@@ -199,14 +199,14 @@ fn a_log_that_is_taken_up_again_begins_behind_what_is_left() {
         let (log, _) = owner(env, objects, 1);
         let end = [(); 3].map(|()| store_next(&log))[2];
         let moment = log.moment_taken(end);
-        LogRun::take(objects, moment, author(2)).unwrap();
+        LogRun::take(objects, moment, author(2), |_| ()).unwrap();
         log.moment_fed(moment);
         log.collect(KeptNumbers::NONE).unwrap();
         assert!(objects.read(2).unwrap().is_none(), "there is a gap in the numbers");
         // Moments of owners without a log in the store say nothing of it.
         let (log, moment) = owner(env, objects, 4);
         let ends = [(); 6].map(|()| store_next(&log));
-        let run = LogRun::take(objects, moment, author(5)).unwrap();
+        let run = LogRun::take(objects, moment, author(5), |_| ()).unwrap();
         assert_eq!(run.end(), ends[5]);
     });
 }

@@ -6,6 +6,7 @@ use terrace_env::{Latch, ObjectName, SharedEnv};
 use super::ahead::{Asked, PIECE_BYTES};
 use super::sequence::Sequences;
 use super::tables::{FarName, Mounted};
+use super::tails::AskedTail;
 use crate::explain::{note, waits};
 use crate::table::format::footer::Footer;
 use crate::table::{ByteInterval, ReadTicket, TableFile};
@@ -91,8 +92,10 @@ impl FarFile {
             let bytes = got.map_err(|error| self.mounted.error_of_read(&self.path, error))?;
             Ok::<Piece, Error>(Piece { offset, bytes })
         };
-        let wanted = (end / TAIL_DIVISOR).clamp(TAIL_BYTES_MIN, TAIL_BYTES_MAX);
-        let mut tail = fetch(footer.offset.min(end.saturating_sub(wanted)))?;
+        let mut tail = match self.asked_tail(footer) {
+            Some(tail) => tail,
+            None => fetch(footer.offset.min(tail_offset(end)))?,
+        };
         // Who reads the footer will judge it.
         let Some(offset) = metadata_offset(&tail.bytes, end) else { return Ok(tail) };
         if offset < tail.offset {
@@ -102,6 +105,14 @@ impl FarFile {
             near.meta.keep(table, offset, &tail.bytes[(offset - tail.offset) as usize..]);
         }
         Ok(tail)
+    }
+
+    /// The end of the table, if it was asked for before and has the footer. That this failed, at
+    /// another time, says nothing of the table.
+    fn asked_tail(&self, footer: ByteInterval) -> Option<Piece> {
+        let AskedTail { offset, pending } = self.mounted.tails.take(&self.name)?;
+        let bytes = pending.wait().ok()?;
+        (offset <= footer.offset).then_some(Piece { offset, bytes })
     }
 
     /// The block at an interval, if the local disk has it, and nobody reads on here.
@@ -154,6 +165,12 @@ enum Keep {
     No,
     /// Each interval is a block, which is kept unless a long scan reads it.
     Blocks,
+}
+
+/// Where to begin to read the end of a table of `table_bytes`, of which nothing is known.
+pub(super) fn tail_offset(table_bytes: u64) -> u64 {
+    let wanted = (table_bytes / TAIL_DIVISOR).clamp(TAIL_BYTES_MIN, TAIL_BYTES_MAX);
+    table_bytes.saturating_sub(wanted)
 }
 
 /// Where the metadata of a table of `table_bytes` begin, if `tail` is its end.

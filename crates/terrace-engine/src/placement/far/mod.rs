@@ -13,6 +13,8 @@
 //!   after the line has moved are written anew in their place.
 //! * A table below the line holds its values: it names no value file, which would have to be there
 //!   too. The compaction that crosses the line brings them in place (decision 61).
+//! * An open asks for the ends of the tables of L0 that lie in the store: nearly every read needs
+//!   all of them, and they come while the log is replayed.
 //! * An object that no version of this process names any more is *released*, not deleted: the feed
 //!   in the store may name it still. `store/cloud/collect.rs` deletes it.
 //!
@@ -33,6 +35,7 @@ mod ahead;
 mod file;
 mod sequence;
 mod tables;
+mod tails;
 mod waterline;
 
 pub use ahead::PIECE_BYTES;

@@ -9,7 +9,8 @@ use terrace_env::{JobClass, Latch, ObjectName, PlantedBug, SetOnce, SharedEnv, i
 
 use super::Waterline;
 use super::ahead::ReadAhead;
-use super::file::{FarFile, metadata_offset};
+use super::file::{FarFile, metadata_offset, tail_offset};
+use super::tails::{AskedTail, TailsAhead};
 use crate::cache::persistent::PersistentCache;
 use crate::cloud::{CloudName, CloudNames, CloudStore, is_missing};
 use crate::placement::TableLocation;
@@ -49,6 +50,7 @@ pub(super) struct Mounted {
     pub names: CloudNames,
     pub reader: FarReader,
     pub ahead: ReadAhead,
+    pub tails: TailsAhead,
     pub near: Option<Arc<PersistentCache>>,
     grows: Arc<SetOnce<Box<dyn Fn() + Send + Sync>>>,
     /// Blocks that requests have brought and that were kept near.
@@ -118,9 +120,10 @@ impl FarTables {
         reader: FarReader,
         near: Option<Arc<PersistentCache>>,
     ) {
-        let ahead = ReadAhead::default();
+        let (ahead, tails) = (ReadAhead::default(), TailsAhead::default());
         let (grows, kept) = (Arc::clone(&self.grows), AtomicU64::new(0));
-        let mounted = Arc::new(Mounted { store, names, reader, ahead, near, grows, kept });
+        let mounted = Mounted { store, names, reader, ahead, tails, near, grows, kept };
+        let mounted = Arc::new(mounted);
         let kept = self.mounted.get_or_set(Arc::clone(&mounted));
         assert!(Arc::ptr_eq(kept, &mounted), "a far medium is mounted once");
     }
@@ -169,6 +172,21 @@ impl FarTables {
         Ok(Arc::new(FarFile::new(Arc::clone(mounted), Arc::clone(&self.env), name)))
     }
 
+    /// Begins to read the end of a table that will be opened soon, unless it is near or there are
+    /// many of them on their way. Waits for nothing.
+    pub fn ask_ahead(&self, name: &FarName) {
+        let Some(mounted) = self.mounted.get().filter(|mounted| mounted.tails.has_room()) else {
+            return;
+        };
+        let is_near = |near: &Arc<PersistentCache>| near.meta.has(name.cached_as());
+        if mounted.near.as_ref().is_some_and(is_near) {
+            return;
+        }
+        let offset = tail_offset(name.bytes);
+        let pending = mounted.store.begin_get(&mounted.object(name), Some(offset..name.bytes));
+        mounted.tails.add(name, AskedTail { offset, pending });
+    }
+
     /// Whether a table is there. One request.
     pub fn has(&self, location: &TableLocation) -> Result<bool> {
         let mounted = self.mounted(location)?;
@@ -193,6 +211,9 @@ impl FarTables {
     /// This process needs a table no more.
     pub fn release(&self, location: &TableLocation) -> Result<()> {
         let name = FarTables::name(location)?;
+        if let Some(mounted) = self.mounted.get() {
+            drop(mounted.tails.take(&name));
+        }
         if let Some(near) = self.near() {
             near.forget(name.cached_as());
         }

@@ -7,8 +7,10 @@ use terrace_env::Latch;
 
 use crate::cloud::format::Author;
 use crate::cloud::{CloudLog, CloudNames, LogObjects, LogRun};
+use crate::events::{Listeners, OpenStep};
 use crate::ids::FileIds;
 use crate::store::cloud::{Archive, CloudTier, LogOnVolume, OutlivingLog};
+use crate::store::open::progress::LogMeter;
 use crate::version::{LogBehind, StoreLog};
 use crate::wal::{
     LocalLogStore, LogFacts, LogMark, LogMedium, LogSink, LogStore, ReadOn, Record, Replayed, Visit,
@@ -26,6 +28,7 @@ use crate::{Error, Result};
 pub struct CloudLogs {
     tier: Arc<CloudTier>,
     local: LocalLogStore,
+    listeners: Listeners,
     /// What the replay of this open has found.
     found: Latch<Found>,
 }
@@ -40,9 +43,10 @@ struct Found {
 }
 
 impl CloudLogs {
-    /// Puts the store of `tier` behind the log of a directory.
-    pub fn new(tier: &Arc<CloudTier>, local: LocalLogStore) -> CloudLogs {
-        CloudLogs { tier: Arc::clone(tier), local, found: Latch::default() }
+    /// Puts the store of `tier` behind the log of a directory. Listeners hear how far the records
+    /// in the store were read.
+    pub fn new(tier: &Arc<CloudTier>, local: LocalLogStore, listeners: Listeners) -> CloudLogs {
+        CloudLogs { tier: Arc::clone(tier), local, listeners, found: Latch::default() }
     }
 
     fn objects(&self, database: u128) -> Result<LogObjects> {
@@ -78,7 +82,7 @@ impl CloudLogs {
             Some(run) => run.next(),
             None => {
                 let newest = self.tier.log_before().and_then(LogBehind::in_store);
-                LogRun::take(&objects, newest.unwrap_or(StoreLog::NONE), author)?.next()
+                LogRun::take(&objects, newest.unwrap_or(StoreLog::NONE), author, |_| ())?.next()
             }
         };
         let log = CloudLog::new(&waits, objects, author, next, interval);
@@ -97,7 +101,8 @@ impl CloudLogs {
     ) -> Result<Replayed> {
         let database = facts.database;
         let mut replayed = self.local.replay(facts, visit)?;
-        let run = LogRun::take(&self.objects(database)?, moment, author)?;
+        let mut meter = LogMeter::new(&self.local.env, &self.listeners, OpenStep::FetchLog);
+        let run = LogRun::take(&self.objects(database)?, moment, author, |bytes| meter.add(bytes))?;
         run.replay(visit)?;
         replayed.end = run.end();
         self.found.lock().run = Some(run);

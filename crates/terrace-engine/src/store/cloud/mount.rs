@@ -34,6 +34,11 @@ impl Opening {
         far.mount(Arc::clone(tier.store()?), names, reader, near);
         let of_options = tier.options().and_then(|options| options.first_level);
         far.line().put_at(of_options.unwrap_or_else(|| first_far_level(version)));
+        if reader == FarReader::Owner {
+            let rows = version.l0().live().iter();
+            let rows = rows.filter_map(|live| FarName::of(&live.table.meta().location));
+            rows.for_each(|row| far.ask_ahead(&row));
+        }
         Ok(())
     }
 

@@ -17,7 +17,7 @@
 //! `refill.rs`, and `rest.rs` what of it they have no memory for; `seams.rs` has the parts that a
 //! caller may replace; `close.rs` ends it all; `data_disk.rs` warns of a container that is slow
 //! where it lies; `media.rs` has what of the range lies on media, and `adopt.rs` takes that over
-//! on purpose; `phases.rs` says how long all of it took.
+//! on purpose; `phases.rs` says how long all of it took, and `progress.rs` how far it has come.
 
 pub(super) mod adopt;
 pub(super) mod close;
@@ -25,6 +25,7 @@ mod data_disk;
 mod media;
 pub(super) mod opening;
 pub(super) mod phases;
+pub(super) mod progress;
 pub(super) mod recovery;
 pub(super) mod refill;
 mod rest;

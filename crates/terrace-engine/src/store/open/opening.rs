@@ -13,6 +13,7 @@ use super::phases::{PhaseClock, RecoveryPhases};
 use crate::compaction::CompactionExecutor;
 use crate::compaction::levels::LevelShape;
 use crate::drange::{Active, Boundaries, DrangeMap, Frozen};
+use crate::events::OpenStep;
 use crate::fail_point::fail_point;
 use crate::ids::FileIds;
 use crate::l0::L0;
@@ -163,7 +164,8 @@ impl Store {
         opening.require_tables(&version)?;
         phases.tables = clock.end();
         let Opening { log, options, ids, .. } = &opening;
-        let replay = Replay { process, log: log.as_ref(), options, ids };
+        let step = OpenStep::ReplayLog;
+        let replay = Replay { process, log: log.as_ref(), options, ids, step };
         let recovered = recover(replay, &version)?;
         if let Some(loaded) = &loaded {
             cross_check(dir, loaded, &version, &recovered.replayed)?;

@@ -23,10 +23,12 @@ use terrace_env::{PlantedBug, is_planted};
 
 use crate::Result;
 use crate::drange::Frozen;
+use crate::events::OpenStep;
 use crate::ids::FileIds;
 use crate::memtable::Memtable;
 use crate::options::Options;
 use crate::process::{Charge, PoolName, Process};
+use crate::store::open::progress::LogMeter;
 use crate::store::open::refill::{Chunk, Workers};
 use crate::version::{LoadedFeed, Version, manifest_path};
 use crate::wal::format::BatchBody;
@@ -60,6 +62,7 @@ pub(super) type TakeFull<'a> = dyn FnMut(Arc<Frozen>) -> Result<bool> + 'a;
 
 /// Fills memtables from records, in the append order.
 pub(super) struct Refill<'a> {
+    meter: LogMeter<'a>,
     options: &'a Options,
     ids: &'a FileIds,
     version: &'a Version,
@@ -95,6 +98,8 @@ pub(super) struct Replay<'a> {
     pub log: &'a dyn LogStore,
     pub options: &'a Options,
     pub ids: &'a FileIds,
+    /// What of the open it is.
+    pub step: OpenStep,
 }
 
 /// Replays the log from where `version` says, with `threads` threads. Writes nothing.
@@ -154,10 +159,11 @@ impl<'a> Refill<'a> {
         from: LogPosition,
         take_full: &'a mut TakeFull<'a>,
     ) -> Refill<'a> {
-        let Replay { process, options, ids, .. } = replay;
+        let Replay { process, options, ids, step, .. } = replay;
         let threads = process.recovery_threads();
         let last = Arc::new(Memtable::new(ids.next_memtable(), options.memtable_bytes));
         Refill {
+            meter: LogMeter::new(process.env(), &options.listeners, step),
             options,
             ids,
             version,
@@ -195,6 +201,7 @@ impl<'a> Refill<'a> {
         if position < self.from {
             return Ok(());
         }
+        self.meter.add(record.header.padded_bytes());
         let mut space_bytes = 0;
         let Refill { version, covers, out, .. } = self;
         for_each_entry(&record, |memtable, entry| {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use terrace_base::{KeyRange, LogPosition, MemtableId};
 
 use crate::drange::Frozen;
+use crate::events::OpenStep;
 use crate::store::Inner;
 use crate::store::open::recovery::{Refill, Replay, bytes_kept_max};
 use crate::wal::LogStore;
@@ -44,7 +45,9 @@ impl Inner {
             Ok(true)
         };
         let version = self.versions.current();
-        let replay = Replay { process: &self.process, log, options: &self.options, ids: &self.ids };
+        let step = OpenStep::FlushLog;
+        let replay =
+            Replay { process: &self.process, log, options: &self.options, ids: &self.ids, step };
         let mut refill = Refill::new(replay, &version, rest, &mut take_full);
         log.replay(version.log_facts(), &mut |record| refill.record(record))?;
         let filled = refill.finish();

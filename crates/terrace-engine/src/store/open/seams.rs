@@ -82,7 +82,7 @@ impl Seams {
         };
         Seams {
             feeds: feeds_of(process, &dir, options, &cloud),
-            log: Arc::new(CloudLogs::new(&cloud, local_log)),
+            log: Arc::new(CloudLogs::new(&cloud, local_log, options.listeners.clone())),
             l0,
             executor: Arc::new(executor),
             opener,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use terrace_base::{Epoch, FileId, KeyRange, LevelNo, SeqNo, TableUid};
 use terrace_env::{ObjectsEnv, ObjectsProfile, SharedEnv};
 
+use super::mirror::mirrored;
 use super::{copy, in_store};
 use crate::placement::FarName;
 use crate::store::tests::*;
@@ -68,6 +69,33 @@ fn an_open_does_not_wait_for_one_object_of_the_feed_after_the_other() -> Result<
         let puts = u32::try_from(asked.put.requests).unwrap();
         assert!(took < READ * gets / 2 + WRITE * puts, "{took:?} for {asked:?}");
         copied.close()
+    })
+}
+
+#[test]
+fn the_rows_of_a_lost_machine_are_asked_for_at_once() -> Result<()> {
+    simulate(93, |sim| {
+        // Nothing is compacted.
+        let many = Options { l0_rows_per_cut: 20, l0_rows_slow: 30, l0_rows_stop: 40, ..small() };
+        let options = || mirrored(many.clone());
+        let owner = open(sim, &options())?;
+        for round in 0..6 {
+            put(&owner, "key of all rows", &format!("{round}"))?;
+            put(&owner, &format!("key of row {round}"), "and of no other")?;
+            owner.flush()?;
+        }
+        owner.close()?;
+        let env = far_away(sim);
+        let taker = Store::open(&process(&env)?, Path::new("/empty"), options())?;
+        let rows = taker.inner.versions.current().l0().rows().len() as u64;
+        assert!(rows >= 6, "{rows}");
+        let before = taker.stats().cloud.unwrap().requests.get.requests;
+        let began = env.now();
+        assert_eq!(get(&taker, "key of row 0")?.as_deref(), Some("and of no other"));
+        let took = env.now() - began;
+        let asked = taker.stats().cloud.unwrap().requests.get.requests - before;
+        assert!(asked <= 1 && took <= READ * 2, "{took:?} of virtual time, {asked} gets");
+        taker.close()
     })
 }
 

@@ -9,7 +9,9 @@ use std::sync::Mutex;
 use terrace_env::{CrashPolicy, DiskImage};
 
 use crate::Error;
+use crate::events::{EventKind, OpenStep};
 use crate::process::PoolName;
+use crate::store::tests::upkeep::events::listened;
 use crate::store::tests::workload::{Content, content};
 use crate::store::tests::*;
 
@@ -46,6 +48,34 @@ fn write_log(seed: u64, rounds: u32) -> Result<(DiskImage, Content)> {
         // All of it is synced then, and survives a power cut.
         drop(store);
         Ok((sim.disk(), content))
+    })
+}
+
+#[test]
+fn an_open_tells_how_far_it_has_come_with_a_long_log() -> Result<()> {
+    let (disk, _) = write_log(499, 40)?;
+    let sim = SimOptions { disk, ..SimOptions::new(498) };
+    SimEnv::run(sim, |env| {
+        let env: SharedEnv = env;
+        let (kept, options) = listened(scarce());
+        let store = open(&env, &options)?;
+        let mut steps = Vec::new();
+        for kind in kept.kinds() {
+            let EventKind::Opening(progress) = kind else { continue };
+            steps.push((progress.step, progress.bytes));
+        }
+        let of = |step| steps.iter().filter(move |(of, _)| *of == step).map(|(_, bytes)| *bytes);
+        let (read, flushed) = (of(OpenStep::ReplayLog).max(), of(OpenStep::FlushLog).max());
+        assert!(steps.is_sorted_by_key(|(step, bytes)| (*step == OpenStep::FlushLog, *bytes)));
+        // All of the log was read, and what had no room for a second time.
+        assert!(read > Some(200_000) && flushed > Some(100_000) && flushed < read, "{steps:?}");
+        // An open without a log tells nothing.
+        store.close()?;
+        drop(store);
+        let (kept, options) = listened(scarce());
+        let _store = open(&env, &options)?;
+        assert!(!kept.kinds().iter().any(|kind| matches!(kind, EventKind::Opening(_))));
+        Ok(())
     })
 }
 

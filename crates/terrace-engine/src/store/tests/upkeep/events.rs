@@ -12,7 +12,7 @@ use crate::store::{StoreStats, Work};
 
 /// Keeps all events.
 #[derive(Default)]
-struct Kept(Latch<Vec<Event>>);
+pub struct Kept(Latch<Vec<Event>>);
 
 impl Listener for Kept {
     fn on(&self, event: &Event) {
@@ -21,7 +21,7 @@ impl Listener for Kept {
 }
 
 impl Kept {
-    fn kinds(&self) -> Vec<EventKind> {
+    pub fn kinds(&self) -> Vec<EventKind> {
         self.0.lock().iter().map(|event| event.kind.clone()).collect()
     }
 
@@ -34,7 +34,7 @@ impl Kept {
     }
 }
 
-fn listened(options: Options) -> (Arc<Kept>, Options) {
+pub fn listened(options: Options) -> (Arc<Kept>, Options) {
     let kept = Arc::new(Kept::default());
     let listeners = Listeners::new().with(Arc::<Kept>::clone(&kept));
     (kept, Options { listeners, ..options })

@@ -4,7 +4,7 @@ mod container;
 mod cuts;
 mod dead;
 mod dranges;
-mod events;
+pub(in crate::store::tests) mod events;
 pub(in crate::store::tests) mod filters;
 mod freeze;
 mod io_limit;
