@@ -76,6 +76,9 @@ impl Versions {
             // Which of several cuts takes the last of a row is known only now.
             edit.tree.rows_removed.extend(current.rows_consumed_by(&edit.tree.cuts));
         }
+        if current.cloud().is_some() {
+            edit.range.edit_count = Some(current.edit_count() + 1);
+        }
         let next = current
             .apply(&edit, &self.context)
             .map_err(|misfit| Error::Poisoned(format!("a version edit does not fit: {misfit}")))?;

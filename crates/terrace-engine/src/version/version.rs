@@ -39,6 +39,7 @@ pub struct Version {
     drange_boundaries: Vec<Vec<u8>>,
     cloud: Option<CloudEdit>,
     log_behind: Option<LogBehind>,
+    edit_count: u64,
     media: Media,
     values: ValueFiles,
     /// What the value files hold, once it was asked.
@@ -96,6 +97,7 @@ impl Version {
             drange_boundaries: Vec::new(),
             cloud: None,
             log_behind: None,
+            edit_count: 0,
             media: Media::default(),
             values: ValueFiles::default(),
             space: SetOnce::new(),
@@ -144,6 +146,12 @@ impl Version {
     #[must_use]
     pub fn log_start(&self) -> LogStart {
         self.log_start
+    }
+
+    /// How many edits were installed since the range is fed to an object store.
+    #[must_use]
+    pub fn edit_count(&self) -> u64 {
+        self.edit_count
     }
 
     /// What the version says of a log that goes on behind it, of a machine that is lost.
@@ -325,6 +333,7 @@ impl Version {
         if let Some(cloud) = &edit.cloud {
             self.cloud = Some(cloud.clone());
         }
+        self.edit_count = edit.edit_count.unwrap_or(self.edit_count);
         if let Some(log) = edit.log_behind {
             self.log_behind = (log != LogBehind::None).then_some(log);
         }
@@ -545,6 +554,7 @@ impl Version {
                     .then(|| self.drange_boundaries.clone()),
                 cloud: self.cloud.clone(),
                 log_behind: self.log_behind,
+                edit_count: Some(self.edit_count).filter(|count| *count > 0),
             },
             tree: TreeEdit {
                 rows_added: rows.map(|row| row.meta.clone()).collect::<Vec<RowMeta>>(),

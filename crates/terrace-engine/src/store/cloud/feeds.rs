@@ -78,8 +78,11 @@ struct Progress {
     seqno: SeqNo,
     row: RowId,
     log: LogPosition,
-    /// The greatest id of a file: compactions change nothing else.
+    /// The greatest id of a file. A compaction may change nothing else, and what it writes may have
+    /// lower ids than what was installed before.
     file: Option<FileId>,
+    /// How many edits were installed; `None` if an earlier version of Terrace wrote them.
+    edits: Option<u64>,
 }
 
 impl Progress {
@@ -95,13 +98,16 @@ impl Progress {
             let values = edit.values.added.iter().map(|meta| meta.id);
             let files = tree.tables().map(|table| table.id).chain(values).map(Some);
             progress.file = files.fold(progress.file, Option::max);
+            progress.edits = progress.edits.max(edit.range.edit_count);
         }
         progress
     }
 
     fn is_behind(&self, other: &Progress) -> bool {
         let is_behind_in_data = self.seqno < other.seqno || self.row < other.row;
-        is_behind_in_data || self.log < other.log || self.file < other.file
+        let is_behind_in_edits =
+            matches!((self.edits, other.edits), (Some(own), Some(other)) if own < other);
+        is_behind_in_data || self.log < other.log || self.file < other.file || is_behind_in_edits
     }
 }
 

@@ -111,10 +111,12 @@ mod field {
     pub const VOLUME_LOG: u64 = 26;
     /// Required: a replay without it counts what is in tables twice.
     pub const LOG_SETTLED: u64 = 27;
+    /// Ignorable: it tells an older copy of a directory from a newer one, and nothing of the range.
+    pub const EDIT_COUNT: u64 = 28;
 
     /// Whether a reader must know the field to read the range rightly.
     pub fn is_required(number: u64) -> bool {
-        !matches!(number, REPAIRED | DRANGE_BOUNDARIES)
+        !matches!(number, REPAIRED | DRANGE_BOUNDARIES | EDIT_COUNT)
     }
 }
 

@@ -25,6 +25,10 @@ pub struct RangeEdit {
     pub cloud: Option<CloudEdit>,
     /// Where the log is that outlives the machine, from this moment of the range on.
     pub log_behind: Option<LogBehind>,
+    /// How many edits were installed with this one, since the range is fed to an object store. Of
+    /// two moments of one owner the one with more is the later one; nothing else tells that of all
+    /// edits: the ids of files are given out before the edits that name them are installed.
+    pub edit_count: Option<u64>,
 }
 
 /// The stamp of a repair: what a range holds was salvaged from a damaged one.
@@ -69,6 +73,9 @@ impl RangeEdit {
         if let Some(log) = &self.log_behind {
             log.put(out);
         }
+        if let Some(count) = self.edit_count {
+            out.put(field::EDIT_COUNT, |v| put_varint(v, count));
+        }
         if let Some(name) = &self.merge_operator {
             out.put(field::MERGE_OPERATOR, |v| v.extend_from_slice(name.as_bytes()));
         }
@@ -91,6 +98,7 @@ impl RangeEdit {
             field::MERGE_OPERATOR => self.merge_operator = Some(read_operator(value)?),
             field::CLOUD => self.cloud = Some(CloudEdit::read(value)?),
             field::STORE_LOG => self.log_behind = Some(LogBehind::read_in_store(value)?),
+            field::EDIT_COUNT => self.edit_count = Some(value.varint()?),
             field::VOLUME_LOG => self.log_behind = Some(LogBehind::read_on_volume(value)?),
             _ => return Ok(false),
         }

@@ -97,6 +97,7 @@ fn full_edit() -> VersionEdit {
             drange_boundaries: Some(vec![b"d".into(), b"m".into()]),
             cloud: None,
             log_behind: None,
+            edit_count: None,
         },
         tree: TreeEdit {
             rows_removed: vec![RowId(1), RowId(2)],

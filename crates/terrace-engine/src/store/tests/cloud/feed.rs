@@ -2,15 +2,16 @@
 //! goes on from an older copy. Method: ranges in several directories that share a store, as they
 //! are when a directory is copied, or a machine comes back.
 
-use terrace_base::KeyRange;
+use terrace_base::{FileId, KeyRange};
 
 use super::{copy, in_store, open_at};
 use crate::Error;
 use crate::cloud::format::Extent;
 use crate::cloud::{CloudFeed, CloudNames, FeedTaker};
 use crate::store::tests::*;
+use crate::table::TableMeta;
 use crate::version::format::decode_edit;
-use crate::version::{Version, VersionEdit};
+use crate::version::{TreeEdit, Version, VersionEdit};
 
 /// The version that the feed in the store comes to, as a snapshot.
 fn fed(store: &Store) -> Result<VersionEdit> {
@@ -31,6 +32,43 @@ fn write_some(store: &Store, round: u32) -> Result<()> {
         put(store, &format!("{key:04}"), &format!("{round:04}").repeat(20))?;
     }
     store.flush()
+}
+
+/// A copy names tables that its owner has compacted away since, and deletes: what the compaction
+/// wrote has lower ids than the files of a flush that ended before it.
+#[test]
+fn a_copy_from_before_a_compaction_with_low_ids_is_an_older_one() -> Result<()> {
+    simulate(94, |env| {
+        let options = || in_store(small(), 1);
+        let owner = open(env, &options())?;
+        put(&owner, "key", "value")?;
+        owner.flush()?;
+        owner.compact(&KeyRange::all())?;
+        let version = owner.inner.versions.current();
+        let (level, table) = version
+            .runs()
+            .find_map(|(level, run)| Some((level, run.tables().first()?.meta().clone())))
+            .expect("it was compacted");
+        // A job has its ids before a flush that ends first.
+        let rewritten = FileId { counter: table.id.counter - 1, ..table.id };
+        put(&owner, "other", "value")?;
+        owner.flush()?;
+        owner.settle();
+        copy(env, DIR, "/copy")?;
+        let tree = TreeEdit {
+            tables_removed: vec![(level, table.id)],
+            tables_added: vec![(level, TableMeta { id: rewritten, ..table.clone() })],
+            ..TreeEdit::default()
+        };
+        owner.inner.versions.install(VersionEdit::from(tree), None, |_| ())?;
+        owner.settle();
+        assert_eq!(fed(&owner)?, owner.inner.versions.current().to_snapshot());
+        let older = Store::open(&process(env)?, Path::new("/copy"), options());
+        let is_told =
+            matches!(&older, Err(Error::Fenced(text)) if text.contains("is an older copy"));
+        assert!(is_told, "{:?}", older.err());
+        Ok(())
+    })
 }
 
 #[test]
