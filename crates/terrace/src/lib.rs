@@ -181,7 +181,7 @@ pub use terrace_engine::l0::CutEnd;
 pub use terrace_engine::lookup_index::LookupIndexStats;
 pub use terrace_engine::merge::{MergeFailure, MergeOperator};
 #[cfg(feature = "research")]
-pub use terrace_engine::options::{Baseline, Research};
+pub use terrace_engine::options::{Baseline, NearDesign, Research};
 pub use terrace_engine::options::{
     CloudOptions, Durability, L0Medium, L0Options, Setting, ValueLogOptions,
 };

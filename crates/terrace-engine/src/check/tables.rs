@@ -36,6 +36,7 @@ pub(crate) fn context(env: &SharedEnv, dir: &Path) -> Arc<TableContext> {
         }),
         reclaim: ReclaimQueue::default(),
         memory: MemoryPool::default(),
+        far_metadata_stay: true,
     })
 }
 

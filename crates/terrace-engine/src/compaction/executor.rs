@@ -12,7 +12,9 @@ use crate::iter::{ChainedStream, MergingStream, Stream};
 use crate::merge::MergeOperators;
 use crate::process::TableIo;
 use crate::range_tombstone::Fragments;
-use crate::table::{Heat, OutputSpec, OutputTables, TableMeta, TableOptions, TableShape};
+use crate::table::{
+    Heat, OutputSpec, OutputTables, TableMeta, TableOptions, TableReader, TableShape,
+};
 use crate::version::{OpenTable, TableOpener};
 use crate::vlog::{InPlace, Separator, ValueFileMeta, ValueSource};
 use crate::yielder::Yielder;
@@ -240,11 +242,15 @@ impl LocalExecutor {
         if !self.hands_heat_on || !far.takes(plan.output_level) || far.near().is_none() {
             return None;
         }
-        let blocks = readers.values().filter_map(|table| match table {
-            OpenTable::Blocks(reader) => Some(reader.as_ref()),
-            OpenTable::Row(_) => None,
-        });
-        Some(Arc::new(Heat::of(blocks))).filter(|heat| !heat.is_empty())
+        let blocks = || {
+            readers.values().filter_map(|table| match table {
+                OpenTable::Blocks(reader) => Some(reader.as_ref()),
+                OpenTable::Row(_) => None,
+            })
+        };
+        let heat = Heat::of(blocks());
+        blocks().for_each(TableReader::age_near_blocks);
+        Some(Arc::new(heat)).filter(|heat| !heat.is_empty())
     }
 
     /// The values that the inputs point to, if one may have to be read.

@@ -30,7 +30,7 @@ pub use l0::{L0Kind, L0Medium, L0Options};
 pub use process::ProcessOptions;
 pub(crate) use range::DRANGES_MAX;
 pub use range::Options;
-pub use research::{Baseline, Research};
+pub use research::{Baseline, NearDesign, Research};
 pub use setting::Setting;
 pub use value_log::ValueLogOptions;
 

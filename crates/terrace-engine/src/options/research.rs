@@ -32,6 +32,13 @@ pub struct Research {
     /// persistent cache only drops it, as in RocksMash (TACO 2022), section 3.2. *Beside:* blocks
     /// of its outputs that are kept as they are written.
     pub near_drops: bool,
+    /// What is kept on the local disk of tables in the object store beside their metadata.
+    /// *Beside:* the data cache of RocksMash (TACO 2022), section 3.2.
+    pub near: NearDesign,
+    /// The metadata of tables in the object store are kept neither on the local disk nor in memory:
+    /// each look into a table fetches them. *Beside:* the metadata cache of RocksMash (TACO 2022),
+    /// section 3.2; "no metadata cache" in figures 17a and b.
+    pub near_meta_none: bool,
     /// Tables in the object store have a filter and an index, as those on the local disk have.
     /// *Beside:* the tries of RocksMash (TACO 2022), section 3.3.
     pub far_filters: bool,
@@ -43,6 +50,21 @@ pub struct Research {
     /// replays all of it: the basic recovery of RocksMash (TACO 2022), section 4.5. *Beside:*
     /// moments, which bound what is replayed.
     pub log_unbounded: bool,
+}
+
+/// What is kept on the local disk of tables in an object store, beside their metadata.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NearDesign {
+    /// Blocks that were read, in buckets of which each has an order of last reads: no baseline.
+    #[default]
+    Buckets,
+    /// Nothing: the block cache in memory is the only one.
+    None,
+    /// Blocks that were read, in files in the order of their arrival, of which the one that was
+    /// used longest ago goes as a whole: RocksDB's persistent cache.
+    FileLru,
+    /// Whole tables, those that are read most often for their size (Mutant).
+    WholeTables,
 }
 
 /// A baseline as benchmarks name it.
@@ -101,6 +123,38 @@ impl Baseline {
             meaning: "what was read of tables in the object store is dropped when they are compacted (RocksMash)",
             choose: |research, _| {
                 research.near_drops = true;
+                Ok(())
+            },
+        },
+        Baseline {
+            name: "near-none",
+            meaning: "nothing but metadata is kept near of tables in the object store",
+            choose: |research, _| {
+                research.near = NearDesign::None;
+                Ok(())
+            },
+        },
+        Baseline {
+            name: "near-file-lru",
+            meaning: "blocks kept near lie in files in the order of arrival, which go whole (RocksDB)",
+            choose: |research, _| {
+                research.near = NearDesign::FileLru;
+                Ok(())
+            },
+        },
+        Baseline {
+            name: "near-whole-tables",
+            meaning: "tables in the object store that are read often are kept near whole (Mutant)",
+            choose: |research, _| {
+                research.near = NearDesign::WholeTables;
+                Ok(())
+            },
+        },
+        Baseline {
+            name: "near-meta-none",
+            meaning: "metadata of tables in the object store are fetched for each look (RocksMash, figure 17)",
+            choose: |research, _| {
+                research.near_meta_none = true;
                 Ok(())
             },
         },

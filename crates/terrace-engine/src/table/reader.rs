@@ -453,6 +453,12 @@ impl TableReader {
         self.file.near_blocks().into_iter().filter_map(keys).collect()
     }
 
+    /// What the store keeps near of the table is to go first: what a compaction makes of it takes
+    /// its place.
+    pub fn age_near_blocks(&self) {
+        self.file.age_near_blocks();
+    }
+
     /// About how many bytes of data lie within `range`, to a block. No I/O.
     #[must_use]
     pub fn bytes_within(&self, range: &KeyRange) -> u64 {

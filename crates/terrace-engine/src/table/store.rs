@@ -136,6 +136,9 @@ pub trait TableFile: Send + Sync + fmt::Debug {
         Vec::new()
     }
 
+    /// What is kept near of the table will soon be of no use: it goes before other blocks.
+    fn age_near_blocks(&self) {}
+
     /// Reads one interval if that can be done without waiting for a device; `None` if not.
     fn try_read(&self, interval: ByteInterval) -> Result<Option<Vec<u8>>>;
 

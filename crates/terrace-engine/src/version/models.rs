@@ -67,6 +67,7 @@ impl Range {
             }),
             reclaim: ReclaimQueue::default(),
             memory: crate::process::MemoryPool::default(),
+            far_metadata_stay: true,
         });
         let tables_added = vec![(LEVEL, TableMeta::sample(1))];
         let greatest_seqno = Some(SeqNo(1));

@@ -21,6 +21,9 @@ pub struct TableContext {
     pub reclaim: ReclaimQueue,
     /// What open tables hold in memory beside their blocks.
     pub memory: MemoryPool,
+    /// Whether the metadata of an open table in an object store stay in memory. A baseline reads
+    /// them again for each look into the table.
+    pub far_metadata_stay: bool,
 }
 
 /// Tables that no version names any more, waiting to be deleted by a background job.
@@ -56,6 +59,8 @@ pub struct Table {
     span: KeyRange,
     context: Arc<TableContext>,
     reader: SetOnce<OpenTable>,
+    /// Whether each look into it opens it anew: a baseline.
+    opens_anew: bool,
     memory: Charge,
     removed: AtomicBool,
 }
@@ -67,7 +72,9 @@ impl Table {
         let span = meta.span();
         let reader = SetOnce::new();
         let memory = context.memory.charge(0);
-        Table { meta, span, context, reader, memory, removed: AtomicBool::new(false) }
+        let opens_anew = !context.far_metadata_stay && meta.location.is_far();
+        let removed = AtomicBool::new(false);
+        Table { meta, span, context, reader, opens_anew, memory, removed }
     }
 
     /// What the version knows of it.
@@ -87,8 +94,8 @@ impl Table {
     #[inline]
     pub fn reader(&self, mode: ReadMode) -> Result<&OpenTable> {
         match self.reader.get() {
-            Some(reader) => Ok(reader),
-            None => self.open(mode),
+            Some(reader) if !self.opens_anew => Ok(reader),
+            _ => self.open(mode),
         }
     }
 

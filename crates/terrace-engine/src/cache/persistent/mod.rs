@@ -81,6 +81,14 @@ impl PersistentCache {
         PersistentCache { meta, data: DataCache::open(&dir, database, data, memory, &found) }
     }
 
+    /// The same without metadata: a baseline.
+    #[must_use]
+    pub fn without_metadata(self) -> PersistentCache {
+        let mut cache = self;
+        cache.meta.end_use();
+        cache
+    }
+
     /// Keeps nothing of a table that no version names any more.
     pub fn forget(&self, table: u128) {
         self.meta.forget(table);

@@ -128,6 +128,21 @@ impl FarFile {
         Some(found)
     }
 
+    /// The block at an interval, after all of the table was fetched, if that is to be kept.
+    fn read_whole(&self, interval: ByteInterval) -> Option<Vec<u8>> {
+        let near = self.mounted.near.as_ref()?;
+        let (table, bytes) = (self.name.cached_as(), self.name.bytes);
+        if !near.data.wants_whole(table, bytes) {
+            return None;
+        }
+        let began = self.env.now();
+        let whole = self.mounted.store.get(&self.object, Some(0..bytes)).ok();
+        near.data.put_whole(table, whole.as_deref());
+        let whole = Piece { offset: 0, bytes: whole? };
+        waits::waited_for_file(whole.bytes.len() as u64, began, self.env.now());
+        whole.get(interval)
+    }
+
     /// Begins to read an interval that is not in the tail, and what comes after it if somebody goes
     /// through the table; whether that is so, and has been for a while.
     fn ask(&self, interval: ByteInterval) -> (Asked, bool) {
@@ -223,7 +238,7 @@ impl TableFile for FarFile {
     }
 
     fn read_block(&self, interval: ByteInterval) -> ReadTicket {
-        match self.read_near(interval, true) {
+        match self.read_near(interval, true).or_else(|| self.read_whole(interval)) {
             Some(block) => ReadTicket::ready(Ok(vec![block])),
             None => self.read_and(Keep::Blocks, &[interval]),
         }
@@ -232,6 +247,12 @@ impl TableFile for FarFile {
     fn near_blocks(&self) -> Vec<u64> {
         let near = self.mounted.near.as_ref();
         near.map_or_else(Vec::new, |near| near.data.offsets_of(self.name.cached_as()))
+    }
+
+    fn age_near_blocks(&self) {
+        if let Some(near) = &self.mounted.near {
+            near.data.age(self.name.cached_as());
+        }
     }
 
     /// Only what was read ahead, or is kept near, can be had without a request.

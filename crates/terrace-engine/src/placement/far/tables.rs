@@ -289,6 +289,9 @@ impl FarWriter {
                 near.data.inherit(name.cached_as(), interval.offset, block);
             }
         }
+        if near.data.wants_whole(name.cached_as(), name.bytes) {
+            near.data.put_whole(name.cached_as(), Some(&self.bytes));
+        }
     }
 
     /// Names the table at once and stores it after that: a planted bug.

@@ -52,14 +52,16 @@ impl Opening {
         let bytes_max = options.near_bytes_max();
         let table = &self.options.table;
         let is_compressed = table.compression != Compression::None;
-        let data = DataCacheOptions::for_blocks(bytes_max, table.block_bytes, is_compressed);
+        let research = &self.options.research;
+        let (block_bytes, design) = (table.block_bytes, research.near);
+        let data = DataCacheOptions::for_blocks(bytes_max, block_bytes, is_compressed, design);
         let env = self.process.env();
         let memory = self.process.memory().pool(PoolName::PersistentCache);
         let near = PersistentCache::open(env, &self.dir, version.database(), data, memory);
         let far = version.tables().filter_map(|table| FarName::of(&table.meta().location));
         let named: BTreeSet<u128> = far.map(|name| name.cached_as()).collect();
         near.meta.retain(|table| named.contains(&table));
-        Some(Arc::new(near))
+        Some(Arc::new(if research.near_meta_none { near.without_metadata() } else { near }))
     }
 
     /// Refuses a range that belongs to a store which the options do not name. For reading it is

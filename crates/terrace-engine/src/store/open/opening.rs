@@ -225,6 +225,7 @@ impl Opening {
             opener: seams.opener,
             reclaim: ReclaimQueue::default(),
             memory: process.memory().pool(PoolName::Tables).clone(),
+            far_metadata_stay: !options.research.near_meta_none,
         });
         let l0 = (seams.l0)(&ids);
         Ok(Opening {

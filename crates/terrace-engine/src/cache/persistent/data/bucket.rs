@@ -7,8 +7,7 @@ use super::super::format::{
     BucketShape, HEADER_BYTES, RECORD_BYTES, SlotRecord, checksum_of, encode_header,
 };
 use super::super::{CacheDirectory, failed};
-use super::name_of;
-use super::slots::{Kept, Slots};
+use super::slots::{BlockName, Kept, Slots};
 use crate::Result;
 use crate::process::{Charge, MemoryPool};
 use crate::table::ByteInterval;
@@ -175,6 +174,13 @@ impl Bucket {
         Ok(opened.file.write_at(self.shape.record_at(slot), &record.encode())?)
     }
 
+    /// What is here of a table goes first.
+    pub fn age(&self, table: u128) {
+        if let Some(Some(opened)) = self.opened.get() {
+            opened.slots.lock().age_table(table as u64);
+        }
+    }
+
     /// Nothing of a table is wanted any more; how many pieces that were.
     pub fn forget(&self, table: u128) -> u64 {
         // What nobody has looked at since the open is forgotten when its slot is needed.
@@ -285,4 +291,8 @@ impl Bucket {
         self.bytes.store(HEADER_BYTES as u64, Ordering::Relaxed);
         Ok(())
     }
+}
+
+fn name_of(table: u128, offset: u64) -> BlockName {
+    BlockName { table: table as u64, offset }
 }

@@ -153,6 +153,17 @@ impl Slots {
         is_there
     }
 
+    /// The blocks of a table are the next to go, unless they are read until then.
+    pub fn age_table(&mut self, table: u64) {
+        for slot in 0..self.slots.len() as u32 {
+            let found = &self.slots[slot as usize];
+            if found.state == State::Valid && found.name.table == table {
+                self.unlink(slot);
+                self.link_oldest(slot);
+            }
+        }
+    }
+
     /// Nothing of a table is wanted any more; how many blocks that were.
     pub fn drop_table(&mut self, table: u64) -> u64 {
         self.clear_where(|_, found| found.name.table == table)
@@ -260,6 +271,16 @@ impl Slots {
         }
     }
 
+    fn link_oldest(&mut self, slot: u32) {
+        let before = std::mem::replace(&mut self.oldest, slot);
+        let linked = &mut self.slots[slot as usize];
+        (linked.newer, linked.older) = (before, NONE);
+        match before {
+            NONE => self.newest = slot,
+            _ => self.slots[before as usize].older = slot,
+        }
+    }
+
     fn unlink(&mut self, slot: u32) {
         let Slot { newer, older, .. } = self.slots[slot as usize];
         match newer {
@@ -302,6 +323,19 @@ pub(super) mod tests {
         assert_eq!(put(&mut slots, name(2, 8)), Some(0), "the lowest empty one");
         assert_eq!(slots.extent(), 2);
         assert!(slots.find(name(2, 9)).is_some());
+    }
+
+    #[test]
+    fn blocks_of_a_table_that_is_compacted_go_first() {
+        let mut slots = Slots::new(4);
+        for (table, offset) in [(1, 0), (2, 0), (1, 1), (2, 1)] {
+            put(&mut slots, name(table, offset));
+        }
+        slots.age_table(2);
+        assert!(slots.find(name(2, 0)).is_some(), "which is read once more");
+        assert_eq!(put(&mut slots, name(3, 0)), Some(3));
+        assert_eq!(put(&mut slots, name(3, 1)), Some(0));
+        assert!(slots.find(name(2, 0)).is_some() && slots.find(name(2, 1)).is_none());
     }
 
     #[test]

@@ -13,13 +13,18 @@ use terrace_env::{
 use super::super::{CACHE_DIRECTORY, MetaCache, PersistentCache};
 use super::slots::{self, BlockName, Slots};
 use super::{DataCache, DataCacheOptions, DataCacheStats};
+use crate::options::NearDesign;
 use crate::process::MemoryPool;
 use crate::table::ByteInterval;
 
 const DATABASE: u128 = 77;
 
-const OPTIONS: DataCacheOptions =
-    DataCacheOptions { bytes_max: Some(60_000), bucket_bytes: 30_000, slot_bytes: 1000 };
+const OPTIONS: DataCacheOptions = DataCacheOptions {
+    bytes_max: Some(60_000),
+    bucket_bytes: 30_000,
+    slot_bytes: 1000,
+    design: NearDesign::Buckets,
+};
 
 fn open(env: &SharedEnv, database: u128, options: DataCacheOptions) -> PersistentCache {
     PersistentCache::open(env, Path::new("/range"), database, options, &MemoryPool::default())
@@ -202,8 +207,7 @@ fn thrash_with_seed(options: SimOptions) -> DataCacheStats {
     SimEnv::run(SimOptions { switch_one_in: 2, switch_at_latches: true, ..options }, |env| {
         let env: SharedEnv = env;
         env.fs().create_dir_all(Path::new("/range")).unwrap();
-        let tiny =
-            DataCacheOptions { bytes_max: Some(9_500), bucket_bytes: 9_500, slot_bytes: 1000 };
+        let tiny = DataCacheOptions { bytes_max: Some(9_500), bucket_bytes: 9_500, ..OPTIONS };
         let cache = Arc::new(open(&env, DATABASE, tiny));
         thrash(&env, &cache);
         cache.data.stats()

@@ -63,6 +63,8 @@ impl fmt::Display for MetaCacheStats {
 #[derive(Debug)]
 pub struct MetaCache {
     dir: Arc<CacheDirectory>,
+    /// Whether it keeps anything: not, with a baseline.
+    is_used: bool,
     files: Latch<Files>,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -130,11 +132,18 @@ impl MetaCache {
         }
         MetaCache {
             dir: Arc::clone(dir),
+            is_used: true,
             files: Latch::new(files),
             hits: AtomicU64::default(),
             misses: AtomicU64::default(),
             damaged: AtomicU64::default(),
         }
+    }
+
+    /// From now on it keeps nothing, and has nothing: a baseline.
+    pub(super) fn end_use(&mut self) {
+        self.is_used = false;
+        self.retain(|_| false);
     }
 
     /// The end of a table, if it is here. One read of a file.
@@ -149,7 +158,7 @@ impl MetaCache {
     /// Keeps the end of a table, unless it is here.
     pub fn keep(&self, table: u128, offset: u64, tail: &[u8]) {
         // Several readers that open a table at the same time have all fetched it.
-        let is_free = self.files.lock().begin_write(table);
+        let is_free = self.is_used && self.files.lock().begin_write(table);
         if !is_free {
             return;
         }

@@ -7,7 +7,7 @@ use terrace_base::KeyRange;
 use super::{CloudOptions, fill, in_store, value};
 use crate::Error;
 use crate::cache::persistent::PersistentCacheStats;
-use crate::options::Research;
+use crate::options::{NearDesign, Research};
 use crate::store::GetOptions;
 use crate::store::tests::*;
 
@@ -214,6 +214,62 @@ fn a_table_that_is_gone_leaves_nothing_behind() -> Result<()> {
         let after = near(&store);
         assert_eq!((after.meta.table_count, after.meta.bytes), (0, 0), "{after:?}");
         assert!(after.data.bytes < 200 && after.data.invalidated > 50, "{after:?}");
+        store.close()
+    })
+}
+
+/// The same range with a baseline in the place of the data cache.
+fn with_design(near: NearDesign) -> Options {
+    Options { research: Research { near, ..Research::default() }, ..with_cache(LARGE) }
+}
+
+#[test]
+fn each_baseline_answers_the_same_and_keeps_what_it_says() -> Result<()> {
+    simulate(98, |env| {
+        filled(env, &with_cache(LARGE))?.close()?;
+        let cost_with = |design| {
+            let store = opened_again(env, &with_design(design))?;
+            let first = cost_of_reads(&store, 1, 1)?;
+            let again = cost_of_reads(&store, 1, 1)?;
+            let stats = near(&store).data;
+            store.close()?;
+            Ok::<_, Error>((first, again, stats))
+        };
+        // Requests that go through a table bring more than they are asked for, so they are few.
+        let (_, again, stats) = cost_with(NearDesign::None)?;
+        assert!(again > 3 && stats.bytes == 0 && stats.hits == 0, "{again} {stats:?}");
+        let (first, again, stats) = cost_with(NearDesign::FileLru)?;
+        assert!(first > 3 && again == 0 && stats.admitted > 50, "{first} {again} {stats:?}");
+        // There is room for all tables, each of which is fetched when it is read first.
+        let (first, again, stats) = cost_with(NearDesign::WholeTables)?;
+        assert!(first > 3 && again == 0 && stats.admitted == 0, "{first} {again} {stats:?}");
+        assert!(stats.bytes > 50_000, "{stats:?}");
+        Ok(())
+    })
+}
+
+#[test]
+fn without_a_metadata_cache_each_look_into_a_table_fetches_them() -> Result<()> {
+    simulate(99, |env| {
+        let options = with_cache(LARGE);
+        filled(env, &options)?.close()?;
+        let research = Research { near_meta_none: true, ..Research::default() };
+        let store = opened_again(env, &Options { research, ..options.clone() })?;
+        cost_of_reads(&store, 1, 1)?;
+        let cost = cost_of_reads(&store, 1, 1)?;
+        assert!(cost >= 400, "{cost} requests for 400 keys whose blocks are near");
+        let before = gets_asked(&store)?;
+        for key in (0..400).step_by(10) {
+            assert_eq!(get(&store, &format!("{key:04}x"))?, None);
+        }
+        let cost = gets_asked(&store)? - before;
+        assert!(cost > 20, "{cost} requests for 40 keys that are not there");
+        let stats = near(&store).meta;
+        assert!((stats.table_count, stats.bytes) == (0, 0) && stats.misses > 400, "{stats:?}");
+        store.close()?;
+        let store = opened_again(env, &options)?;
+        cost_of_reads(&store, 1, 1)?;
+        assert_eq!(cost_of_reads(&store, 1, 1)?, 0, "no more of it without the baseline");
         store.close()
     })
 }

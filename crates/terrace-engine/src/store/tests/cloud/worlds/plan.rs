@@ -5,7 +5,7 @@ use std::time::Duration;
 use terrace_env::{CrashPolicy, ObjectFault, ObjectFaults, SeededRng};
 
 use super::round::URL;
-use crate::options::{CloudOptions, Durability, Options, ValueLogOptions};
+use crate::options::{CloudOptions, Durability, NearDesign, Options, Research, ValueLogOptions};
 use crate::store::tests::cloud::in_store;
 use crate::store::tests::small;
 use crate::store::tests::workload::Change;
@@ -26,6 +26,8 @@ pub struct Plan {
     value_bytes: u64,
     /// What the persistent cache may take: little more than it takes empty, more, or what is left.
     cache_bytes: Option<u64>,
+    /// How it keeps blocks: not drawn.
+    pub near: NearDesign,
     faults: ObjectFaults,
     pub delay_max: Duration,
     pub switch_one_in: u32,
@@ -42,6 +44,7 @@ impl Plan {
             value_log: random.one_in(4).then_some(large),
             value_bytes: random.pick(&[40, 150, 300]),
             cache_bytes: random.pick(&[Some(70_000), Some(90_000), Some(1 << 20), None]),
+            near: NearDesign::Buckets,
             faults: draw_faults(random),
             delay_max: Duration::from_millis(random.pick(&[0, 5, 200])),
             switch_one_in: random.pick(&[2, 4, 16]),
@@ -56,7 +59,12 @@ impl Plan {
     pub fn options(&self, random: &mut SeededRng) -> Options {
         let first_level = random.pick(&[1, 1, 2, 3]);
         let options = in_store(
-            Options { durability: self.durability, value_log: self.value_log, ..small() },
+            Options {
+                durability: self.durability,
+                value_log: self.value_log,
+                research: Research { near: self.near, ..Research::default() },
+                ..small()
+            },
             first_level,
         );
         let mirror = self.is_mirrored.then_some(PERIOD);
