@@ -14,7 +14,7 @@ pub use terrace::{COMPACTION_WRITTEN, TABLE_MEMORY};
 
 use std::path::Path;
 
-use ::terrace::{CompactionRecord, RequestCounts, ValueLogOptions};
+use ::terrace::{CompactionRecord, DataCacheStats, RequestCounts, ValueLogOptions};
 use serde_json::Value;
 use terrace_bench::{Store, StoreError};
 
@@ -151,6 +151,12 @@ pub trait Peer: Store {
     /// The requests to its object store since it was opened; `None` if it has none or does not
     /// tell.
     fn requests(&self) -> Option<RequestCounts> {
+        None
+    }
+
+    /// What reads have found in its cache on the local disk since it was opened; `None` if it has
+    /// none or does not tell.
+    fn near_reads(&self) -> Option<DataCacheStats> {
         None
     }
 

@@ -1,8 +1,10 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use slatedb::config::{CompactionWorkerOptions, CompactorOptions, ScanOptions, Settings};
+use slatedb::config::{
+    CompactionWorkerOptions, CompactorOptions, ObjectStoreCacheOptions, ScanOptions, Settings,
+};
 use slatedb::db_cache::foyer::{FoyerCache, FoyerCacheOptions};
 use slatedb::db_cache::{DbCache, SplitCache};
 use slatedb::object_store::ObjectStore;
@@ -28,6 +30,17 @@ pub const FAR: &str = "all in the object store; writes are acknowledged in memor
      100 ms; blocks in a cache of the given size, indexes and filters in one of 128 MiB beside it; \
      looks for compactions and manifests each 500 ms, scans read 64 KiB ahead, by four requests at \
      once, and keep blocks";
+
+/// The same with a cache on the local disk.
+pub const NEAR: &str = "all in the object store; writes are acknowledged in memory and flushed each \
+     100 ms; blocks in a cache of the given size, indexes and filters in one of 128 MiB beside it; \
+     parts of objects of 16 KiB in a cache on the local disk, those of new tables too; looks for \
+     compactions and manifests each 500 ms, scans read 64 KiB ahead, by four requests at once, and \
+     keep blocks";
+
+/// What its cache on the local disk keeps at once. By default it is 4 MiB, which is much of a table
+/// here.
+const PART_BYTES: usize = 16 << 10;
 
 /// How often it looks for what its other parts have done. By default it is 5 s, in which a few
 /// memtables of the size that they have here fill L0, and writers would wait for nothing else.
@@ -57,27 +70,30 @@ pub struct SlateDb {
 impl SlateDb {
     pub(super) fn open(dir: &Path, setup: &Setup) -> Result<SlateDb, StoreError> {
         let store = Arc::new(LocalFileSystem::new_with_prefix(dir)?);
-        SlateDb::open_with(store, setup, None)
+        SlateDb::open_with(store, setup, None, None)
     }
 
-    /// Opens it on a directory that answers as an object store of this profile would, with a cache.
+    /// Opens it on a directory that answers as an object store of this profile would, with a cache
+    /// in memory, and one on the local disk if `near` gives it a directory and bytes.
     ///
     /// Errors: its own.
     pub fn open_far(
         dir: &Path,
         setup: &Setup,
         profile: ObjectsProfile,
+        near: Option<(PathBuf, usize)>,
     ) -> Result<SlateDb, StoreError> {
         std::fs::create_dir_all(dir)?;
         let store = PacedStore::new(LocalFileSystem::new_with_prefix(dir)?, profile);
         let requests = store.requests();
-        SlateDb::open_with(Arc::new(store), setup, Some(requests))
+        SlateDb::open_with(Arc::new(store), setup, Some(requests), near)
     }
 
     fn open_with(
         store: Arc<dyn ObjectStore>,
         setup: &Setup,
         requests: Option<Arc<Requests>>,
+        near: Option<(PathBuf, usize)>,
     ) -> Result<SlateDb, StoreError> {
         let runtime = Runtime::new()?;
         let mut settings = Settings {
@@ -97,6 +113,16 @@ impl SlateDb {
             };
             settings.manifest_poll_interval = POLL;
             settings.compactor_options = Some(compactor);
+        }
+        if let Some((root, bytes)) = near {
+            settings.object_store_cache_options = ObjectStoreCacheOptions {
+                root_folder: Some(root),
+                max_cache_size_bytes: Some(bytes),
+                part_size_bytes: PART_BYTES,
+                cache_on_flush: true,
+                cache_on_compaction: true,
+                ..ObjectStoreCacheOptions::default()
+            };
         }
         let cache = SplitCache::new()
             .with_block_cache(Some(cache_of(setup.cache_bytes)))

@@ -2,7 +2,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
-use terrace::{CompactionRecord, Db, Durability, Layout, RequestCounts, Stats, ValueLogOptions};
+use terrace::{
+    CompactionRecord, DataCacheStats, Db, Durability, Layout, RequestCounts, Stats, ValueLogOptions,
+};
 use terrace_bench::{StaticTrees, StoreError, TerraceStore};
 
 use super::{Held, MEMTABLES, Peer};
@@ -52,6 +54,11 @@ impl Peer for TerraceStore {
 
     fn requests(&self) -> Option<RequestCounts> {
         self.db().admin().stats().cloud.as_ref().map(|cloud| cloud.requests)
+    }
+
+    fn near_reads(&self) -> Option<DataCacheStats> {
+        let stats = self.db().admin().stats();
+        stats.cloud.as_ref()?.near.map(|near| near.data)
     }
 
     fn kept_log_bytes(&self) -> Option<u64> {

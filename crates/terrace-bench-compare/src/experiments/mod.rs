@@ -1,7 +1,7 @@
 //! Experiments of papers: what each subject does, run side by side, and what it comes to.
 //!
 //! ```text
-//! a table ([`nova`], [`triangle`], [`values`], [`rocksmash`]): pure data
+//! a table ([`nova`], [`triangle`], [`values`], [`rocksmash`], [`near`]): pure data
 //!    └── for each round, sequence, and subject (the order turns):
 //!          └── session, a process of its own over an empty directory
 //!                └── load, and the steps ──► a report for each that is measured
@@ -15,6 +15,7 @@
 
 pub mod far;
 pub mod kept_log;
+pub mod near;
 pub mod nova;
 pub mod render;
 pub mod restart;
@@ -27,6 +28,7 @@ pub mod values;
 pub mod work;
 
 use serde_json::Value;
+use terrace::NearDesign;
 use terrace_bench::distribution::Distribution;
 use terrace_bench::records::ValueMix;
 
@@ -112,6 +114,8 @@ pub enum Kind {
     RocksdbAtProportions,
     /// SlateDB, all of it in an emulated object store.
     Slatedb,
+    /// The same with a cache of objects on the local disk, which takes this share of the data.
+    SlatedbNear(f64),
     /// No store, but a file that is read and written past the system's cache.
     File {
         /// Whether it is on the medium of L0, or on the disk.
@@ -154,6 +158,12 @@ pub struct Tree {
     pub medium_values: bool,
     /// What lies in an emulated object store.
     pub far: Far,
+    /// What is kept near of tables there: blocks in buckets, or a baseline.
+    pub near: NearDesign,
+    /// The share of the data that it may take, where levels have no bound of their own; 0: nothing.
+    pub near_of_data: f64,
+    /// Whether metadata of tables there are fetched for each look: a baseline.
+    pub near_meta_none: bool,
     /// Whether compactions hand nothing on of what was read of tables there: a baseline.
     pub near_drops: bool,
     /// Whether tables there have filter and index, and no trie: a baseline.
@@ -273,6 +283,9 @@ impl Tree {
             value_log: false,
             medium_values: false,
             far: Far::Nothing,
+            near: NearDesign::Buckets,
+            near_of_data: 0.0,
+            near_meta_none: false,
             near_drops: false,
             far_filters: false,
             local_tries: false,
@@ -391,6 +404,9 @@ pub enum Figure {
     RequestDollars,
     /// The most bytes that all local files took at any look, in MB: less is better.
     LocalMost,
+    /// Blocks that were near when a read asked for them, in percent of those that were neither in
+    /// memory nor local: more is better.
+    NearHits,
     /// Bytes of memory that filters, indexes and tries of open tables take, in MB: less is better.
     TableMemory,
     /// From the beginning of an open after a kill to the first read, in milliseconds: less is
@@ -445,6 +461,7 @@ impl Figure {
             Figure::Puts => far::PUTS_PER_OP,
             Figure::RequestDollars => far::DOLLARS_PER_MILLION_OPS,
             Figure::LocalMost => far::LOCAL_MB_MOST,
+            Figure::NearHits => session::NEAR_HITS,
             Figure::TableMemory => crate::engines::TABLE_MEMORY,
             Figure::Restart => restart::MILLIS,
             Figure::RestartPerGb => restart::SECONDS_PER_GB,
@@ -481,6 +498,7 @@ impl Figure {
             Figure::Puts => "requests that store something per operation, until at rest",
             Figure::RequestDollars => "dollars for the requests of a million operations, estimate",
             Figure::LocalMost => "MB of all local files, most",
+            Figure::NearHits => "hits of the cache on the local disk, percent",
             Figure::TableMemory => "MB of memory for filters, indexes and tries",
             Figure::Restart => "ms from open to the first read",
             Figure::RestartPerGb => "s from open to the first read per GB put before",
@@ -513,7 +531,10 @@ impl Figure {
 
     /// How many times `own` is better than `other`.
     pub fn ratio(self, own: f64, other: f64) -> f64 {
-        if self == Figure::Throughput { own / other } else { other / own }
+        match self {
+            Figure::Throughput | Figure::NearHits => own / other,
+            _ => other / own,
+        }
     }
 }
 
@@ -578,7 +599,7 @@ pub fn scaled(count: u64, scale: f64) -> u64 {
 /// The tables of all papers.
 pub fn all() -> impl Iterator<Item = &'static Experiment> {
     let local = nova::EXPERIMENTS.iter().chain(triangle::EXPERIMENTS).chain(values::EXPERIMENTS);
-    local.chain(rocksmash::EXPERIMENTS)
+    local.chain(rocksmash::EXPERIMENTS).chain(near::EXPERIMENTS)
 }
 
 /// The experiments that a name stands for: the one called so, or all whose names go on behind it.

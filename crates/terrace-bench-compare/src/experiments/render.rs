@@ -146,7 +146,7 @@ fn row(experiment: &Experiment, reports: &Reports, step: &'static str, subject: 
 /// Whether some subject lies in an object store.
 fn has_far(experiment: &Experiment) -> bool {
     experiment.subjects.iter().any(|subject| match subject.kind {
-        Kind::Slatedb => true,
+        Kind::Slatedb | Kind::SlatedbNear(_) => true,
         Kind::Terrace(tree) => tree.far != Far::Nothing,
         _ => false,
     })
@@ -190,6 +190,12 @@ fn options_of(
             "memtable_bytes_in_all": memtable_bytes,
             "options": slatedb::FAR,
         }),
+        Kind::SlatedbNear(share) => json!({
+            "engine": "slatedb",
+            "memtable_bytes_in_all": memtable_bytes,
+            "options": slatedb::NEAR,
+            "near_bytes": (experiment.data_bytes(args.scale) as f64 * share) as u64,
+        }),
         Kind::File { on_medium } => json!({
             "engine": "file",
             "on_medium": on_medium,
@@ -220,6 +226,9 @@ fn options_of(
                 "far": format!("{:?}", tree.far),
                 "local_bytes": far.local_bytes,
                 "far_first_level": far.first_level,
+                "near": format!("{:?}", options.research.near),
+                "near_bytes": far.cache_bytes,
+                "near_meta_none": options.research.near_meta_none,
                 "mirror_s": far.mirror.map(|period| period.as_secs_f64()),
                 "log_at": format!("{:?}", tree.log_at),
                 "log_unbounded": options.research.log_unbounded,

@@ -13,18 +13,19 @@ use super::{
     Chart, Data, Experiment, Far, Figure, Kind, LogAt, Paper, Promised, Step, Subject, Tree,
 };
 
-const PAPER: Paper = Paper { name: "RocksMash (TACO 2022)", results: "docs/results/rocksmash" };
+pub(super) const PAPER: Paper =
+    Paper { name: "RocksMash (TACO 2022)", results: "docs/results/rocksmash" };
 
 /// As everywhere here.
-const MEMTABLES: u64 = 4;
+pub(super) const MEMTABLES: u64 = 4;
 
 /// The share of the data that may be on the local disk.
-const LOCAL: f64 = 0.2;
+pub(super) const LOCAL: f64 = 0.2;
 
 /// Number of threads that read: one alone would only show the latency.
 const READERS: u64 = 16;
 
-const DATA: Data = Data {
+pub(super) const DATA: Data = Data {
     records: 800_000,
     key_bytes: 16,
     value_bytes: 1000,
@@ -33,7 +34,7 @@ const DATA: Data = Data {
     dense_keys: false,
 };
 
-const fn terrace(name: &'static str, far: Far) -> Subject {
+pub(super) const fn terrace(name: &'static str, far: Far) -> Subject {
     let tree = Tree { far, ..Tree::of_dranges(0) };
     Subject { name, memtables: MEMTABLES, kind: Kind::Terrace(tree) }
 }
@@ -47,10 +48,14 @@ const SUBJECTS: &[Subject] = &[
     terrace("20 % local", Far::Beyond(LOCAL)),
     terrace("all local", Far::Nothing),
     terrace("all in the store", Far::Levels),
-    Subject { name: "slatedb", memtables: MEMTABLES, kind: Kind::Slatedb },
+    SLATEDB,
 ];
 
-const LOAD: Step = Step { measured: true, drained: true, space: true, ..Step::LOAD };
+/// Without anything on the local disk.
+pub(super) const SLATEDB: Subject =
+    Subject { name: "slatedb", memtables: MEMTABLES, kind: Kind::Slatedb };
+
+pub(super) const LOAD: Step = Step { measured: true, drained: true, space: true, ..Step::LOAD };
 
 const FILL: Step = Step {
     name: "fillrandom",
@@ -61,7 +66,7 @@ const FILL: Step = Step {
 };
 
 /// A workload over what the steps before it have left.
-const fn ycsb(name: &'static str, workload: &'static str, operations: u64) -> Step {
+pub(super) const fn ycsb(name: &'static str, workload: &'static str, operations: u64) -> Step {
     Step { name, workload, distribution: Zipfian, operations, threads: Some(READERS), ..LOAD }
 }
 
@@ -123,7 +128,7 @@ const READS: Step = Step {
 };
 
 /// Reads of which a part asks for what is not there.
-const fn empty(name: &'static str, percent: u32) -> Step {
+pub(super) const fn empty(name: &'static str, percent: u32) -> Step {
     Step { missing_share: Some(percent), space: false, ..ycsb(name, "readrandom", 100_000) }
 }
 
@@ -270,37 +275,6 @@ pub const EXPERIMENTS: &[Experiment] = &[
             ycsb("after", "c", 80_000),
         ]],
         figures: &[Figure::Throughput, Figure::Requests],
-        chart: Chart::Bars(Figure::Throughput),
-        all_on_medium: false,
-        runs_of: None,
-    },
-    Experiment {
-        name: "rocksmash-fig17a-empty",
-        paper: PAPER,
-        source: "Figs. 17a, b",
-        meaning: "reads of which none, half and all ask for what is not there, on an emulated store",
-        headline: "0 requests for an empty read; 1.78x without metadata near",
-        data: DATA,
-        subjects: &[
-            terrace("tries", Far::Beyond(LOCAL)),
-            Subject {
-                name: "filters",
-                memtables: MEMTABLES,
-                kind: Kind::Terrace(Tree {
-                    far: Far::Beyond(LOCAL),
-                    far_filters: true,
-                    ..Tree::of_dranges(0)
-                }),
-            },
-            Subject { name: "slatedb", memtables: MEMTABLES, kind: Kind::Slatedb },
-        ],
-        sequences: &[&[
-            Step { measured: false, space: false, ..LOAD },
-            empty("none", 0),
-            empty("half", 50),
-            empty("all", 100),
-        ]],
-        figures: &[Figure::Throughput, Figure::Requests, Figure::TableMemory],
         chart: Chart::Bars(Figure::Throughput),
         all_on_medium: false,
         runs_of: None,

@@ -37,6 +37,9 @@ pub const TABLE_AMPLIFICATION: &str = "table_amplification";
 /// The field of a report with those of them that went to the disk.
 pub const DISK_AMPLIFICATION: &str = "disk_table_amplification";
 
+/// The field of a report with the hits of the cache on the local disk, in percent.
+pub const NEAR_HITS: &str = "near_hit_percent";
+
 /// The field of a report with the tenths of a second in which hardly anything was done.
 pub const STALLED_SLOTS: &str = "stalled_slots";
 
@@ -205,7 +208,7 @@ fn run_step(
     let disk_before = store.disk_bytes();
     let last_before = store.compactions().last().map(|last| last.number);
     let work_before = Work::so_far(store);
-    let requests_before = store.requests();
+    let (requests_before, near_before) = (store.requests(), store.near_reads());
     let options = options_of(experiment, step, args);
     let run = || terrace_bench::run(store, &options, &deadline);
     let mut log_most = None;
@@ -256,6 +259,13 @@ fn run_step(
     fields.extend(done);
     if let Some((before, after)) = requests_before.zip(store.requests()) {
         fields.extend(far::fields(&before, &after, report.operations));
+    }
+    if let Some((before, after)) = near_before.zip(store.near_reads()) {
+        let (hits, misses) = (after.hits - before.hits, after.misses - before.misses);
+        let percent = (hits + misses > 0).then(|| hits as f64 * 100.0 / (hits + misses) as f64);
+        let reads = [("near_hits", hits), ("near_misses", misses)];
+        fields.extend(reads.map(|(name, count)| (name.to_owned(), count.into())));
+        fields.push((NEAR_HITS.to_owned(), json!(percent)));
     }
     fields.extend(log_most.map(|bytes| (kept_log::MB_MOST.to_owned(), json!(bytes as f64 / 1e6))));
     fields
@@ -318,7 +328,13 @@ fn open(
         }
         Kind::Slatedb => {
             let objects = far::objects_dir(&args.data);
-            Ok(Box::new(SlateDb::open_far(&objects, &setup, args.objects_profile.clone())?))
+            Ok(Box::new(SlateDb::open_far(&objects, &setup, args.objects_profile.clone(), None)?))
+        }
+        Kind::SlatedbNear(share) => {
+            let objects = far::objects_dir(&args.data);
+            let bytes = (experiment.data_bytes(args.scale) as f64 * share) as usize;
+            let near = Some((args.data.clone(), bytes));
+            Ok(Box::new(SlateDb::open_far(&objects, &setup, args.objects_profile.clone(), near)?))
         }
         Kind::File { on_medium: true } => Ok(Box::new(RawFile::create(&args.medium, None)?)),
         Kind::File { on_medium: false } => Ok(Box::new(RawFile::create(&args.data, disk)?)),
@@ -377,6 +393,8 @@ pub fn terrace_options(
         scan_all_memtables: tree.scan_all_memtables,
         flush_all_versions: tree.flush_all_versions,
         l0_cut_all: tree.l0.cut_all,
+        near: tree.near,
+        near_meta_none: tree.near_meta_none,
         near_drops: tree.near_drops,
         far_filters: tree.far_filters,
         local_tries: tree.local_tries,
@@ -420,6 +438,9 @@ pub fn cloud_options(tree: &Tree, objects: &Path, data_bytes: u64, scale: f64) -
         Far::Levels => CloudOptions { first_level: Some(1), ..CloudOptions::as_it_is(url) },
         Far::Nothing | Far::Copies => CloudOptions::as_it_is(url),
     };
+    if tree.near_of_data > 0.0 {
+        options.cache_bytes = Some((data_bytes as f64 * tree.near_of_data) as u64);
+    }
     if let Promised::InStore { log_ms } = tree.promise {
         options.mirror = Some(MIRROR);
         options.log = Some(Duration::from_millis(log_ms));

@@ -1,0 +1,215 @@
+//! What is kept near of an object store, against what others keep.
+//!
+//! The proportions are those of `rocksmash.rs`. Where a hit rate is looked at, every level lies in
+//! the store and the cache has its share of the data to itself; elsewhere it takes what is left of
+//! a local share. Whole tables are kept as Mutant does it: all of them that are hot, of whatever
+//! level.
+
+use Distribution::{Uniform, Zipfian};
+use terrace::NearDesign;
+use terrace_bench::distribution::Distribution;
+
+use super::rocksmash::{DATA, LOAD, LOCAL, MEMTABLES, PAPER, SLATEDB, empty, terrace, ycsb};
+use super::{Chart, Experiment, Far, Figure, Kind, Step, Subject, Tree};
+
+/// The share of the data that Mutant has on the local disk for its price.
+const MUTANT: f64 = 0.41;
+
+const fn subject(name: &'static str, tree: Tree) -> Subject {
+    Subject { name, memtables: MEMTABLES, kind: Kind::Terrace(tree) }
+}
+
+/// A share of the data is local, and what is left of it has blocks or tables of the store.
+const fn beyond(name: &'static str, share: f64, near: NearDesign) -> Subject {
+    subject(name, Tree { far: Far::Beyond(share), near, ..Tree::of_dranges(0) })
+}
+
+/// Every level lies in the store, and a share of the data is kept near.
+const fn cached(name: &'static str, share: f64, near: NearDesign) -> Subject {
+    let tree = Tree { far: Far::Levels, near_of_data: share, near, ..Tree::of_dranges(0) };
+    subject(name, tree)
+}
+
+/// What is done before it is looked at.
+const fn unmeasured(step: Step) -> Step {
+    Step { measured: false, space: false, ..step }
+}
+
+const fn over(step: Step, distribution: Distribution) -> Step {
+    Step { distribution, ..step }
+}
+
+/// As many reads as records bring the cache to what it stays at; then reads, and reads beside as
+/// many puts, which make most of what is kept stale sooner or later.
+const UNIFORM: &[&[Step]] = &[&[
+    unmeasured(LOAD),
+    unmeasured(over(ycsb("warm", "c", 800_000), Uniform)),
+    over(ycsb("reads", "c", 400_000), Uniform),
+    unmeasured(over(ycsb("churn", "a", 400_000), Uniform)),
+    over(ycsb("half puts", "a", 400_000), Uniform),
+]];
+
+const SKEWED: &[&[Step]] = &[&[
+    unmeasured(LOAD),
+    unmeasured(over(ycsb("warm", "c", 800_000), Zipfian)),
+    over(ycsb("reads", "c", 400_000), Zipfian),
+    unmeasured(over(ycsb("churn", "a", 400_000), Zipfian)),
+    over(ycsb("half puts", "a", 400_000), Zipfian),
+]];
+
+const fn hits(
+    name: &'static str,
+    headline: &'static str,
+    subjects: &'static [Subject],
+    sequences: &'static [&'static [Step]],
+) -> Experiment {
+    Experiment {
+        name,
+        paper: PAPER,
+        source: "Figs. 17c, d",
+        meaning: "blocks that were near when a read asked for them, all levels in the store",
+        headline,
+        data: DATA,
+        subjects,
+        sequences,
+        figures: &[Figure::NearHits, Figure::Requests],
+        chart: Chart::Bars(Figure::NearHits),
+        all_on_medium: false,
+        runs_of: None,
+    }
+}
+
+const fn four(share: f64) -> [Subject; 4] {
+    [
+        cached("blocks in buckets", share, NearDesign::Buckets),
+        subject(
+            "with nothing handed on",
+            Tree { far: Far::Levels, near_of_data: share, near_drops: true, ..Tree::of_dranges(0) },
+        ),
+        cached("LRU of files", share, NearDesign::FileLru),
+        cached("whole tables", share, NearDesign::WholeTables),
+    ]
+}
+
+const TENTH: &[Subject] = &four(0.1);
+const FIFTH: &[Subject] = &four(0.2);
+const THIRD: &[Subject] = &four(0.3);
+
+const EMPTY: &[Subject] = &[
+    terrace("tries", Far::Beyond(LOCAL)),
+    subject("filters", Tree { far: Far::Beyond(LOCAL), far_filters: true, ..Tree::of_dranges(0) }),
+    subject(
+        "no metadata cache",
+        Tree {
+            far: Far::Beyond(LOCAL),
+            far_filters: true,
+            near_meta_none: true,
+            ..Tree::of_dranges(0)
+        },
+    ),
+    SLATEDB,
+];
+
+const EMPTY_READS: &[&[Step]] =
+    &[&[unmeasured(LOAD), empty("none", 0), empty("half", 50), empty("all", 100)]];
+
+/// What is kept near, against what others keep.
+pub const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        name: "rocksmash-fig14-ycsb",
+        paper: PAPER,
+        source: "Fig. 14",
+        meaning: "load and YCSB a to f, with what others keep of an emulated store",
+        headline: "2x all in the store (c), 1.6x (f) and 1.7x (e) whole tables; wanted 2x, 1.7x, \
+                   and 2x SlateDB",
+        data: DATA,
+        subjects: &[
+            beyond("20 % local", LOCAL, NearDesign::Buckets),
+            terrace("all in the store", Far::Levels),
+            beyond("20 %, block cache only", LOCAL, NearDesign::None),
+            beyond("20 %, LRU of files", LOCAL, NearDesign::FileLru),
+            beyond("20 %, whole tables", LOCAL, NearDesign::WholeTables),
+            beyond("41 %, whole tables", MUTANT, NearDesign::WholeTables),
+            Subject {
+                name: "slatedb, 20 % near",
+                memtables: MEMTABLES,
+                kind: Kind::SlatedbNear(LOCAL),
+            },
+        ],
+        sequences: &[&[
+            LOAD,
+            ycsb("a", "a", 400_000),
+            ycsb("b", "b", 400_000),
+            ycsb("c", "c", 400_000),
+            ycsb("d", "d", 400_000),
+            ycsb("f", "f", 400_000),
+            ycsb("e", "e", 12_000),
+        ]],
+        figures: &[
+            Figure::Throughput,
+            Figure::Requests,
+            Figure::NearHits,
+            Figure::RequestDollars,
+            Figure::LocalMost,
+            Figure::P99,
+        ],
+        chart: Chart::Bars(Figure::Throughput),
+        all_on_medium: false,
+        runs_of: None,
+    },
+    Experiment {
+        name: "rocksmash-fig16-cache",
+        paper: PAPER,
+        source: "Fig. 16",
+        meaning: "YCSB c over time after as many puts as records, a fifth of the data near",
+        headline: "about half the time, and steady",
+        data: DATA,
+        subjects: &[
+            cached("blocks in buckets", LOCAL, NearDesign::Buckets),
+            cached("LRU of files", LOCAL, NearDesign::FileLru),
+        ],
+        sequences: &[&[
+            unmeasured(LOAD),
+            unmeasured(ycsb("churn", "a", 400_000)),
+            ycsb("c", "c", 400_000),
+        ]],
+        figures: &[Figure::Throughput, Figure::NearHits, Figure::Requests, Figure::P99],
+        chart: Chart::OverTime,
+        all_on_medium: false,
+        runs_of: None,
+    },
+    Experiment {
+        name: "rocksmash-fig17a-empty",
+        paper: PAPER,
+        source: "Fig. 17a",
+        meaning: "reads of which none, half and all ask for what is not there, on an emulated store",
+        headline: "equal at none, 1.78x without metadata near at all",
+        data: DATA,
+        subjects: EMPTY,
+        sequences: EMPTY_READS,
+        figures: &[Figure::Throughput, Figure::Requests, Figure::TableMemory],
+        chart: Chart::Bars(Figure::Throughput),
+        all_on_medium: false,
+        runs_of: None,
+    },
+    Experiment {
+        name: "rocksmash-fig17b-cloudreads",
+        paper: PAPER,
+        source: "Fig. 17b",
+        meaning: "requests for a read of which none, half and all ask for what is not there",
+        headline: "0 for an empty read",
+        data: DATA,
+        subjects: EMPTY,
+        sequences: EMPTY_READS,
+        figures: &[Figure::Requests, Figure::RequestDollars],
+        chart: Chart::Bars(Figure::Requests),
+        all_on_medium: false,
+        runs_of: Some("rocksmash-fig17a-empty"),
+    },
+    hits("rocksmash-fig17c-hits-10", "1.9x at 10 %, of which the other has 7 %", TENTH, UNIFORM),
+    hits("rocksmash-fig17c-hits-20", "wanted 1.7x", FIFTH, UNIFORM),
+    hits("rocksmash-fig17c-hits-30", "1.5x at 30 %, to 31 %", THIRD, UNIFORM),
+    hits("rocksmash-fig17d-skew-10", "more than at uniform reads", TENTH, SKEWED),
+    hits("rocksmash-fig17d-skew-20", "more than at uniform reads", FIFTH, SKEWED),
+    hits("rocksmash-fig17d-skew-30", "more than at uniform reads", THIRD, SKEWED),
+];
