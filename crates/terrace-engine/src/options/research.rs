@@ -55,7 +55,7 @@ pub struct Research {
 /// What is kept on the local disk of tables in an object store, beside their metadata.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NearDesign {
-    /// Blocks that were read, in buckets of which each has an order of last reads: no baseline.
+    /// Blocks that were read, in buckets of which each has orders of last reads: no baseline.
     #[default]
     Buckets,
     /// Nothing: the block cache in memory is the only one.

@@ -3,7 +3,7 @@
 //! ```text
 //!   (table, offset) ── hash of table and megabyte ──► bucket ──► slots.rs ──► bytes in a file
 //! ```
-//! Each bucket has a latch, a file and its own order of last reads. Where a block's bytes are
+//! Each bucket has a latch, a file and its own orders of last reads. Where a block's bytes are
 //! is known in memory; a look-up that finds them reads the file once. A block larger than a slot
 //! lies in several, as pieces that come and go one by one.
 //!

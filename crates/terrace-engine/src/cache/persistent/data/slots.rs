@@ -1,12 +1,22 @@
 //! Which block lies in which slot of a bucket, and which one goes for another. Pure.
 //!
 //! ```text
-//!   (table, offset) ──► slot ──► newer ⇄ older      read longest ago: the first to go
+//!   (table, offset) ──► slot     proven   newer ⇄ older      were found since they came
+//!                        │                          │ too many
+//!                        │       tried    newer ⇄ older      the oldest is the first to go
 //!                        └── valid: its bytes are there
 //! ```
 //! A block that is wanted takes the lowest empty slot, and only if there is none the slot of the
-//! block that was read longest ago. So what a compaction has dropped is used again before anything
-//! that may still be read goes, and the file is no longer than it has to be.
+//! block that was read longest ago of those that are tried. So what a compaction has dropped is
+//! used again before anything that may still be read goes, and the file is no longer than it has to
+//! be.
+//!
+//! A block comes as one that is tried, and is proven once it is found. At most four of five slots
+//! are for those: the one that was read longest ago of them is tried anew when there are more. So
+//! blocks that are read once do not displace those that are read often.
+//!
+//! *Differs* from RocksMash (TACO 2022), section 3.2, which has one order of last reads. The second
+//! one is of segmented LRU (Karedla and others, 1994).
 
 use std::collections::HashMap;
 
@@ -47,7 +57,19 @@ struct Slot {
     newer: u32,
     older: u32,
     state: State,
+    /// It was found since it came.
+    is_proven: bool,
 }
+
+/// Those of one order of last reads.
+#[derive(Clone, Copy, Debug)]
+struct Order {
+    newest: u32,
+    oldest: u32,
+}
+
+/// At most so many of a hundred slots have blocks that are proven.
+const PROVEN_PERCENT: u64 = 80;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -64,6 +86,7 @@ const EMPTY: Slot = Slot {
     newer: NONE,
     older: NONE,
     state: State::Empty,
+    is_proven: false,
 };
 
 /// The slots of a bucket.
@@ -71,8 +94,9 @@ const EMPTY: Slot = Slot {
 pub struct Slots {
     by_key: HashMap<u64, u32, FixedHash>,
     slots: Vec<Slot>,
-    newest: u32,
-    oldest: u32,
+    tried: Order,
+    proven: Order,
+    proven_count: u32,
     /// No slot below this is empty.
     empty_from: u32,
     capacity: u32,
@@ -85,8 +109,9 @@ impl Slots {
         Slots {
             by_key: HashMap::with_hasher(FixedHash),
             slots: Vec::new(),
-            newest: NONE,
-            oldest: NONE,
+            tried: Order { newest: NONE, oldest: NONE },
+            proven: Order { newest: NONE, oldest: NONE },
+            proven_count: 0,
             empty_from: 0,
             capacity,
         }
@@ -104,7 +129,7 @@ impl Slots {
         }
     }
 
-    /// A block whose bytes are there; from now on the one that was read last.
+    /// A block whose bytes are there; from now on the one that was read last, and proven.
     pub fn find(&mut self, name: BlockName) -> Option<Kept> {
         let slot = self.slot_of(name)?;
         let Slot { bytes, checksum, state, .. } = self.slots[slot as usize];
@@ -112,7 +137,9 @@ impl Slots {
             return None;
         }
         self.unlink(slot);
+        self.slots[slot as usize].is_proven = true;
         self.link_newest(slot);
+        self.bound_proven();
         Some(Kept { slot, bytes, checksum })
     }
 
@@ -124,7 +151,8 @@ impl Slots {
         }
         let (slot, evicts) = match self.first_empty() {
             Some(slot) => (slot, false),
-            None if self.oldest != NONE => (self.oldest, true),
+            None if self.tried.oldest != NONE => (self.tried.oldest, true),
+            None if self.proven.oldest != NONE => (self.proven.oldest, true),
             None => return None,
         };
         if evicts {
@@ -159,6 +187,7 @@ impl Slots {
             let found = &self.slots[slot as usize];
             if found.state == State::Valid && found.name.table == table {
                 self.unlink(slot);
+                self.slots[slot as usize].is_proven = false;
                 self.link_oldest(slot);
             }
         }
@@ -181,6 +210,7 @@ impl Slots {
         let dropped = self.clear_where(|slot, _| slot >= capacity);
         self.slots.truncate(capacity as usize);
         self.empty_from = self.empty_from.min(capacity);
+        self.bound_proven();
         dropped
     }
 
@@ -261,34 +291,56 @@ impl Slots {
         cleared
     }
 
+    /// The blocks that are proven and were read longest ago are tried anew if they are too many.
+    fn bound_proven(&mut self) {
+        let most = (u64::from(self.capacity) * PROVEN_PERCENT).div_ceil(100);
+        while u64::from(self.proven_count) > most {
+            let slot = self.proven.oldest;
+            self.unlink(slot);
+            self.slots[slot as usize].is_proven = false;
+            self.link_newest(slot);
+        }
+    }
+
+    /// The order that a slot belongs to.
+    fn order_of(&mut self, slot: u32) -> &mut Order {
+        match self.slots[slot as usize].is_proven {
+            true => &mut self.proven,
+            false => &mut self.tried,
+        }
+    }
+
     fn link_newest(&mut self, slot: u32) {
-        let before = std::mem::replace(&mut self.newest, slot);
+        self.proven_count += u32::from(self.slots[slot as usize].is_proven);
+        let before = std::mem::replace(&mut self.order_of(slot).newest, slot);
         let linked = &mut self.slots[slot as usize];
         (linked.newer, linked.older) = (NONE, before);
         match before {
-            NONE => self.oldest = slot,
+            NONE => self.order_of(slot).oldest = slot,
             _ => self.slots[before as usize].newer = slot,
         }
     }
 
     fn link_oldest(&mut self, slot: u32) {
-        let before = std::mem::replace(&mut self.oldest, slot);
+        self.proven_count += u32::from(self.slots[slot as usize].is_proven);
+        let before = std::mem::replace(&mut self.order_of(slot).oldest, slot);
         let linked = &mut self.slots[slot as usize];
         (linked.newer, linked.older) = (before, NONE);
         match before {
-            NONE => self.newest = slot,
+            NONE => self.order_of(slot).newest = slot,
             _ => self.slots[before as usize].older = slot,
         }
     }
 
     fn unlink(&mut self, slot: u32) {
+        self.proven_count -= u32::from(self.slots[slot as usize].is_proven);
         let Slot { newer, older, .. } = self.slots[slot as usize];
         match newer {
-            NONE => self.newest = older,
+            NONE => self.order_of(slot).newest = older,
             _ => self.slots[newer as usize].older = older,
         }
         match older {
-            NONE => self.oldest = newer,
+            NONE => self.order_of(slot).oldest = newer,
             _ => self.slots[older as usize].newer = newer,
         }
     }
@@ -323,6 +375,19 @@ pub(super) mod tests {
         assert_eq!(put(&mut slots, name(2, 8)), Some(0), "the lowest empty one");
         assert_eq!(slots.extent(), 2);
         assert!(slots.find(name(2, 9)).is_some());
+    }
+
+    #[test]
+    fn blocks_that_are_read_once_do_not_displace_those_that_are_found() {
+        let mut slots = Slots::new(5);
+        (0..5).for_each(|offset| assert!(put(&mut slots, name(1, offset)).is_some()));
+        assert!((0..3).all(|offset| slots.find(name(1, offset)).is_some()));
+        (0..100).for_each(|offset| assert!(put(&mut slots, name(2, offset)).is_some()));
+        assert!((0..3).all(|offset| slots.find(name(1, offset)).is_some()));
+        // Of five, four are proven at most: the one read longest ago of these is tried anew.
+        assert!(slots.find(name(2, 98)).is_some() && slots.find(name(2, 99)).is_some());
+        assert_eq!(put(&mut slots, name(3, 0)), Some(0));
+        assert!(slots.find(name(1, 0)).is_none() && slots.find(name(1, 1)).is_some());
     }
 
     #[test]

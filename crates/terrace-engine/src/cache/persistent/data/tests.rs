@@ -369,9 +369,9 @@ fn a_disk_that_fails_is_a_miss_and_no_error() {
     }
 }
 
-/// Against a list of names in the order of their last use.
+/// Against two lists of names in the order of their last use.
 #[test]
-fn the_slots_are_a_map_that_forgets_what_was_read_longest_ago() {
+fn the_slots_are_a_map_that_forgets_what_was_tried_longest_ago() {
     let seed = 20_261_127_u64;
     println!("seed {seed}");
     let mut state = seed;
@@ -380,41 +380,54 @@ fn the_slots_are_a_map_that_forgets_what_was_read_longest_ago() {
         (state >> 33) % bound
     };
     let (mut slots, mut capacity) = (Slots::new(8), 8_usize);
-    // The newest use last, with its slot.
-    let mut model: Vec<(BlockName, u32)> = Vec::new();
+    // The newest use last, with its slot; those that were found apart.
+    let (mut tried, mut proven) = (Vec::<(BlockName, u32)>::new(), Vec::new());
     for _ in 0..50_000 {
         let wanted = BlockName { table: below(4), offset: below(6) };
+        let before = tried.len() + proven.len();
         match below(20) {
             0 => {
                 let table = below(4);
-                let before = model.len();
-                model.retain(|(name, _)| name.table != table);
-                assert_eq!(slots.drop_table(table), (before - model.len()) as u64);
+                for all in [&mut tried, &mut proven] {
+                    all.retain(|(name, _)| name.table != table);
+                }
+                let left = tried.len() + proven.len();
+                assert_eq!(slots.drop_table(table), (before - left) as u64);
             }
             1 => {
                 capacity = below(12) as usize;
-                let before = model.len();
-                model.retain(|(_, slot)| (*slot as usize) < capacity);
-                let dropped = slots.set_capacity(capacity as u32);
-                assert_eq!(dropped, (before - model.len()) as u64);
+                for all in [&mut tried, &mut proven] {
+                    all.retain(|(_, slot)| (*slot as usize) < capacity);
+                }
+                let left = tried.len() + proven.len();
+                assert_eq!(slots.set_capacity(capacity as u32), (before - left) as u64);
             }
             2..=11 => {
-                let at = model.iter().position(|(name, _)| *name == wanted);
-                let found = at.map(|at| model.remove(at));
+                let lists = [&mut tried, &mut proven].into_iter();
+                let take = |all: &mut Vec<(BlockName, u32)>| {
+                    let at = all.iter().position(|(name, _)| *name == wanted);
+                    at.map(|at| all.remove(at))
+                };
+                let found = lists.filter_map(take).next();
                 assert_eq!(slots.find(wanted).map(|kept| kept.slot), found.map(|one| one.1));
-                model.extend(found);
+                proven.extend(found);
             }
             _ => {
-                let has = model.iter().any(|(name, _)| *name == wanted);
+                let has = tried.iter().chain(&proven).any(|(name, _)| *name == wanted);
                 let put = slots::tests::put(&mut slots, wanted);
                 assert_eq!(put.is_none(), has || capacity == 0);
                 let Some(slot) = put else { continue };
-                if model.len() == capacity {
-                    assert_eq!(model.remove(0).1, slot, "the oldest goes");
+                if before == capacity {
+                    let list = if tried.is_empty() { &mut proven } else { &mut tried };
+                    assert_eq!(list.remove(0).1, slot, "the oldest goes");
                 }
-                model.push((wanted, slot));
+                tried.push((wanted, slot));
             }
         }
+        while proven.len() > (capacity * 4).div_ceil(5) {
+            tried.push(proven.remove(0));
+        }
+        let model: Vec<_> = tried.iter().chain(&proven).collect();
         assert_eq!(slots.count(), model.len());
         let extent = model.iter().map(|(_, slot)| slot + 1).max().unwrap_or(0);
         assert_eq!(slots.extent(), extent);
