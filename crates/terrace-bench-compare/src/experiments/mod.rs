@@ -324,6 +324,8 @@ pub struct Step {
     pub value_bytes: Option<usize>,
     /// Pairs of several sizes instead, again as many as make the same data.
     pub value_mix: Option<ValueMix>,
+    /// What is added to the seed: steps with the same draw the same records in the same order.
+    pub draw: u64,
     /// Whether the process is killed first, and the store is opened anew.
     pub after_kill: bool,
     /// Whether the machine is lost first with its disk, and an empty directory takes the database
@@ -357,6 +359,7 @@ impl Step {
         threads: None,
         value_bytes: None,
         value_mix: None,
+        draw: 0,
         after_kill: false,
         after_loss: false,
         log: false,

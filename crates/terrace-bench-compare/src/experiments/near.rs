@@ -30,10 +30,13 @@ const fn cached(name: &'static str, share: f64, near: NearDesign) -> Subject {
     subject(name, tree)
 }
 
-/// What is done before it is looked at.
+/// What is done before it is looked at, which draws other records than what is looked at.
 const fn unmeasured(step: Step) -> Step {
-    Step { measured: false, space: false, ..step }
+    Step { measured: false, space: false, draw: BEFORE, ..step }
 }
+
+/// Beyond the seeds of all rounds.
+const BEFORE: u64 = 1 << 20;
 
 const fn over(step: Step, distribution: Distribution) -> Step {
     Step { distribution, ..step }

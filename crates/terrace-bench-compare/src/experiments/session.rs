@@ -295,7 +295,7 @@ fn options_of(experiment: &Experiment, step: &Step, args: &ExperimentSessionArgs
         missing_share: step.missing_share,
         dense_keys: experiment.data.dense_keys,
         rate: step.rate.map(|rate| args.rate.unwrap_or(rate)),
-        seed: args.seed,
+        seed: args.seed + step.draw,
         threads: step.threads.unwrap_or(BenchOptions::default().threads),
     }
 }
