@@ -166,6 +166,7 @@ fn load(env: &SharedEnv) {
     let l0: Arc<dyn L0> = Arc::new(PlainL0::new(env, Arc::clone(&tables), ids, options));
     let cache = Arc::new(BlockCache::new(0));
     let context = Arc::new(TableContext {
+        far_metadata_stay: true,
         opener: Arc::new(TableOpener {
             store: tables,
             cache,

@@ -22,7 +22,6 @@ use self::plan::Plan;
 pub use self::plan::draw_faults;
 use self::round::{Rest, Tally};
 use crate::Error;
-use crate::options::NearDesign;
 use crate::store::Store;
 use crate::store::tests::process;
 use crate::store::tests::workload::content;
@@ -54,14 +53,8 @@ const EACH_OFTEN: [&str; 18] = [
 
 /// Runs the world of this seed; what was done in it.
 fn world(seed: u64, sim: impl Fn(u64) -> SimOptions) -> Tally {
-    world_with(seed, NearDesign::Buckets, sim)
-}
-
-/// As [`world`], where blocks of tables in the store are kept by this design.
-fn world_with(seed: u64, near: NearDesign, sim: impl Fn(u64) -> SimOptions) -> Tally {
     let mut random = SeededRng::stream(seed, 71);
-    let mut plan = Plan::draw(&mut random);
-    plan.near = near;
+    let plan = Plan::draw(&mut random, &mut SeededRng::stream(seed, 72));
     let mut tally = Tally::new();
     let mut rest = Rest::nothing();
     for _ in 0..plan.rounds {
@@ -129,18 +122,6 @@ fn whatever_happens_the_store_keeps_what_was_promised() {
     if count >= SEEDS {
         for what in EACH_OFTEN {
             assert!(total.get(what).is_some_and(|count| *count > 2), "{what}: {total:?}");
-        }
-    }
-}
-
-/// Goal: the baselines of the data cache change no answer either. Method: some of the same worlds.
-#[test]
-fn a_baseline_of_the_data_cache_changes_no_answer() {
-    for near in [NearDesign::None, NearDesign::FileLru, NearDesign::WholeTables] {
-        for seed in 0..12 {
-            println!("{near:?}, seed {seed}");
-            let tally = world_with(seed, near, SimOptions::new);
-            assert!(!tally.is_empty());
         }
     }
 }

@@ -26,15 +26,19 @@ pub struct Plan {
     value_bytes: u64,
     /// What the persistent cache may take: little more than it takes empty, more, or what is left.
     cache_bytes: Option<u64>,
-    /// How it keeps blocks: not drawn.
-    pub near: NearDesign,
+    /// How it keeps blocks: what is near is not missed where it should be.
+    near: NearDesign,
+    /// Whether metadata are near.
+    has_near_meta: bool,
     faults: ObjectFaults,
     pub delay_max: Duration,
     pub switch_one_in: u32,
 }
 
 impl Plan {
-    pub fn draw(random: &mut SeededRng) -> Plan {
+    /// `apart` draws what was added since there are seeds that are known by what they found.
+    pub fn draw(random: &mut SeededRng, apart: &mut SeededRng) -> Plan {
+        use NearDesign::{Buckets, FileLru, None as Nothing, WholeTables};
         let large = ValueLogOptions { large_bytes: 100, ..ValueLogOptions::default() };
         Plan {
             rounds: 1 + random.below(3),
@@ -44,7 +48,8 @@ impl Plan {
             value_log: random.one_in(4).then_some(large),
             value_bytes: random.pick(&[40, 150, 300]),
             cache_bytes: random.pick(&[Some(70_000), Some(90_000), Some(1 << 20), None]),
-            near: NearDesign::Buckets,
+            near: apart.pick(&[Buckets, Buckets, Buckets, Nothing, FileLru, WholeTables]),
+            has_near_meta: !apart.one_in(4),
             faults: draw_faults(random),
             delay_max: Duration::from_millis(random.pick(&[0, 5, 200])),
             switch_one_in: random.pick(&[2, 4, 16]),
@@ -62,7 +67,11 @@ impl Plan {
             Options {
                 durability: self.durability,
                 value_log: self.value_log,
-                research: Research { near: self.near, ..Research::default() },
+                research: Research {
+                    near: self.near,
+                    near_meta_none: !self.has_near_meta,
+                    ..Research::default()
+                },
                 ..small()
             },
             first_level,
