@@ -44,21 +44,18 @@ const fn over(step: Step, distribution: Distribution) -> Step {
 
 /// As many reads as records bring the cache to what it stays at; then reads, and reads beside as
 /// many puts, which make most of what is kept stale sooner or later.
-const UNIFORM: &[&[Step]] = &[&[
-    unmeasured(LOAD),
-    unmeasured(over(ycsb("warm", "c", 800_000), Uniform)),
-    over(ycsb("reads", "c", 400_000), Uniform),
-    unmeasured(over(ycsb("churn", "a", 400_000), Uniform)),
-    over(ycsb("half puts", "a", 400_000), Uniform),
-]];
+const fn reads_and_puts(distribution: Distribution) -> [Step; 5] {
+    [
+        unmeasured(LOAD),
+        unmeasured(over(ycsb("warm", "c", 800_000), distribution)),
+        over(ycsb("reads", "c", 400_000), distribution),
+        unmeasured(over(ycsb("churn", "a", 400_000), distribution)),
+        over(ycsb("half puts", "a", 400_000), distribution),
+    ]
+}
 
-const SKEWED: &[&[Step]] = &[&[
-    unmeasured(LOAD),
-    unmeasured(over(ycsb("warm", "c", 800_000), Zipfian)),
-    over(ycsb("reads", "c", 400_000), Zipfian),
-    unmeasured(over(ycsb("churn", "a", 400_000), Zipfian)),
-    over(ycsb("half puts", "a", 400_000), Zipfian),
-]];
+const UNIFORM: &[&[Step]] = &[&reads_and_puts(Uniform)];
+const SKEWED: &[&[Step]] = &[&reads_and_puts(Zipfian)];
 
 const fn hits(
     name: &'static str,

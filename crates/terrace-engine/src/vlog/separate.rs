@@ -30,7 +30,8 @@ pub struct Separator<'l> {
     taken_bytes: usize,
     /// What may stay in the log.
     leaves: Option<LeavesInLog<'l>>,
-    /// The pointer in the place of the value that was taken out last.
+    /// The pointer in the place of the value of the entry that was handed over last; empty if that
+    /// stays.
     pointer: Vec<u8>,
 }
 
@@ -105,13 +106,30 @@ impl<'l> Separator<'l> {
     /// handed over once.
     #[inline]
     pub fn separated<'e>(&'e mut self, entry: EntryRef<'e>) -> Result<EntryRef<'e>> {
-        if !self.is_taken(&entry) {
-            return Ok(entry);
-        }
-        let pointer = self.take_out(&entry)?;
+        self.replace_value(&entry)?;
+        Ok(self.shown(entry))
+    }
+
+    /// Takes the entry's value out, if it is to be.
+    #[inline]
+    fn replace_value(&mut self, entry: &EntryRef<'_>) -> Result<()> {
         self.pointer.clear();
-        pointer.encode(&mut self.pointer);
-        Ok(pointing(entry, &self.pointer))
+        if self.is_taken(entry) {
+            self.take_out(entry)?.encode(&mut self.pointer);
+        }
+        Ok(())
+    }
+
+    /// The entry that was handed over last, with the pointer in the place of its value if there is
+    /// one.
+    #[inline]
+    fn shown<'e>(&'e self, entry: EntryRef<'e>) -> EntryRef<'e> {
+        if self.pointer.is_empty() {
+            return entry;
+        }
+        let is_lost = is_planted(PlantedBug::SeparationLosesExpiry);
+        let expiry = entry.expiry.filter(|_| !is_lost);
+        EntryRef { kind: EntryKind::ValuePointer, value: &self.pointer, expiry, ..entry }
     }
 
     /// The entries of `input`, with pointers in the place of values that are taken out, for whoever
@@ -179,19 +197,10 @@ impl std::fmt::Debug for Separator<'_> {
     }
 }
 
-/// The entry, with this pointer in the place of its value.
-fn pointing<'e>(entry: EntryRef<'e>, pointer: &'e [u8]) -> EntryRef<'e> {
-    let is_lost = is_planted(PlantedBug::SeparationLosesExpiry);
-    let expiry = entry.expiry.filter(|_| !is_lost);
-    EntryRef { kind: EntryKind::ValuePointer, value: pointer, expiry, ..entry }
-}
-
 /// The entries of `input`, with pointers in the place of values that are taken out.
 pub struct SeparatedStream<'a, 'l> {
     input: &'a mut (dyn Stream + 'a),
     separator: &'a mut Separator<'l>,
-    /// The pointer in the place of the present entry's value, if that is taken out.
-    pointer: Vec<u8>,
 }
 
 impl<'a, 'l> SeparatedStream<'a, 'l> {
@@ -200,29 +209,23 @@ impl<'a, 'l> SeparatedStream<'a, 'l> {
         input: &'a mut (dyn Stream + 'a),
         separator: &'a mut Separator<'l>,
     ) -> Result<SeparatedStream<'a, 'l>> {
-        let mut stream = SeparatedStream { input, separator, pointer: Vec::new() };
+        let mut stream = SeparatedStream { input, separator };
         stream.take_out()?;
         Ok(stream)
     }
 
     fn take_out(&mut self) -> Result<()> {
-        self.pointer.clear();
-        let Some(entry) = self.input.entry() else { return Ok(()) };
-        if self.separator.is_taken(&entry) {
-            self.separator.take_out(&entry)?.encode(&mut self.pointer);
+        match self.input.entry() {
+            Some(entry) => self.separator.replace_value(&entry),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 
 impl Stream for SeparatedStream<'_, '_> {
     #[inline]
     fn entry(&self) -> Option<EntryRef<'_>> {
-        let entry = self.input.entry()?;
-        match self.pointer.is_empty() {
-            true => Some(entry),
-            false => Some(pointing(entry, &self.pointer)),
-        }
+        Some(self.separator.shown(self.input.entry()?))
     }
 
     fn advance(&mut self) -> Result<()> {

@@ -34,7 +34,7 @@ mod meta;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_env::SharedEnv;
+use terrace_env::{CacheFile, SharedEnv};
 
 pub use data::{DataCache, DataCacheOptions, DataCacheStats};
 pub use meta::{MetaCache, MetaCacheStats, TableTail};
@@ -150,6 +150,22 @@ impl CacheDirectory {
                 crate::program_log::debug!(%error, "a file of the persistent cache stays");
             }
             _ => {}
+        }
+    }
+}
+
+/// Whether all of `bytes` was read from `at` on, and no read failed. `None` if it would have to
+/// wait for the disk, and `waits` forbids that.
+fn read_whole(file: &dyn CacheFile, at: u64, bytes: &mut [u8], waits: bool) -> Option<bool> {
+    let count = match waits {
+        true => file.read_at(at, bytes).map(Some),
+        false => file.try_read_at(at, bytes),
+    };
+    match count {
+        Ok(count) => Some(count? == bytes.len()),
+        Err(error) => {
+            failed("a read", &error.into());
+            Some(false)
         }
     }
 }

@@ -6,7 +6,7 @@ use terrace_env::{CacheFile, Latch, PlantedBug, SetOnce, is_planted};
 use super::super::format::{
     BucketShape, HEADER_BYTES, RECORD_BYTES, SlotRecord, checksum_of, encode_header,
 };
-use super::super::{CacheDirectory, failed};
+use super::super::{CacheDirectory, failed, read_whole};
 use super::slots::{BlockName, Kept, Slots};
 use crate::Result;
 use crate::process::{Charge, MemoryPool};
@@ -117,15 +117,7 @@ impl Bucket {
             return Some(false);
         }
         let at = self.shape.slot_at(kept.slot);
-        let count = match waits {
-            true => opened.file.read_at(at, bytes),
-            false => match opened.file.try_read_at(at, bytes) {
-                Ok(count) => Ok(count?),
-                Err(error) => Err(error),
-            },
-        };
-        let count = count.map_err(|error| failed("a read", &error.into())).ok();
-        let is_whole = count == Some(bytes.len());
+        let is_whole = read_whole(opened.file.as_ref(), at, bytes, waits)?;
         let fits = is_planted(PlantedBug::UncheckedCache)
             || is_planted(PlantedBug::ValidBeforeBytes)
             || checksum_of(table, offset, bytes) == kept.checksum;

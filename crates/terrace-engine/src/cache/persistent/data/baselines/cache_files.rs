@@ -20,10 +20,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use terrace_env::{CacheFile, Latch};
 
 use super::super::super::format::checksum_of;
-use super::super::super::{CacheDirectory, failed};
+use super::super::super::{CacheDirectory, failed, read_whole};
 use super::super::{Bringer, Design};
-use super::file_name;
-use crate::Result;
+use super::{create_file, file_name};
 use crate::process::{Charge, MemoryPool};
 use crate::table::ByteInterval;
 
@@ -174,20 +173,14 @@ impl CacheFiles {
             state.next_number += 1;
             state.next_number
         };
-        let made = self.create(number).inspect_err(|error| failed("a cache file", error));
+        let made =
+            create_file(&self.dir, number).inspect_err(|error| failed("a cache file", error));
         let mut state = self.state.lock();
         state.is_making = false;
         if let Ok(file) = made {
             state.files.push(BlockFile { number, file, bytes: 0 });
             state.filling = Some(number);
         }
-    }
-
-    fn create(&self, number: u64) -> Result<Arc<dyn CacheFile>> {
-        self.dir.make()?;
-        let name = file_name(number);
-        self.dir.remove(&name);
-        Ok(self.dir.env.fs().open_cache(&self.dir.file(&name))?)
     }
 
     /// A place for a block that has none, and how many others went for it.
@@ -237,19 +230,8 @@ impl Design for CacheFiles {
             (place, Arc::clone(&state.touch(place.file)?.file))
         };
         let mut bytes = vec![0; interval.bytes];
-        let count = match waits {
-            true => file.read_at(place.at, &mut bytes).map(Some),
-            false => file.try_read_at(place.at, &mut bytes),
-        };
-        let count = match count {
-            Ok(count) => Some(count?),
-            Err(error) => {
-                failed("a read", &error.into());
-                None
-            }
-        };
-        let fits = checksum_of(table, interval.offset, &bytes) == place.checksum;
-        if count == Some(bytes.len()) && fits {
+        let is_whole = read_whole(file.as_ref(), place.at, &mut bytes, waits)?;
+        if is_whole && checksum_of(table, interval.offset, &bytes) == place.checksum {
             return Some(bytes);
         }
         if self.state.lock().drop_block(key, place) {

@@ -15,9 +15,12 @@ mod whole_tables;
 
 use std::sync::Arc;
 
+use terrace_env::CacheFile;
+
 use super::super::{CacheDirectory, FoundFile};
 use super::Design;
 use super::buckets::Buckets;
+use crate::Result;
 use crate::options::NearDesign;
 use crate::process::MemoryPool;
 use cache_files::CacheFiles;
@@ -43,6 +46,14 @@ pub(super) fn design_of(
 pub(super) fn remove_files(dir: &CacheDirectory, found: &[FoundFile]) {
     let of_baselines = found.iter().filter(|file| file.name.starts_with(PREFIX));
     of_baselines.for_each(|file| dir.remove(&file.name));
+}
+
+/// Makes a file of a baseline, in the place of one that an earlier open has left.
+fn create_file(dir: &CacheDirectory, number: u64) -> Result<Arc<dyn CacheFile>> {
+    dir.make()?;
+    let name = file_name(number);
+    dir.remove(&name);
+    Ok(dir.env.fs().open_cache(&dir.file(&name))?)
 }
 
 /// The name of a file of a baseline.

@@ -23,9 +23,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use terrace_env::{CacheFile, Latch};
 
 use super::super::super::format::checksum_of;
-use super::super::super::{CacheDirectory, failed};
+use super::super::super::{CacheDirectory, failed, read_whole};
 use super::super::{Bringer, Design};
-use super::file_name;
+use super::{create_file, file_name};
 use crate::Result;
 use crate::process::{Charge, MemoryPool};
 use crate::table::ByteInterval;
@@ -156,10 +156,7 @@ impl WholeTables {
     }
 
     fn write(&self, table: u128, number: u64, bytes: &[u8]) -> Result<Kept> {
-        self.dir.make()?;
-        let name = file_name(number);
-        self.dir.remove(&name);
-        let file = self.dir.env.fs().open_cache(&self.dir.file(&name))?;
+        let file = create_file(&self.dir, number)?;
         file.write_at(0, bytes)?;
         let pieces = bytes.chunks(PIECE_BYTES).enumerate();
         let checksum = |(index, piece)| checksum_of(table, (index * PIECE_BYTES) as u64, piece);
@@ -175,23 +172,14 @@ impl WholeTables {
         let end = (start + interval.bytes).next_multiple_of(PIECE_BYTES).min(table_bytes);
         let mut bytes = vec![0; end - first * PIECE_BYTES];
         let at = (first * PIECE_BYTES) as u64;
-        let count = match waits {
-            true => kept.file.read_at(at, &mut bytes).map(Some),
-            false => kept.file.try_read_at(at, &mut bytes),
-        };
-        let count = match count {
-            Ok(Some(count)) => count,
-            Ok(None) => return Found::NotAtOnce,
-            Err(error) => {
-                failed("a read", &error.into());
-                return Found::Damaged;
-            }
+        let Some(is_whole) = read_whole(kept.file.as_ref(), at, &mut bytes, waits) else {
+            return Found::NotAtOnce;
         };
         let pieces = bytes.chunks(PIECE_BYTES).zip(&kept.checksums[first..]).enumerate();
         let mut fit = pieces.map(|(index, (piece, checksum))| {
             checksum_of(table, at + (index * PIECE_BYTES) as u64, piece) == *checksum
         });
-        if count < bytes.len() || !fit.all(|fits| fits) {
+        if !is_whole || !fit.all(|fits| fits) {
             return Found::Damaged;
         }
         let start = start - first * PIECE_BYTES;
