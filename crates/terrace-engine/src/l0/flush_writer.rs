@@ -25,7 +25,7 @@ pub(super) struct FlushWriter {
 impl FlushWriter {
     /// Writes the entries that are left and the range tombstones from `start` on. The tables are
     /// durable then.
-    pub fn write(&self, start: &[u8], input: &mut FlushInput<'_>) -> Result<Vec<TableMeta>> {
+    pub fn write(&self, start: &[u8], input: &mut FlushInput<'_, '_>) -> Result<Vec<TableMeta>> {
         let slice = KeyRange::new(start, None);
         let tombstones = input.tombstones.clip(&slice);
         let spec = OutputSpec {
@@ -40,10 +40,10 @@ impl FlushWriter {
         let mut outputs =
             OutputTables::new(self.store.as_ref(), spec, next_table).limited_by(self.io.clone());
         let mut yielder = Yielder::new(self.env.as_ref());
-        while let Some(entry) = input.entries.entry() {
+        while let Some(entry) = input.entry()? {
             outputs.add(&entry)?;
             yielder.worked_on(&entry);
-            input.entries.advance()?;
+            input.advance()?;
         }
         let tables = outputs.finish()?;
         self.store.sync(LevelNo(0))?;

@@ -40,13 +40,14 @@ pub mod triangle;
 use std::fmt;
 use std::sync::Arc;
 
-use terrace_base::{KeyRange, RowId, SeqNo};
+use terrace_base::{EntryRef, KeyRange, RowId, SeqNo};
 
 use crate::Result;
 use crate::iter::Stream;
 use crate::range_tombstone::Fragments;
 use crate::table::ReadMode;
 use crate::version::{NewRow, RowMeta, Table, TableContext};
+use crate::vlog::Separator;
 
 pub use cut_map::{CutInterval, CutMap, Live};
 pub use live_rows::LiveRows;
@@ -61,20 +62,55 @@ pub use triangle::row::SearchTrail;
 pub trait L0: Send + Sync + fmt::Debug {
     /// Writes what a flush job merged as one new row. On return the row is durable, but part of no
     /// version yet; its id is given when it is installed. One flush at a time.
-    fn absorb(&self, input: FlushInput<'_>) -> Result<Absorbed>;
+    fn absorb(&self, input: FlushInput<'_, '_>) -> Result<Absorbed>;
 
     /// The state of an L0 without a row.
     fn empty(&self) -> Arc<dyn L0State>;
 }
 
-/// What a flush job hands to L0.
-pub struct FlushInput<'a> {
-    /// The entries, in internal order, already without versions that nobody needs.
-    pub entries: &'a mut dyn Stream,
+/// What a flush job hands to L0: entries in internal order, already without versions that nobody
+/// needs.
+pub struct FlushInput<'a, 'l> {
+    entries: &'a mut dyn Stream,
+    separator: Option<&'a mut Separator<'l>>,
+    /// Whether the separator has seen the entry that the stream stands on.
+    is_separated: bool,
     /// The range tombstones.
     pub tombstones: &'a Fragments,
     /// An estimate of the bytes to come.
     pub expected_bytes: u64,
+}
+
+impl<'a, 'l> FlushInput<'a, 'l> {
+    /// An input of these entries and range tombstones; the separator, if there is one, takes values
+    /// out of the entries as they are asked for.
+    pub fn new(
+        entries: &'a mut dyn Stream,
+        separator: Option<&'a mut Separator<'l>>,
+        tombstones: &'a Fragments,
+        expected_bytes: u64,
+    ) -> FlushInput<'a, 'l> {
+        FlushInput { entries, separator, is_separated: false, tombstones, expected_bytes }
+    }
+
+    /// The entry that the input stands on, as L0 is to keep it; `None` at the end. It may be asked
+    /// for again until [`FlushInput::advance`].
+    #[inline]
+    pub fn entry(&mut self) -> Result<Option<EntryRef<'_>>> {
+        let Some(entry) = self.entries.entry() else { return Ok(None) };
+        let Some(separator) = &mut self.separator else { return Ok(Some(entry)) };
+        if std::mem::replace(&mut self.is_separated, true) {
+            return Ok(Some(separator.shown(entry)));
+        }
+        separator.separated(entry).map(Some)
+    }
+
+    /// Goes to the next entry.
+    #[inline]
+    pub fn advance(&mut self) -> Result<()> {
+        self.is_separated = false;
+        self.entries.advance()
+    }
 }
 
 /// What became of a flush.

@@ -16,8 +16,9 @@ pub(super) struct Buffers {
 
 /// How many are kept.
 const KEPT_MAX: usize = 16;
-/// Smaller buffers are not kept: an allocator has them at hand.
-const BYTES_MIN: usize = 32 << 10;
+/// Smaller buffers are not kept: an allocator has them at hand, and they would take as much memory
+/// as the largest.
+const BYTES_MIN: usize = 96 << 10;
 /// Larger buffers are not kept: a stream rarely reads more at once.
 const BYTES_MAX: usize = READ_AHEAD_BYTES as usize;
 
@@ -60,7 +61,7 @@ mod tests {
     #[test]
     fn large_buffers_come_back_and_small_ones_are_not_kept() {
         let buffers = Buffers::default();
-        for bytes in [100 << 10, 30 << 10, 256 << 10, 300 << 10] {
+        for bytes in [100 << 10, 64 << 10, 256 << 10, 300 << 10] {
             let mut buffer = buffers.take(bytes);
             assert_eq!(buffer.len(), bytes);
             buffer.fill(7);

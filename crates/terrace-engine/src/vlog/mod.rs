@@ -80,7 +80,7 @@ pub use log_segment::{SegmentDamage, SegmentVerifier, log_segment_header};
 pub use meta::{HeldSegment, ValueFileMeta};
 pub use name::{ValueName, ValuePointer};
 pub use rewrite::Rewrite;
-pub use separate::{SeparatedStream, Separator};
+pub use separate::Separator;
 pub use source::ValueSource;
 pub use space::{SpaceBound, ValueSpace};
 pub use windows::ValueWindows;

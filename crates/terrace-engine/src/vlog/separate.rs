@@ -1,5 +1,4 @@
-//! The writing side: a stream in which large values have been replaced by pointers, and above the
-//! last level medium ones.
+//! The writing side: large values are replaced by pointers, and above the last level medium ones.
 
 use std::sync::Arc;
 
@@ -9,7 +8,6 @@ use terrace_env::{PlantedBug, SharedEnv, is_planted};
 use super::format::ValueEntry;
 use super::{LeavesInLog, ValueFileMeta, ValueFileWriter, ValuePointer};
 use crate::Result;
-use crate::iter::Stream;
 use crate::process::TableIo;
 use crate::table::TableStore;
 use crate::yielder::BYTES_PER_YIELD;
@@ -106,40 +104,24 @@ impl<'l> Separator<'l> {
     /// handed over once.
     #[inline]
     pub fn separated<'e>(&'e mut self, entry: EntryRef<'e>) -> Result<EntryRef<'e>> {
-        self.replace_value(&entry)?;
-        Ok(self.shown(entry))
-    }
-
-    /// Takes the entry's value out, if it is to be.
-    #[inline]
-    fn replace_value(&mut self, entry: &EntryRef<'_>) -> Result<()> {
         self.pointer.clear();
-        if self.is_taken(entry) {
-            self.take_out(entry)?.encode(&mut self.pointer);
+        if self.is_taken(&entry) {
+            self.take_out(&entry)?.encode(&mut self.pointer);
         }
-        Ok(())
+        Ok(self.shown(entry))
     }
 
     /// The entry that was handed over last, with the pointer in the place of its value if there is
     /// one.
     #[inline]
-    fn shown<'e>(&'e self, entry: EntryRef<'e>) -> EntryRef<'e> {
+    #[must_use]
+    pub fn shown<'e>(&'e self, entry: EntryRef<'e>) -> EntryRef<'e> {
         if self.pointer.is_empty() {
             return entry;
         }
         let is_lost = is_planted(PlantedBug::SeparationLosesExpiry);
         let expiry = entry.expiry.filter(|_| !is_lost);
         EntryRef { kind: EntryKind::ValuePointer, value: &self.pointer, expiry, ..entry }
-    }
-
-    /// The entries of `input`, with pointers in the place of values that are taken out, for whoever
-    /// asks for an entry several times. A loop that asks once is cheaper with
-    /// [`Separator::separated`]: to ask goes through all that is below `input`.
-    pub fn separate<'a>(
-        &'a mut self,
-        input: &'a mut (dyn Stream + 'a),
-    ) -> Result<SeparatedStream<'a, 'l>> {
-        SeparatedStream::new(input, self)
     }
 
     /// Whether the entry's value is to be taken out.
@@ -194,42 +176,5 @@ impl std::fmt::Debug for Separator<'_> {
             .field("large", &self.large)
             .field("medium", &self.medium)
             .finish_non_exhaustive()
-    }
-}
-
-/// The entries of `input`, with pointers in the place of values that are taken out.
-pub struct SeparatedStream<'a, 'l> {
-    input: &'a mut (dyn Stream + 'a),
-    separator: &'a mut Separator<'l>,
-}
-
-impl<'a, 'l> SeparatedStream<'a, 'l> {
-    /// Stands on the first entry of `input`, whose value is taken out already if it has to be.
-    fn new(
-        input: &'a mut (dyn Stream + 'a),
-        separator: &'a mut Separator<'l>,
-    ) -> Result<SeparatedStream<'a, 'l>> {
-        let mut stream = SeparatedStream { input, separator };
-        stream.take_out()?;
-        Ok(stream)
-    }
-
-    fn take_out(&mut self) -> Result<()> {
-        match self.input.entry() {
-            Some(entry) => self.separator.replace_value(&entry),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Stream for SeparatedStream<'_, '_> {
-    #[inline]
-    fn entry(&self) -> Option<EntryRef<'_>> {
-        Some(self.separator.shown(self.input.entry()?))
-    }
-
-    fn advance(&mut self) -> Result<()> {
-        self.input.advance()?;
-        self.take_out()
     }
 }

@@ -99,7 +99,7 @@ impl PlainL0 {
 }
 
 impl L0 for PlainL0 {
-    fn absorb(&self, mut input: FlushInput<'_>) -> Result<Absorbed> {
+    fn absorb(&self, mut input: FlushInput<'_, '_>) -> Result<Absorbed> {
         let tables = self.writer.write(&[], &mut input)?;
         let row = (!tables.is_empty()).then_some(NewRow { tables });
         Ok(Absorbed::Row(row))

@@ -37,7 +37,7 @@ impl Absorb<'_> {
     pub fn write(
         &self,
         predecessors: &[Predecessor],
-        input: &mut FlushInput<'_>,
+        input: &mut FlushInput<'_, '_>,
     ) -> Result<Option<Vec<TableMeta>>> {
         let mut tables = Vec::new();
         let mut start: Vec<u8> = Vec::new();
@@ -64,7 +64,7 @@ impl Absorb<'_> {
         &self,
         predecessors: &[Predecessor],
         start: &[u8],
-        input: &mut FlushInput<'_>,
+        input: &mut FlushInput<'_, '_>,
         tables: &mut Vec<TableMeta>,
     ) -> RowResult<Option<Vec<u8>>> {
         let pages = self.pages;
@@ -78,7 +78,7 @@ impl Absorb<'_> {
         let spare = (SPARE_PAGES * pages.page_bytes()) as u64;
         let mut end = None;
         let mut yielder = Yielder::new(self.writer.env.as_ref());
-        while let Some(entry) = input.entries.entry() {
+        while let Some(entry) = input.entry()? {
             let is_new = builder.last_key() != Some(entry.key);
             let needed = builder.estimated_bytes() + bytes_of(&entry) + spare;
             if is_new && (needed > budget || builder.is_full()) {
@@ -87,7 +87,7 @@ impl Absorb<'_> {
             }
             yielder.worked_on(&entry);
             builder.add(entry)?;
-            input.entries.advance()?;
+            input.advance()?;
         }
         let part = KeyRange::new(start, end.clone());
         let tombstones = input.tombstones.clip(&part);

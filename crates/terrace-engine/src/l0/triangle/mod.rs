@@ -136,13 +136,13 @@ impl TriangleL0 {
 }
 
 impl L0 for TriangleL0 {
-    fn absorb(&self, mut input: FlushInput<'_>) -> Result<Absorbed> {
+    fn absorb(&self, mut input: FlushInput<'_, '_>) -> Result<Absorbed> {
         // What a flush wrote that failed afterwards is nobody's.
         self.container.let_go();
         let was_full = std::mem::take(&mut self.last.lock().is_full);
         let live = self.container.newest_state();
         let live = live.as_deref().unwrap_or_default();
-        let first = input.entries.entry();
+        let first = input.entry()?;
         let passes_by = first.is_some_and(|first| self.passes_by(first.key, live));
         let tables = match self.container.pages().filter(|_| !passes_by && !was_full) {
             Some(pages) => {

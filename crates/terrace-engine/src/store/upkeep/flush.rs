@@ -395,15 +395,8 @@ impl Inner {
             let mut sampled = SampledStream::new(&mut merged, sampled_before(batch), spacing);
             let mut retained = Retained::new(&mut sampled, &rules)?;
             let mut separator = self.separator(apart, homes)?;
-            let mut separated = match &mut separator {
-                Some(separator) => Some(separator.separate(&mut retained)?),
-                None => None,
-            };
-            let entries: &mut dyn Stream = match &mut separated {
-                Some(separated) => separated,
-                None => &mut retained,
-            };
-            let input = FlushInput { entries, tombstones: &tombstones, expected_bytes };
+            let separating = separator.as_mut();
+            let input = FlushInput::new(&mut retained, separating, &tombstones, expected_bytes);
             if let Absorbed::Row(row) = self.l0.absorb(input)? {
                 let values = separator.map_or(Ok(Vec::new()), Separator::finish)?;
                 let row_bytes = row.as_ref().map_or(0, NewRow::bytes);

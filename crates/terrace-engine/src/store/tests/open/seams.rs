@@ -55,7 +55,7 @@ struct OldestFirstL0(PlainL0);
 struct OldestFirstState(Arc<dyn L0State>);
 
 impl L0 for OldestFirstL0 {
-    fn absorb(&self, input: FlushInput<'_>) -> Result<Absorbed> {
+    fn absorb(&self, input: FlushInput<'_, '_>) -> Result<Absorbed> {
         self.0.absorb(input)
     }
 
