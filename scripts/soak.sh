@@ -3,7 +3,7 @@
 # scripts/soak.sh [MINUTES] [SEED]. Two things at a time:
 #
 #   simulated machines ──────────────────────────────────────────────────►
-#   models ─► memory ─► planted bugs ─► worlds ─► bit rot ─► hostile bytes ─► kills ►
+#   models ─► memory ─► planted bugs ─► worlds ─► values ─► bit rot ─► hostile bytes ─► kills ►
 #
 # Each leaves a report in docs/reliability/soak, and all together docs/reliability/soak.md. Ctrl-C
 # ends it well: what was found until then is reported. Exits with 1 if anything was found.
@@ -24,7 +24,7 @@ cargo build --locked --release --package terrace-sim --package terrace-rot --pac
 cargo build --locked --release --target-dir "$logs/planted" --package terrace-sim --features planted-bugs
 kill_test=$(cargo test --locked --release --no-run --package terrace-cli --features fail-points \
     --test kill 2>&1 | sed -n 's/.*Executable.*(\(.*\))/\1/p')
-worlds_test=$(cargo test --locked --release --no-run --package terrace-engine --lib 2>&1 |
+engine_test=$(cargo test --locked --release --no-run --package terrace-engine --lib 2>&1 |
     sed -n 's/.*Executable.*(\(.*\))/\1/p')
 
 finished=0
@@ -75,13 +75,23 @@ models() {
 # that are lost with their disks.
 worlds() {
     status=0
-    TERRACE_TEST_SEED=$seed TERRACE_TEST_SEEDS=20000 "$worlds_test" --nocapture \
+    TERRACE_TEST_SEED=$seed TERRACE_TEST_SEEDS=20000 "$engine_test" --nocapture \
         worlds::whatever_happens || status=$?
-    TERRACE_TEST_SEED=$seed TERRACE_TEST_SEEDS=10000 "$worlds_test" --nocapture \
+    TERRACE_TEST_SEED=$seed TERRACE_TEST_SEEDS=10000 "$engine_test" --nocapture \
         lost::what_is_durable || status=$?
     printf '{\n  "first_seed": %s,\n  "worlds": %s,\n  "findings": %s\n}\n' \
         "$seed" "$(sed -n 's/^\([0-9]*\) worlds: .*/\1/p' "$logs/worlds.log")" \
         "$(grep -c '^failed: seed' "$logs/worlds.log" || true)" >"$out/worlds.json"
+    return "$status"
+}
+
+# Value logs that are written over and over, with bounds and sizes by seed.
+values() {
+    status=0
+    TERRACE_TEST_SEED=$seed TERRACE_TEST_SEEDS=$1 "$engine_test" --nocapture \
+        value_space::whatever_is_overwritten || status=$?
+    printf '{\n  "first_seed": %s,\n  "databases": %s,\n  "findings": %s\n}\n' \
+        "$seed" "$1" "$(grep -c '^failed: seed' "$logs/values.log" || true)" >"$out/values.json"
     return "$status"
 }
 
@@ -93,6 +103,7 @@ sim=$!
     part memcheck scripts/memcheck.sh "$(($(share 5) * 60))" "$out/memcheck.json"
     part planted "$logs/planted/release/terrace-sim" soak --minutes "$(share 15)" --seed "$seed" --hunt 1000 --out "$out/planted.json"
     part worlds worlds
+    part values values "$((minutes * 2))"
     part rot "$bin/terrace-rot" soak --minutes "$(share 30)" --seed "$seed" --out "$out/rot.json"
     part fuzz "$bin/terrace-fuzz" soak --minutes "$(share 25)" --seed "$seed" --jobs 1 --out "$out/fuzz.json"
     left=$((minutes - ($(date +%s) - start) / 60))

@@ -19,6 +19,7 @@ const PARTS: &[(&str, &str)] = &[
         "worlds",
         "Worlds of the object store (T13, R01, R02, R03, R14): owners, readers and checkpoints",
     ),
+    ("values", "Value logs that are written over and over: the bound on their space"),
     ("rot", "Bit rot, torn and misplaced writes, lying disks (T5, T6, T7, T24); check and repair"),
     ("fuzz", "Hostile bytes for every decoder (T12)"),
     ("kill", "The real server, killed (T4)"),

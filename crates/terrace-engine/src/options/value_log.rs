@@ -28,7 +28,8 @@ pub struct ValueLogOptions {
     /// the files with the most garbage are written anew, and tables are compacted that hide what
     /// was overwritten; above it, writers are slowed down. Values that only a snapshot sees count
     /// as living. What is dead may always take the bytes of eight memtables, so the bound holds
-    /// from some 2 GB of values on. With less, more is copied; the default is 130.
+    /// from some 2 GB of values on. Files that are just being rewritten, or that the log still
+    /// keeps, take up to six memtables beside it. With less, more is copied; the default is 130.
     pub space_ratio_percent: u64,
     /// Whether value files with garbage are written anew. Without it they are only written and,
     /// once nothing of one is left, deleted; there is no bound on the space that they take. The

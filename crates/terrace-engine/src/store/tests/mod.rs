@@ -1,6 +1,7 @@
 //! Tests of whole ranges on the simulated environment.
 
 mod bulk;
+mod by_seed;
 mod cloud;
 mod follow;
 mod model;

@@ -8,8 +8,6 @@
 //! what a model knows, state by state; two more write keys of their own in their order, so that
 //! several objects are under way. Some owners keep an archive, and whoever has only the store asks
 //! it for states at random numbers.
-//!
-//! `TERRACE_TEST_SEED` is the first seed and `TERRACE_TEST_SEEDS` their number, if they are set.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,9 +20,12 @@ use terrace_env::{
     SimOptions,
 };
 
-use super::worlds::{draw_faults, number_from};
+use super::worlds::draw_faults;
 use crate::cloud::LogPoint;
 use crate::options::{CloudOptions, Durability, Options, ValueLogOptions};
+#[cfg(feature = "planted-bugs")]
+use crate::store::tests::by_seed::hunt;
+use crate::store::tests::by_seed::{Tally, each_seed};
 use crate::store::tests::cloud::in_store;
 use crate::store::tests::workload::{Change, Content, Model, batch_of, content};
 use crate::store::tests::*;
@@ -32,6 +33,11 @@ use crate::store::{Follower, Snapshot, Store, StoreMoment, WriteOptions};
 use crate::{Error, Result};
 
 const SEEDS: u64 = 250;
+
+/// What so many databases come to more than five times.
+const EACH_OFTEN: [&str; 10] = [
+    "archived", "away", "durable", "ended", "ingest", "left", "locked", "lost", "reopen", "usurped",
+];
 const URL: &str = "sim://store";
 const VOLUME: &str = "/volume";
 const KEYS: u64 = 40;
@@ -240,7 +246,7 @@ struct Owner<'a> {
     plan: &'a Plan,
     random: &'a mut SeededRng,
     history: Shared,
-    tally: &'a mut BTreeMap<&'static str, u64>,
+    tally: &'a mut Tally,
     store: Store,
     dir: String,
     snapshots: Vec<Snapshot>,
@@ -444,7 +450,7 @@ impl Owner<'_> {
 fn look_back(
     env: &SharedEnv,
     random: &mut SeededRng,
-    tally: &mut BTreeMap<&'static str, u64>,
+    tally: &mut Tally,
     known: &dyn Fn() -> History,
 ) {
     let history = known();
@@ -560,7 +566,7 @@ fn is_of_place(refusal: &str) -> bool {
 fn round(
     plan: &Plan,
     random: &mut SeededRng,
-    tally: &mut BTreeMap<&'static str, u64>,
+    tally: &mut Tally,
     left: Left,
     (number, steps): (u64, u64),
     sim: SimOptions,
@@ -708,10 +714,10 @@ fn usurp(owner: &mut Owner<'_>, number: u64) {
 }
 
 /// Runs the database of this seed; what was done in it.
-fn world(seed: u64, sim: impl Fn(u64) -> SimOptions) -> BTreeMap<&'static str, u64> {
+fn world(seed: u64, sim: impl Fn(u64) -> SimOptions) -> Tally {
     let mut random = SeededRng::stream(seed, 72);
     let plan = Plan::draw(&mut random);
-    let mut tally = BTreeMap::new();
+    let mut tally = Tally::new();
     let (disk, objects) = (DiskImage::new(), ObjectImage::new());
     let mut left = Left { dir: None, disk, objects, history: History::new() };
     let rounds = 2 + random.below(3);
@@ -746,53 +752,19 @@ fn world(seed: u64, sim: impl Fn(u64) -> SimOptions) -> BTreeMap<&'static str, u
 
 #[test]
 fn what_is_durable_outlives_any_machine() {
-    let first = number_from("TERRACE_TEST_SEED", 0);
-    let count = number_from("TERRACE_TEST_SEEDS", SEEDS);
-    let mut total: BTreeMap<&'static str, u64> = BTreeMap::new();
-    let mut failed = 0;
-    for seed in (0..count).map(|index| first.wrapping_add(index)) {
-        match std::panic::catch_unwind(|| world(seed, SimOptions::new)) {
-            Ok(tally) => {
-                tally.into_iter().for_each(|(what, n)| *total.entry(what).or_default() += n);
-            }
-            Err(_) => {
-                println!("failed: seed {seed} (TERRACE_TEST_SEED={seed} TERRACE_TEST_SEEDS=1)");
-                failed += 1;
-            }
-        }
-    }
-    println!("{count} databases: {total:?}");
-    assert_eq!(failed, 0, "databases that failed");
-    if count >= SEEDS {
-        for what in [
-            "durable", "ingest", "lost", "ended", "usurped", "locked", "left", "reopen", "away",
-            "archived",
-        ] {
-            assert!(total.get(what).is_some_and(|count| *count > 5), "{what}: {total:?}");
-        }
-    }
+    let total = each_seed("databases", SEEDS, |seed| world(seed, SimOptions::new));
+    total.assert_done(&EACH_OFTEN, 5, SEEDS);
 }
 
 /// Goal: the databases are not blind. Method: bugs are planted, one at a time, and each must be
-/// found by one of a few databases.
+/// found by one of a thousand databases.
 #[cfg(feature = "planted-bugs")]
 #[test]
 fn planted_bugs_of_logs_that_outlive_the_machine_are_found() {
     use terrace_env::PlantedBug;
 
-    /// How many databases there are to find a bug.
-    const DATABASES: u64 = 1000;
-
-    let first = number_from("TERRACE_TEST_SEED", 0);
-    let mut missed = Vec::new();
-    for bug in PlantedBug::OF_STORE_LOG.iter().chain(PlantedBug::OF_VOLUME_LOG) {
-        let sim = |seed| SimOptions { planted: vec![*bug], ..SimOptions::new(seed) };
-        let mut seeds = (0..DATABASES).map(|index| first.wrapping_add(index));
-        let found = seeds.find(|seed| std::panic::catch_unwind(|| world(*seed, sim)).is_err());
-        match found {
-            Some(seed) => println!("{}: found under seed {seed}", bug.name()),
-            None => missed.push(bug.name()),
-        }
-    }
-    assert!(missed.is_empty(), "not found by {DATABASES} databases from {first} on: {missed:?}");
+    let bugs = PlantedBug::OF_STORE_LOG.iter().chain(PlantedBug::OF_VOLUME_LOG);
+    hunt("databases", 1000, bugs, |seed, bug| {
+        world(seed, |seed| SimOptions { planted: vec![bug], ..SimOptions::new(seed) })
+    });
 }

@@ -2,8 +2,6 @@
 //! was promised, and nothing that anybody needs goes. Method: worlds of an owner, of others who
 //! take its database over, of readers and of checkpoints, around one store whose requests fail in
 //! every way; all of a world follows from its seed. A model knows what each of them may see.
-//!
-//! `TERRACE_TEST_SEED` is the first seed and `TERRACE_TEST_SEEDS` their number, if they are set.
 
 mod checks;
 mod ledger;
@@ -20,9 +18,12 @@ use terrace_env::{SeededRng, SharedEnv, SimOptions};
 use self::ledger::Ledger;
 use self::plan::Plan;
 pub use self::plan::draw_faults;
-use self::round::{Rest, Tally};
+use self::round::Rest;
 use crate::Error;
 use crate::store::Store;
+#[cfg(feature = "planted-bugs")]
+use crate::store::tests::by_seed::hunt;
+use crate::store::tests::by_seed::{Tally, each_seed};
 use crate::store::tests::process;
 use crate::store::tests::workload::content;
 
@@ -93,59 +94,20 @@ fn open_at_last(
     panic!("nobody can open the database: {refused:?}");
 }
 
-/// A number that the environment of the test has, or another one.
-pub fn number_from(variable: &str, otherwise: u64) -> u64 {
-    std::env::var(variable).map_or(otherwise, |text| {
-        text.parse().unwrap_or_else(|_| panic!("{variable}={text} is no number"))
-    })
-}
-
 #[test]
 fn whatever_happens_the_store_keeps_what_was_promised() {
-    let first = number_from("TERRACE_TEST_SEED", 0);
-    let count = number_from("TERRACE_TEST_SEEDS", SEEDS);
-    let mut total = Tally::new();
-    let mut failed = 0;
-    for seed in (0..count).map(|index| first.wrapping_add(index)) {
-        match std::panic::catch_unwind(|| world(seed, SimOptions::new)) {
-            Ok(tally) => {
-                tally.into_iter().for_each(|(what, n)| *total.entry(what).or_default() += n);
-            }
-            Err(_) => {
-                println!("failed: seed {seed} (TERRACE_TEST_SEED={seed} TERRACE_TEST_SEEDS=1)");
-                failed += 1;
-            }
-        }
-    }
-    println!("{count} worlds: {total:?}");
-    assert_eq!(failed, 0, "worlds that failed");
-    if count >= SEEDS {
-        for what in EACH_OFTEN {
-            assert!(total.get(what).is_some_and(|count| *count > 2), "{what}: {total:?}");
-        }
-    }
+    let total = each_seed("worlds", SEEDS, |seed| world(seed, SimOptions::new));
+    total.assert_done(&EACH_OFTEN, 2, SEEDS);
 }
 
 /// Goal: the worlds are not blind. Method: bugs are planted, one at a time, and each must be found
-/// by one of a few worlds.
+/// by one of a thousand worlds.
 #[cfg(feature = "planted-bugs")]
 #[test]
 fn planted_bugs_of_the_store_are_found() {
     use terrace_env::PlantedBug;
 
-    /// How many worlds there are to find a bug.
-    const WORLDS: u64 = 1000;
-
-    let first = number_from("TERRACE_TEST_SEED", 0);
-    let mut missed = Vec::new();
-    for bug in PlantedBug::OF_OBJECT_STORE {
-        let sim = |seed| SimOptions { planted: vec![*bug], ..SimOptions::new(seed) };
-        let mut seeds = (0..WORLDS).map(|index| first.wrapping_add(index));
-        let found = seeds.find(|seed| std::panic::catch_unwind(|| world(*seed, sim)).is_err());
-        match found {
-            Some(seed) => println!("{}: found under seed {seed}", bug.name()),
-            None => missed.push(bug.name()),
-        }
-    }
-    assert!(missed.is_empty(), "not found by {WORLDS} worlds from {first} on: {missed:?}");
+    hunt("worlds", 1000, PlantedBug::OF_OBJECT_STORE, |seed, bug| {
+        world(seed, |seed| SimOptions { planted: vec![bug], ..SimOptions::new(seed) })
+    });
 }

@@ -1,6 +1,5 @@
 //! One round: the machines of a world, from their start to the moment at which all of them stop.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,12 +11,10 @@ use super::openers::Owner;
 use super::plan::{Plan, draw_policy};
 use super::readers::Reader;
 use crate::Error;
+use crate::store::tests::by_seed::Tally;
 
 /// What the object store is called.
 pub const URL: &str = "sim://store";
-
-/// How often something was done, by its name.
-pub type Tally = BTreeMap<&'static str, u64>;
 
 /// What is left when all machines have stopped.
 #[derive(Clone)]
