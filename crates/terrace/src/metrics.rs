@@ -173,6 +173,9 @@ const FIGURES: &[Figure] = &[
         "Bytes of value files that were written anew.",
         |stats| stats.value_log.rewritten_bytes,
     ),
+    counter("values_asked_ahead", "Values that scans asked for ahead.", |stats| {
+        stats.value_log.asked_ahead
+    }),
     gauge("value_files", "Value files.", |stats| stats.value_log.file_count),
     gauge("value_file_bytes", "Bytes of value files.", |stats| stats.value_log.bytes),
     gauge("value_live_bytes", "Bytes of values in them that tables name.", |stats| {

@@ -19,6 +19,8 @@ pub(crate) enum Figures {
     L0,
     /// What is found in memory and on the local disk of what was read, and what has to go
     Cache,
+    /// What stands in the value log, how much of it may be dead, and what was written anew
+    Values,
 }
 
 #[derive(Debug, ClapArgs)]

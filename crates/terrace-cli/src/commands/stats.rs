@@ -1,6 +1,7 @@
 //! What a database says of itself, in one form for a directory and for a server.
 
 mod cache;
+mod values;
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -49,6 +50,13 @@ pub(super) fn stats(args: &StatsArgs, session: &mut Session) -> Outcome {
             match is_json {
                 true => print(cache::as_json(&figures)),
                 false => print(cache::shown(&figures).trim_end()),
+            }
+        }
+        Figures::Values => {
+            let figures = read(&data.stats()?)?;
+            match is_json {
+                true => print(values::as_json(&figures)),
+                false => print(values::shown(&figures).trim_end()),
             }
         }
         Figures::All if is_json => print(data.stats()?),

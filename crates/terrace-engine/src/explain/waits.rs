@@ -84,6 +84,13 @@ pub(crate) fn has_waited() -> bool {
     HAS_WAITED.get()
 }
 
+/// How long the operation has waited for files so far.
+#[inline]
+pub(crate) fn so_far_for_files() -> Duration {
+    let of_files = |waits: WaitTimes| waits.by_cause[WaitCause::File as usize];
+    has_waited().then(|| of_files(WAITS.get())).flatten().unwrap_or_default()
+}
+
 /// What the operation has waited for; it begins anew.
 #[cold]
 pub(crate) fn take() -> WaitTimes {

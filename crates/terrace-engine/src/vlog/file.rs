@@ -100,6 +100,16 @@ impl ValueFile {
         self.reader(mode)?.value_in_walk(key, pointer, cache, mode, windows)
     }
 
+    /// Has the value that `pointer` names read into the system's pages, and does not wait for it;
+    /// to learn where it is, it may. Errors: as [`ValueFile::read`].
+    pub fn ask_for(&self, key: &[u8], pointer: &ValuePointer) -> Result<()> {
+        let reader = self.reader(ReadMode::BLOCK)?;
+        let cache = &self.context.opener.cache;
+        let offset = reader.place_of(pointer.name, cache, ReadMode::BLOCK)?;
+        reader.file.prefetch(ByteInterval { offset, bytes: reader.bytes_of(key, pointer) });
+        Ok(())
+    }
+
     /// Where the entry of a value stands. May wait for the disk.
     pub(super) fn place_of(&self, name: ValueName) -> Result<u64> {
         self.reader(ReadMode::BLOCK)?.place_of(name, &self.context.opener.cache, ReadMode::BLOCK)

@@ -15,6 +15,7 @@ use terrace_env::{PlantedBug, is_planted};
 
 use crate::explain::{Hidden, ScanWatch, is_recording, note, waits};
 use crate::iter::{Cursor, MergingCursor, lesser_bound};
+use crate::store::read::ahead::{AskAhead, Stretch};
 use crate::store::read::answer::{Answer, answer, covers, unsupported};
 use crate::store::read::operands::{Gathered, Merged};
 use crate::store::read::sources::{Covering, Source, sources};
@@ -66,6 +67,7 @@ pub struct Iter {
     shows_keys_only: bool,
     /// What was read ahead of value files.
     windows: ValueWindows,
+    ahead: AskAhead,
     tombstones: Vec<Covering>,
     steps: u32,
     stands: Stands,
@@ -137,6 +139,7 @@ impl Iter {
             fetched: None,
             shows_keys_only: false,
             windows: ValueWindows::default(),
+            ahead: AskAhead::default(),
             tombstones,
             steps: 0,
             stands: Stands::Nowhere,
@@ -397,12 +400,18 @@ impl Iter {
                 }
                 Answer::Pointer => {
                     self.note_key(None);
-                    let values = Values::of(&self.view.version, self.mode);
-                    let fetched = match self.shows_keys_only {
-                        true => Ok(Fetched::without_value(&entry)),
-                        false => values.fetch_on(&entry, &mut self.windows),
-                    };
-                    self.fetched = Some(fetched.map_err(|error| self.refuse_damaged(error))?);
+                    if self.shows_keys_only {
+                        self.fetched = Some(Fetched::without_value(&entry));
+                    } else {
+                        let values = Values::of(&self.view.version, self.mode);
+                        let before = waits::so_far_for_files();
+                        let fetched = values.fetch_on(&entry, &mut self.windows);
+                        self.fetched = Some(fetched.map_err(|error| self.refuse_damaged(error))?);
+                        let waited = waits::so_far_for_files().saturating_sub(before);
+                        if let Some(stretch) = self.ahead.fetched(waited) {
+                            self.ask_ahead(stretch, forward);
+                        }
+                    }
                 }
                 Answer::Operands => {
                     self.note_key(None);
@@ -416,6 +425,48 @@ impl Iter {
             self.stands = Stands::OnKey;
             self.watch.shown += 1;
             return Ok(());
+        }
+        Ok(())
+    }
+
+    /// Asks for the values of the keys that follow, as many as `stretch` says.
+    #[cold]
+    fn ask_ahead(&mut self, stretch: Stretch, forward: bool) {
+        if !self.mode.waits || is_recording() {
+            return;
+        }
+        let mut asked = 0;
+        // An error is not told here: whoever comes to what cannot be read meets it there.
+        let _ = self.ask_for_following(stretch, forward, &mut asked);
+        self.ahead.asked(asked);
+        self.inner.meters.counters.values_asked_ahead(asked.into());
+    }
+
+    fn ask_for_following(
+        &self,
+        mut stretch: Stretch,
+        forward: bool,
+        asked: &mut u32,
+    ) -> Result<()> {
+        let Some(entry) = self.cursor.entry() else { return Ok(()) };
+        let range_index = !self.inner.options.research.scan_all_memtables;
+        let (point, mode) = (self.point.seqno(), self.mode);
+        let (mut cursor, _) = sources(&self.view, &self.range, point, mode, range_index)?;
+        let values = Values::of(&self.view.version, self.mode);
+        let mut is_on_key = match forward {
+            true => cursor.seek(entry.key)? && cursor.next()?,
+            false => cursor.seek_back(Some(entry.key))?,
+        };
+        while is_on_key && stretch.take_key() {
+            let Some(entry) = cursor.entry() else { break };
+            if self.is_past_end(entry.key, forward) {
+                break;
+            }
+            if self.answer(&entry) == Answer::Pointer {
+                stretch.take_value(values.ask_for(&entry)?);
+                *asked += 1;
+            }
+            is_on_key = if forward { cursor.next()? } else { cursor.prev()? };
         }
         Ok(())
     }

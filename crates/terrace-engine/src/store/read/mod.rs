@@ -15,8 +15,9 @@
 //!
 //! Begin at `begin.rs` and `get.rs`; `key_search.rs` goes down the tables. `operands.rs` goes on to
 //! the base of a merge, `values.rs` to what a pointer names; `iterator.rs` walks, both ways,
-//! over what `sources.rs` finds in a view.
+//! over what `sources.rs` finds in a view, and asks for values ahead as `ahead.rs` says.
 
+mod ahead;
 pub(super) mod answer;
 pub(super) mod begin;
 pub(super) mod get;

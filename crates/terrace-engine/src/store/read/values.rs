@@ -33,20 +33,35 @@ impl<'a> Values<'a> {
         self.fetch_by(entry, |file, pointer| file.read_on(entry.key, pointer, self.mode, windows))
     }
 
+    /// Has the value that an entry points to made ready, if that can be done without waiting for
+    /// it; how many bytes it has. Errors: as [`Values::fetch`].
+    pub fn ask_for(&self, entry: &EntryRef<'_>) -> Result<u64> {
+        let (file, pointer) = self.find(entry)?;
+        file.ask_for(entry.key, &pointer)?;
+        Ok(pointer.bytes.into())
+    }
+
     fn fetch_by(
         &self,
         entry: &EntryRef<'_>,
         read: impl FnOnce(&ValueFile, &ValuePointer) -> Result<FetchedValue>,
     ) -> Result<Fetched> {
-        debug_assert_eq!(entry.kind, EntryKind::ValuePointer);
-        let pointer = ValuePointer::decode(entry.value)
-            .map_err(|error| Corruption::new("(a table)", error.offset as u64, error.what))?;
-        let Some(file) = self.files.of_segment(pointer.name.segment) else {
-            return Err(dangling(&pointer));
-        };
+        let (file, pointer) = self.find(entry)?;
         let value = read(file, &pointer)?;
         note(|notes| notes.fetched(file.meta().id, pointer.bytes.into()));
         Ok(Fetched { value, expiry: entry.expiry, seqno: entry.seqno })
+    }
+
+    /// The pointer that an entry is, and the file that holds what it names.
+    #[inline]
+    fn find(&self, entry: &EntryRef<'_>) -> Result<(&'a ValueFile, ValuePointer)> {
+        debug_assert_eq!(entry.kind, EntryKind::ValuePointer);
+        let pointer = ValuePointer::decode(entry.value)
+            .map_err(|error| Corruption::new("(a table)", error.offset as u64, error.what))?;
+        match self.files.of_segment(pointer.name.segment) {
+            Some(file) => Ok((file, pointer)),
+            None => Err(dangling(&pointer)),
+        }
     }
 }
 

@@ -110,6 +110,11 @@ impl Counters {
         self.values.written(done.value_bytes);
         self.values.brought(done.in_place_bytes);
     }
+
+    /// A scan asked for so many values before it came to them.
+    pub(in crate::store) fn values_asked_ahead(&self, count: u64) {
+        self.values.asked_ahead(count);
+    }
 }
 
 impl Listener for Counters {
@@ -420,7 +425,7 @@ impl Inner {
             merged_away_count: read(&counters.merged_away),
             unflushed_bytes: read(&counters.unflushed_bytes),
             lookup_index: self.lookups.as_ref().map(KeyBounds::stats),
-            value_log: counters.values.stats(&view.version),
+            value_log: counters.values.stats(&view.version, &self.shape.values),
             cloud: self.cloud_stats(&view.version),
             l0_row_count: view.version.l0().rows().len() as u64,
             l0_consumed_count: view.version.l0().consumed().intervals().len() as u64,

@@ -5,7 +5,6 @@ use std::fmt;
 use crate::explain::text::{bytes, percent};
 use crate::store::report::l0_stats::ON_DATA_DISK;
 use crate::store::report::stats::{BackgroundIoStats, LevelStats, StoreStats};
-use crate::store::report::value_stats::ValueLogStats;
 
 impl fmt::Display for StoreStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -100,7 +99,7 @@ impl StoreStats {
             self.dropped_entry_count
         )?;
         self.show_filter(f)?;
-        if self.value_log != ValueLogStats::default() {
+        if self.value_log.is_used() {
             writeln!(f, "  value log      {}", self.value_log)?;
         }
         writeln!(

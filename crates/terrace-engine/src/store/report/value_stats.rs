@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::events::ValuesRecord;
 use crate::explain::text::{bytes, count};
 use crate::version::Version;
-use crate::vlog::ValueHome;
+use crate::vlog::{SpaceBound, ValueHome};
 
 /// What has been done for the value log since the open.
 #[derive(Debug, Default)]
@@ -16,6 +16,7 @@ pub(super) struct ValueCounters {
     in_place_bytes: AtomicU64,
     removed_count: AtomicU64,
     removed_bytes: AtomicU64,
+    asked_ahead: AtomicU64,
 }
 
 impl ValueCounters {
@@ -36,10 +37,15 @@ impl ValueCounters {
         self.removed_bytes.fetch_add(record.removed_bytes, Ordering::Relaxed);
     }
 
-    /// These, and what a version holds.
-    pub fn stats(&self, version: &Version) -> ValueLogStats {
+    /// A scan asked for so many values before it came to them.
+    pub fn asked_ahead(&self, values: u64) {
+        self.asked_ahead.fetch_add(values, Ordering::Relaxed);
+    }
+
+    /// These, and what a version holds within its bound.
+    pub fn stats(&self, version: &Version, bound: &SpaceBound) -> ValueLogStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let liveness = version.liveness();
+        let (liveness, space) = (version.liveness(), version.value_space());
         let files = || version.values().iter().map(|file| file.meta());
         ValueLogStats {
             file_count: files().count() as u64,
@@ -47,12 +53,14 @@ impl ValueCounters {
             segment_count: files().map(|file| file.segments.len() as u64).sum(),
             bytes: files().map(|file| file.bytes).sum(),
             live_bytes: files().map(|file| liveness.live_bytes(file)).sum(),
-            hidden_bytes_max: version.value_space().hidden_bytes_max,
+            hidden_bytes_max: space.hidden_bytes_max,
+            dead_bytes_allowed: bound.dead_bytes_allowed(&space),
             written_bytes: read(&self.written_bytes),
             rewritten_bytes: read(&self.rewritten_bytes),
             in_place_bytes: read(&self.in_place_bytes),
             removed_count: read(&self.removed_count),
             removed_bytes: read(&self.removed_bytes),
+            asked_ahead: read(&self.asked_ahead),
         }
     }
 }
@@ -76,6 +84,8 @@ pub struct ValueLogStats {
     /// Bytes of these that newer entries may hide, at most: as far as nobody knows before a
     /// compaction.
     pub hidden_bytes_max: u64,
+    /// How many bytes may be dead or hidden before writers are slowed down; none without a bound.
+    pub dead_bytes_allowed: Option<u64>,
     /// Bytes of files that flushes and compactions wrote new values into.
     pub written_bytes: u64,
     /// Bytes of files that have what lived of others.
@@ -86,9 +96,18 @@ pub struct ValueLogStats {
     pub removed_count: u64,
     /// Bytes of these.
     pub removed_bytes: u64,
+    /// Number of values that scans asked for before they came to them, since they had waited for
+    /// others.
+    pub asked_ahead: u64,
 }
 
 impl ValueLogStats {
+    /// Whether there are value files, or were since the open.
+    #[must_use]
+    pub fn is_used(&self) -> bool {
+        self.file_count + self.removed_count + self.written_bytes > 0
+    }
+
     /// Bytes of files for each byte that lives in them; 1 if there are none.
     #[must_use]
     pub fn space_amplification(&self) -> f64 {
@@ -111,6 +130,9 @@ impl fmt::Display for ValueLogStats {
         write!(f, "; {written} written, {rewritten} written anew, {removed} given back")?;
         if self.in_place_bytes > 0 {
             write!(f, ", {} of medium values in tables again", bytes(self.in_place_bytes))?;
+        }
+        if self.asked_ahead > 0 {
+            write!(f, "; scans asked for {} ahead", count(self.asked_ahead, "value", "values"))?;
         }
         Ok(())
     }

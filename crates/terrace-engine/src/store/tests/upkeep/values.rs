@@ -2,6 +2,7 @@
 //! and their garbage goes.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use terrace_base::KeyRange;
 use terrace_env::Fault;
@@ -10,7 +11,7 @@ use terrace_env::{FaultEffect, FaultErrno, FaultPlan, Operation};
 use crate::Error;
 use crate::options::{L0Kind, ValueLogOptions};
 use crate::store::tests::*;
-use crate::store::{GetOptions, IterOptions};
+use crate::store::{GetOptions, Iter, IterOptions};
 
 fn separating() -> Options {
     let value_log = ValueLogOptions {
@@ -267,4 +268,53 @@ fn a_value_that_was_read_is_cached_if_that_is_wanted() -> Result<()> {
         assert_eq!(hits_of(4, false)?, small, "the value is read anew");
         store.close()
     })
+}
+
+/// Goal: a scan whose values come from a slow disk asks for them before it comes to them, both ways
+/// and whatever else lies there, and shows what it would show anyway; one that waits for nothing
+/// asks for nothing. Method: the disk takes up to a millisecond for each call, or no time.
+#[test]
+fn a_scan_that_waits_for_values_asks_for_those_that_follow() -> Result<()> {
+    for (delay_max, asks) in [(Duration::ZERO, false), (Duration::from_millis(1), true)] {
+        let sim = SimOptions { io_delay_max: delay_max, ..SimOptions::new(31) };
+        SimEnv::run(sim, |env| {
+            let store = open(&(env as SharedEnv), &separating())?;
+            write_round(&store, 0)?;
+            store.flush()?;
+            for index in (0..150).step_by(7) {
+                put(&store, &key(index), &value(index, 1))?;
+            }
+            let mut batch = WriteBatch::new();
+            batch.delete_range(b"key 0100", b"key 0110")?;
+            store.write(&batch, &WriteOptions::default())?;
+            store.flush()?;
+            let expected: Vec<_> = (0..150)
+                .filter(|index| !(100..110).contains(index))
+                .map(|index| (key(index), value(index, usize::from(index % 7 == 0))))
+                .collect();
+            let shown = |iter: &Iter| {
+                let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("text");
+                iter.entry().map(|entry| (text(entry.key), text(entry.value)))
+            };
+            let mut iter = store.iter(IterOptions::default())?;
+            iter.seek_to_first()?;
+            for pair in &expected {
+                assert_eq!(shown(&iter).as_ref(), Some(pair));
+                iter.next()?;
+            }
+            let forward = store.stats().value_log.asked_ahead;
+            let mut iter = store.iter(IterOptions::default())?;
+            iter.seek_back(None)?;
+            for pair in expected.iter().rev() {
+                assert_eq!(shown(&iter).as_ref(), Some(pair));
+                iter.prev()?;
+            }
+            let back = store.stats().value_log.asked_ahead - forward;
+            // Two of three values are in the value log; the windows have some of them.
+            println!("{delay_max:?}: {forward} forward, {back} back");
+            assert_eq!([forward > 0, back > 0], [asks; 2], "{forward}, {back}");
+            store.close()
+        })?;
+    }
+    Ok(())
 }
