@@ -35,6 +35,13 @@ pub struct Research {
     /// What is kept on the local disk of tables in the object store beside their metadata.
     /// *Beside:* the data cache of RocksMash (TACO 2022), section 3.2.
     pub near: NearDesign,
+    /// A read that has to ask the object store for a block keeps that block alone on the local
+    /// disk, as in RocksMash (TACO 2022), section 3.2. *Beside:* those around it, while there is
+    /// room.
+    pub near_alone: bool,
+    /// Bytes of a bucket of blocks on the local disk, if not 8 MiB: at least 64 KiB. *Beside:* 40
+    /// and 120 MB in RocksMash (TACO 2022), figure 20.
+    pub near_bucket_bytes: Option<u64>,
     /// The metadata of tables in the object store are kept neither on the local disk nor in memory:
     /// each look into a table fetches them. *Beside:* the metadata cache of RocksMash (TACO 2022),
     /// section 3.2; "no metadata cache" in figures 17a and b.
@@ -151,6 +158,30 @@ impl Baseline {
             },
         },
         Baseline {
+            name: "near-alone",
+            meaning: "a block of the object store comes near alone, also while there is room (RocksMash)",
+            choose: |research, _| {
+                research.near_alone = true;
+                Ok(())
+            },
+        },
+        Baseline {
+            name: "near-buckets-40",
+            meaning: "blocks kept near lie in buckets of 40 MB (RocksMash, figure 20)",
+            choose: |research, _| {
+                research.near_bucket_bytes = Some(40_000_000);
+                Ok(())
+            },
+        },
+        Baseline {
+            name: "near-buckets-120",
+            meaning: "blocks kept near lie in buckets of 120 MB (RocksMash, figure 20)",
+            choose: |research, _| {
+                research.near_bucket_bytes = Some(120_000_000);
+                Ok(())
+            },
+        },
+        Baseline {
             name: "near-meta-none",
             meaning: "metadata of tables in the object store are fetched for each look (RocksMash, figure 17)",
             choose: |research, _| {
@@ -251,6 +282,10 @@ impl Research {
         )?;
         require(!self.l0_cut_all || is_plain, "l0_cut_all needs a plain L0")?;
         require(!self.l0_matrix || !is_plain, "l0_matrix needs an L0 in a container")?;
+        require(
+            self.near_bucket_bytes.is_none_or(|bytes| (64 << 10..=4 << 30).contains(&bytes)),
+            "near_bucket_bytes must be 64 KiB to 4 GiB",
+        )?;
         let Some(medium) = &self.pmem_memtables else {
             return Ok(());
         };
@@ -302,6 +337,10 @@ mod tests {
             },
             Options {
                 research: Research { l0_matrix: true, ..Research::default() },
+                ..Options::default()
+            },
+            Options {
+                research: Research { near_bucket_bytes: Some(4096), ..Research::default() },
                 ..Options::default()
             },
             Options {

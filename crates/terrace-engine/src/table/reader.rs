@@ -18,6 +18,7 @@ use super::format::frame::{self, Compression, TRAILER_BYTES};
 use super::format::properties::TableProperties;
 use super::format::{BLOCK_BYTES_MAX, FormatError, META_BYTES_MAX, range_tombstones};
 use super::mashmeta::MashMeta;
+use super::placed::PlacedBlock;
 use super::store::{ByteInterval, ReadTicket, TableFile};
 use super::stream::TableStream;
 use crate::cache::{BlockCache, BlockPeek, BlockSlots};
@@ -519,7 +520,10 @@ impl TableReader {
         let handle = self.index.handle(block_index);
         let interval = interval_of(handle);
         let frame = match mode.waits {
-            true => only_one(&*self.file, interval, self.file.read_block(interval))?,
+            true => {
+                let placed = PlacedBlock::new(self, block_index);
+                only_one(&*self.file, interval, self.file.read_block(&placed))?
+            }
             false => self.file.try_read(interval)?.ok_or(Error::NeedsIo)?,
         };
         let block = self.decode_block(handle, &frame)?;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use terrace_base::{Corruption, FileId, LEVEL_MAX, LevelNo};
 
+use super::placed::PlacedBlock;
 use crate::Result;
 use crate::placement::TableLocation;
 
@@ -125,9 +126,9 @@ pub trait TableFile: Send + Sync + fmt::Debug {
     fn read(&self, intervals: &[ByteInterval]) -> ReadTicket;
 
     /// As [`TableFile::read`] of a block that a get or a cursor looks into: a store that keeps what
-    /// is read near may have it.
-    fn read_block(&self, interval: ByteInterval) -> ReadTicket {
-        self.read(&[interval])
+    /// is read near may have it, and may keep those around it too.
+    fn read_block(&self, block: &PlacedBlock<'_>) -> ReadTicket {
+        self.read(&[block.interval()])
     }
 
     /// Where the blocks begin that were read lately and are kept near, ascending; none in a store

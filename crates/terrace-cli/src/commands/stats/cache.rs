@@ -54,7 +54,12 @@ pub(super) fn shown(figures: &Figured) -> String {
             HumanCount(inherited)
         ),
     };
-    line_of(&mut text, "came", &came);
+    // Servers of earlier builds say nothing of neighbours.
+    let beside = match data("neighbours") {
+        0 => String::new(),
+        neighbours => format!("; {} beside those, into free room", HumanCount(neighbours)),
+    };
+    line_of(&mut text, "came", &format!("{came}{beside}"));
     let went = format!(
         "{} for others, {} with their tables, {} because the cache became smaller",
         counted("evicted"),
@@ -101,6 +106,7 @@ mod tests {
             "cloud": { "near": {
                 "data": {
                     "hits": 6, "misses": 4, "admitted": 1200, "inherited": 7, "evicted": 3,
+                    "neighbours": 90,
                     "invalidated": 2, "squeezed": 1, "damaged": 0,
                     "bytes": 4 << 20, "bytes_max": 16 << 20,
                 },
@@ -115,7 +121,7 @@ blocks in memory
 blocks of tables in the object store, on the local disk
   hold           4.00 MiB of 16.00 MiB
   found there    60.0 % of 10 asked for
-  came           1,200, 7 of them because compactions wrote anew what was there
+  came           1,200, 7 of them because compactions wrote anew what was there; 90 beside those, into free room
   went           3 for others, 2 with their tables, 1 because the cache became smaller
   in memory      3.00 KiB to find them
 metadata of tables in the object store, on the local disk

@@ -1,15 +1,17 @@
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use terrace_env::{Latch, ObjectName, SharedEnv};
 
 use super::ahead::{Asked, PIECE_BYTES};
+use super::around::{Around, KeptAs, piece_of};
 use super::sequence::Sequences;
 use super::tables::{FarName, Mounted};
 use super::tails::AskedTail;
 use crate::explain::{note, waits};
 use crate::table::format::footer::Footer;
-use crate::table::{ByteInterval, ReadTicket, TableFile};
+use crate::table::{ByteInterval, PlacedBlock, ReadTicket, TableFile};
 use crate::{Error, Result};
 
 /// To open a table costs a request for its footer, and more for what the footer names, which stands
@@ -48,9 +50,14 @@ pub(super) struct Piece {
 impl Piece {
     /// The bytes of an interval, if all of it is here.
     pub fn get(&self, interval: ByteInterval) -> Option<Vec<u8>> {
+        self.slice(interval).map(<[u8]>::to_vec)
+    }
+
+    /// The same where they are.
+    pub fn slice(&self, interval: ByteInterval) -> Option<&[u8]> {
         let start = usize::try_from(interval.offset.checked_sub(self.offset)?).ok()?;
         let end = start.checked_add(interval.bytes)?;
-        self.bytes.get(start..end).map(<[u8]>::to_vec)
+        self.bytes.get(start..end)
     }
 }
 
@@ -143,9 +150,9 @@ impl FarFile {
         whole.get(interval)
     }
 
-    /// Begins to read an interval that is not in the tail, and what comes after it if somebody goes
-    /// through the table; whether that is so, and has been for a while.
-    fn ask(&self, interval: ByteInterval) -> (Asked, bool) {
+    /// Begins to read an interval that is not in the tail; what comes after it if somebody goes
+    /// through the table, and what is around it if it is a block and there is room near.
+    fn ask(&self, interval: ByteInterval, block: Option<&PlacedBlock<'_>>) -> Reading {
         let (start, end) = (interval.offset, interval.offset + interval.bytes as u64);
         if let Some(asked) = self.mounted.ahead.take(self.name.nonce, interval) {
             let goes_on = self.sequences.lock().passes(start, end);
@@ -154,16 +161,45 @@ impl FarFile {
             {
                 self.ask_behind(offset + PIECE_BYTES);
             }
-            return (asked, goes_on);
+            return Reading { asked, goes_on, around: None };
         }
         let bytes = self.sequences.lock().bytes_to_read(start, end);
-        let piece = start..(start + bytes).min(self.name.bytes).max(end);
+        let mut piece = start..(start + bytes).min(self.name.bytes).max(end);
         let goes_on = bytes > end - start && bytes >= PIECE_BYTES;
         if goes_on {
             self.ask_behind(piece.end);
         }
+        let around = block.filter(|_| !goes_on).and_then(|block| self.around(block, &piece));
+        if let Some(wider) = around.as_ref().and_then(Around::range)
+            && piece.end == end
+        {
+            piece = wider;
+        }
+        let offset = piece.start;
         let pending = self.mounted.store.begin_get(&self.object, Some(piece));
-        (Asked::Pending { offset: start, pending }, goes_on)
+        Reading { asked: Asked::Pending { offset, pending }, goes_on, around }
+    }
+
+    /// What is to be kept near beside a block: of what is read for it anyway, or else of its piece,
+    /// which is read for this. Nothing if there is no room.
+    fn around(&self, block: &PlacedBlock<'_>, read: &Range<u64>) -> Option<Around> {
+        let near = self.mounted.near.as_ref()?;
+        let (interval, mut piece) = (block.interval(), piece_of(block.interval()));
+        let is_alone = read.end == interval.offset + interval.bytes as u64;
+        if !is_alone {
+            piece = read.start..piece.end.min(read.end);
+        }
+        let blocks = block.around(&piece);
+        let bytes = blocks.iter().map(|block| block.bytes).sum();
+        let has_room = || {
+            let all = ByteInterval { offset: interval.offset, bytes };
+            near.data.has_room(self.name.cached_as(), all)
+        };
+        if bytes == interval.bytes || !has_room() {
+            return None;
+        }
+        let under_way = if is_alone { Some(self.mounted.around.begin()?) } else { None };
+        Some(Around { blocks, under_way })
     }
 
     /// Begins to read the piece behind one that ends at `end`, if the table goes on there.
@@ -174,12 +210,13 @@ impl FarFile {
     }
 }
 
-/// Whether bytes that are read of a table are kept near.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Keep {
-    No,
-    /// Each interval is a block, which is kept unless a long scan reads it.
-    Blocks,
+/// A read under way.
+struct Reading {
+    asked: Asked,
+    /// Somebody goes through the table, and has for a while.
+    goes_on: bool,
+    /// What else is kept near of what comes.
+    around: Option<Around>,
 }
 
 /// Where to begin to read the end of a table of `table_bytes`, of which nothing is known.
@@ -194,7 +231,8 @@ pub(super) fn metadata_offset(tail: &[u8], table_bytes: u64) -> Option<u64> {
 }
 
 impl FarFile {
-    fn read_and(&self, keep: Keep, intervals: &[ByteInterval]) -> ReadTicket {
+    /// Reads intervals. If they are one block, it is kept near unless a long scan reads it.
+    fn read_and(&self, intervals: &[ByteInterval], block: Option<&PlacedBlock<'_>>) -> ReadTicket {
         let mut asked = Vec::with_capacity(intervals.len());
         for interval in intervals {
             if let Err(error) = interval.check_inside(self.name.bytes, &self.path) {
@@ -202,26 +240,30 @@ impl FarFile {
             }
             match self.read_tail(*interval) {
                 Ok(Some(bytes)) => {
-                    let piece = Piece { offset: interval.offset, bytes };
-                    asked.push((*interval, (Asked::There(Arc::new(piece)), false)));
+                    let there = Asked::There(Arc::new(Piece { offset: interval.offset, bytes }));
+                    let reading = Reading { asked: there, goes_on: false, around: None };
+                    asked.push((*interval, reading));
                 }
-                Ok(None) => asked.push((*interval, self.ask(*interval))),
+                Ok(None) => asked.push((*interval, self.ask(*interval, block))),
                 Err(error) => return ReadTicket::ready(Err(error)),
             }
         }
         let (env, mounted) = (Arc::clone(&self.env), Arc::clone(&self.mounted));
         let (nonce, name) = (self.name.nonce, self.name());
         let table = self.name.cached_as();
+        let kept_as = block.map(|block| KeptAs { table, seal: block.seal() });
         ReadTicket::pending(Box::new(move || {
             let began = env.now();
             let mut buffers = Vec::with_capacity(asked.len());
-            for (interval, (asked, goes_on)) in asked {
+            for (interval, Reading { asked, goes_on, around }) in asked {
                 let piece = asked.wait().map_err(|error| mounted.error_of_read(&name, error))?;
-                let bytes = piece.get(interval);
-                mounted.ahead.keep_rest(nonce, interval, piece);
-                let bytes = bytes.ok_or_else(|| interval.too_short(&name))?;
-                if keep == Keep::Blocks && !goes_on {
-                    mounted.keep_block(table, interval.offset, &bytes);
+                let bytes = piece.get(interval).ok_or_else(|| interval.too_short(&name))?;
+                if let Some(kept_as) = kept_as.filter(|_| !goes_on) {
+                    mounted.keep(kept_as, interval, around.as_ref(), &piece);
+                }
+                // What came for the cache alone is there now.
+                if around.is_none_or(|around| around.under_way.is_none()) {
+                    mounted.ahead.keep_rest(nonce, interval, piece);
                 }
                 buffers.push(bytes);
             }
@@ -234,13 +276,14 @@ impl FarFile {
 
 impl TableFile for FarFile {
     fn read(&self, intervals: &[ByteInterval]) -> ReadTicket {
-        self.read_and(Keep::No, intervals)
+        self.read_and(intervals, None)
     }
 
-    fn read_block(&self, interval: ByteInterval) -> ReadTicket {
+    fn read_block(&self, block: &PlacedBlock<'_>) -> ReadTicket {
+        let interval = block.interval();
         match self.read_near(interval, true).or_else(|| self.read_whole(interval)) {
-            Some(block) => ReadTicket::ready(Ok(vec![block])),
-            None => self.read_and(Keep::Blocks, &[interval]),
+            Some(bytes) => ReadTicket::ready(Ok(vec![bytes])),
+            None => self.read_and(&[interval], Some(block)),
         }
     }
 

@@ -28,10 +28,11 @@
 //! *Source:* RocksMash (TACO 2022), sections 2 and 3.1. *Differs:* the line follows a budget of
 //! local bytes, and moves while the database is open.
 //!
-//! Begin at `waterline.rs` (which levels, pure), `tables.rs` (the store), `file.rs` (reading one)
-//! and `sequence.rs` (how much of it at once, pure).
+//! Begin at `waterline.rs` (which levels, pure), `tables.rs` (the store), `file.rs` (reading one),
+//! `sequence.rs` (how much of it at once, pure) and `around.rs` (what comes with a block).
 
 mod ahead;
+mod around;
 mod file;
 mod sequence;
 mod tables;

@@ -9,7 +9,8 @@ use terrace_env::{JobClass, Latch, ObjectName, PlantedBug, SetOnce, SharedEnv, i
 
 use super::Waterline;
 use super::ahead::ReadAhead;
-use super::file::{FarFile, metadata_offset, tail_offset};
+use super::around::{Around, KeptAs, PiecesUnderWay};
+use super::file::{FarFile, Piece, metadata_offset, tail_offset};
 use super::tails::{AskedTail, TailsAhead};
 use crate::cache::persistent::PersistentCache;
 use crate::cloud::{CloudName, CloudNames, CloudStore, is_missing};
@@ -51,6 +52,7 @@ pub(super) struct Mounted {
     pub reader: FarReader,
     pub ahead: ReadAhead,
     pub tails: TailsAhead,
+    pub around: PiecesUnderWay,
     pub near: Option<Arc<PersistentCache>>,
     grows: Arc<SetOnce<Box<dyn Fn() + Send + Sync>>>,
     /// Blocks that requests have brought and that were kept near.
@@ -62,15 +64,27 @@ impl Mounted {
         self.names.of(&name.object())
     }
 
-    /// Keeps a block near that a request has brought.
-    pub fn keep_block(&self, table: u128, offset: u64, block: &[u8]) {
+    /// Keeps near what a request has brought: the block that was asked for, and what came with it
+    /// for that purpose.
+    pub fn keep(
+        &self,
+        kept_as: KeptAs,
+        asked: ByteInterval,
+        around: Option<&Around>,
+        piece: &Piece,
+    ) {
         let Some(near) = &self.near else { return };
-        near.data.admit(table, offset, block);
+        let block = piece.slice(asked).unwrap_or_default();
+        let mut count = u64::from(kept_as.keep(&near.data, asked.offset, block));
         if is_planted(PlantedBug::DataDisplacesMeta) {
-            near.meta.forget(table);
+            near.meta.forget(kept_as.table);
         }
-        let kept = self.kept.fetch_add(1, Ordering::Relaxed);
-        if let Some(grows) = self.grows.get().filter(|_| kept.is_multiple_of(KEPT_PER_LOOK)) {
+        if let Some(around) = around {
+            count += kept_as.keep_around(&near.data, asked, around, piece);
+        }
+        let before = self.kept.fetch_add(count, Ordering::Relaxed);
+        let is_time = before / KEPT_PER_LOOK != (before + count) / KEPT_PER_LOOK || before == 0;
+        if let Some(grows) = self.grows.get().filter(|_| is_time) {
             grows();
         }
     }
@@ -121,8 +135,9 @@ impl FarTables {
         near: Option<Arc<PersistentCache>>,
     ) {
         let (ahead, tails) = (ReadAhead::default(), TailsAhead::default());
+        let around = PiecesUnderWay::default();
         let (grows, kept) = (Arc::clone(&self.grows), AtomicU64::new(0));
-        let mounted = Mounted { store, names, reader, ahead, tails, near, grows, kept };
+        let mounted = Mounted { store, names, reader, ahead, tails, around, near, grows, kept };
         let mounted = Arc::new(mounted);
         let kept = self.mounted.get_or_set(Arc::clone(&mounted));
         assert!(Arc::ptr_eq(kept, &mounted), "a far medium is mounted once");

@@ -55,6 +55,9 @@ impl Opening {
         let research = &self.options.research;
         let (block_bytes, design) = (table.block_bytes, research.near);
         let data = DataCacheOptions::for_blocks(bytes_max, block_bytes, is_compressed, design);
+        let bucket_bytes = research.near_bucket_bytes.unwrap_or(data.bucket_bytes);
+        let takes_neighbours = !research.near_alone;
+        let data = DataCacheOptions { bucket_bytes, takes_neighbours, ..data };
         let env = self.process.env();
         let memory = self.process.memory().pool(PoolName::PersistentCache);
         let near = PersistentCache::open(env, &self.dir, version.database(), data, memory);

@@ -130,8 +130,21 @@ impl Bucket {
         opened.slots.lock().find(name_of(table, offset)).is_some()
     }
 
-    /// Keeps a piece; whether another one had to go, or `None` if it is not kept.
-    pub fn put(&self, table: u128, offset: u64, bytes: &[u8]) -> Option<bool> {
+    /// How many slots are empty; 0 if nothing is put here at the moment.
+    pub fn empty_count(&self) -> u32 {
+        match self.opened.get() {
+            _ if self.is_failing.load(Ordering::Relaxed) => 0,
+            Some(Some(opened)) => opened.slots.lock().empty_count(),
+            Some(None) => 0,
+            // What lies in a file that nobody has looked at yet is not known.
+            None if self.bytes() > 0 => 0,
+            None => self.capacity.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Keeps a piece; whether another one had to go, or `None` if it is not kept. With
+    /// `only_empty` none has to, and the piece is the next that does.
+    pub fn put(&self, table: u128, offset: u64, bytes: &[u8], only_empty: bool) -> Option<bool> {
         if self.is_failing.load(Ordering::Relaxed) {
             return None;
         }
@@ -139,7 +152,13 @@ impl Bucket {
         let name = name_of(table, offset);
         let checksum = checksum_of(table, offset, bytes);
         let length = bytes.len() as u32;
-        let (slot, evicts) = opened.slots.lock().claim(name, length, checksum)?;
+        let (slot, evicts) = {
+            let mut slots = opened.slots.lock();
+            match only_empty {
+                true => (slots.claim_empty(name, length, checksum)?, false),
+                false => slots.claim(name, length, checksum)?,
+            }
+        };
         let kept = Kept { slot, bytes: length, checksum };
         if is_planted(PlantedBug::ValidBeforeBytes) {
             opened.slots.lock().filled(name, kept);

@@ -118,7 +118,13 @@ impl Design for Buckets {
         self.bucket_of(table, offset).is_some_and(|bucket| bucket.has(table, offset))
     }
 
-    fn put(&self, table: u128, offset: u64, bytes: &[u8], _from: Bringer) -> Option<u64> {
+    fn has_room(&self, table: u128, interval: ByteInterval) -> bool {
+        let slots = interval.bytes.div_ceil(self.shape.slot_bytes.max(1) as usize) as u64;
+        let bucket = self.bucket_of(table, interval.offset);
+        bucket.is_some_and(|bucket| u64::from(bucket.empty_count()) >= slots)
+    }
+
+    fn put(&self, table: u128, offset: u64, bytes: &[u8], from: Bringer) -> Option<u64> {
         let bucket = self.bucket_of(table, offset)?;
         // What fills a good part of a bucket displaces more than it is worth.
         if bytes.len() as u64 > REGION_BYTES / 4 {
@@ -129,7 +135,8 @@ impl Design for Buckets {
         for piece in pieces {
             let (bytes, behind) = rest.split_at(piece.bytes);
             rest = behind;
-            evicted += u64::from(bucket.put(table, piece.offset, bytes)?);
+            let only_empty = from == Bringer::Neighbour;
+            evicted += u64::from(bucket.put(table, piece.offset, bytes, only_empty)?);
         }
         Some(evicted)
     }

@@ -37,6 +37,8 @@ pub struct DataCacheOptions {
     pub slot_bytes: u32,
     /// How blocks are kept: in buckets, but for baselines.
     pub design: NearDesign,
+    /// Whether blocks come with those beside them while there is room.
+    pub takes_neighbours: bool,
 }
 
 impl DataCacheOptions {
@@ -61,7 +63,7 @@ impl DataCacheOptions {
         let stored = if is_compressed { block_bytes / 2 } else { block_bytes };
         let slot_bytes = stored + DataCacheOptions::FRAME_BYTES;
         let bucket_bytes = DataCacheOptions::BUCKET_BYTES;
-        DataCacheOptions { bytes_max, bucket_bytes, slot_bytes, design }
+        DataCacheOptions { bytes_max, bucket_bytes, slot_bytes, design, takes_neighbours: true }
     }
 }
 
@@ -78,6 +80,8 @@ pub struct DataCacheStats {
     pub admitted: u64,
     /// Of these, because what a compaction read was there.
     pub inherited: u64,
+    /// Blocks that came with those beside them, since there was room; not among the admitted.
+    pub neighbours: u64,
     /// Slots that were taken from a block for another one.
     pub evicted: u64,
     /// Slots whose table was deleted.
@@ -112,6 +116,7 @@ struct Counters {
     misses: AtomicU64,
     admitted: AtomicU64,
     inherited: AtomicU64,
+    neighbours: AtomicU64,
     evicted: AtomicU64,
     invalidated: AtomicU64,
     squeezed: AtomicU64,
@@ -142,8 +147,14 @@ trait Design: fmt::Debug + Send + Sync {
     /// Whether the block at `offset` is here, as far as is known without reading anything.
     fn has(&self, table: u128, offset: u64) -> bool;
 
-    /// Keeps a block that a read, or a compaction, has brought; how many had to go for it, or
-    /// `None` if it is not kept.
+    /// Whether as many bytes as these of a table could be kept and nothing had to go for them;
+    /// they are few.
+    fn has_room(&self, _table: u128, _interval: ByteInterval) -> bool {
+        false
+    }
+
+    /// Keeps a block that somebody has brought; how many had to go for it, or `None` if it is not
+    /// kept. For a neighbour none has to go.
     fn put(&self, table: u128, offset: u64, bytes: &[u8], from: Bringer) -> Option<u64>;
 
     /// Whether all of a table, which has `table_bytes`, is to be kept: then whoever asks brings it
@@ -178,12 +189,15 @@ trait Design: fmt::Debug + Send + Sync {
 enum Bringer {
     Read,
     Compaction,
+    /// A read of a block beside it.
+    Neighbour,
 }
 
 /// Blocks of far tables on the local disk. Any number of threads may use it at once.
 #[derive(Debug)]
 pub struct DataCache {
     design: Box<dyn Design>,
+    takes_neighbours: bool,
     bytes_max: AtomicU64,
     counters: Counters,
 }
@@ -211,7 +225,8 @@ impl DataCache {
             }
         };
         let counters = Counters::default();
-        let cache = DataCache { design, bytes_max: AtomicU64::new(0), counters };
+        let takes_neighbours = options.takes_neighbours;
+        let cache = DataCache { design, takes_neighbours, bytes_max: AtomicU64::new(0), counters };
         cache.set_bytes_max(bytes_max);
         cache
     }
@@ -251,12 +266,27 @@ impl DataCache {
         self.put(table, offset, bytes, Bringer::Compaction);
     }
 
+    /// Whether neighbours of a block are wanted: as many bytes as these, at most some hundred KiB,
+    /// could be kept of a table and nothing had to go for them. It is a guess: others may take the
+    /// room meanwhile.
+    #[must_use]
+    pub fn has_room(&self, table: u128, interval: ByteInterval) -> bool {
+        self.takes_neighbours && self.bytes_max() > 0 && self.design.has_room(table, interval)
+    }
+
+    /// As [`DataCache::admit`], for a block that nobody has asked for and that came with the one
+    /// beside it: it is kept only if nothing has to go for it, and goes before what was asked for.
+    pub fn admit_neighbour(&self, table: u128, offset: u64, bytes: &[u8]) {
+        self.put(table, offset, bytes, Bringer::Neighbour);
+    }
+
     fn put(&self, table: u128, offset: u64, bytes: &[u8], from: Bringer) {
         let Some(evicted) = self.design.put(table, offset, bytes, from) else { return };
         Counters::add(&self.counters.evicted, evicted);
         let counter = match from {
             Bringer::Read => &self.counters.admitted,
             Bringer::Compaction => &self.counters.inherited,
+            Bringer::Neighbour => &self.counters.neighbours,
         };
         Counters::add(counter, 1);
     }
@@ -285,7 +315,8 @@ impl DataCache {
         Counters::add(&self.counters.invalidated, self.design.forget(table));
     }
 
-    /// Where the blocks, or pieces of blocks, of a table begin that are here: ascending.
+    /// Where the blocks, or pieces of blocks, of a table begin that were asked for and are here:
+    /// ascending.
     #[must_use]
     pub fn offsets_of(&self, table: u128) -> Vec<u64> {
         let mut offsets = self.design.offsets_of(table);
@@ -323,6 +354,7 @@ impl DataCache {
             misses: of(&self.counters.misses),
             admitted: of(&self.counters.admitted) + inherited,
             inherited,
+            neighbours: of(&self.counters.neighbours),
             evicted: of(&self.counters.evicted),
             invalidated: of(&self.counters.invalidated),
             squeezed: of(&self.counters.squeezed),

@@ -15,6 +15,9 @@
 //! are for those: the one that was read longest ago of them is tried anew when there are more. So
 //! blocks that are read once do not displace those that are read often.
 //!
+//! A block that nobody has asked for, but that came with one, takes an empty slot or none, and is
+//! the first to go.
+//!
 //! *Differs* from RocksMash (TACO 2022), section 3.2, which has one order of last reads. The second
 //! one is of segmented LRU (Karedla and others, 1994).
 
@@ -59,6 +62,8 @@ struct Slot {
     state: State,
     /// It was found since it came.
     is_proven: bool,
+    /// Somebody has asked for it, now or before.
+    is_asked: bool,
 }
 
 /// Those of one order of last reads.
@@ -87,6 +92,7 @@ const EMPTY: Slot = Slot {
     older: NONE,
     state: State::Empty,
     is_proven: false,
+    is_asked: true,
 };
 
 /// The slots of a bucket.
@@ -126,6 +132,7 @@ impl Slots {
         self.reach(kept.slot);
         if self.slots[kept.slot as usize].state == State::Empty {
             self.take(name, kept, State::Valid);
+            self.link_newest(kept.slot);
         }
     }
 
@@ -137,7 +144,8 @@ impl Slots {
             return None;
         }
         self.unlink(slot);
-        self.slots[slot as usize].is_proven = true;
+        let found = &mut self.slots[slot as usize];
+        (found.is_proven, found.is_asked) = (true, true);
         self.link_newest(slot);
         self.bound_proven();
         Some(Kept { slot, bytes, checksum })
@@ -159,7 +167,28 @@ impl Slots {
             self.clear(slot);
         }
         self.take(name, Kept { slot, bytes, checksum }, State::Claimed);
+        self.link_newest(slot);
         Some((slot, evicts))
+    }
+
+    /// As [`Slots::claim`], of a block that nobody has asked for: only an empty slot, in which it
+    /// is the next to go.
+    pub fn claim_empty(&mut self, name: BlockName, bytes: u32, checksum: u32) -> Option<u32> {
+        if self.by_key.contains_key(&name.key()) {
+            return None;
+        }
+        let slot = self.first_empty()?;
+        self.take(name, Kept { slot, bytes, checksum }, State::Claimed);
+        self.slots[slot as usize].is_asked = false;
+        self.link_oldest(slot);
+        Some(slot)
+    }
+
+    /// How many slots are empty.
+    #[must_use]
+    pub fn empty_count(&self) -> u32 {
+        // No more names than slots.
+        self.capacity.saturating_sub(self.by_key.len() as u32)
     }
 
     /// The bytes of a block are where it has claimed a slot; `false` if the slot was taken from it
@@ -198,9 +227,10 @@ impl Slots {
         self.clear_where(|_, found| found.name.table == table)
     }
 
-    /// Where the blocks of a table begin that are here, in no order.
+    /// Where the blocks of a table begin that somebody has asked for and that are here, in no
+    /// order.
     pub fn offsets_of(&self, table: u64) -> impl Iterator<Item = u64> + '_ {
-        let valid = self.slots.iter().filter(|slot| slot.state == State::Valid);
+        let valid = self.slots.iter().filter(|slot| slot.state == State::Valid && slot.is_asked);
         valid.filter(move |slot| slot.name.table == table).map(|slot| slot.name.offset)
     }
 
@@ -269,7 +299,6 @@ impl Slots {
         let Kept { slot, bytes, checksum } = kept;
         self.slots[slot as usize] = Slot { name, bytes, checksum, state, ..EMPTY };
         self.by_key.insert(name.key(), slot);
-        self.link_newest(slot);
     }
 
     fn clear(&mut self, slot: u32) {
@@ -363,6 +392,13 @@ pub(super) mod tests {
         Some(slot)
     }
 
+    /// The same of a block that nobody has asked for.
+    pub fn put_spare(slots: &mut Slots, name: BlockName) -> Option<u32> {
+        let slot = slots.claim_empty(name, 1, 7)?;
+        assert!(slots.filled(name, Kept { slot, bytes: 1, checksum: 7 }));
+        Some(slot)
+    }
+
     #[test]
     fn empty_slots_are_taken_before_anything_goes() {
         let mut slots = Slots::new(3);
@@ -388,6 +424,27 @@ pub(super) mod tests {
         assert!(slots.find(name(2, 98)).is_some() && slots.find(name(2, 99)).is_some());
         assert_eq!(put(&mut slots, name(3, 0)), Some(0));
         assert!(slots.find(name(1, 0)).is_none() && slots.find(name(1, 1)).is_some());
+    }
+
+    #[test]
+    fn what_nobody_has_asked_for_displaces_nothing_and_goes_first() {
+        let mut slots = Slots::new(3);
+        assert_eq!(put(&mut slots, name(1, 0)), Some(0));
+        assert_eq!((put_spare(&mut slots, name(1, 1)), slots.empty_count()), (Some(1), 1));
+        assert_eq!(put_spare(&mut slots, name(1, 1)), None, "it is there");
+        assert_eq!((put_spare(&mut slots, name(1, 2)), slots.empty_count()), (Some(2), 0));
+        assert_eq!(put_spare(&mut slots, name(1, 3)), None, "there is no room");
+        assert_eq!(
+            slots.offsets_of(1).collect::<Vec<_>>(),
+            [0],
+            "a compaction heeds what was read"
+        );
+        assert!(slots.find(name(1, 2)).is_some(), "it is asked for, which proves it");
+        assert_eq!(slots.offsets_of(1).collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(put(&mut slots, name(2, 0)), Some(1), "before what was read longer ago");
+        assert_eq!(put(&mut slots, name(2, 1)), Some(0));
+        assert!(slots.find(name(1, 2)).is_some());
+        assert_eq!((slots.set_capacity(2), slots.empty_count()), (1, 0));
     }
 
     #[test]

@@ -24,6 +24,7 @@ const OPTIONS: DataCacheOptions = DataCacheOptions {
     bucket_bytes: 30_000,
     slot_bytes: 1000,
     design: NearDesign::Buckets,
+    takes_neighbours: true,
 };
 
 fn open(env: &SharedEnv, database: u128, options: DataCacheOptions) -> PersistentCache {
@@ -382,6 +383,8 @@ fn the_slots_are_a_map_that_forgets_what_was_tried_longest_ago() {
     let (mut slots, mut capacity) = (Slots::new(8), 8_usize);
     // The newest use last, with its slot; those that were found apart.
     let (mut tried, mut proven) = (Vec::<(BlockName, u32)>::new(), Vec::new());
+    // Those of them that nobody has asked for.
+    let mut spare = Vec::new();
     for _ in 0..50_000 {
         let wanted = BlockName { table: below(4), offset: below(6) };
         let before = tried.len() + proven.len();
@@ -410,7 +413,17 @@ fn the_slots_are_a_map_that_forgets_what_was_tried_longest_ago() {
                 };
                 let found = lists.filter_map(take).next();
                 assert_eq!(slots.find(wanted).map(|kept| kept.slot), found.map(|one| one.1));
+                spare.retain(|name| found.is_none() || *name != wanted);
                 proven.extend(found);
+            }
+            12..=14 => {
+                let has = tried.iter().chain(&proven).any(|(name, _)| *name == wanted);
+                assert_eq!(slots.empty_count() as usize, capacity - before);
+                let put = slots::tests::put_spare(&mut slots, wanted);
+                assert_eq!(put.is_none(), has || before == capacity, "nothing goes for it");
+                let Some(slot) = put else { continue };
+                tried.insert(0, (wanted, slot));
+                spare.push(wanted);
             }
             _ => {
                 let has = tried.iter().chain(&proven).any(|(name, _)| *name == wanted);
@@ -422,6 +435,7 @@ fn the_slots_are_a_map_that_forgets_what_was_tried_longest_ago() {
                     assert_eq!(list.remove(0).1, slot, "the oldest goes");
                 }
                 tried.push((wanted, slot));
+                spare.retain(|name| *name != wanted);
             }
         }
         while proven.len() > (capacity * 4).div_ceil(5) {
@@ -433,7 +447,8 @@ fn the_slots_are_a_map_that_forgets_what_was_tried_longest_ago() {
         assert_eq!(slots.extent(), extent);
         let mut offsets: Vec<u64> = slots.offsets_of(1).collect();
         offsets.sort_unstable();
-        let of_one = model.iter().filter(|(name, _)| name.table == 1);
+        let is_asked = |name: &BlockName| name.table == 1 && !spare.contains(name);
+        let of_one = model.iter().filter(|(name, _)| is_asked(name));
         let mut expected: Vec<u64> = of_one.map(|(name, _)| name.offset).collect();
         expected.sort_unstable();
         assert_eq!(offsets, expected);

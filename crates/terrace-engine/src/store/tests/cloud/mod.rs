@@ -10,6 +10,7 @@ mod lost;
 mod mirror;
 mod money;
 mod near;
+mod neighbours;
 mod opening;
 mod take_over;
 mod tries;

@@ -12,7 +12,7 @@ use crate::store::GetOptions;
 use crate::store::tests::*;
 
 /// A range in the store with a cache of so many bytes.
-fn with_cache(cache_bytes: u64) -> Options {
+pub(super) fn with_cache(cache_bytes: u64) -> Options {
     let options = in_store(small(), 1);
     let cached =
         |cloud| CloudOptions { local_bytes: None, cache_bytes: Some(cache_bytes), ..cloud };
@@ -20,21 +20,21 @@ fn with_cache(cache_bytes: u64) -> Options {
 }
 
 /// A cache that holds all of it.
-const LARGE: u64 = 4 << 20;
+pub(super) const LARGE: u64 = 4 << 20;
 
 /// One that has room for a few blocks.
 const TINY: u64 = 80_000;
 
-fn gets_asked(store: &Store) -> Result<u64> {
+pub(super) fn gets_asked(store: &Store) -> Result<u64> {
     Ok(store.inner.cloud.as_ref().expect("it has one").store()?.counts().get.requests)
 }
 
-fn near(store: &Store) -> PersistentCacheStats {
+pub(super) fn near(store: &Store) -> PersistentCacheStats {
     store.inner.context.opener.far.near().expect("it has a cache").stats()
 }
 
 /// The same range again, once it has nothing to do in the store.
-fn opened_again(env: &SharedEnv, options: &Options) -> Result<Store> {
+pub(super) fn opened_again(env: &SharedEnv, options: &Options) -> Result<Store> {
     let store = open(env, options)?;
     store.settle();
     Ok(store)
@@ -50,7 +50,7 @@ fn cost_of_reads(store: &Store, step: usize, round: u32) -> Result<u64> {
     Ok(gets_asked(store)? - before)
 }
 
-fn filled(env: &SharedEnv, options: &Options) -> Result<Store> {
+pub(super) fn filled(env: &SharedEnv, options: &Options) -> Result<Store> {
     let store = open(env, options)?;
     fill(&store, 0..2)?;
     store.flush()?;
@@ -114,7 +114,9 @@ fn what_a_compaction_moves_stays_near() -> Result<()> {
 #[test]
 fn a_read_that_may_not_wait_at_first_is_counted_once() -> Result<()> {
     simulate(97, |env| {
-        let options = with_cache(LARGE);
+        // Otherwise most blocks would come as neighbours of others.
+        let research = Research { near_alone: true, ..Research::default() };
+        let options = Options { research, ..with_cache(LARGE) };
         filled(env, &options)?.close()?;
         let at_hand = GetOptions { wait: false, ..GetOptions::default() };
         for is_near in [false, true] {

@@ -245,7 +245,7 @@ impl Design for CacheFiles {
     }
 
     fn put(&self, table: u128, offset: u64, bytes: &[u8], from: Bringer) -> Option<u64> {
-        if from == Bringer::Compaction || bytes.is_empty() {
+        if from != Bringer::Read || bytes.is_empty() {
             return None;
         }
         let key = (table, offset);

@@ -24,6 +24,7 @@ fn open(env: &SharedEnv, design: NearDesign, bytes_max: u64) -> PersistentCache 
         bucket_bytes: 30_000,
         slot_bytes: 1000,
         design,
+        takes_neighbours: true,
     };
     PersistentCache::open(env, Path::new("/range"), 77, options, &MemoryPool::default())
 }

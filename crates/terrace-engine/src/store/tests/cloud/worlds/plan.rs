@@ -30,6 +30,8 @@ pub struct Plan {
     near: NearDesign,
     /// Whether metadata are near.
     has_near_meta: bool,
+    /// In what buckets blocks are: with small ones there is room for some in a cache of any size.
+    near_bucket_bytes: Option<u64>,
     faults: ObjectFaults,
     pub delay_max: Duration,
     pub switch_one_in: u32,
@@ -50,6 +52,7 @@ impl Plan {
             cache_bytes: random.pick(&[Some(70_000), Some(90_000), Some(1 << 20), None]),
             near: apart.pick(&[Buckets, Buckets, Buckets, Nothing, FileLru, WholeTables]),
             has_near_meta: !apart.one_in(4),
+            near_bucket_bytes: apart.pick(&[Some(64 << 10), None]),
             faults: draw_faults(random),
             delay_max: Duration::from_millis(random.pick(&[0, 5, 200])),
             switch_one_in: random.pick(&[2, 4, 16]),
@@ -70,6 +73,7 @@ impl Plan {
                 research: Research {
                     near: self.near,
                     near_meta_none: !self.has_near_meta,
+                    near_bucket_bytes: self.near_bucket_bytes,
                     ..Research::default()
                 },
                 ..small()
