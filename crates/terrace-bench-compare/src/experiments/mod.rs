@@ -162,6 +162,12 @@ pub struct Tree {
     pub near: NearDesign,
     /// The share of the data that it may take, where levels have no bound of their own; 0: nothing.
     pub near_of_data: f64,
+    /// Whether a block comes near alone, also while there is room: a baseline.
+    pub near_alone: bool,
+    /// In how many buckets that share is divided; 0: as by default.
+    pub near_buckets: u64,
+    /// The share of the data that the block cache takes beyond what it takes elsewhere.
+    pub cache_more: f64,
     /// Whether metadata of tables there are fetched for each look: a baseline.
     pub near_meta_none: bool,
     /// Whether compactions hand nothing on of what was read of tables there: a baseline.
@@ -285,6 +291,9 @@ impl Tree {
             far: Far::Nothing,
             near: NearDesign::Buckets,
             near_of_data: 0.0,
+            near_alone: false,
+            near_buckets: 0,
+            cache_more: 0.0,
             near_meta_none: false,
             near_drops: false,
             far_filters: false,

@@ -9,8 +9,8 @@ use Distribution::{Uniform, Zipfian};
 use terrace::NearDesign;
 use terrace_bench::distribution::Distribution;
 
-use super::rocksmash::{DATA, LOAD, LOCAL, MEMTABLES, PAPER, SLATEDB, empty, terrace, ycsb};
-use super::{Chart, Experiment, Far, Figure, Kind, Step, Subject, Tree};
+use super::rocksmash::{DATA, LOAD, LOCAL, MEMTABLES, PAPER, SLATEDB, SMALL, empty, terrace, ycsb};
+use super::{Chart, Data, Experiment, Far, Figure, Kind, Step, Subject, Tree};
 
 /// The share of the data that Mutant has on the local disk for its price.
 const MUTANT: f64 = 0.41;
@@ -94,6 +94,94 @@ const fn four(share: f64) -> [Subject; 4] {
 const TENTH: &[Subject] = &four(0.1);
 const FIFTH: &[Subject] = &four(0.2);
 const THIRD: &[Subject] = &four(0.3);
+
+/// Blocks in buckets, with all levels in the store and a share of the data near.
+const CACHED: Tree = Tree { far: Far::Levels, near_of_data: LOCAL, ..Tree::of_dranges(0) };
+
+/// An empty cache that fills: with neighbours while there is room, a block at a time, by tables.
+const FILLING: &[Subject] = &[
+    subject("with neighbours", CACHED),
+    subject("a block at a time", Tree { near_alone: true, ..CACHED }),
+    subject("whole tables", Tree { near: NearDesign::WholeTables, ..CACHED }),
+];
+
+/// The first reads after a load, of which nothing is near, and those after them.
+const FILLS: &[&[Step]] = &[
+    &[
+        unmeasured(LOAD),
+        over(reads("uniform, first"), Uniform),
+        over(Step { draw: BEFORE, ..reads("uniform, then") }, Uniform),
+    ],
+    &[unmeasured(LOAD), reads("skewed, first"), Step { draw: BEFORE, ..reads("skewed, then") }],
+];
+
+/// A tenth as many reads as records.
+const fn reads(name: &'static str) -> Step {
+    Step { space: false, ..ycsb(name, "c", 80_000) }
+}
+
+/// As many reads as touch less than a fifth of the blocks, and the same reads again: what misses
+/// then had its slot taken. The second draw of skewed reads touches far less.
+const AGAIN: &[&[Step]] = &[
+    &[
+        unmeasured(LOAD),
+        over(Step { measured: false, ..touching("touch uniform") }, Uniform),
+        over(touching("uniform, again"), Uniform),
+    ],
+    &[
+        unmeasured(LOAD),
+        Step { measured: false, ..touching("touch skewed") },
+        touching("skewed, again"),
+    ],
+];
+
+const fn touching(name: &'static str) -> Step {
+    Step { space: false, ..ycsb(name, "c", 36_000) }
+}
+
+/// Buckets that are such a part of the cache as the paper's are of its own: 8, 40 and 120 MB of
+/// 520.
+const fn in_buckets(name: &'static str, count: u64) -> Subject {
+    subject(name, Tree { near_buckets: count, ..CACHED })
+}
+
+const fn conflicts(
+    name: &'static str,
+    source: &'static str,
+    headline: &'static str,
+    subjects: &'static [Subject],
+) -> Experiment {
+    Experiment {
+        name,
+        paper: PAPER,
+        source,
+        meaning: "blocks that are read a second time and still near, all levels in the store",
+        headline,
+        data: DATA,
+        subjects,
+        sequences: AGAIN,
+        figures: &[Figure::NearHits, Figure::Throughput, Figure::Requests],
+        chart: Chart::Bars(Figure::NearHits),
+        all_on_medium: false,
+        runs_of: None,
+    }
+}
+
+/// The paper's keys of 64 bytes, of which metadata take most; and hardly any block cache, since
+/// they have taken the memory.
+const TIGHT: Data = Data { key_bytes: 64, records: 6_000_000, caches: 200, ..SMALL };
+
+/// What tries save of the memory for metadata, as a share of such data (`rocksmash-fig21-long`).
+const SAVED: f64 = 0.018;
+
+/// All levels lie in the store, and nothing but metadata is near.
+const FAR: Tree = Tree { far: Far::Levels, near: NearDesign::None, ..Tree::of_dranges(0) };
+
+const MEMORY: &[Subject] = &[
+    subject("tries, and what they save for blocks", Tree { cache_more: SAVED, ..FAR }),
+    subject("tries", FAR),
+    subject("filters", Tree { far_filters: true, ..FAR }),
+];
 
 const EMPTY: &[Subject] = &[
     terrace("tries", Far::Beyond(LOCAL)),
@@ -212,4 +300,57 @@ pub const EXPERIMENTS: &[Experiment] = &[
     hits("rocksmash-fig17d-skew-10", "more than at uniform reads", TENTH, SKEWED),
     hits("rocksmash-fig17d-skew-20", "more than at uniform reads", FIFTH, SKEWED),
     hits("rocksmash-fig17d-skew-30", "more than at uniform reads", THIRD, SKEWED),
+    conflicts(
+        "rocksmash-fig19-conflicts",
+        "Fig. 19",
+        "fewer misses with skew and with size",
+        &[
+            cached("20 % near", LOCAL, NearDesign::Buckets),
+            cached("10 % near", 0.1, NearDesign::Buckets),
+            cached("30 % near", 0.3, NearDesign::Buckets),
+        ],
+    ),
+    conflicts(
+        "rocksmash-fig20-conflicts",
+        "Fig. 20",
+        "slightly more misses with large buckets",
+        &[
+            in_buckets("1/65 of the cache, 8 MB", 65),
+            in_buckets("1/13 of it, 40 MB", 13),
+            in_buckets("1/4 of it, 120 MB", 4),
+        ],
+    ),
+    Experiment {
+        name: "rocksmash-fill",
+        paper: PAPER,
+        source: "section 3.2, where a block comes alone",
+        meaning: "the first reads behind an empty cache of a fifth of the data, all in the store",
+        headline: "no figure of its own",
+        data: DATA,
+        subjects: FILLING,
+        sequences: FILLS,
+        figures: &[Figure::NearHits, Figure::Throughput, Figure::Requests, Figure::P99],
+        chart: Chart::Bars(Figure::NearHits),
+        all_on_medium: false,
+        runs_of: None,
+    },
+    Experiment {
+        name: "rocksmash-fig21b-memory",
+        paper: PAPER,
+        source: "Fig. 21b",
+        meaning: "random reads, all levels in the store, with the memory that tries save for blocks",
+        headline: "2x with the saved memory",
+        data: TIGHT,
+        subjects: MEMORY,
+        sequences: &[&[
+            unmeasured(LOAD),
+            unmeasured(ycsb("warm", "c", 400_000)),
+            ycsb("skewed", "c", 400_000),
+            over(ycsb("uniform", "c", 100_000), Uniform),
+        ]],
+        figures: &[Figure::Throughput, Figure::Requests, Figure::TableMemory],
+        chart: Chart::Bars(Figure::Throughput),
+        all_on_medium: false,
+        runs_of: None,
+    },
 ];

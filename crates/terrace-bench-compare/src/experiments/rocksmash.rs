@@ -88,7 +88,7 @@ const fn local(name: &'static str, local_tries: bool) -> Subject {
 const TRIES: &[Subject] = &[local("tries", true), local("filters", false)];
 
 /// Small values, so that metadata are much of the data; keys that share all but their last bytes.
-const SMALL: Data = Data {
+pub(super) const SMALL: Data = Data {
     records: 8_000_000,
     key_bytes: 16,
     value_bytes: 100,
@@ -223,6 +223,12 @@ const fn periodic(name: &'static str, mirror_s: u64) -> Subject {
     Subject { name, memtables: MEMTABLES, kind: Kind::Terrace(tree) }
 }
 
+/// The log lies in the directory of the database, or on a volume.
+const fn logged(name: &'static str, log_at: LogAt, promise: Promised) -> Subject {
+    let tree = Tree { far: Far::Beyond(LOCAL), log_at, promise, ..Tree::of_dranges(0) };
+    Subject { name, memtables: MEMTABLES, kind: Kind::Terrace(tree) }
+}
+
 /// What is measured of the cloud tier. What stands where a paper's figure would is what is wanted.
 pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
@@ -307,6 +313,25 @@ pub const EXPERIMENTS: &[Experiment] = &[
             ..LOAD
         }]],
         figures: &[Figure::Throughput, Figure::P99, Figure::Puts, Figure::RequestDollars],
+        chart: Chart::Bars(Figure::Throughput),
+        all_on_medium: false,
+        runs_of: None,
+    },
+    Experiment {
+        name: "rocksmash-fig22-logplace",
+        paper: PAPER,
+        source: "Fig. 22",
+        meaning: "random puts by eight threads with the log on the local disk, or on a volume",
+        headline: "the volume is not slower",
+        data: DATA,
+        subjects: &[
+            logged("volume", LogAt::Volume, Promised::Buffered),
+            logged("local disk", LogAt::Own, Promised::Buffered),
+            logged("volume, synced", LogAt::Volume, Promised::Synced),
+            logged("local disk, synced", LogAt::Own, Promised::Synced),
+        ],
+        sequences: &[&[Step { threads: Some(8), ..FILL }]],
+        figures: &[Figure::Throughput, Figure::P99],
         chart: Chart::Bars(Figure::Throughput),
         all_on_medium: false,
         runs_of: None,

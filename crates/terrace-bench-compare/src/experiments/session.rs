@@ -394,6 +394,8 @@ pub fn terrace_options(
         flush_all_versions: tree.flush_all_versions,
         l0_cut_all: tree.l0.cut_all,
         near: tree.near,
+        near_alone: tree.near_alone,
+        near_bucket_bytes: share(tree.near_of_data).checked_div(tree.near_buckets),
         near_meta_none: tree.near_meta_none,
         near_drops: tree.near_drops,
         far_filters: tree.far_filters,
@@ -419,7 +421,7 @@ pub fn terrace_options(
     Ok(Options::new()
         .durability(durability)
         .layout(layout)
-        .cache_bytes(setup.cache_bytes)
+        .cache_bytes(setup.cache_bytes + share(tree.cache_more))
         .memtable_bytes((setup.memtable_bytes / parts).max(MEMTABLE_BYTES_MIN))
         .research(research))
 }
