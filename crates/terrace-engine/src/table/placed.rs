@@ -64,3 +64,55 @@ impl BlockSeal {
         frame::open(bytes, self.0, offset).is_ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! Goal: what lies around a block is all that lies in an interval as a whole. Method: each
+    //! block of tables with separators and with a trie, beside a filter over all blocks.
+
+    use super::*;
+    use crate::table::tests::{Model, build, open, options};
+    use crate::table::{Compression, TableOptions};
+
+    fn check(options: &TableOptions) {
+        let mut model = Model::default();
+        for number in 0..500_u64 {
+            let value = vec![number as u8; 20 + (number % 7) as usize * 30];
+            model.put(format!("key{number:05}").as_bytes(), number + 1, &value);
+        }
+        let (_, bytes) = build(&model, TableUid(7), options);
+        let table = open(bytes.clone(), 0).unwrap();
+        assert_eq!(table.has_trie(), options.trie);
+        let all: Vec<ByteInterval> =
+            (0..table.index.block_count()).map(|b| interval_of(table.index.handle(b))).collect();
+        assert!(all.len() > 50);
+        let end = |block: &ByteInterval| block.offset + block.bytes as u64;
+        for (block, own) in all.iter().enumerate() {
+            let placed = PlacedBlock::new(&table, block);
+            assert_eq!(placed.interval(), *own);
+            for piece in [1, 1000, 3000, 1 << 20] {
+                let start = own.offset / piece * piece;
+                let range = start..start + piece;
+                let is_in = |other: &&ByteInterval| {
+                    *other == own || (other.offset >= range.start && end(other) <= range.end)
+                };
+                let expected: Vec<ByteInterval> = all.iter().filter(is_in).copied().collect();
+                assert_eq!(placed.around(&range), expected, "{block} {range:?}");
+            }
+            let at = own.offset as usize;
+            let mut frame = bytes[at..at + own.bytes].to_vec();
+            assert!(placed.seal().fits(own.offset, &frame));
+            assert!(!placed.seal().fits(own.offset + 1, &frame), "another place");
+            assert!(!BlockSeal(TableUid(8)).fits(own.offset, &frame), "another table");
+            frame[own.bytes / 2] ^= 1;
+            assert!(!placed.seal().fits(own.offset, &frame) && !placed.seal().fits(0, &[]));
+        }
+    }
+
+    #[test]
+    fn what_lies_around_a_block_is_found_by_either_index() {
+        let separators = options(500, Compression::None);
+        check(&separators);
+        check(&TableOptions { trie: true, ..separators });
+    }
+}
