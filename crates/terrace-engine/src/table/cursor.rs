@@ -4,6 +4,7 @@ use std::sync::Arc;
 use terrace_base::{CodecError, EntryRef, SeqNo};
 
 use super::format::block::{BlockEntry, BlockLayout, BlockView, KeyBuffer};
+use super::placed::ReadFor;
 use super::reader::{ReadMode, TableReader, entry_ref};
 use crate::explain::note;
 use crate::iter::Cursor;
@@ -55,7 +56,7 @@ impl BlockPlace {
         if block_index == reader.index.block_count() {
             return Ok(None);
         }
-        let block = reader.block(block_index, mode)?;
+        let block = reader.block(block_index, mode, ReadFor::Walk)?;
         let damaged = |error: CodecError| reader.damaged_block(block_index, &error);
         let view = BlockView::parse(&block).map_err(damaged)?;
         let found = view.seek(key, seqno).map_err(damaged)?;
@@ -100,7 +101,7 @@ impl BlockPlace {
         block_index: usize,
         choose: impl FnOnce(usize) -> usize,
     ) -> Result<BlockPlace> {
-        let block = reader.block(block_index, mode)?;
+        let block = reader.block(block_index, mode, ReadFor::Walk)?;
         let damaged = |error: CodecError| reader.damaged_block(block_index, &error);
         let layout = BlockLayout::parse(&block).map_err(damaged)?;
         let entry_index = choose(layout.count());
@@ -336,7 +337,7 @@ impl TableCursor {
         if self.mode.ahead_bytes > 0 || next >= self.reader.index.block_count() {
             return Ok(false);
         }
-        let block = match self.reader.block(next, self.mode) {
+        let block = match self.reader.block(next, self.mode, ReadFor::Walk) {
             Ok(block) => block,
             Err(error) => {
                 self.lift();

@@ -67,7 +67,7 @@ pub use meta::TableMeta;
 pub(crate) use meta::table_meta;
 pub use names::NamesBySegment;
 pub use outputs::{OutputSpec, OutputTables, Sample, TableShape};
-pub use placed::{BlockSeal, PlacedBlock};
+pub use placed::{BlockSeal, PlacedBlock, ReadFor};
 pub use reader::{PinnedEntry, ReadMode, TableReader};
 pub use store::{Adopted, ByteInterval, ReadTicket, TableFile, TableStore, TableWriter};
 pub use stream::TableStream;

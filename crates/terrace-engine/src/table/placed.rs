@@ -10,18 +10,34 @@ use super::format::frame;
 use super::reader::{TableReader, interval_of};
 use super::store::ByteInterval;
 
+/// What a block is read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadFor {
+    /// One key, whose neighbours nobody has asked for.
+    Key,
+    /// A walk, which may go on behind it.
+    Walk,
+}
+
 /// A block of a table, and its neighbours.
 #[derive(Clone, Copy, Debug)]
 pub struct PlacedBlock<'t> {
     index: &'t BlockIndex,
     block: usize,
     uid: TableUid,
+    read_for: ReadFor,
 }
 
 impl<'t> PlacedBlock<'t> {
     /// `block` is below the count of blocks.
-    pub(super) fn new(table: &'t TableReader, block: usize) -> PlacedBlock<'t> {
-        PlacedBlock { index: &table.index, block, uid: table.uid() }
+    pub(super) fn new(table: &'t TableReader, block: usize, read_for: ReadFor) -> PlacedBlock<'t> {
+        PlacedBlock { index: &table.index, block, uid: table.uid(), read_for }
+    }
+
+    /// Whether somebody goes through the table.
+    #[must_use]
+    pub fn is_walked_to(&self) -> bool {
+        self.read_for == ReadFor::Walk
     }
 
     /// Where the block lies, with what surrounds it.
@@ -88,7 +104,7 @@ mod tests {
         assert!(all.len() > 50);
         let end = |block: &ByteInterval| block.offset + block.bytes as u64;
         for (block, own) in all.iter().enumerate() {
-            let placed = PlacedBlock::new(&table, block);
+            let placed = PlacedBlock::new(&table, block, ReadFor::Key);
             assert_eq!(placed.interval(), *own);
             for piece in [1, 1000, 3000, 1 << 20] {
                 let start = own.offset / piece * piece;

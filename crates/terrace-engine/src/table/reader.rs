@@ -18,7 +18,7 @@ use super::format::frame::{self, Compression, TRAILER_BYTES};
 use super::format::properties::TableProperties;
 use super::format::{BLOCK_BYTES_MAX, FormatError, META_BYTES_MAX, range_tombstones};
 use super::mashmeta::MashMeta;
-use super::placed::PlacedBlock;
+use super::placed::{PlacedBlock, ReadFor};
 use super::store::{ByteInterval, ReadTicket, TableFile};
 use super::stream::TableStream;
 use crate::cache::{BlockCache, BlockPeek, BlockSlots};
@@ -369,7 +369,7 @@ impl TableReader {
         if self.is_hidden_at(read_point) {
             return Ok(None);
         }
-        let block = self.block(block_index, mode)?;
+        let block = self.block(block_index, mode, ReadFor::Key)?;
         let found = BlockView::parse(&block)
             .and_then(|view| view.seek(key, read_point))
             .map_err(|error| self.damaged_block(block_index, &error))?;
@@ -494,14 +494,19 @@ impl TableReader {
 
     /// A data block, from the cache or from the file.
     #[inline]
-    pub(super) fn block(&self, block_index: usize, mode: ReadMode) -> Result<Arc<[u8]>> {
+    pub(super) fn block(
+        &self,
+        block_index: usize,
+        mode: ReadMode,
+        read_for: ReadFor,
+    ) -> Result<Arc<[u8]>> {
         let place = || (self.footer.uid, self.index.offset(block_index));
         match self.cache.get_at(&self.slots, block_index, place) {
             Some(block) => {
                 note(|notes| notes.block(self.describe(block_index, block.len(), true)));
                 Ok(block)
             }
-            None => self.read_block(block_index, mode),
+            None => self.read_block(block_index, mode, read_for),
         }
     }
 
@@ -516,12 +521,17 @@ impl TableReader {
     }
 
     #[cold]
-    fn read_block(&self, block_index: usize, mode: ReadMode) -> Result<Arc<[u8]>> {
+    fn read_block(
+        &self,
+        block_index: usize,
+        mode: ReadMode,
+        read_for: ReadFor,
+    ) -> Result<Arc<[u8]>> {
         let handle = self.index.handle(block_index);
         let interval = interval_of(handle);
         let frame = match mode.waits {
             true => {
-                let placed = PlacedBlock::new(self, block_index);
+                let placed = PlacedBlock::new(self, block_index, read_for);
                 only_one(&*self.file, interval, self.file.read_block(&placed))?
             }
             false => self.file.try_read(interval)?.ok_or(Error::NeedsIo)?,

@@ -154,8 +154,9 @@ impl FarFile {
     /// through the table, and what is around it if it is a block and there is room near.
     fn ask(&self, interval: ByteInterval, block: Option<&PlacedBlock<'_>>) -> Reading {
         let (start, end) = (interval.offset, interval.offset + interval.bytes as u64);
+        let is_walk = block.is_none_or(PlacedBlock::is_walked_to);
         if let Some(asked) = self.mounted.ahead.take(self.name.nonce, interval) {
-            let goes_on = self.sequences.lock().passes(start, end);
+            let goes_on = is_walk && self.sequences.lock().passes(start, end);
             if let Asked::Pending { offset, .. } = &asked
                 && goes_on
             {
@@ -163,7 +164,10 @@ impl FarFile {
             }
             return Reading { asked, goes_on, around: None };
         }
-        let bytes = self.sequences.lock().bytes_to_read(start, end);
+        let bytes = match is_walk {
+            true => self.sequences.lock().bytes_to_read(start, end),
+            false => end - start,
+        };
         let mut piece = start..(start + bytes).min(self.name.bytes).max(end);
         let goes_on = bytes > end - start && bytes >= PIECE_BYTES;
         if goes_on {

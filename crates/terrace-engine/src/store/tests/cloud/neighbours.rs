@@ -8,6 +8,7 @@ use crate::cache::persistent::DataCacheStats;
 use crate::cloud::CloudNames;
 use crate::options::Research;
 use crate::placement::FarName;
+use crate::store::IterOptions;
 use crate::store::tests::*;
 
 /// The requests that one key costs, which has the value of the last round, and what the cache says
@@ -52,6 +53,35 @@ fn a_block_comes_alone_to_the_baseline() -> Result<()> {
         let store = with_empty_cache(env, &Options { research, ..with_cache(LARGE) })?;
         let (cost, stats) = read(&store, 0)?;
         assert_eq!((cost, stats.admitted, stats.neighbours), (1, 1, 0), "{stats:?}");
+        store.close()
+    })
+}
+
+/// Goal: gets whose blocks lie one behind the other are no scan: each asks for its block and no
+/// more. Method: nothing is kept near, and the bytes that the store was asked for are counted.
+#[test]
+fn gets_in_the_order_of_their_keys_are_no_scan() -> Result<()> {
+    simulate(115, |env| {
+        let store = with_empty_cache(env, &with_cache(0))?;
+        let counts = || -> Result<_> {
+            Ok(store.inner.cloud.as_ref().expect("it has one").store()?.counts().get)
+        };
+        read(&store, 0)?;
+        let before = counts()?;
+        let mut gets = 0;
+        for key in (0..400).step_by(4) {
+            gets += read(&store, key)?.0;
+        }
+        let bytes = counts()?.bytes - before.bytes;
+        assert!(gets > 50 && bytes < gets * 1000, "{bytes} bytes by {gets} requests");
+        let before = counts()?;
+        let mut iter = store.iter(IterOptions::default())?;
+        iter.seek_to_first()?;
+        while iter.is_on_entry() {
+            iter.next()?;
+        }
+        let scanned = counts()?.requests - before.requests;
+        assert!(scanned < gets / 2, "a scan asks for more at once: {scanned} requests");
         store.close()
     })
 }
