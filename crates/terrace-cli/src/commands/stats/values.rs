@@ -74,9 +74,9 @@ mod tests {
         } });
         let expected = "\
 the value log
-  files          3, 12.0 MiB in all; 2 of them as the log wrote them
+  files          3, 12.00 MiB in all; 2 of them as the log wrote them
   segments       5
-  named          10.0 MiB; the files take 1.20 times that
+  named          10.00 MiB; the files take 1.20 times that
   hidden         at most 1.00 MiB of that, by newer entries
   may be dead    3.00 MiB; with more, writers are slowed down
 since the open
