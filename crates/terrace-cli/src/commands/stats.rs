@@ -259,6 +259,14 @@ fn put_contents(text: &mut String, figures: &Figured) {
         );
         line_of(text, &format!("  level {}", number("level")), &line);
     }
+    if figures.number("/value_log/file_count") > 0 {
+        let values = format!(
+            "{} of large values, in {} files",
+            figures.bytes("/value_log/bytes"),
+            figures.count("/value_log/file_count")
+        );
+        line_of(text, "in values", &values);
+    }
     let waiting = figures.number("/frozen_memtable_count");
     let memtables =
         format!("{}, {waiting} waiting to be flushed", figures.bytes("/memtable_bytes"));
