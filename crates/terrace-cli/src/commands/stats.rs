@@ -45,26 +45,24 @@ pub(super) fn stats(args: &StatsArgs, session: &mut Session) -> Outcome {
     match args.what {
         Figures::Dranges => print(data.dranges(is_json)?),
         Figures::L0 => print(data.l0(is_json)?),
-        Figures::Cache => {
-            let figures = read(&data.stats()?)?;
-            match is_json {
-                true => print(cache::as_json(&figures)),
-                false => print(cache::shown(&figures).trim_end()),
-            }
-        }
-        Figures::Values => {
-            let figures = read(&data.stats()?)?;
-            match is_json {
-                true => print(values::as_json(&figures)),
-                false => print(values::shown(&figures).trim_end()),
-            }
-        }
+        Figures::Cache => part(&read(&data.stats()?)?, is_json, cache::as_json, cache::shown),
+        Figures::Values => part(&read(&data.stats()?)?, is_json, values::as_json, values::shown),
         Figures::All if is_json => print(data.stats()?),
         Figures::All => {
             let figures = read(&data.stats()?)?;
             print(shown(&figures, data.is_server()).trim_end())
         }
     }
+}
+
+/// Prints the figures of one part, for programs or for people.
+fn part(
+    figures: &Figured,
+    is_json: bool,
+    as_json: fn(&Figured) -> Value,
+    shown: fn(&Figured) -> String,
+) -> Outcome {
+    if is_json { print(as_json(figures)) } else { print(shown(figures).trim_end()) }
 }
 
 pub(super) fn read(json: &str) -> Outcome<Figured> {

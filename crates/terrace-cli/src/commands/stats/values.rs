@@ -18,7 +18,7 @@ pub(super) fn shown(figures: &Figured) -> String {
     let number = |name: &str| figures.number(&format!("/value_log/{name}"));
     let bytes = |name: &str| figures.bytes(&format!("/value_log/{name}"));
     let count = |name: &str| HumanCount(number(name)).to_string();
-    if number("file_count") == 0 && number("written_bytes") == 0 {
+    if number("file_count") + number("removed_count") + number("written_bytes") == 0 {
         return NO_VALUES.to_owned();
     }
     let mut text = String::from("the value log\n");

@@ -44,8 +44,9 @@ pub(super) struct Around {
 }
 
 impl Around {
-    /// All of the blocks.
-    pub fn range(&self) -> Option<Range<u64>> {
+    /// What to ask for; `None` if the blocks come with what is read anyway.
+    pub fn to_ask_for(&self) -> Option<Range<u64>> {
+        self.under_way.as_ref()?;
         let (first, last) = (self.blocks.first()?, self.blocks.last()?);
         Some(first.offset..last.offset + last.bytes as u64)
     }

@@ -174,9 +174,7 @@ impl FarFile {
             self.ask_behind(piece.end);
         }
         let around = block.filter(|_| !goes_on).and_then(|block| self.around(block, &piece));
-        if let Some(wider) = around.as_ref().and_then(Around::range)
-            && piece.end == end
-        {
+        if let Some(wider) = around.as_ref().and_then(Around::to_ask_for) {
             piece = wider;
         }
         let offset = piece.start;

@@ -12,7 +12,7 @@
 //! ```
 //! A scan that waits for nothing asks for nothing. What was asked for goes into the system's pages:
 //! nothing is kept here but a count, and whoever ends a scan early has read a few values for
-//! nothing, never more than the scan had read before.
+//! nothing: eight, or about as many as the scan had come to.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ const STRETCH_BYTES_MAX: u64 = 1 << 20;
 /// their values in tables.
 const KEYS_PER_VALUE: u32 = 4;
 
-/// When a scan asks for values, and for how many. Pure.
+/// When a scan asks for values, and for how many. Pure. It begins anew with each seek.
 #[derive(Debug, Default)]
 pub(super) struct AskAhead {
     waits: u32,

@@ -175,6 +175,7 @@ impl Iter {
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.watched(|iter| {
             iter.stands = Stands::Nowhere;
+            iter.ahead = AskAhead::default();
             iter.renew_view()?;
             iter.cursor.seek(key.max(iter.range.start()))?;
             iter.settle(true)
@@ -194,6 +195,7 @@ impl Iter {
 
     fn place_back(&mut self, bound: Option<&[u8]>) -> Result<()> {
         self.stands = Stands::Nowhere;
+        self.ahead = AskAhead::default();
         self.renew_view()?;
         self.cursor.seek_back(lesser_bound(bound, self.range.end()))?;
         self.settle(false)
@@ -373,12 +375,16 @@ impl Iter {
         if !self.may_show(&view) {
             return Ok(());
         }
-        let range_index = !self.inner.options.research.scan_all_memtables;
-        (self.cursor, self.tombstones) =
-            sources(&view, &self.range, self.point.seqno(), self.mode, range_index)?;
+        (self.cursor, self.tombstones) = self.sources_in(&view)?;
         self.view = view;
         self.steps = 0;
         Ok(())
+    }
+
+    /// What the iterator merges in a view.
+    fn sources_in(&self, view: &Arc<View>) -> Result<(MergingCursor<Source>, Vec<Covering>)> {
+        let range_index = !self.inner.options.research.scan_all_memtables;
+        sources(view, &self.range, self.point.seqno(), self.mode, range_index)
     }
 
     /// Steps over what is hidden until the cursor stands on a live key of the interval, or past
@@ -449,9 +455,7 @@ impl Iter {
         asked: &mut u32,
     ) -> Result<()> {
         let Some(entry) = self.cursor.entry() else { return Ok(()) };
-        let range_index = !self.inner.options.research.scan_all_memtables;
-        let (point, mode) = (self.point.seqno(), self.mode);
-        let (mut cursor, _) = sources(&self.view, &self.range, point, mode, range_index)?;
+        let (mut cursor, _) = self.sources_in(&self.view)?;
         let values = Values::of(&self.view.version, self.mode);
         let mut is_on_key = match forward {
             true => cursor.seek(entry.key)? && cursor.next()?,
