@@ -1,6 +1,6 @@
 use std::cmp::Ordering;
 
-use super::head::Head;
+use super::head::FirstBytes;
 
 /// Which way sources stand around a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +35,9 @@ pub enum Approach {
     Stands,
     /// There is no such key.
     Nowhere,
-    /// If there is a key, its first 16 bytes (big-endian, filled up with zeros) are at or behind
-    /// these, in the direction of the move. [`Cursor::arrive`](super::Cursor::arrive) finds out.
-    Near(u128),
+    /// If there is a key, its first bytes are at or behind these, in the direction of the move.
+    /// [`Cursor::arrive`](super::Cursor::arrive) finds out.
+    Near(FirstBytes),
 }
 
 impl Approach {
@@ -56,14 +56,6 @@ impl Approach {
             Direction::Forward => 0,
             Direction::Backward => u8::MAX,
         };
-        let mut bytes = [unknown; Head::BYTES];
-        let mut left = bytes.as_mut_slice();
-        for part in parts {
-            let known = part.len().min(left.len());
-            let (filled, rest) = left.split_at_mut(known);
-            filled.copy_from_slice(&part[..known]);
-            left = rest;
-        }
-        Approach::Near(u128::from_be_bytes(bytes))
+        Approach::Near(FirstBytes::beginning(parts, unknown))
     }
 }

@@ -32,7 +32,7 @@ impl<C: Cursor> ClippedCursor<C> {
     /// Whether the inner cursor stands on a key of the interval.
     #[inline]
     fn look(&mut self) -> bool {
-        self.stands = self.inner.entry().is_some_and(|entry| self.clip.contains(entry.key));
+        self.stands = self.inner.key().is_some_and(|key| self.clip.contains(key));
         self.stands
     }
 
@@ -79,6 +79,11 @@ impl<C: Cursor> Cursor for ClippedCursor<C> {
     #[inline]
     fn entry(&self) -> Option<EntryRef<'_>> {
         if self.stands { self.inner.entry() } else { None }
+    }
+
+    #[inline]
+    fn key(&self) -> Option<&[u8]> {
+        if self.stands { self.inner.key() } else { None }
     }
 
     fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>> {

@@ -2,42 +2,84 @@ use std::cmp::Ordering;
 
 use terrace_base::{EntryRef, SeqNo};
 
+/// The first 32 bytes of a key, filled up with zeros: they compare as the keys do, as far as they
+/// differ.
+///
+/// So many because keys of one tree begin alike: with three bytes of the keyspace, a word and a
+/// number with zeros before it, what tells neighbours from each other lies behind the first 16.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FirstBytes {
+    /// The first half, big-endian.
+    high: u128,
+    low: u128,
+}
+
+/// The bytes of one half.
+const HALF: usize = size_of::<u128>();
+
+impl FirstBytes {
+    /// How many bytes of a key they are.
+    pub(super) const COUNT: usize = 2 * HALF;
+
+    /// Those of `key`.
+    #[inline]
+    pub fn of(key: &[u8]) -> FirstBytes {
+        let (Some(high), Some(last)) = (key.first_chunk(), key.last_chunk()) else {
+            return FirstBytes::of_short(key);
+        };
+        let behind = match key[HALF..].first_chunk() {
+            Some(low) => u128::from_be_bytes(*low),
+            // What of the last 16 bytes lies behind the first 16, moved to the front.
+            None => {
+                let known = (key.len() - HALF) as u32 * u8::BITS;
+                u128::from_be_bytes(*last).checked_shl(u128::BITS - known).unwrap_or(0)
+            }
+        };
+        FirstBytes { high: u128::from_be_bytes(*high), low: behind }
+    }
+
+    /// Those of a key of less than 16 bytes.
+    fn of_short(key: &[u8]) -> FirstBytes {
+        let mut bytes = [0; HALF];
+        bytes[..key.len()].copy_from_slice(key);
+        FirstBytes { high: u128::from_be_bytes(bytes), low: 0 }
+    }
+
+    /// The least or the greatest that a key can have which begins with `parts`, one behind the
+    /// other: what is not known of it is this byte each.
+    pub(super) fn beginning(parts: [&[u8]; 2], unknown: u8) -> FirstBytes {
+        let mut bytes = [unknown; FirstBytes::COUNT];
+        let mut left = bytes.as_mut_slice();
+        for part in parts {
+            let known = part.len().min(left.len());
+            let (filled, rest) = left.split_at_mut(known);
+            filled.copy_from_slice(&part[..known]);
+            left = rest;
+        }
+        FirstBytes::of(&bytes)
+    }
+}
+
 /// What comparing two entries needs to know of one, most often: kept beside a source, it saves a
 /// look at what the source stands on.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Head {
-    /// The first bytes of the key, big-endian, filled up with zeros.
-    bytes: u128,
+    pub(super) bytes: FirstBytes,
     key_bytes: usize,
     pub(super) seqno: SeqNo,
 }
 
 impl Head {
-    pub(super) const BYTES: usize = size_of::<u128>();
-
     #[inline]
     pub(super) fn of(entry: &EntryRef<'_>) -> Head {
-        let bytes = match entry.key.first_chunk() {
-            Some(bytes) => *bytes,
-            None => {
-                let mut bytes = [0; Head::BYTES];
-                bytes[..entry.key.len()].copy_from_slice(entry.key);
-                bytes
-            }
-        };
-        Head { bytes: u128::from_be_bytes(bytes), key_bytes: entry.key.len(), seqno: entry.seqno }
+        let bytes = FirstBytes::of(entry.key);
+        Head { bytes, key_bytes: entry.key.len(), seqno: entry.seqno }
     }
 
     /// Of a key that is at or behind these first bytes.
     #[inline]
-    pub(super) fn near(bytes: u128) -> Head {
+    pub(super) fn near(bytes: FirstBytes) -> Head {
         Head { bytes, key_bytes: usize::MAX, seqno: SeqNo::MAX }
-    }
-
-    /// How the first bytes of the keys compare.
-    #[inline]
-    pub(super) fn compare_bytes(&self, other: &Head) -> Ordering {
-        self.bytes.cmp(&other.bytes)
     }
 
     /// How the keys compare, if the heads can tell.
@@ -48,7 +90,7 @@ impl Head {
             return Some(order);
         }
         // Of two short keys with the same head, the shorter one is the beginning of the other.
-        let is_short = self.key_bytes.max(other.key_bytes) <= Head::BYTES;
+        let is_short = self.key_bytes.max(other.key_bytes) <= FirstBytes::COUNT;
         is_short.then(|| self.key_bytes.cmp(&other.key_bytes))
     }
 }
@@ -56,22 +98,54 @@ impl Head {
 #[cfg(test)]
 mod tests {
     use terrace_base::EntryKind;
+    use terrace_env::SeededRng;
 
     use super::*;
 
+    fn head(key: &[u8]) -> Head {
+        let (seqno, kind) = (SeqNo(1), EntryKind::Value);
+        Head::of(&EntryRef { key, seqno, kind, expiry: None, value: b"" })
+    }
+
+    fn assert_compare(one: &[u8], other: &[u8]) {
+        let compared = head(one).compare(&head(other));
+        assert!(compared.is_none_or(|order| order == one.cmp(other)), "{one:?} {other:?}");
+        let is_long = one.len().max(other.len()) > FirstBytes::COUNT;
+        assert!(compared.is_some() || is_long, "{one:?} {other:?}");
+    }
+
     #[test]
     fn heads_compare_as_keys_do() {
-        let long = vec![7; Head::BYTES + 1];
-        let keys: [&[u8]; 8] =
-            [b"", &[0], &[0, 0], &[1], &long[..Head::BYTES - 1], &long[..Head::BYTES], &long, &[8]];
-        let (seqno, kind) = (SeqNo(1), EntryKind::Value);
-        let entry = |key| EntryRef { key, seqno, kind, expiry: None, value: b"" };
-        for one in keys {
-            for other in keys {
-                let compared = Head::of(&entry(one)).compare(&Head::of(&entry(other)));
-                assert!(compared.is_none_or(|order| order == one.cmp(other)), "{one:?} {other:?}");
-                assert!(compared.is_some() || one.len().max(other.len()) > Head::BYTES);
-            }
+        let long = [7; FirstBytes::COUNT + 1];
+        let lengths = [HALF - 1, HALF, HALF + 1, FirstBytes::COUNT - 1, FirstBytes::COUNT];
+        let mut keys: Vec<&[u8]> = vec![b"", &[0], &[0, 0], &[1], &long, &[8]];
+        keys.extend(lengths.map(|length| &long[..length]));
+        for one in &keys {
+            keys.iter().for_each(|other| assert_compare(one, other));
+        }
+        for seed in 0..2_000 {
+            let mut random = SeededRng::new(seed);
+            // Keys that begin alike, of two bytes of which one is what keys are filled up with.
+            let common = random.index(40);
+            let mut draw = || {
+                let mut key = vec![1; common];
+                key.extend((0..random.index(8)).map(|_| random.index(2) as u8));
+                key
+            };
+            assert_compare(&draw(), &draw());
+        }
+    }
+
+    #[test]
+    fn all_keys_lie_within_the_beginnings_of_theirs() {
+        for seed in 0..500 {
+            let mut random = SeededRng::new(seed);
+            let key: Vec<u8> = (0..random.index(40)).map(|_| random.next_u64() as u8).collect();
+            let (known, cut) = (random.index(key.len() + 1), random.index(key.len() + 1));
+            let parts = [&key[..known.min(cut)], &key[known.min(cut)..known]];
+            let [least, greatest] = [0, u8::MAX].map(|byte| FirstBytes::beginning(parts, byte));
+            let own = FirstBytes::of(&key);
+            assert!(least <= own && own <= greatest, "seed {seed}: {key:?}");
         }
     }
 }

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use terrace_base::{EntryRef, SeqNo};
 use terrace_env::{PlantedBug, is_planted};
 
-use super::head::Head;
+use super::head::{FirstBytes, Head};
 use super::{Approach, Cursor, Direction};
 use crate::Result;
 
@@ -51,17 +51,43 @@ struct MergedCursor<C> {
 }
 
 impl<C: Cursor> MergedCursor<C> {
-    /// The key that the cursor stands on.
-    fn key(&self) -> Option<&[u8]> {
-        self.cursor.entry().map(|entry| entry.key)
-    }
-
     /// Looks at what the cursor has come to.
     #[inline]
     fn look(&mut self) {
         if let Some(entry) = self.cursor.entry() {
             self.head = Head::of(&entry);
         }
+    }
+
+    /// How this source and another one compare in the order.
+    #[inline]
+    fn compare(&self, other: &MergedCursor<C>, direction: Direction) -> Ordering {
+        let by_bytes = direction.of(self.head.bytes.cmp(&other.head.bytes));
+        if by_bytes.is_ne() { by_bytes } else { self.compare_alike(other, direction) }
+    }
+
+    /// The same where the first bytes of the keys are alike.
+    #[inline(never)]
+    fn compare_alike(&self, other: &MergedCursor<C>, direction: Direction) -> Ordering {
+        if self.is_near || other.is_near {
+            return other.is_near.cmp(&self.is_near);
+        }
+        direction.of(self.compare_keys(other)).then_with(|| {
+            let newer = other.head.seqno.cmp(&self.head.seqno);
+            if is_planted(PlantedBug::WrongMergeOrder) { newer.reverse() } else { newer }
+        })
+    }
+
+    /// Whether this source and another one stand on the same key.
+    #[inline]
+    fn shares_key(&self, other: &MergedCursor<C>) -> bool {
+        self.head.bytes == other.head.bytes && self.compare_keys(other).is_eq()
+    }
+
+    /// How the keys compare on which this source and another one stand.
+    fn compare_keys(&self, other: &MergedCursor<C>) -> Ordering {
+        let by_keys = || self.cursor.key().cmp(&other.cursor.key());
+        self.head.compare(&other.head).unwrap_or_else(by_keys)
     }
 }
 
@@ -98,39 +124,20 @@ impl<C: Cursor> MergingCursor<C> {
         self.order.first().copied()
     }
 
-    /// How the keys compare on which two sources stand.
-    #[inline]
-    fn compare_keys(&self, one: usize, other: usize) -> Ordering {
-        let (one, other) = (&self.sources[one], &self.sources[other]);
-        one.head.compare(&other.head).unwrap_or_else(|| one.key().cmp(&other.key()))
-    }
-
-    /// How two sources compare in the order.
-    #[inline]
-    fn compare(&self, one: usize, other: usize) -> Ordering {
-        let (this, that) = (&self.sources[one], &self.sources[other]);
-        if this.is_near || that.is_near {
-            let order = self.direction.of(this.head.compare_bytes(&that.head));
-            return order.then(that.is_near.cmp(&this.is_near));
-        }
-        self.direction.of(self.compare_keys(one, other)).then_with(|| {
-            let newer = that.head.seqno.cmp(&this.head.seqno);
-            if is_planted(PlantedBug::WrongMergeOrder) { newer.reverse() } else { newer }
-        })
-    }
-
     /// Moves the source at `place` of the order back to where it belongs, if the ones behind it are
     /// in order.
     #[inline]
     fn sink(&mut self, mut place: usize) {
-        let own = self.order[place];
-        while let Some(next) = self.order.get(place + 1).copied()
-            && self.compare(own, next).is_gt()
+        let sources = self.sources.as_slice();
+        let order = self.order.as_mut_slice();
+        let own = order[place];
+        while let Some(next) = order.get(place + 1).copied()
+            && sources[own].compare(&sources[next], self.direction).is_gt()
         {
-            self.order[place] = next;
+            order[place] = next;
             place += 1;
         }
-        self.order[place] = own;
+        order[place] = own;
     }
 
     #[inline]
@@ -138,7 +145,8 @@ impl<C: Cursor> MergingCursor<C> {
         self.sharing = match self.order.split_first() {
             None => 0,
             Some((current, others)) => {
-                let shares = |other: &&usize| self.compare_keys(*current, **other).is_eq();
+                let current = &self.sources[*current];
+                let shares = |other: &&usize| current.shares_key(&self.sources[**other]);
                 1 + others.iter().take_while(shares).count()
             }
         };
@@ -157,20 +165,50 @@ impl<C: Cursor> MergingCursor<C> {
         self.seek_back(Some(&key))
     }
 
-    /// A step where the source with this index is the only one that stands on a key: it has
-    /// arrived, and shares the key with nobody. Nobody asks for its head before all sources are
-    /// placed anew.
+    /// A step in the direction in which all stand, which `move_on` takes a source.
+    ///
+    /// Where the source in front shares the current key with nobody it moves alone, and while it
+    /// stays ahead of the second one nothing else has to be looked at. Not even its head is kept:
+    /// whoever compares it with others looks first.
     #[inline]
-    fn step_alone(&mut self, index: usize) -> Result<bool> {
-        let stands = self.move_on(index)?;
-        if !stands {
-            self.order.clear();
-            self.sharing = 0;
+    fn step_on(&mut self, move_on: impl FnOnce(&mut C) -> Result<bool>) -> Result<bool> {
+        let (1, Some(first)) = (self.sharing, self.order.first()) else { return self.step() };
+        let cursor = &mut self.sources[*first].cursor;
+        match move_on(cursor) {
+            Ok(true) => {
+                let Some(second) = self.order.get(1) else { return Ok(true) };
+                let key = cursor.key().unwrap_or_default();
+                let order = FirstBytes::of(key).cmp(&self.sources[*second].head.bytes);
+                if self.direction.of(order).is_lt() { Ok(true) } else { self.step_back_in_line() }
+            }
+            Ok(false) => {
+                self.order.remove(0);
+                self.arrive_in_front()
+            }
+            Err(error) => {
+                self.stand_nowhere();
+                Err(error)
+            }
         }
-        Ok(stands)
+    }
+
+    /// Puts the source in front, which has moved, back to where it belongs.
+    #[inline(never)]
+    fn step_back_in_line(&mut self) -> Result<bool> {
+        let first = self.order[0];
+        self.sources[first].look();
+        self.sink(0);
+        self.arrive_in_front()
+    }
+
+    #[cold]
+    fn stand_nowhere(&mut self) {
+        self.order.clear();
+        self.sharing = 0;
     }
 
     /// Moves the sources that share the current key off it, in the direction in which all stand.
+    #[inline(never)]
     fn step(&mut self) -> Result<bool> {
         // The last one first: what stands behind it is in order then.
         for place in (0..self.sharing).rev() {
@@ -178,11 +216,6 @@ impl<C: Cursor> MergingCursor<C> {
             if !self.move_on(index)? {
                 self.order.remove(place);
                 continue;
-            }
-            if self.order.len() == 1 {
-                // Nobody asks for the head of the only one before all are placed anew.
-                self.sharing = 1;
-                return Ok(true);
             }
             self.sources[index].look();
             self.sink(place);
@@ -192,7 +225,6 @@ impl<C: Cursor> MergingCursor<C> {
 
     /// Lets those in front arrive, until one that has is in front. None that has yet to arrive
     /// shares its key: it would stand before it.
-    #[inline]
     fn arrive_in_front(&mut self) -> Result<bool> {
         while let Some(first) = self.order.first()
             && let source = &mut self.sources[*first]
@@ -208,8 +240,7 @@ impl<C: Cursor> MergingCursor<C> {
                     self.order.remove(0);
                 }
                 Err(error) => {
-                    self.order.clear();
-                    self.sharing = 0;
+                    self.stand_nowhere();
                     return Err(error);
                 }
             }
@@ -227,8 +258,7 @@ impl<C: Cursor> MergingCursor<C> {
             Direction::Backward => cursor.prev(),
         };
         if stands.is_err() {
-            self.order.clear();
-            self.sharing = 0;
+            self.stand_nowhere();
         }
         stands
     }
@@ -253,13 +283,13 @@ impl<C: Cursor> MergingCursor<C> {
             }
             order.push(index);
         }
-        order.sort_by(|one, other| self.compare(*one, *other));
+        order.sort_by(|one, other| self.sources[*one].compare(&self.sources[*other], direction));
         self.order = order;
         self.arrive_in_front()
     }
 
     fn current_key(&self) -> Option<Vec<u8>> {
-        self.entry().map(|entry| entry.key.to_vec())
+        self.key().map(<[u8]>::to_vec)
     }
 }
 
@@ -274,29 +304,33 @@ impl<C: Cursor> Cursor for MergingCursor<C> {
 
     #[inline]
     fn next(&mut self) -> Result<bool> {
-        if self.direction == Direction::Backward {
-            return self.turn_forward();
+        match self.direction {
+            Direction::Forward => self.step_on(C::next),
+            Direction::Backward => self.turn_forward(),
         }
-        if let [only] = *self.order {
-            return self.step_alone(only);
-        }
-        self.step()
     }
 
     #[inline]
     fn prev(&mut self) -> Result<bool> {
-        if self.direction == Direction::Forward {
-            return self.turn_back();
+        match self.direction {
+            Direction::Backward => self.step_on(C::prev),
+            Direction::Forward => self.turn_back(),
         }
-        if let [only] = *self.order {
-            return self.step_alone(only);
-        }
-        self.step()
     }
 
     #[inline]
     fn entry(&self) -> Option<EntryRef<'_>> {
         self.order.first().and_then(|index| self.sources[*index].cursor.entry())
+    }
+
+    #[inline]
+    fn key(&self) -> Option<&[u8]> {
+        self.order.first().and_then(|index| self.sources[*index].cursor.key())
+    }
+
+    #[inline]
+    fn plain_key(&self) -> Option<&[u8]> {
+        self.order.first().and_then(|index| self.sources[*index].cursor.plain_key())
     }
 
     fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>> {
@@ -331,22 +365,31 @@ mod tests {
     use terrace_base::EntryKind;
     use terrace_env::SeededRng;
 
-    /// Keys of one letter with numbers, in order; a cursor for tests.
+    /// Keys of one letter, or which end with one, with numbers, in order; a cursor for tests.
     struct Letters {
-        entries: Vec<(u8, u64)>,
+        entries: Vec<(Vec<u8>, u64)>,
         at: Option<usize>,
+    }
+
+    impl Letters {
+        /// Keys that are `before` and a letter each.
+        fn behind(before: &[u8], entries: &[(u8, u64)]) -> Letters {
+            let key = |letter: u8| [before, &[letter]].concat();
+            let entries = entries.iter().map(|(letter, number)| (key(*letter), *number));
+            Letters { entries: entries.collect(), at: None }
+        }
     }
 
     impl Cursor for Letters {
         fn seek(&mut self, key: &[u8]) -> Result<bool> {
-            let at = self.entries.partition_point(|(letter, _)| [*letter].as_slice() < key);
+            let at = self.entries.partition_point(|(own, _)| own.as_slice() < key);
             self.at = (at < self.entries.len()).then_some(at);
             Ok(self.at.is_some())
         }
 
         fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<bool> {
-            let below = |letter: u8| bound.is_none_or(|bound| [letter].as_slice() < bound);
-            self.at = self.entries.partition_point(|(letter, _)| below(*letter)).checked_sub(1);
+            let below = |own: &[u8]| bound.is_none_or(|bound| own < bound);
+            self.at = self.entries.partition_point(|(own, _)| below(own)).checked_sub(1);
             Ok(self.at.is_some())
         }
 
@@ -361,8 +404,7 @@ mod tests {
         }
 
         fn entry(&self) -> Option<EntryRef<'_>> {
-            let (letter, seqno) = &self.entries[self.at?];
-            let key = std::slice::from_ref(letter);
+            let (key, seqno) = &self.entries[self.at?];
             let (seqno, kind) = (SeqNo(*seqno), EntryKind::Value);
             Some(EntryRef { key, seqno, kind, expiry: None, value: b"" })
         }
@@ -374,14 +416,14 @@ mod tests {
 
     fn merged(sources: &[&[(u8, u64)]]) -> MergingCursor {
         let letters = |entries: &&[(u8, u64)]| {
-            Box::new(Letters { entries: entries.to_vec(), at: None }) as Box<dyn Cursor + Send>
+            Box::new(Letters::behind(b"", entries)) as Box<dyn Cursor + Send>
         };
         MergingCursor::new(sources.iter().map(letters))
     }
 
     fn shown(cursor: &MergingCursor) -> String {
         let entry = cursor.entry();
-        entry.map_or("-".into(), |e| format!("{}{}", char::from(e.key[0]), e.seqno))
+        entry.map_or("-".into(), |e| format!("{}{}", e.key.escape_ascii(), e.seqno))
     }
 
     #[test]
@@ -437,12 +479,12 @@ mod tests {
         fn put_off(&mut self, stands: bool, direction: Direction) -> Approach {
             self.approached = self.letters.at.take();
             let Some(at) = self.approached.filter(|_| stands) else { return Approach::Nowhere };
-            let key = self.letters.entries[at].0;
+            let (letter, before) = self.letters.entries[at].0.split_last().expect("a letter");
             let near = match direction {
-                Direction::Forward => key - self.off_by,
-                Direction::Backward => key + self.off_by,
+                Direction::Forward => letter - self.off_by,
+                Direction::Backward => letter + self.off_by,
             };
-            Approach::near([&[], &[near]], direction)
+            Approach::near([before, &[near]], direction)
         }
     }
 
@@ -492,6 +534,8 @@ mod tests {
     fn sources_that_are_only_near_merge_as_those_that_stand() -> Result<()> {
         for seed in 0..600 {
             let mut rng = SeededRng::new(seed);
+            // What the letters stand behind may be all, or more than all, that a head has of a key.
+            let before = vec![b'-'; [0, 3, 20, 31, 32, 40][rng.index(6)]];
             let (mut standing, mut vague) = (Vec::new(), Vec::new());
             let mut number = 0;
             for _ in 0..=rng.index(6) {
@@ -502,15 +546,15 @@ mod tests {
                 };
                 let entries: Vec<_> = letters.into_iter().map(|key| (key, count())).collect();
                 let off_by = rng.index(3) as u8;
-                let letters = Letters { entries: entries.clone(), at: None };
+                let letters = Letters::behind(&before, &entries);
                 standing.push(Box::new(letters) as Box<dyn Cursor + Send>);
-                let letters = Letters { entries, at: None };
+                let letters = Letters::behind(&before, &entries);
                 let put_off = Vague { letters, off_by, approached: None, arrivals: Arc::default() };
                 vague.push(Box::new(put_off) as Box<dyn Cursor + Send>);
             }
             let (mut model, mut cursor) = (MergingCursor::new(standing), MergingCursor::new(vague));
             for step in 0..60 {
-                let key = [b'b' + rng.index(24) as u8];
+                let key = [before.as_slice(), &[b'b' + rng.index(24) as u8]].concat();
                 let (found, expected) = match rng.index(6) {
                     0 => (cursor.seek(&key)?, model.seek(&key)?),
                     1 => (cursor.seek_back(Some(&key))?, model.seek_back(Some(&key))?),
@@ -534,7 +578,7 @@ mod tests {
     fn who_never_comes_to_the_front_never_arrives() -> Result<()> {
         let arrivals: Vec<Arc<AtomicUsize>> = (0..3).map(|_| Arc::default()).collect();
         let source = |(letter, arrivals): (u8, &Arc<AtomicUsize>)| {
-            let letters = Letters { entries: vec![(letter, 1)], at: None };
+            let letters = Letters::behind(b"", &[(letter, 1)]);
             let arrivals = Arc::clone(arrivals);
             Box::new(Vague { letters, off_by: 0, approached: None, arrivals })
                 as Box<dyn Cursor + Send>

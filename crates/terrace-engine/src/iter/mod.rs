@@ -16,12 +16,13 @@ mod of_each;
 mod parts;
 mod streams;
 
-use terrace_base::{EntryRef, SeqNo};
+use terrace_base::{EntryKind, EntryRef, SeqNo};
 
 use crate::Result;
 
 pub use approach::{Approach, Direction};
 pub use clipped::ClippedCursor;
+pub use head::FirstBytes;
 pub use merging::MergingCursor;
 pub(crate) use of_each::cursor_of_each;
 pub use parts::PartsCursor;
@@ -49,6 +50,20 @@ pub trait Cursor {
     /// The newest entry at or below the read point of the key that the cursor stands on; `None`
     /// if it stands nowhere (past an end, or not yet placed).
     fn entry(&self) -> Option<EntryRef<'_>>;
+
+    /// The key of that entry: for less than the whole entry costs, where a cursor knows how.
+    #[inline]
+    fn key(&self) -> Option<&[u8]> {
+        self.entry().map(|entry| entry.key)
+    }
+
+    /// The same, if that entry is a value which lies here and does not expire.
+    #[inline]
+    fn plain_key(&self) -> Option<&[u8]> {
+        let is_plain = |entry: &EntryRef<'_>| entry.kind == EntryKind::Value;
+        let entry = self.entry().filter(|entry| is_plain(entry) && entry.expiry.is_none());
+        entry.map(|entry| entry.key)
+    }
 
     /// As [`Cursor::seek`], but a source that knows about where it will stand without a look at its
     /// entries may put the rest off until [`Cursor::arrive`]: whoever merges many sources asks most
@@ -92,6 +107,14 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
 
     fn entry(&self) -> Option<EntryRef<'_>> {
         (**self).entry()
+    }
+
+    fn key(&self) -> Option<&[u8]> {
+        (**self).key()
+    }
+
+    fn plain_key(&self) -> Option<&[u8]> {
+        (**self).plain_key()
     }
 
     fn approach(&mut self, key: &[u8]) -> Result<Approach> {

@@ -43,6 +43,16 @@ macro_rules! cursor_of_each {
                 match self { $($kinds::$kind(cursor) => cursor.entry()),+ }
             }
 
+            #[inline]
+            fn key(&self) -> Option<&[u8]> {
+                match self { $($kinds::$kind(cursor) => cursor.key()),+ }
+            }
+
+            #[inline]
+            fn plain_key(&self) -> Option<&[u8]> {
+                match self { $($kinds::$kind(cursor) => cursor.plain_key()),+ }
+            }
+
             fn older(
                 &mut self,
                 seqno: terrace_base::SeqNo,

@@ -128,6 +128,11 @@ impl<C: Cursor> Cursor for PartsCursor<C> {
         if self.part.is_some() { self.inner.entry() } else { None }
     }
 
+    #[inline]
+    fn key(&self) -> Option<&[u8]> {
+        if self.part.is_some() { self.inner.key() } else { None }
+    }
+
     fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>> {
         self.inner.older(seqno)
     }

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use terrace_base::{CodecError, EntryRef, SeqNo};
+use terrace_base::{CodecError, EntryKind, EntryRef, SeqNo};
 
 use super::format::block::{BlockEntry, BlockLayout, BlockView, KeyBuffer};
 use super::placed::ReadFor;
@@ -486,6 +486,17 @@ impl Cursor for TableCursor {
         let place = self.place.as_ref()?;
         let found = entry_ref(self.key.key(), &place.entry, &place.block);
         Some(EntryRef { seqno: self.number.unwrap_or(found.seqno), ..found })
+    }
+
+    #[inline]
+    fn key(&self) -> Option<&[u8]> {
+        self.place.is_some().then(|| self.key.key())
+    }
+
+    #[inline]
+    fn plain_key(&self) -> Option<&[u8]> {
+        let BlockEntry { kind, expiry, .. } = self.place.as_ref()?.entry;
+        (kind == EntryKind::Value && expiry.is_none()).then(|| self.key.key())
     }
 
     fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>> {

@@ -154,6 +154,16 @@ impl Cursor for RunCursor {
         self.table.as_ref().and_then(|(_, cursor)| cursor.entry())
     }
 
+    #[inline]
+    fn key(&self) -> Option<&[u8]> {
+        self.table.as_ref().and_then(|(_, cursor)| cursor.key())
+    }
+
+    #[inline]
+    fn plain_key(&self) -> Option<&[u8]> {
+        self.table.as_ref().and_then(|(_, cursor)| cursor.plain_key())
+    }
+
     fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>> {
         match &mut self.table {
             Some((_, cursor)) => cursor.older(seqno),

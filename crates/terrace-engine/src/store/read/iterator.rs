@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use terrace_base::{EntryKind, EntryRef, KeyRange, SeqNo, WallTime};
+use terrace_base::{EntryRef, KeyRange, SeqNo, WallTime};
 use terrace_env::{PlantedBug, is_planted};
 
 use crate::explain::{Hidden, ScanWatch, is_recording, note, waits};
@@ -289,12 +289,10 @@ impl Iter {
     /// [answer](Iter::answer): no range tombstone counts, it does not expire, and it lies here.
     #[inline]
     fn is_on_plain_value(&self, forward: bool) -> bool {
-        let (is_bare, is_noted) = (self.merged.is_none() && self.fetched.is_none(), is_recording());
-        self.cursor.entry().is_some_and(|entry| {
-            let is_plain = entry.kind == EntryKind::Value && entry.expiry.is_none();
-            let has_rest = !self.tombstones.is_empty() || !is_bare || is_noted;
-            is_plain && !has_rest && !self.is_past_end(entry.key, forward)
-        })
+        let is_bare = self.merged.is_none() && self.fetched.is_none();
+        let has_rest = !self.tombstones.is_empty() || !is_bare || is_recording();
+        let is_within = |key| !self.is_past_end(key, forward);
+        !has_rest && self.cursor.plain_key().is_some_and(is_within)
     }
 
     #[cold]

@@ -109,6 +109,16 @@ impl Cursor for MemtablesCursor {
         self.drange.as_ref().and_then(|(_, cursor)| cursor.entry())
     }
 
+    #[inline]
+    fn key(&self) -> Option<&[u8]> {
+        self.drange.as_ref().and_then(|(_, cursor)| cursor.key())
+    }
+
+    #[inline]
+    fn plain_key(&self) -> Option<&[u8]> {
+        self.drange.as_ref().and_then(|(_, cursor)| cursor.plain_key())
+    }
+
     fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>> {
         match &mut self.drange {
             Some((_, cursor)) => cursor.older(seqno),
