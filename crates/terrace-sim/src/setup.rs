@@ -193,6 +193,9 @@ impl Setup {
         if setup.options.log_path.is_some() && apart.one_in(2) {
             setup.options.log_volume = setup.options.log_path.take();
         }
+        // Scans that are timed by chance pay for cuts, or each, or none.
+        let prices = [None, Some(0), Some(u32::MAX)];
+        setup.options.research.scan_price_percent = prices[apart.index(3)];
         setup
     }
 
@@ -354,6 +357,7 @@ impl Setup {
             ("values-ratio", values.map_or(130, |values| values.space_ratio_percent).to_string()),
             ("tries", options.research.local_tries.to_string()),
             ("scan-all", options.research.scan_all_memtables.to_string()),
+            ("scan-price", options.research.scan_price_percent.unwrap_or(100).to_string()),
             ("cache", self.process.cache_bytes.to_string()),
             ("flushers", self.process.flush_threads.to_string()),
             ("compactors", self.process.compaction_threads.to_string()),
@@ -456,6 +460,7 @@ impl Setup {
             }
             "tries" => options.research.local_tries = number(text)?,
             "scan-all" => options.research.scan_all_memtables = number(text)?,
+            "scan-price" => options.research.scan_price_percent = Some(number(text)?),
             "cache" => self.process.cache_bytes = number(text)?,
             "flushers" => self.process.flush_threads = number(text)?,
             "compactors" => self.process.compaction_threads = number(text)?,

@@ -44,6 +44,8 @@ pub struct LevelShape {
     /// Whether L0 is to become smaller rather than cheap to read: the local disk has no room for
     /// what a merge of its rows would write before it deletes them.
     pub l0_lacks_room: bool,
+    /// What a cut costs the scans that pay for it, in percent of what it is taken to cost.
+    pub scan_price_percent: u32,
 }
 
 impl LevelShape {
@@ -58,6 +60,7 @@ impl LevelShape {
             cut_bytes,
             values: SpaceBound::of(options),
             l0_lacks_room: false,
+            scan_price_percent: options.research.scan_price_percent.unwrap_or(100),
         }
     }
 }
@@ -157,6 +160,7 @@ mod tests {
     use super::*;
 
     const SHAPE: LevelShape = LevelShape {
+        scan_price_percent: 100,
         level_bytes_base: 100,
         level_ratio: 10,
         cut_bytes: 100,

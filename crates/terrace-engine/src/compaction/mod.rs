@@ -42,6 +42,7 @@ pub mod levels;
 pub mod pick;
 mod plan;
 mod retention;
+mod scan_costs;
 pub mod split;
 mod taken;
 #[cfg(test)]
@@ -52,3 +53,4 @@ pub use covered::is_covered;
 pub use executor::{CompactionExecutor, CompactionOutcome, IsCancelled, LocalExecutor};
 pub use plan::{CompactionPlan, PlanInput};
 pub use retention::{Retained, Retention};
+pub use scan_costs::ScanCosts;

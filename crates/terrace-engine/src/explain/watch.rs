@@ -58,6 +58,8 @@ pub(crate) struct ScanWatch {
     pub(crate) shown: u64,
     /// How many it stepped over.
     pub(crate) hidden: u64,
+    /// The key that it came to by its last seek, if it is timed.
+    pub(crate) place: Option<Box<[u8]>>,
 }
 
 #[cfg(test)]

@@ -325,6 +325,8 @@ pub enum CutEnd {
     Undivided,
     /// It was asked for as it is, or L0 has no bounds.
     Unbounded,
+    /// It holds what is scanned often: scans have spent on its rows what the cut costs.
+    Scanned,
 }
 
 impl CutEnd {
@@ -339,6 +341,7 @@ impl CutEnd {
             CutEnd::BeforeUndivided => "before what is not divided",
             CutEnd::Undivided => "not divided",
             CutEnd::Unbounded => "without bounds",
+            CutEnd::Scanned => "paid for by scans",
         }
     }
 }

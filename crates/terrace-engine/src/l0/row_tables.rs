@@ -39,7 +39,9 @@ impl RowTables {
         });
         rows.filter_map(|(start, tables)| {
             let first = tables.iter().position(|one| one.overlaps(range))?;
-            let mut last = tables.iter().rposition(|one| one.overlaps(range))?;
+            let behind = &tables[first + 1..];
+            let later = behind.iter().rposition(|one| one.overlaps(range));
+            let mut last = later.map_or(first, |later| first + 1 + later);
             if is_planted(PlantedBug::ScanLeavesOutLastTable) && first < last {
                 last -= 1;
             }

@@ -46,6 +46,10 @@ pub struct Research {
     /// each look into a table fetches them. *Beside:* the metadata cache of RocksMash (TACO 2022),
     /// section 3.2; "no metadata cache" in figures 17a and b.
     pub near_meta_none: bool,
+    /// What scans have to spend on rows of L0 before a cut is made for them, in percent of what the
+    /// cut costs; with 0 each of them pays for one. *Beside:* 100, and compactions that heed no
+    /// read, as in LevelDB, if it is very large.
+    pub scan_price_percent: Option<u32>,
     /// Tables in the object store have a filter and an index, as those on the local disk have.
     /// *Beside:* the tries of RocksMash (TACO 2022), section 3.3.
     pub far_filters: bool,
@@ -98,6 +102,14 @@ impl Baseline {
             meaning: "scans open the memtables of all dranges at once (Nova-LSM without range index)",
             choose: |research, _| {
                 research.scan_all_memtables = true;
+                Ok(())
+            },
+        },
+        Baseline {
+            name: "scans-pay-nothing",
+            meaning: "however often rows of L0 are scanned, nothing is compacted for that (LevelDB and its kin)",
+            choose: |research, _| {
+                research.scan_price_percent = Some(u32::MAX);
                 Ok(())
             },
         },
@@ -315,7 +327,7 @@ mod tests {
             assert_ne!(research, Research::default(), "{}", baseline.name);
         }
         let unknown = Baseline::named("novel").expect_err("no such baseline").to_string();
-        assert!(unknown.contains("use scan-all-memtables, flush-all-versions"), "{unknown}");
+        assert!(unknown.contains("use scan-all-memtables, scans-pay-nothing"), "{unknown}");
         let (mut research, mut l0) = (Research::default(), L0Options::PLAIN);
         let memtables = Baseline::named("pmem-memtables").expect("it is listed");
         assert!(memtables.choose(&mut research, &mut l0).is_err(), "there is no medium");

@@ -1,12 +1,14 @@
 //! Which compaction is due. Pure: looks at a version, does nothing.
 //!
 //! `l0.rs` says what L0 needs, `levels.rs` what a level gives to the next one, `dead.rs` what is
-//! worth a compaction though nothing is too large, `hidden.rs` what is for the sake of value files.
+//! worth a compaction though nothing is too large, `hidden.rs` what is for the sake of value files,
+//! `scanned.rs` what scans have paid for.
 
 mod dead;
 mod hidden;
 mod l0;
 mod levels;
+mod scanned;
 
 use terrace_base::{KeyRange, LEVEL_MAX, LevelNo};
 
@@ -20,6 +22,7 @@ use crate::version::{TableMeta, Version};
 
 pub use self::dead::{Served, next_expiry};
 pub use self::l0::next_cut;
+pub use self::scanned::of_scanned;
 pub use super::decision::{Compaction, Input};
 pub use super::levels::{LevelShape, debt_bytes};
 pub use super::taken::Taken;

@@ -178,6 +178,7 @@ impl Iter {
             iter.ahead = AskAhead::default();
             iter.renew_view()?;
             iter.cursor.seek(key.max(iter.range.start()))?;
+            iter.watch_place();
             iter.settle(true)
         })
     }
@@ -198,7 +199,16 @@ impl Iter {
         self.ahead = AskAhead::default();
         self.renew_view()?;
         self.cursor.seek_back(lesser_bound(bound, self.range.end()))?;
+        self.watch_place();
         self.settle(false)
+    }
+
+    /// Notes where a seek has come to, if the iterator is timed.
+    #[inline]
+    fn watch_place(&mut self) {
+        if self.watch.is_sampled {
+            self.watch.place = self.cursor.key().map(Box::from);
+        }
     }
 
     /// Goes to the next live key; past the last one the iterator stands nowhere.

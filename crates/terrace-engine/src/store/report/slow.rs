@@ -204,7 +204,9 @@ impl Inner {
 
     /// An iterator begins.
     pub(in crate::store) fn watch_scan(&self) -> ScanWatch {
-        ScanWatch { is_sampled: self.meters.slow.is_due(SCAN_WEIGHT), ..ScanWatch::default() }
+        let is_due = self.meters.slow.is_due(SCAN_WEIGHT);
+        let is_sampled = is_due || self.shape.scan_price_percent == 0;
+        ScanWatch { is_sampled, ..ScanWatch::default() }
     }
 
     /// An iterator over an interval from `start` on goes, which merged so many sources.
@@ -221,6 +223,7 @@ impl Inner {
         }
         if watch.is_sampled {
             self.meters.read_samples.scanned(source_count as u64);
+            self.charge_scan(watch, source_count);
         }
         let ended = Ended {
             kind: OperationKind::Scan,

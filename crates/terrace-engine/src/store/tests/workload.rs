@@ -113,6 +113,8 @@ pub fn draw_options(random: &mut SeededRng) -> Options {
     if options.log_path.is_some() && apart.one_in(2) {
         (options.log_volume, options.log_path) = (options.log_path, None);
     }
+    // Each scan pays for a cut, or none does, or those that are timed by chance.
+    options.research.scan_price_percent = [None, Some(0), Some(u32::MAX)][apart.index(3)];
     options
 }
 

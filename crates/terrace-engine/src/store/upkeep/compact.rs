@@ -196,6 +196,7 @@ impl Inner {
         let installed = InstallRecord::of(&edit.tree, None);
         self.versions.install(edit, None, |version| self.show_compaction(version, pause))?;
         fail_point!(self.env, "compaction::after_install");
+        self.settle_scans(chosen);
         self.tell_compaction(chosen, merged.as_ref(), installed, began);
         self.changed.notify();
         Ok(())

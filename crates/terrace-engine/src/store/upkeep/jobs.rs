@@ -14,6 +14,7 @@ use crate::store::upkeep::flush::Merging;
 use crate::store::upkeep::idle::IdleWatch;
 use crate::store::upkeep::near::LocalPeak;
 use crate::store::upkeep::next_look::NextLook;
+use crate::store::upkeep::scanned::ScanCharges;
 use crate::store::{Inner, Store};
 use crate::{Error, Result};
 
@@ -44,6 +45,8 @@ pub struct Jobs {
     pub(super) local_peak: Latch<LocalPeak>,
     /// Set when running jobs should end early.
     pub cancel: AtomicBool,
+    /// What scans spent on rows.
+    pub(super) scan_charges: Latch<ScanCharges>,
     /// What compactions work on.
     pub taken: Latch<Taken>,
     /// About how many bytes those that run write to the local disk.
@@ -115,6 +118,7 @@ impl Jobs {
             cancel: AtomicBool::new(false),
             local_output_bytes: AtomicU64::new(0),
             local_peak: Latch::default(),
+            scan_charges: Latch::default(),
             taken: Latch::default(),
             filter_rests: Latch::default(),
         }

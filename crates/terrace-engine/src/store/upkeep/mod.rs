@@ -27,4 +27,5 @@ pub(super) mod merge_memtables;
 pub(super) mod near;
 mod next_look;
 pub(super) mod parts;
+pub(super) mod scanned;
 pub(super) mod values;

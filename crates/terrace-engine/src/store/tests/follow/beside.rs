@@ -143,11 +143,16 @@ struct Kept {
     index: usize,
 }
 
+/// How long a follower waits that found nothing new: twice as long each time.
+const PAUSE_MIN: Duration = Duration::from_micros(50);
+const PAUSE_MAX: Duration = Duration::from_millis(5);
+
 fn follow(env: &SharedEnv, options: &Options, history: &Shared, seed: u64) -> Result<u64> {
     let mut random = SeededRng::new(seed ^ 0xf0110);
     let mut follower = Follower::open(&process(env)?, Path::new(DIR), options.clone())?;
     let (mut last, mut caught_up) = (0, 0);
     let mut kept: Option<Kept> = None;
+    let mut pause = PAUSE_MIN;
     loop {
         let (from, is_over) = {
             let history = history.lock();
@@ -162,9 +167,12 @@ fn follow(env: &SharedEnv, options: &Options, history: &Shared, seed: u64) -> Re
             outcome => outcome?,
         };
         caught_up += u64::from(is_new);
-        if !is_new {
-            // The writer may be waiting for time to go by.
-            env.sleep(Duration::from_micros(50));
+        if is_new {
+            pause = PAUSE_MIN;
+        } else {
+            // The writer may be waiting for time to go by, also for long.
+            env.sleep(pause);
+            pause = (2 * pause).min(PAUSE_MAX);
         }
         let (now, shown) = match at_one_time(env, || content(follower.store())) {
             Err(error) if is_outdated(&error) => continue,

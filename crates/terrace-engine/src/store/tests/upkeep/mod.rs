@@ -17,6 +17,7 @@ mod outputs;
 mod parts;
 mod reclaim;
 mod rows;
+mod scanned;
 mod settings;
 mod triangle;
 mod value_files;

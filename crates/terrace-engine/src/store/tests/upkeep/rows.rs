@@ -23,6 +23,7 @@ fn row(store: &Store, keys: impl IntoIterator<Item = u32>, text: &str) -> Result
 
 fn shape() -> LevelShape {
     LevelShape {
+        scan_price_percent: 100,
         level_bytes_base: 1 << 20,
         level_ratio: 10,
         cut_bytes: 1 << 20,
