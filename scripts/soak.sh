@@ -85,13 +85,16 @@ worlds() {
     return "$status"
 }
 
-# Value logs that are written over and over, with bounds and sizes by seed.
+# Databases that are written over and over, with bounds and sizes by seed: of value logs, and of what
+# they may take of the local disk beside an object store.
 values() {
     status=0
     TERRACE_TEST_SEED=$seed TERRACE_TEST_SEEDS=$1 "$engine_test" --nocapture \
         value_space::whatever_is_overwritten || status=$?
+    TERRACE_TEST_SEED=$seed TERRACE_TEST_SEEDS=$1 "$engine_test" --nocapture \
+        local_space::whatever_is_written_over || status=$?
     printf '{\n  "first_seed": %s,\n  "databases": %s,\n  "findings": %s\n}\n' \
-        "$seed" "$1" "$(grep -c '^failed: seed' "$logs/values.log" || true)" >"$out/values.json"
+        "$seed" "$(($1 * 2))" "$(grep -c '^failed: seed' "$logs/values.log" || true)" >"$out/values.json"
     return "$status"
 }
 

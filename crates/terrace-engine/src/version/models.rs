@@ -89,7 +89,7 @@ impl Range {
     /// The tables that were handed over for deletion so far, in order.
     fn reclaimed(&self) -> Vec<u8> {
         let taken = self.context.reclaim.take();
-        let mut tables: Vec<u8> = taken.iter().map(|location| location.bytes()[0]).collect();
+        let mut tables: Vec<u8> = taken.iter().map(|removed| removed.location.bytes()[0]).collect();
         tables.sort_unstable();
         tables
     }
@@ -101,10 +101,10 @@ fn read(range: &Range, counts: bool) {
     let names: Vec<u8> = version.tables().map(|table| table.meta().location.bytes()[0]).collect();
     assert_eq!(names.len(), 1, "a version is whole");
     let reclaimed: Vec<u8> =
-        range.context.reclaim.take().iter().map(|location| location.bytes()[0]).collect();
+        range.context.reclaim.take().iter().map(|one| one.location.bytes()[0]).collect();
     assert!(!reclaimed.contains(&names[0]), "table {names:?} went while it was read");
     for table in reclaimed {
-        range.context.reclaim.add(TableLocation::new(vec![table]));
+        range.context.reclaim.add(TableLocation::new(vec![table]).into());
     }
     if counts {
         range.versions.let_go(version);

@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use terrace_base::{KeyRange, SeqNo};
-use terrace_env::atomic::{AtomicBool, Ordering};
+use terrace_env::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_env::{Latch, SetOnce};
 
 use super::{OpenTable, TableMeta, TableOpener};
@@ -26,16 +26,52 @@ pub struct TableContext {
     pub far_metadata_stay: bool,
 }
 
-/// Tables that no version names any more, waiting to be deleted by a background job.
+/// Tables that no version names any more, waiting to be deleted by a background job; and how much
+/// of the local disk is taken by what the newest version does not name, which waits here or is
+/// still read.
 #[derive(Debug, Default)]
 pub struct ReclaimQueue {
-    waiting: Latch<Vec<TableLocation>>,
+    waiting: Latch<Vec<Removed>>,
+    local_bytes: AtomicU64,
+}
+
+/// A table, or a value file, that no version names any more.
+#[derive(Debug)]
+pub struct Removed {
+    /// Where it lies.
+    pub location: TableLocation,
+    /// How many of the removed bytes on the local disk it has.
+    local_bytes: u64,
 }
 
 impl ReclaimQueue {
+    /// A file of so many bytes was removed by an edit. If it lies on the local disk, it counts
+    /// there until it is deleted.
+    pub(crate) fn count(&self, location: &TableLocation, bytes: u64) {
+        // Order: relaxed, as below; a figure that no memory depends on.
+        self.local_bytes.fetch_add(local_bytes(location, bytes), Ordering::Relaxed);
+    }
+
+    /// Bytes of files on the local disk that were removed by edits and are not deleted yet.
+    #[must_use]
+    pub fn local_bytes(&self) -> u64 {
+        self.local_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Adds a file that was counted, and that nobody reads any more.
+    pub(crate) fn add_counted(&self, location: TableLocation, bytes: u64) {
+        let local_bytes = local_bytes(&location, bytes);
+        self.add(Removed { location, local_bytes });
+    }
+
     /// Takes all that wait.
-    pub fn take(&self) -> Vec<TableLocation> {
+    pub fn take(&self) -> Vec<Removed> {
         std::mem::take(&mut *self.waiting.lock())
+    }
+
+    /// It is deleted, and counts no more.
+    pub fn deleted(&self, removed: Removed) {
+        self.local_bytes.fetch_sub(removed.local_bytes, Ordering::Relaxed);
     }
 
     /// Whether nothing waits.
@@ -45,9 +81,21 @@ impl ReclaimQueue {
     }
 
     /// Adds a table: also one whose deletion failed and is to be tried again.
-    pub fn add(&self, location: TableLocation) {
-        self.waiting.lock().push(location);
+    pub fn add(&self, removed: Removed) {
+        self.waiting.lock().push(removed);
     }
+}
+
+impl From<TableLocation> for Removed {
+    /// One that nobody has counted.
+    fn from(location: TableLocation) -> Removed {
+        Removed { location, local_bytes: 0 }
+    }
+}
+
+/// How many of a file's bytes lie on the local disk.
+fn local_bytes(location: &TableLocation, bytes: u64) -> u64 {
+    if location.is_far() { 0 } else { bytes }
 }
 
 /// A live table: what versions know of it, and its reader once it has been opened.
@@ -170,16 +218,22 @@ impl Table {
     /// Marks the table as removed by an edit that is durable: the file goes with the last
     /// reference.
     pub(super) fn mark_removed(&self) {
-        self.removed.store(true, Ordering::Release);
+        if !self.removed.swap(true, Ordering::AcqRel) && self.goes_with_its_table() {
+            self.context.reclaim.count(&self.meta.location, self.meta.bytes);
+        }
+    }
+
+    /// Whether the file is deleted once the table is removed.
+    fn goes_with_its_table(&self) -> bool {
+        // The pages of a row go back by themselves.
+        !self.meta.shared && !self.meta.is_in_pages()
     }
 }
 
 impl Drop for Table {
     fn drop(&mut self) {
-        // The pages of a row go back by themselves.
-        let is_file = !self.meta.is_in_pages();
-        if self.removed.load(Ordering::Acquire) && !self.meta.shared && is_file {
-            self.context.reclaim.add(self.meta.location.clone());
+        if self.removed.load(Ordering::Acquire) && self.goes_with_its_table() {
+            self.context.reclaim.add_counted(self.meta.location.clone(), self.meta.bytes);
         }
     }
 }

@@ -145,21 +145,23 @@ impl ValueFile {
 
     /// Marks the file as removed by an edit that is durable: it goes with the last reference.
     pub(crate) fn mark_removed(&self) {
-        self.removed.store(true, Ordering::Release);
+        if !self.removed.swap(true, Ordering::AcqRel) {
+            self.context.reclaim.count(&self.meta.location, self.meta.bytes);
+        }
     }
 }
 
 impl ValueFile {
     /// Hands the file to the reclaim queue while views may still read it: a planted bug.
     pub(crate) fn delete_early(&self) {
-        self.context.reclaim.add(self.meta.location.clone());
+        self.context.reclaim.add(self.meta.location.clone().into());
     }
 }
 
 impl Drop for ValueFile {
     fn drop(&mut self) {
         if self.removed.load(Ordering::Acquire) {
-            self.context.reclaim.add(self.meta.location.clone());
+            self.context.reclaim.add_counted(self.meta.location.clone(), self.meta.bytes);
         }
     }
 }

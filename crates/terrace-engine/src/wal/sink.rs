@@ -146,6 +146,11 @@ pub trait LogSink: Send + Sync + fmt::Debug {
         self.live_bytes()
     }
 
+    /// Bytes of the medium that wait to be taken for the next records.
+    fn spare_bytes(&self) -> u64 {
+        0
+    }
+
     /// What the log is written to, if that is persistent memory, or stands in for it.
     fn medium(&self) -> Option<PmemMedium> {
         None

@@ -61,11 +61,13 @@ pub struct Debt {
 /// What a range takes on a local disk of which it may take a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LocalSpace {
-    /// Bytes of its tables, its values and its log there, and of what jobs will have written.
+    /// Bytes of its tables, its values and its log there, of what jobs will have written, and of
+    /// what is removed and not deleted yet.
     pub bytes: u64,
     /// Bytes that they may take.
     pub bytes_max: u64,
-    /// Whether compactions are due that take some of it away.
+    /// Whether some of it goes by itself: compactions are due that take it away, or jobs under way
+    /// hold what is removed. What readers hold does not count: nobody knows when they let go.
     pub drains: bool,
 }
 
@@ -184,7 +186,7 @@ pub fn rule(debt: &Debt, limits: &Limits, rates: &DrainRates) -> Ruling {
         Cause::Memtables => share >= 1.0 || debt.frozen_count >= limits.frozen_count_stop,
         Cause::L0 => share >= 1.0,
         Cause::LogBytes => share >= 1.0 && debt.log_awaits_moment,
-        // Only while compactions are there to end the stop.
+        // Only while jobs are there to end the stop.
         Cause::LocalDisk => share >= 1.0 && debt.local.is_some_and(|local| local.drains),
         // Only while a flush of this range is there to end the stop.
         Cause::Memory => share >= 1.0 && has_frozen,

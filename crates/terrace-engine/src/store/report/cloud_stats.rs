@@ -29,7 +29,7 @@ pub struct CloudStats {
     pub table_bytes: u64,
     /// Tables that no version names any more and that are to be deleted there.
     pub dropped_count: u64,
-    /// Bytes of tables, values and log on the local disk.
+    /// Bytes of tables, values and log on the local disk, with what is removed and not deleted yet.
     pub local_bytes: u64,
     /// Bytes that they may take; `None` without a bound.
     pub local_bytes_max: Option<u64>,
@@ -77,7 +77,9 @@ impl Inner {
             table_count: there.len() as u64,
             table_bytes,
             dropped_count: tier.collector().map_or(0, FarCollector::dropped_count) as u64,
-            local_bytes: of_tables.chain(of_values).sum::<u64>() + in_log,
+            local_bytes: of_tables.chain(of_values).sum::<u64>()
+                + in_log
+                + self.context.reclaim.local_bytes(),
             local_bytes_max: tier.options().and_then(|options| options.local_bytes),
             mirror_ms: millis(tier.options().and_then(|options| options.mirror)),
             log_ms: millis(tier.options().and_then(|options| options.log)),

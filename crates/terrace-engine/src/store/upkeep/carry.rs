@@ -4,8 +4,6 @@
 //! the values of what goes into the object store into its tables. A compaction that would begin
 //! meanwhile waits for the end of those that run.
 
-use std::sync::atomic::Ordering;
-
 use terrace_base::{KeyRange, LevelNo};
 
 use crate::compaction::levels::LevelShape;
@@ -77,7 +75,7 @@ impl Inner {
     pub(in crate::store) fn local_log_bytes(&self) -> u64 {
         match self.options.log_is_apart() {
             true => 0,
-            false => self.log().map_or(0, |log| log.held_bytes()),
+            false => self.log().map_or(0, |log| log.held_bytes() + log.spare_bytes()),
         }
     }
 
@@ -91,17 +89,27 @@ impl Inner {
         let in_log = self.local_log_bytes();
         // They are flushed before the log gives back what it has of them.
         let frozen = self.waiting_bytes(view);
-        let of_jobs = self.jobs.local_output_bytes.load(Ordering::Relaxed) + frozen;
+        let of_jobs = self.jobs.local_output_bytes() + frozen;
+        // Jobs that run may read them, and readers.
+        let removed = self.context.reclaim.local_bytes();
+        let sinks = in_rows > 0 || in_levels > 0 && options.first_level.is_none();
         Some(LocalSpace {
             bytes: in_log
                 + in_rows
                 + in_levels
                 + local_values(version)
                 + of_jobs
+                + removed
                 + self.cached_metadata(),
             bytes_max: options.local_bytes?,
-            drains: in_rows > 0 || in_levels > 0 && options.first_level.is_none(),
+            drains: sinks || removed > 0 && self.jobs.any_reads(),
         })
+    }
+
+    /// Whether the bytes that the range may take on the local disk have a bound.
+    pub(super) fn bounds_local_bytes(&self) -> bool {
+        let options = self.cloud.as_ref().and_then(|tier| tier.options());
+        options.is_some_and(|options| options.local_bytes.is_some())
     }
 
     /// About how many bytes a compaction writes to the local disk.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use terrace_base::{FileId, KeyRange, LEVEL_MAX, LevelNo};
@@ -21,6 +20,7 @@ use crate::l0::CutInterval;
 use crate::process::PoolName;
 use crate::range_tombstone::Fragments;
 use crate::store::memory::compaction_memory_bytes;
+use crate::store::upkeep::jobs::LocalOutput;
 use crate::store::{Inner, Store};
 use crate::table::ReadMode;
 use crate::version::{RowMeta, TableMeta, TreeEdit, Version, VersionEdit};
@@ -48,7 +48,7 @@ pub(super) struct Running<'a> {
     pub(super) chosen: Compaction,
     /// The version that it was chosen by.
     pub(super) version: Arc<Version>,
-    local_output_bytes: u64,
+    _output: LocalOutput<'a>,
 }
 
 /// What a merge of tables read, and what came of it.
@@ -66,20 +66,17 @@ impl<'a> Running<'a> {
         let mut taken = inner.jobs.taken.lock();
         let version = inner.versions.current();
         let chosen = choose(&version, &taken)?;
-        let local_output_bytes = inner.local_output_bytes(&chosen);
-        inner.jobs.local_output_bytes.fetch_add(local_output_bytes, Ordering::Relaxed);
+        let _output = inner.jobs.writes_locally(inner.local_output_bytes(&chosen));
         taken.take(&chosen);
         drop(taken);
         inner.size_cache();
-        Some(Running { inner, chosen, version, local_output_bytes })
+        Some(Running { inner, chosen, version, _output })
     }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        let jobs = &self.inner.jobs;
-        jobs.local_output_bytes.fetch_sub(self.local_output_bytes, Ordering::Relaxed);
-        jobs.taken.lock().give_back(&self.chosen);
+        self.inner.jobs.taken.lock().give_back(&self.chosen);
     }
 }
 
@@ -374,18 +371,38 @@ impl Inner {
         if is_far { !research.far_filters } else { is_chosen }
     }
 
-    /// Deletes the tables that nothing names any more.
+    /// Deletes the tables that nothing names any more. Called by a job that has let go of what it
+    /// read.
     pub(in crate::store) fn reclaim(&self) -> Result<()> {
         fail_point!(self.env, "reclaim::before_delete");
         // One that cannot be deleted now is tried again, and holds up no other.
         let mut outcome = Ok(());
-        for location in self.context.reclaim.take() {
-            if let Err(error) = self.context.opener.store.delete(&location) {
-                self.context.reclaim.add(location);
-                outcome = Err(error);
+        for removed in self.context.reclaim.take() {
+            match self.context.opener.store.delete(&removed.location) {
+                Ok(()) => self.context.reclaim.deleted(removed),
+                Err(error) => {
+                    self.context.reclaim.add(removed);
+                    outcome = Err(error);
+                }
             }
         }
+        if self.bounds_local_bytes() {
+            // Writers may have stopped for these, or for what the job would still have written.
+            self.update_ruling();
+            self.changed.notify();
+        }
         outcome
+    }
+
+    /// Deletes what readers let go of since the last job ended, if the local disk has room for so
+    /// much only.
+    pub(super) fn reclaim_for_room(&self) {
+        if self.context.reclaim.is_empty() || !self.bounds_local_bytes() {
+            return;
+        }
+        if let Err(error) = self.reclaim() {
+            crate::program_log::debug!(%error, "a table that nothing names waits for the next job");
+        }
     }
 }
 

@@ -50,7 +50,9 @@ pub struct Jobs {
     /// What compactions work on.
     pub taken: Latch<Taken>,
     /// About how many bytes those that run write to the local disk.
-    pub local_output_bytes: AtomicU64,
+    local_output_bytes: AtomicU64,
+    /// How many of those that run read tables or values, and so hold what is removed meanwhile.
+    reading: AtomicUsize,
     /// How long compactions go without the filter, after readers were in its way.
     pub(super) filter_rests: Latch<FilterRests>,
 }
@@ -117,6 +119,7 @@ impl Jobs {
             moment_awaited: NextLook::default(),
             cancel: AtomicBool::new(false),
             local_output_bytes: AtomicU64::new(0),
+            reading: AtomicUsize::new(0),
             local_peak: Latch::default(),
             scan_charges: Latch::default(),
             taken: Latch::default(),
@@ -132,6 +135,25 @@ impl Jobs {
     /// Tells running jobs to end early, and those that own nothing yet not to begin.
     pub fn cancel(&self) {
         self.cancel.store(true, Ordering::SeqCst);
+    }
+
+    /// A job begins that reads tables or values and writes about so many bytes to the local disk,
+    /// until what this returns is dropped.
+    pub(super) fn writes_locally(&self, bytes: u64) -> LocalOutput<'_> {
+        // Order: relaxed; these are figures for the next ruling, and the job rules when it ends.
+        self.local_output_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.reading.fetch_add(1, Ordering::Relaxed);
+        LocalOutput { jobs: self, bytes }
+    }
+
+    /// About how many bytes the jobs that run write to the local disk.
+    pub(super) fn local_output_bytes(&self) -> u64 {
+        self.local_output_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether a job runs that may hold what was removed, and lets go of it when it ends.
+    pub(super) fn any_reads(&self) -> bool {
+        self.reading.load(Ordering::Relaxed) > 0
     }
 
     /// Blocks until no job of the range is queued or running.
@@ -160,6 +182,20 @@ impl Jobs {
             }
             self.ended.wait(ticket);
         }
+    }
+}
+
+/// A job that reads tables or values, and what it writes to the local disk, which counts there
+/// until this is dropped.
+pub(super) struct LocalOutput<'a> {
+    jobs: &'a Jobs,
+    bytes: u64,
+}
+
+impl Drop for LocalOutput<'_> {
+    fn drop(&mut self) {
+        self.jobs.local_output_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.jobs.reading.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -269,6 +305,7 @@ impl Inner {
         me.submit(JobClass::Flush, delay, |inner| {
             inner.jobs.flush_queued.store(false, Ordering::Release);
             let outcome = inner.flush_frozen(Merging::Hot);
+            inner.reclaim_for_room();
             if let Some(delay) = inner.retry_after(Work::Flush, outcome) {
                 inner.schedule_flush_after(delay);
             }
@@ -367,7 +404,11 @@ impl Inner {
 
     /// Looks after something later. That is no job under way: nobody waits for it, and it keeps no
     /// range open.
-    fn look_after(&self, delay: Duration, look: impl FnOnce(&Arc<Inner>) + Send + 'static) {
+    pub(in crate::store) fn look_after(
+        &self,
+        delay: Duration,
+        look: impl FnOnce(&Arc<Inner>) + Send + 'static,
+    ) {
         let (me, jobs) = (Weak::clone(&self.me), Arc::clone(&self.jobs));
         let look = Box::new(move || {
             let running = Running::new(&jobs, false);

@@ -24,8 +24,9 @@ impl Inner {
     /// lets others have the thread first: compactions wait for none but a rewrite of one file.
     pub(in crate::store) fn keep_values(&self) -> Result<bool> {
         let mut turn = self.turns.values.lock();
+        let reads = self.jobs.writes_locally(0);
         let was_due = self.keep_some_values(&mut turn)?;
-        drop(turn);
+        drop((reads, turn));
         self.reclaim()?;
         Ok(was_due)
     }
@@ -96,6 +97,8 @@ impl Inner {
             walks.push(Living::new(Arc::clone(file), &names, &is_cancelled)?);
         }
         drop(names);
+        let _output = self.jobs.writes_locally(bytes);
+        self.size_cache();
         let held = files.iter().flat_map(|file| file.meta().segments.iter().map(|one| one.id));
         let mut segments: Vec<FileId> = held.filter(|one| liveness.names(*one)).collect();
         segments.sort_unstable();

@@ -46,6 +46,7 @@ impl LocalLog {
             synced_bytes: AtomicU64::new(u64::MAX),
             sync_turn: env.waits().mutex(()),
             prepare_turn: env.waits().mutex(Preparation::new(sizing)),
+            recyclable_bytes: AtomicU64::new(0),
             files,
             directories: replayed.directories.clone(),
         };

@@ -85,6 +85,7 @@ impl LocalLog {
             && waiting < wanted.kept_count
         {
             preparation.recyclable.push(file);
+            self.count_recyclable(preparation);
             return Ok(());
         }
         Ok(self.files.env.fs().remove(&file.path)?)
@@ -104,8 +105,16 @@ impl LocalLog {
             crate::fail_point::fail_point!(self.files.env, "wal::before_prepare_sync");
             spare.file.sync()?;
         }
+        self.count_recyclable(preparation);
         self.sync_names()?;
         Ok((spare, is_new))
+    }
+
+    /// Some files wait to be used again, or others than before.
+    fn count_recyclable(&self, preparation: &Preparation) {
+        let bytes = preparation.recyclable.iter().map(|file| file.bytes).sum();
+        // Order: relaxed; a figure.
+        self.recyclable_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Makes the names of new segments durable.
@@ -199,6 +208,7 @@ impl LocalLog {
             let path = segment_path(&self.files.dir, small.id);
             preparation.recyclable.push(self.files.recyclable(path, small.file));
         }
+        self.count_recyclable(&preparation);
         Ok(())
     }
 
@@ -292,6 +302,7 @@ impl LocalLog {
             self.files.recyclable(segment_path(&self.files.dir, spare.id), spare.file)
         });
         let mut unused: Vec<_> = spares.chain(preparation.recyclable.drain(..)).collect();
+        self.count_recyclable(&preparation);
         unused.sort_by_key(|file| std::cmp::Reverse(file.bytes));
         let needed = preparation.sizing.wanted().segment_bytes;
         // A file that cannot be removed holds up no other; the next open finds it.

@@ -55,6 +55,8 @@ pub struct LocalLog {
     pub(super) sync_turn: Mutex<()>,
     /// One preparation at a time.
     pub(super) prepare_turn: Mutex<Preparation>,
+    /// Bytes of the files that wait to be used again, as of the last preparation.
+    pub(super) recyclable_bytes: AtomicU64,
 }
 
 impl LocalLog {
@@ -317,5 +319,11 @@ impl LogSink for LocalLog {
         let tail = self.tail.lock();
         let replayed: u64 = tail.replayed.iter().map(|segment| segment.file.bytes).sum();
         replayed + tail.segments.iter().map(|segment| segment.file.bytes()).sum::<u64>()
+    }
+
+    fn spare_bytes(&self) -> u64 {
+        let spares: u64 = self.tail.lock().spares.iter().map(|spare| spare.file.bytes()).sum();
+        // Order: relaxed; a figure.
+        spares + self.recyclable_bytes.load(Ordering::Relaxed)
     }
 }

@@ -62,6 +62,7 @@ impl LocalLog {
             synced_bytes: AtomicU64::new(u64::MAX),
             sync_turn: waits.mutex(()),
             prepare_turn: waits.mutex(Preparation::new(sizing)),
+            recyclable_bytes: AtomicU64::new(0),
         }
     }
 }

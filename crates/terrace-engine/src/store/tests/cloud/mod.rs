@@ -6,6 +6,7 @@ mod database;
 mod durable;
 mod far_tables;
 mod feed;
+mod local_space;
 mod lost;
 mod mirror;
 mod money;
