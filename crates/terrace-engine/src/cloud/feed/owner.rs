@@ -114,18 +114,21 @@ impl CloudFeed {
         author: Author,
         number: u64,
     ) -> Result<bool> {
+        Ok(overtaken_by(&FeedObjects::new(store, names), author, number)?.is_none())
+    }
+
+    /// As [`CloudFeed::owns`]. Errors: `Fenced` if somebody else is the owner, too.
+    pub fn require_owner(
+        store: &Arc<CloudStore>,
+        names: CloudNames,
+        author: Author,
+        number: u64,
+    ) -> Result<()> {
         let objects = FeedObjects::new(store, names);
-        let mut next = number + 1;
-        while let Some(there) = objects.read(next)? {
-            if there.author == author {
-                return Ok(true);
-            }
-            if there.author.epoch >= author.epoch {
-                return Ok(false);
-            }
-            next += 1;
+        match overtaken_by(&objects, author, number)? {
+            Some(by) => Err(objects.overtaken(author, Some(by.epoch))),
+            None => Ok(()),
         }
-        Ok(true)
     }
 
     /// Makes the caller the owner of the feed: reads it, and fences its end with the next epoch, or
@@ -373,4 +376,20 @@ impl CloudFeed {
             FeedContent::Edits { .. } => self.objects.delete(number),
         }
     }
+}
+
+/// Who has taken the number that `author`, whose feed had come to `number`, wants next: somebody of
+/// a higher epoch, or another opener of the same one.
+fn overtaken_by(objects: &FeedObjects, author: Author, number: u64) -> Result<Option<Author>> {
+    let mut next = number + 1;
+    while let Some(there) = objects.read(next)? {
+        if there.author == author {
+            return Ok(None);
+        }
+        if there.author.epoch >= author.epoch {
+            return Ok(Some(there.author));
+        }
+        next += 1;
+    }
+    Ok(None)
 }

@@ -127,6 +127,12 @@ impl FarCollector {
         self.dropped_count.load(Ordering::Relaxed)
     }
 
+    /// Errors: `Fenced` if somebody else has taken the number that this owner, whose feed has come
+    /// to `number`, wants next; the environment's.
+    pub fn require_owner(&self, number: u64) -> Result<()> {
+        CloudFeed::require_owner(&self.store, self.names, self.author, number)
+    }
+
     /// Deletes some of what nobody needs, if the feed has all; whether there may be more of it.
     ///
     /// Errors: the environment's. The next call goes on.

@@ -37,6 +37,7 @@ impl Inner {
         self.context.opener.far.set_grows(calls(Inner::size_cache));
         self.size_cache();
         self.schedule_feeding();
+        self.look_for_fence_later(behind.number());
     }
 
     pub(in crate::store) fn behind(&self) -> Option<&Arc<super::FeedBehind>> {

@@ -11,7 +11,8 @@
 //! 3. A range whose tables lie in a store opens only with it.
 //! 4. With a mirror, the store has all files that its feed names, those of the upper levels too.
 //! 5. The feed in the store gets what the local manifest has, in its order and after it. What waits
-//!    for that is bounded, and an owner that somebody else has fenced notices it there.
+//!    for that is bounded, and an owner that somebody else has fenced notices it there, or within
+//!    two minutes if it feeds nothing and the store answers.
 //! 6. A write of the class `durable` is acknowledged when a moment before it is in the feed, the
 //!    local log has its record, and the store has it too, unless the log lies on a volume that
 //!    outlives the machine: then the volume keeps it until a moment has it.
@@ -22,8 +23,8 @@
 //! `left_out.rs` (what the one before had beyond that),
 //! `behind.rs` (what is fed when), `outliving.rs`, `logs.rs` and `shipping.rs` (the log that
 //! outlives the machine), `mirror.rs` (upper levels that the store has as well), `archive/` (states
-//! of some time ago) and `collect.rs` (what goes). For those who have only the store: `follow.rs`,
-//! `database.rs` and `why_live.rs`.
+//! of some time ago), `collect.rs` (what goes) and `fence_look.rs` (an owner that feeds nothing).
+//! For those who have only the store: `follow.rs`, `database.rs` and `why_live.rs`.
 
 mod archive;
 mod behind;
@@ -31,6 +32,7 @@ mod collect;
 mod database;
 mod feeding;
 mod feeds;
+mod fence_look;
 mod follow;
 mod left_out;
 mod logs;

@@ -2,6 +2,8 @@
 //! goes on from an older copy. Method: ranges in several directories that share a store, as they
 //! are when a directory is copied, or a machine comes back.
 
+use std::time::Duration;
+
 use terrace_base::{FileId, KeyRange};
 
 use super::{copy, in_store, open_at};
@@ -193,6 +195,40 @@ fn a_fenced_owner_takes_no_more_writes() -> Result<()> {
             matches!(&refused, Error::Fenced(text) if text.contains("older copy")),
             "{refused}"
         );
+        Ok(())
+    })
+}
+
+/// Goal: an owner that writes nothing learns that somebody else has taken the database, and what
+/// that costs is known. Method: an owner is left alone for an hour before and for two minutes after
+/// its feed was fenced, and its requests are counted.
+#[test]
+fn an_idle_owner_notices_its_fence() -> Result<()> {
+    simulate(87, |env| {
+        let store = open_at(env, DIR)?;
+        write_some(&store, 1)?;
+        store.settle();
+        let cloud = Arc::clone(store.inner.cloud.as_ref().expect("it has one").store()?);
+        let before = cloud.counts().requests();
+        env.sleep(Duration::from_secs(3600));
+        let asked = cloud.counts().requests() - before;
+        assert!((58..=60).contains(&asked), "{asked} requests in an hour");
+        let version = store.inner.versions.current();
+        let names = CloudNames::new(version.database());
+        let taker = FeedTaker::new(99, version.epoch());
+        CloudFeed::open(&cloud, names, taker, None, |_| Ok(())).expect("it is free");
+        put(&store, "soon", "is acknowledged")?;
+        env.sleep(Duration::from_secs(120));
+        let refused = put(&store, "later", "is not").unwrap_err();
+        assert!(
+            matches!(&refused, Error::Fenced(text) if text.contains("somebody else")),
+            "{refused}"
+        );
+        assert_eq!(get(&store, "soon")?.as_deref(), Some("is acknowledged"));
+        let before = cloud.counts().requests();
+        env.sleep(Duration::from_secs(600));
+        assert_eq!(cloud.counts().requests(), before, "who is fenced looks no more");
+        assert!(matches!(store.close(), Err(Error::Fenced(_))));
         Ok(())
     })
 }
