@@ -25,7 +25,7 @@ const STEPS: u64 = 300;
 struct History {
     /// The states that there were, each after one write more than the one before it; the last one
     /// may not be there yet.
-    states: Vec<Model>,
+    states: Vec<Arc<Model>>,
     /// Index of the last state that was acknowledged.
     acknowledged: usize,
     outcome: Option<Result<()>>,
@@ -91,9 +91,10 @@ impl Writer {
     ) -> Result<()> {
         let index = {
             let mut history = self.history.lock();
-            let mut next = history.states.last().cloned().unwrap_or_default();
+            let mut next =
+                history.states.last().map_or_else(Model::default, |last| (**last).clone());
             changes.iter().for_each(|change| next.apply(change));
-            history.states.push(next);
+            history.states.push(Arc::new(next));
             history.states.len() - 1
         };
         write(&self.store, changes)?;
@@ -224,7 +225,7 @@ fn run(seed: u64) -> Result<u64> {
     SimEnv::run(sim, |env| {
         let env: SharedEnv = env;
         let history = Shared::default();
-        history.lock().states.push(Model::default());
+        history.lock().states.push(Arc::default());
         let store = open(&env, &options)?;
         let writer = Writer {
             env: Arc::clone(&env),
