@@ -1,10 +1,11 @@
 //! Rows that scans have paid for.
 //!
-//! Each row of L0 that a scan has to merge makes it slower, and a cut that takes the rows away costs
-//! work, too. Which of the two is less depends on how many scans are yet to come, and nobody knows
-//! that. So a slice is cut once scans have spent on its rows what the cut costs: whatever comes
-//! after, waiting and cutting together cost at most twice what the better of "cut at once" and
-//! "never cut" would have cost. *Source:* the ski rental problem (Karlin et al., Algorithmica 1988).
+//! Each row of L0 that a scan has to merge makes it slower, and a cut that takes the rows away
+//! costs work, too. Which of the two is less depends on how many scans are yet to come, and nobody
+//! knows that. So a slice is cut once scans have spent on its rows what the cut costs: whatever
+//! comes after, waiting and cutting together cost at most twice what the better of "cut at once"
+//! and "never cut" would have cost. *Source:* the ski rental problem (Karlin et al., Algorithmica
+//! 1988).
 //!
 //! It is decided slice by slice, so that hot keys are cut often, and the rest is left alone.
 
