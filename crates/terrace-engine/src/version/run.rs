@@ -55,6 +55,11 @@ impl Run {
     #[must_use]
     #[inline]
     pub fn table_for(&self, key: &[u8]) -> Option<&Arc<Table>> {
+        // Cost: most levels of a tree are empty, and nothing is worked out for those.
+        if self.is_empty() { None } else { self.table_around(key) }
+    }
+
+    fn table_around(&self, key: &[u8]) -> Option<&Arc<Table>> {
         let table = self.tables.get(self.first_not_before(key))?;
         (table.span().start() <= key).then_some(table)
     }

@@ -5,34 +5,53 @@ use terrace_env::{PlantedBug, is_planted};
 /// at few cache lines and at hardly any interval itself.
 ///
 /// ```text
-///   intervals   [user17, user43)   [user43, user80)        all begin with "user"
-///   hints       "17" … "43"        "43" … "80"             eight bytes behind that
+///   intervals   [meta, user17)    [user17, user43)   [user43, user80)    most begin with "user"
+///   hints         0  …  "17"        "17" … "43"        "43" … "80"       eight bytes behind that
 /// ```
 ///
 /// What differs in its hints is decided by them. Whoever asks looks at the intervals themselves
-/// where hints are alike.
+/// where hints are alike. A few ends that lie far from the others, such as the catalog's beside one
+/// large keyspace, do not make all others alike.
 #[derive(Clone, Debug, Default)]
 pub struct SpanHints {
-    /// What all keys of all intervals begin with.
+    /// What all ends begin with but for a few that lie before or behind them.
     prefix: Vec<u8>,
     starts: Vec<u64>,
     /// The greatest number for an interval without an end.
     ends: Vec<u64>,
 }
 
+/// On either side one in so many ends may lie far away from the others, and one at least if there
+/// are four.
+const OUTER_DIVISOR: usize = 8;
+
 impl SpanHints {
     /// Those of these intervals, in any order.
     #[must_use]
     pub fn of<'a>(spans: impl Iterator<Item = &'a KeyRange> + Clone) -> SpanHints {
-        let mut bounds = spans.clone().flat_map(|span| [span.start(), span.end().unwrap_or(b"")]);
-        let Some(first) = bounds.next() else { return SpanHints::default() };
+        let bounds = spans.clone().flat_map(|span| [Some(span.start()), span.end()]);
+        let mut bounds: Vec<&[u8]> = bounds.flatten().collect();
+        bounds.sort_unstable();
+        let outer = if bounds.len() < 4 { 0 } else { (bounds.len() / OUTER_DIVISOR).max(1) };
         // Whatever lies between two keys begins with what these have in common.
-        let common = bounds.map(|bound| common_prefix_bytes(first, bound)).min().unwrap_or(0);
-        let hint = |key: &[u8]| u64::from_be_bytes(hint_of(&key[common..]));
-        SpanHints {
-            prefix: first[..common].to_vec(),
-            starts: spans.clone().map(|span| hint(span.start())).collect(),
-            ends: spans.map(|span| span.end().map_or(u64::MAX, hint)).collect(),
+        let prefix = match &bounds[outer..bounds.len() - outer] {
+            [first, .., last] => first[..common_prefix_bytes(first, last)].to_vec(),
+            _ => Vec::new(),
+        };
+        let mut hints = SpanHints { prefix, ..SpanHints::default() };
+        hints.starts = spans.clone().map(|span| hints.hint(span.start())).collect();
+        let end = |span: &KeyRange| span.end().map_or(u64::MAX, |end| hints.hint(end));
+        hints.ends = spans.map(end).collect();
+        hints
+    }
+
+    /// The hint of a key: of two keys the greater one has no lesser hint.
+    #[inline]
+    fn hint(&self, key: &[u8]) -> u64 {
+        match key.strip_prefix(self.prefix.as_slice()) {
+            Some(rest) => u64::from_be_bytes(hint_of(rest)),
+            None if key < self.prefix.as_slice() => 0,
+            None => u64::MAX,
         }
     }
 
@@ -40,10 +59,8 @@ impl SpanHints {
     /// them.
     #[inline]
     pub fn may_hold(&self, key: &[u8]) -> impl Iterator<Item = usize> {
-        let rest = key.strip_prefix(self.prefix.as_slice());
-        let count = if rest.is_some() { self.starts.len() } else { 0 };
-        let hint = u64::from_be_bytes(hint_of(rest.unwrap_or_default()));
-        let bounds = self.starts[..count].iter().zip(&self.ends[..count]);
+        let hint = self.hint(key);
+        let bounds = self.starts.iter().zip(&self.ends);
         let leaves_out = is_planted(PlantedBug::LeaveOutTableAtItsEnd);
         let holds = move |(start, end): (&u64, &u64)| {
             (*start <= hint) & (hint <= *end) && !(leaves_out && hint == *end)
@@ -55,17 +72,15 @@ impl SpanHints {
     /// `key`, those from the second on do not.
     #[inline]
     pub fn undecided(&self, key: &[u8]) -> (usize, usize) {
-        match key.strip_prefix(self.prefix.as_slice()) {
-            Some(rest) => {
-                let hint = u64::from_be_bytes(hint_of(rest));
-                let leaves_out = is_planted(PlantedBug::LeaveOutTableAtItsEnd);
-                let is_before = |end: &u64| *end < hint || (leaves_out && *end == hint);
-                let first = self.ends.partition_point(is_before);
-                (first, first + self.ends[first..].partition_point(|end| *end == hint))
-            }
-            None if key < self.prefix.as_slice() => (0, 0),
-            None => (self.ends.len(), self.ends.len()),
-        }
+        let hint = self.hint(key);
+        let leaves_out = is_planted(PlantedBug::LeaveOutTableAtItsEnd);
+        let is_before = |end: &u64| *end < hint || (leaves_out && *end == hint);
+        let first = self.ends.partition_point(is_before);
+        let behind = &self.ends[first..];
+        // Hardly any are alike.
+        let is_decided = behind.first().is_none_or(|end| *end != hint);
+        let alike = if is_decided { 0 } else { behind.partition_point(|end| *end == hint) };
+        (first, first + alike)
     }
 }
 
@@ -74,9 +89,10 @@ mod tests {
     use super::*;
     use terrace_env::SeededRng;
 
-    /// A key of which many are alike in their first bytes.
+    /// A key of which many are alike in their first bytes, and a few lie far away.
     fn draw_key(random: &mut SeededRng, prefix: &[u8]) -> Vec<u8> {
-        let mut key = prefix.to_vec();
+        let far: &[u8] = [b"catalog", b"zoo"][random.index(2)];
+        let mut key = if random.one_in(12) { far } else { prefix }.to_vec();
         let alike = [0, 0, 6, 8, 9][random.index(5)];
         key.extend(std::iter::repeat_n(b'm', alike));
         key.extend((0..random.index(4)).map(|_| [0, b'a', b'm', b'z', 255][random.index(5)]));
@@ -115,6 +131,17 @@ mod tests {
         assert_eq!(hints.may_hold(b"user16").count(), 0);
         assert_eq!(hints.may_hold(b"user44").count(), 0);
         assert_eq!(hints.may_hold(b"use").count(), 0);
+    }
+
+    #[test]
+    fn one_end_far_away_leaves_the_others_apart() {
+        let bounds = ["catalog", "user0000017", "user0000043", "user0000080", "user0000099"];
+        let span = |pair: &[&str]| KeyRange::new(pair[0], Some(pair[1].into()));
+        let spans: Vec<KeyRange> = bounds.windows(2).map(span).collect();
+        let hints = SpanHints::of(spans.iter());
+        assert_eq!(hints.undecided(b"user0000050"), (2, 2));
+        assert_eq!(hints.may_hold(b"user0000050").collect::<Vec<usize>>(), [2]);
+        assert_eq!(hints.may_hold(b"dog").collect::<Vec<usize>>(), [0]);
     }
 
     #[test]
