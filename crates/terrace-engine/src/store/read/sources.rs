@@ -61,8 +61,9 @@ pub(in crate::store) fn sources(
     let mut cursors = Gathering { cursor: MergingCursor::new([]), count: 0 };
     let mut tombstones = Vec::new();
     let first = view.boundaries.index_of(range.start());
-    let overlapping = view.dranges[first..].iter().filter(|drange| drange.keys.overlaps(range));
-    let dranges: SmallVec<[&DrangeView; 8]> = overlapping.collect();
+    let reached = |drange: &&DrangeView| !range.is_before(drange.keys.start());
+    let dranges: SmallVec<[&DrangeView; 8]> =
+        view.dranges[first..].iter().take_while(reached).collect();
     for memtable in dranges.iter().flat_map(|drange| drange.memtables()) {
         if memtable.has_range_tombstones() {
             tombstones.push(Covering { fragments: memtable.range_tombstones(), parts: None });
