@@ -91,7 +91,7 @@ mod tests {
 
     /// A key of which many are alike in their first bytes, and a few lie far away.
     fn draw_key(random: &mut SeededRng, prefix: &[u8]) -> Vec<u8> {
-        let far: &[u8] = [b"catalog", b"zoo"][random.index(2)];
+        let far = ["catalog", "zoo"][random.index(2)].as_bytes();
         let mut key = if random.one_in(12) { far } else { prefix }.to_vec();
         let alike = [0, 0, 6, 8, 9][random.index(5)];
         key.extend(std::iter::repeat_n(b'm', alike));
