@@ -223,7 +223,7 @@ impl Inner {
         }
         if watch.is_sampled {
             self.meters.read_samples.scanned(source_count as u64);
-            self.charge_scan(watch, source_count);
+            self.charge_scan(watch);
         }
         let ended = Ended {
             kind: OperationKind::Scan,
