@@ -4,7 +4,7 @@ use terrace_base::KeyRange;
 
 /// What scans have spent on the rows of L0, by the keys at which they began.
 ///
-/// About as exact as it has to be, and bounded: [`INTERVALS_MAX`] intervals of keys, each with what
+/// About as exact as it has to be, and bounded: some hundred intervals of keys, each with what
 /// was spent by scans that began within it. When there would be more, neighbours of which little is
 /// known become one.
 #[derive(Debug, Default)]
