@@ -403,6 +403,7 @@ pub fn terrace_options(
         log_unbounded: tree.log_unbounded,
         l0_matrix: tree.l0.form == Form::Matrix,
         pmem_memtables: l0_medium.filter(|_| tree.l0.form == Form::PmemMemtables),
+        ..Research::default()
     };
     let mut layout =
         Layout::new().l0(l0).dranges(tree.dranges).level_bytes_base(share(tree.level_of_data));
