@@ -69,6 +69,12 @@ planted_bugs! {
     LeaveOutTableAtItsEnd,
     /// A scan goes through all tables of a row of L0 but the last one.
     ScanLeavesOutLastTable,
+    /// A scan that walks through a block of one source does not look where those of others begin.
+    WalkForgetsOthers,
+    /// A scan that walks through a block goes on behind its own end.
+    WalkForgetsEnd,
+    /// A scan that walks through a block shows entries that are newer than its read point.
+    WalkShowsTooNew,
     /// A range tombstone is lost behind the boundary of two output tables.
     LoseRangeTombstoneAtBoundary,
     /// The log is given up through all that is written, above what the memtables need.

@@ -1,5 +1,6 @@
 use std::cmp::Ordering;
 
+use smallvec::SmallVec;
 use terrace_base::{EntryRef, SeqNo};
 
 /// The first 32 bytes of a key, filled up with zeros: they compare as the keys do, as far as they
@@ -43,6 +44,16 @@ impl FirstBytes {
         let mut bytes = [0; HALF];
         bytes[..key.len()].copy_from_slice(key);
         FirstBytes { high: u128::from_be_bytes(bytes), low: 0 }
+    }
+
+    /// The shortest key that has these: the keys below it are those whose first bytes are less.
+    pub fn least_key(self) -> SmallVec<[u8; FirstBytes::COUNT]> {
+        let mut bytes = SmallVec::from_buf([0; FirstBytes::COUNT]);
+        bytes[..HALF].copy_from_slice(&self.high.to_be_bytes());
+        bytes[HALF..].copy_from_slice(&self.low.to_be_bytes());
+        let zeros = bytes.iter().rev().take_while(|byte| **byte == 0).count();
+        bytes.truncate(bytes.len() - zeros);
+        bytes
     }
 
     /// The least or the greatest that a key can have which begins with `parts`, one behind the
@@ -133,6 +144,23 @@ mod tests {
                 key
             };
             assert_compare(&draw(), &draw());
+        }
+    }
+
+    #[test]
+    fn keys_below_the_least_one_are_those_whose_first_bytes_are() {
+        for seed in 0..2_000 {
+            let mut random = SeededRng::new(seed);
+            let common = random.index(40);
+            let mut draw = || {
+                let mut key = vec![1; common];
+                key.extend((0..random.index(8)).map(|_| random.index(2) as u8));
+                key
+            };
+            let (key, other) = (draw(), draw());
+            let bytes = FirstBytes::of(&other);
+            let is_below = key.as_slice() < &*bytes.least_key();
+            assert_eq!(is_below, FirstBytes::of(&key) < bytes, "seed {seed}: {key:?} {other:?}");
         }
     }
 

@@ -40,6 +40,8 @@ pub struct MergingCursor<C = Box<dyn Cursor + Send>> {
     order: SmallVec<[usize; 8]>,
     /// How many of them share the current key.
     sharing: usize,
+    /// How many steps the source in front has taken alone.
+    alone: u32,
 }
 
 struct MergedCursor<C> {
@@ -100,6 +102,7 @@ impl<C: Cursor> MergingCursor<C> {
             direction: Direction::Forward,
             order: SmallVec::new(),
             sharing: 0,
+            alone: 0,
         };
         sources.into_iter().for_each(|source| merging.add(source));
         merging
@@ -122,6 +125,29 @@ impl<C: Cursor> MergingCursor<C> {
     #[must_use]
     pub fn source(&self) -> Option<usize> {
         self.order.first().copied()
+    }
+
+    /// How many steps the source in front has taken since it came there, or since it was said to
+    /// have taken as many.
+    #[inline]
+    #[must_use]
+    pub fn steps_alone(&self) -> u32 {
+        self.alone
+    }
+
+    /// Counts the steps of the source in front from here on.
+    pub fn count_alone_from(&mut self, steps: u32) {
+        self.alone = steps;
+    }
+
+    /// The source that has the current key, if it has it alone and all go forward; and what the key
+    /// of the next one begins with. It may be moved without the others as long as its keys stay
+    /// below that.
+    pub fn alone_in_front(&mut self) -> Option<(&mut C, Option<FirstBytes>)> {
+        let (1, Some(first)) = (self.sharing, self.order.first()) else { return None };
+        let next = self.order.get(1).map(|second| self.sources[*second].head.bytes);
+        let source = &mut self.sources[*first].cursor;
+        (self.direction == Direction::Forward).then_some((source, next))
     }
 
     /// Moves the source at `place` of the order back to where it belongs, if the ones behind it are
@@ -176,6 +202,7 @@ impl<C: Cursor> MergingCursor<C> {
         let cursor = &mut self.sources[*first].cursor;
         match move_on(cursor) {
             Ok(true) => {
+                self.alone = self.alone.wrapping_add(1);
                 let Some(second) = self.order.get(1) else { return Ok(true) };
                 let key = cursor.key().unwrap_or_default();
                 let order = FirstBytes::of(key).cmp(&self.sources[*second].head.bytes);
@@ -245,6 +272,7 @@ impl<C: Cursor> MergingCursor<C> {
                 }
             }
         }
+        self.alone = 0;
         self.count_sharing();
         Ok(self.sharing > 0)
     }

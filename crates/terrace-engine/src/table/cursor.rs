@@ -3,7 +3,9 @@ use std::sync::Arc;
 
 use terrace_base::{CodecError, EntryKind, EntryRef, SeqNo};
 
-use super::format::block::{BlockEntry, BlockLayout, BlockView, KeyBuffer};
+use super::block_place::BlockPlace;
+use super::block_walk::BlockWalk;
+use super::format::block::{BlockEntry, BlockView, KeyBuffer};
 use super::placed::ReadFor;
 use super::reader::{ReadMode, TableReader, entry_ref};
 use crate::explain::note;
@@ -32,146 +34,6 @@ pub struct TableCursor {
     number: Option<SeqNo>,
     /// Up to where the store was asked to have bytes ready.
     ahead: u64,
-}
-
-/// An entry of the table, with the block that holds it.
-#[derive(Clone)]
-struct BlockPlace {
-    block_index: usize,
-    block: Arc<[u8]>,
-    layout: BlockLayout,
-    entry_index: usize,
-    entry: BlockEntry,
-}
-
-impl BlockPlace {
-    /// The first entry at or above (`key`, `seqno`) in internal order.
-    fn seek(
-        reader: &TableReader,
-        mode: ReadMode,
-        key: &[u8],
-        seqno: SeqNo,
-    ) -> Result<Option<BlockPlace>> {
-        let block_index = reader.index.seek(key, seqno);
-        if block_index == reader.index.block_count() {
-            return Ok(None);
-        }
-        let block = reader.block(block_index, mode, ReadFor::Walk)?;
-        let damaged = |error: CodecError| reader.damaged_block(block_index, &error);
-        let view = BlockView::parse(&block).map_err(damaged)?;
-        let found = view.seek(key, seqno).map_err(damaged)?;
-        if found.index == view.count() {
-            return BlockPlace::first_of(reader, mode, block_index + 1);
-        }
-        let entry = match found.same_key {
-            Some(entry) => entry,
-            None => view.entry(found.index).map_err(damaged)?,
-        };
-        let (entry_index, layout) = (found.index, view.layout());
-        Ok(Some(BlockPlace { block_index, block, layout, entry_index, entry }))
-    }
-
-    /// The first entry of a block, if there is such a block.
-    fn first_of(
-        reader: &TableReader,
-        mode: ReadMode,
-        block_index: usize,
-    ) -> Result<Option<BlockPlace>> {
-        if block_index >= reader.index.block_count() {
-            return Ok(None);
-        }
-        BlockPlace::in_block(reader, mode, block_index, |_| 0).map(Some)
-    }
-
-    /// The last entry before a block, if there is one.
-    fn last_before(
-        reader: &TableReader,
-        mode: ReadMode,
-        block_index: usize,
-    ) -> Result<Option<BlockPlace>> {
-        match block_index.checked_sub(1) {
-            None => Ok(None),
-            Some(before) => BlockPlace::in_block(reader, mode, before, |count| count - 1).map(Some),
-        }
-    }
-
-    fn in_block(
-        reader: &TableReader,
-        mode: ReadMode,
-        block_index: usize,
-        choose: impl FnOnce(usize) -> usize,
-    ) -> Result<BlockPlace> {
-        let block = reader.block(block_index, mode, ReadFor::Walk)?;
-        let damaged = |error: CodecError| reader.damaged_block(block_index, &error);
-        let layout = BlockLayout::parse(&block).map_err(damaged)?;
-        let entry_index = choose(layout.count());
-        let entry = layout.view(&block).entry(entry_index).map_err(damaged)?;
-        Ok(BlockPlace { block_index, block, layout, entry_index, entry })
-    }
-
-    #[inline]
-    fn view(&self) -> BlockView<'_> {
-        self.layout.view(&self.block)
-    }
-
-    /// Decodes another entry of the same block.
-    #[inline]
-    fn neighbour(&self, reader: &TableReader, entry_index: usize) -> Result<BlockEntry> {
-        let decoded = self.view().entry(entry_index);
-        decoded.map_err(|error| reader.damaged_block(self.block_index, &error))
-    }
-
-    /// Goes to the next entry; `false` at the end of the table, and then it has not moved.
-    #[inline]
-    fn step_forward(&mut self, reader: &TableReader, mode: ReadMode) -> Result<bool> {
-        let next = self.entry_index + 1;
-        if next < self.layout.count() {
-            self.entry = self.neighbour(reader, next)?;
-            self.entry_index = next;
-            return Ok(true);
-        }
-        match BlockPlace::first_of(reader, mode, self.block_index + 1)? {
-            Some(next) => {
-                *self = next;
-                Ok(true)
-            }
-            None => Ok(false),
-        }
-    }
-
-    /// Goes to the previous entry; `false` at the start of the table, and then it has not moved.
-    #[inline]
-    fn step_back(&mut self, reader: &TableReader, mode: ReadMode) -> Result<bool> {
-        if let Some(before) = self.entry_index.checked_sub(1) {
-            self.entry = self.neighbour(reader, before)?;
-            self.entry_index = before;
-            return Ok(true);
-        }
-        match BlockPlace::last_before(reader, mode, self.block_index)? {
-            Some(before) => {
-                *self = before;
-                Ok(true)
-            }
-            None => Ok(false),
-        }
-    }
-
-    fn key_to(&self, key: &mut KeyBuffer) {
-        self.view().key_to(self.entry_index, &self.entry, key);
-    }
-
-    fn position(&self) -> (usize, usize) {
-        (self.block_index, self.entry_index)
-    }
-
-    /// A search that ought to have gone on in one direction and did not: entries out of order.
-    #[cold]
-    fn out_of_order(&self, reader: &TableReader) -> Error {
-        reader.damaged_block(
-            self.block_index,
-            &CodecError { offset: 0, what: "entries or separators are out of order" },
-        )
-    }
 }
 
 impl TableCursor {
@@ -359,6 +221,28 @@ impl TableCursor {
         place.key_to(&mut self.key);
         self.older = None;
         Ok(true)
+    }
+
+    /// Whether blocks may be walked without the cursor: it has nothing to do meanwhile.
+    #[inline]
+    pub(crate) fn may_lend(&self) -> bool {
+        self.older.is_none() && self.mode.ahead_bytes == 0
+    }
+
+    /// Gives out the rest of its block, as far as all keys are below all of `bounds`, to be walked
+    /// without the cursor, if [it may](TableCursor::may_lend). Until it
+    /// [has it back](TableCursor::take_back) the cursor stands nowhere. `None` if what is left is
+    /// too little.
+    pub(crate) fn lend(&mut self, bounds: [Option<&[u8]>; 2]) -> Option<BlockWalk> {
+        let end = self.place.as_ref()?.walk_end(bounds)?;
+        let (place, key) = (self.place.take()?, std::mem::take(&mut self.key));
+        Some(BlockWalk { place, key, end, read_point: self.read_point, number: self.number })
+    }
+
+    /// Stands where the walk has come to that was lent.
+    pub(crate) fn take_back(&mut self, walk: BlockWalk) {
+        self.key = walk.key;
+        self.place = Some(walk.place);
     }
 
     /// The usual step back: to the entry before in the same block, as

@@ -33,6 +33,8 @@
 //! Start reading at [`mod@format`], then [`TableReader::get`].
 
 mod block_index;
+mod block_place;
+mod block_walk;
 mod buffers;
 mod builder;
 mod compression;
@@ -53,6 +55,7 @@ mod verify;
 
 pub use crate::placement::TableLocation;
 pub(crate) use block_index::BlockIndex;
+pub(crate) use block_walk::BlockWalk;
 pub(crate) use builder::expired_from;
 pub use builder::{BuiltTable, TableBuilder, TableOptions};
 pub use compression::{check_built_in, decompress_frame};

@@ -5,7 +5,7 @@ use super::Run;
 use crate::Result;
 use crate::iter::Cursor;
 use crate::l0::RowTables;
-use crate::table::ReadMode;
+use crate::table::{ReadMode, TableCursor};
 
 /// Sorted and disjoint tables that a [`RunCursor`] goes through.
 #[derive(Clone, Debug)]
@@ -109,6 +109,12 @@ impl RunCursor {
             stands = self.enter(previous)? && self.in_table(|cursor| cursor.seek_back(None))?;
         }
         Ok(stands)
+    }
+
+    /// The cursor over the current table, as [`KeysCursor::in_blocks`].
+    #[inline]
+    pub(crate) fn in_blocks(&mut self) -> Option<&mut TableCursor> {
+        self.table.as_mut().and_then(|(_, cursor)| cursor.in_blocks())
     }
 
     /// Moves the cursor of the current table by `act`.

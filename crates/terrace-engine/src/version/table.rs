@@ -253,3 +253,14 @@ pub enum KeysCursor {
 }
 
 cursor_of_each!(KeysCursor: Blocks, Other);
+
+impl KeysCursor {
+    /// The cursor itself, where a call through a pointer is not needed.
+    #[inline]
+    pub(crate) fn in_blocks(&mut self) -> Option<&mut TableCursor> {
+        match self {
+            KeysCursor::Blocks(cursor) => Some(cursor),
+            KeysCursor::Other(_) => None,
+        }
+    }
+}

@@ -18,7 +18,8 @@ use crate::iter::{Cursor, MergingCursor, lesser_bound};
 use crate::store::read::ahead::{AskAhead, Stretch};
 use crate::store::read::answer::{Answer, answer, covers, unsupported};
 use crate::store::read::operands::{Gathered, Merged};
-use crate::store::read::sources::{Covering, Source, sources};
+use crate::store::read::scan_cursor::ScanCursor;
+use crate::store::read::sources::{Covering, sources};
 use crate::store::read::values::{Fetched, Values};
 use crate::store::read_points::ReadPoint;
 use crate::store::view::View;
@@ -59,7 +60,7 @@ pub struct Iter {
     range: KeyRange,
     mode: ReadMode,
     view: Arc<View>,
-    cursor: MergingCursor<Source>,
+    cursor: ScanCursor,
     /// What the operands of the cursor's key were folded into, if its newest entry is one.
     merged: Option<Box<Merged>>,
     /// What the newest entry of the cursor's key points to, if it is a pointer.
@@ -177,7 +178,7 @@ impl Iter {
             iter.stands = Stands::Nowhere;
             iter.ahead = AskAhead::default();
             iter.renew_view()?;
-            iter.cursor.seek(key.max(iter.range.start()))?;
+            iter.cursor.merged().seek(key.max(iter.range.start()))?;
             iter.watch_place();
             iter.settle(true)
         })
@@ -198,7 +199,7 @@ impl Iter {
         self.stands = Stands::Nowhere;
         self.ahead = AskAhead::default();
         self.renew_view()?;
-        self.cursor.seek_back(lesser_bound(bound, self.range.end()))?;
+        self.cursor.merged().seek_back(lesser_bound(bound, self.range.end()))?;
         self.watch_place();
         self.settle(false)
     }
@@ -207,7 +208,7 @@ impl Iter {
     #[inline]
     fn watch_place(&mut self) {
         if self.watch.is_sampled {
-            self.watch.place = self.cursor.key().map(Box::from);
+            self.watch.place = self.cursor.entry().map(|entry| Box::from(entry.key));
         }
     }
 
@@ -218,13 +219,22 @@ impl Iter {
     #[expect(clippy::should_implement_trait, reason = "the word for it in every ordered store")]
     #[inline]
     pub fn next(&mut self) -> Result<()> {
-        if self.is_usual() { self.step_usually(true) } else { self.watched(|iter| iter.step(true)) }
+        if !self.is_usual() {
+            return self.watched(|iter| iter.step(true));
+        }
+        if self.cursor.walk_on() {
+            self.steps = self.steps.saturating_add(1);
+            self.watch.shown += 1;
+            return Ok(());
+        }
+        self.step_usually(true)
     }
 
     /// Goes to the previous live key; before the first one the iterator stands nowhere. Errors: as
     /// [`Iter::next`].
     #[inline]
     pub fn prev(&mut self) -> Result<()> {
+        self.cursor.end_walk();
         if self.is_usual() {
             self.step_usually(false)
         } else {
@@ -276,20 +286,23 @@ impl Iter {
         self.stands == Stands::OnKey && !self.watch.is_sampled && !self.holds_up()
     }
 
-    /// A step that [is usual](Iter::is_usual): most often it ends on a plain value, and then nobody
-    /// has to ask anything.
+    /// A step that [is usual](Iter::is_usual), with no walk on: most often it ends on a plain
+    /// value, and then nobody has to ask anything.
     #[inline]
     fn step_usually(&mut self, forward: bool) -> Result<()> {
         waits::begin();
         self.stands = Stands::Nowhere;
         self.steps = self.steps.saturating_add(1);
-        let moved = self.move_cursor(forward);
+        let moved = self.cursor.step(forward);
         if waits::has_waited() {
             self.take_waits();
         }
         if moved? && self.is_on_plain_value(forward) {
             self.stands = Stands::OnKey;
             self.watch.shown += 1;
+            if forward {
+                self.cursor.begin_walk(self.range.end());
+            }
             return Ok(());
         }
         self.watched(|iter| iter.settle(forward))
@@ -326,7 +339,8 @@ impl Iter {
 
     #[inline]
     fn move_cursor(&mut self, forward: bool) -> Result<bool> {
-        if forward { self.cursor.next() } else { self.cursor.prev() }
+        let merged = self.cursor.merged();
+        if forward { merged.next() } else { merged.prev() }
     }
 
     /// Sees to what the pinned view holds up; `false` as in [`Iter::step_into_view`].
@@ -342,7 +356,7 @@ impl Iter {
         let outcome = self.inner.check_open();
         if outcome.is_err() {
             (self.merged, self.fetched) = (None, None);
-            self.cursor = MergingCursor::new([]);
+            self.cursor = ScanCursor::new(MergingCursor::new([]));
             self.tombstones = Vec::new();
             self.view = self.inner.view.load_full();
         }
@@ -356,10 +370,10 @@ impl Iter {
         let key = self.cursor.entry().map(|entry| entry.key.to_vec()).unwrap_or_default();
         self.renew_view()?;
         if !forward {
-            self.cursor.seek_back(Some(&key))?;
+            self.cursor.merged().seek_back(Some(&key))?;
             return Ok(false);
         }
-        self.cursor.seek(&key)?;
+        self.cursor.merged().seek(&key)?;
         Ok(self.cursor.entry().is_some_and(|entry| entry.key == key))
     }
 
@@ -390,7 +404,7 @@ impl Iter {
     }
 
     /// What the iterator merges in a view.
-    fn sources_in(&self, view: &Arc<View>) -> Result<(MergingCursor<Source>, Vec<Covering>)> {
+    fn sources_in(&self, view: &Arc<View>) -> Result<(ScanCursor, Vec<Covering>)> {
         let range_index = !self.inner.options.research.scan_all_memtables;
         sources(view, &self.range, self.point.seqno(), self.mode, range_index)
     }
@@ -464,6 +478,7 @@ impl Iter {
     ) -> Result<()> {
         let Some(entry) = self.cursor.entry() else { return Ok(()) };
         let (mut cursor, _) = self.sources_in(&self.view)?;
+        let cursor = cursor.merged();
         let values = Values::of(&self.view.version, self.mode);
         let mut is_on_key = match forward {
             true => cursor.seek(entry.key)? && cursor.next()?,
@@ -520,7 +535,7 @@ impl Iter {
         let mut taken = gathered.take(&entry, false, values);
         let mut seqno = entry.seqno;
         while let Ok(false) = taken {
-            let Some(older) = self.cursor.older(seqno)? else { break };
+            let Some(older) = self.cursor.merged().older(seqno)? else { break };
             seqno = older.seqno;
             taken = gathered.take(&older, covers(covering, seqno), values);
         }
@@ -541,6 +556,12 @@ impl Iter {
             return self.inner.env.wall_time();
         }
         self.moment
+    }
+
+    /// Whether the iterator walks through a block of one source.
+    #[cfg(test)]
+    pub(in crate::store) fn is_walking(&self) -> bool {
+        self.cursor.is_walking()
     }
 
     /// How many range tombstones the iterator asks about each key.

@@ -14,8 +14,9 @@
 //! 4. What the newest entry of a key means is decided in `answer.rs` and nowhere else.
 //!
 //! Begin at `begin.rs` and `get.rs`; `key_search.rs` goes down the tables. `operands.rs` goes on to
-//! the base of a merge, `values.rs` to what a pointer names; `iterator.rs` walks, both ways,
-//! over what `sources.rs` finds in a view, and asks for values ahead as `ahead.rs` says.
+//! the base of a merge, `values.rs` to what a pointer names. `iterator.rs` goes, both ways, over
+//! what `sources.rs` finds in a view and `scan_cursor.rs` merges, and asks for values ahead as
+//! `ahead.rs` says.
 
 mod ahead;
 pub(super) mod answer;
@@ -27,6 +28,7 @@ pub(super) mod memtables_cursor;
 pub(super) mod multi_get;
 pub(super) mod operands;
 pub(super) mod pinned;
+pub(super) mod scan_cursor;
 pub(super) mod snapshot;
 pub(super) mod sources;
 pub(super) mod values;

@@ -12,8 +12,9 @@ use crate::l0::L0Cursor;
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::range_tombstone::Fragments;
 use crate::store::read::memtables_cursor::MemtablesCursor;
+use crate::store::read::scan_cursor::ScanCursor;
 use crate::store::view::{DrangeView, View};
-use crate::table::ReadMode;
+use crate::table::{ReadMode, TableCursor};
 use crate::version::{KeysCursor, RunCursor, RunTables};
 
 /// A source of a scan. The common ones are named, so that the compiler sees through a step: a call
@@ -34,6 +35,18 @@ pub(in crate::store) enum Source {
 
 cursor_of_each!(Source: Memtable, Memtables, Run, Row, Other);
 
+impl Source {
+    /// The cursor over the table that it stands in, if that is a table of blocks.
+    #[inline]
+    pub fn in_blocks(&mut self) -> Option<&mut TableCursor> {
+        match self {
+            Source::Run(cursor) => cursor.in_blocks(),
+            Source::Row(cursor) => cursor.in_blocks(),
+            Source::Memtable(_) | Source::Memtables(_) | Source::Other(_) => None,
+        }
+    }
+}
+
 /// Range tombstones of one source.
 pub(in crate::store) struct Covering {
     pub fragments: Arc<Fragments>,
@@ -49,7 +62,7 @@ impl Covering {
     }
 }
 
-/// Everything in a view that may hold keys of `range`: a merged cursor, and the range tombstones.
+/// Everything in a view that may hold keys of `range`: a cursor over it, and the range tombstones.
 /// Without `range_index` all memtables may.
 pub(in crate::store) fn sources(
     view: &Arc<View>,
@@ -57,7 +70,7 @@ pub(in crate::store) fn sources(
     read_point: SeqNo,
     mode: ReadMode,
     range_index: bool,
-) -> Result<(MergingCursor<Source>, Vec<Covering>)> {
+) -> Result<(ScanCursor, Vec<Covering>)> {
     let mut cursors = Gathering { cursor: MergingCursor::new([]), count: 0 };
     let mut tombstones = Vec::new();
     let first = view.boundaries.index_of(range.start());
@@ -101,7 +114,7 @@ pub(in crate::store) fn sources(
         }
     }
     tombstones.retain(|some| !some.fragments.is_empty());
-    Ok((cursors.cursor, tombstones))
+    Ok((ScanCursor::new(cursors.cursor), tombstones))
 }
 
 /// What the sources of a scan are gathered in.

@@ -12,3 +12,4 @@ mod refused;
 mod row_tables;
 mod slow;
 mod versions;
+mod walks;

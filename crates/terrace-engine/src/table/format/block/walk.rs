@@ -57,7 +57,7 @@ impl BlockView<'_> {
     }
 
     /// As [`BlockView::key_to`], if `key` holds a key of this same block.
-    #[inline]
+    #[inline(always)]
     pub fn next_key_to(&self, index: usize, entry: &BlockEntry, key: &mut KeyBuffer) {
         let suffix_at = self.layout.hints_at as usize - HEADER_BYTES;
         let key_bytes = suffix_at + entry.suffix_bytes as usize;
@@ -87,12 +87,16 @@ impl BlockView<'_> {
     /// of another key than the one before, whose numbers are short.
     #[inline]
     pub fn walk_after(&self, before: &BlockEntry, index: usize) -> Result<BlockEntry, CodecError> {
-        let start = before.value_end as usize;
-        let end = self.entry_end(index);
-        match self.usual_entry(start, end) {
+        match self.usual_after(before, index) {
             Some(entry) => Ok(entry),
-            None => self.unusual_entry(start, index),
+            None => self.unusual_entry(before.value_end as usize, index),
         }
+    }
+
+    /// The same, if the entry is a usual one and decodes.
+    #[inline]
+    pub fn usual_after(&self, before: &BlockEntry, index: usize) -> Option<BlockEntry> {
+        self.usual_entry(before.value_end as usize, self.entry_end(index))
     }
 
     #[inline(never)]
