@@ -1,18 +1,20 @@
 use std::cmp::Ordering;
 
 use smallvec::SmallVec;
-use terrace_base::{EntryRef, SeqNo};
+use terrace_base::SeqNo;
 
 /// The first 32 bytes of a key, filled up with zeros: they compare as the keys do, as far as they
 /// differ.
 ///
 /// So many because keys of one tree begin alike: with three bytes of the keyspace, a word and a
 /// number with zeros before it, what tells neighbours from each other lies behind the first 16.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+///
+/// They are words, since two sources most often differ in the first or second of those in which
+/// the keys of a tree differ at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FirstBytes {
-    /// The first half, big-endian.
-    high: u128,
-    low: u128,
+    /// Big-endian, so that words compare as bytes do.
+    words: [u64; 4],
 }
 
 /// The bytes of one half.
@@ -36,21 +38,28 @@ impl FirstBytes {
                 u128::from_be_bytes(*last).checked_shl(u128::BITS - known).unwrap_or(0)
             }
         };
-        FirstBytes { high: u128::from_be_bytes(*high), low: behind }
+        FirstBytes::of_halves(u128::from_be_bytes(*high), behind)
     }
 
     /// Those of a key of less than 16 bytes.
     fn of_short(key: &[u8]) -> FirstBytes {
         let mut bytes = [0; HALF];
         bytes[..key.len()].copy_from_slice(key);
-        FirstBytes { high: u128::from_be_bytes(bytes), low: 0 }
+        FirstBytes::of_halves(u128::from_be_bytes(bytes), 0)
+    }
+
+    #[inline]
+    fn of_halves(high: u128, low: u128) -> FirstBytes {
+        let words = [high >> u64::BITS, high, low >> u64::BITS, low];
+        FirstBytes { words: words.map(|word| word as u64) }
     }
 
     /// The shortest key that has these: the keys below it are those whose first bytes are less.
     pub fn least_key(self) -> SmallVec<[u8; FirstBytes::COUNT]> {
         let mut bytes = SmallVec::from_buf([0; FirstBytes::COUNT]);
-        bytes[..HALF].copy_from_slice(&self.high.to_be_bytes());
-        bytes[HALF..].copy_from_slice(&self.low.to_be_bytes());
+        for (part, word) in bytes.chunks_exact_mut(size_of::<u64>()).zip(self.words) {
+            part.copy_from_slice(&word.to_be_bytes());
+        }
         let zeros = bytes.iter().rev().take_while(|byte| **byte == 0).count();
         bytes.truncate(bytes.len() - zeros);
         bytes
@@ -71,6 +80,25 @@ impl FirstBytes {
     }
 }
 
+impl Ord for FirstBytes {
+    #[inline]
+    fn cmp(&self, other: &FirstBytes) -> Ordering {
+        for (own, other) in self.words.iter().zip(&other.words) {
+            if own != other {
+                return if own < other { Ordering::Less } else { Ordering::Greater };
+            }
+        }
+        Ordering::Equal
+    }
+}
+
+impl PartialOrd for FirstBytes {
+    #[inline]
+    fn partial_cmp(&self, other: &FirstBytes) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 /// What comparing two entries needs to know of one, most often: kept beside a source, it saves a
 /// look at what the source stands on.
 #[derive(Clone, Copy, Default)]
@@ -82,9 +110,8 @@ pub(super) struct Head {
 
 impl Head {
     #[inline]
-    pub(super) fn of(entry: &EntryRef<'_>) -> Head {
-        let bytes = FirstBytes::of(entry.key);
-        Head { bytes, key_bytes: entry.key.len(), seqno: entry.seqno }
+    pub(super) fn of(key: &[u8], seqno: SeqNo) -> Head {
+        Head { bytes: FirstBytes::of(key), key_bytes: key.len(), seqno }
     }
 
     /// Of a key that is at or behind these first bytes.
@@ -96,11 +123,16 @@ impl Head {
     /// How the keys compare, if the heads can tell.
     #[inline]
     pub(super) fn compare(&self, other: &Head) -> Option<Ordering> {
-        let order = self.bytes.cmp(&other.bytes);
-        if order.is_ne() {
-            return Some(order);
+        match self.bytes.cmp(&other.bytes) {
+            Ordering::Equal => self.compare_alike(other),
+            order => Some(order),
         }
-        // Of two short keys with the same head, the shorter one is the beginning of the other.
+    }
+
+    /// The same of keys whose first bytes are alike.
+    #[inline]
+    pub(super) fn compare_alike(&self, other: &Head) -> Option<Ordering> {
+        // Of two short keys, the shorter one is the beginning of the other.
         let is_short = self.key_bytes.max(other.key_bytes) <= FirstBytes::COUNT;
         is_short.then(|| self.key_bytes.cmp(&other.key_bytes))
     }
@@ -108,14 +140,12 @@ impl Head {
 
 #[cfg(test)]
 mod tests {
-    use terrace_base::EntryKind;
     use terrace_env::SeededRng;
 
     use super::*;
 
     fn head(key: &[u8]) -> Head {
-        let (seqno, kind) = (SeqNo(1), EntryKind::Value);
-        Head::of(&EntryRef { key, seqno, kind, expiry: None, value: b"" })
+        Head::of(key, SeqNo(1))
     }
 
     fn assert_compare(one: &[u8], other: &[u8]) {

@@ -56,8 +56,8 @@ impl<C: Cursor> MergedCursor<C> {
     /// Looks at what the cursor has come to.
     #[inline]
     fn look(&mut self) {
-        if let Some(entry) = self.cursor.entry() {
-            self.head = Head::of(&entry);
+        if let Some((key, seqno)) = self.cursor.version() {
+            self.head = Head::of(key, seqno);
         }
     }
 
@@ -74,7 +74,7 @@ impl<C: Cursor> MergedCursor<C> {
         if self.is_near || other.is_near {
             return other.is_near.cmp(&self.is_near);
         }
-        direction.of(self.compare_keys(other)).then_with(|| {
+        direction.of(self.compare_keys_alike(other)).then_with(|| {
             let newer = other.head.seqno.cmp(&self.head.seqno);
             if is_planted(PlantedBug::WrongMergeOrder) { newer.reverse() } else { newer }
         })
@@ -83,13 +83,20 @@ impl<C: Cursor> MergedCursor<C> {
     /// Whether this source and another one stand on the same key.
     #[inline]
     fn shares_key(&self, other: &MergedCursor<C>) -> bool {
-        self.head.bytes == other.head.bytes && self.compare_keys(other).is_eq()
+        self.head.bytes == other.head.bytes && self.compare_keys_alike(other).is_eq()
     }
 
-    /// How the keys compare on which this source and another one stand.
-    fn compare_keys(&self, other: &MergedCursor<C>) -> Ordering {
-        let by_keys = || self.cursor.key().cmp(&other.cursor.key());
-        self.head.compare(&other.head).unwrap_or_else(by_keys)
+    /// How the keys compare on which this source and another one stand, whose first bytes are
+    /// alike.
+    #[inline]
+    fn compare_keys_alike(&self, other: &MergedCursor<C>) -> Ordering {
+        let by_heads = self.head.compare_alike(&other.head);
+        by_heads.unwrap_or_else(|| self.compare_long_keys(other))
+    }
+
+    #[inline(never)]
+    fn compare_long_keys(&self, other: &MergedCursor<C>) -> Ordering {
+        self.cursor.key().cmp(&other.cursor.key())
     }
 }
 
@@ -97,15 +104,22 @@ impl<C: Cursor> MergingCursor<C> {
     /// Merges `sources`, all made for one read point.
     #[must_use]
     pub fn new(sources: impl IntoIterator<Item = C>) -> MergingCursor<C> {
-        let mut merging = MergingCursor {
-            sources: Vec::new(),
+        let sources = sources.into_iter();
+        let mut merging = MergingCursor::with_room_for(sources.size_hint().0);
+        sources.for_each(|source| merging.add(source));
+        merging
+    }
+
+    /// Merges nothing, with room for so many sources.
+    #[must_use]
+    pub fn with_room_for(count: usize) -> MergingCursor<C> {
+        MergingCursor {
+            sources: Vec::with_capacity(count),
             direction: Direction::Forward,
             order: SmallVec::new(),
             sharing: 0,
             alone: 0,
-        };
-        sources.into_iter().for_each(|source| merging.add(source));
-        merging
+        }
     }
 
     /// Takes one more source, made for the same read point. The cursor stands nowhere then.

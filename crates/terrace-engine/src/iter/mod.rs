@@ -57,6 +57,12 @@ pub trait Cursor {
         self.entry().map(|entry| entry.key)
     }
 
+    /// The same, with the entry's number.
+    #[inline]
+    fn version(&self) -> Option<(&[u8], SeqNo)> {
+        self.entry().map(|entry| (entry.key, entry.seqno))
+    }
+
     /// The same, if that entry is a value which lies here and does not expire.
     #[inline]
     fn plain_key(&self) -> Option<&[u8]> {
@@ -111,6 +117,10 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
 
     fn key(&self) -> Option<&[u8]> {
         (**self).key()
+    }
+
+    fn version(&self) -> Option<(&[u8], SeqNo)> {
+        (**self).version()
     }
 
     fn plain_key(&self) -> Option<&[u8]> {

@@ -49,6 +49,11 @@ macro_rules! cursor_of_each {
             }
 
             #[inline]
+            fn version(&self) -> Option<(&[u8], terrace_base::SeqNo)> {
+                match self { $($kinds::$kind(cursor) => cursor.version()),+ }
+            }
+
+            #[inline]
             fn plain_key(&self) -> Option<&[u8]> {
                 match self { $($kinds::$kind(cursor) => cursor.plain_key()),+ }
             }

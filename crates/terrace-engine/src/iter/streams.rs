@@ -60,7 +60,7 @@ impl<'a> MergingStream<'a> {
     #[must_use]
     pub fn new(streams: Vec<Box<dyn Stream + Send + 'a>>) -> MergingStream<'a> {
         let source = |(number, stream): (usize, Box<dyn Stream + Send + 'a>)| {
-            let head = stream.entry().map(|entry| Head::of(&entry));
+            let head = stream.entry().map(|entry| Head::of(entry.key, entry.seqno));
             head.map(|head| MergedStream { head, stream, number })
         };
         MergingStream { sources: streams.into_iter().enumerate().filter_map(source).collect() }
@@ -75,7 +75,7 @@ impl Stream for MergingStream<'_> {
     fn advance(&mut self) -> Result<()> {
         let Some(mut top) = self.sources.peek_mut() else { return Ok(()) };
         top.stream.advance()?;
-        match top.stream.entry().map(|entry| Head::of(&entry)) {
+        match top.stream.entry().map(|entry| Head::of(entry.key, entry.seqno)) {
             // It sinks to where it belongs as it is let go.
             Some(head) => top.head = head,
             None => drop(PeekMut::pop(top)),

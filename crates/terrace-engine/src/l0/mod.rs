@@ -182,18 +182,19 @@ pub trait L0State: Send + Sync + fmt::Debug {
         self.content().live()
     }
 
-    /// A cursor for each row that counts at a key of `range`, the newest row's first.
+    /// Gives `take` a cursor for each row that counts at a key of `range`, the newest row's first.
     ///
     /// Cost: O(live tables); of a row one table at most is opened, and others when they are
     /// reached.
-    fn cursors(
+    fn each_cursor(
         &self,
         range: &KeyRange,
         read_point: SeqNo,
         mode: ReadMode,
-    ) -> Result<Vec<L0Cursor>> {
-        let rows = self.content().rows_within(range);
-        rows.map(|row| row.cursor(read_point, mode)).collect()
+        take: &mut dyn FnMut(L0Cursor),
+    ) -> Result<()> {
+        let mut rows = self.content().rows_within(range);
+        rows.try_for_each(|row| row.cursor(read_point, mode).map(&mut *take))
     }
 
     /// What is to be done about these rows.

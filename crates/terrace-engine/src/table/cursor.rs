@@ -378,6 +378,12 @@ impl Cursor for TableCursor {
     }
 
     #[inline]
+    fn version(&self) -> Option<(&[u8], SeqNo)> {
+        let seqno = self.place.as_ref()?.entry.seqno;
+        Some((self.key.key(), self.number.unwrap_or(seqno)))
+    }
+
+    #[inline]
     fn plain_key(&self) -> Option<&[u8]> {
         let BlockEntry { kind, expiry, .. } = self.place.as_ref()?.entry;
         (kind == EntryKind::Value && expiry.is_none()).then(|| self.key.key())

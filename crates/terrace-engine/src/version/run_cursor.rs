@@ -166,6 +166,11 @@ impl Cursor for RunCursor {
     }
 
     #[inline]
+    fn version(&self) -> Option<(&[u8], SeqNo)> {
+        self.table.as_ref().and_then(|(_, cursor)| cursor.version())
+    }
+
+    #[inline]
     fn plain_key(&self) -> Option<&[u8]> {
         self.table.as_ref().and_then(|(_, cursor)| cursor.plain_key())
     }

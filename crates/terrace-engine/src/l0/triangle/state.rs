@@ -199,15 +199,16 @@ impl L0State for TriangleState {
         &self.content
     }
 
-    fn cursors(
+    fn each_cursor(
         &self,
         range: &KeyRange,
         read_point: SeqNo,
         mode: ReadMode,
-    ) -> Result<Vec<L0Cursor>> {
+        take: &mut dyn FnMut(L0Cursor),
+    ) -> Result<()> {
         // They seek one after the other, the newest row's first: each tells the next where to look.
         let trail = Arc::new(SeekTrail::default());
-        let cursors = self.content.rows_within(range).map(|tables| -> Result<L0Cursor> {
+        let mut cursors = self.content.rows_within(range).map(|tables| -> Result<L0Cursor> {
             let [live] = tables.tables() else { return tables.cursor(read_point, mode) };
             let Some(OpenTable::Row(row)) = live.table.open_table() else {
                 return tables.cursor(read_point, mode);
@@ -221,7 +222,7 @@ impl L0State for TriangleState {
                 (Some(parts), _) => Box::new(PartsCursor::new(cursor, Arc::clone(parts))),
             })))
         });
-        cursors.collect()
+        cursors.try_for_each(|cursor| cursor.map(&mut *take))
     }
 
     fn policy(&self) -> &dyn L0Policy {

@@ -62,6 +62,11 @@ impl Covering {
     }
 }
 
+/// For how many rows of L0 there is room from the start, and for how many other sources. Where
+/// there are more, they are moved.
+const ROWS_USUAL_MAX: usize = 12;
+const OTHERS_USUAL: usize = 3;
+
 /// Everything in a view that may hold keys of `range`: a cursor over it, and the range tombstones.
 /// Without `range_index` all memtables may.
 pub(in crate::store) fn sources(
@@ -71,7 +76,9 @@ pub(in crate::store) fn sources(
     mode: ReadMode,
     range_index: bool,
 ) -> Result<(ScanCursor, Vec<Covering>)> {
-    let mut cursors = Gathering { cursor: MergingCursor::new([]), count: 0 };
+    let rows = view.version.l0().content().live().len();
+    let cursor = MergingCursor::with_room_for(rows.min(ROWS_USUAL_MAX) + OTHERS_USUAL);
+    let mut cursors = Gathering { cursor, count: 0 };
     let mut tombstones = Vec::new();
     let first = view.boundaries.index_of(range.start());
     let reached = |drange: &&DrangeView| !range.is_before(drange.keys.start());
@@ -94,12 +101,12 @@ pub(in crate::store) fn sources(
             cursors.add(Source::Memtables(Box::new(memtables)));
         }
     }
-    for cursor in view.version.l0().cursors(range, read_point, mode)? {
+    view.version.l0().each_cursor(range, read_point, mode, &mut |cursor| {
         cursors.add(match cursor {
             L0Cursor::Table(cursor) => Source::Row(cursor),
             L0Cursor::Tables(cursor) => Source::Run(cursor),
         });
-    }
+    })?;
     for (_, run) in view.version.runs().filter(|(_, run)| !run.is_empty()) {
         let tables = RunTables::Level(run.clone());
         cursors.add(Source::Run(RunCursor::new(tables, read_point, mode)));
