@@ -132,7 +132,7 @@ pub const GROUPS: &[Group] = &[
             },
             cell("ycsb-f", "half reads, half read-modify-writes", "f", 500_000),
             cell("ycsb-d", "95 % reads of the latest, 5 % inserts", "d", 1_000_000),
-            cell("ycsb-e", "95 % scans of 1 to 100, 5 % inserts", "e", 60_000),
+            cell("ycsb-e", "95 % scans of 1 to 100, 5 % inserts", "e", 300_000),
         ],
     },
     Group {

@@ -25,8 +25,9 @@ use crate::version::Version;
 /// is scanned often need not wait until all that lies beside it has paid.
 const SLICE_BYTES: u64 = 64 << 20;
 
-/// What a cut costs for each byte that it reads, in time of one core: about 100 MB/s.
-const NANOS_PER_BYTE: u64 = 10;
+/// What a cut costs for each byte that it reads, in time of one core: 0.85 ns were measured where
+/// blocks are not compressed, and the disk is taken for as dear.
+const NANOS_PER_BYTE: u64 = 2;
 
 /// The cut whose price scans have paid most times over; none if they have paid none.
 #[must_use]

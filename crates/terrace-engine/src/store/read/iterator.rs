@@ -121,10 +121,14 @@ impl Iter {
         let moment = point.moment().expect("the read point of an iterator has a moment");
         let mut watch = inner.watch_scan();
         waits::begin();
+        let began = watch.is_sampled.then(|| inner.env.now());
         let mode = options.mode;
         let range_index = !inner.options.research.scan_all_memtables;
         let (cursor, tombstones) =
             sources(&view, &options.range, point.seqno(), mode, range_index)?;
+        if let Some(began) = began {
+            watch.busy += inner.env.now().saturating_sub(began);
+        }
         if waits::has_waited() {
             watch.waits.add(&waits::take());
         }

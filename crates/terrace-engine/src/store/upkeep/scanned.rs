@@ -22,8 +22,8 @@ const SCAN_MAX: Duration = Duration::from_millis(1);
 const SCAN_MIN: Duration = Duration::from_micros(1);
 
 /// A scan that merges so many rows takes twice as long as without them, about. By count of
-/// instructions it is 4 rows of an eighth of the keys each, and 10 of a fiftieth.
-const ROWS_PER_DOUBLING: usize = 6;
+/// instructions it is 2 or 3 rows of an eighth of the keys each, and 7 of a fiftieth.
+const ROWS_PER_DOUBLING: usize = 4;
 
 /// After so many charges somebody looks whether a cut is paid for.
 const CHARGES_PER_LOOK: u32 = 32;
