@@ -155,6 +155,17 @@ mod tests {
         assert!(compared.is_some() || is_long, "{one:?} {other:?}");
     }
 
+    /// Two keys that begin alike, of two bytes of which one is what keys are filled up with.
+    fn draw_alike(seed: u64) -> [Vec<u8>; 2] {
+        let mut random = SeededRng::new(seed);
+        let common = random.index(40);
+        [(); 2].map(|()| {
+            let mut key = vec![1; common];
+            key.extend((0..random.index(8)).map(|_| random.index(2) as u8));
+            key
+        })
+    }
+
     #[test]
     fn heads_compare_as_keys_do() {
         let long = [7; FirstBytes::COUNT + 1];
@@ -165,29 +176,15 @@ mod tests {
             keys.iter().for_each(|other| assert_compare(one, other));
         }
         for seed in 0..2_000 {
-            let mut random = SeededRng::new(seed);
-            // Keys that begin alike, of two bytes of which one is what keys are filled up with.
-            let common = random.index(40);
-            let mut draw = || {
-                let mut key = vec![1; common];
-                key.extend((0..random.index(8)).map(|_| random.index(2) as u8));
-                key
-            };
-            assert_compare(&draw(), &draw());
+            let [one, other] = draw_alike(seed);
+            assert_compare(&one, &other);
         }
     }
 
     #[test]
     fn keys_below_the_least_one_are_those_whose_first_bytes_are() {
         for seed in 0..2_000 {
-            let mut random = SeededRng::new(seed);
-            let common = random.index(40);
-            let mut draw = || {
-                let mut key = vec![1; common];
-                key.extend((0..random.index(8)).map(|_| random.index(2) as u8));
-                key
-            };
-            let (key, other) = (draw(), draw());
+            let [key, other] = draw_alike(seed);
             let bytes = FirstBytes::of(&other);
             let is_below = key.as_slice() < &*bytes.least_key();
             assert_eq!(is_below, FirstBytes::of(&key) < bytes, "seed {seed}: {key:?} {other:?}");

@@ -15,7 +15,7 @@ const STEPS_BETWEEN: u32 = 32;
 /// itself, this is [walked](BlockWalk) without a look at the others, or at the scan's end.
 ///
 /// ```text
-///   block of a table   a  b  c  d  e  f  g  h        entries of the others: e5, k
+///   block of a table   a  b  c  d  e  f  g  h        keys of the others: e, k
 ///                      ╰─── walk ───╯
 /// ```
 ///

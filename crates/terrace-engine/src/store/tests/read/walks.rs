@@ -65,8 +65,8 @@ fn change(store: &Store, model: &mut Model, random: &mut SeededRng, long: bool) 
 
 /// Compares the iterator with what it is to show.
 fn check(iter: &Iter, shown: Option<(&Vec<u8>, &Vec<u8>)>, context: &str) {
-    let entry = iter.entry().map(|entry| (entry.key.to_vec(), entry.value.to_vec()));
-    assert_eq!(entry, shown.map(|(key, value)| (key.clone(), value.clone())), "{context}");
+    let entry = iter.entry().map(|entry| (entry.key, entry.value));
+    assert_eq!(entry, shown.map(|(key, value)| (key.as_slice(), value.as_slice())), "{context}");
 }
 
 fn scans(env: &SharedEnv, random: &mut SeededRng, tally: &mut Tally, context: &str) -> Result<()> {
