@@ -196,6 +196,9 @@ impl Setup {
         // Scans that are timed by chance pay for cuts, or each, or none.
         let prices = [None, Some(0), Some(u32::MAX)];
         setup.options.research.scan_price_percent = prices[apart.index(3)];
+        // Rows go down as soon as no compaction is due, or after a while, or never.
+        let rests = [None, Some(Duration::ZERO), Some(Duration::MAX)];
+        setup.options.research.rest = rests[apart.index(3)];
         setup
     }
 
@@ -358,6 +361,7 @@ impl Setup {
             ("tries", options.research.local_tries.to_string()),
             ("scan-all", options.research.scan_all_memtables.to_string()),
             ("scan-price", options.research.scan_price_percent.unwrap_or(100).to_string()),
+            ("rest", options.research.rest.map_or(2_000, |rest| rest.as_millis()).to_string()),
             ("cache", self.process.cache_bytes.to_string()),
             ("flushers", self.process.flush_threads.to_string()),
             ("compactors", self.process.compaction_threads.to_string()),
@@ -461,6 +465,11 @@ impl Setup {
             "tries" => options.research.local_tries = number(text)?,
             "scan-all" => options.research.scan_all_memtables = number(text)?,
             "scan-price" => options.research.scan_price_percent = Some(number(text)?),
+            "rest" => {
+                let millis: u128 = number(text)?;
+                let rest = u64::try_from(millis).map_or(Duration::MAX, Duration::from_millis);
+                options.research.rest = Some(rest);
+            }
             "cache" => self.process.cache_bytes = number(text)?,
             "flushers" => self.process.flush_threads = number(text)?,
             "compactors" => self.process.compaction_threads = number(text)?,

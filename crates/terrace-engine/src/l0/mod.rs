@@ -328,6 +328,8 @@ pub enum CutEnd {
     Unbounded,
     /// It holds what is scanned often: scans have spent on its rows what the cut costs.
     Scanned,
+    /// Nobody has written to the range for a while.
+    Rested,
 }
 
 impl CutEnd {
@@ -343,6 +345,7 @@ impl CutEnd {
             CutEnd::Undivided => "not divided",
             CutEnd::Unbounded => "without bounds",
             CutEnd::Scanned => "paid for by scans",
+            CutEnd::Rested => "at rest",
         }
     }
 }

@@ -4,6 +4,8 @@
 //! baselines are compiled, tested and measured like the rest. None of them is of use besides, and a
 //! program that embeds the library meets them only with the feature `research`.
 
+use std::time::Duration;
+
 use super::{L0Kind, L0Medium, L0Options, Options, require};
 use crate::{Error, Result};
 
@@ -50,6 +52,10 @@ pub struct Research {
     /// cut costs; with 0 each of them pays for one. *Beside:* 100, and compactions that heed no
     /// read, as in LevelDB, if it is very large.
     pub scan_price_percent: Option<u32>,
+    /// How long nobody has written when rows of L0 go down though few of them share a key, if not
+    /// two seconds. *Beside:* rows that stay for as long as nobody writes, as in RocksDB, with
+    /// [`Duration::MAX`].
+    pub rest: Option<Duration>,
     /// Tables in the object store have a filter and an index, as those on the local disk have.
     /// *Beside:* the tries of RocksMash (TACO 2022), section 3.3.
     pub far_filters: bool,
@@ -110,6 +116,14 @@ impl Baseline {
             meaning: "however often rows of L0 are scanned, nothing is compacted for that (LevelDB and its kin)",
             choose: |research, _| {
                 research.scan_price_percent = Some(u32::MAX);
+                Ok(())
+            },
+        },
+        Baseline {
+            name: "rows-never-rest",
+            meaning: "rows of L0 stay where they are for as long as nobody writes (RocksDB)",
+            choose: |research, _| {
+                research.rest = Some(Duration::MAX);
                 Ok(())
             },
         },

@@ -21,7 +21,7 @@ pub(super) enum FromL0 {
 
 /// A cut that meets more than this number of times its own bytes waits until L0 holds more, unless
 /// too much of the value log may be hidden.
-const MET_RATIO_MAX: u64 = 4;
+pub(super) const MET_RATIO_MAX: u64 = 4;
 
 /// What L0 needs most: rows that can go down as they are; a cut; or, where a cut has to wait or
 /// would rewrite much for little, fewer rows.

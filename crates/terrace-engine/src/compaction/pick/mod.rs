@@ -2,12 +2,13 @@
 //!
 //! `l0.rs` says what L0 needs, `levels.rs` what a level gives to the next one, `dead.rs` what is
 //! worth a compaction though nothing is too large, `hidden.rs` what is for the sake of value files,
-//! `scanned.rs` what scans have paid for.
+//! `scanned.rs` what scans have paid for, `rested.rs` what goes down when nobody writes.
 
 mod dead;
 mod hidden;
 mod l0;
 mod levels;
+mod rested;
 mod scanned;
 
 use terrace_base::{KeyRange, LEVEL_MAX, LevelNo};
@@ -22,6 +23,7 @@ use crate::version::{TableMeta, Version};
 
 pub use self::dead::{Served, next_expiry};
 pub use self::l0::next_cut;
+pub use self::rested::of_rested;
 pub use self::scanned::of_scanned;
 pub use super::decision::{Compaction, Input};
 pub use super::levels::{LevelShape, debt_bytes};

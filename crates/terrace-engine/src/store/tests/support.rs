@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use terrace_env::{
     CrashPolicy, DiskImage, FaultEnv, FaultPlan, SeededRng, SharedEnv, SimEnv, SimOptions,
@@ -50,7 +51,10 @@ pub fn small() -> Options {
 
 /// As `small`, but nothing is compacted by itself.
 pub fn lazy() -> Options {
-    Options { l0_rows_per_cut: 100, l0_rows_slow: 100, l0_rows_stop: 101, ..small() }
+    let mut options =
+        Options { l0_rows_per_cut: 100, l0_rows_slow: 100, l0_rows_stop: 101, ..small() };
+    options.research.rest = Some(Duration::MAX);
+    options
 }
 
 /// The version as a range would have it whose plain L0 is due with `rows_per_cut` rows. The range

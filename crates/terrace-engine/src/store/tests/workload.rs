@@ -1,6 +1,7 @@
 //! SeededRng operation lists, and the model that says what they must come to.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use terrace_base::{Expiry, WallTime};
 use terrace_env::SeededRng;
@@ -115,6 +116,8 @@ pub fn draw_options(random: &mut SeededRng) -> Options {
     }
     // Each scan pays for a cut, or none does, or those that are timed by chance.
     options.research.scan_price_percent = [None, Some(0), Some(u32::MAX)][apart.index(3)];
+    // Rows go down as soon as no compaction is due, or after a while, or never.
+    options.research.rest = [None, Some(Duration::ZERO), Some(Duration::MAX)][apart.index(3)];
     options
 }
 

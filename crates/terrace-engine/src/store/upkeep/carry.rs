@@ -143,6 +143,7 @@ impl Inner {
             .or_else(|| self.misplaced(version).filter(is_free))
             .or_else(|| all_of_l0().filter(is_free))
             .or_else(|| self.paid_by_scans(version, &shape, taken))
+            .or_else(|| self.rested(version, &shape, taken))
     }
 
     /// Tables on the wrong side of the waterline, to be written anew.

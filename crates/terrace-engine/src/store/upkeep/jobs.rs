@@ -14,6 +14,7 @@ use crate::store::upkeep::flush::Merging;
 use crate::store::upkeep::idle::IdleWatch;
 use crate::store::upkeep::near::LocalPeak;
 use crate::store::upkeep::next_look::NextLook;
+use crate::store::upkeep::rested::RestWatch;
 use crate::store::upkeep::scanned::ScanCharges;
 use crate::store::{Inner, Store};
 use crate::{Error, Result};
@@ -47,6 +48,8 @@ pub struct Jobs {
     pub cancel: AtomicBool,
     /// What scans spent on rows.
     pub(super) scan_charges: Latch<ScanCharges>,
+    /// Whether the range rests.
+    pub(super) rest: Latch<RestWatch>,
     /// What compactions work on.
     pub taken: Latch<Taken>,
     /// About how many bytes those that run write to the local disk.
@@ -122,6 +125,7 @@ impl Jobs {
             reading: AtomicUsize::new(0),
             local_peak: Latch::default(),
             scan_charges: Latch::default(),
+            rest: Latch::default(),
             taken: Latch::default(),
             filter_rests: Latch::default(),
         }
@@ -361,6 +365,7 @@ impl Inner {
         };
         if !is_due {
             me.await_expiry(served);
+            me.await_rest();
             return;
         }
         self.jobs.compactions_queued.fetch_add(1, Ordering::AcqRel);

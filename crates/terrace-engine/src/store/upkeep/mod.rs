@@ -27,5 +27,6 @@ pub(super) mod merge_memtables;
 pub(super) mod near;
 mod next_look;
 pub(super) mod parts;
+pub(super) mod rested;
 pub(super) mod scanned;
 pub(super) mod values;

@@ -16,6 +16,7 @@ mod merging;
 mod outputs;
 mod parts;
 mod reclaim;
+mod rested;
 mod rows;
 mod scanned;
 mod settings;
