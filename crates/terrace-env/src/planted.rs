@@ -75,6 +75,10 @@ planted_bugs! {
     WalkForgetsEnd,
     /// A scan that walks through a block shows entries that are newer than its read point.
     WalkShowsTooNew,
+    /// A scan goes on with the cursors of an earlier one though the view was replaced since.
+    SpareOfOldView,
+    /// A scan goes on with the cursors of an earlier one, and reads at its number.
+    SpareKeepsItsNumber,
     /// A range tombstone is lost behind the boundary of two output tables.
     LoseRangeTombstoneAtBoundary,
     /// The log is given up through all that is written, above what the memtables need.

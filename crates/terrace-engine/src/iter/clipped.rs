@@ -89,4 +89,9 @@ impl<C: Cursor> Cursor for ClippedCursor<C> {
     fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>> {
         self.inner.older(seqno)
     }
+
+    fn renew(&mut self, read_point: SeqNo) -> bool {
+        self.stands = false;
+        self.inner.renew(read_point)
+    }
 }

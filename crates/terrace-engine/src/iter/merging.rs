@@ -389,6 +389,12 @@ impl<C: Cursor> Cursor for MergingCursor<C> {
             None => Ok(None),
         }
     }
+
+    fn renew(&mut self, read_point: SeqNo) -> bool {
+        self.stand_nowhere();
+        self.alone = 0;
+        self.sources.iter_mut().all(|source| source.cursor.renew(read_point))
+    }
 }
 
 impl<C> std::fmt::Debug for MergingCursor<C> {

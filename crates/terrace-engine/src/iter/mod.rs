@@ -29,7 +29,8 @@ pub use parts::PartsCursor;
 pub use streams::{ChainedStream, MergingStream, VecStream};
 
 /// A position on the keys of one source that have a version at or below a read point, which was
-/// fixed when the cursor was made. A new cursor stands nowhere until it is told to seek.
+/// fixed when the cursor was made or [renewed](Cursor::renew). A new cursor stands nowhere until it
+/// is told to seek.
 ///
 /// Entries of every kind but range tombstones surface, tombstones and expired entries included:
 /// whoever merges several sources decides what they hide. After an error the cursor stands
@@ -92,6 +93,13 @@ pub trait Cursor {
     /// what lies under them. Does not move the cursor off its key; a later `entry` answers as
     /// before.
     fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>>;
+
+    /// Makes the cursor as good as a new one over the same source: it stands nowhere, holds no
+    /// block, and reads at `read_point` from now on. `false` if it cannot; then it must not be used
+    /// any more.
+    fn renew(&mut self, _read_point: SeqNo) -> bool {
+        false
+    }
 }
 
 impl<C: Cursor + ?Sized> Cursor for Box<C> {
@@ -141,6 +149,10 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
 
     fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>> {
         (**self).older(seqno)
+    }
+
+    fn renew(&mut self, read_point: SeqNo) -> bool {
+        (**self).renew(read_point)
     }
 }
 

@@ -64,6 +64,10 @@ macro_rules! cursor_of_each {
             ) -> $crate::Result<Option<terrace_base::EntryRef<'_>>> {
                 match self { $($kinds::$kind(cursor) => cursor.older(seqno)),+ }
             }
+
+            fn renew(&mut self, read_point: terrace_base::SeqNo) -> bool {
+                match self { $($kinds::$kind(cursor) => cursor.renew(read_point)),+ }
+            }
         }
     };
 }

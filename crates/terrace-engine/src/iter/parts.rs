@@ -136,6 +136,11 @@ impl<C: Cursor> Cursor for PartsCursor<C> {
     fn older(&mut self, seqno: SeqNo) -> Result<Option<EntryRef<'_>>> {
         self.inner.older(seqno)
     }
+
+    fn renew(&mut self, read_point: SeqNo) -> bool {
+        self.lift();
+        self.inner.renew(read_point)
+    }
 }
 
 impl<C> fmt::Debug for PartsCursor<C> {

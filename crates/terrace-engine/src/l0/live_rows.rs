@@ -1,3 +1,4 @@
+use std::ops::Range;
 use std::sync::Arc;
 
 use terrace_base::KeyRange;
@@ -99,6 +100,14 @@ impl LiveRows {
     /// The rows that count at a key of `range`, the newest first.
     pub fn rows_within<'a>(&'a self, range: &'a KeyRange) -> impl Iterator<Item = RowTables> + 'a {
         RowTables::of(&self.live, range)
+    }
+
+    /// Where the tables of these rows stand among the live ones.
+    pub fn places_within<'a>(
+        &'a self,
+        range: &'a KeyRange,
+    ) -> impl Iterator<Item = Range<usize>> + 'a {
+        RowTables::places_of(&self.live, range)
     }
 
     /// A row of which nothing is left that counts, if there is one.

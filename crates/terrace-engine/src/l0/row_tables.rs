@@ -31,6 +31,15 @@ impl RowTables {
         live: &'a Arc<[LiveTable]>,
         range: &'a KeyRange,
     ) -> impl Iterator<Item = RowTables> + 'a {
+        let places = RowTables::places_of(live, range);
+        places.map(|places| RowTables { live: Arc::clone(live), places })
+    }
+
+    /// As [`RowTables::of`]: where the tables of each row stand in the list.
+    pub(super) fn places_of<'a>(
+        live: &'a [LiveTable],
+        range: &'a KeyRange,
+    ) -> impl Iterator<Item = Range<usize>> + 'a {
         let mut end = 0;
         let rows = live.chunk_by(|one, other| one.row == other.row).map(move |tables| {
             let start = end;
@@ -45,7 +54,7 @@ impl RowTables {
             if is_planted(PlantedBug::ScanLeavesOutLastTable) && first < last {
                 last -= 1;
             }
-            Some(RowTables { live: Arc::clone(live), places: start + first..start + last + 1 })
+            Some(start + first..start + last + 1)
         })
     }
 

@@ -110,8 +110,8 @@ impl TreePlace {
 /// A [`Cursor`] over one memtable at one read point.
 ///
 /// Keeps the memtable alive. Sees every entry at or below its read point that was inserted before
-/// the cursor was made, whatever is inserted meanwhile; its calls never fail, wait or allocate.
-/// A seek costs as much as a get, a step in either direction one look at one entry.
+/// the cursor was made or renewed, whatever is inserted meanwhile; its calls never fail, wait or
+/// allocate. A seek costs as much as a get, a step in either direction one look at one entry.
 pub struct MemtableCursor {
     memtable: Arc<Memtable>,
     read_point: SeqNo,
@@ -186,6 +186,13 @@ impl Cursor for MemtableCursor {
         let found = from.at_or_below(below);
         self.older = found.map_or(0, Stored::offset);
         Ok(found.map(Stored::entry))
+    }
+
+    fn renew(&mut self, read_point: SeqNo) -> bool {
+        self.place = TreePlace::nowhere();
+        self.older = 0;
+        self.read_point = read_point;
+        true
     }
 }
 

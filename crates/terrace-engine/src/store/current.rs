@@ -82,11 +82,18 @@ impl<T: Numbered> Current<T> {
             let answer = ask();
             yield_point();
             // Order: acquire in whatever `ask` read, so that this sees what was replaced before.
-            let is_current = value.number() >= self.number.load(Ordering::Acquire);
-            if is_current || is_planted(PlantedBug::KeepOldView) {
+            if self.is_current(&value) || is_planted(PlantedBug::KeepOldView) {
                 return (value, answer);
             }
         }
+    }
+
+    /// Whether a value that was the current one is still. Whoever asks this after something else
+    /// was read may use both together, as by [`Current::pin_and_ask`].
+    #[inline]
+    pub fn is_current(&self, value: &T) -> bool {
+        // Order: acquire, as there.
+        value.number() >= self.number.load(Ordering::Acquire)
     }
 
     /// Puts what `change` makes of the value, and which must have the next number, in its place;

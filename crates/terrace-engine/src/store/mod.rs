@@ -129,6 +129,7 @@ use lookups::KeyBounds;
 use memory::RangeMemory;
 use open::close::Closer;
 use open::opening::Held;
+use read::spare_scan::SpareScans;
 use read_points::ReadPoints;
 use report::meters::Meters;
 use sequencer::Sequencer;
@@ -169,6 +170,8 @@ pub(crate) struct Inner {
     /// What there is to be read: memtables and the version. Replaced as a whole, one replacement at
     /// a time; readers wait for none.
     view: Current<View>,
+    /// What scans have left to the next ones. It has latches.
+    spare_scans: SpareScans,
     /// How many changes of the view let go of something; see [`View::removals`].
     removals: AtomicU64,
     /// What snapshots, iterators and jobs still read at. It has a latch.

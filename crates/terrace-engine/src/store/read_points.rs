@@ -3,21 +3,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use terrace_base::{SeqNo, WallTime};
-use terrace_env::{Latch, PlantedBug, Signal, WaitFactory, is_planted, yield_point};
+use terrace_env::{Latch, LatchGuard, PlantedBug, Signal, WaitFactory, is_planted, yield_point};
 
 use super::sequencer::Sequencer;
+use crate::explain::Place;
 
 /// The read points that flushes and compactions must serve: those of snapshots and iterators.
 ///
-/// Registering a point and reading the visible number are one step under the latch, and so is
-/// listing the points: a job whose list lacks a point knows that the point is at or above
-/// everything that had been published when it listed them.
+/// ```text
+///   an iterator ──► the list of its thread's place ─╮
+///   a snapshot  ──► the list of snapshots          ─┴──► a job looks at all lists at once
+/// ```
+/// Scans are many and short, and whoever scans beside others would wait for them at a single list.
+/// So iterators are registered in several, and mostly each thread has one to itself.
+///
+/// Registering a point and reading the visible number are one step under the latch of a list, and
+/// listing the points is one step under all of them: a job whose list lacks a point knows that the
+/// point is at or above everything that had been published when it listed them.
 ///
 /// # Moments of expiry
 /// An iterator judges expiry by one moment for as long as it lives, a job by one moment that is no
 /// later than that of any iterator. The clock is read before the latch is taken, so a job with a
 /// later reading may list the points before an iterator with an earlier one is registered, and drop
-/// what has expired between the two. So that is settled under the latch, too: no iterator gets a
+/// what has expired between the two. So that is settled under the latches, too: no iterator gets a
 /// moment before one by which a job was allowed to judge. This also holds if the clock is set back.
 ///
 /// # What filters did
@@ -27,23 +35,43 @@ use super::sequencer::Sequencer;
 /// Iterators go on: they keep the view that they have (`read/iterator.rs`).
 #[derive(Debug)]
 pub struct ReadPoints {
-    registered: Latch<Registered>,
+    snapshots: Arc<Latch<Snapshots>>,
+    iterators: [Arc<IteratorList>; LISTS],
     /// Notified when a pause ends.
     pause_ended: Signal,
 }
 
+/// How many lists of iterators there are.
+const LISTS: usize = if cfg!(terrace_loom) { 2 } else { 16 };
+
+/// In cache lines of its own, as its count of owners is.
 #[derive(Debug, Default)]
-struct Registered {
-    points: BTreeMap<(SeqNo, Option<WallTime>), usize>,
-    /// When the first of the snapshots at a number was taken. Iterators, which are many, have
-    /// none.
-    since: BTreeMap<SeqNo, Duration>,
-    /// The latest moment by which a job was allowed to judge expiry.
+#[repr(align(128))]
+struct IteratorList(Latch<Iterators>);
+
+#[derive(Debug, Default)]
+struct Iterators {
+    /// The number and the moment of each, ascending.
+    points: Vec<(SeqNo, WallTime)>,
+    /// The latest moment by which a job was allowed to judge expiry: every list has the same.
     judged_until: Option<WallTime>,
+}
+
+#[derive(Debug, Default)]
+struct Snapshots {
+    points: BTreeMap<SeqNo, SnapshotsAt>,
     /// How many pauses of the snapshots there are.
     pauses: usize,
     /// How many threads wait for the end of all of them.
     waiting: usize,
+}
+
+/// The snapshots at one number.
+#[derive(Debug)]
+struct SnapshotsAt {
+    count: usize,
+    /// When the first of them was taken.
+    since: Duration,
 }
 
 /// What is registered now.
@@ -63,9 +91,15 @@ pub struct Held {
 #[derive(Debug)]
 pub struct ReadPoint {
     seqno: SeqNo,
-    /// The moment by which expiry is judged, if it is that of an iterator.
-    moment: Option<WallTime>,
-    points: Arc<ReadPoints>,
+    of: Holder,
+}
+
+/// Whose read point it is, and where it is registered.
+#[derive(Debug)]
+enum Holder {
+    Snapshot(Arc<Latch<Snapshots>>),
+    /// With the moment by which it judges expiry.
+    Iterator(WallTime, Arc<IteratorList>),
 }
 
 /// A time in which no snapshot is taken; dropping it ends it.
@@ -78,12 +112,16 @@ impl ReadPoints {
     /// Without any.
     #[must_use]
     pub fn new(waits: &WaitFactory) -> ReadPoints {
-        ReadPoints { registered: Latch::default(), pause_ended: waits.signal() }
+        ReadPoints {
+            snapshots: Arc::default(),
+            iterators: std::array::from_fn(|_| Arc::default()),
+            pause_ended: waits.signal(),
+        }
     }
 
     /// Registers the newest visible number, for a snapshot that is taken `at` this time: expiry
     /// goes on in it. Blocks while snapshots pause: for as long as it takes to install an edit.
-    pub fn register(self: &Arc<Self>, sequencer: &Sequencer, at: Duration) -> ReadPoint {
+    pub fn register(&self, sequencer: &Sequencer, at: Duration) -> ReadPoint {
         loop {
             if let Some(point) = self.register_unless_paused(sequencer, at) {
                 return point;
@@ -93,33 +131,29 @@ impl ReadPoints {
             if let Some(point) = self.register_unless_paused(sequencer, at) {
                 return point;
             }
-            self.registered.lock().waiting += 1;
+            self.snapshots.lock().waiting += 1;
             self.pause_ended.wait(ticket);
-            self.registered.lock().waiting -= 1;
+            self.snapshots.lock().waiting -= 1;
         }
     }
 
-    fn register_unless_paused(
-        self: &Arc<Self>,
-        sequencer: &Sequencer,
-        at: Duration,
-    ) -> Option<ReadPoint> {
+    fn register_unless_paused(&self, sequencer: &Sequencer, at: Duration) -> Option<ReadPoint> {
         let early = is_planted(PlantedBug::ReadPointBeforeLatch).then(|| sequencer.visible());
         yield_point();
-        let mut registered = self.registered.lock();
-        if registered.pauses > 0 {
+        let mut snapshots = self.snapshots.lock();
+        if snapshots.pauses > 0 {
             return None;
         }
         let seqno = early.unwrap_or_else(|| sequencer.visible());
-        *registered.points.entry((seqno, None)).or_default() += 1;
-        registered.since.entry(seqno).or_insert(at);
-        Some(ReadPoint { seqno, moment: None, points: Arc::clone(self) })
+        let there = snapshots.points.entry(seqno);
+        there.or_insert(SnapshotsAt { count: 0, since: at }).count += 1;
+        Some(ReadPoint { seqno, of: Holder::Snapshot(Arc::clone(&self.snapshots)) })
     }
 
     /// The newest number that a snapshot is held at.
     #[must_use]
     pub fn newest_snapshot(&self) -> Option<SeqNo> {
-        self.registered.lock().newest_snapshot()
+        self.snapshots.lock().newest()
     }
 
     /// No snapshot is taken from now until what this returns is dropped. `None` if one is held that
@@ -129,96 +163,117 @@ impl ReadPoints {
     /// Whoever has a pause must not take a snapshot, nor wait for somebody who does.
     #[must_use]
     pub fn pause_snapshots(self: &Arc<Self>, least: SeqNo) -> Option<SnapshotPause> {
-        let mut registered = self.registered.lock();
-        let is_awaited = registered.pauses > 0 && registered.waiting > 0;
-        if is_awaited || registered.newest_snapshot().is_some_and(|newest| newest >= least) {
+        let mut snapshots = self.snapshots.lock();
+        let is_awaited = snapshots.pauses > 0 && snapshots.waiting > 0;
+        if is_awaited || snapshots.newest().is_some_and(|newest| newest >= least) {
             return None;
         }
-        registered.pauses += 1;
+        snapshots.pauses += 1;
         Some(SnapshotPause { points: Arc::clone(self) })
     }
 
     /// Registers the newest visible number for an iterator. It is `now` by the clock, as it was
     /// read before this call; [`ReadPoint::moment`] says what the iterator has to judge expiry by.
-    pub fn register_iterator(self: &Arc<Self>, sequencer: &Sequencer, now: WallTime) -> ReadPoint {
+    pub fn register_iterator(&self, sequencer: &Sequencer, now: WallTime) -> ReadPoint {
         self.register_number(|| sequencer.visible(), now)
     }
 
     /// As [`ReadPoints::register_iterator`], of a number that another live read point holds
     /// already.
-    pub fn register_iterator_at(self: &Arc<Self>, held: &ReadPoint, now: WallTime) -> ReadPoint {
+    pub fn register_iterator_at(&self, held: &ReadPoint, now: WallTime) -> ReadPoint {
         self.register_number(|| held.seqno, now)
     }
 
-    /// Registers once more what another iterator holds: its number and its moment.
-    pub fn register_twin(self: &Arc<Self>, held: &ReadPoint) -> ReadPoint {
-        let mut registered = self.registered.lock();
-        *registered.points.entry((held.seqno, held.moment)).or_default() += 1;
-        ReadPoint { seqno: held.seqno, moment: held.moment, points: Arc::clone(self) }
-    }
-
-    fn register_number(self: &Arc<Self>, number: impl Fn() -> SeqNo, now: WallTime) -> ReadPoint {
+    fn register_number(&self, number: impl Fn() -> SeqNo, now: WallTime) -> ReadPoint {
         let early = is_planted(PlantedBug::ReadPointBeforeLatch).then(&number);
         yield_point();
-        let mut registered = self.registered.lock();
+        let list = &self.iterators[Place::mine().index() % LISTS];
+        let mut iterators = list.0.lock();
         let seqno = early.unwrap_or_else(number);
-        let moment = Some(registered.judged_until.map_or(now, |judged| judged.max(now)));
-        *registered.points.entry((seqno, moment)).or_default() += 1;
-        ReadPoint { seqno, moment, points: Arc::clone(self) }
+        let moment = iterators.judged_until.map_or(now, |judged| judged.max(now));
+        iterators.add(seqno, moment);
+        ReadPoint { seqno, of: Holder::Iterator(moment, Arc::clone(list)) }
     }
 
     /// What is registered now.
     #[must_use]
     pub fn held(&self) -> Held {
-        let registered = self.registered.lock();
-        let mut held = Held {
-            oldest_seqno: registered.points.keys().next().map(|(seqno, _)| *seqno),
-            oldest_since: registered.since.values().min().copied(),
-            ..Held::default()
-        };
-        for ((_, moment), count) in &registered.points {
-            let of_kind =
-                if moment.is_none() { &mut held.snapshot_count } else { &mut held.iterator_count };
-            *of_kind += *count as u64;
+        let (snapshots, iterators) = self.all();
+        let of_snapshots = snapshots.points.first_key_value().map(|(seqno, _)| *seqno);
+        let of_iterators = iterators.iter().filter_map(|list| list.points.first());
+        let numbers = of_iterators.map(|(seqno, _)| *seqno).chain(of_snapshots);
+        Held {
+            snapshot_count: snapshots.points.values().map(|own| own.count as u64).sum(),
+            iterator_count: iterators.iter().map(|list| list.points.len() as u64).sum(),
+            oldest_seqno: numbers.min(),
+            oldest_since: snapshots.points.values().map(|own| own.since).min(),
         }
-        held
     }
 
     /// How many iterators are registered.
     #[must_use]
     pub fn iterator_count(&self) -> usize {
-        let points = &self.registered.lock().points;
-        points.iter().filter(|((_, now), _)| now.is_some()).map(|(_, count)| count).sum()
+        self.all().1.iter().map(|list| list.points.len()).sum()
     }
 
     /// The registered numbers, ascending, and the moment by which a job may judge expiry: no later
     /// than `now`, nor than that of any iterator, those included that are registered later.
     #[must_use]
     pub fn list(&self, now: WallTime) -> (Vec<SeqNo>, WallTime) {
-        let mut registered = self.registered.lock();
-        let points = &registered.points;
-        let mut seqnos: Vec<SeqNo> = points.keys().map(|(seqno, _)| *seqno).collect();
+        let (snapshots, mut iterators) = self.all();
+        let mut seqnos: Vec<SeqNo> = snapshots.points.keys().copied().collect();
+        let mut moment = now;
+        for (seqno, own) in iterators.iter().flat_map(|list| &list.points) {
+            seqnos.push(*seqno);
+            moment = moment.min(*own);
+        }
+        seqnos.sort_unstable();
         seqnos.dedup();
-        let earliest = points.keys().filter_map(|(_, moment)| *moment).min();
-        let moment = earliest.map_or(now, |earliest| earliest.min(now));
-        registered.judged_until = registered.judged_until.max(Some(moment));
+        for list in &mut iterators {
+            list.judged_until = list.judged_until.max(Some(moment));
+        }
         (seqnos, moment)
+    }
+
+    /// All lists, so that none changes meanwhile. Whoever registers takes one of the latches, and
+    /// no other while it has it.
+    fn all(&self) -> (LatchGuard<'_, Snapshots>, [LatchGuard<'_, Iterators>; LISTS]) {
+        let snapshots = self.snapshots.lock();
+        (snapshots, std::array::from_fn(|list| self.iterators[list].0.lock()))
     }
 }
 
-impl Registered {
-    fn newest_snapshot(&self) -> Option<SeqNo> {
-        let newest = self.since.last_key_value();
+impl Snapshots {
+    fn newest(&self) -> Option<SeqNo> {
         if is_planted(PlantedBug::FilterAboveTheOldestReader) {
-            return self.since.first_key_value().map(|(seqno, _)| *seqno);
+            return self.points.first_key_value().map(|(seqno, _)| *seqno);
         }
-        newest.map(|(seqno, _)| *seqno)
+        self.points.last_key_value().map(|(seqno, _)| *seqno)
+    }
+}
+
+/// A list that is empty keeps room for so many points.
+const ROOM_KEPT: usize = 64;
+
+impl Iterators {
+    fn add(&mut self, seqno: SeqNo, moment: WallTime) {
+        let place = self.points.partition_point(|own| *own <= (seqno, moment));
+        self.points.insert(place, (seqno, moment));
+    }
+
+    fn remove(&mut self, seqno: SeqNo, moment: WallTime) {
+        if let Ok(place) = self.points.binary_search(&(seqno, moment)) {
+            self.points.remove(place);
+        }
+        if self.points.is_empty() && self.points.capacity() > ROOM_KEPT {
+            self.points = Vec::new();
+        }
     }
 }
 
 impl Drop for SnapshotPause {
     fn drop(&mut self) {
-        self.points.registered.lock().pauses -= 1;
+        self.points.snapshots.lock().pauses -= 1;
         self.points.pause_ended.notify();
     }
 }
@@ -233,20 +288,40 @@ impl ReadPoint {
     /// The moment by which an iterator judges expiry; none for a snapshot.
     #[must_use]
     pub fn moment(&self) -> Option<WallTime> {
-        self.moment
+        match &self.of {
+            Holder::Snapshot(_) => None,
+            Holder::Iterator(moment, _) => Some(*moment),
+        }
+    }
+
+    /// Registers once more what an iterator holds: its number and its moment.
+    #[must_use]
+    pub fn twin(&self) -> ReadPoint {
+        let of = match &self.of {
+            Holder::Snapshot(list) => {
+                list.lock().points.entry(self.seqno).and_modify(|own| own.count += 1);
+                Holder::Snapshot(Arc::clone(list))
+            }
+            Holder::Iterator(moment, list) => {
+                list.0.lock().add(self.seqno, *moment);
+                Holder::Iterator(*moment, Arc::clone(list))
+            }
+        };
+        ReadPoint { seqno: self.seqno, of }
     }
 }
 
 impl Drop for ReadPoint {
     fn drop(&mut self) {
-        let registered = &mut *self.points.registered.lock();
-        let points = &mut registered.points;
-        if let Some(count) = points.get_mut(&(self.seqno, self.moment)) {
-            *count -= 1;
-            if *count == 0 {
-                points.remove(&(self.seqno, self.moment));
-                if self.moment.is_none() {
-                    registered.since.remove(&self.seqno);
+        match &self.of {
+            Holder::Iterator(moment, list) => list.0.lock().remove(self.seqno, *moment),
+            Holder::Snapshot(list) => {
+                let points = &mut list.lock().points;
+                if let Some(own) = points.get_mut(&self.seqno) {
+                    own.count -= 1;
+                    if own.count == 0 {
+                        points.remove(&self.seqno);
+                    }
                 }
             }
         }
@@ -280,6 +355,32 @@ mod tests {
             Some(WallTime(120))
         );
         assert_eq!(points.register(&sequencer, Duration::ZERO).moment(), None);
+    }
+
+    /// Goal: whichever list a point is in, a job knows it, and what is given up is gone from the
+    /// list that has it. Method: threads register and hand on what they have, and another one drops
+    /// it.
+    #[test]
+    fn points_of_all_threads_are_listed_and_go() {
+        let sequencer = Sequencer::new(&WaitFactory::real(), SeqNo(7), LogPosition(0));
+        let points = Arc::new(ReadPoints::new(&WaitFactory::real()));
+        let held: Vec<[ReadPoint; 3]> = std::thread::scope(|scope| {
+            let register = |number: u64| {
+                let (points, sequencer) = (&points, &sequencer);
+                scope.spawn(move || {
+                    let first = points.register_iterator(sequencer, WallTime(100 + number));
+                    let twin = first.twin();
+                    [points.register_iterator_at(&twin, WallTime(300)), first, twin]
+                })
+            };
+            let threads: Vec<_> = (0..3 * LISTS as u64).map(register).collect();
+            threads.into_iter().map(|thread| thread.join().expect("it ends")).collect()
+        });
+        assert_eq!(points.iterator_count(), 9 * LISTS);
+        assert_eq!(points.list(WallTime(200)), (vec![SeqNo(7)], WallTime(100)));
+        drop(held);
+        assert_eq!(points.held(), Held::default());
+        assert_eq!(points.list(WallTime(200)), (Vec::new(), WallTime(200)));
     }
 
     #[test]

@@ -315,6 +315,7 @@ impl Inner {
             self.view.replace(next, |next| self.removals.store(next.removals, Ordering::Release));
         // Before anything else: whoever waits to take a snapshot need not wait for what follows.
         drop(pause);
+        self.drop_spare_scans();
         // Not under the latch: memtables and open files may go with it.
         drop(old);
         if removes {

@@ -423,6 +423,13 @@ impl Cursor for TableCursor {
         let found = self.older.insert(found);
         Ok(Some(entry_ref(self.key.key(), &found.entry, &found.block)))
     }
+
+    fn renew(&mut self, read_point: SeqNo) -> bool {
+        self.lift();
+        self.ahead = 0;
+        self.read_point = read_point;
+        true
+    }
 }
 
 impl fmt::Debug for TableCursor {

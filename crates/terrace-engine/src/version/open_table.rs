@@ -230,6 +230,13 @@ impl Cursor for OpenCursor {
             OpenCursor::Row(cursor) => cursor.older(seqno),
         }
     }
+
+    fn renew(&mut self, read_point: SeqNo) -> bool {
+        match self {
+            OpenCursor::Blocks(cursor) => cursor.renew(read_point),
+            OpenCursor::Row(cursor) => cursor.renew(read_point),
+        }
+    }
 }
 
 /// A stream over a table of any form.

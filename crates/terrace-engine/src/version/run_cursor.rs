@@ -181,6 +181,13 @@ impl Cursor for RunCursor {
             None => Ok(None),
         }
     }
+
+    fn renew(&mut self, read_point: SeqNo) -> bool {
+        self.read_point = read_point;
+        // A table that cannot be used again is opened again when it is reached.
+        self.table.take_if(|(_, cursor)| !cursor.renew(read_point));
+        true
+    }
 }
 
 impl std::fmt::Debug for RunCursor {

@@ -65,6 +65,13 @@ impl WaitFactory {
         WaitFactory { scheduler: Some(scheduler) }
     }
 
+    /// Whether a scheduler decides: then nothing may depend on which thread of the operating system
+    /// runs.
+    #[must_use]
+    pub fn is_simulated(&self) -> bool {
+        self.scheduler.is_some()
+    }
+
     /// A signal that nobody has given yet.
     #[must_use]
     #[track_caller]

@@ -93,6 +93,7 @@ impl Inner {
         }
         // No view has come as far: each iterator looks at its next step, and at those after that.
         self.removals.store(u64::MAX, Ordering::Release);
+        self.drop_spare_scans();
     }
 
     /// Marks the log and the manifest as ended cleanly, if they did.

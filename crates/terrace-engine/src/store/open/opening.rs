@@ -32,6 +32,7 @@ use crate::store::memory::RangeMemory;
 use crate::store::open::close::Closer;
 use crate::store::open::data_disk::is_on_data_disk;
 use crate::store::open::recovery::{Recovered, Replay, cross_check, recover};
+use crate::store::read::spare_scan::SpareScans;
 use crate::store::read_points::ReadPoints;
 use crate::store::report::meters::Meters;
 use crate::store::sequencer::Sequencer;
@@ -454,6 +455,7 @@ impl Opening {
             me: me.clone(),
             merge_operator: self.merge_operator,
             view: Current::new(view),
+            spare_scans: SpareScans::new(&waits),
             removals: AtomicU64::new(0),
             read_points: Arc::new(ReadPoints::new(&waits)),
             lookups,

@@ -14,12 +14,12 @@ use terrace_base::{EntryRef, KeyRange, SeqNo, WallTime};
 use terrace_env::{PlantedBug, is_planted};
 
 use crate::explain::{Hidden, ScanWatch, is_recording, note, waits};
-use crate::iter::{Cursor, MergingCursor, lesser_bound};
+use crate::iter::{Cursor, lesser_bound};
 use crate::store::read::ahead::{AskAhead, Stretch};
 use crate::store::read::answer::{Answer, answer, covers, unsupported};
+use crate::store::read::open_scan::{HeldScan, OpenScan};
 use crate::store::read::operands::{Gathered, Merged};
-use crate::store::read::scan_cursor::ScanCursor;
-use crate::store::read::sources::{Covering, sources};
+use crate::store::read::sources::{Covering, coverings};
 use crate::store::read::values::{Fetched, Values};
 use crate::store::read_points::ReadPoint;
 use crate::store::view::View;
@@ -59,8 +59,7 @@ pub struct Iter {
     moment: WallTime,
     range: KeyRange,
     mode: ReadMode,
-    view: Arc<View>,
-    cursor: ScanCursor,
+    scan: HeldScan,
     /// What the operands of the cursor's key were folded into, if its newest entry is one.
     merged: Option<Box<Merged>>,
     /// What the newest entry of the cursor's key points to, if it is a pointer.
@@ -73,6 +72,14 @@ pub struct Iter {
     steps: u32,
     stands: Stands,
     watch: ScanWatch,
+}
+
+/// What an iterator begins with.
+enum Begin {
+    /// A view, of which it has nothing open.
+    In(Arc<View>),
+    /// What an earlier one had open.
+    From(Box<OpenScan>),
 }
 
 /// Where an iterator stands.
@@ -107,14 +114,17 @@ impl Iter {
     }
 
     fn new(inner: &Arc<Inner>, point: ReadPoint, options: IterOptions) -> Result<Iter> {
-        let view = inner.view.load_full();
-        Iter::in_view(inner, point, view, options)
+        let open = |scan| Iter::open(inner, point, scan, options);
+        match inner.take_spare_scan() {
+            Some(spare) => open(Begin::From(spare)),
+            None => open(Begin::In(inner.view.load_full())),
+        }
     }
 
-    fn in_view(
+    fn open(
         inner: &Arc<Inner>,
         point: ReadPoint,
-        view: Arc<View>,
+        begin: Begin,
         options: IterOptions,
     ) -> Result<Iter> {
         inner.check_open()?;
@@ -122,10 +132,18 @@ impl Iter {
         let mut watch = inner.watch_scan();
         waits::begin();
         let began = watch.is_sampled.then(|| inner.env.now());
-        let mode = options.mode;
+        let IterOptions { range, mode } = options;
         let range_index = !inner.options.research.scan_all_memtables;
-        let (cursor, tombstones) =
-            sources(&view, &options.range, point.seqno(), mode, range_index)?;
+        let scan = match begin {
+            Begin::In(view) => {
+                Box::new(OpenScan::new(view, &range, point.seqno(), mode, range_index)?)
+            }
+            Begin::From(mut spare) => {
+                spare.go_on(&range, point.seqno(), mode, range_index)?;
+                spare
+            }
+        };
+        let tombstones = coverings(&scan.view, &range, mode)?;
         if let Some(began) = began {
             watch.busy += inner.env.now().saturating_sub(began);
         }
@@ -136,10 +154,9 @@ impl Iter {
             inner: Arc::clone(inner),
             point,
             moment,
-            range: options.range,
+            range,
             mode,
-            view,
-            cursor,
+            scan: HeldScan::new(scan),
             merged: None,
             fetched: None,
             shows_keys_only: false,
@@ -155,11 +172,11 @@ impl Iter {
     /// Another iterator over the same interval, at the same read point and moment of expiry: it
     /// shows the same keys and values.
     pub fn twin(&self) -> Result<Iter> {
-        let point = self.inner.read_points.register_twin(&self.point);
+        let point = self.point.twin();
         let options = IterOptions { range: self.range.clone(), mode: self.mode };
         let current = self.inner.view.load_full();
-        let view = if self.may_show(&current) { current } else { Arc::clone(&self.view) };
-        let mut twin = Iter::in_view(&self.inner, point, view, options)?;
+        let view = if self.may_show(&current) { current } else { Arc::clone(&self.scan.view) };
+        let mut twin = Iter::open(&self.inner, point, Begin::In(view), options)?;
         twin.shows_keys_only = self.shows_keys_only;
         Ok(twin)
     }
@@ -182,7 +199,7 @@ impl Iter {
             iter.stands = Stands::Nowhere;
             iter.ahead = AskAhead::default();
             iter.renew_view()?;
-            iter.cursor.merged().seek(key.max(iter.range.start()))?;
+            iter.scan.cursor.merged().seek(key.max(iter.range.start()))?;
             iter.watch_place();
             iter.settle(true)
         })
@@ -203,7 +220,7 @@ impl Iter {
         self.stands = Stands::Nowhere;
         self.ahead = AskAhead::default();
         self.renew_view()?;
-        self.cursor.merged().seek_back(lesser_bound(bound, self.range.end()))?;
+        self.scan.cursor.merged().seek_back(lesser_bound(bound, self.range.end()))?;
         self.watch_place();
         self.settle(false)
     }
@@ -212,7 +229,7 @@ impl Iter {
     #[inline]
     fn watch_place(&mut self) {
         if self.watch.is_sampled {
-            self.watch.place = self.cursor.entry().map(|entry| Box::from(entry.key));
+            self.watch.place = self.scan.cursor.entry().map(|entry| Box::from(entry.key));
         }
     }
 
@@ -226,7 +243,7 @@ impl Iter {
         if !self.is_usual() {
             return self.watched(|iter| iter.step(true));
         }
-        if self.cursor.walk_on() {
+        if self.scan.cursor.walk_on() {
             self.steps = self.steps.saturating_add(1);
             self.watch.shown += 1;
             return Ok(());
@@ -238,7 +255,7 @@ impl Iter {
     /// [`Iter::next`].
     #[inline]
     pub fn prev(&mut self) -> Result<()> {
-        self.cursor.end_walk();
+        self.scan.cursor.end_walk();
         if self.is_usual() {
             self.step_usually(false)
         } else {
@@ -260,7 +277,7 @@ impl Iter {
         if self.stands != Stands::OnKey {
             return None;
         }
-        let entry = self.cursor.entry()?;
+        let entry = self.scan.cursor.entry()?;
         match (&self.merged, &self.fetched) {
             (None, None) => Some(entry),
             (Some(merged), _) => Some(merged.entry(entry.key)),
@@ -297,7 +314,7 @@ impl Iter {
         waits::begin();
         self.stands = Stands::Nowhere;
         self.steps = self.steps.saturating_add(1);
-        let moved = self.cursor.step(forward);
+        let moved = self.scan.cursor.step(forward);
         if waits::has_waited() {
             self.take_waits();
         }
@@ -305,7 +322,7 @@ impl Iter {
             self.stands = Stands::OnKey;
             self.watch.shown += 1;
             if forward {
-                self.cursor.begin_walk(self.range.end());
+                self.scan.cursor.begin_walk(self.range.end());
             }
             return Ok(());
         }
@@ -319,7 +336,7 @@ impl Iter {
         let is_bare = self.merged.is_none() && self.fetched.is_none();
         let has_rest = !self.tombstones.is_empty() || !is_bare || is_recording();
         let is_within = |key| !self.is_past_end(key, forward);
-        !has_rest && self.cursor.plain_key().is_some_and(is_within)
+        !has_rest && self.scan.cursor.plain_key().is_some_and(is_within)
     }
 
     #[cold]
@@ -343,7 +360,7 @@ impl Iter {
 
     #[inline]
     fn move_cursor(&mut self, forward: bool) -> Result<bool> {
-        let merged = self.cursor.merged();
+        let merged = self.scan.cursor.merged();
         if forward { merged.next() } else { merged.prev() }
     }
 
@@ -360,9 +377,8 @@ impl Iter {
         let outcome = self.inner.check_open();
         if outcome.is_err() {
             (self.merged, self.fetched) = (None, None);
-            self.cursor = ScanCursor::new(MergingCursor::new([]));
+            *self.scan = OpenScan::nothing(self.inner.view.load_full());
             self.tombstones = Vec::new();
-            self.view = self.inner.view.load_full();
         }
         outcome
     }
@@ -371,24 +387,25 @@ impl Iter {
     /// it on its way.
     #[cold]
     fn step_into_view(&mut self, forward: bool) -> Result<bool> {
-        let key = self.cursor.entry().map(|entry| entry.key.to_vec()).unwrap_or_default();
+        let key = self.scan.cursor.entry().map(|entry| entry.key.to_vec()).unwrap_or_default();
         self.renew_view()?;
         if !forward {
-            self.cursor.merged().seek_back(Some(&key))?;
+            self.scan.cursor.merged().seek_back(Some(&key))?;
             return Ok(false);
         }
-        self.cursor.merged().seek(&key)?;
-        Ok(self.cursor.entry().is_some_and(|entry| entry.key == key))
+        self.scan.cursor.merged().seek(&key)?;
+        Ok(self.scan.cursor.entry().is_some_and(|entry| entry.key == key))
     }
 
     /// Whether the pinned view keeps alive what is wanted gone.
     fn holds_up(&self) -> bool {
-        self.view.removals != self.inner.removals.load(Ordering::Acquire)
+        self.scan.removals != self.inner.removals.load(Ordering::Acquire)
     }
 
     /// Whether the iterator would show the same in `view` as in its own.
     fn may_show(&self, view: &View) -> bool {
-        view.filterings == self.view.filterings || is_planted(PlantedBug::IteratorSeesTheFilter)
+        view.filterings == self.scan.view.filterings
+            || is_planted(PlantedBug::IteratorSeesTheFilter)
     }
 
     /// Goes on in the current view if the pinned one keeps alive what is wanted gone.
@@ -401,23 +418,20 @@ impl Iter {
         if !self.may_show(&view) {
             return Ok(());
         }
-        (self.cursor, self.tombstones) = self.sources_in(&view)?;
-        self.view = view;
+        let range_index = !self.inner.options.research.scan_all_memtables;
+        let tombstones = coverings(&view, &self.range, self.mode)?;
+        let point = self.point.seqno();
+        *self.scan = OpenScan::new(view, &self.range, point, self.mode, range_index)?;
+        self.tombstones = tombstones;
         self.steps = 0;
         Ok(())
-    }
-
-    /// What the iterator merges in a view.
-    fn sources_in(&self, view: &Arc<View>) -> Result<(ScanCursor, Vec<Covering>)> {
-        let range_index = !self.inner.options.research.scan_all_memtables;
-        sources(view, &self.range, self.point.seqno(), self.mode, range_index)
     }
 
     /// Steps over what is hidden until the cursor stands on a live key of the interval, or past
     /// its end.
     fn settle(&mut self, forward: bool) -> Result<()> {
         (self.merged, self.fetched) = (None, None);
-        while let Some(entry) = self.cursor.entry() {
+        while let Some(entry) = self.scan.cursor.entry() {
             if self.is_past_end(entry.key, forward) {
                 return Ok(());
             }
@@ -435,7 +449,7 @@ impl Iter {
                     if self.shows_keys_only {
                         self.fetched = Some(Fetched::without_value(&entry));
                     } else {
-                        let values = Values::of(&self.view.version, self.mode);
+                        let values = Values::of(&self.scan.view.version, self.mode);
                         let before = waits::so_far_for_files();
                         let fetched = values.fetch_on(&entry, &mut self.windows);
                         self.fetched = Some(fetched.map_err(|error| self.refuse_damaged(error))?);
@@ -480,10 +494,10 @@ impl Iter {
         forward: bool,
         asked: &mut u32,
     ) -> Result<()> {
-        let Some(entry) = self.cursor.entry() else { return Ok(()) };
-        let (mut cursor, _) = self.sources_in(&self.view)?;
+        let Some(entry) = self.scan.cursor.entry() else { return Ok(()) };
+        let mut cursor = self.scan.another_cursor(&self.range, self.point.seqno())?;
         let cursor = cursor.merged();
-        let values = Values::of(&self.view.version, self.mode);
+        let values = Values::of(&self.scan.view.version, self.mode);
         let mut is_on_key = match forward {
             true => cursor.seek(entry.key)? && cursor.next()?,
             false => cursor.seek_back(Some(entry.key))?,
@@ -505,7 +519,7 @@ impl Iter {
     /// Notes that the cursor has come to a key, which is hidden for this reason if it is.
     #[inline]
     fn note_key(&self, hidden: Option<Hidden>) {
-        note(|notes| notes.came_to(self.cursor.source(), hidden));
+        note(|notes| notes.came_to(self.scan.cursor.source(), hidden));
     }
 
     /// Whether a key lies beyond the interval, on the way of the cursor, which began within it.
@@ -531,15 +545,18 @@ impl Iter {
     /// under them can be read.
     #[cold]
     fn fold_here(&mut self) -> Result<Option<Merged>> {
-        let Some(entry) = self.cursor.entry() else { return Ok(None) };
-        let covering = self.newest_covering(entry.key);
-        let key = entry.key.to_vec();
+        let Some(key) = self.scan.cursor.entry().map(|entry| entry.key.to_vec()) else {
+            return Ok(None);
+        };
+        let covering = self.newest_covering(&key);
         let mut gathered = Gathered::new(self.moment());
-        let values = Values::of(&self.view.version, self.mode);
+        let OpenScan { view, cursor, .. } = &mut *self.scan;
+        let values = Values::of(&view.version, self.mode);
+        let Some(entry) = cursor.entry() else { return Ok(None) };
         let mut taken = gathered.take(&entry, false, values);
         let mut seqno = entry.seqno;
         while let Ok(false) = taken {
-            let Some(older) = self.cursor.merged().older(seqno)? else { break };
+            let Some(older) = cursor.merged().older(seqno)? else { break };
             seqno = older.seqno;
             taken = gathered.take(&older, covers(covering, seqno), values);
         }
@@ -565,7 +582,7 @@ impl Iter {
     /// Whether the iterator walks through a block of one source.
     #[cfg(test)]
     pub(in crate::store) fn is_walking(&self) -> bool {
-        self.cursor.is_walking()
+        self.scan.cursor.is_walking()
     }
 
     /// How many range tombstones the iterator asks about each key.
@@ -590,7 +607,10 @@ impl Drop for Iter {
     fn drop(&mut self) {
         // A thread that panics may hold what a call of the environment must not meet.
         if !std::thread::panicking() {
-            self.inner.scan_ended(&self.watch, self.cursor.source_count(), self.range.start());
+            self.inner.scan_ended(&self.watch, self.scan.cursor.source_count(), self.range.start());
+            if let Some(scan) = self.scan.take() {
+                self.inner.leave_spare_scan(scan, self.point.seqno());
+            }
         }
     }
 }

@@ -125,4 +125,10 @@ impl Cursor for MemtablesCursor {
             None => Ok(None),
         }
     }
+
+    fn renew(&mut self, read_point: SeqNo) -> bool {
+        self.read_point = read_point;
+        self.drange.take_if(|(_, cursor)| !cursor.renew(read_point));
+        true
+    }
 }

@@ -1,4 +1,4 @@
-use terrace_base::EntryRef;
+use terrace_base::{EntryRef, SeqNo};
 use terrace_env::{PlantedBug, is_planted};
 
 use super::sources::Source;
@@ -30,6 +30,18 @@ pub(in crate::store) struct ScanCursor {
 impl ScanCursor {
     pub(super) fn new(merged: MergingCursor<Source>) -> ScanCursor {
         ScanCursor { merged, walk: None }
+    }
+
+    /// Without a source.
+    pub(super) fn nothing() -> ScanCursor {
+        ScanCursor::new(MergingCursor::with_room_for(0))
+    }
+
+    /// As [`Cursor::renew`].
+    pub(super) fn renew(&mut self, read_point: SeqNo) -> bool {
+        // What was lent need not come back: its source stands nowhere from now on.
+        self.walk = None;
+        self.merged.renew(read_point)
     }
 
     /// Goes to the next key, if it lies in the walk. Otherwise nothing moves, and no walk is on.

@@ -1,5 +1,6 @@
 //! What a scan merges: everything in a view that may hold keys of an interval.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -67,36 +68,60 @@ impl Covering {
 const ROWS_USUAL_MAX: usize = 12;
 const OTHERS_USUAL: usize = 3;
 
-/// Everything in a view that may hold keys of `range`: a cursor over it, and the range tombstones.
-/// Without `range_index` all memtables may.
-pub(in crate::store) fn sources(
+/// Which sources of a view may hold keys of an interval: in one view, the same selection has the
+/// same sources.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::store) struct Selection {
+    memtables: Memtables,
+    /// Of each row of L0, where its tables stand among the live ones.
+    rows: SmallVec<[Range<u32>; 4]>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Memtables {
+    /// All, at once.
+    #[default]
+    All,
+    /// Those of the one drange at this index.
+    OfDrange(usize),
+    /// Those of all dranges, one after the other.
+    InTurn,
+}
+
+impl Selection {
+    /// What may hold keys of `range`. Without `range_index` all memtables may.
+    pub(super) fn of(view: &View, range: &KeyRange, range_index: bool) -> Selection {
+        let first = view.boundaries.index_of(range.start());
+        let next = view.dranges.get(first + 1);
+        let memtables = match next {
+            _ if !range_index => Memtables::All,
+            Some(next) if !range.is_before(next.keys.start()) => Memtables::InTurn,
+            _ => Memtables::OfDrange(first),
+        };
+        let rows = view.version.l0().content().places_within(range);
+        let rows = rows.map(|places| places.start as u32..places.end as u32).collect();
+        Selection { memtables, rows }
+    }
+}
+
+/// A cursor over everything that was selected of a view for `range`.
+pub(in crate::store) fn cursor_over(
+    selection: &Selection,
     view: &Arc<View>,
     range: &KeyRange,
     read_point: SeqNo,
     mode: ReadMode,
-    range_index: bool,
-) -> Result<(ScanCursor, Vec<Covering>)> {
-    let rows = view.version.l0().content().live().len();
-    let cursor = MergingCursor::with_room_for(rows.min(ROWS_USUAL_MAX) + OTHERS_USUAL);
-    let mut cursors = Gathering { cursor, count: 0 };
-    let mut tombstones = Vec::new();
-    let first = view.boundaries.index_of(range.start());
-    let reached = |drange: &&DrangeView| !range.is_before(drange.keys.start());
-    let dranges: SmallVec<[&DrangeView; 8]> =
-        view.dranges[first..].iter().take_while(reached).collect();
-    for memtable in dranges.iter().flat_map(|drange| drange.memtables()) {
-        if memtable.has_range_tombstones() {
-            tombstones.push(Covering { fragments: memtable.range_tombstones(), parts: None });
-        }
-    }
-    note(|notes| note_sources(notes, view, &dranges, range, range_index));
+) -> Result<ScanCursor> {
+    let room = selection.rows.len().min(ROWS_USUAL_MAX) + OTHERS_USUAL;
+    let mut cursors = Gathering { cursor: MergingCursor::with_room_for(room), count: 0 };
+    note(|notes| note_sources(notes, view, selection, range));
     let open = |memtable: &Arc<Memtable>| {
         cursors.add(Source::Memtable(memtable.cursor(read_point)));
     };
-    match dranges.as_slice() {
-        _ if !range_index => view.memtables().iter().for_each(open),
-        [only] => only.memtables().for_each(open),
-        _ => {
+    match selection.memtables {
+        Memtables::All => view.memtables().iter().for_each(open),
+        Memtables::OfDrange(only) => view.dranges[only].memtables().for_each(open),
+        Memtables::InTurn => {
             let memtables = MemtablesCursor::new(Arc::clone(view), read_point);
             cursors.add(Source::Memtables(Box::new(memtables)));
         }
@@ -111,6 +136,21 @@ pub(in crate::store) fn sources(
         let tables = RunTables::Level(run.clone());
         cursors.add(Source::Run(RunCursor::new(tables, read_point, mode)));
     }
+    Ok(ScanCursor::new(cursors.cursor))
+}
+
+/// The range tombstones of all sources of a view that may hold keys of `range`.
+pub(in crate::store) fn coverings(
+    view: &View,
+    range: &KeyRange,
+    mode: ReadMode,
+) -> Result<Vec<Covering>> {
+    let mut tombstones = Vec::new();
+    for memtable in dranges_of(view, range).flat_map(DrangeView::memtables) {
+        if memtable.has_range_tombstones() {
+            tombstones.push(Covering { fragments: memtable.range_tombstones(), parts: None });
+        }
+    }
     for live in view.version.tables_with_range_tombstones() {
         if live.overlaps(range) {
             let clip = &live.table.meta().clip;
@@ -121,7 +161,13 @@ pub(in crate::store) fn sources(
         }
     }
     tombstones.retain(|some| !some.fragments.is_empty());
-    Ok((ScanCursor::new(cursors.cursor), tombstones))
+    Ok(tombstones)
+}
+
+/// The dranges that hold keys of `range`.
+fn dranges_of<'a>(view: &'a View, range: &KeyRange) -> impl Iterator<Item = &'a DrangeView> {
+    let first = view.boundaries.index_of(range.start());
+    view.dranges[first..].iter().take_while(|drange| !range.is_before(drange.keys.start()))
 }
 
 /// What the sources of a scan are gathered in.
@@ -142,28 +188,26 @@ impl Gathering {
     }
 }
 
-/// Notes the sources of a scan, in the order in which [`sources`] makes cursors of them.
-fn note_sources(
-    notes: &mut Recorder,
-    view: &View,
-    dranges: &[&DrangeView],
-    range: &KeyRange,
-    range_index: bool,
-) {
+/// Notes the sources of a scan, in the order in which [`cursor_over`] makes cursors of them.
+fn note_sources(notes: &mut Recorder, view: &View, selection: &Selection, range: &KeyRange) {
     notes.begin_sources();
-    match dranges {
-        _ if !range_index => {
+    match selection.memtables {
+        Memtables::All => {
             for memtable in view.memtables() {
                 let is_active = view.dranges.iter().any(|one| one.is_active(&memtable));
                 notes.memtable_source(&memtable, is_active);
             }
         }
-        [only] => {
+        Memtables::OfDrange(only) => {
+            let only = &view.dranges[only];
             for memtable in only.memtables() {
                 notes.memtable_source(memtable, only.is_active(memtable));
             }
         }
-        _ => notes.memtables_source(dranges.iter().map(|own| own.active().count()).sum()),
+        Memtables::InTurn => {
+            let counts = dranges_of(view, range).map(|own| own.active().count());
+            notes.memtables_source(counts.sum());
+        }
     }
     for row in view.version.l0().content().rows_within(range) {
         match row.tables() {

@@ -11,5 +11,6 @@ mod read_stats;
 mod refused;
 mod row_tables;
 mod slow;
+mod spares;
 mod versions;
 mod walks;

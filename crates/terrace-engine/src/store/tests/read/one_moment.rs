@@ -2,6 +2,7 @@
 //! schedules, in which a thread may lose its turn between any two steps of a read.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use terrace_env::{JobClass, SharedEnv, SimEnv, SimOptions};
 
@@ -41,8 +42,16 @@ where
         *outcome.lock() = Some(done);
     });
     let writer = env.spawn(JobClass::Client, "writer", job)?;
-    while written.lock().is_none() {
+    for count in 1_u64.. {
+        if written.lock().is_some() {
+            break;
+        }
         read(store)?;
+        // Time stands still while somebody has something to do, and the writer may be held up for
+        // some of it.
+        if count.is_multiple_of(64) {
+            env.sleep(Duration::from_millis(1));
+        }
     }
     assert!(writer.join());
     let outcome = written.lock().take();
